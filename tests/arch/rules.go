@@ -56,6 +56,8 @@ var (
 		"reconcilers/routing",
 		"workflows/compile",
 		"workflows/engine",
+		"workflows/execunit",
+		"workflows/podreads",
 		"workflows/spec",
 		"workflows/specfile",
 	}

@@ -30,6 +30,13 @@
 // (crdv1). Which workstation local workloads are bound to, and their env and files, are for
 // the workstation's own client: they are left out, and noted.
 //
+// # What the published files do not have
+//
+// A step of a plugin may say retry: true, an extension of ours: its script may run again when
+// nobody can say whether it came to its end, as when its node has vanished. It becomes the
+// annotation signadot.com/retry-lost of the unit's pod template. Without it such a unit is held
+// for a person.
+//
 // # The routing key
 //
 // It is the name of the sandbox, which is unique; a sandbox that has another one keeps it.

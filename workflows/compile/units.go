@@ -29,6 +29,13 @@ func lifecycle(p spec.Plugin, who identity) crdv1.OLM {
 func unit(p spec.Plugin, s spec.Step, who identity) crdv1.WorkUnit {
 	pod, _ := podTemplate(p.Spec.Runner, who) // The plugin is right.
 	u := crdv1.WorkUnit{Name: s.Name, Type: "ExecUnit", ExecUnitTemplate: &crdv1.ExecUnitTemplate{PodTemplate: pod, Script: s.Script}}
+	if s.Retry {
+		pod := &u.ExecUnitTemplate.PodTemplate
+		if pod.Annotations == nil {
+			pod.Annotations = map[string]string{}
+		}
+		pod.Annotations[crdv1.AnnotationRetryLost] = "true"
+	}
 	for _, in := range s.Inputs {
 		input := crdv1.WorkUnitInput{Name: in.Name, Value: who.params[in.Name]}
 		if from := in.ValueFromStep; from != nil {

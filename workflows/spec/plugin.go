@@ -40,6 +40,9 @@ type Step struct {
 	Script string `json:"script"`
 	// Outputs are what it leaves.
 	Outputs []Output `json:"outputs,omitempty"`
+	// Retry: its script may run again when nobody can say whether it came to its end. An
+	// extension of ours; without it such a step is held for a person.
+	Retry bool `json:"retry,omitempty"`
 }
 
 // Input is what a step reads.

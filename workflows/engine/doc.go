@@ -1,0 +1,26 @@
+// Package engine decides about workflows: graphs of units of work, each a pod that is run to
+// its end. It is pure: what is known comes in, what to do and what to record comes out.
+//
+//	Check   what is wrong with the graphs of an object               graph.go
+//	Plan    which units begin, which pods go, and how far all is     plan.go
+//	        how one unit gets from one phase to the next             unit.go
+//	Began   the status of a unit whose pod was made, or not          unit.go
+//	Picture the graph as people see it                               picture.go
+//
+// # The phases of a unit
+//
+//	Pending ──► Running ──► Succeeded
+//	   │ ▲         │ ├────► Failed      the script's fault, or out of time
+//	   │ └─────────┘ └────► Lost        its script had begun, and nobody knows how it ended
+//	   └──► Starting                    the API server refuses its pod
+//	   └──► Skipped                     there is nothing for it to do
+//
+// Running goes back to Pending, for another attempt, where a pod ended through no fault of the
+// script before that had begun, or where the unit says that its script may run again.
+//
+// # Once
+//
+// A unit that has succeeded never runs again. The status is the record: a pod may run the
+// script of an attempt only while the status names its UID, which the IO context server holds
+// it to. So a manager that makes a pod and dies, or one that leads no more, has no script run.
+package engine

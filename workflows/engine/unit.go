@@ -1,0 +1,234 @@
+package engine
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/workflows/execunit"
+	"switchyard.dev/workflows/iocontext"
+)
+
+// Reasons of units, beside those of package execunit.
+const (
+	// ReasonInputMissing: a value that it reads was never given.
+	ReasonInputMissing = "InputMissing"
+	// ReasonDeadlineExceeded: it had its time.
+	ReasonDeadlineExceeded = "DeadlineExceeded"
+	// ReasonPodGone: its pod is gone, and nobody has seen how it ended.
+	ReasonPodGone = "PodGone"
+	// ReasonRetrying: its pod ended through no fault of its script, and it begins again.
+	ReasonRetrying = "Retrying"
+	// ReasonNothingToDo: what it would remove was never made.
+	ReasonNothingToDo = "NothingToDo"
+	// ReasonTriedOften: it was begun as often as it may be.
+	ReasonTriedOften = "TriedTooOften"
+)
+
+// How long an attempt waits after one that ended through no fault of the script, and how many
+// there are without anybody asking for more.
+const (
+	firstPause, longestPause = 2 * time.Second, 2 * time.Minute
+	mostAttempts             = 12
+)
+
+// Form returns a hash of what a unit is.
+func Form(u crdv1.WorkUnit) string {
+	text, err := json.Marshal(u)
+	if err != nil {
+		return "" // Never: it came as JSON.
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
+}
+
+// heed begins units anew that ended badly, where somebody asks for it: with a request that
+// was not heeded before, or because the unit that failed has another form now.
+func (p *planning) heed(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus) {
+	asked := p.Retry != "" && p.Retry != st.Retried
+	if asked {
+		st.Retried = p.Retry
+	}
+	changed := st.Phase == crdv1.UnitFailed && st.Form != "" && st.Form != Form(u)
+	if (asked || changed) && inTrouble(*st) && !p.Ending {
+		*st = crdv1.WorkUnitStatus{Name: st.Name, Phase: crdv1.UnitPending, Attempt: st.Attempt, Retried: st.Retried}
+	}
+}
+
+// step brings the status of a unit that runs up to what is seen of its pod.
+func (p *planning) step(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus) {
+	switch st.Phase {
+	case crdv1.UnitRunning:
+		pod, there := p.Pods[u.Name]
+		if !there || pod.UID != st.PodUID {
+			p.interrupted(u, st, execunit.Observation{State: execunit.Interrupted, Begun: true, Reason: ReasonPodGone,
+				Message: fmt.Sprintf("The pod of unit %q is gone, and nobody has seen how it ended.", u.Name)})
+			return
+		}
+		p.watch(u, st, pod)
+	case crdv1.UnitStarting:
+		if p.overdue(st) {
+			fail(st, p.Now, st.Reason, st.Message)
+		} else if p.Ending {
+			skip(st, p.Now, fmt.Sprintf("Unit %q has not begun.", u.Name))
+		}
+	}
+}
+
+// watch judges the pod of a unit.
+func (p *planning) watch(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus, pod Pod) {
+	pod.Message = Sentence(pod.Message)
+	st.Reason, st.Message = pod.Reason, pod.Message
+	switch pod.State {
+	case execunit.Succeeded:
+		st.Phase, st.Finished = crdv1.UnitSucceeded, &p.Now
+		st.Reason, st.Message, st.Outputs = "", "", outputs(u)
+	case execunit.Failed:
+		fail(st, p.Now, pod.Reason, pod.Message)
+	case execunit.Interrupted:
+		if pod.Over {
+			p.interrupted(u, st, pod.Observation)
+			return
+		}
+		p.bound(u, st, pod) // It may yet come to an end.
+	case execunit.Delivering: // However long it takes: its script has ended, and is not to run again.
+	case execunit.Waiting, execunit.Running:
+		p.bound(u, st, pod)
+	}
+}
+
+// bound ends a unit that has had its time, or that has not begun while all ends.
+func (p *planning) bound(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus, pod Pod) {
+	switch {
+	case p.overdue(st):
+		p.out.End = append(p.out.End, u.Name)
+		fail(st, p.Now, ReasonDeadlineExceeded, fmt.Sprintf("Unit %q has not ended within %s (workflows.unitDeadline). %s", u.Name, p.Deadline, pod.Message))
+	case p.Ending && !pod.Begun && !pod.Deleting:
+		p.out.End = append(p.out.End, u.Name)
+	}
+}
+
+// interrupted is for a pod that ended through no fault of the script.
+func (p *planning) interrupted(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus, pod execunit.Observation) {
+	st.Finished = &p.Now
+	switch {
+	case pod.Begun && (p.Ending || !mayRepeat(u)):
+		st.Phase, st.Reason, st.Message = crdv1.UnitLost, pod.Reason, pod.Message+tryAgain
+	case p.Ending:
+		skip(st, p.Now, fmt.Sprintf("The script of unit %q has not begun.", u.Name))
+	case st.Attempt%mostAttempts == 0:
+		fail(st, p.Now, ReasonTriedOften, fmt.Sprintf("Unit %q was begun %d times. %s", u.Name, st.Attempt, pod.Message))
+	default:
+		st.Phase, st.Reason, st.Message = crdv1.UnitPending, ReasonRetrying, pod.Message
+		st.ExecUnit, st.PodUID, st.Started = nil, "", nil
+	}
+}
+
+// tryAgain says how to have a unit run again.
+const tryAgain = " Annotation " + crdv1.AnnotationRetry + " asks for another attempt."
+
+// Sentence returns a text that begins as sentences do.
+func Sentence(text string) string {
+	if text == "" {
+		return ""
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
+}
+
+// mayRepeat reports whether the script of a unit may run again though it may have come to
+// its end.
+func mayRepeat(u crdv1.WorkUnit) bool {
+	return u.ExecUnitTemplate != nil && u.ExecUnitTemplate.PodTemplate.Annotations[crdv1.AnnotationRetryLost] == "true"
+}
+
+// pause returns how long a unit is to wait before its next attempt.
+func (p *planning) pause(st *crdv1.WorkUnitStatus) time.Duration {
+	if st.Reason != ReasonRetrying || st.Finished == nil {
+		return 0
+	}
+	wait := longestPause
+	if n := st.Attempt - 1; n >= 0 && n < 8 {
+		wait = min(longestPause, firstPause<<n)
+	}
+	return st.Finished.Add(wait).Sub(p.Now.Time)
+}
+
+// overdue reports whether a unit has had its time; else it asks for a look when it has.
+func (p *planning) overdue(st *crdv1.WorkUnitStatus) bool {
+	if p.Deadline <= 0 || st.Started == nil {
+		return false
+	}
+	left := st.Started.Add(p.Deadline).Sub(p.Now.Time)
+	if left > 0 {
+		p.after(left)
+	}
+	return left <= 0
+}
+
+// Began returns the status of a unit for whose next attempt a pod was made.
+func Began(u crdv1.WorkUnit, st crdv1.WorkUnitStatus, pod crdv1.NamespacedName, uid string, now metav1.Time) crdv1.WorkUnitStatus {
+	started := &now
+	if st.Phase == crdv1.UnitStarting && st.Started != nil {
+		started = st.Started
+	}
+	return crdv1.WorkUnitStatus{
+		Name: u.Name, Phase: crdv1.UnitRunning, Attempt: st.Attempt + 1, Form: Form(u), Retried: st.Retried,
+		ExecUnit: &pod, PodUID: uid, Started: started,
+	}
+}
+
+// Refused returns the status of a unit whose pod the API server has refused.
+func Refused(u crdv1.WorkUnit, st crdv1.WorkUnitStatus, reason, message string, now metav1.Time) crdv1.WorkUnitStatus {
+	if st.Phase != crdv1.UnitStarting {
+		st.Phase, st.Started, st.Finished, st.Form = crdv1.UnitStarting, &now, nil, Form(u)
+	}
+	st.Reason, st.Message = reason, message
+	return st
+}
+
+// outputs returns the names of what a unit gives.
+func outputs(u crdv1.WorkUnit) []string {
+	var out []string
+	for _, o := range u.Outputs {
+		out = append(out, o.Name)
+	}
+	return out
+}
+
+// Keys returns the keys of all that units give.
+func Keys(units []crdv1.WorkUnit) []string {
+	var out []string
+	for _, u := range units {
+		for _, o := range u.Outputs {
+			out = append(out, iocontext.OutputKey(u.Name, o.Name))
+		}
+	}
+	return out
+}
+
+func fail(st *crdv1.WorkUnitStatus, now metav1.Time, reason, message string) {
+	st.Phase, st.Reason, st.Message, st.Finished = crdv1.UnitFailed, reason, message, &now
+}
+
+func skip(st *crdv1.WorkUnitStatus, now metav1.Time, message string) {
+	st.Phase, st.Reason, st.Message, st.Finished = crdv1.UnitSkipped, ReasonNothingToDo, message, &now
+}
+
+// begun reports whether a unit was ever begun.
+func begun(st crdv1.WorkUnitStatus) bool { return st.Attempt > 0 && st.Phase != crdv1.UnitSkipped }
+
+// ended reports whether a unit has ended as it is to.
+func ended(st crdv1.WorkUnitStatus) bool {
+	return st.Phase == crdv1.UnitSucceeded || st.Phase == crdv1.UnitSkipped
+}
+
+// inTrouble reports whether a unit has ended otherwise.
+func inTrouble(st crdv1.WorkUnitStatus) bool {
+	return st.Phase == crdv1.UnitFailed || st.Phase == crdv1.UnitLost
+}

@@ -1,0 +1,109 @@
+package execunit
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
+
+// Reasons for which a unit is not run.
+const (
+	ReasonNoTemplate      = "NoTemplate"
+	ReasonNoInterpreter   = "NoInterpreter"
+	ReasonNothingToRun    = "NothingToRun"
+	ReasonTemplateRefused = "PodTemplateRefused"
+	ReasonNotAllowed      = "PodNotAllowed"
+	ReasonNamespace       = "NamespaceNotAllowed"
+	ReasonInputRefused    = "InputRefused"
+	ReasonOutputRefused   = "OutputRefused"
+)
+
+// problem makes one.
+func problem(reason, format string, args ...any) *Problem {
+	return &Problem{Reason: reason, Message: cut(fmt.Sprintf(format, args...), maxMessage)}
+}
+
+// checking is one look at a unit before it is run.
+type checking struct {
+	unit crdv1.WorkUnit
+	exec crdv1.ExecUnitTemplate
+	own  string
+	Settings
+}
+
+// Accept returns what is wrong with a unit of an object whose IO context is called own; nil
+// when its pod can be made.
+func Accept(u crdv1.WorkUnit, own string, s Settings) *Problem {
+	if u.ExecUnitTemplate == nil {
+		return problem(ReasonNoTemplate, "unit %s has no execUnitTemplate, so there is nothing to run. Add one with a podTemplate and a script.", quoted(u.Name))
+	}
+	c := checking{unit: u, exec: *u.ExecUnitTemplate, own: own, Settings: s}
+	for _, check := range []func() *Problem{
+		c.container, c.script, c.metadata, c.restarts, c.names, c.mounts, c.inputs, c.variables, c.files, c.outputs, c.namespace, c.account, c.reads, c.baseline,
+	} {
+		if p := check(); p != nil {
+			return p
+		}
+	}
+	return nil
+}
+
+// container refuses a unit without a container.
+func (c checking) container() *Problem {
+	if len(c.exec.PodTemplate.Spec.Containers) > 0 {
+		return nil
+	}
+	return problem(ReasonTemplateRefused, "the pod template of unit %s has no container. Add one, named %s, with an image.", quoted(c.unit.Name), mainName)
+}
+
+// script refuses a unit that says nothing of what is run, or how.
+func (c checking) script() *Problem {
+	main := c.exec.PodTemplate.Spec.Containers[mainIndex(c.exec.PodTemplate.Spec)]
+	switch script := c.exec.Script; {
+	case script == "" && len(main.Command) == 0:
+		return problem(ReasonNothingToRun, "unit %s has neither a script nor a command in the container %s. Add one of them.", quoted(c.unit.Name), quoted(main.Name))
+	case script != "" && !strings.HasPrefix(script, "#!"):
+		return problem(ReasonNoInterpreter, "the script of unit %s does not say what interprets it. Begin it with #! and an interpreter, such as #!/bin/sh.", quoted(c.unit.Name))
+	}
+	return nil
+}
+
+// namespace refuses one where the operator may do nothing.
+func (c checking) namespace() *Problem {
+	namespace := Namespace(c.unit, c.Settings)
+	switch {
+	case namespace != "" && len(validation.IsDNS1123Label(namespace)) > 0:
+		return problem(ReasonNamespace, "unit %s would run in the namespace %s, which is not a valid name. Change podTemplate.metadata.namespace.", quoted(c.unit.Name), quoted(namespace))
+	case len(c.Namespaces) > 0 && !slices.Contains(c.Namespaces, namespace):
+		return problem(ReasonNamespace, "unit %s would run in the namespace %s, where the operator may do nothing. Name one of its allowedNamespaces in podTemplate.metadata.namespace: %s.",
+			quoted(c.unit.Name), quoted(namespace), list(c.Namespaces))
+	}
+	return nil
+}
+
+// shown is how much of a text of somebody else's a message has.
+const shown = 80
+
+// quoted returns a text of somebody else's for a message.
+func quoted(text string) string { return fmt.Sprintf("%q", cut(text, shown)) }
+
+// list returns names for a message.
+func list(names []string) string {
+	const most = 10
+	if len(names) > most {
+		return cut(strings.Join(names[:most], ", "), 10*shown) + fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return cut(strings.Join(names, ", "), 10*shown)
+}
+
+// cut returns at most limit bytes of a text, whole characters.
+func cut(text string, limit int) string {
+	if len(text) > limit {
+		text = text[:limit]
+	}
+	return strings.ToValidUTF8(text, "")
+}

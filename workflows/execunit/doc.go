@@ -1,0 +1,35 @@
+// Package execunit makes the pod of a work unit, and tells from the pod how far the unit is. It
+// is pure: values in, values out.
+//
+//	Accept     what is wrong with a unit, before anything of it runs   accept.go, template.go, inputs.go
+//	Power      what a pod may do only where the chart says so          power.go, bounds.go
+//	Pod        the pod of one attempt                                  pod.go, settings.go
+//	Observe    how far the unit is, and what to change                 observe.go, waiting.go, ended.go
+//
+// # The pod
+//
+// Three containers know of the volume signadot-execunit-io, which is in memory: the manager of
+// inputs, the last init container, fills it; the main container, "main" or else the first, runs
+// the wrapper that lies in it; and the manager of outputs, a plain container, for it has to
+// outlive the main one, hands in what the wrapper has put there. The two managers alone have the
+// token for the IO context server. Values are nowhere in the pod's definition. Where there is a
+// script it is run, and the template's command and arguments are not.
+//
+// # What it is bound to
+//
+// Nothing stands behind such a pod as the baseline does behind a fork: Pod Security baseline
+// is what it may do, without a service account and without any token but that of the managers,
+// which they alone have. What the template reads of Secrets, ConfigMaps and claims is for the
+// API server to ask its author about (reconcilers/authors); where it does not ask, that is a
+// power as well.
+//
+// # A script runs at most once in an attempt
+//
+// So no container may be started again: neither by its restart policy nor by the rules of
+// another one.
+//
+// # What is not looked at
+//
+// Rules that the API server has for each field of a pod: a template that breaks one is refused
+// when the pod is created, in the API server's words.
+package execunit

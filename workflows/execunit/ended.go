@@ -1,0 +1,212 @@
+package execunit
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"switchyard.dev/workflows/iocontext"
+)
+
+// ended tells of a pod whose main container has ended.
+func (l look) ended() Observation {
+	main := *l.main.State.Terminated
+	if main.Reason == unknownStatus {
+		return l.interrupted(*cmp.Or(l.gone(), &outOfSight))
+	}
+	if main.ExitCode == 0 {
+		return l.delivered()
+	}
+	if cause := l.causeOf(main); cause != nil {
+		return l.interrupted(*cause)
+	}
+	o := Observation{State: Failed}
+	o.Reason, o.Message = l.failure(main)
+	// What the wrapper has left is handed in all the same; what was killed has left nothing.
+	if _, spoke := endingOf(&main); spoke && l.output.State.Terminated == nil && !l.over {
+		o.State = Delivering
+	}
+	return o
+}
+
+// delivered tells of a pod whose script has ended with 0.
+func (l look) delivered() Observation {
+	handed := l.output.State.Terminated
+	switch {
+	case handed == nil && !l.over:
+		o := Observation{State: Delivering}
+		o.Reason, o.Message = l.stuck()
+		return o
+	case handed != nil && handed.ExitCode == 0, len(l.unit.Outputs) == 0:
+		return Observation{State: Succeeded}
+	}
+	said, spoke := endingOf(handed)
+	if spoke && !slices.Contains(notItsFault, said.Reason) {
+		return Observation{State: Failed, Reason: cmp.Or(said.Reason, ReasonOutputRefused),
+			Message: fmt.Sprintf("the script of unit %s ended with 0, but its outputs were not kept: %s%s",
+				quoted(l.unit.Name), cmp.Or(sentence(said.Message), "look at the log of the container "+OutputManager+"."), lastLines(said.Tail))}
+	}
+	why := "its pod was gone before that"
+	if said.Message != "" {
+		why = strings.TrimSuffix(sentence(said.Message), ".")
+	}
+	return Observation{State: Interrupted, Reason: ReasonOutputsLost,
+		Message: fmt.Sprintf("the script of unit %s ended with 0 in the pod %s, but its outputs were not kept: %s. Look at what it made, and let it run again where that does no harm.",
+			quoted(l.unit.Name), l.name(), why)}
+}
+
+// notItsFault are the reasons of the managers for which no unit can do anything.
+var notItsFault = []string{
+	iocontext.ServerUnreachable, iocontext.TokenRefused, iocontext.NotYours, iocontext.VolumeFailed, iocontext.MainKilled, iocontext.TryAgain, iocontext.NotYet,
+}
+
+// name returns which pod it is.
+func (l look) name() string { return l.pod.Namespace + "/" + l.pod.Name }
+
+// unknownStatus is the reason of a container that nobody knows the end of.
+const unknownStatus = "ContainerStatusUnknown"
+
+// outOfSight ends a pod of which nobody knows how it ended.
+var outOfSight = ending{reason: ReasonNodeLost, how: "ended without its node saying how"}
+
+// failure returns why a script that ended with something else than 0 failed.
+func (l look) failure(t corev1.ContainerStateTerminated) (reason, message string) {
+	said, spoke := endingOf(&t)
+	unit := quoted(l.unit.Name)
+	switch {
+	case t.Reason == "OOMKilled":
+		return ReasonOutOfMemory, fmt.Sprintf("the script of unit %s was killed, since it needed more memory than the limit of the container %s. Raise resources.limits.memory there.%s",
+			unit, l.mainName, lastLines(said.Tail))
+	case neverRan(t):
+		return ReasonContainerStart, fmt.Sprintf("the container %s of unit %s could not be started: %s", l.mainName, unit, sentence(t.Message))
+	case spoke && said.Message != "":
+		return cmp.Or(said.Reason, ReasonScriptFailed), fmt.Sprintf("unit %s: %s%s", unit, sentence(said.Message), lastLines(said.Tail))
+	default:
+		return cmp.Or(said.Reason, ReasonScriptFailed), fmt.Sprintf("the script of unit %s ended with exit code %d. Look at its log, kubectl logs -n %s %s -c %s.%s",
+			unit, t.ExitCode, l.pod.Namespace, l.pod.Name, l.mainName, lastLines(said.Tail))
+	}
+}
+
+// ending is something that ends a pod without its own fault.
+type ending struct {
+	reason string
+	// how is the rest of a sentence that begins with the pod.
+	how string
+	// at is since when; zero where nobody knows.
+	at metav1.Time
+}
+
+// interrupted tells of a pod that was ended by e.
+func (l look) interrupted(e ending) Observation {
+	if e.reason == ReasonDeadlineExceeded {
+		advice := "Look at what it has done so far, and let the script do less or have more time"
+		if !l.begun() {
+			advice = "Its script had not begun: see why with kubectl describe pod, or give it more time"
+		}
+		return Observation{State: Failed, Reason: e.reason, Message: fmt.Sprintf(
+			"the pod %s of unit %s %s. %s (workflows.unitDeadline of the operator's chart, activeDeadlineSeconds of the pod template).", l.name(), quoted(l.unit.Name), e.how, advice)}
+	}
+	begun := "before its script began. It is tried again"
+	if l.begun() {
+		begun = "and nobody can say how far its script was. Look at what it made, and let it run again where that does no harm"
+	}
+	return Observation{State: Interrupted, Reason: e.reason, Message: fmt.Sprintf("the pod %s of unit %s %s, %s.", l.name(), quoted(l.unit.Name), e.how, begun)}
+}
+
+// causeOf returns what has ended the main container without its own fault; nil when it ended
+// before that, or nothing has.
+func (l look) causeOf(t corev1.ContainerStateTerminated) *ending {
+	cause := l.gone()
+	if cause == nil || neverRan(t) || t.Reason == "OOMKilled" || !cause.at.IsZero() && t.FinishedAt.Before(&cause.at) {
+		return nil
+	}
+	return cause
+}
+
+// gone returns what ends, or has ended, the pod without its own fault; nil when nothing does.
+func (l look) gone() *ending {
+	if l.pod.Status.Reason == ReasonDeadlineExceeded {
+		e := &ending{reason: ReasonDeadlineExceeded, how: "was there for longer than it may be"}
+		if seconds := l.pod.Spec.ActiveDeadlineSeconds; seconds != nil && l.pod.Status.StartTime != nil {
+			e.how = fmt.Sprintf("was there for longer than the %d seconds that it may be", *seconds)
+			e.at = metav1.NewTime(l.pod.Status.StartTime.Add(time.Duration(*seconds) * time.Second))
+		}
+		return e
+	}
+	if c := l.condition(corev1.DisruptionTarget); c != nil {
+		e := disrupted(c.Reason)
+		e.at = c.LastTransitionTime
+		return &e
+	}
+	if e, known := byKubelet[l.pod.Status.Reason]; known && l.over {
+		return &e
+	}
+	if l.over && strings.HasPrefix(l.pod.Status.Reason, "OutOf") {
+		return &ending{reason: ReasonPodRejected, how: "was sent to a node that had no room for it"}
+	}
+	if at := l.pod.DeletionTimestamp; at != nil {
+		e := &ending{reason: ReasonPodDeleted, how: "was deleted"}
+		if seconds := l.pod.DeletionGracePeriodSeconds; seconds != nil {
+			e.at = metav1.NewTime(at.Add(-time.Duration(*seconds) * time.Second))
+		}
+		return e
+	}
+	return nil
+}
+
+// disrupted returns what a reason of the condition DisruptionTarget means.
+func disrupted(reason string) ending {
+	switch reason {
+	case corev1.PodReasonPreemptionByScheduler:
+		return ending{reason: ReasonPreempted, how: "had to make room for a pod of higher priority"}
+	case "DeletionByTaintManager", deletionByPodGC:
+		return ending{reason: ReasonNodeLost, how: "was lost with its node"}
+	default:
+		return ending{reason: ReasonEvicted, how: "was evicted from its node"}
+	}
+}
+
+// byKubelet is what the reasons of a pod that is over mean, in the words of the kubelet.
+var byKubelet = map[string]ending{
+	"Evicted":                  {reason: ReasonEvicted, how: "was evicted from its node"},
+	"Preempting":               {reason: ReasonPreempted, how: "had to make room for a pod of higher priority"},
+	"Terminated":               {reason: ReasonNodeLost, how: "ended with its node, which was shut down"},
+	"NodeShutdown":             {reason: ReasonNodeLost, how: "was sent to a node that is being shut down"},
+	"Shutdown":                 {reason: ReasonNodeLost, how: "ended with its node, which was shut down"},
+	"NodeLost":                 {reason: ReasonNodeLost, how: "was lost with its node"},
+	"NodeAffinity":             {reason: ReasonPodRejected, how: "was sent to a node that it does not fit"},
+	"UnexpectedAdmissionError": {reason: ReasonPodRejected, how: "was refused by its node"},
+}
+
+// withoutEnd tells of a pod that is over and whose main container is not known to have ended.
+func (l look) withoutEnd() Observation {
+	if l.main.State.Running != nil {
+		return l.interrupted(outOfSight)
+	}
+	unit := quoted(l.unit.Name)
+	for _, s := range l.pod.Status.InitContainerStatuses {
+		t := s.State.Terminated
+		if t == nil || t.ExitCode == 0 {
+			continue
+		}
+		said, spoke := endingOf(t)
+		switch {
+		case s.Name == InputManager && spoke && !slices.Contains(notItsFault, said.Reason):
+			return Observation{State: Failed, Reason: cmp.Or(said.Reason, ReasonInputRefused),
+				Message: fmt.Sprintf("the script of unit %s was not run, since its inputs could not be handed to it: %s", unit, sentence(said.Message))}
+		case s.Name == InputManager:
+			return Observation{State: Interrupted, Reason: cmp.Or(said.Reason, ReasonInitFailed), Message: fmt.Sprintf(
+				"the container %s of unit %s ended with exit code %d before its script began: %s", s.Name, unit, t.ExitCode, cmp.Or(sentence(said.Message), "it did not say why."))}
+		}
+		return Observation{State: Failed, Reason: ReasonInitFailed, Message: fmt.Sprintf(
+			"the init container %s of unit %s ended with exit code %d, so its script was not run. Look at its log, kubectl logs -n %s %s -c %s.",
+			s.Name, unit, t.ExitCode, l.pod.Namespace, l.pod.Name, s.Name)}
+	}
+	return Observation{State: Failed, Reason: ReasonPodFailed, Message: fmt.Sprintf("the pod %s of unit %s failed before its script began: %s",
+		l.name(), unit, cmp.Or(sentence(l.pod.Status.Message), sentence(l.pod.Status.Reason), "its node did not say why."))}
+}

@@ -1,0 +1,216 @@
+package execunit
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/workflows/iocontext"
+)
+
+// State is how far the pod of a unit is.
+type State string
+
+// How far a pod is.
+const (
+	// Waiting: its main container has not started.
+	Waiting State = "Waiting"
+	// Running: its main container runs.
+	Running State = "Running"
+	// Delivering: its main container has ended, and outputs are under way.
+	Delivering State = "Delivering"
+	// Succeeded: its script ended with 0, and its outputs are kept.
+	Succeeded State = "Succeeded"
+	// Failed: it ended otherwise, for a reason that is the unit's own.
+	Failed State = "Failed"
+	// Interrupted: it ended, or ends, without any fault of the unit's.
+	Interrupted State = "Interrupted"
+)
+
+// Reasons for which a pod waits.
+const (
+	ReasonStarting         = "Starting"
+	ReasonUnschedulable    = "Unschedulable"
+	ReasonImagePullFailed  = "ImagePullFailed"
+	ReasonSecretMissing    = "SecretMissing"
+	ReasonConfigMapMissing = "ConfigMapMissing"
+	ReasonVolumesPending   = "VolumesPending"
+	ReasonContainerConfig  = "ContainerConfigRefused"
+	ReasonContainerStart   = "ContainerCannotStart"
+	ReasonInitRunning      = "InitContainerRunning"
+)
+
+// Reasons for which a pod has ended; what the wrapper and the managers give as theirs is
+// passed on.
+const (
+	ReasonScriptFailed     = "ScriptFailed"
+	ReasonOutOfMemory      = "OutOfMemory"
+	ReasonDeadlineExceeded = "DeadlineExceeded"
+	ReasonInitFailed       = "InitContainerFailed"
+	ReasonPodFailed        = "PodFailed"
+	ReasonOutputsLost      = "OutputsLost"
+	ReasonEvicted          = "Evicted"
+	ReasonPreempted        = "Preempted"
+	ReasonNodeLost         = "NodeLost"
+	ReasonPodDeleted       = "PodDeleted"
+	ReasonPodRejected      = "PodRejected"
+)
+
+// Observation is what a pod tells of its unit.
+type Observation struct {
+	State State
+	// Begun says that the script has started, or may have.
+	Begun bool
+	// Over says that nothing of the pod runs any more, as far as its node has said. A pod that
+	// was interrupted and is not over may yet come to an end.
+	Over bool
+	// Reason and Message say why it is not further, and what to change.
+	Reason, Message string
+}
+
+// Observe returns what the pod of an attempt tells of it.
+func Observe(u crdv1.WorkUnit, pod *corev1.Pod) Observation {
+	l := lookAt(u, pod)
+	var o Observation
+	switch {
+	case l.main.State.Terminated != nil:
+		o = l.ended()
+	case l.gone() != nil:
+		o = l.interrupted(*l.gone())
+	case l.over:
+		o = l.withoutEnd()
+	case l.main.State.Running != nil:
+		o.State = Running
+		o.Reason, o.Message = l.stuck()
+	default:
+		o = l.waiting()
+	}
+	o.Begun, o.Over = l.begun(), l.over
+	o.Message = cut(o.Message, maxMessage)
+	return o
+}
+
+// How much is kept of what others have written.
+const (
+	maxMessage = 2048
+	maxTail    = iocontext.MaxTail
+	maxText    = 400
+)
+
+// look is one look at the pod of a unit.
+type look struct {
+	unit         crdv1.WorkUnit
+	pod          *corev1.Pod
+	mainName     string
+	main, output corev1.ContainerStatus
+	// over says that nothing of it runs any more.
+	over bool
+}
+
+// lookAt finds what is looked at.
+func lookAt(u crdv1.WorkUnit, pod *corev1.Pod) look {
+	l := look{unit: u, pod: pod, over: pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed}
+	for _, c := range pod.Spec.Containers {
+		if c.Name == OutputManager {
+			continue
+		}
+		if l.mainName == "" || c.Name == mainName {
+			l.mainName = c.Name
+		}
+	}
+	l.main, l.output = statusOf(pod.Status.ContainerStatuses, l.mainName), statusOf(pod.Status.ContainerStatuses, OutputManager)
+	return l
+}
+
+// statusOf returns the status of a container; an empty one when there is none.
+func statusOf(all []corev1.ContainerStatus, name string) corev1.ContainerStatus {
+	for _, s := range all {
+		if s.Name == name {
+			return s
+		}
+	}
+	return corev1.ContainerStatus{Name: name}
+}
+
+// begun reports whether the script has started, or may have: nobody but the node knows of a pod
+// that it has not spoken of to the end.
+func (l look) begun() bool {
+	s := l.main.State
+	switch {
+	case s.Running != nil:
+		return true
+	case s.Terminated != nil:
+		return !neverRan(*s.Terminated)
+	case l.pod.Spec.NodeName == "":
+		return false
+	case l.over:
+		return l.orphaned()
+	default:
+		return l.pod.DeletionTimestamp != nil
+	}
+}
+
+// neverRan reports whether the container ended before its program started.
+func neverRan(t corev1.ContainerStateTerminated) bool {
+	return slices.Contains([]string{"StartError", "ContainerCannotRun"}, t.Reason)
+}
+
+// orphaned reports whether somebody else than its node has said that the pod is over.
+func (l look) orphaned() bool {
+	c := l.condition(corev1.DisruptionTarget)
+	return c != nil && c.Reason == deletionByPodGC || l.pod.Status.Reason == "NodeLost"
+}
+
+// deletionByPodGC is the reason of the condition DisruptionTarget of a pod whose node is gone.
+const deletionByPodGC = "DeletionByPodGC"
+
+// condition returns a condition of the pod that is true; nil when it is not.
+func (l look) condition(name corev1.PodConditionType) *corev1.PodCondition {
+	for i, c := range l.pod.Status.Conditions {
+		if c.Type == name && c.Status == corev1.ConditionTrue {
+			return &l.pod.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// endingOf returns what a container has said when it ended; false when that is nothing of ours.
+func endingOf(t *corev1.ContainerStateTerminated) (iocontext.Ending, bool) {
+	if t == nil {
+		return iocontext.Ending{}, false
+	}
+	text := strings.TrimSpace(t.Message)
+	e, ours := iocontext.DecodeEnding(text)
+	if !ours || !strings.HasPrefix(text, "{") {
+		return iocontext.Ending{}, false
+	}
+	if !word.MatchString(e.Reason) {
+		e.Reason = ""
+	}
+	e.Message, e.Tail = cut(e.Message, maxText), iocontext.Last(cut(e.Tail, maxTail*4), maxTail)
+	return e, true
+}
+
+// word is what a reason may be.
+var word = regexp.MustCompile(`^[A-Z][A-Za-z]{0,63}$`)
+
+// sentence returns the text of somebody else as one sentence.
+func sentence(text string) string {
+	text = strings.ReplaceAll(strings.Join(strings.Fields(cut(text, maxText)), " "), ". ", "; ")
+	if text == "" || strings.HasSuffix(text, ".") {
+		return text
+	}
+	return text + "."
+}
+
+// lastLines returns the end of a message that shows a script's last lines.
+func lastLines(tail string) string {
+	if tail = strings.TrimSpace(tail); tail == "" {
+		return ""
+	}
+	return fmt.Sprintf(" Its last lines:\n%s", tail)
+}

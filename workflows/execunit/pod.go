@@ -1,0 +1,210 @@
+package execunit
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/workflows/iocontext"
+)
+
+// Names of ours in the pod of a unit; a template leaves them alone.
+const (
+	VolumeIO      = "signadot-execunit-io"
+	VolumeToken   = "signadot-execunit-token" //nolint:gosec // A name.
+	InputManager  = "signadot-execunit-input-manager"
+	OutputManager = "signadot-execunit-output-manager"
+)
+
+// tokenSeconds is how long a token is good; the kubelet renews it in time.
+const tokenSeconds = 3600
+
+// user is as whom the managers run: nobody else's number.
+const user = 65532
+
+// PodName returns the name of the pod of an attempt, the same however often it is asked for.
+func PodName(who Identity) string {
+	uid := string(who.UID)
+	return crdv1.ObjectName(crdv1.MaxServiceName, who.Lifecycle, who.Unit, strconv.Itoa(int(who.Attempt)), uid[:min(8, len(uid))])
+}
+
+// Pod returns the pod of an attempt of a unit that Accept takes.
+func Pod(u crdv1.WorkUnit, who Identity, s Settings) *corev1.Pod {
+	if u.ExecUnitTemplate == nil {
+		u.ExecUnitTemplate = &crdv1.ExecUnitTemplate{}
+	}
+	template := u.ExecUnitTemplate.PodTemplate.DeepCopy()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: PodName(who), Namespace: Namespace(u, s),
+			Labels: withLabels(template.Labels, who), Annotations: withAnnotations(template.Annotations, template.Spec, who.Attempt),
+			Finalizers: append(template.Finalizers, crdv1.Finalizer),
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: crdv1.APIVersion, Kind: crdv1.KindLifecycleMethods, Name: who.Lifecycle, UID: who.UID, Controller: new(true),
+			}},
+		},
+		Spec: template.Spec,
+	}
+	spec := &pod.Spec
+	spec.RestartPolicy = corev1.RestartPolicyNever
+	spec.EphemeralContainers = nil
+	if account(*spec) == "" {
+		// Whose the token of the managers is; where admission does not say it, nobody's is refused.
+		spec.ServiceAccountName = "default"
+		if spec.AutomountServiceAccountToken == nil {
+			spec.AutomountServiceAccountToken = new(false)
+		}
+	}
+	if spec.ServiceAccountName == "" {
+		spec.ServiceAccountName = "default" // As the API server has it, without which there is no token for the managers.
+	}
+	for _, name := range s.PullSecrets {
+		if !slices.Contains(spec.ImagePullSecrets, corev1.LocalObjectReference{Name: name}) {
+			spec.ImagePullSecrets = append(spec.ImagePullSecrets, corev1.LocalObjectReference{Name: name})
+		}
+	}
+	bound(spec, s.Deadline)
+	if i := mainIndex(*spec); i >= 0 {
+		runWrapped(&spec.Containers[i], u)
+	}
+	spec.Volumes = append(spec.Volumes, volumes()...)
+	spec.InitContainers = append(spec.InitContainers, manager(InputManager, s.InitImage, s.InitPullPolicy, s.InitResources, who, s))
+	spec.Containers = append(spec.Containers, manager(OutputManager, s.SidecarImage, s.SidecarPullPolicy, s.SidecarResources, who, s))
+	return pod
+}
+
+// withLabels returns the labels of a template, and ours.
+func withLabels(labels map[string]string, who Identity) map[string]string {
+	out := map[string]string{}
+	maps.Copy(out, labels)
+	out[crdv1.LabelUnit] = crdv1.LabelValue(who.Unit)
+	out[crdv1.LabelLifecycle] = crdv1.LabelValue(who.Lifecycle)
+	for label, value := range map[string]string{crdv1.LabelSandbox: who.Sandbox, crdv1.LabelResource: who.Resource} {
+		delete(out, label)
+		if value != "" {
+			out[label] = crdv1.LabelValue(value)
+		}
+	}
+	return out
+}
+
+// annotationDefaultContainer says whose log kubectl shows.
+const annotationDefaultContainer = "kubectl.kubernetes.io/default-container"
+
+// withAnnotations returns the annotations of a template, the attempt, and which container is
+// meant where nobody says.
+func withAnnotations(annotations map[string]string, pod corev1.PodSpec, attempt int32) map[string]string {
+	out := map[string]string{}
+	maps.Copy(out, annotations)
+	out[crdv1.AnnotationAttempt] = strconv.Itoa(int(attempt))
+	if i := mainIndex(pod); i >= 0 && out[annotationDefaultContainer] == "" {
+		out[annotationDefaultContainer] = pod.Containers[i].Name
+	}
+	return out
+}
+
+// bound sets how long a pod may be there, unless its template says less.
+func bound(pod *corev1.PodSpec, deadline time.Duration) {
+	seconds := int64((deadline + time.Second - 1) / time.Second)
+	if seconds > 0 && (pod.ActiveDeadlineSeconds == nil || *pod.ActiveDeadlineSeconds > seconds) {
+		pod.ActiveDeadlineSeconds = &seconds
+	}
+}
+
+// mainName is the container in which a script runs, where there is one of this name.
+const mainName = "main"
+
+// mainIndex returns which container of a template is the main one; -1 when there is none.
+func mainIndex(pod corev1.PodSpec) int {
+	if i := slices.IndexFunc(pod.Containers, func(c corev1.Container) bool { return c.Name == mainName }); i >= 0 {
+		return i
+	}
+	return min(0, len(pod.Containers)-1)
+}
+
+// runWrapped has a container run the wrapper, which runs what the unit is for.
+func runWrapped(c *corev1.Container, u crdv1.WorkUnit) {
+	command := []string{iocontext.RunPath}
+	if u.ExecUnitTemplate.Script == "" {
+		command = slices.Concat(command, []string{"--"}, c.Command, c.Args)
+	}
+	c.Command, c.Args = command, nil
+	// What the wrapper says in the end; the container's log could hold values.
+	c.TerminationMessagePath, c.TerminationMessagePolicy = corev1.TerminationMessagePathDefault, corev1.TerminationMessageReadFile
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: VolumeIO, MountPath: iocontext.Root})
+	for _, in := range u.ExecUnitTemplate.InputInjects {
+		if in.Dst.LocalPath != "" {
+			c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{
+				Name: VolumeIO, MountPath: in.Dst.LocalPath, SubPath: inputSubPath(in.InputName), ReadOnly: true,
+			})
+		}
+	}
+}
+
+// inputSubPath returns where the file of an input is in the volume.
+func inputSubPath(name string) string {
+	return iocontext.InputsDir[len(iocontext.Root)+1:] + "/" + name
+}
+
+// volumes returns the volume that the containers share, and that with the token.
+func volumes() []corev1.Volume {
+	return []corev1.Volume{
+		{Name: VolumeIO, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}},
+		{Name: VolumeToken, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+			Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{
+				Audience: iocontext.Audience, ExpirationSeconds: new(int64(tokenSeconds)), Path: tokenFile,
+			}}},
+		}}},
+	}
+}
+
+// Where the token is mounted, and its file.
+const (
+	tokenDir  = "/var/run/secrets/io-context" //nolint:gosec // A path.
+	tokenFile = "token"
+)
+
+// manager returns the container of one of the managers.
+func manager(name, image string, pull corev1.PullPolicy, uses *corev1.ResourceRequirements, who Identity, s Settings) corev1.Container {
+	if uses == nil {
+		uses = &corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("16Mi")},
+			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
+		}
+	}
+	return corev1.Container{
+		Name: name, Image: image, ImagePullPolicy: pull,
+		Env: []corev1.EnvVar{
+			{Name: iocontext.EnvAddress, Value: s.Address},
+			{Name: iocontext.EnvCA, Value: s.CA},
+			{Name: iocontext.EnvLifecycle, Value: who.Lifecycle},
+			{Name: iocontext.EnvUnit, Value: who.Unit},
+		},
+		VolumeMounts: []corev1.VolumeMount{
+			{Name: VolumeIO, MountPath: iocontext.Root},
+			{Name: VolumeToken, MountPath: tokenDir, ReadOnly: true},
+		},
+		Resources: *uses.DeepCopy(),
+		SecurityContext: &corev1.SecurityContext{
+			AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true), RunAsNonRoot: new(true),
+			RunAsUser: new(int64(user)), RunAsGroup: new(int64(user)),
+			Capabilities:   &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		},
+		TerminationMessagePolicy: corev1.TerminationMessageReadFile,
+	}
+}
+
+// account returns the service account that a pod names; empty when it names none.
+func account(pod corev1.PodSpec) string {
+	if pod.ServiceAccountName != "" {
+		return pod.ServiceAccountName
+	}
+	return pod.DeprecatedServiceAccount
+}

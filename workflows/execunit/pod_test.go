@@ -1,0 +1,75 @@
+package execunit_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/tests/golden"
+	"switchyard.dev/workflows/execunit"
+)
+
+// The pods of units that have all there is, and next to nothing.
+func TestPodsAreWhatIsRecorded(t *testing.T) {
+	all := written{
+		meta: "namespace: shop, labels: {team: pay, signadot.com/unit: other}, annotations: {note: x}, finalizers: [example.com/x]",
+		pod:  "activeDeadlineSeconds: 90, imagePullSecrets: [{name: own}], initContainers: [{name: prepare, image: i}], volumes: [{name: v, emptyDir: {}}]",
+		main: "image: runner, command: [other], args: [a], terminationMessagePolicy: FallbackToLogsOnError, volumeMounts: [{name: v, mountPath: /v}], env: [{name: A, value: b}]",
+		exec: `script: "#!/bin/sh", inputInjects: [{inputName: size, dst: {env: SIZE, localPath: /etc/size}}, {inputName: host, dst: {localPath: /etc/host}}], outputExports: [{outputName: host, fromPath: /tmp/host}]`,
+		unit: "inputs: [{name: size, value: secret-constant}, {name: host, iocontext: {key: a.b}}], outputs: [{name: host}]",
+	}
+	command := written{exec: `script: ""`, pod: "serviceAccountName: runner", main: "image: runner, command: [make], args: [all]"}
+	s := settings
+	s.PullSecrets, s.Deadline, s.Allow, s.InitPullPolicy = []string{"own", "operator"}, 10*time.Minute, execunit.Powers{execunit.ServiceAccount}, "Never"
+	for name, w := range map[string]written{"all": all, "command": command, "plain": {}} {
+		u := unit(t, w.text())
+		before := u.DeepCopy()
+		if p := execunit.Accept(u, "", s); p != nil {
+			t.Fatalf("%s: %s", name, p.Message)
+		}
+		text, err := yaml.Marshal(execunit.Pod(u, identity, s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden.Compare(t, "testdata/"+name+".yaml", string(text))
+		if strings.Contains(string(text), "secret-constant") {
+			t.Errorf("%s: a value is in the pod", name)
+		}
+		if after, _ := yaml.Marshal(u); string(after) != mustYAML(t, before) {
+			t.Errorf("%s: the unit was changed", name)
+		}
+	}
+}
+
+func mustYAML(t *testing.T, o any) string {
+	t.Helper()
+	text, err := yaml.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestNamesOfPodsAreOfOneAttempt(t *testing.T) {
+	names := map[string]bool{execunit.PodName(identity): true}
+	for _, change := range []func(*execunit.Identity){
+		func(*execunit.Identity) {},
+		func(who *execunit.Identity) { who.Attempt = 2 },
+		func(who *execunit.Identity) { who.UID = "other" },
+		func(who *execunit.Identity) { who.Unit = "other" },
+		func(who *execunit.Identity) { who.Lifecycle = strings.Repeat("l", 253) },
+	} {
+		who := identity
+		change(&who)
+		if name := execunit.PodName(who); len(name) > crdv1.MaxServiceName {
+			t.Errorf("%s is too long", name)
+		}
+		names[execunit.PodName(who)] = true
+	}
+	if len(names) != 5 {
+		t.Errorf("%v", names)
+	}
+}

@@ -1,0 +1,68 @@
+package execunit
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Power is a kind of power that the pod of a unit has only where the operator's
+// configuration says so. Its text is how that calls it; those that patches of sandboxes may
+// add have the same names (reconcilers/fork/power).
+type Power string
+
+// The powers beyond Pod Security baseline without a service account.
+const (
+	// HostNamespaces: hostNetwork, hostPID and hostIPC.
+	HostNamespaces Power = "hostNamespaces"
+	// HostPorts: ports of the node.
+	HostPorts Power = "hostPorts"
+	// Privileged: privileged, an unmasked /proc, and processes of a Windows node.
+	Privileged Power = "privileged"
+	// Capabilities: capabilities beside those that containers have anyway.
+	Capabilities Power = "capabilities"
+	// Sysctls: settings of the kernel that are not safe.
+	Sysctls Power = "sysctls"
+	// SecurityProfiles: no seccomp or AppArmor, other SELinux.
+	SecurityProfiles Power = "securityProfiles"
+	// ServiceAccount: a service account that is named, its token, tokens and certificates for
+	// other audiences.
+	ServiceAccount Power = "serviceAccount"
+	// HostPath: directories of the node.
+	HostPath Power = "hostPath"
+	// ProbeHosts: probes and hooks that make the kubelet ask another host.
+	ProbeHosts Power = "probeHosts"
+	// Secrets: Secrets, ConfigMaps and claims of the namespace, where nobody has asked
+	// whether the author may read them.
+	Secrets Power = "secrets"
+)
+
+// Setting is where the operator's chart has the powers that units may have.
+const Setting = "workflows.runner.allow"
+
+// All are all of them, in the order of the documentation.
+func All() []Power {
+	return []Power{
+		HostNamespaces, HostPorts, Privileged, Capabilities, Sysctls, SecurityProfiles,
+		ServiceAccount, HostPath, ProbeHosts, Secrets,
+	}
+}
+
+// Powers are those that units may have.
+type Powers []Power
+
+// Parse reads the names of a configuration.
+func Parse(names []string) (Powers, error) {
+	var out Powers
+	for _, name := range names {
+		if !slices.Contains(All(), Power(name)) {
+			known := make([]string, 0, len(All()))
+			for _, p := range All() {
+				known = append(known, string(p))
+			}
+			return nil, fmt.Errorf("%q is no power that the pods of units may be allowed; there are: %s", name, strings.Join(known, ", "))
+		}
+		out = append(out, Power(name))
+	}
+	return out, nil
+}

@@ -1,0 +1,22 @@
+package execunit
+
+import (
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/workflows/podreads"
+)
+
+// Reads returns the objects of its namespace that the pod template of a unit names, each once.
+func Reads(u crdv1.WorkUnit) []podreads.Read {
+	if u.ExecUnitTemplate == nil {
+		return nil
+	}
+	var out []podreads.Read
+	had := map[podreads.Read]bool{}
+	for _, r := range podreads.Of(&u.ExecUnitTemplate.PodTemplate.Spec) {
+		if !had[r.Read] {
+			had[r.Read] = true
+			out = append(out, r.Read)
+		}
+	}
+	return out
+}

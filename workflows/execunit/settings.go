@@ -1,0 +1,64 @@
+package execunit
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
+
+// Settings are those of the operator for all units.
+type Settings struct {
+	// InitImage and SidecarImage are those of the managers of inputs and outputs.
+	InitImage, SidecarImage           string
+	InitPullPolicy, SidecarPullPolicy corev1.PullPolicy
+	// InitResources and SidecarResources are what these may use. Nil: 256Mi of memory at most.
+	InitResources, SidecarResources *corev1.ResourceRequirements
+	// PullSecrets are for these images, in the namespace of the pod.
+	PullSecrets []string
+	// Address is that of the IO context server, as https://host:port, and CA whom it is
+	// known by, in PEM.
+	Address string
+	CA      string
+	// OperatorNamespace is where units run that name no namespace.
+	OperatorNamespace string
+	// Namespaces are those in which units may run; empty: all.
+	Namespaces []string
+	// Allow are the powers beyond Pod Security baseline that units may have.
+	Allow Powers
+	// AuthorAsked: the API server asks, when a unit is written, whether its author may read
+	// the Secrets, ConfigMaps and claims that its template names.
+	AuthorAsked bool
+	// Deadline is how long a pod may be there at most; 0: no bound.
+	Deadline time.Duration
+}
+
+// Identity says which attempt of which unit a pod is.
+type Identity struct {
+	// Lifecycle is the name of the SignadotObjectLifecycleMethods, UID its UID.
+	Lifecycle string
+	UID       types.UID
+	// Unit is the name of the unit, Attempt which one it is, counted from 1.
+	Unit    string
+	Attempt int32
+	// Sandbox and Resource are the names of those that the unit runs for; they may be empty.
+	Sandbox, Resource string
+}
+
+// Problem is what is wrong with a unit.
+type Problem struct {
+	// Reason is one word for programs.
+	Reason string
+	// Message has at most two sentences: what is wrong, and what to change.
+	Message string
+}
+
+// Namespace returns where the pod of a unit runs.
+func Namespace(u crdv1.WorkUnit, s Settings) string {
+	if u.ExecUnitTemplate != nil && u.ExecUnitTemplate.PodTemplate.Namespace != "" {
+		return u.ExecUnitTemplate.PodTemplate.Namespace
+	}
+	return s.OperatorNamespace
+}

@@ -1,0 +1,156 @@
+package execunit
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// waiting tells of a pod whose main container has not started.
+func (l look) waiting() Observation {
+	unit := quoted(l.unit.Name)
+	o := Observation{State: Waiting, Reason: ReasonStarting}
+	for _, c := range l.pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			o.Reason = ReasonUnschedulable
+			o.Message = fmt.Sprintf("no node takes the pod %s of unit %s: %s Change what its template asks of nodes, or add a node.", l.name(), unit, sentence(c.Message))
+			return o
+		}
+	}
+	if reason, message := l.stuck(); reason != "" {
+		o.Reason, o.Message = reason, message
+		return o
+	}
+	if l.pod.Spec.NodeName == "" {
+		o.Message = fmt.Sprintf("the pod %s of unit %s waits for a node.", l.name(), unit)
+		return o
+	}
+	started := slices.ContainsFunc(l.pod.Status.InitContainerStatuses, func(s corev1.ContainerStatus) bool {
+		return s.State.Running != nil || s.State.Terminated != nil
+	})
+	if names := mounted(l.pod.Spec); !started && len(names) > 0 {
+		o.Reason = ReasonVolumesPending
+		o.Message = fmt.Sprintf("the pod %s of unit %s waits for its volumes: %s. If it stays so, see that they are in the namespace %s.", l.name(), unit, list(names), l.pod.Namespace)
+		return o
+	}
+	for _, s := range l.pod.Status.InitContainerStatuses {
+		if s.State.Running != nil && s.Name != InputManager && !restarts(l.pod.Spec, s.Name) {
+			o.Reason, o.Message = ReasonInitRunning, fmt.Sprintf("the script of unit %s begins when the init container %s has ended.", unit, s.Name)
+			return o
+		}
+	}
+	o.Message = fmt.Sprintf("the pod %s of unit %s is starting.", l.name(), unit)
+	return o
+}
+
+// stuck returns why the kubelet does not start one of the containers; empty when none is held up.
+func (l look) stuck() (reason, message string) {
+	for _, s := range slices.Concat(l.pod.Status.InitContainerStatuses, l.pod.Status.ContainerStatuses) {
+		if s.State.Waiting == nil {
+			continue
+		}
+		if reason, message = l.refused(s, *s.State.Waiting); reason != "" {
+			return reason, message
+		}
+	}
+	return "", ""
+}
+
+// restarts reports whether an init container is one that stays.
+func restarts(pod corev1.PodSpec, name string) bool {
+	return slices.ContainsFunc(pod.InitContainers, func(c corev1.Container) bool {
+		return c.Name == name && c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+	})
+}
+
+// What the kubelet says of an object that a container names and that is not there.
+var (
+	missing    = regexp.MustCompile(`^(secret|configmap) "([^"]{1,253})" not found`)
+	missingKey = regexp.MustCompile(`^couldn't find key (\S{1,253}) in (Secret|ConfigMap) (\S{1,520})`)
+)
+
+// Reasons of the kubelet for a container that waits.
+var (
+	noImage = []string{
+		"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable", "ImageInspectError", "SignatureValidationFailed",
+	}
+	noStart = []string{"CreateContainerError", "RunContainerError", "CrashLoopBackOff", "PreCreateHookError", "PreStartHookError", "PostStartHookError"}
+)
+
+// refused returns why the kubelet does not start a container; empty when it is about to.
+func (l look) refused(s corev1.ContainerStatus, w corev1.ContainerStateWaiting) (reason, message string) {
+	unit := quoted(l.unit.Name)
+	switch {
+	case slices.Contains(noImage, w.Reason):
+		where := "the pod template"
+		if s.Name == InputManager || s.Name == OutputManager {
+			where = "the operator's chart"
+		}
+		return ReasonImagePullFailed, fmt.Sprintf("the image %s of the container %s of unit %s cannot be pulled: %s Change the image or the imagePullSecrets of %s.",
+			quoted(l.imageOf(s)), s.Name, unit, sentence(w.Message), where)
+	case w.Reason == "CreateContainerConfigError":
+		return l.configError(s.Name, w.Message)
+	case slices.Contains(noStart, w.Reason):
+		return ReasonContainerStart, fmt.Sprintf("the container %s of unit %s cannot be started: %s Change the pod template.", s.Name, unit, sentence(w.Message))
+	}
+	return "", ""
+}
+
+// configError tells of a container that names what is not there.
+func (l look) configError(container, text string) (reason, message string) {
+	unit := quoted(l.unit.Name)
+	reasons := map[string]string{"secret": ReasonSecretMissing, "configmap": ReasonConfigMapMissing}
+	if m := missing.FindStringSubmatch(text); m != nil {
+		kind := map[string]string{"secret": "Secret", "configmap": "ConfigMap"}[m[1]]
+		return reasons[m[1]], fmt.Sprintf("the container %s of unit %s needs the %s %s/%s, which is not there. Create it, or take it out of the pod template.",
+			container, unit, kind, l.pod.Namespace, m[2])
+	}
+	if m := missingKey.FindStringSubmatch(text); m != nil {
+		return reasons[strings.ToLower(m[2])], fmt.Sprintf("the container %s of unit %s needs the key %s of the %s %s, which has none. Add it, or name another one in the pod template.",
+			container, unit, m[1], m[2], m[3])
+	}
+	return ReasonContainerConfig, fmt.Sprintf("the container %s of unit %s cannot be made as the pod template says: %s", container, unit, sentence(text))
+}
+
+// imageOf returns the image of a container as its template has it.
+func (l look) imageOf(s corev1.ContainerStatus) string {
+	for _, c := range slices.Concat(l.pod.Spec.InitContainers, l.pod.Spec.Containers) {
+		if c.Name == s.Name {
+			return c.Image
+		}
+	}
+	return s.Image
+}
+
+// mounted returns the objects whose volumes a pod waits for before any container starts.
+func mounted(pod corev1.PodSpec) []string {
+	var out []string
+	add := func(kind, name string, optional *bool) {
+		if text := kind + " " + name; name != "" && (optional == nil || !*optional) && !slices.Contains(out, text) {
+			out = append(out, text)
+		}
+	}
+	for _, v := range pod.Volumes {
+		switch {
+		case v.Secret != nil:
+			add("Secret", v.Secret.SecretName, v.Secret.Optional)
+		case v.ConfigMap != nil:
+			add("ConfigMap", v.ConfigMap.Name, v.ConfigMap.Optional)
+		case v.PersistentVolumeClaim != nil:
+			add("PersistentVolumeClaim", v.PersistentVolumeClaim.ClaimName, nil)
+		case v.Projected != nil:
+			for _, s := range v.Projected.Sources {
+				if s.Secret != nil {
+					add("Secret", s.Secret.Name, s.Secret.Optional)
+				}
+				if s.ConfigMap != nil {
+					add("ConfigMap", s.ConfigMap.Name, s.ConfigMap.Optional)
+				}
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,70 @@
+package iocontext
+
+// Refusal is the body of an answer that is not what was asked for.
+type Refusal struct {
+	// Reason is one of those below.
+	Reason string `json:"reason"`
+	// Message says what is wrong, and has no value of an input or an output.
+	Message string `json:"message"`
+}
+
+// Why the IO context server does not do what it is asked for.
+const (
+	// NotYet: the unit's status does not name the pod yet. Ask again.
+	NotYet = "NotYet"
+	// TryAgain: what is needed to answer could not be had. Ask again.
+	TryAgain = "TryAgain"
+	// TokenRefused: the token is missing, or not that of a pod that lives.
+	TokenRefused = "TokenRefused"
+	// NotYours: the pod is not the one that runs the unit.
+	NotYours = "NotYours"
+	// OtherContext: an input is to come from an IO context that is not that of the unit.
+	OtherContext = "OtherContext"
+	// InputMissing: the value of an input is not kept.
+	InputMissing = "InputMissing"
+	// InputsTooLarge: all inputs together have more bytes than MaxInputs.
+	InputsTooLarge = "InputsTooLarge"
+	// OutputUnknown: the unit has no such output.
+	OutputUnknown = "OutputUnknown"
+	// OutputTooLarge: a value has more bytes than MaxValue.
+	OutputTooLarge = "OutputTooLarge"
+	// BadRequest: there is nothing of that name here, nor could there be.
+	BadRequest = "BadRequest"
+)
+
+// Why a container of a unit's pod ended as it did, beside what the server says.
+const (
+	// ScriptFailed: it ended with another code than 0.
+	ScriptFailed = "ScriptFailed"
+	// ScriptKilled: it was ended by a signal.
+	ScriptKilled = "ScriptKilled"
+	// InterpreterMissing: the image lacks the program that the first line of the script names.
+	InterpreterMissing = "InterpreterMissing"
+	// ScriptNotRunnable: the first line names no interpreter, or one that is no program.
+	ScriptNotRunnable = "ScriptNotRunnable"
+	// CommandMissing: the image lacks the command of a unit without a script.
+	CommandMissing = "CommandMissing"
+	// VariableTooLarge, VariableHasNUL and VariablesTooLarge: an input does not fit a variable,
+	// or all variables together are more than the kernel takes.
+	VariableTooLarge  = "VariableTooLarge"
+	VariableHasNUL    = "VariableHasNUL"
+	VariablesTooLarge = "VariablesTooLarge"
+	// OutputMissing and OutputNotAFile: what the script was to leave is not there.
+	OutputMissing  = "OutputMissing"
+	OutputNotAFile = "OutputNotAFile"
+	// BegunBefore: the script was begun in this pod already.
+	BegunBefore = "BegunBefore"
+	// MainKilled: the main container is gone and left no result.
+	MainKilled = "MainKilled"
+	// VolumeFailed: the volume of the pod's containers cannot be read or written.
+	VolumeFailed = "VolumeFailed"
+	// ServerUnreachable: the IO context server was not reached, or believed, before the end.
+	ServerUnreachable = "ServerUnreachable"
+)
+
+// MaxInputs is how many bytes all inputs of a unit may have together.
+const MaxInputs = 16 * MaxValue
+
+// MaxVariable is how many bytes the kernel takes for one variable: its name, "=", the value
+// and the NUL behind it (MAX_ARG_STRLEN).
+const MaxVariable = 128 << 10

@@ -1,0 +1,136 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"switchyard.dev/eventbus/callers"
+	"switchyard.dev/eventbus/callers/tokens"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/workflows/iocontext"
+)
+
+// refusal is an answer that is not what was asked for, as an error.
+type refusal struct {
+	status int
+	iocontext.Refusal
+}
+
+// Error implements error.
+func (r *refusal) Error() string { return r.Message }
+
+func refuse(status int, reason, format string, args ...any) *refusal {
+	return &refusal{status, iocontext.Refusal{Reason: reason, Message: fmt.Sprintf(format, args...)}}
+}
+
+// asked is what a request is about.
+type asked struct{ lifecycle, unit string }
+
+// Names of objects, and of units and outputs.
+var (
+	objectName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
+	partName   = regexp.MustCompile(`^[a-zA-Z]([a-zA-Z0-9-]{0,28}[a-zA-Z0-9])?$`)
+)
+
+// read returns what a request is about.
+func read(r *http.Request) (asked, error) {
+	a := asked{r.PathValue("lifecycle"), r.PathValue("unit")}
+	if !objectName.MatchString(a.lifecycle) || !partName.MatchString(a.unit) {
+		return a, refuse(http.StatusBadRequest, iocontext.BadRequest, "the path names no SignadotObjectLifecycleMethods, or no unit of one")
+	}
+	return a, nil
+}
+
+// identify tells which pod sends a request.
+func (m *Main) identify(r *http.Request) (tokens.Identity, error) {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "bearer") {
+		return tokens.Identity{}, refuse(http.StatusUnauthorized, iocontext.TokenRefused,
+			"send 'authorization: Bearer TOKEN' with the token of a pod that is made for the audience %s", iocontext.Audience)
+	}
+	who, err := m.cfg.Tokens.VerifyAdmitted(r.Context(), token, func() (func(), error) { return m.checks.Enter(callers.At(r.RemoteAddr)) })
+	switch {
+	case errors.Is(err, tokens.ErrUnknown):
+		return who, refuse(http.StatusUnauthorized, iocontext.TokenRefused, "%v", err)
+	case err != nil:
+		m.cfg.Logger.Debug("a token could not be checked", "error", err)
+		return who, refuse(http.StatusServiceUnavailable, iocontext.TryAgain, "the token could not be checked: try again")
+	case who.PodName == "" || who.PodUID == "":
+		return who, refuse(http.StatusForbidden, iocontext.NotYours, "the token is that of the account %s, and of no pod", who)
+	}
+	m.onAPI.Known(r.RemoteAddr)
+	return who, nil
+}
+
+// work is a unit that a pod runs.
+type work struct {
+	lifecycle *crdv1.SignadotObjectLifecycleMethods
+	unit      crdv1.WorkUnit
+}
+
+// find returns the unit that was asked about, if the pod runs it at this moment. Who does not is
+// told the same whether there is such a unit or not.
+func (m *Main) find(ctx context.Context, who tokens.Identity, a asked) (work, error) {
+	of := &crdv1.SignadotObjectLifecycleMethods{}
+	err := m.cfg.Store.Client.Get(ctx, client.ObjectKey{Name: a.lifecycle}, of)
+	if err != nil && !apierrors.IsNotFound(err) {
+		m.cfg.Logger.Warn("a SignadotObjectLifecycleMethods cannot be read", "name", a.lifecycle, "error", err)
+		return work{}, refuse(http.StatusServiceUnavailable, iocontext.TryAgain, "the API server does not say which pod runs the unit: try again")
+	}
+	waits := false
+	if err == nil {
+		for _, phase := range []struct {
+			units  []crdv1.WorkUnit
+			status []crdv1.WorkUnitStatus
+		}{{of.Spec.PreStart, of.Status.PreCreate}, {of.Spec.PostStop, of.Status.PostStop}} {
+			for i := range phase.units {
+				if phase.units[i].Name != a.unit {
+					continue
+				}
+				switch runs(who, a.unit, phase.status) {
+				case yes:
+					return work{of, phase.units[i]}, nil
+				case notYet:
+					waits = true
+				}
+			}
+		}
+	}
+	if waits {
+		return work{}, refuse(http.StatusConflict, iocontext.NotYet, "the status of unit %s does not name the pod yet: ask again", a.unit)
+	}
+	return work{}, refuse(http.StatusForbidden, iocontext.NotYours, "pod %s/%s (%s) does not run unit %s of SignadotObjectLifecycleMethods %s",
+		who.Namespace, who.PodName, who.PodUID, a.unit, a.lifecycle)
+}
+
+// verdict is whether a pod runs a unit.
+type verdict int
+
+const (
+	no verdict = iota
+	notYet
+	yes
+)
+
+// runs tells by the status of a phase whether a pod runs a unit.
+func runs(who tokens.Identity, unit string, status []crdv1.WorkUnitStatus) verdict {
+	for _, s := range status {
+		if s.Name != unit || s.ExecUnit == nil || s.ExecUnit.Namespace != who.Namespace || s.ExecUnit.Name != who.PodName {
+			continue
+		}
+		switch {
+		case s.Phase == crdv1.UnitStarting:
+			return notYet
+		case s.Phase == crdv1.UnitRunning && s.PodUID == who.PodUID:
+			return yes
+		}
+	}
+	return no
+}

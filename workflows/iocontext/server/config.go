@@ -1,0 +1,89 @@
+package server
+
+import (
+	"cmp"
+	"errors"
+	"flag"
+	"io"
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"switchyard.dev/eventbus/callers/tokens"
+	"switchyard.dev/eventbus/program"
+	"switchyard.dev/eventbus/trust"
+	"switchyard.dev/workflows/iocontext/store"
+)
+
+// Name is the host by which units' pods know the server, and that its certificate must be for.
+const Name = "io-context-server.signadot.svc"
+
+// Config is what a Main needs.
+type Config struct {
+	// Store keeps the values; its client reads SignadotObjectLifecycleMethods too. Required.
+	Store store.Store
+	// Tokens tells whose token it is; it is made for iocontext.Audience. Required.
+	Tokens *tokens.Verifier
+	// TLS is the certificate to serve with. Required.
+	TLS *trust.Folder
+	// Addresses to listen on, as host:port. Defaults: :8443, and :9090 for metrics and health.
+	Address, MetricsAddress string
+	// MaxConnections bounds the open connections of strangers on each listener. Default: 2048.
+	MaxConnections int
+	// Logger is told what was given, kept and refused, by names. Default: none.
+	Logger *slog.Logger
+	// Metrics has the numbers. Default: a new one.
+	Metrics *prometheus.Registry
+}
+
+// Validate returns what is wrong with a Config, or nil.
+func (c Config) Validate() error {
+	switch {
+	case c.Store.Client == nil || c.Store.Namespace == "":
+		return errors.New("IO context server: Config.Store is missing: say where values are kept")
+	case c.Tokens == nil:
+		return errors.New("IO context server: Config.Tokens is missing: without it nobody's token can be checked")
+	case c.TLS == nil:
+		return errors.New("IO context server: Config.TLS is missing: values are never sent plain")
+	case c.MaxConnections < 0:
+		return errors.New("IO context server: Config.MaxConnections must not be negative")
+	}
+	return nil
+}
+
+func (c Config) withDefaults() Config {
+	c.Address = cmp.Or(c.Address, ":8443")
+	c.MetricsAddress = cmp.Or(c.MetricsAddress, ":9090")
+	c.MaxConnections = cmp.Or(c.MaxConnections, 2048)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	c.Metrics = cmp.Or(c.Metrics, prometheus.NewRegistry())
+	return c
+}
+
+// Settings are what the program is told by flags.
+type Settings struct {
+	// Address and MetricsAddress are as in Config.
+	Address, MetricsAddress string
+	// Namespace is where values are kept.
+	Namespace string
+	// TLSDir is the folder with the certificate.
+	TLSDir string
+	// LogLevel is the least important level that is logged.
+	LogLevel slog.Level
+}
+
+// ParseSettings reads the program's arguments, without its name. Usage goes to help. The error is
+// flag.ErrHelp when that is all that was asked for.
+func ParseSettings(args []string, help io.Writer) (Settings, error) {
+	var s Settings
+	flags := flag.NewFlagSet("io-context-server", flag.ContinueOnError)
+	flags.StringVar(&s.Address, "address", ":8443", "address of the API, over TLS")
+	flags.StringVar(&s.MetricsAddress, "metrics-address", ":9090", "address of /metrics, /healthz and /readyz")
+	flags.StringVar(&s.Namespace, "namespace", "signadot", "namespace of the Secrets with values")
+	flags.StringVar(&s.TLSDir, "tls-dir", "/var/run/secrets/tls", "directory with tls.crt, tls.key and ca.crt; it is read again when it changes")
+	flags.TextVar(&s.LogLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
+	if err := program.Parse(flags, args, help); err != nil {
+		return Settings{}, err
+	}
+	return s, nil
+}

@@ -1,0 +1,223 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"switchyard.dev/eventbus/callers"
+	"switchyard.dev/eventbus/callers/tokens"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/workflows/iocontext"
+)
+
+// served is a request of a pod that is known.
+type served func(w http.ResponseWriter, r *http.Request, who tokens.Identity, a asked) error
+
+// handler serves the API.
+func (m *Main) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/units/{lifecycle}/{unit}/assignment", m.known("assignment", m.assign))
+	mux.HandleFunc("PUT /v1/units/{lifecycle}/{unit}/outputs/{output}", m.known("output", m.keep))
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		m.answer(w, "nothing", refuse(http.StatusNotFound, iocontext.BadRequest, "a unit's pod may GET its assignment and PUT its outputs, and nothing else"))
+	})
+	return mux
+}
+
+// known has a request served for the pod whose token it shows.
+func (m *Main) known(what string, serve served) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		m.answer(w, what, m.admit(w, r, serve))
+	}
+}
+
+func (m *Main) admit(w http.ResponseWriter, r *http.Request, serve served) error {
+	who, err := m.identify(r)
+	if err != nil {
+		return err
+	}
+	leave, err := m.pods.Enter(callers.Caller{Kind: callers.Pod, Name: who.Namespace + "/" + who.PodUID})
+	if err != nil {
+		return refuse(http.StatusServiceUnavailable, iocontext.TryAgain, "%v", err)
+	}
+	defer leave()
+	a, err := read(r)
+	if err != nil {
+		return err
+	}
+	return serve(w, r, who, a)
+}
+
+// answer says why nothing was done; nothing is left to say for nil.
+func (m *Main) answer(w http.ResponseWriter, what string, err error) {
+	if err == nil {
+		m.requests.WithLabelValues(what, "").Inc()
+		return
+	}
+	var why *refusal
+	if !errors.As(err, &why) {
+		// What the API server says may repeat what it was sent.
+		why = refuse(http.StatusServiceUnavailable, iocontext.TryAgain, "the values are out of reach at the moment: try again")
+		m.cfg.Logger.Warn("a request could not be served", "what", what, "error", err)
+	}
+	m.requests.WithLabelValues(what, why.Reason).Inc()
+	w.Header().Set("Content-Type", "application/json")
+	if why.status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
+	w.WriteHeader(why.status)
+	_ = json.NewEncoder(w).Encode(why.Refusal) // who has gone needs no answer
+}
+
+// hold waits for one of the places of requests that hold values.
+func (m *Main) hold(ctx context.Context) (leave func(), err error) {
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case m.heavy <- struct{}{}:
+		return func() { <-m.heavy }, nil
+	case <-late.C:
+	case <-ctx.Done():
+	}
+	return nil, refuse(http.StatusServiceUnavailable, iocontext.TryAgain, "%d others are served at the moment: try again", atOnce)
+}
+
+// assign answers what the script of a unit needs.
+func (m *Main) assign(w http.ResponseWriter, r *http.Request, who tokens.Identity, a asked) error {
+	of, err := m.find(r.Context(), who, a)
+	if err != nil {
+		return err
+	}
+	leave, err := m.hold(r.Context())
+	if err != nil {
+		return err
+	}
+	defer leave()
+	// What is read while another attempt begins is that one's: the status is looked at last.
+	assignment, err := m.assignment(r.Context(), of)
+	if err != nil {
+		return err
+	}
+	if _, err := m.find(r.Context(), who, a); err != nil {
+		return err
+	}
+	m.cfg.Logger.Info("given", "lifecycle", a.lifecycle, "unit", a.unit, "pod", who.Namespace+"/"+who.PodName, "inputs", len(assignment.Inputs))
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	_ = json.NewEncoder(w).Encode(assignment) // who has gone asks again
+	return nil
+}
+
+// assignment puts together what a unit needs.
+func (m *Main) assignment(ctx context.Context, of work) (iocontext.Assignment, error) {
+	var out iocontext.Assignment
+	template := of.unit.ExecUnitTemplate
+	if template == nil {
+		template = &crdv1.ExecUnitTemplate{}
+	}
+	out.Script = template.Script
+	for _, o := range template.OutputExports {
+		out.Outputs = append(out.Outputs, iocontext.Output{Name: o.OutputName, Path: o.FromPath})
+	}
+	total := 0
+	for _, input := range of.unit.Inputs {
+		value, err := m.value(ctx, of.lifecycle, input)
+		if err != nil {
+			return out, err
+		}
+		if total += len(value); total > iocontext.MaxInputs {
+			return out, refuse(http.StatusForbidden, iocontext.InputsTooLarge,
+				"the inputs of unit %s have more than %d bytes together: give it fewer, or smaller ones", of.unit.Name, iocontext.MaxInputs)
+		}
+		out.Inputs = append(out.Inputs, injected(input.Name, value, template.InputInjects)...)
+	}
+	return out, nil
+}
+
+// injected returns an input for each place where it is to be; the first has the value.
+func injected(name string, value []byte, places []crdv1.InputInject) []iocontext.Input {
+	all := []iocontext.Input{{Name: name, Value: value}}
+	for _, place := range places {
+		if place.InputName != name {
+			continue
+		}
+		if first := &all[0]; first.Env == "" && first.Path == "" {
+			first.Env, first.Path = place.Dst.Env, place.Dst.LocalPath
+			continue
+		}
+		all = append(all, iocontext.Input{Name: name, Env: place.Dst.Env, Path: place.Dst.LocalPath, Value: value})
+	}
+	return all
+}
+
+// value returns that of an input.
+func (m *Main) value(ctx context.Context, of *crdv1.SignadotObjectLifecycleMethods, input crdv1.WorkUnitInput) ([]byte, error) {
+	from := input.IOContext
+	if from == nil {
+		return []byte(input.Value), nil
+	}
+	if from.Name != "" && from.Name != of.Spec.IOContextName {
+		return nil, refuse(http.StatusForbidden, iocontext.OtherContext, "input %s is to come from the IO context %s, and the unit's own is %s: "+
+			"a unit has the values of its own alone", input.Name, from.Name, of.Spec.IOContextName)
+	}
+	value, found, err := m.cfg.Store.Get(ctx, of, from.Key)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, refuse(http.StatusForbidden, iocontext.InputMissing, "no value of %s is kept, which input %s is to have: "+
+			"has somebody deleted its Secret? The unit that gives it has to run again", from.Key, input.Name)
+	}
+	return value, nil
+}
+
+// keep keeps an output.
+func (m *Main) keep(w http.ResponseWriter, r *http.Request, who tokens.Identity, a asked) error {
+	output := r.PathValue("output")
+	if !partName.MatchString(output) {
+		return refuse(http.StatusBadRequest, iocontext.BadRequest, "the path names no output")
+	}
+	of, err := m.find(r.Context(), who, a)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(of.unit.Outputs, func(o crdv1.WorkUnitOutput) bool { return o.Name == output }) {
+		return refuse(http.StatusForbidden, iocontext.OutputUnknown, "unit %s has no output %s", a.unit, output)
+	}
+	if r.ContentLength > iocontext.MaxValue {
+		return tooLarge(output, strconv.FormatInt(r.ContentLength, 10))
+	}
+	leave, err := m.hold(r.Context())
+	if err != nil {
+		return err
+	}
+	defer leave()
+	value, err := io.ReadAll(http.MaxBytesReader(w, r.Body, iocontext.MaxValue))
+	if many := (*http.MaxBytesError)(nil); errors.As(err, &many) {
+		return tooLarge(output, "more")
+	}
+	if err != nil {
+		return refuse(http.StatusBadRequest, iocontext.BadRequest, "the value of output %s did not come whole: send it again", output)
+	}
+	err = m.cfg.Store.Put(r.Context(), of.lifecycle, iocontext.OutputKey(a.unit, output), value, who.PodUID, func(ctx context.Context) error {
+		_, err := m.find(ctx, who, a)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	m.cfg.Logger.Info("kept", "lifecycle", a.lifecycle, "unit", a.unit, "output", output, "pod", who.Namespace+"/"+who.PodName, "bytes", len(value))
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func tooLarge(output, bytes string) *refusal {
+	return refuse(http.StatusRequestEntityTooLarge, iocontext.OutputTooLarge, "output %s may have %d bytes, and has %s: "+
+		"keep what is large elsewhere, and give its address", output, iocontext.MaxValue, bytes)
+}

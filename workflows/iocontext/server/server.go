@@ -1,0 +1,135 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"switchyard.dev/eventbus/callers"
+	"switchyard.dev/eventbus/callers/scrapes"
+)
+
+// Main is an IO context server.
+type Main struct {
+	cfg        Config
+	onAPI, onM *callers.Listener
+	// checks bounds how often the API server is asked about tokens of whom, and pods what each
+	// pod asks for.
+	checks, pods *callers.Pool
+	// heavy has a place for each request that may hold values at once.
+	heavy    chan struct{}
+	requests *prometheus.CounterVec
+}
+
+// How much is under way at once. An assignment takes three times its inputs in memory.
+const (
+	atOnce      = 8
+	patience    = 10 * time.Second
+	readHead    = 5 * time.Second
+	readWithin  = 30 * time.Second
+	writeWithin = 60 * time.Second
+	idleWithin  = 60 * time.Second
+	maxHead     = 32 << 10
+	// stopWithin is how long requests that are under way at the end are waited for.
+	stopWithin = 5 * time.Second
+)
+
+// New opens the listeners and makes everything ready to Run. The caller calls Run or Close.
+func New(cfg Config) (*Main, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	m := &Main{
+		cfg: cfg, heavy: make(chan struct{}, atOnce),
+		checks: callers.NewPool("checks of tokens", callers.Bounds{Each: 4, Strangers: 16, Rate: 5, Burst: 32}),
+		pods:   callers.NewPool("requests", callers.Bounds{Each: 4, Pods: 256, Rate: 50, Burst: 100}),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "switchyard_iocontext_requests_total", Help: "Requests of units' pods, and of others, by what was answered.",
+		}, []string{"what", "reason"}),
+	}
+	if err := cfg.Metrics.Register(m.requests); err != nil {
+		return nil, fmt.Errorf("IO context server: %w", err)
+	}
+	for _, one := range []struct {
+		name, address string
+		listener      **callers.Listener
+	}{{"api", cfg.Address, &m.onAPI}, {"metrics", cfg.MetricsAddress, &m.onM}} {
+		l, err := callers.Listen(one.address, one.name, cfg.MaxConnections, 0, cfg.Logger)
+		if err == nil {
+			*one.listener = l
+			err = l.CountClosed(cfg.Metrics, "switchyard_iocontext_connections_closed_total", prometheus.Labels{"listener": one.name})
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("IO context server: %w", err), m.Close())
+		}
+	}
+	return m, nil
+}
+
+// Address is where the API is served, as host:port.
+func (m *Main) Address() string { return m.onAPI.Addr().String() }
+
+// MetricsAddress is where metrics and health are served, as host:port.
+func (m *Main) MetricsAddress() string { return m.onM.Addr().String() }
+
+// Run serves until ctx ends and returns nil then, or until a part fails. It closes the
+// listeners. Call it once.
+func (m *Main) Run(ctx context.Context) error {
+	all, ctx := errgroup.WithContext(ctx)
+	all.Go(func() error { return m.cfg.TLS.Run(ctx) })
+	all.Go(func() error { return m.serve(ctx) })
+	all.Go(func() error {
+		mux := http.NewServeMux()
+		mux.Handle("GET /metrics", scrapes.New(m.cfg.Metrics))
+		well := func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) } // who has gone needs no answer
+		mux.HandleFunc("GET /healthz", well)
+		mux.HandleFunc("GET /readyz", well)
+		return callers.ServeProbes(ctx, m.onM, mux)
+	})
+	return all.Wait()
+}
+
+// serve serves the API. What is under way at the end is finished: an output that was sent is
+// kept or refused, and its pod told.
+func (m *Main) serve(ctx context.Context) error {
+	server := &http.Server{
+		Handler: m.handler(), ReadHeaderTimeout: readHead, ReadTimeout: readWithin, WriteTimeout: writeWithin, IdleTimeout: idleWithin,
+		MaxHeaderBytes: maxHead,
+		// What strangers do with their connections is no error of ours.
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
+	}
+	stopped := make(chan struct{})
+	context.AfterFunc(ctx, func() {
+		defer close(stopped)
+		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+		defer cancel()
+		if server.Shutdown(within) != nil {
+			_ = server.Close() // they were given their time
+		}
+	})
+	// HTTP/1.1 alone: a pod asks for one thing at a time.
+	if err := server.Serve(tls.NewListener(m.onAPI, m.cfg.TLS.Server())); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve on %s: %w", m.Address(), err)
+	}
+	<-stopped
+	return nil
+}
+
+// Close closes the listeners of a Main that is not run.
+func (m *Main) Close() error {
+	var errs []error
+	for _, l := range []*callers.Listener{m.onAPI, m.onM} {
+		if l != nil {
+			errs = append(errs, l.Close())
+		}
+	}
+	return errors.Join(errs...)
+}

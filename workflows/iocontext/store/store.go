@@ -1,0 +1,186 @@
+// Package store keeps the values that units exchange: one Secret for each, in the operator's
+// namespace, owned by the SignadotObjectLifecycleMethods whose units they are (decision
+// record 0043).
+//
+// A Secret is never changed: another value of the same key is another Secret of the same name.
+// So nobody needs the right to update Secrets, and two writers who meet cannot mix.
+package store
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
+
+// What a Secret with a value has.
+const (
+	// Type is the type of the Secret.
+	Type corev1.SecretType = "signadot.com/io-value"
+	// AnnotationKey has the key of the value, AnnotationWriter the UID of the pod that gave it.
+	AnnotationKey    = "signadot.com/io-key"
+	AnnotationWriter = "signadot.com/io-writer"
+	// DataKey is under what the value stands in the Secret.
+	DataKey = "value"
+)
+
+// Store reads and writes values. Its users owe the rights to get, create and delete Secrets in
+// the namespace; Keys and DeleteAll need list too.
+type Store struct {
+	// Client reads from the API server itself, never from a cache.
+	Client client.Client
+	// Namespace is the operator's.
+	Namespace string
+}
+
+// SecretName returns the name of the Secret with a value of a SignadotObjectLifecycleMethods.
+func SecretName(lifecycle types.UID, key string) string {
+	return crdv1.ObjectName(crdv1.MaxServiceName, "io", string(lifecycle), key)
+}
+
+// Get returns a value; found is false when there is none.
+func (s Store) Get(ctx context.Context, of *crdv1.SignadotObjectLifecycleMethods, key string) (value []byte, found bool, err error) {
+	secret, err := s.get(ctx, of, key)
+	if secret == nil || err != nil {
+		return nil, false, err
+	}
+	return secret.Data[DataKey], true, nil
+}
+
+// get returns the Secret of a value, nil when there is none.
+func (s Store) get(ctx context.Context, of *crdv1.SignadotObjectLifecycleMethods, key string) (*corev1.Secret, error) {
+	secret, name := &corev1.Secret{}, client.ObjectKey{Namespace: s.Namespace, Name: SecretName(of.UID, key)}
+	err := s.Client.Get(ctx, name, secret)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read Secret %s: %w", name, err)
+	}
+	if !holds(secret, of, key) {
+		return nil, fmt.Errorf("Secret %s is in the place of a value of SignadotObjectLifecycleMethods %s and is not one: delete it", name, of.Name)
+	}
+	return secret, nil
+}
+
+// holds reports whether a Secret is that of a value.
+func holds(secret *corev1.Secret, of *crdv1.SignadotObjectLifecycleMethods, key string) bool {
+	return secret.Type == Type && secret.Annotations[AnnotationKey] == key && owned(secret, of)
+}
+
+// owned reports whether an object belongs to a SignadotObjectLifecycleMethods.
+func owned(o metav1.Object, by *crdv1.SignadotObjectLifecycleMethods) bool {
+	return slices.ContainsFunc(o.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == by.UID })
+}
+
+// attempts is how often Put begins anew because somebody else wrote meanwhile.
+const attempts = 8
+
+// Put keeps a value, in place of what was kept under its key. writer is the UID of the pod that
+// gives it. may is asked after what is kept was read and before anything is written; its error
+// ends Put. A writer who may no more is thus found out: whoever may instead has written since,
+// and then it is asked again, or has not, and then replaces what is written now.
+func (s Store) Put(ctx context.Context, of *crdv1.SignadotObjectLifecycleMethods, key string, value []byte, writer string, may func(context.Context) error) error {
+	var err error
+	for range attempts {
+		var done bool
+		if done, err = s.put(ctx, s.secret(of, key, value, writer), of, may); done {
+			return err
+		}
+	}
+	return fmt.Errorf("others write %s of SignadotObjectLifecycleMethods %s at the same time: %w", key, of.Name, err)
+}
+
+// put tries once. It reports whether that was all there is to do.
+func (s Store) put(ctx context.Context, want *corev1.Secret, of *crdv1.SignadotObjectLifecycleMethods, may func(context.Context) error) (done bool, err error) {
+	have, err := s.get(ctx, of, want.Annotations[AnnotationKey])
+	if err != nil {
+		return true, err
+	}
+	if err := may(ctx); err != nil {
+		return true, err
+	}
+	if have != nil {
+		if have.Annotations[AnnotationWriter] == want.Annotations[AnnotationWriter] && bytes.Equal(have.Data[DataKey], want.Data[DataKey]) {
+			return true, nil
+		}
+		err := s.Client.Delete(ctx, have, client.Preconditions{UID: &have.UID})
+		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+			return false, err
+		}
+		if err != nil {
+			return true, fmt.Errorf("replace Secret %s: %w", want.Name, err)
+		}
+	}
+	err = s.Client.Create(ctx, want)
+	if apierrors.IsAlreadyExists(err) {
+		return false, err
+	}
+	if err != nil {
+		return true, fmt.Errorf("write Secret %s: %w", want.Name, err)
+	}
+	return true, nil
+}
+
+// secret returns the Secret of a value.
+func (s Store) secret(of *crdv1.SignadotObjectLifecycleMethods, key string, value []byte, writer string) *corev1.Secret {
+	never := true
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.Namespace, Name: SecretName(of.UID, key),
+			Labels:      map[string]string{crdv1.LabelLifecycle: crdv1.LabelValue(of.Name)},
+			Annotations: map[string]string{AnnotationKey: key, AnnotationWriter: writer},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: crdv1.GroupVersion().String(), Kind: crdv1.KindLifecycleMethods, Name: of.Name, UID: of.UID,
+			}},
+		},
+		Type: Type, Immutable: &never, Data: map[string][]byte{DataKey: value},
+	}
+}
+
+// list returns the Secrets of a SignadotObjectLifecycleMethods, without what stands in them.
+func (s Store) list(ctx context.Context, of *crdv1.SignadotObjectLifecycleMethods) ([]metav1.PartialObjectMetadata, error) {
+	var all metav1.PartialObjectMetadataList
+	all.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
+	err := s.Client.List(ctx, &all, client.InNamespace(s.Namespace), client.MatchingLabels{crdv1.LabelLifecycle: crdv1.LabelValue(of.Name)})
+	if err != nil {
+		return nil, fmt.Errorf("list the values of SignadotObjectLifecycleMethods %s: %w", of.Name, err)
+	}
+	return slices.DeleteFunc(all.Items, func(o metav1.PartialObjectMetadata) bool {
+		return !owned(&o, of) || o.Annotations[AnnotationKey] == ""
+	}), nil
+}
+
+// Keys returns the keys of all values of a SignadotObjectLifecycleMethods, in order.
+func (s Store) Keys(ctx context.Context, of *crdv1.SignadotObjectLifecycleMethods) ([]string, error) {
+	all, err := s.list(ctx, of)
+	var keys []string
+	for _, o := range all {
+		keys = append(keys, o.Annotations[AnnotationKey])
+	}
+	slices.Sort(keys)
+	return keys, err
+}
+
+// DeleteAll deletes all values of a SignadotObjectLifecycleMethods.
+func (s Store) DeleteAll(ctx context.Context, of *crdv1.SignadotObjectLifecycleMethods) error {
+	all, err := s.list(ctx, of)
+	if err != nil {
+		return err
+	}
+	for _, o := range all {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name}}
+		if err := s.Client.Delete(ctx, secret, client.Preconditions{UID: &o.UID}); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+			return fmt.Errorf("delete Secret %s/%s: %w", o.Namespace, o.Name, err)
+		}
+	}
+	return nil
+}

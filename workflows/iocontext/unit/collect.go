@@ -1,0 +1,71 @@
+package unit
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"switchyard.dev/workflows/iocontext"
+)
+
+// collect copies the outputs that the script has left, and says in the result which are there.
+// It returns their values. What is wrong with one is the unit's reason where the script has not
+// failed. whole is false when there is a value that was not read to its end: then nobody can say
+// what of it the script has printed.
+func (m Main) collect(p plan, r *result) (given []value, whole bool) {
+	whole = true
+	for _, output := range p.Outputs {
+		content, err := readOutput(output.Path)
+		wrong, message := "", ""
+		switch {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+			wrong, message = iocontext.OutputMissing, fmt.Sprintf("the script ended with 0 and left no file %s, which is to hold output %s: have it write that file", output.Path, output.Name)
+		case errors.Is(err, errTooLarge):
+			whole = false
+			wrong, message = iocontext.OutputTooLarge, fmt.Sprintf("file %s has more than the %d bytes that output %s may have: keep what is large elsewhere, and give its address",
+				output.Path, iocontext.MaxValue, output.Name)
+		case err != nil:
+			wrong, message = iocontext.OutputNotAFile, fmt.Sprintf("output %s cannot be read: %v", output.Name, err)
+		}
+		if wrong == "" {
+			given = append(given, value{output.Name, content})
+			// A name with a slash in it is no unit's that the API server took.
+			if err = put(filepath.Join(m.Volume.in(iocontext.OutputsDir), filepath.Base(output.Name)), content, 0o644); err != nil {
+				wrong, message = iocontext.VolumeFailed, fmt.Sprintf("output %s cannot be written to %s: %v", output.Name, iocontext.OutputsDir, err)
+			} else {
+				r.Outputs = append(r.Outputs, output.Name)
+			}
+		}
+		if wrong != "" && r.Reason == "" {
+			r.Reason, r.Message = wrong, message
+		}
+	}
+	return given, whole
+}
+
+var errTooLarge = errors.New("too large")
+
+// readOutput reads what the script has left. It may be anything: nobody waits for it.
+func readOutput(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	about, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !about.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no file: it is %s", path, about.Mode().Type())
+	}
+	content, err := io.ReadAll(io.LimitReader(f, iocontext.MaxValue+1))
+	if err == nil && len(content) > iocontext.MaxValue {
+		err = errTooLarge
+	}
+	return content, err
+}

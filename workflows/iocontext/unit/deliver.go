@@ -1,0 +1,132 @@
+package unit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"switchyard.dev/workflows/iocontext"
+)
+
+// deliverPause is the longest time between two attempts to have an output kept, and lookEvery
+// that between two looks for the result.
+const (
+	deliverPause = 2 * time.Second
+	lookEvery    = 20 * time.Millisecond
+)
+
+// Deliver waits for the result of the main container and has the server keep the outputs. Nil is
+// that all is kept that the unit is to give, or that the script failed, whose outputs are kept
+// as far as they are there. ctx ends when the pod is to: it is heeded until the script begins.
+func Deliver(ctx context.Context, s Server, v Volume) *iocontext.Ending {
+	c, err := s.client(deliverPause)
+	if err != nil {
+		return failed(iocontext.ServerUnreachable, "%v", err)
+	}
+	r, ending := v.await(ctx)
+	if ending != nil {
+		return ending
+	}
+	for _, output := range r.Outputs {
+		value, err := v.output(output)
+		if err != nil {
+			return failed(iocontext.VolumeFailed, "output %s cannot be read: %v", output, err)
+		}
+		// Whoever ends the pod gives it the time that is needed, or kills it.
+		err = c.until(context.WithoutCancel(ctx), "PUT", "/outputs/"+output, value, func(io.Reader) error { return nil })
+		final := (*refused)(nil)
+		switch {
+		case err == nil:
+		case !errors.As(err, &final):
+			return failed(iocontext.ServerUnreachable, "output %s is not kept: %v", output, err)
+		case ending == nil:
+			ending = failed(final.Reason, "output %s is refused: %s", output, final.Message)
+		}
+	}
+	switch {
+	case r.ExitCode != 0:
+		return nil // that is what counts, and the main container says it
+	case r.Reason != "":
+		return &iocontext.Ending{Reason: r.Reason, Message: r.Message, Tail: r.Tail}
+	}
+	return ending
+}
+
+// await waits for the result. The main container may go without leaving one.
+func (v Volume) await(ctx context.Context) (result, *iocontext.Ending) {
+	for {
+		gone, err := v.mainGone()
+		var r result
+		there, wrong := take(v.in(iocontext.ResultPath), &r)
+		switch {
+		case wrong != nil:
+			return r, failed(iocontext.VolumeFailed, "the result of the main container cannot be read: %v", wrong)
+		case there:
+			return r, nil
+		case err != nil:
+			return r, failed(iocontext.VolumeFailed, "whether the main container lives cannot be told: %v", err)
+		case gone:
+			return r, failed(iocontext.MainKilled, "the main container was killed before it left a result: see its status")
+		}
+		if _, err := os.Lstat(v.in(begunPath)); err != nil && ctx.Err() != nil {
+			return r, failed(iocontext.MainKilled, "the pod ended before the script began")
+		}
+		time.Sleep(lookEvery)
+	}
+}
+
+// output reads the value of an output. What stands in the volume was written by the script: it
+// may not have other files of this container sent.
+func (v Volume) output(name string) ([]byte, error) {
+	if filepath.Base(name) != name {
+		return nil, errors.New("its name is a path")
+	}
+	f, err := os.OpenFile(filepath.Join(v.in(iocontext.OutputsDir), name), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, iocontext.MaxValue+1))
+}
+
+// mainGone reports whether the wrapper has lived and lives no more.
+func (v Volume) mainGone() (bool, error) {
+	f, err := os.Open(v.in(begunPath))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// begin notes that the wrapper lives, and holds the note for as long as it does. It is an error
+// when one has lived before.
+func (v Volume) begin() (*os.File, error) {
+	path := v.in(begunPath)
+	f, err := os.OpenFile(fmt.Sprintf("%s.%d", path, os.Getpid()), os.O_RDWR|os.O_CREATE, 0o644) //nolint:gosec // Others look at it.
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(f.Chmod(0o644), syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	// It gets its name once it is locked, and only where nothing has it.
+	err = os.Link(f.Name(), path)
+	if err = errors.Join(err, os.Remove(f.Name())); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}

@@ -1,0 +1,111 @@
+package unit
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"switchyard.dev/workflows/iocontext"
+)
+
+// Volume is where things are that the containers of a pod share. The zero value is what the pods
+// have (iocontext.Root); tests have others.
+type Volume struct {
+	// Root is the folder; empty for iocontext.Root.
+	Root string
+}
+
+// in returns where a path of the layout is.
+func (v Volume) in(path string) string {
+	if v.Root == "" {
+		return path
+	}
+	rest, err := filepath.Rel(iocontext.Root, path)
+	if err != nil {
+		return path // both are whole paths
+	}
+	return filepath.Join(v.Root, rest)
+}
+
+// begunPath is a file that is locked as long as the wrapper lives, and there once it has lived.
+const begunPath = iocontext.Root + "/begun"
+
+// plan says what the wrapper is to do. It has names alone, no values.
+type plan struct {
+	// Script says that there is one.
+	Script bool `json:"script"`
+	// Variables are those that have inputs.
+	Variables []variable `json:"variables,omitempty"`
+	// Inputs are the names of all inputs: each has a file with its value.
+	Inputs []string `json:"inputs,omitempty"`
+	// Outputs are those that the script is to leave.
+	Outputs []iocontext.Output `json:"outputs,omitempty"`
+}
+
+// variable is one that has the value of an input.
+type variable struct {
+	Name  string `json:"name"`
+	Input string `json:"input"`
+}
+
+// result says how the main container ended. Outputs that are there have files.
+type result struct {
+	iocontext.Ending
+	// Ran says that the script was begun.
+	Ran bool `json:"ran"`
+	// Outputs are the names of those that are there.
+	Outputs []string `json:"outputs,omitempty"`
+}
+
+// put writes a file as a whole, which anybody in the pod may read.
+func put(path string, content []byte, mode fs.FileMode) error {
+	beside := path + ".new"
+	if err := os.WriteFile(beside, content, mode); err != nil { //nolint:gosec // Containers have users of their own.
+		return err
+	}
+	if err := os.Chmod(beside, mode); err != nil { // whatever the umask is
+		return err
+	}
+	return os.Rename(beside, path)
+}
+
+// putJSON writes a value as JSON.
+func putJSON(path string, value any) error {
+	content, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	return put(path, content, 0o644)
+}
+
+// take reads JSON that putJSON wrote; false when there is none yet.
+func take(path string, to any) (bool, error) {
+	content, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if err := json.Unmarshal(content, to); err != nil {
+		return false, fmt.Errorf("%s: %w", path, err)
+	}
+	return true, nil
+}
+
+// Ended writes the termination message of a container. The file is the kubelet's: it cannot be
+// replaced.
+func Ended(path string, e iocontext.Ending) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o644) //nolint:gosec // The kubelet reads it.
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(e.Encode())
+	return errors.Join(err, f.Close())
+}
+
+// TerminationPath is where Kubernetes looks for a termination message.
+const TerminationPath = "/dev/termination-log"

@@ -1,0 +1,193 @@
+package unit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"switchyard.dev/workflows/iocontext"
+)
+
+// Main is the wrapper of a script: what it does beside is the same as if the container ran the
+// script itself.
+type Main struct {
+	// Volume has the script, its inputs and, in the end, its outputs.
+	Volume Volume
+	// Command is what is run in place of a script, with its arguments.
+	Command []string
+	// Environ is the environment; inputs are added to it.
+	Environ []string
+	// Stdout and Stderr get what the script prints.
+	Stdout, Stderr io.Writer
+	// Signals are handed on to the script.
+	Signals <-chan os.Signal
+}
+
+// Exit codes of a container whose script could not be begun, as shells have them.
+const (
+	notBegun  = 126
+	notFound  = 127
+	bySignal  = 128
+	stillHeld = 2 * time.Second // by what a script left behind, after its end
+)
+
+// Run runs the script to its end and leaves the result in the volume. It returns how the
+// container is to end.
+func (m Main) Run() iocontext.Ending {
+	alive, err := m.Volume.begin()
+	if errors.Is(err, fs.ErrExist) {
+		return iocontext.Ending{Reason: iocontext.BegunBefore, ExitCode: notBegun,
+			Message: "the script was begun in this pod before, and is not begun twice: let the unit have another pod"}
+	}
+	if err != nil {
+		return iocontext.Ending{Reason: iocontext.VolumeFailed, ExitCode: notBegun,
+			Message: fmt.Sprintf("the volume at %s cannot be written: %v", iocontext.Root, err)}
+	}
+	defer alive.Close()
+	r := m.run()
+	if err := putJSON(m.Volume.in(iocontext.ResultPath), r); err != nil && r.Reason == "" {
+		r.Reason, r.ExitCode = iocontext.VolumeFailed, notBegun
+		r.Message = fmt.Sprintf("the script ended with 0, and its result cannot be written to %s: %v", iocontext.Root, err)
+	}
+	return r.Ending
+}
+
+// run does what Run does, without the result.
+func (m Main) run() result {
+	var p plan
+	inputs := map[string][]byte{}
+	there, err := take(m.Volume.in(iocontext.PlanPath), &p)
+	if err == nil && !there {
+		err = errors.New("there is no plan")
+	}
+	for _, name := range p.Inputs {
+		if err == nil {
+			inputs[name], err = os.ReadFile(filepath.Join(m.Volume.in(iocontext.InputsDir), name))
+		}
+	}
+	if err != nil {
+		return result{Ending: notStarted(iocontext.VolumeFailed, "the volume at %s cannot be read: %v", iocontext.Root, err)}
+	}
+	environ, wrong := variables(m.Environ, p, inputs)
+	if wrong != nil {
+		return result{Ending: *wrong}
+	}
+	var printed tail
+	ending, begun := m.execute(p, environ, &printed)
+	if !begun {
+		return result{Ending: ending}
+	}
+	r := result{Ending: ending, Ran: true}
+	var secrets []value
+	for _, name := range p.Inputs {
+		secrets = append(secrets, value{name, inputs[name]})
+	}
+	given, whole := m.collect(p, &r)
+	if whole {
+		r.Tail = printed.text(append(secrets, given...))
+	}
+	return r
+}
+
+func notStarted(reason, format string, args ...any) iocontext.Ending {
+	return iocontext.Ending{Reason: reason, ExitCode: notBegun, Message: fmt.Sprintf(format, args...)}
+}
+
+// variables returns the environment of the script, or what does not fit into it.
+func variables(environ []string, p plan, inputs map[string][]byte) ([]string, *iocontext.Ending) {
+	for _, v := range p.Variables {
+		content := inputs[v.Input]
+		if bytes.IndexByte(content, 0) >= 0 {
+			e := notStarted(iocontext.VariableHasNUL, "input %s has a NUL byte, which variable %s cannot have: take the input as a file", v.Input, v.Name)
+			return nil, &e
+		}
+		if n := len(v.Name) + len("=") + len(content) + 1; n > iocontext.MaxVariable {
+			e := notStarted(iocontext.VariableTooLarge, "input %s has %d bytes, and variable %s has room for %d: take the input as a file",
+				v.Input, len(content), v.Name, iocontext.MaxVariable-len(v.Name)-2)
+			return nil, &e
+		}
+		environ = append(environ, v.Name+"="+string(content))
+	}
+	return environ, nil
+}
+
+// execute runs the script, or the command. begun is false when it could not be.
+func (m Main) execute(p plan, environ []string, printed *tail) (e iocontext.Ending, begun bool) {
+	command, wrong := m.command(p)
+	if wrong != nil {
+		return *wrong, false
+	}
+	command.Env = environ
+	command.Stdout, command.Stderr = &passed{m.Stdout, printed, 0}, &passed{m.Stderr, printed, 1}
+	command.WaitDelay = stillHeld
+	if err := command.Start(); err != nil {
+		return m.unstartable(p, command.Path, err), false
+	}
+	ended := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case s := <-m.Signals:
+				_ = command.Process.Signal(s) // it may have ended
+			case <-ended:
+				return
+			}
+		}
+	}()
+	_ = command.Wait() // how it ended is asked for below
+	close(ended)
+	status, _ := command.ProcessState.Sys().(syscall.WaitStatus)
+	switch code := command.ProcessState.ExitCode(); {
+	case status.Signaled():
+		return iocontext.Ending{Reason: iocontext.ScriptKilled, ExitCode: bySignal + int(status.Signal()),
+			Message: fmt.Sprintf("the script was ended by signal %d (%s)", status.Signal(), status.Signal())}, true
+	case code != 0:
+		return iocontext.Ending{Reason: iocontext.ScriptFailed, ExitCode: code, Message: fmt.Sprintf("the script ended with exit code %d", code)}, true
+	}
+	return iocontext.Ending{}, true
+}
+
+// command returns what is to be run. Its end is waited for whatever becomes of others.
+func (m Main) command(p plan) (*exec.Cmd, *iocontext.Ending) {
+	if p.Script {
+		path := m.Volume.in(iocontext.ScriptPath)
+		if e := interpreterMissing(path); e != nil {
+			return nil, e
+		}
+		return exec.CommandContext(context.Background(), path), nil
+	}
+	if len(m.Command) == 0 {
+		e := notStarted(iocontext.CommandMissing, "the unit has neither a script nor a command: give it one of them")
+		return nil, &e
+	}
+	command := exec.CommandContext(context.Background(), m.Command[0], m.Command[1:]...)
+	if command.Err != nil {
+		e := notStarted(iocontext.CommandMissing, "the image has no program %s: choose an image that has it, or another command", m.Command[0])
+		e.ExitCode = notFound
+		return nil, &e
+	}
+	return command, nil
+}
+
+// passed hands on what is written, and keeps its end. What cannot be handed on is no reason to
+// stop the script.
+type passed struct {
+	to     io.Writer
+	tail   *tail
+	stream int
+}
+
+// Write implements io.Writer.
+func (p *passed) Write(b []byte) (int, error) {
+	p.tail.write(p.stream, b)
+	_, _ = p.to.Write(b)
+	return len(b), nil
+}

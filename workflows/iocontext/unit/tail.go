@@ -1,0 +1,202 @@
+package unit
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+
+	"switchyard.dev/workflows/iocontext"
+)
+
+// window is how much of what a script prints may come to stand in its tail, before values are
+// replaced by names. To find values that begin before it, room for the largest is kept too.
+const (
+	window = 4 * iocontext.MaxTail
+	kept   = window + iocontext.MaxValue
+	// maxPieces bounds how many pieces are told apart.
+	maxPieces = 2 * window
+)
+
+// tail keeps the end of what a script prints on two streams. A value that is printed in several
+// writes is found all the same: what comes between on the other stream is not in its way.
+type tail struct {
+	mu      sync.Mutex
+	streams [2]stream
+	// pieces are what was written last, in order.
+	pieces []piece
+}
+
+// stream is the end of what was written to one stream; begun is how much was before it.
+type stream struct {
+	content []byte
+	begun   int
+}
+
+// piece is a part of a stream, by places from its beginning.
+type piece struct{ stream, from, to int }
+
+// write takes what was written to a stream.
+func (t *tail) write(to int, p []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := &t.streams[to]
+	from := s.begun + len(s.content)
+	s.content = append(s.content, p...)
+	if over := len(s.content) - kept; over > kept/4 {
+		s.content = append(s.content[:0], s.content[over:]...)
+		s.begun += over
+	}
+	if n := len(t.pieces); n > 0 && t.pieces[n-1].stream == to {
+		t.pieces[n-1].to = from + len(p)
+		return
+	}
+	t.pieces = append(t.pieces, piece{to, from, from + len(p)})
+	if over := len(t.pieces) - maxPieces; over > maxPieces/4 {
+		t.pieces = append(t.pieces[:0], t.pieces[over:]...)
+	}
+}
+
+// value is one that must not be told, with the name that stands for it.
+type value struct {
+	name    string
+	content []byte
+}
+
+// text returns the end of what was printed, with names in place of values, at most MaxTail
+// bytes of it.
+func (t *tail) text(values []value) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	patterns := patternsOf(values)
+	var hidden [2][]span
+	var first [2]int // what may be shown
+	for i := range t.streams {
+		s := &t.streams[i]
+		first[i] = max(s.begun, s.begun+len(s.content)-window)
+		hidden[i] = s.find(patterns, first[i])
+	}
+	var out strings.Builder
+	for _, p := range t.pieces {
+		s, spans := &t.streams[p.stream], hidden[p.stream]
+		for at := max(p.from, first[p.stream]); at < p.to; {
+			i, _ := slices.BinarySearchFunc(spans, at, func(h span, at int) int { return cmp.Compare(h.to, at+1) })
+			if i == len(spans) || spans[i].from >= p.to {
+				out.Write(s.content[at-s.begun : p.to-s.begun])
+				break
+			}
+			if h := &spans[i]; h.from > at {
+				out.Write(s.content[at-s.begun : h.from-s.begun])
+				at = h.from
+				continue
+			}
+			out.WriteString(spans[i].names)
+			spans[i].names = "" // it may go on in another piece
+			at = spans[i].to
+		}
+	}
+	return iocontext.Last(out.String(), iocontext.MaxTail)
+}
+
+// span is a part of a stream that is hidden behind names.
+type span struct {
+	from, to int
+	names    string
+}
+
+// find returns the parts of a stream that values take, as far as they end behind a place, in
+// order; those that touch are one.
+func (s *stream) find(patterns []value, behind int) []span {
+	var all []span
+	for _, p := range patterns {
+		// A value that begins so far before the place is not in the text any more.
+		from := max(0, behind-s.begun-len(p.content)+1)
+		for _, o := range occurrences(s.content[min(from, len(s.content)):], p.content) {
+			all = append(all, span{s.begun + from + o.from, s.begun + from + o.to, "<" + p.name + ">"})
+		}
+	}
+	// Of those that begin together the longest is first.
+	slices.SortStableFunc(all, func(a, b span) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.to, a.to)) })
+	var merged []span
+	for _, one := range all {
+		last := len(merged) - 1
+		switch {
+		case last < 0 || one.from >= merged[last].to:
+			merged = append(merged, one)
+		case one.to > merged[last].to:
+			merged[last].to = one.to
+			if !strings.HasSuffix(merged[last].names, one.names) {
+				merged[last].names += one.names
+			}
+		}
+	}
+	return merged
+}
+
+// occurrences returns the parts of a text that occurrences of a pattern take; those that overlap
+// are one. It takes time for each byte once, whatever the bytes are (Knuth, Morris and Pratt).
+func occurrences(text, pattern []byte) (all []span) {
+	if !bytes.Contains(text, pattern) {
+		return nil
+	}
+	// border[i] is the length of the longest proper beginning of pattern[:i+1] that is its end too.
+	border := make([]int32, len(pattern))
+	step := func(n int32, b byte) int32 {
+		for n > 0 && (int(n) == len(pattern) || pattern[n] != b) {
+			n = border[n-1]
+		}
+		if pattern[n] == b {
+			n++
+		}
+		return n
+	}
+	for i, n := 1, int32(0); i < len(pattern); i++ {
+		n = step(n, pattern[i])
+		border[i] = n
+	}
+	n := int32(0)
+	for i, b := range text {
+		if n = step(n, b); int(n) < len(pattern) {
+			continue
+		}
+		from, last := i+1-len(pattern), len(all)-1
+		if last >= 0 && from < all[last].to {
+			all[last].to = i + 1
+			continue
+		}
+		all = append(all, span{from: from, to: i + 1})
+	}
+	return all
+}
+
+// minLine is how long a line of a value must be to be looked for by itself.
+const minLine = 8
+
+// patternsOf returns what is looked for: the values, the longest first, and what is left of them
+// where a script prints them without the space around them, or line by line.
+func patternsOf(values []value) []value {
+	var all []value
+	add := func(name string, content []byte) {
+		if len(content) > 0 {
+			all = append(all, value{name, content})
+		}
+	}
+	for _, v := range values {
+		add(v.name, v.content)
+		trimmed := bytes.TrimSpace(v.content)
+		if len(trimmed) != len(v.content) {
+			add(v.name, trimmed)
+		}
+		if bytes.IndexByte(trimmed, '\n') < 0 {
+			continue
+		}
+		for line := range bytes.Lines(trimmed) {
+			if line = bytes.TrimSpace(line); len(line) >= minLine {
+				add(v.name, line)
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b value) int { return cmp.Compare(len(b.content), len(a.content)) })
+	return all
+}
