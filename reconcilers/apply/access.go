@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -35,3 +36,21 @@ func (a Access) Validate() error {
 
 // Writer returns the Writer with this access.
 func (a Access) Writer() Writer { return Writer{Client: a.Client, Live: a.Live, Events: a.Events} }
+
+// Uncached returns a client that reads past the cache too: for what is not to be held in
+// memory, such as Secrets.
+func (a Access) Uncached() client.Client { return uncached{a.Client, a.Live} }
+
+// uncached reads past the cache.
+type uncached struct {
+	client.Client
+	live client.Reader
+}
+
+func (c uncached) Get(ctx context.Context, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+	return c.live.Get(ctx, key, o, options...)
+}
+
+func (c uncached) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	return c.live.List(ctx, list, options...)
+}

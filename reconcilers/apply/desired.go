@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -64,7 +65,10 @@ func withoutBehalf(u *unstructured.Unstructured) *unstructured.Unstructured {
 	return out
 }
 
-// prune removes nulls, which server-side apply would take as wishes.
+// patches are fields with patches of people's, in which null means that something goes.
+var patches = []string{"strategic", "merge", "json"}
+
+// prune removes nulls, which server-side apply would take as wishes; in patches they are.
 func prune(value any) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -73,7 +77,9 @@ func prune(value any) {
 				delete(v, key)
 				continue
 			}
-			prune(item)
+			if !slices.Contains(patches, key) {
+				prune(item)
+			}
 		}
 	case []any:
 		for _, item := range v {

@@ -1,10 +1,13 @@
 package apply
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"pgregory.net/rapid"
 
@@ -180,5 +183,20 @@ func TestOnWhoseBehalfItIsWrittenIsNoWish(t *testing.T) {
 	}
 	if later.Annotations["wish"] = "no"; later.Annotations[crdv1.AnnotationOnBehalf] != "generation 2" {
 		t.Error("the object that was asked for has changed")
+	}
+}
+
+// In a patch null means that something goes, so it is none of our nulls.
+func TestNullsOfPatchesStay(t *testing.T) {
+	w := &crdv1.ForkedWorkload{Spec: crdv1.ForkedWorkloadSpec{Patches: []crdv1.Patch{{
+		Strategic: &runtime.RawExtension{Raw: []byte(`{"env":[{"name":"A","value":null,"valueFrom":{}}]}`)},
+	}}}}
+	doc, err := document(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	written, err := json.Marshal(doc.Object)
+	if err != nil || !strings.Contains(string(written), `"value":null`) {
+		t.Errorf("%s, %v", written, err)
 	}
 }

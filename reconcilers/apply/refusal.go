@@ -73,6 +73,19 @@ func refusalOf(o *unstructured.Unstructured, err error) error {
 	}
 }
 
+// RefusalOf returns the refusal of an object, which the API server has answered with err; nil
+// when trying again may help.
+func RefusalOf(o client.Object, err error) *Refusal {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(o.GetObjectKind().GroupVersionKind())
+	u.SetNamespace(o.GetNamespace())
+	u.SetName(o.GetName())
+	if r := new(Refusal); errors.As(refusalOf(u, err), &r) {
+		return r
+	}
+	return nil
+}
+
 // isUntyped reports whether server-side apply cannot make sense of the object,
 // which the API server calls an internal error.
 func isUntyped(err error) bool {

@@ -81,8 +81,14 @@ func bounded(text string, most int) string {
 //
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 func (w Writer) tell(ctx context.Context, before, after client.Object) {
-	e, ok := EventOf(before, after)
-	if !ok || w.Events == nil {
+	if e, ok := EventOf(before, after); ok {
+		w.Tell(ctx, after, e)
+	}
+}
+
+// Tell gives people an Event about an object.
+func (w Writer) Tell(ctx context.Context, after client.Object, e Event) {
+	if w.Events == nil {
 		return
 	}
 	kind, err := w.Client.GroupVersionKindFor(after)
@@ -94,5 +100,5 @@ func (w Writer) tell(ctx context.Context, before, after client.Object) {
 		APIVersion: kind.GroupVersion().String(), Kind: kind.Kind,
 		Namespace: after.GetNamespace(), Name: after.GetName(), UID: after.GetUID(),
 	}
-	w.Events.Eventf(about, nil, e.Type, e.Reason, actionReconcile, "%s", e.Note)
+	w.Events.Eventf(about, nil, e.Type, e.Reason, actionReconcile, "%s", bounded(e.Note, longestNote))
 }

@@ -76,7 +76,14 @@ func Decide(in Input) Decision {
 	d := &deciding{Input: in, had: map[Access]bool{}}
 	switch o := in.Object.(type) {
 	case *crdv1.SignadotSandbox:
-		d.members(asks(o, in.OperatorNamespace), true)
+		members := asks(o, in.OperatorNamespace)
+		d.members(members, true)
+		d.resources(o, members)
+	case *crdv1.Resource:
+		d.units("spec.olm", o.Spec.OLM)
+		d.outputs("spec.outputNamespaces", o.Spec.OutputNamespaces)
+	case *crdv1.SignadotObjectLifecycleMethods:
+		d.units("spec", o.Spec.OLM)
 	case crdv1.Member:
 		d.members([]sandbox.Ask{{At: "spec.baseline", Object: o}}, false)
 	case *crdv1.RoutingConfig:

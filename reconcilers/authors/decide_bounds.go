@@ -1,6 +1,7 @@
 package authors
 
 import (
+	"cmp"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -49,6 +50,10 @@ func (l Limits) Exceeded(o runtime.Object) string {
 	switch o := o.(type) {
 	case *crdv1.SignadotSandbox:
 		return l.ofSandbox(o)
+	case *crdv1.Resource:
+		return l.resource(o)
+	case *crdv1.SignadotObjectLifecycleMethods:
+		return l.units(o.Spec.OLM)
 	case *crdv1.ForkedWorkload:
 		return l.patches(len(o.Spec.Patches))
 	case *crdv1.RoutingConfig:
@@ -83,7 +88,16 @@ func (l Limits) ofSandbox(s *crdv1.SignadotSandbox) string {
 	if n := len(targets) + len(s.Spec.ExternalWorkloads) + len(s.Spec.VirtualWorkloads); n > l.Members {
 		return fmt.Sprintf("it has %d members, and at most %d are possible (%s.members): make two sandboxes of it, with a route group", n, l.Members, SettingLimits)
 	}
-	return l.patches(patches)
+	var units []crdv1.OLM
+	for _, r := range s.Spec.ManagedResources {
+		units = append(units, r.OLM)
+	}
+	return cmp.Or(l.patches(patches), l.units(units...))
+}
+
+// resource returns which bound a resource exceeds.
+func (l Limits) resource(r *crdv1.Resource) string {
+	return cmp.Or(l.units(r.Spec.OLM), l.references(len(r.Spec.OutputNamespaces)))
 }
 
 // patches returns what is wrong when there are too many patches.

@@ -7,6 +7,7 @@
 //	gather   the baselines that the object names, from the cache          gather.go
 //	Decide   what the author needs for it                                 decide.go          pure
 //	  reads    which Secrets, ConfigMaps and claims its patches read        decide_reads.go
+//	  units    where its units run, and what they read and give            decide_units.go
 //	  bounds   how many members, patches and pods it may ask for            decide_bounds.go
 //	ask      SubjectAccessReviews                                         ask.go
 //	Refusal  what the author lacks, in words                              decide_refusal.go  pure
@@ -17,6 +18,11 @@
 // VirtualWorkload stands for: to create workloads of its kind in its namespace. For what
 // patches have a fork read and its baseline does not: to get it. For a route group or a
 // RoutingConfig: to get the sandboxes or members that it names.
+//
+// For each unit of a sandbox's resources, a Resource or a SignadotObjectLifecycleMethods: to
+// create pods where it runs, and to get what its pod template names there: nothing stands
+// behind such a pod as the baseline does behind a fork. For what a resource gives: to create
+// Secrets in the namespaces that get it.
 //
 // First is asked whether the author may have the workloads, and only then is worked out what
 // patches read: that takes time, and says something of the baseline.

@@ -36,15 +36,15 @@ func users() []user {
 	members := ours("forkedworkloads,signadotexternalworkloads,virtualworkloads,signadotsandboxes")
 	return []user{
 		{"admin", "may do everything", []right{may("", "*", "*", "*")}},
-		{"developer", "may create Deployments, Rollouts and Services in `shop`, and read all Secrets, ConfigMaps and claims there", []right{
+		{"developer", "may create Deployments, Rollouts, Services, pods and Secrets in `shop`, and read all Secrets, ConfigMaps and claims there", []right{
 			members, may("shop", "create", "apps", "deployments"), may("shop", "create", "argoproj.io", "rollouts"),
-			may("shop", "create", "", "services"), may("shop", "get", "", contents)}},
+			may("shop", "create", "", "services,pods,secrets"), may("shop", "get", "", contents)}},
 		{"builder", "may create Deployments in `shop`, and read nothing there", []right{members, may("shop", "create", "apps", "deployments")}},
-		{"operator", "may create Deployments in `shop`, and read Secret `db`, ConfigMap `settings` and claim `data` there", []right{
-			members, may("shop", "create", "apps", "deployments"), may("shop", "get", "", "secrets", "db"),
+		{"operator", "may create Deployments and pods in `shop`, and read Secret `db`, ConfigMap `settings` and claim `data` there", []right{
+			members, may("shop", "create", "apps", "deployments"), may("shop", "create", "", "pods"), may("shop", "get", "", "secrets", "db"),
 			may("shop", "get", "", "configmaps", "settings"), may("shop", "get", "", "persistentvolumeclaims", "data")}},
 		{"neighbour", "has the developer's rights in `pay`, and none in `shop`", []right{
-			members, may("pay", "create", "apps", "deployments"), may("pay", "create", "", "services"), may("pay", "get", "", contents)}},
+			members, may("pay", "create", "apps", "deployments"), may("pay", "create", "", "services,pods,secrets"), may("pay", "get", "", contents)}},
 		{"stranger", "may write objects of ours and read sandboxes, and do nothing else", []right{ours("signadotsandboxes")}},
 	}
 }
@@ -101,7 +101,7 @@ func baseline(namespace, name string) string {
 // rows are the specifications, over Deployments customer in shop, which uses Secret own,
 // ConfigMap own and claim own and has the annotation note: other, and ledger in pay.
 func rows() []row {
-	return slices.Concat(forks(), reads(), unsure(), others(), direct(), bounds())
+	return slices.Concat(forks(), reads(), unsure(), others(), direct(), units(), bounds())
 }
 
 func forks() []row {
@@ -122,7 +122,7 @@ func forks() []row {
 		sandboxOf("a fork, its apiVersion written as apps/v1/x", "yyyynn",
 			"customization: {patches: [{target: {apiVersion: apps/v1/x, kind: Deployment, namespace: shop, name: customer}}]}"),
 		sandboxOf("a fork of a kind of the core group", "ynnnnn",
-			"customization: {patches: [{target: {apiVersion: v1, kind: Pod, namespace: shop, name: customer}}]}"),
+			"customization: {patches: [{target: {apiVersion: v1, kind: ReplicationController, namespace: shop, name: customer}}]}"),
 		sandboxOf("a target without a namespace, of which nothing is made", "yyyyyy",
 			"customization: {patches: [{target: {apiVersion: apps/v1, kind: Deployment, name: customer}}]}"),
 	}
@@ -153,7 +153,7 @@ func reads() []row {
 		forkOf("claim own, which the baseline uses", "yyyynn", volume("persistentVolumeClaim: {claimName: own}")),
 		forkOf("a new volume with a copy of claim other", "yynnnn", volume("ephemeral: {volumeClaimTemplate: {spec: {dataSource: {kind: PersistentVolumeClaim, name: other}}}}")),
 		forkOf("a new volume that is empty", "yyyynn", volume("ephemeral: {volumeClaimTemplate: {spec: {}}}")),
-		sandboxOf("what a resource of the sandbox gives", "yyyynn", "managedResources: [{name: db, pluginName: p, olm: {}}], customization: {patches: ["+
+		sandboxOf("what a resource of the sandbox gives", "yynnnn", "managedResources: [{name: db, pluginName: p, olm: {}}], customization: {patches: ["+
 			patchesFor("shop", "customer", `template: true, `+volume(`secret: {secretName: "{{ .resources.db.objectName }}"}`))+"]}"),
 		forkOf("what a resource of another sandbox gives", "yynnnn", volume("secret: {secretName: another-db-0a1b2c3d}")),
 	}
@@ -202,6 +202,40 @@ func direct() []row {
 	}
 }
 
+// unitIn is a unit that runs in a namespace.
+func unitIn(namespace, pod string) string {
+	return "{name: u, type: ExecUnit, execUnitTemplate: {script: '#!/bin/sh', podTemplate: {metadata: {" + namespace + "}, spec: {" + pod + "}}}}"
+}
+
+func units() []row {
+	const runner = "containers: [{name: main, image: i}]"
+	inShop := func(pod string) string { return unitIn("namespace: shop", pod) }
+	sandbox := func(says, may, unit, more string) row {
+		return sandboxOf(says, may, "managedResources: [{name: db, pluginName: p, olm: {preStart: ["+unit+"]}}]"+more)
+	}
+	resource := func(says, may, olm, more string) row {
+		return row{says, may, crdv1.KindResource, "metadata: {name: NAME}\nspec: {name: db, pluginName: p, olm: {" + olm + "}" + more + "}"}
+	}
+	return []row{
+		sandbox("a unit in the namespace of the operator", "ynnnnn", unitIn("", runner), ""),
+		sandbox("a unit in shop", "yynynn", inShop(runner), ""),
+		sandbox("a unit in pay", "ynnnyn", unitIn("namespace: pay", runner), ""),
+		sandbox("a unit with Secret db", "yynynn", inShop("containers: [{name: main, image: i, envFrom: [{secretRef: {name: db}}]}]"), ""),
+		sandbox("a unit with Secret other", "yynnnn", inShop(runner+", volumes: [{name: v, secret: {secretName: other}}]"), ""),
+		sandbox("a unit with Secret own, which the baseline uses", "yynnnn", inShop(runner+", imagePullSecrets: [{name: own}]"), ""),
+		sandbox("a unit with ConfigMap other", "yynnnn", inShop(runner+", volumes: [{name: v, projected: {sources: [{configMap: {name: other}}]}}]"), ""),
+		sandbox("a unit with claim data", "yynynn", inShop(runner+", volumes: [{name: v, persistentVolumeClaim: {claimName: data}}]"), ""),
+		sandbox("a unit in shop beside a fork there", "yynnnn", inShop(runner), ", customization: {patches: ["+patchesFor("shop", "customer", "template: false")+"]}"),
+		resource("a Resource without units", "yyyyyy", "", ""),
+		resource("a Resource with a unit in shop", "yynynn", "preStart: ["+inShop(runner)+"]", ""),
+		resource("a Resource with a unit in shop that runs at its end", "yynynn", "postStop: ["+inShop(runner)+"]", ""),
+		resource("a Resource that gives its outputs to shop", "yynnnn", "", ", outputNamespaces: [shop]"),
+		resource("a Resource that gives its outputs to shop and pay", "ynnnnn", "", ", outputNamespaces: [shop, pay]"),
+		{"SignadotObjectLifecycleMethods with a unit with Secret db", "yynynn", crdv1.KindLifecycleMethods,
+			"metadata: {name: NAME}\nspec: {ioContextName: NAME, postStop: [" + inShop("containers: [{name: main, image: i, envFrom: [{secretRef: {name: db}}]}]") + "]}"},
+	}
+}
+
 func bounds() []row {
 	var members, patches []string
 	for i := range authors.DefaultMembers + 1 {
@@ -213,6 +247,8 @@ func bounds() []row {
 	return []row{
 		sandboxOf("more members than are possible", "nnnnnn", "virtualWorkloads: ["+strings.Join(members, ", ")+"]"),
 		forkOf("more patches than are possible", "nnnnnn", patches...),
+		sandboxOf("more units than are possible", "nnnnnn", "managedResources: [{name: a, pluginName: p, olm: {preStart: ["+strings.Repeat("{name: u, type: ExecUnit},", 30)+"]}}, "+
+			"{name: b, pluginName: p, olm: {postStop: ["+strings.Repeat("{name: u, type: ExecUnit},", 21)+"]}}]"),
 		forkOf("more pods than are possible", "nnnnnn", fmt.Sprintf("merge: {spec: {replicas: %d}}", authors.DefaultReplicas+1)),
 	}
 }

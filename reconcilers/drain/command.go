@@ -38,8 +38,8 @@ func ExitCode(err error) int {
 
 // Settings are what the command is told.
 type Settings struct {
-	// Wait and Force are those of Config.
-	Wait, Force time.Duration
+	// Wait, Workflows and Force are those of Config.
+	Wait, Workflows, Force time.Duration
 	// Keep and Namespaces are those of Config; the latter with commas between them.
 	Keep       bool
 	Namespaces string
@@ -51,14 +51,15 @@ func ParseSettings(args []string, help io.Writer) (Settings, error) {
 	var s Settings
 	flags := flag.NewFlagSet("manager "+Name, flag.ContinueOnError)
 	flags.DurationVar(&s.Wait, "wait", 2*time.Minute, "how long the controller manager is given to take its objects away; 0 for not at all")
+	flags.DurationVar(&s.Workflows, "workflows", 0, "for how much longer workflows that remove resources are waited for, as long as none of their units fails")
 	flags.BoolVar(&s.Keep, "keep", false, "leave what people have made, and take away only what was made for it")
 	flags.StringVar(&s.Namespaces, "namespaces", "", "the namespaces in which the operator may work, with commas between them; empty for all")
 	flags.DurationVar(&s.Force, "force-within", 30*time.Second, "how long what is left after that is given, once finalizers are taken off")
 	if err := program.Parse(flags, args, help); err != nil {
 		return Settings{}, err
 	}
-	if s.Wait < 0 || s.Force <= 0 {
-		return Settings{}, fmt.Errorf("wait is %s and force-within is %s: give at least 0, and more than 0", s.Wait, s.Force)
+	if s.Wait < 0 || s.Workflows < 0 || s.Force <= 0 {
+		return Settings{}, fmt.Errorf("wait is %s, workflows is %s and force-within is %s: give at least 0, and more than 0 for the last", s.Wait, s.Workflows, s.Force)
 	}
 	return s, nil
 }
@@ -92,5 +93,5 @@ func (s Settings) Drain(ctx context.Context, access *rest.Config, logger *slog.L
 		return fmt.Errorf("reach the API server: %w", err)
 	}
 	namespaces := strings.FieldsFunc(s.Namespaces, func(r rune) bool { return r == ',' })
-	return Run(ctx, Config{Client: c, Wait: s.Wait, Force: s.Force, Keep: s.Keep, Namespaces: namespaces, Logger: logger})
+	return Run(ctx, Config{Client: c, Wait: s.Wait, Workflows: s.Workflows, Force: s.Force, Keep: s.Keep, Namespaces: namespaces, Logger: logger})
 }

@@ -18,8 +18,10 @@
 // and its definition with it. Asking is deleting then. What forks are made of is removed
 // by the garbage collection of the cluster, since it belongs to the objects that go.
 //
-// What is forced is logged object by object, with what has not happened: delete
-// workflows have not run, and the routing log was told of nothing. Finalizers of others
+// Workflows that remove resources are waited for beyond Wait, as long as they get on.
+//
+// What is forced is logged object by object, with what has not happened: of Resources what
+// they may leave behind, and the routing log was told of nothing. Finalizers of others
 // are left where they are. What is to go and nothing but those hold is waited for as the rest
 // is, since its holder may be at work; then Run ends with an error that names both, so
 // that helm does not go on as if it were gone.
@@ -71,6 +73,9 @@ type Config struct {
 	Client client.Client
 	// Wait is how long the manager is given. Zero forces at once.
 	Wait time.Duration
+	// Workflows is for how much longer workflows that remove resources are waited for, as long
+	// as none of their units has failed.
+	Workflows time.Duration
 	// Force is how long what is left is given after that. Default 30 seconds.
 	Force time.Duration
 	// Keep leaves what people have made where it is. Client has to know our kinds then.
@@ -88,13 +93,13 @@ func (c Config) Validate() error {
 	switch {
 	case c.Client == nil:
 		return errors.New("drain: Client is required")
-	case c.Wait < 0 || c.Force < 0:
-		return fmt.Errorf("drain: wait is %s and force is %s: neither can be negative", c.Wait, c.Force)
+	case c.Wait < 0 || c.Force < 0 || c.Workflows < 0:
+		return fmt.Errorf("drain: wait is %s, force is %s and workflows is %s: none can be negative", c.Wait, c.Force, c.Workflows)
 	}
 	return nil
 }
 
-// Run drains the cluster. It ends within Wait and Force, and one more Force for each mesh. The error names what is left.
+// Run drains the cluster. It ends within Wait, Workflows and Force, and one more Force for each mesh. The error names what is left.
 func Run(ctx context.Context, c Config) error {
 	if err := c.Validate(); err != nil {
 		return err
@@ -200,8 +205,15 @@ func (d *draining) until(ctx context.Context, within time.Duration, look lookup,
 		for _, i := range left {
 			err = errors.Join(err, act(ctx, i))
 		}
-		if done(ctx, left, err) || ctx.Err() != nil || time.Since(began) >= within {
+		if done(ctx, left, err) || ctx.Err() != nil {
 			return left, err
+		}
+		pausing := min(pause, within-time.Since(began))
+		if pausing <= 0 {
+			if d.forcing || time.Since(began) >= within+d.Workflows || !d.working(ctx) {
+				return left, err
+			}
+			pausing = pause
 		}
 		if time.Since(told) >= telling {
 			told = time.Now()
@@ -209,7 +221,7 @@ func (d *draining) until(ctx context.Context, within time.Duration, look lookup,
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(min(pause, within-time.Since(began))):
+		case <-time.After(pausing):
 		}
 	}
 }
@@ -245,16 +257,19 @@ func (d *draining) force(ctx context.Context, i item) error {
 			return fmt.Errorf("take our finalizers off %s: %w", i, err)
 		}
 	}
-	d.tell(i, theirs)
+	d.tell(ctx, i, theirs)
 	return nil
 }
 
 // tell says once what was done to an object, and who holds it all the same.
-func (d *draining) tell(i item, theirs []string) {
+func (d *draining) tell(ctx context.Context, i item, theirs []string) {
 	if d.told[i.String()] {
 		return
 	}
 	d.told[i.String()] = true
+	if left := d.remains(ctx, i); left != "" {
+		d.Logger.Warn("its delete workflow has not run to its end, so this may be left behind", "object", i.String(), "left", left)
+	}
 	if len(theirs) > 0 {
 		d.Logger.Warn("asked to go without the controller manager, and held by finalizers of others", "object", i.String(), "finalizers", theirs)
 		return

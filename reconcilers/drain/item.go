@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,6 +60,16 @@ func (d *draining) list(ctx context.Context) (out []item, err error) {
 			more = slices.DeleteFunc(more, item.byPeople)
 		}
 		out, err = append(out, more...), errors.Join(err, one)
+	}
+	more, one := d.heldPods(ctx)
+	return append(out, more...), errors.Join(err, one)
+}
+
+// heldPods returns the pods of units that have a finalizer of ours.
+func (d *draining) heldPods(ctx context.Context) (out []item, err error) {
+	for _, ns := range d.everywhere() {
+		more, one := d.listOf(ctx, corev1.SchemeGroupVersion.WithKind("Pod"), client.HasLabels{crdv1.LabelLifecycle}, client.InNamespace(ns))
+		out, err = append(out, slices.DeleteFunc(more, func(i item) bool { return !i.held() })...), errors.Join(err, one)
 	}
 	return out, err
 }

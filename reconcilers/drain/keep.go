@@ -184,9 +184,7 @@ func (d *draining) farewell(ctx context.Context) (stay []item, err error) {
 			continue
 		}
 		stay = append(stay, i)
-		if i.kind != crdv1.KindResource { // Who runs its workflows says what its status is.
-			err = errors.Join(err, d.conclude(ctx, i))
-		}
+		err = errors.Join(err, d.conclude(ctx, i))
 	}
 	return stay, err
 }

@@ -39,6 +39,7 @@ func drainer(w *world.World, user string, more ...rbacv1.PolicyRule) client.Clie
 	w.Grant(user, "", append(more,
 		rbacv1.PolicyRule{APIGroups: []string{crdv1.Group}, Resources: []string{"*"}, Verbs: []string{"list", "delete", "patch", "get"}},
 		rbacv1.PolicyRule{APIGroups: []string{"", "apps", "discovery.k8s.io"}, Resources: []string{"services", "endpoints", "deployments", "endpointslices"}, Verbs: []string{"list", "delete"}},
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list", "delete", "patch"}},
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get"}})...)
 	return w.ClientWith(w.As(user), kinds)
 }

@@ -2,8 +2,10 @@ package dryrun
 
 import (
 	"context"
+	"slices"
 	"time"
 
+	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/controller"
 	"switchyard.dev/reconcilers/kinds"
@@ -13,7 +15,7 @@ import (
 // controllersOn returns the real controllers, at work on a world, by the kind that they
 // look at.
 func controllersOn(w *world, facts *statements, c Config, now time.Time) (map[string]controller.Controller, error) {
-	return kinds.Controllers(kinds.Config{
+	all, err := kinds.Controllers(kinds.Config{
 		Needs: member.Needs{
 			Access:    apply.Access{Client: w, Live: w, Now: func() time.Time { return now }},
 			Publisher: facts,
@@ -21,4 +23,17 @@ func controllersOn(w *world, facts *statements, c Config, now time.Time) (map[st
 		Namespaces: c.Namespaces, OperatorNamespace: c.OperatorNamespace, PatchPowers: c.Powers, AuthorsAsked: true,
 		Dial: func(context.Context, string) error { return nil }, // Nothing runs that could answer.
 	})
+	for _, kind := range pods() {
+		delete(all, kind)
+	}
+	return all, err
+}
+
+// pods are the kinds whose controllers run pods and go by how these end: what comes of them is
+// not simulated.
+func pods() []string { return []string{crdv1.KindResource, crdv1.KindLifecycleMethods} }
+
+// simulated returns the kinds whose controllers are.
+func simulated() []string {
+	return slices.DeleteFunc(crdv1.Names(crdv1.SupportedKinds()), func(kind string) bool { return slices.Contains(pods(), kind) })
 }

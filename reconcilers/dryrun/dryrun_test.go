@@ -342,7 +342,7 @@ func TestThePlanOfASandboxWithResourcesEndsWithForksThatAreHeld(t *testing.T) {
 	s.Spec.ManagedResources = []crdv1.SandboxResource{{Name: "db", PluginName: "p"}}
 	p := c.tried(s)
 	c.expect(p, []string{"create ForkedWorkload", "create Resource", "create RoutingConfig", "create Service", "create SignadotSandbox"}, []string{
-		"SignadotSandbox WorkloadsReady=Unknown ResourcesNotReady", "SignadotSandbox ResourcesReady=Unknown NotSupportedYet", "Resource Accepted=Unknown NotSupportedYet",
+		"SignadotSandbox WorkloadsReady=Unknown ResourcesNotReady", "SignadotSandbox ResourcesReady=Unknown Pending",
 		"ForkedWorkload ForkAvailable=False WaitsFor", "ForkedWorkload ServicesReady=True ServicesReady",
 	})
 	for _, f := range p.Findings {

@@ -272,7 +272,7 @@ func kindOf(scheme *runtime.Scheme, o client.Object) (schema.GroupVersionKind, e
 			return gvk, fmt.Errorf("%w: %w", ErrNotSupported, err)
 		}
 	}
-	if can := crdv1.Names(crdv1.SupportedKinds()); gvk.GroupVersion() != crdv1.GroupVersion() || !slices.Contains(can, gvk.Kind) {
+	if can := simulated(); gvk.GroupVersion() != crdv1.GroupVersion() || !slices.Contains(can, gvk.Kind) {
 		return gvk, fmt.Errorf("%s %s (%s): %w; it is for %s",
 			gvk.Kind, o.GetName(), gvk.GroupVersion(), ErrNotSupported, strings.Join(can, ", "))
 	}

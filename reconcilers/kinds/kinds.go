@@ -17,13 +17,16 @@ import (
 	"switchyard.dev/reconcilers/forkedworkload"
 	"switchyard.dev/reconcilers/gatewayapiroute"
 	"switchyard.dev/reconcilers/istioroute"
+	"switchyard.dev/reconcilers/lifecyclemethods"
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/publish"
+	"switchyard.dev/reconcilers/resource"
 	"switchyard.dev/reconcilers/routegroup"
 	"switchyard.dev/reconcilers/routingconfig"
 	"switchyard.dev/reconcilers/sandbox"
 	"switchyard.dev/reconcilers/unsupported"
 	"switchyard.dev/reconcilers/virtualworkload"
+	"switchyard.dev/workflows/execunit"
 )
 
 // Config is what the controllers need.
@@ -51,6 +54,20 @@ type Config struct {
 	Istio istioroute.Reports
 	// GatewayAPI tells what became of GatewayAPIRoutes; nil while the Gateway API is off.
 	GatewayAPI gatewayapiroute.Reports
+	// Workflows say how units of Resources and SignadotObjectLifecycleMethods run; nil: this
+	// process runs none.
+	Workflows *Workflows
+}
+
+// Workflows say how units run.
+type Workflows struct {
+	// Pods are those of units.
+	Pods lifecyclemethods.Pods
+	// Settings say how pods of units look, and how long they may take; CA whom they trust.
+	Settings execunit.Settings
+	CA       func() string
+	// AtOnce is how many units of one graph run at the same time; 0: all.
+	AtOnce int
 }
 
 // Controllers returns the controller of each of crdv1.Kinds, by the name of the kind.
@@ -77,7 +94,13 @@ func Controllers(c Config) (map[string]controller.Controller, error) {
 		crdv1.KindIstioRoute:      controller.Of(c.Client, istioroute.New(istioroute.Config{Access: c.Access, Reports: c.Istio})),
 		crdv1.KindGatewayAPIRoute: controller.Of(c.Client, gatewayapiroute.New(gatewayapiroute.Config{Access: c.Access, Reports: c.GatewayAPI})),
 	}
-	for _, kind := range unsupported.Kinds() {
+	if w := c.Workflows; w != nil {
+		out[crdv1.KindResource] = controller.Of(c.Client, resource.New(resource.Config{Access: c.Access, OperatorNamespace: c.OperatorNamespace}))
+		out[crdv1.KindLifecycleMethods] = controller.Of(c.Client, lifecyclemethods.New(lifecyclemethods.Config{
+			Access: c.Access, Pods: w.Pods, Settings: w.Settings, CA: w.CA, AtOnce: w.AtOnce,
+		}))
+	}
+	for _, kind := range c.unsupported() {
 		if out[kind.Name] != nil {
 			return nil, fmt.Errorf("make the controllers: %s has two", kind.Name)
 		}
@@ -89,6 +112,13 @@ func Controllers(c Config) (map[string]controller.Controller, error) {
 		}
 	}
 	return out, nil
+}
+
+// unsupported returns the kinds that nothing acts on.
+func (c Config) unsupported() []unsupported.Kind {
+	return slices.DeleteFunc(unsupported.Kinds(), func(k unsupported.Kind) bool {
+		return c.Workflows != nil && (k.Name == crdv1.KindResource || k.Name == crdv1.KindLifecycleMethods)
+	})
 }
 
 // meshes returns the meshes that are on, by the kind of what they are asked for.
@@ -112,9 +142,9 @@ func (c Config) validate() error {
 }
 
 // ControllerName names the controller of a kind in logs and metrics.
-func ControllerName(kind crdv1.Kind) string {
+func (c Config) ControllerName(kind crdv1.Kind) string {
 	name := strings.ToLower(kind.Name)
-	if slices.ContainsFunc(unsupported.Kinds(), func(k unsupported.Kind) bool { return k.Name == kind.Name }) {
+	if slices.ContainsFunc(c.unsupported(), func(k unsupported.Kind) bool { return k.Name == kind.Name }) {
 		return "unsupported-" + name
 	}
 	return strings.TrimPrefix(name, "signadot")

@@ -16,6 +16,7 @@ import (
 	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/meshes/gatewayadapter"
 	"switchyard.dev/sidecars/redirect/spec"
+	"switchyard.dev/workflows/execunit"
 	"switchyard.dev/xds/routingkey"
 )
 
@@ -42,6 +43,16 @@ type Cluster struct {
 	// HTTPRoutes and GRPCRoutes.
 	Istio      adapter.Settings
 	GatewayAPI gatewayadapter.Settings
+	// Units say how units of Resources run.
+	Units Units
+}
+
+// Units say how long a unit of a Resource may take, how many of one run at the same time, and
+// what its pod may have beyond the bound of all. 0 is the default of the first two.
+type Units struct {
+	Deadline time.Duration
+	AtOnce   int
+	Allow    execunit.Powers
 }
 
 // clusterFile is the part of the file that is read. The rest of the published
@@ -82,6 +93,14 @@ type clusterFile struct {
 			WriteEndpoints bool   `json:"writeEndpoints"`
 		} `json:"externalWorkloads"`
 	} `json:"sandboxes"`
+	Workflows struct {
+		// A duration as Go writes it, such as 30m; empty for the default.
+		UnitDeadline  string `json:"unitDeadline"`
+		ParallelUnits int    `json:"parallelUnits"`
+		Runner        struct {
+			Allow []string `json:"allow"`
+		} `json:"runner"`
+	} `json:"workflows"`
 }
 
 // ReadCluster reads the file. One that does not exist means the defaults, which
@@ -124,6 +143,9 @@ func ParseCluster(content []byte) (Cluster, error) {
 	if c.ExternalWorkloads, err = f.externalWorkloads(); err != nil {
 		return Cluster{}, err
 	}
+	if c.Units, err = f.units(); err != nil {
+		return Cluster{}, err
+	}
 	if f.Routing.Istio.EnableHostRouting {
 		return Cluster{}, errors.New("routing.istio.enableHostRouting is gone: a VirtualService is always matched by the hosts of its destinations. Remove the setting")
 	}
@@ -163,4 +185,22 @@ func (f clusterFile) externalWorkloads() (externalworkload.Limits, error) {
 		*bound.to = d
 	}
 	return limits, nil
+}
+
+// units reads how units of Resources run.
+func (f clusterFile) units() (u Units, err error) {
+	said := f.Workflows
+	u.AtOnce = said.ParallelUnits
+	if u.AtOnce < 0 {
+		return u, fmt.Errorf("workflows.parallelUnits is %d: let at least one run", u.AtOnce)
+	}
+	if said.UnitDeadline != "" {
+		if u.Deadline, err = time.ParseDuration(said.UnitDeadline); err != nil || u.Deadline < time.Second {
+			return u, fmt.Errorf("workflows.unitDeadline is %q: give a duration of at least 1s, such as 30m", said.UnitDeadline)
+		}
+	}
+	if u.Allow, err = execunit.Parse(said.Runner.Allow); err != nil {
+		return u, fmt.Errorf("%s: %w", execunit.Setting, err)
+	}
+	return u, nil
 }

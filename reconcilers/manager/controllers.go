@@ -22,7 +22,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, c kinds.Config, again
 		return err
 	}
 	for _, kind := range crdv1.Kinds() {
-		if err := controllers[kind.Name].Setup(mgr, kinds.ControllerName(kind), again[kind.Name]); err != nil {
+		if err := controllers[kind.Name].Setup(mgr, c.ControllerName(kind), again[kind.Name]); err != nil {
 			return fmt.Errorf("set up the controller of %s: %w", kind.Name, err)
 		}
 	}

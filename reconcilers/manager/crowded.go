@@ -10,6 +10,7 @@ import (
 	"switchyard.dev/eventbus"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/publish"
+	"time"
 )
 
 // Reasons of the Events that tell how much room the routing log takes.
@@ -18,10 +19,13 @@ const (
 	reasonRoomy   = "RoutingLogHasRoom"
 )
 
+// countingPatience bounds the counting of what is in the cache.
+const countingPatience = 5 * time.Second
+
 // tellCrowded tells people, in an Event of the ConfigMap that keeps what is known of the
 // routing log, that it takes half of its room, or does so no more.
 func (m *Main) tellCrowded(crowded bool, kept eventbus.Kept) {
-	ctx, cancel := context.WithTimeout(context.Background(), scrapePatience)
+	ctx, cancel := context.WithTimeout(context.Background(), countingPatience)
 	defer cancel()
 	about := &corev1.ConfigMap{}
 	key := client.ObjectKey{Namespace: m.config.Namespace, Name: publish.EpochConfigMap}

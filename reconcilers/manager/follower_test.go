@@ -6,12 +6,14 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"switchyard.dev/reconcilers/survey"
 )
 
 // A sum over replicas is to count each pod once.
 func TestOnlyTheLeaderCountsPods(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	if err := registry.Register(&coverageMetrics{leads: make(chan struct{})}); err != nil { // a reader would be missed
+	if err := registry.Register(survey.New(survey.Config{Leads: make(chan struct{})})); err != nil { // a reader would be missed
 		t.Fatal(err)
 	}
 	if families, err := registry.Gather(); err != nil || len(families) > 0 {

@@ -36,6 +36,7 @@ import (
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/receipt"
 	"switchyard.dev/reconcilers/routingconfig"
+	"switchyard.dev/reconcilers/survey"
 	"switchyard.dev/sidecars/certs"
 	"switchyard.dev/sidecars/inject"
 	"switchyard.dev/sidecars/webhook"
@@ -96,6 +97,8 @@ type Config struct {
 	// HTTPRoutes and GRPCRoutes.
 	Istio      adapter.Settings
 	GatewayAPI gatewayadapter.Settings
+	// Workflows say how units of Resources run.
+	Workflows Workflows
 	// WebhookAddress is host:port; ":9443" when it is empty.
 	WebhookAddress string
 	// History says how much history the routing log keeps.
@@ -114,7 +117,7 @@ type Config struct {
 	// connections are plain; new ones where Inject.TLS is set.
 	Trust *trust.Roots
 	// SurveyEvery is how often at most pods without our label are looked through for the
-	// metric of pods with sidecars. Default: surveyEvery.
+	// metric of pods with sidecars. Default: survey.Every.
 	SurveyEvery time.Duration
 	// Metrics takes the manager's own metrics. Default: controller-runtime's
 	// registry, which is one for the process; a new one with SeveralInProcess.
@@ -131,7 +134,7 @@ func (c Config) Validate() error {
 	if c.REST == nil || c.Log == nil {
 		return errors.New("manager: REST and Log are required")
 	}
-	return nil
+	return c.Workflows.Validate()
 }
 
 // withDefaults returns the Config with every empty field that has a default set.
@@ -152,7 +155,7 @@ func (c Config) withDefaults() Config {
 		c.Trust = certs.NewRoots()
 	}
 	if c.SurveyEvery == 0 {
-		c.SurveyEvery = surveyEvery
+		c.SurveyEvery = survey.Every
 	}
 	access := rest.CopyConfig(c.REST)
 	if access.QPS <= 0 { // Less than zero, which clients take as no limit, is what GetConfig gives.
@@ -332,6 +335,9 @@ func (m *Main) addControllers(ctx context.Context) error {
 	if err := m.addMeshes(ctx, &c, objects.Again); err != nil {
 		return err
 	}
+	if err := m.addWorkflows(&c); err != nil {
+		return err
+	}
 	if c.Receipts, err = m.addReceipts(objects.Again[crdv1.KindRoutingConfig]); err != nil {
 		return err
 	}
@@ -340,14 +346,14 @@ func (m *Main) addControllers(ctx context.Context) error {
 
 // addCoverage adds the metric of pods with sidecars.
 func (m *Main) addCoverage(now inject.Settings) error {
-	counted := &coverageMetrics{
-		reader: m.manager.GetClient(), pods: m.pods, every: m.config.SurveyEvery,
-		leads: m.manager.Elected(), now: now, logger: m.config.Logger,
-	}
+	counted := survey.New(survey.Config{
+		Reader: m.manager.GetClient(), Pods: m.pods, Every: m.config.SurveyEvery,
+		Leads: m.manager.Elected(), Now: now, Logger: m.config.Logger,
+	})
 	if err := m.config.Metrics.Register(counted); err != nil {
 		return fmt.Errorf("register the metric of pods with sidecars: %w", err)
 	}
-	if err := m.manager.Add(onLeader(counted.survey)); err != nil {
+	if err := m.manager.Add(onLeader(counted.Run)); err != nil {
 		return fmt.Errorf("add what looks for pods without sidecars: %w", err)
 	}
 	return nil
@@ -401,6 +407,7 @@ func (m *Main) certificates() certs.Config {
 			{Secret: "routeserver-tls", Hosts: append(webhook.ServiceHosts("routeserver", m.config.Namespace),
 				webhook.ServiceHosts("routeserver-peers", m.config.Namespace)...)},
 			{Secret: "eventbus-tls", Hosts: webhook.ServiceHosts("eventbus", m.config.Namespace)},
+			{Secret: "io-context-tls", Hosts: webhook.ServiceHosts("io-context-server", m.config.Namespace)},
 		},
 	}
 }

@@ -29,6 +29,8 @@ type Settings struct {
 	Replicas int
 	// Inject is what the webhook injects, as the environment says.
 	Inject inject.Config
+	// Workflows say how units of Resources run, as far as the environment does.
+	Workflows Workflows
 	// LeaderElect makes controllers wait until this process is the leader.
 	LeaderElect bool
 	// Addresses to listen on, as host:port.
@@ -102,6 +104,9 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	if s.Inject, err = inject.FromEnv(getenv); err != nil {
 		return Settings{}, fmt.Errorf("what to inject, from the environment: %w", err)
 	}
+	if s.Workflows, err = workflowsFromEnv(getenv); err != nil {
+		return Settings{}, fmt.Errorf("how units of Resources run, from the environment: %w", err)
+	}
 	return s, nil
 }
 
@@ -141,5 +146,6 @@ func (s Settings) Open(access *rest.Config, logger *slog.Logger) (Config, *nats.
 		MetricsAddress: s.MetricsAddress, HealthAddress: s.HealthAddress, WebhookAddress: s.WebhookAddress,
 		History: s.History, RouteServer: s.routeServer(), RouteServerToken: s.RouteServerToken, Logger: logger, ExternalWorkloads: cluster.ExternalWorkloads,
 		PatchPowers: cluster.PatchPowers, AskAuthors: cluster.AskAuthors, Limits: cluster.Limits, KeyHeaders: cluster.CustomHeaders, Istio: cluster.Istio, GatewayAPI: cluster.GatewayAPI,
+		Workflows: s.Workflows.within(cluster),
 	}, conn, nil
 }

@@ -22,6 +22,7 @@ import (
 	"switchyard.dev/reconcilers/fork/power"
 	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/meshes/gatewayadapter"
+	"switchyard.dev/workflows/execunit"
 )
 
 // environment is what the chart sets.
@@ -165,6 +166,11 @@ trafficManager: {enabled: true}
 			}}, false},
 		{"a bound for tunnels that is no duration", `{sandboxes: {externalWorkloads: {tunnelGrace: soon}}}`, Cluster{}, true},
 		{"a bound for tunnels that no tunnel could keep", `{sandboxes: {externalWorkloads: {tunnelFresh: 1ms}}}`, Cluster{}, true},
+		{"how units of resources run", `{workflows: {unitDeadline: 1h, parallelUnits: 3, runner: {allow: [serviceAccount]}}}`,
+			Cluster{IptablesMode: "auto", Units: Units{Deadline: time.Hour, AtOnce: 3, Allow: execunit.Powers{execunit.ServiceAccount}}}, false},
+		{"a deadline of units that is no duration", `{workflows: {unitDeadline: soon}}`, Cluster{}, true},
+		{"a number of units that is none", `{workflows: {parallelUnits: -1}}`, Cluster{}, true},
+		{"a power that no pod of a unit may be allowed", `{workflows: {runner: {allow: [root]}}}`, Cluster{}, true},
 		{"Istio, and what is added to VirtualServices", `{routing: {istio: {enabled: true, enableHostRouting: false, additionalLabels: {a: b}, additionalAnnotations: {c: d}}}}`,
 			Cluster{IptablesMode: "auto", Istio: adapter.Settings{Enabled: true, Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"c": "d"}}}, false},
 		{"the Gateway API of Istio, and what is preserved", `{routing: {gatewayAPI: {enabled: true, implementation: istio, preservedLabels: ["a*"], preservedAnnotations: ["b*"]}}}`,

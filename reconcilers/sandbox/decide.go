@@ -18,7 +18,7 @@ import (
 const (
 	ReasonResourcesNotReady = "ResourcesNotReady"
 	// ReasonResourceFailed: a resource failed for good; clients stop waiting.
-	ReasonResourceFailed = "ResourceFailed"
+	ReasonResourceFailed = crdv1.ReasonResourceFailed
 )
 
 // Decision is which parts there should be.

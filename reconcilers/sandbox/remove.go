@@ -76,6 +76,9 @@ func describe(in Input, kinds []string, left []client.Object) string {
 	name := "Resource " + o.GetName()
 	if r := in.resource(o.GetName()); r != nil {
 		name = fmt.Sprintf("Resource %q (%s)", r.Spec.Name, name)
+		if c := crdv1.FindCondition(r.Status.Conditions, crdv1.ConditionReady); r.Status.Phase == phaseFailed && c != nil {
+			return fmt.Sprintf("%s is held by a step that removes it: %s Resources left: %d.", name, c.Message, len(left))
+		}
 	}
 	if keep := o.GetFinalizers(); len(keep) > 0 {
 		return fmt.Sprintf("%s goes once its delete workflow has run: finalizers left: %s. Resources left: %d.",

@@ -116,11 +116,11 @@ const EnvTLS = "ROUTESERVER_TLS"
 // SIDECAR_INIT_IMAGE and their kin, ROUTESERVER_TLS). get returns a variable's value, empty when
 // it is not set. Resources are Kubernetes resource requirements as JSON.
 func FromEnv(get func(string) string) (Config, error) {
-	sidecar, err := containerFromEnv(get, "ROUTE_SIDECAR", "DEV_MESH_SIDECAR_CONTAINER_RESOURCES")
+	sidecar, err := ContainerFromEnv(get, "ROUTE_SIDECAR", "DEV_MESH_SIDECAR_CONTAINER_RESOURCES")
 	if err != nil {
 		return Config{}, err
 	}
-	redirect, err := containerFromEnv(get, "SIDECAR_INIT", "DEV_MESH_INIT_CONTAINER_RESOURCES")
+	redirect, err := ContainerFromEnv(get, "SIDECAR_INIT", "DEV_MESH_INIT_CONTAINER_RESOURCES")
 	if err != nil {
 		return Config{}, err
 	}
@@ -128,7 +128,9 @@ func FromEnv(get func(string) string) (Config, error) {
 	return c, c.Validate()
 }
 
-func containerFromEnv(get func(string) string, prefix, resources string) (Container, error) {
+// ContainerFromEnv reads those of one container: the variables whose names begin with a prefix,
+// and the one with its resources.
+func ContainerFromEnv(get func(string) string, prefix, resources string) (Container, error) {
 	c := Container{
 		Image:      get(prefix + "_IMAGE"),
 		PullPolicy: corev1.PullPolicy(get(prefix + "_IMAGE_PULL_POLICY")),

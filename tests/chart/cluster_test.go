@@ -142,12 +142,13 @@ func (s apiServer) limitsServiceAccounts(t *testing.T) {
 		manager  = "signadot-controller-manager"
 		routes   = "routeserver"
 		eventbus = "eventbus"
+		values   = "io-context-server"
 	)
 	for _, right := range []right{
 		{manager, "create", "apps/deployments", "shop", true},
 		{manager, "delete", "services", "shop", true},
 		{manager, "list", "pods", "shop", true},
-		{manager, "delete", "pods", "shop", false},
+		{manager, "delete", "pods", "shop", true}, // Those of units.
 		{manager, "create", "apps/deployments", "pay", false},
 		{manager, "list", "services", "pay", false},
 		{manager, "patch", "signadot.com/signadotsandboxes/status", "", true},
@@ -156,7 +157,8 @@ func (s apiServer) limitsServiceAccounts(t *testing.T) {
 		{manager, "update", "secrets:webhook-server-cert", namespace, true},
 		{manager, "update", "secrets:routeserver-tls", namespace, true},
 		{routes, "get", "secrets:routeserver-tls", namespace, false},
-		{manager, "get", "secrets:cluster-token", namespace, false},
+		{manager, "create", "secrets", "shop", true}, // Those with outputs of resources.
+		{manager, "delete", "secrets", "shop", false},
 		{manager, "list", "secrets", "shop", false},
 		{manager, "patch", "admissionregistration.k8s.io/mutatingwebhookconfigurations:" + webhookConfiguration, "", true},
 		{manager, "patch", "admissionregistration.k8s.io/mutatingwebhookconfigurations:another", "", false},
@@ -173,6 +175,17 @@ func (s apiServer) limitsServiceAccounts(t *testing.T) {
 		{routes, "delete", "pods", "pay", false},
 		{routes, "list", "secrets", namespace, false},
 		{routes, "update", "signadot.com/routingconfigs", "", false},
+		{manager, "update", "secrets:io-context-tls", namespace, true},
+		{values, "create", "authentication.k8s.io/tokenreviews", "", true},
+		{values, "get", "signadot.com/signadotobjectlifecyclemethods", "", true},
+		{values, "create", "secrets", namespace, true},
+		{values, "get", "secrets", namespace, true},
+		{values, "delete", "secrets", namespace, true},
+		{values, "list", "secrets", namespace, false},
+		{values, "update", "secrets:io-context-tls", namespace, false},
+		{values, "get", "secrets", "shop", false},
+		{values, "list", "signadot.com/signadotobjectlifecyclemethods", "", false},
+		{values, "update", "signadot.com/signadotobjectlifecyclemethods/status", "", false},
 		{eventbus, "create", "authentication.k8s.io/tokenreviews", "", true},
 		{eventbus, "list", "pods", namespace, false},
 		{eventbus, "get", "secrets:webhook-server-cert", namespace, false},

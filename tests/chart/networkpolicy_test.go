@@ -38,22 +38,23 @@ func TestWhoReachesWhichPort(t *testing.T) {
 	const everybody, ours, any = 0, 2, 1
 	manager := map[int32]int{9443: everybody, 8080: any}
 	routes := map[int32]int{7777: everybody, 7778: everybody, 7779: everybody, 9090: any}
+	units := map[int32]int{8443: everybody, 9090: any}
 	for values, want := range map[string]map[string]map[int32]int{
 		"{}": {
-			"signadot-controller-manager": manager, "routeserver": routes, "eventbus": {4222: ours, 9090: any},
+			"signadot-controller-manager": manager, "routeserver": routes, "io-context-server": units, "eventbus": {4222: ours, 9090: any},
 		},
 		"networkPolicy: {bus: false, metrics: false}": {},
-		"networkPolicy: {bus: false}":                 {"signadot-controller-manager": manager, "routeserver": routes},
+		"networkPolicy: {bus: false}":                 {"signadot-controller-manager": manager, "routeserver": routes, "io-context-server": units},
 		"networkPolicy: {metrics: false}":             {"eventbus": {4222: ours, 9090: everybody}},
 		"networkPolicy: {enabled: true, bus: false, metrics: false}": {
 			"signadot-default-deny": {}, "signadot-controller-manager": manager,
-			"routeserver": {7777: any, 7778: any, 7779: any, 9090: any}, "eventbus": {4222: ours, 9090: any},
+			"routeserver": {7777: any, 7778: any, 7779: any, 9090: any}, "io-context-server": {8443: any, 9090: any}, "eventbus": {4222: ours, 9090: any},
 		},
 		"networkPolicy: {metricsFrom: []}": {
 			"signadot-controller-manager": {9443: everybody}, "routeserver": {7777: everybody, 7778: everybody, 7779: everybody},
-			"eventbus": {4222: ours},
+			"io-context-server": {8443: everybody}, "eventbus": {4222: ours},
 		},
-		"eventBus: {external: {url: 'nats://there:4222'}}": {"signadot-controller-manager": manager, "routeserver": routes},
+		"eventBus: {external: {url: 'nats://there:4222'}}": {"signadot-controller-manager": manager, "routeserver": routes, "io-context-server": units},
 	} {
 		if diff := cmp.Diff(want, opened(t, values)); diff != "" {
 			t.Errorf("%s: %s", values, diff)

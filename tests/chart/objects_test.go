@@ -58,10 +58,12 @@ var services = map[string]struct {
 	"signadot-controller-manager-metrics": {[]port{{"metrics", 9090, 8080}}, managerPods, true, false},
 	"routeserver": {[]port{
 		{"grpc", 7777, 7777}, {"http-api", 7778, 7778}, {"grpc-xds", 7779, 7779}}, app("routeserver"), true, true},
-	"routeserver-peers":   {[]port{{"grpc", 7777, 7777}}, app("routeserver"), true, true},
-	"routeserver-metrics": {[]port{{"http-metrics", 9090, 9090}}, app("routeserver"), true, false},
-	"eventbus":            {[]port{{"nats", 4222, 4222}}, app("eventbus"), true, true},
-	"eventbus-metrics":    {[]port{{"metrics", 9090, 9090}}, app("eventbus"), true, false},
+	"routeserver-peers":         {[]port{{"grpc", 7777, 7777}}, app("routeserver"), true, true},
+	"routeserver-metrics":       {[]port{{"http-metrics", 9090, 9090}}, app("routeserver"), true, false},
+	"io-context-server":         {[]port{{"", 8443, 8443}}, app("io-context-server"), true, true},
+	"io-context-server-metrics": {[]port{{"metrics", 9090, 9090}}, app("io-context-server"), true, false},
+	"eventbus":                  {[]port{{"nats", 4222, 4222}}, app("eventbus"), true, true},
+	"eventbus-metrics":          {[]port{{"metrics", 9090, 9090}}, app("eventbus"), true, false},
 }
 
 var managerPods = map[string]string{"control-plane": "controller-manager"}
@@ -99,6 +101,7 @@ func TestWorkloadsHaveThePublishedNamesAndSelectors(t *testing.T) {
 		"Deployment signadot-controller-manager": managerPods,
 		"Deployment routeserver":                 app("routeserver"),
 		"StatefulSet eventbus":                   app("eventbus"),
+		"Deployment io-context-server":           app("io-context-server"),
 	}
 	got := map[string]map[string]string{}
 	for _, w := range mustRender(t, "").workloads(t) {
@@ -313,6 +316,9 @@ func TestAnExternalBusReplacesOurs(t *testing.T) {
 		}
 	}
 	for _, w := range all.workloads(t) {
+		if w.object.GetName() == "io-context-server" { // it uses none
+			continue
+		}
 		if got := env(w.template.Spec, "EVENTBUS_URL"); got != url {
 			t.Errorf("%s uses the bus at %q", title(w.object), got)
 		}

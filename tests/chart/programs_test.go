@@ -17,6 +17,7 @@ import (
 	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/reconcilers/manager"
 	routeserver "switchyard.dev/routeserver/server"
+	iocontext "switchyard.dev/workflows/iocontext/server"
 )
 
 // pod of a workload, by its name.
@@ -254,5 +255,34 @@ func TestTheLogLeavesRoomOnItsVolume(t *testing.T) {
 		if settings.MaxStore != want {
 			t.Errorf("of %s the log may take %d bytes, want %d", size, settings.MaxStore, want)
 		}
+	}
+}
+
+func TestTheIOContextServerTakesItsArguments(t *testing.T) {
+	for name, values := range cases(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := mustRender(t, values)
+			spec := all.podOf(t, "io-context-server")
+			settings, err := iocontext.ParseSettings(spec.Containers[0].Args, t.Output())
+			if err != nil {
+				t.Fatal(err)
+			}
+			listensOn(t, spec, settings.Address, settings.MetricsAddress)
+			hasCertificate(t, spec, settings.TLSDir, "io-context-tls")
+			if settings.Namespace != namespace {
+				t.Errorf("values are kept in namespace %s", settings.Namespace)
+			}
+			manages := all.podOf(t, "signadot-controller-manager")
+			said, err := manager.ParseSettings(manages.Containers[0].Args, getenv(manages), t.Output())
+			if err != nil {
+				t.Fatal(err)
+			}
+			service := as[corev1.Service](t, all.find("Service", namespace, "io-context-server"))
+			want := fmt.Sprintf("https://%s:%d", iocontext.Name, service.Spec.Ports[0].Port)
+			if !said.Workflows.Enabled() || said.Workflows.Settings.Address != want || iocontext.Name != service.Name+"."+namespace+".svc" {
+				t.Errorf("pods of units ask %s, and the server is at %s", said.Workflows.Settings.Address, want)
+			}
+		})
 	}
 }

@@ -50,6 +50,9 @@ func TestBadValuesAreRefusedWithWhatIsWrong(t *testing.T) {
 		{"a number for a label", "commonLabels: {build: 5}", "/commonLabels/build"},
 		{"a budget that is neither number nor percentage", "routeServer: {podDisruptionBudget: {maxUnavailable: half}}", "/routeServer/podDisruptionBudget/maxUnavailable"},
 		{"strangers who are answered something else", "routeServer: {anonymous: pod}", "/routeServer/anonymous"},
+		{"a deadline of steps that is no duration", "workflows: {unitDeadline: soon}", "/workflows/unitDeadline"},
+		{"no step at once", "workflows: {parallelUnits: 0}", "/workflows/parallelUnits"},
+		{"a power of steps that does not exist", "workflows: {runner: {allow: [root]}}", "/workflows/runner/allow/0"},
 		{"a component taken away", "routeServer: null", "missing property 'routeServer'"},
 		{"a misspelt key of a part that is not there", "tunnel: {proxies: {}}", "'proxies' not allowed"},
 	} {
@@ -81,6 +84,12 @@ func TestValuesOfAnOlderReleaseRender(t *testing.T) {
 		"routeServer: {anonymous: null}",
 		"eventBus: {history: {size: null}}",
 		"networkPolicy: {bus: null, metrics: null}",
+		"workflows: null",
+		"workflows: {unitDeadline: null, parallelUnits: null, runner: null}",
+		"ioContextServer: null",
+		"ioContextServer: {replicas: null, imagePullPolicy: null, logLevel: null, resources: null, podDisruptionBudget: null}",
+		"ioInit: {image: null, imagePullPolicy: null, imagePullSecret: null, resources: null}\nioSidecar: null",
+		"uninstall: {workflowsSeconds: null}",
 	} {
 		got, err := render(t, values)
 		if err != nil {

@@ -7,7 +7,7 @@ The names of all values that are set and have no effect, one on each line. What 
 in values.yaml anyway does not count as set; "defaults" repeats it, as JSON.
 */}}
 {{- define "operator.idleValues" -}}
-{{- $all := pick .Values "allowOrphanedResources" "disableAgent" "ioContextServer" "ioInit" "ioSidecar" "jobExecutor" "jobExecutorInit" "jobExecutorProxy" "previewServer" "trafficCapture" "trafficManager" "tunnel" }}
+{{- $all := pick .Values "allowOrphanedResources" "disableAgent" "jobExecutor" "jobExecutorInit" "jobExecutorProxy" "previewServer" "trafficCapture" "trafficManager" "tunnel" }}
 {{- $_ := set $all "istio" (ternary (pick .Values.istio "operator" "gatewayAPI") .Values.istio .Values.istio.enabled) }}
 {{- $_ := set $all "linkerd" (deepCopy .Values.linkerd) }}
 {{- range $mesh := list "istio" "linkerd" }}
@@ -19,6 +19,7 @@ in values.yaml anyway does not count as set; "defaults" repeats it, as JSON.
 {{- $_ := set $all "agent" (omit (.Values.agent | default dict) "clusterToken") }}
 {{- $_ := set $all "controlPlane" (omit .Values.controlPlane "clusterToken" "tokenSecret") }}
 {{- $_ := set $all "routeServer" (pick .Values.routeServer "legacyRoutesAPI" "logLevel") }}
+{{- $_ := set $all "ioSidecar" (pick (.Values.ioSidecar | default dict) "logLevel") }}
 {{- $_ := set $all "routeInit" (pick .Values.routeInit "legacy") }}
 {{- $_ := set $all "routeSidecar" (pick .Values.routeSidecar "legacy" "logLevel") }}
 {{- $defaults := dict

@@ -1,5 +1,5 @@
 {{/*
-The certificates by which route servers and the event bus are known, which the manager
+The certificates by which route servers, the event bus and the IO context server are known, which the manager
 writes into Secrets of the chart (controller-manager/state.yaml). Each file is named, so
 that the kubelet holds a pod until they are there: a program without them serves nobody.
 */}}

@@ -86,10 +86,10 @@ func Kinds() []Kind {
 		kind[ForkedWorkload, ForkedWorkloadList](KindForkedWorkload, supported|made, "sdfw"),
 		kind[SignadotExternalWorkload, SignadotExternalWorkloadList](KindExternalWorkload, supported|made, "externalworkload", "sdxw"),
 		kind[VirtualWorkload, VirtualWorkloadList](KindVirtualWorkload, supported|made, "sdvw"),
-		kind[Resource, ResourceList](KindResource, made, "sdmr"),
+		kind[Resource, ResourceList](KindResource, supported|made, "sdmr"),
 		kind[Job, JobList](KindJob, 0, "sdjb"),
 		kind[JobRunnerGroup, JobRunnerGroupList](KindJobRunnerGroup, 0, "sdjrg"),
-		kind[SignadotObjectLifecycleMethods, SignadotObjectLifecycleMethodsList](KindLifecycleMethods, 0, "solm"),
+		kind[SignadotObjectLifecycleMethods, SignadotObjectLifecycleMethodsList](KindLifecycleMethods, supported|made, "solm"),
 		kind[IstioRoute, IstioRouteList](KindIstioRoute, made, "sdir"),
 		kind[GatewayAPIRoute, GatewayAPIRouteList](KindGatewayAPIRoute, made, "sdgar"),
 	}

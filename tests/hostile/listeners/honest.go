@@ -2,6 +2,8 @@ package listeners
 
 import (
 	"context"
+	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -22,6 +24,7 @@ import (
 	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/sidecars/inject"
 	"switchyard.dev/tests/traffic"
+	"switchyard.dev/workflows/iocontext"
 	"switchyard.dev/xds/identify"
 	"switchyard.dev/xds/translate"
 )
@@ -219,4 +222,40 @@ func podThatAsks(like corev1.Pod) *corev1.Pod {
 			Name: "app", Image: "app", Ports: []corev1.ContainerPort{{ContainerPort: 8080}},
 		}}},
 	}
+}
+
+// askForNothing asks the IO context server for a unit that there is not, with the token of a pod:
+// that is refused, after all has been looked at that is for a unit of its own.
+func askForNothing(w *World, l *Listener) (call, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	pod := w.pods[sidecar.Name][0]
+	token, err := w.token(ctx, pod.Namespace, pod.Spec.ServiceAccountName, iocontext.Audience, &pod)
+	if err != nil {
+		return nil, err
+	}
+	client := &http.Client{Timeout: patience, Transport: &http.Transport{
+		DisableKeepAlives: true, DialContext: from(honestAddress, patience).DialContext,
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // what is called is a pod's address
+	}}
+	return func(ctx context.Context) error {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+w.address(l, 0)+"/v1/units/none/none/assignment", nil)
+		if err != nil {
+			return err
+		}
+		r.Header.Set("Authorization", "Bearer "+token)
+		answer, err := client.Do(r)
+		if err != nil {
+			return err
+		}
+		defer answer.Body.Close()
+		var why iocontext.Refusal
+		if err := json.NewDecoder(answer.Body).Decode(&why); err != nil {
+			return err
+		}
+		if why.Reason != iocontext.NotYours {
+			return fmt.Errorf("status %d, %s: %s", answer.StatusCode, why.Reason, why.Message)
+		}
+		return nil
+	}, nil
 }

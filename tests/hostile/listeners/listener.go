@@ -15,6 +15,7 @@ var (
 	manager     = Program{"controller-manager", "signadot", "control-plane=controller-manager", "manager"}
 	routeServer = Program{"routeserver", "signadot", "app=routeserver", "routeserver"}
 	eventBus    = Program{"eventbus", "signadot", "app=eventbus", "eventbus"}
+	ioContext   = Program{"io-context-server", "signadot", "app=io-context-server", "io-context-server"}
 	sidecar     = Program{"sidecar", "hotrod", "app=customer", "sd-sidecar"}
 )
 
@@ -46,6 +47,8 @@ func All() []*Listener {
 		{eventBus, 4222, "nats", connectToBus, []attack{silent, halfTLS, junk, strangeClients}},
 		{eventBus, 8081, "health", fetch("/healthz"), with(web, unread("/healthz"))},
 		{eventBus, 9090, "metrics", fetch("/metrics"), with(web, unread("/metrics"))},
+		{ioContext, 8443, "api", askForNothing, []attack{silent, halfTLS, slowTLS, junk}},
+		{ioContext, 9090, "metrics", fetch("/metrics"), with(web, unread("/metrics"))},
 		{sidecar, 15006, "inbound", askApplication, with(web, unread("/customer?customer=123"))},
 		{sidecar, 15021, "readiness", fetch("/ready"), with(web, unread("/ready"))},
 	}

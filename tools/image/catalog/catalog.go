@@ -16,6 +16,8 @@ type Image struct {
 	Program string
 	// Path is where the program stands in the image; it is the entry point.
 	Path string
+	// Beside are further programs of the same module, by where they stand in the image.
+	Beside map[string]string
 	// Envoy adds the Envoy binary and the libraries it needs.
 	Envoy bool
 	// StopSignal is what ends it in place of SIGTERM, when not empty.
@@ -44,6 +46,13 @@ func Images() []Image {
 			Module: ".", Program: "./sidecars/cmd/redirect", Path: "/redirect"},
 		{Name: "route-sidecar", Title: "Switchyard: DevMesh sidecar",
 			Module: ".", Program: "./sidecars/cmd/devmesh", Path: "/devmesh", Envoy: true},
+		{Name: "io-context-server", Title: "Switchyard: what steps of resources exchange",
+			Module: ".", Program: "./workflows/cmd/io-context-server", Path: "/io-context-server"},
+		{Name: "io-init", Title: "Switchyard: gives the pod of a step its inputs",
+			Module: ".", Program: "./workflows/cmd/io-init", Path: "/io-init",
+			Beside: map[string]string{"/io-run": "./workflows/cmd/io-run"}},
+		{Name: "io-sidecar", Title: "Switchyard: has the outputs of a step kept",
+			Module: ".", Program: "./workflows/cmd/io-sidecar", Path: "/io-sidecar"},
 		{Name: "hotrod", Title: "HotROD, the example application of the Jaeger project",
 			Module: "tools/image/hotrod", Program: "github.com/jaegertracing/jaeger/examples/hotrod", Path: "/hotrod"},
 		{Name: "demo-customer", Title: "Switchyard demo: another build of HotROD's customer service",

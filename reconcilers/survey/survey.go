@@ -1,4 +1,5 @@
-package manager
+// Package survey counts how pods stand with their DevMesh sidecars, as a metric.
+package survey
 
 import (
 	"context"
@@ -31,58 +32,70 @@ var devmeshPods = prometheus.NewDesc("switchyard_devmesh_pods",
 	"On the leader: pods of workloads that ask for DevMesh sidecars, have one, or have a fork, by how they stand with it: ok, not_needed, outdated, not_ready or missing. Those without the label "+crdv1.LabelInjected+" as of the last look at all pods.",
 	[]string{"kind", "namespace", "workload", "state"}, nil)
 
-// surveyEvery is how often at most the pods are looked through that have not our label:
+// Every is how often at most the pods are looked through that have not our label:
 // whether one of them started without a sidecar, or with that of an earlier version. That
-// reads all pods of the cluster, 500 at a time, so the pause after it is surveyPause times as
+// reads all pods of the cluster, 500 at a time, so the pause after it is pause times as
 // long as it took, if that is longer.
 const (
-	surveyEvery = 10 * time.Second
-	surveyPause = 30
+	Every = 10 * time.Second
+	pause = 30
 )
 
-// coverageMetrics count the pods of each workload that is concerned by how they
+// Config is what a Metric needs.
+type Config struct {
+	// Reader is the cache.
+	Reader client.Reader
+	// Pods are those of baselines.
+	Pods *pods.Pods
+	// Every is how often at most there is a survey.
+	Every time.Duration
+	// Leads is closed once this process is the leader.
+	Leads <-chan struct{}
+	// Now is what is injected now.
+	Now inject.Settings
+	// Logger takes what cannot be counted.
+	Logger *slog.Logger
+}
+
+// Metric counts the pods of each workload that is concerned by how they
 // stand with their sidecar, from the cache and, where they have not our label, as the
 // last survey found them, when they are asked for. Only the
 // leader says something, so that a sum over replicas counts each pod once. There
 // is a series for each state of each such workload, also for those with no pod,
 // so that an alert finds the zero.
-type coverageMetrics struct {
-	reader client.Reader
-	pods   *pods.Pods
-	// every is how often there is a survey.
-	every time.Duration
-	// leads is closed once this process is the leader.
-	leads  <-chan struct{}
-	now    inject.Settings
-	logger *slog.Logger
+type Metric struct {
+	config Config
 
 	mu sync.Mutex
 	// found are the pods without our label that are concerned.
 	found []corev1.Pod
 }
 
-// survey looks through the pods without our label, again and again, until ctx ends.
-func (m *coverageMetrics) survey(ctx context.Context) error {
+// New returns a Metric.
+func New(c Config) *Metric { return &Metric{config: c} }
+
+// Run looks through the pods without our label, again and again, until ctx ends.
+func (m *Metric) Run(ctx context.Context) error {
 	for {
 		begun := time.Now()
 		if err := m.surveyOnce(ctx); err != nil && ctx.Err() == nil {
-			m.logger.Error("Cannot look for pods without sidecars; the metric counts those of before", "error", err)
+			m.config.Logger.Error("Cannot look for pods without sidecars; the metric counts those of before", "error", err)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(max(m.every, surveyPause*time.Since(begun))):
+		case <-time.After(max(m.config.Every, pause*time.Since(begun))):
 		}
 	}
 }
 
-func (m *coverageMetrics) surveyOnce(ctx context.Context) error {
+func (m *Metric) surveyOnce(ctx context.Context) error {
 	known, err := m.known(ctx)
 	if err != nil {
 		return err
 	}
 	var found []corev1.Pod
-	if err := m.pods.Survey(ctx, func(pod *corev1.Pod) {
+	if err := m.config.Pods.Survey(ctx, func(pod *corev1.Pod) {
 		w, _ := inject.OwnerOf(pod, pod.Namespace)
 		if _, is := known.asks[w]; is || coverage.PodOf(pod).Present || pod.Annotations[crdv1.AnnotationProcessed] != "" {
 			found = append(found, *pod)
@@ -97,12 +110,12 @@ func (m *coverageMetrics) surveyOnce(ctx context.Context) error {
 }
 
 // Describe implements prometheus.Collector.
-func (*coverageMetrics) Describe(to chan<- *prometheus.Desc) { to <- devmeshPods }
+func (*Metric) Describe(to chan<- *prometheus.Desc) { to <- devmeshPods }
 
 // Collect implements prometheus.Collector.
-func (m *coverageMetrics) Collect(to chan<- prometheus.Metric) {
+func (m *Metric) Collect(to chan<- prometheus.Metric) {
 	select {
-	case <-m.leads:
+	case <-m.config.Leads:
 	default:
 		return
 	}
@@ -110,7 +123,7 @@ func (m *coverageMetrics) Collect(to chan<- prometheus.Metric) {
 	defer cancel()
 	reports, err := m.reports(ctx)
 	if err != nil { // An invalid metric would take all others of the scrape with it.
-		m.logger.Error("Cannot count the pods with sidecars; this scrape is without them", "error", err)
+		m.config.Logger.Error("Cannot count the pods with sidecars; this scrape is without them", "error", err)
 		return
 	}
 	for _, r := range reports {
@@ -133,14 +146,14 @@ type concerned struct {
 }
 
 // known reads the cache for the workloads that are concerned.
-func (m *coverageMetrics) known(ctx context.Context) (concerned, error) {
+func (m *Metric) known(ctx context.Context) (concerned, error) {
 	var deployments appsv1.DeploymentList
 	var forks crdv1.ForkedWorkloadList
 	rollouts := baseline.NewRolloutList()
 	k := concerned{map[inject.Workload]bool{}, map[inject.Workload]map[string]string{}}
-	if err := errors.Join(m.reader.List(ctx, &deployments, client.UnsafeDisableDeepCopy),
-		m.reader.List(ctx, rollouts, client.UnsafeDisableDeepCopy),
-		m.reader.List(ctx, &forks, client.UnsafeDisableDeepCopy)); err != nil {
+	if err := errors.Join(m.config.Reader.List(ctx, &deployments, client.UnsafeDisableDeepCopy),
+		m.config.Reader.List(ctx, rollouts, client.UnsafeDisableDeepCopy),
+		m.config.Reader.List(ctx, &forks, client.UnsafeDisableDeepCopy)); err != nil {
 		return k, err
 	}
 	forked := map[inject.Workload]bool{}
@@ -168,18 +181,18 @@ func (m *coverageMetrics) known(ctx context.Context) (concerned, error) {
 }
 
 // reports reads the cache, without copies: nothing of it is changed.
-func (m *coverageMetrics) reports(ctx context.Context) ([]coverage.Report, error) {
+func (m *Metric) reports(ctx context.Context) ([]coverage.Report, error) {
 	var services corev1.ServiceList
 	var endpoints discoveryv1.EndpointSliceList
 	var istio crdv1.IstioRouteList
 	var gatewayAPI crdv1.GatewayAPIRouteList
 	known, err := m.known(ctx)
-	labelled, held := m.pods.Labelled(ctx)
+	labelled, held := m.config.Pods.Labelled(ctx)
 	if err := errors.Join(err, held,
-		m.reader.List(ctx, &services, client.UnsafeDisableDeepCopy),
-		m.reader.List(ctx, &endpoints, client.UnsafeDisableDeepCopy),
-		m.reader.List(ctx, &istio, client.UnsafeDisableDeepCopy),
-		m.reader.List(ctx, &gatewayAPI, client.UnsafeDisableDeepCopy)); err != nil {
+		m.config.Reader.List(ctx, &services, client.UnsafeDisableDeepCopy),
+		m.config.Reader.List(ctx, &endpoints, client.UnsafeDisableDeepCopy),
+		m.config.Reader.List(ctx, &istio, client.UnsafeDisableDeepCopy),
+		m.config.Reader.List(ctx, &gatewayAPI, client.UnsafeDisableDeepCopy)); err != nil {
 		return nil, err
 	}
 	m.mu.Lock()
@@ -202,7 +215,7 @@ func (m *coverageMetrics) reports(ctx context.Context) ([]coverage.Report, error
 		routes = append(routes, &gatewayAPI.Items[i])
 	}
 	paths, meshed := baseline.NewPaths(services.Items, endpoints.Items), routing.RoutedByMesh(routes)
-	return coverage.Reports(known.asks, each, m.now, nil, func(w inject.Workload, pods []*corev1.Pod) bool {
+	return coverage.Reports(known.asks, each, m.config.Now, nil, func(w inject.Workload, pods []*corev1.Pod) bool {
 		return !meshed[w] && paths.LeadTo(w.Namespace, known.labels[w], pods)
 	}), nil
 }

@@ -1,0 +1,40 @@
+{{/*
+What the pods of units of resources are given, and by whom.
+*/}}
+
+{{/*
+Values with what is missing of them, as JSON: helm upgrade --reuse-values has none of what has
+come since.
+  of         the values
+  defaults   those of values.yaml
+*/}}
+{{- define "operator.withDefaults" -}}
+{{- $of := deepCopy (.of | default dict) }}
+{{- range $key, $value := .defaults }}
+{{- if kindIs "invalid" (index $of $key) }}
+{{- $_ := set $of $key $value }}
+{{- end }}
+{{- end }}
+{{- toJson $of }}
+{{- end }}
+
+{{/* The values of the IO context server, as JSON. */}}
+{{- define "operator.ioContextServer" -}}
+{{- include "operator.withDefaults" (dict "of" .Values.ioContextServer "defaults" (dict
+      "replicas" 1 "imagePullPolicy" "IfNotPresent" "logLevel" "info" "podDisruptionBudget" dict
+      "resources" (dict "requests" (dict "memory" "128Mi") "limits" (dict "memory" "1Gi")))) }}
+{{- end }}
+
+{{/* The values of a container that is put into pods of units, as JSON. */}}
+{{- define "operator.ioContainer" -}}
+{{- include "operator.withDefaults" (dict "of" . "defaults" (dict "imagePullPolicy" "IfNotPresent" "imagePullSecret" "" "resources" dict)) }}
+{{- end }}
+
+{{/* How units run, as JSON. */}}
+{{- define "operator.workflows" -}}
+{{- $of := .Values.workflows | default dict }}
+{{- dict
+      "unitDeadline" (dig "unitDeadline" nil $of | default "30m")
+      "parallelUnits" (dig "parallelUnits" nil $of | default 10 | int)
+      "runner" (dict "allow" (dig "runner" "allow" nil $of | default list)) | toJson }}
+{{- end }}

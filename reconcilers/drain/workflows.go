@@ -1,0 +1,60 @@
+package drain
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
+
+// Delete workflows take the time that they take: what they remove is outside of the cluster,
+// and nobody removes it after us.
+
+// working reports whether a workflow that removes something comes to its end by itself: none
+// of its units has failed. What cannot be read counts as none.
+func (d *draining) working(ctx context.Context) bool {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(crdv1.GroupVersion().WithKind(crdv1.KindLifecycleMethods + "List"))
+	if err := d.Client.List(ctx, list); err != nil {
+		if !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
+			d.Logger.Warn("delete workflows cannot be looked at, and are not waited for", "error", err)
+		}
+		return false
+	}
+	return slices.ContainsFunc(list.Items, func(o unstructured.Unstructured) bool {
+		phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")
+		return o.GetDeletionTimestamp() != nil && slices.Contains(o.GetFinalizers(), crdv1.Finalizer) && phase != "" && phase != crdv1.PhaseOLMFailed
+	})
+}
+
+// remains returns what a Resource that is forced may leave behind: what the units that were
+// begun have made. Empty for objects of other kinds.
+func (d *draining) remains(ctx context.Context, i item) string {
+	if i.kind != crdv1.KindResource {
+		return ""
+	}
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(i.GroupVersionKind())
+	if err := d.Client.Get(ctx, client.ObjectKeyFromObject(i), o); err != nil {
+		return fmt.Sprintf("what its units have made, which cannot be read: %v", err)
+	}
+	var begun []string
+	all, _, _ := unstructured.NestedSlice(o.Object, "status", "create")
+	for _, one := range all {
+		unit, ok := one.(map[string]any)
+		if name, _ := unit["name"].(string); ok && unit["attempt"] != nil {
+			begun = append(begun, name)
+		}
+	}
+	if len(begun) == 0 {
+		return ""
+	}
+	return "what its units have made: " + strings.Join(begun, ", ")
+}

@@ -1,0 +1,138 @@
+package lifecyclemethods
+
+import (
+	"fmt"
+	"strings"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/condition"
+	"switchyard.dev/workflows/engine"
+)
+
+// Phases of an object, beside crdv1.PhaseOLMFailed.
+const (
+	PhasePending  = "Pending"
+	PhaseStarting = "Starting"
+	PhaseStarted  = "Started"
+	PhaseStopping = "Stopping"
+	PhaseStopped  = "Stopped"
+)
+
+// Reasons of conditions, beside those of units.
+const (
+	// ReasonRunning: units run, or wait for others.
+	ReasonRunning = "Running"
+	// ReasonNotDeleted: the units of postStop wait until the object is deleted.
+	ReasonNotDeleted = "NotDeleted"
+	// ReasonEnding: the object is being deleted.
+	ReasonEnding = "Ending"
+)
+
+// Conclude returns the object with its new status.
+func Conclude(in Input, d Decision) *crdv1.SignadotObjectLifecycleMethods {
+	o := in.Object.DeepCopy()
+	s := &o.Status
+	s.ObservedGeneration, s.PreCreate = o.Generation, d.Pre.Status
+	if d.Posts {
+		s.PostStop = d.Post.Status
+	}
+	pre := done(engine.FieldPreStart, d.Pre)
+	post := condition.Unknown(ReasonNotDeleted, "Units of postStop run once the object is deleted.")
+	if d.Posts {
+		post = done(engine.FieldPostStop, d.Post)
+	}
+	conditions := condition.Set{
+		crdv1.ConditionAccepted: d.Accepted, crdv1.ConditionPreStartDone: pre, crdv1.ConditionPostStopDone: post,
+	}
+	conditions[crdv1.ConditionReady] = conditions.Ready("Every unit of preStart has succeeded.", crdv1.ConditionAccepted, crdv1.ConditionPreStartDone)
+	if o.DeletionTimestamp != nil {
+		conditions[crdv1.ConditionReady] = ending(d)
+	}
+	s.Phase, s.FailedPhase = phase(in, d)
+	condition.Write(o, conditions, in.Now)
+	return o
+}
+
+// ending returns the condition Ready of an object that is being deleted.
+func ending(d Decision) condition.Condition {
+	switch {
+	case !d.Accepted.IsTrue():
+		return condition.False(d.Accepted.Reason, "Units of postStop cannot run. "+d.Accepted.Message+giveUp)
+	case !d.Posts:
+		return condition.False(ReasonEnding, "Units of postStop run once those of preStart have ended: "+running(d.Pre)+".")
+	case d.Post.Trouble != nil:
+		c := done(engine.FieldPostStop, d.Post)
+		return condition.False(c.Reason, c.Message+giveUp)
+	default:
+		return condition.False(ReasonEnding, "Units of postStop run: "+running(d.Post)+".")
+	}
+}
+
+// giveUp says how to let go what cannot be removed.
+const giveUp = ` To leave behind what it would remove, set annotation ` + crdv1.AnnotationGiveUp + `: "true".`
+
+// done reports whether every unit of a graph has succeeded.
+func done(field string, d engine.Decision) condition.Condition {
+	switch st := d.Trouble; {
+	case st != nil:
+		return condition.False(st.Reason, st.Message)
+	case d.Done && len(d.Status) == 0:
+		return condition.True("NoUnits", "There are no units of "+field+".")
+	case d.Done:
+		message := fmt.Sprintf("Units of %s that have ended: %d of %d.", field, len(d.Status), len(d.Status))
+		if len(d.Stale) > 0 {
+			message += fmt.Sprintf(" These ran in an earlier form, and do not run again: %s.", condition.List(d.Stale, mostNamed, ", "))
+		}
+		return condition.True("Done", message)
+	}
+	return condition.False(ReasonRunning, "Units under way: "+running(d)+".")
+}
+
+// mostNamed is how many units a message names.
+const mostNamed = 3
+
+// running names the units that run, with what they wait for.
+func running(d engine.Decision) string {
+	var names []string
+	ended := 0
+	for _, st := range d.Status {
+		switch st.Phase {
+		case crdv1.UnitSucceeded, crdv1.UnitSkipped:
+			ended++
+		case crdv1.UnitRunning, crdv1.UnitStarting:
+			name := st.Name
+			if st.Message != "" {
+				name += " (" + strings.TrimSuffix(st.Message, ".") + ")"
+			}
+			names = append(names, name)
+		case crdv1.UnitPending:
+			if st.Reason != "" {
+				names = append(names, st.Name+" ("+strings.TrimSuffix(st.Message, ".")+")")
+			}
+		}
+	}
+	if len(names) == 0 {
+		names = []string{"none yet"}
+	}
+	return fmt.Sprintf("%s; ended: %d of %d", condition.List(names, mostNamed, ", "), ended, len(d.Status))
+}
+
+// phase returns how far the object is, and where it failed.
+func phase(in Input, d Decision) (phase, failed string) {
+	going := in.Object.DeletionTimestamp != nil
+	switch {
+	case going && d.Posts && d.Post.Trouble != nil:
+		return crdv1.PhaseOLMFailed, engine.FieldPostStop
+	case going && d.Posts && d.Post.Done:
+		return PhaseStopped, ""
+	case going:
+		return PhaseStopping, ""
+	case d.Pre.Trouble != nil:
+		return crdv1.PhaseOLMFailed, engine.FieldPreStart
+	case !d.Accepted.IsTrue():
+		return PhasePending, ""
+	case d.Pre.Done:
+		return PhaseStarted, ""
+	}
+	return PhaseStarting, ""
+}

@@ -1,0 +1,75 @@
+package lifecyclemethods
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
+)
+
+// gather reads what counts for an object.
+//
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
+func (r *Reconciler) gather(ctx context.Context, o *crdv1.SignadotObjectLifecycleMethods) (Input, error) {
+	in := Input{Object: o, Settings: r.config.Settings, AtOnce: r.config.AtOnce, Now: r.now()}
+	if r.config.CA != nil {
+		in.Settings.CA = r.config.CA()
+	}
+	var pods corev1.PodList
+	if err := r.config.Pods.List(ctx, &pods, client.MatchingLabels{crdv1.LabelLifecycle: crdv1.LabelValue(o.Name)}); err != nil {
+		return in, fmt.Errorf("list the pods of units of %s: %w", o.Name, err)
+	}
+	for i := range pods.Items {
+		if p := &pods.Items[i]; apply.IsOwned(p, o.UID) {
+			in.Pods = append(in.Pods, p)
+		}
+	}
+	slices.SortFunc(in.Pods, func(a, b *corev1.Pod) int { return attemptOf(a) - attemptOf(b) })
+	if err := r.missing(ctx, &in); err != nil {
+		return in, err
+	}
+	if o.DeletionTimestamp == nil {
+		return in, nil
+	}
+	keys, err := r.values.Keys(ctx, o)
+	if err != nil {
+		return in, err
+	}
+	in.Kept = map[string]bool{}
+	for _, key := range keys {
+		in.Kept[key] = true
+	}
+	return in, nil
+}
+
+// missing reads the pods of running units that the cache has not: it may not have heard of
+// them yet.
+func (r *Reconciler) missing(ctx context.Context, in *Input) error {
+	s := in.Object.Status
+	for _, st := range slices.Concat(s.PreCreate, s.PostStop) {
+		if st.Phase != crdv1.UnitRunning || st.ExecUnit == nil || slices.ContainsFunc(in.Pods, func(p *corev1.Pod) bool { return string(p.UID) == st.PodUID }) {
+			continue
+		}
+		pod := &corev1.Pod{}
+		err := r.config.Live.Get(ctx, client.ObjectKey{Namespace: st.ExecUnit.Namespace, Name: st.ExecUnit.Name}, pod)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("read pod %s/%s of unit %s: %w", st.ExecUnit.Namespace, st.ExecUnit.Name, st.Name, err)
+		}
+		if err == nil && apply.IsOwned(pod, in.Object.UID) {
+			in.Pods = append(in.Pods, pod)
+		}
+	}
+	return nil
+}
+
+// attemptOf returns the attempt that a pod was made for.
+func attemptOf(p *corev1.Pod) int {
+	n, _ := strconv.Atoi(p.Annotations[crdv1.AnnotationAttempt])
+	return n
+}

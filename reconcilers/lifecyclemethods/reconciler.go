@@ -1,0 +1,79 @@
+package lifecyclemethods
+
+import (
+	"context"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/workflows/execunit"
+	"switchyard.dev/workflows/iocontext/store"
+)
+
+// Pods are the pods of units, and lead to their object.
+type Pods interface {
+	client.Reader
+	Source
+}
+
+// Config is what a Reconciler needs.
+type Config struct {
+	apply.Access
+	// Pods are those of units. Required.
+	Pods Pods
+	// Settings say how pods of units look, and how long they may take. CA tells whom they are
+	// to trust, as PEM; nil: Settings have it.
+	Settings execunit.Settings
+	CA       func() string
+	// AtOnce is how many units of one graph run at the same time; 0: all.
+	AtOnce int
+}
+
+// Reconciler runs units. Make one with New.
+type Reconciler struct {
+	config Config
+	writer apply.Writer
+	values store.Store
+}
+
+// New returns a Reconciler.
+func New(c Config) *Reconciler {
+	return &Reconciler{config: c, writer: c.Writer(), values: store.Store{Client: c.Uncached(), Namespace: c.Settings.OperatorNamespace}}
+}
+
+// Reconcile brings one object further.
+//
+// +kubebuilder:rbac:groups=signadot.com,resources=signadotobjectlifecyclemethods,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=signadot.com,resources=signadotobjectlifecyclemethods/status,verbs=patch
+// +kubebuilder:rbac:groups=signadot.com,resources=signadotobjectlifecyclemethods/finalizers,verbs=update
+func (r *Reconciler) Reconcile(ctx context.Context, o *crdv1.SignadotObjectLifecycleMethods) (time.Duration, error) {
+	if o.DeletionTimestamp == nil {
+		if err := r.writer.AddFinalizer(ctx, o); err != nil {
+			return 0, err
+		}
+	} else if !held(o) {
+		return 0, nil
+	}
+	in, err := r.gather(ctx, o)
+	if err != nil {
+		return 0, err
+	}
+	d := Decide(in)
+	if d.Over {
+		return 0, r.end(ctx, in, d)
+	}
+	return r.act(ctx, in, d)
+}
+
+// Gone ends nothing: pods and values belong to the object, whose finalizer stays until they
+// are gone.
+func (*Reconciler) Gone(context.Context, types.NamespacedName) error { return nil }
+
+// now is the time, as a status has it.
+func (r *Reconciler) now() metav1.Time {
+	return metav1.NewTime(r.config.Now().UTC().Truncate(time.Second))
+}

@@ -1,0 +1,132 @@
+package manager
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/kinds"
+	"switchyard.dev/sidecars/inject"
+	"switchyard.dev/workflows/execunit"
+)
+
+// Workflows say how units of Resources run.
+type Workflows struct {
+	// Settings say how pods of units look, and how long they may take. What the manager knows
+	// itself, its namespaces and whom pods are to trust, is added.
+	Settings execunit.Settings
+	// AtOnce is how many units of one graph run at the same time.
+	AtOnce int
+}
+
+// Enabled reports whether units run at all: they do where the images of the managers of their
+// inputs and outputs are known.
+func (w Workflows) Enabled() bool { return w.Settings.InitImage != "" }
+
+// Validate returns what is wrong.
+func (w Workflows) Validate() error {
+	if w.Enabled() && (w.Settings.SidecarImage == "" || w.Settings.Address == "") {
+		return errors.New("manager: units of Resources need the images of both io-init and io-sidecar, and the address of the IO context server")
+	}
+	return nil
+}
+
+// ioContextServer is where the chart has the IO context server.
+const ioContextServer = "https://io-context-server." + operatorNamespace + ".svc:8443"
+
+// workflowsFromEnv reads the images of the managers of inputs and outputs, their pull settings
+// and resources, from the variables that the chart sets (IO_INIT_IMAGE, IO_SIDECAR_IMAGE and
+// their kin). Without images no unit runs.
+func workflowsFromEnv(get func(string) string) (Workflows, error) {
+	first, err := inject.ContainerFromEnv(get, "IO_INIT", "IO_INIT_CONTAINER_RESOURCES")
+	if err != nil {
+		return Workflows{}, err
+	}
+	second, err := inject.ContainerFromEnv(get, "IO_SIDECAR", "IO_SIDECAR_CONTAINER_RESOURCES")
+	if err != nil {
+		return Workflows{}, err
+	}
+	w := Workflows{Settings: execunit.Settings{
+		InitImage: first.Image, InitPullPolicy: first.PullPolicy, InitResources: first.Resources,
+		SidecarImage: second.Image, SidecarPullPolicy: second.PullPolicy, SidecarResources: second.Resources,
+		Address: ioContextServer,
+	}}
+	for _, secret := range []string{first.PullSecret, second.PullSecret} {
+		if secret != "" && !slices.Contains(w.Settings.PullSecrets, secret) {
+			w.Settings.PullSecrets = append(w.Settings.PullSecrets, secret)
+		}
+	}
+	return w, w.Validate()
+}
+
+// within returns how units run where the operator's configuration says the rest.
+func (w Workflows) within(c Cluster) Workflows {
+	w.AtOnce, w.Settings.Deadline = cmp.Or(c.Units.AtOnce, parallelUnits), cmp.Or(c.Units.Deadline, unitDeadline)
+	w.Settings.Allow, w.Settings.AuthorAsked = c.Units.Allow, c.AskAuthors
+	return w
+}
+
+// What holds where nothing is said, as in the chart.
+const (
+	unitDeadline  = 30 * time.Minute
+	parallelUnits = 10
+)
+
+// addWorkflows has the controllers run units.
+func (m *Main) addWorkflows(c *kinds.Config) error {
+	w := m.config.Workflows
+	if !w.Enabled() {
+		return nil
+	}
+	held, err := m.unitPods()
+	if err != nil {
+		return err
+	}
+	w.Settings.OperatorNamespace, w.Settings.Namespaces = m.config.Namespace, m.config.Namespaces
+	c.Workflows = &kinds.Workflows{Pods: unitPods{held}, Settings: w.Settings, AtOnce: w.AtOnce}
+	if m.config.Trust != nil {
+		c.Workflows.CA = func() string {
+			bundle, _ := m.config.Trust.Bundle()
+			return string(bundle)
+		}
+	}
+	return nil
+}
+
+// unitPods makes the cache of pods of units: they carry another label than those of forks, and
+// of some namespaces all are held.
+func (m *Main) unitPods() (crcache.Cache, error) {
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("make the scheme of pods of units: %w", err)
+	}
+	held, err := crcache.New(m.config.REST, crcache.Options{
+		Scheme: scheme, DefaultNamespaces: inNamespaces(m.config.Namespaces),
+		ByObject: map[client.Object]crcache.ByObject{&corev1.Pod{}: {Label: exists(crdv1.LabelLifecycle), Transform: transform(keepNoBooks)}},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make the cache of pods of units: %w", err)
+	}
+	if err := m.manager.Add(held); err != nil {
+		return nil, fmt.Errorf("add the cache of pods of units: %w", err)
+	}
+	return held, nil
+}
+
+// unitPods are the pods of units, as their controller wants them.
+type unitPods struct{ crcache.Cache }
+
+// Source implements lifecyclemethods.Source.
+func (u unitPods) Source(h handler.EventHandler) source.Source {
+	return source.Kind[client.Object](u.Cache, &corev1.Pod{}, h)
+}

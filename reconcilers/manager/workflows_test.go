@@ -1,0 +1,224 @@
+package manager_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/manager"
+	"switchyard.dev/tests/world"
+	"switchyard.dev/workflows/execunit"
+	"switchyard.dev/workflows/iocontext"
+	"switchyard.dev/workflows/iocontext/store"
+)
+
+// withUnits starts a manager that runs units, on a cluster whose kubelet is the test: what
+// runs in pods is tested with a real one (tests/workflows).
+func withUnits(t *testing.T, ns string) *cluster {
+	t.Helper()
+	c := newCluster(t, ns)
+	c.Accounts(c.operator(), "default")
+	c.manage(manager.Config{Workflows: manager.Workflows{Settings: execunit.Settings{
+		InitImage: "io-init", SidecarImage: "io-sidecar", Address: "https://nowhere:8443", CA: "none", AuthorAsked: true,
+	}}})
+	return c
+}
+
+const twoSteps = `
+  preStart:
+    - {name: provision, type: ExecUnit, outputs: [{name: host}], execUnitTemplate: {script: "#!/bin/sh", outputExports: [{outputName: host, fromPath: /tmp/host}],
+        podTemplate: {spec: {containers: [{name: main, image: a}]}}}}
+    - {name: seed, type: ExecUnit, inputs: [{name: host, iocontext: {key: provision.host}}], execUnitTemplate: {script: "#!/bin/sh",
+        inputInjects: [{inputName: host, dst: {env: HOST}}], podTemplate: {spec: {containers: [{name: main, image: a}]}}}}
+  postStop:
+    - {name: remove, type: ExecUnit, inputs: [{name: host, iocontext: {key: provision.host}}], execUnitTemplate: {script: "#!/bin/sh",
+        inputInjects: [{inputName: host, dst: {env: HOST}}], podTemplate: {spec: {containers: [{name: main, image: a}]}}}}`
+
+// resourceOf makes a Resource whose outputs go to the test's namespace.
+func (c *cluster) resourceOf(name, olm string) *crdv1.Resource {
+	c.Helper()
+	r := &crdv1.Resource{}
+	c.Make(r, "\nmetadata: {name: "+name+"}\nspec:\n  name: db\n  pluginName: p\n  outputNamespaces: ["+c.ns+"]\n  olm:"+strings.ReplaceAll(olm, "\n", "\n  "))
+	return r
+}
+
+// unitPod waits for the pod of an attempt of a unit, whose UID the status names.
+func (c *cluster) unitPod(object, unit string, attempt int32) *corev1.Pod {
+	c.Helper()
+	pod := &corev1.Pod{}
+	c.Eventually(fmt.Sprintf("attempt %d of unit %s runs", attempt, unit), func() error {
+		m := &crdv1.SignadotObjectLifecycleMethods{}
+		if err := c.Client.Get(c.Context(), client.ObjectKey{Name: object}, m); err != nil {
+			return err
+		}
+		for _, st := range append(m.Status.PreCreate, m.Status.PostStop...) {
+			if st.Name == unit && st.Attempt == attempt && st.Phase == crdv1.UnitRunning {
+				if err := c.Client.Get(c.Context(), client.ObjectKey{Namespace: st.ExecUnit.Namespace, Name: st.ExecUnit.Name}, pod); err != nil {
+					return err
+				}
+				if string(pod.UID) != st.PodUID {
+					return errors.New("the status names another pod")
+				}
+				return nil
+			}
+		}
+		return fmt.Errorf("the units are %+v and %+v", m.Status.PreCreate, m.Status.PostStop)
+	})
+	return pod
+}
+
+// ends writes what the kubelet does of a pod whose script has ended.
+func (c *cluster) ends(pod *corev1.Pod, ending iocontext.Ending) {
+	c.Helper()
+	said, err := json.Marshal(ending)
+	c.Must(err)
+	pod.Status.Phase = corev1.PodSucceeded
+	if ending.ExitCode != 0 {
+		pod.Status.Phase = corev1.PodFailed
+	}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{
+		{Name: "main", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: int32(ending.ExitCode), Message: string(said)}}},
+		{Name: execunit.OutputManager, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}},
+	}
+	c.Must(c.Client.Status().Update(c.Context(), pod))
+}
+
+// gives keeps a value, as the IO context server does.
+func (c *cluster) gives(object, key, value string) {
+	c.Helper()
+	m := &crdv1.SignadotObjectLifecycleMethods{}
+	c.Must(c.Client.Get(c.Context(), client.ObjectKey{Name: object}, m))
+	values := store.Store{Client: c.Client, Namespace: c.operator()}
+	c.Must(values.Put(c.Context(), m, key, []byte(value), "pod", func(context.Context) error { return nil }))
+}
+
+func TestAResourceIsMadeAndRemoved(t *testing.T) {
+	const ns = "units"
+	c := withUnits(t, ns)
+	r := c.resourceOf("units-db", twoSteps)
+	c.Condition(r, crdv1.ConditionReady, "False", "Running")
+
+	first := c.unitPod(r.Name, "provision", 1)
+	if !slices.Contains(first.Finalizers, crdv1.Finalizer) || first.Namespace != c.operator() {
+		t.Errorf("the pod is in %s, with finalizers %v", first.Namespace, first.Finalizers)
+	}
+	c.gives(r.Name, "provision.host", "db.example")
+	c.ends(first, iocontext.Ending{})
+	c.ends(c.unitPod(r.Name, "seed", 1), iocontext.Ending{})
+	c.Condition(r, crdv1.ConditionReady, "True", "Ready")
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: r.Name}}
+	c.Get(secret)
+	if got := string(secret.Data["provision.host"]); got != "db.example" || len(secret.Data) != 1 {
+		t.Errorf("the Secret has %v", secret.Data)
+	}
+	c.Eventually("pods of units that have ended are let go", func() error {
+		if err := c.Look(first); err != nil || len(first.Finalizers) > 0 {
+			return fmt.Errorf("%v, %w", first.Finalizers, err)
+		}
+		return nil
+	})
+	if c.Look(r) != nil || r.Status.Phase != "Ready" || len(r.Status.Create) != 2 || !slices.Equal(r.Status.Create[0].Outputs, []string{"host"}) {
+		t.Errorf("the status is %+v", r.Status)
+	}
+
+	c.Remove(r)
+	remove := c.unitPod(r.Name, "remove", 1)
+	c.Condition(r, crdv1.ConditionReady, "False", "Ending")
+	c.ends(remove, iocontext.Ending{})
+	c.Gone(r)
+	var left corev1.SecretList
+	c.List(&left, client.InNamespace(c.operator()), client.HasLabels{crdv1.LabelLifecycle})
+	if len(left.Items) > 0 {
+		t.Errorf("%d values are left", len(left.Items))
+	}
+}
+
+func TestAUnitThatFailsFailsTheSandbox(t *testing.T) {
+	const ns = "units-fail"
+	c := withUnits(t, ns)
+	r := c.resourceOf("units-fail-db", twoSteps)
+	c.ends(c.unitPod(r.Name, "provision", 1), iocontext.Ending{ExitCode: 3, Reason: "ScriptFailed", Tail: "no such host <host>"})
+	c.Says(c.Condition(r, crdv1.ConditionReady, "False", crdv1.ReasonResourceFailed), `unit "provision"`, "exit code 3", "no such host <host>")
+	if c.Look(r) != nil || r.Status.Phase != "Failed" {
+		t.Errorf("the phase is %s", r.Status.Phase)
+	}
+
+	// A request to try again is passed on, and heeded once.
+	world.Edit(c.World, r, func(r *crdv1.Resource) { r.Annotations = map[string]string{crdv1.AnnotationRetry: "first"} })
+	c.ends(c.unitPod(r.Name, "provision", 2), iocontext.Ending{ExitCode: 4})
+	c.Eventually("the second attempt has failed as well", func() error {
+		if err := c.Look(r); err != nil {
+			return err
+		}
+		if ready := crdv1.FindCondition(r.Status.Conditions, crdv1.ConditionReady); !strings.Contains(ready.Message, "exit code 4") {
+			return fmt.Errorf("it says %s", ready.Message)
+		}
+		return nil
+	})
+
+	// The plugin is mended: what failed runs again, in its new form.
+	world.Edit(c.World, r, func(r *crdv1.Resource) { r.Spec.OLM.PreStart[0].ExecUnitTemplate.Script = "#!/bin/mended" })
+	third := c.unitPod(r.Name, "provision", 3)
+	c.gives(r.Name, "provision.host", "x")
+	c.ends(third, iocontext.Ending{})
+	c.ends(c.unitPod(r.Name, "seed", 1), iocontext.Ending{})
+	c.Condition(r, crdv1.ConditionReady, "True", "Ready")
+	for _, uid := range []string{string(third.UID)} {
+		var pods corev1.PodList
+		c.List(&pods, client.MatchingLabels{crdv1.LabelLifecycle: r.Name, crdv1.LabelUnit: "provision"})
+		if len(pods.Items) != 1 || string(pods.Items[0].UID) != uid {
+			t.Errorf("%d pods of the unit are left", len(pods.Items))
+		}
+	}
+
+	// A unit of postStop that fails holds it, and says how to go on; giving up lets it go.
+	c.Remove(r)
+	c.ends(c.unitPod(r.Name, "remove", 1), iocontext.Ending{ExitCode: 1, Tail: "still in use"})
+	c.Says(c.Condition(r, crdv1.ConditionReady, "False", "ScriptFailed"), "still in use", crdv1.AnnotationGiveUp, r.Name)
+	world.Edit(c.World, r, func(r *crdv1.Resource) { r.Annotations[crdv1.AnnotationRetry] = "second" })
+	c.ends(c.unitPod(r.Name, "remove", 2), iocontext.Ending{ExitCode: 1})
+	c.Condition(r, crdv1.ConditionReady, "False", "ScriptFailed")
+	world.Edit(c.World, r, func(r *crdv1.Resource) { r.Annotations[crdv1.AnnotationGiveUp] = "true" })
+	c.Gone(r)
+}
+
+func TestASandboxIsDeletedWhileItsResourceIsMade(t *testing.T) {
+	const ns = "units-early"
+	c := withUnits(t, ns)
+	s := c.sandbox("units-early", "{id: units-early-key, managedResources: [{name: db, pluginName: p, olm: {"+
+		"preStart: [{name: a, type: ExecUnit, execUnitTemplate: {script: '#!/bin/sh', podTemplate: {spec: {containers: [{name: main, image: a}]}}}}],"+
+		"postStop: [{name: z, type: ExecUnit, execUnitTemplate: {script: '#!/bin/sh', podTemplate: {spec: {containers: [{name: main, image: a}]}}}}]}}]}")
+	r := c.resource(s.Name, "db")
+	pod := c.unitPod(r.Name, "a", 1)
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+	c.Must(c.Client.Status().Update(c.Context(), pod))
+	c.Remove(s)
+	c.Says(c.Condition(r, crdv1.ConditionReady, "False", "Ending"), "once those of preStart have ended")
+	c.ends(pod, iocontext.Ending{})
+	c.ends(c.unitPod(r.Name, "z", 1), iocontext.Ending{})
+	c.Gone(s)
+}
+
+func TestWhatCannotRunIsSaid(t *testing.T) {
+	const ns = "units-wrong"
+	c := withUnits(t, ns)
+	for name, tt := range map[string]struct{ olm, reason, says string }{
+		"a cycle":   {"{preStart: [{name: a, type: ExecUnit, outputs: [{name: x}], inputs: [{name: x, iocontext: {key: a.x}}]}]}", "ResourceFailed", "wait for each other"},
+		"no script": {"{preStart: [{name: a, type: ExecUnit}]}", "ResourceFailed", "no execUnitTemplate"},
+	} {
+		r := &crdv1.Resource{}
+		c.Make(r, "{metadata: {name: units-wrong-"+strings.ReplaceAll(name, " ", "-")+"}, spec: {name: db, pluginName: p, olm: "+tt.olm+"}}")
+		c.Says(c.Condition(r, crdv1.ConditionReady, "False", tt.reason), tt.says)
+		c.Remove(r)
+		c.Gone(r)
+	}
+}

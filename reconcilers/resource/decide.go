@@ -1,0 +1,109 @@
+package resource
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/condition"
+)
+
+// Phases of a Resource.
+const (
+	PhasePending  = "Pending"
+	PhaseCreating = "Creating"
+	PhaseReady    = "Ready"
+	PhaseDeleting = "Deleting"
+	PhaseFailed   = "Failed"
+)
+
+// Reasons of conditions of a Resource, beside those of units.
+const (
+	// ReasonOutputsTooLarge: what its units give does not fit into a Secret.
+	ReasonOutputsTooLarge = "OutputsTooLarge"
+	// ReasonDeleting: it is being deleted.
+	ReasonDeleting = "Deleting"
+)
+
+// Input is what counts for one Resource. Nothing in it may be changed.
+type Input struct {
+	// Resource is the object.
+	Resource *crdv1.Resource
+	// Methods run its units, as they are after they were written; nil: there are none.
+	Methods *crdv1.SignadotObjectLifecycleMethods
+	// Refusal is why Methods were not written.
+	Refusal *apply.Refusal
+	// Written says of the outputs that they are where they are wanted, or why not.
+	Written condition.Condition
+}
+
+// Provisioned reports whether every unit that makes it has succeeded, in its present form.
+func Provisioned(in Input) condition.Condition {
+	switch {
+	case in.Refusal != nil:
+		return condition.False(in.Refusal.Reason, in.Refusal.Message)
+	case in.Methods == nil:
+		return condition.Unknown(crdv1.ReasonPending, "What runs its units is not there yet.")
+	}
+	return of(in.Methods, crdv1.ConditionPreStartDone)
+}
+
+// of returns a condition of what runs the units, about its present form.
+func of(m *crdv1.SignadotObjectLifecycleMethods, conditionType string) condition.Condition {
+	c := crdv1.FindCondition(m.Status.Conditions, conditionType)
+	if c == nil || c.ObservedGeneration < m.Generation {
+		return condition.Unknown(crdv1.ReasonPending, "Its units are looked at.")
+	}
+	return condition.Condition{Status: metav1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message}
+}
+
+// Conclude returns the Resource with its new status.
+func Conclude(in Input, now metav1.Time) *crdv1.Resource {
+	r := in.Resource.DeepCopy()
+	s := &r.Status
+	s.ObservedGeneration = r.Generation
+	accepted, provisioned := condition.True("Accepted", "The spec is valid."), Provisioned(in)
+	if m := in.Methods; m != nil {
+		s.OLMName, s.IOContextName, s.Create, s.Delete = m.Name, m.Spec.IOContextName, m.Status.PreCreate, m.Status.PostStop
+		if accepted = of(m, crdv1.ConditionAccepted); accepted.IsFalse() {
+			accepted.Message = "spec.olm: " + accepted.Message
+		}
+	}
+	conditions := condition.Set{crdv1.ConditionAccepted: accepted, crdv1.ConditionProvisioned: provisioned, crdv1.ConditionOutputsWritten: in.Written}
+	ready := conditions.Ready(fmt.Sprintf("Resource %q is made, and its outputs are where forks find them.", r.Spec.Name),
+		crdv1.ConditionAccepted, crdv1.ConditionProvisioned, crdv1.ConditionOutputsWritten)
+	failed := accepted.IsFalse() || in.Methods != nil && in.Methods.Status.Phase == crdv1.PhaseOLMFailed && provisioned.IsFalse()
+	switch {
+	case r.DeletionTimestamp != nil:
+		s.Phase, ready = PhaseDeleting, deletion(in)
+		if in.Methods != nil && in.Methods.Status.Phase == crdv1.PhaseOLMFailed {
+			s.Phase = PhaseFailed
+		}
+	case failed || in.Written.Reason == ReasonOutputsTooLarge:
+		s.Phase, ready.Reason = PhaseFailed, crdv1.ReasonResourceFailed
+	case ready.IsTrue():
+		s.Phase = PhaseReady
+	case in.Methods == nil:
+		s.Phase = PhasePending
+	default:
+		s.Phase = PhaseCreating
+	}
+	conditions[crdv1.ConditionReady] = ready
+	condition.Write(r, conditions, now)
+	return r
+}
+
+// deletion returns the condition Ready of a Resource that is being deleted.
+func deletion(in Input) condition.Condition {
+	if in.Methods == nil {
+		return condition.False(ReasonDeleting, "Its units have removed it.")
+	}
+	c := of(in.Methods, crdv1.ConditionReady)
+	if !c.IsFalse() || in.Methods.DeletionTimestamp == nil {
+		return condition.False(ReasonDeleting, "Units that remove it are about to run.")
+	}
+	return condition.False(c.Reason, strings.ReplaceAll(c.Message, "annotation "+crdv1.AnnotationGiveUp, "annotation "+crdv1.AnnotationGiveUp+" of Resource "+in.Resource.Name))
+}

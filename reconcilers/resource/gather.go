@@ -1,0 +1,49 @@
+package resource
+
+import (
+	"context"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
+)
+
+// gather reads what runs the units of a Resource; nil when there is nothing of ours.
+func (r *Reconciler) gather(ctx context.Context, o *crdv1.Resource) (Input, error) {
+	in := Input{Resource: o}
+	err := read(ctx, r.config.Client, &in)
+	return in, err
+}
+
+// unseen looks past the cache for what runs the units: it may not have heard of it yet.
+func (r *Reconciler) unseen(ctx context.Context, in *Input) error {
+	return read(ctx, r.config.Live, in)
+}
+
+// read reads what runs the units of a Resource.
+func read(ctx context.Context, from client.Reader, in *Input) error {
+	m := &crdv1.SignadotObjectLifecycleMethods{}
+	err := from.Get(ctx, client.ObjectKey{Name: in.Resource.Name}, m)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("read SignadotObjectLifecycleMethods %s: %w", in.Resource.Name, err)
+	}
+	if err == nil && apply.IsOwned(m, in.Resource.UID) {
+		in.Methods = m
+	}
+	return nil
+}
+
+// values returns what the units of preStart have given, by key; false while one is missing.
+func (r *Reconciler) values(ctx context.Context, in Input) (map[string][]byte, bool, error) {
+	out := map[string][]byte{}
+	for _, key := range keys(in.Methods) {
+		value, found, err := r.store.Get(ctx, in.Methods, key)
+		if err != nil || !found {
+			return nil, false, err
+		}
+		out[key] = value
+	}
+	return out, true, nil
+}

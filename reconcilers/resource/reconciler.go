@@ -1,0 +1,96 @@
+package resource
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/condition"
+	"switchyard.dev/workflows/iocontext/store"
+)
+
+// Config is what a Reconciler needs.
+type Config struct {
+	apply.Access
+	// OperatorNamespace is where values of units are kept.
+	OperatorNamespace string
+}
+
+// Reconciler keeps Resources. Make one with New.
+type Reconciler struct {
+	config Config
+	writer apply.Writer
+	store  store.Store
+}
+
+// New returns a Reconciler.
+func New(c Config) *Reconciler {
+	return &Reconciler{config: c, writer: c.Writer(), store: store.Store{Client: c.Uncached(), Namespace: c.OperatorNamespace}}
+}
+
+// Reconcile brings one Resource into line.
+//
+// +kubebuilder:rbac:groups=signadot.com,resources=resources,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=signadot.com,resources=resources/status,verbs=patch
+// +kubebuilder:rbac:groups=signadot.com,resources=resources/finalizers,verbs=update
+func (r *Reconciler) Reconcile(ctx context.Context, o *crdv1.Resource) (time.Duration, error) {
+	if o.DeletionTimestamp == nil {
+		if err := r.writer.AddFinalizer(ctx, o); err != nil {
+			return 0, err
+		}
+	}
+	in, err := r.gather(ctx, o)
+	if err != nil {
+		return 0, err
+	}
+	if o.DeletionTimestamp != nil {
+		return r.delete(ctx, in)
+	}
+	if in, err = r.methods(ctx, in); err != nil {
+		return 0, err
+	}
+	var unwritten error
+	in.Written, unwritten = r.outputs(ctx, in)
+	err = errors.Join(unwritten, r.writer.Status(ctx, o, Conclude(in, metav1.NewTime(r.config.Now()))))
+	if in.Refusal != nil || in.Written.IsFalse() && in.Written.Reason != crdv1.ReasonPending {
+		return apply.RefusedAgain, err
+	}
+	return 0, err
+}
+
+// delete has the units of postStop run, and lets the Resource go when they have.
+func (r *Reconciler) delete(ctx context.Context, in Input) (time.Duration, error) {
+	if in.Methods == nil {
+		if err := r.unseen(ctx, &in); err != nil {
+			return 0, err
+		}
+	}
+	if in.Methods == nil {
+		return 0, r.writer.RemoveFinalizer(ctx, in.Resource)
+	}
+	in, err := r.methods(ctx, in) // Annotations that people set meanwhile are passed on.
+	if err != nil {
+		return 0, err
+	}
+	in.Written = condition.Unknown(ReasonDeleting, "The Secrets with the outputs go with the resource.")
+	return 0, errors.Join(r.writer.Delete(ctx, in.Methods), r.writer.Status(ctx, in.Resource, Conclude(in, metav1.NewTime(r.config.Now()))))
+}
+
+// Gone deletes what runs the units of a Resource that the cache does not have.
+func (r *Reconciler) Gone(ctx context.Context, name types.NamespacedName) error {
+	_, err := r.writer.DeleteOrphans(ctx, apply.Maker{Kind: crdv1.KindResource, Name: name.Name}, "", &crdv1.SignadotObjectLifecycleMethodsList{})
+	return err
+}
+
+// Watch adds what leads to Resources: what runs their units.
+func (r *Reconciler) Watch(b *builder.Builder, _ ctrl.Manager) error {
+	b.Owns(&crdv1.SignadotObjectLifecycleMethods{})
+	return nil
+}

@@ -1,0 +1,72 @@
+package resource
+
+import (
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
+
+// passed are the annotations of a Resource that are for what runs its units.
+var passed = []string{crdv1.AnnotationRetry, crdv1.AnnotationGiveUp, crdv1.AnnotationSandboxName, crdv1.AnnotationRoutingKey, crdv1.AnnotationOnBehalf}
+
+// Methods returns the object that runs the units of a Resource. It has the name of the
+// Resource, and so has its IO context.
+func Methods(r *crdv1.Resource) *crdv1.SignadotObjectLifecycleMethods {
+	o := &crdv1.SignadotObjectLifecycleMethods{
+		TypeMeta:   metav1.TypeMeta{APIVersion: crdv1.APIVersion, Kind: crdv1.KindLifecycleMethods},
+		ObjectMeta: partOf(r),
+		Spec:       crdv1.SignadotObjectLifecycleMethodsSpec{OLM: *r.Spec.OLM.DeepCopy(), IOContextName: contextName(r)},
+	}
+	for _, name := range passed {
+		if value, ok := r.Annotations[name]; ok {
+			o.Annotations[name] = value
+		}
+	}
+	// It is there from the beginning, so that it need not be written again.
+	o.Finalizers = []string{crdv1.Finalizer}
+	return o
+}
+
+// contextName names the IO context of a Resource.
+func contextName(r *crdv1.Resource) string { return crdv1.ObjectName(maxContextName, r.Name) }
+
+// maxContextName is how long the name of an IO context may be.
+const maxContextName = 60
+
+// partOf is the metadata of what is made for a Resource.
+func partOf(r *crdv1.Resource) metav1.ObjectMeta {
+	labels := map[string]string{crdv1.LabelResource: crdv1.LabelValue(r.Name)}
+	if sandbox, ok := r.Labels[crdv1.LabelSandbox]; ok {
+		labels[crdv1.LabelSandbox] = sandbox
+	}
+	return metav1.ObjectMeta{
+		Name: r.Name, Labels: labels, Annotations: map[string]string{},
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(r, crdv1.GroupVersion().WithKind(crdv1.KindResource))},
+	}
+}
+
+// maxSecret is how many bytes the values of a Secret may have together.
+const maxSecret = corev1.MaxSecretSize
+
+// Outputs returns the Secret of each namespace that wants the outputs. The error says that
+// they do not fit into one.
+func Outputs(r *crdv1.Resource, values map[string][]byte) ([]*corev1.Secret, error) {
+	size := 0
+	for _, v := range values {
+		size += len(v)
+	}
+	if size > maxSecret {
+		return nil, fmt.Errorf("the outputs have %d bytes together, and a Secret takes %d: let the units of the plugin give less", size, maxSecret)
+	}
+	var out []*corev1.Secret
+	for _, namespace := range r.Spec.OutputNamespaces {
+		s := &corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: partOf(r), Data: maps.Clone(values)}
+		s.Namespace = namespace
+		out = append(out, s)
+	}
+	return out, nil
+}
