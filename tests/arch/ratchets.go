@@ -21,7 +21,7 @@ var roomLines = map[string]int{
 	"eventbus":    9402,
 	"protos":      1171,
 	"reconcilers": 24620,
-	"routeserver": 13005,
+	"routeserver": 13778,
 	"sidecars":    5977,
 	"tests":       25621,
 	"tools":       5839,

@@ -108,8 +108,8 @@ func (in *input) name(s *session.Session, args []string) (string, error) {
 	return named.Name, nil
 }
 
-// connect returns a client of the cluster that the user means.
-func connect(s *session.Session) (client.WithWatch, error) {
+// Connect returns a client of the cluster that the user means.
+func Connect(s *session.Session) (client.WithWatch, error) {
 	access, err := s.Cluster.Rest()
 	if err != nil {
 		return nil, exit.Unavailable.Errorf("this needs a cluster: %w", err)

@@ -36,7 +36,7 @@ func applyPlugin(s *session.Session) *cobra.Command {
 		if problems := f.Locate(compile.Plugin(p)); len(problems) > 0 {
 			return exit.Usage.Errorf("%w", problems)
 		}
-		cluster, err := connect(s)
+		cluster, err := Connect(s)
 		if err != nil {
 			return err
 		}
@@ -92,7 +92,7 @@ func deletePlugin(s *session.Session) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		cluster, err := connect(s)
+		cluster, err := Connect(s)
 		if err != nil {
 			return err
 		}
@@ -143,7 +143,7 @@ func getPlugin(s *session.Session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			cluster, err := connect(s)
+			cluster, err := Connect(s)
 			if err != nil {
 				return err
 			}
@@ -177,7 +177,7 @@ func listPlugins(s *session.Session) *cobra.Command {
 	}
 	c.Flags().BoolVarP(&all, "all-versions", "A", false, "list every version")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		cluster, err := connect(s)
+		cluster, err := Connect(s)
 		if err != nil {
 			return err
 		}

@@ -71,7 +71,7 @@ func applySandbox(s *session.Session) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		cluster, err := connect(s)
+		cluster, err := Connect(s)
 		if err != nil {
 			return err
 		}
@@ -213,7 +213,7 @@ the sandbox has already, and when it was last changed.`,
 		defer cancel()
 		var cluster client.Client
 		if len(asked.Spec.Resources) > 0 && len(files) == 0 {
-			if cluster, err = connect(s); err != nil {
+			if cluster, err = Connect(s); err != nil {
 				return fmt.Errorf("%w; or give the sandbox's resource plugins with --plugin", err)
 			}
 		}
@@ -250,7 +250,7 @@ func deleteSandbox(s *session.Session) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		cluster, err := connect(s)
+		cluster, err := Connect(s)
 		if err != nil {
 			return err
 		}
@@ -294,7 +294,7 @@ func getSandbox(s *session.Session) *cobra.Command {
 	return &cobra.Command{
 		Use: "get NAME", Short: "Show a sandbox", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			cluster, err := connect(s)
+			cluster, err := Connect(s)
 			if err != nil {
 				return err
 			}
@@ -312,7 +312,7 @@ func listSandboxes(s *session.Session) *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the sandboxes of the cluster", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			cluster, err := connect(s)
+			cluster, err := Connect(s)
 			if err != nil {
 				return err
 			}
