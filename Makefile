@@ -32,6 +32,11 @@ demo: preflight ## one request, forked, on a real cluster (CLUSTER=kind uses Doc
 	@$(GO) build -o $(CACHE)/tools/demo ./tools/demo/cmd/demo
 	@$(CACHE)/tools/demo --cluster $(CLUSTER)
 
+.PHONY: demo-resource
+demo-resource: preflight ## a sandbox with a store of its own, made and removed by the steps of a resource plugin, on a real cluster
+	@$(GO) build -o $(CACHE)/tools/demo-resource ./tools/demo/cmd/demo-resource
+	@$(CACHE)/tools/demo-resource --cluster $(CLUSTER)
+
 # Packages whose tests take minutes: they begin first, so that no processor waits for one
 # that began last.
 SLOW := ./reconcilers/manager ./tests/sweep ./tests/badobjects ./sidecars/devmesh/keeper ./tests/chart
@@ -89,6 +94,11 @@ opinion-contour: ## which of several routes wins, by Contour too (as root)
 e2e-meshes: preflight ## the operator beside Istio on a real cluster, with sidecars in pods, a gateway and owners who apply (as root)
 	$(call say,Istio on a real cluster: it is compiled from a pinned module the first time (about a quarter of an hour))
 	$(GO) test -count=1 -v -timeout 60m ./tests/meshes/node
+
+.PHONY: e2e-workflows
+e2e-workflows: preflight ## each sample of a resource plugin on a real cluster, with the stores that it works on (as root)
+	$(call say,samples of resource plugins on a real cluster (the first time OpenTofu is compiled and Debian fetched: about six minutes))
+	$(GO) test -count=1 -v -timeout 40m ./tests/e2e/workflows
 
 # SUITE: flags of the suite's test, such as -test.run=TestMesh -run-test=MeshPorts.
 SUITE ?=

@@ -28,6 +28,8 @@ type Config struct {
 	Cluster Cluster
 	// Tests: bring the images onto the node that tests need.
 	Tests bool
+	// Values are more arguments with which helm installs the chart.
+	Values []string
 	// Step is told the name of each step as it begins, and how long the one
 	// before took.
 	Step func(format string, args ...any)
@@ -54,6 +56,13 @@ func Prepare(ctx context.Context, c Config) error {
 
 // PrepareNode makes the cluster and brings the images onto it, and installs nothing.
 func PrepareNode(ctx context.Context, c Config) error { return c.take(ctx, nodeSteps()...) }
+
+// PrepareShop installs Switchyard, and podinfo with its Redis, on a node that has the images.
+func PrepareShop(ctx context.Context, c Config) error {
+	return c.take(ctx,
+		step{"Switchyard, from charts/operator, into namespace signadot", installChart},
+		step{"podinfo with a Redis server, into namespace shop", installShop})
+}
 
 // nodeSteps are those that lead to a node with our images.
 func nodeSteps() []step {
@@ -133,7 +142,7 @@ func installChart(ctx context.Context, c Config) error {
 		return err
 	}
 	return run(c.Cluster.Tool(ctx, append([]string{"helm", "upgrade", "--install", "switchyard", filepath.Join(c.Root, "charts", "operator"),
-		"--namespace", "signadot", "--create-namespace", "--wait", "--timeout", "300s"}, values...)...))
+		"--namespace", "signadot", "--create-namespace", "--wait", "--timeout", "300s"}, append(values, c.Values...)...)...))
 }
 
 // ChartValues returns the arguments with which helm installs the chart with the images that
@@ -158,6 +167,17 @@ func installHotROD(ctx context.Context, c Config) error {
 		return err
 	}
 	return run(c.Cluster.Tool(ctx, "kubectl", "rollout", "status", "deployment", "-n", "hotrod", "-l", "app", "--timeout=180s"))
+}
+
+func installShop(ctx context.Context, c Config) error {
+	gen, err := generation()
+	if err != nil {
+		return err
+	}
+	if err := apply(ctx, c.Cluster, "manifests/shop.yaml", "IMAGES", gen); err != nil {
+		return err
+	}
+	return run(c.Cluster.Tool(ctx, "kubectl", "rollout", "status", "deployment", "-n", "shop", "-l", "app", "--timeout=180s"))
 }
 
 // meshHotROD replaces pods of HotROD without a sidecar: they were made while

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"switchyard.dev/tools/envoy"
+	"switchyard.dev/tools/listed"
 )
 
 // Node is Istio as it is installed on a Kubernetes node.
@@ -15,9 +16,9 @@ type Node struct {
 	Charts string
 	// Images are those of istiod and of its proxy, in which Envoy is a stock one, under the names
 	// that Hub and Tag give the charts.
-	Images []Image
+	Images []listed.Image
 	// Echo is the application of Istio's own tests.
-	Echo Image
+	Echo listed.Image
 }
 
 // Hub and Tag are values of Istio's charts that name its images.
@@ -51,40 +52,43 @@ func FindNode(ctx context.Context, root string) (n Node, err error) {
 		return Node{}, err
 	}
 	files := filepath.Join(root, "tools", "istio", "files")
-	users := []File{{filepath.Join(files, "passwd"), "/etc/passwd"}, {filepath.Join(files, "group"), "/etc/group"}}
-	bin := func(name string) File { return File{filepath.Join(programs, name), "/usr/local/bin/" + name} }
+	users := []listed.File{file(filepath.Join(files, "passwd"), "/etc/passwd"), file(filepath.Join(files, "group"), "/etc/group")}
+	bin := func(name string) listed.File { return file(filepath.Join(programs, name), "/usr/local/bin/"+name) }
 	n.Charts = filepath.Join(source, "manifests", "charts")
 	certificates := filepath.Join(source, "tests", "testdata", "certs", "dns")
-	n.Images = []Image{
-		image("pilot", Hub+"/pilot:"+Tag, "1337:1337", "/usr/local/bin/pilot-discovery", users, File{n.Istiod, "/usr/local/bin/pilot-discovery"}),
+	n.Images = []listed.Image{
+		image("pilot", Hub+"/pilot:"+Tag, "1337:1337", "/usr/local/bin/pilot-discovery", users, file(n.Istiod, "/usr/local/bin/pilot-discovery")),
 		image("proxyv2", Hub+"/proxyv2:"+Tag, "1337:1337", "/usr/local/bin/pilot-agent", append(users, redirect...), bin("pilot-agent"),
-			File{stock, "/usr/local/bin/envoy"},
-			File{filepath.Join(source, "tools", "packaging", "common", "envoy_bootstrap.json"), "/var/lib/istio/envoy/envoy_bootstrap_tmpl.json"}),
+			file(stock, "/usr/local/bin/envoy"),
+			file(filepath.Join(source, "tools", "packaging", "common", "envoy_bootstrap.json"), "/var/lib/istio/envoy/envoy_bootstrap_tmpl.json")),
 	}
 	n.Echo = image("echo", Hub+"/echo:"+Tag, "1338", "/usr/local/bin/server", users, bin("server"), bin("client"),
-		File{filepath.Join(certificates, "cert-chain.pem"), "/cert.crt"}, File{filepath.Join(certificates, "key.pem"), "/cert.key"})
+		file(filepath.Join(certificates, "cert-chain.pem"), "/cert.crt"), file(filepath.Join(certificates, "key.pem"), "/cert.key"))
 	return n, nil
 }
 
-func image(name, reference, user, program string, shared []File, own ...File) Image {
-	return Image{Name: name, Reference: reference, User: user, Entrypoint: []string{program}, Files: append(own, shared...)}
+func image(name, reference, user, program string, shared []listed.File, own ...listed.File) listed.Image {
+	return listed.Image{Name: name, Reference: reference, User: user, Entrypoint: []string{program}, Files: append(own, shared...)}
 }
 
 // iptables returns Debian's, under each of the names by which pilot-agent looks for it.
-func iptables() ([]File, error) {
+func iptables() ([]listed.File, error) {
 	const program, extensions = "/usr/sbin/xtables-nft-multi", "/usr/lib/*-linux-gnu/xtables/lib*.so"
 	paths, err := filepath.Glob(extensions)
 	if err != nil || len(paths) == 0 {
 		return nil, fmt.Errorf("this machine lacks iptables, which istiod's init container runs: apt-get install iptables")
 	}
-	var out []File
+	var out []listed.File
 	for _, p := range paths {
-		out = append(out, File{p, p})
+		out = append(out, file(p, p))
 	}
 	for _, table := range []string{"iptables", "ip6tables"} {
 		for _, suffix := range []string{"", "-save", "-restore", "-nft", "-nft-save", "-nft-restore"} {
-			out = append(out, File{program, "/usr/sbin/" + table + suffix})
+			out = append(out, file(program, "/usr/sbin/"+table+suffix))
 		}
 	}
 	return out, nil
 }
+
+// file returns a file of this machine at a place in an image.
+func file(host, path string) listed.File { return listed.File{Host: host, Path: path} }

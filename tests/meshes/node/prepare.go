@@ -7,11 +7,12 @@ import (
 
 	"switchyard.dev/tools/demo"
 	"switchyard.dev/tools/istio"
+	"switchyard.dev/tools/listed"
 )
 
 // Prepare makes the node, and brings onto it our images, those of Istio, and more if there are
 // any.
-func Prepare(ctx context.Context, c demo.Config, more ...istio.Image) error {
+func Prepare(ctx context.Context, c demo.Config, more ...listed.Image) error {
 	if os.Getenv("SWITCHYARD_CLUSTER") == "kind" {
 		return errors.New("a mesh runs on the one-node cluster alone: leave SWITCHYARD_CLUSTER out")
 	}
@@ -20,7 +21,7 @@ func Prepare(ctx context.Context, c demo.Config, more ...istio.Image) error {
 	if err != nil {
 		return err
 	}
-	archives, err := istio.Pack(ctx, c.Root, append(mesh.Images, more...))
+	archives, err := listed.Pack(ctx, c.Root, "istio", append(mesh.Images, more...))
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -199,11 +200,19 @@ func size(info os.FileInfo) string { return fmt.Sprintf("%d MB", (info.Size()+1<
 // spec compiles an image's program and gathers its files.
 func (c Config) spec(ctx context.Context, image catalog.Image) (pack.Spec, error) {
 	binary := filepath.Join(c.Cache, "bin", image.Name)
-	if err := c.compile(ctx, image, binary); err != nil {
+	if err := c.compile(ctx, image, image.Program, binary); err != nil {
 		return pack.Spec{}, err
 	}
+	files := []pack.File{{Host: binary, Path: image.Path}}
+	for _, path := range slices.Sorted(maps.Keys(image.Beside)) {
+		beside := binary + "-" + filepath.Base(path)
+		if err := c.compile(ctx, image, image.Beside[path], beside); err != nil {
+			return pack.Spec{}, err
+		}
+		files = append(files, pack.File{Host: beside, Path: path})
+	}
 	spec := pack.Spec{
-		Files:        []pack.File{{Host: binary, Path: image.Path}},
+		Files:        files,
 		Entrypoint:   []string{image.Path},
 		User:         catalog.User,
 		Architecture: runtime.GOARCH,
@@ -224,10 +233,10 @@ func (c Config) spec(ctx context.Context, image catalog.Image) (pack.Spec, error
 	return spec, nil
 }
 
-// compile builds a static program that is the same wherever it is built. The Go
+// compile builds a static program of an image that is the same wherever it is built. The Go
 // command does nothing when binary is up to date.
-func (c Config) compile(ctx context.Context, image catalog.Image, binary string) error {
-	args := []string{"build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", binary, image.Program}
+func (c Config) compile(ctx context.Context, image catalog.Image, program, binary string) error {
+	args := []string{"build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", binary, program}
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = filepath.Join(c.Root, image.Module)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOFLAGS=", "GOWORK=off", "PWD="+cmd.Dir)

@@ -199,6 +199,11 @@ func TestEveryImageHasADockerfileOfTheSameLayout(t *testing.T) {
 			t.Error(err)
 			continue
 		}
+		for path, program := range image.Beside {
+			if !strings.Contains(string(text), " "+program+"\n") || !strings.Contains(string(text), " "+path+"\n") {
+				t.Errorf("the Dockerfile of %s has no %s from %s", image.Name, path, program)
+			}
+		}
 		for _, want := range []string{
 			" " + image.Program + "\n",
 			`ENTRYPOINT ["` + image.Path + `"]`,

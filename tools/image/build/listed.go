@@ -19,6 +19,8 @@ import (
 type Listed struct {
 	// Name is that of its archive, Reference its own.
 	Name, Reference string
+	// Root is an archive with a whole file system, below the files; empty: there is none.
+	Root string
 	// Files are what is in it. The libraries of programs come with them.
 	Files []pack.File
 	// Entrypoint and User are what is run, and as whom.
@@ -41,7 +43,7 @@ func ReadListed(path string) ([]Listed, error) {
 
 // spec adds the libraries of programs.
 func (l Listed) spec(context.Context) (pack.Spec, error) {
-	s := pack.Spec{Files: slices.Clone(l.Files), Entrypoint: l.Entrypoint, User: l.User, Architecture: runtime.GOARCH}
+	s := pack.Spec{Root: l.Root, Files: slices.Clone(l.Files), Entrypoint: l.Entrypoint, User: l.User, Architecture: runtime.GOARCH}
 	for _, f := range l.Files {
 		needed, err := library.Needed(f.Host)
 		if _, other := errors.AsType[*elf.FormatError](err); other {

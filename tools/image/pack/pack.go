@@ -1,10 +1,11 @@
 // Package pack makes a container image of files: one layer, the same bytes for
-// the same files every time.
+// the same files every time, above that of a whole file system where there is one.
 package pack
 
 import (
 	"archive/tar"
 	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -33,6 +34,9 @@ type File struct {
 
 // Spec says what an image is.
 type Spec struct {
+	// Root is an archive with a whole file system, which is the image's first layer; empty:
+	// there is none.
+	Root string
 	// Files are what is in it. They are owned by root and may be read and run by
 	// all, changed by none.
 	Files []File
@@ -55,7 +59,11 @@ func (s Spec) Mark(reference string) (string, error) {
 	if err := json.NewEncoder(sum).Encode([]any{reference, s}); err != nil {
 		return "", err
 	}
-	for _, f := range s.Files {
+	content := s.Files
+	if s.Root != "" {
+		content = append([]File{{Host: s.Root}}, content...)
+	}
+	for _, f := range content {
 		file, err := os.Open(f.Host)
 		if err != nil {
 			return "", err
@@ -71,17 +79,11 @@ func (s Spec) Mark(reference string) (string, error) {
 
 // Image makes the image.
 func Image(s Spec) (v1.Image, error) {
-	var layerTar bytes.Buffer
-	if err := writeLayer(&layerTar, s.Files); err != nil {
-		return nil, err
-	}
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
-		return io.NopCloser(bytes.NewReader(layerTar.Bytes())), nil
-	}, tarball.WithCompressedCaching)
+	layers, err := s.layers()
 	if err != nil {
 		return nil, err
 	}
-	image, err := mutate.AppendLayers(empty.Image, layer)
+	image, err := mutate.AppendLayers(empty.Image, layers...)
 	if err != nil {
 		return nil, err
 	}
@@ -93,6 +95,28 @@ func Image(s Spec) (v1.Image, error) {
 	config.OS, config.Architecture = "linux", s.Architecture
 	config.Config = v1.Config{Entrypoint: s.Entrypoint, User: s.User, Labels: s.Labels, WorkingDir: "/", StopSignal: s.StopSignal}
 	return mutate.ConfigFile(image, config)
+}
+
+// layers returns the layer of a whole file system, where there is one, and that of the files.
+func (s Spec) layers() (layers []v1.Layer, err error) {
+	if s.Root != "" {
+		root, err := tarball.LayerFromFile(s.Root, tarball.WithCompressionLevel(gzip.BestSpeed), tarball.WithCompressedCaching)
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", s.Root, err)
+		}
+		layers = append(layers, root)
+	}
+	if len(s.Files) == 0 && s.Root != "" {
+		return layers, nil
+	}
+	var layerTar bytes.Buffer
+	if err := writeLayer(&layerTar, s.Files); err != nil {
+		return nil, err
+	}
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(layerTar.Bytes())), nil
+	}, tarball.WithCompressedCaching)
+	return append(layers, layer), err
 }
 
 // Write writes an image under its name to an archive, whole or not at all.

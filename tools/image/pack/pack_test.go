@@ -83,3 +83,57 @@ func TestAWrongNameIsRefused(t *testing.T) {
 		t.Error("no error")
 	}
 }
+
+func TestAWholeFileSystemLiesBelowTheFiles(t *testing.T) {
+	dir := t.TempDir()
+	program, root := filepath.Join(dir, "program"), filepath.Join(dir, "root.tar")
+	if err := os.WriteFile(program, []byte("new"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	below, err := os.Create(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := writeLayer(below, []File{{Host: program, Path: "/bin/sh"}, {Host: program, Path: "/bin/old"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := below.Close(); err != nil {
+		t.Fatal(err)
+	}
+	spec := Spec{Root: root, Files: []File{{Host: program, Path: "/bin/psql"}}, Architecture: "amd64"}
+	image, err := Image(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if layers, err := image.Layers(); err != nil || len(layers) != 2 {
+		t.Errorf("%d layers: %v", len(layers), err)
+	}
+	var got []string
+	unpacked := mutate.Extract(image)
+	defer unpacked.Close()
+	for all := tar.NewReader(unpacked); ; {
+		header, err := all.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if header.Typeflag == tar.TypeReg {
+			got = append(got, header.Name)
+		}
+	}
+	if len(got) != 3 {
+		t.Errorf("it holds %q", got)
+	}
+	before, err := spec.Mark("a:b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(root, []byte("another"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if after, err := spec.Mark("a:b"); err != nil || after == before {
+		t.Errorf("another file system has the same mark: %v", err)
+	}
+}

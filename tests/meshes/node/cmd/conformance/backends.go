@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"switchyard.dev/tools/istio"
+	"switchyard.dev/tools/listed"
 	"switchyard.dev/tools/pinned"
 )
 
@@ -20,7 +21,7 @@ var named = regexp.MustCompile(`image: (\S+)`)
 // backends returns the images that the suite's backends have, under the names that its manifests
 // ask for: its own echo, and that of Istio's tests for the mesh. The name server of tests that are
 // not run is its echo as well: what is asked of it is to be ready.
-func backends(ctx context.Context, root string) ([]istio.Image, error) {
+func backends(ctx context.Context, root string) ([]listed.Image, error) {
 	pins := pinned.Module{Name: "the suite's backends", Folder: filepath.Join(root, "tests", "meshes", "conformance"), Cache: "conformance"}
 	suite, err := pins.Source(ctx, "sigs.k8s.io/gateway-api/conformance")
 	if err != nil {
@@ -45,13 +46,13 @@ func backends(ctx context.Context, root string) ([]istio.Image, error) {
 		}
 	}
 	slices.Sort(references)
-	var out []istio.Image
+	var out []listed.Image
 	for _, reference := range slices.Compact(references) {
 		image := mesh.Echo
 		if !strings.Contains(reference, "echo-advanced") {
-			image = istio.Image{
+			image = listed.Image{
 				User: "65532:65532", Entrypoint: []string{"/echo-basic"},
-				Files: []istio.File{{Host: filepath.Join(programs, "echo-basic"), Path: "/echo-basic"}},
+				Files: []listed.File{{Host: filepath.Join(programs, "echo-basic"), Path: "/echo-basic"}},
 			}
 		}
 		image.Name, image.Reference = strings.ReplaceAll(path.Base(reference), ":", "-"), reference

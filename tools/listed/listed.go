@@ -1,4 +1,6 @@
-package istio
+// Package listed packs images of files of this machine, by tools/image, for tests and
+// demonstrations on a node.
+package listed
 
 import (
 	"context"
@@ -16,6 +18,8 @@ import (
 type Image struct {
 	// Name is that of its archive, Reference its own.
 	Name, Reference string
+	// Root is an archive with a whole file system, below the files; empty: there is none.
+	Root string
 	// Files are what is in it, with the libraries of programs.
 	Files []File
 	// Entrypoint and User are what is run, and as whom.
@@ -26,10 +30,10 @@ type Image struct {
 // File is a file of an image: where it is on this machine and in the image.
 type File struct{ Host, Path string }
 
-// Pack makes images, those that have changed, and returns their archives, which are kept in the
-// cache. root is the folder of this repository.
-func Pack(ctx context.Context, root string, images []Image) (archives []string, err error) {
-	folder := filepath.Join(cache.Dir(), "images", "istio")
+// Pack makes images, those that have changed, and returns their archives, which are kept in a
+// folder of the cache, named after what they are for. root is the folder of this repository.
+func Pack(ctx context.Context, root, purpose string, images []Image) (archives []string, err error) {
+	folder := filepath.Join(cache.Dir(), "images", purpose)
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return nil, err
 	}
@@ -51,7 +55,7 @@ func Pack(ctx context.Context, root string, images []Image) (archives []string, 
 	pack := exec.CommandContext(ctx, "go", "run", "-C", filepath.Join(root, "tools", "image"), ".", "--out", folder, "--listed", list.Name())
 	pack.Stdout, pack.Stderr = os.Stdout, os.Stderr
 	if err := pack.Run(); err != nil {
-		return nil, fmt.Errorf("pack images of Istio: %w", err)
+		return nil, fmt.Errorf("pack images of %s: %w", purpose, err)
 	}
 	for _, i := range images {
 		archives = append(archives, filepath.Join(folder, i.Name+".tar"))
