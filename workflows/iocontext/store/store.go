@@ -1,6 +1,6 @@
 // Package store keeps the values that units exchange: one Secret for each, in the operator's
-// namespace, owned by the SignadotObjectLifecycleMethods whose units they are (decision
-// record 0043).
+// namespace, which go with the SignadotObjectLifecycleMethods whose units they are (decision
+// record 0043): its controller deletes them before it lets that go.
 //
 // A Secret is never changed: another value of the same key is another Secret of the same name.
 // So nobody needs the right to update Secrets, and two writers who meet cannot mix.
@@ -25,9 +25,11 @@ import (
 const (
 	// Type is the type of the Secret.
 	Type corev1.SecretType = "signadot.com/io-value"
-	// AnnotationKey has the key of the value, AnnotationWriter the UID of the pod that gave it.
+	// AnnotationKey has the key of the value, AnnotationWriter the UID of the pod that gave it,
+	// and AnnotationOwner that of the object whose value it is.
 	AnnotationKey    = "signadot.com/io-key"
 	AnnotationWriter = "signadot.com/io-writer"
+	AnnotationOwner  = "signadot.com/io-owner"
 	// DataKey is under what the value stands in the Secret.
 	DataKey = "value"
 )
@@ -76,9 +78,11 @@ func holds(secret *corev1.Secret, of *crdv1.SignadotObjectLifecycleMethods, key 
 	return secret.Type == Type && secret.Annotations[AnnotationKey] == key && owned(secret, of)
 }
 
-// owned reports whether an object belongs to a SignadotObjectLifecycleMethods.
+// owned reports whether an object belongs to a SignadotObjectLifecycleMethods. No owner
+// reference says so: a deletion in the foreground, as Argo CD's, would have the garbage
+// collector take values before the units have run that remove what they name.
 func owned(o metav1.Object, by *crdv1.SignadotObjectLifecycleMethods) bool {
-	return slices.ContainsFunc(o.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == by.UID })
+	return by.UID != "" && o.GetAnnotations()[AnnotationOwner] == string(by.UID)
 }
 
 // attempts is how often Put begins anew because somebody else wrote meanwhile.
@@ -137,10 +141,7 @@ func (s Store) secret(of *crdv1.SignadotObjectLifecycleMethods, key string, valu
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: s.Namespace, Name: SecretName(of.UID, key),
 			Labels:      map[string]string{crdv1.LabelLifecycle: crdv1.LabelValue(of.Name)},
-			Annotations: map[string]string{AnnotationKey: key, AnnotationWriter: writer},
-			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: crdv1.GroupVersion().String(), Kind: crdv1.KindLifecycleMethods, Name: of.Name, UID: of.UID,
-			}},
+			Annotations: map[string]string{AnnotationKey: key, AnnotationWriter: writer, AnnotationOwner: string(of.UID)},
 		},
 		Type: Type, Immutable: &never, Data: map[string][]byte{DataKey: value},
 	}
