@@ -48,9 +48,9 @@
 // reason, on which clients stop to wait.
 //
 // A resource that is not named any more goes when no fork was told of it and each runs
-// in its present form only. This version does not run the workflows of Resources, and
-// says so of one that nobody has looked at. Who does has to put a finalizer on the
-// Resource before its first effect; the sandbox waits for it.
+// in its present form only. The controller of Resources puts a finalizer on each before
+// its first effect, and takes it off once its delete steps have run; the sandbox waits for
+// it. Where no steps run, that of package unsupported says so.
 //
 // # Ready
 //

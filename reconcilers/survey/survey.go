@@ -27,7 +27,7 @@ import (
 // scrapePatience bounds the reading of the cache for one scrape.
 const scrapePatience = 5 * time.Second
 
-// devmeshPods is the metric of package coverage.
+// devmeshPods is the metric.
 var devmeshPods = prometheus.NewDesc("switchyard_devmesh_pods",
 	"On the leader: pods of workloads that ask for DevMesh sidecars, have one, or have a fork, by how they stand with it: ok, not_needed, outdated, not_ready or missing. Those without the label "+crdv1.LabelInjected+" as of the last look at all pods.",
 	[]string{"kind", "namespace", "workload", "state"}, nil)
