@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/datadriven"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/event"
@@ -212,22 +213,39 @@ func (o *operator) settle(ctx context.Context) error {
 	return errors.New("the controllers do not come to rest")
 }
 
-// uninstall drains the cluster while the operator works.
+// uninstall drains the cluster. The operator works between the drain's passes and never during
+// one, so that a story does not depend on how far a pass has come.
 func (o *operator) uninstall(ctx context.Context) error {
+	turns := turns{Client: o.cluster.Client, pass: make(chan struct{}), next: make(chan struct{})}
 	ended := make(chan error, 1)
 	go func() {
 		ended <- drain.Run(ctx, drain.Config{
-			Client: o.cluster.Client, Wait: patience, Namespace: operatorNamespace, Logger: slog.New(slog.DiscardHandler),
+			Client: turns, Wait: patience, Namespace: operatorNamespace, Logger: slog.New(slog.DiscardHandler),
 		})
 	}()
 	for {
 		select {
 		case err := <-ended:
 			return err
-		case <-time.After(10 * time.Millisecond):
+		case <-turns.pass:
 			if err := o.settle(ctx); err != nil {
 				return err
 			}
+			turns.next <- struct{}{}
 		}
 	}
+}
+
+// turns is a client that waits for its turn before each pass of a drain.
+type turns struct {
+	client.Client
+	pass, next chan struct{}
+}
+
+func (t turns) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	if list.GetObjectKind().GroupVersionKind().Kind == drain.Kinds()[0]+"List" { // The first that a pass asks for.
+		t.pass <- struct{}{}
+		<-t.next
+	}
+	return t.Client.List(ctx, list, options...)
 }
