@@ -112,8 +112,12 @@ func NewPauses[T comparable]() workqueue.TypedRateLimiter[T] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[T](FirstPause, LongestPause)
 }
 
-// together is how long a look waits for other events to come with the first.
-const together = 20 * time.Millisecond
+// together is how long a look waits for other events to come with the first: the facts of one
+// sandbox. apart is from the end of one look to the next, so that a burst of events is few looks.
+const (
+	together = 2 * time.Millisecond
+	apart    = 20 * time.Millisecond
+)
 
 // Start has the mesh looked at until ctx ends: at a change of the routing table, of an object of
 // the mesh, whenever Stir is called, and when a look says so.
@@ -139,6 +143,7 @@ func (f *Follower) Start(ctx context.Context) error {
 				again = time.After(after)
 			}
 		}
+		ended := time.Now()
 		select {
 		case <-ctx.Done():
 			return nil
@@ -149,7 +154,7 @@ func (f *Follower) Start(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(together):
+		case <-time.After(max(together, apart-time.Since(ended))):
 		}
 	}
 }

@@ -107,29 +107,3 @@ func digest(o *unstructured.Unstructured) string {
 func same(a, b *unstructured.Unstructured) bool {
 	return istio.Equal(routesOf(a), routesOf(b)) && maps.Equal(a.GetLabels(), b.GetLabels()) && maps.Equal(a.GetAnnotations(), b.GetAnnotations())
 }
-
-// operation is one of a JSON patch.
-type operation struct {
-	Op    string `json:"op"`
-	Path  string `json:"path"`
-	Value any    `json:"value,omitempty"`
-}
-
-// patchOf returns the JSON patch that makes of a VirtualService the one that is wanted.
-func patchOf(have, want *unstructured.Unstructured) (out []operation) {
-	set := func(path ...string) {
-		before, had, _ := unstructured.NestedFieldNoCopy(have.Object, path...)
-		after, has, _ := unstructured.NestedFieldNoCopy(want.Object, path...)
-		at := "/" + path[0] + "/" + path[1]
-		switch {
-		case has && !istio.Equal(before, after):
-			out = append(out, operation{"add", at, after})
-		case had && !has:
-			out = append(out, operation{Op: "remove", Path: at})
-		}
-	}
-	set("spec", "http")
-	set("metadata", "labels")
-	set("metadata", "annotations")
-	return out
-}

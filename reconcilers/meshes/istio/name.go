@@ -32,10 +32,16 @@ func check(name string) string {
 }
 
 // ours reports whether an entry of spec.http is one that we wrote.
-func ours(entry any) bool {
+func ours(entry any) bool { return NameOfOurs(entry) != "" }
+
+// NameOfOurs returns the name of an entry of spec.http that we wrote; empty for one of the owner's.
+func NameOfOurs(entry any) string {
 	name := nameOf(entry)
 	end := len(name) - checkDigits - 1
-	return strings.HasPrefix(name, NamePrefix) && end > 0 && name[end:] == "-"+check(name[:end])
+	if !strings.HasPrefix(name, NamePrefix) || end <= 0 || name[end:] != "-"+check(name[:end]) {
+		return ""
+	}
+	return name
 }
 
 // RoutesOf returns the routes of ours for a routing key that a VirtualService has, and those for

@@ -1,0 +1,77 @@
+package adapter
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"switchyard.dev/reconcilers/meshes/istio"
+)
+
+// operation is one of a JSON patch (RFC 6902).
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value,omitempty"`
+}
+
+// patchOf returns the JSON patch that makes of a VirtualService the one that is wanted.
+func patchOf(have, want *unstructured.Unstructured) []operation {
+	out := patchOfRoutes(have, want)
+	set := func(path ...string) {
+		before, had, _ := unstructured.NestedFieldNoCopy(have.Object, path...)
+		after, has, _ := unstructured.NestedFieldNoCopy(want.Object, path...)
+		at := "/" + path[0] + "/" + path[1]
+		switch {
+		case has && !istio.Equal(before, after):
+			out = append(out, operation{"add", at, after})
+		case had && !has:
+			out = append(out, operation{Op: "remove", Path: at})
+		}
+	}
+	if out == nil {
+		set("spec", "http")
+	}
+	set("metadata", "labels")
+	set("metadata", "annotations")
+	return out
+}
+
+// mostSingly is how many routes a patch puts in and takes out one by one.
+const mostSingly = 32
+
+// patchOfRoutes returns the part of a patch that puts in and takes out single routes of ours; nil
+// where the list stays, or is to be written as a whole. What a patch has the API server reads as it
+// reads an object, which counts with hundreds of routes of which one is new.
+func patchOfRoutes(have, want *unstructured.Unstructured) (out []operation) {
+	before, _ := routesOf(have).([]any)
+	after, _ := routesOf(want).([]any)
+	if len(before) == 0 || len(after) == 0 {
+		return nil
+	}
+	for done := 0; len(before) > 0 || done < len(after); { // The list is after[:done] and before, by now.
+		var old, wanted any
+		if len(before) > 0 {
+			old = before[0]
+		}
+		if done < len(after) {
+			wanted = after[done]
+		}
+		at := fmt.Sprintf("/spec/http/%d", done)
+		oldName, newName := istio.NameOfOurs(old), istio.NameOfOurs(wanted)
+		switch {
+		case old != nil && istio.Equal(old, wanted):
+			before, done = before[1:], done+1
+		case oldName != "" && (newName == "" || oldName <= newName):
+			out, before = append(out, operation{Op: "remove", Path: at}), before[1:]
+		case newName != "":
+			out, done = append(out, operation{"add", at, wanted}), done+1
+		default:
+			return nil // One of the owner's differs.
+		}
+		if len(out) > mostSingly {
+			return nil
+		}
+	}
+	return out
+}
