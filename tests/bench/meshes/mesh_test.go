@@ -1,12 +1,17 @@
 package meshes
 
 import (
+	"fmt"
 	"maps"
 	"net"
 	"testing"
 	"time"
 
+	registrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	routing "switchyard.dev/eventbus/event"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
@@ -48,11 +53,11 @@ spec:
 		r.written(keyOf(came), false)
 		r.led(customer, keyOf(came), customer)
 	}
-	byHand(r, measured)
+	annotate(r, byHand(r, measured), measured)
 }
 
-// byHand measures the same with an object of the same size that no adapter writes.
-func byHand(r *rig, measured *figuresOfOne) {
+// byHand measures the same with an object of the same size that no adapter writes, and returns it.
+func byHand(r *rig, measured *figuresOfOne) *unstructured.Unstructured {
 	r.Echo(namespace, "byhand", net.IPv4(10, 77, 3, 2))
 	o := r.virtualService()
 	o = &unstructured.Unstructured{Object: map[string]any{"apiVersion": o.GetAPIVersion(), "kind": o.GetKind(), "spec": o.Object["spec"]}}
@@ -78,6 +83,19 @@ func byHand(r *rig, measured *figuresOfOne) {
 			measured.applied = append(measured.applied, took)
 			measured.ledByHand = append(measured.ledByHand, r.led("byhand", keyOf(came), forkOf(came)).Sub(ended))
 		}
+	}
+	return o
+}
+
+// annotate measures what is left of a write when nobody adds to it: less than that no way of
+// writing takes.
+func annotate(r *rig, o *unstructured.Unstructured, measured *figuresOfOne) {
+	r.Must(r.Client.Delete(r.Context(), &registrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
+	for i := range changes {
+		time.Sleep(150 * time.Millisecond) // As far apart as the writes of the adapter.
+		began := time.Now()
+		r.Must(r.Client.Patch(r.Context(), o.DeepCopy(), client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{"change":"%d"}}}`, i))))
+		measured.annotated = append(measured.annotated, time.Since(began))
 	}
 }
 

@@ -24,6 +24,9 @@ type figuresOfOne struct {
 	written, led []time.Duration
 	// applied is how long kubectl took, and ledByHand is from its end to that request.
 	applied, ledByHand []time.Duration
+	// annotated is how long the API server takes to write an annotation of an object of the same
+	// size, with no webhook.
+	annotated []time.Duration
 	// bytes is the size of what has all sandboxes, and ofOne what one of them has of it.
 	bytes, ofOne int
 	// told and full are with how many sandboxes an object is said to have little room, and has
@@ -58,6 +61,7 @@ func (f *figuresOfOne) report(prefix string) {
 	beside.AtMost(out, prefix+"-write-to-proxy-p99", figures.Millis(f.led, 0.99), "ms", 0, figures.Millis(f.ledByHand, 0.99))
 	figures.Print(out, prefix+"-kubectl-apply-p50", figures.Millis(f.applied, 0.5), "ms")
 	if f.full > 0 {
+		figures.Print(out, prefix+"-one-annotation-p50", figures.Millis(f.annotated, 0.5), "ms")
 		figures.Print(out, prefix+"-object", float64(f.bytes)/(1<<10), "KiB")
 		figures.Print(out, prefix+"-sandboxes-until-told", float64(f.told), "sandboxes")
 		figures.Print(out, prefix+"-sandboxes-until-full", float64(f.full), "sandboxes")
