@@ -8,6 +8,7 @@ package condition
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -53,6 +54,22 @@ func List(names []string, most int, separator string) string {
 		names = append(slices.Clone(names[:most]), fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(names, separator)
+}
+
+// sentenceEnd is where a sentence of a message ends.
+var sentenceEnd = regexp.MustCompile(`[.?!]( [A-Z]|$)`)
+
+// Advise returns the first sentence of a message, and one that says what to do. What stands below
+// its first line, such as the last lines of a script, stays at the end.
+func Advise(message, advice string) string {
+	text, below, more := strings.Cut(message, "\n")
+	if end := sentenceEnd.FindStringIndex(text); end != nil {
+		text = text[:end[0]]
+	}
+	if text += ". " + advice; more {
+		text += "\n" + below
+	}
+	return text
 }
 
 // Set is conditions by type.

@@ -52,3 +52,17 @@ func TestWrite(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestAdvise(t *testing.T) {
+	const advice = "Mend it."
+	for message, want := range map[string]string{
+		"db failed":  "db failed. Mend it.",
+		"db failed.": "db failed. Mend it.",
+		"db 1.2 failed. Look at its log. Or not.":          "db 1.2 failed. Mend it.",
+		"db failed. Look.\nIts last lines:\nError. Sorry.": "db failed. Mend it.\nIts last lines:\nError. Sorry.",
+	} {
+		if got := condition.Advise(message, advice); got != want {
+			t.Errorf("%q becomes %q", message, got)
+		}
+	}
+}

@@ -104,14 +104,21 @@ func (r *Reconciler) release(ctx context.Context, in Input, after *crdv1.Signado
 			errs = append(errs, r.writer.Delete(ctx, p)) // Its end is seen, and recorded, later.
 			continue
 		}
-		if fate == Remove {
-			errs = append(errs, r.writer.Delete(ctx, p))
-		}
-		if fate != Keep {
+		switch fate {
+		case Remove:
+			errs = append(errs, r.remove(ctx, p))
+		case Release:
 			errs = append(errs, r.letGo(ctx, p))
+		case Keep:
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// remove takes a pod away. It is let go first: to delete it would make it another version than the
+// one that we have seen.
+func (r *Reconciler) remove(ctx context.Context, p *corev1.Pod) error {
+	return errors.Join(r.letGo(ctx, p), r.writer.Delete(ctx, p))
 }
 
 // letGo takes our finalizer off a pod.
@@ -143,7 +150,7 @@ func (r *Reconciler) end(ctx context.Context, in Input, d Decision) error {
 	}
 	var errs []error
 	for _, p := range in.Pods {
-		errs = append(errs, r.writer.Delete(ctx, p), r.letGo(ctx, p))
+		errs = append(errs, r.remove(ctx, p))
 	}
 	errs = append(errs, r.values.DeleteAll(ctx, in.Object))
 	if err := errors.Join(errs...); err != nil {

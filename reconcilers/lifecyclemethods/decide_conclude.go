@@ -46,7 +46,7 @@ func Conclude(in Input, d Decision) *crdv1.SignadotObjectLifecycleMethods {
 	}
 	conditions[crdv1.ConditionReady] = conditions.Ready("Every unit of preStart has succeeded.", crdv1.ConditionAccepted, crdv1.ConditionPreStartDone)
 	if o.DeletionTimestamp != nil {
-		conditions[crdv1.ConditionReady] = ending(d)
+		conditions[crdv1.ConditionReady] = ending(o.Name, d)
 	}
 	s.Phase, s.FailedPhase = phase(in, d)
 	condition.Write(o, conditions, in.Now)
@@ -54,22 +54,23 @@ func Conclude(in Input, d Decision) *crdv1.SignadotObjectLifecycleMethods {
 }
 
 // ending returns the condition Ready of an object that is being deleted.
-func ending(d Decision) condition.Condition {
+func ending(name string, d Decision) condition.Condition {
+	annotate := "Annotate " + crdv1.KindLifecycleMethods + " " + name + " with "
 	switch {
 	case !d.Accepted.IsTrue():
-		return condition.False(d.Accepted.Reason, "Units of postStop cannot run. "+d.Accepted.Message+giveUp)
+		return condition.False(d.Accepted.Reason, condition.Advise("Units of postStop cannot run: "+d.Accepted.Message, annotate+giveUp))
 	case !d.Posts:
 		return condition.False(ReasonEnding, "Units of postStop run once those of preStart have ended: "+running(d.Pre)+".")
 	case d.Post.Trouble != nil:
 		c := done(engine.FieldPostStop, d.Post)
-		return condition.False(c.Reason, c.Message+giveUp)
+		return condition.False(c.Reason, condition.Advise(c.Message, annotate+crdv1.AnnotationRetry+": TIME to run it again, or with "+giveUp))
 	default:
 		return condition.False(ReasonEnding, "Units of postStop run: "+running(d.Post)+".")
 	}
 }
 
 // giveUp says how to let go what cannot be removed.
-const giveUp = ` To leave behind what it would remove, set annotation ` + crdv1.AnnotationGiveUp + `: "true".`
+const giveUp = crdv1.AnnotationGiveUp + `: "true" to leave behind what it would remove.`
 
 // done reports whether every unit of a graph has succeeded.
 func done(field string, d engine.Decision) condition.Condition {
@@ -91,23 +92,30 @@ func done(field string, d engine.Decision) condition.Condition {
 // mostNamed is how many units a message names.
 const mostNamed = 3
 
-// running names the units that run, with what they wait for.
+// running names the units that run, the first with what it waits for, others with the reason.
 func running(d engine.Decision) string {
 	var names []string
-	ended := 0
+	ended, told := 0, false
+	add := func(st crdv1.WorkUnitStatus) {
+		switch {
+		case st.Message == "":
+			names = append(names, st.Name)
+		case told:
+			names = append(names, st.Name+" ("+st.Reason+")")
+		default:
+			told = true
+			names = append(names, st.Name+" ("+strings.TrimSuffix(st.Message, ".")+")")
+		}
+	}
 	for _, st := range d.Status {
 		switch st.Phase {
 		case crdv1.UnitSucceeded, crdv1.UnitSkipped:
 			ended++
 		case crdv1.UnitRunning, crdv1.UnitStarting:
-			name := st.Name
-			if st.Message != "" {
-				name += " (" + strings.TrimSuffix(st.Message, ".") + ")"
-			}
-			names = append(names, name)
+			add(st)
 		case crdv1.UnitPending:
 			if st.Reason != "" {
-				names = append(names, st.Name+" ("+strings.TrimSuffix(st.Message, ".")+")")
+				add(st)
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -21,12 +22,12 @@ func (r *Reconciler) gather(ctx context.Context, o *crdv1.SignadotObjectLifecycl
 	if r.config.CA != nil {
 		in.Settings.CA = r.config.CA()
 	}
-	var pods corev1.PodList
-	if err := r.config.Pods.List(ctx, &pods, client.MatchingLabels{crdv1.LabelLifecycle: crdv1.LabelValue(o.Name)}); err != nil {
-		return in, fmt.Errorf("list the pods of units of %s: %w", o.Name, err)
+	pods, err := r.podsOf(ctx, o.Name)
+	if err != nil {
+		return in, err
 	}
-	for i := range pods.Items {
-		if p := &pods.Items[i]; apply.IsOwned(p, o.UID) {
+	for _, p := range pods {
+		if apply.IsOwned(p, o.UID) {
 			in.Pods = append(in.Pods, p)
 		}
 	}
@@ -46,6 +47,20 @@ func (r *Reconciler) gather(ctx context.Context, o *crdv1.SignadotObjectLifecycl
 		in.Kept[key] = true
 	}
 	return in, nil
+}
+
+// podsOf returns the pods that the cache has of units of objects with this name.
+func (r *Reconciler) podsOf(ctx context.Context, name string) (out []*corev1.Pod, err error) {
+	var pods corev1.PodList
+	if err := r.config.Pods.List(ctx, &pods, client.MatchingLabels{crdv1.LabelLifecycle: crdv1.LabelValue(name)}); err != nil {
+		return nil, fmt.Errorf("list the pods of units of %s: %w", name, err)
+	}
+	for i := range pods.Items {
+		if ref := metav1.GetControllerOfNoCopy(&pods.Items[i]); ref != nil && ref.Kind == crdv1.KindLifecycleMethods && ref.Name == name {
+			out = append(out, &pods.Items[i])
+		}
+	}
+	return out, nil
 }
 
 // missing reads the pods of running units that the cache has not: it may not have heard of

@@ -2,6 +2,7 @@ package lifecyclemethods
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -69,9 +70,25 @@ func (r *Reconciler) Reconcile(ctx context.Context, o *crdv1.SignadotObjectLifec
 	return r.act(ctx, in, d)
 }
 
-// Gone ends nothing: pods and values belong to the object, whose finalizer stays until they
-// are gone.
-func (*Reconciler) Gone(context.Context, types.NamespacedName) error { return nil }
+// Gone lets go the pods of an object that is gone. There are some where one was made and the cache
+// had not heard of it when the object went.
+func (r *Reconciler) Gone(ctx context.Context, name types.NamespacedName) error {
+	pods, err := r.podsOf(ctx, name.Name)
+	if err != nil || len(pods) == 0 {
+		return err
+	}
+	live, err := r.writer.LiveUID(ctx, crdv1.GroupVersion().WithKind(crdv1.KindLifecycleMethods), client.ObjectKey{Name: name.Name})
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, p := range pods {
+		if !apply.IsOwned(p, live) {
+			errs = append(errs, r.remove(ctx, p))
+		}
+	}
+	return errors.Join(errs...)
+}
 
 // now is the time, as a status has it.
 func (r *Reconciler) now() metav1.Time {

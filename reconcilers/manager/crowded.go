@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -10,7 +11,6 @@ import (
 	"switchyard.dev/eventbus"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/publish"
-	"time"
 )
 
 // Reasons of the Events that tell how much room the routing log takes.

@@ -175,7 +175,7 @@ func TestForksWaitForTheirResources(t *testing.T) {
 	if !slices.Equal(db.Spec.OutputNamespaces, []string{ns}) || db.Spec.PluginName != "plugin" || len(db.Spec.OLM.PreStart) != 1 {
 		t.Errorf("%+v", db.Spec)
 	}
-	c.Says(c.Condition(s, crdv1.ConditionResourcesReady, "Unknown", "NotSupportedYet"), `"db"`, db.Name, "does not run the workflows of resource plugins", "No fork starts before")
+	c.Says(c.Condition(s, crdv1.ConditionResourcesReady, "Unknown", "NotSupportedYet"), `"db"`, db.Name, "this installation does not run the steps of resource plugins", "Upgrade it")
 	c.Condition(s, crdv1.ConditionReady, "False", "NotSupportedYet")
 	c.held(s, ns, "a", "Resource db")
 

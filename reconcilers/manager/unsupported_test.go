@@ -46,13 +46,13 @@ func TestAKindThatNothingActsOnSaysSo(t *testing.T) {
 			observed: func(o crdv1.Conditioned) int64 { return o.(*crdv1.JobRunnerGroup).Status.ObservedGeneration },
 		},
 		{
-			object: &crdv1.Resource{}, at: "metadata: {name: lone-db}", says: "Resource lone-db: this version does not run the workflows of resource plugins.",
+			object: &crdv1.Resource{}, at: "metadata: {name: lone-db}", says: "Resource lone-db: this installation does not run the steps of resource plugins.",
 			spec:     `{name: db, pluginName: mariadb, olm: {preStart: [{name: make, type: ExecUnit}]}}`,
 			change:   func(o crdv1.Conditioned) { o.(*crdv1.Resource).Spec.PluginName = "postgres" },
 			observed: func(o crdv1.Conditioned) int64 { return o.(*crdv1.Resource).Status.ObservedGeneration },
 		},
 		{
-			object: &crdv1.SignadotObjectLifecycleMethods{}, at: "metadata: {name: lone-db}", says: "SignadotObjectLifecycleMethods lone-db: this version does not run the units of lifecycle methods.",
+			object: &crdv1.SignadotObjectLifecycleMethods{}, at: "metadata: {name: lone-db}", says: "SignadotObjectLifecycleMethods lone-db: this installation does not run the units of lifecycle methods.",
 			spec:   `{ioContextName: io, preStart: [{name: make, type: ExecUnit}]}`,
 			change: func(o crdv1.Conditioned) { o.(*crdv1.SignadotObjectLifecycleMethods).Spec.IOContextName = "other" },
 			observed: func(o crdv1.Conditioned) int64 {

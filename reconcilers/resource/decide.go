@@ -105,5 +105,5 @@ func deletion(in Input) condition.Condition {
 	if !c.IsFalse() || in.Methods.DeletionTimestamp == nil {
 		return condition.False(ReasonDeleting, "Units that remove it are about to run.")
 	}
-	return condition.False(c.Reason, strings.ReplaceAll(c.Message, "annotation "+crdv1.AnnotationGiveUp, "annotation "+crdv1.AnnotationGiveUp+" of Resource "+in.Resource.Name))
+	return condition.False(c.Reason, strings.ReplaceAll(c.Message, crdv1.KindLifecycleMethods+" "+in.Methods.Name, crdv1.KindResource+" "+in.Resource.Name))
 }

@@ -163,16 +163,16 @@ func resourceReady(in Input, name string) condition.Condition {
 		return condition.False(ReasonResourcesNotReady, shown+" is being deleted by another client; it is created again once it is gone.")
 	}
 	if why, failed := failure(have); failed {
-		return condition.False(ReasonResourceFailed, fmt.Sprintf(
-			"%s failed, and its forks do not start: %s. Delete the sandbox, or change managedResources.", shown, strings.TrimSuffix(why, ".")))
+		return condition.False(ReasonResourceFailed, condition.Advise(fmt.Sprintf("%s failed, and its forks do not start: %s", shown, why),
+			"Annotate it with "+crdv1.AnnotationRetry+": TIME to try again, change managedResources, or delete the sandbox."))
 	}
 	c := crdv1.FindCondition(have.Status.Conditions, crdv1.ConditionReady)
 	switch {
 	case c == nil && have.Status.Phase == "":
 		return condition.Unknown(crdv1.ReasonPending, shown+" was written and is not reconciled yet.")
 	case c != nil && c.Reason == baseline.ReasonNotSupportedYet:
-		return condition.Unknown(c.Reason, shown+" is not provided: this version does not run the workflows of resource plugins. "+
-			"No fork starts before another program reports it Ready, or managedResources no longer names it.")
+		return condition.Unknown(c.Reason, shown+" is not provided: this installation does not run the steps of resource plugins. "+
+			"Upgrade it with the operator's chart, which has it run them, or take the resource out of managedResources.")
 	case c == nil || c.ObservedGeneration < have.Generation:
 		return condition.Unknown(ReasonResourcesNotReady, shown+" has changed and is not reported ready yet.")
 	case c.Status != string(metav1.ConditionTrue):

@@ -89,7 +89,7 @@ func TestForksWaitForResources(t *testing.T) {
 		{"nobody has looked at the Resource; all members are declared, and forks are held", fresh,
 			waits, "Unknown", "Pending", "is not reconciled yet", []crdv1.SandboxResourceStatus{{Name: "db"}}},
 		{"nothing acts on the Resource, and the message says what the forks wait for", engine(provided(fresh), "Unknown", "NotSupportedYet", "Nothing acts on it."),
-			waits, "Unknown", "NotSupportedYet", "does not run the workflows of resource plugins. No fork starts before another program", []crdv1.SandboxResourceStatus{{Name: "db"}}},
+			waits, "Unknown", "NotSupportedYet", "this installation does not run the steps of resource plugins. Upgrade it with the operator's chart", []crdv1.SandboxResourceStatus{{Name: "db"}}},
 		{"who makes it is at work", engine(provided(fresh), "False", "Creating", "step 1 of 2"),
 			waits, "False", "ResourcesNotReady", "Creating): step 1 of 2", []crdv1.SandboxResourceStatus{{Name: "db"}}},
 		{"who makes it says nothing of Ready yet", phase(provided(fresh), "Creating", 1),

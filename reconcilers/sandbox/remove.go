@@ -46,7 +46,7 @@ func remove(ctx context.Context, w apply.Writer, c *census, in Input) (waitsFor 
 			}
 		}
 		if len(left) > 0 {
-			return "The sandbox is being deleted. " + describe(in, kinds, left), false, nil
+			return describe(in, kinds, left), false, nil
 		}
 	}
 	return "", false, nil
@@ -67,22 +67,23 @@ func parts(in Input) map[string][]client.Object {
 	return out
 }
 
-// describe returns what is left of a stage.
+// describe says what the sandbox waits for: what is left of a stage.
 func describe(in Input, kinds []string, left []client.Object) string {
+	const going = "The sandbox is being deleted. "
 	if kinds[0] != crdv1.KindResource {
-		return fmt.Sprintf("%ss left: %d.", strings.Join(kinds, "s, "), len(left))
+		return fmt.Sprintf(going+"%ss left: %d.", strings.Join(kinds, "s, "), len(left))
 	}
 	o := left[0]
 	name := "Resource " + o.GetName()
 	if r := in.resource(o.GetName()); r != nil {
 		name = fmt.Sprintf("Resource %q (%s)", r.Spec.Name, name)
 		if c := crdv1.FindCondition(r.Status.Conditions, crdv1.ConditionReady); r.Status.Phase == phaseFailed && c != nil {
-			return fmt.Sprintf("%s is held by a step that removes it: %s Resources left: %d.", name, c.Message, len(left))
+			return fmt.Sprintf("%s holds the sandbox, which is being deleted: %s", name, c.Message)
 		}
 	}
 	if keep := o.GetFinalizers(); len(keep) > 0 {
-		return fmt.Sprintf("%s goes once its delete workflow has run: finalizers left: %s. Resources left: %d.",
-			name, strings.Join(keep, ", "), len(left))
+		return fmt.Sprintf(going+"%s goes once its delete steps have run (Resources left: %d; its finalizers: %s).",
+			name, len(left), strings.Join(keep, ", "))
 	}
-	return fmt.Sprintf("%s is going. Resources left: %d.", name, len(left))
+	return fmt.Sprintf(going+"%s is going (Resources left: %d).", name, len(left))
 }

@@ -1,5 +1,5 @@
-// Package unsupported answers for the kinds of objects that this version accepts and
-// does not act on. Without it such an object would have no status, and nothing would
+// Package unsupported answers for the kinds of objects that are accepted and not acted on, by
+// this version or in this installation. Without it such an object would have no status, and nothing would
 // tell its author from whom to expect what.
 //
 //	Kinds     the kinds, and what to tell about each          kinds.go

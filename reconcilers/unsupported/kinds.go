@@ -6,8 +6,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// Kind is a kind of objects that this version does not act on. Its values come from
-// Kinds.
+// Kind is a kind of objects that is not acted on. Its values come from Kinds.
 type Kind struct {
 	// Name is the kind as objects give it.
 	Name string
@@ -17,22 +16,26 @@ type Kind struct {
 	conclude func(o crdv1.Object, now metav1.Time) crdv1.Object
 }
 
-// Kinds returns the kinds that this version does not act on.
+// Kinds returns the kinds that this version does not act on, and those of resources, on which an
+// installation that knows no images for their pods does not.
 func Kinds() []Kind {
-	const keep = "Delete it, or keep it for a version that does."
+	const (
+		keep    = "Delete it, or keep it for a version that does."
+		upgrade = "Upgrade it with the operator's chart, which sets IO_INIT_IMAGE and IO_SIDECAR_IMAGE, or have another program provide it."
+	)
 	return []Kind{
-		kind(crdv1.KindJob, "run jobs", keep,
+		kind(crdv1.KindJob, "this version does not run jobs", keep,
 			func(o *crdv1.Job) *int64 { return &o.Status.ObservedGeneration }),
-		kind(crdv1.KindJobRunnerGroup, "start job runners", keep,
+		kind(crdv1.KindJobRunnerGroup, "this version does not start job runners", keep,
 			func(o *crdv1.JobRunnerGroup) *int64 { return &o.Status.ObservedGeneration }),
-		kind(crdv1.KindResource, "run the workflows of resource plugins", "It becomes Ready only when another program provides it and writes its status.",
+		kind(crdv1.KindResource, "this installation does not run the steps of resource plugins", upgrade,
 			func(o *crdv1.Resource) *int64 { return &o.Status.ObservedGeneration }),
-		kind(crdv1.KindLifecycleMethods, "run the units of lifecycle methods", keep,
+		kind(crdv1.KindLifecycleMethods, "this installation does not run the units of lifecycle methods", upgrade,
 			func(o *crdv1.SignadotObjectLifecycleMethods) *int64 { return &o.Status.ObservedGeneration }),
 	}
 }
 
-// kind makes a Kind: lacks is what this version does not do, advice a sentence that says
+// kind makes a Kind: lacks says what is not done, advice a sentence that says
 // what that means for the author of an object, and observed the place of its
 // status.observedGeneration.
 func kind[T any, P interface {
@@ -50,7 +53,7 @@ func kind[T any, P interface {
 			}
 			after := have.DeepCopy()
 			*observed(after) = have.GetGeneration()
-			write(P(after), "Nothing acts on "+name+" "+place(o)+": this version does not "+lacks+". "+advice, now)
+			write(P(after), "Nothing acts on "+name+" "+place(o)+": "+lacks+". "+advice, now)
 			return P(after)
 		},
 	}

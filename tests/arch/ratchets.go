@@ -20,12 +20,12 @@ const maxPackageLines = 1500
 var roomLines = map[string]int{
 	"eventbus":    9402,
 	"protos":      1171,
-	"reconcilers": 24620,
-	"routeserver": 13778,
+	"reconcilers": 24678,
+	"routeserver": 13770,
 	"sidecars":    5977,
-	"tests":       25624,
-	"tools":       6358,
-	"workflows":   5970,
+	"tests":       25637,
+	"tools":       6331,
+	"workflows":   5953,
 	"xds":         4074,
 }
 

@@ -93,8 +93,9 @@ func (w *Cluster) Lead(c kinds.Config) (err error) {
 	c.Client, c.Live = w.Client, w.Client
 	w.known = map[string][]client.ObjectKey{}
 	w.controllers, err = kinds.Controllers(c)
-	// That of this kind is provided by another program, which a fake client does not tell.
-	delete(w.controllers, crdv1.KindResource)
+	if c.Workflows == nil { // Another program provides them, which a fake client does not tell.
+		delete(w.controllers, crdv1.KindResource)
+	}
 	return err
 }
 

@@ -14,8 +14,8 @@ var sentenceEnd = regexp.MustCompile(`[.?!]( [A-Z]|$)`)
 // mostSentences is how many the message of a condition may have.
 const mostSentences = 2
 
-// EverythingIsSaid returns nil when every object that stays has each condition of its kind, none
-// with a message that is too long to be read. Ready of a route group is not measured: it repeats
+// EverythingIsSaid returns nil when every object that stays has each condition of its kind, and no
+// object one with a message that is too long to be read. Ready of a route group is not measured: it repeats
 // all that stands in the way, each of which is a condition of its own.
 func (w *Cluster) EverythingIsSaid(ctx context.Context) error {
 	for _, kind := range w.Kinds() {
@@ -25,11 +25,14 @@ func (w *Cluster) EverythingIsSaid(ctx context.Context) error {
 		}
 		for _, o := range objects {
 			c, ok := o.(crdv1.Conditioned)
-			if !ok || o.GetDeletionTimestamp() != nil {
+			if !ok {
 				continue
 			}
 			for _, t := range c.ConditionTypes() {
 				said := crdv1.FindCondition(*c.StatusConditions(), t)
+				if said == nil && o.GetDeletionTimestamp() != nil {
+					continue
+				}
 				if said == nil {
 					return fmt.Errorf("%s %s/%s has no condition %s", kind, o.GetNamespace(), o.GetName(), t)
 				}

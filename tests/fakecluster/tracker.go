@@ -36,9 +36,16 @@ func newTracker(s *runtime.Scheme, now func() time.Time) *tracker {
 	return &tracker{now: now, ObjectTracker: inmemory.NewTracker(s)}
 }
 
-// Create implements clienttesting.ObjectTracker.
+// Create implements clienttesting.ObjectTracker. Who creates an object learns its UID.
 func (t *tracker) Create(gvr schema.GroupVersionResource, o runtime.Object, ns string, options ...metav1.CreateOptions) error {
-	return t.write(gvr, o, ns, func() error { return t.ObjectTracker.Create(gvr, o, ns, options...) })
+	if _, err := t.complete(nil, o); err != nil {
+		return err
+	}
+	err := t.ObjectTracker.Create(gvr, o, ns, options...)
+	if err == nil {
+		t.writes.Add(1)
+	}
+	return err
 }
 
 // Update implements clienttesting.ObjectTracker.
@@ -151,7 +158,7 @@ func sameSpec(a, b runtime.Object) (bool, error) {
 
 // Collect deletes what belongs to a controller that is gone, as Kubernetes does.
 func (w *Cluster) Collect(ctx context.Context) error {
-	lists := []client.ObjectList{&corev1.ServiceList{}, &appsv1.DeploymentList{}, &discoveryv1.EndpointSliceList{}, &corev1.PodList{}}
+	lists := []client.ObjectList{&corev1.ServiceList{}, &appsv1.DeploymentList{}, &discoveryv1.EndpointSliceList{}, &corev1.PodList{}, &corev1.SecretList{}}
 	for _, kind := range crdv1.Kinds() {
 		lists = append(lists, kind.NewList())
 	}

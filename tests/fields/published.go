@@ -37,6 +37,7 @@ func ignored() map[string]string {
 		"SignadotExternalWorkload spec.routingKey":           "deprecated, the annotation counts",
 		"SignadotExternalWorkload spec.workloadID":           "deprecated",
 		"SignadotExternalWorkload status.tunnel.info.labels": "for the client's own use",
+		"Resource spec.pluginName":                           "for people: what is run is in spec.olm",
 	}
 }
 

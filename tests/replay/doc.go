@@ -23,8 +23,8 @@
 //	facts       one line for each fact, see fact_test.go for the forms
 //	forget      SEQUENCE: the log forgets what is before this floor
 //	again       the log is begun anew, with nothing in it
-//	operator    namespaces=(a,b) headers=(a,b) meshes=(istio,gateway-api): how the operator is
-//	            set up; comes first
+//	operator    namespaces=(a,b) headers=(a,b) meshes=(istio,gateway-api) workflows: how the
+//	            operator is set up; comes first. With workflows it runs the units of resources
 //	baseline    NAMESPACE/NAME…: a Deployment with a Service, and a pod with a sidecar
 //	sandbox     NAME key=KEY forks=(NAMESPACE/NAME,…), and more of its spec as input
 //	group       NAME key=KEY sandboxes=(NAME,…): a route group
@@ -32,6 +32,8 @@
 //	            that are there. It is a template, in which times N can be ranged over
 //	delete      KIND/NAMESPACE/NAME or KIND/NAME, several in a line
 //	rollout     all Deployments get the pods that they ask for
+//	unit        LIFECYCLE/UNIT succeeds|fails: the pod of a unit that runs ends, its outputs
+//	            with their keys as values; lines of input are what its script has printed last
 //	lose        the store of the log is lost; the publisher begins another
 //	clock       DURATION: so much time passes
 //	leave       nobody leads any more

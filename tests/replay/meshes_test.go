@@ -110,7 +110,13 @@ func (o *operator) show(ctx context.Context, d *datadriven.TestData) (string, er
 			return "", err
 		}
 		for _, u := range list.Items {
-			text, err := yaml.Marshal(map[string]any{"labels": u.GetLabels(), "annotations": u.GetAnnotations(), "spec": u.Object["spec"]})
+			content := map[string]any{"labels": u.GetLabels(), "annotations": u.GetAnnotations()}
+			for _, part := range []string{"spec", "data"} {
+				if u.Object[part] != nil {
+					content[part] = u.Object[part]
+				}
+			}
+			text, err := yaml.Marshal(content)
 			if err != nil {
 				return "", err
 			}

@@ -40,6 +40,8 @@ type operator struct {
 	// namespaces, headers and routedBy are how the operator is set up: by which meshes it routes.
 	namespaces, headers, routedBy []string
 	meshes                        []*mesh
+	// runsUnits says that it runs the units of resources.
+	runsUnits bool
 }
 
 func (o *operator) now() time.Time { return *o.clock.Load() }
@@ -69,7 +71,7 @@ func (s *story) operate(ctx context.Context, d *datadriven.TestData) error {
 		namespaces, _ := d.Arg("namespaces")
 		headers, _ := d.Arg("headers")
 		routedBy, _ := d.Arg("meshes")
-		o.namespaces, o.headers, o.routedBy = namespaces.Vals, headers.Vals, routedBy.Vals
+		o.namespaces, o.headers, o.routedBy, o.runsUnits = namespaces.Vals, headers.Vals, routedBy.Vals, d.HasArg("workflows")
 		var err error
 		if o.cluster, err = fakecluster.New(o.now); err == nil {
 			err = o.lead(ctx)
@@ -89,6 +91,8 @@ func (s *story) operate(ctx context.Context, d *datadriven.TestData) error {
 		return o.delete(ctx, d)
 	case "rollout":
 		return o.rollout(ctx)
+	case "unit":
+		return o.unit(ctx, d)
 	case "clock":
 		passes, err := time.ParseDuration(d.CmdArgs[0].Key)
 		later := o.now().Add(passes)
@@ -115,12 +119,16 @@ func (s *story) operate(ctx context.Context, d *datadriven.TestData) error {
 
 // config is that of the controllers.
 func (o *operator) config() kinds.Config {
-	return kinds.Config{
+	c := kinds.Config{
 		Needs:      member.Needs{Access: apply.Access{Now: o.now}, Publisher: o.publisher},
 		Namespaces: o.namespaces, OperatorNamespace: operatorNamespace, AuthorsAsked: true,
 		Dial:       func(context.Context, string) error { return nil },
 		KeyHeaders: publish.KeyHeaders(o.headers, operatorNamespace),
 	}
+	if o.runsUnits {
+		c.Workflows = o.workflows()
+	}
+	return c
 }
 
 // lead begins with controllers and a publisher that know nothing yet, and waits until they

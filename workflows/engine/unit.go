@@ -108,7 +108,7 @@ func (p *planning) bound(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus, pod Pod) {
 	switch {
 	case p.overdue(st):
 		p.out.End = append(p.out.End, u.Name)
-		fail(st, p.Now, ReasonDeadlineExceeded, fmt.Sprintf("Unit %q has not ended within %s (workflows.unitDeadline). %s", u.Name, p.Deadline, pod.Message))
+		fail(st, p.Now, ReasonDeadlineExceeded, fmt.Sprintf("Unit %q has not ended within %s (workflows.unitDeadline)%s", u.Name, p.Deadline, because(pod.Message)))
 	case p.Ending && !pod.Begun && !pod.Deleting:
 		p.out.End = append(p.out.End, u.Name)
 	}
@@ -119,19 +119,27 @@ func (p *planning) interrupted(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus, pod e
 	st.Finished = &p.Now
 	switch {
 	case pod.Begun && (p.Ending || !mayRepeat(u)):
-		st.Phase, st.Reason, st.Message = crdv1.UnitLost, pod.Reason, pod.Message+tryAgain
+		st.Phase, st.Reason, st.Message = crdv1.UnitLost, pod.Reason, strings.TrimSuffix(pod.Message, ".")+tryAgain
 	case p.Ending:
 		skip(st, p.Now, fmt.Sprintf("The script of unit %q has not begun.", u.Name))
 	case st.Attempt%mostAttempts == 0:
-		fail(st, p.Now, ReasonTriedOften, fmt.Sprintf("Unit %q was begun %d times. %s", u.Name, st.Attempt, pod.Message))
+		fail(st, p.Now, ReasonTriedOften, fmt.Sprintf("Unit %q was begun %d times%s", u.Name, st.Attempt, because(pod.Message)))
 	default:
 		st.Phase, st.Reason, st.Message = crdv1.UnitPending, ReasonRetrying, pod.Message
 		st.ExecUnit, st.PodUID, st.Started = nil, "", nil
 	}
 }
 
-// tryAgain says how to have a unit run again.
-const tryAgain = " Annotation " + crdv1.AnnotationRetry + " asks for another attempt."
+// tryAgain ends a sentence with how to have a unit run again.
+const tryAgain = " (annotation " + crdv1.AnnotationRetry + " asks for another attempt)."
+
+// because ends a sentence with what is wrong with a pod; nothing may be.
+func because(text string) string {
+	if text == "" {
+		return "."
+	}
+	return ": " + strings.ToLower(text[:1]) + text[1:]
+}
 
 // Sentence returns a text that begins as sentences do.
 func Sentence(text string) string {

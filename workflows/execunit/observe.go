@@ -1,7 +1,6 @@
 package execunit
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -212,5 +211,5 @@ func lastLines(tail string) string {
 	if tail = strings.TrimSpace(tail); tail == "" {
 		return ""
 	}
-	return fmt.Sprintf(" Its last lines:\n%s", tail)
+	return "\nIts last lines:\n" + tail
 }

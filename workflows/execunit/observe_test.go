@@ -101,7 +101,7 @@ func endedSights() []sight {
 		{"all is there", onNode + main(good, hasGiven) + "}", execunit.Succeeded, "", "b", nil},
 		{"all is over", onNode + "phase: Succeeded, " + main(good, hasGiven) + "}", execunit.Succeeded, "", "bo", nil},
 		{"it failed, and gives what there is", onNode + main(failed, delivers) + "}", execunit.Delivering, "ScriptFailed", "b", []string{"exit code 3"}},
-		{"it failed", onNode + main(failed, hasGiven) + "}", execunit.Failed, "ScriptFailed", "b", []string{`unit "make": the script ended with exit code 3.`, "Its last lines:\none\ntwo <password>"}},
+		{"it failed", onNode + main(failed, hasGiven) + "}", execunit.Failed, "ScriptFailed", "b", []string{`unit "make": the script ended with exit code 3.`, "\nIts last lines:\none\ntwo <password>"}},
 		{"no interpreter", onNode + main(ended("127", iocontext.Ending{Reason: "InterpreterMissing", Message: "the image has no /bin/bash: choose another"}), hasGiven) + "}",
 			execunit.Failed, "InterpreterMissing", "b", []string{"the image has no /bin/bash"}},
 		{"it says nothing of ours", onNode + main("terminated: {exitCode: 2, message: 'password: hunter2'}", delivers) + "}", execunit.Failed, "ScriptFailed", "b", []string{"exit code 2", "kubectl logs -n signadot sb-db-make-1"}},

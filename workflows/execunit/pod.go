@@ -1,6 +1,7 @@
 package execunit
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -54,16 +55,11 @@ func Pod(u crdv1.WorkUnit, who Identity, s Settings) *corev1.Pod {
 	spec := &pod.Spec
 	spec.RestartPolicy = corev1.RestartPolicyNever
 	spec.EphemeralContainers = nil
-	if account(*spec) == "" {
-		// Whose the token of the managers is; where admission does not say it, nobody's is refused.
-		spec.ServiceAccountName = "default"
-		if spec.AutomountServiceAccountToken == nil {
-			spec.AutomountServiceAccountToken = new(false)
-		}
+	if account(*spec) == "" && spec.AutomountServiceAccountToken == nil {
+		spec.AutomountServiceAccountToken = new(false)
 	}
-	if spec.ServiceAccountName == "" {
-		spec.ServiceAccountName = "default" // As the API server has it, without which there is no token for the managers.
-	}
+	// Whose the token of the managers is; where admission does not say it, nobody's is refused.
+	spec.ServiceAccountName = cmp.Or(account(*spec), "default")
 	for _, name := range s.PullSecrets {
 		if !slices.Contains(spec.ImagePullSecrets, corev1.LocalObjectReference{Name: name}) {
 			spec.ImagePullSecrets = append(spec.ImagePullSecrets, corev1.LocalObjectReference{Name: name})
@@ -109,10 +105,15 @@ func withAnnotations(annotations map[string]string, pod corev1.PodSpec, attempt 
 	return out
 }
 
-// bound sets how long a pod may be there, unless its template says less.
+// handingIn is for how long after its deadline a pod may try to hand in the outputs of a script that
+// has ended in time.
+const handingIn = 24 * time.Hour
+
+// bound sets how long a pod may be there, unless its template says less. Who runs units ends a
+// script at its deadline; this is for when nobody does.
 func bound(pod *corev1.PodSpec, deadline time.Duration) {
-	seconds := int64((deadline + time.Second - 1) / time.Second)
-	if seconds > 0 && (pod.ActiveDeadlineSeconds == nil || *pod.ActiveDeadlineSeconds > seconds) {
+	seconds := int64((deadline + handingIn + time.Second - 1) / time.Second)
+	if deadline > 0 && (pod.ActiveDeadlineSeconds == nil || *pod.ActiveDeadlineSeconds > seconds) {
 		pod.ActiveDeadlineSeconds = &seconds
 	}
 }

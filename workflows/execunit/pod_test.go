@@ -73,3 +73,25 @@ func TestNamesOfPodsAreOfOneAttempt(t *testing.T) {
 		t.Errorf("%v", names)
 	}
 }
+
+// A field of old names the account where the new one is empty.
+func TestTheServiceAccountIsTheOneThatIsNamed(t *testing.T) {
+	for spec, want := range map[string]string{"": "default", "serviceAccount: old": "old", "serviceAccountName: runner": "runner", "serviceAccountName: runner, serviceAccount: old": "runner"} {
+		if got := execunit.Pod(unit(t, written{pod: spec}.text()), identity, settings).Spec.ServiceAccountName; got != want {
+			t.Errorf("with {%s} it is %q", spec, got)
+		}
+	}
+}
+
+// Who runs units ends scripts at their deadline. The node is not to end what hands in the outputs
+// of a script that has ended with 0.
+func TestAPodMayHandInItsOutputsAfterTheDeadline(t *testing.T) {
+	s := settings
+	if got := execunit.Pod(unit(t, plain), identity, s).Spec.ActiveDeadlineSeconds; got != nil {
+		t.Errorf("without a deadline it is %d", *got)
+	}
+	s.Deadline = time.Minute
+	if got := execunit.Pod(unit(t, plain), identity, s).Spec.ActiveDeadlineSeconds; got == nil || *got < 3600 {
+		t.Errorf("it is %v seconds", got)
+	}
+}

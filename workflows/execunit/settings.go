@@ -31,7 +31,7 @@ type Settings struct {
 	// AuthorAsked: the API server asks, when a unit is written, whether its author may read
 	// the Secrets, ConfigMaps and claims that its template names.
 	AuthorAsked bool
-	// Deadline is how long a pod may be there at most; 0: no bound.
+	// Deadline is how long an attempt may take until its script has ended; 0: no bound.
 	Deadline time.Duration
 }
 

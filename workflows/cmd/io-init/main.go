@@ -4,10 +4,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 
 	"switchyard.dev/workflows/iocontext"
 	"switchyard.dev/workflows/iocontext/unit"
@@ -17,23 +13,7 @@ import (
 const wrapper = "/io-run"
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	defer stop()
-	ending := run(ctx)
-	if ending == nil {
-		return
-	}
-	fmt.Fprintf(os.Stderr, "io-init: %s: %s\n", ending.Reason, ending.Message)
-	if err := unit.Ended(unit.TerminationPath, *ending); err != nil {
-		fmt.Fprintln(os.Stderr, "io-init:", err)
-	}
-	os.Exit(1)
-}
-
-func run(ctx context.Context) *iocontext.Ending {
-	s, err := unit.FromEnv(os.Getenv)
-	if err != nil {
-		return &iocontext.Ending{Reason: iocontext.ServerUnreachable, Message: err.Error()}
-	}
-	return unit.Receive(ctx, s, unit.Volume{}, wrapper)
+	unit.Container("io-init", func(ctx context.Context, s unit.Server) *iocontext.Ending {
+		return unit.Receive(ctx, s, unit.Volume{}, wrapper)
+	})
 }

@@ -14,6 +14,7 @@ import (
 	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/eventbus/callers/tokens"
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/workflows/execunit"
 	"switchyard.dev/workflows/iocontext"
 )
 
@@ -76,7 +77,7 @@ type work struct {
 }
 
 // find returns the unit that was asked about, if the pod runs it at this moment. Who does not is
-// told the same whether there is such a unit or not.
+// told the same whether there is such a unit or not, but for the pod of its next attempt.
 func (m *Main) find(ctx context.Context, who tokens.Identity, a asked) (work, error) {
 	of := &crdv1.SignadotObjectLifecycleMethods{}
 	err := m.cfg.Store.Client.Get(ctx, client.ObjectKey{Name: a.lifecycle}, of)
@@ -90,16 +91,15 @@ func (m *Main) find(ctx context.Context, who tokens.Identity, a asked) (work, er
 			units  []crdv1.WorkUnit
 			status []crdv1.WorkUnitStatus
 		}{{of.Spec.PreStart, of.Status.PreCreate}, {of.Spec.PostStop, of.Status.PostStop}} {
-			for i := range phase.units {
-				if phase.units[i].Name != a.unit {
+			for _, u := range phase.units {
+				if u.Name != a.unit {
 					continue
 				}
-				switch runs(who, a.unit, phase.status) {
-				case yes:
-					return work{of, phase.units[i]}, nil
-				case notYet:
-					waits = true
+				st := statusOf(phase.status, a.unit)
+				if runs(who, st) {
+					return work{of, u}, nil
 				}
+				waits = waits || m.isNext(who, of, u, st)
 			}
 		}
 	}
@@ -110,27 +110,26 @@ func (m *Main) find(ctx context.Context, who tokens.Identity, a asked) (work, er
 		who.Namespace, who.PodName, who.PodUID, a.unit, a.lifecycle)
 }
 
-// verdict is whether a pod runs a unit.
-type verdict int
-
-const (
-	no verdict = iota
-	notYet
-	yes
-)
-
-// runs tells by the status of a phase whether a pod runs a unit.
-func runs(who tokens.Identity, unit string, status []crdv1.WorkUnitStatus) verdict {
-	for _, s := range status {
-		if s.Name != unit || s.ExecUnit == nil || s.ExecUnit.Namespace != who.Namespace || s.ExecUnit.Name != who.PodName {
-			continue
-		}
-		switch {
-		case s.Phase == crdv1.UnitStarting:
-			return notYet
-		case s.Phase == crdv1.UnitRunning && s.PodUID == who.PodUID:
-			return yes
+// statusOf returns what a status says of a unit; of one that it does not name, the zero value.
+func statusOf(all []crdv1.WorkUnitStatus, unit string) crdv1.WorkUnitStatus {
+	for _, s := range all {
+		if s.Name == unit {
+			return s
 		}
 	}
-	return no
+	return crdv1.WorkUnitStatus{Name: unit}
+}
+
+// runs reports whether a pod runs the unit of this status.
+func runs(who tokens.Identity, s crdv1.WorkUnitStatus) bool {
+	return s.Phase == crdv1.UnitRunning && s.PodUID == who.PodUID && s.ExecUnit != nil &&
+		s.ExecUnit.Namespace == who.Namespace && s.ExecUnit.Name == who.PodName
+}
+
+// isNext reports whether a pod has the name of the next attempt of a unit that waits for one: it
+// was made, and the status that names it is on its way.
+func (m *Main) isNext(who tokens.Identity, of *crdv1.SignadotObjectLifecycleMethods, u crdv1.WorkUnit, s crdv1.WorkUnitStatus) bool {
+	waits := s.Phase == "" || s.Phase == crdv1.UnitPending || s.Phase == crdv1.UnitStarting
+	next := execunit.Identity{Lifecycle: of.Name, UID: of.UID, Unit: u.Name, Attempt: s.Attempt + 1}
+	return waits && who.PodName == execunit.PodName(next) && who.Namespace == execunit.Namespace(u, execunit.Settings{OperatorNamespace: m.cfg.Store.Namespace})
 }

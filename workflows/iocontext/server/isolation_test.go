@@ -30,18 +30,17 @@ import (
 // Pods ask for what is not theirs, in every way, and get nothing; what they are told has no value.
 func TestNobodyHasWhatIsNotHis(t *testing.T) {
 	s := newSite(t)
-	pod, other, namesake := s.pod("p"), s.pod("other"), s.pod("namesake")
+	pod, other := s.pod("p"), s.pod("other")
 	mine, others := s.lifecycle("mine"), s.lifecycle("others")
+	next, overtaken := s.firstPod(others, "use"), s.firstPod(others, "make")
 	for _, methods := range []*crdv1.SignadotObjectLifecycleMethods{mine, others} {
 		s.keeps(methods, "make.url", canary)
 	}
 	wrongUID := running("make", pod)
 	wrongUID.PodUID = string(other.UID)
-	starting := running("use", namesake)
-	starting.Phase, starting.PodUID = crdv1.UnitStarting, ""
 	s.says(mine, running("use", pod), crdv1.WorkUnitStatus{Name: "make", Phase: crdv1.UnitSucceeded,
 		PodUID: string(other.UID), ExecUnit: &crdv1.NamespacedName{Namespace: other.Namespace, Name: other.Name}})
-	s.says(others, wrongUID, starting)
+	s.says(others, wrongUID)
 	nobody := s.lifecycle("nobody")
 	s.keeps(nobody, "make.url", canary)
 	s.says(nobody, crdv1.WorkUnitStatus{Name: "use", Phase: crdv1.UnitRunning, ExecUnit: &crdv1.NamespacedName{Namespace: s.namespace}})
@@ -56,7 +55,8 @@ func TestNobodyHasWhatIsNotHis(t *testing.T) {
 		"another UID is in the status":   {assignment(others, "make"), good, "403 NotYours"},
 		"no status names it":             {assignment(others, "use"), s.token(other), "403 NotYours"},
 		"its unit has ended":             {assignment(mine, "make"), s.token(other), "403 NotYours"},
-		"not yet":                        {assignment(others, "use"), s.token(namesake), "409 NotYet"},
+		"not yet":                        {assignment(others, "use"), s.token(next), "409 NotYet"},
+		"of an attempt that is over":     {assignment(others, "make"), s.token(overtaken), "403 NotYours"},
 		"no such unit":                   {"/v1/units/" + mine.Name + "/none/assignment", good, "403 NotYours"},
 		"no such methods":                {"/v1/units/none/use/assignment", good, "403 NotYours"},
 		"another's name, escaped":        {"/v1/units/" + mine.Name + "/..%2F" + others.Name + "%2Fuse/assignment", good, "400 BadRequest"},
@@ -72,7 +72,7 @@ func TestNobodyHasWhatIsNotHis(t *testing.T) {
 		"an output of another unit":      {output(mine, "make", "url"), good, "403 NotYours"},
 		"an output that it has not":      {output(mine, "use", "url"), good, "403 OutputUnknown"},
 		"an output of another context":   {output(others, "make", "url"), good, "403 NotYours"},
-		"an output before it may":        {output(others, "use", "x"), s.token(namesake), "409 NotYet"},
+		"an output before it may":        {output(others, "use", "x"), s.token(next), "409 NotYet"},
 		"an output with a path for name": {output(mine, "make", "..%2F..%2Fx"), good, "400 BadRequest"},
 	} {
 		method := http.MethodGet

@@ -32,8 +32,8 @@ const canary = "CANARY-9c1f"
 func TestAUnitHasItsInputsAndItsOutputsAreKept(t *testing.T) {
 	s := newSite(t)
 	out := t.TempDir()
-	pod, methods := s.pod("p"), s.lifecycle("db")
-	make := methods.Spec.PreStart[0].ExecUnitTemplate
+	methods := s.lifecycle("db")
+	pod, make := s.firstPod(methods, "make"), methods.Spec.PreStart[0].ExecUnitTemplate
 	s.Get(methods)
 	methods.Spec.PreStart[0].ExecUnitTemplate.Script = strings.ReplaceAll(make.Script, "OUT", out)
 	for i := range methods.Spec.PreStart[0].ExecUnitTemplate.OutputExports {
@@ -41,10 +41,6 @@ func TestAUnitHasItsInputsAndItsOutputsAreKept(t *testing.T) {
 		export.FromPath = strings.ReplaceAll(export.FromPath, "OUT", out)
 	}
 	s.Must(s.Client.Update(t.Context(), methods))
-	starting := running("make", pod)
-	starting.Phase, starting.PodUID = crdv1.UnitStarting, ""
-	s.says(methods, starting)
-
 	volume, server := unit.Volume{Root: t.TempDir()}, s.server(methods, "make", s.token(pod))
 	received := background(func() *iocontext.Ending { return unit.Receive(t.Context(), server, volume, "/bin/true") })
 	delivered := background(func() *iocontext.Ending { return unit.Deliver(t.Context(), server, volume) })

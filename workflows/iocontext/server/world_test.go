@@ -27,6 +27,7 @@ import (
 	"switchyard.dev/eventbus/trust/trusttest"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tests/world"
+	"switchyard.dev/workflows/execunit"
 	"switchyard.dev/workflows/iocontext"
 	"switchyard.dev/workflows/iocontext/server"
 	"switchyard.dev/workflows/iocontext/store"
@@ -122,6 +123,12 @@ func (s *site) pod(name string) *corev1.Pod {
 	return pod
 }
 
+// firstPod makes the pod of a unit's first attempt, of which no status says anything yet.
+func (s *site) firstPod(of *crdv1.SignadotObjectLifecycleMethods, unit string) *corev1.Pod {
+	s.Helper()
+	return s.pod(execunit.PodName(execunit.Identity{Lifecycle: of.Name, UID: of.UID, Unit: unit, Attempt: 1}))
+}
+
 // token returns the token of a pod as the kubelet would project it.
 func (s *site) token(pod *corev1.Pod) string {
 	s.Helper()
@@ -151,6 +158,9 @@ func (s *site) lifecycle(name string, spoils ...crdv1.WorkUnitInput) *crdv1.Sign
 			{InputName: "url", Dst: crdv1.InputDestination{Env: "URL", LocalPath: "/etc/url"}}, {InputName: "name", Dst: crdv1.InputDestination{LocalPath: "/etc/name"}}}),
 		Inputs: append([]crdv1.WorkUnitInput{{Name: "url", IOContext: &crdv1.IOContextRef{Key: "make.url"}}, {Name: "name", Value: "constant"}}, spoils...),
 	}}
+	for i := range methods.Spec.PreStart {
+		methods.Spec.PreStart[i].ExecUnitTemplate.PodTemplate.Namespace = s.namespace
+	}
 	methods.Spec.PreStart[0].ExecUnitTemplate.InputInjects = []crdv1.InputInject{{InputName: "url", Dst: crdv1.InputDestination{Env: "URL"}}}
 	s.Create(methods)
 	return methods

@@ -14,35 +14,22 @@ import (
 	"switchyard.dev/routeserver/cli/exit"
 	"switchyard.dev/routeserver/cli/session"
 	"switchyard.dev/routeserver/cli/show"
-	"switchyard.dev/routeserver/cmd/switchyard/specs"
 )
 
 // asking is a command that writes an annotation for the operator. say returns the annotation
 // and what people are told; an error when the resource is not in a state for it.
 func asking(s *session.Session, c *cobra.Command, say func(report) (key, value, told string, err error)) *cobra.Command {
-	var sandbox string
-	c.Args = cobra.ExactArgs(1)
-	c.Flags().StringVar(&sandbox, "sandbox", "", "the `sandbox` whose resource is meant")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		cluster, err := specs.Connect(s)
+	return about(s, c, func(ctx context.Context, cluster client.Client, o *crdv1.Resource, r report) error {
+		key, value, told, err := say(r)
 		if err != nil {
 			return err
 		}
-		o, err := found(c.Context(), s, cluster, sandbox, args[0])
-		if err != nil {
-			return err
-		}
-		key, value, told, err := say(reportOf(o, s.Name, s.Now()))
-		if err != nil {
-			return err
-		}
-		if err := annotate(c.Context(), s, cluster, o, key, value); err != nil {
+		if err := annotate(ctx, s, cluster, o, key, value); err != nil {
 			return err
 		}
 		_, err = io.WriteString(s.Out, show.Plain(told)+"\n")
 		return err
-	}
-	return c
+	})
 }
 
 // annotate writes one annotation of a resource, of that object and no later one of its name.

@@ -84,11 +84,19 @@ func failed(what, name string, err error) error {
 }
 
 func getResource(s *session.Session) *cobra.Command {
-	var sandbox string
 	c := &cobra.Command{
-		Use: "get NAME", Short: "Show the steps of a resource, and how far each is", Args: cobra.ExactArgs(1),
+		Use: "get NAME", Short: "Show the steps of a resource, and how far each is",
 		Example: "  switchyard resource get --sandbox mine db",
 	}
+	return about(s, c, func(_ context.Context, _ client.Client, _ *crdv1.Resource, r report) error {
+		return s.Show.Report(r, r.text(s))
+	})
+}
+
+// about makes a command one about the resource that its argument names.
+func about(s *session.Session, c *cobra.Command, do func(context.Context, client.Client, *crdv1.Resource, report) error) *cobra.Command {
+	var sandbox string
+	c.Args = cobra.ExactArgs(1)
 	c.Flags().StringVar(&sandbox, "sandbox", "", "the `sandbox` whose resource is meant")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		cluster, err := specs.Connect(s)
@@ -99,8 +107,7 @@ func getResource(s *session.Session) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		r := reportOf(o, s.Name, s.Now())
-		return s.Show.Report(r, r.text(s))
+		return do(c.Context(), cluster, o, reportOf(o, s.Name, s.Now()))
 	}
 	return c
 }

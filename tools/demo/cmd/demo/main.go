@@ -4,55 +4,8 @@
 // network.
 package main
 
-import (
-	"context"
-	"flag"
-	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
-
-	"switchyard.dev/tools/demo"
-)
+import "switchyard.dev/tools/demo"
 
 func main() {
-	kind := flag.String("cluster", "node", "where to install: node (a one-node Kubernetes, no Docker) or kind")
-	root := flag.String("root", ".", "the repository's root")
-	flag.Parse()
-	if err := run(*kind, *root, flag.Arg(0)); err != nil {
-		fmt.Fprintln(os.Stderr, "demo:", err)
-		os.Exit(1)
-	}
-}
-
-func run(kind, root, part string) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if part == "story" {
-		return demo.Story(ctx)
-	}
-	cluster, err := demo.NewCluster(kind, root)
-	if err != nil {
-		return err
-	}
-	if err := demo.Prepare(ctx, demo.Config{Root: root, Cluster: cluster, Step: demo.Steps()}); err != nil {
-		return err
-	}
-	if part == "prepare" {
-		return nil
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	inside, err := cluster.Inside(ctx, self, "story")
-	if err != nil {
-		return err
-	}
-	inside.Stdout, inside.Stderr = os.Stdout, os.Stderr
-	if err := inside.Run(); err != nil {
-		return fmt.Errorf("the story broke off: %w", err)
-	}
-	demo.Goodbye(cluster)
-	return nil
+	demo.Demo{Name: "demo", Prepare: demo.Prepare, Story: demo.Story, Goodbye: demo.Goodbye}.Main()
 }

@@ -1,0 +1,128 @@
+package resource_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/condition"
+	"switchyard.dev/reconcilers/resource"
+	"switchyard.dev/tests/fields"
+)
+
+var now = metav1.NewTime(time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC))
+
+// read reads an object.
+func read[T any](t *testing.T, text string) *T {
+	t.Helper()
+	o := new(T)
+	if err := yaml.UnmarshalStrict([]byte(text), o); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// db is what a sandbox has of its own.
+func db(t *testing.T, deleted bool) *crdv1.Resource {
+	t.Helper()
+	r := read[crdv1.Resource](t, `
+metadata: {name: sb-db, uid: r1, generation: 2, labels: {signadot.com/sandbox: sb}, annotations: {signadot.com/retry: now, note: x}}
+spec: {name: db, pluginName: postgres, outputNamespaces: [shop, pay], olm: {preStart: [{name: make, type: ExecUnit, outputs: [{name: url}]}]}}`)
+	if deleted {
+		r.DeletionTimestamp = &now
+	}
+	return r
+}
+
+const (
+	unit  = "{name: make, phase: Succeeded, attempt: 1, execUnit: {namespace: n, name: p}, podUID: u, started: 2026-11-24T11:00:00Z, finished: 2026-11-24T11:01:00Z, form: f, reason: R, message: m, outputs: [url], retried: t}"
+	head  = "metadata: {name: sb-db, generation: 1}\nspec: {ioContextName: sb-db}\nstatus: "
+	units = "preCreate: [" + unit + "], postStop: [" + unit + "]"
+)
+
+// methods says how far they are, by the conditions Accepted, PreStartDone and Ready.
+func methods(phase, accepted, done, ready string) string {
+	one := func(name, of string) string {
+		status, reason, _ := strings.Cut(of, " ")
+		return fmt.Sprintf("{type: %s, status: %q, reason: %s, message: m, observedGeneration: 1}", name, status, reason)
+	}
+	return head + fmt.Sprintf("{phase: %s, %s, conditions: [%s, %s, %s]}", phase, units, one("Accepted", accepted), one("PreStartDone", done), one("Ready", ready))
+}
+
+func TestConclude(t *testing.T) {
+	written, unwritten := condition.True("OutputsWritten", "They are."), condition.False(crdv1.ReasonPending, "Not yet.")
+	for name, tt := range map[string]struct {
+		methods         string
+		refusal         *apply.Refusal
+		written         condition.Condition
+		deleted, leaves bool
+		want            string
+	}{
+		"nothing runs its units yet":  {written: unwritten, want: "Pending: False Pending"},
+		"what runs them is refused":   {refusal: &apply.Refusal{Reason: "NameTaken", Message: "m"}, written: unwritten, want: "Pending: False NameTaken"},
+		"nobody has looked at it":     {methods: head + "{phase: Starting}", written: unwritten, want: "Creating: False Pending"},
+		"a former form was looked at": {methods: strings.Replace(methods("Started", "True A", "True D", "True R"), "generation: 1", "generation: 2", 1), written: unwritten, want: "Creating: False Pending"},
+		"its units run":               {methods: methods("Starting", "True A", "False Running", "False Running"), written: unwritten, want: "Creating: False Running"},
+		"a unit has failed":           {methods: methods("OLMFailed", "True A", "False ScriptFailed", "False ScriptFailed"), written: unwritten, want: "Failed: False ResourceFailed"},
+		"its units cannot run":        {methods: methods("Pending", "False NoInterpreter", "False Running", "False NoInterpreter"), written: unwritten, want: "Failed: False ResourceFailed"},
+		"its outputs are not there":   {methods: methods("Started", "True A", "True D", "True R"), written: unwritten, want: "Creating: False Pending"},
+		"its outputs are too large":   {methods: methods("Started", "True A", "True D", "True R"), written: condition.False(resource.ReasonOutputsTooLarge, "m"), want: "Failed: False ResourceFailed"},
+		"it is made":                  {methods: methods("Started", "True A", "True D", "True R"), written: written, want: "Ready: True Ready"},
+		"it is about to be removed":   {methods: methods("Started", "True A", "True D", "True R"), written: written, deleted: true, want: "Deleting: False Deleting"},
+		"it is being removed":         {methods: methods("Stopping", "True A", "True D", "False Ending"), written: written, deleted: true, leaves: true, want: "Deleting: False Ending"},
+		"its removal has failed":      {methods: methods("OLMFailed", "True A", "True D", "False ScriptFailed"), written: written, deleted: true, leaves: true, want: "Failed: False ScriptFailed"},
+		"it is removed":               {written: written, deleted: true, want: "Deleting: False Deleting"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := resource.Input{Refusal: tt.refusal, Written: tt.written}
+			if tt.methods != "" {
+				in.Methods = read[crdv1.SignadotObjectLifecycleMethods](t, tt.methods)
+			}
+			if tt.leaves {
+				in.Methods.DeletionTimestamp = &now
+			}
+			decide := func(r *crdv1.Resource) (any, client.Object) {
+				in := in
+				in.Resource = r
+				secrets, err := resource.Outputs(r, map[string][]byte{"make.url": []byte("x")})
+				return []any{resource.Methods(r), secrets, fmt.Sprint(err)}, resource.Conclude(in, now)
+			}
+			r := db(t, tt.deleted)
+			_, after := decide(r)
+			got := after.(*crdv1.Resource)
+			ready := crdv1.FindCondition(got.Status.Conditions, crdv1.ConditionReady)
+			if line := fmt.Sprintf("%s: %s %s", got.Status.Phase, ready.Status, ready.Reason); line != tt.want {
+				t.Errorf("%s, want %s: %+v", line, tt.want, got.Status)
+			}
+			fields.Row(t, crdv1.KindResource, r, decide)
+		})
+	}
+}
+
+// What runs the units has the annotations that are for it, and no others.
+func TestWhatRunsTheUnits(t *testing.T) {
+	m := resource.Methods(db(t, false))
+	if m.Name != "sb-db" || m.Annotations[crdv1.AnnotationRetry] != "now" || len(m.Annotations) != 1 || m.Labels[crdv1.LabelSandbox] != "sb" ||
+		len(m.Spec.PreStart) != 1 || m.Spec.IOContextName == "" || !apply.IsOwned(m, "r1") || m.Finalizers[0] != crdv1.Finalizer {
+		t.Errorf("%+v", m)
+	}
+}
+
+func TestOutputsGoIntoASecretOfEachNamespaceAsFarAsTheyFit(t *testing.T) {
+	full := map[string][]byte{"make.a": make([]byte, 1<<19), "make.b": make([]byte, 1<<19)}
+	secrets, err := resource.Outputs(db(t, false), full)
+	if err != nil || len(secrets) != 2 || secrets[0].Namespace != "shop" || secrets[1].Namespace != "pay" || secrets[1].Name != "sb-db" || len(secrets[1].Data) != 2 || !apply.IsOwned(secrets[1], "r1") {
+		t.Errorf("%v, %d Secrets", err, len(secrets))
+	}
+	full["make.c"] = []byte("x")
+	if secrets, err := resource.Outputs(db(t, false), full); err == nil || secrets != nil || !strings.Contains(err.Error(), "1048577 bytes together") {
+		t.Errorf("%v, %d Secrets", err, len(secrets))
+	}
+}

@@ -1,0 +1,29 @@
+package unit
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"switchyard.dev/workflows/iocontext"
+)
+
+// Container is the main function of a container that asks the server: it does the work until it is
+// told to end, and says how that went if it did not go well.
+func Container(name string, work func(context.Context, Server) *iocontext.Ending) {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	var ending *iocontext.Ending
+	if s, err := FromEnv(os.Getenv); err != nil {
+		ending = failed(iocontext.ServerUnreachable, "%v", err)
+	} else if ending = work(ctx, s); ending == nil {
+		return
+	}
+	fmt.Fprintf(os.Stderr, "%s: %s: %s\n", name, ending.Reason, ending.Message)
+	if err := Ended(TerminationPath, *ending); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+	}
+	os.Exit(1)
+}
