@@ -284,7 +284,7 @@ bench-reconcilers: ## 10,000 objects, 100 changes a second: agreement, memory, w
 	@CGO_ENABLED=0 GOFLAGS=-trimpath $(CACHE)/tools/bench-reconcilers -objects $(OBJECTS) -sandboxes $(SANDBOXES) -for $(FOR)
 
 # How often one script is run in each way, and how many resources are made at once.
-TIMES ?= 25
+TIMES ?= 15
 RESOURCES ?= 200
 
 .PHONY: bench-workflows

@@ -2,7 +2,6 @@ package argoworkflows
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 
@@ -49,6 +48,5 @@ func copied(module, to string) error {
 		return err
 	}
 	folder := filepath.Join(to, "workflow", "executor", "os-specific")
-	signals, err := os.ReadFile(filepath.Join(folder, "signal_darwin.go"))
-	return errors.Join(err, os.WriteFile(filepath.Join(folder, "signal_linux.go"), signals, 0o644)) //nolint:gosec // Source code.
+	return os.Link(filepath.Join(folder, "signal_darwin.go"), filepath.Join(folder, "signal_linux.go"))
 }

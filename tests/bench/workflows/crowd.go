@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -19,14 +20,14 @@ type crowded struct {
 	ready, gone     time.Duration
 	writes          tally
 	manager, server float64
-	// pods is how many of them ran at once at most.
-	pods int
+	// running and waiting are how many pods were so at most.
+	running, waiting int
 }
 
 // crowd makes resources, all at once, waits until all are ready, deletes them, and waits until
-// nothing is left.
-func (c *cluster) crowd(ctx context.Context, n int) (crowded, error) {
-	ctx, stop := context.WithTimeout(ctx, 20*time.Minute)
+// nothing is left. It tells how far it is.
+func (c *cluster) crowd(ctx context.Context, told io.Writer, n int) (crowded, error) {
+	ctx, stop := context.WithTimeout(ctx, 25*time.Minute)
 	defer stop()
 	before, err := c.writes(ctx)
 	if err != nil {
@@ -41,6 +42,7 @@ func (c *cluster) crowd(ctx context.Context, n int) (crowded, error) {
 	if err != nil {
 		return out, err
 	}
+	fmt.Fprintf(told, "  all are ready after %.0f s; they are deleted\n", ready.Seconds())
 	gone, err := c.deleteAll(ctx)
 	enough()
 	if err = errors.Join(err, <-looked); err != nil {
@@ -100,7 +102,7 @@ func (c *cluster) deleteAll(ctx context.Context) (time.Duration, error) {
 	}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(one.GroupVersionKind())
-	err = wait.Until(ctx, 20*time.Minute, "all resources go", func() error {
+	err = wait.Until(ctx, 25*time.Minute, "all resources go", func() error {
 		if err := c.List(ctx, list, client.Limit(1)); err != nil {
 			return err
 		}
@@ -125,13 +127,12 @@ func (c *cluster) look(ctx context.Context, out *crowded) error {
 		if err != nil {
 			return err
 		}
-		running := 0
+		in := map[corev1.PodPhase]int{}
 		for _, p := range pods.Items {
-			if p.Status.Phase == corev1.PodRunning {
-				running++
-			}
+			in[p.Status.Phase]++
 		}
-		out.manager, out.server, out.pods = max(out.manager, manager), max(out.server, server), max(out.pods, running)
+		out.manager, out.server = max(out.manager, manager), max(out.server, server)
+		out.running, out.waiting = max(out.running, in[corev1.PodRunning]), max(out.waiting, in[corev1.PodPending])
 		if wait.For(ctx, 500*time.Millisecond) != nil {
 			return nil
 		}

@@ -12,7 +12,7 @@ import (
 
 func main() {
 	inside := demo.Inside()
-	rounds := flag.Int("rounds", 25, "how often each is run alone")
+	rounds := flag.Int("rounds", 15, "how often each is run alone")
 	resources := flag.Int("resources", 200, "how many resources are made at once")
 	flag.Parse()
 	frame.Main("bench-workflows", func(ctx context.Context) error {

@@ -30,7 +30,7 @@ func measure(ctx context.Context, out io.Writer, rounds, resources int) error {
 		table(out, all[w].writes, rounds)
 	}
 	fmt.Fprintf(out, "\n%d resources of three units at once\n", resources)
-	many, err := c.crowd(ctx, resources)
+	many, err := c.crowd(ctx, out, resources)
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,8 @@ func measure(ctx context.Context, out io.Writer, rounds, resources int) error {
 	figures.Print(out, "resources-all-ready", many.ready.Seconds(), "s")
 	figures.Print(out, "resources-units-per-second", float64(2*resources)/many.ready.Seconds(), "/s")
 	figures.Print(out, "resources-all-gone", many.gone.Seconds(), "s")
-	figures.Print(out, "resources-pods-running-at-most", float64(many.pods), "pods")
+	figures.Print(out, "resources-pods-running-at-most", float64(many.running), "pods")
+	figures.Print(out, "resources-pods-waiting-at-most", float64(many.waiting), "pods")
 	figures.Print(out, "resources-writes-per-unit", total(many.writes)/float64(3*resources), "writes")
 	figures.Print(out, "resources-writes-per-unit-beside-the-node", besideNode(many.writes)/float64(3*resources), "writes")
 	figures.Print(out, "manager-memory-at-most", many.manager, "MiB")
