@@ -21,6 +21,9 @@
 // everything is removed, and a pause of random length keeps what polls (the kubelet looks at
 // containers once a second) from being in step with us.
 //
+// The controller of Jobs gathers for a second what happens to pods before it looks at a Job, as
+// it does everywhere: that is in both figures of Jobs.
+//
 // Argo Workflows is installed by its own manifests, and made faster than they have it: its
 // controller looks at a workflow ten times a second (DEFAULT_REQUEUE_TIME) rather than once in
 // ten seconds, which would be most of its time. Its executor looks for the end of the script
