@@ -283,6 +283,15 @@ bench-reconcilers: ## 10,000 objects, 100 changes a second: agreement, memory, w
 	@$(GO) build -o $(CACHE)/tools/bench-reconcilers ./tests/bench/reconcilers
 	@CGO_ENABLED=0 GOFLAGS=-trimpath $(CACHE)/tools/bench-reconcilers -objects $(OBJECTS) -sandboxes $(SANDBOXES) -for $(FOR)
 
+# How often one script is run in each way, and how many resources are made at once.
+TIMES ?= 15
+RESOURCES ?= 200
+
+.PHONY: bench-workflows
+bench-workflows: preflight ## a unit of a resource beside a Job and Argo Workflows, and 200 resources at once, on a real cluster (as root, 20 minutes; TIMES= RESOURCES= for less)
+	@$(GO) build -o $(CACHE)/tools/bench-workflows ./tests/bench/workflows
+	@$(CACHE)/tools/bench-workflows -rounds $(TIMES) -resources $(RESOURCES)
+
 .PHONY: down
 down: ## take the one-node cluster down and leave nothing
 	tools/cluster/cluster down

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,11 +29,13 @@ func withUnits(t *testing.T, ns string) *cluster {
 	t.Helper()
 	c := newCluster(t, ns)
 	c.Accounts(c.operator(), "default")
-	c.manage(manager.Config{Workflows: manager.Workflows{Settings: execunit.Settings{
-		InitImage: "io-init", SidecarImage: "io-sidecar", Address: "https://nowhere:8443", CA: "none", AuthorAsked: true,
-	}}})
+	c.manage(manager.Config{Workflows: units})
 	return c
 }
+
+var units = manager.Workflows{Settings: execunit.Settings{
+	InitImage: "io-init", SidecarImage: "io-sidecar", Address: "https://nowhere:8443", CA: "none", AuthorAsked: true,
+}}
 
 const twoSteps = `
   preStart:
@@ -99,6 +103,37 @@ func (c *cluster) gives(object, key, value string) {
 	c.Must(c.Client.Get(c.Context(), client.ObjectKey{Name: object}, m))
 	values := store.Store{Client: c.Client, Namespace: c.operator()}
 	c.Must(values.Put(c.Context(), m, key, []byte(value), "pod", func(context.Context) error { return nil }))
+}
+
+// A replica that does not lead ends when what its controllers look at is not read within two
+// minutes.
+func TestAReplicaThatDoesNotLeadReadsThePodsOfUnits(t *testing.T) {
+	c := newCluster(t, "units-standby")
+	var reads atomic.Bool
+	for i := range 2 {
+		access := c.As("")
+		access.Wrap(func(next http.RoundTripper) http.RoundTripper {
+			return world.RoundTrip(func(r *http.Request) (*http.Response, error) {
+				if i == 1 && strings.HasSuffix(r.URL.Path, "/pods") && strings.Contains(r.URL.Query().Get("labelSelector"), crdv1.LabelLifecycle) {
+					reads.Store(true)
+				}
+				return next.RoundTrip(r)
+			})
+		})
+		c.manage(manager.Config{REST: access, LeaderElect: true, Workflows: units})
+		if i == 0 {
+			c.Eventually("the first leads", c.main.LogReady)
+		}
+	}
+	c.Eventually("the second reads", func() error {
+		if !reads.Load() {
+			return errors.New("it does not")
+		}
+		return nil
+	})
+	if c.main.LogReady() == nil {
+		t.Error("the second leads")
+	}
 }
 
 func TestAResourceIsMadeAndRemoved(t *testing.T) {

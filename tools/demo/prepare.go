@@ -45,22 +45,25 @@ type step struct {
 	run  func(context.Context, Config) error
 }
 
+var operatorStep = step{"Switchyard, from charts/operator, into namespace signadot", installChart}
+
 // Prepare makes the cluster and installs Switchyard and HotROD into it, or
 // brings both up to date with the working tree. It returns when every pod of
 // both is ready.
 func Prepare(ctx context.Context, c Config) error {
-	return c.take(ctx, append(nodeSteps(),
-		step{"Switchyard, from charts/operator, into namespace signadot", installChart},
+	return c.take(ctx, append(nodeSteps(), operatorStep,
 		step{"HotROD, four services, into namespace hotrod", installHotROD})...)
 }
 
 // PrepareNode makes the cluster and brings the images onto it, and installs nothing.
 func PrepareNode(ctx context.Context, c Config) error { return c.take(ctx, nodeSteps()...) }
 
+// PrepareOperator installs Switchyard on a node that has the images.
+func PrepareOperator(ctx context.Context, c Config) error { return c.take(ctx, operatorStep) }
+
 // PrepareShop installs Switchyard, and podinfo with its Redis, on a node that has the images.
 func PrepareShop(ctx context.Context, c Config) error {
-	return c.take(ctx,
-		step{"Switchyard, from charts/operator, into namespace signadot", installChart},
+	return c.take(ctx, operatorStep,
 		step{"podinfo with a Redis server, into namespace shop", installShop})
 }
 
