@@ -93,7 +93,7 @@ func (m *Main) addWorkflows(c *kinds.Config) error {
 		return err
 	}
 	w.Settings.OperatorNamespace, w.Settings.Namespaces = m.config.Namespace, m.config.Namespaces
-	c.Workflows = &kinds.Workflows{Pods: unitPods{held}, Settings: w.Settings, AtOnce: w.AtOnce}
+	c.Workflows = &kinds.Workflows{Pods: held, Settings: w.Settings, AtOnce: w.AtOnce}
 	if m.config.Trust != nil {
 		c.Workflows.CA = func() string {
 			bundle, _ := m.config.Trust.Bundle()
@@ -105,26 +105,31 @@ func (m *Main) addWorkflows(c *kinds.Config) error {
 
 // unitPods makes the cache of pods of units: they carry another label than those of forks, and
 // of some namespaces all are held.
-func (m *Main) unitPods() (crcache.Cache, error) {
+func (m *Main) unitPods() (unitPods, error) {
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {
-		return nil, fmt.Errorf("make the scheme of pods of units: %w", err)
+		return unitPods{}, fmt.Errorf("make the scheme of pods of units: %w", err)
 	}
 	held, err := crcache.New(m.config.REST, crcache.Options{
 		Scheme: scheme, DefaultNamespaces: inNamespaces(m.config.Namespaces),
 		ByObject: map[client.Object]crcache.ByObject{&corev1.Pod{}: {Label: exists(crdv1.LabelLifecycle), Transform: transform(keepNoBooks)}},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("make the cache of pods of units: %w", err)
+		return unitPods{}, fmt.Errorf("make the cache of pods of units: %w", err)
 	}
-	if err := m.manager.Add(held); err != nil {
-		return nil, fmt.Errorf("add the cache of pods of units: %w", err)
+	all := unitPods{held}
+	if err := m.manager.Add(all); err != nil {
+		return unitPods{}, fmt.Errorf("add the cache of pods of units: %w", err)
 	}
-	return held, nil
+	return all, nil
 }
 
 // unitPods are the pods of units, as their controller wants them.
 type unitPods struct{ crcache.Cache }
+
+// GetCache has the manager treat it as a cache, which every replica fills, and not as work of the
+// leader: a replica ends when its controllers have waited two minutes for one of their caches.
+func (u unitPods) GetCache() crcache.Cache { return u.Cache }
 
 // Source implements lifecyclemethods.Source.
 func (u unitPods) Source(h handler.EventHandler) source.Source {
