@@ -9,5 +9,6 @@ import (
 // The other samples take more images and servers: tests/e2e/workflows.
 func TestASandboxHasATenantOfItsOwn(t *testing.T) {
 	shop := sample.Open(t)
+	shop.MakeRoom()
 	shop.Live(shop.Python())
 }

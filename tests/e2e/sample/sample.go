@@ -32,8 +32,8 @@ func (s *Shop) Python() Sample {
 	}, Gone: func() { s.Answers(tenant, "", "404") }}
 }
 
-// Live takes a sample through its life: plugin, sandbox, its own store, and an end that leaves
-// nothing.
+// Live takes a sample through its life: plugin, sandbox, its own store, values that nobody is
+// told, and an end that leaves nothing.
 func (s *Shop) Live(x Sample) {
 	s.Helper()
 	folder := s.TempDir()
@@ -50,6 +50,7 @@ func (s *Shop) Live(x Sample) {
 	s.switchyard("sandbox", "apply", "-f", filepath.Join(folder, "sandbox.yaml"), "--wait-timeout", "4m")
 	s.tells(x)
 	x.Works()
+	s.Hidden(s.outputs(x)...)
 	s.switchyard("sandbox", "delete", x.Sandbox)
 	wait.Eventually(s, time.Minute, "nothing is left", func() error {
 		now, err := resource.Look(s.Context())

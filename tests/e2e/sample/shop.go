@@ -22,18 +22,22 @@ type Shop struct {
 	client *http.Client
 }
 
-// Open finds podinfo. When the test ends the shop has no pods any more: on a small node they
-// are in the way of others. To prepare the cluster again brings them back.
+// Open finds podinfo.
 func Open(t testing.TB) *Shop {
 	t.Helper()
 	s := &Shop{TB: t, client: traffic.NewClient()}
-	t.Cleanup(func() { // Its own context has ended by now.
-		if _, err := demo.Kubectl(context.Background(), "", "scale", "deployment", "-n", "shop", "--all", "--replicas=0"); err != nil {
-			t.Error(err)
-		}
-	})
 	s.Podinfo = s.URL("podinfo", 9898)
 	return s
+}
+
+// MakeRoom takes the pods of the shop away when the test ends: on a small node they are in the
+// way of others. To prepare the cluster again brings them back.
+func (s *Shop) MakeRoom() {
+	s.Cleanup(func() { // Its own context has ended by now.
+		if _, err := demo.Kubectl(context.Background(), "", "scale", "deployment", "-n", "shop", "--all", "--replicas=0"); err != nil {
+			s.Error(err)
+		}
+	})
 }
 
 // In returns the shop as another test sees it.

@@ -74,6 +74,7 @@ func (s *shop) worksOnMessages() {
 
 func TestEachSample(t *testing.T) {
 	whole := open(t)
+	whole.MakeRoom()
 	folders, err := fs.ReadDir(samples.Files, ".")
 	whole.Must(err)
 	for _, folder := range folders {
