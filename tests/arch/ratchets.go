@@ -20,12 +20,12 @@ const maxPackageLines = 1500
 var roomLines = map[string]int{
 	"eventbus":    9402,
 	"protos":      1171,
-	"reconcilers": 24620,
-	"routeserver": 13778,
+	"reconcilers": 24622,
+	"routeserver": 13782,
 	"sidecars":    5977,
-	"tests":       25624,
-	"tools":       6358,
-	"workflows":   5970,
+	"tests":       25869,
+	"tools":       6364,
+	"workflows":   5968,
 	"xds":         4074,
 }
 
