@@ -7,13 +7,16 @@ import (
 	"testing"
 
 	"switchyard.dev/tools/demo"
+	"switchyard.dev/tools/demo/resource"
 )
 
 func TestMain(m *testing.M) {
 	if demo.Inside() {
 		os.Exit(m.Run())
 	}
-	code, err := demo.RunInside(context.Background(), "../..")
+	code, err := demo.RunInsideOf(context.Background(), "../..", func(ctx context.Context, c demo.Config) error {
+		return resource.PrepareBeside(ctx, c, "debian")
+	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
 		os.Exit(1)

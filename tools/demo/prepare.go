@@ -62,10 +62,13 @@ func PrepareNode(ctx context.Context, c Config) error { return c.take(ctx, nodeS
 func PrepareOperator(ctx context.Context, c Config) error { return c.take(ctx, operatorStep) }
 
 // PrepareShop installs Switchyard, and podinfo with its Redis, on a node that has the images.
-func PrepareShop(ctx context.Context, c Config) error {
-	return c.take(ctx, operatorStep,
-		step{"podinfo with a Redis server, into namespace shop", installShop})
-}
+func PrepareShop(ctx context.Context, c Config) error { return c.take(ctx, operatorStep, shopStep) }
+
+// AddShop installs podinfo with its Redis beside what Prepare has installed, on a node that has
+// the images.
+func AddShop(ctx context.Context, c Config) error { return c.take(ctx, shopStep) }
+
+var shopStep = step{"podinfo with a Redis server, into namespace shop", installShop}
 
 // nodeSteps are those that lead to a node with our images.
 func nodeSteps() []step {

@@ -1,13 +1,16 @@
 package listeners
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -17,6 +20,7 @@ import (
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/tests/traffic"
 	"switchyard.dev/tests/wait"
+	"switchyard.dev/workflows/iocontext"
 )
 
 // attack is what an attacker does with a connection, until the server ends it or the
@@ -34,6 +38,23 @@ var (
 	// slowTLS finishes the handshake, and then sends a head a byte at a time.
 	slowTLS = attack{"slow after a handshake", func(ctx context.Context, c net.Conn) {
 		trickle(ctx, tls.Client(c, &tls.Config{InsecureSkipVerify: true}), slowly)
+	}}
+	// forged shows tokens that look like a pod's, each another one, as fast as they are refused.
+	forged = attack{"forged tokens", func(ctx context.Context, c net.Conn) {
+		t := tls.Client(c, &tls.Config{InsecureSkipVerify: true})
+		answers := bufio.NewReader(t)
+		for ctx.Err() == nil {
+			if _, err := fmt.Fprintf(t, "GET /v1/units/none/none/assignment HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %s\r\n\r\n", forgery()); err != nil {
+				return
+			}
+			answer, err := http.ReadResponse(answers, nil)
+			if err != nil {
+				return
+			}
+			if drain(answer.Body); answer.Body.Close() != nil {
+				return
+			}
+		}
 	}}
 	slowHead = attack{"slow heads", func(ctx context.Context, c net.Conn) { trickle(ctx, c, slowly) }}
 	junk     = attack{"junk", func(_ context.Context, c net.Conn) {
@@ -109,7 +130,16 @@ func say(c net.Conn, what []byte) {
 	}
 }
 
-func drain(c net.Conn) { _, _ = io.Copy(io.Discard, c) } // until it is closed, by either
+func drain(from io.Reader) { _, _ = io.Copy(io.Discard, from) } // until it is closed, by either
+
+// forgery returns a token that has everything but a signature of the API server.
+func forgery() string {
+	part := base64.RawURLEncoding.EncodeToString
+	signature := make([]byte, 256)
+	_, _ = rand.Read(signature) // never fails
+	claims := fmt.Sprintf(`{"aud":[%q],"exp":4102444800,"iss":"https://kubernetes.default.svc.cluster.local","sub":"system:serviceaccount:hotrod:default"}`, iocontext.Audience)
+	return part([]byte(`{"alg":"RS256","kid":"none"}`)) + "." + part([]byte(claims)) + "." + part(signature)
+}
 
 // hold waits until the server has closed its side, without reading, or ctx ends.
 func hold(ctx context.Context, c net.Conn) {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
@@ -24,6 +25,7 @@ import (
 	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/sidecars/inject"
 	"switchyard.dev/tests/traffic"
+	"switchyard.dev/tests/wait"
 	"switchyard.dev/workflows/iocontext"
 	"switchyard.dev/xds/identify"
 	"switchyard.dev/xds/translate"
@@ -224,38 +226,55 @@ func podThatAsks(like corev1.Pod) *corev1.Pod {
 	}
 }
 
-// askForNothing asks the IO context server for a unit that there is not, with the token of a pod:
-// that is refused, after all has been looked at that is for a unit of its own.
+// askForNothing asks the IO context server for a unit that there is not, with the tokens of pods
+// in turn, as each unit has a pod of its own: that is refused, after all has been looked at that
+// is for a unit of its own. What is answered that one should try again is tried again, as units do.
 func askForNothing(w *World, l *Listener) (call, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	pod := w.pods[sidecar.Name][0]
-	token, err := w.token(ctx, pod.Namespace, pod.Spec.ServiceAccountName, iocontext.Audience, &pod)
-	if err != nil {
-		return nil, err
+	var tokens []string
+	for _, pods := range w.pods {
+		for _, pod := range pods {
+			token, err := w.token(ctx, pod.Namespace, pod.Spec.ServiceAccountName, iocontext.Audience, &pod)
+			if err != nil {
+				return nil, err
+			}
+			tokens = append(tokens, token)
+		}
 	}
 	client := &http.Client{Timeout: patience, Transport: &http.Transport{
 		DisableKeepAlives: true, DialContext: from(honestAddress, patience).DialContext,
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // what is called is a pod's address
 	}}
+	var turn atomic.Int64
 	return func(ctx context.Context) error {
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+w.address(l, 0)+"/v1/units/none/none/assignment", nil)
-		if err != nil {
-			return err
+		token := tokens[int(turn.Add(1))%len(tokens)]
+		for {
+			why, err := refusalOf(ctx, client, "https://"+w.address(l, 0)+"/v1/units/none/none/assignment", token)
+			if err != nil || why.Reason == iocontext.NotYours {
+				return err
+			}
+			if why.Reason != iocontext.TryAgain {
+				return fmt.Errorf("%s: %s", why.Reason, why.Message)
+			}
+			if err := wait.For(ctx, 200*time.Millisecond); err != nil {
+				return fmt.Errorf("%w: %s", err, why.Message)
+			}
 		}
-		r.Header.Set("Authorization", "Bearer "+token)
-		answer, err := client.Do(r)
-		if err != nil {
-			return err
-		}
-		defer answer.Body.Close()
-		var why iocontext.Refusal
-		if err := json.NewDecoder(answer.Body).Decode(&why); err != nil {
-			return err
-		}
-		if why.Reason != iocontext.NotYours {
-			return fmt.Errorf("status %d, %s: %s", answer.StatusCode, why.Reason, why.Message)
-		}
-		return nil
 	}, nil
+}
+
+// refusalOf returns why a request of a pod is refused.
+func refusalOf(ctx context.Context, client *http.Client, url, token string) (why iocontext.Refusal, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return why, err
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	answer, err := client.Do(r)
+	if err != nil {
+		return why, err
+	}
+	defer answer.Body.Close()
+	return why, json.NewDecoder(answer.Body).Decode(&why)
 }

@@ -47,7 +47,7 @@ func All() []*Listener {
 		{eventBus, 4222, "nats", connectToBus, []attack{silent, halfTLS, junk, strangeClients}},
 		{eventBus, 8081, "health", fetch("/healthz"), with(web, unread("/healthz"))},
 		{eventBus, 9090, "metrics", fetch("/metrics"), with(web, unread("/metrics"))},
-		{ioContext, 8443, "api", askForNothing, []attack{silent, halfTLS, slowTLS, junk}},
+		{ioContext, 8443, "api", askForNothing, []attack{silent, halfTLS, slowTLS, junk, forged}},
 		{ioContext, 9090, "metrics", fetch("/metrics"), with(web, unread("/metrics"))},
 		{sidecar, 15006, "inbound", askApplication, with(web, unread("/customer?customer=123"))},
 		{sidecar, 15021, "readiness", fetch("/ready"), with(web, unread("/ready"))},

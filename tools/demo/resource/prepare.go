@@ -12,17 +12,27 @@ import (
 func Prepare(ctx context.Context, c demo.Config, images ...string) error {
 	c.Tests = true // podinfo is an image of the tests.
 	c.Values = append(c.Values, "--set", "workflows.runner.allow={serviceAccount}")
-	c.Step("images in which steps run (Debian is fetched the first time, OpenTofu compiled: up to six minutes)")
+	return between(ctx, c, images, demo.PrepareNode, demo.PrepareShop)
+}
+
+// PrepareBeside does so beside HotROD, and lets steps use no service account.
+func PrepareBeside(ctx context.Context, c demo.Config, images ...string) error {
+	return between(ctx, c, images, demo.Prepare, demo.AddShop)
+}
+
+// between makes images before the node, and brings them onto it before the rest.
+func between(ctx context.Context, c demo.Config, images []string, node, rest func(context.Context, demo.Config) error) error {
+	c.Step("images in which steps run (Debian is fetched the first time, and OpenTofu compiled where it is needed: up to six minutes)")
 	archives, err := samples.Pack(ctx, c.Root, images...)
 	if err != nil {
 		return err
 	}
-	if err := demo.PrepareNode(ctx, c); err != nil {
+	if err := node(ctx, c); err != nil {
 		return err
 	}
 	c.Step("images in which steps run, onto the node")
 	if err := c.Cluster.Load(ctx, archives); err != nil {
 		return err
 	}
-	return demo.PrepareShop(ctx, c)
+	return rest(ctx, c)
 }

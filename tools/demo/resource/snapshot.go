@@ -44,7 +44,7 @@ func Look(ctx context.Context) (s Snapshot, err error) {
 	s.Objects = append(s.Objects, strings.Fields(out)...)
 	out, err = demo.Kubectl(ctx, "", "exec", "-n", "shop", "deployment/redis", "--", "redis-cli", "--raw", "KEYS", "*")
 	for _, key := range strings.Fields(out) {
-		if !strings.HasPrefix(key, "podinfo-") { // podinfo keeps its own name there for a minute.
+		if !strings.Contains(key, "podinfo-") { // podinfo and its forks keep their pods' names there for a minute.
 			s.Keys = append(s.Keys, key)
 		}
 	}

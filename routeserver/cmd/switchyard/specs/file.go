@@ -3,12 +3,15 @@ package specs
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime"
 	kubernetesscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -108,7 +111,8 @@ func (in *input) name(s *session.Session, args []string) (string, error) {
 	return named.Name, nil
 }
 
-// Connect returns a client of the cluster that the user means.
+// Connect returns a client of the cluster that the user means. What the API server warns of
+// goes to the user.
 func Connect(s *session.Session) (client.WithWatch, error) {
 	access, err := s.Cluster.Rest()
 	if err != nil {
@@ -121,7 +125,9 @@ func Connect(s *session.Session) (client.WithWatch, error) {
 	if err := crdv1.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
-	c, err := client.NewWithWatch(access, client.Options{Scheme: scheme})
+	access.WarningHandler = rest.NewWarningWriter(s.Err, rest.WarningWriterOptions{Deduplicate: true})
+	// Without a logger of its own it complains of that after half a minute, with a stack.
+	c, err := client.NewWithWatch(access, client.Options{Scheme: scheme, Log: logr.FromSlogHandler(slog.DiscardHandler)})
 	if err != nil {
 		return nil, exit.Unavailable.Errorf("reach the cluster: %w", err)
 	}
