@@ -209,9 +209,9 @@ sweep: ## disturb the controllers at every write and with old caches, on a real 
 	@$(CACHE)/tools/sweep -step $(STEP) -stale $(STALE) -changes $(CHURN) -cycles $(CYCLES) $(if $(SEED),-seed $(SEED))
 
 .PHONY: sweep-workflows
-sweep-workflows: ## the manager, the IO context server and pods die at every write of a workflow of five units (as root, 45 minutes; STEP= for less)
+sweep-workflows: ## the manager, the IO context server and pods die at every write of a workflow of five units (as root, 45 minutes; STEP= ONLY= for less)
 	@$(GO) build -o $(CACHE)/tools/sweep-workflows ./tests/sweep/workflows/cmd/sweep-workflows
-	@$(CACHE)/tools/sweep-workflows -step $(STEP)
+	@$(CACHE)/tools/sweep-workflows -step $(STEP) -only "$(ONLY)"
 
 .PHONY: bench-history
 bench-history: ## old versions of the table, rebuilt from the log elsewhere: equal, and how fast

@@ -12,12 +12,14 @@ import (
 )
 
 // Deaths returns every death at every step-th write, from the first on, of as many as there
-// were in the golden run.
-func (g Golden) Deaths(first, step int) []Death {
+// were in the golden run: those whose text has only in it.
+func (g Golden) Deaths(first, step int, only string) []Death {
 	var out []Death
 	for _, k := range kinds() {
 		for at := first; at <= g.writes(k.who); at += step {
-			out = append(out, Death{Who: k.who, At: at, Way: k.way})
+			if d := (Death{Who: k.who, At: at, Way: k.way}); strings.Contains(d.String(), only) {
+				out = append(out, d)
+			}
 		}
 	}
 	return out

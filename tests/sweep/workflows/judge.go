@@ -56,11 +56,11 @@ func (e evidence) judgeUnit(u unit, said map[string][]string) []string {
 		switch {
 		case is && a.Way == "":
 			wrong("attempt %s is held though its pod was let live: %s, %s", a.Number, held.Reason, held.Message)
-		case is && a.Code == 0 && a.Kept && a.Way != kubelet.Lost:
+		case is && a.Code == 0 && (a.Kept || len(u.gives) == 0) && a.Way != kubelet.Lost:
 			wrong("attempt %s has ended with 0 and its outputs are kept, and it is held: %s, %s", a.Number, held.Reason, held.Message)
 		case is && !begun && a.Way != kubelet.Lost && a.Code < 0:
 			wrong("attempt %s never began, and it is held: %s, %s", a.Number, held.Reason, held.Message)
-		case is && a.Code == 0 && a.Way == kubelet.Deleted && len(u.gives) > 0 && held.Reason != execunit.ReasonOutputsLost:
+		case is && a.Code == 0 && a.Way != kubelet.Lost && held.Reason != execunit.ReasonOutputsLost:
 			wrong("attempt %s ended with 0 and its outputs were lost; what is said is: %s, %s", a.Number, held.Reason, held.Message)
 		case is: // A person knows, and has asked for another attempt.
 		case begun && done:

@@ -9,14 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"switchyard.dev/tests/conformance/crd"
 	"switchyard.dev/tests/sweep/life"
 	"switchyard.dev/tests/sweep/wire"
 )
 
 var (
 	seed    = flag.Uint64("seed", uint64(time.Now().UnixNano()), "`number` that says at which writes somebody dies")
-	step    = flag.Int("step", 0, "instead, somebody dies at every so-many-th write")
 	logFile = flag.String("log", os.DevNull, "`file` for what managers log")
 )
 
@@ -28,11 +26,7 @@ func newWorld(t *testing.T) *World {
 	}
 	logger := slog.New(slog.NewTextHandler(file, nil))
 	life.Quiet(logger)
-	root, err := crd.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := NewWorld(context.Background(), root, logger)
+	w, err := NewWorld(context.Background(), logger)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,9 +48,6 @@ func TestAFinishedUnitIsNeverRunAgain(t *testing.T) {
 	}
 	t.Logf("seed %d; without faults there are %v writes", *seed, g.Writes)
 	deaths := g.Some(*seed)
-	if *step > 0 {
-		deaths = g.Deaths(1+int(*seed%uint64(*step)), *step)
-	}
 	out, err := w.Sweep(t.Context(), g, deaths, func(d Death, r Result) {
 		t.Logf("%s; died: %d, held: %d", d, r.Died, r.Held)
 		if len(r.Findings) > 0 {

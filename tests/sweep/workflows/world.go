@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/tests/apiserver"
+	"switchyard.dev/tests/conformance/crd"
 	"switchyard.dev/tests/port"
 	"switchyard.dev/tests/sweep/workflows/kubelet"
 	"switchyard.dev/tests/sweep/workflows/ledger"
@@ -66,9 +67,8 @@ const (
 	tlsDir     = "/var/run/secrets/tls"
 )
 
-// NewWorld starts an API server and a ledger, and builds the programs. root is the folder of
-// this repository. It needs root. The logger takes what managers say; Close ends everything.
-func NewWorld(ctx context.Context, root string, logger *slog.Logger) (w *World, err error) {
+// NewWorld starts an API server and a ledger, and builds the programs. It needs root. The logger takes what managers say; Close ends everything.
+func NewWorld(ctx context.Context, logger *slog.Logger) (w *World, err error) {
 	w = &World{logger: logger}
 	if w.dir, err = os.MkdirTemp("", "sweep-"); err != nil {
 		return nil, err
@@ -79,6 +79,10 @@ func NewWorld(ctx context.Context, root string, logger *slog.Logger) (w *World, 
 		}
 	}()
 	system, err := samples.System(ctx, iocontext.Root)
+	if err != nil {
+		return nil, err
+	}
+	root, err := crd.Root()
 	if err != nil {
 		return nil, err
 	}

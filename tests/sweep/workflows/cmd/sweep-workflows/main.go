@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"switchyard.dev/tests/bench/frame"
-	"switchyard.dev/tests/conformance/crd"
 	"switchyard.dev/tests/sweep/life"
 	"switchyard.dev/tests/sweep/workflows"
 )
@@ -21,17 +20,11 @@ import (
 func main() { frame.Main("sweep-workflows", run) }
 
 func run(ctx context.Context) error {
-	flags := flag.NewFlagSet("sweep-workflows", flag.ContinueOnError)
-	step := flags.Int("step", 1, "somebody dies at every so-many-th write")
-	first := flags.Int("first", 1, "the first `write` at which somebody dies")
-	file := flags.String("log", os.DevNull, "`file` for what managers log")
-	if err := flags.Parse(os.Args[1:]); err != nil {
-		return err
-	}
-	root, err := crd.Root()
-	if err != nil {
-		return err
-	}
+	step := flag.Int("step", 1, "somebody dies at every so-many-th write")
+	first := flag.Int("first", 1, "the first `write` at which somebody dies")
+	only := flag.String("only", "", "only deaths whose `text` has this in it, such as old or pods")
+	file := flag.String("log", os.DevNull, "`file` for what managers log")
+	flag.Parse()
 	log, err := os.Create(*file)
 	if err != nil {
 		return err
@@ -39,19 +32,19 @@ func run(ctx context.Context) error {
 	defer log.Close()
 	logger := slog.New(slog.NewTextHandler(log, nil))
 	life.Quiet(logger)
-	world, err := workflows.NewWorld(ctx, root, logger)
+	world, err := workflows.NewWorld(ctx, logger)
 	if err != nil {
 		return err
 	}
-	return errors.Join(sweep(ctx, world, *first, *step), world.Close())
+	return errors.Join(sweep(ctx, world, func(g workflows.Golden) []workflows.Death { return g.Deaths(*first, *step, *only) }), world.Close())
 }
 
-func sweep(ctx context.Context, w *workflows.World, first, step int) error {
+func sweep(ctx context.Context, w *workflows.World, choose func(workflows.Golden) []workflows.Death) error {
 	g, err := w.Golden(ctx)
 	if err != nil {
 		return err
 	}
-	deaths := g.Deaths(first, step)
+	deaths := choose(g)
 	fmt.Printf("without faults there are %v writes; %d runs follow\n", g.Writes, len(deaths))
 	out, err := w.Sweep(ctx, g, deaths, func(d workflows.Death, r workflows.Result) {
 		if len(r.Findings) > 0 {
