@@ -101,7 +101,8 @@ func (w *World) ours(ctx context.Context) ([]client.Object, error) {
 
 // wipe takes away whatever a run has left.
 func (w *World) wipe(ctx context.Context) error {
-	return wait.Until(ctx, patience, "wipe the world", func() error {
+	marks := w.people.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace(operatorNamespace)) // of the routing log
+	return errors.Join(marks, wait.Until(ctx, patience, "wipe the world", func() error {
 		all, err := w.ours(ctx)
 		for _, o := range all {
 			none := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
@@ -116,5 +117,5 @@ func (w *World) wipe(ctx context.Context) error {
 			return errors.New("something is left")
 		}
 		return err
-	})
+	}))
 }
