@@ -62,6 +62,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, o *crdv1.SignadotObjectLifec
 	if err != nil {
 		return 0, err
 	}
+	if err := r.orphans(ctx, o.Name, o.UID); err != nil {
+		return 0, err
+	}
 	d := Decide(in)
 	if d.Over {
 		return 0, r.end(ctx, in, d)
@@ -69,9 +72,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, o *crdv1.SignadotObjectLifec
 	return r.act(ctx, in, d)
 }
 
-// Gone ends nothing: pods and values belong to the object, whose finalizer stays until they
-// are gone.
-func (*Reconciler) Gone(context.Context, types.NamespacedName) error { return nil }
+// Gone takes away pods that are left. Else pods and values belong to the object, whose
+// finalizer stays until they are gone.
+func (r *Reconciler) Gone(ctx context.Context, name types.NamespacedName) error {
+	return r.orphans(ctx, name.Name, "")
+}
 
 // now is the time, as a status has it.
 func (r *Reconciler) now() metav1.Time {
