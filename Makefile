@@ -141,6 +141,8 @@ parts: ## build or fetch the real parts that tests need: Kubernetes, Helm, Envoy
 	$(GO) run ./tools/argo/cmd/argo-path
 	$(call say,applications and protocol suites from pinned modules and from Debian (about two minutes the first time))
 	$(GO) run ./tools/apps/cmd/apps-path
+	$(call say,a small Debian for samples of resource plugins (about two minutes the first time))
+	$(GO) run ./tools/samples/cmd/samples-path
 	$(call say,what breaks disks for tests/faults and shows the rules of sidecars/redirect)
 	@{ command -v strace && command -v mkfs.ext4 && command -v iptables-legacy-save; } >/dev/null || \
 		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends strace e2fsprogs iptables; }
