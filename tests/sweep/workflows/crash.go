@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"strings"
 
 	"switchyard.dev/tests/figures"
@@ -11,13 +12,13 @@ import (
 	"switchyard.dev/tests/sweep/workflows/kubelet"
 )
 
-// Deaths returns every death at every step-th write, from the first on, of as many as there
-// were in the golden run: those whose text has only in it.
+// Deaths returns every death at every step-th write, from the first on, of those at which
+// there is who can die, as in the golden run: those whose text has only in it.
 func (g Golden) Deaths(first, step int, only string) []Death {
 	var out []Death
 	for _, k := range kinds() {
-		for at := first; at <= g.writes(k.who); at += step {
-			if d := (Death{Who: k.who, At: at, Way: k.way}); strings.Contains(d.String(), only) {
+		for at := first - 1; at < len(g.writes(k.who)); at += step {
+			if d := (Death{Who: k.who, At: g.writes(k.who)[at], Way: k.way}); strings.Contains(d.String(), only) {
 				out = append(out, d)
 			}
 		}
@@ -27,10 +28,11 @@ func (g Golden) Deaths(first, step int, only string) []Death {
 
 // Some returns one death of each kind, at a write that follows from a seed.
 func (g Golden) Some(seed uint64) []Death {
+	random := rand.New(rand.NewPCG(seed, 0xd1e)) //nolint:gosec // It is to be the same again.
 	var out []Death
-	for i, k := range kinds() {
-		n := uint64(g.writes(k.who))                                                                             //nolint:gosec // It is a count.
-		out = append(out, Death{Who: k.who, At: 1 + int((seed+uint64(i)*n/uint64(len(kinds())))%n), Way: k.way}) //nolint:gosec // It is below a count.
+	for _, k := range kinds() {
+		all := g.writes(k.who)
+		out = append(out, Death{Who: k.who, At: all[random.IntN(len(all))], Way: k.way})
 	}
 	return out
 }
@@ -52,16 +54,16 @@ func kinds() []kind {
 	return out
 }
 
-// writes returns how many writes there were at which somebody may die.
-func (g Golden) writes(who string) int {
-	if who != Pods {
-		return g.Writes[who]
+// writes returns the writes, by their number, at which somebody may die.
+func (g Golden) writes(who string) []int {
+	if who == Pods {
+		return g.alive
 	}
-	total := 0
-	for _, n := range g.Writes {
-		total += n
+	var out []int
+	for at := range g.Writes[who] {
+		out = append(out, 1+at)
 	}
-	return total
+	return out
 }
 
 // Failure is a run that did not go as it should.

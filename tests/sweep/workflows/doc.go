@@ -18,7 +18,7 @@
 // The manager and the IO context server at each write of their own: it was done and they did
 // not hear of it, it was not done, or it was done and its answer is lost while they live. The
 // manager also so that ended pods are deleted and the next one begins with caches of before.
-// And all pods that live, before each write of whomever: their processes are killed, they are
+// And all pods that live, before each write of whomever, where one does: their processes are killed, they are
 // deleted, or their node is lost.
 //
 // # What is asked of a run

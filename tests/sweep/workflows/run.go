@@ -40,7 +40,7 @@ const Old wire.Way = "old"
 // Death is what goes wrong in a run; the zero value is nothing.
 type Death struct {
 	// Who dies: Manager or Server at a write of its own, or Pods, all that live, before a
-	// write of whomever.
+	// write of whomever, the first from then on before which one lives.
 	Who string
 	// At is the number of the write, from 1.
 	At int
@@ -65,6 +65,8 @@ type run struct {
 	writes map[string]int
 	total  int
 	died   bool
+	// alive are the writes, by their number, before which a pod lived.
+	alive []int
 	// made is the version of the object that runs the units as it was made.
 	made string
 	// held are units that waited for a person, by pod.
@@ -113,10 +115,13 @@ func (w *World) start(ctx context.Context, d Death) (r *run, end func(), err err
 // before returns what happens before each write of somebody.
 func (r *run) before(ctx context.Context, who string) func() {
 	return func() {
+		alive := r.nodes.Alive()
 		r.mu.Lock()
 		r.writes[who]++
-		r.total++
-		strike := r.death.Who == Pods && r.total == r.death.At
+		if r.total++; alive {
+			r.alive = append(r.alive, r.total)
+		}
+		strike := r.death.Who == Pods && r.total >= r.death.At && alive && !r.died
 		own := r.death.Who == who && r.writes[who] == r.death.At
 		r.died = r.died || strike || own
 		r.mu.Unlock()

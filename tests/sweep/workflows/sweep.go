@@ -16,6 +16,8 @@ type Golden struct {
 	ready, gone state.State
 	// Writes is how many there were, by who wrote.
 	Writes map[string]int
+	// alive are those before which a pod lived, by their number among all.
+	alive []int
 }
 
 // quiet is for how long nothing may change to be called at rest.
@@ -38,7 +40,7 @@ func (w *World) Golden(ctx context.Context) (Golden, error) {
 		})
 	}
 	end()
-	g := Golden{r.ready, r.gone, maps.Clone(r.writes)}
+	g := Golden{r.ready, r.gone, maps.Clone(r.writes), r.alive}
 	if err == nil {
 		var findings []string
 		if findings, err = r.judged(); len(findings) > 0 {

@@ -45,8 +45,8 @@ type World struct {
 
 	dir    string
 	images map[string]kubelet.Image
-	// name is where the IO context server is for pods, port where it listens, and pair its
-	// certificate.
+	// port is where the IO context server listens, and pair its certificate, which the way to
+	// the API server has as well.
 	port int
 	pair pair
 	// account is the token of the server's service account.

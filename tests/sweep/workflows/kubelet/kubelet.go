@@ -137,6 +137,9 @@ func (k *Kubelet) Attempts() []Attempt {
 	return out
 }
 
+// Alive reports whether a pod lives.
+func (k *Kubelet) Alive() bool { return len(k.alive()) > 0 }
+
 // alive returns the pods that have not ended.
 func (k *Kubelet) alive() []*pod {
 	k.mu.Lock()
