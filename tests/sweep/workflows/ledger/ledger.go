@@ -117,10 +117,7 @@ func (l *Ledger) Lines() ([]Line, error) {
 }
 
 // Stop ends the server.
-func (l *Ledger) Stop() error {
-	l.server.Kill()
-	return nil
-}
+func (l *Ledger) Stop() error { return l.server.Terminate(patience) }
 
 // ask asks the server.
 func (l *Ledger) ask(query string) (string, error) {
