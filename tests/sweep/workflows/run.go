@@ -213,7 +213,7 @@ func (r *run) began() string {
 // play has the Resource made and removed. check says whether the state after each is as it is
 // to be, and is asked again while it is not.
 func (r *run) play(ctx context.Context, check func(after string, s state.State) error) error {
-	o := resource(r.w.ledger.Env())
+	o := asked(r.w.ledger.Env())
 	if err := r.w.people.Create(ctx, o.DeepCopy()); err != nil {
 		return err
 	}

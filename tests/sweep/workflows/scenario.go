@@ -91,8 +91,8 @@ func (u unit) spec(env map[string]string) crdv1.WorkUnit {
 	return out
 }
 
-// resource returns the Resource whose scripts reach the ledger by some environment.
-func resource(env map[string]string) *crdv1.Resource {
+// asked returns the Resource whose scripts reach the ledger by some environment.
+func asked(env map[string]string) *crdv1.Resource {
 	r := &crdv1.Resource{}
 	r.Name = name
 	r.Spec = crdv1.ResourceSpec{Name: "db", PluginName: "sweep", OutputNamespaces: []string{outputNamespace}}

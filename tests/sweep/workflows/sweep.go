@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
+	"switchyard.dev/reconcilers/resource"
 	"switchyard.dev/tests/sweep/state"
 )
 
@@ -58,8 +60,8 @@ func whole(after string, s state.State) error {
 		}
 		return nil
 	}
-	if want := len(creates) + 2; len(s) < want { // The Resource, what runs its units, their values and the outputs.
-		return fmt.Errorf("there are only %q", sorted(s))
+	if !strings.HasPrefix(s["Resource "+name], resource.PhaseReady+"\n") {
+		return fmt.Errorf("it is not ready: %s", s["Resource "+name])
 	}
 	return nil
 }
