@@ -65,12 +65,19 @@ func TestAFinishedUnitIsNeverRunAgain(t *testing.T) {
 	}
 	// What makes it count: with a guard missing the same run goes wrong.
 	d := Death{Who: Manager, At: g.Writes[Manager] / 2, Way: string(Old), Without: wire.Preconditions}
-	r, err := w.Run(t.Context(), g, d)
-	if err != nil {
-		t.Fatal(err)
+	var r Result
+	for range tries {
+		if r, err = w.Run(t.Context(), g, d); err != nil {
+			t.Fatal(err)
+		}
+		if len(r.Findings) > 0 {
+			t.Logf("%s, without %s, %q is found", d, d.Without, r.Findings)
+			return
+		}
 	}
-	if len(r.Findings) == 0 {
-		t.Errorf("%s, without %s: nothing is found", d, d.Without)
-	}
-	t.Logf("%s, without %s, %q is found", d, d.Without, r.Findings)
+	t.Errorf("%s, without %s: nothing is found", d, d.Without)
 }
+
+// tries is how often a guard is left out, at most, until harm is seen: a manager that starts
+// slowly hears of what has happened before it acts.
+const tries = 3
