@@ -39,7 +39,7 @@ demo-resource: preflight ## a sandbox with a store of its own, made and removed 
 
 # Packages whose tests take minutes: they begin first, so that no processor waits for one
 # that began last.
-SLOW := ./reconcilers/manager ./tests/sweep ./tests/badobjects ./sidecars/devmesh/keeper ./tests/chart
+SLOW := ./reconcilers/manager ./tests/sweep ./tests/sweep/workflows ./tests/badobjects ./sidecars/devmesh/keeper ./tests/chart
 
 # What make test runs, in this order: what needs no minutes of preparation first.
 TEST_GROUPS := build vet gen-check test-units parts test-packages $(MODULES:%=test-in-%) test-meshes test-cluster
@@ -141,6 +141,8 @@ parts: ## build or fetch the real parts that tests need: Kubernetes, Helm, Envoy
 	$(GO) run ./tools/argo/cmd/argo-path
 	$(call say,applications and protocol suites from pinned modules and from Debian (about two minutes the first time))
 	$(GO) run ./tools/apps/cmd/apps-path
+	$(call say,a small Debian for samples of resource plugins (about two minutes the first time))
+	$(GO) run ./tools/samples/cmd/samples-path
 	$(call say,what breaks disks for tests/faults and shows the rules of sidecars/redirect)
 	@{ command -v strace && command -v mkfs.ext4 && command -v iptables-legacy-save; } >/dev/null || \
 		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends strace e2fsprogs iptables; }
@@ -207,6 +209,11 @@ CYCLES ?= 1000
 sweep: ## disturb the controllers at every write and with old caches, on a real API server (an hour; STEP= STALE= CHURN= CYCLES= SEED= for less)
 	@$(GO) build -o $(CACHE)/tools/sweep ./tests/sweep/cmd/sweep
 	@$(CACHE)/tools/sweep -step $(STEP) -stale $(STALE) -changes $(CHURN) -cycles $(CYCLES) $(if $(SEED),-seed $(SEED))
+
+.PHONY: sweep-workflows
+sweep-workflows: ## the manager, the IO context server and pods die at every write of a workflow of five units (as root, 45 minutes; STEP= ONLY= for less)
+	@$(GO) build -o $(CACHE)/tools/sweep-workflows ./tests/sweep/workflows/cmd/sweep-workflows
+	@$(CACHE)/tools/sweep-workflows -step $(STEP) -only "$(ONLY)"
 
 .PHONY: bench-history
 bench-history: ## old versions of the table, rebuilt from the log elsewhere: equal, and how fast

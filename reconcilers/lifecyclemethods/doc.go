@@ -5,6 +5,7 @@
 //	Decide     what to do, and what to record                      decide.go   pure
 //	           the conditions                                      decide_conclude.go
 //	act        make pods, record, and then take away               act.go
+//	orphans    pods of objects that are gone                       orphans.go
 //	Watch      pods of units lead to their object                  watch.go
 //
 // What a graph does next is decided in package workflows/engine, how a unit's pod looks and

@@ -2,7 +2,6 @@ package lifecyclemethods
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -63,6 +62,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, o *crdv1.SignadotObjectLifec
 	if err != nil {
 		return 0, err
 	}
+	if err := r.orphans(ctx, o.Name, o.UID); err != nil {
+		return 0, err
+	}
 	d := Decide(in)
 	if d.Over {
 		return 0, r.end(ctx, in, d)
@@ -70,24 +72,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, o *crdv1.SignadotObjectLifec
 	return r.act(ctx, in, d)
 }
 
-// Gone lets go the pods of an object that is gone. There are some where one was made and the cache
-// had not heard of it when the object went.
+// Gone takes away pods that are left. Else pods and values belong to the object, whose
+// finalizer stays until they are gone.
 func (r *Reconciler) Gone(ctx context.Context, name types.NamespacedName) error {
-	pods, err := r.podsOf(ctx, name.Name)
-	if err != nil || len(pods) == 0 {
-		return err
-	}
-	live, err := r.writer.LiveUID(ctx, crdv1.GroupVersion().WithKind(crdv1.KindLifecycleMethods), client.ObjectKey{Name: name.Name})
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, p := range pods {
-		if !apply.IsOwned(p, live) {
-			errs = append(errs, r.remove(ctx, p))
-		}
-	}
-	return errors.Join(errs...)
+	return r.orphans(ctx, name.Name, "")
 }
 
 // now is the time, as a status has it.

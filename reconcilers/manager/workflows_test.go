@@ -257,3 +257,26 @@ func TestWhatCannotRunIsSaid(t *testing.T) {
 		c.Gone(r)
 	}
 }
+
+// A manager whose cache is old makes a pod for an object that is gone, or that has another life.
+func TestAPodOfAnObjectThatIsGoneGoes(t *testing.T) {
+	const ns = "units-orphans"
+	c := withUnits(t, ns)
+	r := c.resourceOf("units-again", twoSteps)
+	c.unitPod(r.Name, "provision", 1)
+	var pods []*corev1.Pod
+	for _, name := range []string{"units-gone", r.Name} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: c.operator(), Name: name + "-of-before", Finalizers: []string{crdv1.Finalizer},
+			Labels: map[string]string{crdv1.LabelLifecycle: name, crdv1.LabelUnit: "provision"}, Annotations: map[string]string{crdv1.AnnotationAttempt: "1"},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: crdv1.APIVersion, Kind: crdv1.KindLifecycleMethods, Name: name, UID: "of-before", Controller: new(true)}},
+		}}
+		pod.Spec.Containers = []corev1.Container{{Name: "main", Image: "a"}}
+		c.Create(pod)
+		pods = append(pods, pod)
+	}
+	for _, pod := range pods {
+		c.Gone(pod)
+	}
+	c.unitPod(r.Name, "provision", 1) // Its own pod stays.
+}

@@ -113,7 +113,7 @@ func (w *World) calm() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, l := range w.lives {
-		l.gate.Calm()
+		l.Gate.Calm()
 	}
 }
 

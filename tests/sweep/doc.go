@@ -15,6 +15,8 @@
 //	                    with and without routes in meshes              churn.go
 //	Cycles     sandboxes come and go, and leave nothing                cycles.go
 //
+// The manager is package life; that units of Resources run once shows package workflows.
+//
 // What a run is held against: after each step of the scenario the State is that of
 // the golden run; nothing was made that the golden run did not make, nor oftener; and of
 // what is wanted nothing was deleted, and no key was taken back.

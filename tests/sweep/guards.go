@@ -91,14 +91,14 @@ func (w *World) exchange(ctx context.Context, meanwhile func() error) error {
 	var failed error
 	w.meanwhile = func() { failed = meanwhile() }
 	w.mu.Unlock()
-	last.gate.Kill()
+	last.Gate.Kill()
 	err := wait.Until(ctx, patience, "the next manager begins", func() error {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if len(w.lives) == before {
 			return errors.New("it has not begun")
 		}
-		return w.lives[before].main.LogReady()
+		return w.lives[before].Main.LogReady()
 	})
 	_ = wait.For(ctx, 2*late) // What was late has come then.
 	return errors.Join(err, failed)

@@ -171,7 +171,7 @@ func (w *World) wipe(ctx context.Context) error {
 	w.lives = nil
 	w.mu.Unlock()
 	for _, l := range lives {
-		l.kill()
+		l.Kill()
 	}
 	err := wait.Until(ctx, patience, "wipe the world", func() error {
 		objects, err := w.objects(ctx)

@@ -15,6 +15,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/meshes/gatewayapi"
 	"switchyard.dev/reconcilers/meshes/istio"
+	"switchyard.dev/tests/sweep/life"
 	"switchyard.dev/tests/sweep/state"
 	"switchyard.dev/tests/sweep/wire"
 	"switchyard.dev/tests/wait"
@@ -102,7 +103,7 @@ func (w *World) golden(ctx context.Context, s step) (state.State, error) {
 func (w *World) begun() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.lives[len(w.lives)-1].main.LogReady()
+	return w.lives[len(w.lives)-1].Main.LogReady()
 }
 
 // unrouted are the reasons of what meshes are asked for Services that people route by another mesh,
@@ -278,14 +279,14 @@ func (w *World) start(ctx context.Context, faults func(n int) wire.Faults) (end 
 
 // succeed begins a manager whenever one has died, until ctx ends, and returns how many
 // there were.
-func (w *World) succeed(ctx context.Context, l *life, faults func(n int) wire.Faults) int {
+func (w *World) succeed(ctx context.Context, l *life.Life, faults func(n int) wire.Faults) int {
 	for n := 1; ; n++ {
 		select {
 		case <-ctx.Done():
 			return n
-		case <-l.gate.Dead():
+		case <-l.Gate.Dead():
 		}
-		l.end()
+		l.End()
 		w.mu.Lock()
 		meanwhile := w.meanwhile
 		w.meanwhile = nil

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"switchyard.dev/tests/sweep/life"
 	"switchyard.dev/tests/sweep/wire"
 )
 
@@ -33,7 +34,7 @@ func runTests(m *testing.M) int {
 	}
 	defer file.Close()
 	logger := slog.New(slog.NewTextHandler(file, nil))
-	Quiet(logger)
+	life.Quiet(logger)
 	if world, err = NewWorld(context.Background(), logger); err != nil {
 		slog.Error("there is no world", "error", err)
 		return 1

@@ -2,17 +2,12 @@ package sweep
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/eventbus/memory"
@@ -21,6 +16,7 @@ import (
 	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/meshes/gatewayadapter"
 	"switchyard.dev/tests/apiserver"
+	"switchyard.dev/tests/sweep/life"
 	"switchyard.dev/tests/sweep/state"
 	"switchyard.dev/tests/sweep/wire"
 )
@@ -45,7 +41,7 @@ type World struct {
 
 	mu sync.Mutex
 	// lives are the managers that were begun in this run.
-	lives  []*life
+	lives  []*life.Life
 	ledger *wire.Ledger
 	// meanwhile is what happens between the death of a manager and the next one.
 	meanwhile func()
@@ -82,56 +78,19 @@ func (w *World) open(ctx context.Context) error {
 // Close ends the API server.
 func (w *World) Close() error { return w.server.Stop() }
 
-// life is one process of the manager.
-type life struct {
-	gate *wire.Gate
-	main *manager.Main
-	end  context.CancelFunc
-	done chan struct{}
-}
-
 // begin starts a manager to which this happens.
-func (w *World) begin(ctx context.Context, f wire.Faults) (*life, error) {
-	l := &life{gate: wire.NewGate(f, w.ledger), done: make(chan struct{})}
-	access := rest.CopyConfig(w.server.Config)
-	access.ContentType, access.AcceptContentTypes = "application/json", "application/json"
-	access.Wrap(l.gate.Wrap)
-	ctx, l.end = context.WithCancel(ctx)
-	var err error
-	l.main, err = manager.New(ctx, manager.Config{
-		REST: access, Log: l.gate.Log(w.store.Open()), WithoutWebhook: true, SeveralInProcess: true,
-		Namespace: operatorNamespace, MetricsAddress: "0", HealthAddress: "0", History: w.bounds, Logger: w.logger,
+func (w *World) begin(ctx context.Context, f wire.Faults) (*life.Life, error) {
+	l, err := life.Begin(ctx, wire.NewGate(f, w.ledger), w.server.Config, w.store.Open(), manager.Config{
+		Namespace: operatorNamespace, History: w.bounds, Logger: w.logger,
 		Istio: adapter.Settings{Enabled: w.meshes}, GatewayAPI: gatewayadapter.Settings{Enabled: w.meshes, Istio: w.meshes},
 	})
 	if err != nil {
-		l.end()
-		close(l.done)
-		return nil, fmt.Errorf("begin a manager: %w", err)
+		return nil, err
 	}
-	go func() {
-		defer close(l.done)
-		// Its end is of no interest once it is dead; before that, who waits for rest
-		// will see that nobody works.
-		if err := l.main.Run(ctx); err != nil && ctx.Err() == nil {
-			w.logger.Error("a manager ended by itself", "error", err)
-		}
-	}()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.lives = append(w.lives, l)
 	return l, nil
-}
-
-// kill ends a manager as a lost node would.
-func (l *life) kill() {
-	l.gate.Kill()
-	l.stop()
-}
-
-// stop ends a manager in order.
-func (l *life) stop() {
-	l.end()
-	<-l.done
 }
 
 // writes is how many writes there were in this run.
@@ -140,7 +99,7 @@ func (w *World) writes() int {
 	defer w.mu.Unlock()
 	n := 0
 	for _, l := range w.lives {
-		n += l.gate.Writes()
+		n += l.Gate.Writes()
 	}
 	return n
 }
@@ -164,11 +123,4 @@ func (w *World) state(ctx context.Context) (state.State, error) {
 		return nil, err
 	}
 	return state.Of(ctx, objects, w.store.Open())
-}
-
-// Quiet makes the libraries under managers log to a logger, which is one for the
-// process.
-func Quiet(logger *slog.Logger) {
-	ctrl.SetLogger(logr.FromSlogHandler(logger.Handler()))
-	klog.SetSlogLogger(logger)
 }

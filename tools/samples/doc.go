@@ -4,6 +4,7 @@
 //	Pack    packs them, and makes ready what goes into them     images.go
 //	        a small Debian with psql, redis-cli and Python,      debian.go
 //	        and with the servers of PostgreSQL and Redis
+//	System  the same Debian as a folder                          system.go
 //	pinned  go.mod and go.sum of OpenTofu and the nats command   pinned/
 //
 // The first time Debian takes two minutes to fetch and unpack, and OpenTofu four to compile;

@@ -8,6 +8,7 @@
 //     (Faults.Snapshot), as from an API server that lags behind;
 //   - watches end with 410 Gone, and lists whose next page has expired
 //     (Faults.Expire, Faults.Page);
+//   - something else happens right before a write (Faults.Before);
 //   - a guard is missing (Faults.Without), to show that a sweep sees that.
 //
 // A Gate is the way of one process. Wrap goes into its rest.Config, Log around its

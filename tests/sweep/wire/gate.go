@@ -55,6 +55,8 @@ type Faults struct {
 	Page int64
 	// Without is the guard that is missing; empty for none.
 	Without Guard
+	// Before is called before each write, and the write waits for it; nil for nobody.
+	Before func()
 }
 
 var (
@@ -157,6 +159,9 @@ func (t trip) alive(response *http.Response, err error) (*http.Response, error) 
 // write lets a write through, and what happens with it.
 func (t trip) write(r *http.Request) (*http.Response, error) {
 	g := t.gate
+	if g.faults.Before != nil {
+		g.faults.Before()
+	}
 	g.mu.Lock()
 	g.writes++
 	hit := g.writes == g.faults.DieAt

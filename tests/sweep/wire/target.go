@@ -64,9 +64,9 @@ func isLive(r *http.Request, t target) bool {
 }
 
 // changes reports whether a request changes the world. Events and leases are no part of
-// what controllers bring about.
+// what controllers bring about, and a review of a token is a question.
 func changes(r *http.Request, t target) bool {
-	return r.Method != http.MethodGet && t.resource != "" && t.resource != "events" && t.resource != "leases"
+	return r.Method != http.MethodGet && t.resource != "" && t.resource != "events" && t.resource != "leases" && t.resource != "tokenreviews"
 }
 
 // legible asks for JSON where clients of metadata ask for protobuf, whatever the

@@ -12,6 +12,7 @@ import (
 
 	"switchyard.dev/tests/bench/frame"
 	"switchyard.dev/tests/sweep"
+	"switchyard.dev/tests/sweep/life"
 )
 
 func main() {
@@ -29,7 +30,7 @@ func run(ctx context.Context) error {
 	}
 	defer log.Close()
 	logger := slog.New(slog.NewTextHandler(log, nil))
-	sweep.Quiet(logger)
+	life.Quiet(logger)
 	world, err := sweep.NewWorld(ctx, logger)
 	if err != nil {
 		return err

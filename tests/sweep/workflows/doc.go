@@ -1,0 +1,32 @@
+// Package workflows shows that a unit of a Resource that has finished is never run again, and
+// that the end is the same, whoever dies on the way there: on a real API server and etcd, with
+// the real manager, the IO context server as a process, and scripts that run for real in pods
+// around which the programs io-init, io-run and io-sidecar run with the pod's own token. What
+// the scripts do is counted in a PostgreSQL server outside of the cluster.
+//
+//	World      an API server, the ledger, the programs                   world.go, pair.go
+//	           the IO context server, whose way leads through a gate     server.go
+//	           five units: a, then b and c at once, then d; e removes    scenario.go
+//	           who answers, and who collects garbage                     people.go
+//	           what there is, and what is wrong about a run              state.go, judge.go
+//	Run        one of which somebody dies at a write                     run.go, sweep.go
+//	package kubelet   the node, whose pods can be made to die
+//	package ledger    the PostgreSQL server
+//
+// # Who dies
+//
+// The manager and the IO context server at each write of their own: it was done and they did
+// not hear of it, it was not done, or it was done and its answer is lost while they live. The
+// manager also so that ended pods are deleted and the next one begins with caches of before.
+// And all pods that live, before each write of whomever, where one does: their processes are killed, they are
+// deleted, or their node is lost.
+//
+// # What is asked of a run
+//
+// Where no pod died, each script has begun and ended once. Where one did, a script has begun
+// again only after its unit was held for a person, who has set the annotation signadot.com/retry,
+// and nothing is held whose script has ended with 0 and whose outputs are kept. The values and
+// the Secret with the outputs are those of the undisturbed run, and at the end nothing is left.
+//
+// A short form runs as a test, all of it with `make sweep-workflows`.
+package workflows

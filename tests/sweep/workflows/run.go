@@ -1,0 +1,247 @@
+package workflows
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"switchyard.dev/eventbus/memory"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/manager"
+	"switchyard.dev/tests/sweep/life"
+	"switchyard.dev/tests/sweep/state"
+	"switchyard.dev/tests/sweep/wire"
+	"switchyard.dev/tests/sweep/workflows/kubelet"
+	"switchyard.dev/tests/wait"
+	"switchyard.dev/workflows/execunit"
+	"switchyard.dev/workflows/iocontext/server"
+)
+
+// Who writes, and may die.
+const (
+	Manager = "manager"
+	Server  = "IO context server"
+	Kubelet = "kubelet"
+	Pods    = "pods"
+)
+
+// Old is a way in which a manager dies: the write is done, pods that have ended are deleted
+// meanwhile, and the next manager begins with caches of the moment at which nothing of the
+// units had begun yet.
+const Old wire.Way = "old"
+
+// Death is what goes wrong in a run; the zero value is nothing.
+type Death struct {
+	// Who dies: Manager or Server at a write of its own, or Pods, all that live, before a
+	// write of whomever, the first from then on before which one lives.
+	Who string
+	// At is the number of the write, from 1.
+	At int
+	// Way is how: a wire.Way, or a kubelet.Way.
+	Way string
+	// Without is a guard that is missing; empty for none.
+	Without wire.Guard
+}
+
+// String returns what happens.
+func (d Death) String() string { return fmt.Sprintf("%s at write %d, %s", d.Who, d.At, d.Way) }
+
+// run is one run.
+type run struct {
+	w     *World
+	death Death
+	dir   string
+	log   *memory.Store
+	nodes *kubelet.Kubelet
+
+	mu     sync.Mutex
+	writes map[string]int
+	total  int
+	died   bool
+	// alive are the writes, by their number, before which a pod lived.
+	alive []int
+	// made is the version of the object that runs the units as it was made.
+	made string
+	// held are units that waited for a person, by pod.
+	held map[string]Held
+	// ready is what there was once all was made, and gone after all had been removed.
+	ready, gone state.State
+}
+
+// patience is how long a run may take to come to an end on a busy machine.
+const patience = 2 * time.Minute
+
+// start begins a run: pods, servers and managers live, and people look after the Resource. end
+// stops all of that.
+func (w *World) start(ctx context.Context, d Death) (r *run, end func(), err error) {
+	w.runs++
+	r = &run{w: w, death: d, dir: filepath.Join(w.dir, fmt.Sprintf("run-%d", w.runs)), log: memory.NewStore(), writes: map[string]int{}, held: map[string]Held{}}
+	nothing := func() {}
+	if err := errors.Join(os.MkdirAll(r.dir, 0o755), w.ledger.Empty()); err != nil {
+		return r, nothing, err
+	}
+	access := rest.CopyConfig(w.api.Config)
+	access.Wrap(wire.NewGate(wire.Faults{Before: r.before(ctx, Kubelet)}, wire.NewLedger()).Wrap)
+	r.nodes, err = kubelet.New(kubelet.Config{Access: access, Others: w.api.Config, Dir: filepath.Join(r.dir, "pods"), Images: w.images, Logger: w.logger})
+	if err != nil {
+		return r, nothing, err
+	}
+	servers := filepath.Join(r.dir, "servers")
+	first, err := w.serve(filepath.Join(servers, "0"), r.faults(ctx, Server)(0))
+	if err != nil {
+		return r, nothing, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	all.Go(func() { w.serveOn(ctx, servers, first, r.faults(ctx, Server)) })
+	all.Go(func() { r.nodes.Run(ctx) })
+	all.Go(func() { r.collect(ctx) })
+	all.Go(func() { r.answer(ctx) })
+	all.Go(func() { r.note(ctx) })
+	all.Go(func() { r.manage(ctx) })
+	return r, func() {
+		cancel()
+		all.Wait()
+	}, nil
+}
+
+// before returns what happens before each write of somebody.
+func (r *run) before(ctx context.Context, who string) func() {
+	return func() {
+		alive := r.nodes.Alive()
+		r.mu.Lock()
+		r.writes[who]++
+		if r.total++; alive {
+			r.alive = append(r.alive, r.total)
+		}
+		strike := r.death.Who == Pods && r.total >= r.death.At && alive && !r.died
+		own := r.death.Who == who && r.writes[who] == r.death.At
+		r.died = r.died || strike || own
+		r.mu.Unlock()
+		if !strike {
+			return
+		}
+		if err := r.nodes.Strike(ctx, kubelet.Way(r.death.Way)); err != nil && ctx.Err() == nil {
+			r.w.logger.Error("pods do not die", "error", err)
+		}
+	}
+}
+
+// faults returns the faults of the n-th process of somebody.
+func (r *run) faults(ctx context.Context, who string) func(n int) wire.Faults {
+	return func(n int) wire.Faults {
+		f := wire.Faults{Before: r.before(ctx, who), Without: r.death.Without}
+		switch {
+		case r.death.Who != who:
+		case n == 0:
+			f.DieAt, f.Way = r.death.At, wire.Way(r.death.Way)
+			if f.Way == Old {
+				f.Way = wire.Done
+			}
+		case r.death.Way == string(Old):
+			version := r.began()
+			f.Snapshot, f.Delay = func(string) string { return version }, func(string) time.Duration { return late }
+		}
+		return f
+	}
+}
+
+// late is how late events come to a cache that is old: later than controllers act on it.
+const late = 1500 * time.Millisecond
+
+// manage begins a manager, and the next one whenever one has died, until ctx ends.
+func (r *run) manage(ctx context.Context) {
+	faults := r.faults(ctx, Manager)
+	for n := 0; ; n++ {
+		settings := execunit.Settings{
+			InitImage: imageInit, SidecarImage: imageSidecar, Address: fmt.Sprintf("https://%s:%d", server.Name, r.w.port),
+			CA: string(r.w.pair.cert), AuthorAsked: true,
+		}
+		l, err := life.Begin(ctx, wire.NewGate(faults(n), wire.NewLedger()), r.w.api.Config, r.log.Open(), manager.Config{
+			Namespace: operatorNamespace, Logger: r.w.logger, Workflows: manager.Workflows{Settings: settings},
+		})
+		if err != nil {
+			if ctx.Err() == nil {
+				r.w.logger.Error("no manager begins", "error", err)
+			}
+			return
+		}
+		select {
+		case <-ctx.Done():
+			l.Kill()
+			return
+		case <-l.Gate.Dead():
+		}
+		l.End()
+		if r.death.Way == string(Old) {
+			r.tidy(ctx)
+		}
+	}
+}
+
+// note notes the version of what runs the units as it is made.
+func (r *run) note(ctx context.Context) {
+	w, err := r.w.people.Watch(ctx, &crdv1.SignadotObjectLifecycleMethodsList{})
+	if err != nil {
+		return
+	}
+	defer w.Stop()
+	select {
+	case <-ctx.Done():
+	case e := <-w.ResultChan():
+		if o, is := e.Object.(metav1.Object); is {
+			r.mu.Lock()
+			r.made = o.GetResourceVersion()
+			r.mu.Unlock()
+		}
+	}
+}
+
+func (r *run) began() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.made
+}
+
+// play has the Resource made and removed. check says whether the state after each is as it is
+// to be, and is asked again while it is not.
+func (r *run) play(ctx context.Context, check func(after string, s state.State) error) error {
+	o := asked(r.w.ledger.Env())
+	if err := r.w.people.Create(ctx, o.DeepCopy()); err != nil {
+		return err
+	}
+	var err error
+	if r.ready, err = r.settle(ctx, afterMaking, check); err != nil {
+		return err
+	}
+	if err := r.w.people.Delete(ctx, o); err != nil {
+		return err
+	}
+	r.gone, err = r.settle(ctx, afterRemoving, check)
+	return err
+}
+
+// The moments at which the state is looked at.
+const (
+	afterMaking   = "the Resource is made"
+	afterRemoving = "the Resource is removed"
+)
+
+func (r *run) settle(ctx context.Context, after string, check func(string, state.State) error) (state.State, error) {
+	var s state.State
+	err := wait.Until(ctx, patience, after, func() error {
+		var err error
+		if s, err = r.w.state(ctx); err != nil {
+			return err
+		}
+		return check(after, s)
+	})
+	return s, err
+}

@@ -1,0 +1,121 @@
+package workflows
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/tests/sweep/state"
+	"switchyard.dev/tests/wait"
+	"switchyard.dev/workflows/iocontext/store"
+)
+
+// state says what there is of the Resource, without what differs from run to run: which
+// attempt it was, times, and pods that have ended and are let go.
+func (w *World) state(ctx context.Context) (state.State, error) {
+	all, err := w.ours(ctx)
+	out := state.State{}
+	for _, o := range all {
+		what := fmt.Sprintf("%T %s", o, strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/"))
+		switch o := o.(type) {
+		case *crdv1.Resource:
+			out["Resource "+o.Name] = o.Status.Phase + sayConditions(o.Status.Conditions, o.Generation) + sayUnits(o.Status.Create) + sayUnits(o.Status.Delete)
+		case *crdv1.SignadotObjectLifecycleMethods:
+			out["SignadotObjectLifecycleMethods "+o.Name] = o.Status.Phase + sayConditions(o.Status.Conditions, o.Generation) +
+				sayUnits(o.Status.PreCreate) + sayUnits(o.Status.PostStop)
+		case *corev1.Secret:
+			if key := o.Annotations[store.AnnotationKey]; key != "" {
+				what = "value of " + key // The name has a UID.
+			} else {
+				what = "Secret " + o.Namespace + "/" + o.Name
+			}
+			for _, key := range sorted(o.Data) {
+				out[what] += key + ": " + string(o.Data[key]) + "\n"
+			}
+		case *corev1.Pod:
+			if !ended(o) || len(o.Finalizers) > 0 {
+				out["pod of unit "+o.Labels[crdv1.LabelUnit]] = "it has not ended, or is held"
+			}
+		}
+	}
+	return out, err
+}
+
+func sorted[V any](m map[string]V) []string {
+	var out []string
+	for key := range m {
+		out = append(out, key)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func sayUnits(all []crdv1.WorkUnitStatus) string {
+	var b strings.Builder
+	for _, st := range all {
+		fmt.Fprintf(&b, "\nunit %s: %s %s %s %s", st.Name, st.Phase, st.Reason, st.Message, st.Outputs)
+	}
+	return b.String()
+}
+
+func sayConditions(all []crdv1.StatusCondition, generation int64) string {
+	var b strings.Builder
+	for _, c := range all {
+		fmt.Fprintf(&b, "\n%s: %s, %s: %s (of now: %t)", c.Type, c.Status, c.Reason, c.Message, c.ObservedGeneration == generation)
+	}
+	return b.String()
+}
+
+// ours returns every object that a run has made.
+func (w *World) ours(ctx context.Context) ([]client.Object, error) {
+	var out []client.Object
+	var resources crdv1.ResourceList
+	var methods crdv1.SignadotObjectLifecycleMethodsList
+	var pods corev1.PodList
+	var secrets corev1.SecretList
+	err := errors.Join(w.people.List(ctx, &resources), w.people.List(ctx, &methods), w.people.List(ctx, &pods), w.people.List(ctx, &secrets))
+	for i := range resources.Items {
+		out = append(out, &resources.Items[i])
+	}
+	for i := range methods.Items {
+		out = append(out, &methods.Items[i])
+	}
+	for i := range pods.Items {
+		out = append(out, &pods.Items[i])
+	}
+	for i := range secrets.Items {
+		if s := &secrets.Items[i]; s.Namespace == outputNamespace || s.Type == store.Type {
+			out = append(out, s)
+		}
+	}
+	return out, err
+}
+
+// wipe takes away whatever a run has left.
+func (w *World) wipe(ctx context.Context) error {
+	marks := w.people.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace(operatorNamespace)) // of the routing log
+	return errors.Join(marks, wait.Until(ctx, patience, "wipe the world", func() error {
+		all, err := w.ours(ctx)
+		for _, o := range all {
+			none := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+			if err := w.people.Patch(ctx, o, none); err != nil && !apierrors.IsNotFound(err) {
+				return err
+			}
+			if err := w.people.Delete(ctx, o, client.GracePeriodSeconds(0)); err != nil && !apierrors.IsNotFound(err) {
+				return err
+			}
+		}
+		if err == nil && len(all) > 0 {
+			return errors.New("something is left")
+		}
+		return err
+	}))
+}
