@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -139,11 +140,12 @@ func (r *Reconciler) endMeshes(ctx context.Context, in Input) (time.Duration, er
 	return 0, errors.Join(errs...)
 }
 
-// orphanedMeshes deletes what a former RoutingConfig of this name has asked for and left.
-func (r *Reconciler) orphanedMeshes(ctx context.Context, name string) error {
+// orphanedMeshes deletes what former RoutingConfigs of this name have asked for and left: the cache
+// had not heard of it when one went. now is the UID of the RoutingConfig as the cache has it.
+func (r *Reconciler) orphanedMeshes(ctx context.Context, name string, now types.UID) error {
 	var errs []error
 	for _, kind := range r.meshKinds() {
-		_, err := r.writer.DeleteOrphans(ctx, apply.Maker{Kind: crdv1.KindRoutingConfig, Name: name}, "", kind.NewList())
+		_, err := r.writer.DeleteOrphans(ctx, apply.Maker{Kind: crdv1.KindRoutingConfig, Name: name}, now, kind.NewList())
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)

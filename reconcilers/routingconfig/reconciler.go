@@ -82,6 +82,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, c *crdv1.RoutingConfig) (tim
 	if err != nil {
 		return 0, errors.Join(p.Err, err)
 	}
+	if err := r.orphanedMeshes(ctx, c.Name, c.UID); err != nil {
+		return 0, errors.Join(p.Err, err)
+	}
 	in.meshErrs = r.askMeshes(ctx, in, d)
 	after := Conclude(in, d, p, acknowledged, metav1.NewTime(r.config.Now()))
 	err = errors.Join(errors.Join(slices.Collect(maps.Values(in.meshErrs))...), r.writer.Status(ctx, c, after))

@@ -16,7 +16,7 @@ import (
 func (r *Reconciler) Gone(ctx context.Context, req types.NamespacedName) error {
 	name := req.Name
 	r.forget(name)
-	if err := r.orphanedMeshes(ctx, name); err != nil {
+	if err := r.orphanedMeshes(ctx, name, ""); err != nil {
 		return err
 	}
 	declared, ok := r.declared.Load(name)
