@@ -20,11 +20,11 @@ const maxPackageLines = 1500
 var roomLines = map[string]int{
 	"eventbus":    9402,
 	"protos":      1171,
-	"reconcilers": 24678,
-	"routeserver": 13770,
+	"reconcilers": 24755,
+	"routeserver": 13774,
 	"sidecars":    5977,
-	"tests":       25637,
-	"tools":       6331,
+	"tests":       28377,
+	"tools":       6410,
 	"workflows":   5953,
 	"xds":         4074,
 }
