@@ -67,6 +67,9 @@ func byHand(r *rig, measured *figuresOfOne) *unstructured.Unstructured {
 	r.Must(unstructured.SetNestedStringSlice(o.Object, []string{"byhand"}, "spec", "hosts"))
 	routes, _, err := unstructured.NestedSlice(o.Object, "spec", "http")
 	r.Must(err)
+	for i, route := range routes {
+		route.(map[string]any)["name"] = fmt.Sprintf("by-hand-to-the-sandbox-with-the-number-%d", i) // Ours would be taken out.
+	}
 	for i := range changes {
 		came := sandboxes + i
 		first := map[string]any{
@@ -94,8 +97,11 @@ func annotate(r *rig, o *unstructured.Unstructured, measured *figuresOfOne) {
 	for i := range changes {
 		time.Sleep(150 * time.Millisecond) // As far apart as the writes of the adapter.
 		began := time.Now()
-		r.Must(r.Client.Patch(r.Context(), o.DeepCopy(), client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{"change":"%d"}}}`, i))))
+		r.Must(r.Client.Patch(r.Context(), o, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{"change":"%d"}}}`, i))))
 		measured.annotated = append(measured.annotated, time.Since(began))
+	}
+	if text, err := o.MarshalJSON(); err != nil || len(text) < measured.bytes*9/10 {
+		r.Fatalf("what was written by hand has %d bytes, the adapter's %d: %v", len(text), measured.bytes, err)
 	}
 }
 
