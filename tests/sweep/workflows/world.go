@@ -67,7 +67,8 @@ const (
 	tlsDir     = "/var/run/secrets/tls"
 )
 
-// NewWorld starts an API server and a ledger, and builds the programs. It needs root. The logger takes what managers say; Close ends everything.
+// NewWorld starts an API server and a ledger, and builds the programs. It needs root. The logger
+// takes what managers say. Close ends everything; where there is an error, that has been done.
 func NewWorld(ctx context.Context, logger *slog.Logger) (w *World, err error) {
 	w = &World{logger: logger}
 	if w.dir, err = os.MkdirTemp("", "sweep-"); err != nil {
@@ -80,30 +81,30 @@ func NewWorld(ctx context.Context, logger *slog.Logger) (w *World, err error) {
 	}()
 	system, err := samples.System(ctx, iocontext.Root)
 	if err != nil {
-		return nil, err
+		return w, err
 	}
 	root, err := crd.Root()
 	if err != nil {
-		return nil, err
+		return w, err
 	}
 	programs, err := build(ctx, root, filepath.Join(w.dir, "programs"))
 	if err != nil {
-		return nil, err
+		return w, err
 	}
 	w.images = map[string]kubelet.Image{
 		imageMain: {Root: system}, imageInit: {Root: programs, Entrypoint: "/io-init"}, imageSidecar: {Root: programs, Entrypoint: "/io-sidecar"},
 	}
 	if w.port, err = port.Free(); err != nil {
-		return nil, err
+		return w, err
 	}
 	if w.pair, err = newPair(server.Name, "127.0.0.1"); err != nil {
-		return nil, err
+		return w, err
 	}
 	if w.ledger, err = ledger.Start(ctx, system, filepath.Join(w.dir, "ledger")); err != nil {
-		return nil, err
+		return w, err
 	}
 	if w.api, err = apiserver.Start(); err != nil {
-		return nil, err
+		return w, err
 	}
 	return w, w.open(ctx)
 }
