@@ -4,7 +4,7 @@
 // around which the programs io-init, io-run and io-sidecar run with the pod's own token. What
 // the scripts do is counted in a PostgreSQL server outside of the cluster.
 //
-//	World      an API server, the ledger, the programs                   world.go, pair.go
+//	World      an API server, the ledger, the programs                   world.go
 //	           the IO context server, whose way leads through a gate     server.go
 //	           five units: a, then b and c at once, then d; e removes    scenario.go
 //	           who answers, and who collects garbage                     people.go

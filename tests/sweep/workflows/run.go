@@ -162,7 +162,7 @@ func (r *run) manage(ctx context.Context) {
 	for n := 0; ; n++ {
 		settings := execunit.Settings{
 			InitImage: imageInit, SidecarImage: imageSidecar, Address: fmt.Sprintf("https://%s:%d", server.Name, r.w.port),
-			CA: string(r.w.pair.cert), AuthorAsked: true,
+			CA: string(r.w.pair.Cert), AuthorAsked: true,
 		}
 		l, err := life.Begin(ctx, wire.NewGate(faults(n), wire.NewLedger()), r.w.api.Config, r.log.Open(), manager.Config{
 			Namespace: operatorNamespace, Logger: r.w.logger, Workflows: manager.Workflows{Settings: settings},

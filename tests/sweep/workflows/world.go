@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -18,6 +19,7 @@ import (
 	"switchyard.dev/tests/apiserver"
 	"switchyard.dev/tests/conformance/crd"
 	"switchyard.dev/tests/port"
+	"switchyard.dev/tests/selfsigned"
 	"switchyard.dev/tests/sweep/workflows/kubelet"
 	"switchyard.dev/tests/sweep/workflows/ledger"
 	"switchyard.dev/tools/samples"
@@ -48,7 +50,7 @@ type World struct {
 	// port is where the IO context server listens, and pair its certificate, which the way to
 	// the API server has as well.
 	port int
-	pair pair
+	pair selfsigned.Pair
 	// account is the token of the server's service account.
 	account string
 	runs    int
@@ -97,7 +99,7 @@ func NewWorld(ctx context.Context, logger *slog.Logger) (w *World, err error) {
 	if w.port, err = port.Free(); err != nil {
 		return w, err
 	}
-	if w.pair, err = newPair(server.Name, "127.0.0.1"); err != nil {
+	if w.pair, err = selfsigned.New(server.Name, net.IPv4(127, 0, 0, 1)); err != nil {
 		return w, err
 	}
 	if w.ledger, err = ledger.Start(ctx, system, filepath.Join(w.dir, "ledger")); err != nil {
