@@ -49,7 +49,8 @@ func (r *Reconciler) gather(ctx context.Context, o *crdv1.SignadotObjectLifecycl
 	return in, nil
 }
 
-// podsOf returns the pods that the cache has of units of objects with this name: each has one as its controller.
+// podsOf returns the pods that the cache has of units of objects with this name, each of which has
+// one of these as its controller.
 func (r *Reconciler) podsOf(ctx context.Context, name string) (out []*corev1.Pod, err error) {
 	var pods corev1.PodList
 	if err := r.config.Pods.List(ctx, &pods, client.MatchingLabels{crdv1.LabelLifecycle: crdv1.LabelValue(name)}); err != nil {

@@ -15,7 +15,6 @@ import (
 	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/world"
-	"switchyard.dev/workflows/execunit"
 	"switchyard.dev/workflows/iocontext"
 )
 
@@ -52,10 +51,8 @@ func TestAValueIsInSecretsAlone(t *testing.T) {
 	c, logged := newCluster(t, ns), &background.Output{}
 	c.Accounts(c.operator(), "default")
 	c.manage(manager.Config{
-		Workflows: manager.Workflows{Settings: execunit.Settings{
-			InitImage: "io-init", SidecarImage: "io-sidecar", Address: "https://nowhere:8443", CA: "none", AuthorAsked: true,
-		}},
-		Logger: slog.New(slog.NewTextHandler(logged, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Workflows: units,
+		Logger:    slog.New(slog.NewTextHandler(logged, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	r := c.resourceOf("units-canary-db", twoSteps)
 	first := c.unitPod(r.Name, "provision", 1)

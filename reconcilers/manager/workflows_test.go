@@ -33,6 +33,7 @@ func withUnits(t *testing.T, ns string) *cluster {
 	return c
 }
 
+// units say how units run.
 var units = manager.Workflows{Settings: execunit.Settings{
 	InitImage: "io-init", SidecarImage: "io-sidecar", Address: "https://nowhere:8443", CA: "none", AuthorAsked: true,
 }}
@@ -105,8 +106,8 @@ func (c *cluster) gives(object, key, value string) {
 	c.Must(values.Put(c.Context(), m, key, []byte(value), "pod", func(context.Context) error { return nil }))
 }
 
-// A replica that does not lead ends when what its controllers look at is not read within two
-// minutes.
+// A replica that does not lead has its controllers' caches filled, to take over at once, and ends
+// when one of them is not filled within two minutes.
 func TestAReplicaThatDoesNotLeadReadsThePodsOfUnits(t *testing.T) {
 	c := newCluster(t, "units-standby")
 	var reads atomic.Bool

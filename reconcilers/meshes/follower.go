@@ -113,7 +113,8 @@ func NewPauses[T comparable]() workqueue.TypedRateLimiter[T] {
 }
 
 // together is how long a look waits for other events to come with the first: the facts of one
-// sandbox. apart is from the end of one look to the next, so that a burst of events is few looks.
+// sandbox. apart is how long it is at least from the end of one look to the next, so that a burst
+// of events is few looks.
 const (
 	together = 2 * time.Millisecond
 	apart    = 20 * time.Millisecond

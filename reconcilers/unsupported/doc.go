@@ -1,6 +1,6 @@
 // Package unsupported answers for the kinds of objects that are accepted and not acted on, by
-// this version or in this installation. Without it such an object would have no status, and nothing would
-// tell its author from whom to expect what.
+// this version or in this installation. Without it such an object would have no status, and
+// nothing would tell its author from whom to expect what.
 //
 //	Kinds     the kinds, and what to tell about each          kinds.go
 //	Conclude  the object with its status: nothing is known    decide.go      pure

@@ -15,8 +15,8 @@ var sentenceEnd = regexp.MustCompile(`[.?!]( [A-Z]|$)`)
 const mostSentences = 2
 
 // EverythingIsSaid returns nil when every object that stays has each condition of its kind, and no
-// object one with a message that is too long to be read. Ready of a route group is not measured: it repeats
-// all that stands in the way, each of which is a condition of its own.
+// object has a condition with a message that is too long to be read. Ready of a route group is not
+// measured: it repeats all that stands in the way, each of which is a condition of its own.
 func (w *Cluster) EverythingIsSaid(ctx context.Context) error {
 	for _, kind := range w.Kinds() {
 		objects, err := w.List(ctx, kind)

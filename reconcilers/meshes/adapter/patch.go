@@ -37,12 +37,12 @@ func patchOf(have, want *unstructured.Unstructured) []operation {
 	return out
 }
 
-// mostSingly is how many routes a patch puts in and takes out one by one.
+// mostSingly is how many routes a patch puts in and takes out one by one at most.
 const mostSingly = 32
 
 // patchOfRoutes returns the part of a patch that puts in and takes out single routes of ours; nil
-// where the list stays, or is to be written as a whole. What a patch has the API server reads as it
-// reads an object, which counts with hundreds of routes of which one is new.
+// where the list stays, or is to be written as a whole. The API server parses a patch as it parses
+// an object: a list of hundreds of routes, of which one is new, would take longer than the rest.
 func patchOfRoutes(have, want *unstructured.Unstructured) (out []operation) {
 	before, _ := routesOf(have).([]any)
 	after, _ := routesOf(want).([]any)

@@ -226,9 +226,9 @@ func podThatAsks(like corev1.Pod) *corev1.Pod {
 	}
 }
 
-// askForNothing asks the IO context server for a unit that there is not, with the tokens of pods
-// in turn, as each unit has a pod of its own: that is refused, after all has been looked at that
-// is for a unit of its own. What is answered that one should try again is tried again, as units do.
+// askForNothing asks the IO context server for a unit that there is not: that is refused, after all
+// has been looked at that is looked at for a unit that there is. The tokens of pods take turns, as
+// each unit has a pod of its own. Who is told to try again does so, as units do.
 func askForNothing(w *World, l *Listener) (call, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

@@ -12,8 +12,8 @@ import (
 	"switchyard.dev/tests/sweep/workflows/kubelet"
 )
 
-// Deaths returns every death at every step-th write, from the first on, of those at which
-// there is who can die, as in the golden run: those whose text has only in it.
+// Deaths returns all deaths at every step-th write, from the first on. Only writes count at which
+// there was somebody to die in the golden run, and only deaths whose text has only in it.
 func (g Golden) Deaths(first, step int, only string) []Death {
 	var out []Death
 	for _, k := range kinds() {
@@ -74,8 +74,8 @@ type Failure struct {
 
 // Outcome is what became of many runs.
 type Outcome struct {
-	// Runs is how many there were, by who was to die, and Spared in how many nobody died: no
-	// pod lived at that write, or there were fewer.
+	// Runs is how many there were, by who was to die. Spared is in how many of them nobody did:
+	// no pod lived from that write on, or there were fewer writes.
 	Runs   map[string]int
 	Spared int
 	// Pods is how many pods died.

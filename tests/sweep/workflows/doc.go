@@ -4,7 +4,7 @@
 // around which the programs io-init, io-run and io-sidecar run with the pod's own token. What
 // the scripts do is counted in a PostgreSQL server outside of the cluster.
 //
-//	World      an API server, the ledger, the programs                   world.go, pair.go
+//	World      an API server, the ledger, the programs                   world.go
 //	           the IO context server, whose way leads through a gate     server.go
 //	           five units: a, then b and c at once, then d; e removes    scenario.go
 //	           who answers, and who collects garbage                     people.go
@@ -15,18 +15,20 @@
 //
 // # Who dies
 //
-// The manager and the IO context server at each write of their own: it was done and they did
-// not hear of it, it was not done, or it was done and its answer is lost while they live. The
-// manager also so that ended pods are deleted and the next one begins with caches of before.
-// And all pods that live, before each write of whomever, where one does: their processes are killed, they are
-// deleted, or their node is lost.
+// The manager and the IO context server die at each write of their own: it was done and they did
+// not hear of it, or it was not done. In a third way they live, and only the answer is lost. The
+// manager dies in a fourth: pods that have ended are deleted meanwhile, and the next manager
+// begins with caches of before.
+//
+// Pods die all at once, before each write of anybody before which one lives: their processes are
+// killed, they are deleted, or their node is lost.
 //
 // # What is asked of a run
 //
 // Where no pod died, each script has begun and ended once. Where one did, a script has begun
-// again only after its unit was held for a person, who has set the annotation signadot.com/retry,
-// and nothing is held whose script has ended with 0 and whose outputs are kept. The values and
-// the Secret with the outputs are those of the undisturbed run, and at the end nothing is left.
+// again only after its unit was held for a person, who has set the annotation signadot.com/retry.
+// No unit is held whose script has ended with 0 and whose outputs are kept. The values and the
+// Secret with the outputs are those of the undisturbed run, and at the end nothing is left.
 //
 // A short form runs as a test, all of it with `make sweep-workflows`.
 package workflows

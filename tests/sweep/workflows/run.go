@@ -24,7 +24,7 @@ import (
 	"switchyard.dev/workflows/iocontext/server"
 )
 
-// Who writes, and may die.
+// Who writes, or dies.
 const (
 	Manager = "manager"
 	Server  = "IO context server"
@@ -39,10 +39,10 @@ const Old wire.Way = "old"
 
 // Death is what goes wrong in a run; the zero value is nothing.
 type Death struct {
-	// Who dies: Manager or Server at a write of its own, or Pods, all that live, before a
-	// write of whomever, the first from then on before which one lives.
+	// Who dies: Manager or Server, or Pods, which are all that live.
 	Who string
-	// At is the number of the write, from 1.
+	// At is the number of the write, from 1: of those of Manager or Server itself; for Pods, of
+	// all. Pods die before that one, or the first one after it before which a pod lives.
 	At int
 	// Way is how: a wire.Way, or a kubelet.Way.
 	Way string
@@ -162,7 +162,7 @@ func (r *run) manage(ctx context.Context) {
 	for n := 0; ; n++ {
 		settings := execunit.Settings{
 			InitImage: imageInit, SidecarImage: imageSidecar, Address: fmt.Sprintf("https://%s:%d", server.Name, r.w.port),
-			CA: string(r.w.pair.cert), AuthorAsked: true,
+			CA: string(r.w.pair.Cert), AuthorAsked: true,
 		}
 		l, err := life.Begin(ctx, wire.NewGate(faults(n), wire.NewLedger()), r.w.api.Config, r.log.Open(), manager.Config{
 			Namespace: operatorNamespace, Logger: r.w.logger, Workflows: manager.Workflows{Settings: settings},

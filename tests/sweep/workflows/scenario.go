@@ -15,10 +15,6 @@ import (
 // name is that of the Resource.
 const name = "five"
 
-// Units is how many there are: b and c run beside each other once a has ended, and d after
-// both; e removes what they have made.
-const Units = 5
-
 // unit is a unit of the Resource, as YAML: what it reads by variable, and what it gives.
 type unit struct {
 	name  string
@@ -26,6 +22,8 @@ type unit struct {
 	gives []string
 }
 
+// There are five units: b and c run beside each other once a has ended, and d after both; e
+// removes what they have made.
 var (
 	creates = []unit{
 		{"a", nil, []string{"host", "port"}},

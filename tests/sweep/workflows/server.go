@@ -40,9 +40,9 @@ func (w *World) serve(dir string, f wire.Faults) (*ioServer, error) {
 		return nil, err
 	}
 	account, certificate := filepath.Join(dir, "account"), filepath.Join(dir, "tls")
-	err = errors.Join(os.MkdirAll(account, 0o700), w.pair.write(certificate),
+	err = errors.Join(os.MkdirAll(account, 0o700), w.pair.Write(certificate),
 		os.WriteFile(filepath.Join(account, "token"), []byte(w.account), 0o600),
-		os.WriteFile(filepath.Join(account, "ca.crt"), w.pair.cert, 0o600))
+		os.WriteFile(filepath.Join(account, "ca.crt"), w.pair.Cert, 0o600))
 	if err != nil {
 		return nil, errors.Join(err, s.front.Close())
 	}
@@ -57,7 +57,7 @@ func (w *World) serve(dir string, f wire.Faults) (*ioServer, error) {
 
 // stand listens as an API server does, for this process alone.
 func (s *ioServer) stand(w *World) (port string, err error) {
-	certificate, err := tls.X509KeyPair(w.pair.cert, w.pair.key)
+	certificate, err := tls.X509KeyPair(w.pair.Cert, w.pair.Key)
 	if err != nil {
 		return "", err
 	}

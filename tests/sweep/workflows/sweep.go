@@ -111,6 +111,8 @@ func (r *run) deaths() int {
 			n++
 		}
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.died && r.death.Who != Pods {
 		n++
 	}

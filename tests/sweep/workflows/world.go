@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -18,6 +19,7 @@ import (
 	"switchyard.dev/tests/apiserver"
 	"switchyard.dev/tests/conformance/crd"
 	"switchyard.dev/tests/port"
+	"switchyard.dev/tests/selfsigned"
 	"switchyard.dev/tests/sweep/workflows/kubelet"
 	"switchyard.dev/tests/sweep/workflows/ledger"
 	"switchyard.dev/tools/samples"
@@ -48,7 +50,7 @@ type World struct {
 	// port is where the IO context server listens, and pair its certificate, which the way to
 	// the API server has as well.
 	port int
-	pair pair
+	pair selfsigned.Pair
 	// account is the token of the server's service account.
 	account string
 	runs    int
@@ -67,7 +69,8 @@ const (
 	tlsDir     = "/var/run/secrets/tls"
 )
 
-// NewWorld starts an API server and a ledger, and builds the programs. It needs root. The logger takes what managers say; Close ends everything.
+// NewWorld starts an API server and a ledger, and builds the programs. It needs root. The logger
+// takes what managers say. Close ends everything; where there is an error, that has been done.
 func NewWorld(ctx context.Context, logger *slog.Logger) (w *World, err error) {
 	w = &World{logger: logger}
 	if w.dir, err = os.MkdirTemp("", "sweep-"); err != nil {
@@ -80,30 +83,30 @@ func NewWorld(ctx context.Context, logger *slog.Logger) (w *World, err error) {
 	}()
 	system, err := samples.System(ctx, iocontext.Root)
 	if err != nil {
-		return nil, err
+		return w, err
 	}
 	root, err := crd.Root()
 	if err != nil {
-		return nil, err
+		return w, err
 	}
 	programs, err := build(ctx, root, filepath.Join(w.dir, "programs"))
 	if err != nil {
-		return nil, err
+		return w, err
 	}
 	w.images = map[string]kubelet.Image{
 		imageMain: {Root: system}, imageInit: {Root: programs, Entrypoint: "/io-init"}, imageSidecar: {Root: programs, Entrypoint: "/io-sidecar"},
 	}
 	if w.port, err = port.Free(); err != nil {
-		return nil, err
+		return w, err
 	}
-	if w.pair, err = newPair(server.Name, "127.0.0.1"); err != nil {
-		return nil, err
+	if w.pair, err = selfsigned.New(server.Name, net.IPv4(127, 0, 0, 1)); err != nil {
+		return w, err
 	}
 	if w.ledger, err = ledger.Start(ctx, system, filepath.Join(w.dir, "ledger")); err != nil {
-		return nil, err
+		return w, err
 	}
 	if w.api, err = apiserver.Start(); err != nil {
-		return nil, err
+		return w, err
 	}
 	return w, w.open(ctx)
 }

@@ -76,8 +76,9 @@ type work struct {
 	unit      crdv1.WorkUnit
 }
 
-// find returns the unit that was asked about, if the pod runs it at this moment. Who does not is
-// told the same whether there is such a unit or not, but for the pod of its next attempt.
+// find returns the unit that was asked about, if the pod runs it at this moment. Any other pod is
+// told the same whether there is such a unit or not; only that of its next attempt is told to ask
+// again.
 func (m *Main) find(ctx context.Context, who tokens.Identity, a asked) (work, error) {
 	of := &crdv1.SignadotObjectLifecycleMethods{}
 	err := m.cfg.Store.Client.Get(ctx, client.ObjectKey{Name: a.lifecycle}, of)

@@ -124,8 +124,8 @@ func TestKeysThatLookAlikeAreDifferent(t *testing.T) {
 	}
 }
 
-// Of an object all goes, and nothing of anybody else's: another object's, one's of the same name that was
-// there before, a Secret with the label that is no value.
+// All values of an object go, and nothing else: neither those of another object, nor those of a
+// former one of the same name, nor a Secret with the label that is no value.
 func TestDeleteAllLeavesNothingOfAnObjectAndAllOfOthers(t *testing.T) {
 	k := open(t)
 	former := k.mine.DeepCopy()

@@ -1,0 +1,43 @@
+package selfsigned_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"switchyard.dev/eventbus/trust"
+	"switchyard.dev/tests/selfsigned"
+)
+
+func TestAClientThatTrustsItKnowsTheServerByNameAndAddress(t *testing.T) {
+	pair, err := selfsigned.New("server", net.IPv4(127, 0, 0, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "tls")
+	if err := pair.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	own, err := tls.LoadX509KeyPair(filepath.Join(dir, trust.CertFile), filepath.Join(dir, trust.KeyFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bundle, err := os.ReadFile(filepath.Join(dir, trust.BundleFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(bundle)
+	for host, known := range map[string]bool{"server": true, "127.0.0.1": true, "other": false} {
+		near, far := net.Pipe()
+		go func() { _ = tls.Server(far, &tls.Config{Certificates: []tls.Certificate{own}}).Handshake() }() // it is told below
+		err := tls.Client(near, &tls.Config{RootCAs: roots, ServerName: host}).HandshakeContext(t.Context())
+		if (err == nil) != known {
+			t.Errorf("%s: %v", host, err)
+		}
+		_ = near.Close()
+	}
+}
