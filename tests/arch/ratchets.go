@@ -20,7 +20,7 @@ const maxPackageLines = 1500
 var roomLines = map[string]int{
 	"eventbus":    9402,
 	"protos":      1171,
-	"reconcilers": 24755,
+	"reconcilers": 24781,
 	"routeserver": 13774,
 	"sidecars":    5977,
 	"tests":       28377,
