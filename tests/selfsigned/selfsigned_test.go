@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/tests/selfsigned"
 )
 
-func TestAClientThatTrustsItKnowsTheServerByNameAndAddress(t *testing.T) {
+func TestWhoTrustsItKnowsTheServerByNameAndAddress(t *testing.T) {
 	pair, err := selfsigned.New("server", net.IPv4(127, 0, 0, 1))
 	if err != nil {
 		t.Fatal(err)
@@ -32,12 +32,8 @@ func TestAClientThatTrustsItKnowsTheServerByNameAndAddress(t *testing.T) {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(bundle)
 	for host, known := range map[string]bool{"server": true, "127.0.0.1": true, "other": false} {
-		near, far := net.Pipe()
-		go func() { _ = tls.Server(far, &tls.Config{Certificates: []tls.Certificate{own}}).Handshake() }() // it is told below
-		err := tls.Client(near, &tls.Config{RootCAs: roots, ServerName: host}).HandshakeContext(t.Context())
-		if (err == nil) != known {
+		if _, err := own.Leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: host}); (err == nil) != known {
 			t.Errorf("%s: %v", host, err)
 		}
-		_ = near.Close()
 	}
 }
