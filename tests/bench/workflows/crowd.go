@@ -40,7 +40,8 @@ func (c *cluster) crowd(ctx context.Context, told io.Writer, n int) (crowded, er
 	go func() { looked <- c.look(looking, &out) }()
 	ready, err := c.makeAll(ctx, n)
 	if err != nil {
-		return out, err
+		enough()
+		return crowded{}, errors.Join(err, <-looked) // Who looks writes into out until then.
 	}
 	fmt.Fprintf(told, "  all are ready after %.0f s; they are deleted\n", ready.Seconds())
 	gone, err := c.deleteAll(ctx)
