@@ -12,7 +12,9 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // TestAProcessThatStartsWaitsForItsFirstLook has an owner write a VirtualService before the first
@@ -92,4 +94,44 @@ func TestReviewsDoNotPileUp(t *testing.T) {
 			t.Errorf("once there is room again a review waits %s in all", took)
 		}
 	})
+}
+
+// TestWhatAnotherWebhookHasChangedStays has another webhook change the owner's part within the write
+// by which the leader asks for its routes.
+func TestWhatAnotherWebhookHasChangedStays(t *testing.T) {
+	a := &Adapter{config: Config{Own: "leader", Logger: slog.New(slog.DiscardHandler)}, reviews: semaphore.NewWeighted(mostReviews)}
+	owners := routing("a", "customer", "1")
+	a.state = (*state)(nil).next(shop(map[string][]string{"customer": {"k1"}}, owners))
+	meant := a.state.objects[types.NamespacedName{Namespace: "shop", Name: "a"}].rendering.Object.GetAnnotations()[AnnotationRoutes]
+	asks := func() *unstructured.Unstructured {
+		o := owners.DeepCopy()
+		annotate(o, meant)
+		return o
+	}
+	if a.known(asks(), meant) == nil {
+		t.Fatal("what the leader writes is rendered once more")
+	}
+	for what, change := range map[string]func(o *unstructured.Unstructured){
+		"the spec":      later,
+		"a label":       func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{"team": "theirs"}) },
+		"the version":   func(o *unstructured.Unstructured) { o.SetResourceVersion("2") },
+		"the object":    func(o *unstructured.Unstructured) { o.SetUID("another") },
+		"what is meant": func(o *unstructured.Unstructured) { annotate(o, "another") },
+		"an annotation": func(o *unstructured.Unstructured) {
+			all := o.GetAnnotations()
+			all["team"] = "theirs"
+			o.SetAnnotations(all)
+		},
+	} {
+		o := asks()
+		change(o)
+		if a.known(o, o.GetAnnotations()[AnnotationRoutes]) != nil {
+			t.Errorf("with %s changed the routes are those for the version before", what)
+		}
+	}
+}
+
+// later changes the timeout of the owner's route.
+func later(o *unstructured.Unstructured) {
+	routesOf(o).([]any)[0].(map[string]any)["timeout"] = "7s"
 }
