@@ -75,8 +75,17 @@ func drawn(s *session.Session, steps []step) string {
 		}
 		b.WriteString(line)
 		if !one.done() && one.Reason+one.Message != "" {
-			b.WriteString(strings.Repeat("  ", one.depth+2) + show.Line(strings.Trim(one.Reason+": "+one.Message, ": ")) + "\n")
+			b.WriteString(indented(show.Plain(strings.Trim(one.Reason+": "+one.Message, ": ")), one.depth+2))
 		}
+	}
+	return b.String()
+}
+
+// indented returns a text with every line of it that deep.
+func indented(text string, depth int) string {
+	var b strings.Builder
+	for line := range strings.Lines(strings.TrimRight(text, "\n") + "\n") {
+		b.WriteString(strings.Repeat("  ", depth) + line)
 	}
 	return b.String()
 }
