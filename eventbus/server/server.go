@@ -86,7 +86,7 @@ func Start(c Config) (*Server, error) {
 		StoreDir: c.Settings.StoreDir, Listen: c.Settings.Listen, MaxStore: c.Settings.MaxStore, Logger: c.Logger,
 		TLS: s.secure(folder), RequireTLS: !c.Settings.AcceptPlain,
 		Authenticate: func(ctx context.Context, token string) (connect.Role, error) {
-			who, err := verifier.VerifyAdmitted(ctx, token, func() (func(), error) { return questions.Enter(callers.From(ctx)) })
+			who, err := verifier.VerifyAdmitted(ctx, token, func(*tokens.Claim) (func(), error) { return questions.Enter(callers.From(ctx)) })
 			if err != nil {
 				return 0, err
 			}

@@ -96,7 +96,7 @@ func (d *Door) who(ctx context.Context, address, authorization string) (callers.
 	key := sha256.Sum256([]byte(token))
 	last, _ := d.ours.Get(key)
 	known, before := last.(callers.Caller)
-	who, err := d.cfg.Verify(ctx, token, func() (leave func(), err error) {
+	who, err := d.cfg.Verify(ctx, token, func(*tokens.Claim) (leave func(), err error) {
 		switch claim, ok := tokens.Claims(token); {
 		case before:
 			return func() {}, nil

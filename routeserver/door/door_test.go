@@ -39,7 +39,7 @@ func (c *checker) verify(_ context.Context, token string, admit tokens.Admit) (t
 	if who, ok := c.kept[token]; ok && !c.forgetful {
 		return who, nil
 	}
-	leave, err := admit()
+	leave, err := admit(nil)
 	if err != nil {
 		return tokens.Identity{}, tokens.ErrUnchecked
 	}

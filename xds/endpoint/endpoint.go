@@ -91,7 +91,7 @@ func New(c Config) (*Endpoint, error) {
 	}
 	questions := callers.NewPool("tokens that are not known yet", callers.Bounds{Each: questionsEach, Strangers: math.MaxInt})
 	verify := func(ctx context.Context, token string) (tokens.Identity, error) {
-		return verifier.VerifyAdmitted(ctx, token, func() (func(), error) { return questions.Enter(strangerIn(ctx)) })
+		return verifier.VerifyAdmitted(ctx, token, func(*tokens.Claim) (func(), error) { return questions.Enter(strangerIn(ctx)) })
 	}
 	identifier, err := identify.New(identify.Config{Verify: verify, Pods: c.Client.CoreV1(), ReplicaSets: c.Client.AppsV1()})
 	if err != nil {

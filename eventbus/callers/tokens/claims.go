@@ -29,6 +29,12 @@ type Claim struct {
 	Expiry   int64    `json:"exp"`
 	// Subject is the token's sub, the user name.
 	Subject string `json:"sub"`
+	// Bound is to what Kubernetes has bound it.
+	Bound struct {
+		Pod struct {
+			UID string `json:"uid"`
+		} `json:"pod"`
+	} `json:"kubernetes.io"`
 }
 
 // Account returns the service account, as namespace/name; "" when it is none's.

@@ -55,6 +55,10 @@ type Config struct {
 	Reviews client.TokenReviewInterface
 	// Audience is what the tokens must be made for.
 	Audience string
+	// Keys reads the keys with which the API server signs. With them a token that it has not
+	// signed is refused without asking it; what it has signed it is still asked about. Nil:
+	// it is asked about every token that looks like one.
+	Keys ReadKeys
 	// Clock tells the time; time.Now when it is nil.
 	Clock func() time.Time
 }
@@ -87,6 +91,7 @@ func (c Config) Validate() error {
 type Verifier struct {
 	config Config
 	asking chan struct{}
+	keys   *keys // nil without Config.Keys
 	// kept has the Identity of tokens by their hash, which is all that is kept of them.
 	kept *cache.LRUExpireCache
 }
@@ -105,17 +110,23 @@ func New(c Config) (*Verifier, error) {
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}
-	return &Verifier{config: c, asking: make(chan struct{}, maxAsking), kept: cache.NewLRUExpireCacheWithClock(maxKept, clock(c.Clock))}, nil
+	v := &Verifier{config: c, asking: make(chan struct{}, maxAsking), kept: cache.NewLRUExpireCacheWithClock(maxKept, clock(c.Clock))}
+	if c.Keys != nil {
+		v.keys = &keys{read: c.Keys, clock: c.Clock}
+	}
+	return v, nil
 }
 
 // Admit lets a question to the API server through, until leave is called, or says why
-// not.
-type Admit func() (leave func(), err error)
+// not. Signed is what the token says of itself, where it is known that the API server has
+// signed it: the question can be charged to that pod, and not to whoever sends it. Nil: that
+// is not known.
+type Admit func(signed *Claim) (leave func(), err error)
 
 // Verify returns whose token it is. ErrUnknown when it is nobody's, ErrUnchecked
 // when that could not be found out.
 func (v *Verifier) Verify(ctx context.Context, token string) (Identity, error) {
-	return v.VerifyAdmitted(ctx, token, func() (func(), error) { return func() {}, nil })
+	return v.VerifyAdmitted(ctx, token, func(*Claim) (func(), error) { return func() {}, nil })
 }
 
 // VerifyAdmitted is Verify for users that bound how often the API server is asked on
@@ -136,7 +147,11 @@ func (v *Verifier) VerifyAdmitted(ctx context.Context, token string, admit Admit
 	if kept, ok := v.kept.Get(key); ok {
 		return kept.(Identity), nil
 	}
-	leave, err := admit()
+	signed, err := v.signed(ctx, token)
+	if err != nil {
+		return Identity{}, err
+	}
+	leave, err := admit(signed)
 	if err != nil {
 		return Identity{}, fmt.Errorf("%w: %w", ErrUnchecked, err)
 	}
@@ -154,6 +169,23 @@ func (v *Verifier) VerifyAdmitted(ctx context.Context, token string, admit Admit
 		v.kept.Add(key, identity, v.keepFor(token))
 	}
 	return identity, err
+}
+
+// signed returns what a token says of itself where it is known that the API server has signed
+// it, nil where that is not known. ErrUnknown when somebody else has made it.
+func (v *Verifier) signed(ctx context.Context, token string) (*Claim, error) {
+	if v.keys == nil {
+		return nil, nil
+	}
+	switch v.keys.check(ctx, token) {
+	case forged:
+		return nil, fmt.Errorf("%w: it has no signature of the API server's", ErrUnknown)
+	case valid:
+		if claim, ok := Claims(token); ok {
+			return &claim, nil
+		}
+	}
+	return nil, nil
 }
 
 // keepFor returns for how long the answer about a token is kept. The API server has

@@ -154,8 +154,8 @@ func TestOnlyAQuestionToTheAPIServerIsAdmitted(t *testing.T) {
 		t.Errorf("the token says that it is %q's", c.Account())
 	}
 	asked, left, closed := 0, 0, errors.New("closed")
-	admit := func() (func(), error) { asked++; return func() { left++ }, nil }
-	refuse := func() (func(), error) { asked++; return nil, closed }
+	admit := func(*tokens.Claim) (func(), error) { asked++; return func() { left++ }, nil }
+	refuse := func(*tokens.Claim) (func(), error) { asked++; return nil, closed }
 	if _, err := v.VerifyAdmitted(t.Context(), token, refuse); !errors.Is(err, tokens.ErrUnchecked) || !errors.Is(err, closed) {
 		t.Errorf("got %v", err)
 	}

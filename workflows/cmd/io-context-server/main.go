@@ -40,7 +40,8 @@ func run(ctx context.Context, args []string) error {
 	if config.Store, err = store.Open(access, settings.Namespace); err != nil {
 		return err
 	}
-	if config.Tokens, err = tokens.New(tokens.Config{Reviews: kube.AuthenticationV1().TokenReviews(), Audience: iocontext.Audience}); err != nil {
+	reviews := tokens.Config{Reviews: kube.AuthenticationV1().TokenReviews(), Audience: iocontext.Audience, Keys: tokens.PublishedKeys(kube.Discovery().RESTClient())}
+	if config.Tokens, err = tokens.New(reviews); err != nil {
 		return err
 	}
 	if config.TLS, err = trust.Open(trust.Config{Dir: settings.TLSDir, Name: server.Name, Logger: logger}); err != nil {

@@ -56,7 +56,7 @@ func (m *Main) identify(r *http.Request) (tokens.Identity, error) {
 		return tokens.Identity{}, refuse(http.StatusUnauthorized, iocontext.TokenRefused,
 			"send 'authorization: Bearer TOKEN' with the token of a pod that is made for the audience %s", iocontext.Audience)
 	}
-	who, err := m.cfg.Tokens.VerifyAdmitted(r.Context(), token, func() (func(), error) { return m.checks.Enter(callers.At(r.RemoteAddr)) })
+	who, err := m.cfg.Tokens.VerifyAdmitted(r.Context(), token, func(signed *tokens.Claim) (func(), error) { return m.checks.Enter(charged(r, signed)) })
 	switch {
 	case errors.Is(err, tokens.ErrUnknown):
 		return who, refuse(http.StatusUnauthorized, iocontext.TokenRefused, "%v", err)
@@ -68,6 +68,15 @@ func (m *Main) identify(r *http.Request) (tokens.Identity, error) {
 	}
 	m.onAPI.Known(r.RemoteAddr)
 	return who, nil
+}
+
+// charged returns to whom a question about a token is charged: to the pod for which the API
+// server has made it, or else to the address that it comes from.
+func charged(r *http.Request, signed *tokens.Claim) callers.Caller {
+	if signed != nil && signed.Bound.Pod.UID != "" {
+		return callers.Caller{Kind: callers.Pod, Name: signed.Bound.Pod.UID}
+	}
+	return callers.At(r.RemoteAddr)
 }
 
 // work is a unit that a pod runs.

@@ -49,7 +49,7 @@ func New(cfg Config) (*Main, error) {
 	}
 	m := &Main{
 		cfg: cfg, heavy: make(chan struct{}, atOnce),
-		checks: callers.NewPool("checks of tokens", callers.Bounds{Each: 4, Strangers: 16, Rate: 5, Burst: 32}),
+		checks: callers.NewPool("checks of tokens", callers.Bounds{Each: 4, Strangers: 16, Pods: 256, Rate: 5, Burst: 32}),
 		pods:   callers.NewPool("requests", callers.Bounds{Each: 4, Pods: 256, Rate: 50, Burst: 100}),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "switchyard_iocontext_requests_total", Help: "Requests of units' pods, and of others, by what was answered.",
