@@ -6,6 +6,7 @@ import (
 	"flag"
 	"io"
 	"log/slog"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -30,6 +31,9 @@ type Config struct {
 	Address, MetricsAddress string
 	// MaxConnections bounds the open connections of strangers on each listener. Default: 2048.
 	MaxConnections int
+	// Penalty is how long an address waits that was refused more than 20 times in a row, and
+	// more than five times a second. Default: a second.
+	Penalty time.Duration
 	// Logger is told what was given, kept and refused, by names. Default: none.
 	Logger *slog.Logger
 	// Metrics has the numbers. Default: a new one.
@@ -55,6 +59,7 @@ func (c Config) withDefaults() Config {
 	c.Address = cmp.Or(c.Address, ":8443")
 	c.MetricsAddress = cmp.Or(c.MetricsAddress, ":9090")
 	c.MaxConnections = cmp.Or(c.MaxConnections, 2048)
+	c.Penalty = cmp.Or(c.Penalty, time.Second)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	c.Metrics = cmp.Or(c.Metrics, prometheus.NewRegistry())
 	return c

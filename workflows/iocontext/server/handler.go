@@ -40,6 +40,7 @@ func (m *Main) known(what string, serve served) http.HandlerFunc {
 func (m *Main) admit(w http.ResponseWriter, r *http.Request, serve served) error {
 	who, err := m.identify(r)
 	if err != nil {
+		m.slow(r)
 		return err
 	}
 	leave, err := m.pods.Enter(callers.Caller{Kind: callers.Pod, Name: who.Namespace + "/" + who.PodUID})
@@ -52,6 +53,22 @@ func (m *Main) admit(w http.ResponseWriter, r *http.Request, serve served) error
 		return err
 	}
 	return serve(w, r, who, a)
+}
+
+// slow has a caller wait whom nobody knows and who comes too often: who asks again as soon as it is
+// refused would else have all of the processor, on few connections.
+func (m *Main) slow(r *http.Request) {
+	leave, err := m.refused.Enter(callers.At(r.RemoteAddr))
+	if err == nil {
+		leave()
+		return
+	}
+	late := time.NewTimer(m.cfg.Penalty)
+	defer late.Stop()
+	select {
+	case <-late.C:
+	case <-r.Context().Done():
+	}
 }
 
 // answer says why nothing was done; nothing is left to say for nil.

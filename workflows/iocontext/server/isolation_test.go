@@ -25,6 +25,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/workflows/iocontext"
+	"switchyard.dev/workflows/iocontext/server"
 )
 
 // Pods ask for what is not theirs, in every way, and get nothing; what they are told has no value.
@@ -119,6 +120,35 @@ func TestAnEndedAttemptMayNothingMore(t *testing.T) {
 	s.says(methods, crdv1.WorkUnitStatus{Name: "make", Phase: crdv1.UnitSucceeded})
 	if got := s.kept(methods, "make.url"); got != "next" {
 		t.Errorf("when the pod has gone, %q is kept", got)
+	}
+}
+
+// Who is refused again and again waits for it, and a pod at the same address does not.
+func TestWhoIsRefusedTooOftenWaits(t *testing.T) {
+	s := newSite(t, func(c *server.Config) { c.Penalty = time.Hour })
+	mine := s.lifecycle("mine")
+	s.keeps(mine, "make.url", canary)
+	s.keeps(mine, "make.key", canary)
+	honest := s.pod("honest")
+	s.says(mine, running("use", honest))
+	s.http.Timeout = 2 * time.Second
+	answered := 0
+	for range 100 {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+s.main.Address()+assignment(mine, "use"), http.NoBody)
+		s.Must(err)
+		answer, err := s.http.Do(r)
+		if err != nil {
+			break
+		}
+		s.Must(answer.Body.Close())
+		answered++
+	}
+	if answered < 20 || answered == 100 {
+		t.Errorf("a stranger was refused %d times at once", answered)
+	}
+	s.http.Timeout = time.Minute
+	if got := s.asks("GET", assignment(mine, "use"), s.token(honest), func() io.Reader { return nil }); got != "200" {
+		t.Errorf("a pod at the same address is answered %s", got)
 	}
 }
 

@@ -20,9 +20,9 @@ import (
 type Main struct {
 	cfg        Config
 	onAPI, onM *callers.Listener
-	// checks bounds how often the API server is asked about tokens of whom, and pods what each
-	// pod asks for.
-	checks, pods *callers.Pool
+	// checks bounds how often the API server is asked about tokens of whom, pods what each pod
+	// asks for, and refused how often an address is refused without a wait.
+	checks, pods, refused *callers.Pool
 	// heavy has a place for each request that may hold values at once.
 	heavy    chan struct{}
 	requests *prometheus.CounterVec
@@ -49,8 +49,9 @@ func New(cfg Config) (*Main, error) {
 	}
 	m := &Main{
 		cfg: cfg, heavy: make(chan struct{}, atOnce),
-		checks: callers.NewPool("checks of tokens", callers.Bounds{Each: 4, Strangers: 16, Pods: 256, Rate: 5, Burst: 32}),
-		pods:   callers.NewPool("requests", callers.Bounds{Each: 4, Pods: 256, Rate: 50, Burst: 100}),
+		checks:  callers.NewPool("checks of tokens", callers.Bounds{Each: 4, Strangers: 16, Pods: 256, Rate: 5, Burst: 32}),
+		pods:    callers.NewPool("requests", callers.Bounds{Each: 4, Pods: 256, Rate: 50, Burst: 100}),
+		refused: callers.NewPool("refusals", callers.Bounds{Strangers: cfg.MaxConnections, Rate: 5, Burst: 20}),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "switchyard_iocontext_requests_total", Help: "Requests of units' pods, and of others, by what was answered.",
 		}, []string{"what", "reason"}),

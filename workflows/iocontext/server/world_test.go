@@ -65,7 +65,7 @@ func (l *logs) String() string {
 	return l.text.String()
 }
 
-func newSite(t *testing.T) *site {
+func newSite(t *testing.T, settings ...func(*server.Config)) *site {
 	t.Helper()
 	s := &site{World: world.Shared(t), logs: &logs{}}
 	operator := s.NewNamespace("operator")
@@ -82,7 +82,7 @@ func newSite(t *testing.T) *site {
 		rbacv1.PolicyRule{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}})
 	access := s.As(user)
 	access.QPS = -1
-	c := server.Config{Address: "127.0.0.1:0", MetricsAddress: "127.0.0.1:0", Logger: slog.New(slog.NewTextHandler(s.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	c := server.Config{Address: "127.0.0.1:0", MetricsAddress: "127.0.0.1:0", Penalty: time.Millisecond, Logger: slog.New(slog.NewTextHandler(s.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	c.Store, err = store.Open(access, operator)
 	s.Must(err)
 	c.Tokens, err = tokens.New(tokens.Config{Reviews: kubernetes.NewForConfigOrDie(access).AuthenticationV1().TokenReviews(), Audience: iocontext.Audience})
@@ -92,6 +92,9 @@ func newSite(t *testing.T) *site {
 	s.ca = string(authority.Bundle())
 	c.TLS, err = trust.Open(trust.Config{Dir: dir, Name: "127.0.0.1"})
 	s.Must(err)
+	for _, set := range settings {
+		set(&c)
+	}
 	s.main, err = server.New(c)
 	s.Must(err)
 	s.serve(t)
