@@ -37,6 +37,11 @@ demo-resource: preflight ## a sandbox with a store of its own, made and removed 
 	@$(GO) build -o $(CACHE)/tools/demo-resource ./tools/demo/cmd/demo-resource
 	@$(CACHE)/tools/demo-resource --cluster $(CLUSTER)
 
+.PHONY: demo-local
+demo-local: preflight ## a service on a workstation: connected, stopped, unplugged, its proxy deleted, on a real cluster
+	@$(GO) build -o $(CACHE)/tools/demo-local ./tools/demo/cmd/demo-local
+	@$(CACHE)/tools/demo-local --cluster $(CLUSTER)
+
 # Packages whose tests take minutes: they begin first, so that no processor waits for one
 # that began last.
 SLOW := ./reconcilers/manager ./tests/sweep ./tests/sweep/workflows ./tests/badobjects ./sidecars/devmesh/keeper ./tests/chart
