@@ -54,6 +54,7 @@ var (
 		"reconcilers/meshes/keymatch",
 		"reconcilers/meshes/precedence",
 		"reconcilers/routing",
+		"reconcilers/tunnels/holders",
 		"workflows/compile",
 		"workflows/engine",
 		"workflows/execunit",
