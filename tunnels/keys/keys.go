@@ -58,9 +58,9 @@ func Read(ctx context.Context, secrets client.SecretInterface) (Keys, error) {
 	return Parse(secret.Data)
 }
 
-// Ensure returns the keys of the Secret, which it makes when there is none. Of several that
-// make it at once, all return what the first one made.
-func Ensure(ctx context.Context, secrets client.SecretInterface) (Keys, error) {
+// Ensure returns the keys of the Secret, which it makes when there is none, as one that goes with
+// its owners. Of several that make it at once, all return what the first one made.
+func Ensure(ctx context.Context, secrets client.SecretInterface, owners ...metav1.OwnerReference) (Keys, error) {
 	secret, err := secrets.Get(ctx, SecretName, metav1.GetOptions{})
 	if err == nil {
 		return Parse(secret.Data)
@@ -72,7 +72,7 @@ func Ensure(ctx context.Context, secrets client.SecretInterface) (Keys, error) {
 	if err != nil {
 		return Keys{}, err
 	}
-	_, err = secrets.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: SecretName}, Data: data}, metav1.CreateOptions{})
+	_, err = secrets.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: SecretName, OwnerReferences: owners}, Data: data}, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		return Read(ctx, secrets)
 	}
