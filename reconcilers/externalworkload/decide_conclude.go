@@ -49,6 +49,7 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.SignadotE
 	if d.Collect {
 		w.Status.Tunnel.Info = nil
 	}
+	in.settle(w.Status.Tunnel)
 	services := made.Mapped(d.Services)
 	sidecar, present := sidecars(in, services)
 	w.Status.RoutingConfig = routingInfo(in, services, present)

@@ -130,9 +130,9 @@ func TestTheTunnel(t *testing.T) {
 	const c, refused = crdv1.ConditionTunnelConnected, externalworkload.ReasonTunnelAddressRefused
 	run(t, []row{
 		{"the workstation is connected", func(*world) {}, c, "True", "TunnelConnected", "ends at pod tunnel-proxy-1, 10.1.2.3"},
-		{"nobody has told of a tunnel", func(w *world) { w.in.Workload.Status.Tunnel = nil }, c, "Unknown", externalworkload.ReasonNoTunnel, "start the local client"},
+		{"nobody has told of a tunnel", func(w *world) { w.in.Workload.Status.Tunnel = nil }, c, "Unknown", externalworkload.ReasonNoTunnel, "run `switchyard connect`"},
 		{"that is why it is not ready", func(w *world) { w.in.Workload.Status.Tunnel = nil },
-			crdv1.ConditionReady, "False", externalworkload.ReasonNoTunnel, "start the local client"},
+			crdv1.ConditionReady, "False", externalworkload.ReasonNoTunnel, "run `switchyard connect`"},
 		{"only its health is told", func(w *world) { w.tunnel().Info = nil }, c, "Unknown", externalworkload.ReasonNoTunnel, "until 2026-01-02T03:03:55Z"},
 		{"it was never checked", func(w *world) { w.tunnel().Health = nil }, c, "False", externalworkload.ReasonTunnelUnchecked, "has not been checked"},
 		{"no check has a time", func(w *world) { w.tunnel().Health.LastCheckTime = nil }, c, "False", externalworkload.ReasonTunnelUnchecked, ""},

@@ -75,9 +75,9 @@ func tunnelOf(in Input) (t Tunnel, collect bool) {
 
 // noTunnel is the tunnel that nobody has told of.
 func noTunnel(h *crdv1.TunnelHealth) Tunnel {
-	message := "No workstation is connected: start the local client. This version of the operator has no tunnels of its own: something else has to write status.tunnel."
+	message := "No workstation is connected: run `switchyard connect` there."
 	if h != nil && h.LastConnectedTime != nil {
-		message = fmt.Sprintf("No workstation is connected; one was until %s. Start the local client again.", at(h.LastConnectedTime.Time))
+		message = fmt.Sprintf("No workstation is connected; one was until %s. Run `switchyard connect` there again.", at(h.LastConnectedTime.Time))
 	}
 	return Tunnel{Connected: condition.Unknown(ReasonNoTunnel, message)}
 }

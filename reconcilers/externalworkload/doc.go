@@ -5,7 +5,9 @@
 //	gather    everything that counts, from the cache                    gather.go
 //	Decide    which Services and endpoints there should be, or why not  decide.go         pure
 //	  mapping   which ports are asked to go through the tunnel            decide_mapping.go
+//	  told      what the proxies of ours tell of the tunnel               decide_told.go
 //	  tunnel    where the tunnel ends, and whether it works               decide_tunnel.go
+//	  holder    which pods may be at its end                              decide_holder.go
 //	  Services  one beside each of the baseline's, without selector       decide_services.go
 //	  endpoints what leads from those Services into the tunnel            decide_endpoints.go
 //	act       write what is not so already                              act.go
@@ -35,9 +37,14 @@
 //
 // # The tunnel
 //
-// Others write status.tunnel and we read it: info says in which pod the tunnel ends
-// and which of its ports stands for which container port, health whether the
-// workstation is connected. It counts as connected while the last check said so and
+// status.tunnel says in which pod the tunnel ends and which of its ports stands for which
+// container port (info), and whether the workstation is connected (health). What proxies of
+// ours hold is asked of them (package tunnels), counts at once, and is written here: when it
+// changes, and well before the last check is too old to count, but not at every look. Where
+// the pod that is named is no proxy of ours others write both, and we read them; while
+// ours has told nothing yet, as after a new leader's start, what stands there counts.
+//
+// A tunnel counts as connected while the last check said so and
 // is not older than Limits.Fresh; the turn comes by time alone, so the object is
 // looked at again just then. The address is input like any other, of somebody who may have
 // no right but to write this status: it has to be that of the pod that the status names,
@@ -50,7 +57,7 @@
 //
 // Endpoints of a tunnel that is not connected stay, as not ready: connections to the
 // Services are refused at once. A tunnel that was not connected for Limits.Grace is
-// collected: its info is cleared, the one thing that we write there, and with it the
+// collected: its info is cleared, whoever wrote it, and with it the
 // endpoints go, since the address may belong to another pod by then. The time counts
 // from the last connection, and of a tunnel that was told of after that, from then. The
 // Services stay. An external workload that belongs to nobody goes altogether; a

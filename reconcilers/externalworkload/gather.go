@@ -15,6 +15,7 @@ import (
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/member"
+	"switchyard.dev/reconcilers/tunnels/holders"
 )
 
 // gather reads all that counts for an external workload from the cache, but for where API
@@ -29,9 +30,12 @@ func (r *Reconciler) gather(ctx context.Context, w *crdv1.SignadotExternalWorklo
 	if err := in.gatherOwn(ctx, c); err != nil {
 		return in, err
 	}
+	in.Told = r.told(w)
+	in.TakeHolder()
 	if err := in.gatherHolders(ctx, c, r.config.Live); err != nil {
 		return in, err
 	}
+	in.NoteLost()
 	if err := in.gatherServers(ctx, r.config.Live); err != nil {
 		return in, err
 	}
@@ -72,6 +76,22 @@ func (r *Reconciler) proxies() string {
 		return ""
 	}
 	return r.config.OperatorNamespace
+}
+
+// told returns what the tunnel proxies of ours tell of an external workload; nil where nobody
+// asks them.
+func (r *Reconciler) told(w *crdv1.SignadotExternalWorkload) *Told {
+	if r.config.Tunnels == nil {
+		return nil
+	}
+	var out Told
+	if h, ok := r.config.Tunnels.Look(holders.Workload{Namespace: w.Namespace, Name: w.Name, UID: string(w.UID)}); ok {
+		out.Holder = &h
+	}
+	if info := toldInfo(w); info != nil {
+		out.Awaited = r.config.Tunnels.Awaited(info.TunnelProxyPodName)
+	}
+	return &out
 }
 
 // gatherHolders reads the pods that the status may mean as the end of the tunnel: those of

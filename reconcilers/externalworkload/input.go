@@ -1,6 +1,7 @@
 package externalworkload
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -53,8 +54,12 @@ func (l Limits) withDefaults() Limits {
 // Input is what counts when it is worked out how an external workload is reached.
 // Nothing in it may be changed: it is shared with the cache.
 type Input struct {
-	// Workload is the SignadotExternalWorkload.
-	Workload *crdv1.SignadotExternalWorkload
+	// Workload is the SignadotExternalWorkload. Where a proxy of ours tells of its tunnel, its
+	// status.tunnel is what is told, and Written is the external workload as it was read; nil:
+	// it is as it was read.
+	Workload, Written *crdv1.SignadotExternalWorkload
+	// Told is what proxies of ours tell of its tunnel; nil: nobody asks them.
+	Told *Told
 	// Seen is what there is of its baseline.
 	member.Seen
 	// Neighbours are the Services of the namespace that no member made.
@@ -102,6 +107,9 @@ func (in Input) holderUnwatched() bool {
 	return tunnel != nil && tunnel.Info != nil && tunnel.Info.TunnelProxyPodName != "" &&
 		!slices.ContainsFunc(in.Holders, func(p corev1.Pod) bool { return p.Namespace == in.OperatorNamespace })
 }
+
+// written returns the external workload as it was read.
+func (in Input) written() *crdv1.SignadotExternalWorkload { return cmp.Or(in.Written, in.Workload) }
 
 // takesRequests reports whether there is a baseline whose requests are diverted.
 func (in Input) takesRequests() bool {

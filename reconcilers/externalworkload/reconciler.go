@@ -12,6 +12,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/member"
+	"switchyard.dev/reconcilers/tunnels/holders"
 )
 
 // Config is what a Reconciler needs.
@@ -25,6 +26,18 @@ type Config struct {
 	// OperatorNamespace is where tunnel proxies are; empty: nowhere, so that only pods of
 	// an external workload's own namespace can hold its tunnel.
 	OperatorNamespace string
+	// Tunnels tells which tunnel proxy of ours holds what; nil: nobody asks them, and only
+	// others write status.tunnel.
+	Tunnels Tunnels
+}
+
+// Tunnels tells which tunnel proxy holds what (package tunnels).
+type Tunnels interface {
+	// Look returns who holds the tunnel of an external workload; false: no proxy does, as
+	// far as they have told.
+	Look(w holders.Workload) (holders.Holder, bool)
+	// Awaited reports whether it is not known yet what the proxy in this pod holds.
+	Awaited(pod string) bool
 }
 
 // Reconciler keeps what leads to external workloads. Make one with New.
@@ -68,8 +81,8 @@ func (r *Reconciler) carryOut(ctx context.Context, in Input, d Decision) (time.D
 	made, acted := act(ctx, r.Writer, in, d)
 	after := Conclude(in, d, made, metav1.NewTime(in.Now))
 	fact, ok := Fact(after, d, made)
-	err := r.Finish(ctx, in.Workload, after, fact, ok, acted, apply.Objects(d.Surplus))
-	return lookAgain(in, d, made, r.config.Now()), err
+	err := r.Finish(ctx, in.written(), after, fact, ok, acted, apply.Objects(d.Surplus))
+	return lookAgain(in, d, made, after, r.config.Now()), err
 }
 
 // holderAgain is when the pod at the end of a tunnel is looked at again that is not of the
@@ -77,8 +90,8 @@ func (r *Reconciler) carryOut(ctx context.Context, in Input, d Decision) (time.D
 const holderAgain = 5 * time.Second
 
 // lookAgain returns after what time to look again although nothing has changed that we
-// are told of; zero for never.
-func lookAgain(in Input, d Decision, made Made, now time.Time) time.Duration {
+// are told of; zero for never. o has the new status.
+func lookAgain(in Input, d Decision, made Made, o *crdv1.SignadotExternalWorkload, now time.Time) time.Duration {
 	var after time.Duration
 	if !d.Tunnel.Turns.IsZero() {
 		after = max(d.Tunnel.Turns.Sub(now), time.Millisecond)
@@ -93,6 +106,9 @@ func lookAgain(in Input, d Decision, made Made, now time.Time) time.Duration {
 	}
 	if in.holderUnwatched() {
 		within(holderAgain)
+	}
+	if refreshed := in.refreshAt(o.Status.Tunnel); !refreshed.IsZero() {
+		within(max(refreshed.Sub(now), time.Millisecond))
 	}
 	return after
 }

@@ -50,6 +50,8 @@ type Config struct {
 	KeyHeaders event.Fact
 	// ExternalWorkloads say when a tunnel counts as connected; zero for the defaults.
 	ExternalWorkloads externalworkload.Limits
+	// Tunnels tells which tunnel proxy holds what; nil: nobody asks them.
+	Tunnels externalworkload.Tunnels
 	// Istio tells what became of IstioRoutes; nil while Istio is off.
 	Istio istioroute.Reports
 	// GatewayAPI tells what became of GatewayAPIRoutes; nil while the Gateway API is off.
@@ -85,7 +87,7 @@ func Controllers(c Config) (map[string]controller.Controller, error) {
 			Needs: c.Needs, Powers: c.PatchPowers, AuthorsAsked: c.AuthorsAsked, OperatorNamespace: c.OperatorNamespace, Dial: c.Dial,
 		})),
 		crdv1.KindExternalWorkload: controller.Of(c.Client, externalworkload.New(externalworkload.Config{
-			Needs: c.Needs, Limits: c.ExternalWorkloads, Namespaces: c.Namespaces, OperatorNamespace: c.OperatorNamespace,
+			Needs: c.Needs, Limits: c.ExternalWorkloads, Namespaces: c.Namespaces, OperatorNamespace: c.OperatorNamespace, Tunnels: c.Tunnels,
 		})),
 		crdv1.KindVirtualWorkload: controller.Of(c.Client, virtualworkload.New(virtualworkload.Config{Needs: c.Needs})),
 		crdv1.KindRoutingConfig: controller.Of(c.Client, routingconfig.New(routingconfig.Config{

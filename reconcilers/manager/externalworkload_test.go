@@ -142,7 +142,7 @@ func TestAnExternalWorkloadFollowsItsTunnel(t *testing.T) {
 	c := start(t, ns)
 	c.baseline(ns, "a", withSidecar)
 	w := c.external(ns, name, owned)
-	c.Says(c.Condition(w, crdv1.ConditionReady, "False", externalworkload.ReasonNoTunnel), "start the local client")
+	c.Says(c.Condition(w, crdv1.ConditionReady, "False", externalworkload.ReasonNoTunnel), "run `switchyard connect`")
 	c.leads(ns, name, "", false)
 	if len(w.Finalizers) > 0 {
 		t.Errorf("it has finalizers: %v", w.Finalizers)

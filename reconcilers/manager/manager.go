@@ -112,6 +112,11 @@ type Config struct {
 	RouteServer string
 	// RouteServerToken is the file with the token that is shown to them; empty for none.
 	RouteServerToken string
+	// TunnelProxyToken is the file with the token that is shown to tunnel proxies. Empty:
+	// none is asked which tunnels it holds.
+	TunnelProxyToken string
+	// DialProxy reaches the control port of a tunnel proxy; nil: over TCP.
+	DialProxy func(ctx context.Context, address string) (net.Conn, error)
 	// Trust are the authorities that this process trusts: they are set to those of the
 	// certificates that it keeps for the operator's programs. Default: nobody is, and
 	// connections are plain; new ones where Inject.TLS is set.
@@ -338,6 +343,9 @@ func (m *Main) addControllers(ctx context.Context) error {
 	if err := m.addWorkflows(&c); err != nil {
 		return err
 	}
+	if err := m.addTunnels(ctx, &c, objects.Again[crdv1.KindExternalWorkload]); err != nil {
+		return err
+	}
 	if c.Receipts, err = m.addReceipts(objects.Again[crdv1.KindRoutingConfig]); err != nil {
 		return err
 	}
@@ -375,82 +383,6 @@ func (m *Main) addReceipts(again publish.Again) (routingconfig.Receipts, error) 
 		return nil, fmt.Errorf("add what asks for receipts: %w", err)
 	}
 	return receipts, nil
-}
-
-// addWebhook adds the injecting webhook.
-func (m *Main) addWebhook() error {
-	if m.config.WithoutWebhook {
-		return nil
-	}
-	reviews, err := m.reviews()
-	if err != nil {
-		return fmt.Errorf("make what asks about authors: %w", err)
-	}
-	m.injector, err = webhook.New(webhook.Config{
-		REST: m.config.REST, Inject: m.config.Inject, Address: m.config.WebhookAddress,
-		Reviews: reviews, Certs: m.certificates(), Metrics: m.config.Metrics, Log: m.config.Logger,
-	})
-	if err != nil {
-		return fmt.Errorf("make the webhook: %w", err)
-	}
-	if err := m.manager.Add(m.injector); err != nil {
-		return fmt.Errorf("add the webhook: %w", err)
-	}
-	return nil
-}
-
-// certificates are those that the manager keeps.
-func (m *Main) certificates() certs.Config {
-	return certs.Config{
-		Namespace: m.config.Namespace, Validating: m.validating(), Roots: m.config.Trust,
-		Programs: []certs.Program{
-			{Secret: "routeserver-tls", Hosts: append(webhook.ServiceHosts("routeserver", m.config.Namespace),
-				webhook.ServiceHosts("routeserver-peers", m.config.Namespace)...)},
-			{Secret: "eventbus-tls", Hosts: webhook.ServiceHosts("eventbus", m.config.Namespace)},
-			{Secret: "io-context-tls", Hosts: webhook.ServiceHosts("io-context-server", m.config.Namespace)},
-		},
-	}
-}
-
-// The operator's own service account, and its validating webhook, as the chart has them.
-const (
-	ownAccount        = "signadot-controller-manager"
-	validatingWebhook = "signadot-validating-webhook-configuration"
-)
-
-// validating names the validating webhook, where there is to be one.
-func (m *Main) validating() string {
-	if !m.config.AskAuthors {
-		return ""
-	}
-	return validatingWebhook
-}
-
-// ownUser is the user as whom managers write.
-func (m *Main) ownUser() string {
-	return "system:serviceaccount:" + m.config.Namespace + ":" + ownAccount
-}
-
-// reviews are the reviews that the webhook answers beside those of pods.
-func (m *Main) reviews() (map[string]webhook.Review, error) {
-	all := map[string]webhook.Review{}
-	if m.istio != nil {
-		all[adapter.Path] = m.istio.Review
-	}
-	if !m.config.AskAuthors {
-		return all, nil
-	}
-	r, err := authors.New(authors.Config{
-		Client: m.manager.GetClient(), REST: m.config.REST, Logger: m.config.Logger,
-		Exempt:            []string{m.ownUser()},
-		OperatorNamespace: m.config.Namespace, Namespaces: m.config.Namespaces,
-		Powers: m.config.PatchPowers, Limits: m.config.Limits,
-	})
-	if err != nil {
-		return nil, err
-	}
-	all[authors.Path] = r.Review
-	return all, nil
 }
 
 // onLeader is something that runs on the leader only.

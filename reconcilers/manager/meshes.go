@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/program"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/gatewayapiroute"
 	"switchyard.dev/reconcilers/istioroute"
@@ -18,9 +19,6 @@ import (
 	"switchyard.dev/reconcilers/meshes/gatewayadapter"
 	"switchyard.dev/reconcilers/publish"
 )
-
-// resolverFile is where the kubelet says how a pod finds Services.
-const resolverFile = "/etc/resolv.conf"
 
 // addMeshes adds the adapters of meshes that are on. again is where their MeshRoutes are told
 // what became of them, by kind.
@@ -51,7 +49,7 @@ func (m *Main) addIstio(ctx context.Context, again publish.Again) (istioroute.Re
 	m.istio, err = adapter.New(adapter.Config{
 		Settings: m.config.Istio, Log: m.config.Log, Client: m.manager.GetClient(), Kinds: m.optional,
 		Elected: m.manager.Elected(), Again: again, Own: m.ownUser(), Logger: m.config.Logger,
-		ClusterDomain: clusterDomain(resolverFile),
+		ClusterDomain: program.ClusterDomain(program.ResolverFile),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make what writes VirtualServices: %w", err)

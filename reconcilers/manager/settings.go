@@ -47,6 +47,9 @@ type Settings struct {
 	RouteServer    string
 	// RouteServerToken is the file with the token that is shown to them.
 	RouteServerToken string
+	// TunnelProxyToken is the file with the token that is shown to tunnel proxies; empty:
+	// none is asked.
+	TunnelProxyToken string
 	// LogLevel is the least important level that is logged.
 	LogLevel slog.Level
 }
@@ -77,6 +80,7 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	flags.BoolVar(&s.WaitForProxies, "wait-for-proxies", true, "call a routing key ready only when every DevMesh sidecar that can see it has acknowledged its rules")
 	flags.StringVar(&s.RouteServer, "routeserver-address", cmp.Or(getenv("ROUTESERVER_ADDRESS"), defaultRouteServer), "where route servers serve gRPC, as host:port: they know what sidecars have acknowledged (environment: ROUTESERVER_ADDRESS)")
 	flags.StringVar(&s.RouteServerToken, "routeserver-token-file", door.TokenFile, "service-account token to show to route servers, which have room for the manager apart from everybody else; without the file it is a stranger to them")
+	flags.StringVar(&s.TunnelProxyToken, "tunnel-proxy-token-file", "", "service-account token to show to tunnel proxies, which are asked what tunnels they hold; empty for no proxies")
 	flags.TextVar(&s.LogLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	if err := program.Parse(flags, args, help); err != nil {
 		return Settings{}, err
@@ -144,7 +148,7 @@ func (s Settings) Open(access *rest.Config, logger *slog.Logger) (Config, *nats.
 	return Config{
 		REST: access, Log: log, Trust: trusted, Inject: injected, LeaderElect: s.LeaderElect, Namespaces: cluster.AllowedNamespaces,
 		MetricsAddress: s.MetricsAddress, HealthAddress: s.HealthAddress, WebhookAddress: s.WebhookAddress,
-		History: s.History, RouteServer: s.routeServer(), RouteServerToken: s.RouteServerToken, Logger: logger, ExternalWorkloads: cluster.ExternalWorkloads,
+		History: s.History, RouteServer: s.routeServer(), RouteServerToken: s.RouteServerToken, TunnelProxyToken: s.TunnelProxyToken, Logger: logger, ExternalWorkloads: cluster.ExternalWorkloads,
 		PatchPowers: cluster.PatchPowers, AskAuthors: cluster.AskAuthors, Limits: cluster.Limits, KeyHeaders: cluster.CustomHeaders, Istio: cluster.Istio, GatewayAPI: cluster.GatewayAPI,
 		Workflows: s.Workflows.within(cluster),
 	}, conn, nil

@@ -18,13 +18,14 @@ const maxPackageLines = 1500
 // counted. The commit that raises a figure says what the room got for it. A figure that is
 // more than slack above what there is fails as well: what was won is kept.
 var roomLines = map[string]int{
-	"eventbus":    9402,
+	"eventbus":    9430,
 	"protos":      1171,
-	"reconcilers": 24781,
+	"reconcilers": 25511,
 	"routeserver": 13774,
 	"sidecars":    5977,
 	"tests":       28377,
 	"tools":       6410,
+	"tunnels":     1500,
 	"workflows":   5953,
 	"xds":         4074,
 }

@@ -1,9 +1,11 @@
-package manager
+package program_test
 
 import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"switchyard.dev/eventbus/program"
 )
 
 func TestClusterDomain(t *testing.T) {
@@ -18,11 +20,11 @@ func TestClusterDomain(t *testing.T) {
 		if err := os.WriteFile(file, []byte(tt.file), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got := clusterDomain(file); got != tt.want {
+		if got := program.ClusterDomain(file); got != tt.want {
 			t.Errorf("of %q it is %q, not %q", tt.file, got, tt.want)
 		}
 	}
-	if got := clusterDomain(filepath.Join(t.TempDir(), "none")); got != "" {
+	if got := program.ClusterDomain(filepath.Join(t.TempDir(), "none")); got != "" {
 		t.Errorf("without a file it is %q", got)
 	}
 }

@@ -1,4 +1,4 @@
-package manager
+package program
 
 import (
 	"bufio"
@@ -6,10 +6,13 @@ import (
 	"strings"
 )
 
-// clusterDomain returns the domain of the cluster's Services, as the kubelet tells it to each pod: it
+// ResolverFile is where the kubelet says how a pod finds Services.
+const ResolverFile = "/etc/resolv.conf"
+
+// ClusterDomain returns the domain of the cluster's Services, as the kubelet tells it to each pod: it
 // stands in the file for the resolver, among the domains to search, after "svc.". It is empty where
 // the file does not say it, as outside a pod.
-func clusterDomain(file string) string {
+func ClusterDomain(file string) string {
 	f, err := os.Open(file)
 	if err != nil {
 		return ""

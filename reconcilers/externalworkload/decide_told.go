@@ -1,0 +1,166 @@
+package externalworkload
+
+import (
+	"cmp"
+	"hash/fnv"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/reconcilers/tunnels/holders"
+)
+
+// controlPort is that of tunnel proxies of ours.
+const controlPort = 7780
+
+// Bounds of the labels that a workstation may have in a status.
+const maxLabels, maxLabelBytes = 16, 256
+
+// Told is what the tunnel proxies of ours tell of one external workload.
+type Told struct {
+	// Holder is who holds its tunnel; nil: none does, as far as they have told.
+	Holder *holders.Holder
+	// Awaited reports whether the proxy that its status names has told nothing yet.
+	Awaited bool
+}
+
+// TakeHolder has the external workload's status.tunnel say what the proxy of ours tells that
+// holds its tunnel, if one does. One of which the workstation is not connected says nothing
+// where nobody has been told of the tunnel: it was collected.
+func (in *Input) TakeHolder() {
+	if in.Told == nil || in.Told.Holder == nil {
+		return
+	}
+	h, info := in.Told.Holder, toldInfo(in.Workload)
+	if info == nil && !h.Connected() || info != nil && info.TunnelProxyPodName != h.Pod && in.Told.Awaited {
+		return
+	}
+	in.tell(infoOf(*h), h.Connected(), h.Tunnel.GetHeard().AsTime())
+}
+
+// NoteLost has status.tunnel say that the workstation is not connected, where the pod that it
+// names is a proxy of ours, or was, and no proxy holds the tunnel.
+func (in *Input) NoteLost() {
+	info := toldInfo(in.Workload)
+	if in.Told == nil || in.Written != nil || info == nil || in.Told.Awaited || !in.ours(info) {
+		return
+	}
+	in.tell(info, false, time.Time{})
+}
+
+// ours reports whether a tunnel ends at a proxy of ours, or did: its pod is one, or there is
+// none of that name, and its control port is that of ours.
+func (in *Input) ours(info *crdv1.TunnelInfo) bool {
+	for i := range in.Holders {
+		if p := &in.Holders[i]; in.OperatorNamespace != "" && p.Namespace == in.OperatorNamespace {
+			return p.Labels[proxyLabel] == proxyName
+		}
+	}
+	return len(in.Holders) == 0 && info.ControlPort == controlPort && in.OperatorNamespace != ""
+}
+
+// tell sets status.tunnel, in a copy. heard is when the workstation was last heard of, if it
+// is known.
+func (in *Input) tell(info *crdv1.TunnelInfo, connected bool, heard time.Time) {
+	w := in.Workload.DeepCopy()
+	if w.Status.Tunnel == nil {
+		w.Status.Tunnel = &crdv1.TunnelStatus{}
+	}
+	before, now := w.Status.Tunnel.Health, metav1.NewTime(in.Now)
+	health := &crdv1.TunnelHealth{Connected: connected, LastCheckTime: &now}
+	switch {
+	case connected:
+		health.LastConnectedTime = &now
+	case heard.Unix() > 0:
+		health.LastConnectedTime = &metav1.Time{Time: minTime(heard, in.Now)}
+	case before != nil && before.Connected:
+		health.LastConnectedTime = cmp.Or(before.LastCheckTime, before.LastConnectedTime)
+	case before != nil:
+		health.LastConnectedTime = before.LastConnectedTime
+	}
+	w.Status.Tunnel.Info, w.Status.Tunnel.Health = info.DeepCopy(), health
+	in.Written, in.Workload = in.Workload, w
+}
+
+func minTime(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// toldInfo returns where the status says that the tunnel ends; nil: it says nothing.
+func toldInfo(w *crdv1.SignadotExternalWorkload) *crdv1.TunnelInfo {
+	if w.Status.Tunnel == nil {
+		return nil
+	}
+	return w.Status.Tunnel.Info
+}
+
+// infoOf returns where a tunnel ends, as a status has it.
+func infoOf(h holders.Holder) *crdv1.TunnelInfo {
+	out := &crdv1.TunnelInfo{ControlPort: controlPort, TunnelProxyPodName: h.Pod, TunnelProxyPodIP: h.IP, Labels: labelsOf(h.Tunnel)}
+	for _, p := range h.Tunnel.GetPorts() {
+		out.WorkloadPorts = append(out.WorkloadPorts, crdv1.TunnelWorkloadPort{Baseline: p.GetBaseline(), Proxy: p.GetProxy()})
+	}
+	slices.SortStableFunc(out.WorkloadPorts, func(a, b crdv1.TunnelWorkloadPort) int {
+		return cmp.Or(cmp.Compare(a.Baseline, b.Baseline), cmp.Compare(a.Proxy, b.Proxy))
+	})
+	return out
+}
+
+// labelsOf returns what people see of a workstation, none of it where that is more than it
+// may have.
+func labelsOf(t *tunnelv1.Tunnel) map[string]string {
+	if len(t.GetLabels()) > maxLabels {
+		return nil
+	}
+	for name, value := range t.GetLabels() {
+		if len(name) > maxLabelBytes || len(value) > maxLabelBytes {
+			return nil
+		}
+	}
+	return t.GetLabels()
+}
+
+// refreshAfter returns after how long the time of the last check is written again: well
+// before it is too old to count, and not for all external workloads at once.
+func (in Input) refreshAfter() time.Duration {
+	spread := fnv.New32a()
+	_, _ = spread.Write([]byte(in.Workload.UID))
+	third := in.Limits.Fresh / 3
+	return third + third/2*time.Duration(spread.Sum32()%1024)/1024
+}
+
+// refreshAt returns when the time of the last check is to be written again; zero: never.
+func (in Input) refreshAt(t *crdv1.TunnelStatus) time.Time {
+	if in.Written == nil || t == nil || t.Info == nil || t.Health == nil || t.Health.LastCheckTime == nil {
+		return time.Time{}
+	}
+	return t.Health.LastCheckTime.Add(in.refreshAfter())
+}
+
+// settle leaves the times of what a proxy of ours told as they were written, while nothing
+// else has changed and they are not old: a tunnel that goes on is written rarely.
+func (in Input) settle(t *crdv1.TunnelStatus) {
+	if in.Written == nil || t == nil || t.Health == nil {
+		return
+	}
+	for _, at := range []**metav1.Time{&t.Health.LastCheckTime, &t.Health.LastConnectedTime} {
+		if *at != nil {
+			seconds := (*at).Rfc3339Copy() // as it is read again
+			*at = &seconds
+		}
+	}
+	was := in.Written.Status.Tunnel
+	if was == nil || was.Health == nil || was.Health.Connected != t.Health.Connected || !equality.Semantic.DeepEqual(was.Info, t.Info) {
+		return
+	}
+	if again := in.refreshAt(was); t.Info == nil || !again.IsZero() && in.Now.Before(again) {
+		t.Health.LastCheckTime, t.Health.LastConnectedTime = was.Health.LastCheckTime, was.Health.LastConnectedTime
+	}
+}

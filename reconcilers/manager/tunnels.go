@@ -1,0 +1,37 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"switchyard.dev/reconcilers/kinds"
+	"switchyard.dev/reconcilers/publish"
+	"switchyard.dev/reconcilers/tunnels"
+)
+
+// addTunnels adds what asks tunnel proxies which tunnels they hold, where they are to be
+// asked. again is where external workloads are told of answers.
+func (m *Main) addTunnels(ctx context.Context, c *kinds.Config, again publish.Again) error {
+	if m.config.TunnelProxyToken == "" {
+		return nil
+	}
+	if m.config.Trust == nil {
+		return errors.New("tunnel proxies are asked over TLS only, and the manager keeps no certificates: set TLS of what it injects, or no token for tunnel proxies")
+	}
+	asked, err := tunnels.New(tunnels.Config{
+		Client: m.manager.GetClient(), Namespace: m.config.Namespace, TokenFile: m.config.TunnelProxyToken,
+		Roots: m.config.Trust, Again: again, Dial: m.config.DialProxy, Logger: m.config.Logger, Metrics: m.config.Metrics,
+	})
+	if err != nil {
+		return fmt.Errorf("make what asks tunnel proxies: %w", err)
+	}
+	if err := asked.Watch(ctx, m.manager.GetCache()); err != nil {
+		return err
+	}
+	if err := m.manager.Add(onLeader(asked.Run)); err != nil {
+		return fmt.Errorf("add what asks tunnel proxies: %w", err)
+	}
+	c.Tunnels = asked
+	return nil
+}

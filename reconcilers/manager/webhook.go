@@ -1,0 +1,89 @@
+package manager
+
+import (
+	"fmt"
+
+	"switchyard.dev/reconcilers/authors"
+	"switchyard.dev/reconcilers/meshes/adapter"
+	"switchyard.dev/reconcilers/tunnels"
+	"switchyard.dev/sidecars/certs"
+	"switchyard.dev/sidecars/webhook"
+)
+
+// addWebhook adds the injecting webhook.
+func (m *Main) addWebhook() error {
+	if m.config.WithoutWebhook {
+		return nil
+	}
+	reviews, err := m.reviews()
+	if err != nil {
+		return fmt.Errorf("make what asks about authors: %w", err)
+	}
+	m.injector, err = webhook.New(webhook.Config{
+		REST: m.config.REST, Inject: m.config.Inject, Address: m.config.WebhookAddress,
+		Reviews: reviews, Certs: m.certificates(), Metrics: m.config.Metrics, Log: m.config.Logger,
+	})
+	if err != nil {
+		return fmt.Errorf("make the webhook: %w", err)
+	}
+	if err := m.manager.Add(m.injector); err != nil {
+		return fmt.Errorf("add the webhook: %w", err)
+	}
+	return nil
+}
+
+// certificates are those that the manager keeps.
+func (m *Main) certificates() certs.Config {
+	return certs.Config{
+		Namespace: m.config.Namespace, Validating: m.validating(), Roots: m.config.Trust,
+		Programs: []certs.Program{
+			{Secret: "routeserver-tls", Hosts: append(webhook.ServiceHosts("routeserver", m.config.Namespace),
+				webhook.ServiceHosts("routeserver-peers", m.config.Namespace)...)},
+			{Secret: "eventbus-tls", Hosts: webhook.ServiceHosts("eventbus", m.config.Namespace)},
+			{Secret: "io-context-tls", Hosts: webhook.ServiceHosts("io-context-server", m.config.Namespace)},
+			{Secret: "tunnel-tls", Hosts: append(webhook.ServiceHosts(tunnels.Name, m.config.Namespace),
+				webhook.ServiceHosts("tunnel-api", m.config.Namespace)...)},
+		},
+	}
+}
+
+// The operator's own service account, and its validating webhook, as the chart has them.
+const (
+	ownAccount        = "signadot-controller-manager"
+	validatingWebhook = "signadot-validating-webhook-configuration"
+)
+
+// validating names the validating webhook, where there is to be one.
+func (m *Main) validating() string {
+	if !m.config.AskAuthors {
+		return ""
+	}
+	return validatingWebhook
+}
+
+// ownUser is the user as whom managers write.
+func (m *Main) ownUser() string {
+	return "system:serviceaccount:" + m.config.Namespace + ":" + ownAccount
+}
+
+// reviews are the reviews that the webhook answers beside those of pods.
+func (m *Main) reviews() (map[string]webhook.Review, error) {
+	all := map[string]webhook.Review{}
+	if m.istio != nil {
+		all[adapter.Path] = m.istio.Review
+	}
+	if !m.config.AskAuthors {
+		return all, nil
+	}
+	r, err := authors.New(authors.Config{
+		Client: m.manager.GetClient(), REST: m.config.REST, Logger: m.config.Logger,
+		Exempt:            []string{m.ownUser()},
+		OperatorNamespace: m.config.Namespace, Namespaces: m.config.Namespaces,
+		Powers: m.config.PatchPowers, Limits: m.config.Limits,
+	})
+	if err != nil {
+		return nil, err
+	}
+	all[authors.Path] = r.Review
+	return all, nil
+}

@@ -1,0 +1,144 @@
+package holders
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+)
+
+// Workload names an external workload, and which one of that name.
+type Workload struct{ Namespace, Name, UID string }
+
+// Proxy is what is known of a tunnel proxy. What it told is shared, and not changed.
+type Proxy struct {
+	// Pod is the name of its pod, and IP that pod's address, both as the cluster has them.
+	Pod, IP string
+	Life    Life
+	// Tunnels are those of which it told last.
+	Tunnels []*tunnelv1.Tunnel
+}
+
+// Holder is who holds a tunnel.
+type Holder struct {
+	// Pod and IP are those of the proxy.
+	Pod, IP string
+	// Gone: the proxy does not answer.
+	Gone bool
+	// Tunnel is what it told of the tunnel last.
+	Tunnel *tunnelv1.Tunnel
+}
+
+// Connected reports whether the workstation can be reached.
+func (h Holder) Connected() bool { return !h.Gone && h.Tunnel.GetConnected() }
+
+// Same reports whether two holders are alike in all that others are told of them.
+func (h Holder) Same(o Holder) bool {
+	return h.Pod == o.Pod && h.IP == o.IP && h.Gone == o.Gone && SameTunnel(h.Tunnel, o.Tunnel)
+}
+
+// SameTunnel reports whether what is told of a tunnel is the same but for when its
+// workstation was heard of.
+func SameTunnel(a, b *tunnelv1.Tunnel) bool {
+	return workloadOf(a) == workloadOf(b) && a.GetSession() == b.GetSession() && a.GetEpoch() == b.GetEpoch() &&
+		a.GetSince().AsTime().Equal(b.GetSince().AsTime()) && a.GetUser() == b.GetUser() && a.GetConnected() == b.GetConnected() &&
+		slices.EqualFunc(a.GetPorts(), b.GetPorts(), samePort) && maps.Equal(a.GetLabels(), b.GetLabels())
+}
+
+func samePort(a, b *tunnelv1.ProxyPort) bool {
+	return a.GetBaseline() == b.GetBaseline() && a.GetProxy() == b.GetProxy()
+}
+
+// Judgement is who holds what.
+type Judgement struct {
+	// Held is who holds the tunnel of each external workload.
+	Held map[Workload]Holder
+	// Taken is what each proxy, by its pod, is to be told: the tunnels that it has and
+	// does not hold.
+	Taken map[string][]*tunnelv1.Taken
+	// Turns is when the next proxy is gone, unless it tells something. Zero: none can be.
+	Turns time.Time
+}
+
+// candidate is one who says that he holds a tunnel.
+type candidate struct {
+	proxy  *Proxy
+	tunnel *tunnelv1.Tunnel
+}
+
+// is reports whether two are the same connection of the same session.
+func (c candidate) is(o candidate) bool {
+	return c.proxy == o.proxy && c.tunnel.GetSession() == o.tunnel.GetSession() && c.tunnel.GetEpoch() == o.tunnel.GetEpoch()
+}
+
+// Judge decides who holds what.
+func Judge(proxies []Proxy, now time.Time) Judgement {
+	j := Judgement{Held: map[Workload]Holder{}, Taken: map[string][]*tunnelv1.Taken{}}
+	claims := map[Workload][]candidate{}
+	for i := range proxies {
+		p := &proxies[i]
+		if end := p.Life.End(); now.Before(end) && (j.Turns.IsZero() || end.Before(j.Turns)) {
+			j.Turns = end
+		}
+		for _, t := range p.Tunnels {
+			if w := workloadOf(t); w.Namespace != "" && w.Name != "" && w.UID != "" {
+				claims[w] = append(claims[w], candidate{p, t})
+			}
+		}
+	}
+	for w, all := range claims {
+		first := newest(all)
+		j.Held[w] = Holder{Pod: first.proxy.Pod, IP: first.proxy.IP, Gone: first.proxy.Life.Gone(now), Tunnel: first.tunnel}
+		for _, c := range all {
+			if !c.is(first) {
+				j.Taken[c.proxy.Pod] = append(j.Taken[c.proxy.Pod], taken(c.tunnel, first))
+			}
+		}
+	}
+	for _, all := range j.Taken {
+		slices.SortFunc(all, func(a, b *tunnelv1.Taken) int {
+			return cmp.Or(strings.Compare(a.GetNamespace(), b.GetNamespace()), strings.Compare(a.GetName(), b.GetName()),
+				strings.Compare(a.GetSession(), b.GetSession()), cmp.Compare(a.GetEpoch(), b.GetEpoch()))
+		})
+	}
+	return j
+}
+
+// newest returns who holds a tunnel: of each session the connection with the greatest
+// epoch counts, and of these the one that began last.
+func newest(all []candidate) candidate {
+	sessions := map[string]candidate{}
+	for _, c := range all {
+		have, ok := sessions[c.tunnel.GetSession()]
+		if !ok || cmp.Or(cmp.Compare(c.tunnel.GetEpoch(), have.tunnel.GetEpoch()), later(c, have)) > 0 {
+			sessions[c.tunnel.GetSession()] = c
+		}
+	}
+	return slices.MaxFunc(slices.Collect(maps.Values(sessions)), later)
+}
+
+// later compares when two began; where that is the same, the order is any, and always the
+// same one.
+func later(a, b candidate) int {
+	return cmp.Or(a.tunnel.GetSince().AsTime().Compare(b.tunnel.GetSince().AsTime()),
+		strings.Compare(a.tunnel.GetSession(), b.tunnel.GetSession()), strings.Compare(a.proxy.Pod, b.proxy.Pod))
+}
+
+// taken says who has a tunnel now, to one that has it no longer.
+func taken(lost *tunnelv1.Tunnel, by candidate) *tunnelv1.Taken {
+	who := by.tunnel.GetUser()
+	if host := by.tunnel.GetLabels()["host"]; host != "" {
+		who += " at " + host
+	}
+	return &tunnelv1.Taken{
+		Namespace: lost.GetNamespace(), Name: lost.GetName(), Session: lost.GetSession(), Epoch: lost.GetEpoch(),
+		By: strings.TrimSpace(who + ", through pod " + by.proxy.Pod),
+	}
+}
+
+func workloadOf(t *tunnelv1.Tunnel) Workload {
+	return Workload{t.GetNamespace(), t.GetName(), t.GetUid()}
+}

@@ -1,0 +1,321 @@
+package tunnels
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"switchyard.dev/eventbus/trust"
+	"switchyard.dev/eventbus/wake"
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/reconcilers/publish"
+	"switchyard.dev/reconcilers/tunnels/holders"
+)
+
+// Tunnel proxies, as the chart has them.
+const (
+	// Label and Name are the label by which pods of the operator's namespace are tunnel
+	// proxies. Name is their Service as well, for whose host their certificate is.
+	Label, Name = "app", "tunnel-proxy"
+	// ControlPort is where they say what they hold.
+	ControlPort = 7780
+	// TokenFile is where the chart mounts the token that is shown to them.
+	TokenFile = "/var/run/secrets/tunnel-proxy/token"
+)
+
+// Config is what Tunnels need.
+type Config struct {
+	// Client has the pods of the operator's Namespace. Both are required.
+	Client    client.Reader
+	Namespace string
+	// TokenFile holds the token that is shown to proxies. Required.
+	TokenFile string
+	// Roots are the authorities that proxies must be vouched for by. Required: none is
+	// asked plain.
+	Roots *trust.Roots
+	// Again takes the external workloads whose holder changed. Somebody has to read from
+	// it. Required.
+	Again publish.Again
+	// Dial reaches the control port of a proxy, at host:port. Default: over TCP.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
+	// Logger is told of proxies that do not answer. Default: none.
+	Logger *slog.Logger
+	// Metrics gets the metrics of tunnels. Default: none.
+	Metrics prometheus.Registerer
+}
+
+// Tunnels knows who holds which tunnel. Make one with New, and Run it. It is safe for
+// concurrent use.
+type Tunnels struct {
+	config  Config
+	pods    wake.Signal
+	changes *changes
+	// turn comes when a proxy may be gone.
+	turn *time.Timer
+
+	mu sync.Mutex
+	// listed reports whether the proxies that there are have been read once.
+	listed  bool
+	proxies map[types.UID]*proxy
+	judged  holders.Judgement
+}
+
+// proxy is one that is asked.
+type proxy struct {
+	holders.Proxy
+	stop context.CancelFunc
+	// taken is what it is to be told; told is sent when that changes.
+	taken []*tunnelv1.Taken
+	told  wake.Signal
+	// trouble is why the last stream ended, and gone whether it was logged that it is gone.
+	trouble error
+	gone    bool
+}
+
+// New returns Tunnels. The error says what is wrong with the Config.
+func New(c Config) (*Tunnels, error) {
+	if c.Client == nil || c.Namespace == "" || c.TokenFile == "" || c.Roots == nil || c.Again == nil {
+		return nil, errors.New("tunnels: Client, Namespace, TokenFile, Roots and Again are all required")
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	t := &Tunnels{config: c, changes: newChanges(c.Again), turn: time.NewTimer(time.Hour), proxies: map[types.UID]*proxy{}}
+	return t, t.register(c.Metrics)
+}
+
+// Watch has a cache tell of the pods of proxies, which come, change and go.
+func (t *Tunnels) Watch(ctx context.Context, c crcache.Cache) error {
+	pods, err := c.GetInformer(ctx, &corev1.Pod{}, crcache.BlockUntilSynced(false))
+	if err == nil {
+		wake := func(o any) {
+			if pod, ok := o.(*corev1.Pod); !ok || pod.Namespace == t.config.Namespace && pod.Labels[Label] == Name {
+				t.Wake()
+			}
+		}
+		_, err = pods.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: wake, UpdateFunc: func(_, o any) { wake(o) }, DeleteFunc: wake})
+	}
+	if err != nil {
+		return fmt.Errorf("watch for tunnel proxies: %w", err)
+	}
+	return nil
+}
+
+// Wake says that the pod of a proxy has come, changed or gone.
+func (t *Tunnels) Wake() { t.pods.Send() }
+
+// relist is after how long the pods are looked through although nothing was said of them,
+// relistFailed where they could not be read.
+const relist, relistFailed = 30 * time.Second, time.Second
+
+// Run asks the proxies until ctx ends. Call it once.
+func (t *Tunnels) Run(ctx context.Context) error {
+	var parts sync.WaitGroup
+	defer parts.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	parts.Go(func() { t.changes.run(ctx) })
+	for {
+		changed, again := t.pods.Next(), relist
+		if err := t.list(ctx, &parts); err != nil {
+			t.config.Logger.Error("the tunnel proxies cannot be listed", "error", err)
+			again = relistFailed
+		}
+		for waiting, listing := true, time.After(again); waiting; {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-t.turn.C:
+				t.judge()
+			case <-changed:
+				waiting = false
+			case <-listing:
+				waiting = false
+			}
+		}
+	}
+}
+
+// list reads which proxies there are, has those that came followed, and forgets those that
+// went.
+func (t *Tunnels) list(ctx context.Context, parts *sync.WaitGroup) error {
+	var pods corev1.PodList
+	err := t.config.Client.List(ctx, &pods, client.InNamespace(t.config.Namespace), client.MatchingLabels{Label: Name})
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	there := map[types.UID]bool{}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if pod.Status.Phase != corev1.PodRunning || len(pod.Status.PodIPs) == 0 {
+			continue
+		}
+		there[pod.UID] = true
+		if t.proxies[pod.UID] != nil {
+			continue
+		}
+		following, stop := context.WithCancel(ctx)
+		p := &proxy{stop: stop, Proxy: holders.Proxy{Pod: pod.Name, IP: pod.Status.PodIPs[0].IP, Life: holders.Life{Begun: time.Now()}}}
+		t.proxies[pod.UID] = p
+		parts.Go(func() { t.follow(following, p) })
+	}
+	for uid, p := range t.proxies {
+		if !there[uid] {
+			p.stop()
+			delete(t.proxies, uid)
+		}
+	}
+	t.listed = true
+	t.judgeLocked()
+	return nil
+}
+
+// heard takes what a proxy told.
+func (t *Tunnels) heard(p *proxy, m *tunnelv1.TunnelsResponse) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	same := !p.Life.Heard.IsZero() && !p.Life.Gone(now) && slices.EqualFunc(p.Tunnels, m.GetTunnels(), holders.SameTunnel)
+	p.Life.Heard, p.Life.Broken, p.Tunnels = now, time.Time{}, m.GetTunnels()
+	if !same || p.gone {
+		t.judgeLocked()
+	}
+}
+
+// broke notes that the stream to a proxy ended.
+func (t *Tunnels) broke(p *proxy, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p.Life.Broken.IsZero() {
+		p.Life.Broken = time.Now()
+	}
+	p.trouble = err
+	t.judgeLocked()
+}
+
+func (t *Tunnels) judge() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.judgeLocked()
+}
+
+// judgeLocked decides anew who holds what, and tells those whom that concerns.
+func (t *Tunnels) judgeLocked() {
+	now, before := time.Now(), t.judged
+	all := make([]holders.Proxy, 0, len(t.proxies))
+	for _, p := range t.proxies {
+		all = append(all, p.Proxy)
+		if gone := p.Life.Gone(now); gone != p.gone {
+			p.gone = gone
+			t.logTurn(p)
+		}
+	}
+	t.judged = holders.Judge(all, now)
+	for w, h := range t.judged.Held {
+		if was, ok := before.Held[w]; !ok || !was.Same(h) {
+			t.changes.add(w)
+		}
+	}
+	for w := range before.Held {
+		if _, ok := t.judged.Held[w]; !ok {
+			t.changes.add(w)
+		}
+	}
+	for _, p := range t.proxies {
+		if taken := t.judged.Taken[p.Pod]; !slices.EqualFunc(p.taken, taken, sameTaken) {
+			p.taken = taken
+			p.told.Send()
+		}
+	}
+	if !t.judged.Turns.IsZero() {
+		t.turn.Reset(max(t.judged.Turns.Sub(now), time.Millisecond))
+	}
+}
+
+// logTurn logs that a proxy is gone, or has come back.
+func (t *Tunnels) logTurn(p *proxy) {
+	if p.gone {
+		t.config.Logger.Warn("a tunnel proxy does not answer on its control port: requests to workstations that are connected to it fail", "pod", p.Pod, "address", p.IP, "error", p.trouble)
+	} else {
+		t.config.Logger.Info("a tunnel proxy answers again", "pod", p.Pod)
+	}
+}
+
+func sameTaken(a, b *tunnelv1.Taken) bool {
+	return a.GetNamespace() == b.GetNamespace() && a.GetName() == b.GetName() &&
+		a.GetSession() == b.GetSession() && a.GetEpoch() == b.GetEpoch() && a.GetBy() == b.GetBy()
+}
+
+// Look returns who holds the tunnel of an external workload; false: no proxy does, as far as
+// they have told.
+func (t *Tunnels) Look(w holders.Workload) (holders.Holder, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	h, ok := t.judged.Held[w]
+	return h, ok
+}
+
+// Awaited reports whether it is not known yet what the proxy in this pod holds.
+func (t *Tunnels) Awaited(pod string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.listed {
+		return true
+	}
+	for _, p := range t.proxies {
+		if p.Pod == pod {
+			return p.Life.Awaited(time.Now())
+		}
+	}
+	return false
+}
+
+// register registers the metrics.
+func (t *Tunnels) register(registry prometheus.Registerer) error {
+	if registry == nil {
+		return nil
+	}
+	var errs []error
+	for name, of := range map[string]struct {
+		help  string
+		value func() int
+	}{
+		"held":      {"Tunnels of external workloads that a tunnel proxy holds.", func() int { return len(t.judged.Held) }},
+		"connected": {"Tunnels whose workstation can be reached.", func() int { return countIf(maps.Values(t.judged.Held), holders.Holder.Connected) }},
+		"proxies":   {"Tunnel proxies that are asked what they hold.", func() int { return len(t.proxies) }},
+		"proxies_gone": {"Tunnel proxies that do not answer.", func() int {
+			return countIf(maps.Values(t.proxies), func(p *proxy) bool { return p.Life.Gone(time.Now()) })
+		}},
+	} {
+		errs = append(errs, registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Namespace: "switchyard_tunnels", Name: name, Help: of.help,
+		}, func() float64 {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			return float64(of.value())
+		})))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("tunnels: register metrics: %w", err)
+	}
+	return nil
+}
+
+// host is for whom the certificate of proxies has to be.
+func (c Config) host() string { return strings.Join([]string{Name, c.Namespace, "svc"}, ".") }

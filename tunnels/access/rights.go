@@ -1,0 +1,66 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tunnels/identity"
+)
+
+// MayListServices returns nil when a user may list the Services of a namespace, or of all
+// where it is empty, or why not.
+func (a *Access) MayListServices(ctx context.Context, user identity.User, namespace string) *tunnelv1.Refused {
+	return a.ask(ctx, user, authorizationv1.ResourceAttributes{Verb: "list", Resource: "services", Namespace: namespace})
+}
+
+// asked is a question about another resource than sandboxes, as what it is kept under.
+type asked struct {
+	user [32]byte
+	what authorizationv1.ResourceAttributes
+}
+
+// ask asks for a right, and keeps the answer as may does. It is asked about many namespaces,
+// so the answers are not logged: who is told of what, is.
+func (a *Access) ask(ctx context.Context, user identity.User, what authorizationv1.ResourceAttributes) *tunnelv1.Refused {
+	if user.Name == "" {
+		return unauthenticated("nobody said who the user is")
+	}
+	key := asked{user.Key(), what}
+	if kept, is := a.rights.Get(key); is {
+		return kept.(*tunnelv1.Refused)
+	}
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	select {
+	case a.asking <- struct{}{}:
+		defer func() { <-a.asking }()
+	case <-ctx.Done():
+		return a.unavailable("what "+user.Name+" may do", errors.New("too many others ask"))
+	}
+	extra := map[string]authorizationv1.ExtraValue{}
+	for k, v := range user.Extra {
+		extra[k] = v
+	}
+	review, err := a.cfg.Rights.Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: user.Name, UID: user.UID, Groups: user.Groups, Extra: extra, ResourceAttributes: &what,
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		return a.unavailable("what "+user.Name+" may do", err)
+	}
+	keep, refused := keepYes, (*tunnelv1.Refused)(nil)
+	if !review.Status.Allowed || review.Status.Denied {
+		where := "in any namespace"
+		if what.Namespace != "" {
+			where = "in namespace " + what.Namespace
+		}
+		keep, refused = keepNo, &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_FORBIDDEN,
+			Message: fmt.Sprintf("%.253s may not %s %s %s: ask an administrator of the cluster for that right.", user.Name, what.Verb, what.Resource, where)}
+	}
+	a.rights.Add(key, refused, keep)
+	return refused
+}

@@ -1,0 +1,377 @@
+package api_test
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"switchyard.dev/eventbus/trust"
+	"switchyard.dev/eventbus/trust/trusttest"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tests/background"
+	"switchyard.dev/tests/world"
+	"switchyard.dev/tunnels/access"
+	"switchyard.dev/tunnels/api"
+	"switchyard.dev/tunnels/credential"
+	"switchyard.dev/tunnels/keys"
+	"switchyard.dev/tunnels/sshcert"
+)
+
+func TestMain(m *testing.M) { world.Main(m) }
+
+// site is a tunnel-api beside a real API server, with the rights that the chart gives it.
+type site struct {
+	*world.World
+	ns     string
+	keys   keys.Keys
+	client tunnelv1.TunnelAPIClient
+	conn   *grpc.ClientConn
+	logs   *logged
+}
+
+// logged is what it logs.
+type logged struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logged) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func rule(group, resource string, verbs ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}
+}
+
+func newSite(t *testing.T, prefix string) *site {
+	t.Helper()
+	s := &site{World: world.Shared(t), logs: &logged{}}
+	s.ns = s.NewNamespace(prefix)
+	user := "tunnel-api-" + s.ns
+	rules := []rbacv1.PolicyRule{rule("", "services", "list", "watch"), rule("authentication.k8s.io", "tokenreviews", "create"), rule("authorization.k8s.io", "subjectaccessreviews", "create")}
+	for _, kind := range []string{"signadotsandboxes", "signadotexternalworkloads", "resources"} {
+		rules = append(rules, rule(crdv1.Group, kind, "list", "watch"))
+	}
+	s.Grant(user, "", rules...)
+	s.serve(t, s.As(user))
+	return s
+}
+
+func (s *site) serve(t *testing.T, as *rest.Config) {
+	t.Helper()
+	kube := kubernetes.NewForConfigOrDie(as)
+	logger := slog.New(slog.NewTextHandler(s.logs, nil))
+	asks, err := access.New(access.Config{Tokens: kube.AuthenticationV1().TokenReviews(), Rights: kube.AuthorizationV1().SubjectAccessReviews(), Logger: logger})
+	s.Must(err)
+	data, err := keys.New()
+	s.Must(err)
+	s.keys, err = keys.Parse(data)
+	s.Must(err)
+	authority, dir, cidrs := trusttest.New(t, "ours"), t.TempDir(), filepath.Join(t.TempDir(), "cidr.yaml")
+	authority.Write(t, dir, authority.Leaf(t, api.Name))
+	folder, err := trust.Open(trust.Config{Dir: dir, Name: api.Name})
+	s.Must(err)
+	s.Must(os.WriteFile(cidrs, []byte("version: 1\noutboundIPs: [{name: db, cidr: 10.9.0.0/16, exclude: true}]"), 0o600))
+	main, err := api.New(api.Config{
+		REST: as, Access: asks, Keys: s.keys, TLS: folder, AcceptPlain: true, CIDRs: cidrs, AskAgain: 200 * time.Millisecond,
+		Operator: &tunnelv1.GetOperatorInfoResponse{Version: "v9"}, Address: "127.0.0.1:0", MetricsAddress: "127.0.0.1:0", Logger: logger,
+	})
+	s.Must(err)
+	background.Run(t, main.Run)
+	s.conn, err = trust.Dial(main.Address(), api.Name, folder.Roots())
+	s.Must(err)
+	t.Cleanup(func() { _ = s.conn.Close() })
+	s.client = tunnelv1.NewTunnelAPIClient(s.conn)
+	s.Eventually("it serves", func() error {
+		h, err := healthv1.NewHealthClient(s.conn).Check(t.Context(), &healthv1.HealthCheckRequest{})
+		if err == nil && h.GetStatus() != healthv1.HealthCheckResponse_SERVING {
+			err = fmt.Errorf("its health is %s", h.GetStatus())
+		}
+		return err
+	})
+}
+
+// account makes a service account with rights, and returns the context of its calls.
+func (s *site) account(name string, everywhere ...rbacv1.PolicyRule) context.Context {
+	s.Helper()
+	s.Accounts(s.ns, name)
+	if len(everywhere) > 0 {
+		s.Grant(s.user(name), "", everywhere...)
+	}
+	return metadata.AppendToOutgoingContext(s.Context(), "authorization", "Bearer "+s.Token(s.ns, name, "", nil))
+}
+
+func (s *site) user(name string) string { return "system:serviceaccount:" + s.ns + ":" + name }
+
+func (s *site) service(namespace, name string) *corev1.Service {
+	s.Helper()
+	o := &corev1.Service{}
+	s.Make(o, "{metadata: {namespace: "+namespace+", name: "+name+"}, spec: {ports: [{name: http, port: 80}]}}")
+	return o
+}
+
+// wants checks the code of an error, and what it says.
+func wants(t *testing.T, what string, err error, code codes.Code, says string) {
+	t.Helper()
+	if status.Code(err) != code || !strings.Contains(fmt.Sprint(err), says) {
+		t.Errorf("%s: %v, not %s with %q", what, err, code, says)
+	}
+}
+
+func TestWhoeverAsksIsToldOfTheOperator(t *testing.T) {
+	s := newSite(t, "info")
+	info, err := s.client.GetOperatorInfo(t.Context(), &tunnelv1.GetOperatorInfoRequest{})
+	if err != nil || info.Version != "v9" || info.ClusterDomain != "cluster.local" || len(info.Cidrs) != 1 || info.Cidrs[0].Cidr != "10.9.0.0/16" || !info.Cidrs[0].Exclude {
+		t.Errorf("%v, %v", info, err)
+	}
+	_, err = s.client.IssueSOCKSCredential(t.Context(), &tunnelv1.IssueSOCKSCredentialRequest{})
+	wants(t, "without a token", err, codes.Unauthenticated, "show a token")
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer junk")
+	_, err = s.client.IssueSOCKSCredential(ctx, &tunnelv1.IssueSOCKSCredentialRequest{})
+	wants(t, "with junk", err, codes.Unauthenticated, "does not accept")
+}
+
+// next receives answers until one says that all is told, and returns what they have together.
+func next(t *testing.T, stream grpc.ServerStreamingClient[tunnelv1.WatchServicesResponse]) (changed, gone []string, position string) {
+	t.Helper()
+	for {
+		m, err := stream.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range m.Changed {
+			changed = append(changed, o.Namespace+"/"+o.Name)
+		}
+		for _, o := range m.Gone {
+			gone = append(gone, o.Namespace+"/"+o.Name)
+		}
+		if m.Synced {
+			return changed, gone, m.Position
+		}
+	}
+}
+
+func TestServicesAreToldOfNamespacesThatTheCallerMayList(t *testing.T) {
+	s := newSite(t, "services")
+	other := s.NewNamespace("services")
+	s.service(s.ns, "one")
+	s.service(other, "hidden")
+	ada := s.account("ada")
+	_, err := must(s.client.WatchServices(ada, &tunnelv1.WatchServicesRequest{})).Recv()
+	wants(t, "without rights", err, codes.PermissionDenied, "may not list services")
+	s.Grant(s.user("ada"), s.ns, rule("", "services", "list"))
+	ctx, cancel := context.WithCancel(ada)
+	defer cancel()
+	var stream grpc.ServerStreamingClient[tunnelv1.WatchServicesResponse]
+	var changed, gone []string
+	var position string
+	s.Eventually("the right counts", func() error {
+		time.Sleep(500 * time.Millisecond) // a caller may not begin as many as it likes
+		stream = must(s.client.WatchServices(ctx, &tunnelv1.WatchServicesRequest{}))
+		m, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		if len(m.Changed) != 1 || m.Changed[0].Name != "one" || !m.Synced || len(m.Changed[0].Addresses) == 0 {
+			t.Fatalf("at first: %v", m)
+		}
+		position = m.Position
+		return nil
+	})
+	s.service(other, "hidden-too")
+	s.service(s.ns, "two")
+	if changed, gone, position = next(t, stream); strings.Join(changed, " ") != s.ns+"/two" || len(gone) > 0 {
+		t.Errorf("then %v, and gone %v", changed, gone)
+	}
+	cancel()
+	one := &corev1.Service{}
+	one.Namespace, one.Name = s.ns, "one"
+	s.Remove(one)
+	again, end := context.WithCancel(ada)
+	defer end()
+	missed := must(s.client.WatchServices(again, &tunnelv1.WatchServicesRequest{Position: position}))
+	for gone = nil; !strings.Contains(strings.Join(gone, " "), s.ns+"/one"); {
+		changed, more, _ := next(t, missed)
+		if gone = append(gone, more...); strings.Contains(strings.Join(append(changed, gone...), " "), other) {
+			t.Errorf("what was missed: %v, and gone %v", changed, gone)
+		}
+	}
+	for what, p := range map[string]string{"of nobody": "junk", "of another process": "0011223344556677.4.all", "of other rights": strings.Join(strings.Split(position, ".")[:2], ".") + ".all"} {
+		_, err := must(s.client.WatchServices(again, &tunnelv1.WatchServicesRequest{Position: p})).Recv()
+		wants(t, "a position "+what, err, codes.OutOfRange, "begin again")
+	}
+	_, err = must(s.client.WatchServices(again, &tunnelv1.WatchServicesRequest{Namespaces: []string{s.ns, other}})).Recv()
+	wants(t, "a namespace that is not hers", err, codes.PermissionDenied, "in namespace "+other)
+}
+
+// must is for streams, which fail only where they cannot be opened at all.
+func must[T any](one T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return one
+}
+
+func TestWhoLosesARightIsToldNoMore(t *testing.T) {
+	s := newSite(t, "loses")
+	s.service(s.ns, "one")
+	bob := s.account("bob")
+	role := &rbacv1.RoleBinding{}
+	s.Make(&rbacv1.Role{}, "{metadata: {namespace: "+s.ns+", name: lists}, rules: [{apiGroups: [''], resources: [services], verbs: [list]}]}")
+	s.Make(role, "{metadata: {namespace: "+s.ns+", name: lists}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: lists}, subjects: [{kind: ServiceAccount, namespace: "+s.ns+", name: bob}]}")
+	var stream grpc.ServerStreamingClient[tunnelv1.WatchServicesResponse]
+	s.Eventually("the right counts", func() error {
+		time.Sleep(500 * time.Millisecond) // a caller may not begin as many as it likes
+		stream = must(s.client.WatchServices(bob, &tunnelv1.WatchServicesRequest{}))
+		_, err := stream.Recv()
+		return err
+	})
+	s.Remove(role)
+	_, err := stream.Recv()
+	wants(t, "the stream ends", err, codes.PermissionDenied, "may not list services")
+}
+
+// sandbox makes a sandbox with an external workload and a resource, as its controller does.
+func (s *site) sandbox(name, annotations string) *crdv1.SignadotSandbox {
+	s.Helper()
+	sb := &crdv1.SignadotSandbox{}
+	s.Make(sb, "{metadata: {name: "+name+", annotations: {"+annotations+"}}, spec: {id: key-"+name+"}}")
+	owner := fmt.Sprintf("ownerReferences: [{apiVersion: %s, kind: SignadotSandbox, name: %s, uid: %s, controller: true}]", crdv1.APIVersion, name, sb.UID)
+	s.Make(&crdv1.SignadotExternalWorkload{}, "{metadata: {namespace: "+s.ns+", name: "+name+"-local, "+owner+"}, spec: {name: local, routingKey: '', workloadID: '', baseline: {apiVersion: apps/v1, kind: Deployment, name: cart}, tunnel: {baselineToLocals: [{baselinePort: 80, localAddress: 'localhost:3000'}]}}}")
+	r := &crdv1.Resource{}
+	s.Make(r, "{metadata: {name: "+name+"-db, "+owner+"}, spec: {name: db, pluginName: p, olm: {}, outputNamespaces: ["+s.ns+"]}}")
+	s.Make(&corev1.Secret{}, fmt.Sprintf("{metadata: {namespace: %s, name: %s, ownerReferences: [{apiVersion: %s, kind: Resource, name: %s, uid: %s, controller: true}]}, stringData: {make.url: 'postgres://x'}}", s.ns, r.Name, crdv1.APIVersion, r.Name, r.UID))
+	return sb
+}
+
+func TestLocalSandboxesOfWhoMayWriteThem(t *testing.T) {
+	s := newSite(t, "sandboxes")
+	ann, his := s.ns+"-ann", s.ns+"-his"
+	hers := rule(crdv1.Group, "signadotsandboxes", "update")
+	hers.ResourceNames = []string{ann}
+	ctx := s.account("ann", rule(crdv1.Group, "signadotsandboxes", "list"), hers)
+	s.sandbox(his, "")
+	stream := must(s.client.WatchLocalSandboxes(ctx, &tunnelv1.WatchLocalSandboxesRequest{MachineId: "m"}))
+	m, err := stream.Recv()
+	if err != nil || len(m.Sandboxes) > 0 {
+		t.Fatalf("at first: %v, %v", m, err)
+	}
+	sb := s.sandbox(ann, "")
+	for m == nil || len(m.Sandboxes) == 0 || len(m.Sandboxes[0].Resources) == 0 {
+		if m, err = stream.Recv(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := m.Sandboxes[0]
+	w := got.ExternalWorkloads[0]
+	if len(m.Sandboxes) != 1 || got.SandboxName != ann || got.RoutingKey != "key-"+ann || w.Name != "local" || w.ObjectNamespace != s.ns || w.ObjectName != ann+"-local" ||
+		w.Baseline.Namespace != s.ns || w.WorkloadPortMapping[0].LocalAddress != "localhost:3000" || got.Resources[0].Name != "db" {
+		t.Errorf("it is told %v", m)
+	}
+	world.Edit(s.World, sb, func(o *crdv1.SignadotSandbox) { o.Annotations = map[string]string{api.AnnotationMachine: "another"} })
+	for len(m.Sandboxes) > 0 {
+		if m, err = stream.Recv(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err = must(s.client.WatchLocalSandboxes(s.account("nobody"), &tunnelv1.WatchLocalSandboxesRequest{})).Recv()
+	wants(t, "somebody without rights", err, codes.PermissionDenied, "may not list signadotsandboxes")
+}
+
+func TestOutputsAreReadAsWhoAsks(t *testing.T) {
+	s := newSite(t, "outputs")
+	name := s.ns + "-sb"
+	s.sandbox(name, "")
+	rights := []rbacv1.PolicyRule{rule(crdv1.Group, "signadotsandboxes", "list", "update")}
+	may, mayNot := s.account("may", rights...), s.account("maynot", rights...)
+	s.Grant(s.user("may"), s.ns, rule("", "secrets", "get"))
+	ask := &tunnelv1.GetResourceOutputsRequest{RoutingKey: "key-" + name}
+	s.Eventually("the outputs are read", func() error {
+		got, err := s.client.GetResourceOutputs(may, ask)
+		if err == nil && (len(got.Resources) != 1 || got.Resources[0].ResourceName != "db" || string(got.Resources[0].Outputs[0].OutputValue) != "postgres://x" || got.Resources[0].Outputs[0].OutputKey != "make.url") {
+			t.Fatalf("%v", got)
+		}
+		return err
+	})
+	s.Eventually("who may not read Secrets is refused", func() error {
+		if _, err := s.client.GetResourceOutputs(mayNot, ask); status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "you may not read Secret") {
+			return fmt.Errorf("%w", err)
+		}
+		return nil
+	})
+	_, err := s.client.GetResourceOutputs(may, &tunnelv1.GetResourceOutputsRequest{RoutingKey: "none"})
+	wants(t, "a key of nobody", err, codes.NotFound, "no sandbox has the routing key")
+	ours := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+s.Token(s.ns, "may", access.Audience, nil))
+	_, err = s.client.GetResourceOutputs(ours, ask)
+	wants(t, "a token that is for proxies alone", err, codes.Unauthenticated, "for the API server")
+	s.logs.mu.Lock()
+	defer s.logs.mu.Unlock()
+	if strings.Contains(s.logs.text.String(), "postgres://x") {
+		t.Error("a value stands in the log")
+	}
+}
+
+func TestCertificatesAndCredentialsAreOfWhoAsks(t *testing.T) {
+	s := newSite(t, "issue")
+	ctx := s.account("ada", rule(crdv1.Group, "signadotsandboxes", "list"))
+	public, _, err := ed25519.GenerateKey(rand.Reader)
+	s.Must(err)
+	key, err := ssh.NewPublicKey(public)
+	s.Must(err)
+	var got *tunnelv1.IssueSSHCertificateResponse
+	s.Eventually("a certificate is issued", func() (err error) {
+		got, err = s.client.IssueSSHCertificate(ctx, &tunnelv1.IssueSSHCertificateRequest{PublicKey: string(ssh.MarshalAuthorizedKey(key))})
+		return err
+	})
+	cert, _, _, _, err := ssh.ParseAuthorizedKey([]byte(got.Certificate))
+	s.Must(err)
+	user, err := sshcert.Check(s.keys.SSHCA.PublicKey(), cert, time.Now())
+	if err != nil || user.Name != s.user("ada") || len(user.Groups) == 0 {
+		t.Errorf("the certificate is of %+v: %v", user, err)
+	}
+	_, hosts, host, _, _, err := ssh.ParseKnownHosts([]byte(got.KnownHosts))
+	if err != nil || string(host.Marshal()) != string(s.keys.SSHHost.PublicKey().Marshal()) || !strings.Contains(strings.Join(hosts, " "), "[tunnel-proxy.*]:2222") {
+		t.Errorf("known hosts are %q: %v", got.KnownHosts, err)
+	}
+	socks, err := s.client.IssueSOCKSCredential(ctx, &tunnelv1.IssueSOCKSCredentialRequest{})
+	s.Must(err)
+	if err := credential.Check(s.keys.SOCKS, socks.User, socks.Password, time.Now()); err != nil || socks.User != s.user("ada") || !socks.Expires.AsTime().After(time.Now()) {
+		t.Errorf("the credential is of %s: %v", socks.User, err)
+	}
+	_, err = s.client.IssueSSHCertificate(ctx, &tunnelv1.IssueSSHCertificateRequest{PublicKey: "ssh-junk"})
+	wants(t, "junk for a key", err, codes.InvalidArgument, "the public key is none")
+	for what, call := range map[string]func(context.Context) error{
+		"a certificate": func(ctx context.Context) error {
+			_, err := s.client.IssueSSHCertificate(ctx, &tunnelv1.IssueSSHCertificateRequest{PublicKey: string(ssh.MarshalAuthorizedKey(key))})
+			return err
+		},
+		"a credential": func(ctx context.Context) error {
+			_, err := s.client.IssueSOCKSCredential(ctx, &tunnelv1.IssueSOCKSCredentialRequest{})
+			return err
+		},
+	} {
+		wants(t, what+" for somebody without rights", call(s.account("nobody-"+strings.Fields(what)[1])), codes.PermissionDenied, "may not list signadotsandboxes")
+	}
+}

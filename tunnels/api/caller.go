@@ -1,0 +1,136 @@
+package api
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"switchyard.dev/eventbus/callers"
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tunnels/identity"
+)
+
+const (
+	// answerWithin bounds a call that is no stream, and streamWithin one that is: then its caller
+	// opens another, and shows who he is.
+	answerWithin, streamWithin = 15 * time.Second, time.Hour
+	// askAgain is how often it is asked again, while a stream is open, who its caller is and
+	// what he may see.
+	askAgain = 30 * time.Second
+)
+
+// caller is who calls.
+type caller struct {
+	user  identity.User
+	token string
+	from  string
+}
+
+// admit returns who calls, and counts the call among those of his; leave ends it. The error is
+// what he is answered.
+func (s *server) admit(ctx context.Context, pool *callers.Pool) (c caller, leave func(), err error) {
+	if !s.ready.Load() {
+		return c, nil, status.Error(codes.Unavailable, "the cluster is not known yet: try again")
+	}
+	token, from, err := shown(ctx)
+	if err != nil {
+		return c, nil, err
+	}
+	user, refused := s.cfg.Access.Identify(ctx, token, from)
+	if refused != nil {
+		return c, nil, refusal(refused)
+	}
+	if leave, err = pool.Enter(callers.Caller{Kind: callers.Pod, Name: user.Name}); err != nil {
+		return c, nil, status.Error(codes.ResourceExhausted, err.Error())
+	}
+	s.known(from)
+	return caller{user, token, from}, leave, nil
+}
+
+// stays returns nil while a caller is still who he was.
+func (s *server) stays(ctx context.Context, c caller) error {
+	user, refused := s.cfg.Access.Identify(ctx, c.token, c.from)
+	switch {
+	case refused.GetReason() == tunnelv1.Reason_REASON_UNAVAILABLE:
+		return nil // until it can be asked again
+	case refused != nil:
+		return refusal(refused)
+	case user.Key() != c.user.Key():
+		return status.Error(codes.Unauthenticated, "the token is another user's now: begin again")
+	}
+	return nil
+}
+
+// shown returns the token that a caller shows, and from where.
+func shown(ctx context.Context) (token, from string, err error) {
+	p, _ := peer.FromContext(ctx)
+	if p == nil || p.Addr == nil {
+		return "", "", status.Error(codes.Internal, "it is not known who calls")
+	}
+	from = p.Addr.String()
+	values := metadata.ValueFromIncomingContext(ctx, "authorization")
+	if len(values) == 0 {
+		return "", from, status.Error(codes.Unauthenticated, "show a token of the cluster, as metadata \"authorization: Bearer TOKEN\"")
+	}
+	scheme, token, _ := strings.Cut(values[0], " ")
+	if len(values) > 1 || !strings.EqualFold(scheme, "bearer") {
+		return "", from, status.Error(codes.Unauthenticated, "show one token, as metadata \"authorization: Bearer TOKEN\"")
+	}
+	if _, secure := p.AuthInfo.(credentials.TLSInfo); !secure && !local(p.Addr) {
+		return "", from, status.Error(codes.Unauthenticated, "the token came over a connection that is not encrypted, and does not count: connect with TLS, and revoke the token if others could read it")
+	}
+	return token, from, nil
+}
+
+// local reports whether an address is of the same host.
+func local(a net.Addr) bool {
+	at, err := netip.ParseAddrPort(a.String())
+	return err == nil && at.Addr().Unmap().IsLoopback()
+}
+
+// codesOf are the codes of reasons.
+var codesOf = map[tunnelv1.Reason]codes.Code{
+	tunnelv1.Reason_REASON_UNAUTHENTICATED: codes.Unauthenticated,
+	tunnelv1.Reason_REASON_FORBIDDEN:       codes.PermissionDenied,
+	tunnelv1.Reason_REASON_NOT_FOUND:       codes.NotFound,
+	tunnelv1.Reason_REASON_EXHAUSTED:       codes.ResourceExhausted,
+	tunnelv1.Reason_REASON_UNAVAILABLE:     codes.Unavailable,
+	tunnelv1.Reason_REASON_INVALID:         codes.InvalidArgument,
+}
+
+// refusal returns a refusal as an error of gRPC.
+func refusal(r *tunnelv1.Refused) error {
+	code, ok := codesOf[r.GetReason()]
+	if !ok {
+		code = codes.FailedPrecondition
+	}
+	return status.Error(code, r.GetMessage())
+}
+
+// counted counts calls by what was answered, and bounds those that are no streams.
+func (s *server) counted(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	answer, err := handle(ctx, request)
+	s.calls.WithLabelValues(method(info.FullMethod), status.Code(err).String()).Inc()
+	return answer, err
+}
+
+// countedStream counts streams as they end.
+func (s *server) countedStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	err := handle(srv, stream)
+	s.calls.WithLabelValues(method(info.FullMethod), status.Code(err).String()).Inc()
+	return err
+}
+
+// method returns the last part of a method's name, of those that there are.
+func method(full string) string { return full[strings.LastIndexByte(full, '/')+1:] }

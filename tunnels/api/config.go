@@ -1,0 +1,166 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"switchyard.dev/eventbus/program"
+	"switchyard.dev/eventbus/trust"
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tunnels/access"
+	"switchyard.dev/tunnels/keys"
+	"switchyard.dev/tunnels/policy"
+)
+
+// Name is the host by which workstations know tunnel-api, and that its certificate must be for.
+const Name = "tunnel-api.signadot.svc"
+
+// Config is what a Main needs.
+type Config struct {
+	// REST reaches the API server. Required.
+	REST *rest.Config
+	// Access says who calls and what he may do. Required.
+	Access *access.Access
+	// Keys sign certificates and make credentials. Required.
+	Keys keys.Keys
+	// TLS is the certificate to serve with. Required. AcceptPlain reports whether plain
+	// connections are taken too, over which no token counts.
+	TLS         *trust.Folder
+	AcceptPlain bool
+	// CIDRs is the file with the ranges that workstations may reach; empty: none.
+	CIDRs string
+	// Operator is what is told of the operator, but for the ranges.
+	Operator *tunnelv1.GetOperatorInfoResponse
+	// Addresses to listen on, as host:port. Defaults: :9070, and :9090 for metrics and health.
+	Address, MetricsAddress string
+	// AskAgain is how often it is asked again what the caller of a stream may see. Default:
+	// half a minute.
+	AskAgain time.Duration
+	// MaxConnections bounds the open connections of strangers on each listener. Default: 2048.
+	MaxConnections int
+	// Logger is told who was told what. Default: none.
+	Logger *slog.Logger
+	// Metrics has the numbers. Default: a new one.
+	Metrics *prometheus.Registry
+}
+
+// Validate returns what is wrong with a Config, or nil.
+func (c Config) Validate() error {
+	if c.REST == nil || c.Access == nil || c.TLS == nil || c.Keys.SSHCA == nil || c.Keys.SSHHost == nil || len(c.Keys.SOCKS) == 0 {
+		return errors.New("tunnel-api: REST, Access, Keys and TLS are all required")
+	}
+	return nil
+}
+
+func (c Config) withDefaults() Config {
+	c.Address = cmp.Or(c.Address, ":9070")
+	c.MetricsAddress = cmp.Or(c.MetricsAddress, ":9090")
+	c.MaxConnections = cmp.Or(c.MaxConnections, 2048)
+	c.AskAgain = cmp.Or(c.AskAgain, askAgain)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	c.Metrics = cmp.Or(c.Metrics, prometheus.NewRegistry())
+	c.Operator = cmp.Or(c.Operator, &tunnelv1.GetOperatorInfoResponse{})
+	if c.Operator.ClusterDomain == "" {
+		c.Operator.ClusterDomain = "cluster.local"
+	}
+	return c
+}
+
+// ranges returns the ranges that workstations may reach, as the file has them now.
+func (c Config) ranges() ([]*tunnelv1.CIDR, error) {
+	if c.CIDRs == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(c.CIDRs)
+	if err != nil {
+		return nil, fmt.Errorf("read the ranges that may be reached: %w", err)
+	}
+	all, err := policy.ParseCIDRs(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.CIDRs, err)
+	}
+	var out []*tunnelv1.CIDR
+	for _, r := range all {
+		out = append(out, &tunnelv1.CIDR{Name: r.Name, Cidr: r.Prefix.String(), Exclude: r.Exclude})
+	}
+	return out, nil
+}
+
+// Settings are what the program is told by flags.
+type Settings struct {
+	// Config has the addresses, and what else is told as it is.
+	Config Config
+	// Namespace is the operator's, TLSDir the folder with the certificate, Version that of the
+	// operator.
+	Namespace, TLSDir, Version string
+	// LogLevel is the least important level that is logged.
+	LogLevel slog.Level
+}
+
+// ParseSettings reads the program's arguments, without its name. Usage goes to help. The error is
+// flag.ErrHelp when that is all that was asked for.
+func ParseSettings(args []string, help io.Writer) (Settings, error) {
+	var s Settings
+	flags := flag.NewFlagSet("tunnel-api", flag.ContinueOnError)
+	flags.StringVar(&s.Config.Address, "address", ":9070", "address of the API, gRPC")
+	flags.StringVar(&s.Config.MetricsAddress, "metrics-address", ":9090", "address of /metrics, /healthz and /readyz")
+	flags.StringVar(&s.TLSDir, "tls-dir", "/var/run/secrets/tls", "directory with tls.crt, tls.key and ca.crt; it is read again when it changes")
+	flags.BoolVar(&s.Config.AcceptPlain, "accept-plain", true, "whether connections that are not encrypted are taken too; no token counts over them")
+	flags.StringVar(&s.Config.CIDRs, "cidrs", "", "file with the ranges that workstations may reach, as tunnel.config.cidrs of the chart")
+	flags.StringVar(&s.Namespace, "namespace", "signadot", "namespace of the operator")
+	flags.StringVar(&s.Version, "operator-version", "", "version of the operator, for workstations")
+	flags.TextVar(&s.LogLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
+	if err := program.Parse(flags, args, help); err != nil {
+		return Settings{}, err
+	}
+	return s, nil
+}
+
+// Open reads what the settings name and reaches the cluster. It makes the keys, if they are not
+// there yet.
+func (s Settings) Open(ctx context.Context, reach *rest.Config, logger *slog.Logger) (Config, error) {
+	c := s.Config
+	c.REST, c.Logger, c.Metrics = reach, logger, program.Registry()
+	c.Operator = &tunnelv1.GetOperatorInfoResponse{Version: s.Version, ClusterDomain: program.ClusterDomain(program.ResolverFile)}
+	if _, err := c.ranges(); err != nil {
+		return c, err
+	}
+	kube, err := kubernetes.NewForConfig(reach)
+	if err != nil {
+		return c, fmt.Errorf("reach the cluster: %w", err)
+	}
+	c.Access, err = access.New(access.Config{Tokens: kube.AuthenticationV1().TokenReviews(), Rights: kube.AuthorizationV1().SubjectAccessReviews(), Logger: logger})
+	if err != nil {
+		return c, err
+	}
+	if c.TLS, err = trust.Open(trust.Config{Dir: s.TLSDir, Name: Name, Logger: logger}); err != nil {
+		return c, err
+	}
+	secrets := kube.CoreV1().Secrets(s.Namespace)
+	// The keys go with what the chart has for us.
+	var owners []metav1.OwnerReference
+	switch ours, err := secrets.Get(ctx, certificate, metav1.GetOptions{}); {
+	case err == nil:
+		owners = append(owners, metav1.OwnerReference{APIVersion: "v1", Kind: "Secret", Name: ours.Name, UID: ours.UID})
+	case !apierrors.IsNotFound(err):
+		return c, fmt.Errorf("read Secret %s: %w", certificate, err)
+	}
+	c.Keys, err = keys.Ensure(ctx, secrets, owners...)
+	return c, err
+}
+
+// certificate is the Secret of the chart with the certificate of tunnel-api and the proxies.
+const certificate = "tunnel-tls"

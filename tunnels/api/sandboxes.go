@@ -1,0 +1,171 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+)
+
+// AnnotationMachine says on a sandbox at which workstation its local workloads run.
+const AnnotationMachine = "switchyard.dev/machine"
+
+// maxSandboxes is how many sandboxes an answer has at most.
+const maxSandboxes = 1000
+
+// WatchLocalSandboxes implements tunnelv1.TunnelAPIServer.
+func (s *server) WatchLocalSandboxes(request *tunnelv1.WatchLocalSandboxesRequest, stream grpc.ServerStreamingServer[tunnelv1.WatchLocalSandboxesResponse]) error {
+	ctx, cancel := context.WithTimeout(stream.Context(), streamWithin)
+	defer cancel()
+	c, leave, err := s.admit(ctx, s.streams)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if refused := s.cfg.Access.MayUse(ctx, c.user); refused != nil {
+		return refusal(refused)
+	}
+	var last *tunnelv1.WatchLocalSandboxesResponse
+	look := func() error {
+		now, err := s.localSandboxes(ctx, c, request.GetMachineId())
+		if status.Code(err) == codes.Unavailable && last != nil {
+			return nil // until it can be asked again
+		}
+		if err != nil || last != nil && proto.Equal(last, now) {
+			return err
+		}
+		last = now
+		return stream.Send(now)
+	}
+	for {
+		changed := s.sandboxes.Next()
+		if err := look(); err != nil {
+			return err
+		}
+		if err := s.rest(ctx, changed, func() error {
+			if err := s.stays(ctx, c); err != nil {
+				return err
+			}
+			return look()
+		}); err != nil {
+			return err
+		}
+	}
+}
+
+// localSandboxes returns the sandboxes with workloads at a workstation that a caller may write.
+func (s *server) localSandboxes(ctx context.Context, c caller, machine string) (*tunnelv1.WatchLocalSandboxesResponse, error) {
+	var sandboxes crdv1.SignadotSandboxList
+	var workloads crdv1.SignadotExternalWorkloadList
+	var resources crdv1.ResourceList
+	for _, list := range []client.ObjectList{&sandboxes, &workloads, &resources} {
+		if err := s.cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, status.Error(codes.Unavailable, "the cluster is not known yet: try again")
+		}
+	}
+	local, given := map[string][]*tunnelv1.LocalWorkload{}, map[string][]*tunnelv1.LocalResource{}
+	for i := range workloads.Items {
+		w := &workloads.Items[i]
+		if of := sandboxOf(w); of != "" && w.DeletionTimestamp == nil {
+			local[of] = append(local[of], localWorkload(w))
+		}
+	}
+	for i := range resources.Items {
+		r := &resources.Items[i]
+		if of := sandboxOf(r); of != "" {
+			given[of] = append(given[of], localResource(r))
+		}
+	}
+	out := &tunnelv1.WatchLocalSandboxesResponse{}
+	for i := range sandboxes.Items {
+		sb := &sandboxes.Items[i]
+		if at := sb.Annotations[AnnotationMachine]; len(local[sb.Name]) == 0 || sb.DeletionTimestamp != nil || machine != "" && at != "" && at != machine {
+			continue
+		}
+		refused := s.cfg.Access.MayUpdate(ctx, c.user, sb.Name)
+		if refused.GetReason() == tunnelv1.Reason_REASON_UNAVAILABLE {
+			return nil, refusal(refused)
+		}
+		if refused != nil {
+			continue
+		}
+		out.Sandboxes = append(out.Sandboxes, &tunnelv1.LocalSandbox{
+			SandboxName: sb.Name, RoutingKey: sb.Spec.ID, ExternalWorkloads: sortedBy(local[sb.Name]), Resources: sortedBy(given[sb.Name]),
+		})
+	}
+	if len(out.Sandboxes) > maxSandboxes {
+		return nil, status.Errorf(codes.ResourceExhausted, "%d sandboxes have workloads at workstations, and %d at most are told of: give a machine", len(out.Sandboxes), maxSandboxes)
+	}
+	slices.SortFunc(out.Sandboxes, func(a, b *tunnelv1.LocalSandbox) int { return strings.Compare(a.SandboxName, b.SandboxName) })
+	return out, nil
+}
+
+// sortedBy sorts what has names.
+func sortedBy[T interface{ GetName() string }](all []T) []T {
+	slices.SortFunc(all, func(a, b T) int { return strings.Compare(a.GetName(), b.GetName()) })
+	return all
+}
+
+// sandboxOf returns the sandbox that an object was made for; empty: none.
+func sandboxOf(o metav1.Object) string {
+	if owner := metav1.GetControllerOfNoCopy(o); owner != nil && owner.Kind == crdv1.KindSandbox && owner.APIVersion == crdv1.APIVersion {
+		return owner.Name
+	}
+	return ""
+}
+
+// localWorkload returns what is told of an external workload.
+func localWorkload(w *crdv1.SignadotExternalWorkload) *tunnelv1.LocalWorkload {
+	out := &tunnelv1.LocalWorkload{Name: w.Spec.Name, ObjectNamespace: w.Namespace, ObjectName: w.Name}
+	if b := w.Spec.Baseline; b != nil {
+		out.Baseline = &tunnelv1.Baseline{ApiVersion: b.APIVersion, Kind: b.Kind, Namespace: cmp.Or(b.Namespace, w.Namespace), Name: b.Name}
+	}
+	if w.Spec.Tunnel != nil {
+		for _, p := range w.Spec.Tunnel.BaselineToLocals {
+			out.WorkloadPortMapping = append(out.WorkloadPortMapping, &tunnelv1.Port{Baseline: p.BaselinePort, LocalAddress: p.LocalAddress})
+		}
+	}
+	if c := crdv1.FindCondition(w.Status.Conditions, crdv1.ConditionTunnelConnected); c != nil {
+		out.Connected, out.Message = c.Status == string(metav1.ConditionTrue), c.Message
+	}
+	return out
+}
+
+// localResource returns what is told of a resource.
+func localResource(r *crdv1.Resource) *tunnelv1.LocalResource {
+	out := &tunnelv1.LocalResource{Name: r.Spec.Name}
+	if c := crdv1.FindCondition(r.Status.Conditions, crdv1.ConditionReady); c != nil {
+		out.Ready, out.Failed = c.Status == string(metav1.ConditionTrue), c.Reason == crdv1.ReasonResourceFailed
+	}
+	return out
+}
+
+// sandboxWith returns the sandbox with a routing key that a caller may write.
+func (s *server) sandboxWith(ctx context.Context, c caller, key string) (*crdv1.SignadotSandbox, error) {
+	if refused := s.cfg.Access.MayUse(ctx, c.user); refused != nil {
+		return nil, refusal(refused)
+	}
+	var sandboxes crdv1.SignadotSandboxList
+	if err := s.cache.List(ctx, &sandboxes, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, status.Error(codes.Unavailable, "the cluster is not known yet: try again")
+	}
+	i := slices.IndexFunc(sandboxes.Items, func(sb crdv1.SignadotSandbox) bool { return key != "" && sb.Spec.ID == key })
+	if i < 0 {
+		return nil, status.Error(codes.NotFound, fmt.Sprintf("no sandbox has the routing key %.80q", key))
+	}
+	if refused := s.cfg.Access.MayUpdate(ctx, c.user, sandboxes.Items[i].Name); refused != nil {
+		return nil, refusal(refused)
+	}
+	return &sandboxes.Items[i], nil
+}

@@ -1,0 +1,40 @@
+// Command tunnel-api tells workstations what there is in the cluster for them, and gives them
+// certificates and credentials of minutes.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	"switchyard.dev/eventbus/program"
+	"switchyard.dev/tunnels/api"
+)
+
+func main() { program.Main("tunnel-api ended", run) }
+
+func run(ctx context.Context, args []string) error {
+	settings, err := api.ParseSettings(args, os.Stderr)
+	if err != nil {
+		return err
+	}
+	logger := program.Logger(settings.LogLevel)
+	klog.SetSlogLogger(logger)
+	reach, err := rest.InClusterConfig()
+	if err != nil {
+		return fmt.Errorf("reach the cluster: %w", err)
+	}
+	reach.QPS = -1 // who asks is bounded
+	config, err := settings.Open(ctx, reach, logger)
+	if err != nil {
+		return err
+	}
+	main, err := api.New(config)
+	if err != nil {
+		return err
+	}
+	return main.Run(ctx)
+}
