@@ -17,7 +17,6 @@ import (
 	"golang.org/x/crypto/ssh"
 	socks5 "golang.org/x/net/proxy"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
@@ -27,8 +26,6 @@ import (
 	"switchyard.dev/tunnels/proxy"
 	"switchyard.dev/tunnels/sshcert"
 )
-
-var getOptions = metav1.GetOptions{}
 
 func crdRule(verb string, names ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{crdv1.Group}, Resources: []string{"signadotsandboxes"}, ResourceNames: names, Verbs: []string{verb}}

@@ -18,12 +18,18 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	crdv1 "switchyard.dev/protos/crd/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tests/world"
 	"switchyard.dev/tunnels/access"
 	"switchyard.dev/tunnels/audit"
 	"switchyard.dev/tunnels/carrier"
+	"switchyard.dev/tunnels/proxy"
 )
 
 // manager follows the tunnels of a proxy, as the controller manager does.
@@ -255,10 +261,7 @@ func TestWhoMayHoldATunnel(t *testing.T) {
 	if all := newer.declare(both, hers); all[0].Open {
 		t.Errorf("whoever declares again takes back what was taken: %v", all)
 	}
-	tunnel := m.tunnel(both, connected)
-	if tunnel.User != s.user("bob") {
-		t.Errorf("the tunnel is held by %s", tunnel.User)
-	}
+	m.tunnel(both, func(t *tunnelv1.Tunnel) bool { return t.GetUser() == s.user("bob") })
 	newer.declare(hers)
 	if all := newer.declare(hers, both); !all[1].Open {
 		t.Errorf("whoever leaves it out and names it again does not have it: %v", all)
@@ -299,11 +302,6 @@ func TestConnectionsIntoTheCluster(t *testing.T) {
 		// What is asked twice has another answer the second time.
 		"rebinds.shop": {s.backend.String(), "127.0.0.1"}, "rebinds2.shop": {"127.0.0.1", s.backend.String()},
 	}
-	svc, err := s.Kube.CoreV1().Services("default").Get(t.Context(), "kubernetes", getOptions)
-	s.Must(err)
-	api := svc.Spec.ClusterIP
-	s.names.known["api.shop"] = []string{api}
-
 	w := s.connect("ada", "session", 1)
 	if _, refused := w.to("cart.shop", back.port); refused.GetReason() != tunnelv1.Reason_REASON_FORBIDDEN {
 		t.Errorf("somebody without rights is led into the cluster: %v", refused)
@@ -322,10 +320,10 @@ func TestConnectionsIntoTheCluster(t *testing.T) {
 	came := back.count()
 	for host, want := range map[string]tunnelv1.Reason{
 		"loop.shop": tunnelv1.Reason_REASON_DESTINATION, "meta.shop": tunnelv1.Reason_REASON_DESTINATION, "mapped.shop": tunnelv1.Reason_REASON_DESTINATION,
-		"rebinds2.shop": tunnelv1.Reason_REASON_DESTINATION, "api.shop": tunnelv1.Reason_REASON_DESTINATION,
-		"127.0.0.1": tunnelv1.Reason_REASON_DESTINATION, "::ffff:127.0.0.1": tunnelv1.Reason_REASON_DESTINATION, "[::1]": tunnelv1.Reason_REASON_DESTINATION,
+		"rebinds2.shop": tunnelv1.Reason_REASON_DESTINATION,
+		"127.0.0.1":     tunnelv1.Reason_REASON_DESTINATION, "::ffff:127.0.0.1": tunnelv1.Reason_REASON_DESTINATION, "[::1]": tunnelv1.Reason_REASON_DESTINATION,
 		"::ffff:7f00:1": tunnelv1.Reason_REASON_DESTINATION, "64:ff9b::7f00:1": tunnelv1.Reason_REASON_DESTINATION, "169.254.169.254": tunnelv1.Reason_REASON_DESTINATION,
-		"fd00:ec2::254": tunnelv1.Reason_REASON_DESTINATION, "0.0.0.0": tunnelv1.Reason_REASON_DESTINATION, "::": tunnelv1.Reason_REASON_DESTINATION, api: tunnelv1.Reason_REASON_DESTINATION,
+		"fd00:ec2::254": tunnelv1.Reason_REASON_DESTINATION, "0.0.0.0": tunnelv1.Reason_REASON_DESTINATION, "::": tunnelv1.Reason_REASON_DESTINATION,
 		"nothing.shop": tunnelv1.Reason_REASON_NOT_FOUND, "2130706433": tunnelv1.Reason_REASON_INVALID, "0x7f000001": tunnelv1.Reason_REASON_NOT_FOUND, "127.1": tunnelv1.Reason_REASON_INVALID,
 		"": tunnelv1.Reason_REASON_INVALID, "a name": tunnelv1.Reason_REASON_INVALID, "x\r\ny": tunnelv1.Reason_REASON_INVALID,
 	} {
@@ -381,6 +379,33 @@ func TestConnectionsIntoTheCluster(t *testing.T) {
 	}
 }
 
+func TestNoTunnelLeadsToTheOperator(t *testing.T) {
+	s := newSite(t, func(settings *proxy.Settings) { settings.AllowAPIServer = false })
+	s.lists("ada")
+	w := s.connect("ada", "session", 1)
+	api, err := s.Kube.CoreV1().Services("default").Get(t.Context(), "kubernetes", metav1.GetOptions{})
+	s.Must(err)
+	var slices discoveryv1.EndpointSliceList
+	s.List(&slices, client.InNamespace("default"), client.MatchingLabels{discoveryv1.LabelServiceName: "kubernetes"})
+	s.names.known = map[string][]string{"api.shop": {api.Spec.ClusterIP}, "pod.shop": {slices.Items[0].Endpoints[0].Addresses[0]}, "bus.shop": {"10.9.9.9"}}
+	bus := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.operator, Name: "eventbus"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 4222}}}}
+	s.Create(bus, &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: s.operator, Name: "eventbus-1", Labels: map[string]string{discoveryv1.LabelServiceName: "eventbus"}},
+		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.9.9.9"}}}})
+	s.names.known["bus2.shop"] = []string{bus.Spec.ClusterIP}
+	for host, says := range map[string]string{"api.shop": "API server", "pod.shop": "API server", api.Spec.ClusterIP: "API server",
+		"::ffff:" + api.Spec.ClusterIP: "API server", "bus.shop": "event bus", "bus2.shop": "event bus"} {
+		s.Eventually(host+" is refused", func() error {
+			if _, refused := w.to(host, 4222); refused.GetReason() != tunnelv1.Reason_REASON_DESTINATION || !strings.Contains(refused.Message, says) {
+				return fmt.Errorf("%v", refused)
+			}
+			return nil
+		})
+	}
+	if first, _ := s.recorded(); len(first) != 0 {
+		t.Errorf("%d were led: %+v", len(first), first)
+	}
+}
+
 func TestTheEndIsToldAndTunnelsGoElsewhere(t *testing.T) {
 	s := newSite(t)
 	x := s.sandbox("one", "ada", 80)
@@ -419,7 +444,8 @@ func TestTheEndIsToldAndTunnelsGoElsewhere(t *testing.T) {
 		t.Errorf("the session ended with %v", w.Err())
 	}
 	if text, err := io.ReadAll(lines); err == nil {
-		t.Errorf("a connection that was cut ended well, after %q", text)
+		_, last := s.recorded()
+		t.Errorf("a connection that was cut ended well, after %q; it is recorded as %+v", text, last[0].End)
 	}
 	<-ended
 	if first, last := s.recorded(); len(first) != 1 || len(last) != 1 || last[0].End.Sent != 15 {

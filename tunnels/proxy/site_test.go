@@ -143,6 +143,7 @@ func (s *site) serve(t *testing.T, change []func(*proxy.Settings)) {
 		"-tls-dir", t.TempDir(), "-journal-dir", t.TempDir(), "-drain", "300ms"}, func(string) string { return "proxy-0" }, io.Discard)
 	s.Must(err)
 	settings.SidecarPorts = []uint16{15006}
+	settings.AllowAPIServer = true // it is at the address of this machine, where the test's servers are
 	for _, c := range change {
 		c(&settings)
 	}
