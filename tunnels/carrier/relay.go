@@ -8,8 +8,9 @@ import (
 	"sync"
 )
 
-// relayBuffer is as much as Relay carries at once. A connection has a buffer only while it does.
-const relayBuffer = 32 << 10
+// relayBuffer is as much as Relay carries at once: what fills a frame, and with its header two
+// records of TLS. A connection has a buffer only while it carries something.
+const relayBuffer = maxFrame - headerBytes
 
 var relayBuffers = sync.Pool{New: func() any { return new([relayBuffer]byte) }}
 
