@@ -304,6 +304,11 @@ bench-workflows: preflight ## a unit of a resource beside a Job and Argo Workflo
 	@$(GO) build -o $(CACHE)/tools/bench-workflows ./tests/bench/workflows
 	@$(CACHE)/tools/bench-workflows -rounds $(TIMES) -resources $(RESOURCES)
 
+.PHONY: bench-tunnels
+bench-tunnels: ## a tunnel beside raw TCP, ssh -R, chisel and frp at 0, 20 and 100 ms, and 10,000 idle connections (as root, six minutes; ARGS=-muxes for multiplexers alone)
+	@$(GO) build -C tests/bench/tunnels -o $(CACHE)/tools/bench-tunnels .
+	@$(CACHE)/tools/bench-tunnels -cache $(CACHE)/tunnels $(ARGS)
+
 .PHONY: down
 down: ## take the one-node cluster down and leave nothing
 	tools/cluster/cluster down

@@ -12,6 +12,13 @@ require (
 
 require (
 	github.com/libp2p/go-buffer-pool v0.0.2 // indirect
-	golang.org/x/crypto v0.57.0 // indirect
-	golang.org/x/text v0.42.0 // indirect
+	golang.org/x/crypto v0.58.0 // indirect
+	golang.org/x/text v0.43.0 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20261019180522-ce908d29299b // indirect
+	google.golang.org/grpc v1.85.0 // indirect
+	google.golang.org/protobuf v1.36.12 // indirect
 )
+
+require switchyard.dev v0.0.0
+
+replace switchyard.dev => ../../..

@@ -1,24 +1,37 @@
 package main
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"io"
-	"math/big"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"switchyard.dev/tests/figures"
+	"switchyard.dev/tests/selfsigned"
 )
+
+// compareAll compares multiplexers over links of some round trips.
+func compareAll(roundTrips []time.Duration) error {
+	for _, roundTrip := range roundTrips {
+		if err := compare(roundTrip, options.only, options.duration); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // compare measures every multiplexer over one link.
 func compare(roundTrip time.Duration, only string, duration time.Duration) error {
-	id, err := newIdentity()
+	made, err := selfsigned.New("tunnel")
+	if err != nil {
+		return err
+	}
+	id, err := newIdentity(made)
 	if err != nil {
 		return err
 	}
@@ -49,15 +62,10 @@ func compare(roundTrip time.Duration, only string, duration time.Duration) error
 		down, more := throughput(s.far, s.near, duration)
 		s.close()
 		perGB := (cpu() - used).Seconds() / (float64(all+more) / 1e9)
-		fmt.Printf("%-10s %-6s %10.1f %10.1f %10.3f %10.3f %8.2f\n", m.name, roundTrip, up, down, millis(times, .5), millis(times, .99), perGB)
+		fmt.Printf("%-10s %-6s %10.1f %10.1f %10.3f %10.3f %8.2f\n", m.name, roundTrip, up, down, figures.Millis(times, .5), figures.Millis(times, .99), perGB)
 		time.Sleep(300 * time.Millisecond)
 	}
 	return nil
-}
-
-func millis(all []time.Duration, q float64) float64 {
-	slices.Sort(all)
-	return all[min(len(all)-1, int(q*float64(len(all))))].Seconds() * 1e3
 }
 
 // pingPong asks and answers 64 bytes, one after another.
@@ -98,7 +106,8 @@ func throughput(from io.Writer, to io.Reader, duration time.Duration) (rate floa
 	var came atomic.Int64
 	var over atomic.Bool
 	go func() {
-		buf := make([]byte, 64<<10)
+		// As Relay does: what fills frames, of 32 KiB or less.
+		buf := make([]byte, 2*(32<<10-12))
 		for !over.Load() {
 			if _, err := from.Write(buf); err != nil {
 				return
@@ -130,25 +139,12 @@ func cpu() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-func newIdentity() (*identity, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), DNSNames: []string{"tunnel"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	raw, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return nil, err
-	}
-	parsed, err := x509.ParseCertificate(raw)
+func newIdentity(made selfsigned.Pair) (*identity, error) {
+	certificate, err := tls.X509KeyPair(made.Cert, made.Key)
 	if err != nil {
 		return nil, err
 	}
 	roots := x509.NewCertPool()
-	roots.AddCert(parsed)
-	return &identity{tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key}, roots}, nil
+	roots.AppendCertsFromPEM(made.Cert)
+	return &identity{certificate, roots}, nil
 }

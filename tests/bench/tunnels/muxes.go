@@ -85,8 +85,7 @@ func overGoYamux(l *lab, id *identity) (ends, error) {
 	}
 	config := yamux.DefaultConfig()
 	config.MaxStreamWindowSize, config.LogOutput = window, io.Discard
-	config.ReadBufSize, config.MaxMessageSize = 16<<10, frame
-	config.InitialStreamWindowSize = initial
+	config.ReadBufSize, config.MaxMessageSize = 16<<10, uint32(options.frame)
 	client, err := yamux.Client(under.near.(net.Conn), config, nil)
 	if err != nil {
 		return ends{}, err

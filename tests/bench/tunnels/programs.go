@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Where things listen. The entrance is in the proxy's namespace, and leads to the service in the
+// workstation's.
+const (
+	serviceAddress  = "127.0.0.1:9000"
+	directAddress   = nearAddress + ":9001"
+	entranceAddress = "127.0.0.1:9100"
+)
+
+// modules are the programs that come from Go modules: each is built in its own module, with what
+// it pins.
+var modules = map[string]struct{ module, pkg string }{
+	"chisel": {"github.com/jpillora/chisel@v1.10.1", "."},
+	"frps":   {"github.com/fatedier/frp@v0.61.0", "./cmd/frps"},
+	"frpc":   {"github.com/fatedier/frp@v0.61.0", "./cmd/frpc"},
+}
+
+// build returns the path of a program of a module. It is built once for each cache.
+func build(cache, name string) (string, error) {
+	path := filepath.Join(cache, name)
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	from := modules[name]
+	out, err := exec.Command("go", "mod", "download", "-json", from.module).Output()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", from.module, err)
+	}
+	_, dir, _ := strings.Cut(string(out), `"Dir": "`)
+	dir, _, _ = strings.Cut(dir, `"`)
+	cmd := exec.Command("go", "build", "-C", dir, "-trimpath", "-o", path, from.pkg)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=mod")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build %s: %w: %s", name, err, out)
+	}
+	return path, nil
+}
+
+// programs are the processes of one tunnel. They end with us, whatever ends us, since main holds
+// the thread that starts them.
+type programs struct {
+	lab  *lab
+	all  []*exec.Cmd
+	near []int // pids at the workstation
+	far  []int // pids of the proxy
+}
+
+// start starts a program in a namespace. Its log goes to a file.
+func (p *programs) start(namespace string, arguments ...string) (*exec.Cmd, error) {
+	cmd := exec.Command("ip", append([]string{"netns", "exec", namespace}, arguments...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	log, err := os.CreateTemp("", "bench-tunnels-*.log")
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	_ = os.Remove(log.Name())
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	p.add(namespace, cmd)
+	return cmd, nil
+}
+
+func (p *programs) add(namespace string, cmd *exec.Cmd) {
+	p.all = append(p.all, cmd)
+	if namespace == p.lab.near {
+		p.near = append(p.near, cmd.Process.Pid)
+	} else {
+		p.far = append(p.far, cmd.Process.Pid)
+	}
+}
+
+// ourselves starts this program in another role, and waits until it is ready.
+func (p *programs) ourselves(namespace string, arguments ...string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command("ip", append([]string{"netns", "exec", namespace, self}, arguments...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	p.add(namespace, cmd)
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		return fmt.Errorf("%v did not begin: %w", arguments, err)
+	}
+	return nil
+}
+
+// ready tells who started us.
+func ready() { fmt.Println("ready") }
+
+// await returns once connections to the entrance reach the service.
+func (p *programs) await() error {
+	var err error
+	for began := time.Now(); time.Since(began) < 15*time.Second; time.Sleep(100 * time.Millisecond) {
+		var c net.Conn
+		if c, err = p.lab.client(entranceAddress, wantEcho); err == nil {
+			_ = c.SetDeadline(time.Now().Add(3 * time.Second))
+			_, err = c.Write([]byte("x"))
+			if err == nil {
+				_, err = c.Read(make([]byte, 1))
+			}
+			_ = c.Close()
+		}
+		if err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("the tunnel does not come up: %w", err)
+}
+
+// Close ends the programs.
+func (p *programs) Close() (err error) {
+	for _, cmd := range p.all {
+		_ = cmd.Process.Kill()
+	}
+	for _, cmd := range p.all {
+		if failed := cmd.Wait(); failed != nil && cmd.ProcessState == nil {
+			err = errors.Join(err, failed)
+		}
+	}
+	return err
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"switchyard.dev/tests/figures"
+	"switchyard.dev/tests/process"
+)
+
+// verdicts prints all that was measured, and what is to hold.
+func verdicts(results map[string]map[time.Duration]measured, roundTrips []time.Duration) {
+	fmt.Printf("%-8s %-6s %9s %9s %9s %9s %9s %9s\n", "tunnel", "rtt", "up MB/s", "down MB/s", "p50 ms", "p99 ms", "CPU s/GB", "of 1,000")
+	for _, roundTrip := range roundTrips {
+		for _, name := range append([]string{"tcp"}, names()...) {
+			if m, has := results[name][roundTrip]; has {
+				fmt.Printf("%-8s %-6s %9.1f %9.1f %9.3f %9.3f %9.2f %9d\n", name, roundTrip, m.up, m.down, m.p50, m.p99, m.perGB, m.connected)
+			}
+		}
+	}
+	out := os.Stdout
+	for _, roundTrip := range roundTrips {
+		tcp, ours := results["tcp"][roundTrip], results["carrier"][roundTrip]
+		at := "-" + roundTrip.String()
+		if roundTrip > 0 {
+			figures.AtLeast(out, "tunnels-up-of-tcp"+at, 100*ours.up/tcp.up, "%", 80)
+			figures.AtLeast(out, "tunnels-down-of-tcp"+at, 100*ours.down/tcp.down, "%", 80)
+		} else {
+			for _, other := range names()[1:] {
+				if m, has := results[other][roundTrip]; has {
+					figures.AtLeast(out, "tunnels-up-of-"+other+at, 100*ours.up/m.up, "%", 100)
+					figures.AtLeast(out, "tunnels-down-of-"+other+at, 100*ours.down/m.down, "%", 100)
+				}
+			}
+		}
+		figures.Print(out, "tunnels-added-p50"+at, ours.p50-tcp.p50, "ms")
+		figures.Print(out, "tunnels-added-p99"+at, ours.p99-tcp.p99, "ms")
+		figures.Print(out, "tunnels-cpu"+at, ours.perGB, "s/GB")
+		figures.AtLeast(out, "tunnels-connected-at-once"+at, float64(ours.connected), "connections", crowd)
+	}
+}
+
+func names() (all []string) {
+	for _, t := range tunnels {
+		all = append(all, t.name)
+	}
+	return all
+}
+
+// cpu returns the processor time of the tunnel's programs, at both ends.
+func (p *programs) cpu() (sum time.Duration) {
+	for _, pid := range slices.Concat(p.near, p.far) {
+		for _, member := range process.Family(pid) {
+			raw, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", member))
+			_, rest, _ := strings.Cut(string(raw), ") ")
+			if fields := strings.Fields(rest); len(fields) > 12 {
+				user, _ := strconv.Atoi(fields[11])
+				system, _ := strconv.Atoi(fields[12])
+				sum += time.Duration(user+system) * 10 * time.Millisecond
+			}
+		}
+	}
+	return sum
+}
+
+// orDefault returns where built programs are kept.
+func orDefault(path string) string {
+	home, _ := os.UserCacheDir()
+	return cmp.Or(path, filepath.Join(home, "switchyard", "tunnels"))
+}
