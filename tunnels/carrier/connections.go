@@ -1,0 +1,136 @@
+package carrier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/libp2p/go-yamux/v5"
+
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+)
+
+// Open asks the other end for a connection. A refusal is a RefusedError. The context bounds the
+// asking, not the connection.
+func (s *Session) Open(ctx context.Context, open *tunnelv1.Open) (net.Conn, error) {
+	if err := s.fresh.wait(ctx, s); err != nil {
+		return nil, err
+	}
+	mux, err := s.mux.OpenStream(ctx)
+	if err != nil {
+		return nil, s.notOpened(ctx, err)
+	}
+	stream := &Stream{mux: mux, session: s, gone: func() {}}
+	stop := context.AfterFunc(ctx, stream.Cut)
+	opened := &tunnelv1.Opened{}
+	err = writeMessage(stream, open, maxOpen)
+	if err == nil {
+		err = readMessage(stream, opened, maxOpen)
+	}
+	if !stop() || err != nil {
+		stream.Cut()
+		return nil, s.notOpened(ctx, err)
+	}
+	if opened.Refused != nil {
+		_ = stream.Close()
+		return nil, &RefusedError{opened.Refused}
+	}
+	return stream, nil
+}
+
+func (s *Session) notOpened(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return s.because(fmt.Errorf("the other end of the tunnel did not answer Open: %w", err))
+}
+
+// Incoming is a connection that the other end asks for. It waits for Accept or Refuse.
+type Incoming struct {
+	Open   *tunnelv1.Open
+	stream *Stream
+}
+
+// Accept tells the other end that the connection is there, and returns this side of it.
+func (in *Incoming) Accept() (net.Conn, error) {
+	if err := in.answer(&tunnelv1.Opened{}); err != nil {
+		in.stream.Cut()
+		return nil, err
+	}
+	return in.stream, nil
+}
+
+// Refuse tells the other end why there is no connection.
+func (in *Incoming) Refuse(refused *tunnelv1.Refused) {
+	if refused == nil {
+		refused = &tunnelv1.Refused{}
+	}
+	if err := in.answer(&tunnelv1.Opened{Refused: refused}); err != nil {
+		in.stream.Cut()
+		return
+	}
+	_ = in.stream.Close()
+}
+
+func (in *Incoming) answer(opened *tunnelv1.Opened) error {
+	return writeMessage(in.stream, opened, maxOpen)
+}
+
+// Accept returns the next connection that the other end asks for.
+func (s *Session) Accept(ctx context.Context) (*Incoming, error) {
+	select {
+	case in := <-s.incoming:
+		return in, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-s.done:
+		return nil, s.err
+	}
+}
+
+// takeStreams takes what the other end opens until the session is over.
+func (s *Session) takeStreams() {
+	for {
+		mux, err := s.mux.AcceptStream()
+		if err != nil {
+			s.end(fmt.Errorf("%w: %w", ErrCut, err))
+			return
+		}
+		there := s.accepted.Add(1)
+		go s.take(mux, there > maxStreams)
+	}
+}
+
+// take reads what a stream of the other end is for, and hands it to Accept.
+func (s *Session) take(mux *yamux.Stream, full bool) {
+	in := &Incoming{
+		Open:   &tunnelv1.Open{},
+		stream: &Stream{mux: mux, session: s, gone: func() { s.accepted.Add(-1) }},
+	}
+	_ = in.stream.SetDeadline(time.Now().Add(s.timing.Handshake))
+	if err := readMessage(in.stream, in.Open, maxOpen); err != nil {
+		if errors.Is(err, errMessage) {
+			in.Refuse(&tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_INVALID, Message: "What was sent to open the connection is no Open."})
+			return
+		}
+		in.stream.Cut()
+		return
+	}
+	if full {
+		in.exhausted("The workstation has %d connections through this tunnel already. Close some.")
+		return
+	}
+	_ = in.stream.SetDeadline(time.Time{})
+	select {
+	case s.incoming <- in:
+	default:
+		_ = in.stream.SetDeadline(time.Now().Add(s.timing.Handshake))
+		in.exhausted("%d connections are there or wait to be accepted. Try again in a moment.")
+	}
+}
+
+func (in *Incoming) exhausted(format string) {
+	in.Refuse(&tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_EXHAUSTED, Message: fmt.Sprintf(format, maxStreams)})
+}

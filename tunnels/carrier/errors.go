@@ -1,0 +1,68 @@
+package carrier
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+
+	"github.com/libp2p/go-yamux/v5"
+
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+)
+
+var (
+	// ErrCut is the error of a stream that ended otherwise than by its other side closing it:
+	// that side gave it up, or the session is over. What was written may or may not have arrived.
+	ErrCut = errors.New("the connection through the tunnel was cut")
+
+	// ErrSilent is why a session is over whose peer was not heard for Timing.Dead. It is an ErrCut.
+	ErrSilent = fmt.Errorf("nothing was heard of the other end of the tunnel: %w", ErrCut)
+
+	// ErrClosed is why a session is over that was closed at this end.
+	ErrClosed = fmt.Errorf("the session of the tunnel is closed: %w", net.ErrClosed)
+
+	// ErrEnded is why a session is over that the other end has closed without saying why.
+	ErrEnded = errors.New("the other end of the tunnel has ended the session")
+)
+
+// RefusedError is the peer's refusal, of a session or of a connection.
+type RefusedError struct {
+	Refused *tunnelv1.Refused
+}
+
+// Error implements error.
+func (e *RefusedError) Error() string {
+	if message := e.Refused.GetMessage(); message != "" {
+		return message
+	}
+	return "refused: " + e.Refused.GetReason().String()
+}
+
+// LeftError is why a session is over that the proxy has left.
+type LeftError struct {
+	Leave *tunnelv1.Leave
+}
+
+// Error implements error.
+func (e *LeftError) Error() string {
+	if message := e.Leave.GetWhy().GetMessage(); message != "" {
+		return message
+	}
+	return "the proxy has left: " + e.Leave.GetWhy().GetReason().String()
+}
+
+// streamError returns what callers of a stream see of an error of the multiplexer.
+func streamError(err error) error {
+	switch {
+	case err == nil, errors.Is(err, io.EOF):
+		return err
+	case errors.Is(err, yamux.ErrTimeout):
+		return os.ErrDeadlineExceeded
+	case errors.Is(err, yamux.ErrStreamClosed):
+		return net.ErrClosed
+	default:
+		return ErrCut
+	}
+}

@@ -1,0 +1,199 @@
+package carrier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/libp2p/go-yamux/v5"
+
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+)
+
+// Session is a session, at either end of it.
+type Session struct {
+	wire    *wire
+	mux     *yamux.Session
+	timing  Timing
+	control *yamux.Stream
+	proxy   bool // this end is the proxy
+
+	writing  sync.Mutex // of control
+	received chan *tunnelv1.Control
+	incoming chan *Incoming
+	accepted atomic.Int32 // streams the peer has opened and that are there
+	fresh    freshness
+
+	ending  sync.Mutex
+	err     error
+	closing bool // Close was called
+	told    bool // Receive has returned the Leave of err
+	done    chan struct{}
+}
+
+// start begins the multiplexer over an established connection.
+func start(conn net.Conn, timing Timing, proxy bool) (*Session, error) {
+	s := &Session{
+		wire:     newWire(conn),
+		timing:   timing.orDefaults(),
+		proxy:    proxy,
+		received: make(chan *tunnelv1.Control),
+		incoming: make(chan *Incoming, acceptBacklog),
+		done:     make(chan struct{}),
+	}
+	var err error
+	if config := muxConfig(s.timing); proxy {
+		s.mux, err = yamux.Server(s.wire, config, newGrowth().stream)
+	} else {
+		s.mux, err = yamux.Client(s.wire, config, newGrowth().stream)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// greeted begins what a session does once both ends know each other.
+func (s *Session) greeted() {
+	s.wire.greeted.Store(true)
+	go s.takeControl()
+	go s.takeStreams()
+	go s.keep()
+}
+
+// Send sends a message to the other end: Declare from a workstation, Declared from a proxy. It
+// waits while the other end takes nothing, at most until the session is over.
+func (s *Session) Send(m *tunnelv1.Control) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if err := writeMessage(s.control, m, maxControl); err != nil {
+		return s.because(err)
+	}
+	return nil
+}
+
+// Receive returns the next message of the other end: Declare at a proxy, Declared and Leave at a
+// workstation. Leave is the last. After it, and where the session is over without, the error is
+// that of Err.
+func (s *Session) Receive(ctx context.Context) (*tunnelv1.Control, error) {
+	select {
+	case m := <-s.received:
+		return m, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-s.done:
+	}
+	s.ending.Lock()
+	defer s.ending.Unlock()
+	if left := (*LeftError)(nil); errors.As(s.err, &left) && !s.told {
+		s.told = true
+		return &tunnelv1.Control{Is: &tunnelv1.Control_Leave{Leave: left.Leave}}, nil
+	}
+	return nil, s.err
+}
+
+// takeControl reads the control stream until the session is over.
+func (s *Session) takeControl() {
+	for {
+		m := &tunnelv1.Control{}
+		err := readMessage(s.control, m, maxControl)
+		switch {
+		case errors.Is(err, io.EOF):
+			s.end(ErrEnded)
+		case errors.Is(err, errMessage):
+			s.end(fmt.Errorf("control stream: %w", err))
+		case err != nil:
+			s.end(fmt.Errorf("%w: %w", ErrCut, err))
+		}
+		if err != nil {
+			return
+		}
+		switch is := m.Is.(type) {
+		case *tunnelv1.Control_Ping:
+			continue
+		case *tunnelv1.Control_Leave:
+			if !s.proxy {
+				s.end(&LeftError{is.Leave})
+				return
+			}
+		case *tunnelv1.Control_Declare, *tunnelv1.Control_Declared:
+			if _, asks := is.(*tunnelv1.Control_Declare); asks == s.proxy {
+				select {
+				case s.received <- m:
+					continue
+				case <-s.done:
+					return
+				}
+			}
+		}
+		s.end(fmt.Errorf("control stream: %w: %T is not for this end", errMessage, m.Is))
+		return
+	}
+}
+
+// Done is closed once the session is over, and all its streams with it.
+func (s *Session) Done() <-chan struct{} { return s.done }
+
+// Err returns why the session is over, and nil before.
+func (s *Session) Err() error {
+	select {
+	case <-s.done:
+		return s.err
+	default:
+		return nil
+	}
+}
+
+// because returns why the session is over, or err if it goes on.
+func (s *Session) because(err error) error {
+	s.ending.Lock()
+	defer s.ending.Unlock()
+	if s.err != nil {
+		return s.err
+	}
+	if s.mux.IsClosed() {
+		return fmt.Errorf("%w: %w", ErrCut, err)
+	}
+	return err
+}
+
+// Close ends the session; a proxy may say why. Connections in it are cut. It waits for the other
+// end to know, at most for Timing.Goodbye.
+func (s *Session) Close(leave *tunnelv1.Leave) {
+	goodbye := time.AfterFunc(s.timing.Goodbye, func() { s.end(ErrClosed) })
+	defer goodbye.Stop()
+	s.ending.Lock()
+	if s.err != nil {
+		s.ending.Unlock()
+		<-s.done
+		return
+	}
+	s.closing = true
+	s.ending.Unlock()
+	if leave != nil {
+		_ = s.Send(&tunnelv1.Control{Is: &tunnelv1.Control_Leave{Leave: leave}})
+	}
+	_ = s.control.CloseWrite()
+	<-s.done
+}
+
+// end makes the session over, for the first reason that it is given.
+func (s *Session) end(err error) {
+	s.ending.Lock()
+	if s.err != nil {
+		s.ending.Unlock()
+		return
+	}
+	if s.closing {
+		err = ErrClosed
+	}
+	s.err = err
+	s.ending.Unlock()
+	_ = s.mux.Close() // the wire, and every stream
+	close(s.done)
+}

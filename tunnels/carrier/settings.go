@@ -1,0 +1,117 @@
+package carrier
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-yamux/v5"
+)
+
+// Timing says after how long things happen. What is zero has its default.
+type Timing struct {
+	// Silence is after how long without a word of its own an end says that it is there: 2 s.
+	Silence time.Duration
+	// Dead is after how long of hearing nothing the other end is taken for dead: 5 s.
+	Dead time.Duration
+	// Gap is how long this end may have stood still, asleep or stopped, before the next
+	// connection asks the other end whether it is there first: 10 s.
+	Gap time.Duration
+	// Handshake bounds Hello and Welcome, and Open of a connection that the peer begins: 10 s.
+	Handshake time.Duration
+	// Goodbye bounds Close: 1 s.
+	Goodbye time.Duration
+}
+
+func (t Timing) orDefaults() Timing {
+	return Timing{
+		Silence:   cmp.Or(t.Silence, 2*time.Second),
+		Dead:      cmp.Or(t.Dead, 5*time.Second),
+		Gap:       cmp.Or(t.Gap, 10*time.Second),
+		Handshake: cmp.Or(t.Handshake, 10*time.Second),
+		Goodbye:   cmp.Or(t.Goodbye, time.Second),
+	}
+}
+
+const (
+	// acceptBacklog is how many connections may wait for Accept.
+	acceptBacklog = 256
+	// maxStreams is how many connections of one opener may be there at once.
+	maxStreams = 1024
+	// streamWindow is what a stream begins with, as the multiplexer's protocol has it.
+	streamWindow = 256 << 10
+	// maxStreamWindow lets one stream have 80 MB/s over 100 ms: half of it is on the way when the
+	// reader gives credit for more.
+	maxStreamWindow = 16 << 20
+	// maxGrowth is by how much the windows of all streams of a session may have grown.
+	maxGrowth = 32 << 20
+	// readBuffer is as large as a TLS record.
+	readBuffer = 16 << 10
+	// maxFrame is how much of a stream goes before another has its turn.
+	maxFrame = 32 << 10
+)
+
+// muxConfig returns the multiplexer's settings. Liveness is ours, so it has no keepalive.
+func muxConfig(timing Timing) *yamux.Config {
+	return &yamux.Config{
+		AcceptBacklog:           acceptBacklog,
+		PingBacklog:             32,
+		MeasureRTTInterval:      30 * time.Second,
+		ConnectionWriteTimeout:  2 * timing.Dead,
+		MaxIncomingStreams:      maxStreams + acceptBacklog, // we refuse with a reason, before it resets
+		InitialStreamWindowSize: streamWindow,
+		MaxStreamWindowSize:     maxStreamWindow,
+		LogOutput:               io.Discard,
+		ReadBufSize:             readBuffer,
+		MaxMessageSize:          maxFrame,
+	}
+}
+
+// growth is by how much the windows of a session's streams may yet grow.
+type growth struct {
+	sync.Mutex
+	left int
+}
+
+func newGrowth() *growth { return &growth{left: maxGrowth} }
+
+var errGrowth = errors.New("the windows of the session have grown as far as they may")
+
+// stream returns what one stream asks.
+func (g *growth) stream() (yamux.MemoryManager, error) { return &grown{of: g}, nil }
+
+// grown is what one stream has. Its first window is not counted.
+type grown struct {
+	of    *growth
+	first bool // was asked for
+	taken int
+}
+
+// ReserveMemory implements yamux.MemoryManager.
+func (g *grown) ReserveMemory(size int, _ uint8) error {
+	g.of.Lock()
+	defer g.of.Unlock()
+	if !g.first {
+		g.first = true
+		return nil
+	}
+	if size > g.of.left {
+		return errGrowth
+	}
+	g.of.left -= size
+	g.taken += size
+	return nil
+}
+
+// ReleaseMemory implements yamux.MemoryManager. The multiplexer does not call it.
+func (g *grown) ReleaseMemory(int) {}
+
+// Done implements yamux.MemoryManager.
+func (g *grown) Done() {
+	g.of.Lock()
+	defer g.of.Unlock()
+	g.of.left += g.taken
+	g.taken = 0
+}

@@ -1,0 +1,132 @@
+package carrier
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/libp2p/go-yamux/v5"
+)
+
+// Stream is one connection through the tunnel. Open and Incoming.Accept return it as a net.Conn.
+type Stream struct {
+	mux     *yamux.Stream
+	session *Session
+	gone    func() // tells the session; once
+
+	reading  sync.Mutex
+	writing  sync.Mutex
+	deadline struct {
+		sync.Mutex
+		read time.Time
+	}
+	ended  atomic.Bool // the other side's end was read
+	closed atomic.Bool
+	once   sync.Once
+}
+
+// Read implements net.Conn. Read of an empty slice returns once there is something to read.
+func (s *Stream) Read(b []byte) (int, error) {
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	// The multiplexer loses what it owes the other side when a deadline passes between a read and
+	// the credit for it. So it waits under the deadline, and reads without.
+	if _, err := s.mux.Read(nil); err != nil {
+		return 0, s.failed(err)
+	}
+	if len(b) == 0 {
+		return 0, nil
+	}
+	s.deadline.Lock()
+	defer s.deadline.Unlock()
+	if until := s.deadline.read; !until.IsZero() {
+		if !time.Now().Before(until) {
+			return 0, os.ErrDeadlineExceeded
+		}
+		_ = s.mux.SetReadDeadline(time.Time{})
+		defer func() { _ = s.mux.SetReadDeadline(until) }()
+	}
+	n, err := s.mux.Read(b)
+	if n > 0 {
+		return n, nil // an error of the credit comes again with the next read
+	}
+	return n, s.failed(err)
+}
+
+func (s *Stream) failed(err error) error {
+	if errors.Is(err, io.EOF) {
+		s.ended.Store(true)
+	}
+	if s.closed.Load() {
+		return net.ErrClosed
+	}
+	return streamError(err)
+}
+
+// Write implements net.Conn.
+func (s *Stream) Write(b []byte) (int, error) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	n, err := s.mux.Write(b)
+	if err != nil {
+		return n, s.failed(err)
+	}
+	return n, nil
+}
+
+// CloseWrite ends what this side sends. The other side reads io.EOF after it.
+func (s *Stream) CloseWrite() error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	return streamError(s.mux.CloseWrite())
+}
+
+// Close ends what this side sends, as CloseWrite does, and reads no more: from then on the other
+// side's writes fail with ErrCut. It does not wait for a Write; of one that goes on, nobody may
+// tell how much arrives.
+func (s *Stream) Close() error {
+	s.closed.Store(true)
+	err := s.mux.CloseWrite()
+	if !s.ended.Load() {
+		_ = s.mux.Reset()
+	}
+	s.once.Do(s.gone)
+	if errors.Is(streamError(err), ErrCut) {
+		return nil // it is closed all the same
+	}
+	return streamError(err)
+}
+
+// Cut gives the stream up: reads and writes fail with ErrCut, here and at the other side.
+func (s *Stream) Cut() {
+	_ = s.mux.Reset()
+	s.once.Do(s.gone)
+}
+
+// LocalAddr implements net.Conn: the address of the session's connection.
+func (s *Stream) LocalAddr() net.Addr { return s.session.wire.LocalAddr() }
+
+// RemoteAddr implements net.Conn: the address of the session's connection.
+func (s *Stream) RemoteAddr() net.Addr { return s.session.wire.RemoteAddr() }
+
+// SetDeadline implements net.Conn.
+func (s *Stream) SetDeadline(t time.Time) error {
+	return errors.Join(s.SetReadDeadline(t), s.SetWriteDeadline(t))
+}
+
+// SetReadDeadline implements net.Conn.
+func (s *Stream) SetReadDeadline(t time.Time) error {
+	s.deadline.Lock()
+	defer s.deadline.Unlock()
+	s.deadline.read = t
+	return s.mux.SetReadDeadline(t)
+}
+
+// SetWriteDeadline implements net.Conn.
+func (s *Stream) SetWriteDeadline(t time.Time) error {
+	return s.mux.SetWriteDeadline(t)
+}

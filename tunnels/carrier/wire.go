@@ -1,0 +1,62 @@
+package carrier
+
+import (
+	"errors"
+	"net"
+	"sync/atomic"
+	"time"
+)
+
+// maxUngreeted is how many bytes a peer may send before its Hello is answered.
+const maxUngreeted = maxHello + 8<<10
+
+var errUngreeted = errors.New("too much was sent before Hello was answered")
+
+// wire is the session's connection. It knows when something was last heard and sent.
+type wire struct {
+	net.Conn
+	began   time.Time
+	heard   atomic.Int64 // nanoseconds since began
+	sent    atomic.Int64
+	greeted atomic.Bool
+	before  int // bytes read before greeted; of the multiplexer's reader alone
+}
+
+func newWire(conn net.Conn) *wire {
+	return &wire{Conn: conn, began: time.Now()}
+}
+
+// now returns the time on the session's own clock, which no wall clock moves.
+func (w *wire) now() int64 { return int64(time.Since(w.began)) }
+
+// Read implements net.Conn.
+func (w *wire) Read(b []byte) (int, error) {
+	n, err := w.Conn.Read(b)
+	if n > 0 {
+		w.heard.Store(w.now())
+	}
+	if !w.greeted.Load() {
+		if w.before += n; w.before > maxUngreeted {
+			return n, errUngreeted
+		}
+	}
+	return n, err
+}
+
+// Write implements net.Conn.
+func (w *wire) Write(b []byte) (int, error) {
+	n, err := w.Conn.Write(b)
+	if n > 0 {
+		w.sent.Store(w.now())
+	}
+	return n, err
+}
+
+// Close closes what is below TLS, if that is what the connection is: to say goodbye, TLS may wait
+// for five seconds on a connection that takes nothing any more, and our own protocol has an end.
+func (w *wire) Close() error {
+	if over, ok := w.Conn.(interface{ NetConn() net.Conn }); ok {
+		return over.NetConn().Close()
+	}
+	return w.Conn.Close()
+}
