@@ -70,6 +70,9 @@ func closeWrite(c net.Conn) error {
 
 // Cut ends a connection such that its peer sees an error, and no end of file.
 func Cut(c net.Conn) {
+	if stream, ok := c.(interface{ Cut() }); ok {
+		stream.Cut()
+	}
 	if tcp, ok := c.(interface{ SetLinger(seconds int) error }); ok {
 		_ = tcp.SetLinger(0) // Close sends a reset.
 	}

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tunnels/carrier"
 	"switchyard.dev/tunnels/workstation/join"
 )
 
@@ -117,10 +118,10 @@ func (o Opener) through(ctx context.Context, c net.Conn, host string, port uint1
 
 // reasonOf returns why an address was not opened, for programs.
 func reasonOf(err error) tunnelv1.Reason {
-	var refused interface{ GetReason() tunnelv1.Reason }
+	var refused *carrier.RefusedError
 	switch {
 	case errors.As(err, &refused):
-		return refused.GetReason()
+		return refused.Refused.GetReason()
 	case errors.Is(err, context.DeadlineExceeded):
 		return tunnelv1.Reason_REASON_UNREACHABLE
 	}

@@ -22,24 +22,19 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tunnels/carrier"
 	"switchyard.dev/tunnels/workstation/loopback"
 )
-
-// refusal is an error as a session has it.
-type refusal struct{ *tunnelv1.Refused }
-
-// Error implements error.
-func (r refusal) Error() string { return r.GetMessage() }
 
 // into returns an Opener for a cluster with these names.
 func into(names map[string]string) loopback.Opener {
 	return func(ctx context.Context, host string, port uint16) (net.Conn, error) {
 		if host == "169.254.169.254" {
-			return nil, refusal{&tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_DESTINATION, Message: "that is no place to go"}}
+			return nil, &carrier.RefusedError{Refused: &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_DESTINATION, Message: "that is no place to go"}}
 		}
 		at, ok := names[fmt.Sprintf("%s:%d", host, port)]
 		if !ok {
-			return nil, refusal{&tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_NOT_FOUND, Message: "there is no " + host}}
+			return nil, &carrier.RefusedError{Refused: &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_NOT_FOUND, Message: "there is no " + host}}
 		}
 		return (&net.Dialer{}).DialContext(ctx, "tcp", at)
 	}
