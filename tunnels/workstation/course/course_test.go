@@ -74,6 +74,10 @@ func TestPausesDoubleAndStayShortWhileACutIsFresh(t *testing.T) {
 			t.Errorf("pause %d is %s, not %d ms", i, got, want)
 		}
 	}
+	c.Welcomed(now, c.Due(at).Dial)
+	if at := c.Lost(now, c.Epoch(), true, 1).At; at != now.Add(policy.Shortest) {
+		t.Errorf("the next cut has a pause of %s at first", at.Sub(now))
+	}
 }
 
 func TestADeclarationIsWholeAndComesAgain(t *testing.T) {
