@@ -233,10 +233,10 @@ func (r *resolution) amount(ref *corev1.ResourceFieldSelector) (string, bool) {
 		quantity = c.Resources.Limits[corev1.ResourceName(name)]
 	}
 	if !has && side == "limits" {
-		switch name {
-		case "cpu":
+		switch {
+		case name == "cpu" && r.in.CPU > 0:
 			quantity = *resource.NewMilliQuantity(r.in.CPU, resource.DecimalSI)
-		case "memory":
+		case name == "memory" && r.in.Memory > 0:
 			quantity = *resource.NewQuantity(r.in.Memory, resource.BinarySI)
 		default:
 			return "", false

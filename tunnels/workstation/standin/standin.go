@@ -13,7 +13,7 @@
 //	spec.nodeName                 Input.Node
 //	spec.serviceAccountName       that of the pod template, or default
 //	status.podIP, status.hostIP   127.0.0.1, also as the only one of podIPs and hostIPs
-//	limits of a container         its own, else Input.CPU and Input.Memory
+//	limits of a container         its own, else Input.CPU and Input.Memory, if known
 //
 // The token of a service account is never among the files: what was made for a pod does not
 // leave the cluster. Notes say so, and name each volume that stays in the cluster. Variables
