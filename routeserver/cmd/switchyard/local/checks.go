@@ -73,6 +73,7 @@ func (e *examined) checks() []check {
 		check{ofAPI, []string{ofSession}, e.answers})
 	if e.sandbox != "" {
 		out = append(out, check{ofSandbox, []string{ofCluster}, e.theSandbox})
+		out = append(out, check{"what the operator says of it", []string{ofSandbox}, e.seen})
 		out = append(out, check{"you may write the sandbox", []string{ofAPI, ofSandbox}, e.mayWrite})
 		out = append(out, check{"local processes listen", []string{ofSandbox}, e.locals})
 	}
@@ -213,9 +214,14 @@ func (e *examined) theSandbox(ctx context.Context) (string, error) {
 			}
 		}
 	}
-	ready := crdv1.FindCondition(o.Status.Conditions, crdv1.ConditionReady)
+	return fmt.Sprintf("its routing key is %s", o.Spec.ID), nil
+}
+
+// seen tells what the operator says of the sandbox: before anything is connected it is not ready.
+func (e *examined) seen(context.Context) (string, error) {
+	ready := crdv1.FindCondition(e.object.Status.Conditions, crdv1.ConditionReady)
 	if ready == nil {
-		return "", wrong{"the operator has not looked at it yet", "see that the controller manager runs"}
+		return "", wrong{"the operator has not looked at sandbox " + e.sandbox + " yet", "see that the controller manager runs: kubectl get pods -n " + e.s.Cluster.Namespace}
 	}
 	return fmt.Sprintf("Ready is %s (%s): %s", ready.Status, ready.Reason, ready.Message), nil
 }
