@@ -21,11 +21,11 @@ var roomLines = map[string]int{
 	"eventbus":    9402,
 	"protos":      1171,
 	"reconcilers": 24781,
-	"routeserver": 13774,
+	"routeserver": 15690,
 	"sidecars":    5977,
 	"tests":       28377,
 	"tools":       6410,
-	"tunnels":     844,
+	"tunnels":     3353,
 	"workflows":   5953,
 	"xds":         4074,
 }

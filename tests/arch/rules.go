@@ -54,6 +54,8 @@ var (
 		"reconcilers/meshes/keymatch",
 		"reconcilers/meshes/precedence",
 		"reconcilers/routing",
+		"tunnels/workstation/course",
+		"tunnels/workstation/standin",
 		"workflows/compile",
 		"workflows/engine",
 		"workflows/execunit",

@@ -16,6 +16,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/routeserver/cmd/switchyard/local/standing"
 	"switchyard.dev/routeserver/cmd/switchyard/specs"
 	"switchyard.dev/tunnels/workstation"
 )
@@ -228,7 +229,7 @@ func (e *examined) seen(context.Context) (string, error) {
 
 // fits returns an error where a mapping names a port that no container of the baseline has.
 func fits(ctx context.Context, c client.Reader, x *crdv1.SandboxExternalWorkload) error {
-	of, err := read(ctx, c, x.Baseline.ObjectRef)
+	of, err := standing.Baseline(ctx, c, x.Baseline.ObjectRef)
 	if err != nil {
 		return wrong{err.Error(), "name a baseline that is there, in the sandbox"}
 	}

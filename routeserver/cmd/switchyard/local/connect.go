@@ -33,11 +33,6 @@ func Commands(s *session.Session, headers Headers) []*cobra.Command {
 	return []*cobra.Command{connect(s, headers), proxy(s, headers), run(s, headers), doctor(s), tunnel}
 }
 
-// OfSandbox returns the commands of this package that belong to the command sandbox.
-func OfSandbox(s *session.Session) []*cobra.Command {
-	return []*cobra.Command{getEnv(s), getFiles(s)}
-}
-
 const aboutConnect = `Connect this workstation with the cluster until you interrupt it. Requests for the
 external workloads of your sandboxes come to the local addresses that the sandboxes
 name, as sandboxes come and go; and a SOCKS5 and an HTTP proxy on this machine lead

@@ -10,6 +10,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/routeserver/cli/exit"
+	"switchyard.dev/routeserver/cmd/switchyard/local/standing"
 	"switchyard.dev/xds/routingkey"
 )
 
@@ -42,7 +43,7 @@ func (w whose) find(ctx context.Context, cluster func() (client.WithWatch, error
 		}
 		return o.Spec.RoutingKey, err
 	}
-	o, err := sandboxNamed(ctx, c, w.sandbox)
+	o, err := standing.Sandbox(ctx, c, w.sandbox)
 	if err != nil {
 		return "", err
 	}

@@ -17,6 +17,7 @@ import (
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/routeserver/cli/exit"
 	"switchyard.dev/routeserver/cli/session"
+	"switchyard.dev/routeserver/cmd/switchyard/local/identity"
 	"switchyard.dev/tunnels/workstation"
 )
 
@@ -25,7 +26,6 @@ const (
 	proxyService = "tunnel-proxy"
 	apiService   = "tunnel-api"
 	apiPort      = "9070"
-	audience     = "tunnel-proxy"
 )
 
 // place is where the tunnel proxies are, and as whom the user comes.
@@ -167,4 +167,25 @@ func named(text string) (namespace, name string, err error) {
 		return "", "", exit.Usage.Errorf("%q is not namespace/name", text)
 	}
 	return namespace, name, nil
+}
+
+// identity returns where the user's token is from: the file of --token-file, a service account's
+// made for it, or the one that the kubeconfig shows to the API server.
+func (p *place) identity() (workstation.Token, error) {
+	file := p.s.TokenFile()
+	if p.account == "" && file != "" {
+		return identity.FromFile(file), nil
+	}
+	config, err := p.access()
+	if err != nil {
+		return nil, exit.Unavailable.Errorf("who you are is not known without a kubeconfig: give a token in the file of --token-file, or a kubeconfig (%w)", err)
+	}
+	if p.account == "" {
+		return identity.Shown(config)
+	}
+	namespace, name, err := named(p.account)
+	if err != nil {
+		return nil, err
+	}
+	return identity.Of(config, namespace, name), nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"switchyard.dev/routeserver/cli/exit"
 	"switchyard.dev/routeserver/cli/session"
+	"switchyard.dev/routeserver/cmd/switchyard/local/standing"
 	"switchyard.dev/routeserver/cmd/switchyard/specs"
 	"switchyard.dev/tunnels/workstation"
 	"switchyard.dev/tunnels/workstation/socket"
@@ -35,7 +36,7 @@ process speaks to the API server, it does so with your own rights, or not at all
 // running is a run of the command.
 type running struct {
 	place
-	stands
+	standing.Workload
 	ways
 	sandbox                     string
 	asIs, clean, alone, proxied bool
@@ -51,7 +52,7 @@ func run(s *session.Session, headers Headers) *cobra.Command {
 		Example: "  switchyard run --sandbox mine --workload customer -- ./customer --port 8081",
 	}
 	r.place.flags(c.Flags())
-	r.stands.flags(c.Flags(), "workload", "w")
+	r.Workload.Flags(c.Flags(), "workload", "w")
 	r.ways.flags(c.Flags(), "", "")
 	c.Flags().StringVarP(&r.sandbox, "sandbox", "s", "", "the `sandbox`; required")
 	c.Flags().BoolVar(&r.asIs, "as-is", false, "leave variables that name paths in volumes as they are")
@@ -74,7 +75,7 @@ func (r *running) run(ctx context.Context, headers Headers, given func(string) b
 		return err
 	}
 	brief, cancel := r.s.Patiently(ctx)
-	result, x, err := r.resolve(brief, cluster, r.sandbox)
+	result, x, err := r.Resolve(brief, cluster, r.sandbox)
 	cancel()
 	if err != nil {
 		return err
@@ -84,11 +85,11 @@ func (r *running) run(ctx context.Context, headers Headers, given func(string) b
 		return err
 	}
 	defer os.RemoveAll(r.root)
-	if _, err := write(r.root, result.Files, false); err != nil {
+	if _, err := standing.Write(r.root, result.Files, false); err != nil {
 		return err
 	}
 	for _, note := range result.Notes {
-		say(r.s.Err, "note: "+note)
+		standing.Note(r.s, note)
 	}
 	if r.alone {
 		return r.start(ctx, args)

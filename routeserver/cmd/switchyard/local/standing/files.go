@@ -1,6 +1,7 @@
-package local
+package standing
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,7 +19,7 @@ import (
 )
 
 func getFiles(s *session.Session) *cobra.Command {
-	var w stands
+	var w Workload
 	var into string
 	var keep bool
 	c := &cobra.Command{
@@ -28,7 +29,7 @@ those of ConfigMaps, of Secrets that you may read, and of the downward API; and 
 of the sandbox's resources. They are written below a folder, with their paths and permissions.`,
 		Example: "  switchyard sandbox get-files mine --output-dir ./root",
 	}
-	w.flags(c.Flags(), "local", "l")
+	w.Flags(c.Flags(), "local", "l")
 	c.Flags().StringVarP(&into, "output-dir", "d", "", "the `folder`; by default NAME-files in the current one")
 	c.Flags().BoolVar(&keep, "no-clobber", false, "leave files that are there as they are")
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -38,40 +39,41 @@ of the sandbox's resources. They are written below a folder, with their paths an
 		}
 		ctx, cancel := s.Patiently(c.Context())
 		defer cancel()
-		r, _, err := w.resolve(ctx, cluster, args[0])
+		r, _, err := w.Resolve(ctx, cluster, args[0])
 		if err != nil {
 			return err
 		}
-		folder := orElse(into, args[0]+"-files")
+		folder := cmp.Or(into, args[0]+"-files")
 		if err := os.MkdirAll(folder, 0o700); err != nil {
 			return err
 		}
-		written, err := write(folder, r.Files, keep)
+		written, err := Write(folder, r.Files, keep)
 		if err != nil {
 			return err
 		}
 		for _, note := range r.Notes {
-			say(s.Err, "note: "+note)
+			Note(s, note)
 		}
 		var text strings.Builder
 		for _, w := range written {
 			fmt.Fprintf(&text, "%s\t%s\n", w.Path, w.Source)
 		}
-		return s.Show.Report(append([]file{}, written...), text.String())
+		return s.Show.Report(append([]File{}, written...), text.String())
 	}
 	return c
 }
 
-// file is a file that was written.
-type file struct {
+// File is a file that was written.
+type File struct {
+	// Path is where it is, Source where it is from.
 	Path   string `json:"path"`
 	Source string `json:"source"`
 	// Kept: it was there, and stays as it was.
 	Kept bool `json:"kept,omitempty"`
 }
 
-// write writes files below a folder, and nowhere else, whatever links there are in it.
-func write(folder string, files []standin.File, keep bool) (out []file, err error) {
+// Write writes files below a folder, and nowhere else, whatever links there are in it.
+func Write(folder string, files []standin.File, keep bool) (out []File, err error) {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
 		return nil, err
@@ -79,9 +81,9 @@ func write(folder string, files []standin.File, keep bool) (out []file, err erro
 	defer root.Close()
 	for _, f := range files {
 		at := filepath.FromSlash(strings.TrimPrefix(f.Path, "/"))
-		done := file{Path: filepath.Join(folder, at), Source: f.Source}
+		done := File{Path: filepath.Join(folder, at), Source: f.Source}
 		if f.Folder {
-			if err := root.MkdirAll(orElse(at, "."), 0o755); err != nil {
+			if err := root.MkdirAll(cmp.Or(at, "."), 0o755); err != nil {
 				return out, unwritten(f, err)
 			}
 			continue

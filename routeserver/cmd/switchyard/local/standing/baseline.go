@@ -1,6 +1,10 @@
-package local
+// Package standing reads, with the user's own rights, what the process of a workstation has that
+// stands in for a container of the cluster: its environment and its files (standin decides). It has
+// the commands get-env and get-files of sandbox.
+package standing
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -19,8 +23,8 @@ import (
 	"switchyard.dev/tunnels/workstation/standin"
 )
 
-// sandboxNamed reads a sandbox.
-func sandboxNamed(ctx context.Context, c client.Reader, name string) (*crdv1.SignadotSandbox, error) {
+// Sandbox reads a sandbox.
+func Sandbox(ctx context.Context, c client.Reader, name string) (*crdv1.SignadotSandbox, error) {
 	o := &crdv1.SignadotSandbox{}
 	err := c.Get(ctx, client.ObjectKey{Name: name}, o)
 	if apierrors.IsNotFound(err) {
@@ -32,20 +36,21 @@ func sandboxNamed(ctx context.Context, c client.Reader, name string) (*crdv1.Sig
 	return o, nil
 }
 
-// stands is a workload of a sandbox for which a local process stands in.
-type stands struct {
+// Workload is a workload of a sandbox for which a local process stands in.
+type Workload struct {
 	workload, container string
 	set                 []string
 }
 
-func (w *stands) flags(f *pflag.FlagSet, workload, short string) {
+// Flags adds the flags that say so; workload and short are the names of the one for the workload.
+func (w *Workload) Flags(f *pflag.FlagSet, workload, short string) {
 	f.StringVarP(&w.workload, workload, short, "", "the external workload of the sandbox, by its `name` there; not needed where it has one only")
 	f.StringVarP(&w.container, "container", "c", "", "the `container` of the baseline; not needed where one is the main one")
 	f.StringArrayVarP(&w.set, "env", "e", nil, "a further variable, `NAME=VALUE`, or NAME=resource:RESOURCE/OUTPUT for an output of a resource of the sandbox; may be given again")
 }
 
 // external returns the workload of a sandbox that is meant.
-func (w *stands) external(o *crdv1.SignadotSandbox) (*crdv1.SandboxExternalWorkload, error) {
+func (w *Workload) external(o *crdv1.SignadotSandbox) (*crdv1.SandboxExternalWorkload, error) {
 	var names []string
 	for i := range o.Spec.ExternalWorkloads {
 		x := &o.Spec.ExternalWorkloads[i]
@@ -64,7 +69,7 @@ func (w *stands) external(o *crdv1.SignadotSandbox) (*crdv1.SandboxExternalWorkl
 }
 
 // extras reads what --env says.
-func (w *stands) extras() (out []standin.Extra, err error) {
+func (w *Workload) extras() (out []standin.Extra, err error) {
 	for _, text := range w.set {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok || name == "" {
@@ -81,13 +86,13 @@ func (w *stands) extras() (out []standin.Extra, err error) {
 	return out, nil
 }
 
-// resolve reads what the container of the baseline has, with the user's own rights.
-func (w *stands) resolve(ctx context.Context, c client.Reader, sandbox string) (standin.Result, *crdv1.SandboxExternalWorkload, error) {
+// Resolve reads what the container of the baseline has, with the user's own rights.
+func (w *Workload) Resolve(ctx context.Context, c client.Reader, sandbox string) (standin.Result, *crdv1.SandboxExternalWorkload, error) {
 	extras, err := w.extras()
 	if err != nil {
 		return standin.Result{}, nil, err
 	}
-	o, err := sandboxNamed(ctx, c, sandbox)
+	o, err := Sandbox(ctx, c, sandbox)
 	if err != nil {
 		return standin.Result{}, nil, err
 	}
@@ -98,7 +103,7 @@ func (w *stands) resolve(ctx context.Context, c client.Reader, sandbox string) (
 	if x.Baseline == nil || x.Baseline.Fake {
 		return standin.Result{}, nil, exit.No.Errorf("external workload %s of sandbox %s stands for no workload of the cluster, so that it has neither environment nor files of one", x.Name, o.Name)
 	}
-	of, err := read(ctx, c, x.Baseline.ObjectRef)
+	of, err := Baseline(ctx, c, x.Baseline.ObjectRef)
 	if err != nil {
 		return standin.Result{}, nil, err
 	}
@@ -128,8 +133,8 @@ func (w *stands) resolve(ctx context.Context, c client.Reader, sandbox string) (
 	return result, x, nil
 }
 
-// read reads a baseline.
-func read(ctx context.Context, c client.Reader, ref crdv1.ObjectRef) (*baseline.Workload, error) {
+// Baseline reads a baseline. The error says what is wrong with it.
+func Baseline(ctx context.Context, c client.Reader, ref crdv1.ObjectRef) (*baseline.Workload, error) {
 	of, err := baseline.Read(ctx, c, ref)
 	switch {
 	case meta.IsNoMatchError(err):
@@ -214,7 +219,7 @@ func outputs(ctx context.Context, c client.Reader, o *crdv1.SignadotSandbox, in 
 		}
 		if !found {
 			notes = append(notes, fmt.Sprintf("The outputs of resource %s are left out: no Secret %s that you may read has them, in one of the namespaces %s.",
-				r.Spec.Name, r.Name, orElse(strings.Join(r.Spec.OutputNamespaces, ", "), "(none)")))
+				r.Spec.Name, r.Name, cmp.Or(strings.Join(r.Spec.OutputNamespaces, ", "), "(none)")))
 		}
 	}
 	return notes, nil

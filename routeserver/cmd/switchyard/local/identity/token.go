@@ -1,4 +1,7 @@
-package local
+// Package identity has the token by which the cluster knows the user of a workstation: the one that
+// his kubeconfig shows to the API server, whatever that has it from, one in a file, or one that is
+// made for a service account.
+package identity
 
 import (
 	"bytes"
@@ -22,38 +25,25 @@ import (
 	"switchyard.dev/tunnels/workstation"
 )
 
-// identity returns where the user's token is from: the file of --token-file, a service account's
-// made for it, or the one that the kubeconfig shows to the API server.
-func (p *place) identity() (workstation.Token, error) {
-	if p.account != "" {
-		namespace, name, err := named(p.account)
+// FromFile returns the token that is in a file, as it is each time.
+func FromFile(path string) workstation.Token {
+	return func(context.Context, bool) (string, error) {
+		text, err := os.ReadFile(path)
 		if err != nil {
-			return nil, err
+			return "", workstation.Final(fmt.Errorf("read the token: %w", err))
 		}
-		if _, err := p.access(); err != nil {
-			return nil, err
-		}
-		return (&requested{p: p, namespace: namespace, name: name}).token, nil
+		return string(bytes.TrimSpace(text)), nil
 	}
-	if file := p.s.TokenFile(); file != "" {
-		return func(context.Context, bool) (string, error) {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				return "", workstation.Final(fmt.Errorf("read the token: %w", err))
-			}
-			return string(bytes.TrimSpace(text)), nil
-		}, nil
-	}
-	config, err := p.access()
-	if err != nil {
-		return nil, exit.Unavailable.Errorf("who you are is not known without a kubeconfig: give a token in the file of --token-file, or a kubeconfig (%w)", err)
-	}
-	return shown(config)
 }
 
-// shown returns the token that a kubeconfig shows to the API server, whatever it has it from: it
+// Of returns tokens that are made for a service account. access is the access to the cluster.
+func Of(access *rest.Config, namespace, name string) workstation.Token {
+	return (&requested{access: access, namespace: namespace, name: name}).token
+}
+
+// Shown returns the token that a kubeconfig shows to the API server, whatever it has it from: it
 // is asked to show it to nobody.
-func shown(config *rest.Config) (workstation.Token, error) {
+func Shown(config *rest.Config) (workstation.Token, error) {
 	if who := config.Impersonate.UserName; who != "" {
 		return nil, exit.Unavailable.Errorf("the kubeconfig speaks as %s, which a token cannot: use one of your own, or come as a service account, with --as-service-account NAMESPACE/NAME", who)
 	}
@@ -113,13 +103,16 @@ func (m *mirror) ask(ctx context.Context, asks http.RoundTripper) (string, error
 
 // requested has tokens of a service account made.
 type requested struct {
-	p               *place
+	access          *rest.Config
 	namespace, name string
 
 	mu    sync.Mutex
 	last  string
 	until time.Time
 }
+
+// Audience is that of tokens for tunnel proxies.
+const Audience = "tunnel-proxy"
 
 // lifetime is that of such a token.
 const lifetime = time.Hour
@@ -131,17 +124,13 @@ func (r *requested) token(ctx context.Context, again bool) (string, error) {
 	if !again && r.last != "" && time.Now().Before(r.until) {
 		return r.last, nil
 	}
-	config, err := r.p.access()
-	if err != nil {
-		return "", workstation.Final(err)
-	}
-	client, err := kubernetes.NewForConfig(config)
+	client, err := kubernetes.NewForConfig(r.access)
 	if err != nil {
 		return "", workstation.Final(fmt.Errorf("the kubeconfig cannot be used: %w", err))
 	}
 	seconds := int64(lifetime / time.Second)
 	made, err := client.CoreV1().ServiceAccounts(r.namespace).CreateToken(ctx, r.name,
-		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{audience}, ExpirationSeconds: &seconds}}, metav1.CreateOptions{})
+		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{Audience}, ExpirationSeconds: &seconds}}, metav1.CreateOptions{})
 	switch {
 	case apierrors.IsForbidden(err):
 		return "", workstation.Final(fmt.Errorf("no token may be made for service account %s/%s: ask for the right to create serviceaccounts/token in namespace %s: %w", r.namespace, r.name, r.namespace, err))
