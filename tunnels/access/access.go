@@ -1,0 +1,255 @@
+// Package access says who a workstation is and what it may do, by asking the API server.
+//
+// Who it is: TokenReview. A token may be made for us (Audience), or be the one with which the
+// user reaches the API server. One made for anybody else does not count.
+//
+// What it may do: SubjectAccessReview, of the right to update the sandbox whose requests it
+// would get (MayUpdate), and of the right to list sandboxes, without which nobody uses the
+// proxies (MayUse): somebody whom the API server merely knows, as on some clouds everybody
+// with an account there, is not led into the cluster.
+//
+// Answers are kept for a short while, in bounded room; every answer that was not kept is
+// logged. While the API server cannot be asked, what is not kept is refused with
+// REASON_UNAVAILABLE, but that who had a right a few minutes ago keeps it: tunnels go on.
+package access
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/cache"
+	authentication "k8s.io/client-go/kubernetes/typed/authentication/v1"
+	authorization "k8s.io/client-go/kubernetes/typed/authorization/v1"
+
+	"switchyard.dev/eventbus/callers"
+	"switchyard.dev/eventbus/callers/tokens"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tunnels/identity"
+)
+
+// Audience is what tokens for tunnel proxies, and for tunnel-api, are made for.
+const Audience = "tunnel-proxy"
+
+const (
+	// keepUser is for how long it is believed whose a token is, and keepYes and keepNo what
+	// somebody may do.
+	keepUser, keepYes, keepNo = 60 * time.Second, 10 * time.Second, 2 * time.Second
+	// keepLast is for how long somebody who was allowed something keeps that right while the
+	// API server cannot be asked.
+	keepLast = 10 * time.Minute
+	// maxKept bounds the answers of each kind that are kept.
+	maxKept = 4096
+	// askWithin bounds one question.
+	askWithin = 4 * time.Second
+	// maxToken bounds a token, in bytes.
+	maxToken = 16 << 10
+)
+
+// sandboxes is the resource that rights are about.
+const sandboxes = "signadotsandboxes"
+
+// Config says how the API server is asked.
+type Config struct {
+	// Tokens and Rights are the APIs. Required.
+	Tokens authentication.TokenReviewInterface
+	Rights authorization.SubjectAccessReviewInterface
+	// Clock tells the time. Default: time.Now.
+	Clock func() time.Time
+	// Logger is told of each answer. Default: none.
+	Logger *slog.Logger
+}
+
+// Access asks. It is safe for concurrent use.
+type Access struct {
+	cfg           Config
+	users, rights *cache.LRUExpireCache
+	// last has the rights that there were, for when nobody can be asked.
+	last *cache.LRUExpireCache
+	// checks bounds the questions about tokens, by who shows them, and asking those about
+	// rights.
+	checks *callers.Pool
+	asking chan struct{}
+}
+
+// clock is a cache.Clock.
+type clock func() time.Time
+
+// Now implements cache.Clock.
+func (c clock) Now() time.Time { return c() }
+
+// New returns an Access.
+func New(cfg Config) (*Access, error) {
+	if cfg.Tokens == nil || cfg.Rights == nil {
+		return nil, errors.New("access: Tokens and Rights are both needed")
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = time.Now
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	kept := func() *cache.LRUExpireCache { return cache.NewLRUExpireCacheWithClock(maxKept, clock(cfg.Clock)) }
+	return &Access{cfg: cfg, users: kept(), rights: kept(), last: kept(),
+		checks: callers.NewPool("checks of tokens", callers.Bounds{Each: 8, Strangers: 32, Rate: 10, Burst: 64}),
+		asking: make(chan struct{}, 32),
+	}, nil
+}
+
+// Identify returns whose token it is. from is who shows it, as host:port.
+func (a *Access) Identify(ctx context.Context, token, from string) (identity.User, *tunnelv1.Refused) {
+	if token == "" {
+		return identity.User{}, unauthenticated("there is no token: log in to the cluster")
+	}
+	claims, jwt := tokens.Claims(token)
+	if len(token) > maxToken {
+		return identity.User{}, unauthenticated("the token is longer than %d bytes", maxToken)
+	}
+	now := a.cfg.Clock()
+	if jwt && claims.Expiry != 0 && now.After(time.Unix(claims.Expiry, 0)) {
+		return identity.User{}, unauthenticated("the token expired at %s: log in to the cluster again", time.Unix(claims.Expiry, 0).UTC().Format(time.RFC3339))
+	}
+	key := sha256.Sum256([]byte(token))
+	if kept, is := a.users.Get(key); is {
+		return kept.(identity.User), nil
+	}
+	leave, err := a.checks.Enter(callers.At(from))
+	if err != nil {
+		return identity.User{}, &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_EXHAUSTED, Message: err.Error() + "."}
+	}
+	defer leave()
+	user, refused := a.review(ctx, token, jwt && slices.Contains(claims.Audience, Audience))
+	if refused != nil {
+		a.cfg.Logger.Info("a token was refused", "from", from, "reason", refused.Reason.String(), "message", refused.Message)
+		return identity.User{}, refused
+	}
+	keep := keepUser
+	if jwt && claims.Expiry != 0 {
+		keep = min(keep, time.Unix(claims.Expiry, 0).Sub(now))
+	}
+	a.users.Add(key, user, keep)
+	a.cfg.Logger.Info("a token was accepted", "from", from, "user", user.Name)
+	return user, nil
+}
+
+// review asks whose token it is: one that is made for us, or for the API server itself.
+func (a *Access) review(ctx context.Context, token string, ours bool) (identity.User, *tunnelv1.Refused) {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	spec := authenticationv1.TokenReviewSpec{Token: token}
+	if ours {
+		spec.Audiences = []string{Audience}
+	}
+	review, err := a.cfg.Tokens.Create(ctx, &authenticationv1.TokenReview{Spec: spec}, metav1.CreateOptions{})
+	if err != nil {
+		return identity.User{}, a.unavailable("whose token it is", err)
+	}
+	status := review.Status
+	switch {
+	case !status.Authenticated && status.Error != "":
+		return identity.User{}, unauthenticated("the API server does not accept the token (%.200s): log in to the cluster again", status.Error)
+	case !status.Authenticated:
+		return identity.User{}, unauthenticated("the API server does not accept the token: log in to the cluster again")
+	// An authenticator that knows no audiences leaves the field empty.
+	case ours && !slices.Contains(status.Audiences, Audience):
+		return identity.User{}, unauthenticated("the token is not for the audience %s", Audience)
+	case status.User.Username == "":
+		return identity.User{}, unauthenticated("the API server knows no name for the token's user")
+	}
+	user := identity.User{Name: status.User.Username, UID: status.User.UID, Groups: status.User.Groups}
+	for k, v := range status.User.Extra {
+		if user.Extra == nil {
+			user.Extra = map[string][]string{}
+		}
+		user.Extra[k] = v
+	}
+	return user, nil
+}
+
+// MayUse returns nil when a user may use tunnel proxies at all, or why not.
+func (a *Access) MayUse(ctx context.Context, user identity.User) *tunnelv1.Refused {
+	return a.may(ctx, user, "list", "")
+}
+
+// MayUpdate returns nil when a user may have requests of a sandbox led to his workstation:
+// when he may update it.
+func (a *Access) MayUpdate(ctx context.Context, user identity.User, sandbox string) *tunnelv1.Refused {
+	return a.may(ctx, user, "update", sandbox)
+}
+
+// right is a question, as what it is kept under.
+type right struct {
+	user       [sha256.Size]byte
+	verb, name string
+}
+
+// may asks for a right to SignadotSandboxes, or to one of them.
+func (a *Access) may(ctx context.Context, user identity.User, verb, name string) *tunnelv1.Refused {
+	if user.Name == "" {
+		return unauthenticated("nobody said who the user is")
+	}
+	key := right{user.Key(), verb, name}
+	if kept, is := a.rights.Get(key); is {
+		return kept.(*tunnelv1.Refused)
+	}
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	select {
+	case a.asking <- struct{}{}:
+		defer func() { <-a.asking }()
+	case <-ctx.Done():
+		return a.unavailable("what "+user.Name+" may do", errors.New("too many others ask"))
+	}
+	extra := map[string]authorizationv1.ExtraValue{}
+	for k, v := range user.Extra {
+		extra[k] = v
+	}
+	review, err := a.cfg.Rights.Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: user.Name, UID: user.UID, Groups: user.Groups, Extra: extra,
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: verb, Group: crdv1.Group, Resource: sandboxes, Name: name},
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		refused := a.unavailable("what "+user.Name+" may do", err)
+		if _, had := a.last.Get(key); had {
+			return nil
+		}
+		return refused
+	}
+	what := verb + " " + sandboxes + "." + crdv1.Group
+	if name != "" {
+		what += " " + name
+	}
+	allowed := review.Status.Allowed && !review.Status.Denied
+	a.cfg.Logger.Info("a right was asked for", "user", user.Name, "right", what, "allowed", allowed)
+	var refused *tunnelv1.Refused
+	keep := keepYes
+	if !allowed {
+		keep = keepNo
+		refused = &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_FORBIDDEN,
+			Message: fmt.Sprintf("%.253s may not %s: ask an administrator of the cluster for that right.", user.Name, what)}
+	}
+	a.rights.Add(key, refused, keep)
+	if a.last.Remove(key); allowed {
+		a.last.Add(key, struct{}{}, keepLast)
+	}
+	return refused
+}
+
+// unavailable is the refusal while the API server cannot be asked. Why is for the log alone.
+func (a *Access) unavailable(what string, err error) *tunnelv1.Refused {
+	a.cfg.Logger.Warn("the API server could not be asked "+what, "error", err)
+	return &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_UNAVAILABLE, Message: "The API server of the cluster could not be asked: try again."}
+}
+
+func unauthenticated(format string, args ...any) *tunnelv1.Refused {
+	text := fmt.Sprintf(format, args...)
+	return &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_UNAUTHENTICATED, Message: string(text[0]-'a'+'A') + text[1:] + "."}
+}

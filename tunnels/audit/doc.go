@@ -1,0 +1,28 @@
+// Package audit records every connection that passes a tunnel proxy: one record before its
+// first byte, one at its end.
+//
+//	Begin   writes the first record into the journal, syncs it, then writes it to the log.
+//	        When it returns an error no byte may pass.
+//	End     writes the last one to the log, then into the journal.
+//	Open    reads the journal of the process before: connections that have a first record and
+//	        no last one are given it, "proxy died".
+//
+// The journal is a file in a folder that survives the death of the process (an emptyDir), and
+// serves nothing but that: what people read is the log, JSON lines on standard output, and the
+// Sinks. Both records have everything that is known of the connection, so that each can be
+// read alone.
+//
+// # What dies in between
+//
+// A record is in the journal before it is in the log when it is a first one, and after when it
+// is a last one. So a process that is killed at any moment loses none: of a first record that
+// did not reach the log the next process writes the last one, and a last one that did not
+// reach the journal is written again, as "proxy died", with the same id. Readers keep the first
+// last record of an id.
+//
+// # What it costs
+//
+// Records that come while others are written are written with the next write and one sync:
+// a thousand connections at once cost a few. The journal is bounded: when it has grown it is
+// written anew with the connections that are open. So is the number of open connections.
+package audit

@@ -1,0 +1,317 @@
+package audit
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Errors of Begin.
+var (
+	// ErrFull: as many connections are open as may be.
+	ErrFull = errors.New("as many connections pass the proxy as may")
+	// ErrClosed: the log is closed.
+	ErrClosed = errors.New("the proxy ends")
+)
+
+// Config says where records go.
+type Config struct {
+	// Dir is the folder of the journal. Required.
+	Dir string
+	// Out is the log. Required.
+	Out io.Writer
+	// Sinks take the records too. One that does not keep up loses some, which is counted.
+	Sinks []Sink
+	// Proxy is the name of the proxy's pod.
+	Proxy string
+	// Most bounds the connections that are open. Default: 65536.
+	Most int
+	// JournalBytes is by how much the journal may grow. Default: 16 MiB.
+	JournalBytes int64
+	// Logger is told what goes wrong. Default: none.
+	Logger *slog.Logger
+	// Metrics has the numbers. Default: none.
+	Metrics prometheus.Registerer
+}
+
+// Log records connections. It is safe for concurrent use.
+type Log struct {
+	cfg   Config
+	sinks []*outlet
+	stop  context.CancelFunc
+	ended sync.WaitGroup
+	syncs prometheus.Counter
+
+	mu     sync.Mutex
+	open   map[string]Connection
+	closed bool
+	// waiting are records that are not written yet; wake tells of them.
+	waiting []*entry
+	wake    chan struct{}
+}
+
+// entry is a record on its way.
+type entry struct {
+	record Record
+	done   chan error // nil: nobody waits
+}
+
+// Open begins a log. Connections of the journal that it finds get their last record.
+func Open(cfg Config) (*Log, error) {
+	if cfg.Dir == "" || cfg.Out == nil {
+		return nil, errors.New("audit: Dir and Out are both needed")
+	}
+	cfg.Most = cmp.Or(cfg.Most, 65536)
+	cfg.JournalBytes = cmp.Or(cfg.JournalBytes, 16<<20)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	died, skipped, err := readOpen(cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if skipped > 0 {
+		cfg.Logger.Warn("lines of the journal of connections cannot be read; one is torn when the process before was killed", "lines", skipped)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	l := &Log{cfg: cfg, stop: stop, open: map[string]Connection{}, wake: make(chan struct{}, 1),
+		syncs: prometheus.NewCounter(prometheus.CounterOpts{Name: "switchyard_tunnel_audit_syncs_total", Help: "How often the journal of connections was synced."})}
+	lost := prometheus.NewCounter(prometheus.CounterOpts{Name: "switchyard_tunnel_audit_lost_total", Help: "Records that a sink beside the log has not got."})
+	if cfg.Metrics != nil {
+		if err := errors.Join(cfg.Metrics.Register(l.syncs), cfg.Metrics.Register(lost)); err != nil {
+			stop()
+			return nil, fmt.Errorf("audit: %w", err)
+		}
+	}
+	for _, s := range cfg.Sinks {
+		l.sinks = append(l.sinks, newOutlet(ctx, s, lost, cfg.Logger))
+	}
+	j := &journal{dir: cfg.Dir}
+	if err := l.bury(died, j); err != nil {
+		stop()
+		return nil, err
+	}
+	l.ended.Go(func() { l.write(j) })
+	return l, nil
+}
+
+// bury writes the last records of connections whose proxy died, and then begins the journal.
+func (l *Log) bury(died []Connection, j *journal) error {
+	now := time.Now()
+	var records []Record
+	for _, c := range died {
+		records = append(records, Record{c, &End{At: now, How: ProxyDied}})
+	}
+	if err := l.tell(records); err != nil {
+		return err
+	}
+	return j.begin(nil)
+}
+
+// Opened is a connection that has begun.
+type Opened struct {
+	log *Log
+	id  string
+}
+
+// Begin records that a connection begins. No byte may pass before it returned, and none at all
+// when it returned an error.
+func (l *Log) Begin(ctx context.Context, c Connection) (*Opened, error) {
+	c.ID, c.Began, c.Proxy = rand.Text(), time.Now(), l.cfg.Proxy
+	e := &entry{record: Record{Connection: c}, done: make(chan error, 1)}
+	l.mu.Lock()
+	if err := l.admits(); err != nil {
+		l.mu.Unlock()
+		return nil, err
+	}
+	l.open[c.ID] = c
+	l.enqueue(e)
+	l.mu.Unlock()
+	o := &Opened{l, c.ID}
+	select {
+	case err := <-e.done:
+		if err != nil {
+			return nil, err
+		}
+		return o, nil
+	case <-ctx.Done():
+		// It may be on disk any moment.
+		o.End(0, 0, "given up before it began")
+		return nil, fmt.Errorf("record the connection: %w", ctx.Err())
+	}
+}
+
+// admits returns why no connection may begin, or nil. l.mu is held.
+func (l *Log) admits() error {
+	if l.closed {
+		return ErrClosed
+	}
+	if len(l.open) >= l.cfg.Most {
+		return ErrFull
+	}
+	return nil
+}
+
+// End records that the connection has ended: how many bytes went from who connected, how many
+// came back, and how it ended. It may be called again, and does nothing then.
+func (o *Opened) End(sent, received int64, how string) {
+	o.log.mu.Lock()
+	defer o.log.mu.Unlock()
+	c, is := o.log.open[o.id]
+	if !is {
+		return
+	}
+	delete(o.log.open, o.id)
+	o.log.enqueue(&entry{record: Record{c, &End{At: time.Now(), Sent: sent, Received: received, How: how}}})
+}
+
+// ID is the connection's own.
+func (o *Opened) ID() string { return o.id }
+
+func (l *Log) forget(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.open, id)
+}
+
+// enqueue has a record be written. l.mu is held. What waits is bounded by what is open.
+func (l *Log) enqueue(e *entry) {
+	l.waiting = append(l.waiting, e)
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Close writes what waits, and gives connections that are open their last record.
+func (l *Log) Close() {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return
+	}
+	l.closed = true
+	for id, c := range l.open {
+		delete(l.open, id)
+		l.enqueue(&entry{record: Record{c, &End{At: time.Now(), How: "the proxy ended"}}})
+	}
+	l.enqueue(nil)
+	l.mu.Unlock()
+	l.ended.Wait()
+	for _, s := range l.sinks {
+		s.close()
+	}
+	l.stop()
+}
+
+// write writes what waits until the log is closed.
+func (l *Log) write(j *journal) {
+	defer j.close()
+	for range l.wake {
+		l.mu.Lock()
+		batch := l.waiting
+		l.waiting = nil
+		l.mu.Unlock()
+		last := len(batch) > 0 && batch[len(batch)-1] == nil
+		batch = slices.DeleteFunc(batch, func(e *entry) bool { return e == nil })
+		l.commit(j, batch)
+		if last {
+			return
+		}
+	}
+}
+
+// commit writes a batch: last records to the log, all to the journal, first records to the log.
+// Without its first records no connection begins; last ones that are not told stay open in the
+// journal.
+func (l *Log) commit(j *journal, batch []*entry) {
+	var first, last []Record
+	var begins, ends bytes.Buffer
+	var err error
+	for _, e := range batch {
+		if r := e.record; r.End != nil {
+			last = append(last, r)
+			err = errors.Join(err, write(&ends, line{Ended: r.ID}))
+		} else {
+			first = append(first, r)
+			err = errors.Join(err, write(&begins, line{Begin: &r.Connection}))
+		}
+	}
+	untold := l.tell(last)
+	if untold != nil {
+		ends.Reset()
+	}
+	// A connection that ends in the batch in which it begins stands there in this order.
+	if err == nil {
+		err = l.keep(j, append(begins.Bytes(), ends.Bytes()...), len(first) > 0)
+	}
+	if err == nil {
+		if err = l.tell(first); err != nil {
+			j.close() // the next one begins without them
+		}
+	}
+	if failed := errors.Join(err, untold); failed != nil {
+		l.cfg.Logger.Error("connections cannot be recorded, so none begins", "error", failed)
+	}
+	for _, e := range batch {
+		if e.done == nil {
+			continue
+		}
+		if err != nil {
+			l.forget(e.record.ID)
+		}
+		e.done <- err
+	}
+}
+
+// keep writes lines into the journal, which it begins anew where that is due: those of the
+// connections that are open then are the lines.
+func (l *Log) keep(j *journal, text []byte, sync bool) error {
+	if sync {
+		l.syncs.Inc()
+	}
+	if !j.grown(l.cfg.JournalBytes) {
+		return j.append(text, sync)
+	}
+	l.mu.Lock()
+	open := make([]Connection, 0, len(l.open)+len(l.waiting))
+	for _, c := range l.open {
+		open = append(open, c)
+	}
+	// Those whose last record is still on its way are open for the journal.
+	for _, e := range l.waiting {
+		if e != nil && e.record.End != nil {
+			open = append(open, e.record.Connection)
+		}
+	}
+	l.mu.Unlock()
+	return j.begin(open)
+}
+
+// tell writes records to the log, and hands them to the sinks.
+func (l *Log) tell(records []Record) error {
+	if len(records) == 0 {
+		return nil
+	}
+	var text bytes.Buffer
+	for _, r := range records {
+		if err := writeLog(&text, r); err != nil {
+			return err
+		}
+	}
+	if _, err := l.cfg.Out.Write(text.Bytes()); err != nil {
+		return fmt.Errorf("write the log of connections: %w", err)
+	}
+	for _, s := range l.sinks {
+		s.add(records)
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package audit
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Bounds of what waits for a sink.
+const (
+	maxQueued = 16384
+	// atOnce is how many records a sink is given at once.
+	atOnce = 1024
+	again  = time.Second
+	// endWithin is how long a sink has to take what waits at the end.
+	endWithin = 2 * time.Second
+)
+
+// outlet is a sink with what waits for it.
+type outlet struct {
+	sink   Sink
+	lost   prometheus.Counter
+	logger *slog.Logger
+	done   chan struct{}
+	cancel context.CancelFunc
+
+	mu      sync.Mutex
+	queue   []Record
+	closing bool
+	wake    chan struct{}
+}
+
+func newOutlet(ctx context.Context, sink Sink, lost prometheus.Counter, logger *slog.Logger) *outlet {
+	ctx, cancel := context.WithCancel(ctx)
+	o := &outlet{sink: sink, lost: lost, logger: logger, done: make(chan struct{}), cancel: cancel, wake: make(chan struct{}, 1)}
+	go o.run(ctx)
+	return o
+}
+
+// add has records be handed over. The oldest go where there is no room.
+func (o *outlet) add(records []Record) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.queue = append(o.queue, records...)
+	if over := len(o.queue) - maxQueued; over > 0 {
+		o.lost.Add(float64(over))
+		o.queue = append([]Record(nil), o.queue[over:]...)
+	}
+	o.poke()
+}
+
+func (o *outlet) poke() {
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take returns the next records, and whether there will be none after them.
+func (o *outlet) take() (records []Record, last bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n := min(len(o.queue), atOnce)
+	records, o.queue = o.queue[:n:n], o.queue[n:]
+	return records, o.closing && len(o.queue) == 0
+}
+
+func (o *outlet) run(ctx context.Context) {
+	defer close(o.done)
+	for {
+		records, last := o.take()
+		if len(records) > 0 && !o.hand(ctx, records) {
+			o.lost.Add(float64(len(records)))
+			return
+		}
+		if last {
+			return
+		}
+		if len(records) > 0 {
+			continue
+		}
+		select {
+		case <-o.wake:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// hand hands records over, again and again. It reports whether that was done before ctx ended.
+func (o *outlet) hand(ctx context.Context, records []Record) bool {
+	said := false
+	for {
+		err := o.sink.Append(ctx, records)
+		if err == nil {
+			return true
+		}
+		if !said {
+			o.logger.Warn("records of connections wait, since they cannot be handed over; the log has them", "error", err)
+			said = true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(again):
+		}
+	}
+}
+
+// close gives the sink a moment to take what waits.
+func (o *outlet) close() {
+	o.mu.Lock()
+	o.closing = true
+	o.poke()
+	o.mu.Unlock()
+	select {
+	case <-o.done:
+	case <-time.After(endWithin):
+	}
+	o.cancel()
+	<-o.done
+}

@@ -1,0 +1,77 @@
+package audit
+
+import (
+	"context"
+	"time"
+)
+
+// Direction is which way a connection goes.
+type Direction string
+
+// The directions.
+const (
+	// Inbound: from the cluster to a workstation.
+	Inbound Direction = "inbound"
+	// Outbound: from a workstation into the cluster.
+	Outbound Direction = "outbound"
+)
+
+// How a connection ended, beside the words of an error.
+const (
+	// Closed: both ends have closed it.
+	Closed = "closed"
+	// ProxyDied: the process that led it is gone, with the bytes that it would have counted.
+	ProxyDied = "proxy died"
+)
+
+// Connection is what is known of a connection when it begins.
+type Connection struct {
+	// ID is the connection's own; Begin makes it.
+	ID string `json:"id"`
+	// Began is when; Begin sets it.
+	Began time.Time `json:"began"`
+	// Direction is which way it goes.
+	Direction Direction `json:"direction"`
+	// Via is how the workstation is connected: carrier, ssh or socks5.
+	Via string `json:"via"`
+	// User is whose workstation it is, as the cluster knows the user; empty: nobody said.
+	User string `json:"user,omitempty"`
+	// Session is that of the workstation, where it has one.
+	Session string `json:"session,omitempty"`
+	// From is who connects, as address:port.
+	From string `json:"from"`
+	// To is what it leads to: the address that is dialled, or the port of a baseline.
+	To string `json:"to"`
+	// Asked is the host:port that was asked for, where that is not To.
+	Asked string `json:"asked,omitempty"`
+	// Sandbox and Workload are the SignadotSandbox and the SignadotExternalWorkload, as
+	// namespace/name, of a connection to a workstation.
+	Sandbox  string `json:"sandbox,omitempty"`
+	Workload string `json:"workload,omitempty"`
+	// Proxy is the proxy's pod; Begin sets it.
+	Proxy string `json:"proxy,omitempty"`
+}
+
+// End is what is known of a connection when it ends.
+type End struct {
+	// At is when.
+	At time.Time `json:"at"`
+	// Sent and Received are how many bytes went from who connected, and came back. They are
+	// not known where the proxy died.
+	Sent     int64 `json:"sent"`
+	Received int64 `json:"received"`
+	// How it ended: Closed, ProxyDied, or what went wrong.
+	How string `json:"how"`
+}
+
+// Record is one record: the last one of a connection when it has an End.
+type Record struct {
+	Connection
+	End *End `json:"end,omitempty"`
+}
+
+// Sink takes records beside the log. Append is called with them in their order, by one
+// goroutine, and again with the same ones after it returned an error; it returns when ctx ends.
+type Sink interface {
+	Append(ctx context.Context, records []Record) error
+}

@@ -1,0 +1,322 @@
+// Package cluster is what a tunnel proxy knows of the cluster, kept current by watches: which
+// external workloads there are, which addresses are those of Services, and where the things
+// are to which no tunnel leads.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/tunnels/policy"
+)
+
+// Refused is a Service to whose addresses, and those behind it, no tunnel leads.
+type Refused struct {
+	Namespace, Name string
+	// What, Ports and Todo are as in policy.Place.
+	What  string
+	Ports []uint16
+	Todo  string
+}
+
+// Config says what is watched.
+type Config struct {
+	// Access reaches the API server. Required.
+	Access *rest.Config
+	// Domain is that of the cluster's Services. Default: cluster.local.
+	Domain string
+	// CIDRs and Namespaces are as in policy.Config.
+	CIDRs      []policy.CIDR
+	Namespaces []string
+	// Refused are Services that cannot be reached, and Places what else cannot.
+	Refused []Refused
+	Places  []policy.Place
+}
+
+// Cluster is what is known. It is safe for concurrent use.
+type Cluster struct {
+	cfg   Config
+	cache cache.Cache
+
+	mu        sync.Mutex
+	workloads map[types.NamespacedName]Workload
+	// of has the addresses of a Service, or of an EndpointSlice of a refused one; services
+	// the namespace of the Service with an address.
+	services map[netip.Addr]string
+	of       map[types.NamespacedName][]netip.Addr
+	behind   map[types.NamespacedName]slice
+	rules    *policy.Config // nil: to be made again
+	changed  chan struct{}
+}
+
+// slice is what an EndpointSlice says.
+type slice struct {
+	service   types.NamespacedName
+	addresses []netip.Addr
+}
+
+// Workload is an external workload.
+type Workload struct {
+	Namespace, Name, UID string
+	// Sandbox is the SignadotSandbox that it belongs to; empty: to none.
+	Sandbox string
+	// Ports lead to the workstation: the baseline's, each once, with what is dialled there.
+	Ports []Port
+}
+
+// Port leads a port of a baseline to an address at the workstation.
+type Port struct {
+	Baseline int32
+	Local    string
+}
+
+// maxPorts bounds the ports of a workload that count.
+const maxPorts = 64
+
+// New returns a Cluster that knows nothing before Run.
+//
+// Its users owe the rights to get, list and watch Services and SignadotExternalWorkloads
+// everywhere, and EndpointSlices in the namespaces of Refused.
+func New(cfg Config) (*Cluster, error) {
+	if cfg.Access == nil {
+		return nil, errors.New("cluster: Access is missing")
+	}
+	if cfg.Domain == "" {
+		cfg.Domain = "cluster.local"
+	}
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme), crdv1.AddToScheme(scheme)); err != nil {
+		return nil, err
+	}
+	namespaces := map[string]cache.Config{}
+	for _, r := range cfg.Refused {
+		namespaces[r.Namespace] = cache.Config{}
+	}
+	known, err := cache.New(cfg.Access, cache.Options{Scheme: scheme, DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{&discoveryv1.EndpointSlice{}: {Namespaces: namespaces}}})
+	if err != nil {
+		return nil, fmt.Errorf("watch the cluster: %w", err)
+	}
+	return &Cluster{cfg: cfg, cache: known, workloads: map[types.NamespacedName]Workload{}, services: map[netip.Addr]string{},
+		of: map[types.NamespacedName][]netip.Addr{}, behind: map[types.NamespacedName]slice{}, changed: make(chan struct{})}, nil
+}
+
+// Run keeps what is known current until ctx ends, and returns nil then.
+func (c *Cluster) Run(ctx context.Context) error {
+	if err := c.cache.Start(ctx); err != nil {
+		return fmt.Errorf("watch the cluster: %w", err)
+	}
+	return nil
+}
+
+// Synced waits until all is known that there is. It is nil then, and else why not.
+func (c *Cluster) Synced(ctx context.Context) error {
+	objects := []client.Object{&corev1.Service{}, &crdv1.SignadotExternalWorkload{}}
+	if len(c.cfg.Refused) > 0 {
+		objects = append(objects, &discoveryv1.EndpointSlice{})
+	}
+	for _, o := range objects {
+		informer, err := c.cache.GetInformer(ctx, o)
+		if err != nil {
+			return fmt.Errorf("watch %T: %w", o, err)
+		}
+		handler, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			AddFunc: c.see, UpdateFunc: func(_, now any) { c.see(now) }, DeleteFunc: c.miss,
+		})
+		if err != nil {
+			return fmt.Errorf("watch %T: %w", o, err)
+		}
+		for !handler.HasSynced() {
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("list %T: %w", o, ctx.Err())
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	}
+	return nil
+}
+
+// see takes note of an object.
+func (c *Cluster) see(o any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch o := o.(type) {
+	case *corev1.Service:
+		c.setService(nameOf(o), addresses(o.Spec.ClusterIPs))
+	case *discoveryv1.EndpointSlice:
+		s := slice{service: types.NamespacedName{Namespace: o.Namespace, Name: o.Labels[discoveryv1.LabelServiceName]}}
+		for _, e := range o.Endpoints {
+			s.addresses = append(s.addresses, addresses(e.Addresses)...)
+		}
+		c.behind[nameOf(o)], c.rules = s, nil
+	case *crdv1.SignadotExternalWorkload:
+		c.workloads[nameOf(o)] = workloadOf(o)
+		c.tell()
+	}
+}
+
+// miss takes note that an object is gone.
+func (c *Cluster) miss(o any) {
+	if last, is := o.(toolscache.DeletedFinalStateUnknown); is {
+		o = last.Obj
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch o := o.(type) {
+	case *corev1.Service:
+		c.setService(nameOf(o), nil)
+	case *discoveryv1.EndpointSlice:
+		delete(c.behind, nameOf(o))
+		c.rules = nil
+	case *crdv1.SignadotExternalWorkload:
+		delete(c.workloads, nameOf(o))
+		c.tell()
+	}
+}
+
+// setService takes note of the addresses of a Service. c.mu is held.
+func (c *Cluster) setService(name types.NamespacedName, now []netip.Addr) {
+	if slices.Equal(c.of[name], now) {
+		return
+	}
+	for _, a := range c.of[name] {
+		delete(c.services, a)
+	}
+	for _, a := range now {
+		c.services[a] = name.Namespace
+	}
+	if c.of[name] = now; now == nil {
+		delete(c.of, name)
+	}
+	c.rules = nil
+}
+
+// tell wakes those who wait for a change of workloads. c.mu is held.
+func (c *Cluster) tell() {
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// Changed is closed when an external workload changes.
+func (c *Cluster) Changed() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.changed
+}
+
+// Workload returns an external workload, and whether there is one.
+func (c *Cluster) Workload(namespace, name string) (Workload, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w, found := c.workloads[types.NamespacedName{Namespace: namespace, Name: name}]
+	return w, found
+}
+
+// Rules returns what may be reached.
+func (c *Cluster) Rules() policy.Config {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.rules == nil {
+		c.rules = &policy.Config{CIDRs: c.cfg.CIDRs, Namespaces: c.cfg.Namespaces, Places: c.places()}
+	}
+	return *c.rules
+}
+
+// places returns what no tunnel leads to. c.mu is held.
+func (c *Cluster) places() []policy.Place {
+	all := slices.Clone(c.cfg.Places)
+	for _, r := range c.cfg.Refused {
+		name := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
+		at := slices.Clone(c.of[name])
+		for _, s := range c.behind {
+			if s.service == name {
+				at = append(at, s.addresses...)
+			}
+		}
+		// A place without addresses would be everywhere.
+		if len(at) > 0 {
+			all = append(all, policy.Place{What: r.What, Addresses: at, Ports: r.Ports, Todo: r.Todo})
+		}
+	}
+	return all
+}
+
+// Namespace returns that of the Service with an address or, where there is none, of the Service
+// that a host names.
+func (c *Cluster) Namespace(address netip.Addr, host string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if namespace, is := c.services[address.Unmap()]; is {
+		return namespace
+	}
+	return c.named(host)
+}
+
+// named returns the namespace of the Service that a host names, as Kubernetes writes it: of a
+// pod behind it too. c.mu is held.
+func (c *Cluster) named(host string) string {
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	if rest, is := strings.CutSuffix(host, "."+strings.ToLower(c.cfg.Domain)); is {
+		host = rest
+	}
+	if parts := strings.Split(host, "."); len(parts) == 3 || len(parts) == 4 {
+		if parts[len(parts)-1] == "svc" {
+			return parts[len(parts)-2]
+		}
+		return ""
+	} else if len(parts) == 2 {
+		// A name of two parts may be one outside of the cluster.
+		if _, is := c.of[types.NamespacedName{Namespace: parts[1], Name: parts[0]}]; is {
+			return parts[1]
+		}
+	}
+	return ""
+}
+
+func nameOf(o client.Object) types.NamespacedName { return client.ObjectKeyFromObject(o) }
+
+func addresses(all []string) []netip.Addr {
+	var out []netip.Addr
+	for _, text := range all {
+		if a, err := netip.ParseAddr(text); err == nil { // a headless Service has "None"
+			out = append(out, a.Unmap())
+		}
+	}
+	return out
+}
+
+// workloadOf reads an external workload. What its controller refuses does not count here.
+func workloadOf(o *crdv1.SignadotExternalWorkload) Workload {
+	w := Workload{Namespace: o.Namespace, Name: o.Name, UID: string(o.UID)}
+	if owner := metav1.GetControllerOf(o); owner != nil && owner.Kind == crdv1.KindSandbox && strings.HasPrefix(owner.APIVersion, crdv1.Group+"/") {
+		w.Sandbox = owner.Name
+	}
+	if o.Spec.Tunnel == nil || o.DeletionTimestamp != nil {
+		return w
+	}
+	for _, p := range o.Spec.Tunnel.BaselineToLocals {
+		told := slices.ContainsFunc(w.Ports, func(q Port) bool { return q.Baseline == p.BaselinePort })
+		if p.BaselinePort > 0 && p.BaselinePort <= 65535 && !told && len(w.Ports) < maxPorts {
+			w.Ports = append(w.Ports, Port{p.BaselinePort, p.LocalAddress})
+		}
+	}
+	return w
+}

@@ -1,0 +1,50 @@
+// Package identity is who a workstation is, as the API server of the cluster knows it. What
+// shows it, a token, a certificate or a password, is the matter of other packages.
+package identity
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+)
+
+// User is somebody whom the API server knows, with all that it needs to say what he may do.
+type User struct {
+	Name   string              `json:"name"`
+	UID    string              `json:"uid,omitempty"`
+	Groups []string            `json:"groups,omitempty"`
+	Extra  map[string][]string `json:"extra,omitempty"`
+}
+
+// maxEncoded bounds the text of a user, in bytes.
+const maxEncoded = 32 << 10
+
+// Key returns what two users have in common only when they are the same in everything.
+func (u User) Key() [sha256.Size]byte {
+	text, _ := json.Marshal(u) // of strings alone, and maps in the order of their keys
+	return sha256.Sum256(text)
+}
+
+// Encode returns the user as a text.
+func (u User) Encode() (string, error) {
+	text, err := json.Marshal(u)
+	if err == nil && len(text) > maxEncoded {
+		err = errors.New("the user has too many groups")
+	}
+	return string(text), err
+}
+
+// Decode reads what Encode returned.
+func Decode(text string) (User, error) {
+	var u User
+	if len(text) > maxEncoded {
+		return u, errors.New("the text of a user is too long")
+	}
+	if err := json.Unmarshal([]byte(text), &u); err != nil {
+		return User{}, err
+	}
+	if u.Name == "" {
+		return User{}, errors.New("the user has no name")
+	}
+	return u, nil
+}

@@ -1,0 +1,10 @@
+// Package inbound leads connections of the cluster to workstations: for each external workload
+// that one holds, each port of its baseline has a port of this pod, and who connects to that is
+// led through the tunnel.
+//
+// A Holder is one connection of a workstation's session, whichever protocol it speaks. Of two
+// that hold the same workload the later one has it; the other is told, and keeps the
+// connections that it has. When a workstation is gone the ports stay open for a grace, and
+// connections to them are refused at once, so that nobody else's port gets the number while
+// requests are still led there.
+package inbound

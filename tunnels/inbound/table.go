@@ -1,0 +1,342 @@
+package inbound
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"switchyard.dev/eventbus/callers"
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tunnels/audit"
+	"switchyard.dev/tunnels/cluster"
+	"switchyard.dev/tunnels/relay"
+)
+
+// Counts is told of connections.
+type Counts interface {
+	// Begun takes note of a connection, until what it returns is called.
+	Begun(audit.Direction) (ended func())
+}
+
+// Config is what a Table needs.
+type Config struct {
+	// Audit and Counts are required.
+	Audit  *audit.Log
+	Counts Counts
+	// Host is where ports are opened. Default: every address of the pod.
+	Host string
+	// Grace is for how long ports stay open without a workstation. Default: 10 minutes.
+	Grace time.Duration
+	// Logger is told of tunnels. Default: none.
+	Logger *slog.Logger
+}
+
+const (
+	// maxTunnels and maxPorts bound what one proxy has.
+	maxTunnels, maxPorts = 4096, 8192
+	// each is how many connections to one workload are led at once, most those to all.
+	each, most = 1024, 32768
+	// openWithin is how long a workstation has to answer, recordWithin the audit.
+	openWithin, recordWithin = 15 * time.Second, 10 * time.Second
+)
+
+// Key names an external workload.
+type Key struct{ Namespace, Name string }
+
+// String returns the name with its namespace.
+func (k Key) String() string { return k.Namespace + "/" + k.Name }
+
+// Owner is whose session holds a tunnel.
+type Owner struct {
+	// User and Session, with Epoch, are the session.
+	User, Session string
+	Epoch         uint64
+	// Via is how the workstation is connected, as in audit.Connection.
+	Via string
+	// Labels are what people see of the workstation.
+	Labels map[string]string
+}
+
+// Workstation is a connection to one.
+type Workstation interface {
+	// Connect asks for a connection at the workstation.
+	Connect(ctx context.Context, to *tunnelv1.Inbound) (relay.Stream, error)
+	// Heard returns when it was last heard of.
+	Heard() time.Time
+	// Lost tells that another session has a tunnel now: whose, for people. It does not block.
+	Lost(key Key, by string)
+}
+
+// Table is the tunnels of a proxy. It is safe for concurrent use.
+type Table struct {
+	cfg  Config
+	pool *callers.Pool
+	// leading are the connections that are led, listening what accepts them.
+	ended sync.WaitGroup
+	ctx   context.Context
+	stop  context.CancelFunc
+
+	mu      sync.Mutex
+	tunnels map[Key]*tunnel
+	ports   int
+	closed  bool
+	changed chan struct{}
+}
+
+// tunnel is one external workload. The table's lock guards it.
+type tunnel struct {
+	key          Key
+	uid, sandbox string
+	ports        map[int32]net.Listener
+	owner        Owner
+	holder       *Holder // nil: the workstation is gone
+	since, heard time.Time
+	forget       *time.Timer
+}
+
+// Holder is a workstation's connection, with the tunnels that it holds.
+type Holder struct {
+	table *Table
+	owner Owner
+	to    Workstation
+}
+
+// New returns a Table without tunnels.
+func New(cfg Config) (*Table, error) {
+	if cfg.Audit == nil || cfg.Counts == nil {
+		return nil, errors.New("inbound: Audit and Counts are both needed")
+	}
+	cfg.Grace = cmp.Or(cfg.Grace, 10*time.Minute)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	ctx, stop := context.WithCancel(context.Background())
+	return &Table{cfg: cfg, ctx: ctx, stop: stop, tunnels: map[Key]*tunnel{}, changed: make(chan struct{}),
+		pool: callers.NewPool("connections", callers.Bounds{Each: each, Pods: most})}, nil
+}
+
+// Join begins to hold tunnels for a workstation. The caller calls Gone once.
+func (t *Table) Join(owner Owner, to Workstation) *Holder { return &Holder{t, owner, to} }
+
+// Hold has connections to ports of an external workload be led to the workstation: to these and
+// no others. It takes the tunnel from whoever has it.
+func (h *Holder) Hold(w cluster.Workload, ports []int32) *tunnelv1.Refused {
+	t, key := h.table, Key{w.Namespace, w.Name}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return refusal(tunnelv1.Reason_REASON_DRAINING, "The proxy ends: connect to another one.")
+	}
+	have := t.tunnels[key]
+	if have != nil && have.uid != w.UID {
+		t.remove(have)
+		have = nil
+	}
+	if have == nil {
+		if len(t.tunnels) >= maxTunnels {
+			return refusal(tunnelv1.Reason_REASON_EXHAUSTED, "The proxy has %d tunnels, as many as may be: close some, or run another replica.", maxTunnels)
+		}
+		have = &tunnel{key: key, uid: w.UID, ports: map[int32]net.Listener{}}
+		t.tunnels[key] = have
+	}
+	have.sandbox = w.Sandbox
+	if have.holder != h {
+		t.give(have, h)
+	}
+	if refused := t.open(have, ports); refused != nil {
+		t.remove(have)
+		t.tell()
+		return refused
+	}
+	return nil
+}
+
+// give has a holder hold a tunnel. t.mu is held.
+func (t *Table) give(to *tunnel, h *Holder) {
+	if to.forget != nil {
+		to.forget.Stop()
+		to.forget = nil
+	}
+	if other := to.holder; other != nil && (other.owner.User != h.owner.User || other.owner.Session != h.owner.Session) {
+		t.cfg.Logger.Info("a tunnel is taken over", "workload", to.key.String(), "by", h.owner.User, "from", other.owner.User)
+		other.to.Lost(to.key, h.owner.User)
+	}
+	if to.owner.User != h.owner.User || to.owner.Session != h.owner.Session || to.since.IsZero() {
+		to.since = time.Now()
+	}
+	to.holder, to.owner, to.heard = h, h.owner, time.Now()
+	t.cfg.Logger.Info("a tunnel is held", "workload", to.key.String(), "sandbox", to.sandbox, "user", h.owner.User, "session", h.owner.Session, "epoch", h.owner.Epoch, "via", h.owner.Via)
+	t.tell()
+}
+
+// open opens the ports of a tunnel, and closes others. t.mu is held.
+func (t *Table) open(of *tunnel, ports []int32) *tunnelv1.Refused {
+	changed := false
+	for p, l := range of.ports {
+		if !slices.Contains(ports, p) {
+			_ = l.Close() // nobody is led there any more
+			delete(of.ports, p)
+			t.ports--
+			changed = true
+		}
+	}
+	for _, p := range ports {
+		if of.ports[p] != nil {
+			continue
+		}
+		if t.ports >= maxPorts {
+			return refusal(tunnelv1.Reason_REASON_EXHAUSTED, "The proxy has %d ports, as many as may be: close tunnels, or run another replica.", maxPorts)
+		}
+		l, err := net.Listen("tcp", net.JoinHostPort(t.cfg.Host, "0"))
+		if err != nil {
+			t.cfg.Logger.Error("no port can be opened", "workload", of.key.String(), "error", err)
+			return refusal(tunnelv1.Reason_REASON_EXHAUSTED, "The proxy cannot open a port for it: see the proxy's log.")
+		}
+		of.ports[p] = l
+		t.ports++
+		changed = true
+		t.ended.Go(func() { t.accept(of, p, l) })
+	}
+	if changed {
+		t.tell()
+	}
+	return nil
+}
+
+// Drop gives a tunnel up: its ports are closed.
+func (h *Holder) Drop(key Key) {
+	t := h.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if have := t.tunnels[key]; have != nil && have.holder == h {
+		t.cfg.Logger.Info("a tunnel is given up", "workload", key.String(), "user", h.owner.User, "session", h.owner.Session)
+		t.remove(have)
+		t.tell()
+	}
+}
+
+// Holds reports whether the workstation holds a tunnel; with the zero Key, any.
+func (h *Holder) Holds(key Key) bool {
+	t := h.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if key != (Key{}) {
+		have := t.tunnels[key]
+		return have != nil && have.holder == h
+	}
+	for _, have := range t.tunnels {
+		if have.holder == h {
+			return true
+		}
+	}
+	return false
+}
+
+// Gone tells that the workstation's connection is over. Its tunnels wait for it.
+func (h *Holder) Gone() {
+	t := h.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, have := range t.tunnels {
+		if have.holder != h {
+			continue
+		}
+		have.holder, have.heard = nil, h.to.Heard()
+		t.cfg.Logger.Info("a tunnel has lost its workstation", "workload", have.key.String(), "user", h.owner.User, "session", h.owner.Session)
+		have.forget = time.AfterFunc(t.cfg.Grace, func() { t.expire(have) })
+	}
+	t.tell()
+}
+
+// expire forgets a tunnel whose workstation has not come back.
+func (t *Table) expire(have *tunnel) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.tunnels[have.key] == have && have.holder == nil {
+		t.cfg.Logger.Info("a tunnel is forgotten", "workload", have.key.String(), "user", have.owner.User, "session", have.owner.Session)
+		t.remove(have)
+		t.tell()
+	}
+}
+
+// Taken takes note of a tunnel that a newer session holds at another proxy.
+func (t *Table) Taken(by *tunnelv1.Taken) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	have := t.tunnels[Key{by.Namespace, by.Name}]
+	if have == nil || have.owner.Session != by.Session || have.owner.Epoch > by.Epoch {
+		return
+	}
+	t.cfg.Logger.Info("a tunnel is held at another proxy", "workload", have.key.String(), "by", by.By, "from", have.owner.User)
+	if have.holder != nil {
+		have.holder.to.Lost(have.key, by.By)
+	}
+	t.remove(have)
+	t.tell()
+}
+
+// remove closes the ports of a tunnel and forgets it. t.mu is held.
+func (t *Table) remove(have *tunnel) {
+	for _, l := range have.ports {
+		_ = l.Close() // nobody is led there any more
+	}
+	t.ports -= len(have.ports)
+	if have.forget != nil {
+		have.forget.Stop()
+	}
+	have.holder = nil
+	delete(t.tunnels, have.key)
+}
+
+// tell wakes those who wait for a change. t.mu is held.
+func (t *Table) tell() {
+	close(t.changed)
+	t.changed = make(chan struct{})
+}
+
+// Tunnels returns every tunnel, and what is closed when that changes.
+func (t *Table) Tunnels() ([]*tunnelv1.Tunnel, <-chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := make([]*tunnelv1.Tunnel, 0, len(t.tunnels))
+	for _, have := range t.tunnels {
+		heard := have.heard
+		if have.holder != nil {
+			heard = have.holder.to.Heard()
+		}
+		one := &tunnelv1.Tunnel{Namespace: have.key.Namespace, Name: have.key.Name, Uid: have.uid,
+			Session: have.owner.Session, Epoch: have.owner.Epoch, Since: timestamppb.New(have.since), User: have.owner.User,
+			Connected: have.holder != nil, Heard: timestamppb.New(heard), Labels: have.owner.Labels}
+		for p, l := range have.ports {
+			one.Ports = append(one.Ports, &tunnelv1.ProxyPort{Baseline: p, Proxy: int32(l.Addr().(*net.TCPAddr).Port)})
+		}
+		slices.SortFunc(one.Ports, func(a, b *tunnelv1.ProxyPort) int { return cmp.Compare(a.Baseline, b.Baseline) })
+		all = append(all, one)
+	}
+	slices.SortFunc(all, func(a, b *tunnelv1.Tunnel) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return all, t.changed
+}
+
+// Close closes all ports and cuts the connections that are led.
+func (t *Table) Close() {
+	t.mu.Lock()
+	t.closed = true
+	for _, have := range t.tunnels {
+		t.remove(have)
+	}
+	t.mu.Unlock()
+	t.stop()
+	t.ended.Wait()
+}
+
+func refusal(reason tunnelv1.Reason, format string, args ...any) *tunnelv1.Refused {
+	return &tunnelv1.Refused{Reason: reason, Message: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,261 @@
+// Package outbound leads connections of workstations into the cluster, whichever way they came
+// to the proxy: it resolves, judges, dials and records, in this order, and what it judged is
+// what it dials.
+package outbound
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+
+	"switchyard.dev/eventbus/callers"
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tunnels/audit"
+	"switchyard.dev/tunnels/policy"
+	"switchyard.dev/tunnels/relay"
+)
+
+// Knows is what is known of the cluster.
+type Knows interface {
+	// Rules returns what may be reached.
+	Rules() policy.Config
+	// Namespace returns that of the Service which has an address or, where none has, of the
+	// Service that a host names; empty: of none.
+	Namespace(address netip.Addr, host string) string
+}
+
+// Counts is told of connections.
+type Counts interface {
+	// Begun takes note of a connection, until what it returns is called.
+	Begun(audit.Direction) (ended func())
+}
+
+// Resolver looks up names.
+type Resolver interface {
+	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
+}
+
+// Config is what a Gate needs.
+type Config struct {
+	// Cluster, Audit and Counts are required.
+	Cluster Knows
+	Audit   *audit.Log
+	Counts  Counts
+	// Resolver looks up names. Default: the system's.
+	Resolver Resolver
+	// Logger is told of refusals. Default: none.
+	Logger *slog.Logger
+}
+
+// Gate leads connections. It is safe for concurrent use.
+type Gate struct {
+	cfg Config
+	// pool bounds the connections of each user.
+	pool   *callers.Pool
+	dialer net.Dialer
+}
+
+// Bounds of connections.
+const (
+	resolveWithin = 5 * time.Second
+	dialWithin    = 10 * time.Second
+	// dialAll bounds all addresses of a name together.
+	dialAll      = 20 * time.Second
+	recordWithin = 10 * time.Second
+	// maxAddresses is how many addresses of a name are tried.
+	maxAddresses = 8
+	maxHost      = 253
+	// each is how many connections one user may have, or one address without a user.
+	each, most = 4096, 32768
+)
+
+// New returns a Gate.
+func New(cfg Config) (*Gate, error) {
+	if cfg.Cluster == nil || cfg.Audit == nil || cfg.Counts == nil {
+		return nil, errors.New("outbound: Cluster, Audit and Counts are all needed")
+	}
+	if cfg.Resolver == nil {
+		cfg.Resolver = net.DefaultResolver
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Gate{cfg: cfg, dialer: net.Dialer{Timeout: dialWithin},
+		pool: callers.NewPool("connections", callers.Bounds{Each: each, Strangers: most, Pods: most})}, nil
+}
+
+// Who opens a connection.
+type Who struct {
+	// Via, User, Session and From are as in audit.Connection.
+	Via, User, Session, From string
+}
+
+func (w Who) caller() callers.Caller {
+	if w.User == "" {
+		return callers.At(w.From)
+	}
+	return callers.Caller{Kind: callers.Pod, Name: w.User}
+}
+
+// Conn is a connection into the cluster, of which the first record is written.
+type Conn struct {
+	tcp    *net.TCPConn
+	opened *audit.Opened
+	ended  func()
+}
+
+// Address is what it is connected to.
+func (c *Conn) Address() net.Addr { return c.tcp.RemoteAddr() }
+
+// LocalAddress is its own.
+func (c *Conn) LocalAddress() net.Addr { return c.tcp.LocalAddr() }
+
+// Join copies between the workstation and the cluster until both have closed, and writes the
+// last record.
+func (c *Conn) Join(workstation relay.Stream) {
+	r := relay.Pipe(workstation, c.tcp)
+	c.end(r.Sent, r.Received, how(r.Err))
+}
+
+// Abandon closes a connection of which the workstation has not been told.
+func (c *Conn) Abandon(err error) {
+	_ = c.tcp.Close() // nothing has passed
+	c.end(0, 0, how(err))
+}
+
+func (c *Conn) end(sent, received int64, how string) {
+	c.opened.End(sent, received, how)
+	c.ended()
+}
+
+func how(err error) string {
+	if err == nil {
+		return audit.Closed
+	}
+	return err.Error()
+}
+
+// Open connects to a host and port, or returns why not.
+func (g *Gate) Open(ctx context.Context, who Who, host string, port uint32) (*Conn, *tunnelv1.Refused) {
+	conn, refused := g.open(ctx, who, host, port)
+	if refused != nil {
+		g.cfg.Logger.Info("a connection into the cluster was refused", "user", who.User, "session", who.Session, "from", who.From, "via", who.Via,
+			"host", fmt.Sprintf("%.253q", host), "port", port, "reason", refused.Reason.String(), "message", refused.Message)
+	}
+	return conn, refused
+}
+
+func (g *Gate) open(ctx context.Context, who Who, host string, port uint32) (*Conn, *tunnelv1.Refused) {
+	if port == 0 || port > 65535 {
+		return nil, refusal(tunnelv1.Reason_REASON_INVALID, "Port %d is none: give a port between 1 and 65535.", port)
+	}
+	leave, err := g.pool.Enter(who.caller())
+	if err != nil {
+		return nil, refusal(tunnelv1.Reason_REASON_EXHAUSTED, "%v.", err)
+	}
+	conn, asked, refused := g.reach(ctx, host, uint16(port))
+	if refused != nil {
+		leave()
+		return nil, refused
+	}
+	opened, refused := g.record(ctx, who, conn, asked)
+	if refused != nil {
+		_ = conn.Close() // nothing has passed
+		leave()
+		return nil, refused
+	}
+	uncount := g.cfg.Counts.Begun(audit.Outbound)
+	return &Conn{conn, opened, func() { uncount(); leave() }}, nil
+}
+
+// record writes the first record of a connection.
+func (g *Gate) record(ctx context.Context, who Who, conn net.Conn, asked string) (*audit.Opened, *tunnelv1.Refused) {
+	c := audit.Connection{Direction: audit.Outbound, Via: who.Via, User: who.User, Session: who.Session, From: who.From, To: conn.RemoteAddr().String()}
+	if asked != c.To {
+		c.Asked = asked
+	}
+	ctx, cancel := context.WithTimeout(ctx, recordWithin)
+	defer cancel()
+	opened, err := g.cfg.Audit.Begin(ctx, c)
+	switch {
+	case errors.Is(err, audit.ErrFull):
+		return nil, refusal(tunnelv1.Reason_REASON_EXHAUSTED, "As many connections pass the proxy as may: close some.")
+	case errors.Is(err, audit.ErrClosed):
+		return nil, refusal(tunnelv1.Reason_REASON_DRAINING, "The proxy ends: connect to another one.")
+	case err != nil:
+		return nil, refusal(tunnelv1.Reason_REASON_UNAVAILABLE, "The connection could not be recorded, and no other passes: see the log of the tunnel proxy.")
+	}
+	return opened, nil
+}
+
+// reach resolves, judges and dials.
+func (g *Gate) reach(ctx context.Context, host string, port uint16) (conn *net.TCPConn, asked string, refused *tunnelv1.Refused) {
+	addresses, refused := g.resolve(ctx, host)
+	if refused != nil {
+		return nil, "", refused
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialAll)
+	defer cancel()
+	rules := g.cfg.Cluster.Rules()
+	for _, a := range addresses[:min(len(addresses), maxAddresses)] {
+		to, denied := rules.Judge(policy.Destination{Host: host, Address: netip.AddrPortFrom(a, port), Namespace: g.cfg.Cluster.Namespace(a, host)})
+		if denied != nil {
+			// Why an address may not be reached tells more than that another did not answer.
+			refused = denied
+			continue
+		}
+		dialled, err := g.dialer.DialContext(ctx, "tcp", to.String())
+		if err == nil {
+			return dialled.(*net.TCPConn), net.JoinHostPort(host, fmt.Sprint(port)), nil
+		}
+		if refused == nil {
+			refused = refusal(tunnelv1.Reason_REASON_UNREACHABLE, "%s port %d did not answer: %v.", host, port, bare(err))
+		}
+	}
+	return nil, "", refused
+}
+
+// resolve returns the addresses of a host.
+func (g *Gate) resolve(ctx context.Context, host string) ([]netip.Addr, *tunnelv1.Refused) {
+	if a, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")); err == nil {
+		return []netip.Addr{a}, nil
+	}
+	if !isName(host) {
+		return nil, refusal(tunnelv1.Reason_REASON_INVALID, "%.80q is neither a name nor an address.", host)
+	}
+	ctx, cancel := context.WithTimeout(ctx, resolveWithin)
+	defer cancel()
+	found, err := g.cfg.Resolver.LookupNetIP(ctx, "ip", host)
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &dns) && dns.IsNotFound, err == nil && len(found) == 0:
+		return nil, refusal(tunnelv1.Reason_REASON_NOT_FOUND, "The cluster knows no name %s: write it as name.namespace.", host)
+	case err != nil:
+		return nil, refusal(tunnelv1.Reason_REASON_UNREACHABLE, "The cluster's DNS did not say where %s is: try again.", host)
+	}
+	return found, nil
+}
+
+// isName reports whether a text may be the name of a host.
+func isName(text string) bool {
+	return text != "" && len(text) <= maxHost && strings.Trim(text, ".-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == "" &&
+		strings.Trim(text, "0123456789.") != "" // what is all digits is a way to write an address
+}
+
+// bare returns what went wrong, without the addresses, which the message names.
+func bare(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Err != nil {
+		return op.Err
+	}
+	return err
+}
+
+func refusal(reason tunnelv1.Reason, format string, args ...any) *tunnelv1.Refused {
+	return &tunnelv1.Refused{Reason: reason, Message: fmt.Sprintf(format, args...)}
+}

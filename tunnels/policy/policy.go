@@ -1,0 +1,135 @@
+// Package policy says which addresses workstations may reach through a tunnel proxy. It is
+// pure: it is given an address that was resolved, and what the cluster has where, and
+// returns the address to dial or why not. Who dials must dial what Judge returned, and
+// never resolve the name again: what was judged and what is reached would not be the same.
+//
+// In this order:
+//
+//	never     loopback, link-local, the metadata services of clouds, multicast, what is no
+//	          address of one host, and IPv6 addresses that hide an IPv4 one (never.go)
+//	excluded  what a CIDR of the configuration excludes
+//	places    the bus, API servers, the proxies' own ports, the ports of sidecars
+//	namespace an address of a Service counts as its namespace allows
+//	else      what a CIDR includes; anything when neither CIDRs nor namespaces are configured
+package policy
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+)
+
+// Config says what may be reached.
+type Config struct {
+	// CIDRs are ranges that may be reached, or that may not.
+	CIDRs []CIDR
+	// Namespaces are those whose Services may be reached; none: all.
+	Namespaces []string
+	// Places may not be reached, whatever CIDRs and Namespaces say.
+	Places []Place
+}
+
+// Place is somewhere that no tunnel leads to.
+type Place struct {
+	// What it is, for people, with an article: "the event bus".
+	What string
+	// Addresses are those that it has; none: each address there is.
+	Addresses []netip.Addr
+	// Ports are those that are refused there; none: every port.
+	Ports []uint16
+	// Todo says what to do about it, as a sentence; empty: nothing can be done.
+	Todo string
+}
+
+// Destination is what somebody wants to reach.
+type Destination struct {
+	// Host is what was asked for, a name or an address, for messages.
+	Host string
+	// Address is what it was resolved to.
+	Address netip.AddrPort
+	// Namespace is that of the Service that has the address or, where none has, of the
+	// Service that Host names; empty: of none.
+	Namespace string
+}
+
+// Judge returns the address to dial, or why it may not be reached. The address is the one of
+// the destination, an IPv4 address that was written as IPv6 as what it is.
+func (c Config) Judge(d Destination) (netip.AddrPort, *tunnelv1.Refused) {
+	address, port := d.Address.Addr().Unmap(), d.Address.Port()
+	refuse := func(format string, args ...any) (netip.AddrPort, *tunnelv1.Refused) {
+		return netip.AddrPort{}, Refuse(d, fmt.Sprintf(format, args...))
+	}
+	if port == 0 {
+		return refuse("port 0 is none: give a port between 1 and 65535")
+	}
+	if problem := never(address); problem != "" {
+		return refuse("it %s, which no tunnel leads to", problem)
+	}
+	// What is hidden in an address is judged as the address is.
+	for _, a := range faces(address) {
+		if i := slices.IndexFunc(c.CIDRs, func(r CIDR) bool { return r.Exclude && r.Prefix.Contains(a) }); i >= 0 {
+			return refuse("the configuration excludes %s: change tunnel.config.cidrs to reach it", c.CIDRs[i])
+		}
+		for _, p := range c.Places {
+			if p.has(a, port) {
+				return refuse("that is %s, which no tunnel leads to%s", p.What, p.todo())
+			}
+		}
+	}
+	if why := c.outside(d.Namespace, address); why != "" {
+		return refuse("%s", why)
+	}
+	return netip.AddrPortFrom(address, port), nil
+}
+
+// outside returns why an address is outside of what the configuration allows; empty: it is not.
+func (c Config) outside(namespace string, address netip.Addr) string {
+	if namespace != "" && len(c.Namespaces) > 0 && !slices.Contains(c.Namespaces, namespace) {
+		return fmt.Sprintf("namespace %s is none of those that may be reached: add it to allowedNamespaces", namespace)
+	}
+	if namespace != "" {
+		return ""
+	}
+	includes := false
+	for _, r := range c.CIDRs {
+		if !r.Exclude && r.Prefix.Contains(address) {
+			return ""
+		}
+		includes = includes || !r.Exclude
+	}
+	switch {
+	case includes:
+		return "no CIDR of the configuration includes it, and it is no Service: add it to tunnel.config.cidrs"
+	case len(c.Namespaces) > 0:
+		return "only certain namespaces may be reached, and it is not known to be of one: ask for it by its Service's name, or add it to tunnel.config.cidrs"
+	}
+	return ""
+}
+
+// has reports whether a place has an address and port.
+func (p Place) has(address netip.Addr, port uint16) bool {
+	at := len(p.Addresses) == 0 || slices.ContainsFunc(p.Addresses, func(a netip.Addr) bool { return a.Unmap() == address })
+	return at && (len(p.Ports) == 0 || slices.Contains(p.Ports, port))
+}
+
+func (p Place) todo() string {
+	if p.Todo == "" {
+		return ""
+	}
+	return ". " + strings.TrimSuffix(p.Todo, ".")
+}
+
+// Refuse returns the refusal of a destination, for a reason.
+func Refuse(d Destination, why string) *tunnelv1.Refused {
+	what := fmt.Sprintf("%.253q", d.Host)
+	if text := d.Address.String(); d.Address.IsValid() && !strings.Contains(text, d.Host) {
+		what += " (" + text + ")"
+	} else if d.Address.IsValid() {
+		what = text
+	}
+	return &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_DESTINATION,
+		Message: fmt.Sprintf("%s cannot be reached through a tunnel: %s.", what, strings.TrimSuffix(why, "."))}
+}

@@ -1,0 +1,168 @@
+// Package relay copies the bytes of a connection between its two ends.
+//
+// An end that has closed what it sends is told to the other one as that, and the other
+// direction goes on. Anything else that ends a direction cuts both ends: of a connection that
+// did not end by itself nobody may think that it did.
+package relay
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+
+	"switchyard.dev/eventbus/callers"
+)
+
+// Stream is one end of a connection: a connection over TCP, a stream of a tunnel, or a channel.
+type Stream interface {
+	io.ReadWriteCloser
+	CloseWrite() error
+}
+
+// Of returns a connection as a Stream. One that cannot close what it sends alone is closed.
+func Of(conn net.Conn) Stream {
+	if counted, is := conn.(*callers.Conn); is {
+		if tcp, is := counted.Conn.(*net.TCPConn); is {
+			return &accepted{counted, tcp}
+		}
+	}
+	if s, is := conn.(Stream); is {
+		return s
+	}
+	return whole{conn}
+}
+
+// accepted is a connection over TCP that a listener counts.
+type accepted struct {
+	*callers.Conn
+	tcp *net.TCPConn
+}
+
+// CloseWrite implements Stream.
+func (a *accepted) CloseWrite() error { return a.tcp.CloseWrite() }
+
+// Cut ends the connection with a reset.
+func (a *accepted) Cut() {
+	_ = a.tcp.SetLinger(0) // else it ends as if it had been closed
+	_ = a.Close()          // it is given up
+}
+
+type whole struct{ net.Conn }
+
+// CloseWrite implements Stream.
+func (w whole) CloseWrite() error { return w.Close() }
+
+// Cut ends a connection so that the other side learns of an error, where it can be told.
+func Cut(s io.Closer) {
+	switch c := s.(type) {
+	case interface{ Cut() }:
+		c.Cut()
+	case *net.TCPConn:
+		_ = c.SetLinger(0) // else it ends as if it had been closed
+		_ = c.Close()      // it is given up
+	default:
+		_ = c.Close() // it is given up
+	}
+}
+
+// Result is what became of a connection.
+type Result struct {
+	// Sent went from a to b, and Received came back.
+	Sent, Received int64
+	// Err is why it was cut; nil when both ends have closed it.
+	Err error
+}
+
+// Pipe copies between two ends until both have closed, or it is cut. Both are closed then.
+func Pipe(a, b Stream) Result {
+	var r Result
+	var once sync.Once
+	cut := func(err error) {
+		once.Do(func() {
+			r.Err = err
+			Cut(a)
+			Cut(b)
+		})
+	}
+	back := make(chan struct{})
+	go func() {
+		defer close(back)
+		var err error
+		if r.Received, err = one(a, b); err != nil {
+			cut(err)
+		}
+	}()
+	var err error
+	if r.Sent, err = one(b, a); err != nil {
+		cut(err)
+	}
+	<-back
+	_ = a.Close() // both directions have ended
+	_ = b.Close()
+	return r
+}
+
+// one copies one direction.
+func one(to, from Stream) (int64, error) {
+	n, err := copyAll(to, from)
+	if err != nil {
+		return n, err
+	}
+	if err := to.CloseWrite(); err != nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, io.EOF) {
+		return n, err
+	}
+	return n, nil
+}
+
+// What is read with. Most connections are silent most of the time: they wait with few bytes,
+// and borrow many while a lot comes.
+const (
+	few  = 2 << 10
+	many = 32 << 10
+)
+
+var buffers = sync.Pool{New: func() any { return new([many]byte) }}
+
+// copyAll copies until the end of what comes, or an error.
+func copyAll(to io.Writer, from io.Reader) (n int64, err error) {
+	small := make([]byte, few)
+	for {
+		read, err := from.Read(small)
+		n += int64(read)
+		if read > 0 {
+			if _, err := to.Write(small[:read]); err != nil {
+				return n, err
+			}
+		}
+		if err == nil && read == few {
+			var more int64
+			more, err = burst(to, from)
+			n += more
+		}
+		if errors.Is(err, io.EOF) {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+	}
+}
+
+// burst copies with a large buffer for as long as that is filled by half.
+func burst(to io.Writer, from io.Reader) (n int64, err error) {
+	buffer := buffers.Get().(*[many]byte)
+	defer buffers.Put(buffer)
+	for {
+		read, err := from.Read(buffer[:])
+		n += int64(read)
+		if read > 0 {
+			if _, err := to.Write(buffer[:read]); err != nil {
+				return n, err
+			}
+		}
+		if err != nil || read < many/2 {
+			return n, err
+		}
+	}
+}

@@ -1,0 +1,88 @@
+// Package sshcert makes and checks the certificates of minutes with which SSH clients show who
+// they are to a tunnel proxy. It is pure: the clock and the source of random bytes are given.
+//
+// A certificate is one of a user (not of a host), its only principal is the user's name as the
+// cluster knows it, and an extension has the rest of what the API server needs to say what
+// the user may do. It has none of the extensions by which an SSH server would allow a
+// terminal, an agent or X11, since there is nothing of the kind here.
+package sshcert
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"switchyard.dev/tunnels/identity"
+)
+
+// Lifetime is for how long a certificate counts. A connection goes on longer.
+const Lifetime = 10 * time.Minute
+
+// leeway is by how much the clocks of who issues and who checks may differ.
+const leeway = time.Minute
+
+// Extension has the user, as package identity writes it.
+const Extension = "identity@switchyard.dev"
+
+// again says what to do.
+const again = "get one with `switchyard tunnel ssh-cert`"
+
+// Issue returns a certificate for a user's key, signed by the authority.
+func Issue(authority ssh.Signer, random io.Reader, key ssh.PublicKey, user identity.User, now time.Time) (*ssh.Certificate, error) {
+	if _, is := key.(*ssh.Certificate); is {
+		return nil, errors.New("the key is a certificate already: give the public key itself")
+	}
+	if user.Name == "" {
+		return nil, errors.New("the user has no name")
+	}
+	text, err := user.Encode()
+	if err != nil {
+		return nil, fmt.Errorf("issue a certificate for %.253q: %w", user.Name, err)
+	}
+	var serial [8]byte
+	if _, err := io.ReadFull(random, serial[:]); err != nil {
+		return nil, fmt.Errorf("issue a certificate: %w", err)
+	}
+	c := &ssh.Certificate{
+		Key: key, Serial: binary.BigEndian.Uint64(serial[:]), CertType: ssh.UserCert, KeyId: user.Name, ValidPrincipals: []string{user.Name},
+		ValidAfter: uint64(now.Add(-leeway).Unix()), ValidBefore: uint64(now.Add(Lifetime).Unix()),
+		// OpenSSH sends no request to forward a port without a certificate that permits it.
+		Permissions: ssh.Permissions{Extensions: map[string]string{"permit-port-forwarding": "", Extension: text}},
+	}
+	if err := c.SignCert(random, authority); err != nil {
+		return nil, fmt.Errorf("sign a certificate: %w", err)
+	}
+	return c, nil
+}
+
+// Check returns whose key it is, if the authority vouches for it now.
+func Check(authority, key ssh.PublicKey, now time.Time) (identity.User, error) {
+	c, is := key.(*ssh.Certificate)
+	if !is {
+		return identity.User{}, errors.New("the key has no certificate: " + again)
+	}
+	if c.CertType != ssh.UserCert || len(c.ValidPrincipals) != 1 {
+		return identity.User{}, errors.New("the certificate is not that of one user: " + again)
+	}
+	checker := ssh.CertChecker{
+		Clock:           func() time.Time { return now },
+		IsUserAuthority: func(k ssh.PublicKey) bool { return bytes.Equal(k.Marshal(), authority.Marshal()) },
+	}
+	// CheckCert verifies the signature, but not who made it.
+	if c.SignatureKey == nil || !checker.IsUserAuthority(c.SignatureKey) {
+		return identity.User{}, errors.New("the certificate is of an authority that nobody here knows: " + again)
+	}
+	if err := checker.CheckCert(c.ValidPrincipals[0], c); err != nil {
+		return identity.User{}, fmt.Errorf("the certificate does not count: %w: %s", err, again)
+	}
+	user, err := identity.Decode(c.Extensions[Extension])
+	if err != nil || user.Name != c.ValidPrincipals[0] {
+		return identity.User{}, errors.New("the certificate does not say who the user is: " + again)
+	}
+	return user, nil
+}

@@ -1,0 +1,425 @@
+package sshd
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/time/rate"
+
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tunnels/identity"
+	"switchyard.dev/tunnels/inbound"
+	"switchyard.dev/tunnels/outbound"
+	"switchyard.dev/tunnels/relay"
+)
+
+// client is one connection of SSH.
+type client struct {
+	server *Server
+	conn   *ssh.ServerConn
+	user   identity.User
+	owner  inbound.Owner
+	from   string
+	holder *inbound.Holder
+
+	// heard is when the client answered last, in nanoseconds since 1970; channels how many
+	// are open.
+	heard    atomic.Int64
+	channels atomic.Int32
+	refusals *rate.Limiter
+
+	// changing is held while forwards change, which may take as long as the API server does;
+	// mu guards them.
+	changing, mu sync.Mutex
+	// forwards are those that the client asked for, by what it called them.
+	forwards map[forward]target
+}
+
+// forward is what a client calls a port that it brings requests of.
+type forward struct {
+	host string
+	port uint32
+}
+
+// target is what that means.
+type target struct {
+	key  inbound.Key
+	port int32
+}
+
+func newClient(s *Server, conn *ssh.ServerConn, user identity.User, from string) *client {
+	c := &client{server: s, conn: conn, user: user, from: from, forwards: map[forward]target{},
+		refusals: rate.NewLimiter(rejects, rejectsBurst),
+		owner: inbound.Owner{User: user.Name, Session: "ssh-" + rand.Text(), Epoch: 1, Via: "ssh",
+			Labels: map[string]string{"client": fmt.Sprintf("%.200s", conn.ClientVersion()), "login": fmt.Sprintf("%.200s", conn.User())}}}
+	c.heard.Store(time.Now().UnixNano())
+	c.holder = s.cfg.Table.Join(c.owner, c)
+	return c
+}
+
+// run serves the connection until it ends, or ctx does.
+func (c *client) run(ctx context.Context, channels <-chan ssh.NewChannel, requests <-chan *ssh.Request) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer c.holder.Gone()
+	stop := context.AfterFunc(ctx, func() { _ = c.conn.Close() })
+	defer stop()
+	var all sync.WaitGroup
+	all.Go(func() { c.answer(ctx, requests) })
+	all.Go(func() { c.keep(ctx) })
+	all.Go(func() { c.recheck(ctx) })
+	for ch := range channels {
+		c.open(ctx, ch)
+	}
+	cancel()
+	all.Wait()
+}
+
+// keep asks a client that is silent whether it is there, and gives up one that does not answer.
+func (c *client) keep(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(silence):
+		}
+		late := time.AfterFunc(dead-silence, func() { _ = c.conn.Close() })
+		_, _, err := c.conn.SendRequest("keepalive@openssh.com", true, nil)
+		late.Stop()
+		if err != nil {
+			return
+		}
+		c.heard.Store(time.Now().UnixNano())
+	}
+}
+
+// answer answers the requests of the connection.
+func (c *client) answer(ctx context.Context, requests <-chan *ssh.Request) {
+	for r := range requests {
+		var err error
+		switch r.Type {
+		case "tcpip-forward":
+			err = c.forward(ctx, r.Payload)
+		case "cancel-tcpip-forward":
+			err = c.cancel(r.Payload)
+		case "keepalive@openssh.com":
+			err = errQuiet
+		default:
+			err = fmt.Errorf("there is no %.80q here", r.Type)
+		}
+		if err != nil && !c.refuse(r.Type, err) {
+			return
+		}
+		if r.WantReply {
+			if r.Reply(err == nil, nil) != nil {
+				return
+			}
+		}
+	}
+}
+
+// errQuiet is the answer to what clients ask only to have one.
+var errQuiet = errors.New("no such thing, as expected")
+
+// refuse takes note of a refusal. It reports whether the connection goes on.
+func (c *client) refuse(what string, why error) bool {
+	if !c.refusals.Allow() {
+		c.server.cfg.Logger.Warn("an SSH client asks too often for what is refused; its connection is closed", "from", c.from, "user", c.user.Name)
+		_ = c.conn.Close()
+		return false
+	}
+	if !errors.Is(why, errQuiet) {
+		c.server.cfg.Logger.Info("a request over SSH was refused", "from", c.from, "user", c.user.Name, "what", fmt.Sprintf("%.80q", what), "error", why)
+	}
+	return true
+}
+
+// forward begins to bring requests for a port of an external workload.
+func (c *client) forward(ctx context.Context, payload []byte) error {
+	var asked struct {
+		Host string
+		Port uint32
+	}
+	if err := ssh.Unmarshal(payload, &asked); err != nil {
+		return err
+	}
+	to, err := parseTarget(asked.Host, asked.Port)
+	if err != nil {
+		return err
+	}
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	name := forward{asked.Host, asked.Port}
+	if err := c.add(name, to); err != nil {
+		return err
+	}
+	if refused := c.hold(ctx, to.key); refused != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.forwards, name)
+		return errors.New(refused.Message)
+	}
+	return nil
+}
+
+// add takes note of a forward.
+func (c *client) add(name forward, to target) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.forwards) >= maxForwards {
+		return fmt.Errorf("the connection has %d forwards, as many as may be", maxForwards)
+	}
+	if _, twice := c.forwards[name]; twice {
+		return fmt.Errorf("%s:%d is forwarded already", name.host, name.port)
+	}
+	c.forwards[name] = to
+	return nil
+}
+
+// wanted returns the ports of a workload that are forwarded, and which of all workloads are.
+func (c *client) wanted(key inbound.Key) (ports []int32, keys []inbound.Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, to := range c.forwards {
+		if to.key == key && !slices.Contains(ports, to.port) {
+			ports = append(ports, to.port)
+		}
+		if !slices.Contains(keys, to.key) {
+			keys = append(keys, to.key)
+		}
+	}
+	return ports, keys
+}
+
+// hold has the table lead what is forwarded of a workload. c.changing is held.
+func (c *client) hold(ctx context.Context, key inbound.Key) *tunnelv1.Refused {
+	w, found := c.server.cfg.Cluster.Workload(key.Namespace, key.Name)
+	if !found {
+		return refusal(tunnelv1.Reason_REASON_NOT_FOUND, "There is no SignadotExternalWorkload %s: is the sandbox there?", key)
+	}
+	if w.Sandbox == "" {
+		return refusal(tunnelv1.Reason_REASON_FORBIDDEN, "SignadotExternalWorkload %s belongs to no sandbox, so nobody may bring its requests to a workstation.", key)
+	}
+	if refused := c.server.cfg.Access.MayUpdate(ctx, c.user, w.Sandbox); refused != nil {
+		return refused
+	}
+	ports, _ := c.wanted(key)
+	for _, port := range ports {
+		if !slices.ContainsFunc(w.Ports, func(p clusterPort) bool { return p.Baseline == port }) {
+			return refusal(tunnelv1.Reason_REASON_NOT_FOUND, "SignadotExternalWorkload %s has no port %d: its ports are %v.", key, port, portsOf(w))
+		}
+	}
+	return c.holder.Hold(w, ports)
+}
+
+// cancel ends a forward.
+func (c *client) cancel(payload []byte) error {
+	var asked struct {
+		Host string
+		Port uint32
+	}
+	if err := ssh.Unmarshal(payload, &asked); err != nil {
+		return err
+	}
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	name := forward{asked.Host, asked.Port}
+	c.mu.Lock()
+	to, is := c.forwards[name]
+	delete(c.forwards, name)
+	c.mu.Unlock()
+	if !is {
+		return fmt.Errorf("%.253q:%d is not forwarded", asked.Host, asked.Port)
+	}
+	// The port of the pod goes with the last one of the workload.
+	if ports, _ := c.wanted(to.key); len(ports) == 0 {
+		c.holder.Drop(to.key)
+	}
+	return nil
+}
+
+// recheck gives tunnels up that the user may not hold any more, now and then and when an
+// external workload changes.
+func (c *client) recheck(ctx context.Context) {
+	for {
+		changed := c.server.cfg.Cluster.Changed()
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		case <-time.After(recheck):
+		}
+		c.review(ctx)
+	}
+}
+
+// review asks again about each tunnel that the client holds.
+func (c *client) review(ctx context.Context) {
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	_, keys := c.wanted(inbound.Key{})
+	for _, key := range keys {
+		if !c.holder.Holds(key) {
+			continue
+		}
+		if refused := c.hold(ctx, key); refused != nil && refused.Reason != tunnelv1.Reason_REASON_UNAVAILABLE {
+			c.server.cfg.Logger.Info("a tunnel over SSH ends", "workload", key.String(), "user", c.user.Name, "message", refused.Message)
+			c.forget(key)
+		}
+	}
+}
+
+// forget ends all forwards of a workload.
+func (c *client) forget(key inbound.Key) {
+	c.holder.Drop(key)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, to := range c.forwards {
+		if to.key == key {
+			delete(c.forwards, name)
+		}
+	}
+}
+
+// Lost implements inbound.Workstation. SSH has no word for it.
+func (c *client) Lost(key inbound.Key, by string) {
+	c.server.cfg.Logger.Info("a tunnel over SSH was taken over", "workload", key.String(), "user", c.user.Name, "by", by)
+}
+
+// Heard implements inbound.Workstation.
+func (c *client) Heard() time.Time { return time.Unix(0, c.heard.Load()) }
+
+// enter takes the place of a channel. It reports whether there is one.
+func (c *client) enter() (gone func(), ok bool) {
+	if c.channels.Add(1) > maxChannels {
+		c.channels.Add(-1)
+		return nil, false
+	}
+	return sync.OnceFunc(func() { c.channels.Add(-1) }), true
+}
+
+// Connect implements inbound.Workstation.
+func (c *client) Connect(ctx context.Context, to *tunnelv1.Inbound) (relay.Stream, error) {
+	name, is := c.called(target{inbound.Key{Namespace: to.Namespace, Name: to.Name}, to.BaselinePort})
+	if !is {
+		return nil, errors.New("the port is not forwarded any more")
+	}
+	gone, ok := c.enter()
+	if !ok {
+		return nil, fmt.Errorf("the connection over SSH has %d channels, as many as may be", maxChannels)
+	}
+	host, port, _ := net.SplitHostPort(to.From)
+	number, _ := strconv.ParseUint(port, 10, 16)
+	payload := ssh.Marshal(struct {
+		Host       string
+		Port       uint32
+		OriginHost string
+		OriginPort uint32
+	}{name.host, name.port, host, uint32(number)})
+	type opened struct {
+		ch  ssh.Channel
+		err error
+	}
+	answer := make(chan opened, 1)
+	go func() {
+		ch, requests, err := c.conn.OpenChannel("forwarded-tcpip", payload)
+		if err == nil {
+			go ssh.DiscardRequests(requests)
+		}
+		answer <- opened{ch, err}
+	}()
+	select {
+	case o := <-answer:
+		if o.err != nil {
+			gone()
+			return nil, o.err
+		}
+		return &channel{o.ch, gone}, nil
+	case <-ctx.Done():
+		go func() { // it may come yet
+			if o := <-answer; o.err == nil {
+				_ = o.ch.Close()
+			}
+			gone()
+		}()
+		return nil, ctx.Err()
+	}
+}
+
+// called returns what the client calls a port.
+func (c *client) called(to target) (forward, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, t := range c.forwards {
+		if t == to {
+			return name, true
+		}
+	}
+	return forward{}, false
+}
+
+// open answers a channel that the client opens.
+func (c *client) open(ctx context.Context, ch ssh.NewChannel) {
+	reject := func(reason ssh.RejectionReason, why error) {
+		if c.refuse("channel "+ch.ChannelType(), why) {
+			_ = ch.Reject(reason, why.Error()) // who is gone needs no reason
+		}
+	}
+	if ch.ChannelType() != "direct-tcpip" {
+		reject(ssh.Prohibited, fmt.Errorf("a tunnel proxy has no %.80q: connect with ssh -N, and -R, -L or -D", ch.ChannelType()))
+		return
+	}
+	var asked struct {
+		Host       string
+		Port       uint32
+		OriginHost string
+		OriginPort uint32
+	}
+	if err := ssh.Unmarshal(ch.ExtraData(), &asked); err != nil {
+		reject(ssh.ConnectionFailed, errors.New("the request makes no sense"))
+		return
+	}
+	gone, ok := c.enter()
+	if !ok {
+		reject(ssh.ResourceShortage, fmt.Errorf("the connection has %d channels, as many as may be", maxChannels))
+		return
+	}
+	go func() {
+		defer gone()
+		if refused := c.direct(ctx, ch, asked.Host, asked.Port); refused != nil {
+			reason := ssh.ConnectionFailed
+			if r := refused.Reason; r == tunnelv1.Reason_REASON_DESTINATION || r == tunnelv1.Reason_REASON_FORBIDDEN {
+				reason = ssh.Prohibited
+			}
+			reject(reason, errors.New(refused.Message))
+		}
+	}()
+}
+
+// direct leads a channel into the cluster.
+func (c *client) direct(ctx context.Context, ch ssh.NewChannel, host string, port uint32) *tunnelv1.Refused {
+	if refused := c.server.cfg.Access.MayUse(ctx, c.user); refused != nil && !c.holder.Holds(inbound.Key{}) {
+		return refused
+	}
+	out, refused := c.server.cfg.Gate.Open(ctx, outbound.Who{Via: "ssh", User: c.user.Name, Session: c.owner.Session, From: c.from}, host, port)
+	if refused != nil {
+		return refused
+	}
+	accepted, requests, err := ch.Accept()
+	if err != nil {
+		out.Abandon(err)
+		return nil
+	}
+	go ssh.DiscardRequests(requests)
+	out.Join(&channel{accepted, func() {}})
+	return nil
+}

@@ -1,0 +1,179 @@
+// Package sshd serves stock SSH clients: ssh -R brings requests for an external workload to
+// the workstation, ssh -L and -D reach into the cluster.
+//
+// Who comes shows a certificate of minutes (sshcert); there are no passwords and no other
+// keys. What there is:
+//
+//	tcpip-forward    for NAME.NAMESPACE[.KIND]:PORT, an external workload and a port of its
+//	                 baseline, as in ssh -R NAME.NAMESPACE:8080:localhost:8080
+//	direct-tcpip     through the same policy as every connection into the cluster
+//
+// Shells, commands, agents, X11, Unix sockets and every other request are refused. A
+// connection has at most 64 channels, and one that goes on asking for what is refused is
+// closed. It has a session of its own in the table of tunnels, since SSH knows none: one that
+// comes back takes its tunnels over from the one that was.
+package sshd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"switchyard.dev/eventbus/callers"
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tunnels/cluster"
+	"switchyard.dev/tunnels/identity"
+	"switchyard.dev/tunnels/inbound"
+	"switchyard.dev/tunnels/outbound"
+	"switchyard.dev/tunnels/relay"
+	"switchyard.dev/tunnels/sshcert"
+)
+
+// Cluster is what is known of external workloads.
+type Cluster interface {
+	// Workload returns one, and whether there is one; Changed is closed when one changes.
+	Workload(namespace, name string) (cluster.Workload, bool)
+	Changed() <-chan struct{}
+}
+
+// Access says what a user may do.
+type Access interface {
+	// MayUse and MayUpdate are those of access.Access.
+	MayUse(ctx context.Context, user identity.User) *tunnelv1.Refused
+	MayUpdate(ctx context.Context, user identity.User, sandbox string) *tunnelv1.Refused
+}
+
+// Config is what a Server needs. All of it is required but Logger.
+type Config struct {
+	Gate    *outbound.Gate
+	Table   *inbound.Table
+	Cluster Cluster
+	Access  Access
+	// Host is the host key, Authority what signs certificates of users.
+	Host      ssh.Signer
+	Authority ssh.PublicKey
+	// Logger is told who comes, and what is refused. Default: none.
+	Logger *slog.Logger
+}
+
+// Server serves connections. It is safe for concurrent use.
+type Server struct {
+	cfg      Config
+	greeting *callers.Pool
+	sessions *callers.Pool
+}
+
+const (
+	handshakeWithin = 10 * time.Second
+	// silence is after how long without a word the client is asked whether it is there, dead
+	// after how long it is given up.
+	silence, dead = 2 * time.Second, 5 * time.Second
+	// recheck is how often it is asked again whether the user may hold what he holds.
+	recheck = 30 * time.Second
+	// maxChannels is how many channels a connection has at once.
+	maxChannels = 64
+	// maxForwards is how many ports a connection brings requests of.
+	maxForwards = 64
+	// rejects is how many refusals a second a connection gets, after rejectsBurst in a row.
+	rejects, rejectsBurst = 5, 50
+)
+
+// New returns a Server.
+func New(cfg Config) (*Server, error) {
+	if cfg.Gate == nil || cfg.Table == nil || cfg.Cluster == nil || cfg.Access == nil || cfg.Host == nil || cfg.Authority == nil {
+		return nil, errors.New("SSH: everything of Config but Logger is needed")
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Server{cfg: cfg,
+		greeting: callers.NewPool("handshakes", callers.Bounds{Each: 16, Strangers: 256, Rate: 20, Burst: 64}),
+		sessions: callers.NewPool("sessions", callers.Bounds{Each: 64, Pods: 2048})}, nil
+}
+
+// Serve serves a connection, which it closes. known is called once the client has shown who it
+// is.
+func (s *Server) Serve(ctx context.Context, conn net.Conn, known func()) {
+	defer conn.Close()
+	from := conn.RemoteAddr().String()
+	server, channels, requests, user, err := s.shake(conn, from)
+	if err != nil {
+		s.cfg.Logger.Debug("an SSH client was refused", "from", from, "error", err)
+		return
+	}
+	known()
+	leave, err := s.sessions.Enter(callers.Caller{Kind: callers.Pod, Name: user.Name})
+	if err != nil {
+		s.cfg.Logger.Info("an SSH client was refused", "from", from, "user", user.Name, "error", err)
+		return
+	}
+	defer leave()
+	s.cfg.Logger.Info("an SSH client is connected", "from", from, "user", user.Name, "version", fmt.Sprintf("%.80q", server.ClientVersion()))
+	c := newClient(s, server, user, from)
+	c.run(ctx, channels, requests)
+	s.cfg.Logger.Info("an SSH client is gone", "from", from, "user", user.Name, "session", c.owner.Session)
+}
+
+// shake does the handshake.
+func (s *Server) shake(conn net.Conn, from string) (*ssh.ServerConn, <-chan ssh.NewChannel, <-chan *ssh.Request, identity.User, error) {
+	leave, err := s.greeting.Enter(callers.At(from))
+	if err != nil {
+		return nil, nil, nil, identity.User{}, err
+	}
+	defer leave()
+	if err := conn.SetDeadline(time.Now().Add(handshakeWithin)); err != nil {
+		return nil, nil, nil, identity.User{}, err
+	}
+	// The library asks about a key before the client has shown that it has the private one, so
+	// who it is stands in the permissions of the key that was shown.
+	const who = "user"
+	config := &ssh.ServerConfig{
+		ServerVersion: "SSH-2.0-switchyard", MaxAuthTries: 10,
+		PublicKeyCallback: func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+			user, err := sshcert.Check(s.cfg.Authority, key, time.Now())
+			if err != nil {
+				return nil, err
+			}
+			text, err := user.Encode()
+			return &ssh.Permissions{Extensions: map[string]string{who: text}}, err
+		},
+		AuthLogCallback: func(meta ssh.ConnMetadata, method string, err error) {
+			if err != nil && method != "none" {
+				s.cfg.Logger.Debug("an SSH key was refused", "from", meta.RemoteAddr().String(), "error", err)
+			}
+		},
+	}
+	config.AddHostKey(s.cfg.Host)
+	server, channels, requests, err := ssh.NewServerConn(conn, config)
+	if err != nil {
+		return nil, nil, nil, identity.User{}, err
+	}
+	user, err := identity.Decode(server.Permissions.Extensions[who])
+	if err == nil {
+		err = conn.SetDeadline(time.Time{})
+	}
+	if err != nil {
+		_ = server.Close()
+		return nil, nil, nil, identity.User{}, err
+	}
+	return server, channels, requests, user, nil
+}
+
+// channel is a channel of SSH as one end of a connection.
+type channel struct {
+	ssh.Channel
+	gone func()
+}
+
+// Close implements relay.Stream.
+func (c *channel) Close() error {
+	c.gone()
+	return c.Channel.Close()
+}
+
+var _ relay.Stream = (*channel)(nil)

@@ -1,0 +1,52 @@
+package sshd
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tunnels/cluster"
+	"switchyard.dev/tunnels/inbound"
+)
+
+type clusterPort = cluster.Port
+
+// label is a part of the name of an external workload.
+var label = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+
+// kinds are what may stand behind the namespace: how published clients write of which kind the
+// baseline is.
+var kinds = []string{"deploy", "deployment", "rollout", "argorollout", "revtun"}
+
+// parseTarget reads what a client wants to bring requests of: NAME.NAMESPACE[.KIND] and a port.
+func parseTarget(host string, port uint32) (target, error) {
+	parts := strings.Split(host, ".")
+	if len(parts) == 3 {
+		for _, k := range kinds {
+			if strings.EqualFold(parts[2], k) {
+				parts = parts[:2]
+				break
+			}
+		}
+	}
+	if len(parts) != 2 || !label.MatchString(parts[0]) || !label.MatchString(parts[1]) {
+		return target{}, fmt.Errorf("%.253q names no external workload: write ssh -R NAME.NAMESPACE:PORT:localhost:8080, with the name of the SignadotExternalWorkload", host)
+	}
+	if port == 0 || port > 65535 {
+		return target{}, fmt.Errorf("port %d is none of a baseline: give the container port that the external workload lists", port)
+	}
+	return target{inbound.Key{Namespace: parts[1], Name: parts[0]}, int32(port)}, nil
+}
+
+func portsOf(w cluster.Workload) []int32 {
+	var out []int32
+	for _, p := range w.Ports {
+		out = append(out, p.Baseline)
+	}
+	return out
+}
+
+func refusal(reason tunnelv1.Reason, format string, args ...any) *tunnelv1.Refused {
+	return &tunnelv1.Refused{Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
