@@ -59,6 +59,8 @@ var (
 		"tunnels/identity",
 		"tunnels/policy",
 		"tunnels/sshcert",
+		"tunnels/workstation/course",
+		"tunnels/workstation/standin",
 		"workflows/compile",
 		"workflows/engine",
 		"workflows/execunit",

@@ -15,15 +15,15 @@ import (
 	"k8s.io/client-go/transport/spdy"
 )
 
-// forward opens a port of the loopback address that leads to a pod until ctx ends, and
+// forward opens a port of the loopback address that leads to a port of a pod until ctx ends, and
 // returns its address.
-func forward(ctx context.Context, client kubernetes.Interface, config *rest.Config, pod *corev1.Pod) (string, error) {
+func forward(ctx context.Context, client kubernetes.Interface, config *rest.Config, pod *corev1.Pod, port int) (string, error) {
 	dialer, err := dialerTo(client, config, pod)
 	if err != nil {
 		return "", fmt.Errorf("forward a port: %w", err)
 	}
 	stop, ready, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	fw, err := portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", grpcPort)}, stop, ready, io.Discard, io.Discard)
+	fw, err := portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", port)}, stop, ready, io.Discard, io.Discard)
 	if err != nil {
 		return "", fmt.Errorf("forward a port to pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}

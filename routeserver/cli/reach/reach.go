@@ -1,6 +1,6 @@
-// Package reach leads from a workstation to a route server: through the address
-// that the user names, or through the API server of a cluster that the user has a
-// kubeconfig for, by forwarding a port to a route server's pod, as kubectl
+// Package reach leads from a workstation to a route server, or another program of the
+// operator: through the address that the user names, or through the API server of a
+// cluster that the user has a kubeconfig for, by forwarding a port to a pod, as kubectl
 // port-forward does.
 //
 // Through a kubeconfig it needs the rights to list pods and to create
@@ -21,13 +21,20 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// The Deployment of the route server, its pods, and the port of its gRPC, as the
-// chart has them.
-const (
-	deployment = "routeserver"
-	podLabels  = "app=routeserver"
-	grpcPort   = 7777
-)
+// Target is a program of the operator, as the chart has it.
+type Target struct {
+	// What says what it is, without an article: route server.
+	What string
+	// Deployment is the name of its Deployment, and Pods the labels of its pods.
+	Deployment, Pods string
+	// Port is the port that is meant.
+	Port int
+	// Otherwise says what to do where there is none, beside naming the namespace.
+	Otherwise string
+}
+
+// RouteServer is the gRPC port of route servers.
+var RouteServer = Target{What: "route server", Deployment: "routeserver", Pods: "app=routeserver", Port: 7777, Otherwise: "install the operator"}
 
 // Cluster says which cluster is meant, and where in it the operator is.
 type Cluster struct {
@@ -55,10 +62,10 @@ func (c Cluster) Rest() (*rest.Config, error) {
 	return config, nil
 }
 
-// Forward opens a port of this machine that leads to the gRPC port of a route
-// server that is ready, and gives its address. It stays open until ctx ends. The
+// Forward opens a port of this machine that leads to a port of a pod of a program
+// that is ready, and gives its address. It stays open until ctx ends. The
 // error says what is missing in the cluster.
-func (c Cluster) Forward(ctx context.Context) (string, error) {
+func (c Cluster) Forward(ctx context.Context, to Target) (string, error) {
 	config, err := c.Rest()
 	if err != nil {
 		return "", err
@@ -67,16 +74,16 @@ func (c Cluster) Forward(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("the kubeconfig cannot be used: %w", err)
 	}
-	pod, err := c.ready(ctx, client, config.Host)
+	pod, err := c.ready(ctx, client, config.Host, to)
 	if err != nil {
 		return "", err
 	}
-	return forward(ctx, client, config, pod)
+	return forward(ctx, client, config, pod, to.Port)
 }
 
-// ready picks a pod of the route server that is ready.
-func (c Cluster) ready(ctx context.Context, client kubernetes.Interface, host string) (*corev1.Pod, error) {
-	pods, err := client.CoreV1().Pods(c.Namespace).List(ctx, metav1.ListOptions{LabelSelector: podLabels})
+// ready picks a pod of a program that is ready.
+func (c Cluster) ready(ctx context.Context, client kubernetes.Interface, host string, to Target) (*corev1.Pod, error) {
+	pods, err := client.CoreV1().Pods(c.Namespace).List(ctx, metav1.ListOptions{LabelSelector: to.Pods})
 	switch {
 	case apierrors.IsForbidden(err):
 		return nil, fmt.Errorf("the pods in namespace %s may not be listed; ask for the rights to list pods and to create pods/portforward there: %w", c.Namespace, err)
@@ -85,7 +92,7 @@ func (c Cluster) ready(ctx context.Context, client kubernetes.Interface, host st
 	case err != nil:
 		return nil, fmt.Errorf("the cluster at %s does not answer: %w", host, err)
 	case len(pods.Items) == 0:
-		return nil, c.absent(ctx, client, host)
+		return nil, c.absent(ctx, client, host, to)
 	}
 	var phases []string
 	for i, p := range pods.Items {
@@ -94,23 +101,23 @@ func (c Cluster) ready(ctx context.Context, client kubernetes.Interface, host st
 		}
 		phases = append(phases, fmt.Sprintf("%s is %s", p.Name, p.Status.Phase))
 	}
-	return nil, fmt.Errorf("no route server in namespace %s is ready (%s); see: kubectl describe pods -n %s -l %s",
-		c.Namespace, strings.Join(phases, ", "), c.Namespace, podLabels)
+	return nil, fmt.Errorf("no %s in namespace %s is ready (%s); see: kubectl describe pods -n %s -l %s",
+		to.What, c.Namespace, strings.Join(phases, ", "), c.Namespace, to.Pods)
 }
 
-// absent returns why there is no pod of the route server: it is not installed, or has
+// absent returns why there is no pod of a program: it is not installed, or has
 // none at the moment. Without the right to see its Deployment it may be either.
-func (c Cluster) absent(ctx context.Context, client kubernetes.Interface, host string) error {
-	_, err := client.AppsV1().Deployments(c.Namespace).Get(ctx, deployment, metav1.GetOptions{})
+func (c Cluster) absent(ctx context.Context, client kubernetes.Interface, host string, to Target) error {
+	_, err := client.AppsV1().Deployments(c.Namespace).Get(ctx, to.Deployment, metav1.GetOptions{})
 	switch {
 	case err == nil:
-		return fmt.Errorf("the route server is installed in namespace %s of the cluster at %s, but has no pod: it may be scaled to 0, or its pods be refused; see: kubectl describe deployment/%s replicasets -n %s",
-			c.Namespace, host, deployment, c.Namespace)
+		return fmt.Errorf("the %s is installed in namespace %s of the cluster at %s, but has no pod: it may be scaled to 0, or its pods be refused; see: kubectl describe deployment/%s replicasets -n %s",
+			to.What, c.Namespace, host, to.Deployment, c.Namespace)
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("there is no route server in namespace %s of the cluster at %s: install the operator, or name its namespace with --namespace-of-operator", c.Namespace, host)
+		return fmt.Errorf("there is no %s in namespace %s of the cluster at %s: %s, or name its namespace with --namespace-of-operator", to.What, c.Namespace, host, to.Otherwise)
 	}
-	return fmt.Errorf("there is no pod of a route server in namespace %s of the cluster at %s, and whether the operator is installed there could not be read: name its namespace with --namespace-of-operator, or see: kubectl get deployment/%s -n %s: %w",
-		c.Namespace, host, deployment, c.Namespace, err)
+	return fmt.Errorf("there is no pod of a %s in namespace %s of the cluster at %s, and whether the operator is installed there could not be read: name its namespace with --namespace-of-operator, or see: kubectl get deployment/%s -n %s: %w",
+		to.What, c.Namespace, host, to.Deployment, c.Namespace, err)
 }
 
 func isReady(p *corev1.Pod) bool {

@@ -149,7 +149,7 @@ func (s *Session) Connect(ctx context.Context) (routingv1.RoutingClient, error) 
 	if err != nil {
 		return nil, err
 	}
-	conn, err := reach.Dial(address, how, s.token())
+	conn, err := reach.Dial(address, how, s.TokenFile())
 	if err != nil {
 		return nil, err
 	}
@@ -159,11 +159,11 @@ func (s *Session) Connect(ctx context.Context) (routingv1.RoutingClient, error) 
 
 // Serve runs a route server on a log in this process. The caller stops it.
 func (s *Session) Serve(ctx context.Context, log *archive.Log) (*inprocess.Server, error) {
-	return inprocess.Serve(ctx, log, s.Keys, s.token())
+	return inprocess.Serve(ctx, log, s.Keys, s.TokenFile())
 }
 
-// token names the file with the token that is shown to route servers; empty for none.
-func (s *Session) token() string {
+// TokenFile names the file with the token that is shown to servers; empty for none.
+func (s *Session) TokenFile() string {
 	return cmp.Or(s.tokenFile, s.Getenv("SWITCHYARD_TOKEN_FILE"))
 }
 
@@ -204,7 +204,7 @@ Name a route server (--server host:port), or a cluster that has one (--kubeconfi
 func (s *Session) forward(ctx context.Context) (string, error) {
 	open, stop := context.WithCancel(context.WithoutCancel(ctx))
 	unhook := context.AfterFunc(ctx, stop)
-	address, err := s.Cluster.Forward(open)
+	address, err := s.Cluster.Forward(open, reach.RouteServer)
 	unhook()
 	if err != nil {
 		stop()

@@ -97,6 +97,20 @@ func configuration(ctx context.Context, reader client.Reader, operator string) (
 	return cluster, nil
 }
 
+// keyHeaders returns the headers of the cluster that carry a key as their whole value; none where
+// the operator's configuration may not be read.
+func keyHeaders(ctx context.Context, access *rest.Config, operator string) []string {
+	c, err := client.New(access, client.Options{})
+	if err != nil {
+		return nil
+	}
+	cluster, err := configuration(ctx, c, operator)
+	if err != nil {
+		return nil
+	}
+	return cluster.CustomHeaders
+}
+
 // configured has a dry run go by the configuration of the operator that is in the
 // cluster. Where that cannot be read, the sentences say what was assumed instead.
 func configured(ctx context.Context, reader client.Reader, c *dryrun.Config) (assumed []string, err error) {

@@ -1,5 +1,6 @@
-// Command switchyard asks a route server what is routed where, what was, and why; and it sets
-// up sandboxes and resource plugins from their published files, and shows how far their steps are.
+// Command switchyard asks a route server what is routed where, what was, and why; it sets
+// up sandboxes and resource plugins from their published files, shows how far their steps are, and
+// connects a workstation with the cluster.
 // Installed as kubectl-switchyard it is a kubectl plugin: kubectl switchyard.
 package main
 
@@ -11,13 +12,10 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
 	"switchyard.dev/routeserver/cli"
 	"switchyard.dev/routeserver/cli/session"
-	"switchyard.dev/routeserver/cmd/switchyard/specs"
-	"switchyard.dev/routeserver/cmd/switchyard/steps"
 	"switchyard.dev/xds/routingkey"
 )
 
@@ -40,7 +38,7 @@ func wired(name string) cli.Config {
 	return cli.Config{
 		Config: session.Config{Name: name, Getenv: os.Getenv, Keys: routingkey.Find},
 		Plan:   plan, Witness: witness, Coverage: covered, Unfit: unfit, Mesh: routedByMesh,
-		Further: func(s *session.Session) []*cobra.Command { return append(specs.Commands(s), steps.Commands(s)...) },
+		Further: further,
 	}
 }
 

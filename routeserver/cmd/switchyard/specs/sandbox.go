@@ -29,8 +29,8 @@ const (
 	waitGone  = 5 * time.Minute
 )
 
-// Commands returns the commands of this package.
-func Commands(s *session.Session) []*cobra.Command {
+// Commands returns the commands of this package. further are commands of sandbox beside its own.
+func Commands(s *session.Session, further ...*cobra.Command) []*cobra.Command {
 	sandbox := &cobra.Command{
 		Use: "sandbox", Short: "Set up sandboxes from their published specification", Args: cobra.NoArgs,
 		Long: `Set up sandboxes from their published specification, with a kubeconfig alone: no control
@@ -39,6 +39,7 @@ with your own rights; whoever may write one may also use kubectl.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	sandbox.AddCommand(applySandbox(s), renderSandbox(s), deleteSandbox(s), getSandbox(s), listSandboxes(s))
+	sandbox.AddCommand(further...)
 	plugin := &cobra.Command{
 		Use: "resourceplugin", Short: "Keep the resource plugins that sandboxes name", Args: cobra.NoArgs, Aliases: []string{"rp"},
 		Long: `Keep the resource plugins that sandboxes name, with a kubeconfig alone. Each version is a

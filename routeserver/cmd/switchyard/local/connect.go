@@ -1,0 +1,187 @@
+package local
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"switchyard.dev/routeserver/cli/exit"
+	"switchyard.dev/routeserver/cli/session"
+	"switchyard.dev/routeserver/cmd/switchyard/specs"
+	"switchyard.dev/tunnels/workstation"
+	"switchyard.dev/tunnels/workstation/socket"
+)
+
+// Headers returns the headers of the cluster that carry a routing key as their whole value,
+// beside those that all clusters read.
+type Headers func(ctx context.Context, access *rest.Config, operator string) []string
+
+// Commands returns the commands of this package.
+func Commands(s *session.Session, headers Headers) []*cobra.Command {
+	tunnel := &cobra.Command{
+		Use: "tunnel", Short: "Use tunnels with clients of others", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	tunnel.AddCommand(sshCert(s))
+	return []*cobra.Command{connect(s, headers), proxy(s, headers), run(s, headers), doctor(s), tunnel}
+}
+
+const aboutConnect = `Connect this workstation with the cluster until you interrupt it. Requests for the
+external workloads of your sandboxes come to the local addresses that the sandboxes
+name, as sandboxes come and go; and a SOCKS5 and an HTTP proxy on this machine lead
+into the cluster, where names are resolved. No privilege is needed.
+
+It reaches a tunnel proxy by a port-forward through the kubeconfig (which takes the rights
+to list pods and to create pods/portforward in the operator's namespace), or at --address,
+which is faster. It comes back by itself after sleep, a change of network, or an upgrade of
+the operator; connections that are cut end with an error, never as if all had been said.
+
+You come with the token that the kubeconfig shows to the API server. Requests are led to you
+for sandboxes that you may write.`
+
+func connect(s *session.Session, headers Headers) *cobra.Command {
+	p, y := &place{s: s}, &ways{}
+	var only, machine string
+	c := &cobra.Command{
+		Use: "connect", Short: "Bring requests of the cluster to this workstation, and lead into the cluster", Args: cobra.NoArgs, Long: aboutConnect,
+		Example: "  switchyard connect\n  curl --proxy http://127.0.0.1:8118 http://cart.shop\n  psql \"host=localhost port=5432\"   # with --map tcp://db.shop:5432@localhost:5432",
+	}
+	p.flags(c.Flags())
+	y.flags(c.Flags(), "127.0.0.1:1080", "127.0.0.1:8118")
+	c.Flags().StringVar(&only, "sandbox", "", "only this `sandbox`; HTTP requests into the cluster get its routing key")
+	c.Flags().StringVar(&machine, "machine", "", "`id` of this workstation: only sandboxes with it as the annotation switchyard.dev/machine, or without one")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		w, err := p.workstation()
+		if err != nil {
+			return err
+		}
+		key, err := p.keyed(c.Context(), whose{sandbox: only}, headers)
+		if err != nil {
+			return err
+		}
+		if err := y.listen(s, c.Flags().Changed); err != nil {
+			return err
+		}
+		return p.keep(c.Context(), w, y, key, workstation.Told{Machine: machine, Sandbox: only})
+	}
+	c.AddCommand(status(s))
+	return c
+}
+
+// keyed returns what adds a routing key to requests; nil for none.
+func (p *place) keyed(ctx context.Context, of whose, headers Headers) (func(http.Header), error) {
+	ctx, cancel := p.s.Patiently(ctx)
+	defer cancel()
+	key, err := of.find(ctx, func() (client.WithWatch, error) { return specs.Connect(p.s) })
+	if err != nil || key == "" {
+		return nil, err
+	}
+	var custom []string
+	if access, err := p.access(); err == nil && headers != nil {
+		custom = headers(ctx, access, p.s.Cluster.Namespace)
+	}
+	return keyed(key, custom)
+}
+
+// keep runs a workstation until ctx ends: its tunnels, if anything is wanted of it, and its ways.
+func (p *place) keep(ctx context.Context, w *workstation.Workstation, y *ways, key func(http.Header), wanted workstation.Told) error {
+	ctx, cancel := context.WithCancel(ctx)
+	api, conn, err := p.asked(w)
+	if err != nil {
+		cancel()
+		return err
+	}
+	defer conn.Close()
+	wanted.Client = api
+	var parts sync.WaitGroup
+	defer parts.Wait()
+	defer cancel()
+	parts.Go(func() { w.Follow(ctx, wanted) })
+	return p.serve(ctx, &parts, w, y, key)
+}
+
+// serve runs a workstation and its ways, tells of it, and ends with ctx.
+func (p *place) serve(ctx context.Context, parts *sync.WaitGroup, w *workstation.Workstation, y *ways, key func(http.Header)) error {
+	parts.Go(func() { y.serve(ctx, w, key) })
+	parts.Go(func() { moves(ctx, w) })
+	parts.Go(func() { tell(ctx, p.s.Err, w) })
+	parts.Go(func() {
+		now, _ := w.Status()
+		err := socket.Serve(ctx, socket.Folder(p.s.Getenv), now.Session, func() any { s, _ := w.Status(); return s })
+		if err != nil {
+			say(p.s.Err, "note: "+p.s.Name+" connect status will not know of this one: "+err.Error())
+		}
+	})
+	return unconnected(p.s, w.Run(ctx))
+}
+
+// moves tells a workstation when the addresses of the machine have changed.
+func moves(ctx context.Context, w *workstation.Workstation) {
+	last := addresses()
+	for tick := time.NewTicker(time.Second); ; {
+		select {
+		case <-tick.C:
+			if now := addresses(); !slices.Equal(now, last) {
+				last = now
+				w.Moved()
+			}
+		case <-ctx.Done():
+			tick.Stop()
+			return
+		}
+	}
+}
+
+func addresses() (out []string) {
+	all, _ := net.InterfaceAddrs()
+	for _, a := range all {
+		out = append(out, a.String())
+	}
+	slices.Sort(out)
+	return out
+}
+
+func proxy(s *session.Session, headers Headers) *cobra.Command {
+	p, y, of := &place{s: s}, &ways{}, whose{}
+	c := &cobra.Command{
+		Use: "proxy", Short: "Have ports of this machine lead into the cluster, with a routing key", Args: cobra.NoArgs,
+		Long: `Have ports of this machine lead into the cluster until you interrupt it. HTTP and gRPC
+requests get the routing key of a sandbox or a route group, so that they reach it.
+Nothing comes from the cluster to this workstation: for that see connect.`,
+		Example: "  switchyard proxy --sandbox mine --map http://frontend.shop:8080@localhost:8080\n  switchyard proxy --sandbox mine --map grpc://cart.shop:9000@localhost:9000 --http-proxy 127.0.0.1:8118",
+	}
+	p.flags(c.Flags())
+	y.flags(c.Flags(), "", "")
+	c.Flags().StringVarP(&of.sandbox, "sandbox", "s", "", "`sandbox` whose routing key requests get")
+	c.Flags().StringVarP(&of.routeGroup, "routegroup", "r", "", "`route group` whose routing key requests get")
+	c.Flags().StringVar(&of.key, "key", "", "routing `key` that requests get")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if len(y.maps) == 0 && y.socks == "" && y.http == "" {
+			return exit.Usage.Errorf("say what is to lead into the cluster: --map, --http-proxy or --socks5")
+		}
+		w, err := p.workstation()
+		if err != nil {
+			return err
+		}
+		key, err := p.keyed(c.Context(), of, headers)
+		if err != nil {
+			return err
+		}
+		if err := y.listen(s, c.Flags().Changed); err != nil {
+			return err
+		}
+		ctx, cancel := context.WithCancel(c.Context())
+		var parts sync.WaitGroup
+		defer parts.Wait()
+		defer cancel()
+		return p.serve(ctx, &parts, w, y, key)
+	}
+	return c
+}

@@ -1,0 +1,191 @@
+package local
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"os/user"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"google.golang.org/grpc"
+	"k8s.io/client-go/rest"
+
+	"switchyard.dev/eventbus/trust"
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/routeserver/cli/exit"
+	"switchyard.dev/routeserver/cli/session"
+	"switchyard.dev/routeserver/cmd/switchyard/local/identity"
+	"switchyard.dev/tunnels/workstation"
+)
+
+// Names of the operator's tunnels, as the chart has them.
+const (
+	proxyService = "tunnel-proxy"
+	apiService   = "tunnel-api"
+	apiPort      = "9070"
+)
+
+// place is where the tunnel proxies are, and as whom the user comes.
+type place struct {
+	s       *session.Session
+	address string // of a proxy; empty: through the kubeconfig
+	ca      string // a file; empty: from the cluster
+	account string // namespace/name; empty: the user himself
+
+	roots *trust.Roots
+	rest  *rest.Config // nil until it is needed
+	token workstation.Token
+}
+
+// flags adds the flags that say so.
+func (p *place) flags(f *pflag.FlagSet) {
+	f.StringVar(&p.address, "address", "", "`host:port` of a tunnel proxy that is reached without a port-forward, usually its port 7777")
+	f.StringVar(&p.ca, "ca", "", "`file` with the authority that signs the proxies' certificates; read from the cluster")
+	f.StringVar(&p.account, "as-service-account", "", "come as this service account, `namespace/name`, by a token made for it (it takes the right to create serviceaccounts/token)")
+}
+
+// access returns the access to the cluster.
+func (p *place) access() (*rest.Config, error) {
+	if p.rest != nil {
+		return p.rest, nil
+	}
+	config, err := p.s.Cluster.Rest()
+	if err != nil {
+		return nil, exit.Unavailable.Errorf("this needs a cluster: %w", err)
+	}
+	p.rest = config
+	return config, nil
+}
+
+// host returns the name of a Service, as certificates have it.
+func (p *place) host(service string) string { return service + "." + p.s.Cluster.Namespace + ".svc" }
+
+// workstation returns one that has yet to run.
+func (p *place) workstation() (*workstation.Workstation, error) {
+	if err := p.prepare(); err != nil {
+		return nil, err
+	}
+	return workstation.New(workstation.Config{
+		Road: p.road(), Name: p.host(proxyService), Roots: p.roots, Refresh: p.refresh, Token: p.token, Labels: labels(p.s.Getenv),
+	})
+}
+
+// prepare makes what the flags say.
+func (p *place) prepare() (err error) {
+	if p.token, err = p.identity(); err != nil {
+		return err
+	}
+	p.roots = trust.NewRoots(cmp.Or(p.ca, "the webhook configurations of the operator"))
+	if p.address == "" {
+		_, err = p.access()
+	}
+	return err
+}
+
+// road returns the road to a proxy.
+func (p *place) road() workstation.Road {
+	if p.address != "" {
+		return workstation.Address(p.address)
+	}
+	return forwarded{p.s.Cluster}
+}
+
+// asked returns a client of tunnel-api that goes through a workstation's tunnel, until the end.
+func (p *place) asked(w *workstation.Workstation) (tunnelv1.TunnelAPIClient, *grpc.ClientConn, error) {
+	host := p.host(apiService)
+	conn, err := w.API(host+":"+apiPort, host)
+	if err != nil {
+		return nil, nil, err
+	}
+	return tunnelv1.NewTunnelAPIClient(conn), conn, nil
+}
+
+// briefly runs a workstation for as long as do takes.
+func (p *place) briefly(ctx context.Context, do func(context.Context, *workstation.Workstation) error) error {
+	w, err := p.workstation()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	done := make(chan error, 1)
+	go func() { done <- do(ctx, w) }()
+	select {
+	case err := <-done:
+		cancel()
+		<-ended
+		return err
+	case err := <-ended:
+		cancel()
+		<-done
+		return unconnected(p.s, err)
+	}
+}
+
+// unconnected returns the error of a session that did not come about.
+func unconnected(s *session.Session, err error) error {
+	if err == nil {
+		return nil
+	}
+	return exit.Unavailable.Errorf("no tunnel: %w\n%s doctor looks at each part", err, s.Name)
+}
+
+// labels are what people see of this workstation.
+func labels(getenv func(string) string) map[string]string {
+	out := map[string]string{"os": runtime.GOOS + "/" + runtime.GOARCH}
+	if host, err := os.Hostname(); err == nil {
+		out["host"] = cut(host)
+	}
+	name := getenv("USER")
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	if name != "" {
+		out["user"] = cut(name)
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		out["version"] = cut(info.Main.Version)
+	}
+	return out
+}
+
+// cut bounds a label.
+func cut(text string) string {
+	const most = 256
+	return text[:min(len(text), most)]
+}
+
+// named returns both parts of namespace/name.
+func named(text string) (namespace, name string, err error) {
+	namespace, name, ok := strings.Cut(text, "/")
+	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
+		return "", "", exit.Usage.Errorf("%q is not namespace/name", text)
+	}
+	return namespace, name, nil
+}
+
+// identity returns where the user's token is from: the file of --token-file, a service account's
+// made for it, or the one that the kubeconfig shows to the API server.
+func (p *place) identity() (workstation.Token, error) {
+	file := p.s.TokenFile()
+	if p.account == "" && file != "" {
+		return identity.FromFile(file), nil
+	}
+	config, err := p.access()
+	if err != nil {
+		return nil, exit.Unavailable.Errorf("who you are is not known without a kubeconfig: give a token in the file of --token-file, or a kubeconfig (%w)", err)
+	}
+	if p.account == "" {
+		return identity.Shown(config)
+	}
+	namespace, name, err := named(p.account)
+	if err != nil {
+		return nil, err
+	}
+	return identity.Of(config, namespace, name), nil
+}

@@ -1,0 +1,228 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"switchyard.dev/routeserver/cli/exit"
+	"switchyard.dev/routeserver/cli/session"
+	"switchyard.dev/routeserver/cmd/switchyard/local/standing"
+	"switchyard.dev/routeserver/cmd/switchyard/specs"
+	"switchyard.dev/tunnels/workstation"
+	"switchyard.dev/tunnels/workstation/socket"
+	"switchyard.dev/tunnels/workstation/standin"
+)
+
+const aboutRun = `Start a process of this machine in the place of a container of the cluster: with the
+environment of the baseline's container, with the files of its volumes below a folder of
+their own, and with requests of the sandbox's routing key, which come to the local addresses
+that the sandbox names.
+
+The variables of the container win over yours, but for PATH, HOME and others that are about
+the machine. Volumes are below $SWITCHYARD_ROOT, and variables that name a path in one of
+them are changed to name it there (--as-is leaves them). The folder goes when the process
+ends. The token of the service account is not copied, since it was made for pods: if the
+process speaks to the API server, it does so with your own rights, or not at all.`
+
+// running is a run of the command.
+type running struct {
+	place
+	standing.Workload
+	ways
+	sandbox                     string
+	asIs, clean, alone, proxied bool
+	root                        string
+	result                      standin.Result
+}
+
+func run(s *session.Session, headers Headers) *cobra.Command {
+	r := &running{place: place{s: s}}
+	c := &cobra.Command{
+		Use: "run --sandbox S [--workload W] -- COMMAND", Short: "Start a local process in the place of a container of the cluster", Long: aboutRun,
+		Args:    cobra.MinimumNArgs(1),
+		Example: "  switchyard run --sandbox mine --workload customer -- ./customer --port 8081",
+	}
+	r.place.flags(c.Flags())
+	r.Workload.Flags(c.Flags(), "workload", "w")
+	r.ways.flags(c.Flags(), "", "")
+	c.Flags().StringVarP(&r.sandbox, "sandbox", "s", "", "the `sandbox`; required")
+	c.Flags().BoolVar(&r.asIs, "as-is", false, "leave variables that name paths in volumes as they are")
+	c.Flags().BoolVar(&r.clean, "clean-env", false, "of your own variables keep only PATH, HOME and others that are about the machine")
+	c.Flags().BoolVar(&r.alone, "no-connect", false, "only environment and files: no requests come")
+	c.Flags().BoolVar(&r.proxied, "proxy-env", false, "set HTTP_PROXY and ALL_PROXY to a proxy into the cluster, which adds the routing key to HTTP requests")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if r.sandbox == "" {
+			return exit.Usage.Errorf("say of which sandbox: --sandbox NAME")
+		}
+		return r.run(c.Context(), headers, c.Flags().Changed, args)
+	}
+	return c
+}
+
+// run prepares what the process has, connects, and runs it.
+func (r *running) run(ctx context.Context, headers Headers, given func(string) bool, args []string) error {
+	cluster, err := specs.Connect(r.s)
+	if err != nil {
+		return err
+	}
+	brief, cancel := r.s.Patiently(ctx)
+	result, x, err := r.Resolve(brief, cluster, r.sandbox)
+	cancel()
+	if err != nil {
+		return err
+	}
+	r.result = result
+	if r.root, err = os.MkdirTemp("", "switchyard-"+x.Name+"-"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(r.root)
+	if _, err := standing.Write(r.root, result.Files, false); err != nil {
+		return err
+	}
+	for _, note := range result.Notes {
+		standing.Note(r.s, note)
+	}
+	if r.alone {
+		return r.start(ctx, args)
+	}
+	if r.brought(x.Name) && len(r.maps) == 0 && !r.proxied {
+		say(r.s.Err, "requests come through the connection that there is already (see "+r.s.Name+" connect status)")
+		return r.start(ctx, args)
+	}
+	return r.connected(ctx, headers, given, x.Name, args)
+}
+
+// brought reports whether another program of the user brings the workload's requests already.
+func (r *running) brought(workload string) bool {
+	all, _ := socket.All[workstation.Status](socket.Folder(r.s.Getenv))
+	for _, one := range all {
+		for _, w := range one.Workloads {
+			if one.Connected && w.Open && w.Sandbox == r.sandbox && w.Name == workload {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// connected runs the process beside a workstation of its own.
+func (r *running) connected(ctx context.Context, headers Headers, given func(string) bool, workload string, args []string) error {
+	w, err := r.workstation()
+	if err != nil {
+		return err
+	}
+	key, err := r.keyed(ctx, whose{sandbox: r.sandbox}, headers)
+	if err != nil {
+		return err
+	}
+	if r.proxied {
+		r.ways.http, r.ways.socks = orElse(r.ways.http, "127.0.0.1:0"), orElse(r.ways.socks, "127.0.0.1:0")
+	}
+	if err := r.listen(r.s, given); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- r.keep(ctx, w, &r.ways, key, workstation.Told{Sandbox: r.sandbox}) }()
+	if err := first(ctx, w, workload, ended); err != nil {
+		return err
+	}
+	var process sync.WaitGroup
+	done := make(chan error, 1)
+	process.Go(func() { done <- r.start(ctx, args) })
+	defer process.Wait()
+	select {
+	case err := <-done:
+		cancel()
+		<-ended
+		return err
+	case err := <-ended: // Only with ctx: a session that was there comes back.
+		cancel()
+		return errors.Join(err, <-done)
+	}
+}
+
+// opening is how long run waits for the cluster to lead requests here before it starts the process
+// all the same: some processes have to listen before anybody says that they work.
+const opening = 10 * time.Second
+
+// first waits until there is a session, and a little for the workload's tunnel.
+func first(ctx context.Context, w *workstation.Workstation, workload string, ended <-chan error) error {
+	patience := time.After(opening)
+	for late := false; ; {
+		now, changed := w.Status()
+		for _, one := range now.Workloads {
+			if one.Name == workload && one.Open {
+				return nil
+			}
+		}
+		if late && now.Connected {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-patience:
+			late = true
+		case err := <-ended:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// environ returns the environment of the process.
+func (r *running) environ() []string {
+	vars := r.result.Env
+	if !r.asIs {
+		var changed []string
+		if vars, changed = r.result.Below(r.root); len(changed) > 0 {
+			say(r.s.Err, "note: these variables name paths below "+r.root+": "+strings.Join(changed, ", "))
+		}
+	}
+	vars = append(vars, standin.Var{Name: "SWITCHYARD_ROOT", Value: r.root})
+	if r.proxied {
+		h, s := "http://"+r.at("http-proxy"), "socks5h://"+r.at("socks5")
+		for name, value := range map[string]string{"HTTP_PROXY": h, "http_proxy": h, "ALL_PROXY": s, "all_proxy": s} {
+			vars = append(vars, standin.Var{Name: name, Value: value})
+		}
+	}
+	return standin.Environ(os.Environ(), vars, r.clean)
+}
+
+// start runs the process, and ends with its exit code.
+func (r *running) start(ctx context.Context, args []string) error {
+	path, err := exec.LookPath(args[0])
+	if err != nil {
+		return exit.Failed.Errorf("%s cannot be started: %w", args[0], err)
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, path, args[1:]...)
+	cmd.Args[0] = args[0]
+	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = r.s.In, r.s.Out, r.s.Err, r.environ()
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second
+	err = cmd.Run()
+	var ended *exec.ExitError
+	switch {
+	case errors.As(err, &ended) && ended.ExitCode() >= 0:
+		return exit.Code(ended.ExitCode()).Silently()
+	case errors.As(err, &ended):
+		return exit.Failed.Errorf("%s was ended by a signal: %w", args[0], err)
+	case err != nil:
+		return exit.Failed.Errorf("%s cannot be started: %w", args[0], err)
+	}
+	return nil
+}

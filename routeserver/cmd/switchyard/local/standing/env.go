@@ -1,0 +1,55 @@
+package standing
+
+import (
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"switchyard.dev/routeserver/cli/session"
+	"switchyard.dev/routeserver/cli/show"
+	"switchyard.dev/routeserver/cmd/switchyard/specs"
+	"switchyard.dev/tunnels/workstation/standin"
+)
+
+// Commands returns the commands of this package, which belong to the command sandbox.
+func Commands(s *session.Session) []*cobra.Command {
+	return []*cobra.Command{getEnv(s), getFiles(s)}
+}
+
+// Note tells the user what is not as in the pod.
+func Note(s *session.Session, note string) {
+	_, _ = io.WriteString(s.Err, show.Line("note: "+note)+"\n")
+}
+
+const aboutEnv = `Print the environment of the container whose place an external workload takes, as
+lines NAME='value' that a shell reads, or with their sources as -o json. It is read with
+your own rights. What a pod's own fields would say, says the workstation; the variables of
+its image and of Services are not known here.`
+
+func getEnv(s *session.Session) *cobra.Command {
+	var w Workload
+	var sources bool
+	c := &cobra.Command{
+		Use: "get-env NAME", Short: "Print the environment of an external workload's baseline", Args: cobra.ExactArgs(1), Long: aboutEnv,
+		Example: "  set -a; eval \"$(switchyard sandbox get-env mine)\"; set +a",
+	}
+	w.Flags(c.Flags(), "local", "l")
+	c.Flags().BoolVarP(&sources, "show-source", "s", false, "say in a comment where each value is from")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		cluster, err := specs.Connect(s)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := s.Patiently(c.Context())
+		defer cancel()
+		r, _, err := w.Resolve(ctx, cluster, args[0])
+		if err != nil {
+			return err
+		}
+		for _, note := range r.Notes {
+			Note(s, note)
+		}
+		return s.Show.Report(append([]standin.Var{}, r.Env...), standin.Shell(r.Env, sources))
+	}
+	return c
+}

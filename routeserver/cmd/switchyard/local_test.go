@@ -1,0 +1,286 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/routeserver/cli/exit"
+	"switchyard.dev/tests/wait"
+	"switchyard.dev/tunnels/workstation"
+)
+
+func writeFile(path, text string) error { return os.WriteFile(path, []byte(text), 0o600) }
+
+// shop makes the baseline and the objects that it names, once.
+func (f *farSide) shop() {
+	f.Helper()
+	if f.Look(&corev1.Namespace{ObjectMeta: metaNamed("local-shop")}) == nil {
+		return
+	}
+	f.Namespaces("local-shop")
+	f.Make(&corev1.ConfigMap{}, `{metadata: {namespace: local-shop, name: settings}, data: {COLOR: blue, cart.yaml: "a: 1\n"}}`)
+	f.Make(&corev1.Secret{}, `{metadata: {namespace: local-shop, name: db}, stringData: {password: "p'a $x"}}`)
+	f.Make(&appsv1.Deployment{}, `
+metadata: {namespace: local-shop, name: cart}
+spec:
+  selector: {matchLabels: {app: cart}}
+  template:
+    metadata: {labels: {app: cart}}
+    spec:
+      containers:
+      - name: main
+        image: cart
+        ports: [{containerPort: 80}]
+        envFrom: [{configMapRef: {name: settings}}]
+        env:
+        - {name: CONFIG, value: /etc/cart/cart.yaml}
+        - {name: PATH, value: /app}
+        - {name: PASSWORD, valueFrom: {secretKeyRef: {name: db, key: password}}}
+        - {name: POD, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
+        volumeMounts: [{name: config, mountPath: /etc/cart}, {name: secret, mountPath: /etc/secret}]
+      volumes:
+      - {name: config, configMap: {name: settings, items: [{key: cart.yaml, path: cart.yaml}]}}
+      - {name: secret, secret: {secretName: db, defaultMode: 0400}}
+`)
+}
+
+// sandbox makes a sandbox with an external workload for the baseline, whose port leads to an
+// address.
+func (f *farSide) sandbox(name, local string, port int32) {
+	f.Helper()
+	o := &crdv1.SignadotSandbox{}
+	f.Make(o, strings.NewReplacer("NAME", name, "LOCAL", local, "PORT", portText(port)).Replace(`
+metadata: {name: NAME}
+spec:
+  id: NAME
+  externalWorkloads:
+  - name: cart
+    baseline: {apiVersion: apps/v1, kind: Deployment, namespace: local-shop, name: cart}
+    tunnel: {baselineToLocals: [{baselinePort: PORT, localAddress: "LOCAL"}]}
+`))
+	o.Status.Conditions = []crdv1.StatusCondition{{Type: crdv1.ConditionReady, Status: "False", Reason: "TunnelNotConnected", Message: "The workstation is not connected."}}
+	f.Must(f.Client.Status().Update(context.Background(), o))
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sandboxes = append(f.sandboxes, &tunnelv1.LocalSandbox{SandboxName: name, RoutingKey: name, ExternalWorkloads: []*tunnelv1.LocalWorkload{{
+		Name: "cart", ObjectNamespace: "local-shop", ObjectName: name + "-cart", Connected: true,
+		Baseline:            &tunnelv1.Baseline{Kind: "Deployment", Namespace: "local-shop", Name: "cart"},
+		WorkloadPortMapping: []*tunnelv1.Port{{Baseline: port, LocalAddress: local}},
+	}}})
+}
+
+// mayRead lets the developer read what the baseline is made of; secrets too, if so.
+func (f *farSide) mayRead(secrets bool) {
+	f.Helper()
+	rules := []rbacv1.PolicyRule{{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: []string{"get"}},
+		{APIGroups: []string{""}, Resources: []string{"configmaps", "serviceaccounts"}, Verbs: []string{"get"}}}
+	if secrets {
+		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}})
+	}
+	f.Grant(f.user(), "local-shop", rules...)
+}
+
+// localServer is a local process.
+func localServer(t *testing.T) string {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "local") }))
+	t.Cleanup(s.Close)
+	return s.Listener.Addr().String()
+}
+
+// The whole way of a developer with a kubeconfig: through the API server and a kubelet to the
+// proxy, and both ways through the tunnel.
+func TestAWorkstationIsConnected(t *testing.T) {
+	f := newFarSide(t, "local-connect")
+	f.sandbox("local-a", localServer(t), 80)
+	b := f.bench(t)
+	end := b.begins("connect", "--sandbox", "local-a", "--socks5", "", "--http-proxy", "127.0.0.1:0", "--map", "http://cart.local-shop:80@localhost:0")
+	wait.Holds(t, "requests of the cluster come here", func() bool {
+		got, err := f.asks("local-a-cart")
+		return err == nil && strings.HasSuffix(got, "local")
+	})
+	code, out, _ := b.does(t.Context(), "connect", "status", "-o", "json")
+	var all []workstation.Status
+	must(t, json.Unmarshal([]byte(out), &all))
+	if code != exit.OK || len(all) != 1 || len(all[0].Ways) != 2 || all[0].User != f.user() || len(all[0].Workloads) != 1 || !all[0].Workloads[0].Open {
+		t.Fatalf("exit code %d\n%s", code, out)
+	}
+	for _, way := range all[0].Ways {
+		client, at := http.DefaultClient, "http://"+way.Address
+		if way.Kind == "http-proxy" {
+			client, at = &http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: way.Address})}}, "http://cart.local-shop"
+		}
+		r, err := client.Get(at)
+		must(t, err)
+		got, _ := io.ReadAll(r.Body)
+		r.Body.Close()
+		if string(got) != "cluster: sd-routing-key=local-a " {
+			t.Errorf("through %s: %s", way.Kind, got)
+		}
+	}
+	f.kill()
+	wait.Holds(t, "it comes back", func() bool {
+		got, err := f.asks("local-a-cart")
+		return err == nil && strings.HasSuffix(got, "local")
+	})
+	code, text := end()
+	if code != exit.OK {
+		t.Errorf("it ended with %d", code)
+	}
+	for _, says := range []string{"connected to tunnel-proxy-0 as " + f.user(), "local-a/cart: port 80 of Deployment/local-shop/cart leads to", "not connected: "} {
+		if !strings.Contains(text, says) {
+			t.Errorf("it did not say %q:\n%s", says, text)
+		}
+	}
+	if code, out, _ := b.does(t.Context(), "connect", "status"); code != exit.No || !strings.Contains(out, "nothing is connected") {
+		t.Errorf("in the end: %d, %s", code, out)
+	}
+}
+
+func TestAnAddressAndATokenAreEnough(t *testing.T) {
+	f := newFarSide(t, "local-address")
+	b := f.bench(t)
+	b.args = []string{"--namespace-of-operator", f.namespace, "--kubeconfig", os.DevNull, "--token-file", b.file("token", f.token+"\n")}
+	b.begins("proxy", "--address", f.address, "--ca", b.file("ca.crt", string(f.authority.Bundle())), "--map", "tcp://cart.local-shop:80@localhost:0", "--key", "k")
+	_, out, _ := b.does(t.Context(), "connect", "status", "-o", "json")
+	var all []workstation.Status
+	must(t, json.Unmarshal([]byte(out), &all))
+	r, err := http.Get("http://" + all[0].Ways[0].Address)
+	must(t, err)
+	defer r.Body.Close()
+	if got, _ := io.ReadAll(r.Body); string(got) != "cluster:  " {
+		t.Errorf("it answered %s", got)
+	}
+}
+
+func TestAServiceAccountStandsInForACertificate(t *testing.T) {
+	f := newFarSide(t, "local-account")
+	b := f.bench(t)
+	b.args = []string{"--kubeconfig", as(t, "", ""), "--namespace-of-operator", f.namespace}
+	code, _, errs := b.does(t.Context(), "connect", "--socks5", "", "--http-proxy", "")
+	if code != exit.Unavailable || !strings.Contains(errs, "a client certificate or nothing") || !strings.Contains(errs, "--as-service-account") {
+		t.Errorf("without: exit code %d\n%s", code, errs)
+	}
+	// The proxy of a test believes one token; that this is another shows that it was made and shown.
+	code, _, errs = b.does(t.Context(), "connect", "--socks5", "", "--http-proxy", "", "--as-service-account", f.namespace+"/developer")
+	if code != exit.Unavailable || !strings.Contains(errs, "does not know who you are") {
+		t.Errorf("with: exit code %d\n%s", code, errs)
+	}
+	code, _, errs = b.does(t.Context(), "connect", "--socks5", "", "--http-proxy", "", "--as-service-account", f.namespace+"/nobody")
+	if code != exit.Unavailable || !strings.Contains(errs, "there is no service account "+f.namespace+"/nobody") {
+		t.Errorf("one that is not there: exit code %d\n%s", code, errs)
+	}
+}
+
+func TestALocalProcessHasWhatItsBaselineHas(t *testing.T) {
+	f := newFarSide(t, "local-run")
+	f.shop()
+	f.mayRead(true)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer l.Close()
+	f.sandbox("local-r", l.Addr().String(), 80)
+	b := f.bench(t)
+	script := `echo "$COLOR $PASSWORD $POD $SIGNADOT_SANDBOX_ROUTING_KEY"; cat "$CONFIG" "$SWITCHYARD_ROOT/etc/secret/password"; stat -c %a "$SWITCHYARD_ROOT/etc/secret/password" "$SWITCHYARD_ROOT"; test "$PATH" = /app; echo; echo "$SWITCHYARD_ROOT"; exit 7`
+	code, out, errs := b.does(t.Context(), "run", "--sandbox", "local-r", "--no-connect", "--", "sh", "-c", script)
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	want := "blue p'a $x " + crdv1.ObjectName(crdv1.MaxServiceName, "local-r", "cart") + " local-r\na: 1\np'a $x400\n700\n"
+	if code != 7 || !strings.HasPrefix(out, want) {
+		t.Errorf("exit code %d\n%s\n%s\nwant %s", code, out, errs, want)
+	}
+	if _, err := os.Stat(lines[len(lines)-1]); !os.IsNotExist(err) {
+		t.Errorf("its folder %s is still there: %v", lines[len(lines)-1], err)
+	}
+	if !strings.Contains(errs, "token of service account default") || !strings.Contains(errs, "is not copied") {
+		t.Errorf("it does not say what becomes of the token:\n%s", errs)
+	}
+	// Connected, and with a way into the cluster.
+	go func() {
+		_ = http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "local") }))
+	}()
+	code, out, errs = b.does(t.Context(), "run", "--sandbox", "local-r", "--proxy-env", "--", "sh", "-c", `echo "$http_proxy"; curl -s http://cart.local-shop/`)
+	if code != exit.OK || !strings.HasSuffix(out, "cluster: sd-routing-key=local-r ") {
+		t.Errorf("connected: exit code %d\n%s\n%s", code, out, errs)
+	}
+}
+
+func TestEnvironmentAndFilesOfABaseline(t *testing.T) {
+	f := newFarSide(t, "local-env")
+	f.shop()
+	f.mayRead(false)
+	f.sandbox("local-e", "localhost:8080", 80)
+	b := f.bench(t)
+	get := func(what string, args ...string) (exit.Code, string, string) {
+		return b.does(t.Context(), append([]string{"sandbox", what, "local-e"}, args...)...)
+	}
+	code, out, errs := get("get-env")
+	if code != exit.No || out != "" || !strings.Contains(errs, "Secret local-shop/db, which was not read: you may not get secrets in namespace local-shop") {
+		t.Errorf("without the right: exit code %d\n%s%s", code, out, errs)
+	}
+	f.mayRead(true)
+	if code, out, errs = get("get-env", "--env", "COLOR=red"); code != exit.OK || !strings.Contains(out, "COLOR=red\n") || !strings.Contains(out, `PASSWORD='p'\''a $x'`+"\n") || !strings.Contains(out, "PATH=/app\n") {
+		t.Errorf("exit code %d\n%s%s", code, out, errs)
+	}
+	var vars []struct{ Name, Value, Source string }
+	if _, out, _ = get("get-env", "-o", "json"); json.Unmarshal([]byte(out), &vars) != nil || len(vars) == 0 || vars[0].Name != "COLOR" || vars[0].Source != "ConfigMap settings" {
+		t.Errorf("as JSON: %s", out)
+	}
+	folder := filepath.Join(t.TempDir(), "root")
+	for range 2 { // The second time over what is there.
+		if code, out, errs = get("get-files", "-d", folder); code != exit.OK {
+			t.Fatalf("exit code %d\n%s%s", code, out, errs)
+		}
+	}
+	info, err := os.Stat(filepath.Join(folder, "etc/secret/password"))
+	must(t, err)
+	if text, _ := os.ReadFile(filepath.Join(folder, "etc/secret/password")); string(text) != "p'a $x" || info.Mode().Perm() != 0o400 {
+		t.Errorf("the Secret's file is %q, %s", text, info.Mode())
+	}
+	must(t, writeFile(filepath.Join(folder, "etc/cart/cart.yaml"), "mine"))
+	if code, _, errs = get("get-files", "-d", folder, "--no-clobber"); code != exit.OK {
+		t.Errorf("--no-clobber: exit code %d\n%s", code, errs)
+	}
+	if text, _ := os.ReadFile(filepath.Join(folder, "etc/cart/cart.yaml")); string(text) != "mine" {
+		t.Errorf("what was there became %q", text)
+	}
+	for args, says := range map[string]string{"--local nobody": "has no external workload nobody; it has cart", "-c other": `no container "other"; it has main`, "--env x": "is not NAME=VALUE",
+		"--env X=resource:db/host": "needs output host of resource db, which is not there; there are: none"} {
+		if code, out, errs := get("get-env", strings.Fields(args)...); code == exit.OK || !strings.Contains(errs, says) {
+			t.Errorf("%s: exit code %d\n%s%s", args, code, out, errs)
+		}
+	}
+}
+
+func TestAKeyIsSignedForSSH(t *testing.T) {
+	f := newFarSide(t, "local-ssh")
+	b := f.bench(t)
+	key := b.file("id_ed25519", "private")
+	must(t, writeFile(key+".pub", "ssh-ed25519 AAAA me\n"))
+	known := filepath.Join(filepath.Dir(key), "known")
+	code, out, errs := b.does(t.Context(), "tunnel", "ssh-cert", "--identity", key, "--known-hosts", known)
+	if code != exit.OK || !strings.Contains(out, "is written, good until") {
+		t.Fatalf("exit code %d\n%s%s", code, out, errs)
+	}
+	for path, want := range map[string]string{key + "-cert.pub": "certificate of ssh-ed25519 AAAA me\n", known: "@cert-authority * key\n", key: "private"} {
+		if text, err := os.ReadFile(path); err != nil || string(text) != want {
+			t.Errorf("%s is %q, %v", path, text, err)
+		}
+	}
+	if code, _, errs := b.does(t.Context(), "tunnel", "ssh-cert", "--identity", key+"x"); code != exit.Usage || !strings.Contains(errs, "ssh-keygen") {
+		t.Errorf("no key: exit code %d\n%s", code, errs)
+	}
+}

@@ -1,0 +1,101 @@
+package workstation
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+
+	"switchyard.dev/eventbus/trust"
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tunnels/workstation/course"
+)
+
+// API returns a connection to tunnel-api at an address in the cluster, host:port, which goes
+// through the tunnel. name is what its certificate is for. The caller closes it.
+func (w *Workstation) API(address, name string) (*grpc.ClientConn, error) {
+	return grpc.NewClient("passthrough:///"+address,
+		grpc.WithTransportCredentials(trust.ClientCredentials(w.cfg.Roots, name)),
+		grpc.WithPerRPCCredentials(shown{w.cfg.Token}),
+		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: waitOpen,
+			Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 2, Jitter: 0.2, MaxDelay: time.Second}}),
+		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			host, text, err := net.SplitHostPort(address)
+			if err != nil {
+				return nil, err
+			}
+			port, err := strconv.ParseUint(text, 10, 16)
+			if err != nil {
+				return nil, fmt.Errorf("%s has no port: %w", address, err)
+			}
+			return w.Open(ctx, host, uint16(port))
+		}))
+}
+
+// shown shows the user's token with each call.
+type shown struct{ token Token }
+
+// GetRequestMetadata implements credentials.PerRPCCredentials.
+func (s shown) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
+	token, err := s.token(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]string{"authorization": "Bearer " + token}, nil
+}
+
+// RequireTransportSecurity implements credentials.PerRPCCredentials.
+func (s shown) RequireTransportSecurity() bool { return true }
+
+// Told is a Wanted: what tunnel-api says that the user has.
+type Told struct {
+	// Client asks tunnel-api.
+	Client tunnelv1.TunnelAPIClient
+	// Machine is the workstation whose sandboxes are wanted, beside those of none; empty: all.
+	Machine string
+	// Sandbox, where it is not empty, is the only one that is wanted.
+	Sandbox string
+}
+
+// Watch implements Wanted.
+func (t Told) Watch(ctx context.Context, tell func([]Workload)) error {
+	stream, err := t.Client.WatchLocalSandboxes(ctx, &tunnelv1.WatchLocalSandboxesRequest{MachineId: t.Machine})
+	if err != nil {
+		return fmt.Errorf("ask tunnel-api for your sandboxes: %w", err)
+	}
+	for {
+		all, err := stream.Recv()
+		if err != nil {
+			return fmt.Errorf("ask tunnel-api for your sandboxes: %w", err)
+		}
+		var list []Workload
+		for _, s := range all.GetSandboxes() {
+			if t.Sandbox != "" && s.GetSandboxName() != t.Sandbox {
+				continue
+			}
+			for _, x := range s.GetExternalWorkloads() {
+				list = append(list, workloadOf(s, x))
+			}
+		}
+		tell(list)
+	}
+}
+
+func workloadOf(s *tunnelv1.LocalSandbox, x *tunnelv1.LocalWorkload) Workload {
+	out := Workload{
+		Tunnel: course.Tunnel{Namespace: x.GetObjectNamespace(), Name: x.GetObjectName()},
+		Name:   x.GetName(), Sandbox: s.GetSandboxName(), RoutingKey: s.GetRoutingKey(),
+		Locals: map[int32]string{}, Connected: x.GetConnected(), Message: x.GetMessage(),
+	}
+	if b := x.GetBaseline(); b != nil {
+		out.Baseline = b.GetKind() + "/" + b.GetNamespace() + "/" + b.GetName()
+	}
+	for _, p := range x.GetWorkloadPortMapping() {
+		out.Locals[p.GetBaseline()] = p.GetLocalAddress()
+	}
+	return out
+}

@@ -1,0 +1,115 @@
+package workstation
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	dice "math/rand/v2"
+	"net"
+	"time"
+
+	"switchyard.dev/eventbus/trust"
+	"switchyard.dev/tunnels/workstation/course"
+)
+
+// Road leads to a tunnel proxy's port 7777. An error that Final marks ends a first connection.
+type Road interface {
+	Dial(ctx context.Context) (net.Conn, error)
+}
+
+// Token returns the token by which the cluster knows the user. again: the last one was refused,
+// so that one from memory will not do.
+type Token func(ctx context.Context, again bool) (string, error)
+
+// Config is what a Workstation works with.
+type Config struct {
+	// Road leads to a proxy. Required.
+	Road Road
+	// Name is the name that the proxies' certificates are for, and Roots whom they are believed
+	// from. Required.
+	Name  string
+	Roots *trust.Roots
+	// Refresh reads Roots anew, before the first connection and when a certificate was not
+	// believed. May be nil.
+	Refresh func(context.Context) error
+	// Token is the user's. Required.
+	Token Token
+	// Labels are what people see of the workstation, as in tunnelv1.Hello.
+	Labels map[string]string
+	// Policy is how long it waits; course.DefaultPolicy when it is zero.
+	Policy course.Policy
+	// Session is the name of the session; a random one when it is empty.
+	Session string
+	// Log takes what happens. Default: nowhere.
+	Log *slog.Logger
+	// Chance returns a number from 0 to 1; by default a random one.
+	Chance func() float64
+}
+
+func (c *Config) setDefaults() error {
+	if c.Road == nil || c.Roots == nil || c.Token == nil || c.Name == "" {
+		return errors.New("workstation: a Road, Roots, a Name and a Token are required")
+	}
+	if c.Policy == (course.Policy{}) {
+		c.Policy = course.DefaultPolicy()
+	}
+	c.Session = cmp.Or(c.Session, rand.Text())
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Chance == nil {
+		c.Chance = dice.Float64
+	}
+	return nil
+}
+
+// Part is the part of a connection that does not work.
+type Part string
+
+// The parts, in the order in which they are needed.
+const (
+	PartRoad        Part = "road"
+	PartCertificate Part = "certificate"
+	PartToken       Part = "token"
+	PartSession     Part = "session"
+)
+
+// Trouble is why there is no session.
+type Trouble struct {
+	// Part is what does not work.
+	Part Part
+	// Final: trying again does not help before somebody has mended it.
+	Final bool
+	// Err says what is wrong.
+	Err error
+}
+
+// Error implements error.
+func (t *Trouble) Error() string { return t.Err.Error() }
+
+// Unwrap returns what is wrong.
+func (t *Trouble) Unwrap() error { return t.Err }
+
+// final is an error that trying again does not mend.
+type final struct{ error }
+
+// Unwrap returns the error that was marked.
+func (f final) Unwrap() error { return f.error }
+
+// Final marks an error as one that trying again does not mend; nil stays nil.
+func Final(err error) error {
+	if err == nil {
+		return nil
+	}
+	return final{err}
+}
+
+func isFinal(err error) bool {
+	var f final
+	return errors.As(err, &f)
+}
+
+// attemptTime is how long one attempt to connect may take.
+const attemptTime = 20 * time.Second

@@ -1,0 +1,266 @@
+// Package course is the course of a workstation's session with the tunnel proxies, as a value:
+// when it connects, under which epoch, what it declares, when it gives up. Somebody else has
+// the clock, the network and the dice, tells it what happened, and does what it says next.
+//
+// A Course waits between attempts: the first after a cut comes at once, then the pause doubles
+// from Policy.Shortest. While the cut is fresh it stays below Policy.Brisk, since most cuts are
+// short and somebody waits; later it grows to Policy.Longest. Each pause is shortened by chance,
+// by up to a half, so that workstations do not come back all at once.
+//
+// After every Welcome the whole declaration goes out again, and the proxy's map is replaced by
+// it. Epochs only grow.
+package course
+
+import (
+	"slices"
+	"time"
+
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+)
+
+// Policy is how long a Course waits.
+type Policy struct {
+	// Shortest and Longest bound the pause between two attempts.
+	Shortest, Longest time.Duration
+	// Brisk bounds it while a cut is no older than Fresh.
+	Brisk, Fresh time.Duration
+	// Patience is how long the first connection may take. Failures before that are tried
+	// again, unless they are final.
+	Patience time.Duration
+	// MaxGap is how long the clock may jump before the session is not trusted any more.
+	MaxGap time.Duration
+}
+
+// DefaultPolicy returns the pauses of workstations.
+func DefaultPolicy() Policy {
+	return Policy{
+		Shortest: 100 * time.Millisecond, Longest: 5 * time.Second,
+		Brisk: 500 * time.Millisecond, Fresh: time.Minute,
+		Patience: 30 * time.Second, MaxGap: 10 * time.Second,
+	}
+}
+
+// Phase is where a Course is.
+type Phase int
+
+// The phases.
+const (
+	// Waiting for the next attempt.
+	Waiting Phase = iota
+	// Dialling: an attempt is under way.
+	Dialling
+	// Up: there is a session.
+	Up
+	// Over: it ends, see Step.End.
+	Over
+)
+
+// Tunnel names an external workload to which the workstation brings requests.
+type Tunnel struct {
+	Namespace, Name string
+}
+
+// Step is what to do next. Parts that are zero ask for nothing.
+type Step struct {
+	// Dial: begin an attempt under this epoch, more than 0.
+	Dial uint64
+	// Drop: close the session or the attempt that there is, before anything else.
+	Drop bool
+	// Declare: send this on the session.
+	Declare *tunnelv1.Declare
+	// At: tell Due at this time.
+	At time.Time
+	// End: it is over, for the last failure's reason.
+	End bool
+}
+
+// Course is the course of one session. Make one with New.
+type Course struct {
+	policy Policy
+	phase  Phase
+	epoch  uint64
+	began  time.Time // when it began, or was last up
+	until  time.Time // when waiting: the next attempt
+	pauses int       // since it was last up
+	met    bool      // it was up at least once
+
+	wanted   []Tunnel
+	revision uint64 // of the declarations of this connection
+	answers  map[Tunnel]*tunnelv1.TunnelState
+}
+
+// New returns a Course that has yet to begin.
+func New(p Policy) *Course {
+	return &Course{policy: p, answers: map[Tunnel]*tunnelv1.TunnelState{}}
+}
+
+// Phase returns where it is.
+func (c *Course) Phase() Phase { return c.phase }
+
+// Epoch returns the epoch of the newest attempt; 0 before the first.
+func (c *Course) Epoch() uint64 { return c.epoch }
+
+// Met reports whether there ever was a session.
+func (c *Course) Met() bool { return c.met }
+
+// Begin returns the first attempt.
+func (c *Course) Begin(now time.Time) Step {
+	c.began = now
+	return c.dial()
+}
+
+// dial begins an attempt.
+func (c *Course) dial() Step {
+	c.phase, c.until = Dialling, time.Time{}
+	c.epoch++
+	return Step{Dial: c.epoch}
+}
+
+// Welcomed notes that the attempt of an epoch has become a session.
+func (c *Course) Welcomed(now time.Time, epoch uint64) Step {
+	if c.phase != Dialling || epoch != c.epoch {
+		return Step{}
+	}
+	c.phase, c.met, c.pauses, c.began = Up, true, 0, now
+	c.revision = 0
+	clear(c.answers)
+	return Step{Declare: c.declare()}
+}
+
+// declare returns the whole declaration, under a new revision.
+func (c *Course) declare() *tunnelv1.Declare {
+	c.revision++
+	d := &tunnelv1.Declare{Revision: c.revision}
+	for _, t := range c.wanted {
+		d.Tunnels = append(d.Tunnels, &tunnelv1.TunnelWanted{Namespace: t.Namespace, Name: t.Name})
+	}
+	return d
+}
+
+// Failed notes that the attempt of an epoch came to nothing. final: trying again would not help
+// one who sits in front of it; it ends a Course that was never up. chance is a number from 0 to 1.
+func (c *Course) Failed(now time.Time, epoch uint64, final bool, chance float64) Step {
+	if c.phase != Dialling || epoch != c.epoch {
+		return Step{}
+	}
+	if !c.met && (final || now.Sub(c.began) >= c.policy.Patience) {
+		c.phase = Over
+		return Step{End: true}
+	}
+	if final { // It may be mended meanwhile: a new token, another right.
+		return c.wait(now, c.policy.Longest, chance)
+	}
+	return c.wait(now, c.pause(now), chance)
+}
+
+// pause returns the longest that the next pause may be.
+func (c *Course) pause(now time.Time) time.Duration {
+	most := c.policy.Longest
+	if now.Sub(c.began) < c.policy.Fresh {
+		most = min(most, c.policy.Brisk)
+	}
+	d := c.policy.Shortest
+	for range c.pauses {
+		if d *= 2; d >= most {
+			return most
+		}
+	}
+	return min(d, most)
+}
+
+// wait returns a pause of at most d, and of half of it at least.
+func (c *Course) wait(now time.Time, d time.Duration, chance float64) Step {
+	c.pauses++
+	c.phase = Waiting
+	chance = min(max(chance, 0), 1)
+	c.until = now.Add(d/2 + time.Duration(chance*float64(d/2)))
+	return Step{At: c.until}
+}
+
+// Lost notes that the session of an epoch ended. comeBack is false where the proxy said that
+// nobody there would take the workstation.
+func (c *Course) Lost(now time.Time, epoch uint64, comeBack bool, chance float64) Step {
+	if c.phase != Up || epoch != c.epoch {
+		return Step{}
+	}
+	c.began = now
+	clear(c.answers)
+	if !comeBack {
+		return c.wait(now, c.policy.Longest, chance)
+	}
+	return c.wait(now, c.policy.Shortest, chance)
+}
+
+// Due returns the next attempt, if its time has come.
+func (c *Course) Due(now time.Time) Step {
+	if c.phase != Waiting || c.until.IsZero() {
+		return Step{}
+	}
+	if now.Before(c.until) {
+		return Step{At: c.until}
+	}
+	return c.dial()
+}
+
+// Slept notes that the clock jumped by gap: the machine slept, or the process was stopped. After
+// a long one the session is not used again, since the proxy has given it up.
+func (c *Course) Slept(now time.Time, gap time.Duration) Step {
+	if gap <= c.policy.MaxGap || c.phase == Over || c.epoch == 0 {
+		return Step{}
+	}
+	return c.anew(now)
+}
+
+// Moved notes that the machine's network is another one: what waits need not wait on, and an
+// attempt over the old network would only hang.
+func (c *Course) Moved(now time.Time) Step {
+	if c.phase != Waiting && c.phase != Dialling || c.epoch == 0 {
+		return Step{}
+	}
+	return c.anew(now)
+}
+
+// anew drops what there is, and begins an attempt.
+func (c *Course) anew(now time.Time) Step {
+	drop := c.phase != Waiting
+	c.began, c.pauses = now, 0
+	clear(c.answers)
+	step := c.dial()
+	step.Drop = drop
+	return step
+}
+
+// Want replaces the tunnels that are wanted.
+func (c *Course) Want(tunnels []Tunnel) Step {
+	tunnels = slices.Clone(tunnels)
+	slices.SortFunc(tunnels, func(a, b Tunnel) int {
+		return slices.Compare([]string{a.Namespace, a.Name}, []string{b.Namespace, b.Name})
+	})
+	tunnels = slices.Compact(tunnels)
+	if slices.Equal(tunnels, c.wanted) {
+		return Step{}
+	}
+	c.wanted = tunnels
+	if c.phase != Up {
+		return Step{}
+	}
+	return Step{Declare: c.declare()}
+}
+
+// Wanted returns the tunnels that are wanted, sorted.
+func (c *Course) Wanted() []Tunnel { return slices.Clone(c.wanted) }
+
+// Answered notes what came of a declaration of an epoch. What answers an earlier one is passed
+// over: its successor's answer comes.
+func (c *Course) Answered(epoch uint64, d *tunnelv1.Declared) {
+	if c.phase != Up || epoch != c.epoch || d.GetRevision() != c.revision {
+		return
+	}
+	clear(c.answers)
+	for _, t := range d.GetTunnels() {
+		c.answers[Tunnel{t.GetNamespace(), t.GetName()}] = t
+	}
+}
+
+// Answer returns what came of a tunnel; nil while that is not known.
+func (c *Course) Answer(t Tunnel) *tunnelv1.TunnelState { return c.answers[t] }

@@ -1,0 +1,214 @@
+package course_test
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tunnels/workstation/course"
+)
+
+var (
+	start  = time.Date(2026, 11, 27, 9, 0, 0, 0, time.UTC)
+	policy = course.DefaultPolicy()
+	shop   = course.Tunnel{Namespace: "shop", Name: "mine-cart"}
+)
+
+// up returns a Course with a session.
+func up(t *testing.T, wanted ...course.Tunnel) *course.Course {
+	t.Helper()
+	c := course.New(policy)
+	c.Want(wanted)
+	c.Begin(start)
+	if s := c.Welcomed(start, 1); s.Declare == nil {
+		t.Fatalf("Welcomed gave %+v, no declaration", s)
+	}
+	return c
+}
+
+func TestTheFirstConnectionHasSomeTime(t *testing.T) {
+	c := course.New(policy)
+	if s := c.Begin(start); s.Dial != 1 {
+		t.Fatalf("Begin gave %+v", s)
+	}
+	if s := c.Failed(start.Add(time.Second), 1, false, 1); s.End || s.At.IsZero() {
+		t.Fatalf("a failure after a second gave %+v, no pause", s)
+	}
+	if s := c.Due(start.Add(2 * time.Second)); s.Dial != 2 {
+		t.Fatalf("Due gave %+v", s)
+	}
+	if s := c.Failed(start.Add(policy.Patience), 2, false, 1); !s.End {
+		t.Fatalf("a failure after %s gave %+v, no end", policy.Patience, s)
+	}
+}
+
+func TestAFinalFailureEndsOnlyWhatWasNeverUp(t *testing.T) {
+	c := course.New(policy)
+	c.Begin(start)
+	if s := c.Failed(start, 1, true, 0); !s.End || c.Phase() != course.Over {
+		t.Fatalf("at first: %+v", s)
+	}
+	c = up(t)
+	c.Lost(start, 1, true, 0)
+	c.Due(start.Add(time.Second))
+	if s := c.Failed(start.Add(time.Second), 2, true, 1); s.End || s.At != start.Add(time.Second+policy.Longest) {
+		t.Fatalf("after a session: %+v; it should wait %s for somebody to mend it", s, policy.Longest)
+	}
+}
+
+func TestPausesDoubleAndStayShortWhileACutIsFresh(t *testing.T) {
+	c := up(t)
+	now := start
+	at := c.Lost(now, 1, true, 1).At
+	var pauses []time.Duration
+	for range 150 {
+		pauses = append(pauses, at.Sub(now))
+		now = at
+		s := c.Due(now)
+		at = c.Failed(now, s.Dial, false, 1).At
+	}
+	for i, want := range map[int]time.Duration{0: 100, 1: 200, 2: 400, 3: 500, 100: 500, 149: 5000} {
+		if got := pauses[i]; got != want*time.Millisecond {
+			t.Errorf("pause %d is %s, not %d ms", i, got, want)
+		}
+	}
+	c.Welcomed(now, c.Due(at).Dial)
+	if at := c.Lost(now, c.Epoch(), true, 1).At; at != now.Add(policy.Shortest) {
+		t.Errorf("the next cut has a pause of %s at first", at.Sub(now))
+	}
+}
+
+func TestADeclarationIsWholeAndComesAgain(t *testing.T) {
+	c := up(t, shop)
+	s := c.Want([]course.Tunnel{shop, {Namespace: "shop", Name: "mine-api"}, shop})
+	if d := s.Declare; d.GetRevision() != 2 || len(d.GetTunnels()) != 2 || d.GetTunnels()[0].GetName() != "mine-api" {
+		t.Fatalf("Want gave %v", s.Declare)
+	}
+	if s := c.Want([]course.Tunnel{{Namespace: "shop", Name: "mine-api"}, shop}); s.Declare != nil {
+		t.Errorf("the same again gave %v", s.Declare)
+	}
+	c.Lost(start, 1, true, 0)
+	if s := c.Want([]course.Tunnel{shop}); s.Declare != nil {
+		t.Errorf("without a session: %v", s.Declare)
+	}
+	c.Due(start.Add(time.Second))
+	if d := c.Welcomed(start, 2).Declare; d.GetRevision() != 1 || len(d.GetTunnels()) != 1 {
+		t.Errorf("the next connection declares %v", d)
+	}
+}
+
+func TestOnlyTheAnswerToTheLastDeclarationCounts(t *testing.T) {
+	c := up(t, shop)
+	told := func(revision uint64, open bool) *tunnelv1.Declared {
+		return &tunnelv1.Declared{Revision: revision, Tunnels: []*tunnelv1.TunnelState{{Namespace: "shop", Name: "mine-cart", Open: open}}}
+	}
+	c.Answered(1, told(1, true))
+	if !c.Answer(shop).GetOpen() {
+		t.Fatal("the answer was not taken")
+	}
+	c.Want([]course.Tunnel{shop, {Namespace: "a", Name: "b"}})
+	c.Answered(1, told(1, false))
+	c.Answered(0, told(2, false))
+	if !c.Answer(shop).GetOpen() {
+		t.Error("an answer to an earlier declaration, or of an earlier connection, was taken")
+	}
+	c.Lost(start, 1, true, 0)
+	if c.Answer(shop) != nil {
+		t.Error("what a proxy said outlived its session")
+	}
+}
+
+func TestAfterSleepNothingOldIsUsed(t *testing.T) {
+	c := up(t)
+	if s := c.Slept(start, policy.MaxGap); s != (course.Step{}) {
+		t.Errorf("a short gap gave %+v", s)
+	}
+	if s := c.Slept(start, policy.MaxGap+1); !s.Drop || s.Dial != 2 {
+		t.Errorf("a long gap gave %+v", s)
+	}
+	if s := c.Welcomed(start, 1); s != (course.Step{}) || c.Phase() == course.Up {
+		t.Errorf("the old attempt came up: %+v", s)
+	}
+}
+
+func TestAnotherNetworkEndsTheWaitingOnly(t *testing.T) {
+	c := up(t)
+	if s := c.Moved(start); s != (course.Step{}) {
+		t.Errorf("with a session: %+v; its own pings tell whether it lives", s)
+	}
+	c.Lost(start, 1, true, 1)
+	if s := c.Moved(start); s.Drop || s.Dial != 2 {
+		t.Errorf("while waiting: %+v", s)
+	}
+	if s := c.Moved(start); !s.Drop || s.Dial != 3 {
+		t.Errorf("while dialling: %+v", s)
+	}
+}
+
+// Whatever happens in whatever order, epochs grow, one attempt or session is there at a time,
+// the first declaration of each connection is whole, and a pause is within its bounds.
+func TestWhateverHappens(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c, now := course.New(policy), start
+		var last uint64
+		live := 0 // attempts and sessions that were begun and not ended
+		names := []string{"a", "b", "c"}
+		var wanted []string
+		check := func(s course.Step) {
+			if s.Drop {
+				live--
+			}
+			if s.Dial != 0 {
+				if live++; live != 1 {
+					t.Fatalf("%d at once", live)
+				}
+				if s.Dial <= last {
+					t.Fatalf("epoch %d after %d", s.Dial, last)
+				}
+				last = s.Dial
+			}
+			if pause := s.At.Sub(now); !s.At.IsZero() && (pause < 0 || pause > policy.Longest) {
+				t.Fatalf("a pause of %s", pause)
+			}
+			if s.Declare != nil && len(s.Declare.GetTunnels()) != len(wanted) {
+				t.Fatalf("declared %v, wanted are %v", s.Declare, wanted)
+			}
+		}
+		check(c.Begin(now))
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			now = now.Add(time.Duration(rapid.Int64Range(0, int64(6*time.Second)).Draw(t, "passes")))
+			epoch := last - rapid.SampledFrom([]uint64{0, 0, 0, 1}).Draw(t, "stale")
+			before, current := c.Phase(), epoch == last
+			chance := rapid.Float64Range(0, 1).Draw(t, "chance")
+			switch rapid.IntRange(0, 6).Draw(t, "event") {
+			case 0:
+				check(c.Welcomed(now, epoch))
+			case 1:
+				if before == course.Dialling && current {
+					live--
+				}
+				check(c.Failed(now, epoch, rapid.Bool().Draw(t, "final"), chance))
+			case 2:
+				if before == course.Up && current {
+					live--
+				}
+				check(c.Lost(now, epoch, rapid.Bool().Draw(t, "comeBack"), chance))
+			case 3:
+				check(c.Due(now))
+			case 4:
+				check(c.Slept(now, time.Minute))
+			case 5:
+				check(c.Moved(now))
+			case 6:
+				wanted = names[:rapid.IntRange(0, 3).Draw(t, "wanted")]
+				var list []course.Tunnel
+				for _, n := range wanted {
+					list = append(list, course.Tunnel{Namespace: "ns", Name: n})
+				}
+				check(c.Want(list))
+			}
+		}
+	})
+}

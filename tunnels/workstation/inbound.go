@@ -1,0 +1,156 @@
+package workstation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tunnels/carrier"
+	"switchyard.dev/tunnels/workstation/course"
+	"switchyard.dev/tunnels/workstation/join"
+)
+
+// Workload is an external workload that the user has at this workstation.
+type Workload struct {
+	// Tunnel names the SignadotExternalWorkload.
+	course.Tunnel
+	// Name is that of the member, Sandbox the sandbox, RoutingKey its key.
+	Name, Sandbox, RoutingKey string
+	// Baseline is kind/namespace/name.
+	Baseline string
+	// Locals lead ports of the baseline to addresses of this workstation, host:port.
+	Locals map[int32]string
+	// Connected reports whether the cluster leads requests here, and Message why not.
+	Connected bool
+	Message   string
+}
+
+// Wanted knows which external workloads the user has.
+type Wanted interface {
+	// Watch tells of all of them, at first and after each change, until ctx ends or it loses
+	// sight of them, which is an error.
+	Watch(ctx context.Context, tell func([]Workload)) error
+}
+
+// Follow brings requests to what is wanted, as that changes, until ctx ends. While it is not
+// known what is wanted, what was wanted last is.
+func (w *Workstation) Follow(ctx context.Context, wanted Wanted) {
+	const first, most = 200 * time.Millisecond, 5 * time.Second
+	for pause := first; ctx.Err() == nil; pause = min(2*pause, most) {
+		err := wanted.Watch(ctx, func(list []Workload) {
+			pause = first
+			w.want(ctx, list)
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		w.mu.Lock()
+		w.unsure = err
+		w.changed.Send()
+		w.mu.Unlock()
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// want replaces what is wanted.
+func (w *Workstation) want(ctx context.Context, list []Workload) {
+	all := map[course.Tunnel]Workload{}
+	for _, one := range list {
+		all[one.Tunnel] = one
+	}
+	w.mu.Lock()
+	w.wanted, w.unsure = all, nil
+	w.mu.Unlock()
+	select {
+	case w.events <- func(time.Time) course.Step { return w.course.Want(slices.Collect(maps.Keys(all))) }:
+	case <-ctx.Done():
+	}
+}
+
+// accept takes the connections that come through a session.
+func (l *loop) accept(s *carrier.Session) {
+	for {
+		in, err := s.Accept(l.ctx)
+		if err != nil {
+			return
+		}
+		go l.bring(in)
+	}
+}
+
+// dialLocal is how long a local process may take to accept a connection.
+const dialLocal = 5 * time.Second
+
+// bring leads a connection to the local process that it is for.
+func (w *Workstation) bring(in *carrier.Incoming) {
+	w.inbound.total.Add(1)
+	w.inbound.active.Add(1)
+	defer w.inbound.active.Add(-1)
+	address, refused := w.local(in.Open)
+	if refused == nil {
+		there, err := net.DialTimeout("tcp", address, dialLocal)
+		if err == nil {
+			c, err := in.Accept()
+			if err != nil {
+				join.Cut(there)
+				return
+			}
+			join.Both(c, there)
+			return
+		}
+		refused = down(address, in.Open.GetInbound(), err)
+	}
+	w.inbound.failed.Add(1)
+	in.Refuse(refused)
+}
+
+// local returns the address that a connection is for: one that the spec of a workload of the
+// user's names.
+func (w *Workstation) local(open *tunnelv1.Open) (string, *tunnelv1.Refused) {
+	in := open.GetInbound()
+	if in == nil {
+		return "", &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_INVALID, Message: "A workstation takes connections to its external workloads only."}
+	}
+	w.mu.Lock()
+	workload, ok := w.wanted[course.Tunnel{Namespace: in.GetNamespace(), Name: in.GetName()}]
+	w.mu.Unlock()
+	if !ok {
+		return "", &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_NOT_FOUND,
+			Message: fmt.Sprintf("External workload %s/%s is not at this workstation.", in.GetNamespace(), in.GetName())}
+	}
+	address, ok := workload.Locals[in.GetBaselinePort()]
+	if !ok {
+		return "", &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_NOT_FOUND,
+			Message: fmt.Sprintf("External workload %s/%s leads no port %d to the workstation.", in.GetNamespace(), in.GetName(), in.GetBaselinePort())}
+	}
+	return address, nil
+}
+
+// down says that a local process does not answer.
+func down(address string, in *tunnelv1.Inbound, err error) *tunnelv1.Refused {
+	why := strings.TrimPrefix(err.Error(), "dial tcp ")
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		why = "connection refused"
+	case errors.Is(err, context.DeadlineExceeded) || isTimeout(err):
+		why = "no answer within " + dialLocal.String()
+	}
+	return &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_UNREACHABLE, Message: fmt.Sprintf(
+		"Nothing takes connections on %s of the workstation, where port %d of external workload %s/%s leads (%s). Start the local process, or change the mapping of the sandbox.",
+		address, in.GetBaselinePort(), in.GetNamespace(), in.GetName(), why)}
+}
+
+func isTimeout(err error) bool {
+	var t net.Error
+	return errors.As(err, &t) && t.Timeout()
+}

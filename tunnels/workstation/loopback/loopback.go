@@ -1,0 +1,152 @@
+// Package loopback leads from ports of the workstation into the cluster without any privilege:
+// a SOCKS5 proxy, an HTTP proxy, and ports that stand for one address of the cluster each.
+//
+// They listen on loopback addresses only. Whoever has an account on the machine can use them;
+// web pages cannot: SOCKS5 is nothing that a browser speaks unasked, the HTTP proxy answers
+// nothing but requests to a proxy, and a port for HTTP answers only requests whose Host is the
+// port's own or its destination's, and whose Origin, if they have one, is of this machine too.
+package loopback
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tunnels/carrier"
+	"switchyard.dev/tunnels/workstation/join"
+)
+
+const (
+	// maxConns bounds the connections of one listener; further ones wait.
+	maxConns = 1024
+	// handshake is how long a client may take to say where it wants to go.
+	handshake = 10 * time.Second
+	// opening is how long the cluster may take to connect.
+	opening = 30 * time.Second
+)
+
+// Opener opens a connection to an address in the cluster.
+type Opener func(ctx context.Context, host string, port uint16) (net.Conn, error)
+
+// Listen listens on a loopback address, host:port; localhost is 127.0.0.1, and port 0 any. The
+// error says what to do.
+func Listen(address string) (net.Listener, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, fmt.Errorf("%q is no address to listen on, such as localhost:8080", address)
+	}
+	if host == "localhost" {
+		host = "127.0.0.1"
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil || !ip.IsLoopback() {
+		return nil, fmt.Errorf("%s is not an address of this machine alone: listen on localhost, 127.0.0.1 or ::1", address)
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(host, port))
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("another program listens on %s: stop it, or choose another port", address)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", address, err)
+	}
+	return l, nil
+}
+
+// splitPort splits an address of the cluster.
+func splitPort(address string) (host string, port uint16, err error) {
+	host, text, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", 0, fmt.Errorf("%q is not host:port", address)
+	}
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || n == 0 || host == "" {
+		return "", 0, fmt.Errorf("%q is not host:port with a port from 1 to 65535", address)
+	}
+	return host, uint16(n), nil
+}
+
+// serve has each connection of a listener handled, until ctx ends; then all are cut.
+func serve(ctx context.Context, l net.Listener, handle func(context.Context, net.Conn)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	l = limited(ctx, l)
+	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
+	defer stop()
+	for {
+		c, err := l.Accept()
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && !errors.Is(err, net.ErrClosed):
+			time.Sleep(10 * time.Millisecond) // Out of files, say: others end.
+			continue
+		case err != nil:
+			return err
+		}
+		go func() {
+			defer c.Close()
+			stop := context.AfterFunc(ctx, func() { _ = c.Close() })
+			defer stop()
+			handle(ctx, c)
+		}()
+	}
+}
+
+// through opens an address and joins a client with it; answered tells the client what came of it
+// before.
+func (o Opener) through(ctx context.Context, c net.Conn, host string, port uint16, answered func(error) error) {
+	ctx, cancel := context.WithTimeout(ctx, opening)
+	there, err := o(ctx, host, port)
+	cancel()
+	if told := answered(err); err != nil || told != nil {
+		if err == nil {
+			join.Cut(there)
+		}
+		return
+	}
+	_ = c.SetDeadline(time.Time{})
+	join.Both(c, there)
+}
+
+// reasonOf returns why an address was not opened, for programs.
+func reasonOf(err error) tunnelv1.Reason {
+	var refused *carrier.RefusedError
+	switch {
+	case errors.As(err, &refused):
+		return refused.Refused.GetReason()
+	case errors.Is(err, context.DeadlineExceeded):
+		return tunnelv1.Reason_REASON_UNREACHABLE
+	}
+	return tunnelv1.Reason_REASON_UNAVAILABLE
+}
+
+// statusOf returns the status of a response that says so.
+func statusOf(r tunnelv1.Reason) int {
+	switch r {
+	case tunnelv1.Reason_REASON_DESTINATION, tunnelv1.Reason_REASON_FORBIDDEN, tunnelv1.Reason_REASON_UNAUTHENTICATED:
+		return http.StatusForbidden
+	case tunnelv1.Reason_REASON_NOT_FOUND, tunnelv1.Reason_REASON_UNREACHABLE:
+		return http.StatusBadGateway
+	case tunnelv1.Reason_REASON_INVALID:
+		return http.StatusBadRequest
+	}
+	return http.StatusServiceUnavailable
+}
+
+// local reports whether a host of a URL or of a header is this machine.
+func local(host string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.TrimSuffix(strings.Trim(host, "[]"), ".")
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && ip.IsLoopback()
+}

@@ -1,0 +1,187 @@
+package loopback
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"time"
+
+	"switchyard.dev/tunnels/workstation/join"
+)
+
+// Web is what HTTP needs on its way into the cluster.
+type Web struct {
+	// Open opens connections. Required.
+	Open Opener
+	// Keyed adds the routing key to the headers of a request; nil: nothing is added.
+	Keyed func(http.Header)
+	// Origins are further origins that may use ports for HTTP, such as http://shop.test:3000.
+	Origins []string
+}
+
+// idle is how long an unused connection into the cluster is kept: a route may change meanwhile.
+const idle = 15 * time.Second
+
+// transport returns what carries requests through the tunnel; grpc: as HTTP/2 without TLS.
+func (w Web) transport(grpc bool) *http.Transport {
+	t := &http.Transport{
+		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+			host, port, err := splitPort(address)
+			if err != nil {
+				return nil, err
+			}
+			return w.Open(ctx, host, port)
+		},
+		DisableCompression: true, IdleConnTimeout: idle, MaxIdleConnsPerHost: 32,
+		TLSHandshakeTimeout: handshake, ResponseHeaderTimeout: 0,
+	}
+	if grpc {
+		t.Protocols = new(http.Protocols)
+		t.Protocols.SetUnencryptedHTTP2(true)
+	}
+	return t
+}
+
+// forward returns what passes requests on, after rewrite has said where to.
+func (w Web) forward(t *http.Transport, rewrite func(*httputil.ProxyRequest)) *httputil.ReverseProxy {
+	return &httputil.ReverseProxy{
+		Transport: t, FlushInterval: -1,
+		ErrorLog: log.New(io.Discard, "", 0), // The client is told.
+		Rewrite: func(r *httputil.ProxyRequest) {
+			rewrite(r)
+			if w.Keyed != nil {
+				w.Keyed(r.Out.Header)
+			}
+		},
+		ErrorHandler: func(out http.ResponseWriter, r *http.Request, err error) {
+			say(out, statusOf(reasonOf(err)), fmt.Sprintf("%s is not reached through the tunnel: %v", cmp.Or(r.URL.Host, r.Host), cause(err)))
+		},
+	}
+}
+
+// cause returns what an opener said, without what HTTP wrapped around it.
+func cause(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Err != nil {
+		return op.Err
+	}
+	return err
+}
+
+func say(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("X-Switchyard", "workstation")
+	http.Error(w, text, status)
+}
+
+// serveHTTP serves a handler on a listener until ctx ends.
+func serveHTTP(ctx context.Context, l net.Listener, h http.Handler) error {
+	s := &http.Server{
+		Handler: h, ReadHeaderTimeout: handshake, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 1 << 20,
+		ErrorLog: log.New(io.Discard, "", 0), Protocols: new(http.Protocols),
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	s.Protocols.SetHTTP1(true)
+	s.Protocols.SetUnencryptedHTTP2(true)
+	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
+	defer stop()
+	err := s.Serve(limited(ctx, l))
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// ServeProxy serves an HTTP proxy on a listener until ctx ends: CONNECT, which leads anywhere,
+// and requests with a whole URL, which get the routing key where there is one.
+func ServeProxy(ctx context.Context, l net.Listener, w Web) error {
+	t := w.transport(false)
+	defer t.CloseIdleConnections()
+	pass := w.forward(t, func(r *httputil.ProxyRequest) { r.Out.Host = r.In.Host })
+	return serveHTTP(ctx, l, http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodConnect:
+			w.connect(out, r)
+		case r.URL.IsAbs() && r.URL.Scheme == "http":
+			pass.ServeHTTP(out, r)
+		default:
+			say(out, http.StatusBadRequest, "This is an HTTP proxy into a cluster. Name it as your proxy, as in curl --proxy.")
+		}
+	}))
+}
+
+// connect answers CONNECT.
+func (w Web) connect(out http.ResponseWriter, r *http.Request) {
+	host, port, err := splitPort(r.Host)
+	if err != nil {
+		say(out, http.StatusBadRequest, err.Error())
+		return
+	}
+	hijacker, ok := out.(http.Hijacker)
+	if !ok {
+		say(out, http.StatusHTTPVersionNotSupported, "CONNECT works with HTTP/1.1 only")
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), opening)
+	defer cancel()
+	there, err := w.Open(ctx, host, port)
+	if err != nil {
+		say(out, statusOf(reasonOf(err)), fmt.Sprintf("%s is not reached through the tunnel: %v", r.Host, err))
+		return
+	}
+	c, buffered, err := hijacker.Hijack()
+	if err != nil {
+		join.Cut(there)
+		return
+	}
+	// The server no longer cares for a connection that was taken from it.
+	stop := context.AfterFunc(r.Context(), func() { _ = c.Close() })
+	defer stop()
+	_ = c.SetDeadline(time.Time{})
+	if _, err := io.WriteString(c, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
+		join.Cut(there)
+		_ = c.Close()
+		return
+	}
+	join.Both(&ahead{c, bufio.NewReader(io.MultiReader(io.LimitReader(buffered, int64(buffered.Reader.Buffered())), c))}, there)
+}
+
+// allowed returns why a request may not use a port that stands for an address; empty when it may.
+// A page of another site can have a browser send requests to ports of this machine, by its own
+// name (which it has lead here) or from its own origin.
+func (w Web) allowed(r *http.Request, destination string) string {
+	host := r.Host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	if !local(r.Host) && !strings.EqualFold(host, destination) {
+		return fmt.Sprintf("Requests to this port say localhost, or %s, as their Host, not %q.", destination, r.Host)
+	}
+	for _, origin := range r.Header["Origin"] {
+		u, err := url.Parse(origin)
+		if err == nil && (u.Scheme == "http" || u.Scheme == "https") && local(u.Host) {
+			continue
+		}
+		if !contains(w.Origins, origin) {
+			return fmt.Sprintf("Pages of %q may not use this port: allow it with --allow-origin.", origin)
+		}
+	}
+	return ""
+}
+
+func contains(list []string, one string) bool {
+	for _, l := range list {
+		if strings.EqualFold(l, one) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,75 @@
+package workstation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+	"time"
+)
+
+// Address is a Road: the address of a tunnel proxy, host:port.
+type Address string
+
+// hurry is when a further connection is begun beside one that has no answer: what is sent while
+// a network is away is sent again ever more slowly, and a new one finds it the moment it is back.
+const hurry = 500 * time.Millisecond
+
+// Dial implements Road.
+func (a Address) Dial(ctx context.Context) (net.Conn, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	type result struct {
+		conn net.Conn
+		err  error
+	}
+	results := make(chan result)
+	pending := 0
+	begin := func() {
+		pending++
+		go func() {
+			c, err := (&net.Dialer{}).DialContext(ctx, "tcp", string(a))
+			results <- result{c, err}
+		}()
+	}
+	defer func() { // Those that come too late are closed.
+		cancel()
+		left := pending
+		go func() {
+			for range left {
+				if r := <-results; r.conn != nil {
+					_ = r.conn.Close()
+				}
+			}
+		}()
+	}()
+	ticker := time.NewTicker(hurry)
+	defer ticker.Stop()
+	begin()
+	for {
+		select {
+		case r := <-results:
+			pending--
+			if r.err == nil {
+				return r.conn, nil
+			}
+			return nil, a.explained(r.err)
+		case <-ticker.C:
+			begin()
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%s does not answer: see that a tunnel proxy listens there, and that no firewall is in between", string(a))
+		}
+	}
+}
+
+// explained says what an error means.
+func (a Address) explained(err error) error {
+	var name *net.DNSError
+	switch {
+	case errors.As(err, &name) && name.IsNotFound:
+		return Final(fmt.Errorf("there is no host of the name in %s: give the address of a tunnel proxy, usually with port 7777", string(a)))
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("nothing listens on %s: give the address of a tunnel proxy, usually with port 7777", string(a))
+	}
+	return fmt.Errorf("%s is not reached: %w", string(a), err)
+}

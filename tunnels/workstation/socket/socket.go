@@ -1,0 +1,151 @@
+// Package socket is where a running workstation tells its user how it is: a unix socket that
+// only the user may open, in a folder that only the user may read. Both ends look who the other
+// is, as the system knows it, so that neither another user of the machine nor a web page gets in.
+package socket
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	suffix = ".sock"
+	// patience bounds a question, and what it may cost who answers.
+	patience = 5 * time.Second
+	maxBytes = 4 << 20
+	// folderName is that of the folder below the user's own.
+	folderName = "switchyard"
+)
+
+// errNobody says that a socket is left over of a program that was killed.
+var errNobody = errors.New("nobody answers")
+
+// Folder returns the folder of a user's sockets. getenv reads the environment.
+func Folder(getenv func(string) string) string {
+	if own := getenv("XDG_RUNTIME_DIR"); own != "" {
+		return filepath.Join(own, folderName)
+	}
+	return filepath.Join(os.TempDir(), fmt.Sprintf("%s-%d", folderName, os.Getuid()))
+}
+
+// prepare makes a folder, or sees that one is the user's alone.
+func prepare(folder string) error {
+	if err := os.Mkdir(folder, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	return owned(folder)
+}
+
+// owned returns an error where a folder is not the user's alone.
+func owned(folder string) error {
+	info, err := os.Lstat(folder)
+	if err != nil {
+		return err
+	}
+	s, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || !info.IsDir() || int(s.Uid) != os.Getuid() || info.Mode().Perm()&0o077 != 0 {
+		return fmt.Errorf("%s is not a folder that you alone may use: remove it, or set XDG_RUNTIME_DIR", folder)
+	}
+	return nil
+}
+
+// Serve answers each question at a socket of a name with what answer returns, as JSON, until
+// ctx ends; then the socket is gone.
+func Serve(ctx context.Context, folder, name string, answer func() any) error {
+	if err := prepare(folder); err != nil {
+		return err
+	}
+	path := filepath.Join(folder, name+suffix)
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", path, err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
+	defer stop()
+	defer l.Close() // It takes the socket away.
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		tell(c.(*net.UnixConn), answer) // One at a time: it is short.
+	}
+}
+
+// tell answers one question.
+func tell(c *net.UnixConn, answer func() any) {
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(patience))
+	if uid, err := peer(c); err != nil || uid != os.Getuid() && uid != 0 {
+		return
+	}
+	_ = json.NewEncoder(c).Encode(answer())
+}
+
+// All asks everybody who answers in a folder; what is left over of programs that were killed is
+// taken away. T is what each answers.
+func All[T any](folder string) ([]T, error) {
+	entries, err := os.ReadDir(folder)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil {
+		err = owned(folder)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out []T
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), suffix) {
+			continue
+		}
+		path := filepath.Join(folder, e.Name())
+		var one T
+		switch err := ask(path, &one); {
+		case errors.Is(err, errNobody):
+			_ = os.Remove(path)
+		case err != nil:
+			return nil, err
+		default:
+			out = append(out, one)
+		}
+	}
+	return slices.Clip(out), nil
+}
+
+// ask reads the answer at a socket.
+func ask(path string, into any) error {
+	c, err := net.DialTimeout("unix", path, patience)
+	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, os.ErrNotExist) {
+		return errNobody
+	}
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(patience))
+	if uid, err := peer(c.(*net.UnixConn)); err != nil || uid != os.Getuid() && uid != 0 {
+		return fmt.Errorf("%s is served by another user", path)
+	}
+	if err := json.NewDecoder(io.LimitReader(c, maxBytes)).Decode(into); err != nil {
+		return fmt.Errorf("read what %s answers: %w", path, err)
+	}
+	return nil
+}

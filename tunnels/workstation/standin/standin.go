@@ -1,0 +1,281 @@
+// Package standin says what a process has that takes the place of a container: the environment
+// and the files that the container has in its pod. It is pure: the pod template and the objects
+// it names go in, variables and files come out.
+//
+// # What differs from a pod
+//
+// Of a pod that does not exist the downward API cannot tell. It has these values:
+//
+//	metadata.name                 Input.Name
+//	metadata.namespace            that of the baseline
+//	metadata.uid                  Input.UID
+//	metadata.labels, annotations  those of the pod template
+//	spec.nodeName                 Input.Node
+//	spec.serviceAccountName       that of the pod template, or default
+//	status.podIP, status.hostIP   127.0.0.1, also as the only one of podIPs and hostIPs
+//	limits of a container         its own, else Input.CPU and Input.Memory, if known
+//
+// The token of a service account is never among the files: what was made for a pod does not
+// leave the cluster. Notes say so, and name each volume that stays in the cluster. Variables
+// of Services (FOO_SERVICE_HOST) and those of the image are not known here.
+package standin
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Variables that say which sandbox it is, as forks have them; and where files are.
+const (
+	EnvSandbox    = "SIGNADOT_SANDBOX_NAME"
+	EnvRoutingKey = "SIGNADOT_SANDBOX_ROUTING_KEY"
+	// ResourcesFolder is where the outputs of the sandbox's resources are, a folder for each
+	// resource and a file for each output.
+	ResourcesFolder = "/signadot/resources"
+)
+
+// Input is what is known.
+type Input struct {
+	// Template is the pod template of the baseline, and Namespace its namespace.
+	Template  corev1.PodTemplateSpec
+	Namespace string
+	// Container is the one whose place is taken; empty: the main one.
+	Container string
+	// ConfigMaps and Secrets are those of the namespace that were read, by their names; Unread
+	// says why others were not, by kind/name, such as Secret/db.
+	ConfigMaps map[string]*corev1.ConfigMap
+	Secrets    map[string]*corev1.Secret
+	Unread     map[string]string
+	// ServiceAccount is that of the pods; nil where it is not known.
+	ServiceAccount *corev1.ServiceAccount
+
+	// Name, UID and Node are those of the pod that does not exist; CPU and Memory are what its
+	// machine has, in millicores and bytes.
+	Name, UID, Node string
+	CPU, Memory     int64
+
+	// Sandbox and RoutingKey are the sandbox's; empty: neither has a variable.
+	Sandbox, RoutingKey string
+	// Outputs are those of the sandbox's resources, by resource and output.
+	Outputs map[string]map[string][]byte
+	// Extra are further variables, which win.
+	Extra []Extra
+}
+
+// Extra is a variable that the user asks for.
+type Extra struct {
+	// Name is that of the variable, and Value its value where it is no output.
+	Name, Value string
+	// Resource and Output name the output of a resource; empty: Value counts.
+	Resource, Output string
+}
+
+// Var is a variable.
+type Var struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	// Source says where the value is from, for people.
+	Source string `json:"source"`
+}
+
+// File is a file, or an empty folder.
+type File struct {
+	// Path is absolute, as the container sees it.
+	Path string
+	// Data is what it holds; nil of a folder.
+	Data   []byte
+	Folder bool
+	// Mode is its permissions.
+	Mode uint32
+	// Source says where it is from, for people.
+	Source string
+}
+
+// Result is what a process has.
+type Result struct {
+	// Container is the one whose place it takes.
+	Container string
+	// Env is in the order of their names, each name once.
+	Env []Var
+	// Files are in the order of their paths, each path once.
+	Files []File
+	// Mounts are the paths at which volumes are.
+	Mounts []string
+	// Notes are sentences about what is not as in the pod.
+	Notes []string
+}
+
+// Needed is which objects of the namespace have to be read.
+type Needed struct {
+	ConfigMaps, Secrets []string
+	ServiceAccount      string
+}
+
+// Main returns the container of a template that is meant. The error names those that there are.
+func Main(t corev1.PodTemplateSpec, name string) (*corev1.Container, error) {
+	all := t.Spec.Containers
+	var names []string
+	for i := range all {
+		names = append(names, all[i].Name)
+	}
+	asked := name
+	if asked == "" {
+		asked = t.Annotations["kubectl.kubernetes.io/default-container"]
+	}
+	for i := range all {
+		if all[i].Name == asked {
+			return &all[i], nil
+		}
+	}
+	switch {
+	case name != "":
+		return nil, fmt.Errorf("the baseline has no container %q; it has %s", name, strings.Join(names, ", "))
+	case len(all) == 1:
+		return &all[0], nil
+	case len(all) == 0:
+		return nil, fmt.Errorf("the baseline has no containers")
+	}
+	return nil, fmt.Errorf("the baseline has several containers, %s: say which with --container", strings.Join(names, ", "))
+}
+
+// Needs returns which objects a container's environment and files are made of.
+func Needs(t corev1.PodTemplateSpec, container string) (Needed, error) {
+	c, err := Main(t, container)
+	if err != nil {
+		return Needed{}, err
+	}
+	configMaps, secrets := map[string]bool{}, map[string]bool{}
+	for _, from := range c.EnvFrom {
+		if from.ConfigMapRef != nil {
+			configMaps[from.ConfigMapRef.Name] = true
+		}
+		if from.SecretRef != nil {
+			secrets[from.SecretRef.Name] = true
+		}
+	}
+	for _, e := range c.Env {
+		if e.ValueFrom == nil {
+			continue
+		}
+		if r := e.ValueFrom.ConfigMapKeyRef; r != nil {
+			configMaps[r.Name] = true
+		}
+		if r := e.ValueFrom.SecretKeyRef; r != nil {
+			secrets[r.Name] = true
+		}
+	}
+	for _, v := range mounted(t, c) {
+		for _, p := range sources(v) {
+			if p.ConfigMap != nil {
+				configMaps[p.ConfigMap.Name] = true
+			}
+			if p.Secret != nil {
+				secrets[p.Secret.Name] = true
+			}
+		}
+	}
+	return Needed{keys(configMaps), keys(secrets), serviceAccount(t)}, nil
+}
+
+func serviceAccount(t corev1.PodTemplateSpec) string {
+	if t.Spec.ServiceAccountName != "" {
+		return t.Spec.ServiceAccountName
+	}
+	return "default"
+}
+
+// mounted returns the volumes that a container mounts.
+func mounted(t corev1.PodTemplateSpec, c *corev1.Container) (out []corev1.Volume) {
+	for _, v := range t.Spec.Volumes {
+		if slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == v.Name }) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+func keys(set map[string]bool) []string {
+	delete(set, "")
+	return slices.Sorted(maps.Keys(set))
+}
+
+// Resolve returns what a process has. The error says what of the baseline could not be had,
+// and would keep its pods from starting too, or why it may not be read.
+func Resolve(in Input) (Result, error) {
+	c, err := Main(in.Template, in.Container)
+	if err != nil {
+		return Result{}, err
+	}
+	r := &resolution{in: in, container: c, env: map[string]Var{}, files: map[string]File{}}
+	r.environment()
+	r.volumes()
+	r.token()
+	if len(r.problems) > 0 {
+		return Result{}, fmt.Errorf("%s", strings.Join(r.problems, "\n"))
+	}
+	out := Result{Container: c.Name, Notes: r.notes, Mounts: r.mounts}
+	for _, name := range slices.Sorted(maps.Keys(r.env)) {
+		out.Env = append(out.Env, r.env[name])
+	}
+	for _, path := range slices.Sorted(maps.Keys(r.files)) {
+		out.Files = append(out.Files, r.files[path])
+	}
+	slices.Sort(out.Mounts)
+	return out, nil
+}
+
+// resolution is one Resolve.
+type resolution struct {
+	in        Input
+	container *corev1.Container
+	env       map[string]Var
+	files     map[string]File
+	mounts    []string
+	notes     []string
+	problems  []string
+}
+
+func (r *resolution) note(format string, values ...any) {
+	r.notes = append(r.notes, fmt.Sprintf(format, values...))
+}
+
+func (r *resolution) problem(format string, values ...any) {
+	if p := fmt.Sprintf(format, values...); !slices.Contains(r.problems, p) {
+		r.problems = append(r.problems, p)
+	}
+}
+
+// missing says that an object is not there or was not read.
+func (r *resolution) missing(kind, name, what string) {
+	if why := r.in.Unread[kind+"/"+name]; why != "" {
+		r.problem("%s needs %s %s/%s, which was not read: %s", what, kind, r.in.Namespace, name, why)
+		return
+	}
+	r.problem("%s needs %s %s/%s, which is not there", what, kind, r.in.Namespace, name)
+}
+
+// data returns what a ConfigMap or a Secret holds; false where it was not had.
+func (r *resolution) data(kind, name string) (map[string][]byte, bool) {
+	out := map[string][]byte{}
+	if kind == "Secret" {
+		s := r.in.Secrets[name]
+		if s == nil {
+			return nil, false
+		}
+		maps.Copy(out, s.Data)
+		return out, true
+	}
+	m := r.in.ConfigMaps[name]
+	if m == nil {
+		return nil, false
+	}
+	maps.Copy(out, m.BinaryData)
+	for k, v := range m.Data {
+		out[k] = []byte(v)
+	}
+	return out, true
+}

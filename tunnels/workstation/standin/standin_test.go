@@ -1,0 +1,217 @@
+package standin_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/yaml"
+
+	"switchyard.dev/tests/golden"
+	"switchyard.dev/tunnels/workstation/standin"
+)
+
+// pod is a baseline, and objects of its namespace.
+type pod struct {
+	Template   corev1.PodTemplateSpec `json:"template"`
+	ConfigMaps []corev1.ConfigMap     `json:"configMaps"`
+	Secrets    []corev1.Secret        `json:"secrets"`
+}
+
+func input(t *testing.T, text string) standin.Input {
+	t.Helper()
+	var p pod
+	if err := yaml.UnmarshalStrict([]byte(text), &p); err != nil {
+		t.Fatal(err)
+	}
+	in := standin.Input{
+		Template: p.Template, Namespace: "shop", Name: "mine-cart", UID: "1-2-3", Node: "laptop", CPU: 7500, Memory: 8 << 30,
+		ConfigMaps: map[string]*corev1.ConfigMap{}, Secrets: map[string]*corev1.Secret{}, Unread: map[string]string{},
+	}
+	for i := range p.ConfigMaps {
+		in.ConfigMaps[p.ConfigMaps[i].Name] = &p.ConfigMaps[i]
+	}
+	for i := range p.Secrets {
+		in.Secrets[p.Secrets[i].Name] = &p.Secrets[i]
+	}
+	return in
+}
+
+// the reads the pod of testdata, which has most of what a pod can have.
+func whole(t *testing.T) standin.Input {
+	t.Helper()
+	text, err := os.ReadFile("testdata/pod.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := input(t, string(text))
+	in.Container, in.Sandbox, in.RoutingKey = "main", "mine", "key1"
+	in.Unread["Secret/hidden"] = "you may not get secrets in namespace shop"
+	in.Outputs = map[string]map[string][]byte{"db": {"host": []byte("db.shop"), "../out": []byte("x")}}
+	in.Extra = []standin.Extra{{Name: "DB_HOST", Resource: "db", Output: "host"}, {Name: "LEVEL", Value: "4"}}
+	return in
+}
+
+func TestWhatAContainerHas(t *testing.T) {
+	in := whole(t)
+	r, err := standin.Resolve(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "container %s\n\n%s\n", r.Container, standin.Shell(r.Env, true))
+	for _, f := range r.Files {
+		if f.Folder {
+			fmt.Fprintf(&out, "%s/ (%s)\n", f.Path, f.Source)
+			continue
+		}
+		fmt.Fprintf(&out, "%s %04o %q (%s)\n", f.Path, f.Mode, f.Data, f.Source)
+	}
+	out.WriteString("\n" + strings.Join(r.Notes, "\n") + "\n\n")
+	vars, changed := r.Below("/tmp/x")
+	fmt.Fprintf(&out, "below /tmp/x: %s\n", strings.Join(changed, " "))
+	for _, v := range vars {
+		if slices.Contains(changed, v.Name) {
+			out.WriteString(v.Name + "=" + v.Value + "\n")
+		}
+	}
+	golden.Compare(t, "testdata/pod.golden", out.String())
+}
+
+func TestOnlyWhatTheContainerNamesIsNeeded(t *testing.T) {
+	in := whole(t)
+	got, err := standin.Needs(in.Template, "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := fmt.Sprint(got); s != "{[absent files settings] [db hidden tls] cart}" {
+		t.Errorf("it needs %s", s)
+	}
+}
+
+func TestWhatIsMissingIsSaidAtOnce(t *testing.T) {
+	in := whole(t)
+	delete(in.ConfigMaps, "settings")
+	delete(in.Secrets, "db")
+	in.Unread["Secret/db"] = "you may not get secrets in namespace shop"
+	in.Secrets["tls"] = &corev1.Secret{}
+	in.ConfigMaps["files"].Data = map[string]string{"cart": "x"}
+	in.Extra = []standin.Extra{{Name: "X", Resource: "db", Output: "port"}}
+	_, err := standin.Resolve(in)
+	if err == nil {
+		t.Fatal("nothing was missing")
+	}
+	golden.Compare(t, "testdata/missing.golden", err.Error()+"\n")
+}
+
+func TestTheContainerThatIsMeant(t *testing.T) {
+	for _, c := range []struct{ template, asked, want, says string }{
+		{`{spec: {containers: [{name: a}]}}`, "", "a", ""},
+		{`{spec: {containers: [{name: a}, {name: b}]}}`, "", "", "several containers, a, b"},
+		{`{spec: {containers: [{name: a}, {name: b}]}}`, "b", "b", ""},
+		{`{spec: {containers: [{name: a}, {name: b}]}}`, "c", "", `no container "c"; it has a, b`},
+		{`{metadata: {annotations: {kubectl.kubernetes.io/default-container: b}}, spec: {containers: [{name: a}, {name: b}]}}`, "", "b", ""},
+		{`{spec: {}}`, "", "", "no containers"},
+	} {
+		var p corev1.PodTemplateSpec
+		if err := yaml.UnmarshalStrict([]byte(c.template), &p); err != nil {
+			t.Fatal(err)
+		}
+		got, err := standin.Main(p, c.asked)
+		switch {
+		case c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)):
+			t.Errorf("%s, %q: %v", c.template, c.asked, err)
+		case c.says == "" && (err != nil || got.Name != c.want):
+			t.Errorf("%s, %q: %v, %v", c.template, c.asked, got, err)
+		}
+	}
+}
+
+func TestTheTokenIsNeverCopied(t *testing.T) {
+	const one = `
+template:
+  spec:
+    containers: [{name: a, volumeMounts: [{name: kube-api-access, mountPath: /var/run/secrets/kubernetes.io/serviceaccount}]}]
+    volumes: [{name: kube-api-access, projected: {sources: [{serviceAccountToken: {path: token}}]}}]
+`
+	in := input(t, one)
+	r, err := standin.Resolve(in)
+	if err != nil || len(r.Files) > 0 || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "is not copied") {
+		t.Errorf("got %+v, %v", r, err)
+	}
+	in.ServiceAccount = &corev1.ServiceAccount{AutomountServiceAccountToken: new(false)}
+	if r, err := standin.Resolve(in); err != nil || len(r.Notes) > 0 {
+		t.Errorf("of a service account whose token is not mounted: %v, %v", r.Notes, err)
+	}
+	in.Template.Spec.AutomountServiceAccountToken = new(true)
+	if r, err := standin.Resolve(in); err != nil || len(r.Notes) != 1 {
+		t.Errorf("the pod says otherwise: %v, %v", r.Notes, err)
+	}
+}
+
+func TestNoFileLeavesItsVolume(t *testing.T) {
+	for _, path := range []string{"../x", "/etc/passwd", "a/../../x"} {
+		in := input(t, `
+template:
+  spec:
+    automountServiceAccountToken: false
+    containers: [{name: a, volumeMounts: [{name: v, mountPath: /v}]}]
+    volumes: [{name: v, configMap: {name: m, items: [{key: k, path: "`+path+`"}]}}]
+configMaps: [{metadata: {name: m}, data: {k: v}}]
+`)
+		if r, err := standin.Resolve(in); err == nil {
+			t.Errorf("%s led to %+v", path, r.Files)
+		}
+	}
+}
+
+func TestTheEnvironmentOfALocalProcess(t *testing.T) {
+	user := []string{"PATH=/usr/bin", "HOME=/home/me", "COLOR=mine", "EDITOR=vi", "=C:=x"}
+	vars := []standin.Var{{Name: "PATH", Value: "/app"}, {Name: "COLOR", Value: "blue"}, {Name: "USER", Value: "app"}, {Name: "NUL", Value: "a\x00b"}}
+	if got := strings.Join(standin.Environ(user, vars, false), " "); got != "COLOR=blue EDITOR=vi HOME=/home/me PATH=/usr/bin USER=app" {
+		t.Errorf("it is %s", got)
+	}
+	if got := strings.Join(standin.Environ(user, vars, true), " "); got != "COLOR=blue HOME=/home/me PATH=/usr/bin USER=app" {
+		t.Errorf("a clean one is %s", got)
+	}
+}
+
+// A shell reads back whatever a variable has.
+func TestAShellReadsVariablesBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		value := strings.ReplaceAll(rapid.StringOfN(rapid.RuneFrom([]rune("a'\"$`\\ \n\t!*~#;&|(){}[]<>=é%")), 0, 20, -1).Draw(t, "value"), "\x00", "")
+		script := standin.Shell([]standin.Var{{Name: "X", Value: value}}, false) + `printf '%s.' "$X"`
+		out, err := exec.Command("sh", "-c", script).Output()
+		if err != nil || string(out) != value+"." {
+			t.Fatalf("%q came back as %q, %v", value, out, err)
+		}
+	})
+}
+
+// Expanding is total, and leaves alone what has no reference.
+func TestReferencesInValues(t *testing.T) {
+	in := input(t, `
+template:
+  spec:
+    automountServiceAccountToken: false
+    containers:
+    - name: a
+      env:
+      - {name: A, value: x}
+      - {name: B, value: "$(A)$(A"}
+      - {name: C, value: "$$$(A)$$(A)$$$$"}
+      - {name: D, value: "$()$(B)"}
+`)
+	r, err := standin.Resolve(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := standin.Shell(r.Env, false); got != "A=x\nB='x$(A'\nC='$x$(A)$$'\nD='$()x$(A'\n" {
+		t.Errorf("got %s", got)
+	}
+}

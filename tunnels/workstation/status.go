@@ -1,0 +1,132 @@
+package workstation
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"switchyard.dev/tunnels/workstation/course"
+)
+
+// Status is how a Workstation is, for people and programs.
+type Status struct {
+	// Session and Epoch name the connection.
+	Session string `json:"session"`
+	Epoch   uint64 `json:"epoch"`
+	// Connected reports whether there is a session, and Since since when, or since when not.
+	Connected bool      `json:"connected"`
+	Since     time.Time `json:"since,omitzero"`
+	// User, Proxy and Operator are what the proxy said: who the user is, its pod, its version.
+	User     string `json:"user,omitempty"`
+	Proxy    string `json:"proxy,omitempty"`
+	Operator string `json:"operator,omitempty"`
+	// Trouble says why there is no session; Unsure, why it is not known what is wanted.
+	Trouble string `json:"trouble,omitempty"`
+	Unsure  string `json:"unsure,omitempty"`
+	// Workloads are those of the user at this workstation.
+	Workloads []WorkloadStatus `json:"workloads"`
+	// Ways lead into the cluster.
+	Ways []Way `json:"ways,omitempty"`
+	// Inbound and Outbound are the connections.
+	Inbound  Connections `json:"inbound"`
+	Outbound Connections `json:"outbound"`
+}
+
+// WorkloadStatus is how an external workload is.
+type WorkloadStatus struct {
+	// Sandbox and Name are what people call it; Namespace and Object, the object.
+	Sandbox   string `json:"sandbox"`
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+	Object    string `json:"object"`
+	// Baseline is kind/namespace/name.
+	Baseline   string `json:"baseline,omitempty"`
+	RoutingKey string `json:"routingKey,omitempty"`
+	// Open reports whether the proxy leads requests here, and Message why not.
+	Open    bool   `json:"open"`
+	Message string `json:"message,omitempty"`
+	// Ports are where ports of the baseline lead.
+	Ports []PortStatus `json:"ports,omitempty"`
+}
+
+// PortStatus is where a port of a baseline leads.
+type PortStatus struct {
+	Baseline int32  `json:"baseline"`
+	Local    string `json:"local"`
+}
+
+// Way is a port of this machine that leads into the cluster.
+type Way struct {
+	// Kind is socks5, http-proxy, or the scheme of a mapping; To its destination.
+	Kind    string `json:"kind"`
+	Address string `json:"address"`
+	To      string `json:"to,omitempty"`
+}
+
+// Connections counts those of one direction.
+type Connections struct {
+	Active int64 `json:"active"`
+	Total  int64 `json:"total"`
+	Failed int64 `json:"failed"`
+}
+
+func (c *counts) read() Connections {
+	return Connections{c.active.Load(), c.total.Load(), c.failed.Load()}
+}
+
+// Leads notes the ways into the cluster, for Status.
+func (w *Workstation) Leads(ways ...Way) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.listens = append(w.listens, ways...)
+}
+
+// Status returns how it is, and a channel that is closed when that changes.
+func (w *Workstation) Status() (Status, <-chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := Status{
+		Session: w.cfg.Session, Epoch: w.course.Epoch(), Connected: w.current != nil, Since: w.since,
+		User: w.welcome.GetUser(), Proxy: w.welcome.GetProxy(), Operator: w.welcome.GetOperatorVersion(),
+		Workloads: []WorkloadStatus{}, Ways: slices.Clone(w.listens),
+		Inbound: w.inbound.read(), Outbound: w.outbound.read(),
+	}
+	if w.trouble != nil {
+		s.Trouble = w.trouble.Error()
+	}
+	if w.unsure != nil {
+		s.Unsure = w.unsure.Error()
+	}
+	for _, one := range w.wanted {
+		s.Workloads = append(s.Workloads, w.statusOf(one))
+	}
+	slices.SortFunc(s.Workloads, func(a, b WorkloadStatus) int {
+		return cmp.Or(cmp.Compare(a.Sandbox, b.Sandbox), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Object, b.Object))
+	})
+	return s, w.changed.Next()
+}
+
+// statusOf returns how a workload is, as the proxy says, and else as the cluster does.
+func (w *Workstation) statusOf(one Workload) WorkloadStatus {
+	out := WorkloadStatus{
+		Sandbox: one.Sandbox, Name: one.Name, Namespace: one.Namespace, Object: one.Tunnel.Name,
+		Baseline: one.Baseline, RoutingKey: one.RoutingKey,
+	}
+	for _, port := range slices.Sorted(maps.Keys(one.Locals)) {
+		out.Ports = append(out.Ports, PortStatus{port, one.Locals[port]})
+	}
+	answer := w.course.Answer(course.Tunnel{Namespace: one.Namespace, Name: one.Tunnel.Name})
+	switch {
+	case answer == nil:
+		out.Message = "the tunnel proxy has not answered yet"
+	case !answer.GetOpen():
+		out.Message = cmp.Or(answer.GetRefused().GetMessage(), "the tunnel proxy has not opened it yet")
+	default:
+		out.Open = true
+		if !one.Connected {
+			out.Message = one.Message
+		}
+	}
+	return out
+}

@@ -1,0 +1,325 @@
+package workstation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"switchyard.dev/eventbus/wake"
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tunnels/carrier"
+	"switchyard.dev/tunnels/workstation/course"
+)
+
+// Workstation keeps up one session. Make one with New, and Run it.
+type Workstation struct {
+	cfg    Config
+	events chan func(now time.Time) course.Step
+	moved  chan struct{}
+
+	mu       sync.Mutex
+	changed  wake.Signal
+	course   *course.Course
+	current  *carrier.Session // nil while there is none
+	welcome  *tunnelv1.Welcome
+	since    time.Time // when it came up, or was lost
+	trouble  error     // why there is no session
+	over     error     // why there never will be one
+	wanted   map[course.Tunnel]Workload
+	unsure   error // why it is not known what is wanted
+	listens  []Way
+	inbound  counts
+	outbound counts
+}
+
+// counts are connections of one direction.
+type counts struct{ active, total, failed atomic.Int64 }
+
+// New returns a Workstation that has yet to run.
+func New(cfg Config) (*Workstation, error) {
+	if err := cfg.setDefaults(); err != nil {
+		return nil, err
+	}
+	return &Workstation{
+		cfg: cfg, course: course.New(cfg.Policy), wanted: map[course.Tunnel]Workload{},
+		events: make(chan func(time.Time) course.Step), moved: make(chan struct{}, 1),
+	}, nil
+}
+
+// Moved tells it that the network of the machine may be another one.
+func (w *Workstation) Moved() {
+	select {
+	case w.moved <- struct{}{}:
+	default:
+	}
+}
+
+// Run keeps the session up until ctx ends, which is no error. It returns a Trouble when a first
+// connection does not come about.
+func (w *Workstation) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	l := &loop{Workstation: w, ctx: ctx, due: time.NewTimer(time.Hour)}
+	defer l.due.Stop()
+	defer l.drop()
+	look := time.NewTicker(time.Second)
+	defer look.Stop()
+	last, lastWall := time.Now(), time.Now().Round(0)
+	l.do(l.told(func(now time.Time) course.Step { return w.course.Begin(now) }))
+	for {
+		var step course.Step
+		select {
+		case <-ctx.Done():
+			w.end(ctx.Err())
+			return nil
+		case event := <-w.events:
+			step = l.told(event)
+		case <-l.due.C:
+			step = l.told(func(now time.Time) course.Step { return w.course.Due(now) })
+		case <-w.moved:
+			step = l.told(func(now time.Time) course.Step { return w.course.Moved(now) })
+		case <-look.C:
+			// The monotonic clock may stand still while the machine sleeps, the wall clock does not.
+			now := time.Now()
+			gap := max(now.Sub(last), now.Round(0).Sub(lastWall))
+			last, lastWall = now, now.Round(0)
+			step = l.told(func(now time.Time) course.Step { return w.course.Slept(now, gap) })
+		}
+		if step.End {
+			w.mu.Lock()
+			err := w.trouble
+			w.mu.Unlock()
+			w.end(err)
+			return err
+		}
+		l.do(step)
+	}
+}
+
+// end notes that there will be no session any more.
+func (w *Workstation) end(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.over = err
+	w.changed.Send()
+}
+
+// loop is what Run holds.
+type loop struct {
+	*Workstation
+	ctx  context.Context
+	due  *time.Timer
+	stop context.CancelFunc // ends the attempt or the session that there is
+	tell chan *tunnelv1.Declare
+}
+
+// told asks the course about an event.
+func (l *loop) told(event func(time.Time) course.Step) course.Step {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.changed.Send()
+	return event(time.Now())
+}
+
+// do does what the course says.
+func (l *loop) do(step course.Step) {
+	if step.Drop {
+		l.drop()
+	}
+	if step.Dial != 0 {
+		l.drop()
+		var ctx context.Context
+		ctx, l.stop = context.WithCancel(l.ctx)
+		l.tell = make(chan *tunnelv1.Declare, 1)
+		go l.connect(ctx, step.Dial, l.tell)
+	}
+	if step.Declare != nil {
+		select { // Only the newest counts.
+		case <-l.tell:
+		default:
+		}
+		l.tell <- step.Declare
+	}
+	if !step.At.IsZero() {
+		l.due.Reset(time.Until(step.At))
+	}
+}
+
+// drop ends the attempt or the session that there is.
+func (l *loop) drop() {
+	if l.stop != nil {
+		l.stop()
+		l.stop = nil
+	}
+}
+
+// event hands the loop an event, unless it is over.
+func (l *loop) event(e func(time.Time) course.Step) {
+	select {
+	case l.events <- e:
+	case <-l.ctx.Done():
+	}
+}
+
+// connect is one attempt, and the session that comes of it, until it ends or ctx does.
+func (l *loop) connect(ctx context.Context, epoch uint64, tell <-chan *tunnelv1.Declare) {
+	s, welcome, err := l.Try(ctx, epoch)
+	if err != nil {
+		if ctx.Err() != nil {
+			return
+		}
+		var t *Trouble
+		l.cfg.Log.Info("not connected", "epoch", epoch, "error", err)
+		l.event(func(now time.Time) course.Step {
+			l.trouble = err
+			return l.course.Failed(now, epoch, errors.As(err, &t) && t.Final, l.cfg.Chance())
+		})
+		return
+	}
+	defer s.Close(nil)
+	l.event(func(now time.Time) course.Step {
+		if ctx.Err() != nil {
+			return course.Step{}
+		}
+		l.current, l.welcome, l.since, l.trouble = s, welcome, now, nil
+		return l.course.Welcomed(now, epoch)
+	})
+	l.cfg.Log.Info("connected", "epoch", epoch, "proxy", welcome.GetProxy(), "user", welcome.GetUser())
+	var parts sync.WaitGroup
+	parts.Go(func() { l.declare(s, tell) })
+	parts.Go(func() { l.receive(s, epoch) })
+	parts.Go(func() { l.accept(s) })
+	select {
+	case <-s.Done():
+	case <-ctx.Done():
+		s.Close(nil)
+	}
+	parts.Wait()
+	l.lost(s, epoch)
+}
+
+// lost notes that a session is over.
+func (l *loop) lost(s *carrier.Session, epoch uint64) {
+	err := s.Err()
+	l.mu.Lock() // At once, and not when the loop comes to it: nothing is opened on it any more.
+	if l.current == s {
+		l.current, l.welcome, l.since, l.trouble = nil, nil, time.Now(), err
+	}
+	l.mu.Unlock()
+	var left *carrier.LeftError
+	comeBack := !errors.As(err, &left) || left.Leave.GetComeBack()
+	l.cfg.Log.Info("connection lost", "epoch", epoch, "error", err)
+	l.event(func(now time.Time) course.Step {
+		return l.course.Lost(now, epoch, comeBack, l.cfg.Chance())
+	})
+}
+
+// declare sends what is wanted.
+func (l *loop) declare(s *carrier.Session, tell <-chan *tunnelv1.Declare) {
+	for {
+		select {
+		case d := <-tell:
+			if err := s.Send(&tunnelv1.Control{Is: &tunnelv1.Control_Declare{Declare: d}}); err != nil {
+				return
+			}
+		case <-s.Done():
+			return
+		}
+	}
+}
+
+// receive takes what the proxy says.
+func (l *loop) receive(s *carrier.Session, epoch uint64) {
+	for {
+		m, err := s.Receive(l.ctx)
+		if err != nil {
+			return
+		}
+		if d := m.GetDeclared(); d != nil {
+			l.event(func(time.Time) course.Step {
+				l.course.Answered(epoch, d)
+				return course.Step{}
+			})
+		}
+	}
+}
+
+// waitOpen is how long what opens a connection waits for a session.
+const waitOpen = 10 * time.Second
+
+// session returns the session, and waits for one.
+func (w *Workstation) session(ctx context.Context) (*carrier.Session, error) {
+	ctx, cancel := context.WithTimeout(ctx, waitOpen)
+	defer cancel()
+	for {
+		w.mu.Lock()
+		s, over, trouble, next := w.current, w.over, w.trouble, w.changed.Next()
+		w.mu.Unlock()
+		switch {
+		case s != nil && s.Err() == nil:
+			return s, nil
+		case over != nil:
+			return nil, fmt.Errorf("the tunnel has ended: %w", over)
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			if trouble == nil {
+				trouble = ctx.Err()
+			}
+			return nil, fmt.Errorf("the tunnel is not connected: %w", trouble)
+		}
+	}
+}
+
+// Open opens a connection to an address in the cluster; names are resolved there. It waits for
+// a session where there is none just now. A refusal is a *carrier.RefusedError.
+func (w *Workstation) Open(ctx context.Context, host string, port uint16) (net.Conn, error) {
+	w.outbound.total.Add(1)
+	c, err := w.open(ctx, &tunnelv1.Open{To: &tunnelv1.Open_Address{Address: &tunnelv1.Address{Host: host, Port: uint32(port)}}})
+	if err != nil {
+		w.outbound.failed.Add(1)
+		return nil, err
+	}
+	w.outbound.active.Add(1)
+	return &outward{Conn: c, end: sync.OnceFunc(func() { w.outbound.active.Add(-1) })}, nil
+}
+
+func (w *Workstation) open(ctx context.Context, what *tunnelv1.Open) (net.Conn, error) {
+	for {
+		s, err := w.session(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c, err := s.Open(ctx, what)
+		if err == nil || ctx.Err() != nil || s.Err() == nil {
+			return c, err
+		}
+		// The session ended under it. No byte was sent, so that the next may be asked.
+	}
+}
+
+// outward is a connection into the cluster that is counted.
+type outward struct {
+	net.Conn
+	end func()
+}
+
+// Close implements net.Conn.
+func (o *outward) Close() error {
+	defer o.end()
+	return o.Conn.Close()
+}
+
+// CloseWrite ends what is written.
+func (o *outward) CloseWrite() error { return o.Conn.(interface{ CloseWrite() error }).CloseWrite() }
+
+// Cut gives the connection up.
+func (o *outward) Cut() {
+	defer o.end()
+	o.Conn.(interface{ Cut() }).Cut()
+}
