@@ -10,7 +10,7 @@
 //
 // Answers are kept for a short while, in bounded room; every answer that was not kept is
 // logged. While the API server cannot be asked, what is not kept is refused with
-// REASON_UNAVAILABLE.
+// REASON_UNAVAILABLE, but that who had a right a few minutes ago keeps it: tunnels go on.
 package access
 
 import (
@@ -43,6 +43,9 @@ const (
 	// keepUser is for how long it is believed whose a token is, and keepYes and keepNo what
 	// somebody may do.
 	keepUser, keepYes, keepNo = 60 * time.Second, 10 * time.Second, 2 * time.Second
+	// keepLast is for how long somebody who was allowed something keeps that right while the
+	// API server cannot be asked.
+	keepLast = 10 * time.Minute
 	// maxKept bounds the answers of each kind that are kept.
 	maxKept = 4096
 	// askWithin bounds one question.
@@ -69,6 +72,8 @@ type Config struct {
 type Access struct {
 	cfg           Config
 	users, rights *cache.LRUExpireCache
+	// last has the rights that there were, for when nobody can be asked.
+	last *cache.LRUExpireCache
 	// checks bounds the questions about tokens, by who shows them, and asking those about
 	// rights.
 	checks *callers.Pool
@@ -93,7 +98,7 @@ func New(cfg Config) (*Access, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	kept := func() *cache.LRUExpireCache { return cache.NewLRUExpireCacheWithClock(maxKept, clock(cfg.Clock)) }
-	return &Access{cfg: cfg, users: kept(), rights: kept(),
+	return &Access{cfg: cfg, users: kept(), rights: kept(), last: kept(),
 		checks: callers.NewPool("checks of tokens", callers.Bounds{Each: 8, Strangers: 32, Rate: 10, Burst: 64}),
 		asking: make(chan struct{}, 32),
 	}, nil
@@ -212,7 +217,11 @@ func (a *Access) may(ctx context.Context, user identity.User, verb, name string)
 		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: verb, Group: crdv1.Group, Resource: sandboxes, Name: name},
 	}}, metav1.CreateOptions{})
 	if err != nil {
-		return a.unavailable("what "+user.Name+" may do", err)
+		refused := a.unavailable("what "+user.Name+" may do", err)
+		if _, had := a.last.Get(key); had {
+			return nil
+		}
+		return refused
 	}
 	what := verb + " " + sandboxes + "." + crdv1.Group
 	if name != "" {
@@ -228,6 +237,9 @@ func (a *Access) may(ctx context.Context, user identity.User, verb, name string)
 			Message: fmt.Sprintf("%.253s may not %s: ask an administrator of the cluster for that right.", user.Name, what)}
 	}
 	a.rights.Add(key, refused, keep)
+	if a.last.Remove(key); allowed {
+		a.last.Add(key, struct{}{}, keepLast)
+	}
 	return refused
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -203,6 +204,44 @@ func TestWhatAUserMayDo(t *testing.T) {
 	}
 	if text := s.logs.text.String(); !strings.Contains(text, `update signadotsandboxes.signadot.com his`) || !strings.Contains(text, "allowed=false") {
 		t.Errorf("the log does not say what was asked:\n%s", text)
+	}
+}
+
+// away is an API that cannot be asked while it is true.
+type away struct {
+	authorization.SubjectAccessReviewInterface
+	is bool
+}
+
+func (a *away) Create(ctx context.Context, r *authorizationv1.SubjectAccessReview, o metav1.CreateOptions) (*authorizationv1.SubjectAccessReview, error) {
+	if a.is {
+		return nil, errors.New("connection refused")
+	}
+	return a.SubjectAccessReviewInterface.Create(ctx, r, o)
+}
+
+func TestWhoHadARightKeepsItWhileTheAPIServerIsAway(t *testing.T) {
+	s := newSite(t)
+	ada := identity.User{Name: "ada-" + s.namespace}
+	s.Grant(ada.Name, "", rbacv1.PolicyRule{APIGroups: []string{crdv1.Group}, Resources: []string{"signadotsandboxes"}, Verbs: []string{"list"}})
+	rights := &away{SubjectAccessReviewInterface: s.Kube.AuthorizationV1().SubjectAccessReviews()}
+	a, err := access.New(access.Config{Tokens: s.Kube.AuthenticationV1().TokenReviews(), Rights: rights, Clock: func() time.Time { return time.Now().Add(s.past) }})
+	s.Must(err)
+	s.Eventually("the right counts", func() error {
+		if refused := a.MayUse(t.Context(), ada); refused != nil {
+			return errors.New(refused.Message)
+		}
+		return nil
+	})
+	rights.is, s.past = true, 5*time.Minute
+	if refused := a.MayUse(t.Context(), ada); refused != nil {
+		t.Errorf("five minutes later: %v", refused)
+	}
+	if refused := a.MayUpdate(t.Context(), ada, "hers"); refused.GetReason() != tunnelv1.Reason_REASON_UNAVAILABLE {
+		t.Errorf("a right that nobody asked for before: %v", refused)
+	}
+	if s.past = 11 * time.Minute; a.MayUse(t.Context(), ada).GetReason() != tunnelv1.Reason_REASON_UNAVAILABLE {
+		t.Error("eleven minutes later the right still counts")
 	}
 }
 

@@ -22,7 +22,7 @@ func (s *Session) Open(ctx context.Context, open *tunnelv1.Open) (net.Conn, erro
 	if err != nil {
 		return nil, s.notOpened(ctx, err)
 	}
-	stream := &Stream{mux: mux, session: s, gone: func() {}}
+	stream := newStream(mux, s, func() {})
 	stop := context.AfterFunc(ctx, stream.Cut)
 	opened := &tunnelv1.Opened{}
 	err = writeMessage(stream, open, maxOpen)
@@ -107,7 +107,7 @@ func (s *Session) takeStreams() {
 func (s *Session) take(mux *yamux.Stream, full bool) {
 	in := &Incoming{
 		Open:   &tunnelv1.Open{},
-		stream: &Stream{mux: mux, session: s, gone: func() { s.accepted.Add(-1) }},
+		stream: newStream(mux, s, func() { s.accepted.Add(-1) }),
 	}
 	_ = in.stream.SetDeadline(time.Now().Add(s.timing.Handshake))
 	if err := readMessage(in.stream, in.Open, maxOpen); err != nil {

@@ -56,7 +56,7 @@ func (e *LeftError) Error() string {
 // streamError returns what callers of a stream see of an error of the multiplexer.
 func streamError(err error) error {
 	switch {
-	case err == nil, errors.Is(err, io.EOF):
+	case err == nil, err == io.EOF: // itself: a cut may wrap that of the connection below
 		return err
 	case errors.Is(err, yamux.ErrTimeout):
 		return os.ErrDeadlineExceeded

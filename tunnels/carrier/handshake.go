@@ -47,10 +47,11 @@ func (t Timing) Connect(ctx context.Context, conn net.Conn, hello *tunnelv1.Hell
 }
 
 func (s *Session) hello(ctx context.Context, hello *tunnelv1.Hello) (*tunnelv1.Welcome, error) {
-	var err error
-	if s.control, err = s.mux.OpenStream(ctx); err != nil {
+	mux, err := s.mux.OpenStream(ctx)
+	if err != nil {
 		return nil, err
 	}
+	s.control = newStream(mux, s, func() {})
 	if err := writeMessage(s.control, &tunnelv1.Control{Is: &tunnelv1.Control_Hello{Hello: hello}}, maxHello); err != nil {
 		return nil, err
 	}
@@ -87,10 +88,11 @@ func (t Timing) Serve(ctx context.Context, conn net.Conn, greet Greet) (*Session
 }
 
 func (s *Session) welcome(ctx context.Context, greet Greet) (*tunnelv1.Hello, error) {
-	var err error
-	if s.control, err = s.mux.AcceptStream(); err != nil {
+	mux, err := s.mux.AcceptStream()
+	if err != nil {
 		return nil, err
 	}
+	s.control = newStream(mux, s, func() {})
 	first := &tunnelv1.Control{}
 	if err := readMessage(s.control, first, maxHello); err != nil {
 		return nil, err
@@ -163,6 +165,9 @@ func (s *Session) notBegun(ctx context.Context, err error) error {
 		return err
 	case ctx.Err() != nil:
 		return fmt.Errorf("the handshake of the tunnel did not end in time: %w", ctx.Err())
+	case s.mux.IsClosed():
+		_, cause := s.mux.OpenStream(ctx)
+		return fmt.Errorf("handshake of the tunnel: %w", cause)
 	default:
 		return fmt.Errorf("handshake of the tunnel: %w", err)
 	}

@@ -71,10 +71,13 @@ func (f *freshness) doubt(s *Session) {
 	}
 	answered := make(chan struct{})
 	f.answered = answered
+	late := time.AfterFunc(s.timing.Dead, func() {
+		s.end(fmt.Errorf("the other end of the tunnel does not answer after this one stood still: %w", ErrCut))
+	})
 	go func() {
-		if _, err := s.mux.Ping(); err != nil {
-			s.end(fmt.Errorf("the other end of the tunnel does not answer after this one stood still: %w", ErrCut))
-			return
+		_, err := s.mux.Ping()
+		if !late.Stop() || err != nil {
+			return // the session is over
 		}
 		f.Lock()
 		f.answered = nil

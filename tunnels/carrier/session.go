@@ -20,7 +20,7 @@ type Session struct {
 	wire    *wire
 	mux     *yamux.Session
 	timing  Timing
-	control *yamux.Stream
+	control *Stream
 	proxy   bool // this end is the proxy
 
 	writing  sync.Mutex // of control
@@ -107,8 +107,8 @@ func (s *Session) takeControl() {
 			s.end(ErrEnded)
 		case errors.Is(err, errMessage):
 			s.end(fmt.Errorf("control stream: %w", err))
-		case err != nil:
-			s.end(fmt.Errorf("%w: %w", ErrCut, err))
+		case err != nil && !s.mux.IsClosed(): // else takeStreams knows why
+			s.end(fmt.Errorf("control stream: %w", err))
 		}
 		if err != nil {
 			return
@@ -195,5 +195,6 @@ func (s *Session) end(err error) {
 	s.err = err
 	s.ending.Unlock()
 	_ = s.mux.Close() // the wire, and every stream
+	s.wire.meter.stop()
 	close(s.done)
 }

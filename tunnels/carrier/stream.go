@@ -27,6 +27,48 @@ type Stream struct {
 	ended  atomic.Bool // the other side's end was read
 	closed atomic.Bool
 	once   sync.Once
+
+	telling sync.Mutex
+	told    bool   // it was cut
+	cut     func() // called when it is, once
+}
+
+// newStream returns a stream of a session. gone is called once it is closed or given up.
+func newStream(mux *yamux.Stream, session *Session, gone func()) *Stream {
+	s := &Stream{mux: mux, session: session, gone: gone}
+	session.wire.meter.join(mux.StreamID(), s)
+	return s
+}
+
+// whenCut has a function called once the stream is cut, by the other side or with the session.
+// It may not wait for anything.
+func (s *Stream) whenCut(do func()) {
+	s.telling.Lock()
+	s.cut = do
+	told := s.told
+	s.telling.Unlock()
+	if told && do != nil {
+		do()
+	}
+}
+
+// tell tells that the stream is cut.
+func (s *Stream) tell() {
+	s.telling.Lock()
+	do, told := s.cut, s.told
+	s.told = true
+	s.telling.Unlock()
+	if !told && do != nil {
+		do()
+	}
+}
+
+// leave counts the stream no more.
+func (s *Stream) leave() {
+	s.once.Do(func() {
+		s.session.wire.meter.leave(s.mux.StreamID())
+		s.gone()
+	})
 }
 
 // Read implements net.Conn. Read of an empty slice returns once there is something to read.
@@ -52,13 +94,14 @@ func (s *Stream) Read(b []byte) (int, error) {
 	}
 	n, err := s.mux.Read(b)
 	if n > 0 {
+		s.session.wire.meter.read(s.mux.StreamID(), n)
 		return n, nil // an error of the credit comes again with the next read
 	}
 	return n, s.failed(err)
 }
 
 func (s *Stream) failed(err error) error {
-	if errors.Is(err, io.EOF) {
+	if err == io.EOF {
 		s.ended.Store(true)
 	}
 	if s.closed.Load() {
@@ -94,7 +137,7 @@ func (s *Stream) Close() error {
 	if !s.ended.Load() {
 		_ = s.mux.Reset()
 	}
-	s.once.Do(s.gone)
+	s.leave()
 	if errors.Is(streamError(err), ErrCut) {
 		return nil // it is closed all the same
 	}
@@ -104,7 +147,8 @@ func (s *Stream) Close() error {
 // Cut gives the stream up: reads and writes fail with ErrCut, here and at the other side.
 func (s *Stream) Cut() {
 	_ = s.mux.Reset()
-	s.once.Do(s.gone)
+	s.leave()
+	s.tell()
 }
 
 // LocalAddr implements net.Conn: the address of the session's connection.

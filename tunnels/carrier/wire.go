@@ -19,11 +19,12 @@ type wire struct {
 	heard   atomic.Int64 // nanoseconds since began
 	sent    atomic.Int64
 	greeted atomic.Bool
+	meter   *meter
 	before  int // bytes read before greeted; of the multiplexer's reader alone
 }
 
 func newWire(conn net.Conn) *wire {
-	return &wire{Conn: conn, began: time.Now()}
+	return &wire{Conn: conn, began: time.Now(), meter: newMeter()}
 }
 
 // now returns the time on the session's own clock, which no wall clock moves.
@@ -34,6 +35,7 @@ func (w *wire) Read(b []byte) (int, error) {
 	n, err := w.Conn.Read(b)
 	if n > 0 {
 		w.heard.Store(w.now())
+		w.meter.came(b[:n])
 	}
 	if !w.greeted.Load() {
 		if w.before += n; w.before > maxUngreeted {
@@ -45,6 +47,7 @@ func (w *wire) Read(b []byte) (int, error) {
 
 // Write implements net.Conn.
 func (w *wire) Write(b []byte) (int, error) {
+	w.meter.sent(b)
 	n, err := w.Conn.Write(b)
 	if n > 0 {
 		w.sent.Store(w.now())

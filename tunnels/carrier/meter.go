@@ -1,0 +1,238 @@
+package carrier
+
+import (
+	"encoding/binary"
+	"sync"
+	"sync/atomic"
+)
+
+// Bounds of what has come and nobody has read, beyond the windows of streams: a session that has
+// 1,024 of them could be sent 256 MiB.
+const (
+	maxUnread    = 32 << 20
+	maxUnreadAll = 256 << 20
+	// frameCost is what a frame costs beside its bytes, so that frames of one byte are not free.
+	frameCost = 64
+)
+
+// What the meter knows of the multiplexer's frames
+// (https://github.com/hashicorp/yamux/blob/master/spec.md).
+const (
+	headerBytes = 12
+	typeData    = 0
+	flagSYN     = 1 << 0
+	flagACK     = 1 << 1
+	flagRST     = 1 << 3
+)
+
+// meter counts what has come for each stream and was not read, from the frames that pass. The
+// multiplexer keeps each stream within its window, and tells neither how much of it is used, nor a
+// stream's owner that the other side has reset it while he waits for something else.
+type meter struct {
+	// The frame that is read, of the one goroutine that reads.
+	header [headerBytes]byte
+	got    int    // bytes of header
+	body   uint32 // bytes that follow
+	of     uint32 // the stream that they are of
+
+	sync.Mutex
+	streams map[uint32]*unread
+	total   int64
+	over    bool
+}
+
+// unread is one stream.
+type unread struct {
+	bytes, frames int64
+	stream        *Stream // nil until it is accepted
+	doomed        bool    // it is being cut, and counts no more
+}
+
+func (u *unread) cost() int64 {
+	if u.doomed {
+		return 0
+	}
+	return u.bytes + frameCost*min(u.frames, u.bytes)
+}
+
+// everybody is the meters of this process.
+var everybody struct {
+	sync.Mutex
+	meters map[*meter]bool
+	total  atomic.Int64
+}
+
+func newMeter() *meter {
+	m := &meter{streams: map[uint32]*unread{}}
+	everybody.Lock()
+	defer everybody.Unlock()
+	if everybody.meters == nil {
+		everybody.meters = map[*meter]bool{}
+	}
+	everybody.meters[m] = true
+	return m
+}
+
+// came is told what was read from the session's connection.
+func (m *meter) came(b []byte) {
+	for len(b) > 0 {
+		if m.body == 0 {
+			n := copy(m.header[m.got:], b)
+			b = b[n:]
+			if m.got += n; m.got < headerBytes {
+				return
+			}
+			m.got = 0
+			m.begins()
+			continue
+		}
+		n := min(uint32(len(b)), m.body)
+		b = b[n:]
+		m.body -= n
+		m.change(m.of, func(u *unread) { u.bytes += int64(n) })
+	}
+	if m.excess(maxUnread) || everybody.total.Load() > maxUnreadAll {
+		m.relieve()
+	}
+}
+
+// begins takes a frame's header.
+func (m *meter) begins() {
+	flags, id := binary.BigEndian.Uint16(m.header[2:]), binary.BigEndian.Uint32(m.header[4:])
+	if flags&(flagSYN|flagACK) != 0 {
+		m.Lock()
+		if m.streams[id] == nil && !m.over {
+			m.streams[id] = &unread{}
+		}
+		m.Unlock()
+	}
+	if flags&flagRST != 0 {
+		m.reset(id)
+	}
+	if m.header[1] == typeData {
+		m.of, m.body = id, binary.BigEndian.Uint32(m.header[8:])
+		m.change(id, func(u *unread) { u.frames++ })
+	}
+}
+
+// sent is told each frame that is written. The multiplexer resets streams of its own accord.
+func (m *meter) sent(frame []byte) {
+	if len(frame) >= headerBytes && binary.BigEndian.Uint16(frame[2:])&flagRST != 0 {
+		m.leave(binary.BigEndian.Uint32(frame[4:]))
+	}
+}
+
+// change changes a stream that is there.
+func (m *meter) change(id uint32, by func(*unread)) {
+	m.Lock()
+	defer m.Unlock()
+	if u := m.streams[id]; u != nil {
+		before := u.cost()
+		by(u)
+		m.add(u.cost() - before)
+	}
+}
+
+func (m *meter) add(n int64) {
+	m.total += n
+	everybody.total.Add(n)
+}
+
+// join names the owner of a stream.
+func (m *meter) join(id uint32, s *Stream) {
+	m.Lock()
+	defer m.Unlock()
+	if m.over {
+		return
+	}
+	if m.streams[id] == nil {
+		m.streams[id] = &unread{}
+	}
+	m.streams[id].stream = s
+}
+
+// read is told what a stream's owner has read.
+func (m *meter) read(id uint32, n int) {
+	m.change(id, func(u *unread) {
+		u.bytes = max(0, u.bytes-int64(n))
+		u.frames = min(u.frames, u.bytes)
+	})
+}
+
+// leave takes a stream out.
+func (m *meter) leave(id uint32) *Stream {
+	m.Lock()
+	defer m.Unlock()
+	u := m.streams[id]
+	if u == nil {
+		return nil
+	}
+	m.add(-u.cost())
+	delete(m.streams, id)
+	return u.stream
+}
+
+// reset takes out a stream that the other side has given up, and tells its owner.
+func (m *meter) reset(id uint32) {
+	if s := m.leave(id); s != nil {
+		s.tell()
+	}
+}
+
+// stop takes all streams out, and tells their owners.
+func (m *meter) stop() {
+	everybody.Lock()
+	delete(everybody.meters, m)
+	everybody.Unlock()
+	m.Lock()
+	streams := m.streams
+	m.streams, m.over = nil, true
+	m.add(-m.total)
+	m.Unlock()
+	for _, u := range streams {
+		if u.stream != nil {
+			u.stream.tell()
+		}
+	}
+}
+
+func (m *meter) excess(limit int64) bool {
+	m.Lock()
+	defer m.Unlock()
+	return m.total > limit
+}
+
+// relieve cuts the stream that has the most unread: of this session if that has too much, else of
+// the session that has the most.
+func (m *meter) relieve() {
+	most := m
+	if !m.excess(maxUnread) {
+		everybody.Lock()
+		for other := range everybody.meters {
+			if other.held() > most.held() {
+				most = other
+			}
+		}
+		everybody.Unlock()
+	}
+	most.Lock()
+	defer most.Unlock()
+	var worst *unread
+	for _, u := range most.streams {
+		if u.stream != nil && (worst == nil || u.cost() > worst.cost()) {
+			worst = u
+		}
+	}
+	if worst == nil || worst.doomed {
+		return
+	}
+	most.add(-worst.cost())
+	worst.doomed = true
+	go worst.stream.Cut() // it may wait to be sent
+}
+
+func (m *meter) held() int64 {
+	m.Lock()
+	defer m.Unlock()
+	return m.total
+}

@@ -1,0 +1,115 @@
+package carrier
+
+import (
+	"errors"
+	"io"
+	"net"
+	"runtime"
+	"sync"
+)
+
+// relayBuffer is as much as Relay carries at once: what fills a frame, and with its header two
+// records of TLS. A connection has a buffer only while it carries something.
+const relayBuffer = maxFrame - headerBytes
+
+var relayBuffers = sync.Pool{New: func() any { return new([relayBuffer]byte) }}
+
+// Relay carries bytes between two connections, one of them usually a Stream, until both sides have
+// ended, and closes both. An end on one side is a CloseWrite on the other; any error cuts both, so
+// that neither side takes it for an end: a Stream by Cut, a TCP connection by a reset. It returns
+// how many bytes went each way, and the error.
+func Relay(a, b net.Conn) (fromA, fromB int64, err error) {
+	var once sync.Once
+	sever := func(why error) {
+		once.Do(func() {
+			err = why
+			cut(a)
+			cut(b)
+		})
+	}
+	for _, c := range []net.Conn{a, b} {
+		if s, is := c.(*Stream); is {
+			s.whenCut(func() { go sever(ErrCut) })
+			defer s.whenCut(nil)
+		}
+	}
+	var other sync.WaitGroup
+	other.Go(func() { fromB = carry(a, b, sever) })
+	fromA = carry(b, a, sever)
+	other.Wait()
+	once.Do(func() { err = errors.Join(a.Close(), b.Close()) })
+	return fromA, fromB, err
+}
+
+// carry copies one way, and says so to the one end or both.
+func carry(to, from net.Conn, sever func(error)) (n int64) {
+	read := reader(from)
+	for {
+		buf, count, err := read()
+		if count > 0 {
+			wrote, failed := to.Write(buf[:count])
+			n += int64(wrote)
+			if failed != nil {
+				err = failed
+			}
+		}
+		if buf != nil {
+			relayBuffers.Put(buf)
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			if err := closeWrite(to); err != nil {
+				sever(err)
+			}
+			return n
+		case err != nil:
+			sever(err)
+			return n
+		}
+	}
+}
+
+// reader returns how to read the next of a connection, into a buffer of relayBuffers that it does
+// not hold while nothing comes.
+func reader(from net.Conn) func() (*[relayBuffer]byte, int, error) {
+	switch c := from.(type) {
+	case *Stream:
+		return func() (*[relayBuffer]byte, int, error) {
+			if _, err := c.Read(nil); err != nil {
+				return nil, 0, err
+			}
+			buf := relayBuffers.Get().(*[relayBuffer]byte)
+			n, err := c.Read(buf[:])
+			return buf, n, err
+		}
+	case *net.TCPConn:
+		if raw, err := c.SyscallConn(); err == nil && runtime.GOOS != "windows" {
+			return func() (*[relayBuffer]byte, int, error) { return readWhenThere(raw) }
+		}
+	}
+	return func() (*[relayBuffer]byte, int, error) {
+		buf := relayBuffers.Get().(*[relayBuffer]byte)
+		n, err := from.Read(buf[:])
+		return buf, n, err
+	}
+}
+
+// closeWrite ends one direction. A connection that cannot is ended as a whole.
+func closeWrite(c net.Conn) error {
+	if half, can := c.(interface{ CloseWrite() error }); can {
+		return half.CloseWrite()
+	}
+	return c.Close()
+}
+
+// cut ends a connection such that the other side takes it for an error.
+func cut(c net.Conn) {
+	switch c := c.(type) {
+	case *Stream:
+		c.Cut()
+		return
+	case *net.TCPConn:
+		_ = c.SetLinger(0)
+	}
+	_ = c.Close()
+}

@@ -1,0 +1,82 @@
+package proxy
+
+import (
+	"cmp"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"switchyard.dev/eventbus/callers/tokens"
+	"switchyard.dev/eventbus/trust"
+	"switchyard.dev/tunnels/access"
+	"switchyard.dev/tunnels/audit"
+	"switchyard.dev/tunnels/cluster"
+	"switchyard.dev/tunnels/keys"
+	"switchyard.dev/tunnels/outbound"
+)
+
+// Config is what a Main needs.
+type Config struct {
+	// Access, Cluster, Audit, TLS and Keys are required.
+	Access  *access.Access
+	Cluster *cluster.Cluster
+	Audit   *audit.Log
+	TLS     *trust.Folder
+	Keys    keys.Keys
+	// Managers tells whose token it is that is shown at the control port; it is made for
+	// access.Audience. Manager is the account that may ask, as namespace/name. Required.
+	Managers *tokens.Verifier
+	Manager  string
+	// Resolver looks up names. Default: the system's.
+	Resolver outbound.Resolver
+	// Pod is the name of the proxy's pod, and Version the operator's, for people.
+	Pod, Version string
+	// Addresses to listen on, as host:port. Defaults: the ports of the package's document.
+	// With DisableSSH and DisableCarrier nobody listens there.
+	SOCKSAddress, SSHAddress, CarrierAddress, ControlAddress, MetricsAddress string
+	DisableSSH, DisableCarrier                                               bool
+	// WorkloadHost is where ports of workloads are opened. Default: every address.
+	WorkloadHost string
+	// OpenSOCKS reports whether SOCKS5 takes everybody.
+	OpenSOCKS bool
+	// Grace is for how long the ports of a tunnel stay open without its workstation.
+	// Default: 10 minutes.
+	Grace time.Duration
+	// Moment is how long connections have to end when the proxy is to. Default: 5 s.
+	Moment time.Duration
+	// MaxConnections bounds the open connections of strangers on each listener. Default: 4096.
+	MaxConnections int
+	// Logger is told what happens. Default: none.
+	Logger *slog.Logger
+	// Metrics has the numbers. Default: a new one.
+	Metrics *prometheus.Registry
+}
+
+// Validate returns what is wrong with a Config, or nil.
+func (c Config) Validate() error {
+	switch {
+	case c.Access == nil || c.Cluster == nil || c.Audit == nil || c.TLS == nil || c.Keys.SSHHost == nil:
+		return errors.New("tunnel proxy: Access, Cluster, Audit, TLS and Keys are all needed")
+	case c.Managers == nil || c.Manager == "":
+		return errors.New("tunnel proxy: Managers and Manager are both needed: else nobody may ask which tunnels there are")
+	case c.MaxConnections < 0 || c.Grace < 0 || c.Moment < 0:
+		return errors.New("tunnel proxy: MaxConnections, Grace and Moment must not be negative")
+	}
+	return nil
+}
+
+func (c Config) withDefaults() Config {
+	c.SOCKSAddress = cmp.Or(c.SOCKSAddress, ":1080")
+	c.SSHAddress = cmp.Or(c.SSHAddress, ":2222")
+	c.CarrierAddress = cmp.Or(c.CarrierAddress, ":7777")
+	c.ControlAddress = cmp.Or(c.ControlAddress, ":7780")
+	c.MetricsAddress = cmp.Or(c.MetricsAddress, ":9090")
+	c.Grace = cmp.Or(c.Grace, 10*time.Minute)
+	c.Moment = cmp.Or(c.Moment, 5*time.Second)
+	c.MaxConnections = cmp.Or(c.MaxConnections, 4096)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	c.Metrics = cmp.Or(c.Metrics, prometheus.NewRegistry())
+	return c
+}

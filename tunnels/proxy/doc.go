@@ -1,0 +1,20 @@
+// Package proxy is the tunnel proxy: what workstations connect to, and where their tunnels end
+// in the cluster.
+//
+//	7777  sessions of our own protocol over TLS (carrier)   workstation.go, sessions.go
+//	2222  stock SSH clients                                 ../sshd
+//	1080  SOCKS5                                            ../socks
+//	7780  the controller manager, over TLS                  control.go
+//	9090  metrics and health                                proxy.go
+//
+// Both directions are led, and recorded, by packages below, whichever way a workstation came:
+// into the cluster by outbound, to workstations by inbound.
+//
+// A session has an owner, a name and an epoch. A connection of the session with a greater
+// epoch ends the one before at once, and one with an epoch that is not greater is refused.
+// What a workstation declares takes the place of what it declared before; what came of it is
+// looked at again when an external workload changes, and now and then, since rights may.
+//
+// When the proxy is to end it says so at the control port, takes no further sessions, gives
+// connections a moment, and then has the workstations go elsewhere.
+package proxy

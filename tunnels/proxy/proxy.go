@@ -1,0 +1,244 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"switchyard.dev/eventbus/callers"
+	"switchyard.dev/eventbus/callers/scrapes"
+	"switchyard.dev/tunnels/credential"
+	"switchyard.dev/tunnels/inbound"
+	"switchyard.dev/tunnels/outbound"
+	"switchyard.dev/tunnels/socks"
+	"switchyard.dev/tunnels/sshd"
+)
+
+// Main is a tunnel proxy.
+type Main struct {
+	cfg       Config
+	listeners listeners
+	counts    *counts
+	gate      *outbound.Gate
+	table     *inbound.Table
+	sessions  *sessions
+	socks     *socks.Server
+	ssh       *sshd.Server
+	// handshakes bounds those who have not shown who they are, perUser the sessions of each.
+	handshakes, perUser *callers.Pool
+	ready, draining     atomic.Bool
+	// drained is closed when the proxy is about to end.
+	drained chan struct{}
+}
+
+// listeners are where it listens; nil: nowhere.
+type listeners struct{ socks, ssh, carrier, control, metrics *callers.Listener }
+
+// all returns the listeners with what they are called.
+func (l *listeners) all() map[string]**callers.Listener {
+	return map[string]**callers.Listener{"socks5": &l.socks, "ssh": &l.ssh, "carrier": &l.carrier, "control": &l.control, "metrics": &l.metrics}
+}
+
+// New opens the listeners and makes everything ready to Run. The caller calls Run or Close.
+func New(cfg Config) (*Main, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	m := &Main{cfg: cfg.withDefaults(), drained: make(chan struct{}),
+		handshakes: callers.NewPool("handshakes", callers.Bounds{Each: 128, Strangers: 512, Rate: 100, Burst: 512}),
+		perUser:    callers.NewPool("sessions", callers.Bounds{Each: 64, Pods: 4096}),
+	}
+	if err := m.wire(); err != nil {
+		return nil, fmt.Errorf("tunnel proxy: %w", err)
+	}
+	if err := m.listen(); err != nil {
+		return nil, errors.Join(fmt.Errorf("tunnel proxy: %w", err), m.Close())
+	}
+	return m, nil
+}
+
+// wire makes the parts.
+func (m *Main) wire() (err error) {
+	c := m.cfg
+	if m.counts, err = newCounts(c.Metrics); err != nil {
+		return err
+	}
+	m.sessions = newSessions(c.Grace)
+	if m.gate, err = outbound.New(outbound.Config{Cluster: c.Cluster, Audit: c.Audit, Counts: m.counts, Resolver: c.Resolver, Logger: c.Logger}); err != nil {
+		return err
+	}
+	if m.table, err = inbound.New(inbound.Config{Audit: c.Audit, Counts: m.counts, Host: c.WorkloadHost, Grace: c.Grace, Logger: c.Logger}); err != nil {
+		return err
+	}
+	check := func(user, password string) error { return credential.Check(c.Keys.SOCKS, user, password, time.Now()) }
+	if m.socks, err = socks.New(socks.Config{Gate: m.gate, Check: check, Open: c.OpenSOCKS, Logger: c.Logger}); err != nil {
+		return err
+	}
+	m.ssh, err = sshd.New(sshd.Config{Gate: m.gate, Table: m.table, Cluster: c.Cluster, Access: c.Access,
+		Host: c.Keys.SSHHost, Authority: c.Keys.SSHCA.PublicKey(), Logger: c.Logger})
+	return err
+}
+
+// listen opens the listeners.
+func (m *Main) listen() error {
+	addresses := map[string]string{"socks5": m.cfg.SOCKSAddress, "ssh": m.cfg.SSHAddress, "carrier": m.cfg.CarrierAddress,
+		"control": m.cfg.ControlAddress, "metrics": m.cfg.MetricsAddress}
+	if m.cfg.DisableSSH {
+		delete(addresses, "ssh")
+	}
+	if m.cfg.DisableCarrier {
+		delete(addresses, "carrier")
+	}
+	places := m.listeners.all()
+	for name, address := range addresses {
+		l, err := callers.Listen(address, name, m.cfg.MaxConnections, 0, m.cfg.Logger)
+		if err != nil {
+			return err
+		}
+		*places[name] = l
+		if err := l.CountClosed(m.cfg.Metrics, "switchyard_tunnel_connections_closed_total", prometheus.Labels{"listener": name}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Addresses are where it listens, as host:port, by name: socks5, ssh, carrier, control and
+// metrics.
+func (m *Main) Addresses() map[string]string {
+	out := map[string]string{}
+	for name, l := range m.listeners.all() {
+		if *l != nil {
+			out[name] = (*l).Addr().String()
+		}
+	}
+	return out
+}
+
+// Close closes the listeners of a Main that is not run.
+func (m *Main) Close() error {
+	var errs []error
+	for _, l := range m.listeners.all() {
+		if *l != nil {
+			errs = append(errs, (*l).Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Run serves until ctx ends and returns nil then, or until a part fails. Call it once.
+func (m *Main) Run(ctx context.Context) error {
+	// What is there goes on for a moment after ctx has ended.
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	all, failed := errgroup.WithContext(serving)
+	all.Go(func() error { return m.cfg.TLS.Run(failed) })
+	all.Go(func() error { return m.cfg.Cluster.Run(failed) })
+	all.Go(func() error { return m.serveProbes(failed) })
+	all.Go(func() error { return newControl(m).serve(failed) })
+	var sessions sync.WaitGroup
+	all.Go(func() error {
+		if err := m.cfg.Cluster.Synced(failed); err != nil {
+			if failed.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		m.serveAll(failed, &sessions)
+		m.ready.Store(true)
+		return nil
+	})
+	all.Go(func() error {
+		defer stop()
+		select {
+		case <-ctx.Done():
+		case <-failed.Done():
+		}
+		m.drain(failed)
+		return nil
+	})
+	err := all.Wait()
+	sessions.Wait()
+	m.table.Close()
+	_ = m.Close() // some are closed already
+	return err
+}
+
+// serveAll begins to serve workstations. Before it is known what the cluster has where, none is.
+func (m *Main) serveAll(ctx context.Context, all *sync.WaitGroup) {
+	for _, one := range []struct {
+		listener *callers.Listener
+		serve    func(ctx context.Context, conn net.Conn, known func())
+	}{{m.listeners.socks, m.socks.Serve}, {m.listeners.ssh, m.ssh.Serve}, {m.listeners.carrier, m.serveCarrier}} {
+		if one.listener != nil {
+			all.Go(func() { m.accept(ctx, one.listener, one.serve, all) })
+		}
+	}
+}
+
+// accept serves the connections of a listener until that is closed.
+func (m *Main) accept(ctx context.Context, l *callers.Listener, serve func(context.Context, net.Conn, func()), all *sync.WaitGroup) {
+	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
+	defer stop()
+	for {
+		conn, err := l.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // of files there are too many, as a rule
+			m.cfg.Logger.Warn("a connection cannot be accepted", "listener", l.Addr().String(), "error", err)
+			select {
+			case <-time.After(50 * time.Millisecond):
+			case <-ctx.Done():
+			}
+			continue
+		}
+		all.Go(func() { serve(ctx, conn, func() { l.Known(conn.RemoteAddr().String()) }) })
+	}
+}
+
+// drain takes no further workstations, and gives connections a moment.
+func (m *Main) drain(ctx context.Context) {
+	m.draining.Store(true)
+	m.sessions.drain()
+	close(m.drained)
+	for _, l := range []*callers.Listener{m.listeners.socks, m.listeners.ssh, m.listeners.carrier} {
+		if l != nil {
+			_ = l.Close() // nobody comes any more
+		}
+	}
+	m.cfg.Logger.Info("the proxy ends; connections have a moment", "connections", m.counts.now.Load())
+	for end := time.Now().Add(m.cfg.Moment); m.counts.now.Load() > 0 && time.Now().Before(end); {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// serveProbes serves metrics and health.
+func (m *Main) serveProbes(ctx context.Context) error {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", scrapes.New(m.cfg.Metrics))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) }) // who has gone needs no answer
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		switch {
+		case m.draining.Load():
+			http.Error(w, "the proxy ends", http.StatusServiceUnavailable)
+		case !m.ready.Load():
+			http.Error(w, "what is in the cluster is not known yet", http.StatusServiceUnavailable)
+		default:
+			_, _ = w.Write([]byte("ok\n"))
+		}
+	})
+	return callers.ServeProbes(ctx, m.listeners.metrics, mux)
+}

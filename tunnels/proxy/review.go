@@ -1,0 +1,146 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tunnels/cluster"
+	"switchyard.dev/tunnels/inbound"
+)
+
+// review is what came of a declaration, as far as it was looked at.
+type review struct {
+	w *workstation
+	// seen has what was decided of workloads as they were.
+	seen map[inbound.Key]verdict
+	// held are the workloads that the workstation holds by what was decided.
+	held map[inbound.Key]bool
+}
+
+// verdict is what was decided of a workload as it was.
+type verdict struct {
+	workload cluster.Workload
+	found    bool
+	refused  *tunnelv1.Refused
+}
+
+// look looks at what is declared, and returns what came of it; nil when nothing was declared.
+func (r *review) look(ctx context.Context) *tunnelv1.Declared {
+	w := r.w
+	w.mu.Lock()
+	declared := w.declared
+	w.mu.Unlock()
+	if declared == nil {
+		return nil
+	}
+	now := &tunnelv1.Declared{Revision: declared.Revision}
+	held := map[inbound.Key]bool{}
+	wanted := map[inbound.Key]bool{}
+	for _, t := range declared.Tunnels {
+		key := inbound.Key{Namespace: t.GetNamespace(), Name: t.GetName()}
+		wanted[key] = true
+		state := &tunnelv1.TunnelState{Namespace: key.Namespace, Name: key.Name}
+		var workload cluster.Workload
+		if workload, state.Refused = r.decide(ctx, key); state.Refused == nil {
+			state.Open, held[key] = true, true
+			for _, p := range workload.Ports {
+				state.Ports = append(state.Ports, &tunnelv1.Port{Baseline: p.Baseline, LocalAddress: p.Local})
+			}
+		}
+		now.Tunnels = append(now.Tunnels, state)
+	}
+	for key := range r.held {
+		if !held[key] {
+			w.holder.Drop(key)
+		}
+	}
+	r.held = held
+	r.forget(wanted)
+	return now
+}
+
+// forget forgets what is not declared any more: who declares it again may have it again.
+func (r *review) forget(wanted map[inbound.Key]bool) {
+	for key := range r.seen {
+		if !wanted[key] {
+			delete(r.seen, key)
+		}
+	}
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	for key := range r.w.taken {
+		if !wanted[key] {
+			delete(r.w.taken, key)
+		}
+	}
+}
+
+// decide has a tunnel be held, or returns why not.
+func (r *review) decide(ctx context.Context, key inbound.Key) (cluster.Workload, *tunnelv1.Refused) {
+	if refused := r.takenBy(key); refused != nil {
+		return cluster.Workload{}, refused
+	}
+	workload, found := r.w.main.cfg.Cluster.Workload(key.Namespace, key.Name)
+	if seen, is := r.seen[key]; is && seen.found == found && reflect.DeepEqual(seen.workload, workload) {
+		return workload, seen.refused
+	}
+	refused := r.may(ctx, key, workload, found)
+	if refused == nil {
+		ports := make([]int32, 0, len(workload.Ports))
+		for _, p := range workload.Ports {
+			ports = append(ports, p.Baseline)
+		}
+		if r.held[key] && !r.w.holder.Holds(key) {
+			// It was taken, and Lost is about to say so.
+			if refused = r.takenBy(key); refused == nil {
+				refused = taken(key, "another workstation")
+			}
+			return workload, refused
+		}
+		refused = r.w.holder.Hold(workload, ports)
+	}
+	// What nobody could say is asked again with the next look.
+	if refused.GetReason() != tunnelv1.Reason_REASON_UNAVAILABLE {
+		r.seen[key] = verdict{workload, found, refused}
+	}
+	return workload, refused
+}
+
+// may returns why the workstation may not hold a workload, or nil.
+func (r *review) may(ctx context.Context, key inbound.Key, workload cluster.Workload, found bool) *tunnelv1.Refused {
+	switch {
+	case !found:
+		return &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_NOT_FOUND,
+			Message: fmt.Sprintf("There is no SignadotExternalWorkload %.253s: is the sandbox there?", key)}
+	case workload.Sandbox == "":
+		return &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_FORBIDDEN,
+			Message: fmt.Sprintf("SignadotExternalWorkload %s belongs to no sandbox, so nobody may bring its requests to a workstation.", key)}
+	case len(workload.Ports) == 0:
+		return &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_NOT_FOUND,
+			Message: fmt.Sprintf("SignadotExternalWorkload %s lists no ports: add some to the sandbox.", key)}
+	}
+	refused := r.w.main.cfg.Access.MayUpdate(ctx, r.w.user, workload.Sandbox)
+	if refused.GetReason() == tunnelv1.Reason_REASON_UNAVAILABLE && r.held[key] && r.w.holder.Holds(key) {
+		return nil // what was allowed goes on
+	}
+	return refused
+}
+
+// takenBy returns the refusal of a workload that another session has now, or nil.
+func (r *review) takenBy(key inbound.Key) *tunnelv1.Refused {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	by, is := r.w.taken[key]
+	if !is {
+		return nil
+	}
+	delete(r.seen, key)
+	return taken(key, by)
+}
+
+func taken(key inbound.Key, by string) *tunnelv1.Refused {
+	return &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_TAKEN,
+		Message: fmt.Sprintf("SignadotExternalWorkload %s was taken over by %.253s: leave it out, and name it again, to take it back.", key, by)}
+}

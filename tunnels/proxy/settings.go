@@ -1,0 +1,185 @@
+package proxy
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"switchyard.dev/eventbus/callers/tokens"
+	"switchyard.dev/eventbus/program"
+	"switchyard.dev/eventbus/trust"
+	"switchyard.dev/tunnels/access"
+	"switchyard.dev/tunnels/audit"
+	"switchyard.dev/tunnels/cluster"
+	"switchyard.dev/tunnels/keys"
+	"switchyard.dev/tunnels/policy"
+)
+
+// Name is the host by which workstations know the proxies, and that their certificate must be
+// for.
+const Name = "tunnel-proxy.signadot.svc"
+
+// Settings are what the program is told by flags.
+type Settings struct {
+	// Config has the addresses, and what else is told as it is.
+	Config Config
+	// Namespace is the operator's, Domain that of the cluster's Services.
+	Namespace, Domain string
+	// TLSDir is the folder with the certificate, JournalDir that of the journal of connections,
+	// and CIDRs a file with the ranges that may be reached, as the chart has them.
+	TLSDir, JournalDir, CIDRs string
+	// Namespaces are those whose Services may be reached; none: all.
+	Namespaces []string
+	// AllowAPIServer reports whether tunnels lead to API servers.
+	AllowAPIServer bool
+	// SidecarPorts are ports to which no tunnel leads anywhere, since sidecars have them.
+	SidecarPorts []uint16
+	// LogLevel is the least important level that is logged.
+	LogLevel slog.Level
+}
+
+// ParseSettings reads the program's arguments, without its name. Usage goes to help. The error is
+// flag.ErrHelp when that is all that was asked for.
+func ParseSettings(args []string, getenv func(string) string, help io.Writer) (Settings, error) {
+	s := Settings{Config: Config{Pod: getenv("POD_NAME")}}
+	var namespaces string
+	ssh, xap := true, true
+	flags := flag.NewFlagSet("tunnel-proxy", flag.ContinueOnError)
+	flags.StringVar(&s.Config.SOCKSAddress, "socks5-address", ":1080", "address of SOCKS5")
+	flags.StringVar(&s.Config.SSHAddress, "ssh-address", ":2222", "address of SSH")
+	flags.StringVar(&s.Config.CarrierAddress, "xap-address", ":7777", "address of the tunnels' own protocol, over TLS")
+	flags.StringVar(&s.Config.ControlAddress, "control-address", ":7780", "address for the controller manager, over TLS")
+	flags.StringVar(&s.Config.MetricsAddress, "metrics-address", ":9090", "address of /metrics, /healthz and /readyz")
+	flags.BoolVar(&ssh, "ssh", true, "whether SSH is served")
+	flags.BoolVar(&xap, "xap", true, "whether the tunnels' own protocol is served")
+	flags.BoolVar(&s.Config.OpenSOCKS, "anonymous-socks5", false, "whether SOCKS5 takes everybody who can connect; published clients show no password")
+	flags.DurationVar(&s.Config.Grace, "grace", 10*time.Minute, "for how long ports of a tunnel stay open without its workstation")
+	flags.DurationVar(&s.Config.Moment, "drain", 5*time.Second, "how long connections have to end when the proxy is to")
+	flags.StringVar(&s.Config.Manager, "manager", "signadot/signadot-controller-manager", "service account that may ask at the control port, as namespace/name")
+	flags.StringVar(&s.Namespace, "namespace", "signadot", "namespace of the operator")
+	flags.StringVar(&s.Domain, "cluster-domain", "cluster.local", "domain of the cluster's Services")
+	flags.StringVar(&s.TLSDir, "tls-dir", "/var/run/secrets/tls", "directory with tls.crt, tls.key and ca.crt; it is read again when it changes")
+	flags.StringVar(&s.JournalDir, "journal-dir", "/var/lib/tunnel-proxy", "directory of the journal of connections, which outlives the process")
+	flags.StringVar(&s.CIDRs, "cidrs", "", "file with the ranges that may be reached, or may not, as tunnel.config.cidrs of the chart; none: everything may")
+	flags.StringVar(&namespaces, "namespaces", "", "namespaces whose Services may be reached, separated by commas; none: all")
+	flags.BoolVar(&s.AllowAPIServer, "allow-api-server", false, "whether tunnels lead to API servers")
+	flags.TextVar(&s.LogLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
+	if err := program.Parse(flags, args, help); err != nil {
+		return Settings{}, err
+	}
+	s.Config.DisableSSH, s.Config.DisableCarrier = !ssh, !xap
+	for n := range strings.SplitSeq(namespaces, ",") {
+		if n = strings.TrimSpace(n); n != "" {
+			s.Namespaces = append(s.Namespaces, n)
+		}
+	}
+	return s, nil
+}
+
+// Open reads what the settings name and reaches the cluster. Records of connections go to out.
+// The caller closes the Audit of the Config when it has run.
+func (s Settings) Open(ctx context.Context, reach *rest.Config, out io.Writer, logger *slog.Logger) (Config, error) {
+	c := s.Config
+	c.Logger, c.Metrics = logger, program.Registry()
+	kube, err := kubernetes.NewForConfig(reach)
+	if err != nil {
+		return c, fmt.Errorf("reach the cluster: %w", err)
+	}
+	reviews := kube.AuthenticationV1().TokenReviews()
+	if c.Access, err = access.New(access.Config{Tokens: reviews, Rights: kube.AuthorizationV1().SubjectAccessReviews(), Logger: logger}); err != nil {
+		return c, err
+	}
+	if c.Managers, err = tokens.New(tokens.Config{Reviews: reviews, Audience: access.Audience}); err != nil {
+		return c, err
+	}
+	if c.TLS, err = trust.Open(trust.Config{Dir: s.TLSDir, Name: Name, Logger: logger}); err != nil {
+		return c, err
+	}
+	if c.Keys, err = s.keys(ctx, kube, logger); err != nil {
+		return c, err
+	}
+	watched, err := s.watched(reach)
+	if err != nil {
+		return c, err
+	}
+	if c.Cluster, err = cluster.New(watched); err != nil {
+		return c, err
+	}
+	c.Audit, err = audit.Open(audit.Config{Dir: s.JournalDir, Out: out, Proxy: c.Pod, Logger: logger, Metrics: c.Metrics})
+	return c, err
+}
+
+// keysWithin is how long tunnel-api has to make the keys, when both begin at once.
+const keysWithin = time.Minute
+
+// keys reads the keys, which tunnel-api may be about to make.
+func (s Settings) keys(ctx context.Context, kube kubernetes.Interface, logger *slog.Logger) (keys.Keys, error) {
+	ctx, cancel := context.WithTimeout(ctx, keysWithin)
+	defer cancel()
+	for {
+		k, err := keys.Read(ctx, kube.CoreV1().Secrets(s.Namespace))
+		if err == nil {
+			return k, nil
+		}
+		logger.Warn("the keys cannot be read yet", "error", err)
+		select {
+		case <-ctx.Done():
+			return k, err
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// watched returns what is watched of the cluster, and where no tunnel leads.
+func (s Settings) watched(reach *rest.Config) (cluster.Config, error) {
+	c := cluster.Config{Access: reach, Domain: s.Domain, Namespaces: s.Namespaces}
+	if s.CIDRs != "" {
+		text, err := os.ReadFile(s.CIDRs)
+		if err != nil {
+			return c, fmt.Errorf("read the ranges that may be reached: %w", err)
+		}
+		if c.CIDRs, err = policy.ParseCIDRs(string(text)); err != nil {
+			return c, fmt.Errorf("%s: %w", s.CIDRs, err)
+		}
+	}
+	if len(s.SidecarPorts) > 0 {
+		c.Places = append(c.Places, policy.Place{What: "a port of sidecars", Ports: s.SidecarPorts})
+	}
+	if !s.AllowAPIServer {
+		c.Refused = append(c.Refused, cluster.Refused{Namespace: "default", Name: "kubernetes", What: "an API server",
+			Todo: "Reach it with your own credentials, or set tunnel.config.apiServer"})
+	}
+	ports, err := s.ports()
+	if err != nil {
+		return c, err
+	}
+	for _, name := range []string{"eventbus", "eventbus-metrics"} {
+		c.Refused = append(c.Refused, cluster.Refused{Namespace: s.Namespace, Name: name, What: "the event bus"})
+	}
+	for _, name := range []string{"tunnel-proxy", "tunnel-proxy-metrics"} {
+		c.Refused = append(c.Refused, cluster.Refused{Namespace: s.Namespace, Name: name, What: "a tunnel proxy itself", Ports: ports})
+	}
+	return c, nil
+}
+
+// ports returns the proxy's own ports, but for those of workloads.
+func (s Settings) ports() ([]uint16, error) {
+	var out []uint16
+	for _, address := range []string{s.Config.SOCKSAddress, s.Config.SSHAddress, s.Config.CarrierAddress, s.Config.ControlAddress, s.Config.MetricsAddress} {
+		a, err := net.ResolveTCPAddr("tcp", address)
+		if err != nil {
+			return nil, fmt.Errorf("the address %q is none: %w", address, err)
+		}
+		out = append(out, uint16(a.Port))
+	}
+	return out, nil
+}

@@ -1,0 +1,304 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"switchyard.dev/eventbus/callers"
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tunnels/carrier"
+	"switchyard.dev/tunnels/identity"
+	"switchyard.dev/tunnels/inbound"
+	"switchyard.dev/tunnels/outbound"
+	"switchyard.dev/tunnels/relay"
+)
+
+const (
+	// tlsWithin is how long a client has for the handshake of TLS.
+	tlsWithin = 10 * time.Second
+	// recheck is how often it is asked again what a user may do.
+	recheck = 30 * time.Second
+	// unsaid is how often what nobody could say is asked again.
+	unsaid = 2 * time.Second
+)
+
+// heardConn knows when something came last.
+type heardConn struct {
+	net.Conn
+	at atomic.Int64
+}
+
+// Read implements net.Conn.
+func (h *heardConn) Read(b []byte) (int, error) {
+	n, err := h.Conn.Read(b)
+	if n > 0 {
+		h.at.Store(time.Now().UnixNano())
+	}
+	return n, err
+}
+
+// workstation is one connection of a session.
+type workstation struct {
+	main    *Main
+	conn    *heardConn
+	session *carrier.Session
+	token   string
+	user    identity.User
+	from    string
+	owner   inbound.Owner
+	holder  *inbound.Holder
+	// poke has what is declared be looked at again.
+	poke chan struct{}
+
+	mu       sync.Mutex
+	declared *tunnelv1.Declare
+	taken    map[inbound.Key]string
+}
+
+// serveCarrier serves one connection to the port of our own protocol, and closes it.
+func (m *Main) serveCarrier(ctx context.Context, conn net.Conn, known func()) {
+	from := conn.RemoteAddr().String()
+	// Closing twice does no harm, and what fails early closes nothing.
+	defer conn.Close()
+	leave, err := m.handshakes.Enter(callers.At(from))
+	if err != nil {
+		return
+	}
+	left := sync.OnceFunc(leave)
+	defer left()
+	if conn.SetDeadline(time.Now().Add(tlsWithin)) != nil {
+		return
+	}
+	secure := tls.Server(conn, m.cfg.TLS.Server())
+	if err := secure.HandshakeContext(ctx); err != nil {
+		m.cfg.Logger.Debug("a TLS handshake failed", "from", from, "error", err)
+		return
+	}
+	if conn.SetDeadline(time.Time{}) != nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w := &workstation{main: m, conn: &heardConn{Conn: secure}, from: from, poke: make(chan struct{}, 1), taken: map[inbound.Key]string{}}
+	over := func() {}
+	defer func() { over() }()
+	w.session, _, err = carrier.Serve(ctx, w.conn, func(ctx context.Context, hello *tunnelv1.Hello) (*tunnelv1.Welcome, *tunnelv1.Refused) {
+		welcome, end, refused := w.greet(ctx, hello, cancel)
+		if refused == nil {
+			over = end
+		}
+		return welcome, refused
+	})
+	left()
+	if err != nil {
+		m.cfg.Logger.Info("a workstation was refused", "from", from, "error", err)
+		return
+	}
+	known()
+	w.run(ctx)
+}
+
+// greet answers Hello. over has to be called when the connection is.
+func (w *workstation) greet(ctx context.Context, hello *tunnelv1.Hello, fence func()) (welcome *tunnelv1.Welcome, over func(), refused *tunnelv1.Refused) {
+	m := w.main
+	if m.draining.Load() {
+		return nil, nil, draining()
+	}
+	w.token = hello.Token
+	if w.user, refused = m.cfg.Access.Identify(ctx, hello.Token, w.from); refused != nil {
+		return nil, nil, refused
+	}
+	leave, err := m.perUser.Enter(callers.Caller{Kind: callers.Pod, Name: w.user.Name})
+	if err != nil {
+		return nil, nil, &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_EXHAUSTED, Message: err.Error() + "."}
+	}
+	end, refused := m.sessions.begin(sessionKey{w.user.Name, hello.Session}, hello.Epoch, fence)
+	if refused != nil {
+		leave()
+		return nil, nil, refused
+	}
+	w.owner = inbound.Owner{User: w.user.Name, Session: hello.Session, Epoch: hello.Epoch, Via: "carrier", Labels: hello.Labels}
+	return &tunnelv1.Welcome{User: w.user.Name, Proxy: m.cfg.Pod, OperatorVersion: m.cfg.Version}, func() { end(); leave() }, nil
+}
+
+// run serves the session until it is over or ctx ends, which a newer connection has it do.
+func (w *workstation) run(ctx context.Context) {
+	log := w.main.cfg.Logger.With("user", w.owner.User, "session", w.owner.Session, "epoch", w.owner.Epoch)
+	log.Info("a workstation is connected", "from", w.from)
+	w.holder = w.main.table.Join(w.owner, w)
+	ctx, cancel := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	all.Go(func() { w.keep(ctx) })
+	all.Go(func() { w.receive(ctx) })
+	all.Go(func() { w.accept(ctx) })
+	select {
+	case <-ctx.Done():
+	case <-w.session.Done():
+	}
+	cancel()
+	w.holder.Gone() // who connects now is refused at once
+	w.session.Close(w.farewell())
+	all.Wait()
+	log.Info("a workstation is gone", "from", w.from, "because", fmt.Sprint(w.session.Err()))
+}
+
+// farewell returns what a workstation is told when the proxy ends its session.
+func (w *workstation) farewell() *tunnelv1.Leave {
+	if w.main.draining.Load() {
+		return &tunnelv1.Leave{Why: draining(), ComeBack: true}
+	}
+	return &tunnelv1.Leave{Why: &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_TAKEN, Message: "A newer connection of the session has its tunnels."}}
+}
+
+// receive takes what the workstation declares.
+func (w *workstation) receive(ctx context.Context) {
+	for {
+		m, err := w.session.Receive(ctx)
+		if err != nil {
+			return
+		}
+		declare := m.GetDeclare()
+		if problem := senseless(declare); problem != "" {
+			w.session.Close(&tunnelv1.Leave{Why: &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_INVALID, Message: problem}})
+			return
+		}
+		w.mu.Lock()
+		w.declared = declare
+		w.mu.Unlock()
+		w.look()
+	}
+}
+
+// maxTunnels is how many tunnels a workstation may declare.
+const maxTunnels = 256
+
+// senseless returns what is wrong with a declaration; empty: nothing.
+func senseless(d *tunnelv1.Declare) string {
+	if d == nil {
+		return "Only Declare is sent to a proxy."
+	}
+	if len(d.Tunnels) > maxTunnels {
+		return fmt.Sprintf("The declaration has %d tunnels, and %d at most are taken.", len(d.Tunnels), maxTunnels)
+	}
+	seen := map[inbound.Key]bool{}
+	for _, t := range d.Tunnels {
+		key := inbound.Key{Namespace: t.GetNamespace(), Name: t.GetName()}
+		if seen[key] {
+			return fmt.Sprintf("The declaration names %.253q twice.", key)
+		}
+		seen[key] = true
+	}
+	return ""
+}
+
+func (w *workstation) look() {
+	select {
+	case w.poke <- struct{}{}:
+	default:
+	}
+}
+
+// keep tells the workstation what came of its declaration, whenever that changes.
+func (w *workstation) keep(ctx context.Context) {
+	ticker := time.NewTicker(recheck)
+	defer ticker.Stop()
+	again := time.NewTicker(unsaid)
+	defer again.Stop()
+	r := &review{w: w, seen: map[inbound.Key]verdict{}}
+	var told *tunnelv1.Declared
+	for {
+		changed := w.main.cfg.Cluster.Changed()
+		now := r.look(ctx)
+		if now != nil && !proto.Equal(now, told) {
+			if w.session.Send(&tunnelv1.Control{Is: &tunnelv1.Control_Declared{Declared: now}}) != nil {
+				return
+			}
+			told = now
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.poke:
+		case <-changed:
+		case <-again.C: // asks nothing that was answered
+		case <-ticker.C:
+			r.seen = map[inbound.Key]verdict{}
+			if w.expired(ctx) {
+				return
+			}
+		}
+	}
+}
+
+// expired ends the session when its token does not count any more. While nobody can say, it goes
+// on.
+func (w *workstation) expired(ctx context.Context) bool {
+	_, refused := w.main.cfg.Access.Identify(ctx, w.token, w.from)
+	if refused.GetReason() != tunnelv1.Reason_REASON_UNAUTHENTICATED || ctx.Err() != nil {
+		return false
+	}
+	w.session.Close(&tunnelv1.Leave{Why: refused, ComeBack: true})
+	return true
+}
+
+// Lost implements inbound.Workstation.
+func (w *workstation) Lost(key inbound.Key, by string) {
+	w.mu.Lock()
+	w.taken[key] = by
+	w.mu.Unlock()
+	w.look()
+}
+
+// Heard implements inbound.Workstation.
+func (w *workstation) Heard() time.Time { return time.Unix(0, w.conn.at.Load()) }
+
+// Connect implements inbound.Workstation.
+func (w *workstation) Connect(ctx context.Context, to *tunnelv1.Inbound) (relay.Stream, error) {
+	conn, err := w.session.Open(ctx, &tunnelv1.Open{To: &tunnelv1.Open_Inbound{Inbound: to}})
+	if err != nil {
+		return nil, err
+	}
+	return relay.Of(conn), nil
+}
+
+// accept leads what the workstation opens into the cluster.
+func (w *workstation) accept(ctx context.Context) {
+	for {
+		in, err := w.session.Accept(ctx)
+		if err != nil {
+			return
+		}
+		go w.lead(ctx, in)
+	}
+}
+
+// lead leads one connection. It ends with the session.
+func (w *workstation) lead(ctx context.Context, in *carrier.Incoming) {
+	to := in.Open.GetAddress()
+	if to == nil {
+		in.Refuse(&tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_INVALID, Message: "A workstation opens connections to addresses."})
+		return
+	}
+	if refused := w.main.cfg.Access.MayUse(ctx, w.user); refused != nil && !w.holder.Holds(inbound.Key{}) {
+		in.Refuse(refused)
+		return
+	}
+	out, refused := w.main.gate.Open(ctx, outbound.Who{Via: "carrier", User: w.owner.User, Session: w.owner.Session, From: w.from}, to.Host, to.Port)
+	if refused != nil {
+		in.Refuse(refused)
+		return
+	}
+	conn, err := in.Accept()
+	if err != nil {
+		out.Abandon(err)
+		return
+	}
+	out.Join(relay.Of(conn))
+}
