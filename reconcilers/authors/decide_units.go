@@ -13,7 +13,7 @@ import (
 const mostUnits = 50
 
 // resources looks at what the resources of a sandbox run, and to whom they give what comes of
-// it: the namespaces of its forks.
+// it: the namespaces of its forks and external workloads.
 func (d *deciding) resources(s *crdv1.SignadotSandbox, members []sandbox.Ask) {
 	for i, r := range s.Spec.ManagedResources {
 		d.units(fmt.Sprintf("spec.managedResources[%d].olm", i), r.OLM)
@@ -23,7 +23,7 @@ func (d *deciding) resources(s *crdv1.SignadotSandbox, members []sandbox.Ask) {
 	}
 	var namespaces []string
 	for _, m := range members {
-		if ref, _ := m.Object.BaselineRef(); m.Object.MemberKind() == crdv1.KindForkedWorkload && named(ref) {
+		if ref, _ := m.Object.BaselineRef(); m.Object.MemberKind() != crdv1.KindVirtualWorkload && named(ref) {
 			namespaces = append(namespaces, ref.Namespace)
 		}
 	}

@@ -111,6 +111,6 @@ func TestRequestsAreLedToTheProxyThatHoldsTheTunnel(t *testing.T) {
 	c.Condition(w, crdv1.ConditionTunnelConnected, "False", "TunnelDisconnected")
 	p.serve(t, leaf)
 	c.leads(c.ns, w.Name, "10.200.0.7", true)
-	c.remove(pod)
+	c.Remove(pod)
 	c.leads(c.ns, w.Name, "", false)
 }

@@ -29,12 +29,14 @@ func Provide(in Input) []*crdv1.Resource {
 	return out
 }
 
-// outputNamespaces returns the namespaces of the forks, which are those that may use
-// what resources give.
+// outputNamespaces returns the namespaces of the forks and of the external workloads, which are
+// those that may use what resources give.
 func outputNamespaces(in Input) []string {
 	var out []string
 	for _, e := range entries(in) {
-		if e.accepted.IsTrue() && e.object.MemberKind() == crdv1.KindForkedWorkload {
+		// One that stands for no workload is in the operator's namespace.
+		_, stands := e.object.BaselineRef()
+		if e.accepted.IsTrue() && (e.object.MemberKind() == crdv1.KindForkedWorkload || e.object.MemberKind() == crdv1.KindExternalWorkload && stands) {
 			out = append(out, e.object.GetNamespace())
 		}
 	}

@@ -28,11 +28,12 @@ func withResources(names ...string) *crdv1.SignadotSandbox {
 func TestAResourceKnowsItsPluginAndWhoGetsItsOutputs(t *testing.T) {
 	s := withResources("db")
 	s.Spec.Customization.Patches = append(s.Spec.Customization.Patches, target("StatefulSet", "n3", "x"))
+	s.Spec.ExternalWorkloads = append(s.Spec.ExternalWorkloads, external("f", workload("Deployment", "n4", "f")))
 	all := sandbox.Provide(sandbox.Input{Sandbox: s, OperatorNamespace: "operator"})
 	if len(all) != 1 {
 		t.Fatalf("%d Resources", len(all))
 	}
-	want := crdv1.ResourceSpec{Name: "db", PluginName: "plugin", OLM: s.Spec.ManagedResources[0].OLM, OutputNamespaces: []string{"n2", "ns"}}
+	want := crdv1.ResourceSpec{Name: "db", PluginName: "plugin", OLM: s.Spec.ManagedResources[0].OLM, OutputNamespaces: []string{"n2", "n4", "ns"}}
 	if diff := cmp.Diff(want, all[0].Spec); diff != "" {
 		t.Error(diff)
 	}

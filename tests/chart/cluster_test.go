@@ -143,6 +143,8 @@ func (s apiServer) limitsServiceAccounts(t *testing.T) {
 		routes   = "routeserver"
 		eventbus = "eventbus"
 		values   = "io-context-server"
+		api      = "tunnel-api"
+		proxy    = "tunnel-proxy"
 	)
 	for _, right := range []right{
 		{manager, "create", "apps/deployments", "shop", true},
@@ -186,6 +188,23 @@ func (s apiServer) limitsServiceAccounts(t *testing.T) {
 		{values, "get", "secrets", "shop", false},
 		{values, "list", "signadot.com/signadotobjectlifecyclemethods", "", false},
 		{values, "update", "signadot.com/signadotobjectlifecyclemethods/status", "", false},
+		{manager, "update", "secrets:tunnel-tls", namespace, true},
+		{api, "list", "services", "pay", true},
+		{api, "get", "secrets:tunnel-keys", namespace, true},
+		{api, "create", "secrets", namespace, true},
+		{api, "create", "authorization.k8s.io/subjectaccessreviews", "", true},
+		{api, "list", "signadot.com/signadotsandboxes", "", true},
+		{api, "update", "signadot.com/signadotsandboxes", "", false},
+		{api, "list", "secrets", namespace, false},
+		{api, "get", "secrets:webhook-server-cert", namespace, false},
+		{api, "get", "secrets", "shop", false},
+		{proxy, "watch", "signadot.com/signadotexternalworkloads", "shop", true},
+		{proxy, "get", "secrets:tunnel-keys", namespace, true},
+		{proxy, "list", "discovery.k8s.io/endpointslices", "default", true},
+		{proxy, "get", "secrets:tunnel-tls", namespace, false},
+		{proxy, "create", "secrets", namespace, false},
+		{proxy, "update", "signadot.com/signadotexternalworkloads/status", "shop", false},
+		{proxy, "list", "discovery.k8s.io/endpointslices", "shop", false},
 		{eventbus, "create", "authentication.k8s.io/tokenreviews", "", true},
 		{eventbus, "list", "pods", namespace, false},
 		{eventbus, "get", "secrets:webhook-server-cert", namespace, false},

@@ -39,22 +39,29 @@ func TestWhoReachesWhichPort(t *testing.T) {
 	manager := map[int32]int{9443: everybody, 8080: any}
 	routes := map[int32]int{7777: everybody, 7778: everybody, 7779: everybody, 9090: any}
 	units := map[int32]int{8443: everybody, 9090: any}
+	api := map[int32]int{9070: everybody, 9090: any}
+	proxy := map[int32]int{1080: everybody, 2222: everybody, 7777: everybody, 32768: everybody, 7780: any, 9090: any}
 	for values, want := range map[string]map[string]map[int32]int{
 		"{}": {
-			"signadot-controller-manager": manager, "routeserver": routes, "io-context-server": units, "eventbus": {4222: ours, 9090: any},
+			"signadot-controller-manager": manager, "routeserver": routes, "io-context-server": units, "eventbus": {4222: ours, 9090: any}, "tunnel-api": api, "tunnel-proxy": proxy,
 		},
 		"networkPolicy: {bus: false, metrics: false}": {},
-		"networkPolicy: {bus: false}":                 {"signadot-controller-manager": manager, "routeserver": routes, "io-context-server": units},
+		"networkPolicy: {bus: false}":                 {"signadot-controller-manager": manager, "routeserver": routes, "io-context-server": units, "tunnel-api": api, "tunnel-proxy": proxy},
 		"networkPolicy: {metrics: false}":             {"eventbus": {4222: ours, 9090: everybody}},
 		"networkPolicy: {enabled: true, bus: false, metrics: false}": {
 			"signadot-default-deny": {}, "signadot-controller-manager": manager,
 			"routeserver": {7777: any, 7778: any, 7779: any, 9090: any}, "io-context-server": {8443: any, 9090: any}, "eventbus": {4222: ours, 9090: any},
+			"tunnel-api": {9070: any, 9090: any}, "tunnel-proxy": {1080: any, 2222: everybody, 7777: everybody, 32768: any, 7780: any, 9090: any},
 		},
 		"networkPolicy: {metricsFrom: []}": {
 			"signadot-controller-manager": {9443: everybody}, "routeserver": {7777: everybody, 7778: everybody, 7779: everybody},
 			"io-context-server": {8443: everybody}, "eventbus": {4222: ours},
+			"tunnel-api": {9070: everybody}, "tunnel-proxy": {1080: everybody, 2222: everybody, 7777: everybody, 32768: everybody, 7780: any},
 		},
-		"eventBus: {external: {url: 'nats://there:4222'}}": {"signadot-controller-manager": manager, "routeserver": routes, "io-context-server": units},
+		"tunnel: {enabled: false}": {
+			"signadot-controller-manager": manager, "routeserver": routes, "io-context-server": units, "eventbus": {4222: ours, 9090: any},
+		},
+		"eventBus: {external: {url: 'nats://there:4222'}}": {"signadot-controller-manager": manager, "routeserver": routes, "io-context-server": units, "tunnel-api": api, "tunnel-proxy": proxy},
 	} {
 		if diff := cmp.Diff(want, opened(t, values)); diff != "" {
 			t.Errorf("%s: %s", values, diff)

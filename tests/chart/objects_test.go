@@ -28,7 +28,8 @@ func objectsAreInOurNamespace(t *testing.T, all objects) {
 		}
 		// The bindings of allowedNamespaces are an exception, and the rights in default: to
 		// tell of objects without a namespace, and to read where API servers are.
-		if o.GetKind() == "RoleBinding" && strings.HasSuffix(o.GetName(), "-namespaced") || o.GetName() == "signadot-manager-events" {
+		if o.GetKind() == "RoleBinding" && strings.HasSuffix(o.GetName(), "-namespaced") || o.GetName() == "signadot-manager-events" ||
+			o.GetName() == "signadot-tunnel-proxy" && o.GetNamespace() == "default" {
 			continue
 		}
 		if o.GetNamespace() != want {
@@ -62,8 +63,13 @@ var services = map[string]struct {
 	"routeserver-metrics":       {[]port{{"http-metrics", 9090, 9090}}, app("routeserver"), true, false},
 	"io-context-server":         {[]port{{"", 8443, 8443}}, app("io-context-server"), true, true},
 	"io-context-server-metrics": {[]port{{"metrics", 9090, 9090}}, app("io-context-server"), true, false},
-	"eventbus":                  {[]port{{"nats", 4222, 4222}}, app("eventbus"), true, true},
-	"eventbus-metrics":          {[]port{{"metrics", 9090, 9090}}, app("eventbus"), true, false},
+	"tunnel-api":                {[]port{{"", 9070, 9070}}, app("tunnel-api"), true, true},
+	"tunnel-api-metrics":        {[]port{{"metrics", 9090, 9090}}, app("tunnel-api"), true, false},
+	"tunnel-proxy": {[]port{
+		{"tcp-socks5", 1080, 1080}, {"tcp-revtun-ssh", 2222, 2222}, {"tcp-revtun-xap", 7777, 7777}}, app("tunnel-proxy"), true, true},
+	"tunnel-proxy-metrics": {[]port{{"metrics", 9090, 9090}}, app("tunnel-proxy"), true, false},
+	"eventbus":             {[]port{{"nats", 4222, 4222}}, app("eventbus"), true, true},
+	"eventbus-metrics":     {[]port{{"metrics", 9090, 9090}}, app("eventbus"), true, false},
 }
 
 var managerPods = map[string]string{"control-plane": "controller-manager"}
@@ -102,6 +108,8 @@ func TestWorkloadsHaveThePublishedNamesAndSelectors(t *testing.T) {
 		"Deployment routeserver":                 app("routeserver"),
 		"StatefulSet eventbus":                   app("eventbus"),
 		"Deployment io-context-server":           app("io-context-server"),
+		"Deployment tunnel-api":                  app("tunnel-api"),
+		"Deployment tunnel-proxy":                app("tunnel-proxy"),
 	}
 	got := map[string]map[string]string{}
 	for _, w := range mustRender(t, "").workloads(t) {
@@ -307,6 +315,9 @@ func TestTheSidecarInjectorCanBeLeftOut(t *testing.T) {
 	}
 }
 
+// withoutBus are the workloads that do not use the bus.
+var withoutBus = []string{"io-context-server", "tunnel-api", "tunnel-proxy"}
+
 func TestAnExternalBusReplacesOurs(t *testing.T) {
 	const url = "nats://nats.messaging.svc:4222"
 	all := mustRender(t, "eventBus: {external: {url: '"+url+"'}}")
@@ -316,7 +327,7 @@ func TestAnExternalBusReplacesOurs(t *testing.T) {
 		}
 	}
 	for _, w := range all.workloads(t) {
-		if w.object.GetName() == "io-context-server" { // it uses none
+		if slices.Contains(withoutBus, w.object.GetName()) {
 			continue
 		}
 		if got := env(w.template.Spec, "EVENTBUS_URL"); got != url {

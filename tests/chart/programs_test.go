@@ -16,7 +16,9 @@ import (
 	eventbus "switchyard.dev/eventbus/server"
 	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/reconcilers/manager"
+	"switchyard.dev/reconcilers/tunnels"
 	routeserver "switchyard.dev/routeserver/server"
+	"switchyard.dev/tunnels/api"
 	iocontext "switchyard.dev/workflows/iocontext/server"
 )
 
@@ -284,5 +286,55 @@ func TestTheIOContextServerTakesItsArguments(t *testing.T) {
 				t.Errorf("pods of units ask %s, and the server is at %s", said.Workflows.Settings.Address, want)
 			}
 		})
+	}
+}
+
+func TestTheTunnelAPITakesItsArguments(t *testing.T) {
+	for name, values := range cases(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := mustRender(t, values)
+			if strings.Contains(values, "tunnel: {enabled: false}") {
+				return
+			}
+			spec := all.podOf(t, "tunnel-api")
+			settings, err := api.ParseSettings(spec.Containers[0].Args, t.Output())
+			if err != nil {
+				t.Fatal(err)
+			}
+			listensOn(t, spec, settings.Config.Address, settings.Config.MetricsAddress)
+			hasCertificate(t, spec, settings.TLSDir, "tunnel-tls")
+			if service := as[corev1.Service](t, all.find("Service", namespace, "tunnel-api")); api.Name != service.Name+"."+namespace+".svc" {
+				t.Errorf("it is known as %s, and is at %s", api.Name, service.Name)
+			}
+			if settings.Namespace != namespace || settings.Config.CIDRs != "/etc/tunnel/cidr.yaml" || settings.Version == "" {
+				t.Errorf("it is told %+v", settings)
+			}
+		})
+	}
+}
+
+// The manager shows tunnel proxies a token for them, and asks where they answer.
+func TestTheManagerAsksTunnelProxies(t *testing.T) {
+	for values, want := range map[string]bool{"": true, "tunnel: {enabled: false}": false} {
+		all := mustRender(t, values)
+		spec := all.podOf(t, "signadot-controller-manager")
+		settings, err := manager.ParseSettings(spec.Containers[0].Args, getenv(spec), t.Output())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !want {
+			if settings.TunnelProxyToken != "" || all.find("Deployment", namespace, "tunnel-proxy") != nil || all.find("Secret", namespace, "tunnel-tls") != nil {
+				t.Errorf("there are no tunnel proxies, and the manager shows them %q", settings.TunnelProxyToken)
+			}
+			continue
+		}
+		if settings.TunnelProxyToken != tunnels.TokenFile {
+			t.Errorf("the token is %q", settings.TunnelProxyToken)
+		}
+		mounted(t, spec, settings.TunnelProxyToken)
+		proxies := all.podOf(t, tunnels.Name)
+		listensOn(t, proxies, fmt.Sprintf(":%d", tunnels.ControlPort))
+		hasCertificate(t, proxies, "/var/run/secrets/tls", "tunnel-tls")
 	}
 }

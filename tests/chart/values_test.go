@@ -54,7 +54,7 @@ func TestBadValuesAreRefusedWithWhatIsWrong(t *testing.T) {
 		{"no step at once", "workflows: {parallelUnits: 0}", "/workflows/parallelUnits"},
 		{"a power of steps that does not exist", "workflows: {runner: {allow: [root]}}", "/workflows/runner/allow/0"},
 		{"a component taken away", "routeServer: null", "missing property 'routeServer'"},
-		{"a misspelt key of a part that is not there", "tunnel: {proxies: {}}", "'proxies' not allowed"},
+		{"a misspelt key of tunnels", "tunnel: {proxies: {}}", "'proxies' not allowed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -90,6 +90,11 @@ func TestValuesOfAnOlderReleaseRender(t *testing.T) {
 		"ioContextServer: {replicas: null, imagePullPolicy: null, logLevel: null, resources: null, podDisruptionBudget: null}",
 		"ioInit: {image: null, imagePullPolicy: null, imagePullSecret: null, resources: null}\nioSidecar: null",
 		"uninstall: {workflowsSeconds: null}",
+		"tunnel: null",
+		"tunnel: {enabled: null, api: null, proxy: null, config: null}",
+		"tunnel: {api: {replicas: null, imagePullPolicy: null, logLevel: null, resources: null, podDisruptionBudget: null}}",
+		"tunnel: {proxy: {replicas: null, imagePullPolicy: null, logLevel: null, resources: null, podDisruptionBudget: null}}",
+		"tunnel: {config: {cidrs: null, disableSSH: null, disableXAP: null, anonymousSOCKS5: null, apiServer: null}}",
 	} {
 		got, err := render(t, values)
 		if err != nil {

@@ -7,7 +7,7 @@ The names of all values that are set and have no effect, one on each line. What 
 in values.yaml anyway does not count as set; "defaults" repeats it, as JSON.
 */}}
 {{- define "operator.idleValues" -}}
-{{- $all := pick .Values "allowOrphanedResources" "disableAgent" "jobExecutor" "jobExecutorInit" "jobExecutorProxy" "previewServer" "trafficCapture" "trafficManager" "tunnel" }}
+{{- $all := pick .Values "allowOrphanedResources" "disableAgent" "jobExecutor" "jobExecutorInit" "jobExecutorProxy" "previewServer" "trafficCapture" "trafficManager" }}
 {{- $_ := set $all "istio" (ternary (pick .Values.istio "operator" "gatewayAPI") .Values.istio .Values.istio.enabled) }}
 {{- $_ := set $all "linkerd" (deepCopy .Values.linkerd) }}
 {{- range $mesh := list "istio" "linkerd" }}
@@ -17,6 +17,8 @@ in values.yaml anyway does not count as set; "defaults" repeats it, as JSON.
 {{- end }}
 {{- end }}
 {{- $_ := set $all "agent" (omit (.Values.agent | default dict) "clusterToken") }}
+{{- $tunnel := .Values.tunnel | default dict }}
+{{- $_ := set $all "tunnel" (dict "auditor" (dig "auditor" dict $tunnel) "config" (pick (dig "config" dict $tunnel) "externalDNS")) }}
 {{- $_ := set $all "controlPlane" (omit .Values.controlPlane "clusterToken" "tokenSecret") }}
 {{- $_ := set $all "routeServer" (pick .Values.routeServer "legacyRoutesAPI" "logLevel") }}
 {{- $_ := set $all "ioSidecar" (pick (.Values.ioSidecar | default dict) "logLevel") }}

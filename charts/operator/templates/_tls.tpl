@@ -1,6 +1,6 @@
 {{/*
-The certificates by which route servers, the event bus and the IO context server are known, which the manager
-writes into Secrets of the chart (controller-manager/state.yaml). Each file is named, so
+The certificates by which route servers, the event bus, the IO context server, tunnel-api and the
+tunnel proxies are known, which the manager writes into Secrets of the chart (controller-manager/state.yaml). Each file is named, so
 that the kubelet holds a pod until they are there: a program without them serves nobody.
 */}}
 

@@ -16,6 +16,8 @@ var (
 	routeServer = Program{"routeserver", "signadot", "app=routeserver", "routeserver"}
 	eventBus    = Program{"eventbus", "signadot", "app=eventbus", "eventbus"}
 	ioContext   = Program{"io-context-server", "signadot", "app=io-context-server", "io-context-server"}
+	tunnelAPI   = Program{"tunnel-api", "signadot", "app=tunnel-api", "tunnel-api"}
+	tunnelProxy = Program{"tunnel-proxy", "signadot", "app=tunnel-proxy", "tunnel-proxy"}
 	sidecar     = Program{"sidecar", "hotrod", "app=customer", "sd-sidecar"}
 )
 
@@ -49,6 +51,13 @@ func All() []*Listener {
 		{eventBus, 9090, "metrics", fetch("/metrics"), with(web, unread("/metrics"))},
 		{ioContext, 8443, "api", askForNothing, []attack{silent, halfTLS, slowTLS, junk, forged}},
 		{ioContext, 9090, "metrics", fetch("/metrics"), with(web, unread("/metrics"))},
+		{tunnelAPI, 9070, "api", askOperator, grpcAttacks},
+		{tunnelAPI, 9090, "metrics", fetch("/metrics"), with(web, unread("/metrics"))},
+		{tunnelProxy, 1080, "socks5", greets("\x05\x01\x02", "\x05\x02"), []attack{silent, junk}},
+		{tunnelProxy, 2222, "ssh", greets("SSH-2.0-honest\r\n", "SSH-2.0-"), []attack{silent, junk}},
+		{tunnelProxy, 7777, "tunnels", shakeHands, []attack{silent, halfTLS, slowTLS, junk}},
+		{tunnelProxy, 7780, "control", shakeHands, []attack{silent, halfTLS, slowTLS, junk}},
+		{tunnelProxy, 9090, "metrics", fetch("/metrics"), with(web, unread("/metrics"))},
 		{sidecar, 15006, "inbound", askApplication, with(web, unread("/customer?customer=123"))},
 		{sidecar, 15021, "readiness", fetch("/ready"), with(web, unread("/ready"))},
 	}

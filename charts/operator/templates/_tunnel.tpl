@@ -1,0 +1,61 @@
+{{/*
+What brings workstations into the cluster: tunnel-api and the tunnel proxies.
+*/}}
+
+{{/* "true" when they are installed, as they are where values of an older release do not say. */}}
+{{- define "operator.tunnels" -}}
+{{- if dig "enabled" true (.Values.tunnel | default dict) }}true{{ end }}
+{{- end }}
+
+{{/* The values of tunnel-api, as JSON. */}}
+{{- define "operator.tunnelAPI" -}}
+{{- include "operator.withDefaults" (dict "of" (dig "api" dict (.Values.tunnel | default dict)) "defaults" (dict
+      "replicas" 1 "imagePullPolicy" "IfNotPresent" "logLevel" "info" "podDisruptionBudget" dict
+      "resources" (dict "requests" (dict "memory" "128Mi") "limits" (dict "memory" "1Gi")))) }}
+{{- end }}
+
+{{/* The values of the tunnel proxies, as JSON. */}}
+{{- define "operator.tunnelProxy" -}}
+{{- include "operator.withDefaults" (dict "of" (dig "proxy" dict (.Values.tunnel | default dict)) "defaults" (dict
+      "replicas" 2 "imagePullPolicy" "IfNotPresent" "logLevel" "info" "podDisruptionBudget" dict
+      "resources" (dict "requests" (dict "memory" "128Mi") "limits" (dict "memory" "2Gi")))) }}
+{{- end }}
+
+{{/* What both are told, as JSON. */}}
+{{- define "operator.tunnelConfig" -}}
+{{- include "operator.withDefaults" (dict "of" (dig "config" dict (.Values.tunnel | default dict)) "defaults" (dict
+      "cidrs" "" "disableSSH" false "disableXAP" false "anonymousSOCKS5" false "apiServer" false)) }}
+{{- end }}
+
+{{/* The addresses that workstations may reach: where they are mounted, as a list item. */}}
+{{- define "operator.tunnelCIDRsMount" -}}
+- name: cidrs
+  mountPath: /etc/tunnel
+  readOnly: true
+{{- end }}
+
+{{/* The volume, as a list item. */}}
+{{- define "operator.tunnelCIDRsVolume" -}}
+- name: cidrs
+  configMap:
+    name: tunnel-cidrs
+    items:
+      - key: cidr.yaml
+        path: cidr.yaml
+{{- end }}
+
+{{/* The token by which the manager shows tunnel proxies who it is, as list items. */}}
+{{- define "operator.tunnelProxyTokenMount" -}}
+- name: tunnel-proxy-token
+  mountPath: /var/run/secrets/tunnel-proxy
+  readOnly: true
+{{- end }}
+{{- define "operator.tunnelProxyTokenVolume" -}}
+- name: tunnel-proxy-token
+  projected:
+    sources:
+      - serviceAccountToken:
+          path: token
+          audience: tunnel-proxy
+          expirationSeconds: 3600
+{{- end }}

@@ -1,0 +1,62 @@
+package listeners
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+)
+
+// askOperator asks tunnel-api about the operator, which takes no token.
+func askOperator(w *World, l *Listener) (call, error) {
+	return func(ctx context.Context) error {
+		conn, err := dial(w.address(l, 0))
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		_, err = tunnelv1.NewTunnelAPIClient(conn).GetOperatorInfo(ctx, &tunnelv1.GetOperatorInfoRequest{})
+		return err
+	}, nil
+}
+
+// greets says something to a listener, and is answered something that begins so.
+func greets(says, answer string) func(*World, *Listener) (call, error) {
+	return func(w *World, l *Listener) (call, error) {
+		return func(ctx context.Context) error {
+			c, err := from(honestAddress, patience).DialContext(ctx, "tcp", w.address(l, 0))
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			_ = c.SetDeadline(time.Now().Add(patience))
+			if _, err := io.WriteString(c, says); err != nil {
+				return err
+			}
+			got := make([]byte, len(answer))
+			if _, err := io.ReadFull(c, got); err != nil {
+				return err
+			}
+			if !strings.HasPrefix(string(got), answer) {
+				return fmt.Errorf("it answers %q", got)
+			}
+			return nil
+		}, nil
+	}
+}
+
+// shakeHands makes a connection over TLS.
+func shakeHands(w *World, l *Listener) (call, error) {
+	return func(ctx context.Context) error {
+		c, err := from(honestAddress, patience).DialContext(ctx, "tcp", w.address(l, 0))
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		return tls.Client(c, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}).HandshakeContext(ctx) // what is called is a pod's address
+	}, nil
+}
