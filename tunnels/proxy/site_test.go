@@ -249,7 +249,7 @@ func (s *site) token(account string) string { return s.Token(s.namespace, accoun
 // dial connects to the port of our own protocol.
 func (s *site) dial() net.Conn {
 	s.Helper()
-	conn, err := tls.Dial("tcp", s.main.Addresses()["carrier"], &tls.Config{RootCAs: s.roots, ServerName: proxy.Name, MinVersion: tls.VersionTLS13})
+	conn, err := tls.Dial("tcp", s.main.Addresses()["carrier"], carrier.Secure(&tls.Config{RootCAs: s.roots, ServerName: proxy.Name}))
 	s.Must(err)
 	return conn
 }

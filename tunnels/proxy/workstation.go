@@ -76,7 +76,7 @@ func (m *Main) serveCarrier(ctx context.Context, conn net.Conn, known func()) {
 	if conn.SetDeadline(time.Now().Add(tlsWithin)) != nil {
 		return
 	}
-	secure := tls.Server(conn, m.cfg.TLS.Server())
+	secure := tls.Server(conn, carrier.Secure(m.cfg.TLS.Server()))
 	if err := secure.HandshakeContext(ctx); err != nil {
 		m.cfg.Logger.Debug("a TLS handshake failed", "from", from, "error", err)
 		return

@@ -3,6 +3,9 @@
 // An end that has closed what it sends is told to the other one as that, and the other
 // direction goes on. Anything else that ends a direction cuts both ends: of a connection that
 // did not end by itself nobody may think that it did.
+//
+// Connections over TCP and streams of tunnels are carrier.Relay's matter, which holds no memory
+// for those that are silent. What is here is for channels of SSH, which are neither.
 package relay
 
 import (
@@ -12,6 +15,7 @@ import (
 	"sync"
 
 	"switchyard.dev/eventbus/callers"
+	"switchyard.dev/tunnels/carrier"
 )
 
 // Stream is one end of a connection: a connection over TCP, a stream of a tunnel, or a channel.
@@ -76,6 +80,12 @@ type Result struct {
 
 // Pipe copies between two ends until both have closed, or it is cut. Both are closed then.
 func Pipe(a, b Stream) Result {
+	if x, y := plain(a), plain(b); x != nil && y != nil {
+		sent, received, err := carrier.Relay(x, y)
+		_ = a.Close() // a listener may count it
+		_ = b.Close()
+		return Result{sent, received, err}
+	}
 	var r Result
 	var once sync.Once
 	cut := func(err error) {
@@ -101,6 +111,19 @@ func Pipe(a, b Stream) Result {
 	_ = a.Close() // both directions have ended
 	_ = b.Close()
 	return r
+}
+
+// plain returns the connection of a Stream that carrier.Relay knows to wait for; nil for others.
+func plain(s Stream) net.Conn {
+	switch c := s.(type) {
+	case *accepted:
+		return c.tcp
+	case *net.TCPConn:
+		return c
+	case *carrier.Stream:
+		return c
+	}
+	return nil
 }
 
 // one copies one direction.

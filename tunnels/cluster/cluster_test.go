@@ -1,0 +1,64 @@
+package cluster_test
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"switchyard.dev/tests/world"
+	"switchyard.dev/tunnels/cluster"
+)
+
+func TestMain(m *testing.M) { world.Main(m) }
+
+func TestWhoseAnAddressIs(t *testing.T) {
+	w := world.Shared(t)
+	c, err := cluster.New(cluster.Config{Access: w.Config, Domain: "corp.local"})
+	w.Must(err)
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	w.Must(c.Synced(t.Context()))
+
+	shop, bank := w.NewNamespace("shop"), w.NewNamespace("bank")
+	service := func(namespace string) *corev1.Service {
+		s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "cart"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+		w.Create(s)
+		return s
+	}
+	hers, his := service(shop), service(bank)
+	at := func(s *corev1.Service) netip.Addr { return netip.MustParseAddr(s.Spec.ClusterIP) }
+	none := netip.MustParseAddr("10.244.0.3")
+	is := func(what string, address netip.Addr, host, want string) {
+		t.Helper()
+		w.Eventually(what, func() error {
+			if got := c.Namespace(address, host); got != want {
+				return fmt.Errorf("it is of %q, not %q", got, want)
+			}
+			return nil
+		})
+	}
+	is("an address of a Service", at(hers), at(hers).String(), shop)
+	is("an address of another", at(his), at(his).String(), bank)
+	is("an address of a Service, as IPv6", netip.AddrFrom16(at(hers).As16()), "", shop)
+	is("an address counts more than a name", at(his), "cart."+shop, bank)
+	is("an address of no Service", none, none.String(), "")
+	for host, want := range map[string]string{
+		"cart." + shop: shop, "CART." + shop + ".": shop, "cart." + shop + ".svc": shop, "cart." + shop + ".svc.corp.local": shop, "pod-0.cart." + shop + ".svc.corp.local.": shop,
+		"cart." + shop + ".svc.example.com": "", "cart." + shop + ".example.com": "", "other." + shop: "", "example.com": "", "cart": "", "": "",
+	} {
+		is(host, none, host, want)
+	}
+	w.Remove(hers)
+	is("an address of a Service that is gone", at(hers), "", "")
+}
