@@ -1,4 +1,4 @@
-package join_test
+package relay_test
 
 import (
 	"io"
@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"switchyard.dev/tunnels/workstation/join"
+	"switchyard.dev/tunnels/relay"
 )
 
 // pair returns both ends of a connection.
@@ -36,8 +36,8 @@ func pair(t *testing.T) (near, far *net.TCPConn) {
 func TestAnEndOfFileGoesOnAlone(t *testing.T) {
 	client, a := pair(t)
 	b, server := pair(t)
-	ended := make(chan join.Ended, 1)
-	go func() { ended <- join.Both(a, b) }()
+	ended := make(chan relay.Result, 1)
+	go func() { ended <- relay.Pipe(a, b) }()
 	_, _ = io.WriteString(client, "question")
 	_ = client.CloseWrite()
 	if got, err := io.ReadAll(server); err != nil || string(got) != "question" {
@@ -48,7 +48,7 @@ func TestAnEndOfFileGoesOnAlone(t *testing.T) {
 	if got, err := io.ReadAll(client); err != nil || len(got) != 6000 {
 		t.Fatalf("the client read %d bytes, %v", len(got), err)
 	}
-	if e := <-ended; e != (join.Ended{There: 8, Back: 6000}) {
+	if e := <-ended; e != (relay.Result{Sent: 8, Received: 6000}) {
 		t.Errorf("ended with %+v", e)
 	}
 }
@@ -56,14 +56,14 @@ func TestAnEndOfFileGoesOnAlone(t *testing.T) {
 func TestWhatBreaksOneBreaksTheOther(t *testing.T) {
 	client, a := pair(t)
 	b, server := pair(t)
-	ended := make(chan join.Ended, 1)
-	go func() { ended <- join.Both(a, b) }()
+	ended := make(chan relay.Result, 1)
+	go func() { ended <- relay.Pipe(a, b) }()
 	_, _ = io.WriteString(server, "half an ans")
 	head := make([]byte, 11)
 	if _, err := io.ReadFull(client, head); err != nil {
 		t.Fatal(err)
 	}
-	join.Cut(server)
+	relay.Cut(server)
 	if _, err := client.Read(head); err == nil || err == io.EOF {
 		t.Errorf("the client read %v, and took half of the answer for the whole", err)
 	}
