@@ -85,6 +85,7 @@ type site struct {
 	logs      *lines
 	records   *lines
 	roots     *x509.CertPool
+	bundle    []byte // the same
 	operator  string
 	namespace string
 	// end ends the proxy, and waits for it.
@@ -150,7 +151,8 @@ func (s *site) serve(t *testing.T, change []func(*proxy.Settings)) {
 	authority := trusttest.New(t, "authority")
 	authority.Write(t, settings.TLSDir, authority.Leaf(t, proxy.Name))
 	s.roots = x509.NewCertPool()
-	s.roots.AppendCertsFromPEM(authority.Bundle())
+	s.bundle = authority.Bundle()
+	s.roots.AppendCertsFromPEM(s.bundle)
 	access := s.As(s.rights())
 	access.QPS = -1
 	s.config, err = settings.Open(t.Context(), access, s.records, slog.New(slog.NewTextHandler(s.logs, &slog.HandlerOptions{Level: slog.LevelDebug})))

@@ -3,7 +3,6 @@
 // processes; and those that go into the cluster.
 //
 //	when to connect, and what to declare        course (pure)
-//	two connections as one                      join
 //	SOCKS5, an HTTP proxy, ports of addresses   loopback
 //	what a local process has of its baseline    standin (pure)
 //	who may ask a running workstation           socket

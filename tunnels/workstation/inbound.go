@@ -13,8 +13,8 @@ import (
 
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/carrier"
+	"switchyard.dev/tunnels/relay"
 	"switchyard.dev/tunnels/workstation/course"
-	"switchyard.dev/tunnels/workstation/join"
 )
 
 // Workload is an external workload that the user has at this workstation.
@@ -102,10 +102,10 @@ func (w *Workstation) bring(in *carrier.Incoming) {
 		if err == nil {
 			c, err := in.Accept()
 			if err != nil {
-				join.Cut(there)
+				relay.Cut(there)
 				return
 			}
-			join.Both(c, there)
+			relay.Pipe(relay.Of(c), relay.Of(there))
 			return
 		}
 		refused = down(address, in.Open.GetInbound(), err)

@@ -15,9 +15,9 @@ import (
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tests/wait"
 	"switchyard.dev/tunnels/carrier"
+	"switchyard.dev/tunnels/relay"
 	"switchyard.dev/tunnels/workstation"
 	"switchyard.dev/tunnels/workstation/course"
-	"switchyard.dev/tunnels/workstation/join"
 )
 
 const proxyName = "tunnel-proxy.signadot.svc"
@@ -141,7 +141,7 @@ func (p *proxy) reach(in *carrier.Incoming) {
 		there.Close()
 		return
 	}
-	join.Both(c, there)
+	relay.Pipe(relay.Of(c), relay.Of(there))
 }
 
 // kill ends all sessions without a word.

@@ -286,18 +286,21 @@ func (w *Workstation) Open(ctx context.Context, host string, port uint16) (net.C
 		return nil, err
 	}
 	w.outbound.active.Add(1)
-	return &outward{Conn: c, end: sync.OnceFunc(func() { w.outbound.active.Add(-1) })}, nil
+	return &outward{c, sync.OnceFunc(func() { w.outbound.active.Add(-1) })}, nil
 }
 
-func (w *Workstation) open(ctx context.Context, what *tunnelv1.Open) (net.Conn, error) {
+func (w *Workstation) open(ctx context.Context, what *tunnelv1.Open) (*carrier.Stream, error) {
 	for {
 		s, err := w.session(ctx)
 		if err != nil {
 			return nil, err
 		}
 		c, err := s.Open(ctx, what)
-		if err == nil || ctx.Err() != nil || s.Err() == nil {
-			return c, err
+		if err == nil {
+			return c.(*carrier.Stream), nil // As Open says.
+		}
+		if ctx.Err() != nil || s.Err() == nil {
+			return nil, err
 		}
 		// The session ended under it. No byte was sent, so that the next may be asked.
 	}
@@ -305,21 +308,18 @@ func (w *Workstation) open(ctx context.Context, what *tunnelv1.Open) (net.Conn, 
 
 // outward is a connection into the cluster that is counted.
 type outward struct {
-	net.Conn
+	*carrier.Stream
 	end func()
 }
 
 // Close implements net.Conn.
 func (o *outward) Close() error {
 	defer o.end()
-	return o.Conn.Close()
+	return o.Stream.Close()
 }
-
-// CloseWrite ends what is written.
-func (o *outward) CloseWrite() error { return o.Conn.(interface{ CloseWrite() error }).CloseWrite() }
 
 // Cut gives the connection up.
 func (o *outward) Cut() {
 	defer o.end()
-	o.Conn.(interface{ Cut() }).Cut()
+	o.Stream.Cut()
 }

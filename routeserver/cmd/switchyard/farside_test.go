@@ -32,7 +32,7 @@ import (
 	"switchyard.dev/tests/wait"
 	"switchyard.dev/tests/world"
 	"switchyard.dev/tunnels/carrier"
-	tunnel "switchyard.dev/tunnels/workstation/join"
+	"switchyard.dev/tunnels/relay"
 )
 
 // farSide is the cluster's side of tunnels: a tunnel proxy that believes one token, behind the API
@@ -180,7 +180,7 @@ func (f *farSide) reach(in *carrier.Incoming) {
 	}
 	c, err := in.Accept()
 	if err == nil {
-		tunnel.Both(c, there)
+		relay.Pipe(relay.Of(c), relay.Of(there))
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net"
 	"sync"
+
+	"switchyard.dev/tunnels/relay"
 )
 
 // limited bounds the connections of a listener. Its connections stay TCP ones, whose halves
@@ -47,4 +49,10 @@ type counted struct {
 func (c *counted) Close() error {
 	defer c.leave()
 	return c.TCPConn.Close()
+}
+
+// Cut gives the connection up.
+func (c *counted) Cut() {
+	defer c.leave()
+	relay.Cut(c.TCPConn)
 }

@@ -21,7 +21,7 @@ import (
 
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/carrier"
-	"switchyard.dev/tunnels/workstation/join"
+	"switchyard.dev/tunnels/relay"
 )
 
 const (
@@ -108,12 +108,12 @@ func (o Opener) through(ctx context.Context, c net.Conn, host string, port uint1
 	cancel()
 	if told := answered(err); err != nil || told != nil {
 		if err == nil {
-			join.Cut(there)
+			relay.Cut(there)
 		}
 		return
 	}
 	_ = c.SetDeadline(time.Time{})
-	join.Both(c, there)
+	relay.Pipe(relay.Of(c), relay.Of(there))
 }
 
 // reasonOf returns why an address was not opened, for programs.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tunnels/relay"
 )
 
 // Numbers of RFC 1928.
@@ -70,13 +71,8 @@ func (a *ahead) CloseWrite() error {
 	return nil
 }
 
-// SetLinger is that of TCP.
-func (a *ahead) SetLinger(seconds int) error {
-	if tcp, ok := a.Conn.(interface{ SetLinger(int) error }); ok {
-		return tcp.SetLinger(seconds)
-	}
-	return nil
-}
+// Cut gives the connection up.
+func (a *ahead) Cut() { relay.Cut(a.Conn) }
 
 // request reads where a client wants to go. With an error comes what to reply, if anything.
 func request(r *bufio.Reader, w io.Writer) (host string, port uint16, reply byte, err error) {

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"switchyard.dev/tunnels/workstation/join"
+	"switchyard.dev/tunnels/relay"
 )
 
 // Web is what HTTP needs on its way into the cluster.
@@ -139,7 +139,7 @@ func (w Web) connect(out http.ResponseWriter, r *http.Request) {
 	}
 	c, buffered, err := hijacker.Hijack()
 	if err != nil {
-		join.Cut(there)
+		relay.Cut(there)
 		return
 	}
 	// The server no longer cares for a connection that was taken from it.
@@ -147,11 +147,12 @@ func (w Web) connect(out http.ResponseWriter, r *http.Request) {
 	defer stop()
 	_ = c.SetDeadline(time.Time{})
 	if _, err := io.WriteString(c, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
-		join.Cut(there)
+		relay.Cut(there)
 		_ = c.Close()
 		return
 	}
-	join.Both(&ahead{c, bufio.NewReader(io.MultiReader(io.LimitReader(buffered, int64(buffered.Reader.Buffered())), c))}, there)
+	client := &ahead{c, bufio.NewReader(io.MultiReader(io.LimitReader(buffered, int64(buffered.Reader.Buffered())), c))}
+	relay.Pipe(client, relay.Of(there))
 }
 
 // allowed returns why a request may not use a port that stands for an address; empty when it may.

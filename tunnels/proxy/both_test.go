@@ -1,0 +1,121 @@
+package proxy_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	xproxy "golang.org/x/net/proxy"
+
+	"switchyard.dev/eventbus/trust"
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tunnels/carrier"
+	"switchyard.dev/tunnels/proxy"
+	"switchyard.dev/tunnels/workstation"
+	"switchyard.dev/tunnels/workstation/course"
+	"switchyard.dev/tunnels/workstation/loopback"
+)
+
+// asks is a Wanted with one answer.
+type asks []workstation.Workload
+
+// Watch implements workstation.Wanted.
+func (a asks) Watch(ctx context.Context, tell func([]workstation.Workload)) error {
+	tell(a)
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// The program of workstations and the one of the cluster, with nothing in between that only a
+// test has: requests go both ways, and what is not allowed is told as such.
+func TestAWorkstationAndAProxy(t *testing.T) {
+	s := newSite(t)
+	x := s.sandbox("both", "ada", 8080)
+	s.lists("ada")
+	back := s.listen(s.backend.String())
+	s.names.known = map[string][]string{"cart.shop": {s.backend.String()}, "meta.shop": {"169.254.169.254"}}
+	local := s.listen("127.0.0.1")
+	w := s.workstation(t, "ada")
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go w.Follow(ctx, asks{{Tunnel: course.Tunnel{Namespace: x.Namespace, Name: x.Name}, Locals: map[int32]string{8080: fmt.Sprintf("127.0.0.1:%d", local.port)}, Connected: true}})
+	tunnel := s.manage().tunnel(x, connected)
+	if text := talk(t, reach(t, tunnel, 8080)); text != "in the cluster\na line\n" { // The same server as in the cluster.
+		t.Errorf("the local process answers %q", text)
+	}
+	if local.count() != 1 || tunnel.User != s.user("ada") {
+		t.Errorf("%d connections came; the manager is told %v", local.count(), tunnel)
+	}
+	l, err := loopback.Listen("localhost:0")
+	s.Must(err)
+	go func() { _ = loopback.ServeSOCKS(ctx, l, w.Open) }()
+	dialer, err := xproxy.SOCKS5("tcp", l.Addr().String(), nil, nil)
+	s.Must(err)
+	c, err := dialer.Dial("tcp", fmt.Sprintf("cart.shop:%d", back.port))
+	s.Must(err)
+	if text := talk(t, c); text != "in the cluster\na line\n" {
+		t.Errorf("the cluster answers %q", text)
+	}
+	for address, says := range map[string]string{"meta.shop:80": "not allowed", "nothing.shop:80": "host unreachable"} {
+		if _, err := dialer.Dial("tcp", address); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	status, _ := w.Status()
+	if len(status.Workloads) != 1 || !status.Workloads[0].Open || status.Proxy != "proxy-0" {
+		t.Errorf("the workstation is told %+v", status)
+	}
+	// The process on the workstation ends, and is named.
+	s.Eventually("the local process is missed", func() error {
+		first, last := s.recorded()
+		if len(first) < 2 || len(last) < 2 {
+			return fmt.Errorf("%d and %d records", len(first), len(last))
+		}
+		return nil
+	})
+}
+
+func TestAWorkstationWithoutATokenIsTold(t *testing.T) {
+	s := newSite(t)
+	cfg := s.workstationConfig("ada")
+	cfg.Token = func(context.Context, bool) (string, error) { return "nobody", nil }
+	w, err := workstation.New(cfg)
+	s.Must(err)
+	err = w.Run(t.Context())
+	var refused *carrier.RefusedError
+	if !errors.As(err, &refused) || refused.Refused.GetReason() != tunnelv1.Reason_REASON_UNAUTHENTICATED {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+// workstationConfig returns what a workstation of somebody's needs.
+func (s *site) workstationConfig(account string) workstation.Config {
+	roots := trust.NewRoots("a test")
+	s.Must(roots.Set(s.bundle))
+	return workstation.Config{Road: workstation.Address(s.main.Addresses()["carrier"]), Name: proxy.Name, Roots: roots,
+		Token: func(context.Context, bool) (string, error) { return s.token(account), nil }}
+}
+
+// workstation runs one of somebody's.
+func (s *site) workstation(t *testing.T, account string) *workstation.Workstation {
+	w, err := workstation.New(s.workstationConfig(account))
+	s.Must(err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("the workstation ended with %v", err)
+		}
+	})
+	s.Eventually("the workstation is connected", func() error {
+		if now, _ := w.Status(); !now.Connected {
+			return errors.New(now.Trouble)
+		}
+		return nil
+	})
+	return w
+}
