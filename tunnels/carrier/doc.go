@@ -11,7 +11,8 @@
 //   - A stream ends with io.EOF only when the other side has called CloseWrite or Close, and all
 //     that it sent was read. Anything else is ErrCut, of reads and writes, at both ends.
 //   - A stream may have 256 KiB on the way that nobody reads, and more as the reader proves quick:
-//     up to 16 MiB, of 32 MiB for all streams of the session together.
+//     up to 16 MiB, of 24 MiB for all streams of the session together. Where a session has more than
+//     48 MiB that was not read, or the process 256 MiB, the stream that has the most is cut.
 //   - At most 1,024 connections that the peer has opened are there at once, 256 of them not yet
 //     accepted. Others are refused as EXHAUSTED.
 package carrier

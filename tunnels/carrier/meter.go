@@ -7,9 +7,9 @@ import (
 )
 
 // Bounds of what has come and nobody has read, beyond the windows of streams: a session that has
-// 1,024 of them could be sent 256 MiB.
+// 1,024 of them could be sent 280 MiB. Only who leaves a hundred connections unread meets the bound.
 const (
-	maxUnread    = 32 << 20
+	maxUnread    = 48 << 20
 	maxUnreadAll = 256 << 20
 	// frameCost is what a frame costs beside its bytes, so that frames of one byte are not free.
 	frameCost = 64

@@ -17,8 +17,8 @@ var relayBuffers = sync.Pool{New: func() any { return new([relayBuffer]byte) }}
 // Relay carries bytes between two connections, one of them usually a Stream, until both sides have
 // ended, and closes both. An end on one side is a CloseWrite on the other; any error cuts both, so
 // that neither side takes it for an end: a Stream by Cut, a TCP connection by a reset. It returns
-// how many bytes went each way, and the error.
-func Relay(a, b net.Conn) (fromA, fromB int64, err error) {
+// how many bytes went each way, and the error. What is no net.Conn may have a CloseWrite.
+func Relay(a, b io.ReadWriteCloser) (fromA, fromB int64, err error) {
 	var once sync.Once
 	sever := func(why error) {
 		once.Do(func() {
@@ -27,7 +27,7 @@ func Relay(a, b net.Conn) (fromA, fromB int64, err error) {
 			cut(b)
 		})
 	}
-	for _, c := range []net.Conn{a, b} {
+	for _, c := range []io.Closer{a, b} {
 		if s, is := c.(*Stream); is {
 			s.whenCut(func() { go sever(ErrCut) })
 			defer s.whenCut(nil)
@@ -42,7 +42,7 @@ func Relay(a, b net.Conn) (fromA, fromB int64, err error) {
 }
 
 // carry copies one way, and says so to the one end or both.
-func carry(to, from net.Conn, sever func(error)) (n int64) {
+func carry(to io.WriteCloser, from io.Reader, sever func(error)) (n int64) {
 	read := reader(from)
 	for {
 		buf, count, err := read()
@@ -71,7 +71,7 @@ func carry(to, from net.Conn, sever func(error)) (n int64) {
 
 // reader returns how to read the next of a connection, into a buffer of relayBuffers that it does
 // not hold while nothing comes.
-func reader(from net.Conn) func() (*[relayBuffer]byte, int, error) {
+func reader(from io.Reader) func() (*[relayBuffer]byte, int, error) {
 	switch c := from.(type) {
 	case *Stream:
 		return func() (*[relayBuffer]byte, int, error) {
@@ -95,7 +95,7 @@ func reader(from net.Conn) func() (*[relayBuffer]byte, int, error) {
 }
 
 // closeWrite ends one direction. A connection that cannot is ended as a whole.
-func closeWrite(c net.Conn) error {
+func closeWrite(c io.Closer) error {
 	if half, can := c.(interface{ CloseWrite() error }); can {
 		return half.CloseWrite()
 	}
@@ -103,7 +103,7 @@ func closeWrite(c net.Conn) error {
 }
 
 // cut ends a connection such that the other side takes it for an error.
-func cut(c net.Conn) {
+func cut(c io.Closer) {
 	switch c := c.(type) {
 	case *Stream:
 		c.Cut()

@@ -23,8 +23,8 @@ type Session struct {
 	control *Stream
 	proxy   bool // this end is the proxy
 
-	writing  sync.Mutex // of control
-	received chan *tunnelv1.Control
+	writing  sync.Mutex             // of control
+	received chan *tunnelv1.Control // the newest, until it is received
 	incoming chan *Incoming
 	accepted atomic.Int32 // streams the peer has opened and that are there
 	fresh    freshness
@@ -42,7 +42,7 @@ func start(conn net.Conn, timing Timing, proxy bool) (*Session, error) {
 		wire:     newWire(conn),
 		timing:   timing.orDefaults(),
 		proxy:    proxy,
-		received: make(chan *tunnelv1.Control),
+		received: make(chan *tunnelv1.Control, 1),
 		incoming: make(chan *Incoming, acceptBacklog),
 		done:     make(chan struct{}),
 	}
@@ -77,17 +77,28 @@ func (s *Session) Send(m *tunnelv1.Control) error {
 	return nil
 }
 
-// Receive returns the next message of the other end: Declare at a proxy, Declared and Leave at a
-// workstation. Leave is the last. After it, and where the session is over without, the error is
-// that of Err.
+// Receive returns the newest message of the other end that it has not returned: Declare at a proxy,
+// Declared and Leave at a workstation. Each takes the place of the one before, so whoever is slow to
+// receive skips some, and holds up nobody. Leave is the last. After it, and where the session is over
+// without, the error is that of Err. Only one goroutine may receive.
 func (s *Session) Receive(ctx context.Context) (*tunnelv1.Control, error) {
+	select {
+	case <-s.done:
+		return s.last()
+	default:
+	}
 	select {
 	case m := <-s.received:
 		return m, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-s.done:
+		return s.last()
 	}
+}
+
+// last returns what Receive returns once the session is over.
+func (s *Session) last() (*tunnelv1.Control, error) {
 	s.ending.Lock()
 	defer s.ending.Unlock()
 	if left := (*LeftError)(nil); errors.As(s.err, &left) && !s.told {
@@ -123,18 +134,21 @@ func (s *Session) takeControl() {
 			}
 		case *tunnelv1.Control_Declare, *tunnelv1.Control_Declared:
 			if _, asks := is.(*tunnelv1.Control_Declare); asks == s.proxy {
-				select {
-				case s.received <- m:
-					continue
-				case <-s.done:
-					return
+				select { // this goroutine alone sends, so there is room then
+				case <-s.received:
+				default:
 				}
+				s.received <- m
+				continue
 			}
 		}
 		s.end(fmt.Errorf("control stream: %w: %T is not for this end", errMessage, m.Is))
 		return
 	}
 }
+
+// RTT returns the round trip to the other end as it was last measured, 0 before that.
+func (s *Session) RTT() time.Duration { return s.mux.RTT() }
 
 // Done is closed once the session is over, and all its streams with it.
 func (s *Session) Done() <-chan struct{} { return s.done }

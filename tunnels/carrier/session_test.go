@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,6 +29,21 @@ func TestControlMessages(t *testing.T) {
 		if err != nil || got.String() != m.message.String() {
 			t.Fatalf("received %v, %v", got, err)
 		}
+	}
+	// Who does not receive holds up nobody, and has the newest in the end.
+	const many = 2000
+	for revision := range uint64(many) {
+		wanted := &tunnelv1.TunnelWanted{Namespace: strings.Repeat("n", 500), Name: "x"}
+		if err := workstation.Send(&tunnelv1.Control{Is: &tunnelv1.Control_Declare{Declare: &tunnelv1.Declare{Revision: revision + 1, Tunnels: []*tunnelv1.TunnelWanted{wanted}}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for revision := uint64(0); revision < many; {
+		got, err := proxy.Receive(t.Context())
+		if err != nil || got.GetDeclare().GetRevision() <= revision {
+			t.Fatalf("after revision %d: %v, %v", revision, got, err)
+		}
+		revision = got.GetDeclare().Revision
 	}
 	proxy.Close(&tunnelv1.Leave{Why: &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_DRAINING, Message: "The proxy ends."}, ComeBack: true})
 	got, err := workstation.Receive(t.Context())

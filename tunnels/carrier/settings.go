@@ -46,7 +46,7 @@ const (
 	// reader gives credit for more.
 	maxStreamWindow = 16 << 20
 	// maxGrowth is by how much the windows of all streams of a session may have grown.
-	maxGrowth = 32 << 20
+	maxGrowth = 24 << 20
 	// readBuffer is as large as a TLS record.
 	readBuffer = 16 << 10
 	// maxFrame is how much of a stream goes before another has its turn.

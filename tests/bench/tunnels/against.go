@@ -48,12 +48,13 @@ func against(roundTrips []time.Duration, only string, duration time.Duration, s 
 			return err
 		}
 		defer l.Close()
-		results["tcp"] = at(results["tcp"], roundTrip, func() (measured, error) { return l.measureDirect(roundTrip, duration) })
+		heading()
+		results["tcp"] = at("tcp", results["tcp"], roundTrip, func() (measured, error) { return l.measureDirect(roundTrip, duration) })
 		for _, t := range tunnels {
 			if only != "" && !strings.Contains(","+only+",", ","+t.name+",") {
 				continue
 			}
-			results[t.name] = at(results[t.name], roundTrip, func() (measured, error) { return l.measureTunnel(t.open, roundTrip, duration, s) })
+			results[t.name] = at(t.name, results[t.name], roundTrip, func() (measured, error) { return l.measureTunnel(t.open, roundTrip, duration, s) })
 		}
 		if err := l.Close(); err != nil {
 			return err
@@ -64,15 +65,16 @@ func against(roundTrips []time.Duration, only string, duration time.Duration, s 
 }
 
 // at adds a measurement, or says why there is none: the others go on.
-func at(all map[time.Duration]measured, roundTrip time.Duration, do func() (measured, error)) map[time.Duration]measured {
+func at(name string, all map[time.Duration]measured, roundTrip time.Duration, do func() (measured, error)) map[time.Duration]measured {
 	if all == nil {
 		all = map[time.Duration]measured{}
 	}
 	m, err := do()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "not measured:", err)
+		fmt.Fprintf(os.Stderr, "%s is not measured: %v\n", name, err)
 		return all
 	}
+	row(name, roundTrip, m)
 	all[roundTrip] = m
 	return all
 }

@@ -74,8 +74,12 @@ func (l *lab) delayed(oneWay time.Duration) error {
 	if err := l.line.Start(); err != nil {
 		return err
 	}
-	_, err = ready.Read(make([]byte, 1))
-	return err
+	slow := time.AfterFunc(10*time.Second, func() { _ = l.line.Process.Kill() })
+	defer slow.Stop()
+	if _, err = ready.Read(make([]byte, 1)); err != nil {
+		return fmt.Errorf("the line between the namespaces does not come up: %w", err)
+	}
+	return nil
 }
 
 // Close ends the link and takes the namespaces away.

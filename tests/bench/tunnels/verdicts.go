@@ -14,19 +14,23 @@ import (
 	"switchyard.dev/tests/process"
 )
 
-// verdicts prints all that was measured, and what is to hold.
-func verdicts(results map[string]map[time.Duration]measured, roundTrips []time.Duration) {
+// heading and row print what was measured as a table, while it is.
+func heading() {
 	fmt.Printf("%-8s %-6s %9s %9s %9s %9s %9s %9s\n", "tunnel", "rtt", "up MB/s", "down MB/s", "p50 ms", "p99 ms", "CPU s/GB", "of 1,000")
-	for _, roundTrip := range roundTrips {
-		for _, name := range append([]string{"tcp"}, names()...) {
-			if m, has := results[name][roundTrip]; has {
-				fmt.Printf("%-8s %-6s %9.1f %9.1f %9.3f %9.3f %9.2f %9d\n", name, roundTrip, m.up, m.down, m.p50, m.p99, m.perGB, m.connected)
-			}
-		}
-	}
+}
+
+func row(name string, roundTrip time.Duration, m measured) {
+	fmt.Printf("%-8s %-6s %9.1f %9.1f %9.3f %9.3f %9.2f %9d\n", name, roundTrip, m.up, m.down, m.p50, m.p99, m.perGB, m.connected)
+}
+
+// verdicts prints what is to hold.
+func verdicts(results map[string]map[time.Duration]measured, roundTrips []time.Duration) {
 	out := os.Stdout
 	for _, roundTrip := range roundTrips {
 		tcp, ours := results["tcp"][roundTrip], results["carrier"][roundTrip]
+		if tcp.up == 0 || ours.up == 0 {
+			continue // not measured, which was said
+		}
 		at := "-" + roundTrip.String()
 		if roundTrip > 0 {
 			figures.AtLeast(out, "tunnels-up-of-tcp"+at, 100*ours.up/tcp.up, "%", 80)
