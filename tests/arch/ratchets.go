@@ -23,15 +23,9 @@ var roomLines = map[string]int{
 	"reconcilers": 25511,
 	"routeserver": 13774,
 	"sidecars":    5977,
-<<<<<<< HEAD
 	"tests":       28423,
 	"tools":       6414,
 	"tunnels":     4865,
-=======
-	"tests":       29686,
-	"tools":       6410,
-	"tunnels":     1242,
->>>>>>> carrier
 	"workflows":   5953,
 	"xds":         4074,
 }

@@ -69,7 +69,7 @@ func (c *control) admit(ctx context.Context) error {
 	if !is {
 		return status.Error(codes.Unauthenticated, "show a token of the audience tunnel-proxy, as metadata \"authorization: Bearer TOKEN\"")
 	}
-	who, err := c.main.cfg.Managers.VerifyAdmitted(ctx, token, func() (func(), error) { return c.checks.Enter(callers.At(remote)) })
+	who, err := c.main.cfg.Managers.VerifyAdmitted(ctx, token, func(*tokens.Claim) (func(), error) { return c.checks.Enter(callers.At(remote)) })
 	switch {
 	case errors.Is(err, tokens.ErrUnknown):
 		return status.Error(codes.Unauthenticated, err.Error())
