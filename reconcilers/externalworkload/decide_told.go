@@ -63,6 +63,11 @@ func (in *Input) ours(info *crdv1.TunnelInfo) bool {
 	return len(in.Holders) == 0 && info.ControlPort == controlPort && in.OperatorNamespace != ""
 }
 
+// holderGone reports whether the proxy that holds the tunnel does not answer.
+func (in Input) holderGone() bool {
+	return in.Written != nil && in.Told != nil && in.Told.Holder != nil && in.Told.Holder.Gone
+}
+
 // tell sets status.tunnel, in a copy. heard is when the workstation was last heard of, if it
 // is known.
 func (in *Input) tell(info *crdv1.TunnelInfo, connected bool, heard time.Time) {

@@ -1,6 +1,7 @@
 package externalworkload_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -124,7 +125,8 @@ func TestATunnelThatIsLostIsToldAtOnceAndKeepsItsPlace(t *testing.T) {
 			if len(d.Slices) > 0 && *sliceOf(t, d).Endpoints[0].Conditions.Ready {
 				t.Error("connections are still led there")
 			}
-			if c := crdv1.FindCondition(after.Status.Conditions, crdv1.ConditionTunnelConnected); c.Status != "False" {
+			gone := tt.told.Holder != nil && tt.told.Holder.Gone
+			if c := crdv1.FindCondition(after.Status.Conditions, crdv1.ConditionTunnelConnected); c.Status != "False" || strings.Contains(c.Message, "does not answer") != gone {
 				t.Errorf("%+v", c)
 			}
 		})

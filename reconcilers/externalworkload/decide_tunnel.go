@@ -198,6 +198,9 @@ func (t Tunnel) judge(h *crdv1.TunnelHealth, in Input) (condition.Condition, tim
 	switch until := checked.Add(in.Limits.Fresh); {
 	case !h.Connected:
 		message := fmt.Sprintf("The tunnel at pod %s has lost its workstation", t.Pod)
+		if in.holderGone() {
+			message = fmt.Sprintf("Tunnel proxy %s does not answer, so requests do not reach the workstation", t.Pod)
+		}
 		if h.LastConnectedTime != nil {
 			message += ", which was connected until " + at(h.LastConnectedTime.Time)
 		}

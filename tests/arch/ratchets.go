@@ -20,12 +20,12 @@ const maxPackageLines = 1500
 var roomLines = map[string]int{
 	"eventbus":    9430,
 	"protos":      1171,
-	"reconcilers": 25511,
+	"reconcilers": 25518,
 	"routeserver": 13774,
 	"sidecars":    5977,
-	"tests":       28423,
+	"tests":       29022,
 	"tools":       6414,
-	"tunnels":     4865,
+	"tunnels":     6333,
 	"workflows":   5953,
 	"xds":         4074,
 }

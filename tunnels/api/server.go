@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
@@ -46,11 +47,12 @@ type server struct {
 	services *services
 	// sandboxes is sent when a sandbox, or what was made for one, changed.
 	sandboxes wake.Signal
-	// requests and streams bound what each user has under way.
-	requests, streams *callers.Pool
-	calls             *prometheus.CounterVec
-	known             func(remote string)
-	stopping          chan struct{}
+	// requests and streams bound what each user has under way, and open what each address has of
+	// calls that take no token.
+	requests, streams, open *callers.Pool
+	calls                   *prometheus.CounterVec
+	known                   func(remote string)
+	stopping                chan struct{}
 	// ready reports whether all is known that there is.
 	ready atomic.Bool
 }
@@ -73,6 +75,7 @@ func New(cfg Config) (*Main, error) {
 	s := &server{
 		cfg: cfg, services: newServices(cfg.Operator.ClusterDomain), stopping: make(chan struct{}),
 		requests: callers.NewPool("calls", callers.Bounds{Each: 8, Pods: 128, Rate: 10, Burst: 50}),
+		open:     callers.NewPool("calls", callers.Bounds{Each: 8, Strangers: 64, Rate: 20, Burst: 100}),
 		streams:  callers.NewPool("watches", callers.Bounds{Each: 16, Pods: 1024, Rate: 2, Burst: 32}),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "switchyard_tunnelapi_calls_total", Help: "Calls of workstations and others, by method and what was answered; streams as they end.",
@@ -238,7 +241,16 @@ func (m *Main) Close() error {
 }
 
 // GetOperatorInfo implements tunnelv1.TunnelAPIServer.
-func (s *server) GetOperatorInfo(context.Context, *tunnelv1.GetOperatorInfoRequest) (*tunnelv1.GetOperatorInfoResponse, error) {
+func (s *server) GetOperatorInfo(ctx context.Context, _ *tunnelv1.GetOperatorInfoRequest) (*tunnelv1.GetOperatorInfoResponse, error) {
+	from := ""
+	if p, is := peer.FromContext(ctx); is {
+		from = p.Addr.String()
+	}
+	leave, err := s.open.Enter(callers.At(from))
+	if err != nil {
+		return nil, status.Error(codes.ResourceExhausted, err.Error())
+	}
+	defer leave()
 	ranges, err := s.cfg.ranges()
 	if err != nil {
 		s.cfg.Logger.Error("the ranges that workstations may reach cannot be told", "error", err)

@@ -13,16 +13,16 @@ import (
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/carrier"
 	"switchyard.dev/tunnels/proxy"
-	"switchyard.dev/tunnels/workstation"
+	real "switchyard.dev/tunnels/workstation"
 	"switchyard.dev/tunnels/workstation/course"
 	"switchyard.dev/tunnels/workstation/loopback"
 )
 
 // asks is a Wanted with one answer.
-type asks []workstation.Workload
+type asks []real.Workload
 
-// Watch implements workstation.Wanted.
-func (a asks) Watch(ctx context.Context, tell func([]workstation.Workload)) error {
+// Watch implements real.Wanted.
+func (a asks) Watch(ctx context.Context, tell func([]real.Workload)) error {
 	tell(a)
 	<-ctx.Done()
 	return ctx.Err()
@@ -81,7 +81,7 @@ func TestAWorkstationWithoutATokenIsTold(t *testing.T) {
 	s := newSite(t)
 	cfg := s.workstationConfig("ada")
 	cfg.Token = func(context.Context, bool) (string, error) { return "nobody", nil }
-	w, err := workstation.New(cfg)
+	w, err := real.New(cfg)
 	s.Must(err)
 	err = w.Run(t.Context())
 	var refused *carrier.RefusedError
@@ -91,16 +91,16 @@ func TestAWorkstationWithoutATokenIsTold(t *testing.T) {
 }
 
 // workstationConfig returns what a workstation of somebody's needs.
-func (s *site) workstationConfig(account string) workstation.Config {
+func (s *site) workstationConfig(account string) real.Config {
 	roots := trust.NewRoots("a test")
 	s.Must(roots.Set(s.bundle))
-	return workstation.Config{Road: workstation.Address(s.main.Addresses()["carrier"]), Name: proxy.Name, Roots: roots,
+	return real.Config{Road: real.Address(s.main.Addresses()["carrier"]), Name: proxy.Name, Roots: roots,
 		Token: func(context.Context, bool) (string, error) { return s.token(account), nil }}
 }
 
 // workstation runs one of somebody's.
-func (s *site) workstation(t *testing.T, account string) *workstation.Workstation {
-	w, err := workstation.New(s.workstationConfig(account))
+func (s *site) workstation(t *testing.T, account string) *real.Workstation {
+	w, err := real.New(s.workstationConfig(account))
 	s.Must(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -58,7 +58,7 @@ func newWorkstation(ctx context.Context) (*workstation, error) {
 		"ip -n " + host + " link set " + farEnd + " up",
 		"ip -n " + host + " route add " + api.Hostname() + "/32 via " + nearAddress,
 	} {
-		if err := command1(ctx, command); err != nil {
+		if err := line(ctx, command); err != nil {
 			return w, err
 		}
 	}
@@ -66,24 +66,24 @@ func newWorkstation(ctx context.Context) (*workstation, error) {
 	if err := os.MkdirAll(filepath.Join("/etc/netns", host), 0o755); err != nil {
 		return w, err
 	}
-	if err := os.WriteFile(filepath.Join("/etc/netns", host, "resolv.conf"), []byte("nameserver "+farAddress+"\n"), 0o600); err != nil {
+	if err := put(filepath.Join("/etc/netns", host, "resolv.conf"), []byte("nameserver "+farAddress+"\n")); err != nil {
 		return w, err
 	}
 	return w, w.logIn(ctx)
 }
 
-// command1 runs a command that is one line without quotes.
-func command1(ctx context.Context, line string) error {
-	words := strings.Fields(line)
+// line runs a command that is one line without quotes.
+func line(ctx context.Context, text string) error {
+	words := strings.Fields(text)
 	if out, err := exec.CommandContext(ctx, words[0], words[1:]...).CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w: %s", line, err, strings.TrimSpace(string(out)))
+		return fmt.Errorf("%s: %w: %s", text, err, strings.TrimSpace(string(out)))
 	}
 	return nil
 }
 
 func (w *workstation) removeLink(ctx context.Context) {
-	_ = command1(ctx, "ip link delete "+nearEnd) // There may be none.
-	_ = command1(ctx, "ip netns delete "+host)
+	_ = line(ctx, "ip link delete "+nearEnd) // There may be none.
+	_ = line(ctx, "ip netns delete "+host)
 }
 
 // remove takes the machine away.
@@ -96,7 +96,7 @@ func (w *workstation) remove() error {
 // unplugged has the link cut, or there again.
 func (w *workstation) unplugged(ctx context.Context, cut bool) error {
 	state := map[bool]string{true: "down", false: "up"}[cut]
-	return command1(ctx, "ip link set "+nearEnd+" "+state)
+	return line(ctx, "ip link set "+nearEnd+" "+state)
 }
 
 // kubeconfig is the developer's.
@@ -120,7 +120,7 @@ func (w *workstation) logIn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(w.kubeconfig(), []byte(config), 0o600); err != nil {
+	if err := put(w.kubeconfig(), []byte(config)); err != nil {
 		return err
 	}
 	for _, args := range [][]string{
@@ -140,4 +140,12 @@ func (w *workstation) command(ctx context.Context, argv ...string) *exec.Cmd {
 	c.Env = append(os.Environ(), "KUBECONFIG="+w.kubeconfig(), "XDG_RUNTIME_DIR="+w.folder)
 	c.Dir = w.folder
 	return c
+}
+
+// put writes a file beside its place, and renames it.
+func put(path string, text []byte) error {
+	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
 }

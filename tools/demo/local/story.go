@@ -134,7 +134,7 @@ func (s *story) begin(ctx context.Context) error {
 		return err
 	}
 	file := filepath.Join(s.at.folder, "sandbox.yaml")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
+	if err := put(file, text); err != nil {
 		return err
 	}
 	s.step("a sandbox in which customer is a process of the workstation")
@@ -202,7 +202,7 @@ func (s *story) connect(ctx context.Context) error {
 func (s *story) start(ctx context.Context) error {
 	s.run = s.at.command(ctx, program("switchyard"), "run", "--sandbox", sandbox, "--workload", "customer", "--", program("customer"))
 	s.run.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	log, err := os.Create(filepath.Join(s.at.folder, "run.log"))
+	log, err := os.OpenFile(filepath.Join(s.at.folder, "run.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
