@@ -99,13 +99,23 @@ func New(cfg Config) (*Access, error) {
 	}
 	kept := func() *cache.LRUExpireCache { return cache.NewLRUExpireCacheWithClock(maxKept, clock(cfg.Clock)) }
 	return &Access{cfg: cfg, users: kept(), rights: kept(), last: kept(),
-		checks: callers.NewPool("checks of tokens", callers.Bounds{Each: 8, Strangers: 32, Rate: 10, Burst: 64}),
+		checks: callers.NewPool("checks of tokens", callers.Bounds{Each: 8, Strangers: 32, Pods: 32, Rate: 20, Burst: 100}),
 		asking: make(chan struct{}, 32),
 	}, nil
 }
 
 // Identify returns whose token it is. from is who shows it, as host:port.
 func (a *Access) Identify(ctx context.Context, token, from string) (identity.User, *tunnelv1.Refused) {
+	return a.identify(ctx, token, from, callers.At(from))
+}
+
+// Again returns whose token it is that a user has shown before, from there. That costs others who
+// come from the same address nothing.
+func (a *Access) Again(ctx context.Context, token, from string, user identity.User) (identity.User, *tunnelv1.Refused) {
+	return a.identify(ctx, token, from, callers.Caller{Kind: callers.Pod, Name: user.Name})
+}
+
+func (a *Access) identify(ctx context.Context, token, from string, by callers.Caller) (identity.User, *tunnelv1.Refused) {
 	if token == "" {
 		return identity.User{}, unauthenticated("there is no token: log in to the cluster")
 	}
@@ -121,7 +131,7 @@ func (a *Access) Identify(ctx context.Context, token, from string) (identity.Use
 	if kept, is := a.users.Get(key); is {
 		return kept.(identity.User), nil
 	}
-	leave, err := a.checks.Enter(callers.At(from))
+	leave, err := a.checks.Enter(by)
 	if err != nil {
 		return identity.User{}, &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_EXHAUSTED, Message: err.Error() + "."}
 	}

@@ -57,8 +57,8 @@ type Cluster struct {
 
 	mu        sync.Mutex
 	workloads map[types.NamespacedName]Workload
-	// of has the addresses of a Service, or of an EndpointSlice of a refused one; services
-	// the namespace of the Service with an address.
+	// services has the namespace of the Service with an address, of the addresses of a Service,
+	// and behind what EndpointSlices say of refused ones.
 	services map[netip.Addr]string
 	of       map[types.NamespacedName][]netip.Addr
 	behind   map[types.NamespacedName]slice
@@ -160,7 +160,7 @@ func (c *Cluster) see(o any) {
 	defer c.mu.Unlock()
 	switch o := o.(type) {
 	case *corev1.Service:
-		c.setService(nameOf(o), addresses(o.Spec.ClusterIPs))
+		c.setService(nameOf(o), addresses(o.Spec.ClusterIPs), true)
 	case *discoveryv1.EndpointSlice:
 		s := slice{service: types.NamespacedName{Namespace: o.Namespace, Name: o.Labels[discoveryv1.LabelServiceName]}}
 		for _, e := range o.Endpoints {
@@ -182,7 +182,7 @@ func (c *Cluster) miss(o any) {
 	defer c.mu.Unlock()
 	switch o := o.(type) {
 	case *corev1.Service:
-		c.setService(nameOf(o), nil)
+		c.setService(nameOf(o), nil, false)
 	case *discoveryv1.EndpointSlice:
 		delete(c.behind, nameOf(o))
 		c.rules = nil
@@ -192,18 +192,20 @@ func (c *Cluster) miss(o any) {
 	}
 }
 
-// setService takes note of the addresses of a Service. c.mu is held.
-func (c *Cluster) setService(name types.NamespacedName, now []netip.Addr) {
-	if slices.Equal(c.of[name], now) {
+// setService takes note of a Service, whether it is there, and its addresses, of which a headless
+// one has none. c.mu is held.
+func (c *Cluster) setService(name types.NamespacedName, now []netip.Addr, there bool) {
+	before, was := c.of[name]
+	if was == there && slices.Equal(before, now) {
 		return
 	}
-	for _, a := range c.of[name] {
+	for _, a := range before {
 		delete(c.services, a)
 	}
 	for _, a := range now {
 		c.services[a] = name.Namespace
 	}
-	if c.of[name] = now; now == nil {
+	if c.of[name] = now; !there {
 		delete(c.of, name)
 	}
 	c.rules = nil

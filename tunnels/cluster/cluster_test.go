@@ -37,6 +37,7 @@ func TestWhoseAnAddressIs(t *testing.T) {
 		return s
 	}
 	hers, his := service(shop), service(bank)
+	w.Create(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: bank, Name: "headless"}, Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Ports: []corev1.ServicePort{{Port: 80}}}})
 	at := func(s *corev1.Service) netip.Addr { return netip.MustParseAddr(s.Spec.ClusterIP) }
 	none := netip.MustParseAddr("10.244.0.3")
 	is := func(what string, address netip.Addr, host, want string) {
@@ -55,6 +56,7 @@ func TestWhoseAnAddressIs(t *testing.T) {
 	is("an address of no Service", none, none.String(), "")
 	for host, want := range map[string]string{
 		"cart." + shop: shop, "CART." + shop + ".": shop, "cart." + shop + ".svc": shop, "cart." + shop + ".svc.corp.local": shop, "pod-0.cart." + shop + ".svc.corp.local.": shop,
+		"headless." + bank:                  bank,
 		"cart." + shop + ".svc.example.com": "", "cart." + shop + ".example.com": "", "other." + shop: "", "example.com": "", "cart": "", "": "",
 	} {
 		is(host, none, host, want)

@@ -3,7 +3,9 @@ package proxy
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -98,7 +100,11 @@ func (m *Main) serveCarrier(ctx context.Context, conn net.Conn, known func()) {
 	})
 	left()
 	if err != nil {
-		m.cfg.Logger.Info("a workstation was refused", "from", from, "error", err)
+		level := slog.LevelDebug // what strangers send may be anything
+		if refused := (*carrier.RefusedError)(nil); errors.As(err, &refused) {
+			level = slog.LevelInfo
+		}
+		m.cfg.Logger.Log(ctx, level, "a workstation was refused", "from", from, "user", w.user.Name, "error", err)
 		return
 	}
 	known()
@@ -240,7 +246,7 @@ func (w *workstation) keep(ctx context.Context) {
 // expired ends the session when its token does not count any more. While nobody can say, it goes
 // on.
 func (w *workstation) expired(ctx context.Context) bool {
-	_, refused := w.main.cfg.Access.Identify(ctx, w.token, w.from)
+	_, refused := w.main.cfg.Access.Again(ctx, w.token, w.from, w.user)
 	if refused.GetReason() != tunnelv1.Reason_REASON_UNAUTHENTICATED || ctx.Err() != nil {
 		return false
 	}
