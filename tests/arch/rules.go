@@ -60,6 +60,7 @@ var (
 		"tunnels/policy",
 		"tunnels/sshcert",
 		"tunnels/workstation/course",
+		"tunnels/workstation/redirect",
 		"tunnels/workstation/standin",
 		"workflows/compile",
 		"workflows/engine",

@@ -13,16 +13,16 @@ import (
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/carrier"
 	"switchyard.dev/tunnels/proxy"
-	real "switchyard.dev/tunnels/workstation"
+	station "switchyard.dev/tunnels/workstation"
 	"switchyard.dev/tunnels/workstation/course"
 	"switchyard.dev/tunnels/workstation/loopback"
 )
 
 // asks is a Wanted with one answer.
-type asks []real.Workload
+type asks []station.Workload
 
-// Watch implements real.Wanted.
-func (a asks) Watch(ctx context.Context, tell func([]real.Workload)) error {
+// Watch implements workstation.Wanted.
+func (a asks) Watch(ctx context.Context, tell func([]station.Workload)) error {
 	tell(a)
 	<-ctx.Done()
 	return ctx.Err()
@@ -67,8 +67,7 @@ func TestAWorkstationAndAProxy(t *testing.T) {
 	if len(status.Workloads) != 1 || !status.Workloads[0].Open || status.Proxy != "proxy-0" {
 		t.Errorf("the workstation is told %+v", status)
 	}
-	// The process on the workstation ends, and is named.
-	s.Eventually("the local process is missed", func() error {
+	s.Eventually("both connections are recorded", func() error {
 		first, last := s.recorded()
 		if len(first) < 2 || len(last) < 2 {
 			return fmt.Errorf("%d and %d records", len(first), len(last))
@@ -81,7 +80,7 @@ func TestAWorkstationWithoutATokenIsTold(t *testing.T) {
 	s := newSite(t)
 	cfg := s.workstationConfig("ada")
 	cfg.Token = func(context.Context, bool) (string, error) { return "nobody", nil }
-	w, err := real.New(cfg)
+	w, err := station.New(cfg)
 	s.Must(err)
 	err = w.Run(t.Context())
 	var refused *carrier.RefusedError
@@ -91,16 +90,16 @@ func TestAWorkstationWithoutATokenIsTold(t *testing.T) {
 }
 
 // workstationConfig returns what a workstation of somebody's needs.
-func (s *site) workstationConfig(account string) real.Config {
+func (s *site) workstationConfig(account string) station.Config {
 	roots := trust.NewRoots("a test")
 	s.Must(roots.Set(s.bundle))
-	return real.Config{Road: real.Address(s.main.Addresses()["carrier"]), Name: proxy.Name, Roots: roots,
+	return station.Config{Road: station.Address(s.main.Addresses()["carrier"]), Name: proxy.Name, Roots: roots,
 		Token: func(context.Context, bool) (string, error) { return s.token(account), nil }}
 }
 
 // workstation runs one of somebody's.
-func (s *site) workstation(t *testing.T, account string) *real.Workstation {
-	w, err := real.New(s.workstationConfig(account))
+func (s *site) workstation(t *testing.T, account string) *station.Workstation {
+	w, err := station.New(s.workstationConfig(account))
 	s.Must(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
