@@ -18,15 +18,15 @@ const maxPackageLines = 1500
 // counted. The commit that raises a figure says what the room got for it. A figure that is
 // more than slack above what there is fails as well: what was won is kept.
 var roomLines = map[string]int{
-	"eventbus":    9430,
+	"eventbus":    9549,
 	"protos":      1171,
 	"reconcilers": 25518,
-	"routeserver": 13774,
+	"routeserver": 15672,
 	"sidecars":    5977,
-	"tests":       29022,
-	"tools":       6414,
-	"tunnels":     6333,
-	"workflows":   5953,
+	"tests":       29762,
+	"tools":       6943,
+	"tunnels":     8947,
+	"workflows":   5978,
 	"xds":         4074,
 }
 
