@@ -19,6 +19,7 @@ import (
 	"switchyard.dev/reconcilers/tunnels"
 	routeserver "switchyard.dev/routeserver/server"
 	"switchyard.dev/tunnels/api"
+	"switchyard.dev/tunnels/proxy"
 	iocontext "switchyard.dev/workflows/iocontext/server"
 )
 
@@ -294,9 +295,6 @@ func TestTheTunnelAPITakesItsArguments(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			all := mustRender(t, values)
-			if strings.Contains(values, "tunnel: {enabled: false}") {
-				return
-			}
 			spec := all.podOf(t, "tunnel-api")
 			settings, err := api.ParseSettings(spec.Containers[0].Args, t.Output())
 			if err != nil {
@@ -309,6 +307,41 @@ func TestTheTunnelAPITakesItsArguments(t *testing.T) {
 			}
 			if settings.Namespace != namespace || settings.Config.CIDRs != "/etc/tunnel/cidr.yaml" || settings.Version == "" {
 				t.Errorf("it is told %+v", settings)
+			}
+		})
+	}
+}
+
+func TestTheTunnelProxyTakesItsArguments(t *testing.T) {
+	for name, values := range cases(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := mustRender(t, values)
+			spec := all.podOf(t, "tunnel-proxy")
+			settings, err := proxy.ParseSettings(spec.Containers[0].Args, getenv(spec), t.Output())
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := settings.Config
+			addresses := []string{c.SOCKSAddress, c.ControlAddress, c.MetricsAddress}
+			if !c.DisableSSH {
+				addresses = append(addresses, c.SSHAddress)
+			}
+			if !c.DisableCarrier {
+				addresses = append(addresses, c.CarrierAddress)
+			}
+			listensOn(t, spec, addresses...)
+			if off := strings.Contains(values, "disableXAP: true"); c.DisableCarrier != off {
+				t.Errorf("its own protocol is off: %t, and the values say %t", c.DisableCarrier, off)
+			}
+			hasCertificate(t, spec, settings.TLSDir, "tunnel-tls")
+			service := as[corev1.Service](t, all.find("Service", namespace, "tunnel-proxy"))
+			account := all.podOf(t, "signadot-controller-manager").ServiceAccountName
+			if proxy.Name != service.Name+"."+namespace+".svc" || c.Manager != namespace+"/"+account || settings.Namespace != namespace || c.Pod != "<metadata.name>" {
+				t.Errorf("it is told %+v", settings)
+			}
+			if mounts := spec.Containers[0].VolumeMounts; !slices.ContainsFunc(mounts, func(m corev1.VolumeMount) bool { return m.MountPath == settings.JournalDir && !m.ReadOnly }) {
+				t.Errorf("the journal goes to %s, which is no volume that it may write", settings.JournalDir)
 			}
 		})
 	}
