@@ -25,7 +25,7 @@ var roomLines = map[string]int{
 	"sidecars":    5977,
 	"tests":       28377,
 	"tools":       6410,
-	"tunnels":     1500,
+	"tunnels":     5250,
 	"workflows":   5953,
 	"xds":         4074,
 }
