@@ -109,7 +109,8 @@ Create
   STEP       PHASE      ATTEMPT  TIME  WAITS FOR  OUTPUTS         POD
   make       Succeeded  1        4s    -          host, password  ns/pod-make
     seed     Failed     2        1m2s  make       -               ns/pod-seed
-      ScriptFailed: The script ended with 3.\nIts last lines: no table <rows>
+      ScriptFailed: The script ended with 3.
+      Its last lines: no table <rows>
       grant  Pending    -        -     seed       -               -
 
 Delete
