@@ -67,7 +67,7 @@ test-units: ## tests that need neither Kubernetes nor Envoy, and the rules of th
 test-packages: ## tests of every package: with a real API server and etcd and a real Envoy
 	$(call say,tests of every package: with a real API server and etcd and a real Envoy)
 	@# vet has read all of it before, with more checks than go test's own.
-	$(GO) test -vet=off -p 3 -timeout 15m $(SLOW) $$(go list ./... | grep -v -e '^switchyard.dev/tests/e2e' -e '^switchyard.dev/tests/meshes' -e '^switchyard.dev/tests/bench/meshes' -e '^switchyard.dev/tests/upgrade')
+	$(GO) test -vet=off -p 3 -timeout 25m $(SLOW) $$(go list ./... | grep -v -e '^switchyard.dev/tests/e2e' -e '^switchyard.dev/tests/meshes' -e '^switchyard.dev/tests/bench/meshes' -e '^switchyard.dev/tests/upgrade')
 
 .PHONY: $(MODULES:%=test-in-%)
 $(MODULES:%=test-in-%): test-in-%: ## test-in-tools/cluster, …: vet and tests of a module of its own

@@ -19,6 +19,7 @@ import (
 	"switchyard.dev/reconcilers/meshes/gatewayadapter"
 	"switchyard.dev/reconcilers/meshes/gatewayapi"
 	"switchyard.dev/reconcilers/routing"
+	"switchyard.dev/tests/world"
 )
 
 // TestASandboxIsRoutedByTheGatewayAPI goes the whole way, without a sidecar: the cluster has no
@@ -143,7 +144,8 @@ func TestAVirtualServiceAndARouteNeverGovernOneService(t *testing.T) {
 	c.List(&all)
 	c.Condition(&all.Items[0], crdv1.ConditionReady, "False", gatewayapi.ReasonVirtualService)
 
-	v.Object["spec"] = map[string]any{"hosts": []any{"other"}, "http": []any{map[string]any{"route": []any{map[string]any{"destination": map[string]any{"host": "other"}}}}}}
-	c.Must(c.Client.Update(t.Context(), v))
+	world.Edit(c.World, v, func(v *unstructured.Unstructured) {
+		v.Object["spec"] = map[string]any{"hosts": []any{"other"}, "http": []any{map[string]any{"route": []any{map[string]any{"destination": map[string]any{"host": "other"}}}}}}
+	})
 	governs(false)
 }

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/status"
 
 	"switchyard.dev/eventbus/trust"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
@@ -65,12 +66,12 @@ type Told struct {
 func (t Told) Watch(ctx context.Context, tell func([]Workload)) error {
 	stream, err := t.Client.WatchLocalSandboxes(ctx, &tunnelv1.WatchLocalSandboxesRequest{MachineId: t.Machine})
 	if err != nil {
-		return fmt.Errorf("ask tunnel-api for your sandboxes: %w", err)
+		return fmt.Errorf("ask tunnel-api for your sandboxes: %s", status.Convert(err).Message())
 	}
 	for {
 		all, err := stream.Recv()
 		if err != nil {
-			return fmt.Errorf("ask tunnel-api for your sandboxes: %w", err)
+			return fmt.Errorf("ask tunnel-api for your sandboxes: %s", status.Convert(err).Message())
 		}
 		var list []Workload
 		for _, s := range all.GetSandboxes() {

@@ -44,17 +44,21 @@ type Wanted interface {
 func (w *Workstation) Follow(ctx context.Context, wanted Wanted) {
 	const first, most = 200 * time.Millisecond, 5 * time.Second
 	for pause := first; ctx.Err() == nil; pause = min(2*pause, most) {
+		told := false
 		err := wanted.Watch(ctx, func(list []Workload) {
-			pause = first
+			pause, told = first, true
 			w.want(ctx, list)
 		})
 		if ctx.Err() != nil {
 			return
 		}
-		w.mu.Lock()
-		w.unsure = err
-		w.changed.Send()
-		w.mu.Unlock()
+		// Who told something is asked again before anything is said: it ends with its session.
+		if !told {
+			w.mu.Lock()
+			w.unsure = err
+			w.changed.Send()
+			w.mu.Unlock()
+		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():

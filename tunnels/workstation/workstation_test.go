@@ -337,7 +337,12 @@ func TestWhatIsWantedStaysWhileItIsNotKnown(t *testing.T) {
 	list := follows(t, w)
 	local := answers(t, "local")
 	list <- []workstation.Workload{cart(local.Addr().String())}
-	list <- nil // lost sight
+	list <- nil // cut with its session, as a rule
+	time.Sleep(100 * time.Millisecond)
+	if s, _ := w.Status(); s.Unsure != "" {
+		t.Errorf("before it has asked again the status says %q", s.Unsure)
+	}
+	list <- nil // and nobody answers
 	wait.Holds(t, "the status says so", func() bool { s, _ := w.Status(); return s.Unsure == "lost sight" })
 	c, err := p.nth(1).connects("shop", "mine-cart", 80)
 	if err != nil {
