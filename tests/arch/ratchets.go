@@ -25,7 +25,7 @@ var roomLines = map[string]int{
 	"sidecars":    5977,
 	"tests":       29762,
 	"tools":       6943,
-	"tunnels":     8947,
+	"tunnels":     8951,
 	"workflows":   5978,
 	"xds":         4074,
 }
