@@ -148,9 +148,9 @@ parts: ## build or fetch the real parts that tests need: Kubernetes, Helm, Envoy
 	$(GO) run ./tools/apps/cmd/apps-path
 	$(call say,a small Debian for samples of resource plugins (about two minutes the first time))
 	$(GO) run ./tools/samples/cmd/samples-path
-	$(call say,what breaks disks for tests/faults and shows the rules of sidecars/redirect; stock clients for tunnels/proxy)
-	@{ command -v strace && command -v mkfs.ext4 && command -v iptables-legacy-save && command -v ssh && command -v curl; } >/dev/null || \
-		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends strace e2fsprogs iptables openssh-client curl; }
+	$(call say,what breaks disks for tests/faults and shows the rules of sidecars/redirect; stock clients and nft for tunnels)
+	@{ command -v strace && command -v mkfs.ext4 && command -v iptables-legacy-save && command -v ssh && command -v curl && command -v nft; } >/dev/null || \
+		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends strace e2fsprogs iptables openssh-client curl nftables; }
 
 .PHONY: gen
 gen: ## generate deepcopy, CRDs, RBAC rules and protobuf code

@@ -101,7 +101,8 @@ func NFTables(r Rules) (string, error) {
 	line("table inet %s {", r.Name)
 	line("\tflags owner")
 	line("\tchain out {")
-	line("\t\ttype nat hook output priority dstnat; policy accept;")
+	// The number of dstnat, a name that nft takes in prerouting alone.
+	line("\t\ttype nat hook output priority -100; policy accept;")
 	if r.Mark != 0 {
 		line("\t\tmeta mark 0x%x return", r.Mark)
 	}
