@@ -210,22 +210,7 @@ func (a *Access) may(ctx context.Context, user identity.User, verb, name string)
 	if kept, is := a.rights.Get(key); is {
 		return kept.(*tunnelv1.Refused)
 	}
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
-	defer cancel()
-	select {
-	case a.asking <- struct{}{}:
-		defer func() { <-a.asking }()
-	case <-ctx.Done():
-		return a.unavailable("what "+user.Name+" may do", errors.New("too many others ask"))
-	}
-	extra := map[string]authorizationv1.ExtraValue{}
-	for k, v := range user.Extra {
-		extra[k] = v
-	}
-	review, err := a.cfg.Rights.Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User: user.Name, UID: user.UID, Groups: user.Groups, Extra: extra,
-		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: verb, Group: crdv1.Group, Resource: sandboxes, Name: name},
-	}}, metav1.CreateOptions{})
+	allowed, err := a.reviewed(ctx, user, authorizationv1.ResourceAttributes{Verb: verb, Group: crdv1.Group, Resource: sandboxes, Name: name})
 	if err != nil {
 		refused := a.unavailable("what "+user.Name+" may do", err)
 		if _, had := a.last.Get(key); had {
@@ -237,7 +222,6 @@ func (a *Access) may(ctx context.Context, user identity.User, verb, name string)
 	if name != "" {
 		what += " " + name
 	}
-	allowed := review.Status.Allowed && !review.Status.Denied
 	a.cfg.Logger.Info("a right was asked for", "user", user.Name, "right", what, "allowed", allowed)
 	var refused *tunnelv1.Refused
 	keep := keepYes
@@ -251,6 +235,29 @@ func (a *Access) may(ctx context.Context, user identity.User, verb, name string)
 		a.last.Add(key, struct{}{}, keepLast)
 	}
 	return refused
+}
+
+// reviewed asks the API server whether a user has a right. The error says why nobody can say.
+func (a *Access) reviewed(ctx context.Context, user identity.User, what authorizationv1.ResourceAttributes) (allowed bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	select {
+	case a.asking <- struct{}{}:
+		defer func() { <-a.asking }()
+	case <-ctx.Done():
+		return false, errors.New("too many others ask")
+	}
+	extra := map[string]authorizationv1.ExtraValue{}
+	for k, v := range user.Extra {
+		extra[k] = v
+	}
+	review, err := a.cfg.Rights.Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: user.Name, UID: user.UID, Groups: user.Groups, Extra: extra, ResourceAttributes: &what,
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		return false, err
+	}
+	return review.Status.Allowed && !review.Status.Denied, nil
 }
 
 // unavailable is the refusal while the API server cannot be asked. Why is for the log alone.

@@ -2,11 +2,9 @@ package access
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/identity"
@@ -34,26 +32,12 @@ func (a *Access) ask(ctx context.Context, user identity.User, what authorization
 	if kept, is := a.rights.Get(key); is {
 		return kept.(*tunnelv1.Refused)
 	}
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
-	defer cancel()
-	select {
-	case a.asking <- struct{}{}:
-		defer func() { <-a.asking }()
-	case <-ctx.Done():
-		return a.unavailable("what "+user.Name+" may do", errors.New("too many others ask"))
-	}
-	extra := map[string]authorizationv1.ExtraValue{}
-	for k, v := range user.Extra {
-		extra[k] = v
-	}
-	review, err := a.cfg.Rights.Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User: user.Name, UID: user.UID, Groups: user.Groups, Extra: extra, ResourceAttributes: &what,
-	}}, metav1.CreateOptions{})
+	allowed, err := a.reviewed(ctx, user, what)
 	if err != nil {
 		return a.unavailable("what "+user.Name+" may do", err)
 	}
 	keep, refused := keepYes, (*tunnelv1.Refused)(nil)
-	if !review.Status.Allowed || review.Status.Denied {
+	if !allowed {
 		where := "in any namespace"
 		if what.Namespace != "" {
 			where = "in namespace " + what.Namespace
