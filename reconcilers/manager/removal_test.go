@@ -71,7 +71,8 @@ func TestSandboxesThatGoTogetherAreLookedForTogether(t *testing.T) {
 	if n := len(c.forks(ns)); n > 0 {
 		t.Errorf("%d ForkedWorkloads are left", n)
 	}
-	if most := int64(2 * many); looks.Load() > most {
+	// How many there are grows with the time that it takes: 69 when quick, 421 when each has its own.
+	if most := int64(4 * many); looks.Load() > most {
 		t.Errorf("%d looks, more than %d: each sandbox has its own", looks.Load(), most)
 	}
 }

@@ -101,10 +101,14 @@ func TestRequestsAreLedToTheProxyThatHoldsTheTunnel(t *testing.T) {
 	c.Must(c.Client.Status().Patch(c.Context(), pod, client.RawPatch(types.MergePatchType, status)))
 
 	c.leads(c.ns, w.Name, "10.200.0.7", true)
-	c.Must(c.Client.Get(c.Context(), client.ObjectKeyFromObject(w), w))
-	if info := w.Status.Tunnel.Info; info.TunnelProxyPodName != pod.Name || info.ControlPort != 7780 || !w.Status.Tunnel.Health.Connected {
-		t.Errorf("the status says %+v", info)
-	}
+	// What the log says is in the status afterwards.
+	c.Eventually("the status says who holds the tunnel", func() error {
+		c.Must(c.Client.Get(c.Context(), client.ObjectKeyFromObject(w), w))
+		if s := w.Status.Tunnel; s == nil || s.Info == nil || s.Info.TunnelProxyPodName != pod.Name || s.Info.ControlPort != 7780 || !s.Health.Connected {
+			return fmt.Errorf("it says %+v", s)
+		}
+		return nil
+	})
 	c.quiet() // though the proxy tells of it all the time
 	p.stop()
 	c.leads(c.ns, w.Name, "10.200.0.7", false)

@@ -121,6 +121,10 @@ func (f *Finder) Namespace(ctx context.Context, address netip.Addr) (string, err
 	defer leave()
 	// None of those who share a question ends it by going.
 	asked := f.flights.DoChan(address.String(), func() (any, error) {
+		// The question before this one may have been answered since we looked.
+		if known, fresh := f.recall(address); fresh {
+			return known, nil
+		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
 		defer cancel()
 		return f.find(ctx, address, known.pod)

@@ -96,7 +96,7 @@ func (c *Client) Nack(r *discoveryv3.DeltaDiscoveryResponse, why string) {
 // Next waits for a response.
 func (c *Client) Next() *discoveryv3.DeltaDiscoveryResponse {
 	c.t.Helper()
-	r, err := c.receive()
+	r, err := c.Receive()
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -107,14 +107,15 @@ func (c *Client) Next() *discoveryv3.DeltaDiscoveryResponse {
 // fails the test.
 func (c *Client) Ended() error {
 	c.t.Helper()
-	r, err := c.receive()
+	r, err := c.Receive()
 	if err == nil {
 		c.t.Fatalf("got a response instead of the end of the stream: %v", r)
 	}
 	return err
 }
 
-func (c *Client) receive() (*discoveryv3.DeltaDiscoveryResponse, error) {
+// Receive waits for a response, or for the end of the stream and gives its error.
+func (c *Client) Receive() (*discoveryv3.DeltaDiscoveryResponse, error) {
 	c.t.Helper()
 	timer := time.AfterFunc(patience, c.cancel)
 	defer timer.Stop()
@@ -124,6 +125,6 @@ func (c *Client) receive() (*discoveryv3.DeltaDiscoveryResponse, error) {
 // Served waits for a response and reports whether there was one, or the stream
 // ended.
 func (c *Client) Served() bool {
-	_, err := c.receive()
+	_, err := c.Receive()
 	return err == nil
 }
