@@ -207,6 +207,10 @@ func (l look) withoutEnd() Observation {
 			"the init container %s of unit %s ended with exit code %d, so its script was not run. Look at its log, kubectl logs -n %s %s -c %s.",
 			s.Name, unit, t.ExitCode, l.pod.Namespace, l.pod.Name, s.Name)}
 	}
-	return Observation{State: Failed, Reason: ReasonPodFailed, Message: fmt.Sprintf("the pod %s of unit %s failed before its script began: %s",
-		l.name(), unit, cmp.Or(sentence(l.pod.Status.Message), sentence(l.pod.Status.Reason), "its node did not say why."))}
+	// A node that says why would say so again. One that does not may have been short of something.
+	state, why := Failed, cmp.Or(sentence(l.pod.Status.Message), sentence(l.pod.Status.Reason))
+	if why == "" {
+		state, why = Interrupted, "its node did not say why."
+	}
+	return Observation{State: state, Reason: ReasonPodFailed, Message: fmt.Sprintf("the pod %s of unit %s failed before its script began: %s", l.name(), unit, why)}
 }

@@ -118,6 +118,7 @@ func endedSights() []sight {
 		{"inputs cannot be had", onNode + "phase: Failed, initContainerStatuses: [{name: signadot-execunit-input-manager, state: {terminated: {exitCode: 1, message: " +
 			said(iocontext.Ending{Reason: "ServerUnreachable", Message: "m"}) + "}}}]}", execunit.Interrupted, "ServerUnreachable", "o", nil},
 		{"an init container fails", onNode + "phase: Failed, initContainerStatuses: [{name: prepare, state: {terminated: {exitCode: 7}}}]}", execunit.Failed, "InitContainerFailed", "o", []string{"prepare of unit", "exit code 7"}},
+		{"nobody says why it is over", onNode + "phase: Failed, initContainerStatuses: [{name: prepare, state: {terminated: {exitCode: 0}}}]}", execunit.Interrupted, "PodFailed", "o", []string{"did not say why."}},
 		{"its node refuses it", onNode + "phase: Failed, reason: SysctlForbidden, message: forbidden sysctl}", execunit.Failed, "PodFailed", "o", []string{"forbidden sysctl."}},
 	}
 }
