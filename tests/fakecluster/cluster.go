@@ -99,6 +99,21 @@ func (w *Cluster) Lead(c kinds.Config) (err error) {
 	return err
 }
 
+// Taken returns what New takes of a document, as JSON: equal for documents that make no
+// difference, and empty for one that no decoder takes.
+func Taken(d Document) (string, error) {
+	scheme, err := manager.Scheme()
+	if err != nil {
+		return "", err
+	}
+	o, err := decode(scheme, d)
+	if err != nil {
+		return "", nil
+	}
+	text, err := json.Marshal(o)
+	return string(text), err
+}
+
 // decode returns an object in its own type, or why it cannot be one.
 func decode(scheme *runtime.Scheme, d Document) (client.Object, error) {
 	text, err := json.Marshal(d)
