@@ -205,18 +205,20 @@ func (m *Main) accept(ctx context.Context, l *callers.Listener, serve func(conte
 	}
 }
 
-// drain takes no further workstations, and gives connections a moment.
+// drain takes no further workstations, has those that are there go elsewhere, and gives
+// connections a moment.
 func (m *Main) drain(ctx context.Context) {
 	m.draining.Store(true)
 	m.sessions.drain()
+	m.table.Linger()
 	close(m.drained)
 	for _, l := range []*callers.Listener{m.listeners.socks, m.listeners.ssh, m.listeners.carrier} {
 		if l != nil {
 			_ = l.Close() // nobody comes any more
 		}
 	}
-	m.cfg.Logger.Info("the proxy ends; connections have a moment", "connections", m.counts.now.Load())
-	for end := time.Now().Add(m.cfg.Moment); m.counts.now.Load() > 0 && time.Now().Before(end); {
+	m.cfg.Logger.Info("the proxy ends; workstations are told, and connections have a moment", "sessions", m.sessions.open(), "connections", m.counts.now.Load(), "moment", m.cfg.Moment)
+	for end := time.Now().Add(m.cfg.Moment); (m.counts.now.Load() > 0 || m.sessions.open() > 0) && time.Now().Before(end); {
 		select {
 		case <-ctx.Done():
 			return

@@ -63,7 +63,7 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	flags.BoolVar(&xap, "xap", true, "whether the tunnels' own protocol is served")
 	flags.BoolVar(&s.Config.OpenSOCKS, "anonymous-socks5", false, "whether SOCKS5 takes everybody who can connect; published clients show no password")
 	flags.DurationVar(&s.Config.Grace, "grace", 10*time.Minute, "for how long ports of a tunnel stay open without its workstation")
-	flags.DurationVar(&s.Config.Moment, "drain", 5*time.Second, "how long connections have to end when the proxy is to")
+	flags.DurationVar(&s.Config.Moment, "drain", 20*time.Second, "how long connections have to end when the proxy is to; less than the pod has")
 	flags.StringVar(&s.Config.Manager, "manager", "signadot/signadot-controller-manager", "service account that may ask at the control port, as namespace/name")
 	flags.StringVar(&s.Namespace, "namespace", "signadot", "namespace of the operator")
 	flags.StringVar(&s.Domain, "cluster-domain", "cluster.local", "domain of the cluster's Services")

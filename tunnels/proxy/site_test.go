@@ -51,6 +51,16 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
+// have returns what fails until a text has been written.
+func (l *lines) have(text string) func() error {
+	return func() error {
+		if !strings.Contains(l.String(), text) {
+			return fmt.Errorf("%q is not there", text)
+		}
+		return nil
+	}
+}
+
 // names is the cluster's DNS, which answers one address after the other where it has several.
 type names struct {
 	mu    sync.Mutex
@@ -84,6 +94,7 @@ type site struct {
 	names     *names
 	logs      *lines
 	records   *lines
+	authority *trusttest.Authority
 	roots     *x509.CertPool
 	bundle    []byte // the same
 	operator  string
@@ -148,10 +159,12 @@ func (s *site) serve(t *testing.T, change []func(*proxy.Settings)) {
 	for _, c := range change {
 		c(&settings)
 	}
-	authority := trusttest.New(t, "authority")
-	authority.Write(t, settings.TLSDir, authority.Leaf(t, proxy.Name))
+	if s.authority == nil {
+		s.authority = trusttest.New(t, "authority")
+	}
+	s.authority.Write(t, settings.TLSDir, s.authority.Leaf(t, proxy.Name))
 	s.roots = x509.NewCertPool()
-	s.bundle = authority.Bundle()
+	s.bundle = s.authority.Bundle()
 	s.roots.AppendCertsFromPEM(s.bundle)
 	access := s.As(s.rights())
 	access.QPS = -1
