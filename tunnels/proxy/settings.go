@@ -65,6 +65,7 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	flags.DurationVar(&s.Config.Grace, "grace", 10*time.Minute, "for how long ports of a tunnel stay open without its workstation")
 	flags.DurationVar(&s.Config.Moment, "drain", 20*time.Second, "how long connections have to end when the proxy is to; less than the pod has")
 	flags.StringVar(&s.Config.Manager, "manager", "signadot/signadot-controller-manager", "service account that may ask at the control port, as namespace/name")
+	flags.StringVar(&s.Config.Version, "operator-version", program.Built().Version, "version of the operator, for workstations")
 	flags.StringVar(&s.Namespace, "namespace", "signadot", "namespace of the operator")
 	flags.StringVar(&s.Domain, "cluster-domain", "cluster.local", "domain of the cluster's Services")
 	flags.StringVar(&s.TLSDir, "tls-dir", "/var/run/secrets/tls", "directory with tls.crt, tls.key and ca.crt; it is read again when it changes")

@@ -90,7 +90,7 @@ type site struct {
 	*world.World
 	main      *proxy.Main
 	config    proxy.Config
-	keys      keys.Keys
+	keys      keys.Signing
 	names     *names
 	logs      *lines
 	records   *lines
@@ -152,7 +152,7 @@ func (s *site) rights() string {
 func (s *site) serve(t *testing.T, change []func(*proxy.Settings)) {
 	settings, err := proxy.ParseSettings([]string{"-namespace", s.operator, "-manager", s.operator + "/manager",
 		"-socks5-address", "0.0.0.0:0", "-ssh-address", "0.0.0.0:0", "-xap-address", "127.0.0.1:0", "-control-address", "127.0.0.1:0", "-metrics-address", "127.0.0.1:0",
-		"-tls-dir", t.TempDir(), "-journal-dir", t.TempDir(), "-drain", "300ms"}, func(string) string { return "proxy-0" }, io.Discard)
+		"-tls-dir", t.TempDir(), "-journal-dir", t.TempDir(), "-drain", "300ms", "-operator-version", "v9"}, func(string) string { return "proxy-0" }, io.Discard)
 	s.Must(err)
 	settings.SidecarPorts = []uint16{15006}
 	settings.AllowAPIServer = true // it is at the address of this machine, where the test's servers are
@@ -286,7 +286,7 @@ func (s *site) hello(token, session string, epoch uint64) (*workstation, error) 
 	if err != nil {
 		return nil, err
 	}
-	if welcome.Proxy != "proxy-0" || !strings.HasPrefix(welcome.User, "system:serviceaccount:") {
+	if welcome.Proxy != "proxy-0" || welcome.OperatorVersion != "v9" || !strings.HasPrefix(welcome.User, "system:serviceaccount:") {
 		s.Errorf("the workstation is welcomed with %v", welcome)
 	}
 	w := &workstation{site: s, Session: c}
