@@ -35,7 +35,7 @@ func (m *Main) addWebhook() error {
 // certificates are those that the manager keeps.
 func (m *Main) certificates() certs.Config {
 	return certs.Config{
-		Namespace: m.config.Namespace, Validating: m.validating(), Roots: m.config.Trust,
+		Namespace: m.config.Namespace, Validating: m.validating(), Roots: m.config.Trust, Authority: "signadot-authority",
 		Programs: []certs.Program{
 			{Secret: "routeserver-tls", Hosts: append(webhook.ServiceHosts("routeserver", m.config.Namespace),
 				webhook.ServiceHosts("routeserver-peers", m.config.Namespace)...)},

@@ -259,7 +259,7 @@ func (t *Tunnels) logTurn(p *proxy) {
 
 func sameTaken(a, b *tunnelv1.Taken) bool {
 	return a.GetNamespace() == b.GetNamespace() && a.GetName() == b.GetName() &&
-		a.GetSession() == b.GetSession() && a.GetEpoch() == b.GetEpoch() && a.GetBy() == b.GetBy()
+		a.GetSession() == b.GetSession() && a.GetEpoch() == b.GetEpoch() && a.GetBy() == b.GetBy() && a.GetSameSession() == b.GetSameSession()
 }
 
 // Look returns who holds the tunnel of an external workload; false: no proxy does, as far as

@@ -8,7 +8,7 @@
 // Both stand in the Secret webhook-server-cert, with their keys; the
 // certificates of the authorities that callers may trust stand in the caBundle
 // of the MutatingWebhookConfiguration, and of the ValidatingWebhookConfiguration where
-// there is one. Leaf: 24 hours, authority: 30 days, each
+// there is one, and in a ConfigMap for people. Leaf: 24 hours, authority: 30 days, each
 // renewed at half its life.
 //
 // # How a change goes
@@ -26,6 +26,6 @@
 // without sidecars, and no pod is kept from starting; that of the validating one is Fail,
 // so for those seconds no object of ours can be given another spec.
 //
-// Users owe the right to get, patch and update these Secrets, and the webhook
+// Users owe the right to get, patch and update these Secrets, the ConfigMap and the webhook
 // configurations; where no chart has made the first of them, to create Secrets too.
 package certs

@@ -32,6 +32,9 @@ type Config struct {
 	Validating string
 	// Programs are those beside the webhook that have leaves of the same authority.
 	Programs []Program
+	// Authority names a ConfigMap whose ca.crt is to be the bundle, for people and their
+	// programs; empty, or not there: nobody is told so.
+	Authority string
 	// Policy says how long things live, and for which hosts. Hosts are required;
 	// defaults: 30 days, 24 hours, a week, or a quarter of the authority's life.
 	Policy Policy
@@ -189,7 +192,11 @@ func (k *Keeper) step(ctx context.Context) (done bool, err error) {
 	}
 	programs, unread := k.readPrograms(ctx)
 	now, state := k.cfg.Now(), read(secret.Data)
+	people, unseen := k.readAuthority(ctx)
 	published := append(registered.bundles(), programs.bundles()...)
+	if people != nil {
+		published = append(published, []byte(people.Data[trust.BundleFile]))
+	}
 	steps := Plan(now, Observed{State: state, Published: inAll(published), Registered: len(published) > 0}, k.cfg.Policy)
 	if inSecret := slices.DeleteFunc(slices.Clone(steps), func(s Step) bool { return s == Publish }); len(inSecret) > 0 {
 		next, err := change(now, state, inSecret, k.cfg.Policy)
@@ -215,7 +222,9 @@ func (k *Keeper) step(ctx context.Context) (done bool, err error) {
 		return false, err
 	}
 	wrote, err := k.equip(ctx, now, state, programs)
-	return err == nil && len(steps) == 0 && !wrote, errors.Join(err, unread)
+	told, untold := k.tellPeople(ctx, state, people)
+	err = errors.Join(err, untold)
+	return err == nil && len(steps) == 0 && !wrote && !told, errors.Join(err, unread, unseen)
 }
 
 // serve makes the leaf the one that Certificate gives. The API server has been told by now

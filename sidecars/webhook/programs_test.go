@@ -54,3 +54,26 @@ func TestOneSecretThatCannotBeWrittenKeepsNobodyElseWaiting(t *testing.T) {
 		return errors.Join(err, keeper.Ready())
 	})
 }
+
+// People find the certificates that they are to trust, and nothing else, in a ConfigMap, which
+// is written anew when it is not so.
+func TestPeopleFindWhomToTrust(t *testing.T) {
+	k := newCluster(t)
+	const name = "signadot-authority"
+	config := certs.Config{Client: k.Client, Authority: name, Roots: certs.NewRoots(), Policy: certs.Policy{Hosts: []string{"127.0.0.1"}}}
+	keeper, err := certs.NewKeeper(config)
+	k.Must(err)
+	k.Must(keeper.Ensure(t.Context())) // there is none yet
+	told := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "signadot", Name: name}, Data: map[string]string{"else": "stays"}}
+	k.Create(told)
+	for range 2 {
+		k.Must(keeper.Ensure(t.Context()))
+		k.Must(k.Client.Get(t.Context(), client.ObjectKeyFromObject(told), told))
+		bundle, _ := config.Roots.Bundle()
+		if have := told.Data[trust.BundleFile]; have == "" || have != string(bundle) || told.Data["else"] != "stays" || len(told.Data) != 2 {
+			t.Fatalf("people are told %q, and programs %q", told.Data, bundle)
+		}
+		told.Data[trust.BundleFile] = "somebody else's"
+		k.Must(k.Client.Update(t.Context(), told))
+	}
+}

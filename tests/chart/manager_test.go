@@ -207,5 +207,12 @@ func (s apiServer) kept(ctx context.Context) error {
 			missing = append(missing, fmt.Errorf("no CA bundle in webhook %s", hook.Name))
 		}
 	}
+	people := &corev1.ConfigMap{}
+	if err := s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "signadot-authority"}, people); err != nil {
+		return err
+	}
+	if people.Data["ca.crt"] == "" {
+		missing = append(missing, errors.New("no authority in ConfigMap signadot-authority"))
+	}
 	return errors.Join(missing...)
 }

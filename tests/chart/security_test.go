@@ -195,9 +195,9 @@ func secretsAreReachedByName(t *testing.T, all objects) {
 		if len(g.rule.ResourceNames) == 0 && slices.Equal(g.rule.Verbs, []string{"list", "delete"}) {
 			continue
 		}
-		// tunnel-api makes the keys that tunnel proxies read. A right to create has no name.
+		// tunnel-api makes its keys, and those that tunnel proxies read. A right to create has no name.
 		if named := strings.Join(g.rule.ResourceNames, " "); strings.HasPrefix(g.role.GetName(), "signadot-tunnel-") {
-			if want := map[string]string{"tunnel-keys tunnel-tls": "get", "tunnel-keys": "get", "": "create"}[named]; strings.Join(g.rule.Verbs, " ") != want {
+			if want := map[string]string{"tunnel-api-keys tunnel-tls": "get", "tunnel-api-keys tunnel-keys": "update", "tunnel-keys": "get", "": "create"}[named]; strings.Join(g.rule.Verbs, " ") != want {
 				t.Errorf("%s may %s Secrets %q", title(g.role), g.rule.Verbs, named)
 			}
 			continue

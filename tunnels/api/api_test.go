@@ -43,7 +43,7 @@ func TestMain(m *testing.M) { world.Main(m) }
 type site struct {
 	*world.World
 	ns     string
-	keys   keys.Keys
+	keys   keys.Signing
 	client tunnelv1.TunnelAPIClient
 	conn   *grpc.ClientConn
 	logs   *logged
@@ -87,7 +87,7 @@ func (s *site) serve(t *testing.T, as *rest.Config) {
 	s.Must(err)
 	data, err := keys.New()
 	s.Must(err)
-	s.keys, err = keys.Parse(data)
+	s.keys, err = keys.ParseSigning(data)
 	s.Must(err)
 	authority, dir, cidrs := trusttest.New(t, "ours"), t.TempDir(), filepath.Join(t.TempDir(), "cidr.yaml")
 	authority.Write(t, dir, authority.Leaf(t, api.Name))
@@ -96,7 +96,7 @@ func (s *site) serve(t *testing.T, as *rest.Config) {
 	s.Must(os.WriteFile(cidrs, []byte("version: 1\noutboundIPs: [{name: db, cidr: 10.9.0.0/16, exclude: true}]"), 0o600))
 	main, err := api.New(api.Config{
 		REST: as, Access: asks, Keys: s.keys, TLS: folder, AcceptPlain: true, CIDRs: cidrs, AskAgain: 200 * time.Millisecond,
-		Operator: &tunnelv1.GetOperatorInfoResponse{Version: "v9"}, Address: "127.0.0.1:0", MetricsAddress: "127.0.0.1:0", Logger: logger,
+		Operator: &tunnelv1.GetOperatorInfoResponse{Version: "v9", GitCommit: "abc", BuildDate: "2026-11-27T00:00:00Z"}, Address: "127.0.0.1:0", MetricsAddress: "127.0.0.1:0", Logger: logger,
 	})
 	s.Must(err)
 	background.Run(t, main.Run)
@@ -143,7 +143,7 @@ func wants(t *testing.T, what string, err error, code codes.Code, says string) {
 func TestWhoeverAsksIsToldOfTheOperator(t *testing.T) {
 	s := newSite(t, "info")
 	info, err := s.client.GetOperatorInfo(t.Context(), &tunnelv1.GetOperatorInfoRequest{})
-	if err != nil || info.Version != "v9" || info.ClusterDomain != "cluster.local" || len(info.Cidrs) != 1 || info.Cidrs[0].Cidr != "10.9.0.0/16" || !info.Cidrs[0].Exclude {
+	if err != nil || info.Version != "v9" || info.GitCommit != "abc" || info.BuildDate == "" || info.ClusterDomain != "cluster.local" || len(info.Cidrs) != 1 || info.Cidrs[0].Cidr != "10.9.0.0/16" || !info.Cidrs[0].Exclude {
 		t.Errorf("%v, %v", info, err)
 	}
 	_, err = s.client.IssueSOCKSCredential(t.Context(), &tunnelv1.IssueSOCKSCredentialRequest{})
@@ -352,7 +352,7 @@ func TestCertificatesAndCredentialsAreOfWhoAsks(t *testing.T) {
 		t.Errorf("the certificate is of %+v: %v", user, err)
 	}
 	_, hosts, host, _, _, err := ssh.ParseKnownHosts([]byte(got.KnownHosts))
-	if err != nil || string(host.Marshal()) != string(s.keys.SSHHost.PublicKey().Marshal()) || !strings.Contains(strings.Join(hosts, " "), "[tunnel-proxy.*]:2222") {
+	if err != nil || string(host.Marshal()) != string(s.keys.Host.Marshal()) || !strings.Contains(strings.Join(hosts, " "), "[tunnel-proxy.*]:2222") {
 		t.Errorf("known hosts are %q: %v", got.KnownHosts, err)
 	}
 	socks, err := s.client.IssueSOCKSCredential(ctx, &tunnelv1.IssueSOCKSCredentialRequest{})

@@ -35,7 +35,7 @@ type Config struct {
 	// Access says who calls and what he may do. Required.
 	Access *access.Access
 	// Keys sign certificates and make credentials. Required.
-	Keys keys.Keys
+	Keys keys.Signing
 	// TLS is the certificate to serve with. Required. AcceptPlain reports whether plain
 	// connections are taken too, over which no token counts.
 	TLS         *trust.Folder
@@ -59,7 +59,7 @@ type Config struct {
 
 // Validate returns what is wrong with a Config, or nil.
 func (c Config) Validate() error {
-	if c.REST == nil || c.Access == nil || c.TLS == nil || c.Keys.SSHCA == nil || c.Keys.SSHHost == nil || len(c.Keys.SOCKS) == 0 {
+	if c.REST == nil || c.Access == nil || c.TLS == nil || c.Keys.SSHCA == nil || c.Keys.Host == nil || len(c.Keys.SOCKS) == 0 {
 		return errors.New("tunnel-api: REST, Access, Keys and TLS are all required")
 	}
 	return nil
@@ -134,7 +134,9 @@ func ParseSettings(args []string, help io.Writer) (Settings, error) {
 func (s Settings) Open(ctx context.Context, reach *rest.Config, logger *slog.Logger) (Config, error) {
 	c := s.Config
 	c.REST, c.Logger, c.Metrics = reach, logger, program.Registry()
-	c.Operator = &tunnelv1.GetOperatorInfoResponse{Version: s.Version, ClusterDomain: program.ClusterDomain(program.ResolverFile)}
+	built := program.Built()
+	c.Operator = &tunnelv1.GetOperatorInfoResponse{Version: cmp.Or(s.Version, built.Version), GitCommit: built.Commit, BuildDate: built.Date,
+		ClusterDomain: program.ClusterDomain(program.ResolverFile)}
 	if _, err := c.ranges(); err != nil {
 		return c, err
 	}

@@ -43,7 +43,7 @@ func (s *server) IssueSSHCertificate(ctx context.Context, request *tunnelv1.Issu
 	}
 	expires := time.Unix(int64(cert.ValidBefore), 0)
 	s.cfg.Logger.Info("an SSH certificate was issued", "user", c.user.Name, "from", c.from, "key", ssh.FingerprintSHA256(key), "serial", cert.Serial, "expires", expires)
-	host := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(s.cfg.Keys.SSHHost.PublicKey())))
+	host := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(s.cfg.Keys.Host)))
 	return &tunnelv1.IssueSSHCertificateResponse{
 		Certificate: string(ssh.MarshalAuthorizedKey(cert)), KnownHosts: strings.Join(sshHosts, ",") + " " + host + "\n",
 		Expires: timestamppb.New(expires),

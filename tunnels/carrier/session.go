@@ -27,6 +27,8 @@ type Session struct {
 	received chan *tunnelv1.Control // the newest, until it is received
 	incoming chan *Incoming
 	accepted atomic.Int32 // streams the peer has opened and that are there
+	streams  atomic.Int32 // all that are there, with the control stream
+	leaving  chan *tunnelv1.Leave
 	fresh    freshness
 
 	ending  sync.Mutex
@@ -44,6 +46,7 @@ func start(conn net.Conn, timing Timing, proxy bool) (*Session, error) {
 		proxy:    proxy,
 		received: make(chan *tunnelv1.Control, 1),
 		incoming: make(chan *Incoming, acceptBacklog),
+		leaving:  make(chan *tunnelv1.Leave, 1),
 		done:     make(chan struct{}),
 	}
 	var err error
@@ -66,8 +69,8 @@ func (s *Session) greeted() {
 	go s.keep()
 }
 
-// Send sends a message to the other end: Declare from a workstation, Declared from a proxy. It
-// waits while the other end takes nothing, at most until the session is over.
+// Send sends a message to the other end: Declare from a workstation, Declared and a Leave that
+// lingers from a proxy. It waits while the other end takes nothing, at most until the session is over.
 func (s *Session) Send(m *tunnelv1.Control) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -128,10 +131,18 @@ func (s *Session) takeControl() {
 		case *tunnelv1.Control_Ping:
 			continue
 		case *tunnelv1.Control_Leave:
-			if !s.proxy {
+			if s.proxy {
+				break
+			}
+			if is.Leave.GetLinger().AsDuration() <= 0 {
 				s.end(&LeftError{is.Leave})
 				return
 			}
+			select { // The first counts.
+			case s.leaving <- is.Leave:
+			default:
+			}
+			continue
 		case *tunnelv1.Control_Declare, *tunnelv1.Control_Declared:
 			if _, asks := is.(*tunnelv1.Control_Declare); asks == s.proxy {
 				select { // this goroutine alone sends, so there is room then
@@ -149,6 +160,13 @@ func (s *Session) takeControl() {
 
 // RTT returns the round trip to the other end as it was last measured, 0 before that.
 func (s *Session) RTT() time.Duration { return s.mux.RTT() }
+
+// Leaving returns where the Leave of a proxy comes, once, after which the session goes on for a
+// while: as long as it lingers at most.
+func (s *Session) Leaving() <-chan *tunnelv1.Leave { return s.leaving }
+
+// Connections returns how many connections there are in the session, of either end.
+func (s *Session) Connections() int { return max(int(s.streams.Load())-1, 0) }
 
 // Done is closed once the session is over, and all its streams with it.
 func (s *Session) Done() <-chan struct{} { return s.done }

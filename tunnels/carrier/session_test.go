@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/carrier"
 )
@@ -62,6 +65,30 @@ func TestControlMessages(t *testing.T) {
 	}
 	if err := proxy.Send(declared); !errors.Is(err, carrier.ErrClosed) {
 		t.Errorf("then Send says %v", err)
+	}
+}
+
+func TestASessionGoesOnForAsLongAsTheProxySays(t *testing.T) {
+	workstation, end := pair(t, quick, nil)
+	leave := &tunnelv1.Leave{ComeBack: true, Linger: durationpb.New(time.Minute)}
+	for range 2 { // the second says nothing new
+		if err := end.Send(&tunnelv1.Control{Is: &tunnelv1.Control_Leave{Leave: leave}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := <-workstation.Leaving(); !proto.Equal(got, leave) {
+		t.Fatalf("the workstation is told %v", got)
+	}
+	c, other := join(t, end, workstation, &tunnelv1.Open{})
+	if workstation.Connections() != 1 || end.Connections() != 1 {
+		t.Errorf("there are %d and %d connections", workstation.Connections(), end.Connections())
+	}
+	_, _ = c.Close(), other.Close()
+	if workstation.Connections() != 0 || end.Connections() != 0 {
+		t.Errorf("in the end there are %d and %d connections", workstation.Connections(), end.Connections())
+	}
+	if workstation.Err() != nil {
+		t.Errorf("the session is over: %v", workstation.Err())
 	}
 }
 

@@ -37,6 +37,7 @@ type Stream struct {
 func newStream(mux *yamux.Stream, session *Session, gone func()) *Stream {
 	s := &Stream{mux: mux, session: session, gone: gone}
 	session.wire.meter.join(mux.StreamID(), s)
+	session.streams.Add(1)
 	return s
 }
 
@@ -67,6 +68,7 @@ func (s *Stream) tell() {
 func (s *Stream) leave() {
 	s.once.Do(func() {
 		s.session.wire.meter.leave(s.mux.StreamID())
+		s.session.streams.Add(-1)
 		s.gone()
 	})
 }

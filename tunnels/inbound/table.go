@@ -88,6 +88,7 @@ type Table struct {
 	tunnels map[Key]*tunnel
 	ports   int
 	closed  bool
+	lingers bool // Linger was called
 	changed chan struct{}
 }
 
@@ -99,7 +100,9 @@ type tunnel struct {
 	owner        Owner
 	holder       *Holder // nil: the workstation is gone
 	since, heard time.Time
-	forget       *time.Timer
+	// moved is since when the holder's session has it at another proxy; zero: it has not.
+	moved  time.Time
+	forget *time.Timer
 }
 
 // Holder is a workstation's connection, with the tunnels that it holds.
@@ -170,7 +173,7 @@ func (t *Table) give(to *tunnel, h *Holder) {
 	if to.owner.User != h.owner.User || to.owner.Session != h.owner.Session || to.since.IsZero() {
 		to.since = time.Now()
 	}
-	to.holder, to.owner, to.heard = h, h.owner, time.Now()
+	to.holder, to.owner, to.heard, to.moved = h, h.owner, time.Now(), time.Time{}
 	t.cfg.Logger.Info("a tunnel is held", "workload", to.key.String(), "sandbox", to.sandbox, "user", h.owner.User, "session", h.owner.Session, "epoch", h.owner.Epoch, "via", h.owner.Via)
 	t.tell()
 }
@@ -247,6 +250,10 @@ func (h *Holder) Gone() {
 		if have.holder != h {
 			continue
 		}
+		if !have.moved.IsZero() {
+			t.remove(have)
+			continue
+		}
 		have.holder, have.heard = nil, h.to.Heard()
 		t.cfg.Logger.Info("a tunnel has lost its workstation", "workload", have.key.String(), "user", h.owner.User, "session", h.owner.Session)
 		have.forget = time.AfterFunc(t.cfg.Grace, func() { t.expire(have) })
@@ -265,12 +272,48 @@ func (t *Table) expire(have *tunnel) {
 	}
 }
 
+// Linger has tunnels that their own sessions have moved to another proxy go on here for as long
+// as the earlier connection does: who has not heard of that yet is still led to the same
+// workstation.
+func (t *Table) Linger() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.lingers = true
+}
+
+// Moved reports whether the session holds all tunnels of the holder at another proxy, and since
+// when: the zero time where it has none.
+func (h *Holder) Moved() (since time.Time, all bool) {
+	t := h.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, have := range t.tunnels {
+		if have.holder != h {
+			continue
+		}
+		if have.moved.IsZero() {
+			return time.Time{}, false
+		}
+		if have.moved.After(since) {
+			since = have.moved
+		}
+	}
+	return since, true
+}
+
 // Taken takes note of a tunnel that a newer session holds at another proxy.
 func (t *Table) Taken(by *tunnelv1.Taken) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	have := t.tunnels[Key{by.Namespace, by.Name}]
 	if have == nil || have.owner.Session != by.Session || have.owner.Epoch > by.Epoch {
+		return
+	}
+	if by.SameSession && t.lingers && have.holder != nil {
+		if have.moved.IsZero() {
+			t.cfg.Logger.Info("a tunnel has moved to another proxy", "workload", have.key.String(), "by", by.By)
+			have.moved = time.Now()
+		}
 		return
 	}
 	t.cfg.Logger.Info("a tunnel is held at another proxy", "workload", have.key.String(), "by", by.By, "from", have.owner.User)

@@ -1,11 +1,15 @@
-// Package keys keeps the keys that all tunnel proxies and tunnel-api share, in one Secret of
-// the operator's namespace: what signs certificates of SSH users, the host key of every
-// proxy, and what credentials for SOCKS5 are made with.
+// Package keys keeps the keys of tunnel proxies and tunnel-api in two Secrets of the operator's
+// namespace, so that each reads what it needs:
 //
-// tunnel-api makes the Secret when it is not there (Ensure), which takes the rights to create
-// Secrets and to get this one; tunnel proxies read it (Read). Keys are never changed: to have new
-// ones, delete the Secret and restart both. Certificates and credentials of minutes end with them, and
-// known_hosts files have to be written anew.
+//	tunnel-keys      what every proxy has: the host key, the public key of who signs SSH users,
+//	                 and what credentials for SOCKS5 are made with
+//	tunnel-api-keys  what tunnel-api has: the key that signs SSH users, the public host key, and
+//	                 the same for SOCKS5
+//
+// tunnel-api makes both (Ensure), which takes the rights to create Secrets, to get and update its
+// own, and to update that of the proxies, which it cannot read; tunnel proxies read theirs (Read).
+// Keys are never changed: to have new ones, delete both Secrets and restart both. Certificates and
+// credentials of minutes end with them, and known_hosts files have to be written anew.
 package keys
 
 import (
@@ -22,15 +26,21 @@ import (
 	client "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// SecretName is the name of the Secret, in the operator's namespace.
-const SecretName = "tunnel-keys"
+// The Secrets, in the operator's namespace: that of the proxies, and that of tunnel-api.
+const (
+	SecretName    = "tunnel-keys"
+	APISecretName = "tunnel-api-keys"
+)
 
-// The keys of the Secret.
+// The keys of the Secrets.
 const (
 	// SSHCA signs certificates of users: an ed25519 private key as PEM.
 	SSHCA = "ssh-ca"
 	// SSHHost is what every proxy shows to SSH clients: an ed25519 private key as PEM.
 	SSHHost = "ssh-host"
+	// SSHCAPublic and SSHHostPublic are their public halves, as lines of an authorized_keys file.
+	SSHCAPublic   = "ssh-ca.pub"
+	SSHHostPublic = "ssh-host.pub"
 	// SOCKS has the bytes that credentials for SOCKS5 are made with.
 	SOCKS = "socks"
 )
@@ -38,19 +48,29 @@ const (
 // socksBytes is how long the key for SOCKS5 is.
 const socksBytes = 32
 
-// Keys are what the Secret has.
+// Keys are what a proxy has.
 type Keys struct {
-	// SSHCA signs certificates of users, and SSHHost is the host key of all proxies.
-	SSHCA, SSHHost ssh.Signer
+	// SSHHost is the host key of all proxies, and Authority who signs certificates of users.
+	SSHHost   ssh.Signer
+	Authority ssh.PublicKey
 	// SOCKS is what credentials for SOCKS5 are made with.
 	SOCKS []byte
 }
 
-// Read returns the keys of the Secret.
+// Signing is what tunnel-api has.
+type Signing struct {
+	// SSHCA signs certificates of users, and Host is the host key of all proxies.
+	SSHCA ssh.Signer
+	Host  ssh.PublicKey
+	// SOCKS is what credentials for SOCKS5 are made with.
+	SOCKS []byte
+}
+
+// Read returns the keys of a proxy.
 func Read(ctx context.Context, secrets client.SecretInterface) (Keys, error) {
 	secret, err := secrets.Get(ctx, SecretName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return Keys{}, fmt.Errorf("Secret %s is missing: tunnel-api makes it when it starts; is that running? (%w)", SecretName, err)
+		return Keys{}, fmt.Errorf("Secret %s is missing: tunnel-api makes it with %s when it starts; see that it runs, or delete that one too and restart it (%w)", SecretName, APISecretName, err)
 	}
 	if err != nil {
 		return Keys{}, fmt.Errorf("read Secret %s: %w", SecretName, err)
@@ -58,61 +78,134 @@ func Read(ctx context.Context, secrets client.SecretInterface) (Keys, error) {
 	return Parse(secret.Data)
 }
 
-// Ensure returns the keys of the Secret, which it makes when there is none, as one that goes with
-// its owners. Of several that make it at once, all return what the first one made.
-func Ensure(ctx context.Context, secrets client.SecretInterface, owners ...metav1.OwnerReference) (Keys, error) {
-	secret, err := secrets.Get(ctx, SecretName, metav1.GetOptions{})
-	if err == nil {
-		return Parse(secret.Data)
-	}
-	if !apierrors.IsNotFound(err) {
-		return Keys{}, fmt.Errorf("read Secret %s: %w", SecretName, err)
-	}
-	data, err := New()
-	if err != nil {
-		return Keys{}, err
-	}
-	_, err = secrets.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: SecretName, OwnerReferences: owners}, Data: data}, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
-		return Read(ctx, secrets)
+// Ensure returns the keys of tunnel-api. Where there are none it makes them, and those of the
+// proxies, in Secrets that go with their owners. Of several that do so at once, all return what
+// the first one made.
+func Ensure(ctx context.Context, secrets client.SecretInterface, owners ...metav1.OwnerReference) (Signing, error) {
+	secret, err := secrets.Get(ctx, APISecretName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		secret, err = begin(ctx, secrets, owners)
 	}
 	if err != nil {
-		return Keys{}, fmt.Errorf("create Secret %s: %w", SecretName, err)
+		return Signing{}, fmt.Errorf("read or make Secret %s: %w", APISecretName, err)
 	}
-	return Parse(data)
+	if _, whole := secret.Data[SSHHost]; whole {
+		if err := share(ctx, secrets, secret, owners); err != nil {
+			return Signing{}, err
+		}
+	}
+	return ParseSigning(secret.Data)
 }
 
-// New returns the data of a Secret with new keys.
+// begin makes the Secret of tunnel-api with all keys, and returns the one that is there then.
+func begin(ctx context.Context, secrets client.SecretInterface, owners []metav1.OwnerReference) (*corev1.Secret, error) {
+	data, err := New()
+	if err != nil {
+		return nil, err
+	}
+	secret, err := secrets.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: APISecretName, OwnerReferences: owners}, Data: data}, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return secrets.Get(ctx, APISecretName, metav1.GetOptions{})
+	}
+	return secret, err
+}
+
+// share moves what is the proxies' alone from a new Secret of tunnel-api into theirs. Whoever
+// comes upon it begun ends it; what two write at once is the same.
+func share(ctx context.Context, secrets client.SecretInterface, all *corev1.Secret, owners []metav1.OwnerReference) error {
+	theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: SecretName, OwnerReferences: owners}, Data: map[string][]byte{}}
+	for _, key := range []string{SSHHost, SSHCAPublic, SOCKS} {
+		theirs.Data[key] = all.Data[key]
+	}
+	_, err := secrets.Create(ctx, theirs, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) { // one of former keys, or of another replica
+		_, err = secrets.Update(ctx, theirs, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("write Secret %s, without which tunnel proxies do not start: %w", SecretName, err)
+	}
+	ours := all.DeepCopy()
+	delete(ours.Data, SSHHost)
+	_, err = secrets.Update(ctx, ours, metav1.UpdateOptions{})
+	if err != nil && !apierrors.IsConflict(err) { // another replica has done it
+		return fmt.Errorf("take the host key out of Secret %s: %w", APISecretName, err)
+	}
+	return nil
+}
+
+// New returns new keys: the data of both Secrets.
 func New() (map[string][]byte, error) {
 	data := map[string][]byte{SOCKS: make([]byte, socksBytes)}
 	_, _ = rand.Read(data[SOCKS]) // never fails
-	for name, about := range map[string]string{SSHCA: "signs users of tunnel proxies", SSHHost: "tunnel proxies"} {
-		_, private, err := ed25519.GenerateKey(rand.Reader)
+	for _, one := range []struct{ private, public, about string }{
+		{SSHCA, SSHCAPublic, "signs users of tunnel proxies"}, {SSHHost, SSHHostPublic, "tunnel proxies"},
+	} {
+		public, private, err := ed25519.GenerateKey(rand.Reader)
 		if err != nil {
-			return nil, fmt.Errorf("make the key %s: %w", name, err)
+			return nil, fmt.Errorf("make the key %s: %w", one.private, err)
 		}
-		block, err := ssh.MarshalPrivateKey(private, about)
+		block, err := ssh.MarshalPrivateKey(private, one.about)
 		if err != nil {
-			return nil, fmt.Errorf("write the key %s: %w", name, err)
+			return nil, fmt.Errorf("write the key %s: %w", one.private, err)
 		}
-		data[name] = pem.EncodeToMemory(block)
+		half, err := ssh.NewPublicKey(public)
+		if err != nil {
+			return nil, fmt.Errorf("write the key %s: %w", one.public, err)
+		}
+		data[one.private], data[one.public] = pem.EncodeToMemory(block), ssh.MarshalAuthorizedKey(half)
 	}
 	return data, nil
 }
 
-// Parse reads the data of the Secret.
-func Parse(data map[string][]byte) (Keys, error) {
-	const todo = "delete the Secret, and restart tunnel-api, which makes it anew"
-	k := Keys{SOCKS: data[SOCKS]}
-	if len(k.SOCKS) != socksBytes {
-		return Keys{}, fmt.Errorf("Secret %s: key %s has %d bytes, not %d: %s", SecretName, SOCKS, len(k.SOCKS), socksBytes, todo)
+// Parse reads the data of the proxies' Secret.
+func Parse(data map[string][]byte) (k Keys, err error) {
+	r := reader{SecretName, data, nil}
+	k = Keys{SSHHost: r.private(SSHHost), Authority: r.public(SSHCAPublic), SOCKS: r.socks()}
+	return k, r.err
+}
+
+// ParseSigning reads the data of the Secret of tunnel-api.
+func ParseSigning(data map[string][]byte) (Signing, error) {
+	r := reader{APISecretName, data, nil}
+	s := Signing{SSHCA: r.private(SSHCA), Host: r.public(SSHHostPublic), SOCKS: r.socks()}
+	return s, r.err
+}
+
+// reader reads the keys of a Secret, and keeps the first error.
+type reader struct {
+	secret string
+	data   map[string][]byte
+	err    error
+}
+
+func (r *reader) wrong(format string, values ...any) {
+	if r.err == nil {
+		r.err = fmt.Errorf("Secret %s: %s: delete Secrets %s and %s, and restart tunnel-api, which makes them anew, and the tunnel proxies",
+			r.secret, fmt.Sprintf(format, values...), SecretName, APISecretName)
 	}
-	for name, to := range map[string]*ssh.Signer{SSHCA: &k.SSHCA, SSHHost: &k.SSHHost} {
-		signer, err := ssh.ParsePrivateKey(data[name])
-		if err != nil || signer.PublicKey().Type() != ssh.KeyAlgoED25519 {
-			return Keys{}, fmt.Errorf("Secret %s: key %s is no ed25519 private key: %s", SecretName, name, todo)
-		}
-		*to = signer
+}
+
+func (r *reader) private(key string) ssh.Signer {
+	signer, err := ssh.ParsePrivateKey(r.data[key])
+	if err != nil || signer.PublicKey().Type() != ssh.KeyAlgoED25519 {
+		r.wrong("key %s is no ed25519 private key", key)
+		return nil
 	}
-	return k, nil
+	return signer
+}
+
+func (r *reader) public(key string) ssh.PublicKey {
+	public, _, _, _, err := ssh.ParseAuthorizedKey(r.data[key])
+	if err != nil || public.Type() != ssh.KeyAlgoED25519 {
+		r.wrong("key %s is no ed25519 public key", key)
+		return nil
+	}
+	return public
+}
+
+func (r *reader) socks() []byte {
+	if n := len(r.data[SOCKS]); n != socksBytes {
+		r.wrong("key %s has %d bytes, not %d", SOCKS, n, socksBytes)
+	}
+	return r.data[SOCKS]
 }

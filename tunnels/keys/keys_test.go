@@ -3,13 +3,18 @@ package keys_test
 import (
 	"bytes"
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"switchyard.dev/tests/world"
 	"switchyard.dev/tunnels/keys"
@@ -17,20 +22,29 @@ import (
 
 func TestMain(m *testing.M) { world.Main(m) }
 
-func TestAllWhoMakeTheKeysAtOnceHaveTheSame(t *testing.T) {
+// operator makes a namespace, and returns its Secrets as tunnel-api, as a proxy and as an
+// administrator reach them, with the rights that the chart gives.
+func operator(t *testing.T) (api, proxy, all client.SecretInterface) {
 	w := world.Shared(t)
 	namespace := w.NewNamespace("operator")
-	// The rights that the chart gives tunnel-api.
-	user := "tunnel-api-" + namespace
-	w.Grant(user, namespace,
-		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create"}},
-		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{keys.SecretName}, Verbs: []string{"get"}})
-	secrets := kubernetes.NewForConfigOrDie(w.As(user)).CoreV1().Secrets(namespace)
-
-	if _, err := keys.Read(t.Context(), secrets); err == nil || !strings.Contains(err.Error(), "tunnel-api makes it") {
-		t.Fatalf("without a Secret: %v", err)
+	as := func(user string, rules ...rbacv1.PolicyRule) client.SecretInterface {
+		for i := range rules {
+			rules[i].APIGroups, rules[i].Resources = []string{""}, []string{"secrets"}
+		}
+		w.Grant(user+"-"+namespace, namespace, rules...)
+		return kubernetes.NewForConfigOrDie(w.As(user + "-" + namespace)).CoreV1().Secrets(namespace)
 	}
-	var all [8]keys.Keys
+	return as("tunnel-api", rbacv1.PolicyRule{Verbs: []string{"create"}},
+			rbacv1.PolicyRule{ResourceNames: []string{keys.APISecretName}, Verbs: []string{"get", "update"}},
+			rbacv1.PolicyRule{ResourceNames: []string{keys.SecretName}, Verbs: []string{"update"}}),
+		as("tunnel-proxy", rbacv1.PolicyRule{ResourceNames: []string{keys.SecretName}, Verbs: []string{"get"}}),
+		w.Kube.CoreV1().Secrets(namespace)
+}
+
+// ensure has several make the keys at once, and returns what all have then.
+func ensure(t *testing.T, secrets client.SecretInterface) keys.Signing {
+	t.Helper()
+	var all [8]keys.Signing
 	var making sync.WaitGroup
 	for i := range all {
 		making.Go(func() {
@@ -41,27 +55,90 @@ func TestAllWhoMakeTheKeysAtOnceHaveTheSame(t *testing.T) {
 		})
 	}
 	making.Wait()
-	read, err := keys.Read(t.Context(), secrets)
-	if err != nil {
-		t.Fatal(err)
+	if t.Failed() {
+		t.FailNow()
 	}
 	for i, k := range all {
-		if t.Failed() || !bytes.Equal(k.SOCKS, read.SOCKS) || !bytes.Equal(k.SSHCA.PublicKey().Marshal(), read.SSHCA.PublicKey().Marshal()) ||
-			!bytes.Equal(k.SSHHost.PublicKey().Marshal(), read.SSHHost.PublicKey().Marshal()) {
+		if !bytes.Equal(k.SOCKS, all[0].SOCKS) || !bytes.Equal(k.SSHCA.PublicKey().Marshal(), all[0].SSHCA.PublicKey().Marshal()) ||
+			!bytes.Equal(k.Host.Marshal(), all[0].Host.Marshal()) {
 			t.Fatalf("maker %d has other keys than there are", i)
 		}
 	}
-	if bytes.Equal(read.SSHCA.PublicKey().Marshal(), read.SSHHost.PublicKey().Marshal()) {
+	return all[0]
+}
+
+// fit fails unless a proxy has what tunnel-api has the other half of.
+func fit(t *testing.T, signing keys.Signing, proxy client.SecretInterface) {
+	t.Helper()
+	read, err := keys.Read(t.Context(), proxy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(signing.SOCKS, read.SOCKS) || !bytes.Equal(signing.SSHCA.PublicKey().Marshal(), read.Authority.Marshal()) ||
+		!bytes.Equal(signing.Host.Marshal(), read.SSHHost.PublicKey().Marshal()) {
+		t.Error("what proxies have does not fit what tunnel-api has")
+	}
+	if bytes.Equal(read.Authority.Marshal(), read.SSHHost.PublicKey().Marshal()) {
 		t.Error("the host key signs users")
 	}
+}
 
-	secret, err := w.Kube.CoreV1().Secrets(namespace).Get(t.Context(), keys.SecretName, metav1.GetOptions{})
-	w.Must(err)
-	for _, key := range []string{keys.SSHCA, keys.SSHHost, keys.SOCKS} {
-		spoiled := secret.DeepCopy()
-		spoiled.Data[key] = []byte("nonsense")
-		if _, err := keys.Parse(spoiled.Data); err == nil || !strings.Contains(err.Error(), key) || strings.Contains(err.Error(), "nonsense") {
-			t.Errorf("with a spoiled %s: %v", key, err)
+func TestAllWhoMakeTheKeysAtOnceHaveTheSame(t *testing.T) {
+	api, proxy, _ := operator(t)
+	if _, err := keys.Read(t.Context(), proxy); err == nil || !strings.Contains(err.Error(), "tunnel-api makes it with") {
+		t.Fatalf("without a Secret: %v", err)
+	}
+	fit(t, ensure(t, api), proxy)
+}
+
+func TestEachHasItsOwnKeysOnly(t *testing.T) {
+	api, proxy, all := operator(t)
+	// What an earlier release left, with everything in it.
+	former, err := keys.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := all.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: keys.SecretName}, Data: former}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	fit(t, ensure(t, api), proxy)
+	for name, want := range map[string][]string{
+		keys.SecretName:    {keys.SOCKS, keys.SSHCAPublic, keys.SSHHost},
+		keys.APISecretName: {keys.SOCKS, keys.SSHCA, keys.SSHCAPublic, keys.SSHHostPublic},
+	} {
+		secret, err := all.Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if have := slices.Sorted(maps.Keys(secret.Data)); !slices.Equal(have, slices.Sorted(slices.Values(want))) {
+			t.Errorf("Secret %s has %q, not %q", name, have, want)
+		}
+	}
+	if _, err := api.Get(t.Context(), keys.SecretName, metav1.GetOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("tunnel-api reads the host key: %v", err)
+	}
+	if _, err := proxy.Get(t.Context(), keys.APISecretName, metav1.GetOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("a proxy reads the key that signs users: %v", err)
+	}
+}
+
+func TestASpoiledKeyIsNamed(t *testing.T) {
+	data, err := keys.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key := range data {
+		spoiled := maps.Clone(data)
+		spoiled[key] = []byte("nonsense")
+		_, ofProxy := keys.Parse(spoiled)
+		_, ofAPI := keys.ParseSigning(spoiled)
+		for _, err := range []error{ofProxy, ofAPI} {
+			if err != nil && (!strings.Contains(err.Error(), "key "+key+" ") || strings.Contains(err.Error(), "nonsense")) {
+				t.Errorf("with a spoiled %s: %v", key, err)
+			}
+		}
+		if ofProxy == nil && ofAPI == nil {
+			t.Errorf("nobody sees that %s is spoiled", key)
 		}
 	}
 }

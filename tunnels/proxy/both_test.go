@@ -99,7 +99,12 @@ func (s *site) workstationConfig(account string) station.Config {
 
 // workstation runs one of somebody's.
 func (s *site) workstation(t *testing.T, account string) *station.Workstation {
-	w, err := station.New(s.workstationConfig(account))
+	return s.run(t, s.workstationConfig(account))
+}
+
+// run runs a workstation.
+func (s *site) run(t *testing.T, cfg station.Config) *station.Workstation {
+	w, err := station.New(cfg)
 	s.Must(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -181,7 +181,7 @@ func (s *site) sshKey(user identity.User, at time.Time) (bare, certified ssh.Sig
 }
 
 func (s *site) ssh(with ...ssh.AuthMethod) (*ssh.Client, error) {
-	return ssh.Dial("tcp", s.at("127.0.0.1", "ssh"), &ssh.ClientConfig{User: "anybody", Auth: with, HostKeyCallback: ssh.FixedHostKey(s.keys.SSHHost.PublicKey()), Timeout: 30 * time.Second})
+	return ssh.Dial("tcp", s.at("127.0.0.1", "ssh"), &ssh.ClientConfig{User: "anybody", Auth: with, HostKeyCallback: ssh.FixedHostKey(s.keys.Host), Timeout: 30 * time.Second})
 }
 
 func TestSSH(t *testing.T) {

@@ -44,7 +44,7 @@ type Config struct {
 	// Grace is for how long the ports of a tunnel stay open without its workstation.
 	// Default: 10 minutes.
 	Grace time.Duration
-	// Moment is how long connections have to end when the proxy is to. Default: 5 s.
+	// Moment is how long connections have to end when the proxy is to. Default: 20 s.
 	Moment time.Duration
 	// MaxConnections bounds the open connections of strangers on each listener. Default: 4096.
 	MaxConnections int
@@ -74,7 +74,7 @@ func (c Config) withDefaults() Config {
 	c.ControlAddress = cmp.Or(c.ControlAddress, ":7780")
 	c.MetricsAddress = cmp.Or(c.MetricsAddress, ":9090")
 	c.Grace = cmp.Or(c.Grace, 10*time.Minute)
-	c.Moment = cmp.Or(c.Moment, 5*time.Second)
+	c.Moment = cmp.Or(c.Moment, 20*time.Second)
 	c.MaxConnections = cmp.Or(c.MaxConnections, 4096)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	c.Metrics = cmp.Or(c.Metrics, prometheus.NewRegistry())

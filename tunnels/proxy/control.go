@@ -102,6 +102,7 @@ func (c *control) Tunnels(stream grpc.BidiStreamingServer[tunnelv1.TunnelsReques
 	}()
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
+	drained := c.main.drained
 	for {
 		tunnels, changed := c.main.table.Tunnels()
 		if err := stream.Send(&tunnelv1.TunnelsResponse{Tunnels: tunnels, Draining: c.main.draining.Load()}); err != nil {
@@ -111,15 +112,8 @@ func (c *control) Tunnels(stream grpc.BidiStreamingServer[tunnelv1.TunnelsReques
 		select {
 		case <-changed:
 		case <-ticker.C:
-		case <-c.main.drained:
-			// Said with the next answer, and then once a second as ever.
-			select {
-			case <-changed:
-			case <-ticker.C:
-			case <-time.After(every / 10):
-			case <-received:
-				return nil
-			}
+		case <-drained:
+			drained = nil // said with the next answer, and from then on with each
 		case <-received:
 			return nil // it may have sent all that it had to, but then it is no manager of ours
 		}

@@ -15,6 +15,8 @@
 // What a workstation declares takes the place of what it declared before; what came of it is
 // looked at again when an external workload changes, and now and then, since rights may.
 //
-// When the proxy is to end it says so at the control port, takes no further sessions, gives
-// connections a moment, and then has the workstations go elsewhere.
+// When the proxy is to end it says so at the control port, takes no further sessions, and has
+// the workstations go elsewhere at once. Their sessions here go on for what is in them and for
+// requests of who has not heard of the other proxy yet: until nothing needs them, and no longer
+// than a moment.
 package proxy

@@ -144,7 +144,7 @@ func TestStockSSH(t *testing.T) {
 	_, port, _ := net.SplitHostPort(s.main.Addresses()["ssh"])
 	for name, text := range map[string]string{
 		"id": string(pem.EncodeToMemory(block)), "id-cert.pub": string(ssh.MarshalAuthorizedKey(cert)),
-		"known_hosts": fmt.Sprintf("[127.0.0.1]:%s %s", port, ssh.MarshalAuthorizedKey(s.keys.SSHHost.PublicKey())),
+		"known_hosts": fmt.Sprintf("[127.0.0.1]:%s %s", port, ssh.MarshalAuthorizedKey(s.keys.Host)),
 	} {
 		s.Must(os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}

@@ -83,7 +83,7 @@ func (m *Main) wire() (err error) {
 		return err
 	}
 	m.ssh, err = sshd.New(sshd.Config{Gate: m.gate, Table: m.table, Cluster: c.Cluster, Access: c.Access,
-		Host: c.Keys.SSHHost, Authority: c.Keys.SSHCA.PublicKey(), Logger: c.Logger})
+		Host: c.Keys.SSHHost, Authority: c.Keys.Authority, Logger: c.Logger})
 	return err
 }
 
@@ -205,18 +205,20 @@ func (m *Main) accept(ctx context.Context, l *callers.Listener, serve func(conte
 	}
 }
 
-// drain takes no further workstations, and gives connections a moment.
+// drain takes no further workstations, has those that are there go elsewhere, and gives
+// connections a moment.
 func (m *Main) drain(ctx context.Context) {
 	m.draining.Store(true)
 	m.sessions.drain()
+	m.table.Linger()
 	close(m.drained)
 	for _, l := range []*callers.Listener{m.listeners.socks, m.listeners.ssh, m.listeners.carrier} {
 		if l != nil {
 			_ = l.Close() // nobody comes any more
 		}
 	}
-	m.cfg.Logger.Info("the proxy ends; connections have a moment", "connections", m.counts.now.Load())
-	for end := time.Now().Add(m.cfg.Moment); m.counts.now.Load() > 0 && time.Now().Before(end); {
+	m.cfg.Logger.Info("the proxy ends; workstations are told, and connections have a moment", "sessions", m.sessions.open(), "connections", m.counts.now.Load(), "moment", m.cfg.Moment)
+	for end := time.Now().Add(m.cfg.Moment); (m.counts.now.Load() > 0 || m.sessions.open() > 0) && time.Now().Before(end); {
 		select {
 		case <-ctx.Done():
 			return

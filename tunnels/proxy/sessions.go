@@ -76,6 +76,19 @@ func (s *sessions) forget() {
 	}
 }
 
+// open returns how many connections of sessions there are.
+func (s *sessions) open() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, k := range s.known {
+		if k.fence != nil {
+			n++
+		}
+	}
+	return n
+}
+
 // drain refuses further connections.
 func (s *sessions) drain() {
 	s.mu.Lock()

@@ -51,6 +51,16 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
+// have returns what fails until a text has been written.
+func (l *lines) have(text string) func() error {
+	return func() error {
+		if !strings.Contains(l.String(), text) {
+			return fmt.Errorf("%q is not there", text)
+		}
+		return nil
+	}
+}
+
 // names is the cluster's DNS, which answers one address after the other where it has several.
 type names struct {
 	mu    sync.Mutex
@@ -80,10 +90,11 @@ type site struct {
 	*world.World
 	main      *proxy.Main
 	config    proxy.Config
-	keys      keys.Keys
+	keys      keys.Signing
 	names     *names
 	logs      *lines
 	records   *lines
+	authority *trusttest.Authority
 	roots     *x509.CertPool
 	bundle    []byte // the same
 	operator  string
@@ -141,17 +152,19 @@ func (s *site) rights() string {
 func (s *site) serve(t *testing.T, change []func(*proxy.Settings)) {
 	settings, err := proxy.ParseSettings([]string{"-namespace", s.operator, "-manager", s.operator + "/manager",
 		"-socks5-address", "0.0.0.0:0", "-ssh-address", "0.0.0.0:0", "-xap-address", "127.0.0.1:0", "-control-address", "127.0.0.1:0", "-metrics-address", "127.0.0.1:0",
-		"-tls-dir", t.TempDir(), "-journal-dir", t.TempDir(), "-drain", "300ms"}, func(string) string { return "proxy-0" }, io.Discard)
+		"-tls-dir", t.TempDir(), "-journal-dir", t.TempDir(), "-drain", "300ms", "-operator-version", "v9"}, func(string) string { return "proxy-0" }, io.Discard)
 	s.Must(err)
 	settings.SidecarPorts = []uint16{15006}
 	settings.AllowAPIServer = true // it is at the address of this machine, where the test's servers are
 	for _, c := range change {
 		c(&settings)
 	}
-	authority := trusttest.New(t, "authority")
-	authority.Write(t, settings.TLSDir, authority.Leaf(t, proxy.Name))
+	if s.authority == nil {
+		s.authority = trusttest.New(t, "authority")
+	}
+	s.authority.Write(t, settings.TLSDir, s.authority.Leaf(t, proxy.Name))
 	s.roots = x509.NewCertPool()
-	s.bundle = authority.Bundle()
+	s.bundle = s.authority.Bundle()
 	s.roots.AppendCertsFromPEM(s.bundle)
 	access := s.As(s.rights())
 	access.QPS = -1
@@ -273,7 +286,7 @@ func (s *site) hello(token, session string, epoch uint64) (*workstation, error) 
 	if err != nil {
 		return nil, err
 	}
-	if welcome.Proxy != "proxy-0" || !strings.HasPrefix(welcome.User, "system:serviceaccount:") {
+	if welcome.Proxy != "proxy-0" || welcome.OperatorVersion != "v9" || !strings.HasPrefix(welcome.User, "system:serviceaccount:") {
 		s.Errorf("the workstation is welcomed with %v", welcome)
 	}
 	w := &workstation{site: s, Session: c}

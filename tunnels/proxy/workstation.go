@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"switchyard.dev/eventbus/callers"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
@@ -144,6 +145,7 @@ func (w *workstation) run(ctx context.Context) {
 	all.Go(func() { w.keep(ctx) })
 	all.Go(func() { w.receive(ctx) })
 	all.Go(func() { w.accept(ctx) })
+	all.Go(func() { w.depart(ctx) })
 	select {
 	case <-ctx.Done():
 	case <-w.session.Done():
@@ -153,6 +155,42 @@ func (w *workstation) run(ctx context.Context) {
 	w.session.Close(w.farewell())
 	all.Wait()
 	log.Info("a workstation is gone", "from", w.from, "because", fmt.Sprint(w.session.Err()))
+}
+
+// settle is how long a session goes on at a proxy that ends once its tunnels are held elsewhere:
+// sidecars hear of that one after the other.
+const settle = 2 * time.Second
+
+// depart has the workstation go elsewhere as soon as the proxy is to end, and ends the session
+// once nothing needs it any more.
+func (w *workstation) depart(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-w.main.drained:
+	}
+	begun := time.Now()
+	if w.session.Send(&tunnelv1.Control{Is: &tunnelv1.Control_Leave{Leave: &tunnelv1.Leave{
+		Why: draining(), ComeBack: true, Linger: durationpb.New(w.main.cfg.Moment)}}}) != nil {
+		return
+	}
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		since, moved := w.holder.Moved()
+		if since.Before(begun) {
+			since = begun
+		}
+		if moved && time.Since(since) >= settle && w.session.Connections() == 0 {
+			w.session.Close(w.farewell())
+			return
+		}
+	}
 }
 
 // farewell returns what a workstation is told when the proxy ends its session.

@@ -33,8 +33,32 @@ func (w *Workstation) API(address, name string) (*grpc.ClientConn, error) {
 			if err != nil {
 				return nil, fmt.Errorf("%s has no port: %w", address, err)
 			}
-			return w.Open(ctx, host, uint16(port))
+			c, err := w.open(ctx, host, uint16(port))
+			if err != nil {
+				return nil, err
+			}
+			go w.moves(c)
+			return c, nil
 		}))
+}
+
+// moves cuts a connection to tunnel-api once there is another session than its own, so that it
+// begins anew there and its proxy may end.
+func (w *Workstation) moves(c *outward) {
+	for {
+		w.mu.Lock()
+		elsewhere, next := w.current != nil && w.current != c.session, w.changed.Next()
+		w.mu.Unlock()
+		if elsewhere {
+			c.Cut()
+			return
+		}
+		select {
+		case <-next:
+		case <-c.over:
+			return
+		}
+	}
 }
 
 // shown shows the user's token with each call.

@@ -25,6 +25,7 @@ type Workstation struct {
 	changed  wake.Signal
 	course   *course.Course
 	current  *carrier.Session // nil while there is none
+	aside    aside
 	welcome  *tunnelv1.Welcome
 	since    time.Time // when it came up, or was lost
 	trouble  error     // why there is no session
@@ -38,6 +39,12 @@ type Workstation struct {
 
 // counts are connections of one direction.
 type counts struct{ active, total, failed atomic.Int64 }
+
+// aside is a session whose proxy ends, until another one is there.
+type aside struct {
+	session *carrier.Session
+	since   time.Time
+}
 
 // New returns a Workstation that has yet to run.
 func New(cfg Config) (*Workstation, error) {
@@ -114,6 +121,7 @@ type loop struct {
 	ctx  context.Context
 	due  *time.Timer
 	stop context.CancelFunc // ends the attempt or the session that there is
+	old  context.CancelFunc // ends the one beside it, which its proxy ends
 	tell chan *tunnelv1.Declare
 }
 
@@ -131,11 +139,19 @@ func (l *loop) do(step course.Step) {
 		l.drop()
 	}
 	if step.Dial != 0 {
-		l.drop()
-		var ctx context.Context
-		ctx, l.stop = context.WithCancel(l.ctx)
-		l.tell = make(chan *tunnelv1.Declare, 1)
-		go l.connect(ctx, step.Dial, l.tell)
+		if step.Aside {
+			l.old, l.stop = l.stop, nil
+		}
+		if l.stop != nil {
+			l.stop()
+		}
+		ctx, stop := context.WithCancel(l.ctx)
+		tell := make(chan *tunnelv1.Declare, 1)
+		l.stop, l.tell = stop, tell
+		go func() {
+			defer stop()
+			l.connect(ctx, step.Dial, tell)
+		}()
 	}
 	if step.Declare != nil {
 		select { // Only the newest counts.
@@ -149,11 +165,13 @@ func (l *loop) do(step course.Step) {
 	}
 }
 
-// drop ends the attempt or the session that there is.
+// drop ends the attempts and the sessions that there are.
 func (l *loop) drop() {
-	if l.stop != nil {
-		l.stop()
-		l.stop = nil
+	for _, stop := range []*context.CancelFunc{&l.stop, &l.old} {
+		if *stop != nil {
+			(*stop)()
+			*stop = nil
+		}
 	}
 }
 
@@ -185,7 +203,7 @@ func (l *loop) connect(ctx context.Context, epoch uint64, tell <-chan *tunnelv1.
 		if ctx.Err() != nil {
 			return course.Step{}
 		}
-		l.current, l.welcome, l.since, l.trouble = s, welcome, now, nil
+		l.current, l.welcome, l.since, l.trouble, l.aside = s, welcome, now, nil, aside{}
 		return l.course.Welcomed(now, epoch)
 	})
 	l.cfg.Log.Info("connected", "epoch", epoch, "proxy", welcome.GetProxy(), "user", welcome.GetUser())
@@ -193,6 +211,7 @@ func (l *loop) connect(ctx context.Context, epoch uint64, tell <-chan *tunnelv1.
 	parts.Go(func() { l.declare(s, tell) })
 	parts.Go(func() { l.receive(s, epoch) })
 	parts.Go(func() { l.accept(s) })
+	parts.Go(func() { l.leave(s, epoch) })
 	select {
 	case <-s.Done():
 	case <-ctx.Done():
@@ -207,7 +226,7 @@ func (l *loop) lost(s *carrier.Session, epoch uint64) {
 	err := s.Err()
 	l.mu.Lock() // At once, and not when the loop comes to it: nothing is opened on it any more.
 	if l.current == s {
-		l.current, l.welcome, l.since, l.trouble = nil, nil, time.Now(), err
+		l.current, l.welcome, l.since, l.trouble, l.aside = nil, nil, time.Now(), err, aside{}
 	}
 	l.mu.Unlock()
 	var left *carrier.LeftError
@@ -216,6 +235,32 @@ func (l *loop) lost(s *carrier.Session, epoch uint64) {
 	l.event(func(now time.Time) course.Step {
 		return l.course.Lost(now, epoch, comeBack, l.cfg.Chance())
 	})
+}
+
+// longestLinger bounds for how long a session goes on whose proxy ends.
+const longestLinger = 5 * time.Minute
+
+// leave has another session begin as soon as the proxy of this one says that it ends. This one
+// goes on until the proxy ends it, and not much longer than that has said.
+func (l *loop) leave(s *carrier.Session, epoch uint64) {
+	var leave *tunnelv1.Leave
+	select {
+	case leave = <-s.Leaving():
+	case <-s.Done():
+		return
+	}
+	l.cfg.Log.Info("the proxy ends", "epoch", epoch, "because", leave.GetWhy().GetMessage())
+	late := time.AfterFunc(min(leave.GetLinger().AsDuration(), longestLinger)+time.Second, func() { s.Close(nil) })
+	defer late.Stop()
+	if leave.GetComeBack() {
+		l.event(func(now time.Time) course.Step {
+			if l.current == s {
+				l.aside = aside{s, now}
+			}
+			return l.course.Leaving(now, epoch)
+		})
+	}
+	<-s.Done()
 }
 
 // declare sends what is wanted.
@@ -248,8 +293,9 @@ func (l *loop) receive(s *carrier.Session, epoch uint64) {
 	}
 }
 
-// waitOpen is how long what opens a connection waits for a session.
-const waitOpen = 10 * time.Second
+// waitOpen is how long what opens a connection waits for a session, and waitOther for another
+// one where the proxy of the session that there is ends.
+const waitOpen, waitOther = 10 * time.Second, time.Second
 
 // session returns the session, and waits for one.
 func (w *Workstation) session(ctx context.Context) (*carrier.Session, error) {
@@ -258,15 +304,20 @@ func (w *Workstation) session(ctx context.Context) (*carrier.Session, error) {
 	for {
 		w.mu.Lock()
 		s, over, trouble, next := w.current, w.over, w.trouble, w.changed.Next()
+		var other <-chan time.Time // nil: none is waited for
+		if left := time.Until(w.aside.since.Add(waitOther)); s != nil && s == w.aside.session && left > 0 {
+			other = time.After(left)
+		}
 		w.mu.Unlock()
 		switch {
-		case s != nil && s.Err() == nil:
+		case s != nil && s.Err() == nil && other == nil:
 			return s, nil
 		case over != nil:
 			return nil, fmt.Errorf("the tunnel has ended: %w", over)
 		}
 		select {
 		case <-next:
+		case <-other:
 		case <-ctx.Done():
 			if trouble == nil {
 				trouble = ctx.Err()
@@ -279,27 +330,31 @@ func (w *Workstation) session(ctx context.Context) (*carrier.Session, error) {
 // Open opens a connection to an address in the cluster; names are resolved there. It waits for
 // a session where there is none just now. A refusal is a *carrier.RefusedError.
 func (w *Workstation) Open(ctx context.Context, host string, port uint16) (net.Conn, error) {
-	w.outbound.total.Add(1)
-	c, err := w.open(ctx, &tunnelv1.Open{To: &tunnelv1.Open_Address{Address: &tunnelv1.Address{Host: host, Port: uint32(port)}}})
+	c, err := w.open(ctx, host, port)
 	if err != nil {
-		w.outbound.failed.Add(1)
 		return nil, err
 	}
-	w.outbound.active.Add(1)
-	return &outward{c, sync.OnceFunc(func() { w.outbound.active.Add(-1) })}, nil
+	return c, nil
 }
 
-func (w *Workstation) open(ctx context.Context, what *tunnelv1.Open) (*carrier.Stream, error) {
+func (w *Workstation) open(ctx context.Context, host string, port uint16) (*outward, error) {
+	what := &tunnelv1.Open{To: &tunnelv1.Open_Address{Address: &tunnelv1.Address{Host: host, Port: uint32(port)}}}
+	w.outbound.total.Add(1)
 	for {
 		s, err := w.session(ctx)
 		if err != nil {
+			w.outbound.failed.Add(1)
 			return nil, err
 		}
 		c, err := s.Open(ctx, what)
 		if err == nil {
-			return c.(*carrier.Stream), nil // As Open says.
+			w.outbound.active.Add(1)
+			o := &outward{Stream: c.(*carrier.Stream), session: s, over: make(chan struct{})} // As Open says.
+			o.end = sync.OnceFunc(func() { w.outbound.active.Add(-1); close(o.over) })
+			return o, nil
 		}
 		if ctx.Err() != nil || s.Err() == nil {
+			w.outbound.failed.Add(1)
 			return nil, err
 		}
 		// The session ended under it. No byte was sent, so that the next may be asked.
@@ -309,7 +364,9 @@ func (w *Workstation) open(ctx context.Context, what *tunnelv1.Open) (*carrier.S
 // outward is a connection into the cluster that is counted.
 type outward struct {
 	*carrier.Stream
-	end func()
+	session *carrier.Session
+	end     func()
+	over    chan struct{} // closed by end
 }
 
 // Close implements net.Conn.

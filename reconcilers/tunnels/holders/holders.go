@@ -134,7 +134,8 @@ func taken(lost *tunnelv1.Tunnel, by candidate) *tunnelv1.Taken {
 		who += " at " + host
 	}
 	return &tunnelv1.Taken{
-		Namespace: lost.GetNamespace(), Name: lost.GetName(), Session: lost.GetSession(), Epoch: lost.GetEpoch(),
+		SameSession: lost.GetSession() == by.tunnel.GetSession() && lost.GetUser() == by.tunnel.GetUser(),
+		Namespace:   lost.GetNamespace(), Name: lost.GetName(), Session: lost.GetSession(), Epoch: lost.GetEpoch(),
 		By: strings.TrimSpace(who + ", through pod " + by.proxy.Pod),
 	}
 }

@@ -77,7 +77,8 @@ func TestWhoHoldsATunnel(t *testing.T) {
 				for _, p := range tt.proxies {
 					for _, taken := range j.Taken[p.Pod] {
 						losers = append(losers, p.Pod+"/"+taken.GetSession()+"/"+string('0'+rune(taken.GetEpoch())))
-						if want := "user-" + h.Tunnel.GetSession() + ", through pod " + h.Pod; taken.GetBy() != want || taken.GetNamespace() != "ns" || taken.GetName() != "w" {
+						if want := "user-" + h.Tunnel.GetSession() + ", through pod " + h.Pod; taken.GetBy() != want || taken.GetNamespace() != "ns" || taken.GetName() != "w" ||
+							taken.GetSameSession() != (taken.GetSession() == h.Tunnel.GetSession()) {
 							t.Errorf("%s is told %v, not %s", p.Pod, taken, want)
 						}
 					}

@@ -20,11 +20,11 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/eventbus/trust/trusttest"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/routeserver/cli"
@@ -51,44 +51,22 @@ type farSide struct {
 	places    map[string]string
 }
 
-// the webhook configurations are one for all tests of the package, and so is the authority.
-var published = sync.OnceValue(func() func(t *testing.T) *trusttest.Authority {
-	var once sync.Once
-	var authority *trusttest.Authority
-	return func(t *testing.T) *trusttest.Authority {
-		once.Do(func() {
-			authority = trusttest.New(t, "switchyard")
-			w := world.Shared(t)
-			none := admissionv1.SideEffectClassNone
-			w.Create(&admissionv1.ValidatingWebhookConfiguration{
-				ObjectMeta: metav1.ObjectMeta{Name: "signadot-validating-webhook-configuration"},
-				Webhooks: []admissionv1.ValidatingWebhook{{
-					Name: "authors.signadot.com", SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
-					ClientConfig: admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:1/"), CABundle: authority.Bundle()},
-					// Nothing that there is.
-					Rules: []admissionv1.RuleWithOperations{{Operations: []admissionv1.OperationType{"CREATE"},
-						Rule: admissionv1.Rule{APIGroups: []string{"none.example.com"}, APIVersions: []string{"v1"}, Resources: []string{"nothings"}}}},
-				}},
-			})
-		})
-		return authority
-	}
-})
-
 // newFarSide makes one in a namespace of its own.
 func newFarSide(t *testing.T, namespace string) *farSide {
 	t.Helper()
-	f := &farSide{World: world.Shared(t), namespace: namespace, authority: published()(t), places: map[string]string{}}
+	f := &farSide{World: world.Shared(t), namespace: namespace, authority: trusttest.New(t, "switchyard"), places: map[string]string{}}
 	f.Namespaces(namespace)
 	f.Accounts(namespace, "developer")
 	f.token = f.Token(namespace, "developer", "", nil)
+	f.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "signadot-authority"},
+		Data: map[string]string{trust.BundleFile: string(f.authority.Bundle())}})
 	f.address = f.listenProxy(t)
 	f.listenAPI(t)
 	f.proxyPod(kubelet(t, f.address))
 	f.Grant(f.user(), namespace, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list"}},
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"signadot-authority"}, Verbs: []string{"get"}},
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods/portforward"}, Verbs: []string{"create"}})
-	f.Grant(f.user(), "", rbacv1.PolicyRule{APIGroups: []string{"admissionregistration.k8s.io"}, Resources: []string{"validatingwebhookconfigurations"}, Verbs: []string{"get"}},
-		rbacv1.PolicyRule{APIGroups: []string{"signadot.com"}, Resources: []string{"*"}, Verbs: []string{"*"}})
+	f.Grant(f.user(), "", rbacv1.PolicyRule{APIGroups: []string{"signadot.com"}, Resources: []string{"*"}, Verbs: []string{"*"}})
 	return f
 }
 

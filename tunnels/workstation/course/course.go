@@ -64,6 +64,8 @@ type Tunnel struct {
 type Step struct {
 	// Dial: begin an attempt under this epoch, more than 0.
 	Dial uint64
+	// Aside: the session that there is goes on beside that attempt, for what is in it.
+	Aside bool
 	// Drop: close the session or the attempt that there is, before anything else.
 	Drop bool
 	// Declare: send this on the session.
@@ -189,6 +191,18 @@ func (c *Course) Lost(now time.Time, epoch uint64, comeBack bool, chance float64
 		return c.wait(now, c.policy.Longest, chance)
 	}
 	return c.wait(now, c.policy.Shortest, chance)
+}
+
+// Leaving notes that the proxy of an epoch ends, and its session after a while. The next attempt
+// comes at once, and the session is used until there is another.
+func (c *Course) Leaving(now time.Time, epoch uint64) Step {
+	if c.phase != Up || epoch != c.epoch {
+		return Step{}
+	}
+	c.began = now
+	step := c.dial()
+	step.Aside = true
+	return step
 }
 
 // Due returns the next attempt, if its time has come.

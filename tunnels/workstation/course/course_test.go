@@ -44,6 +44,28 @@ func TestTheFirstConnectionHasSomeTime(t *testing.T) {
 	}
 }
 
+func TestASessionWhoseProxyEndsGoesOnBesideTheNextAttempt(t *testing.T) {
+	c := up(t, shop)
+	if s := c.Leaving(start, 7); s != (course.Step{}) {
+		t.Fatalf("of another epoch: %+v", s)
+	}
+	if s := c.Leaving(start, 1); s.Dial != 2 || !s.Aside || s.Drop {
+		t.Fatalf("Leaving gave %+v, no attempt beside the session", s)
+	}
+	if s := c.Lost(start, 1, true, 0); s != (course.Step{}) {
+		t.Fatalf("the end of the session disturbs the attempt: %+v", s)
+	}
+	if s := c.Failed(start, 2, false, 1); s.At != start.Add(policy.Shortest) {
+		t.Fatalf("a failure gave %+v, no short pause", s)
+	}
+	if s := c.Due(start.Add(policy.Shortest)); s.Dial != 3 || s.Aside {
+		t.Fatalf("Due gave %+v", s)
+	}
+	if s := c.Welcomed(start.Add(policy.Shortest), 3); len(s.Declare.GetTunnels()) != 1 {
+		t.Fatalf("Welcomed gave %+v, no declaration", s)
+	}
+}
+
 func TestAFinalFailureEndsOnlyWhatWasNeverUp(t *testing.T) {
 	c := course.New(policy)
 	c.Begin(start)

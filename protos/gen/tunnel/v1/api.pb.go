@@ -72,10 +72,12 @@ func (*GetOperatorInfoRequest) Descriptor() ([]byte, []int) {
 }
 
 type GetOperatorInfoResponse struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	Version   string                 `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
-	GitCommit string                 `protobuf:"bytes,2,opt,name=git_commit,json=gitCommit,proto3" json:"git_commit,omitempty"`
-	BuildDate string                 `protobuf:"bytes,3,opt,name=build_date,json=buildDate,proto3" json:"build_date,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Version string                 `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
+	// The commit that tunnel-api was built from, and its date, as RFC 3339; empty where it was
+	// built without version control.
+	GitCommit string `protobuf:"bytes,2,opt,name=git_commit,json=gitCommit,proto3" json:"git_commit,omitempty"`
+	BuildDate string `protobuf:"bytes,3,opt,name=build_date,json=buildDate,proto3" json:"build_date,omitempty"`
 	// The domain of the cluster's Services, such as cluster.local.
 	ClusterDomain string `protobuf:"bytes,4,opt,name=cluster_domain,json=clusterDomain,proto3" json:"cluster_domain,omitempty"`
 	// Which addresses workstations may reach, and which not, as the chart has them.

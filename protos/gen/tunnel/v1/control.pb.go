@@ -28,7 +28,7 @@ const (
 
 // TunnelsRequest names the tunnels of the proxy that another proxy holds for a newer session,
 // and takes the place of the one before. The proxy tells their workstations, and leads no
-// further connection to them.
+// further connection to them, unless it is the same workstation that has moved.
 type TunnelsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Taken         []*Taken               `protobuf:"bytes,1,rep,name=taken,proto3" json:"taken,omitempty"`
@@ -82,7 +82,10 @@ type Taken struct {
 	Session string `protobuf:"bytes,3,opt,name=session,proto3" json:"session,omitempty"`
 	Epoch   uint64 `protobuf:"varint,4,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// Who has it now, for people.
-	By            string `protobuf:"bytes,5,opt,name=by,proto3" json:"by,omitempty"`
+	By string `protobuf:"bytes,5,opt,name=by,proto3" json:"by,omitempty"`
+	// Whether that is the same session, by a later connection of its own. What is still led to
+	// the earlier one then reaches the same workstation.
+	SameSession   bool `protobuf:"varint,6,opt,name=same_session,json=sameSession,proto3" json:"same_session,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -152,11 +155,18 @@ func (x *Taken) GetBy() string {
 	return ""
 }
 
+func (x *Taken) GetSameSession() bool {
+	if x != nil {
+		return x.SameSession
+	}
+	return false
+}
+
 // TunnelsResponse is every tunnel of the proxy.
 type TunnelsResponse struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Tunnels []*Tunnel              `protobuf:"bytes,1,rep,name=tunnels,proto3" json:"tunnels,omitempty"`
-	// Whether the proxy is about to end; its workstations were told to go elsewhere.
+	// Whether the proxy is about to end; its workstations are told to go elsewhere.
 	Draining      bool `protobuf:"varint,2,opt,name=draining,proto3" json:"draining,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -399,13 +409,14 @@ const file_tunnel_v1_control_proto_rawDesc = "" +
 	"\n" +
 	"\x17tunnel/v1/control.proto\x12\x14switchyard.tunnel.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"C\n" +
 	"\x0eTunnelsRequest\x121\n" +
-	"\x05taken\x18\x01 \x03(\v2\x1b.switchyard.tunnel.v1.TakenR\x05taken\"y\n" +
+	"\x05taken\x18\x01 \x03(\v2\x1b.switchyard.tunnel.v1.TakenR\x05taken\"\x9c\x01\n" +
 	"\x05Taken\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
 	"\asession\x18\x03 \x01(\tR\asession\x12\x14\n" +
 	"\x05epoch\x18\x04 \x01(\x04R\x05epoch\x12\x0e\n" +
-	"\x02by\x18\x05 \x01(\tR\x02by\"e\n" +
+	"\x02by\x18\x05 \x01(\tR\x02by\x12!\n" +
+	"\fsame_session\x18\x06 \x01(\bR\vsameSession\"e\n" +
 	"\x0fTunnelsResponse\x126\n" +
 	"\atunnels\x18\x01 \x03(\v2\x1c.switchyard.tunnel.v1.TunnelR\atunnels\x12\x1a\n" +
 	"\bdraining\x18\x02 \x01(\bR\bdraining\"\xc6\x03\n" +

@@ -28,6 +28,7 @@ package tunnelv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -411,7 +412,7 @@ type Control_Declared struct {
 }
 
 type Control_Leave struct {
-	// Proxy: the session ends; why, and whether to come back.
+	// Proxy: the session ends; why, whether to come back, and when.
 	Leave *Leave `protobuf:"bytes,4,opt,name=leave,proto3,oneof"`
 }
 
@@ -779,12 +780,16 @@ func (x *Port) GetLocalAddress() string {
 	return ""
 }
 
-// Leave says that the session ends.
+// Leave says that the session ends: at once, or after linger. A session that lingers goes on in
+// both directions, so that what is in it may end; a workstation that may come back begins its
+// next connection, with the next epoch, at once.
 type Leave struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Why   *Refused               `protobuf:"bytes,1,opt,name=why,proto3" json:"why,omitempty"`
 	// Whether another proxy, or this one later, would take the workstation.
-	ComeBack      bool `protobuf:"varint,2,opt,name=come_back,json=comeBack,proto3" json:"come_back,omitempty"`
+	ComeBack bool `protobuf:"varint,2,opt,name=come_back,json=comeBack,proto3" json:"come_back,omitempty"`
+	// For how long the session goes on at most. Unset or 0: it ends with this message.
+	Linger        *durationpb.Duration `protobuf:"bytes,3,opt,name=linger,proto3" json:"linger,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -831,6 +836,13 @@ func (x *Leave) GetComeBack() bool {
 		return x.ComeBack
 	}
 	return false
+}
+
+func (x *Leave) GetLinger() *durationpb.Duration {
+	if x != nil {
+		return x.Linger
+	}
+	return nil
 }
 
 // Open asks for one connection.
@@ -1147,7 +1159,7 @@ var File_tunnel_v1_session_proto protoreflect.FileDescriptor
 
 const file_tunnel_v1_session_proto_rawDesc = "" +
 	"\n" +
-	"\x17tunnel/v1/session.proto\x12\x14switchyard.tunnel.v1\"\xe3\x01\n" +
+	"\x17tunnel/v1/session.proto\x12\x14switchyard.tunnel.v1\x1a\x1egoogle/protobuf/duration.proto\"\xe3\x01\n" +
 	"\x05Hello\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\tR\x05token\x12\x18\n" +
@@ -1188,10 +1200,11 @@ const file_tunnel_v1_session_proto_rawDesc = "" +
 	"\x05ports\x18\x05 \x03(\v2\x1a.switchyard.tunnel.v1.PortR\x05ports\"G\n" +
 	"\x04Port\x12\x1a\n" +
 	"\bbaseline\x18\x01 \x01(\x05R\bbaseline\x12#\n" +
-	"\rlocal_address\x18\x02 \x01(\tR\flocalAddress\"U\n" +
+	"\rlocal_address\x18\x02 \x01(\tR\flocalAddress\"\x88\x01\n" +
 	"\x05Leave\x12/\n" +
 	"\x03why\x18\x01 \x01(\v2\x1d.switchyard.tunnel.v1.RefusedR\x03why\x12\x1b\n" +
-	"\tcome_back\x18\x02 \x01(\bR\bcomeBack\"\x82\x01\n" +
+	"\tcome_back\x18\x02 \x01(\bR\bcomeBack\x121\n" +
+	"\x06linger\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x06linger\"\x82\x01\n" +
 	"\x04Open\x129\n" +
 	"\aaddress\x18\x01 \x01(\v2\x1d.switchyard.tunnel.v1.AddressH\x00R\aaddress\x129\n" +
 	"\ainbound\x18\x02 \x01(\v2\x1d.switchyard.tunnel.v1.InboundH\x00R\ainboundB\x04\n" +
@@ -1238,23 +1251,24 @@ func file_tunnel_v1_session_proto_rawDescGZIP() []byte {
 var file_tunnel_v1_session_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_tunnel_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_tunnel_v1_session_proto_goTypes = []any{
-	(Reason)(0),          // 0: switchyard.tunnel.v1.Reason
-	(*Hello)(nil),        // 1: switchyard.tunnel.v1.Hello
-	(*Welcome)(nil),      // 2: switchyard.tunnel.v1.Welcome
-	(*Control)(nil),      // 3: switchyard.tunnel.v1.Control
-	(*Ping)(nil),         // 4: switchyard.tunnel.v1.Ping
-	(*Declare)(nil),      // 5: switchyard.tunnel.v1.Declare
-	(*TunnelWanted)(nil), // 6: switchyard.tunnel.v1.TunnelWanted
-	(*Declared)(nil),     // 7: switchyard.tunnel.v1.Declared
-	(*TunnelState)(nil),  // 8: switchyard.tunnel.v1.TunnelState
-	(*Port)(nil),         // 9: switchyard.tunnel.v1.Port
-	(*Leave)(nil),        // 10: switchyard.tunnel.v1.Leave
-	(*Open)(nil),         // 11: switchyard.tunnel.v1.Open
-	(*Address)(nil),      // 12: switchyard.tunnel.v1.Address
-	(*Inbound)(nil),      // 13: switchyard.tunnel.v1.Inbound
-	(*Opened)(nil),       // 14: switchyard.tunnel.v1.Opened
-	(*Refused)(nil),      // 15: switchyard.tunnel.v1.Refused
-	nil,                  // 16: switchyard.tunnel.v1.Hello.LabelsEntry
+	(Reason)(0),                 // 0: switchyard.tunnel.v1.Reason
+	(*Hello)(nil),               // 1: switchyard.tunnel.v1.Hello
+	(*Welcome)(nil),             // 2: switchyard.tunnel.v1.Welcome
+	(*Control)(nil),             // 3: switchyard.tunnel.v1.Control
+	(*Ping)(nil),                // 4: switchyard.tunnel.v1.Ping
+	(*Declare)(nil),             // 5: switchyard.tunnel.v1.Declare
+	(*TunnelWanted)(nil),        // 6: switchyard.tunnel.v1.TunnelWanted
+	(*Declared)(nil),            // 7: switchyard.tunnel.v1.Declared
+	(*TunnelState)(nil),         // 8: switchyard.tunnel.v1.TunnelState
+	(*Port)(nil),                // 9: switchyard.tunnel.v1.Port
+	(*Leave)(nil),               // 10: switchyard.tunnel.v1.Leave
+	(*Open)(nil),                // 11: switchyard.tunnel.v1.Open
+	(*Address)(nil),             // 12: switchyard.tunnel.v1.Address
+	(*Inbound)(nil),             // 13: switchyard.tunnel.v1.Inbound
+	(*Opened)(nil),              // 14: switchyard.tunnel.v1.Opened
+	(*Refused)(nil),             // 15: switchyard.tunnel.v1.Refused
+	nil,                         // 16: switchyard.tunnel.v1.Hello.LabelsEntry
+	(*durationpb.Duration)(nil), // 17: google.protobuf.Duration
 }
 var file_tunnel_v1_session_proto_depIdxs = []int32{
 	16, // 0: switchyard.tunnel.v1.Hello.labels:type_name -> switchyard.tunnel.v1.Hello.LabelsEntry
@@ -1270,15 +1284,16 @@ var file_tunnel_v1_session_proto_depIdxs = []int32{
 	15, // 10: switchyard.tunnel.v1.TunnelState.refused:type_name -> switchyard.tunnel.v1.Refused
 	9,  // 11: switchyard.tunnel.v1.TunnelState.ports:type_name -> switchyard.tunnel.v1.Port
 	15, // 12: switchyard.tunnel.v1.Leave.why:type_name -> switchyard.tunnel.v1.Refused
-	12, // 13: switchyard.tunnel.v1.Open.address:type_name -> switchyard.tunnel.v1.Address
-	13, // 14: switchyard.tunnel.v1.Open.inbound:type_name -> switchyard.tunnel.v1.Inbound
-	15, // 15: switchyard.tunnel.v1.Opened.refused:type_name -> switchyard.tunnel.v1.Refused
-	0,  // 16: switchyard.tunnel.v1.Refused.reason:type_name -> switchyard.tunnel.v1.Reason
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	17, // 13: switchyard.tunnel.v1.Leave.linger:type_name -> google.protobuf.Duration
+	12, // 14: switchyard.tunnel.v1.Open.address:type_name -> switchyard.tunnel.v1.Address
+	13, // 15: switchyard.tunnel.v1.Open.inbound:type_name -> switchyard.tunnel.v1.Inbound
+	15, // 16: switchyard.tunnel.v1.Opened.refused:type_name -> switchyard.tunnel.v1.Refused
+	0,  // 17: switchyard.tunnel.v1.Refused.reason:type_name -> switchyard.tunnel.v1.Reason
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_tunnel_v1_session_proto_init() }

@@ -78,7 +78,7 @@ func (p *place) prepare() (err error) {
 	if p.token, err = p.identity(); err != nil {
 		return err
 	}
-	p.roots = trust.NewRoots(cmp.Or(p.ca, "the webhook configurations of the operator"))
+	p.roots = trust.NewRoots(cmp.Or(p.ca, "ConfigMap "+authority+" of the operator"))
 	if p.address == "" {
 		_, err = p.access()
 	}

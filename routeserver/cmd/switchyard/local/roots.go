@@ -2,7 +2,6 @@ package local
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 
@@ -14,9 +13,11 @@ import (
 	"switchyard.dev/tunnels/workstation"
 )
 
-// The webhook configurations into which the operator writes the certificates of its authority
-// (sidecars/certs). Its Secret has the key too, and is nobody's to read.
+// Where the operator writes the certificates of its authority (sidecars/certs): a ConfigMap of its
+// namespace, and, as operators before it alone did, its webhook configurations. Its Secret has the
+// key too, and is nobody's to read.
 const (
+	authority         = "signadot-authority"
 	mutatingWebhook   = "signadot-mutating-webhook-configuration"
 	validatingWebhook = "signadot-validating-webhook-configuration"
 )
@@ -38,7 +39,7 @@ func (p *place) refresh(ctx context.Context) error {
 	if err != nil {
 		return workstation.Final(fmt.Errorf("the kubeconfig cannot be used: %w", err))
 	}
-	bundle, err := published(ctx, client)
+	bundle, err := published(ctx, client, p.s.Cluster.Namespace)
 	if err != nil {
 		return err
 	}
@@ -57,42 +58,39 @@ func readBundle(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// published returns the authority that the operator has published.
-func published(ctx context.Context, client kubernetes.Interface) ([]byte, error) {
-	hooks := client.AdmissionregistrationV1()
-	var bundle []byte
-	validating, err := hooks.ValidatingWebhookConfigurations().Get(ctx, validatingWebhook, metav1.GetOptions{})
-	if err == nil && len(validating.Webhooks) > 0 {
-		bundle = validating.Webhooks[0].ClientConfig.CABundle
+// published returns the authority that the operator in a namespace has published.
+func published(ctx context.Context, client kubernetes.Interface, namespace string) ([]byte, error) {
+	where := fmt.Sprintf("ConfigMap %s in namespace %s", authority, namespace)
+	told, err := client.CoreV1().ConfigMaps(namespace).Get(ctx, authority, metav1.GetOptions{})
+	if err == nil && told.Data[trust.BundleFile] != "" {
+		return []byte(told.Data[trust.BundleFile]), nil
 	}
-	if len(bundle) == 0 {
-		mutating, other := hooks.MutatingWebhookConfigurations().Get(ctx, mutatingWebhook, metav1.GetOptions{})
-		if other == nil && len(mutating.Webhooks) > 0 {
-			bundle = mutating.Webhooks[0].ClientConfig.CABundle
-		}
-		err = errors.Join(err, other)
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+		return nil, fmt.Errorf("read %s, which has the operator's authority: %w", where, err)
+	}
+	if bundle := ofWebhooks(ctx, client); len(bundle) > 0 {
+		return bundle, nil
 	}
 	switch {
-	case len(bundle) > 0:
-		return bundle, nil
-	case apierrors.IsForbidden(err) || forbidden(err):
-		return nil, workstation.Final(fmt.Errorf("whom to trust is not known: you may not get the ValidatingWebhookConfiguration %s, whose caBundle is the operator's authority. Ask for that right, or for the authority as a file for --ca", validatingWebhook))
-	case err != nil && !apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("read the operator's authority from the cluster: %w", err)
+	case apierrors.IsForbidden(err):
+		return nil, workstation.Final(fmt.Errorf("whom to trust is not known: you may not get %s, which has the operator's authority. Ask to be bound to Role signadot-developer there, or for the authority as a file for --ca", where))
+	case err == nil:
+		return nil, fmt.Errorf("whom to trust is not known yet: %s is empty, which the controller manager fills", where)
 	}
-	return nil, workstation.Final(fmt.Errorf("whom to trust is not known: the cluster has no webhook configuration of the operator with a caBundle. Install the operator, or give its authority as a file with --ca"))
+	return nil, workstation.Final(fmt.Errorf("whom to trust is not known: there is no %s. Install the operator with its tunnels, name its namespace with --namespace-of-operator, or give its authority as a file with --ca", where))
 }
 
-// forbidden reports whether one of several errors is that something may not be done.
-func forbidden(err error) bool {
-	var several interface{ Unwrap() []error }
-	if !errors.As(err, &several) {
-		return false
+// ofWebhooks returns the authority by which the API server knows the operator's webhooks; nil
+// where the user may not read them.
+func ofWebhooks(ctx context.Context, client kubernetes.Interface) []byte {
+	hooks := client.AdmissionregistrationV1()
+	validating, err := hooks.ValidatingWebhookConfigurations().Get(ctx, validatingWebhook, metav1.GetOptions{})
+	if err == nil && len(validating.Webhooks) > 0 && len(validating.Webhooks[0].ClientConfig.CABundle) > 0 {
+		return validating.Webhooks[0].ClientConfig.CABundle
 	}
-	for _, one := range several.Unwrap() {
-		if apierrors.IsForbidden(one) {
-			return true
-		}
+	mutating, err := hooks.MutatingWebhookConfigurations().Get(ctx, mutatingWebhook, metav1.GetOptions{})
+	if err == nil && len(mutating.Webhooks) > 0 {
+		return mutating.Webhooks[0].ClientConfig.CABundle
 	}
-	return false
+	return nil
 }
