@@ -309,6 +309,11 @@ bench-tunnels: ## a tunnel beside raw TCP, ssh -R, chisel and frp at 0, 20 and 1
 	@$(GO) build -C tests/bench/tunnels -o $(CACHE)/tools/bench-tunnels .
 	@$(CACHE)/tools/bench-tunnels -cache $(CACHE)/tunnels $(ARGS)
 
+.PHONY: clients-tunnels
+clients-tunnels: ## psql, grpcurl and other stock clients through a tunnel, both ways, beside a real API server (as root, two minutes)
+	$(call say,psql and grpcurl through a tunnel: grpcurl is compiled from a pinned module and Debian fetched the first time)
+	$(GO) test -vet=off -count=1 -v -timeout 10m ./tunnels/proxy -run 'TestCurl|TestStock|TestABrowser' -stock
+
 .PHONY: down
 down: ## take the one-node cluster down and leave nothing
 	tools/cluster/cluster down

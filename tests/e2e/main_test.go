@@ -15,6 +15,9 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	code, err := demo.RunInsideOf(context.Background(), "../..", func(ctx context.Context, c demo.Config) error {
+		if err := prepareWorkstation(ctx, c); err != nil {
+			return err
+		}
 		return resource.PrepareBeside(ctx, c, "debian")
 	})
 	if err != nil {

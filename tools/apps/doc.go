@@ -5,6 +5,7 @@
 //	Find    where they are, made ready first when that was not done yet    find.go
 //	pinned  go.mod and go.sum of those in Go: podinfo, go-httpbin, h2spec,
 //	        the server and client of gRPC's interop tests                  pinned/
+//	clients go.mod and go.sum of grpcurl, for tests of tunnels (Clients)    clients/
 //	        nginx, nghttpd and redis from Debian, not installed            debian.go
 //
 // Compiling takes about a minute and a half on two cores, once; Debian's packages are

@@ -28,6 +28,12 @@ func Find(ctx context.Context, root string) (a Apps, err error) {
 	return a, err
 }
 
+// Clients returns the folder of clients that nobody here wrote, for tests of tunnels: grpcurl.
+// They have pins of their own, so that who needs one compiles no more.
+func Clients(ctx context.Context, root string) (string, error) {
+	return pinned.Module{Name: "clients for tests of tunnels", Folder: filepath.Join(root, "tools", "apps", "clients"), Cache: "apps/clients"}.Programs(ctx)
+}
+
 // Go runs a program that was compiled: podinfo, go-httpbin, h2spec, server or client.
 func (a Apps) Go(name string, args ...string) *exec.Cmd {
 	return exec.CommandContext(context.Background(), filepath.Join(a.Compiled, name), args...)

@@ -25,19 +25,19 @@ const (
 // developer is who works at the workstation: a service account in place of a user.
 const developer = "dora"
 
-// workstation is a machine that is not in the cluster.
-type workstation struct {
+// Workstation is a machine that is not in the cluster.
+type Workstation struct {
 	folder string // what belongs to it
 }
 
-// newWorkstation makes the machine, which reaches the API server and nothing else, with the
-// kubeconfig of the developer.
-func newWorkstation(ctx context.Context) (*workstation, error) {
+// NewWorkstation makes the machine, which reaches the API server and nothing else, with the
+// kubeconfig of the developer. The caller removes it, also after an error.
+func NewWorkstation(ctx context.Context) (*Workstation, error) {
 	folder, err := os.MkdirTemp("", "switchyard-workstation-")
+	w := &Workstation{folder: folder}
 	if err != nil {
-		return nil, err
+		return w, err
 	}
-	w := &workstation{folder: folder}
 	server, err := demo.Kubectl(ctx, "", "config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}")
 	if err != nil {
 		return w, err
@@ -81,30 +81,35 @@ func line(ctx context.Context, text string) error {
 	return nil
 }
 
-func (w *workstation) removeLink(ctx context.Context) {
+func (w *Workstation) removeLink(ctx context.Context) {
 	_ = line(ctx, "ip link delete "+nearEnd) // There may be none.
 	_ = line(ctx, "ip netns delete "+host)
 }
 
-// remove takes the machine away.
-func (w *workstation) remove() error {
-	ctx := context.Background() // The story's may have ended.
+// Remove takes the machine away, and the developer's account.
+func (w *Workstation) Remove() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience) // The story's may have ended.
+	defer cancel()
 	w.removeLink(ctx)
-	return errors.Join(os.RemoveAll(filepath.Join("/etc/netns", host)), os.RemoveAll(w.folder))
+	rights, err := manifests.ReadFile("developer.yaml")
+	if err == nil {
+		_, err = demo.Kubectl(ctx, string(rights), "delete", "--ignore-not-found", "--wait=false", "-f", "-")
+	}
+	return errors.Join(err, os.RemoveAll(filepath.Join("/etc/netns", host)), os.RemoveAll(w.folder))
 }
 
 // unplugged has the link cut, or there again.
-func (w *workstation) unplugged(ctx context.Context, cut bool) error {
+func (w *Workstation) unplugged(ctx context.Context, cut bool) error {
 	state := map[bool]string{true: "down", false: "up"}[cut]
 	return line(ctx, "ip link set "+nearEnd+" "+state)
 }
 
 // kubeconfig is the developer's.
-func (w *workstation) kubeconfig() string { return filepath.Join(w.folder, "kubeconfig") }
+func (w *Workstation) kubeconfig() string { return filepath.Join(w.folder, "kubeconfig") }
 
 // logIn makes the developer's account, with the rights of somebody who changes HotROD, and a
 // kubeconfig with a token.
-func (w *workstation) logIn(ctx context.Context) error {
+func (w *Workstation) logIn(ctx context.Context) error {
 	rights, err := manifests.ReadFile("developer.yaml")
 	if err != nil {
 		return err
@@ -134,8 +139,8 @@ func (w *workstation) logIn(ctx context.Context) error {
 	return nil
 }
 
-// command is one that runs on the workstation, as the developer.
-func (w *workstation) command(ctx context.Context, argv ...string) *exec.Cmd {
+// Command returns one that runs on the workstation, as the developer.
+func (w *Workstation) Command(ctx context.Context, argv ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, "ip", append([]string{"netns", "exec", host}, argv...)...)
 	c.Env = append(os.Environ(), "KUBECONFIG="+w.kubeconfig(), "XDG_RUNTIME_DIR="+w.folder)
 	c.Dir = w.folder

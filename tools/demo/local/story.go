@@ -2,28 +2,20 @@ package local
 
 import (
 	"context"
-	"embed"
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"switchyard.dev/tests/traffic"
 	"switchyard.dev/tests/wait"
-	"switchyard.dev/tools/cache"
 	"switchyard.dev/tools/demo"
 )
 
-//go:embed developer.yaml sandbox.yaml
-var manifests embed.FS
-
-// sandbox is the name of the sandbox in sandbox.yaml, and its routing key.
-const sandbox = "laptop"
+// sandbox is Sandbox, in short.
+const sandbox = Sandbox
 
 // patience is how long the story waits for what is to come about.
 const patience = 60 * time.Second
@@ -33,29 +25,10 @@ type story struct {
 	step     func(format string, args ...any)
 	client   *http.Client
 	customer string // base URL of HotROD's customer service, by cluster address
-	at       *workstation
-	watch    *watcher
-	run      *exec.Cmd // switchyard run, while it does
+	at       *Workstation
+	watch    *Watcher
+	run      *Process // switchyard run, while it does
 	figures  []string
-}
-
-// Programs are those of this machine that the story runs, by their main packages.
-var Programs = map[string]string{"switchyard": "./routeserver/cmd/switchyard", "customer": "./tools/demo/cmd/customer"}
-
-// program is the path of one of Programs.
-func program(name string) string { return filepath.Join(cache.Dir(), "tools", "local", name) }
-
-// Prepare makes the cluster with Switchyard and HotROD, and the programs of the workstation.
-func Prepare(ctx context.Context, c demo.Config) error {
-	for name, main := range Programs {
-		build := exec.CommandContext(ctx, "go", "build", "-o", program(name), main)
-		build.Dir, build.Stderr = c.Root, os.Stderr
-		build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath")
-		if err := build.Run(); err != nil {
-			return fmt.Errorf("build %s: %w", name, err)
-		}
-	}
-	return demo.Prepare(ctx, c)
 }
 
 // Story tells the story in a prepared cluster and prints its figures at the end. It needs to
@@ -67,10 +40,10 @@ func Story(ctx context.Context) (err error) {
 		return err
 	}
 	s.step("a workstation: a machine that reaches the API server of the cluster, and nothing else of it")
-	if s.at, err = newWorkstation(ctx); err != nil {
-		return errors.Join(err, s.at.remove())
+	if s.at, err = NewWorkstation(ctx); err != nil {
+		return errors.Join(err, s.at.Remove())
 	}
-	defer func() { err = errors.Join(err, s.stop(), s.at.remove()) }()
+	defer func() { err = errors.Join(err, s.stop(), s.at.Remove()) }()
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	for _, act := range []func(context.Context) error{s.outside, s.begin, s.connect, s.see, s.restart} {
@@ -78,10 +51,10 @@ func Story(ctx context.Context) (err error) {
 			return err
 		}
 		if s.watch == nil {
-			s.watch = newWatcher(s.customer, sandbox)
+			s.watch = NewWatcher(s.customer, sandbox)
 		}
 	}
-	go s.watch.run(watching)
+	go s.watch.Run(watching)
 	for _, act := range []func(context.Context) error{s.unplug, s.deleteProxy} {
 		if err := act(ctx); err != nil {
 			return err
@@ -109,7 +82,7 @@ func (s *story) figure(name, value, unit, target string, holds bool) {
 func (s *story) shows(ctx context.Context, argv ...string) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	c := s.at.command(ctx, argv...)
+	c := s.at.Command(ctx, argv...)
 	out, err := c.CombinedOutput()
 	line := append([]string{filepath.Base(argv[0])}, argv[1:]...)
 	fmt.Printf("   dora@workstation$ %s\n", strings.Join(line, " "))
@@ -129,19 +102,15 @@ func (s *story) outside(ctx context.Context) error {
 
 // begin applies the sandbox, to which no workstation is connected yet.
 func (s *story) begin(ctx context.Context) error {
-	text, err := manifests.ReadFile("sandbox.yaml")
+	file, text, err := s.at.Sandbox()
 	if err != nil {
 		return err
 	}
-	file := filepath.Join(s.at.folder, "sandbox.yaml")
-	if err := put(file, text); err != nil {
-		return err
-	}
 	s.step("a sandbox in which customer is a process of the workstation")
-	fmt.Print(indent(string(text)))
-	s.shows(ctx, program("switchyard"), "sandbox", "apply", "-f", file, "--wait=false")
+	fmt.Print(indent(text))
+	s.shows(ctx, Program("switchyard"), "sandbox", "apply", "-f", file, "--wait=false")
 	s.step("no process is there yet: requests with the key fail visibly, others reach the baseline")
-	if err := s.until(ctx, "no workstation is connected", func(a answer) bool { return a.status == http.StatusServiceUnavailable }); err != nil {
+	if err := s.until(ctx, "no workstation is connected", func(a Answer) bool { return a.Status == http.StatusServiceUnavailable }); err != nil {
 		return err
 	}
 	return s.side(ctx)
@@ -154,12 +123,12 @@ func (s *story) side(ctx context.Context) error {
 		if key != "" {
 			header = "baggage: sd-routing-key=" + key
 		}
-		a, err := ask(ctx, s.client, s.customer, key)
+		a, err := Ask(ctx, s.client, s.customer, key)
 		if err != nil {
 			return err
 		}
 		fmt.Printf("   GET /customer?customer=900  %-32s ->  %s\n", header, a)
-		if key == "" && !a.baseline() {
+		if key == "" && !a.Baseline() {
 			return fmt.Errorf("without a key the baseline is to answer, and it was %s", a)
 		}
 	}
@@ -167,13 +136,13 @@ func (s *story) side(ctx context.Context) error {
 }
 
 // until waits until requests with the key are answered as they should be.
-func (s *story) until(ctx context.Context, what string, right func(answer) bool) error {
+func (s *story) until(ctx context.Context, what string, right func(Answer) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	var last answer
+	var last Answer
 	var err error
 	for {
-		if last, err = ask(ctx, s.client, s.customer, sandbox); err == nil && right(last) {
+		if last, err = Ask(ctx, s.client, s.customer, sandbox); err == nil && right(last) {
 			return nil
 		}
 		if wait.For(ctx, 50*time.Millisecond) != nil {
@@ -190,7 +159,7 @@ func (s *story) connect(ctx context.Context) error {
 	if err := s.start(ctx); err != nil {
 		return err
 	}
-	if err := s.until(ctx, "switchyard run", answer.local); err != nil {
+	if err := s.until(ctx, "switchyard run", Answer.Local); err != nil {
 		return err
 	}
 	took := time.Since(began)
@@ -198,17 +167,10 @@ func (s *story) connect(ctx context.Context) error {
 	return s.side(ctx)
 }
 
-// start runs switchyard run in a process group of its own.
-func (s *story) start(ctx context.Context) error {
-	s.run = s.at.command(ctx, program("switchyard"), "run", "--sandbox", sandbox, "--workload", "customer", "--", program("customer"))
-	s.run.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	log, err := os.OpenFile(filepath.Join(s.at.folder, "run.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	s.run.Stdout, s.run.Stderr = log, log
-	return s.run.Start()
+// start runs switchyard run.
+func (s *story) start(ctx context.Context) (err error) {
+	s.run, err = s.at.Start(ctx, "run", Program("switchyard"), "run", "--sandbox", sandbox, "--workload", "customer", "--", Program("customer"))
+	return err
 }
 
 // stop ends switchyard run as Ctrl-C does, and prints what it has said.
@@ -216,18 +178,9 @@ func (s *story) stop() error {
 	if s.run == nil {
 		return nil
 	}
-	_ = syscall.Kill(-s.run.Process.Pid, syscall.SIGINT) // It may have ended.
-	ended := make(chan struct{})
-	go func() { _ = s.run.Wait(); close(ended) }() // It was interrupted.
-	select {
-	case <-ended:
-	case <-time.After(10 * time.Second):
-		_ = syscall.Kill(-s.run.Process.Pid, syscall.SIGKILL)
-		<-ended
-	}
+	said, err := s.run.Stop()
 	s.run = nil
-	said, err := os.ReadFile(filepath.Join(s.at.folder, "run.log"))
-	fmt.Print(indent(string(said)))
+	fmt.Print(indent(said))
 	return err
 }
 
@@ -236,8 +189,8 @@ func (s *story) stop() error {
 func (s *story) see(ctx context.Context) error {
 	s.step("what the process has, and what dora sees")
 	s.shows(ctx, "sh", "-c", "tr '\\0' '\\n' < /proc/$(pgrep -n -x customer)/environ | grep OTEL")
-	s.shows(ctx, program("switchyard"), "connect", "status")
-	s.shows(ctx, program("switchyard"), "doctor", "--sandbox", sandbox)
+	s.shows(ctx, Program("switchyard"), "connect", "status")
+	s.shows(ctx, Program("switchyard"), "doctor", "--sandbox", sandbox)
 	return nil
 }
 
@@ -247,7 +200,7 @@ func (s *story) restart(ctx context.Context) error {
 	if err := s.stop(); err != nil {
 		return err
 	}
-	if err := s.until(ctx, "the process is gone", func(a answer) bool { return a.status == http.StatusServiceUnavailable }); err != nil {
+	if err := s.until(ctx, "the process is gone", func(a Answer) bool { return a.Status == http.StatusServiceUnavailable }); err != nil {
 		return err
 	}
 	if err := s.side(ctx); err != nil {
@@ -256,7 +209,7 @@ func (s *story) restart(ctx context.Context) error {
 	if err := s.start(ctx); err != nil {
 		return err
 	}
-	if err := s.until(ctx, "the process is there again", answer.local); err != nil {
+	if err := s.until(ctx, "the process is there again", Answer.Local); err != nil {
 		return err
 	}
 	return s.side(ctx)
@@ -269,7 +222,7 @@ func (s *story) unplug(ctx context.Context) error {
 	if err := s.at.unplugged(ctx, true); err != nil {
 		return err
 	}
-	if err := s.until(ctx, "the cable is pulled", func(a answer) bool { return a.status == http.StatusServiceUnavailable }); err != nil {
+	if err := s.until(ctx, "the cable is pulled", func(a Answer) bool { return a.Status == http.StatusServiceUnavailable }); err != nil {
 		return err
 	}
 	noticed := time.Since(began)
@@ -281,7 +234,7 @@ func (s *story) unplug(ctx context.Context) error {
 	if err := s.at.unplugged(ctx, false); err != nil {
 		return err
 	}
-	if err := s.until(ctx, "the cable is back", answer.local); err != nil {
+	if err := s.until(ctx, "the cable is back", Answer.Local); err != nil {
 		return err
 	}
 	back := time.Since(began)
@@ -300,9 +253,9 @@ func (s *story) deleteProxy(ctx context.Context) error {
 	if _, err := demo.Kubectl(ctx, "", "delete", "pod", "-n", "signadot", name, "--wait=false"); err != nil {
 		return err
 	}
-	err = s.until(ctx, "another pod has the tunnel", func(a answer) bool {
+	err = s.until(ctx, "another pod has the tunnel", func(a Answer) bool {
 		now, err := demo.Kubectl(ctx, "", "get", "signadotexternalworkloads", "-A", "-o", "jsonpath={.items[0].status.tunnel.info.tunnelProxyPodName}")
-		return err == nil && now != name && now != "" && a.local()
+		return err == nil && now != name && now != "" && a.Local()
 	})
 	if err != nil {
 		return err
@@ -315,7 +268,7 @@ func (s *story) deleteProxy(ctx context.Context) error {
 // end deletes the sandbox.
 func (s *story) end(ctx context.Context) error {
 	s.step("the sandbox is deleted, and the process ends")
-	s.shows(ctx, program("switchyard"), "sandbox", "delete", sandbox)
+	s.shows(ctx, Program("switchyard"), "sandbox", "delete", sandbox)
 	if err := s.stop(); err != nil {
 		return err
 	}
@@ -332,16 +285,14 @@ func (s *story) end(ctx context.Context) error {
 
 // count tells what became of the requests that were made meanwhile.
 func (s *story) count() {
-	w := s.watch
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w := s.watch.Counts()
 	fmt.Printf("\n   meanwhile: %d requests with the key reached the workstation, %d were refused while it was away; %d without it reached the baseline\n",
-		w.keyedLocal, w.keyedRefused, w.plain)
-	if w.wrong != "" {
-		fmt.Printf("   the last that was wrong: %s\n", w.wrong)
+		w.KeyedLocal, w.KeyedRefused, w.Plain)
+	if w.Wrong != "" {
+		fmt.Printf("   the last that was wrong: %s\n", w.Wrong)
 	}
-	s.figure("LOCAL_KEYED_AT_BASELINE", fmt.Sprint(w.keyedBaseline), "requests", "0", w.keyedBaseline == 0)
-	s.figure("LOCAL_PLAIN_WRONG", fmt.Sprint(w.plainWrong), "requests", "0", w.plainWrong == 0)
+	s.figure("LOCAL_KEYED_AT_BASELINE", fmt.Sprint(w.KeyedBaseline), "requests", "0", w.KeyedBaseline == 0)
+	s.figure("LOCAL_PLAIN_WRONG", fmt.Sprint(w.PlainWrong), "requests", "0", w.PlainWrong == 0)
 }
 
 func indent(text string) string {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -72,7 +73,7 @@ func Start(ctx context.Context, system, dir string) (*Ledger, error) {
 	}
 	as := []string{"/usr/bin/setpriv", "--reuid", nobody, "--regid", nobody, "--clear-groups"}
 	begin := append(as, Programs+"/initdb", "-D", data+"/db", "-U", user, "-A", "trust", "--no-sync", "--no-locale")
-	if _, err := l.run("initdb", begin...); err != nil {
+	if _, err := l.run("initdb", nil, begin...); err != nil {
 		return nil, err
 	}
 	c := container.Container{Root: system, Dir: filepath.Join(dir, "server"), Binds: []container.Bind{{From: folder, To: data}}}
@@ -121,18 +122,26 @@ func (l *Ledger) Stop() error { return l.server.Terminate(patience) }
 
 // ask asks the server.
 func (l *Ledger) ask(query string) (string, error) {
-	return l.run("psql", Programs+"/psql", "-XqtAc", query)
+	return l.Ask(nil, query)
+}
+
+// Ask has psql ask the server, and returns what it says; env is more of its environment, as
+// where another way to the server begins.
+func (l *Ledger) Ask(env map[string]string, query string) (string, error) {
+	return l.run("psql", env, Programs+"/psql", "-XqtAc", query)
 }
 
 // run runs a program in the system to its end.
-func (l *Ledger) run(name string, command ...string) (string, error) {
+func (l *Ledger) run(name string, env map[string]string, command ...string) (string, error) {
 	c := container.Container{Root: l.system, Dir: filepath.Join(l.dir, name), Binds: []container.Bind{{From: filepath.Join(l.dir, "data"), To: data}}}
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
 		return "", err
 	}
 	var out, wrong bytes.Buffer
 	cmd := &exec.Cmd{Path: command[0], Args: command, Stdout: &out, Stderr: &wrong}
-	for name, value := range l.Env() {
+	all := l.Env()
+	maps.Copy(all, env)
+	for name, value := range all {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
 	p, err := c.Run(name, cmd)
