@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -21,6 +22,7 @@ import (
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/routeserver/cli/exit"
 	"switchyard.dev/tests/wait"
+	"switchyard.dev/tunnels/relay"
 	"switchyard.dev/tunnels/workstation"
 )
 
@@ -151,19 +153,46 @@ func TestAWorkstationIsConnected(t *testing.T) {
 	}
 }
 
+// A tunnel proxy is reached at an address, and through a proxy of a control plane, which is asked as
+// the published client asks.
 func TestAnAddressAndATokenAreEnough(t *testing.T) {
 	f := newFarSide(t, "local-address")
-	b := f.bench(t)
-	b.args = []string{"--namespace-of-operator", f.namespace, "--kubeconfig", os.DevNull, "--token-file", b.file("token", f.token+"\n")}
-	b.begins("proxy", "--address", f.address, "--ca", b.file("ca.crt", string(f.authority.Bundle())), "--map", "tcp://cart.local-shop:80@localhost:0", "--key", "k")
-	_, out, _ := b.does(t.Context(), "connect", "status", "-o", "json")
-	var all []workstation.Status
-	must(t, json.Unmarshal([]byte(out), &all))
-	r, err := http.Get("http://" + all[0].Ways[0].Address)
-	must(t, err)
-	defer r.Body.Close()
-	if got, _ := io.ReadAll(r.Body); string(got) != "cluster:  " {
-		t.Errorf("it answered %s", got)
+	controlPlane := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodConnect || r.Host != "tunnel-proxy."+f.namespace+".svc:7777" || r.Header.Get("signadot-cluster") != "mine" || r.Header.Get("signadot-api-key") != "the-key" {
+			http.Error(w, fmt.Sprint(r.Method, r.Host, r.Header), http.StatusForbidden)
+			return
+		}
+		there, err := net.Dial("tcp", f.address)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
+		here, _, err := w.(http.Hijacker).Hijack()
+		must(t, err)
+		_, err = io.WriteString(here, "HTTP/1.1 200 OK\r\n\r\n")
+		must(t, err)
+		relay.Pipe(relay.Of(here), relay.Of(there))
+	}))
+	t.Cleanup(controlPlane.Close)
+	for road, flags := range map[string][]string{ // Names are short: the socket of connect status has one in its path.
+		"address": {"--address", f.address},
+		"proxy":   {"--proxy-url", controlPlane.URL, "--cluster", "mine"},
+	} {
+		t.Run(road, func(t *testing.T) {
+			b := f.bench(t)
+			b.env["SIGNADOT_API_KEY"] = "the-key"
+			b.args = []string{"--namespace-of-operator", f.namespace, "--kubeconfig", os.DevNull, "--token-file", b.file("token", f.token+"\n")}
+			b.begins(append([]string{"proxy", "--ca", b.file("ca.crt", string(f.authority.Bundle())), "--map", "tcp://cart.local-shop:80@localhost:0", "--key", "k"}, flags...)...)
+			_, out, _ := b.does(t.Context(), "connect", "status", "-o", "json")
+			var all []workstation.Status
+			must(t, json.Unmarshal([]byte(out), &all))
+			r, err := http.Get("http://" + all[0].Ways[0].Address)
+			must(t, err)
+			defer r.Body.Close()
+			if got, _ := io.ReadAll(r.Body); string(got) != "cluster:  " {
+				t.Errorf("it answered %s", got)
+			}
+		})
 	}
 }
 

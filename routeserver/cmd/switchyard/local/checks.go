@@ -60,10 +60,11 @@ func (e *examined) end() {
 // checks returns all of them, in the order in which they are needed.
 func (e *examined) checks() []check {
 	out := []check{{ofKubeconfig, nil, e.kubeconfig}, {ofCluster, []string{ofKubeconfig}, e.cluster}}
-	if e.address != "" { // Without a kubeconfig as well, with --ca and --token-file.
+	direct := e.address != "" || e.proxyURL() != ""
+	if direct { // Without a kubeconfig as well, with --ca and --token-file.
 		out = out[:0]
 	}
-	if e.address == "" {
+	if !direct {
 		out = append(out, check{ofForward, []string{ofCluster}, e.mayForward})
 	}
 	out = append(out,
@@ -128,6 +129,9 @@ func (e *examined) mayForward(ctx context.Context) (string, error) {
 
 func (e *examined) reached(ctx context.Context) (string, error) {
 	c, err := e.road().Dial(ctx)
+	if err != nil && e.proxyURL() != "" {
+		return "", wrong{err.Error(), "see that the API key is in " + keyVariable + ", and that --cluster names the cluster as the control plane does"}
+	}
 	if err != nil {
 		return "", wrong{err.Error(), "see that a pod of Deployment tunnel-proxy is ready: kubectl get pods -n " + e.s.Cluster.Namespace + " -l " + tunnelProxy.Pods}
 	}

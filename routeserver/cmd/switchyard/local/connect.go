@@ -40,7 +40,7 @@ into the cluster, where names are resolved. No privilege is needed.
 
 It reaches a tunnel proxy by a port-forward through the kubeconfig (which takes the rights
 to list pods and to create pods/portforward in the operator's namespace), or at --address,
-which is faster. It comes back by itself after sleep, a change of network, or an upgrade of
+which is faster, or through the proxy of a control plane (--proxy-url). It comes back by itself after sleep, a change of network, or an upgrade of
 the operator; connections that are cut end with an error, never as if all had been said.
 
 You come with the token that the kubeconfig shows to the API server. Requests are led to you

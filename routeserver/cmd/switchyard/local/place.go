@@ -32,6 +32,8 @@ const (
 type place struct {
 	s       *session.Session
 	address string // of a proxy; empty: through the kubeconfig
+	through string // the proxy of a control plane, as a URL; empty: without
+	cluster string // its name there
 	ca      string // a file; empty: from the cluster
 	account string // namespace/name; empty: the user himself
 
@@ -43,8 +45,18 @@ type place struct {
 // flags adds the flags that say so.
 func (p *place) flags(f *pflag.FlagSet) {
 	f.StringVar(&p.address, "address", "", "`host:port` of a tunnel proxy that is reached without a port-forward, usually its port 7777")
+	f.StringVar(&p.through, "proxy-url", "", "`URL` of a control plane's proxy, through which a tunnel proxy is reached (also "+proxyVariable+"); the proxy is shown the API key in "+keyVariable+", if there is one")
+	f.StringVar(&p.cluster, "cluster", "", "with --proxy-url, the `name` that the control plane knows the cluster by")
 	f.StringVar(&p.ca, "ca", "", "`file` with the authority that signs the proxies' certificates; read from the cluster")
 	f.StringVar(&p.account, "as-service-account", "", "come as this service account, `namespace/name`, by a token made for it (it takes the right to create serviceaccounts/token)")
+}
+
+// proxyURL returns the proxy of a control plane, as a URL; empty: there is another road.
+func (p *place) proxyURL() string {
+	if p.address != "" {
+		return ""
+	}
+	return cmp.Or(p.through, p.s.Getenv(proxyVariable))
 }
 
 // access returns the access to the cluster.
@@ -79,7 +91,14 @@ func (p *place) prepare() (err error) {
 		return err
 	}
 	p.roots = trust.NewRoots(cmp.Or(p.ca, "ConfigMap "+authority+" of the operator"))
-	if p.address == "" {
+	switch {
+	case p.through != "" && p.address != "":
+		return exit.Usage.Errorf("--proxy-url and --address are two roads: give one")
+	case p.proxyURL() == "" && p.cluster != "":
+		return exit.Usage.Errorf("--cluster says which cluster of a control plane is meant: give --proxy-url too")
+	case p.proxyURL() != "":
+		_, err = p.controlPlane()
+	case p.address == "":
 		_, err = p.access()
 	}
 	return err
@@ -87,6 +106,10 @@ func (p *place) prepare() (err error) {
 
 // road returns the road to a proxy.
 func (p *place) road() workstation.Road {
+	if p.proxyURL() != "" {
+		road, _ := p.controlPlane() // prepare has looked
+		return road
+	}
 	if p.address != "" {
 		return workstation.Address(p.address)
 	}

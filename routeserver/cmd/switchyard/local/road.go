@@ -4,13 +4,44 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http"
+	"net/url"
 
+	"switchyard.dev/routeserver/cli/exit"
 	"switchyard.dev/routeserver/cli/reach"
+	"switchyard.dev/tunnels/workstation"
 )
 
 // tunnelProxy is the port of tunnel proxies for workstations.
 var tunnelProxy = reach.Target{What: "tunnel proxy", Deployment: "tunnel-proxy", Pods: "app=tunnel-proxy", Port: 7777,
 	Otherwise: "have the operator installed with its tunnels"}
+
+// What the published client reads of a control plane from its environment. The key is no flag, since
+// arguments are seen by everybody on a machine.
+const (
+	proxyVariable = "SIGNADOT_PROXY_URL"
+	keyVariable   = "SIGNADOT_API_KEY"
+)
+
+// controlPlane is the road through the proxy of a control plane, by the headers that the published
+// client shows it. Whoever comes is known to the operator by his own token, as on every road.
+func (p *place) controlPlane() (workstation.Through, error) {
+	at, err := url.Parse(p.proxyURL())
+	if err != nil {
+		return workstation.Through{}, exit.Usage.Errorf("--proxy-url: %w", err)
+	}
+	road := workstation.Through{Proxy: at, Target: p.host(proxyService) + ":" + fmt.Sprint(tunnelProxy.Port), Header: http.Header{}}
+	if err := road.Validate(); err != nil {
+		return road, exit.Usage.Errorf("--proxy-url: %w", err)
+	}
+	if p.cluster != "" {
+		road.Header.Set("Signadot-Cluster", p.cluster)
+	}
+	if key := p.s.Getenv(keyVariable); key != "" {
+		road.Header.Set("Signadot-Api-Key", key)
+	}
+	return road, nil
+}
 
 // forwarded is a road through the API server of a cluster: a port-forward to a proxy that is
 // ready, a new one for each connection.

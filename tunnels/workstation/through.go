@@ -1,0 +1,133 @@
+package workstation
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Through is a Road through an HTTP proxy that takes CONNECT, such as that of a control plane.
+type Through struct {
+	// Proxy is where it listens: an https URL. An http one is taken for a host of this machine
+	// alone, since Header goes to it in clear.
+	Proxy *url.URL
+	// Target is the address of a tunnel proxy as the proxy knows it, host:port.
+	Target string
+	// Header is shown to the proxy, such as the credentials of a control plane.
+	Header http.Header
+	// TLS is how the proxy is reached; nil: as the system trusts. What goes through it is encrypted
+	// once more, to the tunnel proxy itself.
+	TLS *tls.Config
+}
+
+// answerWithin bounds how long a proxy takes to answer, and maxAnswer the head of its answer.
+const (
+	answerWithin = 20 * time.Second
+	maxAnswer    = 64 << 10
+)
+
+// Validate returns what is wrong with a Through, or nil.
+func (t Through) Validate() error {
+	if t.Proxy == nil || t.Proxy.Hostname() == "" || (t.Proxy.Scheme != "https" && t.Proxy.Scheme != "http") {
+		return fmt.Errorf("%v is not the URL of an HTTP proxy, such as https://proxy.example.com", t.Proxy)
+	}
+	if host := t.Proxy.Hostname(); t.Proxy.Scheme == "http" && host != "localhost" && !net.ParseIP(host).IsLoopback() {
+		return fmt.Errorf("%s would be shown credentials in clear: give an https URL", t.Proxy.Redacted())
+	}
+	return nil
+}
+
+// Dial implements Road.
+func (t Through) Dial(ctx context.Context) (net.Conn, error) {
+	if err := t.Validate(); err != nil {
+		return nil, Final(err)
+	}
+	c, err := t.proxy(ctx)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
+	tunnel, err := t.connect(c)
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return tunnel, nil
+}
+
+// proxy connects to the proxy itself.
+func (t Through) proxy(ctx context.Context) (net.Conn, error) {
+	port := t.Proxy.Port()
+	if port == "" {
+		port = map[string]string{"https": "443", "http": "80"}[t.Proxy.Scheme]
+	}
+	c, err := Address(net.JoinHostPort(t.Proxy.Hostname(), port)).Dial(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("the proxy %s: %w", t.Proxy.Redacted(), err)
+	}
+	if t.Proxy.Scheme == "http" {
+		return c, nil
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if t.TLS != nil {
+		config = t.TLS.Clone()
+	}
+	config.ServerName, config.NextProtos = t.Proxy.Hostname(), []string{"http/1.1"}
+	secure := tls.Client(c, config)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		_ = c.Close()
+		return nil, fmt.Errorf("the proxy %s does not show a certificate that is trusted: %w", t.Proxy.Redacted(), err)
+	}
+	return secure, nil
+}
+
+// connect has the proxy lead a connection to the target.
+func (t Through) connect(c net.Conn) (net.Conn, error) {
+	_ = c.SetDeadline(time.Now().Add(answerWithin))
+	ask := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: t.Target}, Host: t.Target, Header: t.Header}
+	if err := ask.Write(c); err != nil {
+		return nil, fmt.Errorf("ask the proxy %s for a connection: %w", t.Proxy.Redacted(), err)
+	}
+	head := &io.LimitedReader{R: c, N: maxAnswer}
+	from := bufio.NewReader(head)
+	answer, err := http.ReadResponse(from, ask)
+	if err != nil {
+		return nil, fmt.Errorf("the proxy %s does not answer as HTTP proxies do: %w", t.Proxy.Redacted(), err)
+	}
+	if answer.StatusCode/100 != 2 {
+		return nil, t.refused(answer)
+	}
+	head.N = 1 << 62 // only its head was bounded
+	_ = c.SetDeadline(time.Time{})
+	return &begunConn{c, from}, nil
+}
+
+// refused says why a proxy leads nowhere.
+func (t Through) refused(answer *http.Response) error {
+	said, _ := io.ReadAll(io.LimitReader(answer.Body, 256))
+	text := strings.Join(strings.Fields(answer.Status+": "+strings.ToValidUTF8(string(said), "")), " ")
+	switch answer.StatusCode {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired:
+		return Final(fmt.Errorf("the proxy %s does not take your credentials (%s)", t.Proxy.Redacted(), text))
+	}
+	return fmt.Errorf("the proxy %s leads to no %s (%s)", t.Proxy.Redacted(), t.Target, strings.TrimSuffix(text, ":"))
+}
+
+// begunConn is a connection of which some may have been read already.
+type begunConn struct {
+	net.Conn
+	from *bufio.Reader
+}
+
+// Read implements net.Conn.
+func (c *begunConn) Read(p []byte) (int, error) { return c.from.Read(p) }
