@@ -34,17 +34,35 @@ const (
 	Follower Role = iota + 1
 	// Writer begins, ends, writes and reads the log.
 	Writer
+	// Recorder adds to the records of connections, and does nothing else.
+	Recorder
+	// Auditor reads the records of connections, and does nothing else.
+	Auditor
 )
 
 // InboxPrefix is where answers to clients of the role go. Our server lets a
 // client listen nowhere else, so a follower cannot hear what a writer is told; whoever runs
 // another one is told to do so as well.
 func (r Role) InboxPrefix() string {
-	if r == Writer {
+	switch r {
+	case Writer:
 		return "_INBOX.writer"
+	case Recorder:
+		return "_INBOX.recorder"
+	case Auditor:
+		return "_INBOX.auditor"
 	}
 	return "_INBOX.follower"
 }
+
+// The records of connections that pass tunnel proxies: their stream, the subject that a Recorder
+// publishes each of them to, and where our server takes the calls of an Auditor, which are
+// STREAM.INFO and STREAM.MSG.GET.
+const (
+	RecordsStream  = "CONNECTIONS"
+	RecordsSubject = "tunnel.connections"
+	AuditorAPI     = "RECORDS.API"
+)
 
 // FollowerAPI is where our server takes the calls of followers: they are in an
 // account of their own, apart from the log.
@@ -101,8 +119,8 @@ func (c Config) Validate() error {
 			return fmt.Errorf("event bus client: URL %q is not like nats://host:4222", one)
 		}
 	}
-	if c.Role != Follower && c.Role != Writer {
-		return fmt.Errorf("event bus client: Role is %d; it is Follower or Writer", c.Role)
+	if c.Role < Follower || c.Role > Auditor {
+		return fmt.Errorf("event bus client: Role is %d; it is Follower, Writer, Recorder or Auditor", c.Role)
 	}
 	if c.TokenFile != "" && c.CredentialsFile != "" {
 		return errors.New("event bus client: TokenFile and CredentialsFile are both set; a client has one identity")

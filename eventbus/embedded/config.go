@@ -88,6 +88,8 @@ type Config struct {
 	// MaxStore bounds what is kept on disk, in bytes; 1 GiB when it is 0. It is
 	// never more than 70 per cent of the volume.
 	MaxStore int64
+	// Records bounds the records of connections that tunnel proxies send. Default: none are kept.
+	Records Records
 	// MaxConnections bounds the connections of strangers, who have shown no token yet, and,
 	// counted apart, those of known clients; 256 when it is 0.
 	MaxConnections int
@@ -145,6 +147,9 @@ const (
 func (c Config) Validate() error {
 	if c.StoreDir == "" {
 		return errors.New("event bus: StoreDir is missing; name the directory for the log")
+	}
+	if c.Records.Bytes < 0 || c.Records.Age < 0 {
+		return fmt.Errorf("event bus: Records have %d bytes and age %s; neither may be negative", c.Records.Bytes, c.Records.Age)
 	}
 	if c.MaxStore < 0 || c.MaxConnections < 0 {
 		return fmt.Errorf("event bus: MaxStore %d and MaxConnections %d must not be negative", c.MaxStore, c.MaxConnections)

@@ -46,7 +46,7 @@ var errStuck = errors.New("event bus: the NATS server does not let go of its sto
 
 // run starts a NATS server on the store, without a listener.
 func (s *Server) run(maxStore int64) (*opened, error) {
-	auth := &clients.Authenticator{Authenticate: s.config.Authenticate, Secret: s.secret, Front: s.front, Logger: s.config.Logger}
+	auth := &clients.Authenticator{Authenticate: s.config.Authenticate, Secret: s.secret, RecordsSecret: s.recordsSecret, Front: s.front, Logger: s.config.Logger}
 	options, err := s.options(auth, maxStore)
 	if err != nil {
 		return nil, err

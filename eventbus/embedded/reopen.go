@@ -73,9 +73,10 @@ func (s *Server) bound() (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("event bus: %w", err)
 	}
-	most := v.Quota(s.config.MaxStore)
-	if before := s.counts.maxBytes; most < s.config.MaxStore && most != before {
-		s.config.Logger.Info("the routing log is bounded by its volume", "asked", s.config.MaxStore,
+	asked := s.config.MaxStore + s.config.Records.Bytes
+	most := v.Quota(asked)
+	if before := s.counts.maxBytes; most < asked && most != before {
+		s.config.Logger.Info("the routing log is bounded by its volume", "asked", asked,
 			"volume", v.Size, "percent", store.QuotaPercent, "bytes", most)
 	}
 	s.count(func(c *counts) { c.maxBytes = most })
@@ -106,6 +107,7 @@ func (s *Server) openOnce(ctx context.Context, maxStore int64) (*opened, error) 
 	if err := s.confirm(tip, known, unknown); err != nil {
 		return nil, s.giveUp(o, err)
 	}
+	s.keepRecords(ctx, o)
 	if err := o.serve(); err != nil {
 		return nil, s.giveUp(o, err)
 	}

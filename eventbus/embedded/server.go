@@ -28,6 +28,8 @@ type Server struct {
 	front *clients.Front
 	// secret is the token by which connections from inside the process are known.
 	secret string
+	// recordsSecret is that of connections to the records of connections.
+	recordsSecret string
 	// unfinished counts the openings before this one that never ended. Only the
 	// goroutine that opens uses it.
 	unfinished int
@@ -77,7 +79,7 @@ func Start(c Config) (*Server, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{config: c.withDefaults(), dir: store.Dir(c.StoreDir), secret: rand.Text(), ended: make(chan struct{}), failed: make(chan error, 1)}
+	s := &Server{config: c.withDefaults(), dir: store.Dir(c.StoreDir), secret: rand.Text(), recordsSecret: rand.Text(), ended: make(chan struct{}), failed: make(chan error, 1)}
 	s.counts.aside = map[store.Damage]uint64{}
 	if c.Listen != "" {
 		front, err := clients.OpenFront(c.Listen, s.config.MaxConnections, s.config.Logger)

@@ -83,7 +83,7 @@ func Start(c Config) (*Server, error) {
 	}
 	s.serve()
 	bus, err := embedded.Start(embedded.Config{
-		StoreDir: c.Settings.StoreDir, Listen: c.Settings.Listen, MaxStore: c.Settings.MaxStore, Logger: c.Logger,
+		StoreDir: c.Settings.StoreDir, Listen: c.Settings.Listen, MaxStore: c.Settings.MaxStore, Records: c.Settings.Records, Logger: c.Logger,
 		TLS: s.secure(folder), RequireTLS: !c.Settings.AcceptPlain,
 		Authenticate: func(ctx context.Context, token string) (connect.Role, error) {
 			who, err := verifier.VerifyAdmitted(ctx, token, func(*tokens.Claim) (func(), error) { return questions.Enter(callers.From(ctx)) })

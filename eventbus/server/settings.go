@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"switchyard.dev/eventbus/callers/tokens"
 	"switchyard.dev/eventbus/connect"
+	"switchyard.dev/eventbus/embedded"
 	"switchyard.dev/eventbus/program"
 )
 
@@ -23,6 +25,10 @@ type Settings struct {
 	Audience string
 	// Writers and Followers are service accounts, as namespace/name.
 	Writers, Followers []string
+	// Recorders add to the records of connections, and Auditors read them.
+	Recorders, Auditors []string
+	// Records bounds these; without Bytes there are none.
+	Records embedded.Records
 	// MaxStore bounds what is kept on disk, in bytes.
 	MaxStore int64
 	// TLSDir is the folder with the certificate for clients, "" for none. AcceptPlain lets
@@ -45,6 +51,10 @@ func ParseSettings(args []string, out io.Writer) (Settings, error) {
 	flags.StringVar(&s.Audience, "audience", "eventbus.signadot.svc", "`audience` that the clients' tokens must be made for")
 	flags.Var((*list)(&s.Writers), "writer-service-account", "service account that writes, as `namespace/name`; several with commas or by repeating (default signadot/signadot-controller-manager)")
 	flags.Var((*list)(&s.Followers), "follower-service-account", "service account that reads, as `namespace/name`; several with commas or by repeating (default signadot/routeserver)")
+	flags.Var((*list)(&s.Recorders), "recorder-service-account", "service account that adds to the records of connections, as `namespace/name`; several with commas or by repeating")
+	flags.Var((*list)(&s.Auditors), "auditor-service-account", "service account that reads the records of connections, as `namespace/name`; several with commas or by repeating")
+	flags.Int64Var(&s.Records.Bytes, "records-bytes", 0, "`bytes` that the records of connections may take on disk, beside --max-store; 0: none are kept")
+	flags.DurationVar(&s.Records.Age, "records-age", 0, "how long a record of a connection is kept; 0: until there is no room")
 	flags.Int64Var(&s.MaxStore, "max-store", 700<<20, "`bytes` that the log may take on disk; at most 70 per cent of the volume")
 	flags.StringVar(&s.TLSDir, "tls-dir", "", "`directory` with tls.crt, tls.key and ca.crt, to speak TLS with clients; it is read again when it changes. Empty: plain only")
 	flags.BoolVar(&s.AcceptPlain, "accept-plain", true, "let clients in that do not speak TLS: programs of an earlier release")
@@ -68,7 +78,7 @@ func (s Settings) validate() error {
 	if s.TLSDir == "" && !s.AcceptPlain {
 		return errors.New("--accept-plain=false needs --tls-dir: without a certificate nobody could connect")
 	}
-	for _, account := range append(s.Writers[:len(s.Writers):len(s.Writers)], s.Followers...) {
+	for _, account := range slices.Concat(s.Writers, s.Followers, s.Recorders, s.Auditors) {
 		namespace, name, ok := strings.Cut(account, "/")
 		if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
 			return fmt.Errorf("service account %q must be namespace/name", account)
@@ -80,14 +90,12 @@ func (s Settings) validate() error {
 // RoleOf returns the role of a client. A service account that is both is a writer,
 // who may read too.
 func (s Settings) RoleOf(who tokens.Identity) (connect.Role, error) {
-	for _, account := range s.Writers {
-		if account == who.String() {
-			return connect.Writer, nil
-		}
-	}
-	for _, account := range s.Followers {
-		if account == who.String() {
-			return connect.Follower, nil
+	for _, of := range []struct {
+		accounts []string
+		role     connect.Role
+	}{{s.Writers, connect.Writer}, {s.Followers, connect.Follower}, {s.Recorders, connect.Recorder}, {s.Auditors, connect.Auditor}} {
+		if slices.Contains(of.accounts, who.String()) {
+			return of.role, nil
 		}
 	}
 	return 0, fmt.Errorf("service account %s may neither write nor follow the log; see --writer-service-account and --follower-service-account", who)

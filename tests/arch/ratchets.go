@@ -18,14 +18,14 @@ const maxPackageLines = 1500
 // counted. The commit that raises a figure says what the room got for it. A figure that is
 // more than slack above what there is fails as well: what was won is kept.
 var roomLines = map[string]int{
-	"eventbus":    9549,
+	"eventbus":    9687,
 	"protos":      1171,
-	"reconcilers": 25518,
+	"reconcilers": 25519,
 	"routeserver": 15672,
-	"sidecars":    5977,
+	"sidecars":    6025,
 	"tests":       29762,
 	"tools":       6943,
-	"tunnels":     8951,
+	"tunnels":     9303,
 	"workflows":   5978,
 	"xds":         4074,
 }

@@ -3,6 +3,7 @@ package chart
 import (
 	"fmt"
 	"net"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -343,7 +344,30 @@ func TestTheTunnelProxyTakesItsArguments(t *testing.T) {
 			if mounts := spec.Containers[0].VolumeMounts; !slices.ContainsFunc(mounts, func(m corev1.VolumeMount) bool { return m.MountPath == settings.JournalDir && !m.ReadOnly }) {
 				t.Errorf("the journal goes to %s, which is no volume that it may write", settings.JournalDir)
 			}
+			recordsGoToTheBus(t, all, settings, strings.Contains(values, "stream: {enabled: true"))
 		})
+	}
+}
+
+// recordsGoToTheBus fails unless the bus takes records of connections where the values say so.
+func recordsGoToTheBus(t *testing.T, all objects, settings proxy.Settings, on bool) {
+	t.Helper()
+	if settings.Stream != on {
+		t.Errorf("records go to the bus: %t, and the values say %t", settings.Stream, on)
+	}
+	if !on {
+		return
+	}
+	bus, err := eventbus.ParseSettings(all.podOf(t, "eventbus").Containers[0].Args, t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := all.podOf(t, "tunnel-proxy")
+	if !slices.Contains(bus.Recorders, namespace+"/"+spec.ServiceAccountName) || bus.Records.Bytes == 0 || !settings.Bus.TLSWithOwn() {
+		t.Errorf("the proxy goes to %s as %s, and the bus is told %+v", settings.Bus.URL, spec.ServiceAccountName, bus)
+	}
+	if mounts := spec.Containers[0].VolumeMounts; !slices.ContainsFunc(mounts, func(m corev1.VolumeMount) bool { return m.MountPath == filepath.Dir(settings.Bus.TokenFile) }) {
+		t.Errorf("nothing is mounted where the token is, %s", settings.Bus.TokenFile)
 	}
 }
 

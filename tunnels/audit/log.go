@@ -30,7 +30,8 @@ type Config struct {
 	Dir string
 	// Out is the log. Required.
 	Out io.Writer
-	// Sinks take the records too. One that does not keep up loses some, which is counted.
+	// Sinks take the records too. One that does not keep up loses some, which is counted and said:
+	// the log has them.
 	Sinks []Sink
 	// Proxy is the name of the proxy's pod.
 	Proxy string

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"sync"
 	"time"
@@ -29,6 +30,7 @@ type outlet struct {
 
 	mu      sync.Mutex
 	queue   []Record
+	losing  bool // and it was said
 	closing bool
 	wake    chan struct{}
 }
@@ -47,6 +49,10 @@ func (o *outlet) add(records []Record) {
 	o.queue = append(o.queue, records...)
 	if over := len(o.queue) - maxQueued; over > 0 {
 		o.lost.Add(float64(over))
+		if !o.losing {
+			o.losing = true
+			o.logger.Error("more records of connections wait than are kept, and the oldest are not handed over; the log has them", "waiting", maxQueued)
+		}
 		o.queue = append([]Record(nil), o.queue[over:]...)
 	}
 	o.poke()
@@ -73,7 +79,7 @@ func (o *outlet) run(ctx context.Context) {
 	for {
 		records, last := o.take()
 		if len(records) > 0 && !o.hand(ctx, records) {
-			o.lost.Add(float64(len(records)))
+			o.forsake(records)
 			return
 		}
 		if last {
@@ -96,6 +102,12 @@ func (o *outlet) hand(ctx context.Context, records []Record) bool {
 	for {
 		err := o.sink.Append(ctx, records)
 		if err == nil {
+			if said {
+				o.logger.Info("records of connections are handed over again")
+			}
+			o.mu.Lock()
+			o.losing = false
+			o.mu.Unlock()
 			return true
 		}
 		if !said {
@@ -110,6 +122,16 @@ func (o *outlet) hand(ctx context.Context, records []Record) bool {
 	}
 }
 
+// forsake counts what waits at the end, beside some records.
+func (o *outlet) forsake(records []Record) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n := len(records) + len(o.queue)
+	o.queue = nil
+	o.lost.Add(float64(n))
+	o.logger.Error("records of connections were not handed over before the end; the log has them", "records", n)
+}
+
 // close gives the sink a moment to take what waits.
 func (o *outlet) close() {
 	o.mu.Lock()
@@ -122,4 +144,7 @@ func (o *outlet) close() {
 	}
 	o.cancel()
 	<-o.done
+	if c, is := o.sink.(io.Closer); is {
+		_ = c.Close() // nothing is handed over any more
+	}
 }

@@ -72,6 +72,7 @@ type Record struct {
 
 // Sink takes records beside the log. Append is called with them in their order, by one
 // goroutine, and again with the same ones after it returned an error; it returns when ctx ends.
+// One that is an io.Closer is closed with the log.
 type Sink interface {
 	Append(ctx context.Context, records []Record) error
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"switchyard.dev/eventbus/callers/tokens"
+	"switchyard.dev/eventbus/connect"
 	"switchyard.dev/eventbus/program"
 	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/tunnels/access"
@@ -22,6 +23,7 @@ import (
 	"switchyard.dev/tunnels/cluster"
 	"switchyard.dev/tunnels/keys"
 	"switchyard.dev/tunnels/policy"
+	"switchyard.dev/tunnels/records"
 )
 
 // Name is the host by which workstations know the proxies, and that their certificate must be
@@ -43,6 +45,10 @@ type Settings struct {
 	AllowAPIServer bool
 	// SidecarPorts are ports to which no tunnel leads anywhere, since sidecars have them.
 	SidecarPorts []uint16
+	// Stream reports whether records of connections go to their stream on the event bus too, and
+	// Bus is how that is reached.
+	Stream bool
+	Bus    connect.Config
 	// LogLevel is the least important level that is logged.
 	LogLevel slog.Level
 }
@@ -73,10 +79,13 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	flags.StringVar(&s.CIDRs, "cidrs", "", "file with the ranges that may be reached, or may not, as tunnel.config.cidrs of the chart; none: everything may")
 	flags.StringVar(&namespaces, "namespaces", "", "namespaces whose Services may be reached, separated by commas; none: all")
 	flags.BoolVar(&s.AllowAPIServer, "allow-api-server", false, "whether tunnels lead to API servers")
+	flags.BoolVar(&s.Stream, "audit-stream", false, "whether records of connections go to their stream on the event bus too")
+	parsed := connect.Flags(flags, getenv, &s.Bus)
 	flags.TextVar(&s.LogLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	if err := program.Parse(flags, args, help); err != nil {
 		return Settings{}, err
 	}
+	parsed()
 	s.Config.DisableSSH, s.Config.DisableCarrier = !ssh, !xap
 	for n := range strings.SplitSeq(namespaces, ",") {
 		if n = strings.TrimSpace(n); n != "" {
@@ -115,8 +124,29 @@ func (s Settings) Open(ctx context.Context, reach *rest.Config, out io.Writer, l
 	if c.Cluster, err = cluster.New(watched); err != nil {
 		return c, err
 	}
-	c.Audit, err = audit.Open(audit.Config{Dir: s.JournalDir, Out: out, Proxy: c.Pod, Logger: logger, Metrics: c.Metrics})
+	sinks, err := s.sinks(c)
+	if err != nil {
+		return c, err
+	}
+	c.Audit, err = audit.Open(audit.Config{Dir: s.JournalDir, Out: out, Sinks: sinks, Proxy: c.Pod, Logger: logger, Metrics: c.Metrics})
 	return c, err
+}
+
+// sinks returns where records of connections go beside the log.
+func (s Settings) sinks(c Config) ([]audit.Sink, error) {
+	if !s.Stream {
+		return nil, nil
+	}
+	bus := s.Bus
+	bus.Role, bus.Name, bus.Logger = connect.Recorder, c.Pod, c.Logger
+	if bus.TLSWithOwn() {
+		bus.Roots = c.TLS.Roots()
+	}
+	stream, err := records.Open(bus)
+	if err != nil {
+		return nil, err
+	}
+	return []audit.Sink{stream}, nil
 }
 
 // keysWithin is how long tunnel-api has to make the keys, when both begin at once.

@@ -27,6 +27,17 @@ What brings workstations into the cluster: tunnel-api and the tunnel proxies.
       "cidrs" "" "disableSSH" false "disableXAP" false "anonymousSOCKS5" false "apiServer" false)) }}
 {{- end }}
 
+{{/* The stream of records of connections, as JSON. */}}
+{{- define "operator.auditStream" -}}
+{{- include "operator.withDefaults" (dict "of" (dig "audit" "stream" dict (.Values.tunnel | default dict)) "defaults" (dict
+      "enabled" false "size" "64Mi" "age" "720h" "readers" list)) }}
+{{- end }}
+
+{{/* "true" when there is to be one. */}}
+{{- define "operator.auditStreamOn" -}}
+{{- if and (include "operator.tunnels" .) (include "operator.auditStream" . | fromJson).enabled }}true{{ end }}
+{{- end }}
+
 {{/* The addresses that workstations may reach: where they are mounted, as a list item. */}}
 {{- define "operator.tunnelCIDRsMount" -}}
 - name: cidrs

@@ -3,7 +3,7 @@
 //
 //	Front          the port that they come to, and how many may
 //	Authenticator  who they are, by a token
-//	Accounts       what of the server a writer and a follower see
+//	Accounts       what of the server each role sees
 //	Guard          how many consumers followers may have
 package clients
 
@@ -35,21 +35,48 @@ import (
 // that subject leads nowhere.
 const followersAccount = "FOLLOWERS"
 
+// The records of connections are in an account of their own, RecordsAccount, and who adds to them
+// and who reads them in two others, for the same reason: in one account with the stream, either
+// could have an answer be a command to it.
+const (
+	RecordsAccount   = "CONNECTIONS"
+	recordersAccount = "RECORDERS"
+	auditorsAccount  = "AUDITORS"
+)
+
 // Accounts returns the accounts in the server's configuration language, the only
 // way to give an account JetStream.
 func Accounts() string {
-	var exports, imports strings.Builder
+	facts := opening{from: store.Account, to: followersAccount}
 	for _, call := range readAPI {
-		kind := "singleton"
-		if call == nextAPI {
-			kind = "stream"
-		}
-		fmt.Fprintf(&exports, "{service: %q, response_type: %s, accounts: [%s]}\n", gated(call), kind, followersAccount)
-		to := connect.FollowerAPI + strings.TrimPrefix(call, api)
-		fmt.Fprintf(&imports, "{service: {account: %s, subject: %q}, to: %q}\n", store.Account, gated(call), to)
+		facts.add(gated(call), connect.FollowerAPI+strings.TrimPrefix(call, api), call == nextAPI)
 	}
-	return fmt.Sprintf("accounts {\n%s {jetstream: enabled, exports: [\n%s]}\n%s {imports: [\n%s]}\n}\n",
-		store.Account, exports.String(), followersAccount, imports.String())
+	adding := opening{from: RecordsAccount, to: recordersAccount}
+	adding.add(connect.RecordsSubject, connect.RecordsSubject, false)
+	reading := opening{from: RecordsAccount, to: auditorsAccount}
+	for _, call := range auditAPI {
+		reading.add(call, connect.AuditorAPI+strings.TrimPrefix(call, api), false)
+	}
+	return fmt.Sprintf("accounts {\n%s {jetstream: enabled, exports: [\n%s]}\n%s {imports: [\n%s]}\n"+
+		"%s {jetstream: enabled, exports: [\n%s%s]}\n%s {imports: [\n%s]}\n%s {imports: [\n%s]}\n}\n",
+		store.Account, &facts.exports, followersAccount, &facts.imports,
+		RecordsAccount, &adding.exports, &reading.exports, recordersAccount, &adding.imports, auditorsAccount, &reading.imports)
+}
+
+// opening is what one account sees of another.
+type opening struct {
+	from, to         string
+	exports, imports strings.Builder
+}
+
+// add lets a question through, to another subject. many: it has more than one answer.
+func (o *opening) add(subject, as string, many bool) {
+	kind := "singleton"
+	if many {
+		kind = "stream"
+	}
+	fmt.Fprintf(&o.exports, "{service: %q, response_type: %s, accounts: [%s]}\n", subject, kind, o.to)
+	fmt.Fprintf(&o.imports, "{service: {account: %s, subject: %q}, to: %q}\n", o.from, subject, as)
 }
 
 // AuthTimeout is how long a new connection has to present its token and to have it
@@ -63,6 +90,8 @@ type Authenticator struct {
 	Authenticate func(ctx context.Context, token string) (connect.Role, error)
 	// Secret is the token of connections from inside the process, which may do anything.
 	Secret string
+	// RecordsSecret is that of connections that may do anything to the records of connections.
+	RecordsSecret string
 	// Server is the one that asks; it is set before the server takes connections.
 	Server *server.Server
 	// Front is where clients come in; nil without a listener.
@@ -80,7 +109,10 @@ func (a *Authenticator) Check(c server.ClientAuthentication) bool {
 	}
 	token := c.GetOpts().Token
 	if subtle.ConstantTimeCompare([]byte(token), []byte(a.Secret)) == 1 {
-		return a.admit(c, connect.Writer, nil)
+		return a.admit(c, store.Account, nil)
+	}
+	if a.RecordsSecret != "" && subtle.ConstantTimeCompare([]byte(token), []byte(a.RecordsSecret)) == 1 {
+		return a.admit(c, RecordsAccount, nil)
 	}
 	if a.Authenticate == nil {
 		return false
@@ -97,28 +129,24 @@ func (a *Authenticator) Check(c server.ClientAuthentication) bool {
 		log.Warn("refused a client of the event bus", "reason", err)
 		return false
 	}
-	permissions := permissionsOf(role)
+	in, permissions := permissionsOf(role)
 	if permissions == nil {
 		log.Error("refused a client of the event bus", "reason", "it was given a role that does not exist", "role", int(role))
 		return false
 	}
-	if !a.admit(c, role, permissions) {
+	if !a.admit(c, in, permissions) {
 		log.Error("refused a client of the event bus", "reason", "its account does not exist")
 		return false
 	}
 	if a.Front != nil {
 		a.Front.listener.Known(remote)
 	}
-	log.Info("a client connected to the event bus", "writer", role == connect.Writer)
+	log.Info("a client connected to the event bus", "account", in)
 	return true
 }
 
-// admit lets a client in, to the account of its role.
-func (a *Authenticator) admit(c server.ClientAuthentication, role connect.Role, permissions *server.Permissions) bool {
-	name := followersAccount
-	if role == connect.Writer {
-		name = store.Account
-	}
+// admit lets a client in, to an account.
+func (a *Authenticator) admit(c server.ClientAuthentication, name string, permissions *server.Permissions) bool {
 	account, err := a.Server.LookupAccount(name)
 	if err != nil {
 		return false
@@ -146,15 +174,24 @@ var readAPI = [...]string{
 // nextAPI answers with many messages, the others with one.
 const nextAPI = api + ".CONSUMER.MSG.NEXT." + stream + ".*"
 
-// permissionsOf returns what the clients of a role may do; nil for no role.
-func permissionsOf(role connect.Role) *server.Permissions {
+// auditAPI is what reading the records of connections takes.
+var auditAPI = [...]string{
+	api + ".STREAM.INFO." + connect.RecordsStream,
+	api + ".STREAM.MSG.GET." + connect.RecordsStream,
+}
+
+// permissionsOf returns in which account the clients of a role are, and what they may do; nil for
+// no role.
+func permissionsOf(role connect.Role) (in string, _ *server.Permissions) {
 	var publish []string
 	switch role {
 	case connect.Follower:
+		in = followersAccount
 		for _, call := range readAPI {
 			publish = append(publish, connect.FollowerAPI+strings.TrimPrefix(call, api))
 		}
 	case connect.Writer:
+		in = store.Account
 		publish = slices.Concat(readAPI[:], []string{
 			jetstream.Subjects,
 			api + ".STREAM.CREATE." + stream,
@@ -162,10 +199,17 @@ func permissionsOf(role connect.Role) *server.Permissions {
 			api + ".STREAM.DELETE." + stream,
 			api + ".STREAM.PURGE." + stream,
 		})
+	case connect.Recorder:
+		in, publish = recordersAccount, []string{connect.RecordsSubject}
+	case connect.Auditor:
+		in = auditorsAccount
+		for _, call := range auditAPI {
+			publish = append(publish, connect.AuditorAPI+strings.TrimPrefix(call, api))
+		}
 	default:
-		return nil
+		return "", nil
 	}
-	return &server.Permissions{
+	return in, &server.Permissions{
 		Publish:   &server.SubjectPermission{Allow: publish},
 		Subscribe: &server.SubjectPermission{Allow: []string{role.InboxPrefix() + ".>"}},
 	}
