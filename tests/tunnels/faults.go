@@ -245,4 +245,4 @@ func at(all []led, pod string) (of []string) {
 }
 
 // patience is how long it takes until everything is as it should be on a busy machine.
-const patience = 2 * control.Patience
+const patience = control.Patience

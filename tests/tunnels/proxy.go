@@ -73,6 +73,9 @@ func keep(ctx context.Context, name string, start func() (*program.Program, erro
 func (c *container) kill() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.program == nil || c.program.Running() != nil {
+		return // It has ended by itself.
+	}
 	c.killed = append(c.killed, time.Now())
 	c.program.Kill()
 }

@@ -9,12 +9,8 @@ import (
 // Printer has figures to print.
 type Printer interface{ Print(w io.Writer) }
 
-// Main isolates this program, runs a scene in a folder, a new one where none is named, and prints
-// what came out.
+// Main runs a scene in a folder, a new one where none is named, and prints what came out.
 func Main(folder string, scene func(folder string) (Printer, error)) (err error) {
-	if err := Isolate(); err != nil {
-		return err
-	}
 	if folder == "" {
 		if folder, err = os.MkdirTemp("", "tunnels-"); err != nil {
 			return err

@@ -92,6 +92,10 @@ func newWorld(ctx context.Context, dir string, proxies int) (w *world, err error
 			return w, err
 		}
 	}
+	// Proxies reach tunnel-api from pod to pod.
+	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o600); err != nil {
+		return w, err
+	}
 	if w.control, err = control.StartManaged(ctx, dir, w.logs); err != nil {
 		return w, err
 	}

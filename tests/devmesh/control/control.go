@@ -41,7 +41,7 @@ const (
 const XDSPort = "7779"
 
 // Patience is how long the programs may take to come about or to end.
-const Patience = 60 * time.Second
+const Patience = 3 * time.Minute
 
 // Plane is a control plane.
 type Plane struct {

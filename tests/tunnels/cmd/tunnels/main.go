@@ -20,6 +20,9 @@ func main() {
 }
 
 func run(ctx context.Context) error {
+	if err := tunnels.Isolate(); err != nil {
+		return err
+	}
 	if len(os.Args) < 2 {
 		return fmt.Errorf("give faults or developers")
 	}
