@@ -41,7 +41,7 @@ const (
 const XDSPort = "7779"
 
 // Patience is how long the programs may take to come about or to end.
-const Patience = 3 * time.Minute
+const Patience = 5 * time.Minute
 
 // Plane is a control plane.
 type Plane struct {

@@ -7,12 +7,17 @@ import (
 	"path/filepath"
 	"slices"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"sigs.k8s.io/yaml"
+
 	"switchyard.dev/tests/apiserver"
+	"switchyard.dev/tests/conformance/crd"
 	"switchyard.dev/tests/program"
 	"switchyard.dev/tests/sidecar"
 )
@@ -128,6 +133,15 @@ func (p *Plane) install() error {
 	if err != nil {
 		return err
 	}
+	rules, err := managerRules()
+	if err != nil {
+		return err
+	}
+	// The binding of the chart names it; its golden files are without what is generated.
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "signadot-manager-role"}, Rules: rules}
+	if err := c.Create(p.ctx, role); err != nil {
+		return err
+	}
 	return apiserver.EachFromChart("default", func(o *unstructured.Unstructured) error {
 		if !slices.Contains(installed, o.GetKind()) || o.GetAnnotations()["helm.sh/hook"] != "" {
 			return nil
@@ -146,4 +160,18 @@ func (p *Plane) Address() (string, error) {
 		return "", err
 	}
 	return address.Host, nil
+}
+
+// managerRules are the rights of the manager.
+func managerRules() (rules []rbacv1.PolicyRule, err error) {
+	root, err := crd.Root()
+	if err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(filepath.Join(root, "charts/operator/files/manager-rules.yaml"))
+	if err == nil {
+		err = yaml.UnmarshalStrict(text, &rules)
+	}
+	return append(rules, rbacv1.PolicyRule{APIGroups: []string{"admissionregistration.k8s.io"},
+		Resources: []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"}, Verbs: []string{"get", "patch"}}), err
 }
