@@ -314,6 +314,20 @@ clients-tunnels: ## psql, grpcurl and other stock clients through a tunnel, both
 	$(call say,psql and grpcurl through a tunnel: grpcurl is compiled from a pinned module and Debian fetched the first time)
 	$(GO) test -vet=off -count=1 -v -timeout 10m ./tunnels/proxy -run 'TestCurl|TestStock|TestABrowser' -stock
 
+# For how long proxies and the API server are killed, and how many sandboxes come and go.
+DURATION ?= 10m
+COMINGS ?= 1000
+
+.PHONY: faults-tunnels
+faults-tunnels: ## tunnel proxies and the API server are killed in turn under load: requests, connections, their audit (as root, 12 minutes; DURATION=1m for less)
+	@$(GO) build -o $(CACHE)/tools/tunnels ./tests/tunnels/cmd/tunnels
+	@CGO_ENABLED=0 GOFLAGS=-trimpath $(CACHE)/tools/tunnels faults -for $(DURATION)
+
+.PHONY: developers
+developers: ## two developers on one baseline, whose sandboxes come and go with their workstations (as root, ten minutes; CHANGES=50 for less)
+	@$(GO) build -o $(CACHE)/tools/tunnels ./tests/tunnels/cmd/tunnels
+	@CGO_ENABLED=0 GOFLAGS=-trimpath $(CACHE)/tools/tunnels developers -changes $(if $(filter command line environment,$(origin CHANGES)),$(CHANGES),$(COMINGS))
+
 .PHONY: down
 down: ## take the one-node cluster down and leave nothing
 	tools/cluster/cluster down

@@ -27,7 +27,7 @@ import (
 )
 
 // patience is how long it may take to come up or to end on a busy machine.
-const patience = 2 * time.Minute
+const patience = 5 * time.Minute
 
 // Server is a running API server.
 type Server struct {

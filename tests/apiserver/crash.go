@@ -50,6 +50,10 @@ func (s *Server) find() (pid int, arguments []string, err error) {
 		return 0, nil, err
 	}
 	port := []byte("--secure-port=" + address.Port())
+	network, err := os.Readlink("/proc/self/ns/net")
+	if err != nil {
+		return 0, nil, err
+	}
 	processes, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
 		return 0, nil, err
@@ -58,6 +62,10 @@ func (s *Server) find() (pid int, arguments []string, err error) {
 		line, err := os.ReadFile(path)
 		if err != nil || !bytes.Contains(line, port) || !bytes.Contains(line, []byte("kube-apiserver")) {
 			continue // It has ended meanwhile, or is another.
+		}
+		// In another network namespace another one may have the port.
+		if theirs, err := os.Readlink(filepath.Join(filepath.Dir(path), "ns/net")); err != nil || theirs != network {
+			continue
 		}
 		if pid, err = strconv.Atoi(filepath.Base(filepath.Dir(path))); err != nil {
 			return 0, nil, err

@@ -23,7 +23,7 @@ var roomLines = map[string]int{
 	"reconcilers": 25519,
 	"routeserver": 15672,
 	"sidecars":    6025,
-	"tests":       29762,
+	"tests":       31720,
 	"tools":       6943,
 	"tunnels":     9303,
 	"workflows":   5978,

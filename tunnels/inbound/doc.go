@@ -6,6 +6,8 @@
 // that hold the same workload the later one has it; the other is told, and keeps the
 // connections that it has. When a workstation is gone the ports stay open for a grace, and
 // connections to them are refused at once, so that nobody else's port gets the number while
-// requests are still led there. A tunnel that its own session has moved away from a proxy that
-// ends goes on there until that session is over.
+// requests are still led there. For the same reason nobody else gets that of a port that was
+// closed, for as long, nor that of a process which was killed; its tunnels get them again.
+// A tunnel that its own session has moved away from a proxy that ends goes on there until that
+// session is over.
 package inbound

@@ -33,8 +33,12 @@ type Config struct {
 	Counts Counts
 	// Host is where ports are opened. Default: every address of the pod.
 	Host string
-	// Grace is for how long ports stay open without a workstation. Default: 10 minutes.
+	// Grace is for how long ports stay open without a workstation, and for how long nobody else
+	// gets the number of one that is closed. Default: 10 minutes.
 	Grace time.Duration
+	// Ports is a file that keeps these numbers for the process that comes next, at the same
+	// address. Default: none.
+	Ports string
 	// Logger is told of tunnels. Default: none.
 	Logger *slog.Logger
 }
@@ -86,6 +90,7 @@ type Table struct {
 
 	mu      sync.Mutex
 	tunnels map[Key]*tunnel
+	numbers *numbers
 	ports   int
 	closed  bool
 	lingers bool // Linger was called
@@ -119,8 +124,12 @@ func New(cfg Config) (*Table, error) {
 	}
 	cfg.Grace = cmp.Or(cfg.Grace, 10*time.Minute)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	numbers, err := newNumbers(cfg.Ports, cfg.Grace, cfg.Logger)
+	if err != nil {
+		return nil, err
+	}
 	ctx, stop := context.WithCancel(context.Background())
-	return &Table{cfg: cfg, ctx: ctx, stop: stop, tunnels: map[Key]*tunnel{}, changed: make(chan struct{}),
+	return &Table{cfg: cfg, ctx: ctx, stop: stop, tunnels: map[Key]*tunnel{}, numbers: numbers, changed: make(chan struct{}),
 		pool: callers.NewPool("connections", callers.Bounds{Each: each, Pods: most})}, nil
 }
 
@@ -184,6 +193,7 @@ func (t *Table) open(of *tunnel, ports []int32) *tunnelv1.Refused {
 	for p, l := range of.ports {
 		if !slices.Contains(ports, p) {
 			_ = l.Close() // nobody is led there any more
+			t.numbers.closed(number{of.uid, p})
 			delete(of.ports, p)
 			t.ports--
 			changed = true
@@ -196,7 +206,7 @@ func (t *Table) open(of *tunnel, ports []int32) *tunnelv1.Refused {
 		if t.ports >= maxPorts {
 			return refusal(tunnelv1.Reason_REASON_EXHAUSTED, "The proxy has %d ports, as many as may be: close tunnels, or run another replica.", maxPorts)
 		}
-		l, err := net.Listen("tcp", net.JoinHostPort(t.cfg.Host, "0"))
+		l, err := t.numbers.listen(t.cfg.Host, number{of.uid, p})
 		if err != nil {
 			t.cfg.Logger.Error("no port can be opened", "workload", of.key.String(), "error", err)
 			return refusal(tunnelv1.Reason_REASON_EXHAUSTED, "The proxy cannot open a port for it: see the proxy's log.")
@@ -326,8 +336,9 @@ func (t *Table) Taken(by *tunnelv1.Taken) {
 
 // remove closes the ports of a tunnel and forgets it. t.mu is held.
 func (t *Table) remove(have *tunnel) {
-	for _, l := range have.ports {
+	for p, l := range have.ports {
 		_ = l.Close() // nobody is led there any more
+		t.numbers.closed(number{have.uid, p})
 	}
 	t.ports -= len(have.ports)
 	if have.forget != nil {

@@ -44,6 +44,9 @@ type Config struct {
 	// Grace is for how long the ports of a tunnel stay open without its workstation.
 	// Default: 10 minutes.
 	Grace time.Duration
+	// Ports is a file that keeps which ports tunnels have, for the process that comes next.
+	// Default: none.
+	Ports string
 	// Moment is how long connections have to end when the proxy is to. Default: 20 s.
 	Moment time.Duration
 	// MaxConnections bounds the open connections of strangers on each listener. Default: 4096.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -75,7 +76,7 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	flags.StringVar(&s.Namespace, "namespace", "signadot", "namespace of the operator")
 	flags.StringVar(&s.Domain, "cluster-domain", "cluster.local", "domain of the cluster's Services")
 	flags.StringVar(&s.TLSDir, "tls-dir", "/var/run/secrets/tls", "directory with tls.crt, tls.key and ca.crt; it is read again when it changes")
-	flags.StringVar(&s.JournalDir, "journal-dir", "/var/lib/tunnel-proxy", "directory of the journal of connections, which outlives the process")
+	flags.StringVar(&s.JournalDir, "journal-dir", "/var/lib/tunnel-proxy", "directory of the journal of connections and of the ports of tunnels, which outlive the process")
 	flags.StringVar(&s.CIDRs, "cidrs", "", "file with the ranges that may be reached, or may not, as tunnel.config.cidrs of the chart; none: everything may")
 	flags.StringVar(&namespaces, "namespaces", "", "namespaces whose Services may be reached, separated by commas; none: all")
 	flags.BoolVar(&s.AllowAPIServer, "allow-api-server", false, "whether tunnels lead to API servers")
@@ -124,6 +125,7 @@ func (s Settings) Open(ctx context.Context, reach *rest.Config, out io.Writer, l
 	if c.Cluster, err = cluster.New(watched); err != nil {
 		return c, err
 	}
+	c.Ports = filepath.Join(s.JournalDir, "ports.json")
 	sinks, err := s.sinks(c)
 	if err != nil {
 		return c, err

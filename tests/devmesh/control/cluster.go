@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -37,6 +38,10 @@ type cluster struct {
 	kube   kubernetes.Interface
 	dir    string
 	sets   map[table.Workload]*appsv1.ReplicaSet
+
+	mu sync.Mutex
+	// accounts are the environments of programs that account has made.
+	accounts map[string][]string
 }
 
 func startCluster(ctx context.Context, dir string) (*cluster, error) {
@@ -44,7 +49,7 @@ func startCluster(ctx context.Context, dir string) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &cluster{server: server, dir: dir, sets: map[table.Workload]*appsv1.ReplicaSet{}}
+	c := &cluster{server: server, dir: dir, sets: map[table.Workload]*appsv1.ReplicaSet{}, accounts: map[string][]string{}}
 	if c.kube, err = kubernetes.NewForConfig(server.Config); err == nil {
 		err = c.populate(ctx)
 	}
@@ -95,6 +100,11 @@ func (c *cluster) token(ctx context.Context, in, account, audience string, pod *
 // account writes the files that a pod of the service account has, and returns the
 // environment with which enterCluster mounts them.
 func (c *cluster) account(ctx context.Context, name string) ([]string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if made := c.accounts[name]; made != nil {
+		return made, nil // As for a container that is started again: nobody has to be asked.
+	}
 	dir := filepath.Join(c.dir, "account-"+name)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -117,10 +127,11 @@ func (c *cluster) account(ctx context.Context, name string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []string{
+	c.accounts[name] = []string{
 		roleVariable + "=" + roleInCluster, accountVariable + "=" + dir,
 		"KUBERNETES_SERVICE_HOST=" + at.Hostname(), "KUBERNETES_SERVICE_PORT=" + at.Port(),
-	}, nil
+	}
+	return c.accounts[name], nil
 }
 
 // Pod makes a running pod of a workload, owned as controllers own it, and returns

@@ -8,8 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"time"
@@ -43,7 +41,7 @@ const (
 const XDSPort = "7779"
 
 // Patience is how long the programs may take to come about or to end.
-const Patience = 60 * time.Second
+const Patience = 5 * time.Minute
 
 // Plane is a control plane.
 type Plane struct {
@@ -57,6 +55,9 @@ type Plane struct {
 
 	bus, routes *program.Program
 	publisher   *process.Process
+	// manager is what runs in place of a publisher; nil: a publisher does.
+	manager *Part
+	managed *program.Program
 
 	mu      sync.Mutex
 	objects map[event.Key]event.Fact
@@ -67,6 +68,10 @@ type Plane struct {
 // Start starts a control plane, and returns when there is a whole table. Routing keys may be
 // in these headers too. Close it.
 func Start(ctx context.Context, dir, logs string, headers ...string) (*Plane, error) {
+	return start(ctx, dir, logs, nil, headers)
+}
+
+func start(ctx context.Context, dir, logs string, manager *Part, headers []string) (*Plane, error) {
 	cluster, err := startCluster(ctx, dir)
 	if err != nil {
 		return nil, err
@@ -77,7 +82,7 @@ func Start(ctx context.Context, dir, logs string, headers ...string) (*Plane, er
 	}
 	declared := event.Fact{Key: event.KeyHeaders, Data: &factv1.KeyHeadersDeclared{Names: headers}, Time: time.Now()}
 	p := &Plane{
-		Routing: routingv1.NewRoutingClient(conn), ctx: ctx, dir: logs, cluster: cluster, conn: conn,
+		Routing: routingv1.NewRoutingClient(conn), ctx: ctx, dir: logs, cluster: cluster, conn: conn, manager: manager,
 		objects: map[event.Key]event.Fact{event.KeyHeaders: declared}, order: []event.Key{event.KeyHeaders},
 	}
 	if err := p.StartAll(); err != nil {
@@ -89,7 +94,7 @@ func Start(ctx context.Context, dir, logs string, headers ...string) (*Plane, er
 // StartAll starts all programs, in any order as far as they care, and returns
 // when there is a whole table.
 func (p *Plane) StartAll() error {
-	if err := errors.Join(p.StartRoutes(), p.startBus(), p.startPublisher()); err != nil {
+	if err := errors.Join(p.StartRoutes(), p.startBus(), p.startWriter()); err != nil {
 		return err
 	}
 	return p.whole()
@@ -100,6 +105,7 @@ func (p *Plane) KillAll() {
 	p.bus.Kill()
 	p.routes.Kill()
 	p.publisher.Kill()
+	p.managed.Kill()
 }
 
 // RestartBus kills the event bus and starts it again.
@@ -119,13 +125,7 @@ func (p *Plane) Close() error {
 
 // inCluster starts a program as in a pod of the service account.
 func (p *Plane) inCluster(name, account string, args ...string) (*program.Program, error) {
-	environment, err := p.cluster.account(p.ctx, account)
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.CommandContext(context.WithoutCancel(p.ctx), os.Args[0], append([]string{sidecar.Built(name)}, args...)...)
-	cmd.Env = environment
-	return program.Start(p.dir, filepath.Base(name), cmd, nil)
+	return p.Run(Part{Program: name, Account: account, Args: args})
 }
 
 func (p *Plane) startBus() (err error) {

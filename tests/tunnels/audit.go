@@ -1,0 +1,125 @@
+package tunnels
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+
+	"switchyard.dev/tunnels/audit"
+)
+
+// recorded is what a proxy's audit says.
+type recorded struct {
+	first, last []audit.Record
+	// torn is how many lines cannot be read.
+	torn int
+}
+
+func readAudit(path string) (out recorded, err error) {
+	f, err := os.Open(path) //nolint:gosec // ours
+	if err != nil {
+		return out, err
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		var r struct {
+			Message string `json:"msg"`
+			audit.Record
+		}
+		switch err := json.Unmarshal(lines.Bytes(), &r); {
+		case err != nil:
+			out.torn++
+		case r.Message == audit.MessageBegan:
+			out.first = append(out.first, r.Record)
+		case r.Message == audit.MessageEnded:
+			out.last = append(out.last, r.Record)
+		}
+	}
+	return out, nil
+}
+
+// capture is what others than a proxy saw of connections that it led.
+type capture struct {
+	// in are those to workstations, by who connected, out those from workstations, by the
+	// address that was reached.
+	in, out []string
+	// deaths are when the proxy died.
+	deaths []time.Time
+}
+
+// comparison is the audit beside captures.
+type comparison struct {
+	// Captured are the connections that were seen, First the first records, Died the last ones that
+	// say that the proxy died.
+	Captured, First, Died int
+	// NoFirst were seen and have no first record, NoLast have no last one. Twice have two last
+	// ones. NoDeath say that the proxy died, and it did not.
+	NoFirst, NoLast, Twice, NoDeath, Torn int
+	notes                                 []string
+}
+
+func (c *comparison) note(format string, args ...any) {
+	if len(c.notes) < notesKept {
+		c.notes = append(c.notes, fmt.Sprintf(format, args...))
+	}
+}
+
+// deathSlack is by how much clocks and what is told may be apart.
+const deathSlack = time.Second
+
+// compare adds one proxy's audit, beside what others saw.
+func (c *comparison) compare(name string, r recorded, seen capture) {
+	c.First += len(r.first)
+	c.Torn += r.torn
+	last := map[string]int{}
+	for _, one := range r.last {
+		last[one.ID]++
+		if last[one.ID] == 2 {
+			c.Twice++
+		}
+		if one.End == nil || one.End.How != audit.ProxyDied {
+			continue
+		}
+		c.Died++
+		if !between(seen.deaths, one.Began.Add(-deathSlack), one.End.At.Add(deathSlack)) {
+			c.NoDeath++
+			c.note("%s: connection %s from %s is said to have died with its proxy at %s, which did not", name, one.ID, one.From, one.End.At)
+		}
+	}
+	byFrom, byTo := map[string]int{}, map[string]int{}
+	for _, one := range r.first {
+		if one.Direction == audit.Inbound {
+			byFrom[one.From]++
+		} else {
+			byTo[one.To]++
+		}
+		if last[one.ID] == 0 {
+			c.NoLast++
+			c.note("%s: connection %s from %s to %s, begun at %s, has no last record", name, one.ID, one.From, one.To, one.Began)
+		}
+	}
+	c.find(name, seen.in, byFrom)
+	c.find(name, seen.out, byTo)
+}
+
+// find looks for connections that were seen, each of which takes one record.
+func (c *comparison) find(name string, seen []string, records map[string]int) {
+	for _, s := range seen {
+		c.Captured++
+		if records[s]--; records[s] < 0 {
+			c.NoFirst++
+			c.note("%s: a connection at %s was seen and has no record", name, s)
+		}
+	}
+}
+
+func between(all []time.Time, from, to time.Time) bool {
+	for _, t := range all {
+		if t.After(from) && t.Before(to) {
+			return true
+		}
+	}
+	return false
+}

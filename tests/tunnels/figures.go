@@ -1,0 +1,73 @@
+package tunnels
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"switchyard.dev/tests/figures"
+)
+
+// sortedKeys returns the keys of a map in order.
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
+
+func (l *ledger) print(w io.Writer, scene string) {
+	zero := func(name string, n, of int) {
+		figures.Told(w, scene+"-"+name, n, "requests", fmt.Sprintf("0 of %d", of), n == 0 && of > 0)
+	}
+	zero("requests-with-a-key-that-reached-the-baseline", l.Baseline, l.Keyed)
+	zero("requests-with-a-key-that-reached-another-workstation", l.Astray, l.Keyed)
+	zero("requests-without-a-key-that-failed-or-went-astray", l.PlainWrong, l.Plain)
+	figures.Told(w, scene+"-requests-with-a-key-that-were-answered", fmt.Sprintf("%.2f", 100*float64(l.Answered)/max(1, float64(l.Keyed))), "%", "any; the rest failed visibly", true)
+	figures.Told(w, scene+"-longest-without-an-answer", fmt.Sprintf("%.1f", l.Gap.Seconds()), "s", "any", true)
+	for _, note := range l.notes {
+		fmt.Fprintln(w, "  ", note)
+	}
+}
+
+func (c *comparison) print(w io.Writer, scene string) {
+	figures.Told(w, scene+"-connections-captured", c.Captured, "connections", "more than 0", c.Captured > 0)
+	figures.Told(w, scene+"-connections-without-their-first-record", c.NoFirst, "connections", fmt.Sprintf("0 of %d", c.Captured), c.NoFirst == 0)
+	figures.Told(w, scene+"-connections-without-their-last-record", c.NoLast, "connections", fmt.Sprintf("0 of %d", c.First), c.NoLast == 0)
+	figures.Told(w, scene+"-connections-that-died-with-their-proxy", c.Died, "connections", "any; the next start told of each", true)
+	figures.Told(w, scene+"-connections-said-to-have-died-that-did-not", c.NoDeath, "connections", fmt.Sprintf("0 of %d", c.Died), c.NoDeath == 0)
+	figures.Told(w, scene+"-connections-with-two-last-records", c.Twice, "connections", "any; those that ended while the proxy died", true)
+	figures.Told(w, scene+"-lines-of-the-audit-torn", c.Torn, "lines", "0", c.Torn == 0)
+	for _, note := range c.notes {
+		fmt.Fprintln(w, "  ", note)
+	}
+}
+
+// Print prints the figures.
+func (f *FaultsFigures) Print(w io.Writer) {
+	const scene = "faults"
+	for _, name := range sortedKeys(f.kills) {
+		figures.Told(w, scene+"-kills-of-"+name, f.kills[name], "times", "more than 0", f.kills[name] > 0)
+	}
+	for _, name := range sortedKeys(f.endedItself) {
+		figures.Told(w, scene+"-"+name+"-ended-by-itself", f.endedItself[name], "times", "any; a manager that cannot renew its lease does", true)
+	}
+	f.requests.print(w, scene)
+	figures.Told(w, scene+"-connections-straight-to-workstations", f.direct, "connections", "more than 0", f.direct > 0)
+	figures.Told(w, scene+"-connections-from-workstations", f.trips, "connections", fmt.Sprintf("more than 0; %d failed", f.failed), f.trips > f.failed)
+	figures.Told(w, scene+"-connections-that-local-servers-accepted", f.accepted, "connections", "more than 0", f.accepted > 0)
+	f.audit.print(w, scene)
+	printStanding(w, scene, f.before, f.after)
+}
+
+// Print prints the figures.
+func (f *DevelopersFigures) Print(w io.Writer) {
+	const scene = "developers"
+	figures.Told(w, scene+"-sandboxes-that-came-and-went", f.went, "sandboxes", fmt.Sprintf("all of %d, in %.0f s", f.came, f.took.Seconds()), f.went == f.came && f.went > 0)
+	figures.Told(w, scene+"-disconnections-of-workstations", f.away, "times", "more than 0", f.away > 0)
+	f.requests.print(w, scene)
+	figures.Told(w, scene+"-objects-and-rules-left", len(f.left), "things", "0", len(f.left) == 0)
+	for _, one := range f.left[:min(len(f.left), notesKept)] {
+		fmt.Fprintln(w, "   left:", one)
+	}
+	figures.Told(w, scene+"-tunnels-left-in-the-manager", f.held, "tunnels", "0", f.held == 0)
+	figures.Told(w, scene+"-connections-left-in-proxies", f.active, "connections", "0", f.active == 0)
+	printStanding(w, scene, f.before, f.after)
+}

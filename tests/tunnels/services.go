@@ -1,0 +1,220 @@
+package tunnels
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/vishvananda/netlink"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	discoverylisters "k8s.io/client-go/listers/discovery/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+// clusterIPs are the addresses of Services, as the API server gives them; servicePort is the
+// port that all have.
+const (
+	clusterIPs  = "10.0.0.0/24"
+	servicePort = 80
+)
+
+// services does for the Services of the namespace what kube-proxy does on a node: connections to
+// their addresses go to a ready endpoint. What it knows it goes on knowing while the API server
+// is away. It notes each connection to a tunnel proxy.
+type services struct {
+	services corelisters.ServiceNamespaceLister
+	slices   discoverylisters.EndpointSliceNamespaceLister
+
+	mu sync.Mutex
+	// led are the connections of which bytes came back, as they look to the proxy.
+	led []led
+	// reached counts the connections that an end took.
+	reached atomic.Int64
+}
+
+// led is a connection that a tunnel proxy led: the address by which its audit knows it, and that
+// of the proxy's pod.
+type led struct{ at, pod string }
+
+func watchServices(ctx context.Context, kube kubernetes.Interface) (*services, error) {
+	factory := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithNamespace(namespace))
+	s := &services{
+		services: factory.Core().V1().Services().Lister().Services(namespace),
+		slices:   factory.Discovery().V1().EndpointSlices().Lister().EndpointSlices(namespace),
+	}
+	synced := []cache.InformerSynced{factory.Core().V1().Services().Informer().HasSynced, factory.Discovery().V1().EndpointSlices().Informer().HasSynced}
+	factory.Start(ctx.Done())
+	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
+		return nil, fmt.Errorf("the Services are not known: %w", context.Cause(ctx))
+	}
+	if err := ownRange(clusterIPs); err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("tcp4", ":"+strconv.Itoa(servicePort))
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return // the program ends
+			}
+			go s.lead(conn)
+		}
+	}()
+	return s, nil
+}
+
+// Of rtnetlink(7): an address of this machine, and the table of those.
+const (
+	rtnLocal   = 2
+	tableLocal = 255
+)
+
+// ownRange makes all addresses of a range this machine's own.
+func ownRange(cidr string) error {
+	_, addresses, err := net.ParseCIDR(cidr)
+	if err != nil {
+		return err
+	}
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		return err
+	}
+	return netlink.RouteAdd(&netlink.Route{LinkIndex: lo.Attrs().Index, Dst: addresses, Type: rtnLocal, Table: tableLocal, Scope: netlink.SCOPE_HOST})
+}
+
+// endpoint returns where connections to a Service's address go; empty: nowhere.
+func (s *services) endpoint(ip string) string {
+	all, _ := s.services.List(labels.Everything()) // it is from memory
+	var of *corev1.Service
+	for _, one := range all {
+		if one.Spec.ClusterIP == ip {
+			of = one
+		}
+	}
+	if of == nil {
+		return ""
+	}
+	selector := labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: of.Name})
+	slices, _ := s.slices.List(selector)
+	var ends []string
+	for _, slice := range slices {
+		for _, e := range slice.Endpoints {
+			if e.Conditions.Ready == nil || !*e.Conditions.Ready {
+				continue
+			}
+			for _, p := range slice.Ports {
+				if len(of.Spec.Ports) == 1 && p.Port != nil {
+					ends = append(ends, net.JoinHostPort(e.Addresses[0], fmt.Sprint(*p.Port)))
+				}
+			}
+		}
+	}
+	if len(ends) == 0 {
+		return ""
+	}
+	return ends[rand.N(len(ends))]
+}
+
+// lead leads one connection.
+func (s *services) lead(in net.Conn) {
+	host, _, _ := net.SplitHostPort(in.LocalAddr().String())
+	to := s.endpoint(host)
+	if to == "" {
+		cut(in)
+		return
+	}
+	join(in, func() (net.Conn, error) {
+		out, err := net.Dial("tcp", to)
+		if err != nil {
+			return nil, err
+		}
+		s.reached.Add(1)
+		pod, _, _ := net.SplitHostPort(to)
+		return &noting{Conn: out, note: sync.OnceFunc(func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.led = append(s.led, led{out.LocalAddr().String(), pod})
+		})}, nil
+	})
+}
+
+// captured returns the connections so far.
+func (s *services) captured() []led {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]led(nil), s.led...)
+}
+
+// noting takes note when the first byte has come.
+type noting struct {
+	net.Conn
+	note func()
+}
+
+// Read implements net.Conn.
+func (n *noting) Read(p []byte) (int, error) {
+	c, err := n.Conn.Read(p)
+	if c > 0 {
+		n.note()
+	}
+	return c, err
+}
+
+// CloseWrite ends what is sent.
+func (n *noting) CloseWrite() error { return n.Conn.(*net.TCPConn).CloseWrite() }
+
+// cut ends a connection as one that nobody takes.
+func cut(c net.Conn) {
+	if t, is := c.(*net.TCPConn); is {
+		_ = t.SetLinger(0) // a reset
+	}
+	_ = c.Close()
+}
+
+// join leads a connection to another one, half by half; a failure of either is one of both.
+func join(in net.Conn, dial func() (net.Conn, error)) {
+	out, err := dial()
+	if err != nil {
+		cut(in)
+		return
+	}
+	done := make(chan error, 2)
+	half := func(to, from net.Conn) {
+		_, err := io.Copy(to, onlyReads{from})
+		if err == nil {
+			err = to.(interface{ CloseWrite() error }).CloseWrite()
+		}
+		done <- err
+	}
+	go half(out, in)
+	go half(in, out)
+	if err := <-done; err == nil {
+		err = <-done
+		if err == nil {
+			_, _ = in.Close(), out.Close()
+			return
+		}
+	}
+	cut(in)
+	if n, is := out.(*noting); is {
+		cut(n.Conn)
+		return
+	}
+	cut(out)
+}
+
+// onlyReads hides what else a connection can do, so that each byte passes Read.
+type onlyReads struct{ io.Reader }
