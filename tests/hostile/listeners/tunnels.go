@@ -8,10 +8,15 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tests/wait"
 )
 
-// askOperator asks tunnel-api about the operator, which takes no token.
+// askOperator asks tunnel-api about the operator, which takes no token. Who is told to try again
+// does so: an address may begin fewer calls a second than begin here.
 func askOperator(w *World, l *Listener) (call, error) {
 	return func(ctx context.Context) error {
 		conn, err := dial(w.address(l, 0))
@@ -19,8 +24,15 @@ func askOperator(w *World, l *Listener) (call, error) {
 			return err
 		}
 		defer conn.Close()
-		_, err = tunnelv1.NewTunnelAPIClient(conn).GetOperatorInfo(ctx, &tunnelv1.GetOperatorInfoRequest{})
-		return err
+		for {
+			_, err := tunnelv1.NewTunnelAPIClient(conn).GetOperatorInfo(ctx, &tunnelv1.GetOperatorInfoRequest{})
+			if status.Code(err) != codes.ResourceExhausted {
+				return err
+			}
+			if late := wait.For(ctx, 200*time.Millisecond); late != nil {
+				return fmt.Errorf("%w: %w", late, err)
+			}
+		}
 	}, nil
 }
 
@@ -49,14 +61,16 @@ func greets(says, answer string) func(*World, *Listener) (call, error) {
 	}
 }
 
-// shakeHands makes a connection over TLS.
-func shakeHands(w *World, l *Listener) (call, error) {
-	return func(ctx context.Context) error {
-		c, err := from(honestAddress, patience).DialContext(ctx, "tcp", w.address(l, 0))
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		return tls.Client(c, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}).HandshakeContext(ctx) // what is called is a pod's address
-	}, nil
+// shakeHands makes a connection over TLS that speaks a protocol.
+func shakeHands(protocol string) func(*World, *Listener) (call, error) {
+	return func(w *World, l *Listener) (call, error) {
+		return func(ctx context.Context) error {
+			c, err := from(honestAddress, patience).DialContext(ctx, "tcp", w.address(l, 0))
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			return tls.Client(c, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{protocol}}).HandshakeContext(ctx) // what is called is a pod's address
+		}, nil
+	}
 }
