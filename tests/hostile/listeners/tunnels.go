@@ -3,9 +3,11 @@ package listeners
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
+	"syscall"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -36,29 +38,43 @@ func askOperator(w *World, l *Listener) (call, error) {
 	}, nil
 }
 
-// greets says something to a listener, and is answered something that begins so.
+// greets says something to a listener, and is answered something that begins so. Whose connection
+// is reset tries again, as people do: an address may begin fewer a second than begin here, and
+// neither protocol has a word for that so early.
 func greets(says, answer string) func(*World, *Listener) (call, error) {
 	return func(w *World, l *Listener) (call, error) {
 		return func(ctx context.Context) error {
-			c, err := from(honestAddress, patience).DialContext(ctx, "tcp", w.address(l, 0))
-			if err != nil {
-				return err
+			for {
+				err := greet(ctx, w.address(l, 0), says, answer)
+				if !errors.Is(err, syscall.ECONNRESET) {
+					return err
+				}
+				if late := wait.For(ctx, 200*time.Millisecond); late != nil {
+					return fmt.Errorf("%w: %w", late, err)
+				}
 			}
-			defer c.Close()
-			_ = c.SetDeadline(time.Now().Add(patience))
-			if _, err := io.WriteString(c, says); err != nil {
-				return err
-			}
-			got := make([]byte, len(answer))
-			if _, err := io.ReadFull(c, got); err != nil {
-				return err
-			}
-			if !strings.HasPrefix(string(got), answer) {
-				return fmt.Errorf("it answers %q", got)
-			}
-			return nil
 		}, nil
 	}
+}
+
+func greet(ctx context.Context, address, says, answer string) error {
+	c, err := from(honestAddress, patience).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(patience))
+	if _, err := io.WriteString(c, says); err != nil {
+		return err
+	}
+	got := make([]byte, len(answer))
+	if _, err := io.ReadFull(c, got); err != nil {
+		return err
+	}
+	if !strings.HasPrefix(string(got), answer) {
+		return fmt.Errorf("it answers %q", got)
+	}
+	return nil
 }
 
 // shakeHands makes a connection over TLS that speaks a protocol.
