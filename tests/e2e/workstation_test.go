@@ -89,6 +89,8 @@ func TestRequestsReachAProcessOfAWorkstation(t *testing.T) {
 	}
 	disconnect()
 	t.Logf("after it has disconnected a request with the key is answered %s", until("the workstation has disconnected, and a request with the key is refused", refused))
+	// The operator takes its address out, and requests go on to be refused.
+	until("the operator knows that it has disconnected", func(a local.Answer) bool { return refused(a) && a.Reason == "sandbox-not-ready" })
 	stop()
 	<-watched
 	c := watch.Counts()

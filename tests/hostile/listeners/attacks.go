@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -36,9 +37,7 @@ var (
 	// halfTLS begins a handshake, and leaves it at that.
 	halfTLS = attack{"half a handshake", func(_ context.Context, c net.Conn) { say(c, []byte{22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3}) }}
 	// slowTLS finishes the handshake, and then sends a head a byte at a time.
-	slowTLS = attack{"slow after a handshake", func(ctx context.Context, c net.Conn) {
-		trickle(ctx, tls.Client(c, &tls.Config{InsecureSkipVerify: true}), slowly)
-	}}
+	slowTLS = slowAs()
 	// forged shows tokens that look like a pod's, each another one, as fast as they are refused.
 	forged = attack{"forged tokens", func(ctx context.Context, c net.Conn) {
 		t := tls.Client(c, &tls.Config{InsecureSkipVerify: true})
@@ -63,6 +62,17 @@ var (
 		say(c, noise)
 	}}
 )
+
+// slowAs finishes the handshake as one that speaks these protocols, and then sends a head a byte at
+// a time.
+func slowAs(protocols ...string) attack {
+	return attack{strings.Join(append([]string{slowName}, protocols...), " "), func(ctx context.Context, c net.Conn) {
+		trickle(ctx, tls.Client(c, &tls.Config{InsecureSkipVerify: true, NextProtos: protocols}), slowly)
+	}}
+}
+
+// slowName is how the names of those attacks begin.
+const slowName = "slow after a handshake"
 
 // grpcAttacks are those that a server of gRPC meets too: connections that greet and say no
 // more, and that open streams which they leave alone.

@@ -6,6 +6,7 @@
 //	attacks.go   what attackers do with a connection
 //	crowd.go     as many attackers as are asked for, from addresses of their own
 //	siege.go     one listener, without the attack and with it
+//	random.go    random inputs, to the listeners of tunnels
 //	together.go  the dearest attacks at once, while a leader goes and sandboxes come
 //	world.go     the cluster: its pods, tokens, memory
 //	ports.go     whether a program listens where nobody attacks it

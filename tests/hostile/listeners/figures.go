@@ -58,6 +58,9 @@ func (w *World) each(ctx context.Context, out io.Writer, only string, o Options)
 		}
 		fmt.Fprintf(out, "%s attacking %s\n", time.Now().Format(time.TimeOnly), l)
 		f, err := w.besiege(ctx, l, o)
+		if err == nil {
+			err = w.randomly(ctx, &f, o)
+		}
 		if err != nil {
 			return all, fmt.Errorf("%s: %w", l, err)
 		}
@@ -96,4 +99,5 @@ func (f Finding) print(out io.Writer) {
 		fmt.Sprintf("at most %d, none unserved; %d were", slower, f.Beside.Failed), f.Ratio() <= slower && f.Beside.Failed == 0)
 	figures.Told(out, name+"_MEMORY", fmt.Sprintf("%.0f", f.Most), "MiB",
 		fmt.Sprintf("under its limit of %.0f, no restart; %d were", f.Limit, f.Restarts), f.Most < f.Limit && f.Restarts == 0)
+	f.printRandom(out, name)
 }

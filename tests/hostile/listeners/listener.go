@@ -1,6 +1,10 @@
 package listeners
 
-import "slices"
+import (
+	"slices"
+
+	"switchyard.dev/tunnels/carrier"
+)
 
 // Program is a program of ours, as it is found in the cluster.
 type Program struct {
@@ -55,8 +59,8 @@ func All() []*Listener {
 		{tunnelAPI, 9090, "metrics", fetch("/metrics"), with(web, unread("/metrics"))},
 		{tunnelProxy, 1080, "socks5", greets("\x05\x01\x02", "\x05\x02"), []attack{silent, junk}},
 		{tunnelProxy, 2222, "ssh", greets("SSH-2.0-honest\r\n", "SSH-2.0-"), []attack{silent, junk}},
-		{tunnelProxy, 7777, "tunnels", shakeHands, []attack{silent, halfTLS, slowTLS, junk}},
-		{tunnelProxy, 7780, "control", shakeHands, []attack{silent, halfTLS, slowTLS, junk}},
+		{tunnelProxy, 7777, "tunnels", shakeHands(carrier.Protocol), []attack{silent, halfTLS, slowAs(carrier.Protocol), junk}},
+		{tunnelProxy, 7780, "control", shakeHands("h2"), []attack{silent, halfTLS, slowAs("h2"), junk}},
 		{tunnelProxy, 9090, "metrics", fetch("/metrics"), with(web, unread("/metrics"))},
 		{sidecar, 15006, "inbound", askApplication, with(web, unread("/customer?customer=123"))},
 		{sidecar, 15021, "readiness", fetch("/ready"), with(web, unread("/ready"))},

@@ -20,6 +20,8 @@ type Options struct {
 	For time.Duration
 	// Within is how long a listener is attacked before they are counted again.
 	Within time.Duration
+	// Random is how many random inputs go to each listener that gets any.
+	Random int
 }
 
 // perSecond is how many honest calls begin in a second.
@@ -36,6 +38,9 @@ type Finding struct {
 	Restarts            int32
 	// Attackers counts their connections; There is how many were open at most.
 	Attackers Counts
+	// Ends is what became of random inputs, and Meanwhile the honest calls beside them.
+	Ends      Ends
+	Meanwhile Calls
 }
 
 // Calls are what became of honest calls.

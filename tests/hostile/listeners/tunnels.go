@@ -3,15 +3,22 @@ package listeners
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
+	"syscall"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tests/wait"
 )
 
-// askOperator asks tunnel-api about the operator, which takes no token.
+// askOperator asks tunnel-api about the operator, which takes no token. Who is told to try again
+// does so: an address may begin fewer calls a second than begin here.
 func askOperator(w *World, l *Listener) (call, error) {
 	return func(ctx context.Context) error {
 		conn, err := dial(w.address(l, 0))
@@ -19,13 +26,59 @@ func askOperator(w *World, l *Listener) (call, error) {
 			return err
 		}
 		defer conn.Close()
-		_, err = tunnelv1.NewTunnelAPIClient(conn).GetOperatorInfo(ctx, &tunnelv1.GetOperatorInfoRequest{})
-		return err
+		for {
+			_, err := tunnelv1.NewTunnelAPIClient(conn).GetOperatorInfo(ctx, &tunnelv1.GetOperatorInfoRequest{})
+			if status.Code(err) != codes.ResourceExhausted {
+				return err
+			}
+			if late := wait.For(ctx, 200*time.Millisecond); late != nil {
+				return fmt.Errorf("%w: %w", late, err)
+			}
+		}
 	}, nil
 }
 
-// greets says something to a listener, and is answered something that begins so.
+// greets says something to a listener, and is answered something that begins so. Whose connection
+// is reset tries again, as people do: an address may begin fewer a second than begin here, and
+// neither protocol has a word for that so early.
 func greets(says, answer string) func(*World, *Listener) (call, error) {
+	return func(w *World, l *Listener) (call, error) {
+		return func(ctx context.Context) error {
+			for {
+				err := greet(ctx, w.address(l, 0), says, answer)
+				if !errors.Is(err, syscall.ECONNRESET) {
+					return err
+				}
+				if late := wait.For(ctx, 200*time.Millisecond); late != nil {
+					return fmt.Errorf("%w: %w", late, err)
+				}
+			}
+		}, nil
+	}
+}
+
+func greet(ctx context.Context, address, says, answer string) error {
+	c, err := from(honestAddress, patience).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(patience))
+	if _, err := io.WriteString(c, says); err != nil {
+		return err
+	}
+	got := make([]byte, len(answer))
+	if _, err := io.ReadFull(c, got); err != nil {
+		return err
+	}
+	if !strings.HasPrefix(string(got), answer) {
+		return fmt.Errorf("it answers %q", got)
+	}
+	return nil
+}
+
+// shakeHands makes a connection over TLS that speaks a protocol.
+func shakeHands(protocol string) func(*World, *Listener) (call, error) {
 	return func(w *World, l *Listener) (call, error) {
 		return func(ctx context.Context) error {
 			c, err := from(honestAddress, patience).DialContext(ctx, "tcp", w.address(l, 0))
@@ -33,30 +86,7 @@ func greets(says, answer string) func(*World, *Listener) (call, error) {
 				return err
 			}
 			defer c.Close()
-			_ = c.SetDeadline(time.Now().Add(patience))
-			if _, err := io.WriteString(c, says); err != nil {
-				return err
-			}
-			got := make([]byte, len(answer))
-			if _, err := io.ReadFull(c, got); err != nil {
-				return err
-			}
-			if !strings.HasPrefix(string(got), answer) {
-				return fmt.Errorf("it answers %q", got)
-			}
-			return nil
+			return tls.Client(c, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{protocol}}).HandshakeContext(ctx) // what is called is a pod's address
 		}, nil
 	}
-}
-
-// shakeHands makes a connection over TLS.
-func shakeHands(w *World, l *Listener) (call, error) {
-	return func(ctx context.Context) error {
-		c, err := from(honestAddress, patience).DialContext(ctx, "tcp", w.address(l, 0))
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		return tls.Client(c, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}).HandshakeContext(ctx) // what is called is a pod's address
-	}, nil
 }

@@ -34,6 +34,7 @@ func run(ctx context.Context) (int, error) {
 	flag.IntVar(&o.Attackers, "attackers", 2000, "connections of attackers at once")
 	flag.DurationVar(&o.For, "for", 10*time.Second, "how long honest calls are measured, without the attack and with it")
 	flag.DurationVar(&o.Within, "within", 5*time.Second, "how long a listener is attacked before honest calls are measured again")
+	flag.IntVar(&o.Random, "random", 10_000, "random inputs to each listener of tunnels")
 	only := flag.String("only", "", "only listeners whose name has this in it")
 	flag.Parse()
 	return 0, listeners.Run(ctx, os.Stdout, *only, o)
