@@ -28,6 +28,8 @@ type Status struct {
 	Workloads []WorkloadStatus `json:"workloads"`
 	// Ways lead into the cluster.
 	Ways []Way `json:"ways,omitempty"`
+	// Inside is how this machine reaches the cluster as if it were in it; nil: it does not.
+	Inside *Inside `json:"privileged,omitempty"`
 	// Inbound and Outbound are the connections.
 	Inbound  Connections `json:"inbound"`
 	Outbound Connections `json:"outbound"`
@@ -64,6 +66,23 @@ type Way struct {
 	To      string `json:"to,omitempty"`
 }
 
+// Inside is how a machine reaches names and addresses of a cluster as if it were in it.
+type Inside struct {
+	// Leads reports whether it does; it waits until it knows what the cluster has.
+	Leads bool `json:"leads"`
+	// Redirect and DNS are the ports of this machine to which connections and queries are led.
+	Redirect string `json:"redirect"`
+	DNS      string `json:"dns"`
+	// Services is how many have names; Addresses how many single addresses are led, beside Ranges.
+	Services  int      `json:"services"`
+	Addresses int      `json:"addresses"`
+	Ranges    []string `json:"ranges,omitempty"`
+	// Resolvers are asked for other names.
+	Resolvers []string `json:"resolvers,omitempty"`
+	// Trouble says what is not as it should be.
+	Trouble string `json:"trouble,omitempty"`
+}
+
 // Connections counts those of one direction.
 type Connections struct {
 	Active int64 `json:"active"`
@@ -82,6 +101,14 @@ func (w *Workstation) Leads(ways ...Way) {
 	w.listens = append(w.listens, ways...)
 }
 
+// Reaches notes how the machine reaches the cluster as if it were in it, for Status.
+func (w *Workstation) Reaches(now Inside) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.inside = &now
+	w.changed.Send()
+}
+
 // Status returns how it is, and a channel that is closed when that changes.
 func (w *Workstation) Status() (Status, <-chan struct{}) {
 	w.mu.Lock()
@@ -89,7 +116,7 @@ func (w *Workstation) Status() (Status, <-chan struct{}) {
 	s := Status{
 		Session: w.cfg.Session, Epoch: w.course.Epoch(), Connected: w.current != nil, Since: w.since,
 		User: w.welcome.GetUser(), Proxy: w.welcome.GetProxy(), Operator: w.welcome.GetOperatorVersion(),
-		Workloads: []WorkloadStatus{}, Ways: slices.Clone(w.listens),
+		Workloads: []WorkloadStatus{}, Ways: slices.Clone(w.listens), Inside: w.inside,
 		Inbound: w.inbound.read(), Outbound: w.outbound.read(),
 	}
 	if w.trouble != nil {

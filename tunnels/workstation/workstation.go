@@ -33,6 +33,7 @@ type Workstation struct {
 	wanted   map[course.Tunnel]Workload
 	unsure   error // why it is not known what is wanted
 	listens  []Way
+	inside   *Inside // replaced, never changed
 	inbound  counts
 	outbound counts
 }

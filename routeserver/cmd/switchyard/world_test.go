@@ -3,10 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -29,11 +31,21 @@ import (
 	"switchyard.dev/routeserver/cli/exit"
 	"switchyard.dev/routeserver/server"
 	"switchyard.dev/tests/conformance/served"
+	"switchyard.dev/tests/process"
 	"switchyard.dev/tests/wait"
 	"switchyard.dev/tests/world"
 )
 
-func TestMain(m *testing.M) { world.Main(m) }
+func TestMain(m *testing.M) {
+	switch process.Role() {
+	case roleSwitchyard:
+		os.Exit(run(append([]string{"switchyard"}, strings.Fields(os.Getenv(argumentsOf))...)))
+	case roleFar:
+		fmt.Fprintln(os.Stderr, farSideAlone(os.Getenv(folderOf)))
+		os.Exit(1)
+	}
+	world.Main(m)
+}
 
 // as writes a kubeconfig for somebody: an administrator who speaks as user, or
 // who is nobody with a wrong token.

@@ -1,11 +1,11 @@
-// Package redirect writes the rules by which a machine leads connections to addresses of a cluster
-// to a port of its own: for nftables on Linux, and for pf on macOS. It is pure: rules as a value go
-// in, text comes out. Nothing loads them yet.
+// Package redirect says how a machine leads connections to addresses of a cluster to a port of its
+// own, and its queries for names to another. It is pure: rules as a value are checked, and become
+// text for pf of macOS. What gives them to the kernel of Linux is redirect/hold.
 //
 // No file of the system is changed, and nothing outlives the program that holds them. On Linux
-// the table has an owner: the kernel takes it away with the socket that made it, as when an
-// nft -i that read it ends. On macOS the anchor is below com.apple, which the main ruleset
-// evaluates, and is flushed by its name.
+// the table has an owner: the kernel takes it away with the socket that made it. On macOS the
+// anchor is below com.apple, which the main ruleset evaluates, and is flushed by its name; nothing
+// loads it yet, and no pf has ever read the text.
 //
 // Queries for names go to a resolver of ours, where there is one: those to the resolvers that the
 // system has are led to its port, and what it asks them itself passes by its mark, or its user.
@@ -25,6 +25,8 @@ type Rules struct {
 	// Ranges are the addresses of the cluster, and Except those of them that stay as they are,
 	// as the API server's own where the road leads over it.
 	Ranges, Except []netip.Prefix
+	// Addresses are single ones beside them.
+	Addresses []netip.Addr
 	// Port is the port of this machine to which TCP goes.
 	Port uint16
 	// Resolvers are those of the system, whose queries go to the port DNS; 0 for none.
@@ -36,51 +38,79 @@ type Rules struct {
 	User string
 }
 
-// check returns what is wrong with rules.
-func (r Rules) check() error {
+// Check returns what is wrong with rules.
+func (r Rules) Check() error {
 	switch {
 	case r.Name == "" || strings.ContainsFunc(r.Name, func(c rune) bool {
 		return c != '_' && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9')
 	}):
 		return fmt.Errorf("redirect: %q is no name of a table", r.Name)
-	case len(r.Ranges) == 0 || r.Port == 0:
-		return fmt.Errorf("redirect: rules need ranges of addresses and a port")
+	case len(r.Ranges)+len(r.Addresses) == 0 && r.DNS == 0 || r.Port == 0:
+		return fmt.Errorf("redirect: rules need addresses that are led, and a port")
 	case r.DNS != 0 && len(r.Resolvers) == 0:
 		return fmt.Errorf("redirect: it is not known which resolvers the system has")
 	}
 	for _, p := range slices.Concat(r.Ranges, r.Except) {
-		if !p.IsValid() || p.Addr().Is4In6() {
-			return fmt.Errorf("redirect: %s is no range of addresses", p)
+		if err := Range(p); err != nil {
+			return err
 		}
-		if p.Bits() == 0 || p.Contains(netip.MustParseAddr("127.0.0.1")) || p.Contains(netip.IPv6Loopback()) {
-			return fmt.Errorf("redirect: %s has addresses of this machine, which cannot be led elsewhere", p)
+	}
+	for _, a := range r.Addresses {
+		if !Single(a) {
+			return fmt.Errorf("redirect: %s is no address of another machine", a)
 		}
 	}
 	return nil
 }
 
-// family returns the ranges of one family, sorted, as a list of nftables or pf; empty for none.
-func family(all []netip.Prefix, four bool) string {
-	var out []netip.Prefix
+// Range returns why a range cannot be led elsewhere, or nil.
+func Range(p netip.Prefix) error {
+	if !p.IsValid() || p.Addr().Is4In6() {
+		return fmt.Errorf("redirect: %s is no range of addresses", p)
+	}
+	if p.Bits() == 0 || p.Contains(netip.MustParseAddr("127.0.0.1")) || p.Contains(netip.IPv6Loopback()) {
+		return fmt.Errorf("redirect: %s has addresses of this machine, which cannot be led elsewhere", p)
+	}
+	return nil
+}
+
+// Single reports whether an address is one of another machine, to which connections can be led
+// elsewhere.
+func Single(a netip.Addr) bool {
+	return a.IsValid() && !a.Is4In6() && a.Zone() == "" && (a.IsGlobalUnicast() || a.IsPrivate())
+}
+
+// Family returns the ranges of one family, without those that others have in them, in order.
+func Family(all []netip.Prefix, four bool) (out []netip.Prefix) {
 	for _, p := range all {
 		if p.Addr().Is4() == four {
 			out = append(out, p.Masked())
 		}
 	}
-	slices.SortFunc(out, func(a, b netip.Prefix) int { return strings.Compare(a.String(), b.String()) })
-	return joined(slices.Compact(out))
+	slices.SortFunc(out, func(a, b netip.Prefix) int {
+		if a.Bits() != b.Bits() {
+			return a.Bits() - b.Bits()
+		}
+		return a.Addr().Compare(b.Addr())
+	})
+	wide := out[:0]
+	for _, p := range out {
+		if !slices.ContainsFunc(wide, func(w netip.Prefix) bool { return w.Contains(p.Addr()) }) {
+			wide = append(wide, p)
+		}
+	}
+	return wide
 }
 
-// resolvers returns those of one family.
-func (r Rules) resolvers(four bool) string {
-	var out []netip.Addr
-	for _, a := range r.Resolvers {
-		if a = a.Unmap(); a.Is4() == four && !a.IsLoopback() {
+// Singles returns the addresses of one family, each once, in order.
+func Singles(all []netip.Addr, four bool) (out []netip.Addr) {
+	for _, a := range all {
+		if a = a.Unmap(); a.Is4() == four {
 			out = append(out, a.WithZone(""))
 		}
 	}
 	slices.SortFunc(out, netip.Addr.Compare)
-	return joined(slices.Compact(out))
+	return slices.Compact(out)
 }
 
 func joined[T fmt.Stringer](list []T) string {
@@ -91,47 +121,17 @@ func joined[T fmt.Stringer](list []T) string {
 	return strings.Join(out, ", ")
 }
 
-// NFTables returns rules as nft reads them.
-func NFTables(r Rules) (string, error) {
-	if err := r.check(); err != nil {
-		return "", err
-	}
-	var out strings.Builder
-	line := func(format string, values ...any) { fmt.Fprintf(&out, format+"\n", values...) }
-	line("table inet %s {", r.Name)
-	line("\tflags owner")
-	line("\tchain out {")
-	// The number of dstnat, a name that nft takes in prerouting alone.
-	line("\t\ttype nat hook output priority -100; policy accept;")
-	if r.Mark != 0 {
-		line("\t\tmeta mark 0x%x return", r.Mark)
-	}
-	for _, f := range []struct {
-		name string
-		four bool
-	}{{"ip", true}, {"ip6", false}} {
-		if list := r.resolvers(f.four); list != "" && r.DNS != 0 {
-			line("\t\t%s daddr { %s } meta l4proto { tcp, udp } th dport 53 redirect to :%d", f.name, list, r.DNS)
-		}
-		if list := family(r.Except, f.four); list != "" {
-			line("\t\t%s daddr { %s } return", f.name, list)
-		}
-		if list := family(r.Ranges, f.four); list != "" {
-			line("\t\t%s daddr { %s } meta l4proto tcp redirect to :%d", f.name, list, r.Port)
-		}
-	}
-	line("\t}")
-	line("}")
-	return out.String(), nil
-}
-
 // PF returns rules as pfctl reads them into the anchor com.apple/NAME.
 func PF(r Rules) (string, error) {
-	if err := r.check(); err != nil {
+	if err := r.Check(); err != nil {
 		return "", err
 	}
 	if r.User == "" {
 		return "", fmt.Errorf("redirect: pf needs a user whose connections pass")
+	}
+	ranges := slices.Clone(r.Ranges)
+	for _, a := range r.Addresses {
+		ranges = append(ranges, netip.PrefixFrom(a, a.BitLen()))
 	}
 	var translate, pass strings.Builder
 	for _, f := range []struct {
@@ -142,16 +142,17 @@ func PF(r Rules) (string, error) {
 			fmt.Fprintf(&translate, "rdr pass on lo0 %s proto %s from any to { %s }%s -> %s port %d\n", f.name, proto, list, port, f.loopback, to)
 			fmt.Fprintf(&pass, "pass out route-to (lo0 %s) %s proto %s from any to { %s }%s user != %s keep state\n", f.loopback, f.name, proto, list, port, r.User)
 		}
-		if list := r.resolvers(f.four); list != "" && r.DNS != 0 {
+		others := slices.DeleteFunc(Singles(r.Resolvers, f.four), netip.Addr.IsLoopback)
+		if list := joined(others); list != "" && r.DNS != 0 {
 			lead("udp", list, " port 53", r.DNS)
 			lead("tcp", list, " port 53", r.DNS)
 		}
-		list := family(r.Ranges, f.four)
+		list := joined(Family(ranges, f.four))
 		if list == "" {
 			continue
 		}
 		lead("tcp", list, "", r.Port)
-		if except := family(r.Except, f.four); except != "" {
+		if except := joined(Family(r.Except, f.four)); except != "" {
 			// The last rule that matches counts.
 			fmt.Fprintf(&pass, "pass out %s proto tcp from any to { %s } keep state\n", f.name, except)
 		}

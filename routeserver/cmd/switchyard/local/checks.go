@@ -37,7 +37,8 @@ const (
 // examined is what doctor looks at, and what it has come to.
 type examined struct {
 	place
-	sandbox string
+	sandbox    string
+	privileged bool
 
 	kube   kubernetes.Interface
 	stop   context.CancelFunc
@@ -73,6 +74,9 @@ func (e *examined) checks() []check {
 		check{ofToken, []string{ofCluster}, e.known},
 		check{ofSession, []string{ofRoad, ofRoots, ofToken}, e.taken},
 		check{ofAPI, []string{ofSession}, e.answers})
+	if e.privileged {
+		out = append(out, check{"the kernel leads connections into the cluster", nil, mayLead})
+	}
 	if e.sandbox != "" {
 		out = append(out, check{ofSandbox, []string{ofCluster}, e.theSandbox})
 		out = append(out, check{"what the operator says of it", []string{ofSandbox}, e.seen})

@@ -38,6 +38,12 @@ external workloads of your sandboxes come to the local addresses that the sandbo
 name, as sandboxes come and go; and a SOCKS5 and an HTTP proxy on this machine lead
 into the cluster, where names are resolved. No privilege is needed.
 
+With --privileged, on Linux, all programs of this machine reach the cluster's names and
+addresses as if they were in it: TCP to its Services, and to the ranges that the operator's
+configuration or --range name, is led through the tunnel, and so are queries for its names;
+others are asked of the resolvers that there are. No file is changed, and all of it ends with
+this program, however that ends. It takes CAP_NET_ADMIN, which setcap cap_net_admin+ep gives.
+
 It reaches a tunnel proxy by a port-forward through the kubeconfig (which takes the rights
 to list pods and to create pods/portforward in the operator's namespace), or at --address,
 which is faster, or through the proxy of a control plane (--proxy-url). It comes back by itself after sleep, a change of network, or an upgrade of
@@ -47,14 +53,15 @@ You come with the token that the kubeconfig shows to the API server. Requests ar
 for sandboxes that you may write.`
 
 func connect(s *session.Session, headers Headers) *cobra.Command {
-	p, y := &place{s: s}, &ways{}
+	p, y, v := &place{s: s}, &ways{}, &privileges{}
 	var only, machine string
 	c := &cobra.Command{
 		Use: "connect", Short: "Bring requests of the cluster to this workstation, and lead into the cluster", Args: cobra.NoArgs, Long: aboutConnect,
-		Example: "  switchyard connect\n  curl --proxy http://127.0.0.1:8118 http://cart.shop\n  psql \"host=localhost port=5432\"   # with --map tcp://db.shop:5432@localhost:5432",
+		Example: "  switchyard connect\n  curl --proxy http://127.0.0.1:8118 http://cart.shop\n  psql \"host=localhost port=5432\"   # with --map tcp://db.shop:5432@localhost:5432\n  curl http://cart.shop              # with --privileged",
 	}
 	p.flags(c.Flags())
 	y.flags(c.Flags(), "127.0.0.1:1080", "127.0.0.1:8118")
+	v.flags(c.Flags())
 	c.Flags().StringVar(&only, "sandbox", "", "only this `sandbox`; HTTP requests into the cluster get its routing key")
 	c.Flags().StringVar(&machine, "machine", "", "`id` of this workstation: only sandboxes with it as the annotation switchyard.dev/machine, or without one")
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -67,6 +74,10 @@ func connect(s *session.Session, headers Headers) *cobra.Command {
 			return err
 		}
 		if err := y.listen(s, c.Flags().Changed); err != nil {
+			return err
+		}
+		if y.inside, err = v.begin(c.Context(), p, w); err != nil {
+			y.close()
 			return err
 		}
 		return p.keep(c.Context(), w, y, key, workstation.Told{Machine: machine, Sandbox: only})
@@ -104,6 +115,9 @@ func (p *place) keep(ctx context.Context, w *workstation.Workstation, y *ways, k
 	defer parts.Wait()
 	defer cancel()
 	parts.Go(func() { w.Follow(ctx, wanted) })
+	if y.inside != nil {
+		parts.Go(func() { y.inside.Run(ctx, api) })
+	}
 	return p.serve(ctx, &parts, w, y, key)
 }
 

@@ -89,6 +89,7 @@ changed, and no tunnel is taken from a program that has one. The exit code is 1 
 		Example: "  switchyard doctor --sandbox mine",
 	}
 	e.flags(c.Flags())
+	c.Flags().BoolVar(&e.privileged, "privileged", false, "look whether connect --privileged works here too")
 	c.Flags().StringVarP(&e.sandbox, "sandbox", "s", "", "`sandbox` to look at")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		defer e.end()

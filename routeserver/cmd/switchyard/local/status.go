@@ -33,6 +33,9 @@ func status(s *session.Session) *cobra.Command {
 				}
 				fmt.Fprintf(&text, "connections: from the cluster %d now, %d in all, %d failed; into it %d now, %d in all, %d failed\n",
 					one.Inbound.Active, one.Inbound.Total, one.Inbound.Failed, one.Outbound.Active, one.Outbound.Total, one.Outbound.Failed)
+				if i := one.Inside; i != nil {
+					fmt.Fprintf(&text, "names of %d Services, and %d single addresses; queries come to %s, connections to %s\n", i.Services, i.Addresses, i.DNS, i.Redirect)
+				}
 			}
 			if len(all) == 0 {
 				text.WriteString("nothing is connected; " + s.Name + " connect does that\n")
@@ -81,7 +84,7 @@ func lines(s workstation.Status) (out []string) {
 		}
 		add("%s on %s leads into the cluster", way.Kind, way.Address)
 	}
-	return out
+	return append(out, reaches(s.Inside)...)
 }
 
 func orElse(text, otherwise string) string {

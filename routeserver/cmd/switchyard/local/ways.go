@@ -12,6 +12,7 @@ import (
 	"switchyard.dev/routeserver/cli/exit"
 	"switchyard.dev/routeserver/cli/session"
 	"switchyard.dev/tunnels/workstation"
+	"switchyard.dev/tunnels/workstation/inside"
 	"switchyard.dev/tunnels/workstation/loopback"
 )
 
@@ -21,6 +22,7 @@ type ways struct {
 	maps        []string
 	origins     []string
 	opened      []opened
+	inside      *inside.Inside // nil: without privileges
 }
 
 // opened is a port that is listened on.

@@ -1,0 +1,158 @@
+package local
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"switchyard.dev/routeserver/cli/exit"
+	"switchyard.dev/tunnels/workstation"
+	"switchyard.dev/tunnels/workstation/inside"
+	"switchyard.dev/tunnels/workstation/redirect/hold"
+)
+
+// privileges are what connect does with them: names and addresses of the cluster are reached as if
+// this machine were in it.
+type privileges struct {
+	use    bool
+	ranges []string
+}
+
+func (v *privileges) flags(f *pflag.FlagSet) {
+	f.BoolVar(&v.use, "privileged", false, "reach names and addresses of the cluster as if this machine were in it; it takes CAP_NET_ADMIN, and Linux")
+	f.StringArrayVar(&v.ranges, "range", nil, "with --privileged, a further range of addresses that is led into the cluster, such as that of its pods, `CIDR`; may be given again")
+}
+
+// begin takes what privileges give; nil: without.
+func (v *privileges) begin(ctx context.Context, p *place, w *workstation.Workstation) (*inside.Inside, error) {
+	if !v.use {
+		if len(v.ranges) > 0 {
+			return nil, exit.Usage.Errorf("--range says what is led into the cluster with --privileged: give both")
+		}
+		return nil, nil
+	}
+	cfg := inside.Config{Open: w.Open, Tell: w.Reaches}
+	for _, text := range v.ranges {
+		one, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, exit.Usage.Errorf("--range %s is no range of addresses, such as 10.244.0.0/16", text)
+		}
+		cfg.Ranges = append(cfg.Ranges, one.Masked())
+	}
+	var err error
+	if cfg.Except, err = p.hosts(ctx); err != nil {
+		return nil, err
+	}
+	got, err := inside.Begin(cfg)
+	if err != nil {
+		return nil, exit.Unavailable.Errorf("no privileges: %w\n%s connect works without --privileged too", err, p.s.Name)
+	}
+	return got, nil
+}
+
+// hosts returns the addresses over which the road leads: it does not lead through itself.
+func (p *place) hosts(ctx context.Context) (out []netip.Prefix, err error) {
+	host, _, _ := net.SplitHostPort(p.address)
+	switch {
+	case p.proxyURL() != "":
+		road, err := p.controlPlane()
+		if err != nil {
+			return nil, err
+		}
+		host = road.Proxy.Hostname()
+	case p.address == "":
+		config, err := p.access()
+		if err != nil {
+			return nil, err
+		}
+		server, err := url.Parse(config.Host)
+		if err != nil {
+			return nil, exit.Unavailable.Errorf("the kubeconfig's server: %w", err)
+		}
+		host = server.Hostname()
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	all, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return nil, exit.Unavailable.Errorf("where the way into the cluster leads is not known: %w", err)
+	}
+	for _, a := range all {
+		if a = a.Unmap().WithZone(""); !a.IsLoopback() {
+			out = append(out, netip.PrefixFrom(a, a.BitLen()))
+		}
+	}
+	return out, nil
+}
+
+// mayLead looks whether the kernel leads connections for us, and whether names come to us then.
+func mayLead(context.Context) (string, error) {
+	t, err := hold.Open("switchyard_doctor")
+	if err != nil {
+		do := "sudo setcap cap_net_admin+ep " + program() + ", or connect as root"
+		if runtime.GOOS != "linux" {
+			do = "connect without --privileged, and use its proxies"
+		}
+		return "", wrong{err.Error(), do}
+	}
+	if err := t.Close(); err != nil {
+		return "", err
+	}
+	file, err := os.Open("/etc/nsswitch.conf")
+	if err != nil {
+		return "", nil // As on machines without that C library.
+	}
+	defer file.Close()
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		words := strings.Fields(lines.Text())
+		if len(words) == 0 || words[0] != "hosts:" {
+			continue
+		}
+		own, usual := slices.Index(words, "resolve"), slices.Index(words, "dns")
+		if own >= 0 && (usual < 0 || own < usual) {
+			return "", wrong{"programs ask systemd-resolved for names, without a query that could be led", "put dns in front of resolve in the line hosts of /etc/nsswitch.conf"}
+		}
+	}
+	return "", nil
+}
+
+// program is the path of this program, for a command.
+func program() string {
+	path, err := os.Executable()
+	if err != nil {
+		return "switchyard"
+	}
+	return path
+}
+
+// reaches says how the machine reaches the cluster as if it were in it.
+func reaches(i *workstation.Inside) (out []string) {
+	if i == nil {
+		return nil
+	}
+	switch {
+	case !i.Leads:
+		out = append(out, "names and addresses of the cluster are not led yet: tunnel-api has to say which it has")
+	case len(i.Ranges) > 0:
+		out = append(out, fmt.Sprintf("names of the cluster, addresses of its Services, and %s are reached from all programs", strings.Join(i.Ranges, ", ")))
+	default:
+		out = append(out, "names of the cluster and addresses of its Services are reached from all programs")
+	}
+	if len(i.Resolvers) > 0 {
+		out = append(out, "other names are asked of "+strings.Join(i.Resolvers, ", "))
+	}
+	if i.Trouble != "" {
+		out = append(out, "not all is as it should be: "+i.Trouble)
+	}
+	return out
+}

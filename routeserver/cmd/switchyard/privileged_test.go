@@ -1,0 +1,308 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+	"github.com/vishvananda/netns"
+
+	"switchyard.dev/eventbus/trust/trusttest"
+	"switchyard.dev/tests/golden"
+	"switchyard.dev/tests/wait"
+)
+
+// Roles of this program in processes of their own, and what they are told.
+const (
+	roleSwitchyard = "switchyard"
+	roleFar        = "far side alone"
+	argumentsOf    = "SWITCHYARD_TEST_ARGUMENTS"
+	folderOf       = "SWITCHYARD_TEST_FOLDER"
+)
+
+// machine is a network namespace of the test's own, and a mount namespace with a file that is
+// /etc/resolv.conf there.
+type machine struct {
+	*testing.T
+	holder int
+}
+
+// newMachine makes one that goes with the test.
+func newMachine(t *testing.T, resolvConf string) machine {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Fatal("this test makes network namespaces: run it as root")
+	}
+	c := exec.Command("unshare", "--net", "--mount", "sh", "-c", `mount --bind "$0" /etc/resolv.conf && ip link set lo up && echo made && exec sleep 300`, resolvConf)
+	c.Stderr = os.Stderr
+	out, err := c.StdoutPipe()
+	must(t, err)
+	must(t, c.Start())
+	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+	if _, err := out.Read(make([]byte, 5)); err != nil {
+		t.Fatal("the machine was not made: ", err)
+	}
+	return machine{t, c.Process.Pid}
+}
+
+// command is one that runs there.
+func (m machine) command(argv ...string) *exec.Cmd {
+	return exec.Command("nsenter", append([]string{"--target", fmt.Sprint(m.holder), "--net", "--mount"}, argv...)...)
+}
+
+// does runs a command, which has to go well.
+func (m machine) does(text string) string {
+	m.Helper()
+	out, err := m.command(strings.Fields(text)...).CombinedOutput()
+	if err != nil {
+		m.Fatalf("%s: %v\n%s", text, err, out)
+	}
+	return string(out)
+}
+
+// says runs a command however it goes.
+func (m machine) says(text string) string {
+	out, _ := m.command(strings.Fields(text)...).CombinedOutput()
+	return string(out)
+}
+
+// self is this program in a role.
+func (m machine) self(role string, env ...string) *exec.Cmd {
+	m.Helper()
+	path, err := os.Executable()
+	must(m.T, err)
+	c := m.command(path)
+	c.Env = append(append(os.Environ(), env...), "SWITCHYARD_ROLE="+role)
+	return c
+}
+
+// asksTCP asks a resolver of the machine over TCP.
+func (m machine) asksTCP(resolver, name string) (answer *dns.Msg, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // Never unlocked: the thread ends with the goroutine.
+		ns, other := netns.GetFromPid(m.holder)
+		if other == nil {
+			other = netns.Set(ns)
+			ns.Close()
+		}
+		if err = other; err == nil {
+			answer, _, err = (&dns.Client{Net: "tcp", Timeout: 5 * time.Second}).Exchange(new(dns.Msg).SetQuestion(name, dns.TypeA), net.JoinHostPort(resolver, "53"))
+		}
+	}()
+	<-done
+	return answer, err
+}
+
+// state is what a process that was killed could have left.
+func (m machine) state() string {
+	var out strings.Builder
+	for _, command := range []string{"nft list ruleset", "ip rule", "ip -6 rule", "ip route show table all", "ip -6 route show table all", "ip link", "cat /etc/resolv.conf /etc/hosts /etc/nsswitch.conf", "cat /proc/self/mounts"} {
+		out.WriteString("# " + command + "\n" + m.does(command))
+	}
+	return out.String()
+}
+
+// privileged is a workstation, a cluster, and the program that connects them.
+type privileged struct {
+	machine
+	resolvConf string
+	folder     string
+	process    *exec.Cmd
+	errs       *bytes.Buffer
+}
+
+// newPrivileged makes both machines: the workstation reaches the proxy, a resolver and a server
+// that are outside of the cluster, and nothing else answers.
+func newPrivileged(t *testing.T) *privileged {
+	p := &privileged{folder: t.TempDir(), errs: &bytes.Buffer{}}
+	p.resolvConf = filepath.Join(p.folder, "resolv.conf")
+	must(t, writeFile(p.resolvConf, "nameserver 192.0.2.53\noptions timeout:1\n"))
+	p.machine = newMachine(t, p.resolvConf)
+	far := newMachine(t, p.resolvConf)
+	far.does(fmt.Sprintf("ip link add far type veth peer name near netns /proc/%d/ns/net", p.holder))
+	for _, address := range []string{"192.0.2.2/24", "192.0.2.7/24", "192.0.2.53/24", "192.0.2.54/24", "192.0.2.80/24", "fd00:2::2/64"} {
+		far.does("ip address add " + address + " dev far nodad")
+	}
+	for _, address := range []string{"10.96.0.10/32", "10.96.0.53/32", "10.96.0.70/32", "10.244.1.7/32", "10.245.0.9/32", "fd00:10:96::10/128"} {
+		far.does("ip address add " + address + " dev lo nodad")
+	}
+	far.does("ip link set far up")
+	p.does("ip address add 192.0.2.1/24 dev near")
+	p.does("ip address add fd00:2::1/64 dev near nodad")
+	p.does("ip link set near up")
+	p.does("ip route add default via 192.0.2.254")
+	p.does("ip -6 route add default via fd00:2::fe")
+	authority := trusttest.New(t, "switchyard")
+	for _, name := range []string{"tunnel-proxy", "tunnel-api"} {
+		leaf := authority.Leaf(t, name+".signadot.svc")
+		trusttest.File(t, p.folder, name+".crt", leaf.Cert)
+		trusttest.File(t, p.folder, name+".key", leaf.Key)
+	}
+	trusttest.File(t, p.folder, "ca.crt", authority.Bundle())
+	trusttest.File(t, p.folder, "token", []byte("good"))
+	side := far.self(roleFar, folderOf+"="+p.folder)
+	side.Stderr = os.Stderr
+	out, err := side.StdoutPipe()
+	must(t, err)
+	must(t, side.Start())
+	t.Cleanup(func() { _ = side.Process.Kill(); _ = side.Wait() })
+	if _, err := out.Read(make([]byte, 5)); err != nil {
+		t.Fatal("the far side did not begin: ", err)
+	}
+	return p
+}
+
+// switchyard is the program, with arguments, on the workstation.
+func (p *privileged) switchyard(arguments string) *exec.Cmd {
+	p.Helper()
+	return p.self(roleSwitchyard, "XDG_RUNTIME_DIR="+p.folder, argumentsOf+"="+arguments)
+}
+
+func (p *privileged) connect() string {
+	return "connect --privileged --address 192.0.2.7:7777 --ca " + p.folder + "/ca.crt --token-file " + p.folder + "/token --socks5= --http-proxy="
+}
+
+// connects begins it, until it leads.
+func (p *privileged) connects() {
+	p.Helper()
+	p.process = p.switchyard(p.connect())
+	p.process.Stderr = p.errs
+	must(p.T, p.process.Start())
+	p.Cleanup(func() { p.kill(); p.Logf("it said:\n%s", p.errs) })
+	wait.Holds(p, "names and addresses are led", func() bool {
+		out, _ := p.switchyard("connect status").CombinedOutput()
+		return strings.Contains(string(out), "are reached from all programs")
+	})
+}
+
+// kill ends it as kill -9 does.
+func (p *privileged) kill() {
+	_ = p.process.Process.Kill()
+	_ = p.process.Wait()
+}
+
+// gets returns what a URL answers.
+func (p *privileged) gets(url string) string { return p.says("curl -sS -m 5 " + url) }
+
+// answers says whether each URL answers as it should.
+func (p *privileged) answers(all map[string]string) {
+	p.Helper()
+	for url, want := range all {
+		if got := p.gets(url); got != want {
+			p.Errorf("%s answers %q, not %q", url, got, want)
+		}
+	}
+}
+
+var numbers = regexp.MustCompile(`:\d+\n`)
+
+// The program, its carrier, and the proxy's gate: all that a program of the machine does, and then
+// kill -9, after which the machine is as it was.
+func TestConnectWithPrivilegesLeavesNothing(t *testing.T) {
+	p := newPrivileged(t)
+	outside := map[string]string{"http://outside.test/": "outside", "http://192.0.2.80/": "outside"}
+	wait.Holds(t, "the outside is reached", func() bool { return p.gets("http://outside.test/") == "outside" })
+	before := p.state()
+	if got := p.says("getent hosts cart.shop"); got != "" {
+		t.Fatalf("cart.shop is %q before there is a connection", got)
+	}
+	p.connects()
+	p.answers(map[string]string{
+		"http://cart.shop/": "cart", "http://cart.shop.svc.cluster.local/": "cart", "http://10.96.0.10/": "cart",
+		"-6 http://cart.shop.svc/": "cart in six", "http://[fd00:10:96::10]/": "cart in six",
+		"http://pods.shop/": "a pod", "http://10.244.1.7/": "a pod", "http://10.245.0.9/": "in a range",
+	})
+	p.answers(outside)
+	for name, want := range map[string]string{"ahostsv4 cart.shop": "10.96.0.10 ", "ahostsv6 cart.shop": "fd00:10:96::10 ", "hosts pods.shop.svc": "10.244.1.7 ", "hosts outside.test": "192.0.2.80 "} {
+		if got := p.says("getent " + name); !strings.HasPrefix(got, want) {
+			t.Errorf("getent %s says %q, not %q", name, got, want)
+		}
+	}
+	for name, code := range map[string]int{"cart.shop.": dns.RcodeSuccess, "outside.test.": dns.RcodeSuccess, "nothing.shop.svc.": dns.RcodeNameError, "nothing.test.": dns.RcodeNameError} {
+		if answer, err := p.asksTCP("192.0.2.53", name); err != nil || answer.Rcode != code || code == 0 && len(answer.Answer) != 1 {
+			t.Errorf("%s over TCP: %v, %v", name, answer, err)
+		}
+	}
+	if got := p.gets("http://10.245.0.1/"); !strings.Contains(got, "reset") && !strings.Contains(got, "refused") {
+		t.Errorf("an address of the cluster where nothing is says %q, as if somebody had answered", got)
+	}
+	golden.Compare(t, "testdata/privileged.nft", numbers.ReplaceAllString(p.does("nft -n list ruleset"), ":PORT\n"))
+	if out, err := p.command("nft", "flush", "ruleset").CombinedOutput(); err == nil {
+		t.Logf("flush: %s", out)
+	}
+	if !strings.Contains(p.does("nft list ruleset"), "redirect") {
+		t.Error("another program could take the rules away")
+	}
+	if out, err := p.switchyard(p.connect()).CombinedOutput(); err == nil || !strings.Contains(string(out), "another program holds table") {
+		t.Errorf("a second connection says %s", out)
+	}
+	p.kill()
+	if after := p.state(); after != before {
+		t.Errorf("kill -9 has left something: before\n%s\nafter\n%s", before, after)
+	}
+	p.answers(outside)
+	if got := p.says("getent hosts cart.shop"); got != "" {
+		t.Errorf("cart.shop is %q after it", got)
+	}
+}
+
+func TestPrivilegesFollowTheResolvers(t *testing.T) {
+	p := newPrivileged(t)
+	before := p.does("nft list ruleset")
+	p.connects()
+	p.answers(map[string]string{"http://cart.shop/": "cart"})
+	must(t, os.WriteFile(p.resolvConf, []byte("nameserver 192.0.2.54\n"), 0o600))
+	wait.Holds(t, "queries to the new resolver are led", func() bool {
+		answer, err := p.asksTCP("192.0.2.54", "cart.shop.")
+		return err == nil && len(answer.Answer) == 1
+	})
+	p.answers(map[string]string{"http://cart.shop/": "cart", "http://outside.test/": "outside"})
+	out, _ := p.switchyard("connect status").CombinedOutput()
+	for _, want := range []string{"other names are asked of 192.0.2.54", "10.245.0.0/16 are reached from all programs", "names of 2 Services, and 2 single addresses", "the range 0.0.0.0/0 of the operator is not led"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("status does not say %q:\n%s", want, out)
+		}
+	}
+	if out, err := p.switchyard("doctor --privileged --address 192.0.2.7:7777 --ca " + p.folder + "/ca.crt --token-file " + p.folder + "/token").CombinedOutput(); err != nil {
+		t.Errorf("doctor says %v\n%s", err, out)
+	}
+	must(t, p.process.Process.Signal(os.Interrupt))
+	if err := p.process.Wait(); err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+	if after := p.does("nft list ruleset"); after != before {
+		t.Errorf("it left %s", after)
+	}
+}
+
+// Without the capability nothing begins, and what to do is said.
+func TestPrivilegesThatAreNotThere(t *testing.T) {
+	p := newPrivileged(t)
+	for arguments, want := range map[string]string{
+		p.connect():           "takes CAP_NET_ADMIN: give it to the program with setcap cap_net_admin+ep",
+		"doctor --privileged": "sudo setcap cap_net_admin+ep /",
+		strings.ReplaceAll(p.connect(), "--privileged", "--range 10.0.0.0/8"): "give both",
+		p.connect() + " --range nowhere":                                      "is no range of addresses",
+	} {
+		c := p.switchyard(arguments)
+		at := len(c.Args) - 1
+		c.Args = append(c.Args[:at:at], "setpriv", "--bounding-set", "-net_admin", "--inh-caps", "-all", c.Args[at])
+		if out, err := c.CombinedOutput(); err == nil || !strings.Contains(string(out), want) {
+			t.Errorf("%s says, with %v, %s", arguments, err, out)
+		}
+	}
+	if got := p.does("nft list ruleset"); got != "" {
+		t.Errorf("it left %s", got)
+	}
+}

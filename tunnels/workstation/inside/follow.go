@@ -1,0 +1,83 @@
+package inside
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+)
+
+// follow is told what the cluster has, as that changes, until ctx ends. While it is not known, what
+// was known last is led; before it ever was, nothing is.
+func (i *Inside) follow(ctx context.Context, client tunnelv1.TunnelAPIClient) {
+	const first, most = 200 * time.Millisecond, 5 * time.Second
+	position := ""
+	for pause := first; ctx.Err() == nil; pause = min(2*pause, most) {
+		err := i.watch(ctx, client, &position, func() { pause = first })
+		if ctx.Err() != nil {
+			return
+		}
+		if status.Code(err) == codes.OutOfRange {
+			position = ""
+		}
+		i.mu.Lock()
+		i.unsure = err
+		// Who may not list Services has the names that the cluster's DNS knows.
+		i.begun = i.begun || status.Code(err) == codes.PermissionDenied
+		i.mu.Unlock()
+		i.apply()
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// watch follows the Services from a position on, which it moves on. heard is called with each
+// answer.
+func (i *Inside) watch(ctx context.Context, client tunnelv1.TunnelAPIClient, position *string, heard func()) error {
+	brief, cancel := context.WithTimeout(ctx, 20*time.Second)
+	info, err := client.GetOperatorInfo(brief, &tunnelv1.GetOperatorInfoRequest{})
+	cancel()
+	if err != nil {
+		return err
+	}
+	i.mu.Lock()
+	i.told = info.GetCidrs()
+	i.mu.Unlock()
+	if i.names.Len() == 0 {
+		i.names.Begin(info.GetClusterDomain())
+	}
+	stream, err := client.WatchServices(ctx, &tunnelv1.WatchServicesRequest{Position: *position})
+	if err != nil {
+		return err
+	}
+	// The parts of a beginning take the place of what was known as one.
+	fresh, begin := *position == "", []*tunnelv1.Service(nil)
+	for {
+		got, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		heard()
+		if fresh {
+			begin = append(begin, got.GetChanged()...)
+			if !got.GetSynced() {
+				continue
+			}
+			i.names.Begin(info.GetClusterDomain())
+			i.names.Change(begin, nil)
+			fresh, begin = false, nil
+		} else {
+			i.names.Change(got.GetChanged(), got.GetGone())
+		}
+		*position = got.GetPosition()
+		i.mu.Lock()
+		i.unsure, i.begun = nil, true
+		i.mu.Unlock()
+		i.apply()
+	}
+}

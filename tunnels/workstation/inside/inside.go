@@ -1,0 +1,237 @@
+package inside
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tunnels/workstation"
+	"switchyard.dev/tunnels/workstation/loopback"
+	"switchyard.dev/tunnels/workstation/names"
+	"switchyard.dev/tunnels/workstation/redirect"
+	"switchyard.dev/tunnels/workstation/redirect/hold"
+)
+
+// table is the name of the rules. There is one at a time on a machine: names are one cluster's.
+const table = "switchyard_workstation"
+
+// maxLearned bounds the addresses that are led since somebody asked for a name.
+const maxLearned = 4096
+
+// Config is what an Inside needs.
+type Config struct {
+	// Open opens a connection into the cluster. Required.
+	Open loopback.Opener
+	// Ranges are led beside what tunnel-api tells of, and Except never.
+	Ranges, Except []netip.Prefix
+	// ResolverFile has the resolvers of the machine. Default: names.SystemFile.
+	ResolverFile string
+	// Tell is told how it is, after each change. May be nil.
+	Tell func(workstation.Inside)
+	// Log takes what goes wrong. Default: nowhere.
+	Log *slog.Logger
+}
+
+// Inside is a machine that reaches a cluster as if it were in it. Make one with Begin, and Run it.
+type Inside struct {
+	cfg    Config
+	names  *names.Table
+	system *names.System
+	server *names.Server
+	tcp    *ports // for connections
+	dns    *ports // for queries
+
+	mu      sync.Mutex
+	held    *hold.Table
+	begun   bool // something is led
+	told    []*tunnelv1.CIDR
+	learned map[netip.Addr]bool
+	unsure  error  // why it is not known what the cluster has
+	wrong   string // what cannot be led
+}
+
+// Begin takes the ports and the rules, which lead nothing before Run is told what the cluster has.
+// The error says what to do.
+func Begin(cfg Config) (i *Inside, err error) {
+	if cfg.Open == nil {
+		return nil, errors.New("inside: Open is required")
+	}
+	for _, p := range slices.Concat(cfg.Ranges, cfg.Except) {
+		if err := redirect.Range(p); err != nil {
+			return nil, err
+		}
+	}
+	if cfg.ResolverFile == "" {
+		cfg.ResolverFile = names.SystemFile
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Tell == nil {
+		cfg.Tell = func(workstation.Inside) {}
+	}
+	i = &Inside{cfg: cfg, names: names.NewTable("cluster.local"), learned: map[netip.Addr]bool{}}
+	defer func() {
+		if err != nil {
+			i.Close()
+		}
+	}()
+	if i.held, err = hold.Open(table); err != nil {
+		return nil, err
+	}
+	if i.system, err = names.NewSystem(cfg.ResolverFile, hold.Pass); err != nil {
+		return nil, err
+	}
+	if i.server, err = names.New(names.Config{Table: i.names, System: i.system, Open: cfg.Open, Learned: i.learn, Log: cfg.Log}); err != nil {
+		return nil, err
+	}
+	if i.tcp, err = listen(false); err != nil {
+		return nil, err
+	}
+	i.dns, err = listen(true)
+	return i, err
+}
+
+// Close gives up what Begin took. Run does so too.
+func (i *Inside) Close() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.held != nil {
+		_ = i.held.Close()
+	}
+	i.tcp.close()
+	i.dns.close()
+}
+
+// Run leads connections and answers queries until ctx ends. client asks tunnel-api.
+func (i *Inside) Run(ctx context.Context, client tunnelv1.TunnelAPIClient) {
+	var parts sync.WaitGroup
+	defer i.Close() // The rules go before what they lead to.
+	for _, l := range i.tcp.tcp {
+		parts.Go(func() { _ = loopback.ServeRedirected(ctx, l, original, i.cfg.Open) })
+	}
+	for n, l := range i.dns.tcp {
+		parts.Go(func() {
+			if err := i.server.Serve(ctx, i.dns.udp[n], l); err != nil {
+				i.cfg.Log.Warn("queries for names are not answered any more", "error", err)
+			}
+		})
+	}
+	parts.Go(func() { i.system.Follow(ctx, i.apply) })
+	parts.Go(func() { i.follow(ctx, client) })
+	<-ctx.Done()
+	i.Close()
+	parts.Wait()
+}
+
+// original asks the kernel where a connection was to go.
+func original(c net.Conn) (netip.AddrPort, error) {
+	asked, ok := c.(syscall.Conn)
+	local, is := c.LocalAddr().(*net.TCPAddr)
+	if !ok || !is {
+		return netip.AddrPort{}, errors.New("not a connection of TCP")
+	}
+	return hold.Original(asked, local.AddrPort())
+}
+
+// apply has the kernel lead what is known, and tells how it is.
+func (i *Inside) apply() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	now := workstation.Inside{Redirect: i.tcp.String(), DNS: i.dns.String(), Services: i.names.Len()}
+	var problems []string
+	if i.unsure != nil {
+		problems = append(problems, "what the cluster has is not known: "+i.unsure.Error())
+	}
+	rules := i.rules()
+	if i.begun {
+		if err := i.held.Set(rules); err != nil {
+			problems = append(problems, err.Error())
+			i.cfg.Log.Warn("the rules of this machine do not lead into the cluster", "error", err)
+		}
+		now.Leads, now.Addresses = true, len(rules.Addresses)
+	}
+	for _, p := range rules.Ranges {
+		now.Ranges = append(now.Ranges, p.String())
+	}
+	for _, a := range rules.Resolvers {
+		now.Resolvers = append(now.Resolvers, a.String())
+	}
+	if i.wrong != "" {
+		problems = append(problems, i.wrong)
+	}
+	now.Trouble = strings.Join(problems, "; ")
+	i.cfg.Tell(now)
+}
+
+// rules returns what is to be led.
+func (i *Inside) rules() redirect.Rules {
+	r := redirect.Rules{Name: table, Port: i.tcp.number, DNS: i.dns.number, Mark: hold.Mark, Resolvers: i.system.Resolvers(),
+		Ranges: slices.Clone(i.cfg.Ranges), Except: slices.Clone(i.cfg.Except)}
+	i.wrong = ""
+	for _, c := range i.told {
+		p, err := netip.ParsePrefix(c.GetCidr())
+		if err == nil {
+			err = redirect.Range(p)
+		}
+		switch {
+		case err != nil && !c.GetExclude():
+			i.wrong = fmt.Sprintf("the range %s of the operator is not led, since it has this machine in it: name narrower ones with --range", c.GetCidr())
+		case err != nil:
+		case c.GetExclude():
+			r.Except = append(r.Except, p)
+		default:
+			r.Ranges = append(r.Ranges, p)
+		}
+	}
+	for _, a := range i.names.Addresses() {
+		if redirect.Single(a) {
+			r.Addresses = append(r.Addresses, a)
+		}
+	}
+	for a := range i.learned {
+		r.Addresses = append(r.Addresses, a)
+	}
+	slices.SortFunc(r.Addresses, netip.Addr.Compare)
+	r.Addresses = slices.Compact(r.Addresses)
+	return r
+}
+
+// learn has addresses led that the cluster's DNS has answered. Only those of private networks are,
+// and none of a network that this machine is in: whoever may make a Service could name any.
+func (i *Inside) learn(all []netip.Addr) {
+	own := networks()
+	further := false
+	i.mu.Lock()
+	for _, a := range all {
+		shared := netip.MustParsePrefix("100.64.0.0/10")
+		near := slices.ContainsFunc(own, func(p netip.Prefix) bool { return p.Contains(a) })
+		if near || !redirect.Single(a) || !a.IsPrivate() && !shared.Contains(a) || i.learned[a] || len(i.learned) >= maxLearned {
+			continue
+		}
+		i.learned[a], further = true, true
+	}
+	i.mu.Unlock()
+	if further {
+		i.apply()
+	}
+}
+
+// networks returns those that this machine is in.
+func networks() (out []netip.Prefix) {
+	all, _ := net.InterfaceAddrs()
+	for _, a := range all {
+		if p, err := netip.ParsePrefix(a.String()); err == nil {
+			out = append(out, p.Masked())
+		}
+	}
+	return out
+}

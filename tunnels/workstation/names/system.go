@@ -1,0 +1,114 @@
+package names
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// SystemFile is where the resolvers of a machine are.
+const SystemFile = "/etc/resolv.conf"
+
+const (
+	// eachTry bounds a query to one resolver.
+	eachTry = 3 * time.Second
+	// lookAgain is how often the file is looked at.
+	lookAgain = time.Second
+)
+
+// System is the resolvers that the machine has. It is safe for concurrent use.
+type System struct {
+	file    string
+	control func(network, address string, c syscall.RawConn) error
+
+	mu        sync.Mutex
+	resolvers []netip.Addr
+}
+
+// NewSystem reads the resolvers from a file such as SystemFile. control is that of a net.Dialer,
+// by which our queries pass the rules that lead others to us; it may be nil.
+func NewSystem(file string, control func(network, address string, c syscall.RawConn) error) (*System, error) {
+	s := &System{file: file, control: control}
+	found, err := read(file)
+	if err != nil {
+		return nil, err
+	}
+	s.resolvers = found
+	return s, nil
+}
+
+// read returns the resolvers of a file.
+func read(file string) (out []netip.Addr, err error) {
+	config, err := dns.ClientConfigFromFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read which resolvers this machine has: %w", err)
+	}
+	for _, text := range config.Servers {
+		if a, err := netip.ParseAddr(text); err == nil {
+			out = append(out, a.Unmap())
+		}
+	}
+	if len(out) == 0 {
+		out = append(out, netip.MustParseAddr("127.0.0.1")) // as the C library has it
+	}
+	return out, nil
+}
+
+// Resolvers returns them.
+func (s *System) Resolvers() []netip.Addr {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.resolvers)
+}
+
+// Follow reads the file again as it changes, and calls changed then, until ctx ends. One that
+// cannot be read, as while it is written, leaves what was.
+func (s *System) Follow(ctx context.Context, changed func()) {
+	tick := time.NewTicker(lookAgain)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		found, err := read(s.file)
+		if err != nil {
+			continue
+		}
+		s.mu.Lock()
+		same := slices.Equal(found, s.resolvers)
+		s.resolvers = found
+		s.mu.Unlock()
+		if !same {
+			changed()
+		}
+	}
+}
+
+// Ask asks one resolver after the other, over udp or tcp, as it was asked itself.
+func (s *System) Ask(ctx context.Context, network string, q *dns.Msg) (*dns.Msg, error) {
+	client := &dns.Client{Net: network, Timeout: eachTry, UDPSize: dns.MaxMsgSize, Dialer: &net.Dialer{Timeout: eachTry, Control: s.control}}
+	ask := q.Copy()
+	ask.Id = dns.Id()
+	var last error
+	for _, a := range s.Resolvers() {
+		answer, _, err := client.ExchangeContext(ctx, ask, netip.AddrPortFrom(a, 53).String())
+		if err == nil {
+			answer.Id = q.Id
+			return answer, nil
+		}
+		last = err
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, last
+}

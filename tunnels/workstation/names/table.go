@@ -1,0 +1,155 @@
+package names
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+)
+
+// Table is which names the cluster has. It is safe for concurrent use.
+type Table struct {
+	mu       sync.RWMutex
+	domain   string
+	services map[key]*service
+	names    map[string]*service
+}
+
+type key struct{ namespace, name string }
+
+// service is a Service, with its whole name.
+type service struct {
+	whole     string
+	names     []string
+	addresses []netip.Addr
+	dns       bool // answers queries over TCP, by its ports
+}
+
+// NewTable returns a Table without Services, of a cluster with a domain.
+func NewTable(domain string) *Table {
+	t := &Table{}
+	t.Begin(domain)
+	return t
+}
+
+// Begin forgets all Services.
+func (t *Table) Begin(domain string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.domain, t.services, t.names = plain(domain), map[key]*service{}, map[string]*service{}
+}
+
+// Change takes note of Services that have changed, or are gone.
+func (t *Table) Change(changed []*tunnelv1.Service, gone []*tunnelv1.ServiceName) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, g := range gone {
+		t.drop(key{g.GetNamespace(), g.GetName()})
+	}
+	for _, c := range changed {
+		k := key{c.GetNamespace(), c.GetName()}
+		t.drop(k)
+		s := &service{whole: plain(k.name + "." + k.namespace + ".svc." + t.domain)}
+		for _, text := range c.GetAddresses() {
+			if a, err := netip.ParseAddr(text); err == nil {
+				s.addresses = append(s.addresses, a.Unmap())
+			}
+		}
+		for _, p := range c.GetPorts() {
+			s.dns = s.dns || p.GetPort() == 53 && p.GetProtocol() == "TCP" && (k.namespace == "kube-system" || k.namespace == "openshift-dns")
+		}
+		t.services[k] = s
+		for _, n := range c.GetDnsNames() {
+			if n = plain(n); t.names[n] == nil {
+				s.names = append(s.names, n)
+				t.names[n] = s
+			}
+		}
+	}
+}
+
+func (t *Table) drop(k key) {
+	s := t.services[k]
+	if s == nil {
+		return
+	}
+	delete(t.services, k)
+	for _, n := range s.names {
+		delete(t.names, n)
+	}
+}
+
+// Len returns how many Services there are.
+func (t *Table) Len() int {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return len(t.services)
+}
+
+// Addresses returns those of all Services.
+func (t *Table) Addresses() (out []netip.Addr) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	for _, s := range t.services {
+		out = append(out, s.addresses...)
+	}
+	return out
+}
+
+// DNS returns the host that answers queries in the cluster.
+func (t *Table) DNS() string {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	var all []string
+	for _, s := range t.services {
+		if s.dns {
+			all = append(all, s.whole)
+		}
+	}
+	usual := "kube-dns.kube-system.svc." + t.domain
+	if len(all) == 0 || slices.Contains(all, usual) {
+		return usual
+	}
+	return slices.Min(all)
+}
+
+// Verdict is whose a name is.
+type Verdict struct {
+	// Ours reports whether it is the cluster's.
+	Ours bool
+	// Addresses are where it leads, as far as memory has it.
+	Addresses []netip.Addr
+	// Ask is the name by which the cluster's DNS knows it.
+	Ask string
+}
+
+// Judge returns whose a name is: a Service by any of its names, what is below one without an
+// address, what ends with .svc, and the cluster's domain are the cluster's.
+func (t *Table) Judge(name string) Verdict {
+	name = plain(name)
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if s := t.names[name]; s != nil {
+		return Verdict{Ours: true, Addresses: s.addresses, Ask: s.whole}
+	}
+	for prefix, rest, more := strings.Cut(name, "."); more; {
+		if s := t.names[rest]; s != nil && len(s.addresses) == 0 {
+			return Verdict{Ours: true, Ask: prefix + "." + s.whole}
+		}
+		var label string
+		label, rest, more = strings.Cut(rest, ".")
+		prefix += "." + label
+	}
+	switch {
+	case name == t.domain || strings.HasSuffix(name, "."+t.domain):
+		return Verdict{Ours: true, Ask: name}
+	case strings.HasSuffix(name, ".svc"):
+		return Verdict{Ours: true, Ask: name + "." + t.domain}
+	}
+	return Verdict{}
+}
+
+// plain returns a name without case and the dot at its end.
+func plain(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }

@@ -1,0 +1,11 @@
+// Package hold has the kernel lead connections elsewhere, as redirect's rules say, for as long as
+// this process lives, and says where a connection that was led here was to go.
+//
+// On Linux the rules are in a table of nftables with an owner, our netlink socket: the kernel
+// takes the table away when the socket closes, however the process ends, and nobody else can
+// change it meanwhile. The messages are ours, since a child such as nft -i would be one more thing
+// that can outlive us, and a program that has to be installed. Elsewhere nothing can be held yet.
+package hold
+
+// Mark is that of the sockets of ours that pass, so that what leads does not lead to itself.
+const Mark = 0x5359
