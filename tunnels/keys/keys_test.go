@@ -3,10 +3,15 @@ package keys_test
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/pem"
 	"strings"
 	"sync"
 	"testing"
 
+	"golang.org/x/crypto/ssh"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -16,6 +21,19 @@ import (
 )
 
 func TestMain(m *testing.M) { world.Main(m) }
+
+// ecdsaKey returns a private key that SSH reads and nobody here makes.
+func ecdsaKey() ([]byte, error) {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	block, err := ssh.MarshalPrivateKey(private, "")
+	if err != nil {
+		return nil, err
+	}
+	return pem.EncodeToMemory(block), nil
+}
 
 func TestAllWhoMakeTheKeysAtOnceHaveTheSame(t *testing.T) {
 	w := world.Shared(t)
@@ -62,6 +80,15 @@ func TestAllWhoMakeTheKeysAtOnceHaveTheSame(t *testing.T) {
 		spoiled.Data[key] = []byte("nonsense")
 		if _, err := keys.Parse(spoiled.Data); err == nil || !strings.Contains(err.Error(), key) || strings.Contains(err.Error(), "nonsense") {
 			t.Errorf("with a spoiled %s: %v", key, err)
+		}
+	}
+	curve, err := ecdsaKey()
+	w.Must(err)
+	for _, key := range []string{keys.SSHCA, keys.SSHHost} {
+		another := secret.DeepCopy()
+		another.Data[key] = curve
+		if _, err := keys.Parse(another.Data); err == nil || !strings.Contains(err.Error(), key) {
+			t.Errorf("with a key of another kind as %s: %v", key, err)
 		}
 	}
 }
