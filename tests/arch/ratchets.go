@@ -24,7 +24,7 @@ var roomLines = map[string]int{
 	"routeserver": 15672,
 	"sidecars":    6025,
 	"tests":       31720,
-	"tools":       6943,
+	"tools":       6995,
 	"tunnels":     9303,
 	"workflows":   5978,
 	"xds":         4074,

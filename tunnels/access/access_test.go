@@ -142,16 +142,22 @@ func TestWhoAWorkstationIs(t *testing.T) {
 		t.Errorf("a token that has run out counts: %v", refused)
 	}
 	s.past = 0
+	var flood sync.WaitGroup
+	var exhausted atomic.Int32
 	for range 200 {
-		_, refused := s.Identify(t.Context(), forged, "10.6.6.6:1")
-		if refused.GetReason() == tunnelv1.Reason_REASON_EXHAUSTED {
-			if _, refused := s.Identify(t.Context(), default_, "10.1.2.4:1"); refused != nil {
-				t.Errorf("one who floods us keeps others out: %v", refused)
+		flood.Go(func() {
+			if _, refused := s.Identify(t.Context(), forged, "10.6.6.6:1"); refused.GetReason() == tunnelv1.Reason_REASON_EXHAUSTED {
+				exhausted.Add(1)
 			}
-			return
-		}
+		})
 	}
-	t.Error("one caller may have the API server asked as often as it likes")
+	if _, refused := s.Identify(t.Context(), default_, "10.1.2.4:1"); refused != nil {
+		t.Errorf("one who floods us keeps others out: %v", refused)
+	}
+	flood.Wait()
+	if exhausted.Load() == 0 {
+		t.Error("one caller may have the API server asked as often as it likes")
+	}
 }
 
 func TestWhatAUserMayDo(t *testing.T) {
@@ -207,15 +213,18 @@ func TestWhatAUserMayDo(t *testing.T) {
 	}
 }
 
-// away is an API that cannot be asked while it is true.
+// away is an API that cannot be asked while is is true, and allows nothing while denies is.
 type away struct {
 	authorization.SubjectAccessReviewInterface
-	is bool
+	is, denies bool
 }
 
 func (a *away) Create(ctx context.Context, r *authorizationv1.SubjectAccessReview, o metav1.CreateOptions) (*authorizationv1.SubjectAccessReview, error) {
 	if a.is {
 		return nil, errors.New("connection refused")
+	}
+	if a.denies {
+		return &authorizationv1.SubjectAccessReview{}, nil
 	}
 	return a.SubjectAccessReviewInterface.Create(ctx, r, o)
 }
@@ -242,6 +251,42 @@ func TestWhoHadARightKeepsItWhileTheAPIServerIsAway(t *testing.T) {
 	}
 	if s.past = 11 * time.Minute; a.MayUse(t.Context(), ada).GetReason() != tunnelv1.Reason_REASON_UNAVAILABLE {
 		t.Error("eleven minutes later the right still counts")
+	}
+	// Who has lost the right before the API server goes away has it no more.
+	rights.is, s.past = false, 12*time.Minute
+	if refused := a.MayUse(t.Context(), ada); refused != nil {
+		t.Fatalf("once it is back: %v", refused)
+	}
+	rights.denies, s.past = true, 13*time.Minute
+	if refused := a.MayUse(t.Context(), ada); refused.GetReason() != tunnelv1.Reason_REASON_FORBIDDEN {
+		t.Errorf("without the right: %v", refused)
+	}
+	if rights.is, s.past = true, 14*time.Minute; a.MayUse(t.Context(), ada).GetReason() != tunnelv1.Reason_REASON_UNAVAILABLE {
+		t.Error("a right that was lost counts while the API server is away")
+	}
+}
+
+// careless is an authenticator that takes every token and looks at no audience.
+type careless struct {
+	authentication.TokenReviewInterface
+}
+
+// Create implements authentication.TokenReviewInterface.
+func (careless) Create(context.Context, *authenticationv1.TokenReview, metav1.CreateOptions) (*authenticationv1.TokenReview, error) {
+	return &authenticationv1.TokenReview{Status: authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{Username: "ada"}}}, nil
+}
+
+// A token that is made for us counts only where somebody has looked whom it is made for.
+func TestAnAuthenticatorThatKnowsNoAudiences(t *testing.T) {
+	s := newSite(t)
+	a, err := access.New(access.Config{Tokens: careless{}, Rights: s.Kube.AuthorizationV1().SubjectAccessReviews()})
+	s.Must(err)
+	ours := strings.Join([]string{"e30", base64.RawURLEncoding.EncodeToString([]byte(`{"aud":["tunnel-proxy"]}`)), "c2ln"}, ".")
+	if user, refused := a.Identify(t.Context(), ours, "10.1.2.3:4"); refused.GetReason() != tunnelv1.Reason_REASON_UNAUTHENTICATED || !strings.Contains(refused.Message, "audience") {
+		t.Errorf("a token for us: %+v, %v", user, refused)
+	}
+	if user, refused := a.Identify(t.Context(), "of the API server", "10.1.2.3:4"); refused != nil || user.Name != "ada" {
+		t.Errorf("a token for the API server: %+v, %v", user, refused)
 	}
 }
 

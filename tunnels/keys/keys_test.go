@@ -3,12 +3,17 @@ package keys_test
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/pem"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"golang.org/x/crypto/ssh"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,6 +26,19 @@ import (
 )
 
 func TestMain(m *testing.M) { world.Main(m) }
+
+// ecdsaKey returns a private key that SSH reads and nobody here makes.
+func ecdsaKey() ([]byte, error) {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	block, err := ssh.MarshalPrivateKey(private, "")
+	if err != nil {
+		return nil, err
+	}
+	return pem.EncodeToMemory(block), nil
+}
 
 // operator makes a namespace, and returns its Secrets as tunnel-api, as a proxy and as an
 // administrator reach them, with the rights that the chart gives.
@@ -139,6 +157,19 @@ func TestASpoiledKeyIsNamed(t *testing.T) {
 		}
 		if ofProxy == nil && ofAPI == nil {
 			t.Errorf("nobody sees that %s is spoiled", key)
+		}
+	}
+	curve, err := ecdsaKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{keys.SSHCA, keys.SSHHost} {
+		another := maps.Clone(data)
+		another[key] = curve
+		_, ofProxy := keys.Parse(another)
+		_, ofAPI := keys.ParseSigning(another)
+		if ofProxy == nil && ofAPI == nil {
+			t.Errorf("nobody sees that %s is a key of another kind", key)
 		}
 	}
 }

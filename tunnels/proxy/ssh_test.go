@@ -1,0 +1,88 @@
+package proxy_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tests/world"
+	"switchyard.dev/tunnels/identity"
+)
+
+// client connects with a certificate of somebody's.
+func (s *site) client(account string) *ssh.Client {
+	s.Helper()
+	_, certified := s.sshKey(identity.User{Name: s.user(account), Groups: []string{"system:authenticated"}}, time.Now())
+	c, err := s.ssh(ssh.PublicKeys(certified))
+	s.Must(err)
+	s.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// forwards asks for a forward, or for its end.
+func (s *site) forwards(c *ssh.Client, request string, of *crdv1.SignadotExternalWorkload, port uint32) bool {
+	s.Helper()
+	ok, _, err := c.SendRequest(request, true, ssh.Marshal(struct {
+		Host string
+		Port uint32
+	}{of.Name + "." + of.Namespace, port}))
+	s.Must(err)
+	return ok
+}
+
+// A certificate says who somebody is, and not what he may: without the right to use the proxies
+// nobody is led into the cluster over SSH.
+func TestSSHLeadsNobodyWithoutTheRight(t *testing.T) {
+	s := newSite(t)
+	back := s.listen(s.backend.String())
+	s.lists("ada")
+	at := fmt.Sprintf("%s:%d", s.backend, back.port)
+	conn, err := s.client("ada").Dial("tcp", at)
+	s.Must(err)
+	_ = conn.Close()
+	if _, err := s.client("bob").Dial("tcp", at); err == nil || !strings.Contains(err.Error(), "may not list") {
+		t.Errorf("without the right: %v", err)
+	}
+	if n := back.count(); n != 1 {
+		t.Errorf("%d connections came", n)
+	}
+}
+
+// What is brought over SSH ends when the client says so, and when the workload has the port no
+// more.
+func TestSSHGivesUpWhatItMayNotHold(t *testing.T) {
+	s := newSite(t)
+	x := s.sandbox("hers", "ada", 8080, 9090)
+	c, m := s.client("ada"), s.manage()
+	holds := func(want bool) func(*tunnelv1.Tunnel) bool {
+		return func(t *tunnelv1.Tunnel) bool { return t.GetConnected() == want }
+	}
+	begin := func() {
+		s.Eventually("the port is forwarded", func() error {
+			if !s.forwards(c, "tcpip-forward", x, 8080) {
+				return errors.New("it is not")
+			}
+			return nil
+		})
+		m.tunnel(x, holds(true))
+	}
+	begin()
+	if s.forwards(c, "cancel-tcpip-forward", x, 9090) {
+		t.Error("what was never forwarded is given up")
+	}
+	if !s.forwards(c, "cancel-tcpip-forward", x, 8080) {
+		t.Error("what is forwarded is not given up")
+	}
+	m.tunnel(x, holds(false))
+	begin()
+	world.Edit(s.World, x, func(o *crdv1.SignadotExternalWorkload) {
+		o.Spec.Tunnel.BaselineToLocals = o.Spec.Tunnel.BaselineToLocals[1:]
+	})
+	m.tunnel(x, holds(false))
+}
