@@ -23,7 +23,7 @@ var roomLines = map[string]int{
 	"reconcilers": 25518,
 	"routeserver": 15672,
 	"sidecars":    5977,
-	"tests":       31720,
+	"tests":       31775,
 	"tools":       6943,
 	"tunnels":     9100,
 	"workflows":   5978,
