@@ -14,11 +14,10 @@
 // their own, which are network namespaces too.
 //
 //	world         all of it                                               world.go, proxy.go
-//	services      what kube-proxy does, and the capture of what goes in   services.go
 //	Station       a workstation with its local servers                    station.go
-//	destinations  servers in the cluster, the capture of what goes out    destinations.go
 //	load          requests, and whom they reached                         load.go
-//	compare       the audit beside the captures                           audit.go
+//	capture       what kube-proxy does, and servers in the cluster: who    capture/
+//	              sees connections from outside; the audit beside that
 //
 // # What is counted
 //

@@ -10,6 +10,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tests/devmesh/control"
+	"switchyard.dev/tests/tunnels/capture"
 	"switchyard.dev/tests/wait"
 )
 
@@ -26,7 +27,7 @@ type Faults struct {
 // FaultsFigures are what came out.
 type FaultsFigures struct {
 	requests ledger
-	audit    comparison
+	audit    capture.Comparison
 	// Kills are by whom, restarts how often a program ended by itself.
 	kills         map[string]int
 	endedItself   map[string]int
@@ -88,11 +89,11 @@ func (r *faultsRun) prepare() error {
 			if one.Labels[crdv1.LabelSandbox] != d.slots[0] || one.Status.RoutingConfig == nil {
 				continue
 			}
-			s, err := r.services.services.Get(one.Status.RoutingConfig.Services[0].To)
+			ip, err := r.services.IP(one.Status.RoutingConfig.Services[0].To)
 			if err != nil {
 				return err
 			}
-			r.ips[d.slots[0]] = s.Spec.ClusterIP
+			r.ips[d.slots[0]] = ip
 		}
 		if r.ips[d.slots[0]] == "" {
 			return fmt.Errorf("the external workload of %s has no Service", d.slots[0])
@@ -139,7 +140,7 @@ func (r *faultsRun) load(ctx context.Context) {
 		})
 		all.Go(func() {
 			evenly(ctx, float64(r.Rate)/10, func() {
-				err := d.station.process.Call("Go", Trip{r.destinations.fresh(), someWhile() / 2}, nil)
+				err := d.station.process.Call("Go", Trip{r.destinations.Fresh(), someWhile() / 2}, nil)
 				r.mu.Lock()
 				defer r.mu.Unlock()
 				if r.figures.trips++; err != nil {
@@ -215,29 +216,29 @@ func (r *faultsRun) end() error {
 		}
 		r.figures.accepted += now.Accepted
 	}
-	in, out := r.services.captured(), r.destinations.captured()
+	in, out := r.services.Captured(), r.destinations.Captured()
 	for _, p := range r.proxies {
 		deaths, restarts := p.container.history()
 		r.figures.endedItself[p.name] = restarts - len(deaths)
 		if err := p.container.end(); err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
-		said, err := readAudit(p.audit)
+		said, err := capture.ReadAudit(p.audit)
 		if err != nil {
 			return err
 		}
 		ip := p.pod.IP.String()
-		r.figures.audit.compare(p.name, said, capture{in: at(in, ip), out: at(out, ip), deaths: deaths})
+		r.figures.audit.Compare(p.name, said, capture.Seen{In: at(in, ip), Out: at(out, ip), Deaths: deaths})
 	}
 	_, r.figures.endedItself["manager"] = r.manager.history()
 	return nil
 }
 
 // at returns the connections that the proxy in a pod led.
-func at(all []led, pod string) (of []string) {
+func at(all []capture.Led, pod string) (of []string) {
 	for _, one := range all {
-		if one.pod == pod {
-			of = append(of, one.at)
+		if one.Pod == pod {
+			of = append(of, one.At)
 		}
 	}
 	slices.Sort(of)

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"switchyard.dev/tests/figures"
+	"switchyard.dev/tests/tunnels/capture"
 )
 
 // sortedKeys returns the keys of a map in order.
@@ -27,7 +28,7 @@ func (l *ledger) print(w io.Writer, scene string) {
 	}
 }
 
-func (c *comparison) print(w io.Writer, scene string) {
+func printAudit(w io.Writer, scene string, c capture.Comparison) {
 	figures.Told(w, scene+"-connections-captured", c.Captured, "connections", "more than 0", c.Captured > 0)
 	figures.Told(w, scene+"-connections-without-their-first-record", c.NoFirst, "connections", fmt.Sprintf("0 of %d", c.Captured), c.NoFirst == 0)
 	figures.Told(w, scene+"-connections-without-their-last-record", c.NoLast, "connections", fmt.Sprintf("0 of %d", c.First), c.NoLast == 0)
@@ -35,7 +36,7 @@ func (c *comparison) print(w io.Writer, scene string) {
 	figures.Told(w, scene+"-connections-said-to-have-died-that-did-not", c.NoDeath, "connections", fmt.Sprintf("0 of %d", c.Died), c.NoDeath == 0)
 	figures.Told(w, scene+"-connections-with-two-last-records", c.Twice, "connections", "any; those that ended while the proxy died", true)
 	figures.Told(w, scene+"-lines-of-the-audit-torn", c.Torn, "lines", "0", c.Torn == 0)
-	for _, note := range c.notes {
+	for _, note := range c.Notes {
 		fmt.Fprintln(w, "  ", note)
 	}
 }
@@ -53,7 +54,7 @@ func (f *FaultsFigures) Print(w io.Writer) {
 	figures.Told(w, scene+"-connections-straight-to-workstations", f.direct, "connections", "more than 0", f.direct > 0)
 	figures.Told(w, scene+"-connections-from-workstations", f.trips, "connections", fmt.Sprintf("more than 0; %d failed", f.failed), f.trips > f.failed)
 	figures.Told(w, scene+"-connections-that-local-servers-accepted", f.accepted, "connections", "more than 0", f.accepted > 0)
-	f.audit.print(w, scene)
+	printAudit(w, scene, f.audit)
 	printStanding(w, scene, f.before, f.after)
 }
 

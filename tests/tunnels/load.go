@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"switchyard.dev/tests/traffic"
+	"switchyard.dev/tests/tunnels/capture"
 	"switchyard.dev/tests/wait"
 )
 
@@ -119,7 +120,7 @@ func evenly(ctx context.Context, perSecond float64, do func()) {
 // direct connects to the Service of an external workload, as clients of other protocols do, holds
 // the connection for a while, and returns who answered.
 func (w *world) direct(ip string, hold time.Duration) (who string, err error) {
-	c, err := net.DialTimeout("tcp", net.JoinHostPort(ip, fmt.Sprint(servicePort)), askWithin)
+	c, err := net.DialTimeout("tcp", net.JoinHostPort(ip, fmt.Sprint(capture.ServicePort)), askWithin)
 	if err != nil {
 		return "", err
 	}

@@ -18,6 +18,7 @@ import (
 	"switchyard.dev/eventbus/trust"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tests/process"
+	"switchyard.dev/tests/tunnels/capture"
 	"switchyard.dev/tunnels/workstation"
 )
 
@@ -188,7 +189,7 @@ func (s *station) Go(t Trip, _ *struct{}) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), tripWithin)
 	defer cancel()
-	c, err := w.Open(ctx, t.Host, 9100)
+	c, err := w.Open(ctx, t.Host, capture.DestinationPort)
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ import (
 	"switchyard.dev/tests/process"
 	"switchyard.dev/tests/program"
 	"switchyard.dev/tests/sidecar"
+	"switchyard.dev/tests/tunnels/capture"
 	"switchyard.dev/tests/wait"
 )
 
@@ -73,8 +74,8 @@ type world struct {
 	baseline     *podnet.Pod
 	app          *http.Server
 	sidecar      *program.Program
-	services     *services
-	destinations *destinations
+	services     *capture.Services
+	destinations *capture.Destinations
 	stations     []*Station
 }
 
@@ -109,13 +110,13 @@ func newWorld(ctx context.Context, dir string, proxies int) (w *world, err error
 	if w.admin, err = w.control.Server().Client(); err != nil {
 		return w, err
 	}
-	if w.services, err = watchServices(ctx, w.control.Kube()); err != nil {
+	if w.services, err = capture.WatchServices(ctx, w.control.Kube(), namespace); err != nil {
 		return w, err
 	}
-	if w.destinations, err = serveDestinations(); err != nil {
+	if w.destinations, err = capture.ServeDestinations(); err != nil {
 		return w, err
 	}
-	for _, step := range []func() error{w.collectGarbage, w.certify, w.startAPI, func() error { return w.startProxies(proxies) }, w.startBaseline} {
+	for _, step := range []func() error{w.certify, w.startAPI, func() error { return w.startProxies(proxies) }, w.startBaseline, w.collectGarbage} {
 		if err := step(); err != nil {
 			return w, err
 		}
@@ -180,7 +181,7 @@ func (w *world) leadToServer(pod *podnet.Pod) error {
 			if err != nil {
 				return // the program ends
 			}
-			go join(in, func() (net.Conn, error) { return net.Dial("tcp", server) })
+			go capture.Join(in, func() (net.Conn, error) { return net.Dial("tcp", server) })
 		}
 	}()
 	return nil
@@ -217,6 +218,9 @@ func (w *world) startBaseline() error {
 	if err := w.control.ReplicaSet(w.ctx, cart); err != nil {
 		return err
 	}
+	if err := w.own(); err != nil {
+		return err
+	}
 	var err error
 	if w.baseline, err = podnet.NewPod(1); err != nil {
 		return err
@@ -241,6 +245,26 @@ func (w *world) startBaseline() error {
 		return err
 	}
 	return wait.Until(w.ctx, control.Patience, "the sidecar is ready", func() error { return pod.Ready(w.ctx) })
+}
+
+// own makes the Deployment the owner of its ReplicaSet, which names one that is nowhere: with that
+// it would be collected, and its pod, whose token is good only while it is there.
+func (w *world) own() error {
+	d := &appsv1.Deployment{}
+	if err := w.admin.Get(w.ctx, client.ObjectKey{Namespace: namespace, Name: cart.Name}, d); err != nil {
+		return err
+	}
+	var sets appsv1.ReplicaSetList
+	if err := w.admin.List(w.ctx, &sets, client.InNamespace(namespace)); err != nil {
+		return err
+	}
+	for i := range sets.Items {
+		sets.Items[i].OwnerReferences[0].UID = d.UID
+		if err := w.admin.Update(w.ctx, &sets.Items[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // url is the baseline's.

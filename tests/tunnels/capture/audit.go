@@ -1,4 +1,4 @@
-package tunnels
+package capture
 
 import (
 	"bufio"
@@ -10,14 +10,15 @@ import (
 	"switchyard.dev/tunnels/audit"
 )
 
-// recorded is what a proxy's audit says.
-type recorded struct {
+// Recorded is what a proxy's audit says.
+type Recorded struct {
 	first, last []audit.Record
 	// torn is how many lines cannot be read.
 	torn int
 }
 
-func readAudit(path string) (out recorded, err error) {
+// ReadAudit reads the log of a proxy.
+func ReadAudit(path string) (out Recorded, err error) {
 	f, err := os.Open(path) //nolint:gosec // ours
 	if err != nil {
 		return out, err
@@ -40,37 +41,40 @@ func readAudit(path string) (out recorded, err error) {
 	return out, nil
 }
 
-// capture is what others than a proxy saw of connections that it led.
-type capture struct {
-	// in are those to workstations, by who connected, out those from workstations, by the
+// Seen is what others than a proxy saw of connections that it led.
+type Seen struct {
+	// In are those to workstations, by who connected, Out those from workstations, by the
 	// address that was reached.
-	in, out []string
-	// deaths are when the proxy died.
-	deaths []time.Time
+	In, Out []string
+	// Deaths are when the proxy died.
+	Deaths []time.Time
 }
 
-// comparison is the audit beside captures.
-type comparison struct {
+// Comparison is the audit beside captures.
+type Comparison struct {
 	// Captured are the connections that were seen, First the first records, Died the last ones that
 	// say that the proxy died.
 	Captured, First, Died int
 	// NoFirst were seen and have no first record, NoLast have no last one. Twice have two last
 	// ones. NoDeath say that the proxy died, and it did not.
 	NoFirst, NoLast, Twice, NoDeath, Torn int
-	notes                                 []string
+	// Notes are the first few things that are wrong.
+	Notes []string
 }
 
-func (c *comparison) note(format string, args ...any) {
-	if len(c.notes) < notesKept {
-		c.notes = append(c.notes, fmt.Sprintf(format, args...))
+const notesKept = 10
+
+func (c *Comparison) note(format string, args ...any) {
+	if len(c.Notes) < notesKept {
+		c.Notes = append(c.Notes, fmt.Sprintf(format, args...))
 	}
 }
 
 // deathSlack is by how much clocks and what is told may be apart.
 const deathSlack = time.Second
 
-// compare adds one proxy's audit, beside what others saw.
-func (c *comparison) compare(name string, r recorded, seen capture) {
+// Compare adds one proxy's audit, beside what others saw.
+func (c *Comparison) Compare(name string, r Recorded, seen Seen) {
 	c.First += len(r.first)
 	c.Torn += r.torn
 	last := map[string]int{}
@@ -83,7 +87,7 @@ func (c *comparison) compare(name string, r recorded, seen capture) {
 			continue
 		}
 		c.Died++
-		if !between(seen.deaths, one.Began.Add(-deathSlack), one.End.At.Add(deathSlack)) {
+		if !between(seen.Deaths, one.Began.Add(-deathSlack), one.End.At.Add(deathSlack)) {
 			c.NoDeath++
 			c.note("%s: connection %s from %s is said to have died with its proxy at %s, which did not", name, one.ID, one.From, one.End.At)
 		}
@@ -100,12 +104,12 @@ func (c *comparison) compare(name string, r recorded, seen capture) {
 			c.note("%s: connection %s from %s to %s, begun at %s, has no last record", name, one.ID, one.From, one.To, one.Began)
 		}
 	}
-	c.find(name, seen.in, byFrom)
-	c.find(name, seen.out, byTo)
+	c.find(name, seen.In, byFrom)
+	c.find(name, seen.Out, byTo)
 }
 
 // find looks for connections that were seen, each of which takes one record.
-func (c *comparison) find(name string, seen []string, records map[string]int) {
+func (c *Comparison) find(name string, seen []string, records map[string]int) {
 	for _, s := range seen {
 		c.Captured++
 		if records[s]--; records[s] < 0 {

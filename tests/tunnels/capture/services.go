@@ -1,4 +1,4 @@
-package tunnels
+package capture
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"net"
 	"strconv"
 	"sync"
-	"sync/atomic"
 
 	"github.com/vishvananda/netlink"
 	corev1 "k8s.io/api/core/v1"
@@ -21,34 +20,33 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// clusterIPs are the addresses of Services, as the API server gives them; servicePort is the
+// clusterIPs are the addresses of Services, as the API server gives them; ServicePort is the
 // port that all have.
 const (
 	clusterIPs  = "10.0.0.0/24"
-	servicePort = 80
+	ServicePort = 80
 )
 
-// services does for the Services of the namespace what kube-proxy does on a node: connections to
+// Services does for the Services of the namespace what kube-proxy does on a node: connections to
 // their addresses go to a ready endpoint. What it knows it goes on knowing while the API server
 // is away. It notes each connection to a tunnel proxy.
-type services struct {
+type Services struct {
 	services corelisters.ServiceNamespaceLister
 	slices   discoverylisters.EndpointSliceNamespaceLister
 
 	mu sync.Mutex
 	// led are the connections of which bytes came back, as they look to the proxy.
-	led []led
-	// reached counts the connections that an end took.
-	reached atomic.Int64
+	led []Led
 }
 
-// led is a connection that a tunnel proxy led: the address by which its audit knows it, and that
+// Led is a connection that a tunnel proxy led: the address by which its audit knows it, and that
 // of the proxy's pod.
-type led struct{ at, pod string }
+type Led struct{ At, Pod string }
 
-func watchServices(ctx context.Context, kube kubernetes.Interface) (*services, error) {
+// WatchServices begins to lead connections to the Services of a namespace.
+func WatchServices(ctx context.Context, kube kubernetes.Interface, namespace string) (*Services, error) {
 	factory := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithNamespace(namespace))
-	s := &services{
+	s := &Services{
 		services: factory.Core().V1().Services().Lister().Services(namespace),
 		slices:   factory.Discovery().V1().EndpointSlices().Lister().EndpointSlices(namespace),
 	}
@@ -60,7 +58,7 @@ func watchServices(ctx context.Context, kube kubernetes.Interface) (*services, e
 	if err := ownRange(clusterIPs); err != nil {
 		return nil, err
 	}
-	l, err := net.Listen("tcp4", ":"+strconv.Itoa(servicePort))
+	l, err := net.Listen("tcp4", ":"+strconv.Itoa(ServicePort))
 	if err != nil {
 		return nil, err
 	}
@@ -95,8 +93,17 @@ func ownRange(cidr string) error {
 	return netlink.RouteAdd(&netlink.Route{LinkIndex: lo.Attrs().Index, Dst: addresses, Type: rtnLocal, Table: tableLocal, Scope: netlink.SCOPE_HOST})
 }
 
+// IP returns the address of a Service.
+func (s *Services) IP(name string) (string, error) {
+	of, err := s.services.Get(name)
+	if err != nil {
+		return "", err
+	}
+	return of.Spec.ClusterIP, nil
+}
+
 // endpoint returns where connections to a Service's address go; empty: nowhere.
-func (s *services) endpoint(ip string) string {
+func (s *Services) endpoint(ip string) string {
 	all, _ := s.services.List(labels.Everything()) // it is from memory
 	var of *corev1.Service
 	for _, one := range all {
@@ -129,33 +136,32 @@ func (s *services) endpoint(ip string) string {
 }
 
 // lead leads one connection.
-func (s *services) lead(in net.Conn) {
+func (s *Services) lead(in net.Conn) {
 	host, _, _ := net.SplitHostPort(in.LocalAddr().String())
 	to := s.endpoint(host)
 	if to == "" {
 		cut(in)
 		return
 	}
-	join(in, func() (net.Conn, error) {
+	Join(in, func() (net.Conn, error) {
 		out, err := net.Dial("tcp", to)
 		if err != nil {
 			return nil, err
 		}
-		s.reached.Add(1)
 		pod, _, _ := net.SplitHostPort(to)
 		return &noting{Conn: out, note: sync.OnceFunc(func() {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.led = append(s.led, led{out.LocalAddr().String(), pod})
+			s.led = append(s.led, Led{out.LocalAddr().String(), pod})
 		})}, nil
 	})
 }
 
-// captured returns the connections so far.
-func (s *services) captured() []led {
+// Captured returns the connections so far.
+func (s *Services) Captured() []Led {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]led(nil), s.led...)
+	return append([]Led(nil), s.led...)
 }
 
 // noting takes note when the first byte has come.
@@ -184,8 +190,8 @@ func cut(c net.Conn) {
 	_ = c.Close()
 }
 
-// join leads a connection to another one, half by half; a failure of either is one of both.
-func join(in net.Conn, dial func() (net.Conn, error)) {
+// Join leads a connection to another one, half by half; a failure of either is one of both.
+func Join(in net.Conn, dial func() (net.Conn, error)) {
 	out, err := dial()
 	if err != nil {
 		cut(in)
