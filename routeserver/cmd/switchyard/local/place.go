@@ -3,6 +3,8 @@ package local
 import (
 	"cmp"
 	"context"
+	"net"
+	"net/url"
 	"os"
 	"os/user"
 	"runtime"
@@ -91,6 +93,19 @@ func (p *place) road() workstation.Road {
 		return workstation.Address(p.address)
 	}
 	return forwarded{p.s.Cluster}
+}
+
+// over returns the host over which the road leads.
+func (p *place) over() string {
+	if p.address != "" {
+		host, _, _ := net.SplitHostPort(p.address)
+		return host
+	}
+	server, err := url.Parse(p.rest.Host) // prepare has read it.
+	if err != nil {
+		return ""
+	}
+	return server.Hostname()
 }
 
 // asked returns a client of tunnel-api that goes through a workstation's tunnel, until the end.

@@ -48,12 +48,10 @@ func Open(name string) (*Table, error) {
 	accept := nftables.ChainPolicyAccept
 	t.chain = t.conn.AddChain(&nftables.Chain{Name: "out", Table: t.table, Type: nftables.ChainTypeNAT,
 		Hooknum: nftables.ChainHookOutput, Priority: nftables.ChainPriorityNATDest, Policy: &accept})
-	for four, s := range map[bool]*nftables.Set{
-		true:  {Table: t.table, Name: "addresses4", KeyType: nftables.TypeIPAddr},
-		false: {Table: t.table, Name: "addresses6", KeyType: nftables.TypeIP6Addr},
-	} {
-		t.sets[four] = s
-		if err := t.conn.AddSet(s, nil); err != nil {
+	t.sets[true] = &nftables.Set{Table: t.table, Name: "addresses4", KeyType: nftables.TypeIPAddr}
+	t.sets[false] = &nftables.Set{Table: t.table, Name: "addresses6", KeyType: nftables.TypeIP6Addr}
+	for _, four := range []bool{true, false} {
+		if err := t.conn.AddSet(t.sets[four], nil); err != nil {
 			_ = t.Close()
 			return nil, err
 		}
