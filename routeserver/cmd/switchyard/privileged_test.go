@@ -139,7 +139,7 @@ func newPrivileged(t *testing.T) *privileged {
 	far.does("ip link set far up")
 	p.does("ip address add 192.0.2.1/24 dev near")
 	p.does("ip address add fd00:2::1/64 dev near nodad")
-	p.does("ip link set near up")
+	p.does("ip link set near addrgenmode none up") // An address of its own would come some time later.
 	p.does("ip route add default via 192.0.2.254")
 	p.does("ip -6 route add default via fd00:2::fe")
 	authority := trusttest.New(t, "switchyard")

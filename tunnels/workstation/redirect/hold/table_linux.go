@@ -91,19 +91,26 @@ func (t *Table) own() error {
 	return t.explained(err)
 }
 
-// explained says what an error of the first message means.
+// explained says what an error of the first message means. A table that has another owner, the kernel
+// says is not permitted, as it says to who lacks the capability, and shows him no tables either.
 func (t *Table) explained(err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, unix.EEXIST), errors.Is(err, unix.EPERM) && t.exists():
+		return fmt.Errorf("another program holds table %s of nftables: end the other connection with privileges, of which there is one at a time (%w)", t.name, err)
 	case errors.Is(err, unix.EPERM):
 		return fmt.Errorf("to lead connections of this machine takes CAP_NET_ADMIN: give it to the program with setcap cap_net_admin+ep, or come as root (%w)", err)
-	case errors.Is(err, unix.EEXIST), errors.Is(err, unix.EBUSY):
-		return fmt.Errorf("another program holds table %s of nftables: end the other connection with privileges, of which there is one at a time (%w)", t.name, err)
 	case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EINVAL):
 		return fmt.Errorf("the kernel has no nftables whose tables have owners: it takes Linux 5.12 with nf_tables (%w)", err)
 	}
 	return fmt.Errorf("make table %s of nftables: %w", t.name, err)
+}
+
+// exists reports whether there is a table of the name.
+func (t *Table) exists() bool {
+	_, err := t.conn.ListTableOfFamily(t.name, t.table.Family)
+	return err == nil
 }
 
 // Close takes the rules away.
