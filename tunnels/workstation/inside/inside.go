@@ -60,7 +60,7 @@ type Inside struct {
 
 // Begin takes the ports and the rules, which lead nothing before Run is told what the cluster has.
 // The error says what to do.
-func Begin(cfg Config) (i *Inside, err error) {
+func Begin(cfg Config) (*Inside, error) {
 	if cfg.Open == nil {
 		return nil, errors.New("inside: Open is required")
 	}
@@ -78,26 +78,30 @@ func Begin(cfg Config) (i *Inside, err error) {
 	if cfg.Tell == nil {
 		cfg.Tell = func(workstation.Inside) {}
 	}
-	i = &Inside{cfg: cfg, names: names.NewTable("cluster.local"), learned: map[netip.Addr]bool{}}
-	defer func() {
-		if err != nil {
-			i.Close()
-		}
-	}()
+	begun := &Inside{cfg: cfg, names: names.NewTable("cluster.local"), learned: map[netip.Addr]bool{}}
+	if err := begun.take(); err != nil {
+		begun.Close()
+		return nil, err
+	}
+	return begun, nil
+}
+
+// take takes the rules and the ports.
+func (i *Inside) take() (err error) {
 	if i.held, err = hold.Open(table); err != nil {
-		return nil, err
+		return err
 	}
-	if i.system, err = names.NewSystem(cfg.ResolverFile, hold.Pass); err != nil {
-		return nil, err
+	if i.system, err = names.NewSystem(i.cfg.ResolverFile, hold.Pass); err != nil {
+		return err
 	}
-	if i.server, err = names.New(names.Config{Table: i.names, System: i.system, Open: cfg.Open, Learned: i.learn, Log: cfg.Log}); err != nil {
-		return nil, err
+	if i.server, err = names.New(names.Config{Table: i.names, System: i.system, Open: i.cfg.Open, Learned: i.learn, Log: i.cfg.Log}); err != nil {
+		return err
 	}
 	if i.tcp, err = listen(false); err != nil {
-		return nil, err
+		return err
 	}
 	i.dns, err = listen(true)
-	return i, err
+	return err
 }
 
 // Close gives up what Begin took. Run does so too.

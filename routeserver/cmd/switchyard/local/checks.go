@@ -16,6 +16,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/routeserver/cmd/switchyard/local/privileges"
 	"switchyard.dev/routeserver/cmd/switchyard/local/standing"
 	"switchyard.dev/routeserver/cmd/switchyard/specs"
 	"switchyard.dev/tunnels/workstation"
@@ -261,6 +262,13 @@ func fits(ctx context.Context, c client.Reader, x *crdv1.SandboxExternalWorkload
 		}
 	}
 	return nil
+}
+
+func mayLead(context.Context) (string, error) {
+	if says, do := privileges.MayLead(); says != "" {
+		return "", wrong{says, do}
+	}
+	return "", nil
 }
 
 func (e *examined) mayWrite(ctx context.Context) (string, error) {

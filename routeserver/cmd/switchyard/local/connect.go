@@ -14,6 +14,7 @@ import (
 
 	"switchyard.dev/routeserver/cli/exit"
 	"switchyard.dev/routeserver/cli/session"
+	"switchyard.dev/routeserver/cmd/switchyard/local/privileges"
 	"switchyard.dev/routeserver/cmd/switchyard/specs"
 	"switchyard.dev/tunnels/workstation"
 	"switchyard.dev/tunnels/workstation/socket"
@@ -53,7 +54,7 @@ You come with the token that the kubeconfig shows to the API server. Requests ar
 for sandboxes that you may write.`
 
 func connect(s *session.Session, headers Headers) *cobra.Command {
-	p, y, v := &place{s: s}, &ways{}, &privileges{}
+	p, y, v := &place{s: s}, &ways{}, &privileges.Privileges{}
 	var only, machine string
 	c := &cobra.Command{
 		Use: "connect", Short: "Bring requests of the cluster to this workstation, and lead into the cluster", Args: cobra.NoArgs, Long: aboutConnect,
@@ -61,7 +62,7 @@ func connect(s *session.Session, headers Headers) *cobra.Command {
 	}
 	p.flags(c.Flags())
 	y.flags(c.Flags(), "127.0.0.1:1080", "127.0.0.1:8118")
-	v.flags(c.Flags())
+	v.Flags(c.Flags())
 	c.Flags().StringVar(&only, "sandbox", "", "only this `sandbox`; HTTP requests into the cluster get its routing key")
 	c.Flags().StringVar(&machine, "machine", "", "`id` of this workstation: only sandboxes with it as the annotation switchyard.dev/machine, or without one")
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -76,7 +77,7 @@ func connect(s *session.Session, headers Headers) *cobra.Command {
 		if err := y.listen(s, c.Flags().Changed); err != nil {
 			return err
 		}
-		if y.inside, err = v.begin(c.Context(), p, w); err != nil {
+		if y.inside, err = v.Begin(c.Context(), p.over(), w); err != nil {
 			y.close()
 			return err
 		}

@@ -4,7 +4,7 @@
 //	the road, whom to trust                      place.go, road.go, roots.go
 //	the token                                    identity
 //	connect, connect status                      connect.go, status.go
-//	connect with privileges                      privileged.go
+//	connect with privileges                      privileges
 //	proxy, and what both listen on               proxy.go, ways.go
 //	run; a baseline's environment and files      run.go, standing
 //	what may be wrong, part by part              doctor.go, checks.go

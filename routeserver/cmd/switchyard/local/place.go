@@ -3,6 +3,8 @@ package local
 import (
 	"cmp"
 	"context"
+	"net"
+	"net/url"
 	"os"
 	"os/user"
 	"runtime"
@@ -114,6 +116,29 @@ func (p *place) road() workstation.Road {
 		return workstation.Address(p.address)
 	}
 	return forwarded{p.s.Cluster}
+}
+
+// over returns the host over which the road leads; empty: it is not known.
+func (p *place) over() string {
+	if p.proxyURL() != "" {
+		if road, err := p.controlPlane(); err == nil {
+			return road.Proxy.Hostname()
+		}
+		return ""
+	}
+	if p.address != "" {
+		host, _, _ := net.SplitHostPort(p.address)
+		return host
+	}
+	access, err := p.access()
+	if err != nil {
+		return ""
+	}
+	server, err := url.Parse(access.Host)
+	if err != nil {
+		return ""
+	}
+	return server.Hostname()
 }
 
 // asked returns a client of tunnel-api that goes through a workstation's tunnel, until the end.

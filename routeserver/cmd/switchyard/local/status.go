@@ -11,6 +11,7 @@ import (
 	"switchyard.dev/routeserver/cli/exit"
 	"switchyard.dev/routeserver/cli/session"
 	"switchyard.dev/routeserver/cli/show"
+	"switchyard.dev/routeserver/cmd/switchyard/local/privileges"
 	"switchyard.dev/tunnels/workstation"
 	"switchyard.dev/tunnels/workstation/socket"
 )
@@ -84,7 +85,7 @@ func lines(s workstation.Status) (out []string) {
 		}
 		add("%s on %s leads into the cluster", way.Kind, way.Address)
 	}
-	return append(out, reaches(s.Inside)...)
+	return append(out, privileges.Lines(s.Inside)...)
 }
 
 func orElse(text, otherwise string) string {

@@ -48,12 +48,10 @@ func Open(name string) (*Table, error) {
 	accept := nftables.ChainPolicyAccept
 	t.chain = t.conn.AddChain(&nftables.Chain{Name: "out", Table: t.table, Type: nftables.ChainTypeNAT,
 		Hooknum: nftables.ChainHookOutput, Priority: nftables.ChainPriorityNATDest, Policy: &accept})
-	for four, s := range map[bool]*nftables.Set{
-		true:  {Table: t.table, Name: "addresses4", KeyType: nftables.TypeIPAddr},
-		false: {Table: t.table, Name: "addresses6", KeyType: nftables.TypeIP6Addr},
-	} {
-		t.sets[four] = s
-		if err := t.conn.AddSet(s, nil); err != nil {
+	t.sets[true] = &nftables.Set{Table: t.table, Name: "addresses4", KeyType: nftables.TypeIPAddr}
+	t.sets[false] = &nftables.Set{Table: t.table, Name: "addresses6", KeyType: nftables.TypeIP6Addr}
+	for _, four := range []bool{true, false} {
+		if err := t.conn.AddSet(t.sets[four], nil); err != nil {
 			_ = t.Close()
 			return nil, err
 		}
@@ -93,19 +91,26 @@ func (t *Table) own() error {
 	return t.explained(err)
 }
 
-// explained says what an error of the first message means.
+// explained says what an error of the first message means. A table that has another owner, the kernel
+// says is not permitted, as it says to who lacks the capability, and shows him no tables either.
 func (t *Table) explained(err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, unix.EEXIST), errors.Is(err, unix.EPERM) && t.exists():
+		return fmt.Errorf("another program holds table %s of nftables: end the other connection with privileges, of which there is one at a time (%w)", t.name, err)
 	case errors.Is(err, unix.EPERM):
 		return fmt.Errorf("to lead connections of this machine takes CAP_NET_ADMIN: give it to the program with setcap cap_net_admin+ep, or come as root (%w)", err)
-	case errors.Is(err, unix.EEXIST), errors.Is(err, unix.EBUSY):
-		return fmt.Errorf("another program holds table %s of nftables: end the other connection with privileges, of which there is one at a time (%w)", t.name, err)
 	case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EINVAL):
 		return fmt.Errorf("the kernel has no nftables whose tables have owners: it takes Linux 5.12 with nf_tables (%w)", err)
 	}
 	return fmt.Errorf("make table %s of nftables: %w", t.name, err)
+}
+
+// exists reports whether there is a table of the name.
+func (t *Table) exists() bool {
+	_, err := t.conn.ListTableOfFamily(t.name, t.table.Family)
+	return err == nil
 }
 
 // Close takes the rules away.

@@ -1,4 +1,6 @@
-package local
+// Package privileges has the flags of connect --privileged, what doctor looks at for it, and what
+// people are told of it.
+package privileges
 
 import (
 	"bufio"
@@ -6,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"net/url"
 	"os"
 	"runtime"
 	"slices"
@@ -21,21 +22,23 @@ import (
 	"switchyard.dev/tunnels/workstation/redirect/hold"
 )
 
-// privileges are what connect does with them: names and addresses of the cluster are reached as if
+// Privileges are what connect does with them: names and addresses of the cluster are reached as if
 // this machine were in it.
-type privileges struct {
-	use    bool
+type Privileges struct {
+	// Use reports whether they are to be used.
+	Use    bool
 	ranges []string
 }
 
-func (v *privileges) flags(f *pflag.FlagSet) {
-	f.BoolVar(&v.use, "privileged", false, "reach names and addresses of the cluster as if this machine were in it; it takes CAP_NET_ADMIN, and Linux")
+// Flags adds the flags that say so.
+func (v *Privileges) Flags(f *pflag.FlagSet) {
+	f.BoolVar(&v.Use, "privileged", false, "reach names and addresses of the cluster as if this machine were in it; it takes CAP_NET_ADMIN, and Linux")
 	f.StringArrayVar(&v.ranges, "range", nil, "with --privileged, a further range of addresses that is led into the cluster, such as that of its pods, `CIDR`; may be given again")
 }
 
-// begin takes what privileges give; nil: without.
-func (v *privileges) begin(ctx context.Context, p *place, w *workstation.Workstation) (*inside.Inside, error) {
-	if !v.use {
+// Begin takes what privileges give, for a way into the cluster that leads over a host; nil: without.
+func (v *Privileges) Begin(ctx context.Context, host string, w *workstation.Workstation) (*inside.Inside, error) {
+	if !v.Use {
 		if len(v.ranges) > 0 {
 			return nil, exit.Usage.Errorf("--range says what is led into the cluster with --privileged: give both")
 		}
@@ -50,67 +53,44 @@ func (v *privileges) begin(ctx context.Context, p *place, w *workstation.Worksta
 		cfg.Ranges = append(cfg.Ranges, one.Masked())
 	}
 	var err error
-	if cfg.Except, err = p.hosts(ctx); err != nil {
-		return nil, err
+	if cfg.Except, err = addresses(ctx, host); err != nil {
+		return nil, exit.Unavailable.Errorf("where the way into the cluster leads is not known: %w", err)
 	}
 	got, err := inside.Begin(cfg)
 	if err != nil {
-		return nil, exit.Unavailable.Errorf("no privileges: %w\n%s connect works without --privileged too", err, p.s.Name)
+		return nil, exit.Unavailable.Errorf("no privileges: %w\nconnect works without --privileged too", err)
 	}
 	return got, nil
 }
 
-// hosts returns the addresses over which the road leads: it does not lead through itself.
-func (p *place) hosts(ctx context.Context) (out []netip.Prefix, err error) {
-	host, _, _ := net.SplitHostPort(p.address)
-	switch {
-	case p.proxyURL() != "":
-		road, err := p.controlPlane()
-		if err != nil {
-			return nil, err
-		}
-		host = road.Proxy.Hostname()
-	case p.address == "":
-		config, err := p.access()
-		if err != nil {
-			return nil, err
-		}
-		server, err := url.Parse(config.Host)
-		if err != nil {
-			return nil, exit.Unavailable.Errorf("the kubeconfig's server: %w", err)
-		}
-		host = server.Hostname()
-	}
+// addresses returns those of a host that are not of this machine: the way does not lead through
+// itself.
+func addresses(ctx context.Context, host string) (out []netip.Prefix, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	all, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-	if err != nil {
-		return nil, exit.Unavailable.Errorf("where the way into the cluster leads is not known: %w", err)
-	}
 	for _, a := range all {
 		if a = a.Unmap().WithZone(""); !a.IsLoopback() {
 			out = append(out, netip.PrefixFrom(a, a.BitLen()))
 		}
 	}
-	return out, nil
+	return out, err
 }
 
-// mayLead looks whether the kernel leads connections for us, and whether names come to us then.
-func mayLead(context.Context) (string, error) {
+// MayLead looks whether the kernel leads connections for us, and whether names come to us then:
+// what is wrong, and what to do; empty: nothing.
+func MayLead() (wrong, do string) {
 	t, err := hold.Open("switchyard_doctor")
 	if err != nil {
-		do := "sudo setcap cap_net_admin+ep " + program() + ", or connect as root"
 		if runtime.GOOS != "linux" {
-			do = "connect without --privileged, and use its proxies"
+			return err.Error(), "connect without --privileged, and use its proxies"
 		}
-		return "", wrong{err.Error(), do}
+		return err.Error(), "sudo setcap cap_net_admin+ep " + program() + ", or connect as root"
 	}
-	if err := t.Close(); err != nil {
-		return "", err
-	}
+	_ = t.Close() // The kernel takes it away with the socket.
 	file, err := os.Open("/etc/nsswitch.conf")
 	if err != nil {
-		return "", nil // As on machines without that C library.
+		return "", "" // As on machines without that C library.
 	}
 	defer file.Close()
 	for lines := bufio.NewScanner(file); lines.Scan(); {
@@ -120,10 +100,10 @@ func mayLead(context.Context) (string, error) {
 		}
 		own, usual := slices.Index(words, "resolve"), slices.Index(words, "dns")
 		if own >= 0 && (usual < 0 || own < usual) {
-			return "", wrong{"programs ask systemd-resolved for names, without a query that could be led", "put dns in front of resolve in the line hosts of /etc/nsswitch.conf"}
+			return "programs ask systemd-resolved for names, without a query that could be led", "put dns in front of resolve in the line hosts of /etc/nsswitch.conf"
 		}
 	}
-	return "", nil
+	return "", ""
 }
 
 // program is the path of this program, for a command.
@@ -135,8 +115,8 @@ func program() string {
 	return path
 }
 
-// reaches says how the machine reaches the cluster as if it were in it.
-func reaches(i *workstation.Inside) (out []string) {
+// Lines says how the machine reaches the cluster as if it were in it.
+func Lines(i *workstation.Inside) (out []string) {
 	if i == nil {
 		return nil
 	}
