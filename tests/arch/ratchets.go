@@ -21,12 +21,12 @@ var roomLines = map[string]int{
 	"eventbus":    9687,
 	"protos":      1171,
 	"reconcilers": 25519,
-	"routeserver": 15672,
+	"routeserver": 15895,
 	"sidecars":    6025,
-	"tests":       31720,
+	"tests":       31954,
 	"tools":       6995,
-	"tunnels":     9303,
-	"workflows":   5978,
+	"tunnels":     10641,
+	"workflows":   5981,
 	"xds":         4074,
 }
 

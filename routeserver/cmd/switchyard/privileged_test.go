@@ -194,7 +194,7 @@ func (p *privileged) kill() {
 // gets returns what a URL answers.
 func (p *privileged) gets(url string) string { return p.says("curl -sS -m 5 " + url) }
 
-// answers says whether each URL answers as it should.
+// answers fails the test where a URL does not answer as it should.
 func (p *privileged) answers(all map[string]string) {
 	p.Helper()
 	for url, want := range all {
@@ -204,7 +204,7 @@ func (p *privileged) answers(all map[string]string) {
 	}
 }
 
-// rulesAre says whether the kernel has the rules that it should, in their order.
+// rulesAre reports whether the kernel has the rules that it should, in their order.
 func (p *privileged) rulesAre() {
 	p.Helper()
 	got := regexp.MustCompile(`redirect to :\d+`).ReplaceAllString(p.does("nft -n list ruleset"), "redirect")

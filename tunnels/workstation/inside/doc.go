@@ -1,7 +1,7 @@
 // Package inside has a workstation reach names and addresses of a cluster as if it were in it: what
 // `switchyard connect --privileged` does, beside what it does without.
 //
-//	the rules, and what the kernel has of them    redirect, redirect/hold
+//	the rules, and what the kernel has of them    redirect, hold
 //	names                                         names
 //	connections that the rules lead here          loopback
 //

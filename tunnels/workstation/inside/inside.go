@@ -14,10 +14,10 @@ import (
 
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/workstation"
+	"switchyard.dev/tunnels/workstation/hold"
 	"switchyard.dev/tunnels/workstation/loopback"
 	"switchyard.dev/tunnels/workstation/names"
 	"switchyard.dev/tunnels/workstation/redirect"
-	"switchyard.dev/tunnels/workstation/redirect/hold"
 )
 
 // table is the name of the rules. There is one at a time on a machine: names are one cluster's.

@@ -1,6 +1,6 @@
 // Package redirect says how a machine leads connections to addresses of a cluster to a port of its
 // own, and its queries for names to another. It is pure: rules as a value are checked, and become
-// text for pf of macOS. What gives them to the kernel of Linux is redirect/hold.
+// text for pf of macOS. What gives them to the kernel of Linux is tunnels/workstation/hold.
 //
 // No file of the system is changed, and nothing outlives the program that holds them. On Linux
 // the table has an owner: the kernel takes it away with the socket that made it. On macOS the

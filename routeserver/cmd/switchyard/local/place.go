@@ -5,10 +5,6 @@ import (
 	"context"
 	"net"
 	"net/url"
-	"os"
-	"os/user"
-	"runtime"
-	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -83,7 +79,7 @@ func (p *place) workstation() (*workstation.Workstation, error) {
 		return nil, err
 	}
 	return workstation.New(workstation.Config{
-		Road: p.road(), Name: p.host(proxyService), Roots: p.roots, Refresh: p.refresh, Token: p.token, Labels: labels(p.s.Getenv),
+		Road: p.road(), Name: p.host(proxyService), Roots: p.roots, Refresh: p.refresh, Token: p.token, Labels: identity.Labels(p.s.Getenv),
 	})
 }
 
@@ -181,31 +177,6 @@ func unconnected(s *session.Session, err error) error {
 		return nil
 	}
 	return exit.Unavailable.Errorf("no tunnel: %w\n%s doctor looks at each part", err, s.Name)
-}
-
-// labels are what people see of this workstation.
-func labels(getenv func(string) string) map[string]string {
-	out := map[string]string{"os": runtime.GOOS + "/" + runtime.GOARCH}
-	if host, err := os.Hostname(); err == nil {
-		out["host"] = cut(host)
-	}
-	name := getenv("USER")
-	if u, err := user.Current(); err == nil {
-		name = u.Username
-	}
-	if name != "" {
-		out["user"] = cut(name)
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		out["version"] = cut(info.Main.Version)
-	}
-	return out
-}
-
-// cut bounds a label.
-func cut(text string) string {
-	const most = 256
-	return text[:min(len(text), most)]
 }
 
 // named returns both parts of namespace/name.

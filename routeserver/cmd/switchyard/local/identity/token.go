@@ -1,6 +1,6 @@
 // Package identity has the token by which the cluster knows the user of a workstation: the one that
 // his kubeconfig shows to the API server, whatever that has it from, one in a file, or one that is
-// made for a service account.
+// made for a service account; and what people see of his workstation (Labels).
 package identity
 
 import (

@@ -18,8 +18,8 @@ import (
 
 	"switchyard.dev/routeserver/cli/exit"
 	"switchyard.dev/tunnels/workstation"
+	"switchyard.dev/tunnels/workstation/hold"
 	"switchyard.dev/tunnels/workstation/inside"
-	"switchyard.dev/tunnels/workstation/redirect/hold"
 )
 
 // Privileges are what connect does with them: names and addresses of the cluster are reached as if
