@@ -13,12 +13,12 @@ import (
 	"switchyard.dev/tests/traffic"
 )
 
-// stands is what a process holds.
+// stands is what a process holds, or what several do together.
 type stands struct {
 	goroutines int
 	// memory is in MiB.
 	memory float64
-	// pid tells one process from the next in its place.
+	// pid tells one process from the next in its place; of several it is the sum.
 	pid int
 }
 
@@ -33,7 +33,8 @@ func (w *world) standing() (map[string]stands, error) {
 			wrong = append(wrong, fmt.Errorf("look at %s: %w", name, err))
 			return
 		}
-		out[name] = stands{n, now, pid}
+		all := out[name]
+		out[name] = stands{all.goroutines + n, all.memory + now, all.pid + pid}
 	}
 	metrics := func(at string) func() (int, error) {
 		return func() (int, error) {
@@ -44,7 +45,8 @@ func (w *world) standing() (map[string]stands, error) {
 	add("manager", w.manager.pid(), metrics(control.ManagerMetrics))
 	add("tunnel-api", w.api.PID(), metrics(w.apiPod.IP.String()+":9090"))
 	for _, p := range w.proxies {
-		add(p.name, p.container.pid(), metrics(p.pod.IP.String()+":9090"))
+		// Together: which of them has the workstations is another one in the end.
+		add("tunnel-proxies", p.container.pid(), metrics(p.pod.IP.String()+":9090"))
 	}
 	for i, s := range w.stations {
 		add(fmt.Sprintf("workstation-%d", i), s.process.ID(), func() (int, error) {
