@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -115,12 +116,16 @@ func TestAWorkstationIsConnected(t *testing.T) {
 		got, err := f.asks("local-a-cart")
 		return err == nil && strings.HasSuffix(got, "local")
 	})
-	code, out, _ := b.does(t.Context(), "connect", "status", "-o", "json")
 	var all []workstation.Status
-	must(t, json.Unmarshal([]byte(out), &all))
-	if code != exit.OK || len(all) != 1 || len(all[0].Ways) != 2 || all[0].User != f.user() || len(all[0].Workloads) != 1 || !all[0].Workloads[0].Open {
-		t.Fatalf("exit code %d\n%s", code, out)
-	}
+	wait.Eventually(t, time.Minute, "the status says all of it", func() error { // of a proxy that answers after the first request
+		all = nil
+		code, out, _ := b.does(t.Context(), "connect", "status", "-o", "json")
+		must(t, json.Unmarshal([]byte(out), &all))
+		if code != exit.OK || len(all) != 1 || len(all[0].Ways) != 2 || all[0].User != f.user() || len(all[0].Workloads) != 1 || !all[0].Workloads[0].Open {
+			return fmt.Errorf("exit code %d\n%s", code, out)
+		}
+		return nil
+	})
 	for _, way := range all[0].Ways {
 		client, at := http.DefaultClient, "http://"+way.Address
 		if way.Kind == "http-proxy" {
