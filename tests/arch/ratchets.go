@@ -23,7 +23,7 @@ var roomLines = map[string]int{
 	"reconcilers": 25519,
 	"routeserver": 15895,
 	"sidecars":    6025,
-	"tests":       31954,
+	"tests":       31975,
 	"tools":       6995,
 	"tunnels":     10641,
 	"workflows":   5981,

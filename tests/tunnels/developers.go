@@ -43,6 +43,7 @@ type DevelopersFigures struct {
 	// metrics, active connections in those of proxies.
 	left          []string
 	held, active  float64
+	stations      int
 	before, after map[string]stands
 }
 
@@ -212,6 +213,12 @@ func (r *developersRun) rest() error {
 		if err == nil && len(left) > 0 {
 			err = fmt.Errorf("%d things are", len(left))
 		}
+		if err == nil {
+			err = r.count() // A proxy's stream tells the manager once a second.
+		}
+		if err == nil && (r.figures.held > 0 || r.figures.active > float64(len(r.stations))) {
+			err = fmt.Errorf("%g tunnels and %g connections are", r.figures.held, r.figures.active)
+		}
 		return err
 	})
 	return r.quiet()
@@ -225,6 +232,7 @@ func (r *developersRun) count() (err error) {
 	if r.figures.held, err = metric(r.ctx, control.ManagerMetrics, "switchyard_tunnels_held"); err != nil {
 		return err
 	}
+	r.figures.active, r.figures.stations = 0, len(r.stations)
 	for _, p := range r.proxies {
 		n, err := metric(r.ctx, p.pod.IP.String()+":9090", "signadot_operator_tunnel_proxy_active_connections")
 		if err != nil {

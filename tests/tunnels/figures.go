@@ -69,6 +69,7 @@ func (f *DevelopersFigures) Print(w io.Writer) {
 		fmt.Fprintln(w, "   left:", one)
 	}
 	figures.Told(w, scene+"-tunnels-left-in-the-manager", f.held, "tunnels", "0", f.held == 0)
-	figures.Told(w, scene+"-connections-left-in-proxies", f.active, "connections", "0", f.active == 0)
+	figures.Told(w, scene+"-connections-left-in-proxies", f.active, "connections",
+		fmt.Sprintf("%d, each workstation's to tunnel-api", f.stations), f.active == float64(f.stations))
 	printStanding(w, scene, f.before, f.after)
 }
