@@ -21,11 +21,11 @@ var roomLines = map[string]int{
 	"eventbus":    9687,
 	"protos":      1171,
 	"reconcilers": 25519,
-	"routeserver": 15895,
+	"routeserver": 15900,
 	"sidecars":    6025,
 	"tests":       31975,
 	"tools":       6995,
-	"tunnels":     10641,
+	"tunnels":     10655,
 	"workflows":   5981,
 	"xds":         4074,
 }

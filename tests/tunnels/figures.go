@@ -21,8 +21,9 @@ func (l *ledger) print(w io.Writer, scene string) {
 	zero("requests-with-a-key-that-reached-the-baseline", l.Baseline, l.Keyed)
 	zero("requests-with-a-key-that-reached-another-workstation", l.Astray, l.Keyed)
 	zero("requests-without-a-key-that-failed-or-went-astray", l.PlainWrong, l.Plain)
-	figures.Told(w, scene+"-requests-with-a-key-that-were-answered", fmt.Sprintf("%.2f", 100*float64(l.Answered)/max(1, float64(l.Keyed))), "%", "any; the rest failed visibly", true)
-	figures.Told(w, scene+"-longest-without-an-answer", fmt.Sprintf("%.1f", l.Gap.Seconds()), "s", "any", true)
+	// The rest failed visibly.
+	figures.Print(w, scene+"-requests-with-a-key-that-were-answered", 100*float64(l.Answered)/max(1, float64(l.Keyed)), "percent")
+	figures.Print(w, scene+"-longest-without-an-answer", l.Gap.Seconds(), "s")
 	for _, note := range l.notes {
 		fmt.Fprintln(w, "  ", note)
 	}
@@ -32,9 +33,10 @@ func printAudit(w io.Writer, scene string, c capture.Comparison) {
 	figures.Told(w, scene+"-connections-captured", c.Captured, "connections", "more than 0", c.Captured > 0)
 	figures.Told(w, scene+"-connections-without-their-first-record", c.NoFirst, "connections", fmt.Sprintf("0 of %d", c.Captured), c.NoFirst == 0)
 	figures.Told(w, scene+"-connections-without-their-last-record", c.NoLast, "connections", fmt.Sprintf("0 of %d", c.First), c.NoLast == 0)
-	figures.Told(w, scene+"-connections-that-died-with-their-proxy", c.Died, "connections", "any; the next start told of each", true)
+	figures.Print(w, scene+"-connections-that-died-with-their-proxy", float64(c.Died), "connections")
 	figures.Told(w, scene+"-connections-said-to-have-died-that-did-not", c.NoDeath, "connections", fmt.Sprintf("0 of %d", c.Died), c.NoDeath == 0)
-	figures.Told(w, scene+"-connections-with-two-last-records", c.Twice, "connections", "any; those that ended while the proxy died", true)
+	// Those that ended while their proxy died.
+	figures.Print(w, scene+"-connections-with-two-last-records", float64(c.Twice), "connections")
 	figures.Told(w, scene+"-lines-of-the-audit-torn", c.Torn, "lines", "0", c.Torn == 0)
 	for _, note := range c.Notes {
 		fmt.Fprintln(w, "  ", note)
@@ -48,7 +50,11 @@ func (f *FaultsFigures) Print(w io.Writer) {
 		figures.Told(w, scene+"-kills-of-"+name, f.kills[name], "times", "more than 0", f.kills[name] > 0)
 	}
 	for _, name := range sortedKeys(f.endedItself) {
-		figures.Told(w, scene+"-"+name+"-ended-by-itself", f.endedItself[name], "times", "any; a manager that cannot renew its lease does", true)
+		if what := scene + "-" + name + "-ended-by-itself"; name == "manager" { // One that cannot renew its lease does.
+			figures.Print(w, what, float64(f.endedItself[name]), "times")
+		} else {
+			figures.Told(w, what, f.endedItself[name], "times", "0", f.endedItself[name] == 0)
+		}
 	}
 	f.requests.print(w, scene)
 	figures.Told(w, scene+"-connections-straight-to-workstations", f.direct, "connections", "more than 0", f.direct > 0)

@@ -18,6 +18,18 @@ const hurry = 500 * time.Millisecond
 
 // Dial implements Road.
 func (a Address) Dial(ctx context.Context) (net.Conn, error) {
+	c, err := dial(ctx, string(a))
+	if err != nil {
+		return nil, a.explained(err)
+	}
+	return c, nil
+}
+
+// errSilent is the error of an address that does not answer in time.
+var errSilent = errors.New("no answer")
+
+// dial connects to an address.
+func dial(ctx context.Context, address string) (net.Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	type result struct {
 		conn net.Conn
@@ -28,7 +40,7 @@ func (a Address) Dial(ctx context.Context) (net.Conn, error) {
 	begin := func() {
 		pending++
 		go func() {
-			c, err := (&net.Dialer{}).DialContext(ctx, "tcp", string(a))
+			c, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 			results <- result{c, err}
 		}()
 	}
@@ -53,11 +65,11 @@ func (a Address) Dial(ctx context.Context) (net.Conn, error) {
 			if r.err == nil {
 				return r.conn, nil
 			}
-			return nil, a.explained(r.err)
+			return nil, r.err
 		case <-ticker.C:
 			begin()
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%s does not answer: see that a tunnel proxy listens there, and that no firewall is in between", string(a))
+			return nil, errSilent
 		}
 	}
 }
@@ -66,6 +78,8 @@ func (a Address) Dial(ctx context.Context) (net.Conn, error) {
 func (a Address) explained(err error) error {
 	var name *net.DNSError
 	switch {
+	case errors.Is(err, errSilent):
+		return fmt.Errorf("%s does not answer: see that a tunnel proxy listens there, and that no firewall is in between", string(a))
 	case errors.As(err, &name) && name.IsNotFound:
 		return Final(fmt.Errorf("there is no host of the name in %s: give the address of a tunnel proxy, usually with port 7777", string(a)))
 	case errors.Is(err, syscall.ECONNREFUSED):

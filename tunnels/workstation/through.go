@@ -71,9 +71,9 @@ func (t Through) proxy(ctx context.Context) (net.Conn, error) {
 	if port == "" {
 		port = map[string]string{"https": "443", "http": "80"}[t.Proxy.Scheme]
 	}
-	c, err := Address(net.JoinHostPort(t.Proxy.Hostname(), port)).Dial(ctx)
+	c, err := dial(ctx, net.JoinHostPort(t.Proxy.Hostname(), port))
 	if err != nil {
-		return nil, fmt.Errorf("the proxy %s: %w", t.Proxy.Redacted(), err)
+		return nil, fmt.Errorf("the proxy %s is not reached (%w): see that its URL is right, and that no firewall is in between", t.Proxy.Redacted(), err)
 	}
 	if t.Proxy.Scheme == "http" {
 		return c, nil

@@ -127,6 +127,7 @@ func TestAProxyThatLeadsNowhereSaysWhy(t *testing.T) {
 		"in clear":          {plain, true, "give an https URL"},
 		"no certificate":    {untrusted, false, "does not show a certificate that is trusted"},
 		"a server of TLS":   {Through{Proxy: &url.URL{Scheme: "http", Host: wrongKey.Proxy.Host}, Target: "a:1"}, false, "does not answer as HTTP proxies do"},
+		"nobody listens":    {Through{Proxy: &url.URL{Scheme: "http", Host: "127.0.0.1:1"}, Target: "a:1"}, false, "is not reached (dial tcp 127.0.0.1:1: connect: connection refused): see that its URL is right"},
 		"no URL of a proxy": {Through{}, true, "is not the URL of an HTTP proxy"},
 	} {
 		got, err := c.road.Dial(t.Context())

@@ -14,9 +14,6 @@ import (
 	"switchyard.dev/tools/demo"
 )
 
-// sandbox is Sandbox, in short.
-const sandbox = Sandbox
-
 // patience is how long the story waits for what is to come about.
 const patience = 60 * time.Second
 
@@ -51,7 +48,7 @@ func Story(ctx context.Context) (err error) {
 			return err
 		}
 		if s.watch == nil {
-			s.watch = NewWatcher(s.customer, sandbox)
+			s.watch = NewWatcher(s.customer, Sandbox)
 		}
 	}
 	go s.watch.Run(watching)
@@ -118,7 +115,7 @@ func (s *story) begin(ctx context.Context) error {
 
 // side prints what is answered without and with the key.
 func (s *story) side(ctx context.Context) error {
-	for _, key := range []string{"", sandbox} {
+	for _, key := range []string{"", Sandbox} {
 		header := "(no key)"
 		if key != "" {
 			header = "baggage: sd-routing-key=" + key
@@ -142,7 +139,7 @@ func (s *story) until(ctx context.Context, what string, right func(Answer) bool)
 	var last Answer
 	var err error
 	for {
-		if last, err = Ask(ctx, s.client, s.customer, sandbox); err == nil && right(last) {
+		if last, err = Ask(ctx, s.client, s.customer, Sandbox); err == nil && right(last) {
 			return nil
 		}
 		if wait.For(ctx, 50*time.Millisecond) != nil {
@@ -154,7 +151,7 @@ func (s *story) until(ctx context.Context, what string, right func(Answer) bool)
 // connect starts the process in the baseline's place.
 func (s *story) connect(ctx context.Context) error {
 	s.step("switchyard run: the process starts with the environment of the baseline, and requests with the key reach it")
-	fmt.Printf("   dora@workstation$ switchyard run --sandbox %s --workload customer -- ./customer\n", sandbox)
+	fmt.Printf("   dora@workstation$ switchyard run --sandbox %s --workload customer -- ./customer\n", Sandbox)
 	began := time.Now()
 	if err := s.start(ctx); err != nil {
 		return err
@@ -169,7 +166,7 @@ func (s *story) connect(ctx context.Context) error {
 
 // start runs switchyard run.
 func (s *story) start(ctx context.Context) (err error) {
-	s.run, err = s.at.Start(ctx, "run", Program("switchyard"), "run", "--sandbox", sandbox, "--workload", "customer", "--", Program("customer"))
+	s.run, err = s.at.Start(ctx, "run", Program("switchyard"), "run", "--sandbox", Sandbox, "--workload", "customer", "--", Program("customer"))
 	return err
 }
 
@@ -190,7 +187,7 @@ func (s *story) see(ctx context.Context) error {
 	s.step("what the process has, and what dora sees")
 	s.shows(ctx, "sh", "-c", "tr '\\0' '\\n' < /proc/$(pgrep -n -x customer)/environ | grep OTEL")
 	s.shows(ctx, Program("switchyard"), "connect", "status")
-	s.shows(ctx, Program("switchyard"), "doctor", "--sandbox", sandbox)
+	s.shows(ctx, Program("switchyard"), "doctor", "--sandbox", Sandbox)
 	return nil
 }
 
@@ -268,7 +265,7 @@ func (s *story) deleteProxy(ctx context.Context) error {
 // end deletes the sandbox.
 func (s *story) end(ctx context.Context) error {
 	s.step("the sandbox is deleted, and the process ends")
-	s.shows(ctx, Program("switchyard"), "sandbox", "delete", sandbox)
+	s.shows(ctx, Program("switchyard"), "sandbox", "delete", Sandbox)
 	if err := s.stop(); err != nil {
 		return err
 	}

@@ -91,8 +91,8 @@ func (t *Table) own() error {
 	return t.explained(err)
 }
 
-// explained says what an error of the first message means. A table that has another owner, the kernel
-// says is not permitted, as it says to who lacks the capability, and shows him no tables either.
+// explained says what an error of the first message means. EPERM has two causes: another process owns
+// the table, or we lack the capability. Without it no tables are shown either, which tells them apart.
 func (t *Table) explained(err error) error {
 	switch {
 	case err == nil:

@@ -90,7 +90,7 @@ func (e *examined) checks() []check {
 func (e *examined) kubeconfig(context.Context) (string, error) {
 	config, err := e.s.Cluster.Rest()
 	if err != nil {
-		return "", wrong{err.Error(), "name a kubeconfig with --kubeconfig or KUBECONFIG, or a proxy with --address"}
+		return "", wrong{err.Error(), "name a kubeconfig with --kubeconfig or KUBECONFIG, or a road without one with --address or --proxy-url"}
 	}
 	e.rest = config
 	if e.kube, err = kubernetes.NewForConfig(config); err != nil {

@@ -46,9 +46,10 @@ others are asked of the resolvers that there are. No file is changed, and all of
 this program, however that ends. It takes CAP_NET_ADMIN, which setcap cap_net_admin+ep gives.
 
 It reaches a tunnel proxy by a port-forward through the kubeconfig (which takes the rights
-to list pods and to create pods/portforward in the operator's namespace), or at --address,
-which is faster, or through the proxy of a control plane (--proxy-url). It comes back by itself after sleep, a change of network, or an upgrade of
-the operator; connections that are cut end with an error, never as if all had been said.
+to list pods and to create pods/portforward in the operator's namespace), at --address, which
+is faster, or through the proxy of a control plane, --proxy-url. It comes back by itself after
+sleep, a change of network, or an upgrade of the operator; connections that are cut end with an
+error, never as if all had been said.
 
 You come with the token that the kubeconfig shows to the API server. Requests are led to you
 for sandboxes that you may write.`

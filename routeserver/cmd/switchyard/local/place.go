@@ -85,10 +85,6 @@ func (p *place) workstation() (*workstation.Workstation, error) {
 
 // prepare makes what the flags say.
 func (p *place) prepare() (err error) {
-	if p.token, err = p.identity(); err != nil {
-		return err
-	}
-	p.roots = trust.NewRoots(cmp.Or(p.ca, "ConfigMap "+authority+" of the operator"))
 	switch {
 	case p.through != "" && p.address != "":
 		return exit.Usage.Errorf("--proxy-url and --address are two roads: give one")
@@ -99,6 +95,11 @@ func (p *place) prepare() (err error) {
 	case p.address == "":
 		_, err = p.access()
 	}
+	if err != nil {
+		return err
+	}
+	p.roots = trust.NewRoots(cmp.Or(p.ca, "ConfigMap "+authority+" of the operator"))
+	p.token, err = p.identity()
 	return err
 }
 
