@@ -2,6 +2,7 @@ package callers
 
 import (
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -23,6 +24,11 @@ type Bounds struct {
 	Rate  float64
 	Burst int
 }
+
+// AnyNumber is for the calls of all strangers together where something else bounds them, such as a
+// Listener, which closes silent connections to make room: a bound beside it would keep out whoever
+// comes last.
+const AnyNumber = math.MaxInt
 
 // Alike returns bounds of which each kind of callers has the same, with a share of that
 // for each caller.

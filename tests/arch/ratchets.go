@@ -18,7 +18,7 @@ const maxPackageLines = 1500
 // counted. The commit that raises a figure says what the room got for it. A figure that is
 // more than slack above what there is fails as well: what was won is kept.
 var roomLines = map[string]int{
-	"eventbus":    9687,
+	"eventbus":    9690,
 	"protos":      1171,
 	"reconcilers": 25519,
 	"routeserver": 15900,

@@ -47,17 +47,13 @@ func (l *listeners) all() map[string]**callers.Listener {
 	return map[string]**callers.Listener{"socks5": &l.socks, "ssh": &l.ssh, "carrier": &l.carrier, "control": &l.control, "metrics": &l.metrics}
 }
 
-// anyNumber is for handshakes of all together: the listener bounds those, and closes silent
-// connections to make room, where a bound of ours would keep out whoever comes last.
-const anyNumber = 1 << 20
-
 // New opens the listeners and makes everything ready to Run. The caller calls Run or Close.
 func New(cfg Config) (*Main, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	m := &Main{cfg: cfg.withDefaults(), drained: make(chan struct{}),
-		handshakes: callers.NewPool("handshakes", callers.Bounds{Each: 128, Strangers: anyNumber, Rate: 100, Burst: 512}),
+		handshakes: callers.NewPool("handshakes", callers.Bounds{Each: 128, Strangers: callers.AnyNumber, Rate: 100, Burst: 512}),
 		perUser:    callers.NewPool("sessions", callers.Bounds{Each: 64, Pods: 4096}),
 	}
 	if err := m.wire(); err != nil {

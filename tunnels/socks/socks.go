@@ -49,10 +49,6 @@ type Server struct {
 // handshakeWithin is how long a client has to say what it wants.
 const handshakeWithin = 10 * time.Second
 
-// anyNumber is for handshakes of all together: the listener bounds those, and closes silent
-// connections to make room, where a bound of ours would keep out whoever comes last.
-const anyNumber = 1 << 20
-
 // New returns a Server.
 func New(cfg Config) (*Server, error) {
 	if cfg.Gate == nil || cfg.Check == nil {
@@ -62,7 +58,7 @@ func New(cfg Config) (*Server, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Server{cfg: cfg,
-		greeting: callers.NewPool("handshakes", callers.Bounds{Each: 1024, Strangers: anyNumber}),
+		greeting: callers.NewPool("handshakes", callers.Bounds{Each: 1024, Strangers: callers.AnyNumber}),
 		failing:  callers.NewPool("wrong passwords", callers.Bounds{Strangers: 1 << 20, Rate: 1, Burst: 30})}, nil
 }
 

@@ -79,9 +79,6 @@ const (
 	maxChannels = 64
 	// maxForwards is how many ports a connection brings requests of.
 	maxForwards = 64
-	// anyNumber is for handshakes of all together: the listener bounds those, and closes silent
-	// connections to make room, where a bound of ours would keep out whoever comes last.
-	anyNumber = 1 << 20
 	// rejects is how many refusals a second a connection gets, after rejectsBurst in a row.
 	rejects, rejectsBurst = 5, 50
 )
@@ -95,7 +92,7 @@ func New(cfg Config) (*Server, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Server{cfg: cfg,
-		greeting: callers.NewPool("handshakes", callers.Bounds{Each: 16, Strangers: anyNumber, Rate: 20, Burst: 64}),
+		greeting: callers.NewPool("handshakes", callers.Bounds{Each: 16, Strangers: callers.AnyNumber, Rate: 20, Burst: 64}),
 		sessions: callers.NewPool("sessions", callers.Bounds{Each: 64, Pods: 2048})}, nil
 }
 

@@ -12,7 +12,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math"
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -89,7 +88,7 @@ func New(c Config) (*Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	questions := callers.NewPool("tokens that are not known yet", callers.Bounds{Each: questionsEach, Strangers: math.MaxInt})
+	questions := callers.NewPool("tokens that are not known yet", callers.Bounds{Each: questionsEach, Strangers: callers.AnyNumber})
 	verify := func(ctx context.Context, token string) (tokens.Identity, error) {
 		return verifier.VerifyAdmitted(ctx, token, func(*tokens.Claim) (func(), error) { return questions.Enter(strangerIn(ctx)) })
 	}

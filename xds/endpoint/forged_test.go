@@ -64,8 +64,8 @@ func TestForgedTokensFromOneAddressKeepNoSidecarOut(t *testing.T) {
 		}
 		return nil
 	})
-	t.Cleanup(func() { stop(); _ = attack.Wait() })
-	time.Sleep(time.Second) // They are on their way.
+	defer func() { stop(); _ = attack.Wait() }() // before the test's own context ends, and with it what is being opened
+	time.Sleep(time.Second)                      // They are on their way.
 	// On a slow machine its turn may come after the check's patience: it asks again then, as
 	// sidecars do.
 	wait.Eventually(t, 30*time.Second, "the sidecar has its routes", func() error {

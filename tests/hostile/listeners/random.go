@@ -2,7 +2,6 @@ package listeners
 
 import (
 	"context"
-	crand "crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -88,7 +87,9 @@ func (in Inputs) once(r *rand.Rand, dialer *net.Dialer) func(*Ends) *int {
 		}
 	}
 	junk := make([]byte, r.IntN(randomBytes))
-	_, _ = crand.Read(junk) // never fails
+	for i := range junk {
+		junk[i] = byte(r.Uint32())
+	}
 	_, _ = through.Write(append([]byte(beginnings[r.IntN(len(beginnings))]), junk...))
 	if half, is := through.(interface{ CloseWrite() error }); is {
 		_ = half.CloseWrite() // the server may have ended it
