@@ -17,6 +17,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"switchyard.dev/reconcilers/meshes/precedence"
+	"switchyard.dev/tests/wait"
 	"switchyard.dev/tests/world"
 )
 
@@ -190,7 +191,8 @@ type answers struct {
 
 // compare compares the answers to requests of these sets.
 func (a *answers) compare(w *world.World, from asker, sets []*routeSet) {
-	w.Eventually("all parents answer", func() error {
+	// On two cores istiod alone takes most of a minute for a thousand sets.
+	wait.Eventually(w, 4*time.Minute, "all parents answer", func() error {
 		for _, s := range sets {
 			if _, err := from.ask(w.Context(), s, precedence.Request{Method: http.MethodGet, Path: "/"}); err != nil {
 				return err
