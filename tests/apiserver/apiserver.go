@@ -38,6 +38,8 @@ type Server struct {
 	// Keys is the folder with its keys and certificates.
 	Keys        string
 	environment *envtest.Environment
+	// data is the folder of etcd's data, where it is ours and not envtest's.
+	data string
 
 	// arguments start the API server again after it was killed, again is the one that
 	// was; nil when envtest's is running, or none.
@@ -45,10 +47,13 @@ type Server struct {
 	again     *program.Program
 }
 
-// Start starts an API server and gives it the CRDs. flags are further ones of the
-// API server, as name=value without dashes, in place of those that it has. Stop ends
-// it.
+// Start starts an API server that has our CRDs. flags are further ones of the API server, as
+// name=value without dashes, in place of those that it has. Stop ends it.
 func Start(flags ...string) (*Server, error) {
+	if len(flags) == 0 {
+		return startDefined()
+	}
+	// What others have kept may contradict the flags, such as the addresses of Services.
 	crds, err := customResources()
 	if err != nil {
 		return nil, err
@@ -57,16 +62,20 @@ func Start(flags ...string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := envtest.InstallCRDs(s.Config, envtest.CRDInstallOptions{CRDs: crds, MaxTime: patience}); err != nil {
-		return nil, errors.Join(fmt.Errorf("install our definitions: %w", err), s.Stop())
+	if err := s.install(crds); err != nil {
+		return nil, errors.Join(err, s.Stop())
 	}
 	return s, nil
 }
 
 // Bare starts an API server without our CRDs.
-func Bare(flags ...string) (*Server, error) {
+func Bare(flags ...string) (*Server, error) { return startOn("", flags...) }
+
+// startOn starts an API server on the data of an etcd in a folder; on none, for "".
+func startOn(data string, flags ...string) (*Server, error) {
 	s := &Server{environment: &envtest.Environment{BinaryAssetsDirectory: Binaries(),
 		ControlPlaneStartTimeout: patience, ControlPlaneStopTimeout: patience}}
+	s.environment.ControlPlane.Etcd = &envtest.Etcd{DataDir: data}
 	api := s.environment.ControlPlane.GetAPIServer()
 	for _, flag := range flags {
 		name, value, _ := strings.Cut(flag, "=")
@@ -145,6 +154,14 @@ func (a Access) Config() *rest.Config {
 	return &rest.Config{Host: a.Host, TLSClientConfig: rest.TLSClientConfig{CAData: a.CA, CertData: a.Cert, KeyData: a.Key}}
 }
 
+// install gives the API server our definitions.
+func (s *Server) install(crds []*apiextensionsv1.CustomResourceDefinition) error {
+	if _, err := envtest.InstallCRDs(s.Config, envtest.CRDInstallOptions{CRDs: crds, MaxTime: patience}); err != nil {
+		return fmt.Errorf("install our definitions: %w", err)
+	}
+	return nil
+}
+
 func customResources() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	root, err := crd.Root()
 	if err != nil {
@@ -165,5 +182,9 @@ func Binaries() string {
 // Stop ends the API server and etcd.
 func (s *Server) Stop() error {
 	s.stopAgain()
-	return s.environment.Stop()
+	err := s.environment.Stop()
+	if s.data != "" {
+		err = errors.Join(err, os.RemoveAll(s.data))
+	}
+	return err
 }

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -56,11 +57,21 @@ func helm(t testing.TB, values string, args ...string) (string, error) {
 	return out.String(), nil
 }
 
+// rendered are the renders of the chart so far, by their values: many tests look at the same.
+var rendered sync.Map
+
 // render renders the chart with the given values (YAML text, may be empty). The
 // release goes to another namespace on purpose: the chart's own is fixed.
 func render(t testing.TB, values string) (string, error) {
 	t.Helper()
-	return helm(t, values, "template", "operator", chartDir, "--namespace=elsewhere", "--kube-version="+kubernetes, "--values=-")
+	if text, known := rendered.Load(values); known {
+		return text.(string), nil
+	}
+	text, err := helm(t, values, "template", "operator", chartDir, "--namespace=elsewhere", "--kube-version="+kubernetes, "--values=-")
+	if err == nil {
+		rendered.Store(values, text)
+	}
+	return text, err
 }
 
 // objects are rendered objects.
