@@ -154,7 +154,7 @@ func (a Access) Config() *rest.Config {
 	return &rest.Config{Host: a.Host, TLSClientConfig: rest.TLSClientConfig{CAData: a.CA, CertData: a.Cert, KeyData: a.Key}}
 }
 
-// install gives the API server our definitions.
+// install has the API server serve our definitions.
 func (s *Server) install(crds []*apiextensionsv1.CustomResourceDefinition) error {
 	if _, err := envtest.InstallCRDs(s.Config, envtest.CRDInstallOptions{CRDs: crds, MaxTime: patience}); err != nil {
 		return fmt.Errorf("install our definitions: %w", err)

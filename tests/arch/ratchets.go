@@ -23,7 +23,7 @@ var roomLines = map[string]int{
 	"reconcilers": 25519,
 	"routeserver": 15900,
 	"sidecars":    6025,
-	"tests":       31975,
+	"tests":       32052,
 	"tools":       6995,
 	"tunnels":     10655,
 	"workflows":   5981,
