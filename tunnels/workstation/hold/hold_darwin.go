@@ -22,7 +22,6 @@ const LeadsSix = false
 type Table struct {
 	name     string
 	guardian *guardian.Guardian
-	loaded   string
 }
 
 // Open makes an empty anchor that goes with this process. The error says what to do.
@@ -47,7 +46,8 @@ func (t *Table) Close() error {
 	return nil
 }
 
-// Set makes the rules those of r; Name, User and Own are ours. They change as one.
+// Set makes the rules those of r; Name, User and Own are ours. They change as one, and are loaded
+// also where they are the same: anybody may have flushed them.
 func (t *Table) Set(r redirect.Rules) error {
 	r.Name, r.User = t.name, "root"
 	all, err := net.InterfaceAddrs()
@@ -60,14 +60,10 @@ func (t *Table) Set(r redirect.Rules) error {
 		}
 	}
 	text, err := redirect.PF(r)
-	if err != nil || text == t.loaded {
+	if err != nil {
 		return err
 	}
-	if err := t.guardian.Load(text); err != nil {
-		return err
-	}
-	t.loaded = text
-	return nil
+	return t.guardian.Load(text)
 }
 
 // Original returns where a connection that was led here was to go. local is its address here: one

@@ -93,6 +93,7 @@ func (g *Guardian) heard() error {
 	_ = g.from.SetReadDeadline(time.Now().Add(patience))
 	var a answer
 	if err := json.NewDecoder(g.from).Decode(&a); err != nil {
+		_ = g.to.Close() // What it says late would be taken for the answer to a later order.
 		return fmt.Errorf("what loads rules of pf does not answer: connect again (%w)", err)
 	}
 	if a.Error != "" {

@@ -250,6 +250,10 @@ func TestWithoutPF(t *testing.T) {
 	if _, err := m.start(); err == nil || !strings.Contains(err.Error(), "which reference") {
 		t.Errorf("without a reference: %v", err)
 	}
+	m.has("pfctl", "#!/bin/sh\necho nonsense; exec cat\n") // In place of a guardian.
+	if _, err := guardian.Start(m.path("pfctl"), guardian.Config{PFCtl: "/bin/true", Lock: m.path("pf.conf")}); err == nil || !strings.Contains(err.Error(), "does not answer") {
+		t.Errorf("a program that says something else: %v", err)
+	}
 	_ = os.Remove(m.path("pf.conf"))
 	if _, err := m.start(); err == nil || !strings.Contains(err.Error(), "pf.conf") {
 		t.Errorf("without what is locked: %v", err)
