@@ -21,11 +21,11 @@ var roomLines = map[string]int{
 	"eventbus":    9690,
 	"protos":      1171,
 	"reconcilers": 25519,
-	"routeserver": 15900,
+	"routeserver": 15916,
 	"sidecars":    6025,
 	"tests":       32052,
 	"tools":       6995,
-	"tunnels":     10655,
+	"tunnels":     11015,
 	"workflows":   5981,
 	"xds":         4074,
 }

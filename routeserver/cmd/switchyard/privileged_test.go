@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -18,7 +20,9 @@ import (
 	"github.com/vishvananda/netns"
 
 	"switchyard.dev/eventbus/trust/trusttest"
+	"switchyard.dev/tests/process"
 	"switchyard.dev/tests/wait"
+	"switchyard.dev/tunnels/workstation/hold/guardian"
 )
 
 // Roles of this program in processes of their own, and what they are told.
@@ -328,5 +332,37 @@ func TestPrivilegesThatAreNotThere(t *testing.T) {
 	}
 	if got := p.does("nft list ruleset"); got != "" {
 		t.Errorf("it left %s", got)
+	}
+}
+
+// On macOS the program guards its rules by this command of itself: here with a script in place of pfctl.
+func TestRulesOfPFAreGuarded(t *testing.T) {
+	folder := t.TempDir()
+	pfctl := filepath.Join(folder, "pfctl")
+	must(t, os.WriteFile(pfctl, []byte("#!/bin/sh\ncd \"$(dirname \"$0\")\"\necho \"$*\" >> log\ncat >> log\necho 'Token : 42'\n"), 0o700))
+	c, err := process.Command(roleSwitchyard, argumentsOf+"="+strings.Join([]string{guardian.Command, pfctl, folder, "com.apple/test"}, " "))
+	must(t, err)
+	in, err := c.StdinPipe()
+	must(t, err)
+	out, err := c.StdoutPipe()
+	must(t, err)
+	must(t, c.Start())
+	t.Cleanup(func() { _ = c.Process.Kill() })
+	says := bufio.NewScanner(out)
+	for _, order := range []string{"", `{"rules": "rdr on lo0\n"}`, `{"rules": "pass`} {
+		_, err := io.WriteString(in, order)
+		must(t, err)
+		if order != `{"rules": "pass` && (!says.Scan() || says.Text() != "{}") {
+			t.Fatalf("to %q it says %q", order, says.Text())
+		}
+	}
+	must(t, c.Process.Signal(os.Interrupt)) // Which does not end it.
+	must(t, in.Close())
+	must(t, c.Wait())
+	log, err := os.ReadFile(filepath.Join(folder, "log"))
+	must(t, err)
+	const flush = "-a com.apple/test -F all\n"
+	if want := flush + "-E\n-a com.apple/test -f -\nrdr on lo0\n" + flush + "-X 42\n"; string(log) != want {
+		t.Errorf("pfctl was run so:\n%s", log)
 	}
 }

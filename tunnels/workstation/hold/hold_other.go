@@ -1,4 +1,4 @@
-//go:build !linux
+//go:build !linux && !darwin
 
 package hold
 
@@ -10,8 +10,11 @@ import (
 	"switchyard.dev/tunnels/workstation/redirect"
 )
 
-// errElsewhere is what there is to say on machines that are not Linux.
-var errElsewhere = errors.New("connections of this machine are led into the cluster on Linux alone, so far: use the SOCKS5 and HTTP proxies, or --map")
+// errElsewhere is what there is to say on other machines.
+var errElsewhere = errors.New("connections of this machine are led into the cluster on Linux and macOS alone: use the SOCKS5 and HTTP proxies, or --map")
+
+// LeadsSix reports whether IPv6 is led too.
+const LeadsSix = false
 
 // Table is rules that the kernel has.
 type Table struct{}

@@ -16,6 +16,9 @@ import (
 	"switchyard.dev/tunnels/workstation/redirect"
 )
 
+// LeadsSix reports whether IPv6 is led too.
+const LeadsSix = true
+
 // patience bounds each exchange with the kernel, which answers in microseconds or not at all.
 const patience = 5 * time.Second
 

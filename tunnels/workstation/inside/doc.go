@@ -9,6 +9,6 @@
 // configuration has, and those of each Service. Addresses that the cluster's DNS answers for a
 // name of the cluster, as of pods, are led too once somebody has asked for the name.
 //
-// TCP is led, and queries for names; other UDP and ICMP are not. No file is changed, and all of it
-// ends with the process.
+// TCP is led, and queries for names; other UDP and ICMP are not, nor is IPv6 on macOS. No file is
+// changed, and all of it ends with the process.
 package inside

@@ -149,6 +149,17 @@ func TestAnswers(t *testing.T) {
 	if got := ask("nothing.shop.svc.", dns.TypeA); got.Rcode != dns.RcodeNameError {
 		t.Errorf("a name that is none: %v", got)
 	}
+	if s, err = names.New(names.Config{Table: table(), System: system, Open: clusterDNS(t), NoSix: true}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"cart.shop.", "pods.shop."} {
+		if got := ask(name, dns.TypeAAAA); got.Rcode != dns.RcodeSuccess || len(got.Answer) != 0 || len(got.Ns) != 1 {
+			t.Errorf("AAAA where nothing leads there: %v", got)
+		}
+	}
+	if got := ask("cart.shop.", dns.TypeA); len(got.Answer) != 1 {
+		t.Errorf("A where IPv6 leads nowhere: %v", got)
+	}
 	if got, err := s.Answer(t.Context(), "udp", new(dns.Msg)); err != nil || got.Rcode != dns.RcodeFormatError {
 		t.Errorf("no question: %v, %v", got, err)
 	}

@@ -39,6 +39,8 @@ type Config struct {
 	// Learned is told of addresses that the cluster's DNS has answered, before who asked is. May
 	// be nil.
 	Learned func([]netip.Addr)
+	// NoSix reports that names of the cluster have no IPv6 addresses, since nothing would lead there.
+	NoSix bool
 	// Log takes what goes wrong. Default: nowhere.
 	Log *slog.Logger
 }
@@ -125,6 +127,8 @@ func (s *Server) Answer(ctx context.Context, network string, q *dns.Msg) (*dns.M
 	switch {
 	case !v.Ours || asked.Qclass != dns.ClassINET:
 		return s.cfg.System.Ask(ctx, network, q)
+	case s.cfg.NoSix && asked.Qtype == dns.TypeAAAA:
+		v.Addresses = nil
 	case len(v.Addresses) == 0 || asked.Qtype == dns.TypeSRV:
 		return s.cluster(ctx, q, v.Ask)
 	}

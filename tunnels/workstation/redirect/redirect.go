@@ -1,11 +1,15 @@
 // Package redirect says how a machine leads connections to addresses of a cluster to a port of its
 // own, and its queries for names to another. It is pure: rules as a value are checked, and become
-// text for pf of macOS. What gives them to the kernel of Linux is tunnels/workstation/hold.
+// text for pf of macOS. What gives them to the kernel is tunnels/workstation/hold.
+//
+//	rules, and which of them would cut a machine off         redirect.go
+//	their text for pf, and what pfctl says                   pf.go
+//	where a connection was to go, as pf is asked for it      natlook.go
 //
 // No file of the system is changed, and nothing outlives the program that holds them. On Linux
 // the table has an owner: the kernel takes it away with the socket that made it. On macOS the
-// anchor is below com.apple, which the main ruleset evaluates, and is flushed by its name; nothing
-// loads it yet, and no pf has ever read the text.
+// anchor is below com.apple, which the main ruleset evaluates, and is flushed by its name. No Mac
+// was at hand: what is here for pf follows what is published of it, and no pf has read the text.
 //
 // Queries for names go to a resolver of ours, where there is one: those to the resolvers that the
 // system has are led to its port, and what it asks them itself passes by its mark, or its user.
@@ -27,13 +31,15 @@ type Rules struct {
 	Ranges, Except []netip.Prefix
 	// Addresses are single ones beside them.
 	Addresses []netip.Addr
+	// Own are the addresses of this machine, which stay as they are: pf has to be told.
+	Own []netip.Addr
 	// Port is the port of this machine to which TCP goes.
 	Port uint16
 	// Resolvers are those of the system, whose queries go to the port DNS; 0 for none.
 	Resolvers []netip.Addr
 	DNS       uint16
 	// Mark is that of sockets which pass, on Linux; User is the user whose connections pass, on
-	// macOS.
+	// macOS, all of them.
 	Mark uint32
 	User string
 }
@@ -111,51 +117,4 @@ func Singles(all []netip.Addr, four bool) (out []netip.Addr) {
 	}
 	slices.SortFunc(out, netip.Addr.Compare)
 	return slices.Compact(out)
-}
-
-func joined[T fmt.Stringer](list []T) string {
-	var out []string
-	for _, one := range list {
-		out = append(out, one.String())
-	}
-	return strings.Join(out, ", ")
-}
-
-// PF returns rules as pfctl reads them into the anchor com.apple/NAME.
-func PF(r Rules) (string, error) {
-	if err := r.Check(); err != nil {
-		return "", err
-	}
-	if r.User == "" {
-		return "", fmt.Errorf("redirect: pf needs a user whose connections pass")
-	}
-	ranges := slices.Clone(r.Ranges)
-	for _, a := range r.Addresses {
-		ranges = append(ranges, netip.PrefixFrom(a, a.BitLen()))
-	}
-	var translate, pass strings.Builder
-	for _, f := range []struct {
-		name, loopback string
-		four           bool
-	}{{"inet", "127.0.0.1", true}, {"inet6", "::1", false}} {
-		lead := func(proto, list, port string, to uint16) {
-			fmt.Fprintf(&translate, "rdr pass on lo0 %s proto %s from any to { %s }%s -> %s port %d\n", f.name, proto, list, port, f.loopback, to)
-			fmt.Fprintf(&pass, "pass out route-to (lo0 %s) %s proto %s from any to { %s }%s user != %s keep state\n", f.loopback, f.name, proto, list, port, r.User)
-		}
-		others := slices.DeleteFunc(Singles(r.Resolvers, f.four), netip.Addr.IsLoopback)
-		if list := joined(others); list != "" && r.DNS != 0 {
-			lead("udp", list, " port 53", r.DNS)
-			lead("tcp", list, " port 53", r.DNS)
-		}
-		list := joined(Family(ranges, f.four))
-		if list == "" {
-			continue
-		}
-		lead("tcp", list, "", r.Port)
-		if except := joined(Family(r.Except, f.four)); except != "" {
-			// The last rule that matches counts.
-			fmt.Fprintf(&pass, "pass out %s proto tcp from any to { %s } keep state\n", f.name, except)
-		}
-	}
-	return translate.String() + pass.String(), nil
 }

@@ -31,7 +31,7 @@ func Commands(s *session.Session, headers Headers) []*cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	tunnel.AddCommand(sshCert(s))
-	return []*cobra.Command{connect(s, headers), proxy(s, headers), run(s, headers), doctor(s), tunnel}
+	return []*cobra.Command{connect(s, headers), proxy(s, headers), run(s, headers), doctor(s), tunnel, privileges.Guard(s)}
 }
 
 const aboutConnect = `Connect this workstation with the cluster until you interrupt it. Requests for the
@@ -39,11 +39,12 @@ external workloads of your sandboxes come to the local addresses that the sandbo
 name, as sandboxes come and go; and a SOCKS5 and an HTTP proxy on this machine lead
 into the cluster, where names are resolved. No privilege is needed.
 
-With --privileged, on Linux, all programs of this machine reach the cluster's names and
+With --privileged, on Linux and macOS, all programs of this machine reach the cluster's names and
 addresses as if they were in it: TCP to its Services, and to the ranges that the operator's
 configuration or --range name, is led through the tunnel, and so are queries for its names;
 others are asked of the resolvers that there are. No file is changed, and all of it ends with
-this program, however that ends. It takes CAP_NET_ADMIN, which setcap cap_net_admin+ep gives.
+this program, however that ends. It takes CAP_NET_ADMIN, which setcap cap_net_admin+ep gives; on
+macOS root, whose own programs are not led, and IPv4 alone is.
 
 It reaches a tunnel proxy by a port-forward through the kubeconfig (which takes the rights
 to list pods and to create pods/portforward in the operator's namespace), at --address, which

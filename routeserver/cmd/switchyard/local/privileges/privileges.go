@@ -32,7 +32,7 @@ type Privileges struct {
 
 // Flags adds the flags that say so.
 func (v *Privileges) Flags(f *pflag.FlagSet) {
-	f.BoolVar(&v.Use, "privileged", false, "reach names and addresses of the cluster as if this machine were in it; it takes CAP_NET_ADMIN, and Linux")
+	f.BoolVar(&v.Use, "privileged", false, "reach names and addresses of the cluster as if this machine were in it; it takes CAP_NET_ADMIN on Linux, root on macOS")
 	f.StringArrayVar(&v.ranges, "range", nil, "with --privileged, a further range of addresses that is led into the cluster, such as that of its pods, `CIDR`; may be given again")
 }
 
@@ -82,12 +82,15 @@ func addresses(ctx context.Context, host string) (out []netip.Prefix, err error)
 func MayLead() (wrong, do string) {
 	t, err := hold.Open("switchyard_doctor")
 	if err != nil {
-		if runtime.GOOS != "linux" {
-			return err.Error(), "connect without --privileged, and use its proxies"
+		switch runtime.GOOS {
+		case "linux":
+			return err.Error(), "sudo setcap cap_net_admin+ep " + program() + ", or connect as root"
+		case "darwin":
+			return err.Error(), "sudo " + program() + " connect --privileged, when no other such connection runs"
 		}
-		return err.Error(), "sudo setcap cap_net_admin+ep " + program() + ", or connect as root"
+		return err.Error(), "connect without --privileged, and use its proxies"
 	}
-	_ = t.Close() // The kernel takes it away with the socket.
+	_ = t.Close()
 	file, err := os.Open("/etc/nsswitch.conf")
 	if err != nil {
 		return "", "" // As on machines without that C library.

@@ -1,0 +1,113 @@
+package guardian
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Command is the argument by which a program is to call Serve, with those of Config after it.
+const Command = "guard-pf"
+
+// patience bounds how long a guardian takes to answer: it may run pfctl twice.
+const patience = 2*eachRun + 5*time.Second
+
+// Guardian is one that runs. Make one with Start.
+type Guardian struct {
+	cfg     Config
+	to      *os.File // closing it ends the guardian
+	from    *os.File
+	ended   chan struct{}
+	mu      sync.Mutex // one order at a time
+	closing sync.Once
+	closed  chan struct{}
+}
+
+// Start starts a guardian, which is a program's Command, and waits until it has begun. The error says
+// what to do.
+func Start(program string, cfg Config) (*Guardian, error) {
+	in, to, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	from, out, err := os.Pipe()
+	if err != nil {
+		_, _ = in.Close(), to.Close()
+		return nil, err
+	}
+	cmd := exec.Command(program, Command, cfg.PFCtl, cfg.Lock, cfg.Anchor)
+	cmd.Stdin, cmd.Stdout, cmd.Dir = in, out, "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // What is sent to our group does not reach it.
+	err = cmd.Start()
+	_, _ = in.Close(), out.Close()
+	if err != nil {
+		_, _ = to.Close(), from.Close()
+		return nil, fmt.Errorf("start what takes the rules away in the end: %w", err)
+	}
+	g := &Guardian{cfg: cfg, to: to, from: from, ended: make(chan struct{}), closed: make(chan struct{})}
+	go g.watch(cmd)
+	if err := g.heard(); err != nil {
+		g.Close()
+		return nil, err
+	}
+	return g, nil
+}
+
+// watch waits for the guardian, and does its work where it was killed.
+func (g *Guardian) watch(cmd *exec.Cmd) {
+	defer close(g.ended)
+	err := cmd.Wait()
+	select {
+	case <-g.closed:
+	default:
+		err = errors.New("it ended before us")
+	}
+	if err == nil {
+		return
+	}
+	lock, err := locked(g.cfg.Lock)
+	if err != nil {
+		return // It never began, or the rules are another's already.
+	}
+	defer lock.Close()
+	g.cfg.end("")
+}
+
+// Load makes the rules those of a text.
+func (g *Guardian) Load(rules string) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := json.NewEncoder(g.to).Encode(order{rules}); err != nil {
+		return fmt.Errorf("what loads rules of pf has ended, so nothing is led: connect again (%w)", err)
+	}
+	return g.heard()
+}
+
+// heard returns what the guardian says.
+func (g *Guardian) heard() error {
+	_ = g.from.SetReadDeadline(time.Now().Add(patience))
+	var a answer
+	if err := json.NewDecoder(g.from).Decode(&a); err != nil {
+		_ = g.to.Close() // What it says late would be taken for the answer to a later order.
+		return fmt.Errorf("what loads rules of pf does not answer: connect again (%w)", err)
+	}
+	if a.Error != "" {
+		return errors.New(a.Error)
+	}
+	return nil
+}
+
+// Close takes the rules away, and returns once they are.
+func (g *Guardian) Close() {
+	g.closing.Do(func() {
+		close(g.closed)
+		_ = g.to.Close()
+		<-g.ended
+		_ = g.from.Close()
+	})
+}

@@ -1,0 +1,139 @@
+package guardian
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"switchyard.dev/tunnels/workstation/redirect"
+)
+
+const (
+	// eachRun bounds a run of pfctl.
+	eachRun = 10 * time.Second
+	// tries bounds how often rules are taken away, as where another program is changing some.
+	tries = 5
+	// between is how long it waits between them.
+	between = 200 * time.Millisecond
+)
+
+// Config is what a guardian works with.
+type Config struct {
+	// PFCtl is the path of pfctl.
+	PFCtl string
+	// Lock is the path of a file that a guardian locks, so that there is one.
+	Lock string
+	// Anchor has the rules.
+	Anchor string
+}
+
+// order is what a guardian is told, and answer what it says to that, and first when it has begun.
+type order struct {
+	Rules string `json:"rules"`
+}
+
+type answer struct {
+	Error string `json:"error,omitempty"`
+}
+
+// Serve is a guardian: it loads what it is told until in ends, and takes all away then. Signals that
+// end a program do not end it.
+func Serve(cfg Config, in io.Reader, out io.Writer) error {
+	signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+	say := func(err error) {
+		a := answer{}
+		if err != nil {
+			a.Error = err.Error()
+		}
+		_ = json.NewEncoder(out).Encode(a) // Who is gone is not told.
+	}
+	lock, err := locked(cfg.Lock)
+	if err != nil {
+		say(err)
+		return err
+	}
+	defer lock.Close()
+	reference, err := cfg.begin()
+	defer func() { cfg.end(reference) }()
+	say(err)
+	if err != nil {
+		return err
+	}
+	for orders := json.NewDecoder(in); ; {
+		var o order
+		if err := orders.Decode(&o); err != nil {
+			return nil // Also in the middle of an order.
+		}
+		_, err := cfg.pfctl(o.Rules, "-a", cfg.Anchor, "-f", "-")
+		say(err)
+	}
+}
+
+// locked returns a file that is locked until it is closed.
+func locked(path string) (*os.File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("lock a file, so that there is one connection with privileges at a time: %w", err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, errors.New("another program leads connections of this machine: end the other connection with privileges, of which there is one at a time")
+		}
+		return nil, fmt.Errorf("lock %s, so that there is one connection with privileges at a time: %w", path, err)
+	}
+	return f, nil
+}
+
+// begin takes away what an earlier one left, and has pf work; it returns the reference that it took.
+func (c Config) begin() (reference string, err error) {
+	if err := c.flush(); err != nil {
+		return "", err
+	}
+	said, err := c.pfctl("", "-E")
+	if err != nil {
+		return "", err
+	}
+	return redirect.Token(said)
+}
+
+// end takes the rules away, and gives up a reference.
+func (c Config) end(reference string) {
+	for range tries {
+		if c.flush() == nil {
+			break
+		}
+		time.Sleep(between)
+	}
+	if reference != "" {
+		_, _ = c.pfctl("", "-X", reference) // pf stays on, with the rules of others.
+	}
+}
+
+func (c Config) flush() error {
+	_, err := c.pfctl("", "-a", c.Anchor, "-F", "all")
+	return err
+}
+
+// pfctl runs it, and returns what it says.
+func (c Config) pfctl(in string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), eachRun)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, c.PFCtl, args...)
+	cmd.Stdin, cmd.WaitDelay = strings.NewReader(in), time.Second
+	said, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("pfctl %s: %w: %.500s", strings.Join(args, " "), err, strings.Join(strings.Fields(string(said)), " "))
+	}
+	return string(said), nil
+}

@@ -1,0 +1,104 @@
+package hold
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"switchyard.dev/tunnels/workstation/hold/guardian"
+	"switchyard.dev/tunnels/workstation/redirect"
+)
+
+// LeadsSix reports whether IPv6 is led too.
+const LeadsSix = false
+
+// Table is rules that pf has. It is not safe for concurrent use.
+type Table struct {
+	name     string
+	guardian *guardian.Guardian
+}
+
+// Open makes an empty anchor that goes with this process. The error says what to do.
+func Open(name string) (*Table, error) {
+	if os.Geteuid() != 0 {
+		return nil, errors.New("to lead connections of this machine takes root: come with sudo")
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	g, err := guardian.Start(program, guardian.Config{PFCtl: "/sbin/pfctl", Lock: "/etc/pf.conf", Anchor: redirect.Anchor(name)})
+	if err != nil {
+		return nil, err
+	}
+	return &Table{name: name, guardian: g}, nil
+}
+
+// Close takes the rules away.
+func (t *Table) Close() error {
+	t.guardian.Close()
+	return nil
+}
+
+// Set makes the rules those of r; Name, User and Own are ours. They change as one, and are loaded
+// also where they are the same: anybody may have flushed them.
+func (t *Table) Set(r redirect.Rules) error {
+	r.Name, r.User = t.name, "root"
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return fmt.Errorf("look which addresses this machine has: %w", err)
+	}
+	for _, one := range all {
+		if p, err := netip.ParsePrefix(one.String()); err == nil {
+			r.Own = append(r.Own, p.Addr())
+		}
+	}
+	text, err := redirect.PF(r)
+	if err != nil {
+		return err
+	}
+	return t.guardian.Load(text)
+}
+
+// Original returns where a connection that was led here was to go. local is its address here: one
+// that came here by itself is an error.
+func Original(c syscall.Conn, local netip.AddrPort) (netip.AddrPort, error) {
+	led, ok := c.(net.Conn)
+	if !ok {
+		return netip.AddrPort{}, errors.New("not a connection of TCP")
+	}
+	from, err := netip.ParseAddrPort(led.RemoteAddr().String())
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	question, err := redirect.Asked(from, local)
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	pf, err := os.Open("/dev/pf")
+	if err != nil {
+		return netip.AddrPort{}, fmt.Errorf("ask pf where the connection was to go: %w", err)
+	}
+	defer pf.Close()
+	_, _, number := unix.Syscall(unix.SYS_IOCTL, pf.Fd(), uintptr(redirect.Lookup), uintptr(unsafe.Pointer(&question)))
+	switch {
+	case number == unix.ENOENT:
+		return netip.AddrPort{}, errors.New("the connection was led here by nobody")
+	case number != 0:
+		return netip.AddrPort{}, fmt.Errorf("pf does not say where the connection was to go: %w", number)
+	}
+	to := redirect.Answered(question)
+	if to.Addr().IsLoopback() {
+		return to, fmt.Errorf("the connection was led here by nobody: %s is no address of the cluster", to)
+	}
+	return to, nil
+}
+
+// Pass is the Control of a net.Dialer whose connections the rules let pass: all of root's do.
+func Pass(string, string, syscall.RawConn) error { return nil }

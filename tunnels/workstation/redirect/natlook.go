@@ -1,0 +1,49 @@
+package redirect
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+)
+
+// Lookup is the request DIOCNATLOOK of /dev/pf, _IOWR('D', 23, struct pfioc_natlook), with what it
+// reads and writes: an address in 16 bytes and a port in the first two of four, of where a connection
+// comes from and goes to, and of the same before translation; then family, protocol, variant,
+// direction. All numbers are in network order. The layout is that of XNU, which differs from other pf.
+const Lookup uint32 = 0xC0000000 | lookupSize<<16 | 'D'<<8 | 23
+
+// lookupSize is the size of struct pfioc_natlook.
+const lookupSize = 84
+
+// Places in it.
+const (
+	fromAddr, toAddr, wasToAddr = 0, 16, 48
+	fromPort, toPort, wasToPort = 64, 68, 76
+	family, protocol, direction = 80, 81, 83
+)
+
+const (
+	inet = 2 // AF_INET
+	tcp  = 6 // IPPROTO_TCP
+	out  = 2 // PF_OUT: what rdr has translated is found by the way of its answers.
+)
+
+// Asked returns what pf is asked of a connection of TCP over IPv4: where it was to go before it was
+// led here.
+func Asked(from, here netip.AddrPort) (q [lookupSize]byte, err error) {
+	a, b := from.Addr().Unmap(), here.Addr().Unmap()
+	if !a.Is4() || !b.Is4() {
+		return q, fmt.Errorf("the connection from %s to %s is none of IPv4, which alone is led", from, here)
+	}
+	copy(q[fromAddr:], a.AsSlice())
+	copy(q[toAddr:], b.AsSlice())
+	binary.BigEndian.PutUint16(q[fromPort:], from.Port())
+	binary.BigEndian.PutUint16(q[toPort:], here.Port())
+	q[family], q[protocol], q[direction] = inet, tcp, out
+	return q, nil
+}
+
+// Answered returns what pf has answered: where the connection was to go.
+func Answered(q [lookupSize]byte) netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte(q[wasToAddr:])), binary.BigEndian.Uint16(q[wasToPort:]))
+}

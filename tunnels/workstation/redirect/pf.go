@@ -1,0 +1,100 @@
+package redirect
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Anchor returns the name of the anchor of rules: one below com.apple, where the ruleset that each
+// Mac begins with looks. One beside it would be loaded, and never be looked at.
+func Anchor(name string) string { return "com.apple/" + name }
+
+// PF returns rules as pfctl reads them into their Anchor.
+//
+// What programs of this machine send does not pass rdr. So it is first sent through lo0, where it
+// comes in and does; reply-to has answers go back over lo0 where the program has an address of a
+// VPN's interface. Connections that had begun before stay as they are, since a pass rule of pf takes
+// the first packet alone.
+//
+// IPv4 alone is led: macOS sends nothing from ::1 to an address of another interface, so answers
+// over IPv6 would not come back. Queries over IPv6 are refused, and asked again over IPv4.
+func PF(r Rules) (string, error) {
+	if err := r.Check(); err != nil {
+		return "", err
+	}
+	if r.User == "" {
+		return "", errors.New("redirect: pf needs a user whose connections pass")
+	}
+	// Queries to this machine itself go through lo0 whoever asks, and ours would come back to us.
+	resolvers := slices.DeleteFunc(Singles(r.Resolvers, true), func(a netip.Addr) bool { return a.IsLoopback() || slices.Contains(r.Own, a) })
+	if r.DNS != 0 && len(resolvers) == 0 {
+		return "", errors.New("redirect: pf leads queries to IPv4 addresses of other machines, and no resolver of this one has such an address: set one in its network settings")
+	}
+	var tables, translate, filter strings.Builder
+	lead := func(proto, to string, port uint16) {
+		fmt.Fprintf(&translate, "rdr on lo0 inet proto %s from any to %s -> 127.0.0.1 port %d\n", proto, to, port)
+		fmt.Fprintf(&filter, "pass in quick on lo0 reply-to lo0 inet proto %s from any to 127.0.0.1 port %d keep state\n", proto, port)
+		fmt.Fprintf(&filter, "pass out quick on ! lo0 route-to lo0 inet proto %s from any to %s user != %s keep state\n", proto, to, r.User)
+	}
+	if r.DNS != 0 {
+		fmt.Fprintf(&tables, "table <resolvers> { %s }\n", joined("", resolvers))
+		lead("udp", "<resolvers> port 53", r.DNS)
+		lead("tcp", "<resolvers> port 53", r.DNS)
+		if len(Singles(r.Resolvers, false)) > 0 {
+			fmt.Fprintf(&filter, "block return out quick on ! lo0 inet6 proto { udp, tcp } from any to any port 53 user != %s\n", r.User)
+		}
+	}
+	if in, out := led(r); len(in) > 0 {
+		list := joined("", in)
+		if len(out) > 0 {
+			list += ", " + joined("!", out)
+		}
+		fmt.Fprintf(&tables, "table <cluster> { %s }\n", list)
+		lead("tcp", "<cluster>", r.Port)
+	}
+	return tables.String() + translate.String() + filter.String(), nil
+}
+
+// led returns the ranges of IPv4 that are led, and those in them that are not. In a table of pf the
+// narrowest range that has an address in it counts.
+func led(r Rules) (in, out []netip.Prefix) {
+	single := func(all []netip.Addr) (out []netip.Prefix) {
+		for _, a := range all {
+			out = append(out, netip.PrefixFrom(a, a.BitLen()))
+		}
+		return out
+	}
+	inside := func(all []netip.Prefix) func(netip.Prefix) bool {
+		return func(p netip.Prefix) bool {
+			return slices.ContainsFunc(all, func(w netip.Prefix) bool { return w.Bits() <= p.Bits() && w.Contains(p.Addr()) })
+		}
+	}
+	out = Family(slices.Concat(r.Except, single(r.Own)), true)
+	in = slices.DeleteFunc(Family(slices.Concat(r.Ranges, single(r.Addresses)), true), inside(out))
+	within := inside(in)
+	return in, slices.DeleteFunc(out, func(p netip.Prefix) bool { return !within(p) })
+}
+
+// joined lists what each begins with a prefix.
+func joined[T fmt.Stringer](prefix string, list []T) string {
+	var out []string
+	for _, one := range list {
+		out = append(out, prefix+one.String())
+	}
+	return strings.Join(out, ", ")
+}
+
+var token = regexp.MustCompile(`(?m)^Token : ([0-9]+)\s*$`)
+
+// Token returns the reference to pf that pfctl -E says it has taken.
+func Token(said string) (string, error) {
+	found := token.FindStringSubmatch(said)
+	if found == nil {
+		return "", errors.New("pfctl -E does not say which reference to pf it took")
+	}
+	return found[1], nil
+}
