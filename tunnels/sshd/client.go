@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -60,10 +61,17 @@ func newClient(s *Server, conn *ssh.ServerConn, user identity.User, from string)
 	c := &client{server: s, conn: conn, user: user, from: from, forwards: map[forward]target{},
 		refusals: rate.NewLimiter(rejects, rejectsBurst),
 		owner: inbound.Owner{User: user.Name, Session: "ssh-" + rand.Text(), Epoch: 1, Via: "ssh",
-			Labels: map[string]string{"client": fmt.Sprintf("%.200s", conn.ClientVersion()), "login": fmt.Sprintf("%.200s", conn.User())}}}
+			Labels: map[string]string{"client": readable(string(conn.ClientVersion())), "login": readable(conn.User())}}}
 	c.heard.Store(time.Now().UnixNano())
 	c.holder = s.cfg.Table.Join(c.owner, c)
 	return c
+}
+
+// readable returns the beginning of a text that the client chose. Labels go on as text, and one that
+// is none could not be told, nor what is told with it.
+func readable(text string) string {
+	const most = 200
+	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }
 
 // run serves the connection until it ends, or ctx does.
@@ -102,8 +110,10 @@ func (c *client) keep(ctx context.Context) {
 	}
 }
 
-// answer answers the requests of the connection.
+// answer answers the requests of the connection. It takes them until there are no more: the library
+// ends nothing of a connection while one of its requests waits for somebody who takes it.
 func (c *client) answer(ctx context.Context, requests <-chan *ssh.Request) {
+	defer ssh.DiscardRequests(requests)
 	for r := range requests {
 		var err error
 		switch r.Type {
