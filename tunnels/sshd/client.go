@@ -172,7 +172,7 @@ func (c *client) forward(ctx context.Context, payload []byte) error {
 	if err := c.add(name, to); err != nil {
 		return err
 	}
-	if refused := c.hold(ctx, to.key); refused != nil {
+	if refused := c.hold(ctx, to.key, false); refused != nil {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		delete(c.forwards, name)
@@ -210,8 +210,9 @@ func (c *client) wanted(key inbound.Key) (ports []int32, keys []inbound.Key) {
 	return ports, keys
 }
 
-// hold has the table lead what is forwarded of a workload. c.changing is held.
-func (c *client) hold(ctx context.Context, key inbound.Key) *tunnelv1.Refused {
+// hold has the table lead what is forwarded of a workload; again: of one that the client holds, unless
+// somebody takes it meanwhile. c.changing is held.
+func (c *client) hold(ctx context.Context, key inbound.Key, again bool) *tunnelv1.Refused {
 	w, found := c.server.cfg.Cluster.Workload(key.Namespace, key.Name)
 	if !found {
 		return refusal(tunnelv1.Reason_REASON_NOT_FOUND, "There is no SignadotExternalWorkload %s: is the sandbox there?", key)
@@ -227,6 +228,9 @@ func (c *client) hold(ctx context.Context, key inbound.Key) *tunnelv1.Refused {
 		if !slices.ContainsFunc(w.Ports, func(p clusterPort) bool { return p.Baseline == port }) {
 			return refusal(tunnelv1.Reason_REASON_NOT_FOUND, "SignadotExternalWorkload %s has no port %d: its ports are %v.", key, port, portsOf(w))
 		}
+	}
+	if again && !c.holder.Holds(key) {
+		return nil
 	}
 	return c.holder.Hold(w, ports)
 }
@@ -281,7 +285,7 @@ func (c *client) review(ctx context.Context) {
 		if !c.holder.Holds(key) {
 			continue
 		}
-		if refused := c.hold(ctx, key); refused != nil && refused.Reason != tunnelv1.Reason_REASON_UNAVAILABLE {
+		if refused := c.hold(ctx, key, true); refused != nil && refused.Reason != tunnelv1.Reason_REASON_UNAVAILABLE {
 			c.server.cfg.Logger.Info("a tunnel over SSH ends", "workload", key.String(), "user", c.user.Name, "message", refused.Message)
 			c.forget(key)
 		}

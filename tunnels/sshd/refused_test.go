@@ -226,6 +226,46 @@ func TestWhateverAClientCallsItselfItsTunnelCanBeTold(t *testing.T) {
 	}
 }
 
+// taking is what somebody may, who is asked about while another takes the tunnel.
+type taking struct {
+	everything
+	take func()
+}
+
+func (a taking) MayUpdate(context.Context, identity.User, string) *tunnelv1.Refused {
+	a.take()
+	return nil
+}
+
+// Who is asked again whether he may hold a tunnel takes it from nobody by that.
+func TestALookAtWhatIsHeldTakesNothingBack(t *testing.T) {
+	d := newDoor(t)
+	w, _ := everything{}.Workload("ns", "w")
+	bob := d.table.Join(inbound.Owner{User: "bob", Session: "b", Epoch: 1}, silent{})
+	d.cfg.Access = taking{take: func() {
+		if refused := bob.Hold(w, []int32{8080}); refused != nil {
+			t.Error(refused)
+		}
+	}}
+	c := &client{server: d.Server, user: identity.User{Name: "ada"}, forwards: map[forward]target{}}
+	c.holder = d.table.Join(inbound.Owner{User: "ada", Session: "a", Epoch: 1}, silent{})
+	key := inbound.Key{Namespace: "ns", Name: "w"}
+	c.forwards[forward{"w.ns", 8080}] = target{key, 8080}
+	if refused := c.holder.Hold(w, []int32{8080}); refused != nil {
+		t.Fatal(refused)
+	}
+	c.review(t.Context())
+	if c.holder.Holds(key) || !bob.Holds(key) {
+		t.Error("the tunnel was taken back")
+	}
+}
+
+// silent is a workstation that is told, and says nothing.
+type silent struct{ inbound.Workstation }
+
+func (silent) Lost(inbound.Key, string) {}
+func (silent) Heard() time.Time         { return time.Time{} }
+
 // forwarding is tcpip-forward.
 type forwarding struct {
 	Host string
