@@ -20,12 +20,12 @@ const maxPackageLines = 1500
 var roomLines = map[string]int{
 	"eventbus":    9690,
 	"protos":      1171,
-	"reconcilers": 25519,
-	"routeserver": 15900,
+	"reconcilers": 25521,
+	"routeserver": 15902,
 	"sidecars":    6025,
 	"tests":       31975,
 	"tools":       6995,
-	"tunnels":     10655,
+	"tunnels":     10715,
 	"workflows":   5981,
 	"xds":         4074,
 }
