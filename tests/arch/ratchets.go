@@ -20,7 +20,7 @@ const maxPackageLines = 1500
 var roomLines = map[string]int{
 	"eventbus":    9690,
 	"protos":      1171,
-	"reconcilers": 25519,
+	"reconcilers": 25521,
 	"routeserver": 15916,
 	"sidecars":    6025,
 	"tests":       32052,

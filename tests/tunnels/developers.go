@@ -190,7 +190,7 @@ func (r *developersRun) cycle(ctx context.Context, d *developer, slot, n int) er
 	}
 	if err := wait.Until(ctx, patience, name+" goes", func() error {
 		if err := d.client.Get(ctx, client.ObjectKeyFromObject(sandbox), sandbox); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("it is there: %w", errors.Join(err))
+			return errors.Join(errors.New("it is there"), err)
 		}
 		return nil
 	}); err != nil {

@@ -56,11 +56,12 @@ func (s *server) admit(ctx context.Context, pool *callers.Pool) (c caller, leave
 	return caller{user, token, from}, leave, nil
 }
 
-// stays returns nil while a caller is still who he was.
+// stays returns nil while a caller is still who he was. All workstations of a tunnel proxy come from
+// its address, so nobody else's questions keep it from being asked.
 func (s *server) stays(ctx context.Context, c caller) error {
-	user, refused := s.cfg.Access.Identify(ctx, c.token, c.from)
+	user, refused := s.cfg.Access.Again(ctx, c.token, c.from, c.user)
 	switch {
-	case refused.GetReason() == tunnelv1.Reason_REASON_UNAVAILABLE:
+	case refused.GetReason() == tunnelv1.Reason_REASON_UNAVAILABLE, refused.GetReason() == tunnelv1.Reason_REASON_EXHAUSTED:
 		return nil // until it can be asked again
 	case refused != nil:
 		return refusal(refused)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -48,12 +49,14 @@ func (s *server) WatchLocalSandboxes(request *tunnelv1.WatchLocalSandboxesReques
 		last = now
 		return stream.Send(now)
 	}
+	again := time.NewTicker(s.cfg.AskAgain)
+	defer again.Stop()
 	for {
 		changed := s.sandboxes.Next()
 		if err := look(); err != nil {
 			return err
 		}
-		if err := s.rest(ctx, changed, func() error {
+		if err := s.rest(ctx, changed, again.C, func() error {
 			if err := s.stays(ctx, c); err != nil {
 				return err
 			}

@@ -125,6 +125,8 @@ func (s *server) WatchServices(request *tunnelv1.WatchServicesRequest, stream gr
 	if err != nil {
 		return err
 	}
+	again := time.NewTicker(s.cfg.AskAgain)
+	defer again.Stop()
 	for begun := false; ; begun = true {
 		changed := s.services.changed.Next()
 		d, known := s.services.since(at, seen.visible)
@@ -137,7 +139,7 @@ func (s *server) WatchServices(request *tunnelv1.WatchServicesRequest, stream gr
 			}
 			at = max(d.to, at)
 		}
-		if err := s.rest(ctx, changed, func() error {
+		if err := s.rest(ctx, changed, again.C, func() error {
 			if err := s.stays(ctx, c); err != nil {
 				return err
 			}
@@ -167,11 +169,9 @@ func (s *server) tell(stream grpc.ServerStreamingServer[tunnelv1.WatchServicesRe
 	return stream.Send(&tunnelv1.WatchServicesResponse{Changed: d.changed, Gone: d.gone, Position: s.position(d.to, seen), Synced: true})
 }
 
-// rest waits until something changed, and a moment more; meanwhile it asks again from time to
-// time whether the caller may go on.
-func (s *server) rest(ctx context.Context, changed <-chan struct{}, may func() error) error {
-	again := time.NewTicker(s.cfg.AskAgain)
-	defer again.Stop()
+// rest waits until something changed, and a moment more; each time that again says so it asks
+// whether the caller may go on, however much changes.
+func (s *server) rest(ctx context.Context, changed <-chan struct{}, again <-chan time.Time, may func() error) error {
 	for {
 		select {
 		case <-changed:
@@ -180,7 +180,7 @@ func (s *server) rest(ctx context.Context, changed <-chan struct{}, may func() e
 			case <-ctx.Done():
 			}
 			return s.ended(ctx)
-		case <-again.C:
+		case <-again:
 			if err := may(); err != nil {
 				return err
 			}

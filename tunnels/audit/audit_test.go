@@ -322,6 +322,91 @@ func TestWithoutARecordNoConnectionBegins(t *testing.T) {
 	}
 }
 
+// A connection that ends while the log cannot be written has its last record once it can, and until
+// then it is open in the journal, which is begun anew meanwhile.
+func TestALastRecordWaitsForTheLog(t *testing.T) {
+	dir, log := t.TempDir(), &out{}
+	l, err := audit.Open(audit.Config{Dir: dir, Out: log, JournalBytes: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := l.Begin(t.Context(), audit.Connection{User: "ada"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fails := func(why error) {
+		log.mu.Lock()
+		defer log.mu.Unlock()
+		log.fail = why
+	}
+	fails(errors.New("the pipe is gone"))
+	c.End(7, 9, audit.Closed)
+	for range 3 { // each begins the journal anew
+		if _, err := l.Begin(t.Context(), audit.Connection{}); err == nil {
+			t.Fatal("it begins without a log")
+		}
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, "connections.journal")); err != nil || !bytes.Contains(text, []byte(c.ID())) {
+		t.Errorf("the journal is %q, %v", text, err)
+	}
+	fails(nil)
+	l.Close()
+	if _, last := records(t, log.bytes()); len(last[c.ID()]) != 1 || last[c.ID()][0].End.Sent != 7 {
+		t.Errorf("its last records are %+v", last[c.ID()])
+	}
+}
+
+// stuck is a log that takes nothing until it is let go.
+type stuck chan struct{}
+
+func (s stuck) Write(p []byte) (int, error) {
+	<-s
+	return len(p), nil
+}
+
+// While the log takes nothing, those who give up and come again do not pile up.
+func TestWhatWaitsForTheLogIsBounded(t *testing.T) {
+	s := stuck(make(chan struct{}))
+	l, err := audit.Open(audit.Config{Dir: t.TempDir(), Out: s, Most: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hasty, end := context.WithCancel(t.Context())
+	end()
+	err = nil
+	for n := 0; n < 100 && !errors.Is(err, audit.ErrFull); n++ {
+		_, err = l.Begin(hasty, audit.Connection{})
+	}
+	if !errors.Is(err, audit.ErrFull) {
+		t.Errorf("a hundred wait, beyond the four that may: %v", err)
+	}
+	close(s)
+	l.Close()
+}
+
+// Others choose the words of how a connection ended, and the stream of the bus takes 16 KiB.
+func TestARecordIsAsLongAsASinkTakes(t *testing.T) {
+	log := &out{}
+	l, err := audit.Open(audit.Config{Dir: t.TempDir(), Out: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := l.Begin(t.Context(), audit.Connection{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.End(0, 0, "the workstation did not take it: "+strings.Repeat("\x00\xff", 10000))
+	l.Close()
+	for line := range bytes.Lines(log.bytes()) {
+		if len(line) > 15<<10 {
+			t.Errorf("a record has %d bytes", len(line))
+		}
+	}
+	if _, last := records(t, log.bytes()); len(last[c.ID()]) != 1 || !strings.HasPrefix(last[c.ID()][0].End.How, "the workstation did not take it: ") {
+		t.Errorf("its last records are %+v", last[c.ID()])
+	}
+}
+
 // sink takes records, and fails at first.
 type sink struct {
 	fails atomic.Int32

@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -59,6 +60,9 @@ type Log struct {
 	// waiting are records that are not written yet; wake tells of them.
 	waiting []*entry
 	wake    chan struct{}
+	// untold are last records that could not be written to the log, and are with the next. They are
+	// the writer's own.
+	untold []*entry
 }
 
 // entry is a record on its way.
@@ -155,15 +159,21 @@ func (l *Log) admits() error {
 	if l.closed {
 		return ErrClosed
 	}
-	if len(l.open) >= l.cfg.Most {
+	// Those that were given up before they began have two records that wait, and are open no more.
+	if len(l.open) >= l.cfg.Most || len(l.waiting) >= 2*l.cfg.Most {
 		return ErrFull
 	}
 	return nil
 }
 
+// maxHow bounds how a connection ended, in bytes: a workstation may have chosen the words, and a
+// record that no sink takes keeps all others from it.
+const maxHow = 1 << 10
+
 // End records that the connection has ended: how many bytes went from who connected, how many
 // came back, and how it ended. It may be called again, and does nothing then.
 func (o *Opened) End(sent, received int64, how string) {
+	how = strings.ToValidUTF8(how[:min(len(how), maxHow)], "")
 	o.log.mu.Lock()
 	defer o.log.mu.Unlock()
 	c, is := o.log.open[o.id]
@@ -183,7 +193,7 @@ func (l *Log) forget(id string) {
 	delete(l.open, id)
 }
 
-// enqueue has a record be written. l.mu is held. What waits is bounded by what is open.
+// enqueue has a record be written. l.mu is held. What waits is bounded by admits.
 func (l *Log) enqueue(e *entry) {
 	l.waiting = append(l.waiting, e)
 	select {
@@ -232,8 +242,10 @@ func (l *Log) write(j *journal) {
 
 // commit writes a batch: last records to the log, all to the journal, first records to the log.
 // Without its first records no connection begins; last ones that are not told stay open in the
-// journal.
+// journal, and are told with the next batch.
 func (l *Log) commit(j *journal, batch []*entry) {
+	batch = append(l.untold, batch...)
+	l.untold = nil
 	var first, last []Record
 	var begins, ends bytes.Buffer
 	var err error
@@ -249,6 +261,7 @@ func (l *Log) commit(j *journal, batch []*entry) {
 	untold := l.tell(last)
 	if untold != nil {
 		ends.Reset()
+		l.untold = slices.DeleteFunc(slices.Clone(batch), func(e *entry) bool { return e.record.End == nil })
 	}
 	// A connection that ends in the batch in which it begins stands there in this order.
 	if err == nil {
@@ -288,7 +301,7 @@ func (l *Log) keep(j *journal, text []byte, sync bool) error {
 		open = append(open, c)
 	}
 	// Those whose last record is still on its way are open for the journal.
-	for _, e := range l.waiting {
+	for _, e := range slices.Concat(l.untold, l.waiting) {
 		if e != nil && e.record.End != nil {
 			open = append(open, e.record.Connection)
 		}

@@ -116,7 +116,7 @@ func sensible(hello *tunnelv1.Hello) *tunnelv1.Refused {
 	invalid := func(format string, values ...any) *tunnelv1.Refused {
 		return &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_INVALID, Message: fmt.Sprintf(format, values...)}
 	}
-	const maxLabels, maxLabel, maxSession = 16, 256, 128
+	const maxLabels, maxLabel, maxAll, maxSession = 16, 256, 2048, 128
 	switch {
 	case hello.Version != Version:
 		return invalid("This proxy speaks version %d of the protocol, the workstation %d. Take a switchyard of the operator's release.", Version, hello.Version)
@@ -127,10 +127,15 @@ func sensible(hello *tunnelv1.Hello) *tunnelv1.Refused {
 	case len(hello.Labels) > maxLabels:
 		return invalid("There are %d labels, at most %d are allowed.", len(hello.Labels), maxLabels)
 	}
+	all := 0 // The manager is told of them with each tunnel.
 	for key, value := range hello.Labels {
 		if len(key) > maxLabel || len(value) > maxLabel {
 			return invalid("A label has more than %d bytes.", maxLabel)
 		}
+		all += len(key) + len(value)
+	}
+	if all > maxAll {
+		return invalid("The labels have %d bytes together, at most %d are allowed.", all, maxAll)
 	}
 	return nil
 }

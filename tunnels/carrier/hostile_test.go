@@ -94,6 +94,11 @@ func TestASessionDoesNotBeginWith(t *testing.T) {
 		"no session":         {wrong(func(h *tunnelv1.Hello) { h.Session = "" }), "no name"},
 		"no epoch":           {wrong(func(h *tunnelv1.Hello) { h.Epoch = 0 }), "no epoch"},
 		"a long label":       {wrong(func(h *tunnelv1.Hello) { h.Labels["os"] = strings.Repeat("x", 257) }), "more than 256 bytes"},
+		"long labels": {wrong(func(h *tunnelv1.Hello) {
+			for i := range 10 {
+				h.Labels[strings.Repeat("k", i+1)] = strings.Repeat("x", 256)
+			}
+		}), "at most 2048 are allowed"},
 		"too much before Hello": {as(func(mux *yamux.Session, c net.Conn) {
 			for range 16 {
 				other, err := mux.Open(context.Background())

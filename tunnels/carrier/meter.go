@@ -20,8 +20,8 @@ const (
 const (
 	headerBytes = 12
 	typeData    = 0
+	typeWindow  = 1 // others are of the session and of no stream
 	flagSYN     = 1 << 0
-	flagACK     = 1 << 1
 	flagRST     = 1 << 3
 )
 
@@ -96,16 +96,11 @@ func (m *meter) came(b []byte) {
 	}
 }
 
-// begins takes a frame's header.
+// begins takes a frame's header. A stream that nobody has opened is passed over, as the multiplexer
+// does: the other side may name any, and one that was left here.
 func (m *meter) begins() {
 	flags, id := binary.BigEndian.Uint16(m.header[2:]), binary.BigEndian.Uint32(m.header[4:])
-	if flags&(flagSYN|flagACK) != 0 {
-		m.Lock()
-		if m.streams[id] == nil && !m.over {
-			m.streams[id] = &unread{}
-		}
-		m.Unlock()
-	}
+	m.opens(m.header[1], flags, id)
 	if flags&flagRST != 0 {
 		m.reset(id)
 	}
@@ -117,8 +112,26 @@ func (m *meter) begins() {
 
 // sent is told each frame that is written. The multiplexer resets streams of its own accord.
 func (m *meter) sent(frame []byte) {
-	if len(frame) >= headerBytes && binary.BigEndian.Uint16(frame[2:])&flagRST != 0 {
-		m.leave(binary.BigEndian.Uint32(frame[4:]))
+	if len(frame) < headerBytes {
+		return
+	}
+	flags, id := binary.BigEndian.Uint16(frame[2:]), binary.BigEndian.Uint32(frame[4:])
+	m.opens(frame[1], flags, id)
+	if flags&flagRST != 0 {
+		m.leave(id)
+	}
+}
+
+// opens takes a stream in with the frame that opens it, from either side: what comes for it may
+// come before its owner is known.
+func (m *meter) opens(kind byte, flags uint16, id uint32) {
+	if flags&flagSYN == 0 || kind != typeData && kind != typeWindow {
+		return
+	}
+	m.Lock()
+	defer m.Unlock()
+	if m.streams[id] == nil && !m.over {
+		m.streams[id] = &unread{}
 	}
 }
 

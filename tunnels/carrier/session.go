@@ -161,6 +161,11 @@ func (s *Session) takeControl() {
 // RTT returns the round trip to the other end as it was last measured, 0 before that.
 func (s *Session) RTT() time.Duration { return s.mux.RTT() }
 
+// Heard returns when something came from the other end last.
+func (s *Session) Heard() time.Time {
+	return s.wire.began.Add(time.Duration(s.wire.heard.Load()))
+}
+
 // Leaving returns where the Leave of a proxy comes, once, after which the session goes on for a
 // while: as long as it lingers at most.
 func (s *Session) Leaving() <-chan *tunnelv1.Leave { return s.leaving }

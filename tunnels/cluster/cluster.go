@@ -57,9 +57,9 @@ type Cluster struct {
 
 	mu        sync.Mutex
 	workloads map[types.NamespacedName]Workload
-	// services has the namespace of the Service with an address, of the addresses of a Service,
-	// and behind what EndpointSlices say of refused ones.
-	services map[netip.Addr]string
+	// services has the Service with an address, of the addresses of a Service, and behind what
+	// EndpointSlices say of refused ones.
+	services map[netip.Addr]types.NamespacedName
 	of       map[types.NamespacedName][]netip.Addr
 	behind   map[types.NamespacedName]slice
 	rules    *policy.Config // nil: to be made again
@@ -114,7 +114,7 @@ func New(cfg Config) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watch the cluster: %w", err)
 	}
-	return &Cluster{cfg: cfg, cache: known, workloads: map[types.NamespacedName]Workload{}, services: map[netip.Addr]string{},
+	return &Cluster{cfg: cfg, cache: known, workloads: map[types.NamespacedName]Workload{}, services: map[netip.Addr]types.NamespacedName{},
 		of: map[types.NamespacedName][]netip.Addr{}, behind: map[types.NamespacedName]slice{}, changed: make(chan struct{})}, nil
 }
 
@@ -200,10 +200,12 @@ func (c *Cluster) setService(name types.NamespacedName, now []netip.Addr, there 
 		return
 	}
 	for _, a := range before {
-		delete(c.services, a)
+		if c.services[a] == name { // Another one may have it already: who watches anew hears of what is there first.
+			delete(c.services, a)
+		}
 	}
 	for _, a := range now {
-		c.services[a] = name.Namespace
+		c.services[a] = name
 	}
 	if c.of[name] = now; !there {
 		delete(c.of, name)
@@ -266,8 +268,8 @@ func (c *Cluster) places() []policy.Place {
 func (c *Cluster) Namespace(address netip.Addr, host string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if namespace, is := c.services[address.Unmap()]; is {
-		return namespace
+	if service, is := c.services[address.Unmap()]; is {
+		return service.Namespace
 	}
 	return c.named(host)
 }

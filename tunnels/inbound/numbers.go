@@ -147,7 +147,8 @@ func (n *numbers) forget(k *kept) {
 	delete(n.of, k.number)
 }
 
-// save keeps them on disk.
+// save keeps them for the next process of this pod. They are not synced: what a process has written
+// outlives it, and a node that dies starts its pods anew, as a rule at other addresses.
 func (n *numbers) save() {
 	if n.file == "" {
 		return

@@ -83,7 +83,7 @@ type Workstation interface {
 type Table struct {
 	cfg  Config
 	pool *callers.Pool
-	// leading are the connections that are led, listening what accepts them.
+	// ended waits for what accepts connections and what leads them, which ctx ends.
 	ended sync.WaitGroup
 	ctx   context.Context
 	stop  context.CancelFunc

@@ -211,7 +211,7 @@ func (g *Gate) reach(ctx context.Context, host string, port uint16) (conn *net.T
 		}
 		dialled, err := g.dialer.DialContext(ctx, "tcp", to.String())
 		if err == nil {
-			return dialled.(*net.TCPConn), net.JoinHostPort(host, fmt.Sprint(port)), nil
+			return dialled.(*net.TCPConn), net.JoinHostPort(strings.Trim(host, "[]"), fmt.Sprint(port)), nil
 		}
 		if refused == nil {
 			refused = refusal(tunnelv1.Reason_REASON_UNREACHABLE, "%s port %d did not answer: %v.", host, port, bare(err))

@@ -121,7 +121,7 @@ func (r *review) may(ctx context.Context, key inbound.Key, workload cluster.Work
 		return &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_NOT_FOUND,
 			Message: fmt.Sprintf("SignadotExternalWorkload %s lists no ports: add some to the sandbox.", key)}
 	}
-	refused := r.w.main.cfg.Access.MayUpdate(ctx, r.w.user, workload.Sandbox)
+	refused := r.w.main.cfg.Access.MayUpdate(ctx, r.w.who(), workload.Sandbox)
 	if refused.GetReason() == tunnelv1.Reason_REASON_UNAVAILABLE && r.held[key] && r.w.holder.Holds(key) {
 		return nil // what was allowed goes on
 	}

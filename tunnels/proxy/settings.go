@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -74,7 +75,7 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	flags.StringVar(&s.Config.Manager, "manager", "signadot/signadot-controller-manager", "service account that may ask at the control port, as namespace/name")
 	flags.StringVar(&s.Config.Version, "operator-version", program.Built().Version, "version of the operator, for workstations")
 	flags.StringVar(&s.Namespace, "namespace", "signadot", "namespace of the operator")
-	flags.StringVar(&s.Domain, "cluster-domain", "cluster.local", "domain of the cluster's Services")
+	flags.StringVar(&s.Domain, "cluster-domain", "", "domain of the cluster's Services; empty: as the resolver of this pod has it")
 	flags.StringVar(&s.TLSDir, "tls-dir", "/var/run/secrets/tls", "directory with tls.crt, tls.key and ca.crt; it is read again when it changes")
 	flags.StringVar(&s.JournalDir, "journal-dir", "/var/lib/tunnel-proxy", "directory of the journal of connections and of the ports of tunnels, which outlive the process")
 	flags.StringVar(&s.CIDRs, "cidrs", "", "file with the ranges that may be reached, or may not, as tunnel.config.cidrs of the chart; none: everything may")
@@ -174,7 +175,7 @@ func (s Settings) keys(ctx context.Context, kube kubernetes.Interface, logger *s
 
 // watched returns what is watched of the cluster, and where no tunnel leads.
 func (s Settings) watched(reach *rest.Config) (cluster.Config, error) {
-	c := cluster.Config{Access: reach, Domain: s.Domain, Namespaces: s.Namespaces}
+	c := cluster.Config{Access: reach, Domain: cmp.Or(s.Domain, program.ClusterDomain(program.ResolverFile)), Namespaces: s.Namespaces}
 	if s.CIDRs != "" {
 		text, err := os.ReadFile(s.CIDRs)
 		if err != nil {

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -32,35 +31,20 @@ const (
 	unsaid = 2 * time.Second
 )
 
-// heardConn knows when something came last.
-type heardConn struct {
-	net.Conn
-	at atomic.Int64
-}
-
-// Read implements net.Conn.
-func (h *heardConn) Read(b []byte) (int, error) {
-	n, err := h.Conn.Read(b)
-	if n > 0 {
-		h.at.Store(time.Now().UnixNano())
-	}
-	return n, err
-}
-
 // workstation is one connection of a session.
 type workstation struct {
 	main    *Main
-	conn    *heardConn
 	session *carrier.Session
 	token   string
-	user    identity.User
 	from    string
 	owner   inbound.Owner
 	holder  *inbound.Holder
 	// poke has what is declared be looked at again.
 	poke chan struct{}
 
-	mu       sync.Mutex
+	mu sync.Mutex
+	// user is whose token it was when that was asked last.
+	user     identity.User
 	declared *tunnelv1.Declare
 	taken    map[inbound.Key]string
 }
@@ -89,10 +73,10 @@ func (m *Main) serveCarrier(ctx context.Context, conn net.Conn, known func()) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	w := &workstation{main: m, conn: &heardConn{Conn: secure}, from: from, poke: make(chan struct{}, 1), taken: map[inbound.Key]string{}}
+	w := &workstation{main: m, from: from, poke: make(chan struct{}, 1), taken: map[inbound.Key]string{}}
 	over := func() {}
 	defer func() { over() }()
-	w.session, _, err = carrier.Serve(ctx, w.conn, func(ctx context.Context, hello *tunnelv1.Hello) (*tunnelv1.Welcome, *tunnelv1.Refused) {
+	w.session, _, err = carrier.Serve(ctx, secure, func(ctx context.Context, hello *tunnelv1.Hello) (*tunnelv1.Welcome, *tunnelv1.Refused) {
 		welcome, end, refused := w.greet(ctx, hello, cancel)
 		if refused == nil {
 			over = end
@@ -281,15 +265,30 @@ func (w *workstation) keep(ctx context.Context) {
 	}
 }
 
-// expired ends the session when its token does not count any more. While nobody can say, it goes
-// on.
+// expired ends the session when its token does not count any more, or is another user's. While
+// nobody can say, it goes on. Of the same user it is learned in which groups he is now.
 func (w *workstation) expired(ctx context.Context) bool {
-	_, refused := w.main.cfg.Access.Again(ctx, w.token, w.from, w.user)
-	if refused.GetReason() != tunnelv1.Reason_REASON_UNAUTHENTICATED || ctx.Err() != nil {
+	user, refused := w.main.cfg.Access.Again(ctx, w.token, w.from, w.who())
+	switch {
+	case refused == nil && user.Name == w.owner.User:
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.user = user
+		return false
+	case refused == nil:
+		refused = &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_UNAUTHENTICATED, Message: "The token is another user's now: connect again."}
+	case refused.GetReason() != tunnelv1.Reason_REASON_UNAUTHENTICATED || ctx.Err() != nil:
 		return false
 	}
 	w.session.Close(&tunnelv1.Leave{Why: refused, ComeBack: true})
 	return true
+}
+
+// who returns the user.
+func (w *workstation) who() identity.User {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.user
 }
 
 // Lost implements inbound.Workstation.
@@ -301,7 +300,7 @@ func (w *workstation) Lost(key inbound.Key, by string) {
 }
 
 // Heard implements inbound.Workstation.
-func (w *workstation) Heard() time.Time { return time.Unix(0, w.conn.at.Load()) }
+func (w *workstation) Heard() time.Time { return w.session.Heard() }
 
 // Connect implements inbound.Workstation.
 func (w *workstation) Connect(ctx context.Context, to *tunnelv1.Inbound) (relay.Stream, error) {
@@ -330,7 +329,7 @@ func (w *workstation) lead(ctx context.Context, in *carrier.Incoming) {
 		in.Refuse(&tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_INVALID, Message: "A workstation opens connections to addresses."})
 		return
 	}
-	if refused := w.main.cfg.Access.MayUse(ctx, w.user); refused != nil && !w.holder.Holds(inbound.Key{}) {
+	if refused := w.main.cfg.Access.MayUse(ctx, w.who()); refused != nil && !w.holder.Holds(inbound.Key{}) {
 		in.Refuse(refused)
 		return
 	}

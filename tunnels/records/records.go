@@ -3,8 +3,9 @@
 //
 // Each record is a message of JSON, and is acknowledged once it is on the disk of the bus. What is
 // not acknowledged is sent again, for as long as the proxy lives and audit keeps it; a record that
-// was taken the first time is known by its id, and is there once. The client is a Recorder, which
-// may add to the stream and do nothing else.
+// was taken the first time is known by its id for ten minutes, and is there once. After a longer
+// silence of the bus one that it had taken may be there twice, with the same id. The client is a
+// Recorder, which may add to the stream and do nothing else.
 package records
 
 import (

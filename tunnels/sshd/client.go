@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -60,10 +61,17 @@ func newClient(s *Server, conn *ssh.ServerConn, user identity.User, from string)
 	c := &client{server: s, conn: conn, user: user, from: from, forwards: map[forward]target{},
 		refusals: rate.NewLimiter(rejects, rejectsBurst),
 		owner: inbound.Owner{User: user.Name, Session: "ssh-" + rand.Text(), Epoch: 1, Via: "ssh",
-			Labels: map[string]string{"client": fmt.Sprintf("%.200s", conn.ClientVersion()), "login": fmt.Sprintf("%.200s", conn.User())}}}
+			Labels: map[string]string{"client": readable(string(conn.ClientVersion())), "login": readable(conn.User())}}}
 	c.heard.Store(time.Now().UnixNano())
 	c.holder = s.cfg.Table.Join(c.owner, c)
 	return c
+}
+
+// readable returns the beginning of a text that the client chose. Labels go on as text, and one that
+// is none could not be told, nor what is told with it.
+func readable(text string) string {
+	const most = 200
+	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }
 
 // run serves the connection until it ends, or ctx does.
@@ -102,8 +110,10 @@ func (c *client) keep(ctx context.Context) {
 	}
 }
 
-// answer answers the requests of the connection.
+// answer answers the requests of the connection. It takes them until there are no more: the library
+// ends nothing of a connection while one of its requests waits for somebody who takes it.
 func (c *client) answer(ctx context.Context, requests <-chan *ssh.Request) {
+	defer ssh.DiscardRequests(requests)
 	for r := range requests {
 		var err error
 		switch r.Type {
@@ -162,7 +172,7 @@ func (c *client) forward(ctx context.Context, payload []byte) error {
 	if err := c.add(name, to); err != nil {
 		return err
 	}
-	if refused := c.hold(ctx, to.key); refused != nil {
+	if refused := c.hold(ctx, to.key, false); refused != nil {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		delete(c.forwards, name)
@@ -200,8 +210,9 @@ func (c *client) wanted(key inbound.Key) (ports []int32, keys []inbound.Key) {
 	return ports, keys
 }
 
-// hold has the table lead what is forwarded of a workload. c.changing is held.
-func (c *client) hold(ctx context.Context, key inbound.Key) *tunnelv1.Refused {
+// hold has the table lead what is forwarded of a workload; again: of one that the client holds, unless
+// somebody takes it meanwhile. c.changing is held.
+func (c *client) hold(ctx context.Context, key inbound.Key, again bool) *tunnelv1.Refused {
 	w, found := c.server.cfg.Cluster.Workload(key.Namespace, key.Name)
 	if !found {
 		return refusal(tunnelv1.Reason_REASON_NOT_FOUND, "There is no SignadotExternalWorkload %s: is the sandbox there?", key)
@@ -217,6 +228,9 @@ func (c *client) hold(ctx context.Context, key inbound.Key) *tunnelv1.Refused {
 		if !slices.ContainsFunc(w.Ports, func(p clusterPort) bool { return p.Baseline == port }) {
 			return refusal(tunnelv1.Reason_REASON_NOT_FOUND, "SignadotExternalWorkload %s has no port %d: its ports are %v.", key, port, portsOf(w))
 		}
+	}
+	if again && !c.holder.Holds(key) {
+		return nil
 	}
 	return c.holder.Hold(w, ports)
 }
@@ -271,7 +285,7 @@ func (c *client) review(ctx context.Context) {
 		if !c.holder.Holds(key) {
 			continue
 		}
-		if refused := c.hold(ctx, key); refused != nil && refused.Reason != tunnelv1.Reason_REASON_UNAVAILABLE {
+		if refused := c.hold(ctx, key, true); refused != nil && refused.Reason != tunnelv1.Reason_REASON_UNAVAILABLE {
 			c.server.cfg.Logger.Info("a tunnel over SSH ends", "workload", key.String(), "user", c.user.Name, "message", refused.Message)
 			c.forget(key)
 		}

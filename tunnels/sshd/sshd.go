@@ -110,6 +110,11 @@ func (s *Server) Serve(ctx context.Context, conn net.Conn, known func()) {
 	leave, err := s.sessions.Enter(callers.Caller{Kind: callers.Pod, Name: user.Name})
 	if err != nil {
 		s.cfg.Logger.Info("an SSH client was refused", "from", from, "user", user.Name, "error", err)
+		_ = server.Close()
+		go ssh.DiscardRequests(requests) // else nothing of it ends
+		for ch := range channels {
+			_ = ch.Reject(ssh.ResourceShortage, err.Error()) // who is gone needs no reason
+		}
 		return
 	}
 	defer leave()

@@ -2,6 +2,7 @@ package workstation
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -143,8 +144,10 @@ func (w *Workstation) statusOf(one Workload) WorkloadStatus {
 	for _, port := range slices.Sorted(maps.Keys(one.Locals)) {
 		out.Ports = append(out.Ports, PortStatus{port, one.Locals[port]})
 	}
-	answer := w.course.Answer(course.Tunnel{Namespace: one.Namespace, Name: one.Tunnel.Name})
+	answer := w.course.Answer(one.Tunnel)
 	switch {
+	case len(w.wanted) > course.MaxTunnels && !w.course.Wants(one.Tunnel):
+		out.Message = fmt.Sprintf("it is one of more than %d external workloads, as many as a tunnel proxy takes of a workstation: connect with --sandbox or --machine", course.MaxTunnels)
 	case answer == nil:
 		out.Message = "the tunnel proxy has not answered yet"
 	case !answer.GetOpen():

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -36,7 +37,7 @@ const (
 // Validate returns what is wrong with a Through, or nil.
 func (t Through) Validate() error {
 	if t.Proxy == nil || t.Proxy.Hostname() == "" || (t.Proxy.Scheme != "https" && t.Proxy.Scheme != "http") {
-		return fmt.Errorf("%v is not the URL of an HTTP proxy, such as https://proxy.example.com", t.Proxy)
+		return fmt.Errorf("%q is not the URL of an HTTP proxy, such as https://proxy.example.com", t.Proxy.Redacted())
 	}
 	if host := t.Proxy.Hostname(); t.Proxy.Scheme == "http" && host != "localhost" && !net.ParseIP(host).IsLoopback() {
 		return fmt.Errorf("%s would be shown credentials in clear: give an https URL", t.Proxy.Redacted())
@@ -86,7 +87,11 @@ func (t Through) proxy(ctx context.Context) (net.Conn, error) {
 	secure := tls.Client(c, config)
 	if err := secure.HandshakeContext(ctx); err != nil {
 		_ = c.Close()
-		return nil, fmt.Errorf("the proxy %s does not show a certificate that is trusted: %w", t.Proxy.Redacted(), err)
+		var untrusted *tls.CertificateVerificationError
+		if errors.As(err, &untrusted) {
+			return nil, fmt.Errorf("the proxy %s does not show a certificate that is trusted: %w", t.Proxy.Redacted(), err)
+		}
+		return nil, fmt.Errorf("what answers at %s speaks no TLS, or the way to it broke: see that its URL is right (%w)", t.Proxy.Redacted(), err)
 	}
 	return secure, nil
 }

@@ -107,14 +107,18 @@ func Judge(proxies []Proxy, now time.Time) Judgement {
 	return j
 }
 
+// session is that of a candidate: two users may call theirs the same.
+type session struct{ user, name string }
+
 // newest returns who holds a tunnel: of each session the connection with the greatest
 // epoch counts, and of these the one that began last.
 func newest(all []candidate) candidate {
-	sessions := map[string]candidate{}
+	sessions := map[session]candidate{}
 	for _, c := range all {
-		have, ok := sessions[c.tunnel.GetSession()]
+		of := session{c.tunnel.GetUser(), c.tunnel.GetSession()}
+		have, ok := sessions[of]
 		if !ok || cmp.Or(cmp.Compare(c.tunnel.GetEpoch(), have.tunnel.GetEpoch()), later(c, have)) > 0 {
-			sessions[c.tunnel.GetSession()] = c
+			sessions[of] = c
 		}
 	}
 	return slices.MaxFunc(slices.Collect(maps.Values(sessions)), later)

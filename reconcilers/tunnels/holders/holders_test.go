@@ -91,6 +91,16 @@ func TestWhoHoldsATunnel(t *testing.T) {
 	}
 }
 
+// Nobody keeps a tunnel from its user by a session that he calls as the user does his.
+func TestASessionIsOneOfAUser(t *testing.T) {
+	ann, bob := tunnel("x", 1, 1), tunnel("x", 99, 5)
+	bob.User = "bob"
+	j := holders.Judge([]holders.Proxy{proxy("1", ann), proxy("2", bob)}, now)
+	if h := j.Held[workload]; h.Pod != "1" || len(j.Taken["2"]) != 1 || j.Taken["2"][0].GetSameSession() {
+		t.Errorf("held by %+v, and told are %v", h, j.Taken)
+	}
+}
+
 func TestWhenAProxyIsGone(t *testing.T) {
 	at := func(seconds float64) time.Time { return now.Add(time.Duration(seconds * float64(time.Second))) }
 	for name, tt := range map[string]struct {

@@ -24,7 +24,8 @@ func ReadAudit(path string) (out Recorded, err error) {
 		return out, err
 	}
 	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
 		var r struct {
 			Message string `json:"msg"`
 			audit.Record
@@ -38,7 +39,7 @@ func ReadAudit(path string) (out Recorded, err error) {
 			out.last = append(out.last, r.Record)
 		}
 	}
-	return out, nil
+	return out, lines.Err() // what comes after a line that is too long was not read
 }
 
 // Seen is what others than a proxy saw of connections that it led.

@@ -244,13 +244,17 @@ func (c *Course) anew(now time.Time) Step {
 	return step
 }
 
-// Want replaces the tunnels that are wanted.
+// MaxTunnels is how many tunnels a proxy takes of a workstation: it ends a session that declares more.
+const MaxTunnels = 256
+
+// Want replaces the tunnels that are wanted; of too many, the first by name are.
 func (c *Course) Want(tunnels []Tunnel) Step {
 	tunnels = slices.Clone(tunnels)
 	slices.SortFunc(tunnels, func(a, b Tunnel) int {
 		return slices.Compare([]string{a.Namespace, a.Name}, []string{b.Namespace, b.Name})
 	})
 	tunnels = slices.Compact(tunnels)
+	tunnels = tunnels[:min(len(tunnels), MaxTunnels)]
 	if slices.Equal(tunnels, c.wanted) {
 		return Step{}
 	}
@@ -263,6 +267,9 @@ func (c *Course) Want(tunnels []Tunnel) Step {
 
 // Wanted returns the tunnels that are wanted, sorted.
 func (c *Course) Wanted() []Tunnel { return slices.Clone(c.wanted) }
+
+// Wants reports whether a tunnel is one of those.
+func (c *Course) Wants(t Tunnel) bool { return slices.Contains(c.wanted, t) }
 
 // Answered notes what came of a declaration of an epoch. What answers an earlier one is passed
 // over: its successor's answer comes.

@@ -1,6 +1,7 @@
 package course_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -118,6 +119,22 @@ func TestADeclarationIsWholeAndComesAgain(t *testing.T) {
 	c.Due(start.Add(time.Second))
 	if d := c.Welcomed(start, 2).Declare; d.GetRevision() != 1 || len(d.GetTunnels()) != 1 {
 		t.Errorf("the next connection declares %v", d)
+	}
+}
+
+// A proxy ends the session of who declares more than it takes, and with it all that goes on there.
+func TestNoMoreIsDeclaredThanAProxyTakes(t *testing.T) {
+	var all []course.Tunnel
+	for n := range course.MaxTunnels + 44 {
+		all = append(all, course.Tunnel{Namespace: "shop", Name: fmt.Sprintf("cart-%03d", n)})
+	}
+	c := up(t, shop)
+	s := c.Want(all)
+	if len(s.Declare.GetTunnels()) != course.MaxTunnels || !c.Wants(all[course.MaxTunnels-1]) || c.Wants(all[course.MaxTunnels]) {
+		t.Errorf("%d are declared", len(s.Declare.GetTunnels()))
+	}
+	if s := c.Want(all[:course.MaxTunnels+1]); s.Declare != nil {
+		t.Error("what is not declared has the rest be declared again")
 	}
 }
 

@@ -23,8 +23,11 @@ import (
 // table is the name of the rules. There is one at a time on a machine: names are one cluster's.
 const table = "switchyard_workstation"
 
-// maxLearned bounds the addresses that are led since somebody asked for a name.
+// maxLearned bounds the addresses that are led since somebody asked for a name; the oldest go.
 const maxLearned = 4096
+
+// shared are addresses of private networks too, which netip does not count among them.
+var shared = netip.MustParsePrefix("100.64.0.0/10")
 
 // Config is what an Inside needs.
 type Config struct {
@@ -54,8 +57,9 @@ type Inside struct {
 	begun   bool // something is led
 	told    []*tunnelv1.CIDR
 	learned map[netip.Addr]bool
-	unsure  error  // why it is not known what the cluster has
-	wrong   string // what cannot be led
+	oldest  []netip.Addr // the learned ones, the oldest first
+	unsure  error        // why it is not known what the cluster has
+	wrong   string       // what cannot be led
 }
 
 // Begin takes the ports and the rules, which lead nothing before Run is told what the cluster has.
@@ -216,12 +220,16 @@ func (i *Inside) learn(all []netip.Addr) {
 	further := false
 	i.mu.Lock()
 	for _, a := range all {
-		shared := netip.MustParsePrefix("100.64.0.0/10")
 		near := slices.ContainsFunc(own, func(p netip.Prefix) bool { return p.Contains(a) })
-		if near || !redirect.Single(a) || !a.IsPrivate() && !shared.Contains(a) || i.learned[a] || len(i.learned) >= maxLearned {
+		if near || !redirect.Single(a) || !a.IsPrivate() && !shared.Contains(a) || i.learned[a] {
 			continue
 		}
+		if len(i.oldest) >= maxLearned {
+			delete(i.learned, i.oldest[0])
+			i.oldest = i.oldest[1:]
+		}
 		i.learned[a], further = true, true
+		i.oldest = append(i.oldest, a)
 	}
 	i.mu.Unlock()
 	if further {

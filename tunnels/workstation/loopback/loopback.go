@@ -4,7 +4,8 @@
 // They listen on loopback addresses only. Whoever has an account on the machine can use them;
 // web pages cannot: SOCKS5 is nothing that a browser speaks unasked, the HTTP proxy answers
 // nothing but requests to a proxy, and a port for HTTP answers only requests whose Host is the
-// port's own or its destination's, and whose Origin, if they have one, is of this machine too.
+// port's own or its destination's, and whose Origin is of this machine too; where they have none,
+// but a browser says that another site's page sends them, the page has to be.
 package loopback
 
 import (

@@ -204,26 +204,43 @@ func TestAMappedPort(t *testing.T) {
 	at := listen(t, func(ctx context.Context, l net.Listener) error {
 		return loopback.ServeMapping(ctx, l, loopback.Mapping{Scheme: "http", Host: "cart.shop", Port: 8080}, w)
 	})
-	for _, c := range []struct{ host, origin, want string }{
-		{at, "", `200 cart.shop:8080 /x key=sd-routing-key=mine body= xff=""`},
-		{"localhost:1", "http://localhost:3000", `200`},
-		{"cart.shop", "http://shop.test:3000", `200`},
-		{"evil.example", "", `403 Requests to this port say localhost`},
-		{at, "https://evil.example", `403 Pages of "https://evil.example" may not`},
-		{at, "null", `403 Pages of "null"`},
-		{at, "http://localhost.evil.example", `403 Pages of`},
+	// What a browser says of an image of another site's page, and of a click on a link there.
+	image := http.Header{"Sec-Fetch-Site": {"cross-site"}, "Sec-Fetch-Mode": {"no-cors"}, "Sec-Fetch-Dest": {"image"}}
+	click := http.Header{"Sec-Fetch-Site": {"cross-site"}, "Sec-Fetch-Mode": {"navigate"}, "Sec-Fetch-Dest": {"document"}}
+	frame := http.Header{"Sec-Fetch-Site": {"cross-site"}, "Sec-Fetch-Mode": {"navigate"}, "Sec-Fetch-Dest": {"iframe"}}
+	of := func(page string) http.Header { h := image.Clone(); h.Set("Referer", page); return h }
+	for _, c := range []struct {
+		host, origin, want string
+		browser            http.Header
+	}{
+		{at, "", `200 cart.shop:8080 /x key=sd-routing-key=mine body= xff=""`, nil},
+		{"localhost:1", "http://localhost:3000", `200`, nil},
+		{"cart.shop", "http://shop.test:3000", `200`, nil},
+		{"evil.example", "", `403 Requests to this port say localhost`, nil},
+		{at, "https://evil.example", `403 Pages of "https://evil.example" may not`, nil},
+		{at, "null", `403 Pages of "null"`, nil},
+		{at, "http://localhost.evil.example", `403 Pages of`, nil},
+		{at, "", `403 Pages of "" may not`, image},
+		{at, "", `403 Pages of "https://evil.example/" may not`, of("https://evil.example/")},
+		{at, "", `403 Pages of`, frame},
+		{at, "", `200`, of("http://shop.test:3000/cart")},
+		{at, "", `200`, of("http://localhost:3000/cart")},
+		{at, "", `200`, click},
 	} {
 		r, err := http.NewRequest(http.MethodGet, "http://"+at+"/x", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.Host = c.host
+		if c.browser != nil {
+			r.Header = c.browser
+		}
 		if c.origin != "" {
 			r.Header.Set("Origin", c.origin)
 		}
 		got, err := http.DefaultClient.Do(r)
 		if text := read(t, got, err); !strings.HasPrefix(text, c.want) {
-			t.Errorf("host %s, origin %s: %s", c.host, c.origin, text)
+			t.Errorf("host %s, origin %s, %v: %s", c.host, c.origin, c.browser, text)
 		}
 	}
 }

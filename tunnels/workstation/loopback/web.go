@@ -166,16 +166,25 @@ func (w Web) allowed(r *http.Request, destination string) string {
 	if !local(r.Host) && !strings.EqualFold(host, destination) {
 		return fmt.Sprintf("Requests to this port say localhost, or %s, as their Host, not %q.", destination, r.Host)
 	}
-	for _, origin := range r.Header["Origin"] {
-		u, err := url.Parse(origin)
-		if err == nil && (u.Scheme == "http" || u.Scheme == "https") && local(u.Host) {
+	from := r.Header["Origin"]
+	if len(from) == 0 && foreign(r.Header) {
+		from = []string{r.Referer()}
+	}
+	for _, page := range from {
+		u, err := url.Parse(page)
+		if err == nil && (u.Scheme == "http" || u.Scheme == "https") && (local(u.Host) || contains(w.Origins, u.Scheme+"://"+u.Host)) {
 			continue
 		}
-		if !contains(w.Origins, origin) {
-			return fmt.Sprintf("Pages of %q may not use this port: allow it with --allow-origin.", origin)
-		}
+		return fmt.Sprintf("Pages of %q may not use this port: allow it with --allow-origin.", page)
 	}
 	return ""
+}
+
+// foreign reports whether a browser says that a page of another site has it send a request. Some of
+// these have no Origin, as for an image. One for which the user leaves that page is his own.
+func foreign(h http.Header) bool {
+	leaves := h.Get("Sec-Fetch-Mode") == "navigate" && h.Get("Sec-Fetch-Dest") == "document"
+	return h.Get("Sec-Fetch-Site") == "cross-site" && !leaves
 }
 
 func contains(list []string, one string) bool {

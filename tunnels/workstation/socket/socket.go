@@ -99,7 +99,8 @@ func tell(c *net.UnixConn, answer func() any) {
 }
 
 // All asks everybody who answers in a folder; what is left over of programs that were killed is
-// taken away. T is what each answers.
+// taken away. T is what each answers. The error says who did not answer as he should, and the others
+// are returned all the same.
 func All[T any](folder string) ([]T, error) {
 	entries, err := os.ReadDir(folder)
 	if errors.Is(err, os.ErrNotExist) {
@@ -112,6 +113,7 @@ func All[T any](folder string) ([]T, error) {
 		return nil, err
 	}
 	var out []T
+	var wrong []error
 	for _, e := range entries {
 		if !strings.HasSuffix(e.Name(), suffix) {
 			continue
@@ -122,12 +124,12 @@ func All[T any](folder string) ([]T, error) {
 		case errors.Is(err, errNobody):
 			_ = os.Remove(path)
 		case err != nil:
-			return nil, err
+			wrong = append(wrong, err)
 		default:
 			out = append(out, one)
 		}
 	}
-	return slices.Clip(out), nil
+	return slices.Clip(out), errors.Join(wrong...)
 }
 
 // ask reads the answer at a socket.

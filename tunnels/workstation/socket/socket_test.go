@@ -71,6 +71,33 @@ func TestWhatWasKilledIsForgotten(t *testing.T) {
 	}
 }
 
+// One that does not answer as it should keeps nobody from hearing of the others.
+func TestOneThatIsWrongHidesNoOther(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "s")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", filepath.Join(folder, "a.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_ = c.Close() // and says nothing
+		}
+	}()
+	defer serve(t, folder, "b", 2)()
+	all, err := socket.All[answer](folder)
+	if err == nil || !strings.Contains(err.Error(), "a.sock") || len(all) != 1 || all[0].N != 2 {
+		t.Errorf("they answered %v, %v", all, err)
+	}
+}
+
 func TestOnlyTheUsersOwnFolderIsUsed(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "s")
 	if err := os.Mkdir(folder, 0o700); err != nil {

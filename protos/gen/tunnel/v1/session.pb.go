@@ -140,7 +140,7 @@ type Hello struct {
 	// ends a connection of the session with a smaller one, and refuses to begin it.
 	Epoch uint64 `protobuf:"varint,4,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// What people see of the workstation: user, host, os, version of the client. At most 16, of
-	// at most 256 bytes each.
+	// at most 256 bytes each, and 2,048 together.
 	Labels        map[string]string `protobuf:"bytes,5,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -3,9 +3,9 @@
 //
 //	the road, whom to trust                      place.go, road.go, roots.go
 //	the token                                    identity
-//	connect, connect status                      connect.go, status.go
+//	connect, connect status, proxy               connect.go, status.go
+//	what connect and proxy listen on, the key    ways.go, header.go
 //	connect with privileges                      privileges
-//	proxy, and what both listen on               proxy.go, ways.go
 //	run; a baseline's environment and files      run.go, standing
 //	what may be wrong, part by part              doctor.go, checks.go
 //	a certificate for SSH                        sshcert.go

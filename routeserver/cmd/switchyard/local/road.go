@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -28,7 +29,10 @@ const (
 func (p *place) controlPlane() (workstation.Through, error) {
 	at, err := url.Parse(p.proxyURL())
 	if err != nil {
-		return workstation.Through{}, exit.Usage.Errorf("--proxy-url: %w", err)
+		if why := (*url.Error)(nil); errors.As(err, &why) {
+			err = why.Err // without the URL, which may have a password
+		}
+		return workstation.Through{}, exit.Usage.Errorf("--proxy-url is no URL: %w", err)
 	}
 	road := workstation.Through{Proxy: at, Target: p.host(proxyService) + ":" + fmt.Sprint(tunnelProxy.Port), Header: http.Header{}}
 	if err := road.Validate(); err != nil {

@@ -5,6 +5,7 @@ import (
 	"os/user"
 	"runtime"
 	"runtime/debug"
+	"strings"
 )
 
 // Labels are what people see of this workstation.
@@ -26,8 +27,8 @@ func Labels(getenv func(string) string) map[string]string {
 	return out
 }
 
-// cut bounds a label.
+// cut bounds a label, which goes on as text and has to be one.
 func cut(text string) string {
 	const most = 256
-	return text[:min(len(text), most)]
+	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }

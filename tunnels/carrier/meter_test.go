@@ -1,0 +1,44 @@
+package carrier
+
+import (
+	"encoding/binary"
+	"testing"
+)
+
+// header returns the header of a frame of the multiplexer.
+func header(kind byte, flags uint16, id, length uint32) []byte {
+	b := []byte{0, kind}
+	b = binary.BigEndian.AppendUint16(b, flags)
+	b = binary.BigEndian.AppendUint32(b, id)
+	return binary.BigEndian.AppendUint32(b, length)
+}
+
+// What comes for streams that nobody has opened, or that were left, the multiplexer passes over. So
+// does the meter, however much there is.
+func TestFramesOfNoStreamAreNotKept(t *testing.T) {
+	const ping, flagACK = 2, 1 << 1
+	m := newMeter()
+	defer m.stop()
+	for id := uint32(1); id < 1000; id++ {
+		m.came(header(typeWindow, flagACK, id, 0))
+		m.came(append(header(typeData, flagACK, id, 5), "hello"...))
+	}
+	m.came(header(ping, flagSYN, 0, 7))
+	if len(m.streams) > 0 || m.total != 0 {
+		t.Fatalf("%d streams of nobody are kept, with %d bytes", len(m.streams), m.total)
+	}
+	// One that is ours, of which something comes before its owner is known, and after he has left.
+	m.sent(header(typeWindow, flagSYN, 7, 0))
+	m.came(append(header(typeData, flagACK, 7, 5), "hello"...))
+	if m.total != 5+frameCost {
+		t.Errorf("of ours %d bytes are counted", m.total)
+	}
+	m.join(7, &Stream{})
+	m.leave(7)
+	m.came(append(header(typeData, flagACK, 7, 5), "hello"...))
+	// One of the other side's.
+	m.came(append(header(typeData, flagSYN, 8, 5), "hello"...))
+	if len(m.streams) != 1 || m.total != 5+frameCost {
+		t.Errorf("%d streams are kept, with %d bytes", len(m.streams), m.total)
+	}
+}
