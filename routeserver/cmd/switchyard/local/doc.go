@@ -3,7 +3,7 @@
 //
 //	the road, whom to trust                      place.go, road.go, roots.go
 //	the token                                    identity
-//	connect, connect status                      connect.go, status.go
+//	connect, connect status                      connect.go, status
 //	connect with privileges                      privileges
 //	proxy, and what both listen on               proxy.go, ways.go
 //	run; a baseline's environment and files      run.go, standing
