@@ -5,15 +5,11 @@ import (
 	"slices"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/fork/variables"
 )
 
 // Reached is how another fork of the sandbox is reached, for patches that name it.
-type Reached struct {
-	// Host is the DNS name of its Service; empty when it has none yet.
-	Host string
-	// Port is the first port of that Service.
-	Port int32
-}
+type Reached = variables.Reached
 
 // nameOfFork matches the variables of another fork, and in them the name of its baseline.
 var nameOfFork = regexp.MustCompile(`\{\{\s*\.forks\.([^{}\s]+)\.service\.(?:host|port)\s*\}\}`)

@@ -13,6 +13,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/fork"
+	"switchyard.dev/reconcilers/fork/variables"
 )
 
 // indexNamesForks finds, by their sandbox, the ForkedWorkloads whose patches name other forks.
@@ -60,27 +61,12 @@ func (in Input) siblings() []sibling {
 		if !slices.Contains(named, name) || w.DeletionTimestamp != nil {
 			continue
 		}
-		out = append(out, reachedBy(name, w))
+		s := sibling{baseline: name}
+		s.Reached, s.of, s.all = variables.ReachedBy(w)
+		out = append(out, s)
 	}
 	slices.SortFunc(out, func(a, b sibling) int { return cmp.Compare(a.baseline, b.baseline) })
 	return out
-}
-
-// reachedBy returns how a fork is reached: by the first of its Services, by the name of the
-// baseline's.
-func reachedBy(name string, w *crdv1.ForkedWorkload) sibling {
-	s := sibling{baseline: name}
-	for _, m := range mappingsOf(w) {
-		if m.To == "" || len(m.Ports) == 0 {
-			continue
-		}
-		s.all = append(s.all, m.From)
-		if s.of == "" || m.From < s.of {
-			s.of, s.Reached = m.From, fork.Reached{Host: m.To + "." + w.Namespace + ".svc", Port: m.Ports[0].Port}
-		}
-	}
-	slices.Sort(s.all)
-	return s
 }
 
 func mappingsOf(w *crdv1.ForkedWorkload) []crdv1.ServiceMapping {

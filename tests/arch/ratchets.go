@@ -19,14 +19,14 @@ const maxPackageLines = 1500
 // more than slack above what there is fails as well: what was won is kept.
 var roomLines = map[string]int{
 	"eventbus":    9690,
-	"protos":      1171,
-	"reconcilers": 25521,
-	"routeserver": 15916,
+	"protos":      1187,
+	"reconcilers": 25531,
+	"routeserver": 16052,
 	"sidecars":    6025,
 	"tests":       32052,
 	"tools":       6995,
 	"tunnels":     11015,
-	"workflows":   5981,
+	"workflows":   6051,
 	"xds":         4074,
 }
 

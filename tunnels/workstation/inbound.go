@@ -43,6 +43,9 @@ type Wanted interface {
 // known what is wanted, what was wanted last is.
 func (w *Workstation) Follow(ctx context.Context, wanted Wanted) {
 	const first, most = 200 * time.Millisecond, 5 * time.Second
+	w.mu.Lock()
+	w.asks = true
+	w.mu.Unlock()
 	for pause := first; ctx.Err() == nil; pause = min(2*pause, most) {
 		told := false
 		err := wanted.Watch(ctx, func(list []Workload) {
@@ -73,7 +76,7 @@ func (w *Workstation) want(ctx context.Context, list []Workload) {
 		all[one.Tunnel] = one
 	}
 	w.mu.Lock()
-	w.wanted, w.unsure = all, nil
+	w.wanted, w.unsure, w.asks = all, nil, false
 	w.mu.Unlock()
 	select {
 	case w.events <- func(time.Time) course.Step { return w.course.Want(slices.Collect(maps.Keys(all))) }:

@@ -22,9 +22,11 @@ type Status struct {
 	User     string `json:"user,omitempty"`
 	Proxy    string `json:"proxy,omitempty"`
 	Operator string `json:"operator,omitempty"`
-	// Trouble says why there is no session; Unsure, why it is not known what is wanted.
+	// Trouble says why there is no session; Unsure, why it is not known what is wanted. Asks
+	// reports whether that has been asked, and has had no answer yet.
 	Trouble string `json:"trouble,omitempty"`
 	Unsure  string `json:"unsure,omitempty"`
+	Asks    bool   `json:"asks,omitempty"`
 	// Workloads are those of the user at this workstation.
 	Workloads []WorkloadStatus `json:"workloads"`
 	// Ways lead into the cluster.
@@ -117,7 +119,7 @@ func (w *Workstation) Status() (Status, <-chan struct{}) {
 	s := Status{
 		Session: w.cfg.Session, Epoch: w.course.Epoch(), Connected: w.current != nil, Since: w.since,
 		User: w.welcome.GetUser(), Proxy: w.welcome.GetProxy(), Operator: w.welcome.GetOperatorVersion(),
-		Workloads: []WorkloadStatus{}, Ways: slices.Clone(w.listens), Inside: w.inside,
+		Workloads: []WorkloadStatus{}, Ways: slices.Clone(w.listens), Inside: w.inside, Asks: w.asks,
 		Inbound: w.inbound.read(), Outbound: w.outbound.read(),
 	}
 	if w.trouble != nil {

@@ -32,6 +32,7 @@ type Workstation struct {
 	over     error     // why there never will be one
 	wanted   map[course.Tunnel]Workload
 	unsure   error // why it is not known what is wanted
+	asks     bool  // whether Follow has yet to be told what is wanted
 	listens  []Way
 	inside   *Inside // replaced, never changed
 	inbound  counts

@@ -305,6 +305,20 @@ func TestAProxyThatDrainsIsLeft(t *testing.T) {
 	up(t, w)
 }
 
+func TestTheStatusSaysThatItIsAskedWhatIsWanted(t *testing.T) {
+	p := newProxy(t, nil)
+	w := connected(t, p.config())
+	asks := func() bool { s, _ := w.Status(); return s.Asks }
+	if asks() {
+		t.Error("nobody has asked")
+	}
+	what := make(wanted)
+	go w.Follow(t.Context(), what)
+	wait.Holds(t, "it is asked", asks)
+	what <- []workstation.Workload{}
+	wait.Holds(t, "there is an answer", func() bool { return !asks() })
+}
+
 func TestNothingIsLeftOfASession(t *testing.T) {
 	p := newProxy(t, nil)
 	before := runtime.NumGoroutine()

@@ -4,6 +4,7 @@
 //	Sandbox   the object, or what is wrong                       sandbox.go
 //	          forks: images, environment, patches                forks.go, env.go
 //	          workloads elsewhere, middleware, endpoints         members.go, endpoints.go
+//	          env and files of those on a workstation            local.go
 //	          resources: which version of a plugin, its steps    resources.go, units.go
 //	Plugin    what is wrong with a resource plugin               plugin.go
 //
@@ -27,8 +28,9 @@
 // # What has no field in the object
 //
 // Description, labels, lifetime, endpoints and the versions of plugins are annotations
-// (crdv1). Which workstation local workloads are bound to, and their env and files, are for
-// the workstation's own client: they are left out, and noted.
+// (crdv1), and so are env and files of local workloads, which the workstation's own client
+// reads: with references to Secrets and ConfigMaps, and the variables of patches. Which
+// workstation a sandbox is bound to is left out, and noted.
 //
 // # What the published files do not have
 //

@@ -46,15 +46,15 @@ func (c *compilation) variable(path string, v spec.EnvVar) map[string]any {
 	out["value"], out["valueFrom"] = "", nil
 	switch {
 	case v.ValueFrom != nil:
-		c.from(path+".valueFrom", *v.ValueFrom, out)
+		c.from(path+".valueFrom", "fork, resource, configMap and secret", *v.ValueFrom, out)
 	case v.Value != nil:
 		out["value"] = escape(*v.Value)
 	}
 	return out
 }
 
-// from puts into the item of a patch where a value comes from.
-func (c *compilation) from(path string, s spec.EnvSource, out map[string]any) {
+// from puts into the item of a patch where a value comes from. kinds are the fields that may say so.
+func (c *compilation) from(path, kinds string, s spec.EnvSource, out map[string]any) {
 	given := 0
 	for _, is := range []bool{s.Fork != nil, s.Resource != nil, s.ConfigMap != nil, s.Secret != nil} {
 		if is {
@@ -62,7 +62,7 @@ func (c *compilation) from(path string, s spec.EnvSource, out map[string]any) {
 		}
 	}
 	if given != 1 {
-		c.problems.Add(path, "has %d of fork, resource, configMap and secret; give exactly one", given)
+		c.problems.Add(path, "has %d of %s; give exactly one", given, kinds)
 		return
 	}
 	refer := func(source, name, key string, optional *bool) {

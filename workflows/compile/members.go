@@ -13,6 +13,7 @@ import (
 
 // locals compiles the workloads that run on a workstation.
 func (c *compilation) locals() {
+	own := map[string]crdv1.LocalWorkload{}
 	for i, l := range c.spec().Local {
 		at := fmt.Sprintf("spec.local[%d]", i)
 		c.named(at+".name", l.Name, memberName)
@@ -26,11 +27,14 @@ func (c *compilation) locals() {
 			c.notes.Add(at, "has no mappings, so no port leads to the workstation")
 		}
 		if len(l.Env) > 0 || len(l.Files) > 0 {
-			c.notes.Add(at, "has env or files, which only a workstation would use; they are left out")
+			own[l.Name] = c.own(i, l)
 		}
 		c.object.Spec.ExternalWorkloads = append(c.object.Spec.ExternalWorkloads, crdv1.SandboxExternalWorkload{
 			Name: l.Name, Baseline: &crdv1.ExternalBaseline{ObjectRef: ref}, Tunnel: tunnel,
 		})
+	}
+	if len(own) > 0 {
+		c.object.Annotations[crdv1.AnnotationLocal] = written(own)
 	}
 }
 

@@ -166,7 +166,7 @@ func (c *compilation) fits() {
 		sum += len(key) + len(value)
 	}
 	if sum > maxAnnotations {
-		c.problems.Add("spec", "has %d bytes of description, labels and endpoints; the limit is %d", sum, maxAnnotations)
+		c.problems.Add("spec", "has %d bytes of description, labels, endpoints, and env and files of local; the limit is %d", sum, maxAnnotations)
 	}
 	if text, err := json.Marshal(c.object); err != nil {
 		c.problems.Add("spec", "cannot be written: %v", err)

@@ -103,6 +103,12 @@ const (
 	// versions, as a JSON object by the name of the resource.
 	AnnotationPlugins = "signadot.com/resource-plugins"
 
+	// AnnotationLocal, on a SignadotSandbox, has what its external workloads have on a
+	// workstation beside what their baselines have, as a JSON object of LocalWorkload by the name
+	// of the workload. Secrets and ConfigMaps are named, and read by who runs the workload. Nothing
+	// in the cluster acts on it.
+	AnnotationLocal = "signadot.com/local"
+
 	// AnnotationRetry, on a Resource or a SignadotObjectLifecycleMethods, asks for another
 	// attempt of the units that failed or were lost. A value is heeded once: the time is a
 	// good one.

@@ -1,5 +1,5 @@
-// Package variables substitutes variables in patches, such as {{ .sandbox.name }}. It is
-// pure: values in, values out.
+// Package variables substitutes variables in patches, such as {{ .sandbox.name }}, and says how a
+// fork is reached that they name. It is pure: values in, values out.
 package variables
 
 import (

@@ -76,13 +76,17 @@ func (r *resolution) value(e corev1.EnvVar) (value, source string, ok bool) {
 	from := e.ValueFrom
 	switch {
 	case from == nil:
-		return expand(e.Value, func(name string) (string, bool) { v, ok := r.env[name]; return v.Value, ok }), "the container", true
+		source = "the container"
+		if r.in.own[r.container.Name+"/"+e.Name] {
+			source = fromSandbox
+		}
+		return expand(e.Value, func(name string) (string, bool) { v, ok := r.env[name]; return v.Value, ok }), source, true
 	case from.ConfigMapKeyRef != nil:
 		ref := from.ConfigMapKeyRef
-		return r.key("ConfigMap", ref.Name, ref.Key, e.Name, is(ref.Optional))
+		return r.key("ConfigMap", ref.Name, ref.Key, "variable "+e.Name, is(ref.Optional))
 	case from.SecretKeyRef != nil:
 		ref := from.SecretKeyRef
-		return r.key("Secret", ref.Name, ref.Key, e.Name, is(ref.Optional))
+		return r.key("Secret", ref.Name, ref.Key, "variable "+e.Name, is(ref.Optional))
 	case from.FieldRef != nil:
 		text, known := r.field(from.FieldRef.FieldPath)
 		if !known {
@@ -100,16 +104,16 @@ func (r *resolution) value(e corev1.EnvVar) (value, source string, ok bool) {
 	return "", "", false
 }
 
-// key returns a key of an object, for a variable.
-func (r *resolution) key(kind, name, key, variable string, optional bool) (value, source string, ok bool) {
+// key returns a key of an object, for a variable or a file.
+func (r *resolution) key(kind, name, key, what string, optional bool) (value, source string, ok bool) {
 	data, had := r.data(kind, name)
 	if !had {
-		r.lacks(kind, name, "variable "+variable, optional)
+		r.lacks(kind, name, what, optional)
 		return "", "", false
 	}
 	text, has := data[key]
 	if !has && !optional {
-		r.problem("variable %s needs key %q of %s %s/%s, which is not there", variable, key, kind, r.in.Namespace, name)
+		r.problem("%s needs key %q of %s %s/%s, which is not there", what, key, kind, r.in.Namespace, name)
 	}
 	return string(text), fmt.Sprintf("%s %s, key %s", kind, name, key), has
 }

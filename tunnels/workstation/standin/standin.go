@@ -18,6 +18,12 @@
 // The token of a service account is never among the files: what was made for a pod does not
 // leave the cluster. Notes say so, and name each volume that stays in the cluster. Variables
 // of Services (FOO_SERVICE_HOST) and those of the image are not known here.
+//
+// # What the sandbox gives beside
+//
+// Variables that the sandbox gives the process are merged into those of the container as into a
+// fork's (Input.Customize). Its files lie over those of volumes, and variables that name one of them
+// follow it (Result.Below).
 package standin
 
 import (
@@ -27,6 +33,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
 // Variables that say which sandbox it is, as forks have them; and where files are.
@@ -64,6 +72,10 @@ type Input struct {
 	Outputs map[string]map[string][]byte
 	// Extra are further variables, which win.
 	Extra []Extra
+
+	// own are the variables that Customize set, by container/name, and files its files.
+	own   map[string]bool
+	files []crdv1.LocalFile
 }
 
 // Extra is a variable that the user asks for.
@@ -103,7 +115,7 @@ type Result struct {
 	Env []Var
 	// Files are in the order of their paths, each path once.
 	Files []File
-	// Mounts are the paths at which volumes are.
+	// Mounts are the paths at which volumes are, and files of the sandbox.
 	Mounts []string
 	// Notes are sentences about what is not as in the pod.
 	Notes []string
@@ -118,10 +130,7 @@ type Needed struct {
 // Main returns the container of a template that is meant. The error names those that there are.
 func Main(t corev1.PodTemplateSpec, name string) (*corev1.Container, error) {
 	all := t.Spec.Containers
-	var names []string
-	for i := range all {
-		names = append(names, all[i].Name)
-	}
+	there := strings.Join(names(t), ", ")
 	asked := name
 	if asked == "" {
 		asked = t.Annotations["kubectl.kubernetes.io/default-container"]
@@ -133,18 +142,19 @@ func Main(t corev1.PodTemplateSpec, name string) (*corev1.Container, error) {
 	}
 	switch {
 	case name != "":
-		return nil, fmt.Errorf("the baseline has no container %q; it has %s", name, strings.Join(names, ", "))
+		return nil, fmt.Errorf("the baseline has no container %q; it has %s", name, there)
 	case len(all) == 1:
 		return &all[0], nil
 	case len(all) == 0:
 		return nil, fmt.Errorf("the baseline has no containers")
 	}
-	return nil, fmt.Errorf("the baseline has several containers, %s: say which with --container", strings.Join(names, ", "))
+	return nil, fmt.Errorf("the baseline has several containers, %s: say which with --container", there)
 }
 
-// Needs returns which objects a container's environment and files are made of.
-func Needs(t corev1.PodTemplateSpec, container string) (Needed, error) {
-	c, err := Main(t, container)
+// Needs returns which objects the environment and the files of a process are made of.
+func Needs(in Input) (Needed, error) {
+	t := in.Template
+	c, err := Main(t, in.Container)
 	if err != nil {
 		return Needed{}, err
 	}
@@ -157,15 +167,19 @@ func Needs(t corev1.PodTemplateSpec, container string) (Needed, error) {
 			secrets[from.SecretRef.Name] = true
 		}
 	}
+	var from []*corev1.EnvVarSource
 	for _, e := range c.Env {
-		if e.ValueFrom == nil {
-			continue
+		from = append(from, e.ValueFrom)
+	}
+	for _, f := range in.files {
+		from = append(from, f.ValueFrom)
+	}
+	for _, f := range from {
+		if f != nil && f.ConfigMapKeyRef != nil {
+			configMaps[f.ConfigMapKeyRef.Name] = true
 		}
-		if r := e.ValueFrom.ConfigMapKeyRef; r != nil {
-			configMaps[r.Name] = true
-		}
-		if r := e.ValueFrom.SecretKeyRef; r != nil {
-			secrets[r.Name] = true
+		if f != nil && f.SecretKeyRef != nil {
+			secrets[f.SecretKeyRef.Name] = true
 		}
 	}
 	for _, v := range mounted(t, c) {
@@ -213,6 +227,7 @@ func Resolve(in Input) (Result, error) {
 	r := &resolution{in: in, container: c, env: map[string]Var{}, files: map[string]File{}}
 	r.environment()
 	r.volumes()
+	r.ownFiles()
 	r.token()
 	if len(r.problems) > 0 {
 		return Result{}, fmt.Errorf("%s", strings.Join(r.problems, "\n"))

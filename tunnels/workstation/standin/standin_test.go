@@ -85,7 +85,7 @@ func TestWhatAContainerHas(t *testing.T) {
 
 func TestOnlyWhatTheContainerNamesIsNeeded(t *testing.T) {
 	in := whole(t)
-	got, err := standin.Needs(in.Template, "main")
+	got, err := standin.Needs(in)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"slices"
@@ -14,7 +15,9 @@ import (
 
 	"switchyard.dev/routeserver/cli/exit"
 	"switchyard.dev/routeserver/cli/session"
+	"switchyard.dev/routeserver/cli/show"
 	"switchyard.dev/routeserver/cmd/switchyard/local/privileges"
+	"switchyard.dev/routeserver/cmd/switchyard/local/status"
 	"switchyard.dev/routeserver/cmd/switchyard/specs"
 	"switchyard.dev/tunnels/workstation"
 	"switchyard.dev/tunnels/workstation/socket"
@@ -34,7 +37,8 @@ func Commands(s *session.Session, headers Headers) []*cobra.Command {
 	return []*cobra.Command{connect(s, headers), proxy(s, headers), run(s, headers), doctor(s), tunnel, privileges.Guard(s)}
 }
 
-const aboutConnect = `Connect this workstation with the cluster until you interrupt it. Requests for the
+const aboutConnect = `Connect this workstation with the cluster until you interrupt it (connect status --wait
+waits for one in the background). Requests for the
 external workloads of your sandboxes come to the local addresses that the sandboxes
 name, as sandboxes come and go; and a SOCKS5 and an HTTP proxy on this machine lead
 into the cluster, where names are resolved. No privilege is needed.
@@ -85,7 +89,7 @@ func connect(s *session.Session, headers Headers) *cobra.Command {
 		}
 		return p.keep(c.Context(), w, y, key, workstation.Told{Machine: machine, Sandbox: only})
 	}
-	c.AddCommand(status(s))
+	c.AddCommand(status.Command(s))
 	return c
 }
 
@@ -128,7 +132,7 @@ func (p *place) keep(ctx context.Context, w *workstation.Workstation, y *ways, k
 func (p *place) serve(ctx context.Context, parts *sync.WaitGroup, w *workstation.Workstation, y *ways, key func(http.Header)) error {
 	parts.Go(func() { y.serve(ctx, w, key) })
 	parts.Go(func() { moves(ctx, w) })
-	parts.Go(func() { tell(ctx, p.s.Err, w) })
+	parts.Go(func() { status.Tell(ctx, p.s.Err, w) })
 	parts.Go(func() {
 		now, _ := w.Status()
 		err := socket.Serve(ctx, socket.Folder(p.s.Getenv), now.Session, func() any { s, _ := w.Status(); return s })
@@ -202,3 +206,13 @@ Nothing comes from the cluster to this workstation: for that see connect.`,
 	}
 	return c
 }
+
+func orElse(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+// say writes a line for people.
+func say(out io.Writer, line string) { _, _ = io.WriteString(out, show.Line(line)+"\n") }

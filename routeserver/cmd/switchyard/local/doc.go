@@ -3,7 +3,8 @@
 //
 //	the road, whom to trust                      place.go, road.go, roots.go
 //	the token                                    identity
-//	connect, connect status, proxy               connect.go, status.go
+//	connect, proxy                               connect.go
+//	connect status                               status
 //	what connect and proxy listen on, the key    ways.go, header.go
 //	connect with privileges                      privileges
 //	run; a baseline's environment and files      run.go, standing

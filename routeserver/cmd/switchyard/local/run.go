@@ -24,8 +24,8 @@ import (
 
 const aboutRun = `Start a process of this machine in the place of a container of the cluster: with the
 environment of the baseline's container, with the files of its volumes below a folder of
-their own, and with requests of the sandbox's routing key, which come to the local addresses
-that the sandbox names.
+their own, with env and files that the sandbox gives the workload (local) on top, and with
+requests of the sandbox's routing key, which come to the local addresses that it names.
 
 The variables of the container win over yours, but for PATH, HOME and others that are about
 the machine. Volumes are below $SWITCHYARD_ROOT, and variables that name a path in one of

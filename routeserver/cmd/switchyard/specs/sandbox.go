@@ -116,7 +116,7 @@ func write(ctx context.Context, s *session.Session, cluster client.Client, f *sp
 	}
 	there.Spec = object.Spec
 	for _, key := range []string{crdv1.AnnotationDescription, crdv1.AnnotationLabels, crdv1.AnnotationTTL, crdv1.AnnotationTTLFrom,
-		crdv1.AnnotationEndpoints, crdv1.AnnotationPlugins, crdv1.AnnotationUpdatedAt} {
+		crdv1.AnnotationEndpoints, crdv1.AnnotationPlugins, crdv1.AnnotationLocal, crdv1.AnnotationUpdatedAt} {
 		if value, has := object.Annotations[key]; has {
 			if there.Annotations == nil {
 				there.Annotations = map[string]string{}

@@ -118,13 +118,17 @@ func (w *Workload) Resolve(ctx context.Context, c client.Reader, sandbox string)
 	if err := c.Get(ctx, client.ObjectKey{Namespace: in.Namespace, Name: name}, member); err == nil {
 		in.UID = string(member.UID)
 	}
-	if err := gather(ctx, c, &in); err != nil {
-		return standin.Result{}, nil, err
-	}
-	notes, err := outputs(ctx, c, o, &in)
+	made, err := resources(ctx, c, o)
 	if err != nil {
 		return standin.Result{}, nil, err
 	}
+	if err := customize(ctx, c, o, x.Name, of, made, &in); err != nil {
+		return standin.Result{}, nil, err
+	}
+	if err := gather(ctx, c, &in); err != nil {
+		return standin.Result{}, nil, err
+	}
+	notes := outputs(ctx, c, made, &in)
 	result, err := standin.Resolve(in)
 	if err != nil {
 		return standin.Result{}, nil, exit.No.Errorf("what %s has cannot be had as a whole:\n%w", baseline.Describe(of.Ref), err)
@@ -151,7 +155,7 @@ func Baseline(ctx context.Context, c client.Reader, ref crdv1.ObjectRef) (*basel
 
 // gather reads the objects that a container names.
 func gather(ctx context.Context, c client.Reader, in *standin.Input) error {
-	needed, err := standin.Needs(in.Template, in.Container)
+	needed, err := standin.Needs(*in)
 	if err != nil {
 		return exit.Usage.Errorf("%w", err)
 	}
@@ -196,31 +200,38 @@ func get(ctx context.Context, c client.Reader, in *standin.Input, kind, name str
 	return true, nil
 }
 
-// outputs reads those of the sandbox's resources, from the Secrets that forks get. Notes say of
-// which they are not known.
-func outputs(ctx context.Context, c client.Reader, o *crdv1.SignadotSandbox, in *standin.Input) (notes []string, err error) {
+// resources lists those of a sandbox.
+func resources(ctx context.Context, c client.Reader, o *crdv1.SignadotSandbox) ([]crdv1.Resource, error) {
 	if len(o.Spec.ManagedResources) == 0 {
 		return nil, nil
 	}
-	in.Outputs = map[string]map[string][]byte{}
 	var list crdv1.ResourceList
 	if err := c.List(ctx, &list, client.MatchingLabels{crdv1.LabelSandbox: crdv1.LabelValue(o.Name)}); err != nil {
 		return nil, fmt.Errorf("list the Resources of sandbox %s: %w", o.Name, err)
 	}
-	for i := range list.Items {
-		r := &list.Items[i]
+	return list.Items, nil
+}
+
+// outputs reads those of the sandbox's resources, from the Secrets that forks get. Notes say of
+// which they are not known.
+func outputs(ctx context.Context, c client.Reader, all []crdv1.Resource, in *standin.Input) (notes []string) {
+	in.Outputs = map[string]map[string][]byte{}
+	for i := range all {
+		r := &all[i]
 		found := false
 		for _, namespace := range r.Spec.OutputNamespaces {
 			s := &corev1.Secret{}
 			if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: r.Name}, s); err == nil {
-				in.Outputs[r.Spec.Name], found = s.Data, true
+				in.Outputs[r.Spec.Name], in.Secrets[r.Name], found = s.Data, s, true
 				break
 			}
 		}
 		if !found {
+			in.Unread["Secret/"+r.Name] = cmp.Or(in.Unread["Secret/"+r.Name],
+				fmt.Sprintf("it has the outputs of resource %s, which is not ready yet, or you may not read it", r.Spec.Name))
 			notes = append(notes, fmt.Sprintf("The outputs of resource %s are left out: no Secret %s that you may read has them, in one of the namespaces %s.",
 				r.Spec.Name, r.Name, cmp.Or(strings.Join(r.Spec.OutputNamespaces, ", "), "(none)")))
 		}
 	}
-	return notes, nil
+	return notes
 }

@@ -22,8 +22,8 @@ func Note(s *session.Session, note string) {
 }
 
 const aboutEnv = `Print the environment of the container whose place an external workload takes, as
-lines NAME='value' that a shell reads, or with their sources as -o json. It is read with
-your own rights. What a pod's own fields would say, says the workstation; the variables of
+lines NAME='value' that a shell reads, or with their sources as -o json; with the env that the
+sandbox gives the workload (local). It is read with your own rights. What a pod's own fields would say, says the workstation; the variables of
 its image and of Services are not known here.`
 
 func getEnv(s *session.Session) *cobra.Command {

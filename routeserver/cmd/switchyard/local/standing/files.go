@@ -25,8 +25,8 @@ func getFiles(s *session.Session) *cobra.Command {
 	c := &cobra.Command{
 		Use: "get-files NAME", Short: "Write the files of an external workload's baseline", Args: cobra.ExactArgs(1),
 		Long: `Write the files that volumes give the container whose place an external workload takes:
-those of ConfigMaps, of Secrets that you may read, and of the downward API; and the outputs
-of the sandbox's resources. They are written below a folder, with their paths and permissions.`,
+those of ConfigMaps, of Secrets that you may read, and of the downward API; the outputs of the
+sandbox's resources; and the files that the sandbox gives the workload (local). They are written below a folder, with their paths and permissions.`,
 		Example: "  switchyard sandbox get-files mine --output-dir ./root",
 	}
 	w.Flags(c.Flags(), "local", "l")

@@ -1,0 +1,65 @@
+package status
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"switchyard.dev/routeserver/cli/session"
+	"switchyard.dev/tunnels/workstation"
+	"switchyard.dev/tunnels/workstation/socket"
+)
+
+// What connect status waits for, as the published client calls it.
+const (
+	waitNone      = "none"
+	waitConnect   = "connect"
+	waitSandboxes = "sandboxes"
+)
+
+// askAgain is how long awaited waits before it asks the running programs again.
+const askAgain = 100 * time.Millisecond
+
+// awaited returns how the running programs are, and what is missing of what is waited for, which
+// is nothing once it is there.
+func awaited(ctx context.Context, s *session.Session, until string, patience time.Duration) (all []workstation.Status, missing string, err error) {
+	for late := time.After(patience); ; {
+		if all, err = socket.All[workstation.Status](socket.Folder(s.Getenv)); err != nil {
+			return nil, "", err
+		}
+		if missing = lacking(all, until == waitSandboxes); missing == "" || until == waitNone {
+			return all, missing, nil
+		}
+		select {
+		case <-time.After(askAgain):
+		case <-late:
+			return all, missing, nil
+		case <-ctx.Done():
+			return nil, "", ctx.Err()
+		}
+	}
+}
+
+// lacking says what keeps the running programs from being connected, or with sandboxes, requests
+// of these from coming here; empty: nothing does.
+func lacking(all []workstation.Status, sandboxes bool) string {
+	if len(all) == 0 {
+		return "nothing runs that connects this workstation"
+	}
+	for _, one := range all {
+		switch {
+		case !one.Connected:
+			return "there is no connection: " + cmp.Or(one.Trouble, "it is being made")
+		case !sandboxes:
+		case one.Unsure != "" || one.Asks:
+			return "it is not known which sandboxes are yours: " + cmp.Or(one.Unsure, "tunnel-api has not answered yet")
+		}
+		for _, w := range one.Workloads {
+			if sandboxes && (!w.Open || w.Message != "") {
+				return fmt.Sprintf("requests for %s/%s do not come here: %s", w.Sandbox, w.Name, cmp.Or(w.Message, "the cluster does not lead them here yet"))
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,34 @@
+package status
+
+import (
+	"strings"
+	"testing"
+
+	"switchyard.dev/tunnels/workstation"
+)
+
+func TestWhatIsMissing(t *testing.T) {
+	const nothing = ""
+	here := workstation.WorkloadStatus{Sandbox: "mine", Name: "cart", Open: true}
+	for name, c := range map[string]struct {
+		all              []workstation.Status
+		connect, sandbox string
+	}{
+		"nothing runs":     {nil, "nothing runs", "nothing runs"},
+		"it connects":      {[]workstation.Status{{}}, "no connection: it is being made", "no connection: it is being made"},
+		"it cannot":        {[]workstation.Status{{Trouble: "no road"}}, "no connection: no road", "no connection: no road"},
+		"one of two":       {[]workstation.Status{{Connected: true}, {}}, "no connection", "no connection"},
+		"not told yet":     {[]workstation.Status{{Connected: true, Asks: true}}, nothing, "tunnel-api has not answered yet"},
+		"not told":         {[]workstation.Status{{Connected: true, Unsure: "it is away"}}, nothing, "which sandboxes are yours: it is away"},
+		"not open":         {[]workstation.Status{{Connected: true, Workloads: []workstation.WorkloadStatus{here, {Sandbox: "mine", Name: "db"}}}}, nothing, "requests for mine/db do not come here: the cluster"},
+		"not led here yet": {[]workstation.Status{{Connected: true, Workloads: []workstation.WorkloadStatus{{Sandbox: "a", Name: "b", Open: true, Message: "It is new."}}}}, nothing, "a/b do not come here: It is new."},
+		"all of it":        {[]workstation.Status{{Connected: true, Workloads: []workstation.WorkloadStatus{here}}}, nothing, nothing},
+		"no sandboxes":     {[]workstation.Status{{Connected: true}}, nothing, nothing},
+	} {
+		for sandboxes, says := range map[bool]string{false: c.connect, true: c.sandbox} {
+			if got := lacking(c.all, sandboxes); (got == "") != (says == "") || !strings.Contains(got, says) {
+				t.Errorf("%s, with sandboxes %v: %q, not %q", name, sandboxes, got, says)
+			}
+		}
+	}
+}
