@@ -91,6 +91,17 @@ func TestWhoHoldsATunnel(t *testing.T) {
 	}
 }
 
+// Of two users who say the same session neither is the other: what one has lost to the other is
+// not his own.
+func TestASessionOfAnotherUserIsNotTheSame(t *testing.T) {
+	hers, his := tunnel("x", 1, 5), tunnel("x", 2, 1)
+	hers.User, his.User = "ann", "bob"
+	taken := holders.Judge([]holders.Proxy{proxy("1", hers), proxy("2", his)}, now).Taken["1"]
+	if len(taken) != 1 || taken[0].GetSameSession() || taken[0].GetBy() != "bob, through pod 2" {
+		t.Errorf("she is told %v", taken)
+	}
+}
+
 func TestWhenAProxyIsGone(t *testing.T) {
 	at := func(seconds float64) time.Time { return now.Add(time.Duration(seconds * float64(time.Second))) }
 	for name, tt := range map[string]struct {
@@ -139,6 +150,9 @@ func TestWhatIsToldOfAHolder(t *testing.T) {
 		"the proxy's end":  {func(h *holders.Holder) { h.Gone = true }, false},
 		"the workstation":  {func(h *holders.Holder) { h.Tunnel.Connected = false }, false},
 		"the epoch":        {func(h *holders.Holder) { h.Tunnel.Epoch = 2 }, false},
+		"the session":      {func(h *holders.Holder) { h.Tunnel.Session = "y" }, false},
+		"the user":         {func(h *holders.Holder) { h.Tunnel.User = "another" }, false},
+		"since when":       {func(h *holders.Holder) { h.Tunnel.Since = timestamppb.New(now) }, false},
 		"a port":           {func(h *holders.Holder) { h.Tunnel.Ports = []*tunnelv1.ProxyPort{{Baseline: 1, Proxy: 2}} }, false},
 		"a label":          {func(h *holders.Holder) { h.Tunnel.Labels = map[string]string{"host": "h"} }, false},
 	} {
