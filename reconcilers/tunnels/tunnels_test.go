@@ -1,15 +1,19 @@
 package tunnels_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/eventbus/trust/trusttest"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/tunnels"
 	"switchyard.dev/reconcilers/tunnels/holders"
 )
@@ -108,6 +112,7 @@ func TestAProxyThatIsGoneIsNoticed(t *testing.T) {
 		if w.tunnels.Awaited("tunnel-proxy-1") {
 			t.Error("a pod that has ended is waited for")
 		}
+		w.eventually("it is asked no longer", func() bool { p.mu.Lock(); defer p.mu.Unlock(); return p.ended == 1 })
 	})
 }
 
@@ -135,6 +140,43 @@ func TestWhoIsNotVouchedForHoldsNothing(t *testing.T) {
 	}
 	if !strings.Contains(w.logged.String(), "not trusted") {
 		t.Errorf("why is not logged: %s", w.logged.String())
+	}
+}
+
+// Who is no tunnel proxy of the operator's is neither asked nor shown the token.
+func TestOtherPodsAreNotAsked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var others []*proxy
+	for i, of := range []struct{ namespace, app string }{{"shop", "tunnel-proxy"}, {"operators", "tunnel-api"}} {
+		p, ip := &proxy{w: w, tunnels: []*tunnelv1.Tunnel{held("eve", 9, time.Now())}, changed: make(chan struct{})}, fmt.Sprint("10.0.1.", i)
+		p.serve(nil, ip)
+		p.runs(fmt.Sprint("other-", i), of.namespace, ip, map[string]string{"app": of.app})
+		others = append(others, p)
+	}
+	w.proxy("tunnel-proxy-1", "10.0.0.1", nil, held("ann", 1, time.Now()))
+	w.until("ann has it", heldAt("tunnel-proxy-1", true))
+	w.eventually("all that was told is judged", func() bool { return len(w.again) == 0 })
+	for _, p := range others {
+		p.mu.Lock()
+		if p.streams > 0 || len(p.shown) > 0 {
+			t.Errorf("a pod of %s is asked %d times, and shown %q", p.pod.Namespace, p.streams, p.shown)
+		}
+		p.mu.Unlock()
+	}
+	if h, ok := w.tunnels.Look(workload); !heldAt("tunnel-proxy-1", true)(h, ok) {
+		t.Errorf("it is held by %+v", h)
+	}
+}
+
+// Before it is known which proxies there are, each is waited for: nothing is taken from where it is.
+func TestAProxyIsAwaitedBeforeTheFirstLook(t *testing.T) {
+	unknown, err := tunnels.New(tunnels.Config{Client: fake.NewClientBuilder().Build(), Namespace: "n", TokenFile: "f", Roots: trust.NewRoots("none"), Again: make(publish.Again)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !unknown.Awaited("tunnel-proxy-1") {
+		t.Error("a proxy is given up before anybody has looked whether it is there")
 	}
 }
 

@@ -113,6 +113,8 @@ type proxy struct {
 	streams int
 	shown   []string
 	hangsUp bool
+	// ended is how many streams were given up by who asked.
+	ended int
 }
 
 // proxy runs one in a pod. certified is the certificate that it shows; nil for the right one.
@@ -120,15 +122,22 @@ func (w *world) proxy(name, ip string, certified *trusttest.Pair, held ...*tunne
 	w.t.Helper()
 	p := &proxy{w: w, tunnels: held, changed: make(chan struct{})}
 	p.serve(certified, ip)
+	p.runs(name, "operators", ip, map[string]string{"app": "tunnel-proxy"})
+	return p
+}
+
+// runs makes the pod that it runs in.
+func (p *proxy) runs(name, namespace, ip string, labels map[string]string) {
+	w := p.w
+	w.t.Helper()
 	p.pod = &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "operators", Name: name, UID: types.UID(name), Labels: map[string]string{"app": "tunnel-proxy"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(name), Labels: labels},
 		Status:     corev1.PodStatus{Phase: corev1.PodRunning, PodIPs: []corev1.PodIP{{IP: ip}}},
 	}
 	if err := w.client.Create(w.t.Context(), p.pod); err != nil {
 		w.t.Fatal(err)
 	}
 	w.tunnels.Wake()
-	return p
 }
 
 // serve listens for an address of a pod.
@@ -187,6 +196,9 @@ func (p *proxy) Tunnels(stream tunnelv1.ProxyControl_TunnelsServer) error {
 		case <-changed:
 		case <-time.After(time.Second):
 		case <-stream.Context().Done():
+			p.mu.Lock()
+			p.ended++
+			p.mu.Unlock()
 			return stream.Context().Err()
 		}
 	}

@@ -54,23 +54,25 @@ func TestServicesAreALogOfChanges(t *testing.T) {
 	s.remove(types.NamespacedName{Namespace: "b", Name: "two"})
 	s.remove(types.NamespacedName{Namespace: "b", Name: "two"})
 	s.set(service("b", "three", corev1.ClusterIPNone))
+	s.set(service("c", "hidden", "10.0.0.3"))
+	s.remove(types.NamespacedName{Namespace: "c", Name: "hidden"})
 	for name, c := range map[string]struct {
 		after   uint64
 		visible func(string) bool
 		want    string
 	}{
-		"all":                {first.to, all, "+a/one 10.0.0.9; +b/three ; -b/two"},
+		"all":                {first.to, all, "+a/one 10.0.0.9; +b/three ; -b/two; -c/hidden"},
 		"of one namespace":   {first.to, func(n string) bool { return n == "b" }, "+b/three ; -b/two"},
-		"a part":             {first.to + 1, all, "+b/three ; -b/two"},
+		"a part":             {first.to + 1, all, "+b/three ; -b/two; -c/hidden"},
 		"from the beginning": {0, all, "+a/one 10.0.0.9; +b/three "},
-		"nothing since":      {first.to + 3, all, ""},
+		"nothing since":      {first.to + 5, all, ""},
 	} {
 		if d, ok := s.since(c.after, c.visible); !ok || told(d) != c.want {
 			t.Errorf("%s: %q, %t", name, told(d), ok)
 		}
 	}
 	s.set(service("b", "two", "10.0.0.2"))
-	if d, _ := s.since(first.to, all); told(d) != "+a/one 10.0.0.9; +b/three ; +b/two 10.0.0.2" {
+	if d, _ := s.since(first.to, all); told(d) != "+a/one 10.0.0.9; +b/three ; +b/two 10.0.0.2; -c/hidden" {
 		t.Errorf("one that comes back: %q", told(d))
 	}
 	if _, ok := s.since(first.to+100, all); ok {
@@ -99,8 +101,10 @@ func TestWhoComesFromBeforeWhatIsRememberedBeginsAgain(t *testing.T) {
 func TestWhatIsToldOfAService(t *testing.T) {
 	o := service("shop", "cart", "10.0.0.1")
 	o.Spec.ClusterIPs = []string{"10.0.0.1", "fd00::1"}
+	protocol := "grpc"
+	o.Spec.Ports[0].AppProtocol = &protocol
 	got := serviceOf(o, "k8s.example")
-	if strings.Join(got.DnsNames, " ") != "cart.shop cart.shop.svc cart.shop.svc.k8s.example" || strings.Join(got.Addresses, " ") != "10.0.0.1 fd00::1" || got.Ports[0].Protocol != "TCP" {
+	if strings.Join(got.DnsNames, " ") != "cart.shop cart.shop.svc cart.shop.svc.k8s.example" || strings.Join(got.Addresses, " ") != "10.0.0.1 fd00::1" || got.Ports[0].Protocol != "TCP" || got.Ports[0].Port != 80 || got.Ports[0].Name != "http" || got.Ports[0].AppProtocol != "grpc" {
 		t.Errorf("%v", got)
 	}
 	o.Spec.Type = corev1.ServiceTypeExternalName

@@ -32,6 +32,7 @@ var places = []policy.Place{
 	{What: "the event bus", Addresses: addresses("10.96.0.7")},
 	{What: "a tunnel proxy", Addresses: addresses("10.244.0.9"), Ports: []uint16{1080, 7780}},
 	{What: "a sidecar", Ports: []uint16{15006}},
+	{What: "a place written as IPv6", Addresses: addresses("::ffff:10.244.0.8")},
 }
 
 func TestWhatMayBeReached(t *testing.T) {
@@ -72,6 +73,7 @@ outboundIPs:
 		{"loopback, 6to4", open, "[2002:7f00:1::1]:80", "", "hides"},
 		{"loopback, Teredo", open, "[2001:0:7f00:1::]:80", "", "hides"},
 		{"loopback, ISATAP", open, "[fd00:5::5efe:7f00:1]:80", "", "hides"},
+		{"an address of everywhere, ISATAP", open, "[fd00:5::200:5efe:5db8:d822]:80", "", "hides"},
 		{"unspecified", open, "0.0.0.0:80", "", "unspecified"},
 		{"unspecified, IPv6", open, "[::]:80", "", "unspecified"},
 		{"this network", open, "0.1.2.3:80", "", "no host"},
@@ -80,6 +82,10 @@ outboundIPs:
 		{"metadata, NAT64", open, "[64:ff9b::a9fe:a9fe]:80", "", "link-local"},
 		{"metadata of Amazon, IPv6", open, "[fd00:ec2::254]:80", "", "metadata"},
 		{"metadata of Azure", open, "168.63.129.16:80", "", "metadata"},
+		{"metadata of Google, IPv6", open, "[fd20:ce::254]:80", "", "metadata"},
+		{"metadata of Alibaba", open, "100.100.100.200:80", "", "metadata"},
+		{"metadata of Oracle", open, "192.0.0.192:80", "", "metadata"},
+		{"metadata of Alibaba, NAT64", open, "[64:ff9b::100.100.100.200]:80", "", "metadata"},
 		{"link-local, IPv6", open, "[fe80::1]:80", "", "link-local"},
 		{"with a zone", open, "[fd00:5::1%eth0]:80", "", "zone"},
 		{"multicast", open, "224.0.0.1:80", "", "multicast"},
@@ -95,6 +101,7 @@ outboundIPs:
 		{"a proxy's control port", open, "10.244.0.9:7780", "", "a tunnel proxy"},
 		{"a proxy's port of a workload", open, "10.244.0.9:30001", "", "10.244.0.9:30001"},
 		{"a sidecar", open, "10.244.0.77:15006", "", "a sidecar"},
+		{"a place written as IPv6", open, "10.244.0.8:80", "", "a place written as IPv6"},
 
 		{"a Service of an allowed namespace", namespaces, "10.96.4.4:80", "shop", "10.96.4.4:80"},
 		{"a Service of another namespace", namespaces, "10.96.4.5:80", "bank", "namespace bank"},
@@ -139,6 +146,9 @@ func TestWrongCIDRsAreSaid(t *testing.T) {
 		if got, err := policy.ParseCIDRs(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is read as %v, %v", text, got, err)
 		}
+	}
+	if got, err := policy.ParseCIDRs("version: 1\noutboundIPs:\n" + strings.Repeat("- {cidr: 10.0.0.0/8}\n", 1025)); err == nil || !strings.Contains(err.Error(), "at most are read") {
+		t.Errorf("1,025 ranges are read as %d: %v", len(got), err)
 	}
 	if got, err := policy.ParseCIDRs(" \n"); got != nil || err != nil {
 		t.Errorf("nothing is read as %v, %v", got, err)

@@ -93,7 +93,7 @@ func TestSOCKS5(t *testing.T) {
 		}
 		users := map[string]int{}
 		for _, r := range last {
-			if users[r.User]++; r.Via != "socks5" || r.Direction != audit.Outbound || r.End.How != audit.Closed {
+			if users[r.User]++; r.Via != "socks5" || !strings.HasPrefix(r.From, "127.0.0.1:") && !strings.HasPrefix(r.From, s.backend.String()+":") || r.Direction != audit.Outbound || r.End.How != audit.Closed {
 				t.Errorf("it is recorded as %+v, %+v", r.Connection, r.End)
 			}
 		}
@@ -305,6 +305,11 @@ func TestSSH(t *testing.T) {
 		first, last := s.recorded()
 		if len(first) != 67 || len(last) != 67 {
 			return fmt.Errorf("%d first records, %d last ones", len(first), len(last))
+		}
+		for _, r := range last {
+			if r.Via != "ssh" || r.User != ada.Name || r.Session == "" || r.From == "" || r.Direction == audit.Inbound && (r.Sandbox != hers.Name || r.Workload != hers.Namespace+"/"+hers.Name) {
+				t.Errorf("it is recorded as %+v, %+v", r.Connection, r.End)
+			}
 		}
 		return nil
 	})

@@ -284,7 +284,8 @@ func TestWhoMayHoldATunnel(t *testing.T) {
 	}
 
 	// The manager knows that another proxy has it.
-	s.Must(m.stream.Send(&tunnelv1.TunnelsRequest{Taken: []*tunnelv1.Taken{{Namespace: both.Namespace, Name: both.Name, Session: "session", Epoch: 6, By: "carol"}, {Namespace: hers.Namespace, Name: hers.Name, Session: "session", Epoch: 5}}}))
+	s.Must(m.stream.Send(&tunnelv1.TunnelsRequest{Taken: []*tunnelv1.Taken{{Namespace: both.Namespace, Name: both.Name, Session: "session", Epoch: 6, By: "carol"}, {Namespace: hers.Namespace, Name: hers.Name, Session: "session", Epoch: 5},
+		{Namespace: hers.Namespace, Name: hers.Name, Session: "another", Epoch: 9}}}))
 	newer.until("Ada is told", func(all []*tunnelv1.TunnelState) bool {
 		return len(all) == 2 && all[0].Open && strings.Contains(all[1].Refused.GetMessage(), "carol")
 	})

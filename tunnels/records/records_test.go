@@ -43,11 +43,16 @@ var roles = map[string]connect.Role{"proxy": connect.Recorder, "auditor": connec
 type bus struct {
 	t       *testing.T
 	dir, at string
+	records embedded.Records
 	server  *embedded.Server
 }
 
 func newBus(t *testing.T) *bus {
-	b := &bus{t: t, dir: filepath.Join(t.TempDir(), "store"), at: "127.0.0.1:0"}
+	return busWith(t, embedded.Records{Bytes: 8 << 20, Age: time.Hour})
+}
+
+func busWith(t *testing.T, records embedded.Records) *bus {
+	b := &bus{t: t, dir: filepath.Join(t.TempDir(), "store"), at: "127.0.0.1:0", records: records}
 	b.start()
 	t.Cleanup(func() { b.server.Close() })
 	return b
@@ -55,7 +60,7 @@ func newBus(t *testing.T) *bus {
 
 func (b *bus) start() {
 	b.t.Helper()
-	s, err := embedded.Start(embedded.Config{StoreDir: b.dir, Listen: b.at, Logger: quiet, Records: embedded.Records{Bytes: 8 << 20, Age: time.Hour},
+	s, err := embedded.Start(embedded.Config{StoreDir: b.dir, Listen: b.at, Logger: quiet, Records: b.records,
 		Authenticate: func(_ context.Context, token string) (connect.Role, error) {
 			if role, is := roles[token]; is {
 				return role, nil
@@ -181,6 +186,48 @@ func TestARecordThatIsSentAgainIsThereOnce(t *testing.T) {
 	}
 	if all := kept(t, b.dial("auditor")); len(all) != 2 {
 		t.Errorf("the stream has %+v", all)
+	}
+}
+
+// What the bus has not on its disk is not taken for recorded.
+func TestWhatTheBusDoesNotTakeIsAnError(t *testing.T) {
+	b := busWith(t, embedded.Records{})
+	stream, err := records.Open(b.as("proxy"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = stream.Close() }()
+	until(t, "the bus says that it takes no record", func() bool {
+		err := stream.Append(t.Context(), []audit.Record{{Connection: audit.Connection{ID: "one"}}})
+		if err == nil {
+			t.Fatal("a bus that keeps no records has taken one")
+		}
+		return strings.Contains(err.Error(), "has not taken")
+	})
+}
+
+// A proxy that was taken over hears nothing of what other proxies record.
+func TestNobodyHearsTheRecordsOfOthers(t *testing.T) {
+	b := newBus(t)
+	auditor, l := b.dial("auditor"), b.log()
+	heard := map[string]*nats.Subscription{}
+	for _, who := range []string{"proxy", "auditor"} {
+		c := b.dial(who)
+		for _, subject := range []string{">", connect.RecordsSubject, "tunnel.*", "_INBOX.>", "$JS.>"} {
+			if sub, err := c.SubscribeSync(subject); err == nil {
+				heard[who+" on "+subject] = sub
+			}
+		}
+		if err := c.FlushTimeout(10 * time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pass(t, l, "one:80")
+	until(t, "both records are on the bus", func() bool { return len(kept(t, auditor)) == 2 })
+	for who, sub := range heard {
+		if m, err := sub.NextMsg(20 * time.Millisecond); err == nil {
+			t.Errorf("%s is told %s %s", who, m.Subject, m.Data)
+		}
 	}
 }
 

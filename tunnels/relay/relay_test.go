@@ -84,23 +84,50 @@ func TestBothDirectionsEndByThemselves(t *testing.T) {
 }
 
 func TestWhatIsCutIsNoEnd(t *testing.T) {
-	left, a, _ := wires(t)
-	right, b, _ := wires(t)
-	result := make(chan relay.Result, 1)
-	go func() { result <- relay.Pipe(relay.Of(a), relay.Of(b)) }()
-	if _, err := io.WriteString(left, "half of it"); err != nil {
-		t.Fatal(err)
+	for name, dress := range dressed {
+		t.Run(name, func(t *testing.T) {
+			left, a, _ := wires(t)
+			right, b, _ := wires(t)
+			result := make(chan relay.Result, 1)
+			go func() { result <- relay.Pipe(dress(a), relay.Of(b)) }()
+			if _, err := io.WriteString(left, "half of it"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.ReadFull(right, make([]byte, 10)); err != nil {
+				t.Fatal(err)
+			}
+			relay.Cut(left)
+			isCut(t, right)
+			if r := <-result; r.Err == nil || r.Sent != 10 {
+				t.Errorf("%+v", r)
+			}
+		})
 	}
-	if _, err := io.ReadFull(right, make([]byte, 10)); err != nil {
-		t.Fatal(err)
-	}
-	relay.Cut(left)
-	if got, err := io.ReadAll(right); err == nil || len(got) > 0 {
+}
+
+// isCut reads what ended as an error.
+func isCut(t *testing.T, conn net.Conn) {
+	t.Helper()
+	if got, err := io.ReadAll(conn); err == nil || len(got) > 0 {
 		t.Errorf("a connection that was cut ended well, after %q", got)
 	} else if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
 		t.Errorf("a connection that was cut is there yet: %v", err)
 	}
-	if r := <-result; r.Err == nil || r.Sent != 10 {
+}
+
+// A channel knows no reset: it is closed, also when it has nothing to say.
+func TestAChannelIsClosedWhenTheOtherEndIsCut(t *testing.T) {
+	left, a, _ := wires(t)
+	right, b, _ := wires(t)
+	result := make(chan relay.Result, 1)
+	go func() { result <- relay.Pipe(dressed["a channel"](a), relay.Of(b)) }()
+	relay.Cut(right)
+	if _, err := io.ReadAll(left); err != nil {
+		if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
+			t.Errorf("the channel is there yet: %v", err)
+		}
+	}
+	if r := <-result; r.Err == nil || r.Sent != 0 || r.Received != 0 {
 		t.Errorf("%+v", r)
 	}
 }

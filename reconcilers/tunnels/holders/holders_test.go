@@ -149,6 +149,9 @@ func TestWhatIsToldOfAHolder(t *testing.T) {
 		"the proxy's end":  {func(h *holders.Holder) { h.Gone = true }, false},
 		"the workstation":  {func(h *holders.Holder) { h.Tunnel.Connected = false }, false},
 		"the epoch":        {func(h *holders.Holder) { h.Tunnel.Epoch = 2 }, false},
+		"the session":      {func(h *holders.Holder) { h.Tunnel.Session = "y" }, false},
+		"the user":         {func(h *holders.Holder) { h.Tunnel.User = "another" }, false},
+		"since when":       {func(h *holders.Holder) { h.Tunnel.Since = timestamppb.New(now) }, false},
 		"a port":           {func(h *holders.Holder) { h.Tunnel.Ports = []*tunnelv1.ProxyPort{{Baseline: 1, Proxy: 2}} }, false},
 		"a label":          {func(h *holders.Holder) { h.Tunnel.Labels = map[string]string{"host": "h"} }, false},
 	} {

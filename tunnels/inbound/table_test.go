@@ -1,0 +1,154 @@
+package inbound
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tests/wait"
+	"switchyard.dev/tunnels/audit"
+	"switchyard.dev/tunnels/cluster"
+	"switchyard.dev/tunnels/relay"
+)
+
+// station is a workstation that counts what is asked of it, and refuses it.
+type station struct {
+	mu    sync.Mutex
+	asked []*tunnelv1.Inbound
+	lost  []string
+}
+
+// Connect implements Workstation.
+func (s *station) Connect(_ context.Context, to *tunnelv1.Inbound) (relay.Stream, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = append(s.asked, to)
+	return nil, errors.New("nobody is there")
+}
+
+// Heard implements Workstation.
+func (*station) Heard() time.Time { return time.Now() }
+
+// Lost implements Workstation.
+func (s *station) Lost(key Key, by string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lost = append(s.lost, key.String()+" to "+by)
+}
+
+// heard returns what a workstation was asked for, and has lost.
+func (s *station) heard() (asked, lost int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.asked), len(s.lost)
+}
+
+// nothing is a Counts.
+type nothing struct{}
+
+// Begun implements Counts.
+func (nothing) Begun(audit.Direction) func() { return func() {} }
+
+func newTable(t *testing.T) (*Table, *audit.Log) {
+	t.Helper()
+	log, err := audit.Open(audit.Config{Dir: t.TempDir(), Out: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(log.Close)
+	table, err := New(Config{Audit: log, Counts: nothing{}, Host: "127.0.0.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(table.Close)
+	return table, log
+}
+
+// holds has a workstation hold port 80 of a workload, and returns where that is.
+func holds(t *testing.T, table *Table, h *Holder, uid string) string {
+	t.Helper()
+	if refused := h.Hold(cluster.Workload{Namespace: "shop", Name: "cart", UID: uid, Sandbox: "s"}, []int32{80}); refused != nil {
+		t.Fatal(refused)
+	}
+	all, _ := table.Tunnels()
+	if len(all) != 1 || all[0].Uid != uid || len(all[0].Ports) != 1 {
+		t.Fatalf("the table has %v", all)
+	}
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(int(all[0].Ports[0].Proxy)))
+}
+
+// A workload that was deleted and made again is another one: requests for the first one reach
+// nobody at the ports of the second.
+func TestAWorkloadThatIsMadeAgainHasOtherPorts(t *testing.T) {
+	table, _ := newTable(t)
+	h := table.Join(Owner{User: "ada", Session: "s", Epoch: 1}, &station{})
+	before := holds(t, table, h, "first")
+	if now := holds(t, table, h, "second"); now == before {
+		t.Errorf("both have port %s", now)
+	}
+	if c, err := net.Dial("tcp", before); err == nil {
+		_ = c.Close()
+		t.Error("the port of the workload that is gone is open")
+	}
+}
+
+// No connection is led to a workstation without its record.
+func TestWhatCannotBeRecordedReachesNoWorkstation(t *testing.T) {
+	table, log := newTable(t)
+	s := &station{}
+	at := holds(t, table, table.Join(Owner{User: "ada", Session: "s", Epoch: 1}, s), "u")
+	ends := func() {
+		t.Helper()
+		c, err := net.Dial("tcp", at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(time.Minute))
+		if _, err := io.ReadAll(c); err == nil {
+			t.Error("a connection that leads nowhere ends well")
+		}
+	}
+	ends()
+	wait.Eventually(t, time.Minute, "the workstation is asked", func() error {
+		if asked, _ := s.heard(); asked != 1 {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+	log.Close()
+	ends()
+	if asked, _ := s.heard(); asked != 1 {
+		t.Errorf("the workstation was asked %d times, once without a record", asked)
+	}
+}
+
+// Who is told to have lost a tunnel loses it where that is about his session, and not about an
+// earlier connection of it.
+func TestWhatIsTakenElsewhereIsTakenFromWhomItWasHeldBy(t *testing.T) {
+	for what, c := range map[string]struct {
+		taken *tunnelv1.Taken
+		loses bool
+	}{
+		"his":                      {&tunnelv1.Taken{Namespace: "shop", Name: "cart", Session: "s", Epoch: 2}, true},
+		"a later one of his":       {&tunnelv1.Taken{Namespace: "shop", Name: "cart", Session: "s", Epoch: 3}, true},
+		"an earlier one of his":    {&tunnelv1.Taken{Namespace: "shop", Name: "cart", Session: "s", Epoch: 1}, false},
+		"another session's":        {&tunnelv1.Taken{Namespace: "shop", Name: "cart", Session: "other", Epoch: 9}, false},
+		"that of another workload": {&tunnelv1.Taken{Namespace: "bank", Name: "cart", Session: "s", Epoch: 2}, false},
+	} {
+		table, _ := newTable(t)
+		s := &station{}
+		h := table.Join(Owner{User: "ada", Session: "s", Epoch: 2}, s)
+		holds(t, table, h, "u")
+		table.Taken(c.taken)
+		if _, lost := s.heard(); h.Holds(Key{"shop", "cart"}) == c.loses || (lost == 1) != c.loses {
+			t.Errorf("%s: it is held: %t, and %d were lost", what, h.Holds(Key{"shop", "cart"}), lost)
+		}
+	}
+}

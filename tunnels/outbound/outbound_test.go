@@ -1,0 +1,246 @@
+package outbound
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"switchyard.dev/eventbus/callers"
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tests/wait"
+	"switchyard.dev/tunnels/audit"
+	"switchyard.dev/tunnels/policy"
+)
+
+// around is a cluster in which everything may be reached but loopback, and that counts.
+type around struct {
+	active atomic.Int64
+	asked  []netip.Addr
+}
+
+// Rules implements Knows.
+func (*around) Rules() policy.Config { return policy.Config{} }
+
+// Namespace implements Knows.
+func (*around) Namespace(netip.Addr, string) string { return "" }
+
+// Begun implements Counts.
+func (a *around) Begun(audit.Direction) func() {
+	a.active.Add(1)
+	return func() { a.active.Add(-1) }
+}
+
+// LookupNetIP implements Resolver.
+func (a *around) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
+	return a.asked, nil
+}
+
+// text is a log that is written and read.
+type text struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *text) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+// records returns what was recorded.
+func (l *text) records(t *testing.T) (all []audit.Record) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for lines := bufio.NewScanner(bytes.NewReader(l.b.Bytes())); lines.Scan(); {
+		var r audit.Record
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// gate is a Gate with room for two connections of a user, and for as many as most in the audit.
+type gate struct {
+	*Gate
+	around  around
+	records text
+	audit   *audit.Log
+	// host and port are where a server sends back what it is sent; ended counts those that ended.
+	host  string
+	port  uint32
+	ended atomic.Int64
+}
+
+func newGate(t *testing.T, most int) *gate {
+	t.Helper()
+	g := &gate{}
+	var err error
+	if g.audit, err = audit.Open(audit.Config{Dir: t.TempDir(), Out: &g.records, Most: most}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.audit.Close)
+	if g.Gate, err = New(Config{Cluster: &g.around, Audit: g.audit, Counts: &g.around, Resolver: &g.around}); err != nil {
+		t.Fatal(err)
+	}
+	g.pool = callers.NewPool("connections", callers.Bounds{Each: 2, Strangers: 100, Pods: 100})
+	g.serve(t)
+	return g
+}
+
+// serve listens at an address of this machine that is not loopback.
+func (g *gate) serve(t *testing.T) {
+	t.Helper()
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range all {
+		if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().Is4() && p.Addr().IsGlobalUnicast() {
+			g.host = p.Addr().String()
+		}
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(g.host, "0"))
+	if err != nil || g.host == "" {
+		t.Fatalf("this machine needs an address that is not loopback: %v", err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	g.port = uint32(l.Addr().(*net.TCPAddr).Port)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				_, _ = io.Copy(c, c)
+				_ = c.Close()
+				g.ended.Add(1)
+			}()
+		}
+	}()
+}
+
+var ada = Who{Via: "carrier", User: "ada", Session: "s", From: "192.0.2.1:4"}
+
+// opens opens a connection, or fails.
+func (g *gate) opens(t *testing.T, who Who) *Conn {
+	t.Helper()
+	c, refused := g.Open(t.Context(), who, g.host, g.port)
+	if refused != nil {
+		t.Fatalf("%s is refused: %v", who.User, refused)
+	}
+	return c
+}
+
+func (g *gate) refuses(t *testing.T, who Who, host string, want tunnelv1.Reason) {
+	t.Helper()
+	if _, refused := g.Open(t.Context(), who, host, g.port); refused.GetReason() != want {
+		t.Fatalf("%v, not %s", refused, want)
+	}
+}
+
+// Who has as many connections as he may gets no more, others do, and he does again once one has
+// ended. What was refused takes nobody's place.
+func TestAPlaceIsTakenWhileAConnectionLasts(t *testing.T) {
+	g := newGate(t, 100)
+	for range 5 {
+		g.refuses(t, ada, "127.0.0.1", tunnelv1.Reason_REASON_DESTINATION)
+	}
+	one, two := g.opens(t, ada), g.opens(t, ada)
+	g.refuses(t, ada, g.host, tunnelv1.Reason_REASON_EXHAUSTED)
+	bob := g.opens(t, Who{Via: "ssh", User: "bob", From: ada.From})
+	nobody := g.opens(t, Who{Via: "socks5", From: ada.From})
+	if n := g.around.active.Load(); n != 4 {
+		t.Errorf("%d connections are counted, not 4", n)
+	}
+	near, far := net.Pipe()
+	go one.Join(whole{far})
+	_ = near.Close()
+	two.Abandon(errors.New("the client is gone"))
+	bob.Abandon(nil)
+	nobody.Abandon(nil)
+	wait.Eventually(t, time.Minute, "all have ended", func() error {
+		if n := g.around.active.Load(); n != 0 || g.ended.Load() != 4 {
+			return errors.New("they have not")
+		}
+		return nil
+	})
+	for range 2 {
+		defer g.opens(t, ada).Abandon(nil)
+	}
+}
+
+// whole is a Stream that is closed as a whole.
+type whole struct{ net.Conn }
+
+func (w whole) CloseWrite() error { return w.Close() }
+
+// The records say who, from where, by which way and session, and to what, at the beginning and at
+// the end.
+func TestWhatIsRecorded(t *testing.T) {
+	g := newGate(t, 100)
+	g.around.asked = []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr(g.host)}
+	c, refused := g.Open(t.Context(), ada, "cart.shop", g.port)
+	if refused != nil {
+		t.Fatal(refused)
+	}
+	c.Abandon(errors.New("the client is gone"))
+	wait.Eventually(t, time.Minute, "both records are there", func() error {
+		if len(g.records.records(t)) != 2 {
+			return errors.New("they are not")
+		}
+		return nil
+	})
+	for _, r := range g.records.records(t) {
+		if r.Direction != audit.Outbound || r.Via != "carrier" || r.User != "ada" || r.Session != "s" || r.From != ada.From ||
+			r.To != c.Address().String() || r.Asked != net.JoinHostPort("cart.shop", portOf(c)) || r.End != nil && r.End.How != "the client is gone" {
+			t.Errorf("it is recorded as %+v, %+v", r.Connection, r.End)
+		}
+	}
+}
+
+func portOf(c *Conn) string {
+	_, port, _ := net.SplitHostPort(c.Address().String())
+	return port
+}
+
+// What cannot be recorded is led nowhere, and takes nobody's place.
+func TestWhatCannotBeRecordedIsNotLed(t *testing.T) {
+	g := newGate(t, 1)
+	first := g.opens(t, ada)
+	for range 5 {
+		g.refuses(t, Who{Via: "ssh", User: "bob", From: ada.From}, g.host, tunnelv1.Reason_REASON_EXHAUSTED)
+	}
+	wait.Eventually(t, time.Minute, "nobody's connection is open", func() error {
+		if g.ended.Load() != 5 {
+			return errors.New("some are")
+		}
+		return nil
+	})
+	first.Abandon(nil)
+	defer g.opens(t, Who{Via: "ssh", User: "bob", From: ada.From}).Abandon(nil)
+	g.audit.Close()
+	g.refuses(t, ada, g.host, tunnelv1.Reason_REASON_DRAINING)
+}
+
+// No more than a few addresses of a name are tried.
+func TestANameWithManyAddresses(t *testing.T) {
+	g := newGate(t, 100)
+	for range maxAddresses {
+		g.around.asked = append(g.around.asked, netip.MustParseAddr("127.0.0.1"))
+	}
+	g.around.asked = append(g.around.asked, netip.MustParseAddr(g.host))
+	g.refuses(t, ada, "many.shop", tunnelv1.Reason_REASON_DESTINATION)
+}
