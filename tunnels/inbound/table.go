@@ -115,6 +115,7 @@ type Holder struct {
 	table *Table
 	owner Owner
 	to    Workstation
+	gone  bool // the table's lock guards it
 }
 
 // New returns a Table without tunnels.
@@ -134,7 +135,9 @@ func New(cfg Config) (*Table, error) {
 }
 
 // Join begins to hold tunnels for a workstation. The caller calls Gone once.
-func (t *Table) Join(owner Owner, to Workstation) *Holder { return &Holder{t, owner, to} }
+func (t *Table) Join(owner Owner, to Workstation) *Holder {
+	return &Holder{table: t, owner: owner, to: to}
+}
 
 // Hold has connections to ports of an external workload be led to the workstation: to these and
 // no others. It takes the tunnel from whoever has it.
@@ -144,6 +147,9 @@ func (h *Holder) Hold(w cluster.Workload, ports []int32) *tunnelv1.Refused {
 	defer t.mu.Unlock()
 	if t.closed {
 		return refusal(tunnelv1.Reason_REASON_DRAINING, "The proxy ends: connect to another one.")
+	}
+	if h.gone { // while somebody was asked whether it may
+		return refusal(tunnelv1.Reason_REASON_UNAVAILABLE, "The workstation's connection is over.")
 	}
 	have := t.tunnels[key]
 	if have != nil && have.uid != w.UID {
@@ -251,11 +257,13 @@ func (h *Holder) Holds(key Key) bool {
 	return false
 }
 
-// Gone tells that the workstation's connection is over. Its tunnels wait for it.
+// Gone tells that the workstation's connection is over. Its tunnels wait for it, and it holds no
+// others.
 func (h *Holder) Gone() {
 	t := h.table
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	h.gone = true
 	for _, have := range t.tunnels {
 		if have.holder != h {
 			continue
@@ -279,6 +287,20 @@ func (t *Table) expire(have *tunnel) {
 		t.cfg.Logger.Info("a tunnel is forgotten", "workload", have.key.String(), "user", have.owner.User, "session", have.owner.Session)
 		t.remove(have)
 		t.tell()
+	}
+}
+
+// Forget forgets tunnels that wait for their workstations, where there reports that their workloads
+// are gone. Those that are held are their holders' to drop.
+func (t *Table) Forget(there func(key Key, uid string) bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, have := range t.tunnels {
+		if have.holder == nil && !there(have.key, have.uid) {
+			t.cfg.Logger.Info("a tunnel is forgotten with its workload", "workload", have.key.String(), "user", have.owner.User, "session", have.owner.Session)
+			t.remove(have)
+			t.tell()
+		}
 	}
 }
 

@@ -152,3 +152,41 @@ func TestWhatIsTakenElsewhereIsTakenFromWhomItWasHeldBy(t *testing.T) {
 		}
 	}
 }
+
+// A connection that is over while its workstation is asked about holds nothing afterwards.
+func TestWhoIsGoneHoldsNothingMore(t *testing.T) {
+	table, _ := newTable(t)
+	h := table.Join(Owner{User: "ada", Session: "s", Epoch: 1}, &station{})
+	h.Gone()
+	if refused := h.Hold(cluster.Workload{Namespace: "shop", Name: "cart", UID: "u", Sandbox: "s"}, []int32{80}); refused.GetReason() != tunnelv1.Reason_REASON_UNAVAILABLE {
+		t.Errorf("who is gone is answered %v", refused)
+	}
+	if all, _ := table.Tunnels(); len(all) != 0 {
+		t.Errorf("there are %v", all)
+	}
+}
+
+// A tunnel whose workstation is away is forgotten with its workload, and one that is held is not.
+func TestATunnelThatWaitsGoesWithItsWorkload(t *testing.T) {
+	table, _ := newTable(t)
+	h := table.Join(Owner{User: "ada", Session: "s", Epoch: 1}, &station{})
+	at := holds(t, table, h, "u")
+	gone := func(key Key, uid string) bool { return key != (Key{"shop", "cart"}) || uid != "u" }
+	table.Forget(gone)
+	if !h.Holds(Key{"shop", "cart"}) {
+		t.Fatal("a tunnel that is held was forgotten")
+	}
+	h.Gone()
+	table.Forget(func(Key, string) bool { return true })
+	if all, _ := table.Tunnels(); len(all) != 1 {
+		t.Fatalf("a tunnel whose workload is there was forgotten: %v", all)
+	}
+	table.Forget(gone)
+	if all, _ := table.Tunnels(); len(all) != 0 {
+		t.Errorf("there are %v", all)
+	}
+	if c, err := net.Dial("tcp", at); err == nil {
+		_ = c.Close()
+		t.Error("its port is open")
+	}
+}

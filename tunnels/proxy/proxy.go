@@ -154,6 +154,7 @@ func (m *Main) Run(ctx context.Context) error {
 		}
 		m.serveAll(failed, &sessions)
 		m.ready.Store(true)
+		m.forget(failed)
 		return nil
 	})
 	all.Go(func() error {
@@ -170,6 +171,22 @@ func (m *Main) Run(ctx context.Context) error {
 	m.table.Close()
 	_ = m.Close() // some are closed already
 	return err
+}
+
+// forget has tunnels whose workstations are away go with their workloads, until ctx ends.
+func (m *Main) forget(ctx context.Context) {
+	for {
+		changed := m.cfg.Cluster.Changed()
+		m.table.Forget(func(key inbound.Key, uid string) bool {
+			w, found := m.cfg.Cluster.Workload(key.Namespace, key.Name)
+			return found && w.UID == uid
+		})
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		}
+	}
 }
 
 // serveAll begins to serve workstations. Before it is known what the cluster has where, none is.
