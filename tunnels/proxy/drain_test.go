@@ -167,3 +167,16 @@ func TestAProxyThatDrainsServesNobodyElsesTunnel(t *testing.T) {
 	}
 	<-ended
 }
+
+func TestATunnelOfWhoIsAwayGoesWithItsSandbox(t *testing.T) {
+	s := newSite(t)
+	x := s.sandbox("one", "ada", 8080)
+	m := s.manage()
+	w := s.connect("ada", "session", 1)
+	w.declare(x)
+	m.tunnel(x, connected)
+	w.Close(nil)
+	m.tunnel(x, func(t *tunnelv1.Tunnel) bool { return t != nil && !t.Connected })
+	s.Remove(x)
+	m.tunnel(x, func(t *tunnelv1.Tunnel) bool { return t == nil })
+}
