@@ -246,8 +246,8 @@ func TestALocalProcessHasWhatItsBaselineHas(t *testing.T) {
 	go func() {
 		_ = http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "local") }))
 	}()
-	code, out, errs = b.does(t.Context(), "run", "--sandbox", "local-r", "--proxy-env", "--", "sh", "-c", `echo "$http_proxy"; curl -s http://cart.local-shop/`)
-	if code != exit.OK || !strings.HasSuffix(out, "cluster: sd-routing-key=local-r ") {
+	code, out, errs = b.does(t.Context(), "run", "--sandbox", "local-r", "--proxy-env", "--", "sh", "-c", `echo "$http_proxy"; curl -s http://`+l.Addr().String()+`; curl -s http://cart.local-shop/`)
+	if code != exit.OK || !strings.HasSuffix(out, "localcluster: sd-routing-key=local-r ") {
 		t.Errorf("connected: exit code %d\n%s\n%s", code, out, errs)
 	}
 }

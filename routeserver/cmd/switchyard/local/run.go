@@ -58,7 +58,7 @@ func run(s *session.Session, headers Headers) *cobra.Command {
 	c.Flags().BoolVar(&r.asIs, "as-is", false, "leave variables that name paths in volumes as they are")
 	c.Flags().BoolVar(&r.clean, "clean-env", false, "of your own variables keep only PATH, HOME and others that are about the machine")
 	c.Flags().BoolVar(&r.alone, "no-connect", false, "only environment and files: no requests come")
-	c.Flags().BoolVar(&r.proxied, "proxy-env", false, "set HTTP_PROXY and ALL_PROXY to a proxy into the cluster, which adds the routing key to HTTP requests")
+	c.Flags().BoolVar(&r.proxied, "proxy-env", false, "set HTTP_PROXY and ALL_PROXY to a proxy into the cluster, which adds the routing key to HTTP requests, and NO_PROXY to this machine")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if r.sandbox == "" {
 			return exit.Usage.Errorf("say of which sandbox: --sandbox NAME")
@@ -193,7 +193,9 @@ func (r *running) environ() []string {
 	vars = append(vars, standin.Var{Name: "SWITCHYARD_ROOT", Value: r.root})
 	if r.proxied {
 		h, s := "http://"+r.at("http-proxy"), "socks5h://"+r.at("socks5")
-		for name, value := range map[string]string{"HTTP_PROXY": h, "http_proxy": h, "ALL_PROXY": s, "all_proxy": s} {
+		// This machine's own servers are here and not in the cluster, which curl and others do not know.
+		const here = "localhost,127.0.0.1,::1"
+		for name, value := range map[string]string{"HTTP_PROXY": h, "http_proxy": h, "ALL_PROXY": s, "all_proxy": s, "NO_PROXY": here, "no_proxy": here} {
 			vars = append(vars, standin.Var{Name: name, Value: value})
 		}
 	}

@@ -22,19 +22,18 @@ const (
 const askAgain = 100 * time.Millisecond
 
 // awaited returns how the running programs are, and what is missing of what is waited for, which
-// is nothing once it is there.
+// is nothing once it is there. The error says who did not answer, besides.
 func awaited(ctx context.Context, s *session.Session, until string, patience time.Duration) (all []workstation.Status, missing string, err error) {
 	for late := time.After(patience); ; {
-		if all, err = socket.All[workstation.Status](socket.Folder(s.Getenv)); err != nil {
-			return nil, "", err
-		}
-		if missing = lacking(all, until == waitSandboxes); missing == "" || until == waitNone {
-			return all, missing, nil
+		all, err = socket.All[workstation.Status](socket.Folder(s.Getenv))
+		missing = lacking(all, until == waitSandboxes)
+		if missing == "" && err == nil || until == waitNone {
+			return all, missing, err
 		}
 		select {
 		case <-time.After(askAgain):
 		case <-late:
-			return all, missing, nil
+			return all, missing, err
 		case <-ctx.Done():
 			return nil, "", ctx.Err()
 		}

@@ -41,10 +41,7 @@ func Command(s *session.Session) *cobra.Command {
 		if !slices.Contains([]string{waitNone, waitConnect, waitSandboxes}, until) {
 			return exit.Usage.Errorf("--wait %q: it is connect, sandboxes or none", until)
 		}
-		all, missing, err := awaited(c.Context(), s, until, patience)
-		if err != nil {
-			return err
-		}
+		all, missing, wrong := awaited(c.Context(), s, until, patience)
 		var text strings.Builder
 		for _, one := range all {
 			for _, line := range lines(one) {
@@ -56,11 +53,14 @@ func Command(s *session.Session) *cobra.Command {
 				fmt.Fprintf(&text, "names of %d Services, and %d single addresses; queries come to %s, connections to %s\n", i.Services, i.Addresses, i.DNS, i.Redirect)
 			}
 		}
-		if len(all) == 0 {
+		if len(all) == 0 && wrong == nil {
 			text.WriteString("nothing is connected; " + s.Name + " connect does that\n")
 		}
 		if err := s.Show.Report(append([]workstation.Status{}, all...), text.String()); err != nil {
 			return err
+		}
+		if wrong != nil {
+			return wrong
 		}
 		if missing != "" && until != waitNone {
 			return exit.No.Errorf("after %s %s", patience, missing)
