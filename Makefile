@@ -49,8 +49,8 @@ SLOW := ./reconcilers/manager ./tests/sweep ./tests/sweep/workflows ./tests/bado
 # What make test runs, in this order: what needs no minutes of preparation first.
 TEST_GROUPS := build vet gen-check test-units parts test-packages $(MODULES:%=test-in-%) test-meshes test-cluster
 
-# An API server or a linker of a test is gone before its memory counts: a garbage collector that
-# begins later takes a tenth of all processor time less.
+# API servers and linkers of tests end before their memory matters: with a garbage collector that
+# begins later they take a tenth less processor time.
 .PHONY: test
 test: export GOGC ?= 400
 test: preflight ## everything: what continuous integration runs; goes on after a group that failed

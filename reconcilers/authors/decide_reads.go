@@ -8,6 +8,7 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/fork"
 	"switchyard.dev/reconcilers/fork/power"
+	"switchyard.dev/reconcilers/fork/variables"
 )
 
 // reads looks at what the patches of a fork have it read, and how many pods they ask for.
@@ -82,9 +83,9 @@ func planOf(w *crdv1.ForkedWorkload) fork.Plan {
 	if name == "" {
 		name = w.Name
 	}
-	siblings := map[string]fork.Reached{}
+	siblings := map[string]variables.Reached{}
 	for _, name := range fork.Siblings(w.Spec.Patches) {
-		siblings[name] = fork.Reached{Host: "host", Port: 1} // Which one they are is of no account for what is read.
+		siblings[name] = variables.Reached{Host: "host", Port: 1} // Which one they are is of no account for what is read.
 	}
 	return fork.Plan{
 		Siblings: siblings,

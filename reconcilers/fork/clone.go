@@ -12,6 +12,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/fork/power"
+	"switchyard.dev/reconcilers/fork/variables"
 )
 
 // Environment variables by which a fork knows for whom it runs.
@@ -30,7 +31,7 @@ type Plan struct {
 	// the name of the resource.
 	Resources map[string]crdv1.ResourceTemplateData
 	// Siblings are the other forks of the sandbox that patches name, by Siblings.
-	Siblings map[string]Reached
+	Siblings map[string]variables.Reached
 	// Powers are those that patches may add. None when it is empty.
 	Powers power.Powers
 	// AuthorAsked: the API server asks, when patches are written, whether their author may

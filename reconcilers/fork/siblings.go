@@ -5,11 +5,7 @@ import (
 	"slices"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/fork/variables"
 )
-
-// Reached is how another fork of the sandbox is reached, for patches that name it.
-type Reached = variables.Reached
 
 // nameOfFork matches the variables of another fork, and in them the name of its baseline.
 var nameOfFork = regexp.MustCompile(`\{\{\s*\.forks\.([^{}\s]+)\.service\.(?:host|port)\s*\}\}`)

@@ -44,7 +44,7 @@ func (in *Input) readSiblings(ctx context.Context, c client.Reader) error {
 // sibling is another fork that patches name.
 type sibling struct {
 	baseline string
-	fork.Reached
+	variables.Reached
 	// of is the Service of the baseline for which Host stands, among all that it has.
 	of  string
 	all []string
@@ -77,8 +77,8 @@ func mappingsOf(w *crdv1.ForkedWorkload) []crdv1.ServiceMapping {
 }
 
 // reachedSiblings is what patches may say of other forks.
-func (in Input) reachedSiblings() map[string]fork.Reached {
-	out := map[string]fork.Reached{}
+func (in Input) reachedSiblings() map[string]variables.Reached {
+	out := map[string]variables.Reached{}
 	for _, s := range in.siblings() {
 		out[s.baseline] = s.Reached
 	}

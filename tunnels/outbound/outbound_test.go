@@ -1,21 +1,19 @@
 package outbound
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"net"
 	"net/netip"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"switchyard.dev/eventbus/callers"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/wait"
 	"switchyard.dev/tunnels/audit"
 	"switchyard.dev/tunnels/policy"
@@ -44,43 +42,29 @@ func (a *around) LookupNetIP(context.Context, string, string) ([]netip.Addr, err
 	return a.asked, nil
 }
 
-// text is a log that is written and read.
-type text struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *text) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-// records returns what was recorded.
-func (l *text) records(t *testing.T) (all []audit.Record) {
-	t.Helper()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for lines := bufio.NewScanner(bytes.NewReader(l.b.Bytes())); lines.Scan(); {
-		var r audit.Record
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, r)
-	}
-	return all
-}
-
 // gate is a Gate with room for two connections of a user, and for as many as most in the audit.
 type gate struct {
 	*Gate
 	around  around
-	records text
+	records background.Output
 	audit   *audit.Log
 	// host and port are where a server sends back what it is sent; ended counts those that ended.
 	host  string
 	port  uint32
 	ended atomic.Int64
+}
+
+// recorded returns what was recorded.
+func (g *gate) recorded(t *testing.T) (all []audit.Record) {
+	t.Helper()
+	for _, line := range g.records.Lines("") {
+		var r audit.Record
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, r)
+	}
+	return all
 }
 
 func newGate(t *testing.T, most int) *gate {
@@ -198,12 +182,12 @@ func TestWhatIsRecorded(t *testing.T) {
 	}
 	c.Abandon(errors.New("the client is gone"))
 	wait.Eventually(t, time.Minute, "both records are there", func() error {
-		if len(g.records.records(t)) != 2 {
+		if len(g.recorded(t)) != 2 {
 			return errors.New("they are not")
 		}
 		return nil
 	})
-	for _, r := range g.records.records(t) {
+	for _, r := range g.recorded(t) {
 		if r.Direction != audit.Outbound || r.Via != "carrier" || r.User != "ada" || r.Session != "s" || r.From != ada.From ||
 			r.To != c.Address().String() || r.Asked != net.JoinHostPort("cart.shop", portOf(c)) || r.End != nil && r.End.How != "the client is gone" {
 			t.Errorf("it is recorded as %+v, %+v", r.Connection, r.End)
