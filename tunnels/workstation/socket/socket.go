@@ -66,16 +66,14 @@ func Serve(ctx context.Context, folder, name string, answer func() any) error {
 		return err
 	}
 	path := filepath.Join(folder, name+suffix)
-	l, err := net.Listen("unix", path)
+	l, err := listen(filepath.Join(folder, name), path)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", path, err)
 	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		return errors.Join(err, l.Close())
-	}
+	defer os.Remove(path)
+	defer l.Close()
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer stop()
-	defer l.Close() // It takes the socket away.
 	for {
 		c, err := l.Accept()
 		if err != nil {
@@ -86,6 +84,27 @@ func Serve(ctx context.Context, folder, name string, answer func() any) error {
 		}
 		tell(c.(*net.UnixConn), answer) // One at a time: it is short.
 	}
+}
+
+// listen listens at path. Until it does, the socket is at aside, where nobody looks: one that has a
+// name and is not listened on looks like one whose program was killed, and All would take it away.
+func listen(aside, path string) (net.Listener, error) {
+	if err := os.Remove(aside); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: aside, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	l.SetUnlinkOnClose(false)
+	err = os.Chmod(aside, 0o600)
+	if err == nil {
+		err = os.Rename(aside, path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.Close(), os.Remove(aside))
+	}
+	return l, nil
 }
 
 // tell answers one question.

@@ -5,7 +5,9 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"switchyard.dev/tests/wait"
@@ -48,6 +50,28 @@ func TestEverybodyIsAsked(t *testing.T) {
 	}
 	if all, err := socket.All[answer](folder); err != nil || len(all) != 1 {
 		t.Errorf("then they answered %v, %v", all, err)
+	}
+}
+
+// Who asks at the moment at which another begins takes it for none that was killed: a socket
+// refuses connections from when it has a name until it is listened on.
+func TestWhoBeginsIsNotTakenForDead(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "s")
+	ctx, cancel := context.WithCancel(t.Context())
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		for ctx.Err() == nil {
+			_, _ = socket.All[answer](folder)
+		}
+	})
+	defer asking.Wait()
+	defer cancel()
+	for n := range 1000 {
+		end := serve(t, folder, strconv.Itoa(n), n) // A session has a name of its own.
+		if all, err := socket.All[answer](folder); err != nil || len(all) != 1 || all[0].N != n {
+			t.Fatalf("start %d: %v, %v", n, all, err)
+		}
+		end()
 	}
 }
 
