@@ -72,13 +72,16 @@ func TestIdleConnectionsMakeRoomWhereFewFilesMayBeOpen(t *testing.T) {
 			_, _ = io.WriteString(c, words)
 		}
 		r.eventually("the baseline is served beside connections that are "+kept, func() error {
-			_, err := r.over(fresh, 8080)
-			return err
+			// The next request finds room as well. The first may find it before the flood is
+			// whole: each of Envoy's threads accepts from a queue of its own.
+			for range 2 {
+				if _, err := r.over(fresh, 8080); err != nil {
+					return err
+				}
+				time.Sleep(time.Second / 2)
+			}
+			return nil
 		})
-		time.Sleep(time.Second / 2) // the next request finds room as well
-		if _, err := r.over(fresh, 8080); err != nil {
-			t.Errorf("beside connections that are %s: %v", kept, err)
-		}
 		for _, c := range flood {
 			_ = c.Close()
 		}
