@@ -308,7 +308,7 @@ bench-workflows: preflight ## a unit of a resource beside a Job and Argo Workflo
 	@$(CACHE)/tools/bench-workflows -rounds $(TIMES) -resources $(RESOURCES)
 
 .PHONY: bench-tunnels
-bench-tunnels: ## a tunnel beside raw TCP, ssh -R, chisel and frp at 0, 20 and 100 ms, and 10,000 idle connections (as root, six minutes; ARGS=-muxes for multiplexers alone)
+bench-tunnels: ## a tunnel beside raw TCP, ssh -R, chisel and frp at 0, 20 and 100 ms, its way back after a cut, and 10,000 idle connections (as root, twelve minutes; ARGS=-muxes for multiplexers alone)
 	@$(GO) build -C tests/bench/tunnels -o $(CACHE)/tools/bench-tunnels .
 	@$(CACHE)/tools/bench-tunnels -cache $(CACHE)/tunnels $(ARGS)
 

@@ -96,10 +96,10 @@ func (l *lab) measureTunnel(open func(*programs, site) error, roundTrip, duratio
 	}
 	p := &programs{lab: l}
 	defer p.Close()
-	if err := errors.Join(open(p, s), p.await()); err != nil {
+	if err := errors.Join(open(p, s), p.await(1)); err != nil {
 		return measured{}, err
 	}
-	return p.measure(entranceAddress, roundTrip, duration)
+	return p.measure(entrance(0), roundTrip, duration)
 }
 
 func (p *programs) measure(address string, roundTrip, duration time.Duration) (m measured, err error) {
@@ -179,21 +179,22 @@ func stream(c net.Conn, want byte, duration time.Duration) (rate float64, all in
 
 // crowd opens n connections at once, and returns how many have an answer within ten seconds.
 func (p *programs) crowd(address string, n int) int {
-	conns := p.lab.open(address, n, 32)
+	conns := p.lab.open(func(int) string { return address }, n, 32)
 	defer closeAll(conns)
 	return len(conns)
 }
 
-// open opens n connections, some of them at a time, and returns those that were answered.
-func (l *lab) open(address string, n, together int) (conns []net.Conn) {
+// open opens n connections, some of them at a time, each to an address of its own or the same, and
+// returns those that were answered.
+func (l *lab) open(address func(n int) string, n, together int) (conns []net.Conn) {
 	var lock sync.Mutex
 	var wg sync.WaitGroup
 	turns := make(chan bool, together)
-	for range n {
+	for i := range n {
 		turns <- true
 		wg.Go(func() {
 			defer func() { <-turns }()
-			c, err := l.client(address, wantEcho)
+			c, err := l.client(address(i), wantEcho)
 			if err != nil {
 				return
 			}
@@ -229,14 +230,15 @@ func idle(n int, s site) (perConnection float64, there int, err error) {
 	defer l.Close()
 	p := &programs{lab: l}
 	defer p.Close()
-	if err := errors.Join(p.ourselves(l.near, "-service", serviceAddress), openCarriers(p, s, (n+999)/1000+1), p.await()); err != nil {
+	sessions := (n+999)/1000 + 1
+	if err := errors.Join(p.ourselves(l.near, "-service", serviceAddress), openCarriers(p, s, sessions), p.await(sessions)); err != nil {
 		return 0, 0, err
 	}
 	before, _, err := process.Memory(p.far[0])
 	if err != nil {
 		return 0, 0, err
 	}
-	conns := l.open(entranceAddress, n, 64)
+	conns := l.open(func(i int) string { return entrance(i % sessions) }, n, 64)
 	defer closeAll(conns)
 	time.Sleep(3 * time.Second)
 	after, _, err := process.Memory(p.far[0])
@@ -264,8 +266,19 @@ func measureAll(roundTrips []time.Duration) (err error) {
 		return err
 	}
 	defer s.Close()
-	if err := against(roundTrips, options.only, options.duration, s); err != nil || options.idle == 0 {
+	if err := against(roundTrips, options.only, options.duration, s); err != nil {
 		return err
+	}
+	for _, roundTrip := range roundTrips {
+		if roundTrip == 0 || options.cuts == 0 { // A plain veth is not cut.
+			continue
+		}
+		if err := back(options.cuts, roundTrip, s); err != nil {
+			return err
+		}
+	}
+	if options.idle == 0 {
+		return nil
 	}
 	each, there, err := idle(options.idle, s)
 	if err != nil {

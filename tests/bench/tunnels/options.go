@@ -10,7 +10,7 @@ var options struct {
 	line, service, proxy, workstation, cert, key string
 	rtt, only, cache                             string
 	delay, duration                              time.Duration
-	sessions, idle                               int
+	sessions, idle, cuts                         int
 	muxes                                        bool
 	frame                                        uint
 }
@@ -21,6 +21,7 @@ func setOptions() {
 	flag.DurationVar(&options.duration, "for", 6*time.Second, "how long to measure throughput, in each direction")
 	flag.BoolVar(&options.muxes, "muxes", false, "compare multiplexers")
 	flag.IntVar(&options.idle, "idle", 10000, "idle connections whose memory is measured; 0 for none")
+	flag.IntVar(&options.cuts, "cuts", 10, "how often each link with a delay is cut, for ten workstations each time; 0 for never")
 	flag.StringVar(&options.cache, "cache", "", "where built programs are kept")
 	flag.UintVar(&options.frame, "frame", 32<<10, "bytes of a frame of go-yamux, with -muxes")
 	flag.StringVar(&options.line, "line", "", "be the link between two namespaces")
@@ -30,7 +31,7 @@ func setOptions() {
 	flag.StringVar(&options.workstation, "workstation", "", "be the workstation of the proxy at an address")
 	flag.StringVar(&options.cert, "cert", "", "file of the proxy's certificate")
 	flag.StringVar(&options.key, "key", "", "file of its key")
-	flag.IntVar(&options.sessions, "sessions", 1, "sessions of the workstation")
+	flag.IntVar(&options.sessions, "sessions", 1, "sessions between them")
 }
 
 // run does what the options say, in the role that they give us.
@@ -42,9 +43,9 @@ func run() error {
 	case options.service != "":
 		return runService(options.service)
 	case options.proxy != "":
-		return runProxy(options.proxy, entranceAddress, options.cert, options.key)
+		return runProxy(options.proxy, options.sessions, options.cert, options.key)
 	case options.workstation != "":
-		return runWorkstation(options.workstation, serviceAddress, options.cert, options.sessions)
+		return runWorkstation(options.workstation, options.sessions, options.cert)
 	}
 	var roundTrips []time.Duration
 	for _, each := range strings.Split(options.rtt, ",") {

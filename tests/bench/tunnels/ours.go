@@ -3,126 +3,146 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"os"
+	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"switchyard.dev/eventbus/trust"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/carrier"
+	"switchyard.dev/tunnels/relay"
+	"switchyard.dev/tunnels/workstation"
+	"switchyard.dev/tunnels/workstation/course"
 )
 
 // runProxy is a proxy that does nothing but carry: connections to an address of its namespace go to
-// the workstations that have come, in turn.
-func runProxy(sessions, entrance, cert, key string) error {
+// the session of the same number, of so many.
+func runProxy(at string, sessions int, cert, key string) error {
 	certificate, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
 		return err
 	}
-	in, err := net.Listen("tcp4", sessions)
+	in, err := net.Listen("tcp4", at)
 	if err != nil {
 		return err
 	}
-	front, err := net.Listen("tcp4", entrance)
-	if err != nil {
-		return err
-	}
-	config := carrier.Secure(&tls.Config{Certificates: []tls.Certificate{certificate}})
-	there := make(chan *carrier.Session, 64)
-	go func() {
-		for {
-			conn, err := in.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				s, _, err := carrier.Serve(context.Background(), tls.Server(conn, config), func(context.Context, *tunnelv1.Hello) (*tunnelv1.Welcome, *tunnelv1.Refused) {
-					return &tunnelv1.Welcome{User: "bench"}, nil
-				})
-				if err == nil {
-					there <- s
-				}
-			}()
-		}
-	}()
-	ready()
-	var all []*carrier.Session
-	var next int
-	for {
-		conn, err := front.Accept()
+	p := &proxy{config: carrier.Secure(&tls.Config{Certificates: []tls.Certificate{certificate}}), sessions: map[string]*carrier.Session{}}
+	ended := make(chan error)
+	for i := range sessions {
+		front, err := net.Listen("tcp4", entrance(i))
 		if err != nil {
 			return err
 		}
-		for len(there) > 0 || len(all) == 0 {
-			all = append(all, <-there)
+		go func() { ended <- each(front, func(conn net.Conn) { p.carry(strconv.Itoa(i), conn) }) }()
+	}
+	go func() { ended <- each(in, p.welcome) }()
+	ready()
+	return <-ended
+}
+
+// each serves the connections of a listener.
+func each(l net.Listener, serve func(net.Conn)) error {
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return err
 		}
-		next++
-		go carryTo(all[next%len(all)], conn)
+		go serve(conn)
 	}
 }
 
-var failures atomic.Int64
+// proxy knows the newest session of each name.
+type proxy struct {
+	config   *tls.Config
+	failures atomic.Int64
 
-func carryTo(s *carrier.Session, conn net.Conn) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	stream, err := s.Open(ctx, &tunnelv1.Open{To: &tunnelv1.Open_Inbound{Inbound: &tunnelv1.Inbound{Name: "service", From: conn.RemoteAddr().String()}}})
-	cancel()
+	mu       sync.Mutex
+	sessions map[string]*carrier.Session
+}
+
+// welcome takes anybody.
+func (p *proxy) welcome(conn net.Conn) {
+	s, hello, err := carrier.Serve(context.Background(), tls.Server(conn, p.config), func(context.Context, *tunnelv1.Hello) (*tunnelv1.Welcome, *tunnelv1.Refused) {
+		return &tunnelv1.Welcome{User: "bench"}, nil
+	})
 	if err != nil {
-		if failures.Add(1) == 1 {
+		return
+	}
+	p.mu.Lock()
+	p.sessions[hello.Session] = s
+	p.mu.Unlock()
+	for { // What the workstation declares is granted by nobody: it takes all that is carried to it.
+		if _, err := s.Receive(context.Background()); err != nil {
+			return
+		}
+	}
+}
+
+// carry leads a connection to the workstation of a session.
+func (p *proxy) carry(name string, conn net.Conn) {
+	p.mu.Lock()
+	s := p.sessions[name]
+	p.mu.Unlock()
+	if s == nil {
+		_ = conn.Close()
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	stream, err := s.Open(ctx, &tunnelv1.Open{To: &tunnelv1.Open_Inbound{Inbound: &tunnelv1.Inbound{
+		Namespace: service.Namespace, Name: service.Name, BaselinePort: servicePort, From: conn.RemoteAddr().String()}}})
+	if err != nil {
+		if p.failures.Add(1) == 1 && s.Err() == nil {
 			fmt.Fprintln(os.Stderr, "proxy:", err)
 		}
 		_ = conn.Close()
 		return
 	}
-	_, _, _ = carrier.Relay(conn, stream)
+	relay.Pipe(relay.Of(conn), relay.Of(stream))
 }
 
-// runWorkstation has some sessions with a proxy, and leads what comes to the service.
-func runWorkstation(proxy, service, cert string, sessions int) error {
-	raw, err := os.ReadFile(cert)
+// service is what the workstations bring, and servicePort the port of its baseline.
+var service = course.Tunnel{Namespace: "bench", Name: "service"}
+
+const servicePort = 80
+
+// runWorkstation has some sessions with a proxy, each as switchyard connect would, and leads what
+// comes to the service.
+func runWorkstation(at string, sessions int, cert string) error {
+	bundle, err := os.ReadFile(cert)
 	if err != nil {
 		return err
 	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(raw)
-	over := make(chan error, sessions)
+	roots := trust.NewRoots(cert)
+	if err := roots.Set(bundle); err != nil {
+		return err
+	}
+	ended := make(chan error)
 	for i := range sessions {
-		conn, err := tls.Dial("tcp4", proxy, carrier.Secure(&tls.Config{RootCAs: roots, ServerName: "tunnel"}))
+		w, err := workstation.New(workstation.Config{
+			Road: workstation.Address(at), Name: "tunnel", Roots: roots, Session: strconv.Itoa(i),
+			Token: func(context.Context, bool) (string, error) { return "bench", nil },
+		})
 		if err != nil {
 			return err
 		}
-		s, _, err := carrier.Connect(context.Background(), conn, &tunnelv1.Hello{Version: carrier.Version, Session: fmt.Sprint(i), Epoch: 1})
-		if err != nil {
-			return err
-		}
-		go func() {
-			for {
-				in, err := s.Accept(context.Background())
-				if err != nil {
-					over <- errors.Join(err, s.Err())
-					return
-				}
-				go lead(in, service)
-			}
-		}()
+		go func() { ended <- w.Run(context.Background()) }()
+		go w.Follow(context.Background(), brings{})
 	}
 	ready()
-	return <-over
+	return errors.Join(errors.New("a workstation has ended"), <-ended)
 }
 
-func lead(in *carrier.Incoming, service string) {
-	conn, err := net.DialTimeout("tcp4", service, 10*time.Second)
-	if err != nil {
-		in.Refuse(&tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_UNREACHABLE, Message: err.Error()})
-		return
-	}
-	stream, err := in.Accept()
-	if err != nil {
-		_ = conn.Close()
-		return
-	}
-	_, _, _ = carrier.Relay(stream, conn)
+// brings is a workstation.Wanted: the service, always.
+type brings struct{}
+
+func (brings) Watch(ctx context.Context, tell func([]workstation.Workload)) error {
+	tell([]workstation.Workload{{Tunnel: service, Locals: map[int32]string{servicePort: serviceAddress}}})
+	<-ctx.Done()
+	return ctx.Err()
 }

@@ -13,13 +13,18 @@ import (
 	"time"
 )
 
-// Where things listen. The entrance is in the proxy's namespace, and leads to the service in the
+// Where things listen. The entrances are in the proxy's namespace, and lead to the service in the
 // workstation's.
 const (
-	serviceAddress  = "127.0.0.1:9000"
-	directAddress   = nearAddress + ":9001"
-	entranceAddress = "127.0.0.1:9100"
+	serviceAddress = "127.0.0.1:9000"
+	directAddress  = nearAddress + ":9001"
+	entranceHost   = "127.0.0.1"
+	entrancePort   = 9100
 )
+
+// entrance returns the address that leads to the service over a session; other tunnels have the
+// first alone.
+func entrance(session int) string { return fmt.Sprintf("%s:%d", entranceHost, entrancePort+session) }
 
 // modules are the programs that come from Go modules: each is built in its own module, with what
 // it pins.
@@ -112,12 +117,21 @@ func (p *programs) ourselves(namespace string, arguments ...string) error {
 // ready tells who started us.
 func ready() { fmt.Println("ready") }
 
-// await returns once connections to the entrance reach the service.
-func (p *programs) await() error {
+// await returns once connections to so many entrances reach the service.
+func (p *programs) await(entrances int) error {
+	for i := range entrances {
+		if err := p.awaitOne(entrance(i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *programs) awaitOne(address string) error {
 	var err error
 	for began := time.Now(); time.Since(began) < 15*time.Second; time.Sleep(100 * time.Millisecond) {
 		var c net.Conn
-		if c, err = p.lab.client(entranceAddress, wantEcho); err == nil {
+		if c, err = p.lab.client(address, wantEcho); err == nil {
 			_ = c.SetDeadline(time.Now().Add(3 * time.Second))
 			_, err = c.Write([]byte("x"))
 			if err == nil {

@@ -20,7 +20,7 @@ func (s site) write(name, content string) error {
 	return os.WriteFile(s.file(name), []byte(content), 0o600)
 }
 
-// tunnels are what is compared, by name. Each leads the entrance to the service.
+// tunnels are what is compared, by name. Each leads an entrance to the service.
 var tunnels = []struct {
 	name string
 	open func(*programs, site) error
@@ -34,10 +34,10 @@ var tunnels = []struct {
 func openCarrier(p *programs, s site) error { return openCarriers(p, s, 1) }
 
 func openCarriers(p *programs, s site, sessions int) error {
-	at := farAddress + ":7777"
+	at, n := farAddress+":7777", strconv.Itoa(sessions)
 	return errors.Join(
-		p.ourselves(p.lab.far, "-proxy", at, "-cert", s.file("cert.pem"), "-key", s.file("key.pem")),
-		p.ourselves(p.lab.near, "-workstation", at, "-cert", s.file("cert.pem"), "-sessions", strconv.Itoa(sessions)),
+		p.ourselves(p.lab.far, "-proxy", at, "-sessions", n, "-cert", s.file("cert.pem"), "-key", s.file("key.pem")),
+		p.ourselves(p.lab.near, "-workstation", at, "-cert", s.file("cert.pem"), "-sessions", n),
 	)
 }
 
@@ -64,7 +64,7 @@ func openSSH(p *programs, s site) error {
 	}
 	_, err = p.start(p.lab.near, "ssh", "-N", "-F", "none", "-i", s.file("user"), "-p", "2222",
 		"-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "ConnectionAttempts=50", "-o", "ExitOnForwardFailure=yes",
-		"-R", entranceAddress+":"+serviceAddress, "root@"+farAddress)
+		"-R", entrance(0)+":"+serviceAddress, "root@"+farAddress)
 	return err
 }
 
@@ -74,7 +74,7 @@ func openChisel(p *programs, s site) error {
 		return err
 	}
 	_, failed := p.start(p.lab.far, chisel, "server", "--reverse", "--host", farAddress, "--port", "8080")
-	_, err = p.start(p.lab.near, chisel, "client", "--max-retry-interval", "100ms", farAddress+":8080", "R:"+entranceAddress+":"+serviceAddress)
+	_, err = p.start(p.lab.near, chisel, "client", "--max-retry-interval", "100ms", farAddress+":8080", "R:"+entrance(0)+":"+serviceAddress)
 	return errors.Join(failed, err)
 }
 

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"switchyard.dev/tests/figures"
+)
+
+const (
+	// together is how many workstations a cut parts from their proxy. Each comes back by its own dice.
+	together = 10
+	// shortestCut is longer than both ends take to notice: the session is over.
+	shortestCut, longestCut = 6 * time.Second, 12 * time.Second
+	// settled is for how long everything is well before the next cut.
+	settled = 2 * time.Second
+	// askEvery is how often the service is asked while it is waited for.
+	askEvery                 = 50 * time.Millisecond
+	backWithin, backPatience = time.Second, 30 * time.Second
+)
+
+// back cuts a link so often, and prints how long after its mending each workstation's service
+// answers a request again.
+func back(cuts int, roundTrip time.Duration, s site) error {
+	l, err := newLab(roundTrip)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	p := &programs{lab: l}
+	defer p.Close()
+	if err := errors.Join(p.ourselves(l.near, "-service", serviceAddress), openCarriers(p, s, together), p.await(together)); err != nil {
+		return err
+	}
+	var times []time.Duration
+	for range cuts {
+		time.Sleep(settled)
+		if err := l.line.Process.Signal(unix.SIGUSR1); err != nil {
+			return err
+		}
+		time.Sleep(shortestCut + rand.N(longestCut-shortestCut))
+		if err := l.line.Process.Signal(unix.SIGUSR2); err != nil {
+			return err
+		}
+		after, err := l.answered(time.Now())
+		if err != nil {
+			return err
+		}
+		times = append(times, after...)
+	}
+	at := "-" + roundTrip.String()
+	figures.Print(os.Stdout, "tunnels-back-after-a-cut-p50"+at, figures.Millis(times, .5), "ms")
+	figures.AtMost(os.Stdout, "tunnels-back-after-a-cut-p99"+at, figures.Millis(times, .99), "ms", float64(backWithin/time.Millisecond))
+	return nil
+}
+
+// answered returns how long after mended each workstation's service answers.
+func (l *lab) answered(mended time.Time) ([]time.Duration, error) {
+	times := make([]time.Duration, together)
+	var wg sync.WaitGroup
+	for i := range together {
+		wg.Go(func() { times[i] = l.firstAnswer(entrance(i), mended) })
+	}
+	wg.Wait()
+	for i, t := range times {
+		if t >= backPatience {
+			return nil, fmt.Errorf("workstation %d is not back %s after the link", i, backPatience)
+		}
+	}
+	return times, nil
+}
+
+// firstAnswer asks a service again and again, each time on a connection of its own since one that
+// is cut has no answer, until one is answered.
+func (l *lab) firstAnswer(address string, mended time.Time) time.Duration {
+	answers := make(chan bool, 1)
+	var asked sync.WaitGroup
+	defer asked.Wait()
+	ticker := time.NewTicker(askEvery)
+	defer ticker.Stop()
+	for time.Since(mended) < backPatience {
+		asked.Go(func() {
+			if l.answers(address) {
+				select {
+				case answers <- true:
+				default:
+				}
+			}
+		})
+		select {
+		case <-answers:
+			return time.Since(mended)
+		case <-ticker.C:
+		}
+	}
+	return backPatience
+}
+
+// answers reports whether a service echoes a byte within moments.
+func (l *lab) answers(address string) bool {
+	c, err := l.client(address, wantEcho)
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(2 * backWithin))
+	if _, err := c.Write([]byte("x")); err != nil {
+		return false
+	}
+	_, err = io.ReadFull(c, make([]byte, 1))
+	return err == nil
+}
