@@ -46,13 +46,18 @@ const tries = 3
 // should not.
 const seen = 8 * time.Second
 
-// Spring runs the trap, with the guard or without, and returns what was found.
-func (t Trap) Spring(ctx context.Context, w *World, guarded bool) ([]string, error) {
+// Golden runs what happens in the trap without faults.
+func (t Trap) Golden(ctx context.Context, w *World) (Golden, error) {
 	scenario, _ := t.run()
 	g, err := w.Golden(ctx, scenario)
 	if err != nil {
-		return nil, fmt.Errorf("%s, without faults: %w", t.Name, err)
+		return g, fmt.Errorf("%s, without faults: %w", t.Name, err)
 	}
+	return g, nil
+}
+
+// Spring runs the trap, with the guard or without, and returns what was found beside its golden run.
+func (t Trap) Spring(ctx context.Context, w *World, g Golden, guarded bool) ([]string, error) {
 	if guarded {
 		return t.spring(ctx, w, g, "")
 	}

@@ -45,6 +45,10 @@ const (
 	quietKnown   = 300 * time.Millisecond
 )
 
+// readPause is between two readings of the State, each of which lists every kind: that is most of
+// what a run costs the API server.
+const readPause = 200 * time.Millisecond
+
 // Golden runs the scenario without faults.
 func (w *World) Golden(ctx context.Context, s Scenario) (Golden, error) {
 	g := Golden{Scenario: s}
@@ -81,6 +85,7 @@ func (w *World) golden(ctx context.Context, s step) (state.State, error) {
 	var last state.State
 	since := time.Now()
 	err := wait.Until(ctx, patience, s.name+": come to rest", func() error {
+		_ = wait.For(ctx, readPause)
 		now, err := w.state(ctx)
 		if err != nil {
 			return err
@@ -174,11 +179,14 @@ func (w *World) steps(ctx context.Context, g Golden) (findings, withdrawn []stri
 // settle waits until the State is as it should be and nobody writes any more, and
 // tells how it differs if that takes too long.
 func (w *World) settle(ctx context.Context, want state.State) []string {
-	var findings []string
+	findings := []string{"the managers write and write"}
 	writes, since := -1, time.Now()
 	err := wait.Until(ctx, w.patience, "come to rest", func() error {
 		if n := w.writes(); n != writes {
 			writes, since = n, time.Now()
+		}
+		if time.Since(since) < quietKnown {
+			return errors.New("the managers write")
 		}
 		have, err := w.state(ctx)
 		if err != nil {
@@ -186,11 +194,8 @@ func (w *World) settle(ctx context.Context, want state.State) []string {
 			return err
 		}
 		if findings = want.Differences(have); len(findings) > 0 {
+			_ = wait.For(ctx, readPause)
 			return errors.New("it differs")
-		}
-		if time.Since(since) < quietKnown {
-			findings = []string{"the managers write and write"}
-			return errors.New(findings[0])
 		}
 		return nil
 	})

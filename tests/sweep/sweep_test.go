@@ -100,11 +100,15 @@ func TestOldCachesDoNoHarm(t *testing.T) {
 func TestASweepCatchesAGuardThatIsMissing(t *testing.T) {
 	for _, trap := range Traps() {
 		t.Run(trap.Name, func(t *testing.T) {
+			g, err := trap.Golden(t.Context(), world)
+			if err != nil {
+				t.Fatal(err)
+			}
 			for _, guarded := range []bool{true, false} {
 				if !guarded && trap.Guard == "" {
 					return
 				}
-				findings, err := trap.Spring(t.Context(), world, guarded)
+				findings, err := trap.Spring(t.Context(), world, g, guarded)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -87,7 +87,11 @@ func (s settings) missing(ctx context.Context, w *sweep.World) error {
 		return nil
 	}
 	for _, trap := range sweep.Traps() {
-		with, err := trap.Spring(ctx, w, true)
+		golden, err := trap.Golden(ctx, w)
+		if err != nil {
+			return err
+		}
+		with, err := trap.Spring(ctx, w, golden, true)
 		if err != nil {
 			return err
 		}
@@ -96,7 +100,7 @@ func (s settings) missing(ctx context.Context, w *sweep.World) error {
 		if trap.Guard == "" {
 			continue
 		}
-		without, err := trap.Spring(ctx, w, false)
+		without, err := trap.Spring(ctx, w, golden, false)
 		if err != nil {
 			return err
 		}
