@@ -119,25 +119,49 @@ func (i *Inside) Close() {
 	i.dns.close()
 }
 
-// Run leads connections and answers queries until ctx ends. client asks tunnel-api.
-func (i *Inside) Run(ctx context.Context, client tunnelv1.TunnelAPIClient) {
+// Run leads connections and answers queries until ctx ends. client asks tunnel-api. The error says
+// what does not work on this machine any more: then nothing is led, so that no query goes unanswered.
+func (i *Inside) Run(ctx context.Context, client tunnelv1.TunnelAPIClient) error {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	var parts sync.WaitGroup
-	defer i.Close() // The rules go before what they lead to.
 	for _, l := range i.tcp.tcp {
-		parts.Go(func() { _ = loopback.ServeRedirected(ctx, l, original, i.cfg.Open) })
+		parts.Go(func() {
+			end(broken("connections are not led", loopback.ServeRedirected(ctx, l, original, i.cfg.Open)))
+		})
 	}
 	for n, l := range i.dns.tcp {
-		parts.Go(func() {
-			if err := i.server.Serve(ctx, i.dns.udp[n], l); err != nil {
-				i.cfg.Log.Warn("queries for names are not answered any more", "error", err)
-			}
-		})
+		parts.Go(func() { end(broken("queries for names are not answered", i.server.Serve(ctx, i.dns.udp[n], l))) })
 	}
 	parts.Go(func() { i.system.Follow(ctx, i.apply) })
 	parts.Go(func() { i.follow(ctx, client) })
 	<-ctx.Done()
-	i.Close()
+	i.Close() // The rules go before what they lead to.
 	parts.Wait()
+	var broke *brokenError
+	if errors.As(context.Cause(ctx), &broke) {
+		return broke
+	}
+	return nil
+}
+
+// brokenError is the end of something that is to last as long as Run.
+type brokenError struct {
+	what string
+	err  error
+}
+
+// Error implements error.
+func (e *brokenError) Error() string {
+	return fmt.Sprintf("%s any more (%v): connect again", e.what, e.err)
+}
+
+// broken returns the end of a server as an error; nil where nothing is wrong with it.
+func broken(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &brokenError{what, err}
 }
 
 // original asks the kernel where a connection was to go.

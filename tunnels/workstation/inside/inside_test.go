@@ -1,18 +1,27 @@
 package inside
 
 import (
+	"context"
+	"errors"
+	"log/slog"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/workstation"
 	"switchyard.dev/tunnels/workstation/names"
 )
 
-// Pods come and go for as long as a workstation is connected: those that were asked for last are led.
-func TestTheNewestAddressesAreLed(t *testing.T) {
+// resolver is a system whose resolver is nobody.
+func resolver(t *testing.T) *names.System {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "resolv.conf")
 	if err := os.WriteFile(file, []byte("nameserver 192.0.2.53\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -21,6 +30,52 @@ func TestTheNewestAddressesAreLed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return system
+}
+
+// A machine whose every query is led to a port at which nobody is any more resolves no name.
+func TestWhatBreaksLeadsNothing(t *testing.T) {
+	for what, part := range map[string]func(*Inside) *ports{
+		"queries":     func(i *Inside) *ports { return i.dns },
+		"connections": func(i *Inside) *ports { return i.tcp },
+	} {
+		t.Run(what, func(t *testing.T) {
+			open := func(context.Context, string, uint16) (net.Conn, error) { return nil, errors.New("nothing is open") }
+			i := &Inside{cfg: Config{Open: open, Log: slog.New(slog.DiscardHandler), Tell: func(workstation.Inside) {}},
+				names: names.NewTable("cluster.local"), system: resolver(t), learned: map[netip.Addr]bool{}}
+			var err error
+			if i.server, err = names.New(names.Config{Table: i.names, System: i.system, Open: open, Learned: i.learn}); err != nil {
+				t.Fatal(err)
+			}
+			if i.tcp, err = listen(false); err != nil {
+				t.Fatal(err)
+			}
+			if i.dns, err = listen(true); err != nil {
+				t.Fatal(err)
+			}
+			defer i.Close()
+			conn, err := grpc.NewClient("passthrough:///nowhere", grpc.WithTransportCredentials(insecure.NewCredentials()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			ended := make(chan error)
+			go func() { ended <- i.Run(t.Context(), tunnelv1.NewTunnelAPIClient(conn)) }()
+			part(i).close()
+			if err := <-ended; err == nil || !strings.HasPrefix(err.Error(), what) {
+				t.Errorf("it ended with %v", err)
+			}
+			if c, err := net.Dial("tcp", i.tcp.String()); err == nil {
+				_ = c.Close()
+				t.Error("its port is still open")
+			}
+		})
+	}
+}
+
+// Pods come and go for as long as a workstation is connected: those that were asked for last are led.
+func TestTheNewestAddressesAreLed(t *testing.T) {
+	system := resolver(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

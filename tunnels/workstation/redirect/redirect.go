@@ -83,7 +83,7 @@ func Range(p netip.Prefix) error {
 // Single reports whether an address is one of another machine, to which connections can be led
 // elsewhere.
 func Single(a netip.Addr) bool {
-	return a.IsValid() && !a.Is4In6() && a.Zone() == "" && (a.IsGlobalUnicast() || a.IsPrivate())
+	return a.IsValid() && !a.Is4In6() && a.Zone() == "" && a.IsGlobalUnicast()
 }
 
 // Family returns the ranges of one family, without those that others have in them, in order.

@@ -119,13 +119,22 @@ func (p *place) keep(ctx context.Context, w *workstation.Workstation, y *ways, k
 	defer conn.Close()
 	wanted.Client = api
 	var parts sync.WaitGroup
-	defer parts.Wait()
-	defer cancel()
+	var broke error
 	parts.Go(func() { w.Follow(ctx, wanted) })
 	if y.inside != nil {
-		parts.Go(func() { y.inside.Run(ctx, api) })
+		parts.Go(func() {
+			if broke = y.inside.Run(ctx, api); broke != nil {
+				cancel()
+			}
+		})
 	}
-	return p.serve(ctx, &parts, w, y, key)
+	err = p.serve(ctx, &parts, w, y, key)
+	cancel()
+	parts.Wait()
+	if broke != nil {
+		return exit.Unavailable.Errorf("%w", broke)
+	}
+	return err
 }
 
 // serve runs a workstation and its ways, tells of it, and ends with ctx.
