@@ -54,7 +54,7 @@ func (w Web) transport(grpc bool) *http.Transport {
 // forward returns what passes requests on, after rewrite has said where to.
 func (w Web) forward(t *http.Transport, rewrite func(*httputil.ProxyRequest)) *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
-		Transport: t, FlushInterval: -1,
+		Transport: t, FlushInterval: -1, ModifyResponse: withTrailer,
 		ErrorLog: log.New(io.Discard, "", 0), // The client is told.
 		Rewrite: func(r *httputil.ProxyRequest) {
 			rewrite(r)
@@ -66,6 +66,26 @@ func (w Web) forward(t *http.Transport, rewrite func(*httputil.ProxyRequest)) *h
 			say(out, statusOf(reasonOf(err)), fmt.Sprintf("%s is not reached through the tunnel: %v", cmp.Or(r.URL.Host, r.Host), cause(err)))
 		},
 	}
+}
+
+// withTrailer gives an answer of gRPC that is a status alone a trailer. It comes as headers that end
+// the stream, and leaves as headers that are flushed before anybody knows that nothing follows: a
+// client would then wait for the status in vain.
+func withTrailer(r *http.Response) error {
+	if r.Header.Get("Grpc-Status") == "" || len(r.Trailer) > 0 {
+		return nil
+	}
+	r.Trailer = http.Header{}
+	for name, values := range r.Header {
+		switch name {
+		case "Content-Type", "Content-Length", "Date":
+		default:
+			r.Trailer[name] = values
+			delete(r.Header, name)
+		}
+	}
+	r.Header.Del("Content-Length")
+	return nil
 }
 
 // cause returns what an opener said, without what HTTP wrapped around it.
