@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	xproxy "golang.org/x/net/proxy"
 
@@ -71,6 +72,38 @@ func TestAWorkstationAndAProxy(t *testing.T) {
 		first, last := s.recorded()
 		if len(first) < 2 || len(last) < 2 {
 			return fmt.Errorf("%d and %d records", len(first), len(last))
+		}
+		return nil
+	})
+}
+
+// A user who connects a second time, and ends that, has his requests where they were before.
+func TestWhatASecondConnectionTookComesBack(t *testing.T) {
+	s := newSite(t)
+	x := s.sandbox("back", "ada", 8080)
+	tunnel := course.Tunnel{Namespace: x.Namespace, Name: x.Name}
+	cfg := s.workstationConfig("ada")
+	cfg.Policy = course.DefaultPolicy()
+	cfg.Policy.TakeBack = time.Millisecond
+	first, second := s.run(t, cfg), s.workstation(t, "ada")
+	// The first one is told that nobody brings it, and the second that somebody does.
+	go first.Follow(t.Context(), asks{{Tunnel: tunnel, Locals: map[int32]string{8080: "127.0.0.1:1"}}})
+	open := func(w *station.Workstation) error {
+		if status, _ := w.Status(); len(status.Workloads) != 1 || !status.Workloads[0].Open {
+			return fmt.Errorf("%+v", status)
+		}
+		return nil
+	}
+	s.Eventually("the first has it", func() error { return open(first) })
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go second.Follow(ctx, asks{{Tunnel: tunnel, Locals: map[int32]string{8080: "127.0.0.1:1"}, Connected: true}})
+	s.Eventually("the second has it", func() error { return open(second) })
+	s.Eventually("the first has it again", func() error { return open(first) })
+	s.Eventually("the second is told", func() error {
+		status, _ := second.Status()
+		if m := status.Workloads[0].Message; !strings.Contains(m, "taken over by "+s.user("ada")+", and comes back") {
+			return errors.New(m)
 		}
 		return nil
 	})

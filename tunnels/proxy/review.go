@@ -142,5 +142,5 @@ func (r *review) takenBy(key inbound.Key) *tunnelv1.Refused {
 
 func taken(key inbound.Key, by string) *tunnelv1.Refused {
 	return &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_TAKEN,
-		Message: fmt.Sprintf("SignadotExternalWorkload %s was taken over by %.253s: leave it out, and name it again, to take it back.", key, by)}
+		Message: fmt.Sprintf("SignadotExternalWorkload %s was taken over by %.253s, and comes back once nobody else brings it.", key, by)}
 }

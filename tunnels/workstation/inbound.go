@@ -84,6 +84,9 @@ func (w *Workstation) want(ctx context.Context, list []Workload) {
 	}
 }
 
+// brought reports whether the cluster leads requests of a tunnel to somebody. The caller holds mu.
+func (w *Workstation) brought(t course.Tunnel) bool { return w.wanted[t].Connected }
+
 // accept takes the connections that come through a session.
 func (l *loop) accept(s *carrier.Session) {
 	for {

@@ -97,6 +97,8 @@ func (w *Workstation) Run(ctx context.Context) error {
 			gap := max(now.Sub(last), now.Round(0).Sub(lastWall))
 			last, lastWall = now, now.Round(0)
 			step = l.told(func(now time.Time) course.Step { return w.course.Slept(now, gap) })
+			l.do(step)
+			step = l.told(func(now time.Time) course.Step { return w.course.Brought(now, w.brought) })
 		}
 		if step.End {
 			w.mu.Lock()
@@ -288,8 +290,7 @@ func (l *loop) receive(s *carrier.Session, epoch uint64) {
 		}
 		if d := m.GetDeclared(); d != nil {
 			l.event(func(time.Time) course.Step {
-				l.course.Answered(epoch, d)
-				return course.Step{}
+				return l.course.Answered(epoch, d)
 			})
 		}
 	}

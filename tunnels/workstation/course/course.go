@@ -29,6 +29,9 @@ type Policy struct {
 	Patience time.Duration
 	// MaxGap is how long the clock may jump before the session is not trusted any more.
 	MaxGap time.Duration
+	// TakeBack is for how long nobody brings a tunnel that another session has taken over before it
+	// is taken back: longer than that session is noticed to be gone, and is back after a short cut.
+	TakeBack time.Duration
 }
 
 // DefaultPolicy returns the pauses of workstations.
@@ -36,7 +39,7 @@ func DefaultPolicy() Policy {
 	return Policy{
 		Shortest: 100 * time.Millisecond, Longest: 5 * time.Second,
 		Brisk: 500 * time.Millisecond, Fresh: time.Minute,
-		Patience: 30 * time.Second, MaxGap: 10 * time.Second,
+		Patience: 30 * time.Second, MaxGap: 10 * time.Second, TakeBack: 5 * time.Second,
 	}
 }
 
@@ -89,11 +92,13 @@ type Course struct {
 	wanted   []Tunnel
 	revision uint64 // of the declarations of this connection
 	answers  map[Tunnel]*tunnelv1.TunnelState
+	lonely   map[Tunnel]time.Time // tunnels that were taken over, and since when nobody brings them
+	leftOut  map[Tunnel]bool      // of this declaration, to be taken back with the next
 }
 
 // New returns a Course that has yet to begin.
 func New(p Policy) *Course {
-	return &Course{policy: p, answers: map[Tunnel]*tunnelv1.TunnelState{}}
+	return &Course{policy: p, answers: map[Tunnel]*tunnelv1.TunnelState{}, lonely: map[Tunnel]time.Time{}, leftOut: map[Tunnel]bool{}}
 }
 
 // Phase returns where it is.
@@ -126,6 +131,7 @@ func (c *Course) Welcomed(now time.Time, epoch uint64) Step {
 	c.phase, c.met, c.pauses, c.began = Up, true, 0, now
 	c.revision = 0
 	clear(c.answers)
+	clear(c.leftOut)
 	return Step{Declare: c.declare()}
 }
 
@@ -134,6 +140,9 @@ func (c *Course) declare() *tunnelv1.Declare {
 	c.revision++
 	d := &tunnelv1.Declare{Revision: c.revision}
 	for _, t := range c.wanted {
+		if c.leftOut[t] {
+			continue
+		}
 		d.Tunnels = append(d.Tunnels, &tunnelv1.TunnelWanted{Namespace: t.Namespace, Name: t.Name})
 	}
 	return d
@@ -259,6 +268,7 @@ func (c *Course) Want(tunnels []Tunnel) Step {
 		return Step{}
 	}
 	c.wanted = tunnels
+	clear(c.lonely)
 	if c.phase != Up {
 		return Step{}
 	}
@@ -273,14 +283,44 @@ func (c *Course) Wants(t Tunnel) bool { return slices.Contains(c.wanted, t) }
 
 // Answered notes what came of a declaration of an epoch. What answers an earlier one is passed
 // over: its successor's answer comes.
-func (c *Course) Answered(epoch uint64, d *tunnelv1.Declared) {
+func (c *Course) Answered(epoch uint64, d *tunnelv1.Declared) Step {
 	if c.phase != Up || epoch != c.epoch || d.GetRevision() != c.revision {
-		return
+		return Step{}
 	}
 	clear(c.answers)
 	for _, t := range d.GetTunnels() {
 		c.answers[Tunnel{t.GetNamespace(), t.GetName()}] = t
 	}
+	if len(c.leftOut) == 0 {
+		return Step{}
+	}
+	clear(c.leftOut)
+	return Step{Declare: c.declare()}
+}
+
+// Brought is told now and then which tunnels somebody brings. Those that another session has taken
+// over, and that nobody has brought since Policy.TakeBack, are taken back: a proxy gives them again
+// to who has left them out, and names them again.
+func (c *Course) Brought(now time.Time, by func(Tunnel) bool) Step {
+	if c.phase != Up || len(c.leftOut) > 0 {
+		return Step{}
+	}
+	for _, t := range c.wanted {
+		since, is := c.lonely[t]
+		switch {
+		case c.answers[t].GetRefused().GetReason() != tunnelv1.Reason_REASON_TAKEN || by(t):
+			delete(c.lonely, t)
+		case !is:
+			c.lonely[t] = now
+		case now.Sub(since) >= c.policy.TakeBack:
+			delete(c.lonely, t)
+			c.leftOut[t] = true
+		}
+	}
+	if len(c.leftOut) == 0 {
+		return Step{}
+	}
+	return Step{Declare: c.declare()}
 }
 
 // Answer returns what came of a tunnel; nil while that is not known.

@@ -159,6 +159,49 @@ func TestOnlyTheAnswerToTheLastDeclarationCounts(t *testing.T) {
 	}
 }
 
+// Who has a tunnel taken from him gets it back once who took it is gone, and not while that one is
+// there or is away for a moment.
+func TestWhatWasTakenComesBack(t *testing.T) {
+	other := course.Tunnel{Namespace: "a", Name: "b"}
+	c := up(t, shop, other)
+	answer := func(revision uint64) course.Step {
+		return c.Answered(1, &tunnelv1.Declared{Revision: revision, Tunnels: []*tunnelv1.TunnelState{
+			{Namespace: "a", Name: "b", Refused: &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_FORBIDDEN}},
+			{Namespace: "shop", Name: "mine-cart", Refused: &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_TAKEN}}}})
+	}
+	if s := answer(1); s != (course.Step{}) {
+		t.Fatalf("the answer gave %+v", s)
+	}
+	nobody, somebody := func(course.Tunnel) bool { return false }, func(course.Tunnel) bool { return true }
+	now := start
+	for _, by := range []func(course.Tunnel) bool{nobody, somebody, nobody, somebody} {
+		if s := c.Brought(now, by); s != (course.Step{}) {
+			t.Fatalf("after %s it gave %+v", now.Sub(start), s)
+		}
+		now = now.Add(policy.TakeBack - time.Second)
+	}
+	c.Brought(now, nobody)
+	s := c.Brought(now.Add(policy.TakeBack), nobody)
+	if d := s.Declare; d.GetRevision() != 2 || len(d.GetTunnels()) != 1 || d.GetTunnels()[0].GetName() != "b" {
+		t.Fatalf("it is left out by %+v", s)
+	}
+	if s := c.Brought(now.Add(9*policy.TakeBack), nobody); s != (course.Step{}) {
+		t.Errorf("while that has no answer it gave %+v", s)
+	}
+	if s := c.Answered(1, &tunnelv1.Declared{Revision: 2}); s.Declare.GetRevision() != 3 || len(s.Declare.GetTunnels()) != 2 {
+		t.Errorf("it is named again by %+v", s)
+	}
+	// A session that ends meanwhile begins with all of them.
+	answer(3)
+	c.Brought(now, nobody)
+	c.Brought(now.Add(policy.TakeBack), nobody)
+	c.Lost(now, 1, true, 0)
+	c.Due(now.Add(time.Minute))
+	if s := c.Welcomed(now, 2); len(s.Declare.GetTunnels()) != 2 {
+		t.Errorf("the next session declares %+v", s.Declare)
+	}
+}
+
 func TestAfterSleepNothingOldIsUsed(t *testing.T) {
 	c := up(t)
 	if s := c.Slept(start, policy.MaxGap); s != (course.Step{}) {
