@@ -110,6 +110,7 @@ func (w *Workstation) bring(in *carrier.Incoming) {
 	if refused == nil {
 		there, err := net.DialTimeout("tcp", address, dialLocal)
 		if err == nil {
+			w.note(address, "")
 			c, err := in.Accept()
 			if err != nil {
 				relay.Cut(there)
@@ -119,9 +120,23 @@ func (w *Workstation) bring(in *carrier.Incoming) {
 			return
 		}
 		refused = down(address, in.Open.GetInbound(), err)
+		w.note(address, refused.GetMessage())
 	}
 	w.inbound.failed.Add(1)
 	in.Refuse(refused)
+}
+
+// note notes what is wrong with a local address; empty: nothing is any more.
+func (w *Workstation) note(address, trouble string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.down[address] == trouble {
+		return
+	}
+	if w.down[address] = trouble; trouble == "" {
+		delete(w.down, address)
+	}
+	w.changed.Send()
 }
 
 // local returns the address that a connection is for: one that the spec of a workload of the

@@ -59,6 +59,8 @@ type WorkloadStatus struct {
 type PortStatus struct {
 	Baseline int32  `json:"baseline"`
 	Local    string `json:"local"`
+	// Trouble says why the last connection did not reach it, and what to do.
+	Trouble string `json:"trouble,omitempty"`
 }
 
 // Way is a port of this machine that leads into the cluster.
@@ -144,7 +146,7 @@ func (w *Workstation) statusOf(one Workload) WorkloadStatus {
 		Baseline: one.Baseline, RoutingKey: one.RoutingKey,
 	}
 	for _, port := range slices.Sorted(maps.Keys(one.Locals)) {
-		out.Ports = append(out.Ports, PortStatus{port, one.Locals[port]})
+		out.Ports = append(out.Ports, PortStatus{port, one.Locals[port], w.down[one.Locals[port]]})
 	}
 	answer := w.course.Answer(one.Tunnel)
 	switch {

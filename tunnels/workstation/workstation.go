@@ -31,8 +31,9 @@ type Workstation struct {
 	trouble  error     // why there is no session
 	over     error     // why there never will be one
 	wanted   map[course.Tunnel]Workload
-	unsure   error // why it is not known what is wanted
-	asks     bool  // whether Follow has yet to be told what is wanted
+	down     map[string]string // local addresses that took no connection, and why
+	unsure   error             // why it is not known what is wanted
+	asks     bool              // whether Follow has yet to be told what is wanted
 	listens  []Way
 	inside   *Inside // replaced, never changed
 	inbound  counts
@@ -54,7 +55,7 @@ func New(cfg Config) (*Workstation, error) {
 		return nil, err
 	}
 	return &Workstation{
-		cfg: cfg, course: course.New(cfg.Policy), wanted: map[course.Tunnel]Workload{},
+		cfg: cfg, course: course.New(cfg.Policy), wanted: map[course.Tunnel]Workload{}, down: map[string]string{},
 		events: make(chan func(time.Time) course.Step), moved: make(chan struct{}, 1),
 	}, nil
 }

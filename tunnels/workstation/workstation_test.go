@@ -140,8 +140,20 @@ func TestALocalProcessThatIsDownIsNamed(t *testing.T) {
 	if strings.Count(refused.GetMessage(), ". ") > 1 {
 		t.Errorf("it has more than two sentences: %s", refused.GetMessage())
 	}
-	if s, _ := w.Status(); s.Inbound.Failed != 1 {
-		t.Errorf("the status counts %+v", s.Inbound)
+	s, _ := w.Status()
+	if s.Inbound.Failed != 1 || s.Workloads[0].Ports[0].Trouble != refused.GetMessage() {
+		t.Errorf("the status is %+v", s)
+	}
+	back, err := net.Listen("tcp", local.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer back.Close()
+	if _, err := p.nth(1).connects("shop", "mine-cart", 80); err != nil {
+		t.Fatal(err)
+	}
+	if s, _ := w.Status(); s.Workloads[0].Ports[0].Trouble != "" {
+		t.Errorf("once it is back the status is %+v", s)
 	}
 }
 

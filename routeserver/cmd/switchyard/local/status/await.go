@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"switchyard.dev/routeserver/cli/session"
@@ -23,10 +24,10 @@ const askAgain = 100 * time.Millisecond
 
 // awaited returns how the running programs are, and what is missing of what is waited for, which
 // is nothing once it is there. The error says who did not answer, besides.
-func awaited(ctx context.Context, s *session.Session, until string, patience time.Duration) (all []workstation.Status, missing string, err error) {
+func awaited(ctx context.Context, s *session.Session, until string, named []string, patience time.Duration) (all []workstation.Status, missing string, err error) {
 	for late := time.After(patience); ; {
 		all, err = socket.All[workstation.Status](socket.Folder(s.Getenv))
-		missing = lacking(all, until == waitSandboxes)
+		missing = lacking(all, until == waitSandboxes, named)
 		if missing == "" && err == nil || until == waitNone {
 			return all, missing, err
 		}
@@ -41,8 +42,9 @@ func awaited(ctx context.Context, s *session.Session, until string, patience tim
 }
 
 // lacking says what keeps the running programs from being connected, or with sandboxes, requests
-// of these from coming here; empty: nothing does.
-func lacking(all []workstation.Status, sandboxes bool) string {
+// of these from coming here, and of those that are named, which may be too new to be known; empty:
+// nothing does.
+func lacking(all []workstation.Status, sandboxes bool, named []string) string {
 	if len(all) == 0 {
 		return "nothing runs that connects this workstation"
 	}
@@ -58,6 +60,14 @@ func lacking(all []workstation.Status, sandboxes bool) string {
 			if sandboxes && (!w.Open || w.Message != "") {
 				return fmt.Sprintf("requests for %s/%s do not come here: %s", w.Sandbox, w.Name, cmp.Or(w.Message, "the cluster does not lead them here yet"))
 			}
+		}
+	}
+	for _, name := range named {
+		brings := func(one workstation.Status) bool {
+			return slices.ContainsFunc(one.Workloads, func(w workstation.WorkloadStatus) bool { return w.Sandbox == name })
+		}
+		if sandboxes && !slices.ContainsFunc(all, brings) {
+			return fmt.Sprintf("no external workload of a sandbox %s of yours is known here", name)
 		}
 	}
 	return ""

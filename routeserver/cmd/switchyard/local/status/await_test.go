@@ -26,9 +26,23 @@ func TestWhatIsMissing(t *testing.T) {
 		"no sandboxes":     {[]workstation.Status{{Connected: true}}, nothing, nothing},
 	} {
 		for sandboxes, says := range map[bool]string{false: c.connect, true: c.sandbox} {
-			if got := lacking(c.all, sandboxes); (got == "") != (says == "") || !strings.Contains(got, says) {
+			if got := lacking(c.all, sandboxes, nil); (got == "") != (says == "") || !strings.Contains(got, says) {
 				t.Errorf("%s, with sandboxes %v: %q, not %q", name, sandboxes, got, says)
 			}
 		}
+	}
+}
+
+// A sandbox that was applied a moment ago is not among those that are known.
+func TestOneThatIsNamedIsWaitedFor(t *testing.T) {
+	all := []workstation.Status{{Connected: true}, {Connected: true, Workloads: []workstation.WorkloadStatus{{Sandbox: "mine", Name: "cart", Open: true}}}}
+	if got := lacking(all, true, []string{"mine"}); got != "" {
+		t.Errorf("one that comes here: %q", got)
+	}
+	if got := lacking(all, true, []string{"mine", "new"}); !strings.Contains(got, "sandbox new of yours") {
+		t.Errorf("one that is not known yet: %q", got)
+	}
+	if got := lacking(all, false, []string{"new"}); got != "" {
+		t.Errorf("where the connection alone is waited for: %q", got)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -24,24 +25,30 @@ const aboutStatus = `Show what is connected on this workstation: each connect, p
 1 when none is, or one is not connected.
 
 With --wait it waits for that, as a script does that starts connect in the background: until there
-is a connection (connect), or until requests of all your sandboxes come here too (sandboxes). When
-that does not come about in time, the exit code is 1, and what is missing is said.`
+is a connection (connect), or until requests of all your sandboxes come here too (sandboxes). One
+that was applied a moment ago may not be known here yet: name it with --sandbox. When that does not
+come about in time, the exit code is 1, and what is missing is said.`
 
 // Command returns the command.
 func Command(s *session.Session) *cobra.Command {
 	var until string
 	var patience time.Duration
+	var named []string
 	c := &cobra.Command{
 		Use: "status", Short: "Show what is connected on this workstation, or wait for it", Args: cobra.NoArgs, Long: aboutStatus,
-		Example: "  switchyard connect &\n  switchyard connect status --wait sandboxes --wait-timeout 30s",
+		Example: "  switchyard connect &\n  switchyard connect status --wait sandboxes --sandbox mine --wait-timeout 30s",
 	}
 	c.Flags().StringVar(&until, "wait", waitNone, "wait for `what`: connect, sandboxes or none")
 	c.Flags().DurationVar(&patience, "wait-timeout", 10*time.Second, "how long to wait at most")
+	c.Flags().StringSliceVarP(&named, "sandbox", "s", nil, "with --wait sandboxes: a `sandbox` that must be among them, also one that is new; may be given again")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if !slices.Contains([]string{waitNone, waitConnect, waitSandboxes}, until) {
 			return exit.Usage.Errorf("--wait %q: it is connect, sandboxes or none", until)
 		}
-		all, missing, wrong := awaited(c.Context(), s, until, patience)
+		if len(named) > 0 && until != waitSandboxes {
+			return exit.Usage.Errorf("--sandbox goes with --wait sandboxes")
+		}
+		all, missing, wrong := awaited(c.Context(), s, until, named, patience)
 		var text strings.Builder
 		for _, one := range all {
 			for _, line := range lines(one) {
@@ -92,6 +99,9 @@ func lines(s workstation.Status) (out []string) {
 				add("%s waits for the connection", what)
 			case w.Open && w.Message == "":
 				add("%s leads to %s, with routing key %s", what, p.Local, w.RoutingKey)
+				if p.Trouble != "" {
+					add("%s/%s: %s", w.Sandbox, w.Name, p.Trouble)
+				}
 			case w.Open:
 				add("%s leads to %s, but: %s", what, p.Local, w.Message)
 			default:
@@ -109,6 +119,9 @@ func lines(s workstation.Status) (out []string) {
 	return append(out, privileges.Lines(s.Inside)...)
 }
 
+// ownPort is this machine's end of a connection, in an error about it: another one at each attempt.
+var ownPort = regexp.MustCompile(`[0-9a-f.:\[\]]+:\d+->`)
+
 // Tell writes what changes of a workstation, line by line, until ctx ends.
 func Tell(ctx context.Context, out io.Writer, w *workstation.Workstation) {
 	told := map[string]bool{}
@@ -116,8 +129,9 @@ func Tell(ctx context.Context, out io.Writer, w *workstation.Workstation) {
 		now, changed := w.Status()
 		said := map[string]bool{}
 		for _, line := range lines(now) {
-			said[line] = true
-			if !told[line] {
+			words := ownPort.ReplaceAllString(line, "")
+			said[words] = true
+			if !told[words] {
 				_, _ = io.WriteString(out, line+"\n")
 			}
 		}
