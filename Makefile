@@ -44,10 +44,10 @@ demo-local: preflight ## a service on a workstation: connected, stopped, unplugg
 
 # Packages whose tests take minutes: they begin first, so that no processor waits for one
 # that began last.
-SLOW := ./reconcilers/manager ./tests/sweep ./tests/sweep/workflows ./tests/badobjects ./sidecars/devmesh/keeper ./tests/chart
+SLOW := ./reconcilers/manager ./tests/sweep ./reconcilers/meshes/adapter ./tests/chart ./tests/badobjects ./sidecars/devmesh/keeper ./tests/meshes ./tests/sweep/workflows
 
 # What make test runs, in this order: what needs no minutes of preparation first.
-TEST_GROUPS := build vet gen-check test-units parts test-packages $(MODULES:%=test-in-%) test-meshes test-cluster
+TEST_GROUPS := build vet gen-check test-units parts test-packages $(MODULES:%=test-in-%) test-cluster
 
 # API servers and linkers of tests end before their memory matters: with a garbage collector that
 # begins later they take a tenth less processor time.
@@ -69,8 +69,9 @@ test-units: ## tests that need neither Kubernetes nor Envoy, and the rules of th
 .PHONY: test-packages
 test-packages: ## tests of every package: with a real API server and etcd and a real Envoy
 	$(call say,tests of every package: with a real API server and etcd and a real Envoy)
-	@# vet has read all of it before, with more checks than go test's own.
-	$(GO) test -vet=off -p 3 -timeout 25m $(SLOW) $$(go list ./... | grep -v -e '^switchyard.dev/tests/e2e' -e '^switchyard.dev/tests/meshes' -e '^switchyard.dev/tests/bench/meshes' -e '^switchyard.dev/tests/upgrade')
+	@# vet has read all of it before, with more checks than go test's own. Most of the time tests wait:
+	@# with four at a time two processors are busy.
+	$(GO) test -vet=off -p 4 -timeout 30m $(SLOW) $$(go list ./... | grep -v -e '^switchyard.dev/tests/e2e' -e '^switchyard.dev/tests/meshes' -e '^switchyard.dev/tests/bench/meshes' -e '^switchyard.dev/tests/upgrade')
 
 .PHONY: $(MODULES:%=test-in-%)
 $(MODULES:%=test-in-%): test-in-%: ## test-in-tools/cluster, …: vet and tests of a module of its own
@@ -140,7 +141,7 @@ cli: ## build the command-line client: bin/switchyard, and bin/kubectl-switchyar
 	@printf '%s\n' '#!/bin/sh' 'exec kubectl switchyard __complete "$$@"' >$(BIN)/kubectl_complete-switchyard && chmod 755 $(BIN)/kubectl_complete-switchyard
 
 .PHONY: parts
-parts: ## build or fetch the real parts that tests need: Kubernetes, Helm, Envoy, Argo Rollouts, applications
+parts: ## build or fetch the real parts that tests need: Kubernetes, Helm, Envoy, Argo Rollouts, istiod, applications
 	$(call say,Kubernetes and its tools from pinned modules (about six minutes the first time))
 	tools/cluster/cluster build
 	$(call say,Envoy)
@@ -151,6 +152,8 @@ parts: ## build or fetch the real parts that tests need: Kubernetes, Helm, Envoy
 	$(GO) run ./tools/apps/cmd/apps-path
 	$(call say,a small Debian for samples of resource plugins (about two minutes the first time))
 	$(GO) run ./tools/samples/cmd/samples-path
+	$(call say,istiod from a pinned module (about ten minutes the first time))
+	$(GO) test -vet=off -count=1 -run '^$$' ./tests/meshes
 	$(call say,what breaks disks for tests/faults and shows the rules of sidecars/redirect; stock clients and nft for tunnels)
 	@{ command -v strace && command -v mkfs.ext4 && command -v iptables-legacy-save && command -v ssh && command -v curl && command -v nft; } >/dev/null || \
 		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends strace e2fsprogs iptables openssh-client curl nftables; }
