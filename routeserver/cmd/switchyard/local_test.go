@@ -18,6 +18,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
@@ -76,8 +77,7 @@ spec:
     baseline: {apiVersion: apps/v1, kind: Deployment, namespace: local-shop, name: cart}
     tunnel: {baselineToLocals: [{baselinePort: PORT, localAddress: "LOCAL"}]}
 `))
-	o.Status.Conditions = []crdv1.StatusCondition{{Type: crdv1.ConditionReady, Status: "False", Reason: "TunnelNotConnected", Message: "The workstation is not connected."}}
-	f.Must(f.Client.Status().Update(context.Background(), o))
+	f.says(name, "True", "Ready")
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.sandboxes = append(f.sandboxes, &tunnelv1.LocalSandbox{SandboxName: name, RoutingKey: name, ExternalWorkloads: []*tunnelv1.LocalWorkload{{
@@ -85,6 +85,16 @@ spec:
 		Baseline:            &tunnelv1.Baseline{Kind: "Deployment", Namespace: "local-shop", Name: "cart"},
 		WorkloadPortMapping: []*tunnelv1.Port{{Baseline: port, LocalAddress: local}},
 	}}})
+}
+
+// says has the operator say whether a sandbox is ready, and why.
+func (f *farSide) says(sandbox, status, reason string) {
+	f.Helper()
+	o := &crdv1.SignadotSandbox{}
+	f.Must(f.Client.Get(context.Background(), client.ObjectKey{Name: sandbox}, o))
+	o.Status.Conditions = []crdv1.StatusCondition{{Type: crdv1.ConditionReady, Status: status, Reason: reason,
+		Message: "Some message.", ObservedGeneration: o.Generation}}
+	f.Must(f.Client.Status().Update(context.Background(), o))
 }
 
 // mayRead lets the developer read what the baseline is made of; secrets too, if so.
