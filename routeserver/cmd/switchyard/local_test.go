@@ -211,6 +211,35 @@ func TestAnAddressAndATokenAreEnough(t *testing.T) {
 	}
 }
 
+// What no attempt could mend is said at once, and names the flag.
+func TestFlagsThatLeadNowhere(t *testing.T) {
+	b := &bench{T: t, env: map[string]string{"XDG_RUNTIME_DIR": t.TempDir()}}
+	b.args = []string{"--kubeconfig", os.DevNull, "--token-file", b.file("token", "t")}
+	gone := filepath.Join(t.TempDir(), "gone.crt")
+	for name, c := range map[string]struct {
+		args []string
+		code exit.Code
+		says string
+	}{
+		"no port":             {[]string{"connect", "--address", "127.0.0.1"}, exit.Usage, `--address "127.0.0.1" is not host:port: give the host and the port of a tunnel proxy, which is usually 7777`},
+		"no port, for proxy":  {[]string{"proxy", "--key", "k", "--http-proxy", "127.0.0.1:0", "--address", "there:"}, exit.Usage, `--address "there:" is not host:port`},
+		"no port, for doctor": {[]string{"doctor", "--address", "::1"}, exit.Usage, `--address "::1" is not host:port`},
+		"no number":           {[]string{"connect", "--address", "127.0.0.1:proxy"}, exit.Usage, "is not host:port"},
+		"no file":             {[]string{"connect", "--socks5", "", "--http-proxy", "", "--address", "127.0.0.1:1", "--ca", gone}, exit.Unavailable, "the file of --ca cannot be read: stat " + gone},
+		"no file, for doctor": {[]string{"doctor", "--address", "127.0.0.1:1", "--ca", gone}, exit.No, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, out, errs := b.does(t.Context(), c.args...)
+			if code != c.code || !strings.Contains(errs, c.says) {
+				t.Errorf("exit code %d\n%s%s", code, out, errs)
+			}
+			if c.code == exit.No && !strings.Contains(out, "wrong    whom to trust: the file of --ca cannot be read: stat "+gone+": no such file or directory\n         Name a file with") {
+				t.Errorf("doctor says\n%s", out)
+			}
+		})
+	}
+}
+
 func TestAServiceAccountStandsInForACertificate(t *testing.T) {
 	f := newFarSide(t, "local-account")
 	b := f.bench(t)

@@ -26,10 +26,10 @@ const (
 func (p *place) refresh(ctx context.Context) error {
 	if p.ca != "" {
 		bundle, err := readBundle(p.ca)
-		if err == nil {
-			err = p.roots.Set(bundle)
+		if err != nil {
+			return workstation.Final(fmt.Errorf("the file of --ca cannot be read: %w. Name a file with the operator's authority, or leave --ca out to have it read from the cluster", err))
 		}
-		return workstation.Final(err)
+		return workstation.Final(p.roots.Set(bundle))
 	}
 	config, err := p.access()
 	if err != nil {
