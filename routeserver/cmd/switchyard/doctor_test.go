@@ -52,7 +52,7 @@ func TestTheDoctorNamesWhatIsWrong(t *testing.T) {
 		do         string
 	}{
 		"no kubeconfig":        {[]string{"--kubeconfig", os.DevNull}, nil, "kubeconfig", "there is no kubeconfig", "--address"},
-		"not known":            {[]string{"--kubeconfig", as(t, "", "wrong")}, nil, "API server", "does not know who you are", "log in again"},
+		"not known":            {[]string{"--kubeconfig", as(t, "", "wrong")}, nil, "API server", "does not know who you are", "log in to it again"},
 		"no rights":            {[]string{"--kubeconfig", as(t, "narrow-doctor", ""), "--namespace-of-operator", f.namespace}, nil, "rights to forward a port", "you may not create pods/portforward", "--address"},
 		"no proxy":             {[]string{"--kubeconfig", as(t, "", ""), "--namespace-of-operator", "local-doctor-empty"}, nil, "a tunnel proxy is reached", "there is no tunnel proxy in namespace local-doctor-empty", "kubectl get pods"},
 		"no token":             {[]string{"--kubeconfig", as(t, "", ""), "--namespace-of-operator", f.namespace}, nil, "token", "shows no token to the API server", "--as-service-account"},

@@ -259,6 +259,31 @@ func TestAServiceAccountStandsInForACertificate(t *testing.T) {
 	}
 }
 
+// Whom the API server does not know, no attempt helps: it is said at once, and in the same words
+// whatever was asked.
+func TestWhoIsNotKnownIsToldToLogIn(t *testing.T) {
+	f := newFarSide(t, "local-stranger")
+	b := f.bench(t)
+	b.args = []string{"--kubeconfig", as(t, "", "wrong"), "--namespace-of-operator", f.namespace}
+	ca := b.file("ca.crt", string(f.authority.Bundle()))
+	spec := b.file("sandbox.yaml", "name: mine\nspec:\n  cluster: c\n  forks:\n  - forkOf: {kind: Deployment, namespace: local-shop, name: cart}\n")
+	for _, args := range [][]string{
+		{"connect", "--socks5", "", "--http-proxy", ""},
+		{"connect", "--socks5", "", "--http-proxy", "", "--ca", ca},
+		{"connect", "--socks5", "", "--http-proxy", "", "--as-service-account", f.namespace + "/developer", "--ca", ca},
+		{"run", "--sandbox", "mine", "--", "true"},
+		{"sandbox", "list"},
+		{"sandbox", "apply", "-f", spec},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second) // Less than a first connection may take.
+		code, _, errs := b.does(ctx, args...)
+		cancel()
+		if code == exit.OK || code == exit.Interrupted || strings.Count(errs, "the cluster does not know who you are: it does not take the token or the credentials of the kubeconfig; log in to it again") == 0 {
+			t.Errorf("%s: exit code %d\n%s", strings.Join(args, " "), code, errs)
+		}
+	}
+}
+
 func TestALocalProcessHasWhatItsBaselineHas(t *testing.T) {
 	f := newFarSide(t, "local-run")
 	f.shop()

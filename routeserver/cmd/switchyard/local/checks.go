@@ -17,6 +17,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/reconcilers/externalworkload"
+	"switchyard.dev/routeserver/cli/reach"
 	"switchyard.dev/routeserver/cmd/switchyard/local/privileges"
 	"switchyard.dev/routeserver/cmd/switchyard/local/standing"
 	"switchyard.dev/routeserver/cmd/switchyard/specs"
@@ -104,7 +105,7 @@ func (e *examined) cluster(ctx context.Context) (string, error) {
 	who, err := e.kube.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	switch {
 	case apierrors.IsUnauthorized(err):
-		return "", wrong{"the cluster does not know who you are", "log in again"}
+		return "", wrong{reach.Stranger, reach.Login}
 	case err != nil:
 		return "", wrong{err.Error(), "see that the cluster is there, and that no VPN or proxy is missing"}
 	}
