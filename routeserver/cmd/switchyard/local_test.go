@@ -221,6 +221,8 @@ func TestFlagsThatLeadNowhere(t *testing.T) {
 		code exit.Code
 		says string
 	}{
+		"no command":          {[]string{"run", "--sandbox", "mine"}, exit.Usage, "say what to start, after --, as in: switchyard run --sandbox mine -- COMMAND"},
+		"no command after --": {[]string{"run", "--"}, exit.Usage, "switchyard run --sandbox NAME -- COMMAND"},
 		"no port":             {[]string{"connect", "--address", "127.0.0.1"}, exit.Usage, `--address "127.0.0.1" is not host:port: give the host and the port of a tunnel proxy, which is usually 7777`},
 		"no port, for proxy":  {[]string{"proxy", "--key", "k", "--http-proxy", "127.0.0.1:0", "--address", "there:"}, exit.Usage, `--address "there:" is not host:port`},
 		"no port, for doctor": {[]string{"doctor", "--address", "::1"}, exit.Usage, `--address "::1" is not host:port`},
