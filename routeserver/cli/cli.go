@@ -12,6 +12,7 @@ import (
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/routeserver/cli/exit"
 	"switchyard.dev/routeserver/cli/logs"
+	"switchyard.dev/routeserver/cli/reach"
 	"switchyard.dev/routeserver/cli/routes"
 	"switchyard.dev/routeserver/cli/session"
 	"switchyard.dev/routeserver/cli/show"
@@ -49,7 +50,7 @@ func Main(ctx context.Context, cfg Config, args []string) exit.Code {
 	root := root(s, cfg)
 	marked(root, &began)
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	err := reach.Explained(root.ExecuteContext(ctx))
 	if !began && exit.Of(err) == exit.Failed {
 		err = exit.Usage.Errorf("%w\n%s --help says what there is", err, cfg.Name)
 	}

@@ -59,6 +59,30 @@ func rightsAreNarrow(t *testing.T, all objects) {
 	}
 }
 
+// What switchyard connect asks for, and kubectl port-forward service/tunnel-proxy, developers may; of
+// other Services and of all Secrets they may read nothing.
+func TestDevelopersMayForwardAPort(t *testing.T) {
+	text, err := render(t, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := parse(t, text)
+	for right, want := range map[string]bool{
+		"get services tunnel-proxy": true, "get services routeserver": false,
+		"list pods ": true, "get pods tunnel-proxy-0": true, "delete pods tunnel-proxy-0": false, "create pods/portforward tunnel-proxy-0": true,
+		"get configmaps signadot-authority": true, "get deployments tunnel-proxy": true, "get secrets tunnel-tls": false,
+	} {
+		words := strings.Split(right, " ")
+		may := slices.ContainsFunc(all.grants(t), func(g grant) bool {
+			return g.role.GetName() == developer && g.role.GetKind() == "Role" && slices.Contains(g.rule.Verbs, words[0]) && slices.Contains(g.rule.Resources, words[1]) &&
+				(len(g.rule.ResourceNames) == 0 || slices.Contains(g.rule.ResourceNames, words[2]))
+		})
+		if may != want {
+			t.Errorf("developers may %s: %t", right, may)
+		}
+	}
+}
+
 // Without what reads Endpoints of API v1 nobody needs a right to write them: only those of
 // before, when they were asked for, are deleted.
 func TestEndpointsAreWrittenOnlyWhereTheyAreAskedFor(t *testing.T) {

@@ -88,7 +88,7 @@ func (c Cluster) ready(ctx context.Context, client kubernetes.Interface, host st
 	case apierrors.IsForbidden(err):
 		return nil, fmt.Errorf("the pods in namespace %s may not be listed; ask for the rights to list pods and to create pods/portforward there: %w", c.Namespace, err)
 	case apierrors.IsUnauthorized(err):
-		return nil, fmt.Errorf("the cluster at %s does not know who you are; log in again: %w", host, err)
+		return nil, Explained(fmt.Errorf("list the pods in namespace %s of the cluster at %s: %w", c.Namespace, host, err))
 	case err != nil:
 		return nil, fmt.Errorf("the cluster at %s does not answer: %w", host, err)
 	case len(pods.Items) == 0:

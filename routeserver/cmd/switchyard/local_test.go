@@ -18,6 +18,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
@@ -76,8 +77,7 @@ spec:
     baseline: {apiVersion: apps/v1, kind: Deployment, namespace: local-shop, name: cart}
     tunnel: {baselineToLocals: [{baselinePort: PORT, localAddress: "LOCAL"}]}
 `))
-	o.Status.Conditions = []crdv1.StatusCondition{{Type: crdv1.ConditionReady, Status: "False", Reason: "TunnelNotConnected", Message: "The workstation is not connected."}}
-	f.Must(f.Client.Status().Update(context.Background(), o))
+	f.says(name, "True", "Ready")
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.sandboxes = append(f.sandboxes, &tunnelv1.LocalSandbox{SandboxName: name, RoutingKey: name, ExternalWorkloads: []*tunnelv1.LocalWorkload{{
@@ -85,6 +85,16 @@ spec:
 		Baseline:            &tunnelv1.Baseline{Kind: "Deployment", Namespace: "local-shop", Name: "cart"},
 		WorkloadPortMapping: []*tunnelv1.Port{{Baseline: port, LocalAddress: local}},
 	}}})
+}
+
+// says has the operator say whether a sandbox is ready, and why.
+func (f *farSide) says(sandbox, status, reason string) {
+	f.Helper()
+	o := &crdv1.SignadotSandbox{}
+	f.Must(f.Client.Get(context.Background(), client.ObjectKey{Name: sandbox}, o))
+	o.Status.Conditions = []crdv1.StatusCondition{{Type: crdv1.ConditionReady, Status: status, Reason: reason,
+		Message: "Some message.", ObservedGeneration: o.Generation}}
+	f.Must(f.Client.Status().Update(context.Background(), o))
 }
 
 // mayRead lets the developer read what the baseline is made of; secrets too, if so.
@@ -201,6 +211,37 @@ func TestAnAddressAndATokenAreEnough(t *testing.T) {
 	}
 }
 
+// What no attempt could mend is said at once, and names the flag.
+func TestFlagsThatLeadNowhere(t *testing.T) {
+	b := &bench{T: t, env: map[string]string{"XDG_RUNTIME_DIR": t.TempDir()}}
+	b.args = []string{"--kubeconfig", os.DevNull, "--token-file", b.file("token", "t")}
+	gone := filepath.Join(t.TempDir(), "gone.crt")
+	for name, c := range map[string]struct {
+		args []string
+		code exit.Code
+		says string
+	}{
+		"no command":          {[]string{"run", "--sandbox", "mine"}, exit.Usage, "say what to start, after --, as in: switchyard run --sandbox mine -- COMMAND"},
+		"no command after --": {[]string{"run", "--"}, exit.Usage, "switchyard run --sandbox NAME -- COMMAND"},
+		"no port":             {[]string{"connect", "--address", "127.0.0.1"}, exit.Usage, `--address "127.0.0.1" is not host:port: give the host and the port of a tunnel proxy, which is usually 7777`},
+		"no port, for proxy":  {[]string{"proxy", "--key", "k", "--http-proxy", "127.0.0.1:0", "--address", "there:"}, exit.Usage, `--address "there:" is not host:port`},
+		"no port, for doctor": {[]string{"doctor", "--address", "::1"}, exit.Usage, `--address "::1" is not host:port`},
+		"no number":           {[]string{"connect", "--address", "127.0.0.1:proxy"}, exit.Usage, "is not host:port"},
+		"no file":             {[]string{"connect", "--socks5", "", "--http-proxy", "", "--address", "127.0.0.1:1", "--ca", gone}, exit.Unavailable, "the file of --ca cannot be read: stat " + gone},
+		"no file, for doctor": {[]string{"doctor", "--address", "127.0.0.1:1", "--ca", gone}, exit.No, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, out, errs := b.does(t.Context(), c.args...)
+			if code != c.code || !strings.Contains(errs, c.says) {
+				t.Errorf("exit code %d\n%s%s", code, out, errs)
+			}
+			if c.code == exit.No && !strings.Contains(out, "wrong    whom to trust: the file of --ca cannot be read: stat "+gone+": no such file or directory\n         Name a file with") {
+				t.Errorf("doctor says\n%s", out)
+			}
+		})
+	}
+}
+
 func TestAServiceAccountStandsInForACertificate(t *testing.T) {
 	f := newFarSide(t, "local-account")
 	b := f.bench(t)
@@ -217,6 +258,31 @@ func TestAServiceAccountStandsInForACertificate(t *testing.T) {
 	code, _, errs = b.does(t.Context(), "connect", "--socks5", "", "--http-proxy", "", "--as-service-account", f.namespace+"/nobody")
 	if code != exit.Unavailable || !strings.Contains(errs, "there is no service account "+f.namespace+"/nobody") {
 		t.Errorf("one that is not there: exit code %d\n%s", code, errs)
+	}
+}
+
+// Whom the API server does not know, no attempt helps: it is said at once, and in the same words
+// whatever was asked.
+func TestWhoIsNotKnownIsToldToLogIn(t *testing.T) {
+	f := newFarSide(t, "local-stranger")
+	b := f.bench(t)
+	b.args = []string{"--kubeconfig", as(t, "", "wrong"), "--namespace-of-operator", f.namespace}
+	ca := b.file("ca.crt", string(f.authority.Bundle()))
+	spec := b.file("sandbox.yaml", "name: mine\nspec:\n  cluster: c\n  forks:\n  - forkOf: {kind: Deployment, namespace: local-shop, name: cart}\n")
+	for _, args := range [][]string{
+		{"connect", "--socks5", "", "--http-proxy", ""},
+		{"connect", "--socks5", "", "--http-proxy", "", "--ca", ca},
+		{"connect", "--socks5", "", "--http-proxy", "", "--as-service-account", f.namespace + "/developer", "--ca", ca},
+		{"run", "--sandbox", "mine", "--", "true"},
+		{"sandbox", "list"},
+		{"sandbox", "apply", "-f", spec},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second) // Less than a first connection may take.
+		code, _, errs := b.does(ctx, args...)
+		cancel()
+		if code == exit.OK || code == exit.Interrupted || strings.Count(errs, "the cluster does not know who you are: it does not take the token or the credentials of the kubeconfig; log in to it again") == 0 {
+			t.Errorf("%s: exit code %d\n%s", strings.Join(args, " "), code, errs)
+		}
 	}
 }
 

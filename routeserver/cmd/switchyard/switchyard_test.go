@@ -68,7 +68,7 @@ func TestWhatIsMissingInTheClusterIsSaid(t *testing.T) {
 		"one that is not ready":      {as(t, "", ""), "starting", []string{"routeserver-0 is Running", "kubectl describe pods -n starting"}},
 		"one whose node is gone":     {as(t, "", ""), "unreachable", []string{"forward a port to pod unreachable/routeserver-0", "pods/portforward"}},
 		"somebody without rights":    {as(t, "mallory", ""), "starting", []string{"may not be listed", "ask for the rights to list pods"}},
-		"somebody who is not known":  {as(t, "", "wrong"), "starting", []string{"does not know who you are; log in again"}},
+		"somebody who is not known":  {as(t, "", "wrong"), "starting", []string{"does not know who you are: it does not take the token or the credentials of the kubeconfig; log in to it again"}},
 		"a kubeconfig that is empty": {os.DevNull, "starting", []string{"there is no kubeconfig with a cluster in it"}},
 	} {
 		t.Run(name, func(t *testing.T) {

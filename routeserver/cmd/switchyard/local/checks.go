@@ -16,6 +16,8 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/reconcilers/externalworkload"
+	"switchyard.dev/routeserver/cli/reach"
 	"switchyard.dev/routeserver/cmd/switchyard/local/privileges"
 	"switchyard.dev/routeserver/cmd/switchyard/local/standing"
 	"switchyard.dev/routeserver/cmd/switchyard/specs"
@@ -103,7 +105,7 @@ func (e *examined) cluster(ctx context.Context) (string, error) {
 	who, err := e.kube.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	switch {
 	case apierrors.IsUnauthorized(err):
-		return "", wrong{"the cluster does not know who you are", "log in again"}
+		return "", wrong{reach.Stranger, reach.Login}
 	case err != nil:
 		return "", wrong{err.Error(), "see that the cluster is there, and that no VPN or proxy is missing"}
 	}
@@ -227,13 +229,22 @@ func (e *examined) theSandbox(ctx context.Context) (string, error) {
 	return fmt.Sprintf("its routing key is %s", o.Spec.ID), nil
 }
 
-// seen tells what the operator says of the sandbox: before anything is connected it is not ready.
+// seen tells whether the operator says that the sandbox is ready, which it is not before its
+// external workloads are connected.
 func (e *examined) seen(context.Context) (string, error) {
 	ready := crdv1.FindCondition(e.object.Status.Conditions, crdv1.ConditionReady)
-	if ready == nil {
-		return "", wrong{"the operator has not looked at sandbox " + e.sandbox + " yet", "see that the controller manager runs: kubectl get pods -n " + e.s.Cluster.Namespace}
+	if ready == nil || ready.ObservedGeneration < e.object.Generation {
+		return "", wrong{"the operator has not looked at sandbox " + e.sandbox + " as it is now", "ask again; if it stays so, see that the controller manager runs: kubectl get pods -n " + e.s.Cluster.Namespace}
 	}
-	return fmt.Sprintf("Ready is %s (%s): %s", ready.Status, ready.Reason, ready.Message), nil
+	says := fmt.Sprintf("Ready is %s (%s): %s", ready.Status, ready.Reason, ready.Message)
+	if crdv1.IsTrue(e.object.Status.Conditions, crdv1.ConditionReady, e.object.Generation) {
+		return says, nil
+	}
+	switch ready.Reason {
+	case externalworkload.ReasonNoTunnel, externalworkload.ReasonTunnelUnchecked, externalworkload.ReasonTunnelDisconnected, externalworkload.ReasonTunnelStale:
+		return "", wrong{says, "run " + e.s.Name + " connect; where it runs already, see " + e.s.Name + " connect status, and restart it"}
+	}
+	return "", wrong{says, "see its parts: kubectl describe signadotsandbox " + e.sandbox}
 }
 
 // fits returns an error where a mapping names a port that no container of the baseline has.

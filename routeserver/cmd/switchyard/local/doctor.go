@@ -92,6 +92,9 @@ changed, and no tunnel is taken from a program that has one. The exit code is 1 
 	c.Flags().BoolVar(&e.privileged, "privileged", false, "look whether connect --privileged works here too")
 	c.Flags().StringVarP(&e.sandbox, "sandbox", "s", "", "`sandbox` to look at")
 	c.RunE = func(c *cobra.Command, _ []string) error {
+		if err := e.addressed(); err != nil {
+			return err
+		}
 		defer e.end()
 		found := look(c.Context(), e.checks())
 		ok := true

@@ -5,6 +5,7 @@ import (
 	"context"
 	"net"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -83,8 +84,23 @@ func (p *place) workstation() (*workstation.Workstation, error) {
 	})
 }
 
+// addressed returns an error where the flags name an address without its port.
+func (p *place) addressed() error {
+	if p.address == "" {
+		return nil
+	}
+	_, port, err := net.SplitHostPort(p.address)
+	if number, bad := strconv.ParseUint(port, 10, 16); err == nil && bad == nil && number > 0 {
+		return nil
+	}
+	return exit.Usage.Errorf("--address %q is not host:port: give the host and the port of a tunnel proxy, which is usually 7777", p.address)
+}
+
 // prepare makes what the flags say.
 func (p *place) prepare() (err error) {
+	if err := p.addressed(); err != nil {
+		return err
+	}
 	switch {
 	case p.through != "" && p.address != "":
 		return exit.Usage.Errorf("--proxy-url and --address are two roads: give one")

@@ -58,6 +58,9 @@ func (f forwarded) Dial(ctx context.Context) (net.Conn, error) {
 	address, err := f.cluster.Forward(open, tunnelProxy)
 	if err != nil {
 		stop()
+		if stranger := (*reach.StrangerError)(nil); errors.As(err, &stranger) {
+			err = workstation.Final(err)
+		}
 		return nil, err
 	}
 	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"switchyard.dev/eventbus/trust"
+	"switchyard.dev/routeserver/cli/reach"
 	"switchyard.dev/tunnels/workstation"
 )
 
@@ -26,10 +27,10 @@ const (
 func (p *place) refresh(ctx context.Context) error {
 	if p.ca != "" {
 		bundle, err := readBundle(p.ca)
-		if err == nil {
-			err = p.roots.Set(bundle)
+		if err != nil {
+			return workstation.Final(fmt.Errorf("the file of --ca cannot be read: %w. Name a file with the operator's authority, or leave --ca out to have it read from the cluster", err))
 		}
-		return workstation.Final(err)
+		return workstation.Final(p.roots.Set(bundle))
 	}
 	config, err := p.access()
 	if err != nil {
@@ -62,8 +63,14 @@ func readBundle(path string) ([]byte, error) {
 func published(ctx context.Context, client kubernetes.Interface, namespace string) ([]byte, error) {
 	where := fmt.Sprintf("ConfigMap %s in namespace %s", authority, namespace)
 	told, err := client.CoreV1().ConfigMaps(namespace).Get(ctx, authority, metav1.GetOptions{})
+	if apierrors.IsUnauthorized(err) { // A plugin makes a new token when the last was refused.
+		told, err = client.CoreV1().ConfigMaps(namespace).Get(ctx, authority, metav1.GetOptions{})
+	}
 	if err == nil && told.Data[trust.BundleFile] != "" {
 		return []byte(told.Data[trust.BundleFile]), nil
+	}
+	if apierrors.IsUnauthorized(err) {
+		return nil, workstation.Final(reach.Explained(fmt.Errorf("read %s: %w", where, err)))
 	}
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
 		return nil, fmt.Errorf("read %s, which has the operator's authority: %w", where, err)

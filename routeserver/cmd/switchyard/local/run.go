@@ -48,8 +48,13 @@ func run(s *session.Session, headers Headers) *cobra.Command {
 	r := &running{place: place{s: s}}
 	c := &cobra.Command{
 		Use: "run --sandbox S [--workload W] -- COMMAND", Short: "Start a local process in the place of a container of the cluster", Long: aboutRun,
-		Args:    cobra.MinimumNArgs(1),
 		Example: "  switchyard run --sandbox mine --workload customer -- ./customer --port 8081",
+	}
+	c.Args = func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return exit.Usage.Errorf("say what to start, after --, as in: %s run --sandbox %s -- COMMAND", s.Name, orElse(r.sandbox, "NAME"))
+		}
+		return nil
 	}
 	r.place.flags(c.Flags())
 	r.Workload.Flags(c.Flags(), "workload", "w")

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"switchyard.dev/routeserver/cli/exit"
+	"switchyard.dev/routeserver/cli/reach"
 	"switchyard.dev/tunnels/workstation"
 )
 
@@ -137,7 +138,7 @@ func (r *requested) token(ctx context.Context, again bool) (string, error) {
 	case apierrors.IsNotFound(err):
 		return "", workstation.Final(fmt.Errorf("there is no service account %s/%s", r.namespace, r.name))
 	case apierrors.IsUnauthorized(err):
-		return "", workstation.Final(fmt.Errorf("the cluster does not know who you are; log in again: %w", err))
+		return "", workstation.Final(reach.Explained(fmt.Errorf("have a token made for service account %s/%s: %w", r.namespace, r.name, err)))
 	case err != nil:
 		return "", fmt.Errorf("have a token made for service account %s/%s: %w", r.namespace, r.name, err)
 	}
