@@ -229,7 +229,7 @@ func (e *examined) theSandbox(ctx context.Context) (string, error) {
 	return fmt.Sprintf("its routing key is %s", o.Spec.ID), nil
 }
 
-// seen tells whether the operator says that the sandbox is ready, which it is not before its
+// seen tells how the operator finds the sandbox, and is wrong where that is not ready, as before its
 // external workloads are connected.
 func (e *examined) seen(context.Context) (string, error) {
 	ready := crdv1.FindCondition(e.object.Status.Conditions, crdv1.ConditionReady)
