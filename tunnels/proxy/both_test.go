@@ -86,8 +86,11 @@ func TestWhatASecondConnectionTookComesBack(t *testing.T) {
 	cfg.Policy = course.DefaultPolicy()
 	cfg.Policy.TakeBack = time.Millisecond
 	first, second := s.run(t, cfg), s.workstation(t, "ada")
-	// The first one is told that nobody brings it, and the second that somebody does.
-	go first.Follow(t.Context(), asks{{Tunnel: tunnel, Locals: map[int32]string{8080: "127.0.0.1:1"}}})
+	brings := func(somebody bool) asks {
+		return asks{{Tunnel: tunnel, Locals: map[int32]string{8080: "127.0.0.1:1"}, Connected: somebody}}
+	}
+	seen, look := context.WithCancel(t.Context())
+	go first.Follow(seen, brings(true))
 	open := func(w *station.Workstation) error {
 		if status, _ := w.Status(); len(status.Workloads) != 1 || !status.Workloads[0].Open {
 			return fmt.Errorf("%+v", status)
@@ -97,8 +100,16 @@ func TestWhatASecondConnectionTookComesBack(t *testing.T) {
 	s.Eventually("the first has it", func() error { return open(first) })
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	go second.Follow(ctx, asks{{Tunnel: tunnel, Locals: map[int32]string{8080: "127.0.0.1:1"}, Connected: true}})
+	go second.Follow(ctx, brings(true))
 	s.Eventually("the second has it", func() error { return open(second) })
+	s.Eventually("the first has it no more", func() error {
+		if open(first) == nil {
+			return errors.New("it is open")
+		}
+		return nil
+	})
+	look()
+	go first.Follow(t.Context(), brings(false)) // Nobody brings it any more.
 	s.Eventually("the first has it again", func() error { return open(first) })
 	s.Eventually("the second is told", func() error {
 		status, _ := second.Status()

@@ -77,6 +77,9 @@ func (w *Workstation) want(ctx context.Context, list []Workload) {
 	}
 	w.mu.Lock()
 	w.wanted, w.unsure, w.asks = all, nil, false
+	maps.DeleteFunc(w.down, func(address, _ string) bool {
+		return !slices.ContainsFunc(list, func(one Workload) bool { return slices.Contains(slices.Collect(maps.Values(one.Locals)), address) })
+	})
 	w.mu.Unlock()
 	select {
 	case w.events <- func(time.Time) course.Step { return w.course.Want(slices.Collect(maps.Keys(all))) }:
@@ -84,8 +87,9 @@ func (w *Workstation) want(ctx context.Context, list []Workload) {
 	}
 }
 
-// brought reports whether the cluster leads requests of a tunnel to somebody. The caller holds mu.
-func (w *Workstation) brought(t course.Tunnel) bool { return w.wanted[t].Connected }
+// brought reports whether the cluster leads requests of a tunnel to somebody, or may do so while
+// nobody says. The caller holds mu.
+func (w *Workstation) brought(t course.Tunnel) bool { return w.unsure != nil || w.wanted[t].Connected }
 
 // accept takes the connections that come through a session.
 func (l *loop) accept(s *carrier.Session) {
@@ -120,13 +124,13 @@ func (w *Workstation) bring(in *carrier.Incoming) {
 			return
 		}
 		refused = down(address, in.Open.GetInbound(), err)
-		w.note(address, refused.GetMessage())
+		w.note(address, reason(err))
 	}
 	w.inbound.failed.Add(1)
 	in.Refuse(refused)
 }
 
-// note notes what is wrong with a local address; empty: nothing is any more.
+// note notes why a local address took no connection; empty: it took one.
 func (w *Workstation) note(address, trouble string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -163,16 +167,20 @@ func (w *Workstation) local(open *tunnelv1.Open) (string, *tunnelv1.Refused) {
 
 // down says that a local process does not answer.
 func down(address string, in *tunnelv1.Inbound, err error) *tunnelv1.Refused {
-	why := strings.TrimPrefix(err.Error(), "dial tcp ")
-	switch {
-	case errors.Is(err, syscall.ECONNREFUSED):
-		why = "connection refused"
-	case errors.Is(err, context.DeadlineExceeded) || isTimeout(err):
-		why = "no answer within " + dialLocal.String()
-	}
 	return &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_UNREACHABLE, Message: fmt.Sprintf(
 		"Nothing takes connections on %s of the workstation, where port %d of external workload %s/%s leads (%s). Start the local process, or change the mapping of the sandbox.",
-		address, in.GetBaselinePort(), in.GetNamespace(), in.GetName(), why)}
+		address, in.GetBaselinePort(), in.GetNamespace(), in.GetName(), reason(err))}
+}
+
+// reason says why a local address took no connection.
+func reason(err error) string {
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused"
+	case errors.Is(err, context.DeadlineExceeded) || isTimeout(err):
+		return "no answer within " + dialLocal.String()
+	}
+	return strings.TrimPrefix(err.Error(), "dial tcp ")
 }
 
 func isTimeout(err error) bool {

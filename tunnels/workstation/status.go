@@ -59,7 +59,7 @@ type WorkloadStatus struct {
 type PortStatus struct {
 	Baseline int32  `json:"baseline"`
 	Local    string `json:"local"`
-	// Trouble says why the last connection did not reach it, and what to do.
+	// Trouble says why it took no connection when the last one came.
 	Trouble string `json:"trouble,omitempty"`
 }
 

@@ -141,7 +141,7 @@ func TestALocalProcessThatIsDownIsNamed(t *testing.T) {
 		t.Errorf("it has more than two sentences: %s", refused.GetMessage())
 	}
 	s, _ := w.Status()
-	if s.Inbound.Failed != 1 || s.Workloads[0].Ports[0].Trouble != refused.GetMessage() {
+	if s.Inbound.Failed != 1 || s.Workloads[0].Ports[0].Trouble != "connection refused" {
 		t.Errorf("the status is %+v", s)
 	}
 	back, err := net.Listen("tcp", local.Addr().String())

@@ -83,7 +83,9 @@ func (c Cluster) Forward(ctx context.Context, to Target) (string, error) {
 
 // ready picks a pod of a program that is ready.
 func (c Cluster) ready(ctx context.Context, client kubernetes.Interface, host string, to Target) (*corev1.Pod, error) {
-	pods, err := client.CoreV1().Pods(c.Namespace).List(ctx, metav1.ListOptions{LabelSelector: to.Pods})
+	pods, err := Again(func() (*corev1.PodList, error) {
+		return client.CoreV1().Pods(c.Namespace).List(ctx, metav1.ListOptions{LabelSelector: to.Pods})
+	})
 	switch {
 	case apierrors.IsForbidden(err):
 		return nil, fmt.Errorf("the pods in namespace %s may not be listed; ask for the rights to list pods and to create pods/portforward there: %w", c.Namespace, err)

@@ -22,8 +22,18 @@ func (s *StrangerError) Error() string { return fmt.Sprintf("%s; %s (%v)", Stran
 // Unwrap returns what the API server said.
 func (s *StrangerError) Unwrap() error { return s.err }
 
-// Explained returns a StrangerError where err comes of an API server that does not know who asks,
-// and says no more than that; other errors as they are.
+// Again asks an API server, and once more where that does not know who asks: a plugin of the
+// kubeconfig makes a new token when the last one was refused.
+func Again[T any](ask func() (T, error)) (T, error) {
+	answer, err := ask()
+	if apierrors.IsUnauthorized(err) {
+		return ask()
+	}
+	return answer, err
+}
+
+// Explained returns a StrangerError where err comes of an API server that does not know who asks and
+// does not say so yet; other errors as they are.
 func Explained(err error) error {
 	var said *StrangerError
 	if !apierrors.IsUnauthorized(err) || errors.As(err, &said) {

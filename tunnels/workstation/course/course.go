@@ -29,8 +29,10 @@ type Policy struct {
 	Patience time.Duration
 	// MaxGap is how long the clock may jump before the session is not trusted any more.
 	MaxGap time.Duration
-	// TakeBack is for how long nobody brings a tunnel that another session has taken over before it
-	// is taken back: longer than that session is noticed to be gone, and is back after a short cut.
+	// TakeBack is how long a tunnel that another session took over must have been brought by nobody
+	// before it is taken back: longer than a short cut of that session. It doubles, up to a minute,
+	// each time that the tunnel is taken again and nobody was seen to bring it: then both sessions
+	// may be there, and something else keeps requests away.
 	TakeBack time.Duration
 }
 
@@ -93,12 +95,13 @@ type Course struct {
 	revision uint64 // of the declarations of this connection
 	answers  map[Tunnel]*tunnelv1.TunnelState
 	lonely   map[Tunnel]time.Time // tunnels that were taken over, and since when nobody brings them
-	leftOut  map[Tunnel]bool      // of this declaration, to be taken back with the next
+	retaken  map[Tunnel]int       // how often they were taken back since somebody was seen to bring them
+	leftOut  map[Tunnel]bool      // taken back: the last declaration is without them, the next has them again
 }
 
 // New returns a Course that has yet to begin.
 func New(p Policy) *Course {
-	return &Course{policy: p, answers: map[Tunnel]*tunnelv1.TunnelState{}, lonely: map[Tunnel]time.Time{}, leftOut: map[Tunnel]bool{}}
+	return &Course{policy: p, answers: map[Tunnel]*tunnelv1.TunnelState{}, lonely: map[Tunnel]time.Time{}, retaken: map[Tunnel]int{}, leftOut: map[Tunnel]bool{}}
 }
 
 // Phase returns where it is.
@@ -269,6 +272,7 @@ func (c *Course) Want(tunnels []Tunnel) Step {
 	}
 	c.wanted = tunnels
 	clear(c.lonely)
+	clear(c.retaken)
 	if c.phase != Up {
 		return Step{}
 	}
@@ -298,6 +302,9 @@ func (c *Course) Answered(epoch uint64, d *tunnelv1.Declared) Step {
 	return Step{Declare: c.declare()}
 }
 
+// longestTakeBack bounds what Policy.TakeBack grows to.
+const longestTakeBack = time.Minute
+
 // Brought is told now and then which tunnels somebody brings. Those that another session has taken
 // over, and that nobody has brought since Policy.TakeBack, are taken back: a proxy gives them again
 // to who has left them out, and names them again.
@@ -308,12 +315,16 @@ func (c *Course) Brought(now time.Time, by func(Tunnel) bool) Step {
 	for _, t := range c.wanted {
 		since, is := c.lonely[t]
 		switch {
-		case c.answers[t].GetRefused().GetReason() != tunnelv1.Reason_REASON_TAKEN || by(t):
+		case c.answers[t].GetRefused().GetReason() != tunnelv1.Reason_REASON_TAKEN:
 			delete(c.lonely, t)
+		case by(t):
+			delete(c.lonely, t)
+			delete(c.retaken, t)
 		case !is:
 			c.lonely[t] = now
-		case now.Sub(since) >= c.policy.TakeBack:
+		case now.Sub(since) >= min(c.policy.TakeBack<<min(c.retaken[t], 8), max(c.policy.TakeBack, longestTakeBack)):
 			delete(c.lonely, t)
+			c.retaken[t]++
 			c.leftOut[t] = true
 		}
 	}

@@ -193,12 +193,32 @@ func TestWhatWasTakenComesBack(t *testing.T) {
 	}
 	// A session that ends meanwhile begins with all of them.
 	answer(3)
+	c.Brought(now, somebody)
 	c.Brought(now, nobody)
-	c.Brought(now.Add(policy.TakeBack), nobody)
+	if s := c.Brought(now.Add(policy.TakeBack), nobody); len(s.Declare.GetTunnels()) != 1 {
+		t.Fatalf("it is left out by %+v", s)
+	}
 	c.Lost(now, 1, true, 0)
 	c.Due(now.Add(time.Minute))
 	if s := c.Welcomed(now, 2); len(s.Declare.GetTunnels()) != 2 {
 		t.Errorf("the next session declares %+v", s.Declare)
+	}
+}
+
+// Two sessions of which nobody is seen to bring a tunnel take it from each other ever more seldom.
+func TestTwoWhoAreBothThereGrowPatient(t *testing.T) {
+	c, revision, taken, now := up(t, shop), uint64(1), 0, start
+	nobody := func(course.Tunnel) bool { return false }
+	for now.Before(start.Add(10 * time.Minute)) {
+		c.Answered(1, &tunnelv1.Declared{Revision: revision, Tunnels: []*tunnelv1.TunnelState{
+			{Namespace: "shop", Name: "mine-cart", Refused: &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_TAKEN}}}})
+		if s := c.Brought(now, nobody); s.Declare != nil {
+			taken, revision = taken+1, c.Answered(1, &tunnelv1.Declared{Revision: s.Declare.GetRevision()}).Declare.GetRevision()
+		}
+		now = now.Add(time.Second)
+	}
+	if taken < 4 || taken > 16 {
+		t.Errorf("in ten minutes it was taken back %d times", taken)
 	}
 }
 

@@ -153,7 +153,7 @@ type brokenError struct {
 
 // Error implements error.
 func (e *brokenError) Error() string {
-	return fmt.Sprintf("%s any more (%v): connect again", e.what, e.err)
+	return fmt.Sprintf("%s on this machine any more (%v): connect again", e.what, e.err)
 }
 
 // broken returns the end of a server as an error; nil where nothing is wrong with it.

@@ -357,6 +357,31 @@ func TestAMappedPortForGRPC(t *testing.T) {
 	}
 }
 
+// What is not gRPC over HTTP/2 keeps its headers, whatever they are called: gRPC for browsers has its
+// status among them.
+func TestHeadersStayHeaders(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", r.URL.Query().Get("type"))
+		w.Header().Set("Grpc-Status", "5")
+		w.Header().Set("Access-Control-Allow-Origin", "*")
+	}))
+	defer server.Close()
+	w := loopback.Web{Open: into(map[string]string{"cart.shop:80": server.Listener.Addr().String()})}
+	at := listen(t, func(ctx context.Context, l net.Listener) error {
+		return loopback.ServeMapping(ctx, l, loopback.Mapping{Scheme: "http", Host: "cart.shop", Port: 80}, w)
+	})
+	for _, kind := range []string{"application/grpc-web+proto", "application/grpc"} {
+		r, err := http.Get("http://" + at + "/?type=" + url.QueryEscape(kind))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Body.Close()
+		if r.Header.Get("Grpc-Status") != "5" || r.Header.Get("Access-Control-Allow-Origin") != "*" || len(r.Trailer) > 0 {
+			t.Errorf("%s: headers %v, trailer %v", kind, r.Header, r.Trailer)
+		}
+	}
+}
+
 func TestMappingsAsPeopleWriteThem(t *testing.T) {
 	m, err := loopback.ParseMapping("http://cart.shop.svc:80@localhost:8080")
 	if err != nil || m != (loopback.Mapping{Scheme: "http", Host: "cart.shop.svc", Port: 80, Bind: "localhost:8080"}) {

@@ -72,7 +72,9 @@ func (w Web) forward(t *http.Transport, rewrite func(*httputil.ProxyRequest)) *h
 // the stream, and leaves as headers that are flushed before anybody knows that nothing follows: a
 // client would then wait for the status in vain.
 func withTrailer(r *http.Response) error {
-	if r.Header.Get("Grpc-Status") == "" || len(r.Trailer) > 0 {
+	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+	isGRPC := kind == "application/grpc" || strings.HasPrefix(kind, "application/grpc+")
+	if r.ProtoMajor != 2 || !isGRPC || r.ContentLength != 0 || r.Header.Get("Grpc-Status") == "" || len(r.Trailer) > 0 {
 		return nil
 	}
 	r.Trailer = http.Header{}

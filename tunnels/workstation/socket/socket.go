@@ -20,6 +20,9 @@ import (
 
 const (
 	suffix = ".sock"
+	// unheard is that of one that is not listened on yet. It is as long, so that a path that is too
+	// long is so at once.
+	unheard = ".new~"
 	// patience bounds a question, and what it may cost who answers.
 	patience = 5 * time.Second
 	maxBytes = 4 << 20
@@ -66,7 +69,7 @@ func Serve(ctx context.Context, folder, name string, answer func() any) error {
 		return err
 	}
 	path := filepath.Join(folder, name+suffix)
-	l, err := listen(filepath.Join(folder, name), path)
+	l, err := listen(filepath.Join(folder, name+unheard), path)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", path, err)
 	}

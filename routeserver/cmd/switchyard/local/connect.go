@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -131,10 +132,7 @@ func (p *place) keep(ctx context.Context, w *workstation.Workstation, y *ways, k
 	err = p.serve(ctx, &parts, w, y, key)
 	cancel()
 	parts.Wait()
-	if broke != nil {
-		return exit.Unavailable.Errorf("%w", broke)
-	}
-	return err
+	return errors.Join(broke, err)
 }
 
 // serve runs a workstation and its ways, tells of it, and ends with ctx.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -62,10 +63,9 @@ func readBundle(path string) ([]byte, error) {
 // published returns the authority that the operator in a namespace has published.
 func published(ctx context.Context, client kubernetes.Interface, namespace string) ([]byte, error) {
 	where := fmt.Sprintf("ConfigMap %s in namespace %s", authority, namespace)
-	told, err := client.CoreV1().ConfigMaps(namespace).Get(ctx, authority, metav1.GetOptions{})
-	if apierrors.IsUnauthorized(err) { // A plugin makes a new token when the last was refused.
-		told, err = client.CoreV1().ConfigMaps(namespace).Get(ctx, authority, metav1.GetOptions{})
-	}
+	told, err := reach.Again(func() (*corev1.ConfigMap, error) {
+		return client.CoreV1().ConfigMaps(namespace).Get(ctx, authority, metav1.GetOptions{})
+	})
 	if err == nil && told.Data[trust.BundleFile] != "" {
 		return []byte(told.Data[trust.BundleFile]), nil
 	}

@@ -130,8 +130,10 @@ func (r *requested) token(ctx context.Context, again bool) (string, error) {
 		return "", workstation.Final(fmt.Errorf("the kubeconfig cannot be used: %w", err))
 	}
 	seconds := int64(lifetime / time.Second)
-	made, err := client.CoreV1().ServiceAccounts(r.namespace).CreateToken(ctx, r.name,
-		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{Audience}, ExpirationSeconds: &seconds}}, metav1.CreateOptions{})
+	made, err := reach.Again(func() (*authenticationv1.TokenRequest, error) {
+		return client.CoreV1().ServiceAccounts(r.namespace).CreateToken(ctx, r.name,
+			&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{Audience}, ExpirationSeconds: &seconds}}, metav1.CreateOptions{})
+	})
 	switch {
 	case apierrors.IsForbidden(err):
 		return "", workstation.Final(fmt.Errorf("no token may be made for service account %s/%s: ask for the right to create serviceaccounts/token in namespace %s: %w", r.namespace, r.name, r.namespace, err))

@@ -100,7 +100,7 @@ func lines(s workstation.Status) (out []string) {
 			case w.Open && w.Message == "":
 				add("%s leads to %s, with routing key %s", what, p.Local, w.RoutingKey)
 				if p.Trouble != "" {
-					add("%s/%s: %s", w.Sandbox, w.Name, p.Trouble)
+					add("%s/%s: the last request found nobody at %s (%s): start the local process, or change the mapping of the sandbox", w.Sandbox, w.Name, p.Local, p.Trouble)
 				}
 			case w.Open:
 				add("%s leads to %s, but: %s", what, p.Local, w.Message)
