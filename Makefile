@@ -67,8 +67,8 @@ test-units: ## tests that need neither Kubernetes nor Envoy, and the rules of th
 	$(GO) test -vet=off $(UNIT)
 
 .PHONY: test-packages
-test-packages: ## tests of every package: with a real API server and etcd and a real Envoy
-	$(call say,tests of every package: with a real API server and etcd and a real Envoy)
+test-packages: ## tests of every package: with a real API server and etcd, a real Envoy and istiod
+	$(call say,tests of every package: with a real API server and etcd, a real Envoy and istiod)
 	@# vet has read all of it before, with more checks than go test's own. Most of the time tests wait:
 	@# with four at a time two processors are busy.
 	$(GO) test -vet=off -p 4 -timeout 30m $(SLOW) $$(go list ./... | grep -v -e '^switchyard.dev/tests/e2e' -e '^switchyard.dev/tests/meshes' -e '^switchyard.dev/tests/bench/meshes' -e '^switchyard.dev/tests/upgrade')

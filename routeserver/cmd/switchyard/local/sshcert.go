@@ -77,7 +77,7 @@ func (p *place) certify(ctx context.Context, w *workstation.Workstation, public,
 	if err := replace(known, got.GetKnownHosts()); err != nil {
 		return err
 	}
-	text := fmt.Sprintf("%s is written, good until %s. Beside kubectl -n %s port-forward service/tunnel-proxy 2222:\n"+
+	text := fmt.Sprintf("%s is written, good until %s. While kubectl -n %s port-forward service/tunnel-proxy 2222 runs:\n"+
 		"ssh -N -i %s -o UserKnownHostsFile=%s -p 2222 -R EXTERNALWORKLOAD.NAMESPACE:PORT:localhost:PORT 127.0.0.1\n",
 		out.Certificate, p.s.Now().Add(time.Until(out.Expires)).Format(time.TimeOnly), p.s.Cluster.Namespace, identity, known)
 	return p.s.Show.Report(out, text)
