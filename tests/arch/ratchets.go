@@ -19,7 +19,7 @@ const maxPackageLines = 1500
 // more than slack above what there is fails as well: what was won is kept.
 var roomLines = map[string]int{
 	"eventbus":    9690,
-	"protos":      1187,
+	"protos":      1217,
 	"reconcilers": 25533,
 	"routeserver": 16180,
 	"sidecars":    6025,

@@ -1,0 +1,44 @@
+package v1
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// AnnotationAuthor, on an object with a specification, is the user who last changed the
+// specification or an annotation that counts as specification, as JSON of Author. The
+// API server's admission webhook of the operator writes it; an admission policy of the
+// chart refuses every other change. Objects from before the webhook lack it, as do all
+// objects while sandboxes.authors.ask is false: they have no known author.
+const AnnotationAuthor = "switchyard.dev/author"
+
+// Author is a user as the API server authenticated it.
+type Author struct {
+	// User is the user's name.
+	User string `json:"user"`
+	// Groups are the user's groups.
+	Groups []string `json:"groups,omitempty"`
+}
+
+// AuthorOf returns the author recorded in an object's annotations. known is false if
+// there is none. It returns an error if the annotation cannot be parsed or names no user:
+// treat the author as unknown then.
+func AuthorOf(annotations map[string]string) (author Author, known bool, err error) {
+	recorded := annotations[AnnotationAuthor]
+	if recorded == "" {
+		return Author{}, false, nil
+	}
+	if err := json.Unmarshal([]byte(recorded), &author); err != nil {
+		return Author{}, false, fmt.Errorf("annotation %s: %w", AnnotationAuthor, err)
+	}
+	if author.User == "" {
+		return Author{}, false, fmt.Errorf("annotation %s names no user", AnnotationAuthor)
+	}
+	return author, true, nil
+}
+
+// String returns the value of AnnotationAuthor.
+func (a Author) String() string {
+	text, _ := json.Marshal(a) // strings always marshal
+	return string(text)
+}
