@@ -28,7 +28,8 @@ their own, with env and files that the sandbox gives the workload (local) on top
 requests of the sandbox's routing key, which come to the local addresses that it names.
 
 The variables of the container win over yours, but for PATH, HOME and others that are about
-the machine. Volumes are below $SWITCHYARD_ROOT, and variables that name a path in one of
+the machine. Variables from which loaders, shells or interpreters run code, such as LD_PRELOAD or
+BASH_ENV, are left out and named on standard error, unless --allow-env names them. Volumes are below $SWITCHYARD_ROOT, and variables that name a path in one of
 them are changed to name it there (--as-is leaves them). The folder goes when the process
 ends. The token of the service account is not copied, since it was made for pods: if the
 process speaks to the API server, it does so with your own rights, or not at all.`
@@ -93,9 +94,7 @@ func (r *running) run(ctx context.Context, headers Headers, given func(string) b
 	if _, err := standing.Write(r.root, result.Files, false); err != nil {
 		return err
 	}
-	for _, note := range result.Notes {
-		standing.Note(r.s, note)
-	}
+	standing.Warn(r.s, result)
 	if r.alone {
 		return r.start(ctx, args)
 	}
