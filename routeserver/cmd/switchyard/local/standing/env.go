@@ -62,7 +62,11 @@ func getEnv(s *session.Session) *cobra.Command {
 			return err
 		}
 		Warn(s, r)
-		return s.Show.Report(append([]standin.Var{}, r.Env...), standin.Shell(r.Env, sources))
+		text := standin.Shell(r.Env, sources)
+		if s.Terminal { // A shell gets the values as they are.
+			text = show.Plain(text)
+		}
+		return s.Show.Report(append([]standin.Var{}, r.Env...), text)
 	}
 	return c
 }

@@ -3,7 +3,6 @@ package standing
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -14,6 +13,7 @@ import (
 
 	"switchyard.dev/routeserver/cli/exit"
 	"switchyard.dev/routeserver/cli/session"
+	"switchyard.dev/routeserver/cli/show"
 	"switchyard.dev/routeserver/cmd/switchyard/specs"
 	"switchyard.dev/tunnels/workstation/standin"
 )
@@ -59,7 +59,7 @@ sandbox's resources; and the files that the sandbox gives the workload (local). 
 		}
 		var text strings.Builder
 		for _, w := range written {
-			fmt.Fprintf(&text, "%s\t%s\n", w.Path, w.Source)
+			text.WriteString(show.Line(w.Path) + "\t" + show.Line(w.Source) + "\n")
 		}
 		return s.Show.Report(append([]File{}, written...), text.String())
 	}
