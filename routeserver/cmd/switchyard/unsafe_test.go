@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/routeserver/cli/exit"
 )
 
-// startsFile makes two sandboxes whose author wants a file to run on the workstation: one by the
+// startsFile makes two sandboxes that make a shell of the workstation run a file: one by the
 // ConfigMap of its baseline, the other by the annotation of the sandbox.
 func (f *farSide) startsFile(script string) (byConfigMap, byAnnotation string) {
 	f.Helper()
@@ -59,7 +59,7 @@ spec:
 	return byConfigMap, byAnnotation
 }
 
-// Who writes a ConfigMap of a baseline, or an annotation of a sandbox, runs no code on the
+// A user that can write a ConfigMap of a baseline, or an annotation of a sandbox, runs no code on the
 // workstation of a user of switchyard run.
 func TestTheClusterRunsNoCodeOnAWorkstation(t *testing.T) {
 	f := newFarSide(t, "local-code")

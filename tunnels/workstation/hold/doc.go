@@ -1,4 +1,4 @@
-// Package hold has the kernel redirect connections of one user, as redirect's rules say, for as long as
+// Package hold has the kernel redirect connections of one user, by redirect's rules, for as long as
 // this process lives, and says where a connection that was led here was to go.
 //
 // On Linux the rules are in a table of nftables with an owner, our netlink socket: the kernel

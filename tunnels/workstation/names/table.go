@@ -32,7 +32,7 @@ func (k key) has(name, whole string) bool {
 // public reports whether a namespace has the name of a top-level domain of the public DNS, such as
 // dev, app or io, as far as the list of public suffixes knew when this program was built.
 func public(namespace string) bool {
-	for _, name := range []string{plain(namespace), "x." + plain(namespace)} { // Some domains have rules for what is below them alone.
+	for _, name := range []string{plain(namespace), "x." + plain(namespace)} { // Some domains have rules only for names below them.
 		if _, icann := publicsuffix.PublicSuffix(name); icann {
 			return true
 		}
@@ -109,8 +109,8 @@ func (t *Table) Len() int {
 	return len(t.services)
 }
 
-// Public returns the namespaces whose Services have no name of two parts, since it could be a
-// public one, in order.
+// Public returns the namespaces with names of public domains, in order: their Services have no
+// name of two parts.
 func (t *Table) Public() (out []string) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

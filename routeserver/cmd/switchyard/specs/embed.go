@@ -11,7 +11,7 @@ import (
 )
 
 // embedded reads a file that a specification in a folder embeds, by its path from there. Symbolic
-// links are followed, and the file that they lead to has to be below that folder or one of
+// links are followed, and their target has to be below that folder or one of
 // --embed-root: the author of a specification may be another user than the one that applies it.
 func (in *input) embedded(folder, path string) ([]byte, error) {
 	at, err := real(filepath.Join(folder, path))

@@ -20,7 +20,7 @@ func sessionOf(t *testing.T) (s *session.Session, out, errs *bytes.Buffer) {
 // obeyed reports whether a terminal would obey something of a text.
 func obeyed(text string) bool { return strings.ContainsAny(text, "\x1b\x07\r\b\u009b") }
 
-// Whoever writes a status, a label or a log has no power over the terminal on which it is shown.
+// Authors of a status, a label or a log do not control the terminal that shows it.
 func TestATerminalObeysNothingOfTheCluster(t *testing.T) {
 	s, out, errs := sessionOf(t)
 	one := step{Name: "a" + clears, Phase: "Failed" + clears, Reason: clears, Message: clears, Outputs: []string{clears}, WaitsFor: []string{clears}}
@@ -42,7 +42,7 @@ func TestATerminalObeysNothingOfTheCluster(t *testing.T) {
 	if obeyed(errs.String()) || !strings.HasPrefix(errs.String(), `step a\u001b[2J`) {
 		t.Errorf("a note is shown as %q", errs)
 	}
-	// What is no terminal gets a log as it is.
+	// A file or a pipe gets a log unchanged.
 	s.Terminal = false
 	out.Reset()
 	if err := (&tail{s: s}).write("a", clears+"\n"); err != nil || out.String() != clears+"\n" {
