@@ -75,6 +75,8 @@ type Way struct {
 type Inside struct {
 	// Leads reports whether it does; it waits until it knows what the cluster has.
 	Leads bool `json:"leads"`
+	// UID is the user of this machine whose programs reach it so.
+	UID uint32 `json:"uid"`
 	// Redirect and DNS are the ports of this machine to which connections and queries are led.
 	Redirect string `json:"redirect"`
 	DNS      string `json:"dns"`
@@ -82,6 +84,9 @@ type Inside struct {
 	Services  int      `json:"services"`
 	Addresses int      `json:"addresses"`
 	Ranges    []string `json:"ranges,omitempty"`
+	// PublicNamespaces have the names of public top-level domains: NAME.NAMESPACE of their Services
+	// is left to the resolvers.
+	PublicNamespaces []string `json:"publicNamespaces,omitempty"`
 	// Resolvers are asked for other names.
 	Resolvers []string `json:"resolvers,omitempty"`
 	// Trouble says what is not as it should be.

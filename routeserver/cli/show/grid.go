@@ -5,13 +5,18 @@ import (
 	"unicode/utf8"
 )
 
-// Grid is a table of text; the first row is its head.
+// Grid is a table of text; the first row is its head. Its cells are shown as plain lines (Line),
+// since most are from the cluster.
 type Grid [][]string
 
 // String aligns the columns, two spaces apart.
 func (g Grid) String() string {
 	var widths []int
+	plain := make(Grid, 0, len(g))
 	for _, row := range g {
+		plain = append(plain, Lines(row))
+	}
+	for _, row := range plain {
 		for i, cell := range row {
 			if i == len(widths) {
 				widths = append(widths, 0)
@@ -20,7 +25,7 @@ func (g Grid) String() string {
 		}
 	}
 	var b strings.Builder
-	for _, row := range g {
+	for _, row := range plain {
 		var line strings.Builder
 		for i, cell := range row {
 			line.WriteString(cell)

@@ -2,6 +2,7 @@ package show
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,6 +35,21 @@ func Plain(s string) string {
 
 // Line returns a text as one plain line.
 func Line(s string) string { return strings.ReplaceAll(Plain(s), "\n", `\n`) }
+
+// colour is a sequence that changes colours and fonts of a terminal, as many programs write to logs.
+var colour = regexp.MustCompile("\x1b\\[[0-9;:]*m")
+
+// LogLine returns a line of a log for a terminal: tabs and the end of the line stay, colours are
+// dropped, and everything else that a terminal would obey is escaped.
+func LogLine(line string) string {
+	text, ends := strings.CutSuffix(line, "\n")
+	parts := strings.Split(colour.ReplaceAllString(strings.TrimSuffix(text, "\r"), ""), "\t")
+	text = strings.Join(Lines(parts), "\t")
+	if ends {
+		text += "\n"
+	}
+	return text
+}
 
 // Lines returns each text as one plain line.
 func Lines(texts []string) []string {

@@ -34,3 +34,14 @@ func TestTextThatATerminalWouldObeyIsEscaped(t *testing.T) {
 		t.Errorf("got %v", m)
 	}
 }
+
+func TestALineOfALogKeepsTabsAndLosesColours(t *testing.T) {
+	for line, want := range map[string]string{
+		"a\tb\n": "a\tb\n", "no end": "no end", "\x1b[1;31mred\x1b[0m\x1b[38:5:1m x\n": "red x\n", "dos\r\n": "dos\n", "over\rwritten\n": "over\\u000dwritten\n",
+		"\x1b[2J\x1b[31": `\u001b[2J\u001b[31`, "\u009b31m\a\n": `\u009b31m\u0007` + "\n", "\n": "\n", "": "",
+	} {
+		if got := LogLine(line); got != want {
+			t.Errorf("%q is shown as %q, want %q", line, got, want)
+		}
+	}
+}

@@ -100,12 +100,18 @@ func (f *farSide) says(sandbox, status, reason string) {
 // mayRead lets the developer read what the baseline is made of; secrets too, if so.
 func (f *farSide) mayRead(secrets bool) {
 	f.Helper()
+	f.mayReadIn("local-shop", secrets)
+}
+
+// mayReadIn is mayRead of another namespace.
+func (f *farSide) mayReadIn(namespace string, secrets bool) {
+	f.Helper()
 	rules := []rbacv1.PolicyRule{{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: []string{"get"}},
 		{APIGroups: []string{""}, Resources: []string{"configmaps", "serviceaccounts"}, Verbs: []string{"get"}}}
 	if secrets {
 		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}})
 	}
-	f.Grant(f.user(), "local-shop", rules...)
+	f.Grant(f.user(), namespace, rules...)
 }
 
 // localServer is a local process.

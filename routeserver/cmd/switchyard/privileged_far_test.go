@@ -66,7 +66,7 @@ func farSideAlone(folder string) error {
 			_ = http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, says) }))
 		}()
 	}
-	resolver("10.96.0.53:53", "pods.shop.svc.cluster.local.", "10.244.1.7")
+	resolver("10.96.0.53:53", "pods.hotrod.svc.cluster.local.", "10.244.1.7")
 	resolver("192.0.2.53:53", "outside.test.", "192.0.2.80")
 	resolver("192.0.2.54:53", "outside.test.", "192.0.2.80")
 	fmt.Println("ready")
@@ -178,8 +178,8 @@ func (c *clusterOnly) WatchLocalSandboxes(_ *tunnelv1.WatchLocalSandboxesRequest
 // WatchServices implements tunnelv1.TunnelAPIServer.
 func (c *clusterOnly) WatchServices(_ *tunnelv1.WatchServicesRequest, stream grpc.ServerStreamingServer[tunnelv1.WatchServicesResponse]) error {
 	of := func(name string, addresses ...string) *tunnelv1.Service {
-		short := name + ".shop"
-		return &tunnelv1.Service{Namespace: "shop", Name: name, Addresses: addresses, DnsNames: []string{short, short + ".svc", short + ".svc.cluster.local"}}
+		short := name + ".hotrod"
+		return &tunnelv1.Service{Namespace: "hotrod", Name: name, Addresses: addresses, DnsNames: []string{short, short + ".svc", short + ".svc.cluster.local"}}
 	}
 	err := stream.Send(&tunnelv1.WatchServicesResponse{Changed: []*tunnelv1.Service{of("cart", "10.96.0.10", "fd00:10:96::10")}, Position: "1"})
 	if err == nil {

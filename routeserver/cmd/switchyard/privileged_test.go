@@ -122,6 +122,7 @@ type privileged struct {
 	machine
 	resolvConf string
 	folder     string
+	sudo       string // the user that called sudo; empty: root came by itself
 	process    *exec.Cmd
 	errs       *bytes.Buffer
 }
@@ -132,6 +133,7 @@ func newPrivileged(t *testing.T) *privileged {
 	p := &privileged{folder: t.TempDir(), errs: &bytes.Buffer{}}
 	p.resolvConf = filepath.Join(p.folder, "resolv.conf")
 	must(t, writeFile(p.resolvConf, "nameserver 192.0.2.53\noptions timeout:1\n"))
+	must(t, os.Chmod(p.resolvConf, 0o644)) // Users of the machine other than root read it.
 	p.machine = newMachine(t, p.resolvConf)
 	far := newMachine(t, p.resolvConf)
 	far.does(fmt.Sprintf("ip link add far type veth peer name near netns /proc/%d/ns/net", p.holder))
@@ -170,7 +172,7 @@ func newPrivileged(t *testing.T) *privileged {
 // switchyard is the program, with arguments, on the workstation.
 func (p *privileged) switchyard(arguments string) *exec.Cmd {
 	p.Helper()
-	return p.self(roleSwitchyard, "XDG_RUNTIME_DIR="+p.folder, argumentsOf+"="+arguments)
+	return p.self(roleSwitchyard, "XDG_RUNTIME_DIR="+p.folder, "SUDO_UID="+p.sudo, argumentsOf+"="+arguments)
 }
 
 func (p *privileged) connect() string {
@@ -217,9 +219,9 @@ func (p *privileged) rulesAre() {
 	rest := got
 	for _, want := range []string{
 		"table inet switchyard_workstation", "flags owner", "type nat hook output priority -100; policy accept;", "meta mark 0x00005359 return",
-		"ip daddr 192.0.2.53 udp dport 53 redirect", "ip daddr 192.0.2.53 tcp dport 53 redirect", "fib daddr type 2 return",
-		"ip daddr 10.245.7.0/24 return", "ip daddr 192.0.2.7 return", "ip daddr 10.245.0.0/16 " + opening,
-		"ip daddr @addresses4 " + opening, "ip6 daddr @addresses6 " + opening,
+		"meta skuid 0 ip daddr 192.0.2.53 udp dport 53 redirect", "meta skuid 0 ip daddr 192.0.2.53 tcp dport 53 redirect", "fib daddr type 2 return",
+		"ip daddr 10.245.7.0/24 return", "ip daddr 192.0.2.7 return", "meta skuid 0 ip daddr 10.245.0.0/16 " + opening,
+		"meta skuid 0 ip daddr @addresses4 " + opening, "meta skuid 0 ip6 daddr @addresses6 " + opening,
 	} {
 		_, after, ok := strings.Cut(rest, want)
 		if !ok {
@@ -241,23 +243,23 @@ func TestConnectWithPrivilegesLeavesNothing(t *testing.T) {
 		return !strings.Contains(now, "linkdown") && strings.Contains(now, "multicast ff00::/8 dev near")
 	})
 	before := p.state()
-	if got := p.says("getent hosts cart.shop"); got != "" {
-		t.Fatalf("cart.shop is %q before there is a connection", got)
+	if got := p.says("getent hosts cart.hotrod"); got != "" {
+		t.Fatalf("cart.hotrod is %q before there is a connection", got)
 	}
 	p.connects()
 	p.answers(map[string]string{
-		"-4 http://cart.shop/": "cart", "-4 http://cart.shop.svc.cluster.local/": "cart", "http://10.96.0.10/": "cart",
-		"-6 http://cart.shop.svc/": "cart in six", "http://[fd00:10:96::10]/": "cart in six",
-		"http://pods.shop/": "a pod", "http://10.245.0.9/": "in a range",
+		"-4 http://cart.hotrod/": "cart", "-4 http://cart.hotrod.svc.cluster.local/": "cart", "http://10.96.0.10/": "cart",
+		"-6 http://cart.hotrod.svc/": "cart in six", "http://[fd00:10:96::10]/": "cart in six",
+		"http://pods.hotrod/": "a pod", "http://10.245.0.9/": "in a range",
 	})
 	p.answers(map[string]string{"http://10.244.1.7/": "a pod"}) // led since its name was asked for
 	p.answers(outside)
-	for name, want := range map[string]string{"ahostsv4 cart.shop": "10.96.0.10 ", "ahostsv6 cart.shop": "fd00:10:96::10 ", "hosts pods.shop.svc": "10.244.1.7 ", "hosts outside.test": "192.0.2.80 "} {
+	for name, want := range map[string]string{"ahostsv4 cart.hotrod": "10.96.0.10 ", "ahostsv6 cart.hotrod": "fd00:10:96::10 ", "hosts pods.hotrod.svc": "10.244.1.7 ", "hosts outside.test": "192.0.2.80 "} {
 		if got := p.says("getent " + name); !strings.HasPrefix(got, want) {
 			t.Errorf("getent %s says %q, not %q", name, got, want)
 		}
 	}
-	for name, code := range map[string]int{"cart.shop.": dns.RcodeSuccess, "outside.test.": dns.RcodeSuccess, "nothing.shop.svc.": dns.RcodeNameError, "nothing.test.": dns.RcodeNameError} {
+	for name, code := range map[string]int{"cart.hotrod.": dns.RcodeSuccess, "outside.test.": dns.RcodeSuccess, "nothing.hotrod.svc.": dns.RcodeNameError, "nothing.test.": dns.RcodeNameError} {
 		if answer, err := p.asksTCP("192.0.2.53", name); err != nil || answer.Rcode != code || code == 0 && len(answer.Answer) != 1 {
 			t.Errorf("%s over TCP: %v, %v", name, answer, err)
 		}
@@ -280,8 +282,39 @@ func TestConnectWithPrivilegesLeavesNothing(t *testing.T) {
 		t.Errorf("kill -9 has left something: %s", cmp.Diff(strings.Split(before, "\n"), strings.Split(after, "\n")))
 	}
 	p.answers(outside)
-	if got := p.says("getent hosts cart.shop"); got != "" {
-		t.Errorf("cart.shop is %q after it", got)
+	if got := p.says("getent hosts cart.hotrod"); got != "" {
+		t.Errorf("cart.hotrod is %q after it", got)
+	}
+}
+
+// The connections and queries of one user are redirected, and no others of the machine: those of the
+// user that called sudo, or else of root.
+func TestPrivilegesAreThoseOfOneUser(t *testing.T) {
+	const ada, bob, root = "65533", "65534", "0"
+	for sudo, whose := range map[string]string{"": root, ada: ada} {
+		t.Run("sudo "+sudo, func(t *testing.T) {
+			p := newPrivileged(t)
+			p.sudo = sudo
+			p.connects()
+			for _, user := range []string{ada, bob, root} {
+				as := "setpriv --reuid " + user + " --clear-groups -- "
+				served := user == whose
+				for _, url := range []string{"-4 http://cart.hotrod/", "http://10.96.0.10/", "http://10.245.0.9/", "-6 http://[fd00:10:96::10]/"} {
+					if got := p.says(as + "curl -sS -m 2 " + url); strings.HasPrefix(got, "curl: ") == served {
+						t.Errorf("%s answers user %s with %q", url, user, got)
+					}
+				}
+				if got := p.says(as + "getent ahostsv4 cart.hotrod"); strings.HasPrefix(got, "10.96.0.10") != served {
+					t.Errorf("user %s resolves cart.hotrod as %q", user, got)
+				}
+				if got := p.says(as + "curl -sS -m 5 http://outside.test/"); got != "outside" {
+					t.Errorf("outside.test answers user %s with %q", user, got)
+				}
+			}
+			if out, _ := p.switchyard("connect status").CombinedOutput(); !strings.Contains(string(out), "are reached from all programs of user "+whose) {
+				t.Errorf("status does not name the user:\n%s", out)
+			}
+		})
 	}
 }
 
@@ -289,13 +322,13 @@ func TestPrivilegesFollowTheResolvers(t *testing.T) {
 	p := newPrivileged(t)
 	before := p.does("nft list ruleset")
 	p.connects()
-	p.answers(map[string]string{"-4 http://cart.shop/": "cart"})
+	p.answers(map[string]string{"-4 http://cart.hotrod/": "cart"})
 	must(t, os.WriteFile(p.resolvConf, []byte("nameserver 192.0.2.54\n"), 0o600))
 	wait.Holds(t, "queries to the new resolver are led", func() bool {
-		answer, err := p.asksTCP("192.0.2.54", "cart.shop.")
+		answer, err := p.asksTCP("192.0.2.54", "cart.hotrod.")
 		return err == nil && len(answer.Answer) == 1
 	})
-	p.answers(map[string]string{"-4 http://cart.shop/": "cart", "http://outside.test/": "outside"})
+	p.answers(map[string]string{"-4 http://cart.hotrod/": "cart", "http://outside.test/": "outside"})
 	out, _ := p.switchyard("connect status").CombinedOutput()
 	for _, want := range []string{"other names are asked of 192.0.2.54", "10.245.0.0/16 are reached from all programs", "names of 2 Services, and 2 single addresses", "the range 0.0.0.0/0 of the operator is not led"} {
 		if !strings.Contains(string(out), want) {
@@ -318,8 +351,8 @@ func TestPrivilegesFollowTheResolvers(t *testing.T) {
 func TestPrivilegesThatAreNotThere(t *testing.T) {
 	p := newPrivileged(t)
 	for arguments, want := range map[string]string{
-		p.connect():           "takes CAP_NET_ADMIN: give it to the program with setcap cap_net_admin+ep",
-		"doctor --privileged": "sudo setcap cap_net_admin+ep /",
+		p.connect():           "takes CAP_NET_ADMIN: connect by sudo, or give it with setcap cap_net_admin+ep to a copy",
+		"doctor --privileged": "(mode 0750), and sudo setcap cap_net_admin+ep FILE",
 		strings.ReplaceAll(p.connect(), "--privileged", "--range 10.0.0.0/8"): "give both",
 		p.connect() + " --range nowhere":                                      "is no range of addresses",
 	} {

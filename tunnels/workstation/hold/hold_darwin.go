@@ -46,10 +46,10 @@ func (t *Table) Close() error {
 	return nil
 }
 
-// Set makes the rules those of r; Name, User and Own are ours. They change as one, and are loaded
+// Set makes the rules those of r; Name and Own are set here. They change as one, and are loaded
 // also where they are the same: anybody may have flushed them.
 func (t *Table) Set(r redirect.Rules) error {
-	r.Name, r.User = t.name, "root"
+	r.Name = t.name
 	all, err := net.InterfaceAddrs()
 	if err != nil {
 		return fmt.Errorf("look which addresses this machine has: %w", err)
@@ -100,5 +100,5 @@ func Original(c syscall.Conn, local netip.AddrPort) (netip.AddrPort, error) {
 	return to, nil
 }
 
-// Pass is the Control of a net.Dialer whose connections the rules let pass: all of root's do.
+// Pass is the Control of a net.Dialer whose connections the rules let pass: all of root's pass.
 func Pass(string, string, syscall.RawConn) error { return nil }

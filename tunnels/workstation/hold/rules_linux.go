@@ -16,13 +16,15 @@ import (
 // rules says Rules as expressions of nftables, in order.
 func rules(r redirect.Rules, sets map[bool]*nftables.Set) [][]expr.Any {
 	all := [][]expr.Any{then(matches(&expr.Meta{Key: expr.MetaKeyMARK, Register: 1}, binaryutil.NativeEndian.PutUint32(Mark)), pass())}
+	// A packet without a socket of a user, as of a file system of the network, matches no user.
+	user := matches(&expr.Meta{Key: expr.MetaKeySKUID, Register: 1}, binaryutil.NativeEndian.PutUint32(r.UID))
 	for _, four := range []bool{true, false} {
 		if r.DNS == 0 {
 			break
 		}
 		for _, a := range redirect.Singles(r.Resolvers, four) {
 			for _, protocol := range []byte{unix.IPPROTO_UDP, unix.IPPROTO_TCP} {
-				all = append(all, then(to(netip.PrefixFrom(a, a.BitLen())), then(transport(protocol), then(port(53), redirectTo(r.DNS)...)...)...))
+				all = append(all, then(user, then(to(netip.PrefixFrom(a, a.BitLen())), then(transport(protocol), then(port(53), redirectTo(r.DNS)...)...)...)...))
 			}
 		}
 	}
@@ -36,10 +38,10 @@ func rules(r redirect.Rules, sets map[bool]*nftables.Set) [][]expr.Any {
 	lead := then(transport(unix.IPPROTO_TCP), then(opening(), redirectTo(r.Port)...)...)
 	for _, four := range []bool{true, false} {
 		for _, p := range redirect.Family(r.Ranges, four) {
-			all = append(all, then(to(p), lead...))
+			all = append(all, then(user, then(to(p), lead...)...))
 		}
 		in := []expr.Any{destination(four), &expr.Lookup{SourceRegister: 1, SetName: sets[four].Name, SetID: sets[four].ID}}
-		all = append(all, then(then(family(four), in...), lead...))
+		all = append(all, then(user, then(then(family(four), in...), lead...)...))
 	}
 	return all
 }

@@ -103,7 +103,7 @@ func (t *Table) explained(err error) error {
 	case errors.Is(err, unix.EEXIST), errors.Is(err, unix.EPERM) && t.exists():
 		return fmt.Errorf("another program holds table %s of nftables: end the other connection with privileges, of which there is one at a time (%w)", t.name, err)
 	case errors.Is(err, unix.EPERM):
-		return fmt.Errorf("to lead connections of this machine takes CAP_NET_ADMIN: give it to the program with setcap cap_net_admin+ep, or come as root (%w)", err)
+		return fmt.Errorf("redirecting connections of this machine takes CAP_NET_ADMIN: connect by sudo, or give it with setcap cap_net_admin+ep to a copy of the program that only root and your group can run (mode 0750) (%w)", err)
 	case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EINVAL):
 		return fmt.Errorf("the kernel has no nftables whose tables have owners: it takes Linux 5.12 with nf_tables (%w)", err)
 	}

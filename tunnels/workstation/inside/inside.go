@@ -33,6 +33,8 @@ var shared = netip.MustParsePrefix("100.64.0.0/10")
 type Config struct {
 	// Open opens a connection into the cluster. Required.
 	Open loopback.Opener
+	// UID is the user of this machine whose connections and queries are redirected.
+	UID uint32
 	// Ranges are led beside what tunnel-api tells of, and Except never.
 	Ranges, Except []netip.Prefix
 	// ResolverFile has the resolvers of the machine. Default: names.SystemFile.
@@ -178,7 +180,7 @@ func original(c net.Conn) (netip.AddrPort, error) {
 func (i *Inside) apply() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	now := workstation.Inside{Redirect: i.tcp.String(), DNS: i.dns.String(), Services: i.names.Len()}
+	now := workstation.Inside{UID: i.cfg.UID, Redirect: i.tcp.String(), DNS: i.dns.String(), Services: i.names.Len(), PublicNamespaces: i.names.Public()}
 	var problems []string
 	if i.unsure != nil {
 		problems = append(problems, "what the cluster has is not known: "+i.unsure.Error())
@@ -206,7 +208,7 @@ func (i *Inside) apply() {
 
 // rules returns what is to be led.
 func (i *Inside) rules() redirect.Rules {
-	r := redirect.Rules{Name: table, Port: i.tcp.number, DNS: i.dns.number, Mark: hold.Mark, Resolvers: i.system.Resolvers(),
+	r := redirect.Rules{Name: table, Port: i.tcp.number, DNS: i.dns.number, UID: i.cfg.UID, Mark: hold.Mark, Resolvers: i.system.Resolvers(),
 		Ranges: slices.Clone(i.cfg.Ranges), Except: slices.Clone(i.cfg.Except)}
 	i.wrong = ""
 	for _, c := range i.told {

@@ -22,8 +22,8 @@ func service(namespace, name string, addresses ...string) *tunnelv1.Service {
 
 func table() *names.Table {
 	t := names.NewTable("cluster.local")
-	t.Change([]*tunnelv1.Service{service("shop", "cart", "10.96.0.10", "fd00::a"), service("shop", "pods"), service("shop", "old", "10.96.0.11")}, nil)
-	t.Change(nil, []*tunnelv1.ServiceName{{Namespace: "shop", Name: "old"}})
+	t.Change([]*tunnelv1.Service{service("hotrod", "cart", "10.96.0.10", "fd00::a"), service("hotrod", "pods"), service("hotrod", "old", "10.96.0.11")}, nil)
+	t.Change(nil, []*tunnelv1.ServiceName{{Namespace: "hotrod", Name: "old"}})
 	return t
 }
 
@@ -33,24 +33,66 @@ func TestWhoseANameIs(t *testing.T) {
 		ours bool
 		ask  string
 	}{
-		"cart.shop.":                       {true, "cart.shop.svc.cluster.local"},
-		"CART.shop.SVC.":                   {true, "cart.shop.svc.cluster.local"},
-		"cart.shop.svc.cluster.local.":     {true, "cart.shop.svc.cluster.local"},
-		"web-0.pods.shop.":                 {true, "web-0.pods.shop.svc.cluster.local"},
-		"web-0.pods.shop.svc.":             {true, "web-0.pods.shop.svc.cluster.local"},
-		"_http._tcp.pods.shop.":            {true, "_http._tcp.pods.shop.svc.cluster.local"},
-		"nothing.shop.svc.":                {true, "nothing.shop.svc.cluster.local"},
-		"1-2-3-4.shop.pod.cluster.local.":  {true, "1-2-3-4.shop.pod.cluster.local"},
-		"www.cart.shop.":                   {}, // The public site of that name.
-		"old.shop.":                        {},
-		"cart.":                            {},
-		"example.com.":                     {},
-		"cart.shop.svc.cluster.local.com.": {},
-		"notcluster.local.":                {},
-		".":                                {},
+		"cart.hotrod.":                       {true, "cart.hotrod.svc.cluster.local"},
+		"CART.hotrod.SVC.":                   {true, "cart.hotrod.svc.cluster.local"},
+		"cart.hotrod.svc.cluster.local.":     {true, "cart.hotrod.svc.cluster.local"},
+		"web-0.pods.hotrod.":                 {true, "web-0.pods.hotrod.svc.cluster.local"},
+		"web-0.pods.hotrod.svc.":             {true, "web-0.pods.hotrod.svc.cluster.local"},
+		"_http._tcp.pods.hotrod.":            {true, "_http._tcp.pods.hotrod.svc.cluster.local"},
+		"nothing.hotrod.svc.":                {true, "nothing.hotrod.svc.cluster.local"},
+		"1-2-3-4.hotrod.pod.cluster.local.":  {true, "1-2-3-4.hotrod.pod.cluster.local"},
+		"www.cart.hotrod.":                   {}, // The public site of that name.
+		"old.hotrod.":                        {},
+		"cart.":                              {},
+		"example.com.":                       {},
+		"cart.hotrod.svc.cluster.local.com.": {},
+		"notcluster.local.":                  {},
+		".":                                  {},
 	} {
 		if got := names.Judge(name); got.Ours != want.ours || got.Ask != want.ask {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+	}
+}
+
+// A namespace can have the name of a top-level domain: its Services do not take the names of
+// public sites from a workstation.
+func TestNoServiceShadowsAPublicName(t *testing.T) {
+	all := names.NewTable("cluster.local")
+	var services []*tunnelv1.Service
+	for _, one := range []struct{ name, namespace string }{
+		{"go", "dev"}, {"web", "app"}, {"github", "io"}, {"cart", "shop"}, {"co", "uk"}, {"www", "ck"}, {"x", "ck"}, {"pods", "cloud"}, {"cart", "hotrod"}, {"cart", "prod"}, {"cart", "staging"},
+	} {
+		services = append(services, service(one.namespace, one.name, "10.96.0.10"))
+	}
+	services[7].Addresses = nil
+	all.Change(services, nil)
+	for name, ours := range map[string]bool{
+		"go.dev.": false, "GO.DEV.": false, "web.app.": false, "github.io.": false, "cart.shop.": false, "co.uk.": false, "www.ck.": false, "x.ck.": false,
+		"pods.cloud.": false, "web-0.pods.cloud.": false, "cart.prod.": false, "cart.hotrod.": true, "cart.staging.": true,
+		"go.dev.svc.": true, "go.dev.svc.cluster.local.": true, "web-0.pods.cloud.svc.": true, "x.ck.svc.": true,
+	} {
+		if got := all.Judge(name); got.Ours != ours {
+			t.Errorf("%s: the cluster's: %t, not %t", name, got.Ours, ours)
+		}
+	}
+	if got, want := all.Public(), []string{"app", "ck", "cloud", "dev", "io", "prod", "shop", "uk"}; !slices.Equal(got, want) {
+		t.Errorf("namespaces with the name of a public domain: %v, not %v", got, want)
+	}
+	all.Change(nil, []*tunnelv1.ServiceName{{Namespace: "dev", Name: "go"}})
+	if slices.Contains(all.Public(), "dev") {
+		t.Error("a namespace without Services is still there")
+	}
+}
+
+// The names of a Service follow from its own name, whatever tunnel-api has beside them.
+func TestNoOtherNameIsAServices(t *testing.T) {
+	all, one := names.NewTable("cluster.local"), service("hotrod", "cart", "10.96.0.10")
+	one.DnsNames = append(one.DnsNames, "github.com", "cart", "other.hotrod")
+	all.Change([]*tunnelv1.Service{one}, nil)
+	for _, name := range []string{"github.com.", "cart.", "other.hotrod."} {
+		if all.Judge(name).Ours {
+			t.Errorf("%s is the cluster's", name)
 		}
 	}
 }
@@ -87,7 +129,7 @@ func clusterDNS(t *testing.T) func(context.Context, string, uint16) (net.Conn, e
 			}
 			answer := new(dns.Msg).SetReply(q)
 			name := q.Question[0].Name
-			if name == "pods.shop.svc.cluster.local." {
+			if name == "pods.hotrod.svc.cluster.local." {
 				answer.Answer = []dns.RR{
 					&dns.CNAME{Hdr: dns.RR_Header{Name: name, Rrtype: dns.TypeCNAME, Class: dns.ClassINET}, Target: "example.com."},
 					&dns.A{Hdr: dns.RR_Header{Name: "example.com.", Rrtype: dns.TypeA, Class: dns.ClassINET}, A: net.ParseIP("10.9.9.9")},
@@ -128,36 +170,36 @@ func TestAnswers(t *testing.T) {
 		}
 		return got
 	}
-	if got := ask("Cart.shop.", dns.TypeA); len(got.Answer) != 1 || got.Answer[0].(*dns.A).A.String() != "10.96.0.10" || got.Answer[0].Header().Name != "Cart.shop." {
+	if got := ask("Cart.hotrod.", dns.TypeA); len(got.Answer) != 1 || got.Answer[0].(*dns.A).A.String() != "10.96.0.10" || got.Answer[0].Header().Name != "Cart.hotrod." {
 		t.Errorf("A: %v", got)
 	}
-	if got := ask("cart.shop.", dns.TypeAAAA); len(got.Answer) != 1 || got.Answer[0].(*dns.AAAA).AAAA.String() != "fd00::a" {
+	if got := ask("cart.hotrod.", dns.TypeAAAA); len(got.Answer) != 1 || got.Answer[0].(*dns.AAAA).AAAA.String() != "fd00::a" {
 		t.Errorf("AAAA: %v", got)
 	}
-	if got := ask("cart.shop.", dns.TypeHTTPS); got.Rcode != dns.RcodeSuccess || len(got.Answer) != 0 || len(got.Ns) != 1 {
+	if got := ask("cart.hotrod.", dns.TypeHTTPS); got.Rcode != dns.RcodeSuccess || len(got.Answer) != 0 || len(got.Ns) != 1 {
 		t.Errorf("HTTPS: %v", got)
 	}
 	if len(learned) != 0 {
 		t.Errorf("memory is no news, but %v was told", learned)
 	}
-	if got := ask("pods.shop.", dns.TypeA); len(got.Answer) != 3 || got.Answer[0].Header().Name != "pods.shop." || got.Answer[2].Header().Name != "pods.shop." {
+	if got := ask("pods.hotrod.", dns.TypeA); len(got.Answer) != 3 || got.Answer[0].Header().Name != "pods.hotrod." || got.Answer[2].Header().Name != "pods.hotrod." {
 		t.Errorf("a Service without an address: %v", got)
 	}
 	if want := []netip.Addr{netip.MustParseAddr("10.244.1.7")}; !slices.Equal(learned, want) { // Not that of a name outside.
 		t.Errorf("%v are the cluster's, want %v", learned, want)
 	}
-	if got := ask("nothing.shop.svc.", dns.TypeA); got.Rcode != dns.RcodeNameError {
+	if got := ask("nothing.hotrod.svc.", dns.TypeA); got.Rcode != dns.RcodeNameError {
 		t.Errorf("a name that is none: %v", got)
 	}
 	if s, err = names.New(names.Config{Table: table(), System: system, Open: clusterDNS(t), NoSix: true}); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"cart.shop.", "pods.shop."} {
+	for _, name := range []string{"cart.hotrod.", "pods.hotrod."} {
 		if got := ask(name, dns.TypeAAAA); got.Rcode != dns.RcodeSuccess || len(got.Answer) != 0 || len(got.Ns) != 1 {
 			t.Errorf("AAAA where nothing leads there: %v", got)
 		}
 	}
-	if got := ask("cart.shop.", dns.TypeA); len(got.Answer) != 1 {
+	if got := ask("cart.hotrod.", dns.TypeA); len(got.Answer) != 1 {
 		t.Errorf("A where IPv6 leads nowhere: %v", got)
 	}
 	if got, err := s.Answer(t.Context(), "udp", new(dns.Msg)); err != nil || got.Rcode != dns.RcodeFormatError {

@@ -1,10 +1,13 @@
 package names
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
 	"sync"
+
+	"golang.org/x/net/publicsuffix"
 
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 )
@@ -18,6 +21,24 @@ type Table struct {
 }
 
 type key struct{ namespace, name string }
+
+// has reports whether a Service answers to a name: its whole one, NAME.NAMESPACE.svc, and
+// NAME.NAMESPACE unless that can be a site of the public DNS.
+func (k key) has(name, whole string) bool {
+	short := plain(k.name + "." + k.namespace)
+	return name == whole || name == short+".svc" || name == short && !public(k.namespace)
+}
+
+// public reports whether a namespace has the name of a top-level domain of the public DNS, such as
+// dev, app or io, as far as the list of public suffixes knew when this program was built.
+func public(namespace string) bool {
+	for _, name := range []string{plain(namespace), "x." + plain(namespace)} { // Some domains have rules only for names below them.
+		if _, icann := publicsuffix.PublicSuffix(name); icann {
+			return true
+		}
+	}
+	return false
+}
 
 // service is a Service, with its whole name.
 type service struct {
@@ -62,7 +83,7 @@ func (t *Table) Change(changed []*tunnelv1.Service, gone []*tunnelv1.ServiceName
 		}
 		t.services[k] = s
 		for _, n := range c.GetDnsNames() {
-			if n = plain(n); t.names[n] == nil {
+			if n = plain(n); t.names[n] == nil && k.has(n, s.whole) {
 				s.names = append(s.names, n)
 				t.names[n] = s
 			}
@@ -86,6 +107,20 @@ func (t *Table) Len() int {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return len(t.services)
+}
+
+// Public returns the namespaces with names of public domains, in order: their Services have no
+// name of two parts.
+func (t *Table) Public() (out []string) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	all := map[string]bool{}
+	for k := range t.services {
+		if public(k.namespace) {
+			all[k.namespace] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
 }
 
 // Addresses returns those of all Services.
@@ -125,7 +160,7 @@ type Verdict struct {
 	Ask string
 }
 
-// Judge returns whose a name is: a Service by any of its names, what is below one without an
+// Judge returns whose a name is: a Service by any of its names (key.has), what is below one without an
 // address, what ends with .svc, and the cluster's domain are the cluster's.
 func (t *Table) Judge(name string) Verdict {
 	name = plain(name)

@@ -13,6 +13,9 @@ import (
 // Mac begins with looks. One beside it would be loaded, and never be looked at.
 func Anchor(name string) string { return "com.apple/" + name }
 
+// systemResolver is the user of mDNSResponder, which sends the queries of most programs of a Mac.
+const systemResolver = "_mdnsresponder"
+
 // PF returns rules as pfctl reads them into their Anchor.
 //
 // What programs of this machine send does not pass rdr. So it is first sent through lo0, where it
@@ -22,12 +25,16 @@ func Anchor(name string) string { return "com.apple/" + name }
 //
 // IPv4 alone is led: macOS sends nothing from ::1 to an address of another interface, so answers
 // over IPv6 would not come back. Queries over IPv6 are refused, and asked again over IPv4.
+//
+// Connections are matched by the user of their socket. Names are resolved for all users by one
+// system service with a user of its own, so its queries are redirected too: other users of the
+// machine resolve names of the cluster, and their connections are not redirected.
 func PF(r Rules) (string, error) {
 	if err := r.Check(); err != nil {
 		return "", err
 	}
-	if r.User == "" {
-		return "", errors.New("redirect: pf needs a user whose connections pass")
+	if r.UID == 0 {
+		return "", errors.New("redirect: pf redirects connections of a user other than root, since this program connects as root itself: run it by sudo from the account of that user")
 	}
 	// Queries to this machine itself go through lo0 whoever asks, and ours would come back to us.
 	resolvers := slices.DeleteFunc(Singles(r.Resolvers, true), func(a netip.Addr) bool { return a.IsLoopback() || slices.Contains(r.Own, a) })
@@ -35,17 +42,19 @@ func PF(r Rules) (string, error) {
 		return "", errors.New("redirect: pf leads queries to IPv4 addresses of other machines, and no resolver of this one has such an address: set one in its network settings")
 	}
 	var tables, translate, filter strings.Builder
-	lead := func(proto, to string, port uint16) {
+	user := fmt.Sprint(r.UID)
+	lead := func(proto, to, users string, port uint16) {
 		fmt.Fprintf(&translate, "rdr on lo0 inet proto %s from any to %s -> 127.0.0.1 port %d\n", proto, to, port)
 		fmt.Fprintf(&filter, "pass in quick on lo0 reply-to lo0 inet proto %s from any to 127.0.0.1 port %d keep state\n", proto, port)
-		fmt.Fprintf(&filter, "pass out quick on ! lo0 route-to lo0 inet proto %s from any to %s user != %s keep state\n", proto, to, r.User)
+		fmt.Fprintf(&filter, "pass out quick on ! lo0 route-to lo0 inet proto %s from any to %s user %s keep state\n", proto, to, users)
 	}
 	if r.DNS != 0 {
 		fmt.Fprintf(&tables, "table <resolvers> { %s }\n", joined("", resolvers))
-		lead("udp", "<resolvers> port 53", r.DNS)
-		lead("tcp", "<resolvers> port 53", r.DNS)
+		asks := "{ " + user + ", " + systemResolver + " }"
+		lead("udp", "<resolvers> port 53", asks, r.DNS)
+		lead("tcp", "<resolvers> port 53", asks, r.DNS)
 		if len(Singles(r.Resolvers, false)) > 0 {
-			fmt.Fprintf(&filter, "block return out quick on ! lo0 inet6 proto { udp, tcp } from any to any port 53 user != %s\n", r.User)
+			fmt.Fprintf(&filter, "block return out quick on ! lo0 inet6 proto { udp, tcp } from any to any port 53 user %s\n", asks)
 		}
 	}
 	if in, out := led(r); len(in) > 0 {
@@ -54,7 +63,7 @@ func PF(r Rules) (string, error) {
 			list += ", " + joined("!", out)
 		}
 		fmt.Fprintf(&tables, "table <cluster> { %s }\n", list)
-		lead("tcp", "<cluster>", r.Port)
+		lead("tcp", "<cluster>", user, r.Port)
 	}
 	return tables.String() + translate.String() + filter.String(), nil
 }

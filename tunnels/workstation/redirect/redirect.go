@@ -12,7 +12,8 @@
 // was at hand: what is here for pf follows what is published of it, and no pf has read the text.
 //
 // Queries for names go to a resolver of ours, where there is one: those to the resolvers that the
-// system has are led to its port, and what it asks them itself passes by its mark, or its user.
+// system has are led to its port, and what it asks them itself passes by its mark, or its user. Rules are for the connections of one user of
+// the machine: those of others are neither redirected nor recorded under that user's name.
 package redirect
 
 import (
@@ -38,10 +39,11 @@ type Rules struct {
 	// Resolvers are those of the system, whose queries go to the port DNS; 0 for none.
 	Resolvers []netip.Addr
 	DNS       uint16
-	// Mark is that of sockets which pass, on Linux; User is the user whose connections pass, on
-	// macOS, all of them.
+	// UID is the user of this machine whose connections and queries are redirected; those of other
+	// users pass. On macOS it is not root, as which this program connects there.
+	UID uint32
+	// Mark is that of sockets of this program, which pass, on Linux.
 	Mark uint32
-	User string
 }
 
 // Check returns what is wrong with rules.

@@ -10,7 +10,7 @@ import (
 
 func rules() redirect.Rules {
 	return redirect.Rules{
-		Name: "switchyard_ab12", Port: 15100, DNS: 15053, Mark: 0x5359, User: "switchyard",
+		Name: "switchyard_ab12", Port: 15100, DNS: 15053, Mark: 0x5359, UID: 501,
 		Ranges:    []netip.Prefix{netip.MustParsePrefix("10.96.0.1/12"), netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("fd00:10:96::/112"), netip.MustParsePrefix("10.244.0.0/16")},
 		Except:    []netip.Prefix{netip.MustParsePrefix("10.96.0.1/32")},
 		Addresses: []netip.Addr{netip.MustParseAddr("203.0.113.9"), netip.MustParseAddr("10.96.0.1"), netip.MustParseAddr("10.96.0.10"), netip.MustParseAddr("fd00:10:97::1")},

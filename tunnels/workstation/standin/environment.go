@@ -10,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"switchyard.dev/tunnels/workstation/standin/unsafeenv"
 )
 
 // environment makes the variables, in the order that a kubelet does: whole objects first, then
@@ -137,6 +139,12 @@ func (r *resolution) extra(e Extra) {
 		return
 	}
 	r.env[e.Name] = Var{e.Name, string(value), fmt.Sprintf("resource %s, output %s", e.Resource, e.Output)}
+}
+
+// withholds reports whether a variable runs code and its user has not asked for it.
+func (r *resolution) withholds(v Var) bool {
+	asked := slices.Contains(r.in.Allow, v.Name) || slices.ContainsFunc(r.in.Extra, func(e Extra) bool { return e.Name == v.Name })
+	return !asked && unsafeenv.RunsCode(v.Name, v.Value)
 }
 
 // expand replaces $(NAME) by the variable of that name, and $$ by $. What is not known stays.

@@ -19,6 +19,9 @@
 // leave the cluster. Notes say so, and name each volume that stays in the cluster. Variables
 // of Services (FOO_SERVICE_HOST) and those of the image are not known here.
 //
+// Variables from which loaders, shells and interpreters run code (unsafeenv) are withheld, whatever
+// object of the cluster they are from. Those of Input.Extra and Input.Allow are not.
+//
 // # What the sandbox gives beside
 //
 // Variables that the sandbox gives the process are merged into those of the container as into a
@@ -72,6 +75,8 @@ type Input struct {
 	Outputs map[string]map[string][]byte
 	// Extra are further variables, which win.
 	Extra []Extra
+	// Allow are names of variables that the process gets from the cluster although they run code.
+	Allow []string
 
 	// own are the variables that Customize set, by container/name, and files its files.
 	own   map[string]bool
@@ -113,6 +118,9 @@ type Result struct {
 	Container string
 	// Env is in the order of their names, each name once.
 	Env []Var
+	// Withheld are the names of variables that Env does not have since they run code
+	// (unsafeenv), in order.
+	Withheld []string
 	// Files are in the order of their paths, each path once.
 	Files []File
 	// Mounts are the paths at which volumes are, and files of the sandbox.
@@ -234,6 +242,10 @@ func Resolve(in Input) (Result, error) {
 	}
 	out := Result{Container: c.Name, Notes: r.notes, Mounts: r.mounts}
 	for _, name := range slices.Sorted(maps.Keys(r.env)) {
+		if r.withholds(r.env[name]) {
+			out.Withheld = append(out.Withheld, name)
+			continue
+		}
 		out.Env = append(out.Env, r.env[name])
 	}
 	for _, path := range slices.Sorted(maps.Keys(r.files)) {

@@ -215,3 +215,50 @@ template:
 		t.Errorf("got %s", got)
 	}
 }
+
+// codePod has a variable that runs code from each of its sources.
+const codePod = `
+template:
+  spec:
+    automountServiceAccountToken: false
+    containers:
+    - name: a
+      envFrom: [{configMapRef: {name: settings}}, {secretRef: {name: db}, prefix: PYTHON}]
+      env:
+      - {name: BASH_ENV, value: /config/start.sh}
+      - {name: COPY, value: $(BASH_ENV)}
+      - {name: GIT_SSH_COMMAND, valueFrom: {configMapKeyRef: {name: settings, key: COLOR}}}
+      - {name: ENV, value: production}
+      volumeMounts: [{name: v, mountPath: /config}]
+    volumes: [{name: v, configMap: {name: settings, items: [{key: COLOR, path: start.sh}]}}]
+configMaps: [{metadata: {name: settings}, data: {COLOR: blue, LD_PRELOAD: /config/evil.so}}]
+secrets: [{metadata: {name: db}, data: {PATH: L2NvbmZpZw==}}]
+`
+
+// What a loader, a shell or an interpreter obeys comes from the cluster by no way.
+func TestVariablesThatRunCodeAreWithheld(t *testing.T) {
+	in := input(t, codePod)
+	const own = `containers: [{name: a, env: [{name: NODE_OPTIONS, value: --require /config/start.sh}, {name: PERL5OPT, value: -Mx}]}]`
+	if err := customized(t, &in, own); err != nil {
+		t.Fatal(err)
+	}
+	in.Outputs = map[string]map[string][]byte{"db": {"lib": []byte("/lib")}}
+	in.Extra = []standin.Extra{{Name: "PERL5OPT", Value: "-W"}, {Name: "RUBYLIB", Resource: "db", Output: "lib"}}
+	in.Allow = []string{"NODE_OPTIONS"}
+	r, err := standin.Resolve(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "COLOR=blue\nCOPY=/config/start.sh\nENV=production\nNODE_OPTIONS='--require /config/start.sh'\nPERL5OPT=-W\nRUBYLIB=/lib\n"
+	if got := standin.Shell(r.Env, false); got != want {
+		t.Errorf("the process has\n%s\nnot\n%s", got, want)
+	}
+	if got := strings.Join(r.Withheld, " "); got != "BASH_ENV GIT_SSH_COMMAND LD_PRELOAD PYTHONPATH" {
+		t.Errorf("withheld: %s", got)
+	}
+	vars, _ := r.Below("/tmp/x")
+	got := strings.Join(standin.Environ([]string{"BASH_ENV=mine", "LD_PRELOAD=mine.so"}, vars, false), " ")
+	if want := "BASH_ENV=mine COLOR=blue COPY=/tmp/x/config/start.sh ENV=production LD_PRELOAD=mine.so NODE_OPTIONS=--require /config/start.sh PERL5OPT=-W RUBYLIB=/lib"; got != want {
+		t.Errorf("the environment is %s, not %s", got, want)
+	}
+}

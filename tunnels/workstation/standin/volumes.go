@@ -15,6 +15,10 @@ const tokenFolder = "/var/run/secrets/kubernetes.io/serviceaccount"
 // defaultMode is that of files of volumes.
 const defaultMode = 0o644
 
+// ownerOnly masks the mode of a file with the value of a Secret: in the pod only its containers
+// reach the file, on a workstation every user might.
+const ownerOnly = 0o700
+
 // volumes makes the files.
 func (r *resolution) volumes() {
 	mounts := slices.Clone(r.container.VolumeMounts)
@@ -196,7 +200,11 @@ func (r *resolution) object(content map[string]File, kind, name string, items []
 		case has && !ok:
 			r.problem("volume %s has a path that leads out of it: %q", volume, item.Path)
 		case has:
-			content[at] = File{Data: value, Mode: r.modeOf(volume, item.Mode), Source: kind + " " + name + ", key " + item.Key}
+			mode := r.modeOf(volume, item.Mode)
+			if kind == "Secret" {
+				mode &= ownerOnly
+			}
+			content[at] = File{Data: value, Mode: mode, Source: kind + " " + name + ", key " + item.Key}
 		}
 	}
 }

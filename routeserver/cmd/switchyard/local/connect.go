@@ -44,12 +44,13 @@ external workloads of your sandboxes come to the local addresses that the sandbo
 name, as sandboxes come and go; and a SOCKS5 and an HTTP proxy on this machine lead
 into the cluster, where names are resolved. No privilege is needed.
 
-With --privileged, on Linux and macOS, all programs of this machine reach the cluster's names and
+With --privileged, on Linux and macOS, all your programs on this machine reach the cluster's names and
 addresses as if they were in it: TCP to its Services, and to the ranges that the operator's
 configuration or --range name, is led through the tunnel, and so are queries for its names;
 others are asked of the resolvers that there are. No file is changed, and all of it ends with
-this program, however that ends. It takes CAP_NET_ADMIN, which setcap cap_net_admin+ep gives; on
-macOS root, whose own programs are not led, and IPv4 alone is.
+this program, however that ends. It takes CAP_NET_ADMIN, which setcap cap_net_admin+ep gives to a
+program that only your group can run; on macOS root, and IPv4 alone is redirected. Programs of other
+users are not redirected; with sudo, yours are the programs of the user that called it.
 
 It reaches a tunnel proxy by a port-forward through the kubeconfig (which takes the rights
 to list pods and to create pods/portforward in the operator's namespace), at --address, which
@@ -65,7 +66,7 @@ func connect(s *session.Session, headers Headers) *cobra.Command {
 	var only, machine string
 	c := &cobra.Command{
 		Use: "connect", Short: "Bring requests of the cluster to this workstation, and lead into the cluster", Args: cobra.NoArgs, Long: aboutConnect,
-		Example: "  switchyard connect\n  curl --proxy http://127.0.0.1:8118 http://cart.shop\n  psql \"host=localhost port=5432\"   # with --map tcp://db.shop:5432@localhost:5432\n  curl http://cart.shop              # with --privileged",
+		Example: "  switchyard connect\n  curl --proxy http://127.0.0.1:8118 http://cart.shop\n  psql \"host=localhost port=5432\"   # with --map tcp://db.shop:5432@localhost:5432\n  curl http://cart.shop.svc          # with --privileged",
 	}
 	p.flags(c.Flags())
 	y.flags(c.Flags(), "127.0.0.1:1080", "127.0.0.1:8118")

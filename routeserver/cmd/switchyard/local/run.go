@@ -28,9 +28,10 @@ their own, with env and files that the sandbox gives the workload (local) on top
 requests of the sandbox's routing key, which come to the local addresses that it names.
 
 The variables of the container win over yours, but for PATH, HOME and others that are about
-the machine. Volumes are below $SWITCHYARD_ROOT, and variables that name a path in one of
-them are changed to name it there (--as-is leaves them). The folder goes when the process
-ends. The token of the service account is not copied, since it was made for pods: if the
+the machine. Variables from which loaders, shells or interpreters run code, such as LD_PRELOAD or
+BASH_ENV, are left out and named on standard error, unless --allow-env names them. Volumes are below $SWITCHYARD_ROOT, and variables that name a path in one of
+them are changed to name it there (--as-is leaves them). The folder is removed when the process
+ends; after kill -9, when the next run starts. The token of the service account is not copied, since it was made for pods: if the
 process speaks to the API server, it does so with your own rights, or not at all.`
 
 // running is a run of the command.
@@ -41,6 +42,7 @@ type running struct {
 	sandbox                     string
 	asIs, clean, alone, proxied bool
 	root                        string
+	lock                        *os.File
 	result                      standin.Result
 }
 
@@ -86,16 +88,16 @@ func (r *running) run(ctx context.Context, headers Headers, given func(string) b
 		return err
 	}
 	r.result = result
-	if r.root, err = os.MkdirTemp("", "switchyard-"+x.Name+"-"); err != nil {
+	folder, err := standing.NewFolder(x.Name)
+	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(r.root)
+	defer func() { _ = folder.Remove() }()
+	r.root, r.lock = folder.Root, folder.Lock
 	if _, err := standing.Write(r.root, result.Files, false); err != nil {
 		return err
 	}
-	for _, note := range result.Notes {
-		standing.Note(r.s, note)
-	}
+	standing.Warn(r.s, result)
 	if r.alone {
 		return r.start(ctx, args)
 	}
@@ -219,6 +221,7 @@ func (r *running) start(ctx context.Context, args []string) error {
 	cmd := exec.CommandContext(ctx, path, args[1:]...)
 	cmd.Args[0] = args[0]
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = r.s.In, r.s.Out, r.s.Err, r.environ()
+	cmd.ExtraFiles = []*os.File{r.lock} // While the process runs, its folder is in use.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
 	err = cmd.Run()

@@ -23,14 +23,15 @@ import (
 
 // input is a file that a command reads, with values for its variables.
 type input struct {
-	path string
-	set  []string
+	path       string
+	set, roots []string
 }
 
 // flags adds the flags that say which file is read.
 func (in *input) flags(f *pflag.FlagSet, what string) {
 	f.StringVarP(&in.path, "filename", "f", "", "the `file` of the "+what+", or - for standard input")
 	f.StringArrayVar(&in.set, "set", nil, "value of a variable of the file, `NAME=VALUE`; may be given again for others")
+	f.StringArrayVar(&in.roots, "embed-root", nil, "a further `DIR` below which @{embed: path} of the file may read, beside the folder of the file; may be given again")
 }
 
 // open takes the file apart and replaces its directives. nameOnly: nothing but the name is
@@ -60,22 +61,12 @@ func (in *input) open(s *session.Session, nameOnly bool) (*specfile.File, error)
 		f.KeepName()
 	}
 	if err == nil {
-		err = f.Expand(values, func(path string) ([]byte, error) { return embedded(filepath.Join(dir, path)) })
+		err = f.Expand(values, func(path string) ([]byte, error) { return in.embedded(dir, path) })
 	}
 	if err != nil {
 		return nil, exit.Usage.Errorf("%w", err)
 	}
 	return f, nil
-}
-
-// embedded reads a file that another one embeds.
-func embedded(path string) ([]byte, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	return io.ReadAll(io.LimitReader(file, specfile.MaxBytes+1))
 }
 
 // read reads the whole file into a specification.

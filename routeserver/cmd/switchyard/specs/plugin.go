@@ -201,7 +201,7 @@ func listPlugins(s *session.Session) *cobra.Command {
 		out := reports(shown, users)
 		for i, r := range out {
 			used := fmt.Sprintf("%d", len(r.Status.Resources))
-			rows = append(rows, []string{shown[i].Name.Bare, shown[i].Name.Version, moment(s, r.CreatedAt), used, show.Line(r.Spec.Description)})
+			rows = append(rows, []string{shown[i].Name.Bare, shown[i].Name.Version, moment(s, r.CreatedAt), used, r.Spec.Description})
 		}
 		text := rows.String()
 		if len(out) == 0 {

@@ -116,7 +116,7 @@ func (r report) text(s *session.Session) string {
 	rows := show.Grid{{"Name:", r.Name}, {"Routing key:", r.RoutingKey}}
 	add := func(title, value string) {
 		if value != "" {
-			rows = append(rows, []string{title, show.Line(value)})
+			rows = append(rows, []string{title, value})
 		}
 	}
 	add("Description:", r.Description)

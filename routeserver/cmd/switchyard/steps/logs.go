@@ -3,6 +3,7 @@ package steps
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/routeserver/cli/exit"
 	"switchyard.dev/routeserver/cli/session"
+	"switchyard.dev/routeserver/cli/show"
 	"switchyard.dev/routeserver/cmd/switchyard/specs"
 )
 
@@ -34,7 +36,7 @@ func logs(s *session.Session) *cobra.Command {
 		Use: "logs --sandbox S --resource R", Short: "Show what the steps of a resource write", Args: cobra.NoArgs,
 		Long: `Show what the steps of a resource write, each line after the name of its step where there
 are several. With -f it goes on with the next steps as they begin, until none runs any more. What a step
-wrote can be read while its pod is there: until its resource is gone, or the step runs again.`,
+wrote can be read while its pod is there: until its resource is gone, or the step runs again. On a terminal, control sequences are escaped and colours dropped.`,
 		Example: "  switchyard logs --sandbox mine --resource db --step seed -f",
 	}
 	f := c.Flags()
@@ -198,5 +200,5 @@ func pause(ctx context.Context) bool {
 func (t *tail) noted(step, format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	_, _ = fmt.Fprintf(t.s.Err, "step %s: %s\n", step, fmt.Sprintf(format, args...))
+	_, _ = io.WriteString(t.s.Err, show.Line("step "+step+": "+fmt.Sprintf(format, args...))+"\n")
 }

@@ -15,7 +15,7 @@ func (r report) text(s *session.Session) string {
 	var b strings.Builder
 	rows := show.Grid{
 		{"Name:", r.Name}, {"Resource:", r.Resource + " of sandbox " + r.Sandbox}, {"Plugin:", r.Plugin},
-		{"Created:", moment(s, r.CreatedAt)}, {"Status:", show.Line(r.state() + ": " + r.Message)},
+		{"Created:", moment(s, r.CreatedAt)}, {"Status:", r.state() + ": " + r.Message},
 	}
 	b.WriteString(rows.String())
 	for _, graph := range []struct {
@@ -61,8 +61,8 @@ func drawn(s *session.Session, steps []step) string {
 			pod = one.Pod.Namespace + "/" + one.Pod.Name
 		}
 		rows = append(rows, []string{
-			strings.Repeat("  ", one.depth+1) + show.Line(one.Name), show.Line(one.Phase), attempt, one.time(),
-			listed(one.WaitsFor), listed(one.Outputs), show.Line(pod),
+			strings.Repeat("  ", one.depth+1) + one.Name, one.Phase, attempt, one.time(),
+			listed(one.WaitsFor), listed(one.Outputs), pod,
 		})
 	}
 	lines := strings.SplitAfter(rows.String(), "\n")
@@ -107,7 +107,7 @@ func listed(names []string) string {
 	if len(names) == 0 {
 		return "-"
 	}
-	return strings.Join(show.Lines(names), ", ")
+	return strings.Join(names, ", ")
 }
 
 // moment shows a time of a report as people are shown times.

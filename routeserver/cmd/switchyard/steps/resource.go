@@ -112,6 +112,22 @@ func about(s *session.Session, c *cobra.Command, do func(context.Context, client
 	return c
 }
 
+// rowsOf returns a row for each resource, below a head.
+func rowsOf(reports []report, s *session.Session) show.Grid {
+	rows := show.Grid{{"NAME", "SANDBOX", "RESOURCE", "PLUGIN", "STATE", "STEPS", "CREATED"}}
+	for _, r := range reports {
+		done := 0
+		for _, one := range r.present() {
+			if one.done() {
+				done++
+			}
+		}
+		steps := fmt.Sprintf("%d of %d", done, len(r.present()))
+		rows = append(rows, []string{r.Name, r.Sandbox, r.Resource, r.Plugin, r.state(), steps, moment(s, r.CreatedAt)})
+	}
+	return rows
+}
+
 func listResources(s *session.Session) *cobra.Command {
 	var sandbox string
 	c := &cobra.Command{Use: "list", Short: "List the resources of sandboxes", Args: cobra.NoArgs}
@@ -128,20 +144,10 @@ func listResources(s *session.Session) *cobra.Command {
 			return err
 		}
 		reports := []report{}
-		rows := show.Grid{{"NAME", "SANDBOX", "RESOURCE", "PLUGIN", "STATE", "STEPS", "CREATED"}}
 		for i := range all {
-			r := reportOf(&all[i], s.Name, s.Now())
-			reports = append(reports, r)
-			done := 0
-			for _, one := range r.present() {
-				if one.done() {
-					done++
-				}
-			}
-			steps := fmt.Sprintf("%d of %d", done, len(r.present()))
-			rows = append(rows, []string{r.Name, r.Sandbox, r.Resource, r.Plugin, show.Line(r.state()), steps, moment(s, r.CreatedAt)})
+			reports = append(reports, reportOf(&all[i], s.Name, s.Now()))
 		}
-		text := rows.String()
+		text := rowsOf(reports, s).String()
 		if len(reports) == 0 {
 			text = "no resources\n"
 		}

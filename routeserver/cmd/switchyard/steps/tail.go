@@ -122,7 +122,7 @@ func (t *tail) begun(ctx context.Context, step string, pod crdv1.NamespacedName)
 		}
 		over := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 		if why != told && (!t.follow || over) {
-			t.noted(step, "%s", show.Line(why))
+			t.noted(step, "%s", why)
 		}
 		if told = why; !t.follow || over {
 			return "", nil
@@ -149,18 +149,14 @@ func runner(p *corev1.Pod) (name string, state corev1.ContainerState) {
 	return name, state
 }
 
-// write shows one line. On a terminal nothing of it is obeyed, since anybody may have written
-// it.
+// write shows one line. For a terminal it is escaped (show.LogLine), since other users can have written
+// it; a file or a pipe gets it as it is.
 func (t *tail) write(step, line string) error {
 	if t.s.Terminal {
-		parts := strings.Split(line, "\t")
-		for i := range parts {
-			parts[i] = show.Plain(parts[i])
-		}
-		line = strings.Join(parts, "\t")
+		line = show.LogLine(line)
 	}
 	if t.several {
-		line = step + " | " + line
+		line = show.Line(step) + " | " + line
 		if !strings.HasSuffix(line, "\n") {
 			line += "\n"
 		}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -44,7 +45,11 @@ func (v *Privileges) Begin(ctx context.Context, host string, w *workstation.Work
 		}
 		return nil, nil
 	}
-	cfg := inside.Config{Open: w.Open, Tell: w.Reaches}
+	uid, err := caller(os.Getuid(), os.Getenv("SUDO_UID"))
+	if err != nil {
+		return nil, err
+	}
+	cfg := inside.Config{Open: w.Open, Tell: w.Reaches, UID: uid}
 	for _, text := range v.ranges {
 		one, err := netip.ParsePrefix(text)
 		if err != nil {
@@ -52,7 +57,6 @@ func (v *Privileges) Begin(ctx context.Context, host string, w *workstation.Work
 		}
 		cfg.Ranges = append(cfg.Ranges, one.Masked())
 	}
-	var err error
 	if cfg.Except, err = addresses(ctx, host); err != nil {
 		return nil, exit.Unavailable.Errorf("where the way into the cluster leads is not known: %w", err)
 	}
@@ -61,6 +65,19 @@ func (v *Privileges) Begin(ctx context.Context, host string, w *workstation.Work
 		return nil, exit.Unavailable.Errorf("no privileges: %w\nconnect works without --privileged too", err)
 	}
 	return got, nil
+}
+
+// caller returns the user whose connections are redirected: the one of the process, or, where root
+// runs it by sudo, the one that called sudo. Only root is believed about that.
+func caller(uid int, sudo string) (uint32, error) {
+	if uid != 0 || sudo == "" {
+		return uint32(uid), nil
+	}
+	of, err := strconv.ParseUint(sudo, 10, 32)
+	if err != nil {
+		return 0, exit.Usage.Errorf("SUDO_UID is %q, which is no UID: unset it, or set it to that of the user whose programs reach the cluster", sudo)
+	}
+	return uint32(of), nil
 }
 
 // addresses returns those of a host that are not of this machine: the way does not lead through
@@ -84,7 +101,7 @@ func MayLead() (wrong, do string) {
 	if err != nil {
 		switch runtime.GOOS {
 		case "linux":
-			return err.Error(), "sudo setcap cap_net_admin+ep " + program() + ", or connect as root"
+			return err.Error(), "connect by sudo, or copy the program to a file that root and one group can run (mode 0750), and sudo setcap cap_net_admin+ep FILE"
 		case "darwin":
 			return err.Error(), "sudo " + program() + " connect --privileged, when no other such connection runs"
 		}
@@ -127,9 +144,12 @@ func Lines(i *workstation.Inside) (out []string) {
 	case !i.Leads:
 		out = append(out, "names and addresses of the cluster are not led yet: tunnel-api has to say which it has")
 	case len(i.Ranges) > 0:
-		out = append(out, fmt.Sprintf("names of the cluster, addresses of its Services, and %s are reached from all programs", strings.Join(i.Ranges, ", ")))
+		out = append(out, fmt.Sprintf("names of the cluster, addresses of its Services, and %s are reached from all programs of user %d", strings.Join(i.Ranges, ", "), i.UID))
 	default:
-		out = append(out, "names of the cluster and addresses of its Services are reached from all programs")
+		out = append(out, fmt.Sprintf("names of the cluster and addresses of its Services are reached from all programs of user %d", i.UID))
+	}
+	if len(i.PublicNamespaces) > 0 {
+		out = append(out, "use NAME.NAMESPACE.svc for Services of these namespaces, since NAME.NAMESPACE could be a public site: "+strings.Join(i.PublicNamespaces, ", "))
 	}
 	if len(i.Resolvers) > 0 {
 		out = append(out, "other names are asked of "+strings.Join(i.Resolvers, ", "))

@@ -39,7 +39,7 @@ func Sandbox(ctx context.Context, c client.Reader, name string) (*crdv1.Signadot
 // Workload is a workload of a sandbox for which a local process stands in.
 type Workload struct {
 	workload, container string
-	set                 []string
+	set, allow          []string
 }
 
 // Flags adds the flags that say so; workload and short are the names of the one for the workload.
@@ -47,6 +47,7 @@ func (w *Workload) Flags(f *pflag.FlagSet, workload, short string) {
 	f.StringVarP(&w.workload, workload, short, "", "the external workload of the sandbox, by its `name` there; not needed where it has one only")
 	f.StringVarP(&w.container, "container", "c", "", "the `container` of the baseline; not needed where one is the main one")
 	f.StringArrayVarP(&w.set, "env", "e", nil, "a further variable, `NAME=VALUE`, or NAME=resource:RESOURCE/OUTPUT for an output of a resource of the sandbox; may be given again")
+	f.StringArrayVar(&w.allow, "allow-env", nil, "accept this variable from the cluster although loaders, shells or interpreters run code from it, such as PYTHONPATH: the exact `NAME`; may be given again")
 }
 
 // external returns the workload of a sandbox that is meant.
@@ -86,9 +87,23 @@ func (w *Workload) extras() (out []standin.Extra, err error) {
 	return out, nil
 }
 
+// allowed returns the names of --allow-env.
+func (w *Workload) allowed() ([]string, error) {
+	for _, name := range w.allow {
+		if name == "" || strings.ContainsAny(name, "=*") {
+			return nil, exit.Usage.Errorf("--allow-env %q is not the exact name of a variable: give the flag once for each name", name)
+		}
+	}
+	return w.allow, nil
+}
+
 // Resolve reads what the container of the baseline has, with the user's own rights.
 func (w *Workload) Resolve(ctx context.Context, c client.Reader, sandbox string) (standin.Result, *crdv1.SandboxExternalWorkload, error) {
 	extras, err := w.extras()
+	if err != nil {
+		return standin.Result{}, nil, err
+	}
+	allowed, err := w.allowed()
 	if err != nil {
 		return standin.Result{}, nil, err
 	}
@@ -111,7 +126,7 @@ func (w *Workload) Resolve(ctx context.Context, c client.Reader, sandbox string)
 	in := standin.Input{
 		Template: *of.Template, Namespace: of.Ref.Namespace, Container: w.container,
 		Name: name, CPU: int64(runtime.NumCPU()) * 1000,
-		Sandbox: o.Name, RoutingKey: o.Spec.ID, Extra: extras,
+		Sandbox: o.Name, RoutingKey: o.Spec.ID, Extra: extras, Allow: allowed,
 	}
 	in.Node, _ = os.Hostname()
 	member := &crdv1.SignadotExternalWorkload{}

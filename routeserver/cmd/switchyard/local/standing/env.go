@@ -2,6 +2,7 @@ package standing
 
 import (
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -21,10 +22,24 @@ func Note(s *session.Session, note string) {
 	_, _ = io.WriteString(s.Err, show.Line("note: "+note)+"\n")
 }
 
+// Warn writes the notes of a result to standard error, and names the variables that were withheld.
+func Warn(s *session.Session, r standin.Result) {
+	for _, note := range r.Notes {
+		Note(s, note)
+	}
+	if len(r.Withheld) > 0 {
+		_, _ = io.WriteString(s.Err, show.Line("warning: variables from the cluster that can make programs of this machine run code are left out: "+
+			strings.Join(r.Withheld, ", ")+". Give --allow-env NAME for each one that you need and trust.")+"\n")
+	}
+}
+
 const aboutEnv = `Print the environment of the container whose place an external workload takes, as
 lines NAME='value' that a shell reads, or with their sources as -o json; with the env that the
 sandbox gives the workload (local). It is read with your own rights. What a pod's own fields would say, says the workstation; the variables of
-its image and of Services are not known here.`
+its image and of Services are not known here.
+
+Variables from which loaders, shells or interpreters run code, such as LD_PRELOAD or BASH_ENV, are left out
+and named on standard error, unless --allow-env names them.`
 
 func getEnv(s *session.Session) *cobra.Command {
 	var w Workload
@@ -46,10 +61,12 @@ func getEnv(s *session.Session) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		for _, note := range r.Notes {
-			Note(s, note)
+		Warn(s, r)
+		text := standin.Shell(r.Env, sources)
+		if s.Terminal { // A shell gets the values as they are.
+			text = show.Plain(text)
 		}
-		return s.Show.Report(append([]standin.Var{}, r.Env...), standin.Shell(r.Env, sources))
+		return s.Show.Report(append([]standin.Var{}, r.Env...), text)
 	}
 	return c
 }

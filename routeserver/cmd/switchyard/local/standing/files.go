@@ -3,7 +3,6 @@ package standing
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -14,9 +13,13 @@ import (
 
 	"switchyard.dev/routeserver/cli/exit"
 	"switchyard.dev/routeserver/cli/session"
+	"switchyard.dev/routeserver/cli/show"
 	"switchyard.dev/routeserver/cmd/switchyard/specs"
 	"switchyard.dev/tunnels/workstation/standin"
 )
+
+// ownFolder is the mode of folders that are created: files of Secrets may be in them.
+const ownFolder = 0o700
 
 func getFiles(s *session.Session) *cobra.Command {
 	var w Workload
@@ -43,8 +46,8 @@ sandbox's resources; and the files that the sandbox gives the workload (local). 
 		if err != nil {
 			return err
 		}
-		folder := cmp.Or(into, args[0]+"-files")
-		if err := os.MkdirAll(folder, 0o700); err != nil {
+		folder, err := destination(into, args[0]+"-files")
+		if err != nil {
 			return err
 		}
 		written, err := Write(folder, r.Files, keep)
@@ -56,11 +59,21 @@ sandbox's resources; and the files that the sandbox gives the workload (local). 
 		}
 		var text strings.Builder
 		for _, w := range written {
-			fmt.Fprintf(&text, "%s\t%s\n", w.Path, w.Source)
+			text.WriteString(show.Line(w.Path) + "\t" + show.Line(w.Source) + "\n")
 		}
 		return s.Show.Report(append([]File{}, written...), text.String())
 	}
 	return c
+}
+
+// destination creates the folder that the user names, or else a default one in the current folder,
+// which may not be a link: the current folder can hold files of others, such as a checkout.
+func destination(named, otherwise string) (string, error) {
+	folder := cmp.Or(named, otherwise)
+	if info, err := os.Lstat(folder); named == "" && err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		return "", exit.Usage.Errorf("%s is a symbolic link, and files of Secrets would be written to its target: name the folder with --output-dir", folder)
+	}
+	return folder, os.MkdirAll(folder, ownFolder)
 }
 
 // File is a file that was written.
@@ -72,7 +85,8 @@ type File struct {
 	Kept bool `json:"kept,omitempty"`
 }
 
-// Write writes files below a folder, and nowhere else, whatever links there are in it.
+// Write writes files below a folder, and nowhere else, whatever links there are in it. Folders that
+// it creates are for their owner alone.
 func Write(folder string, files []standin.File, keep bool) (out []File, err error) {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
@@ -83,12 +97,12 @@ func Write(folder string, files []standin.File, keep bool) (out []File, err erro
 		at := filepath.FromSlash(strings.TrimPrefix(f.Path, "/"))
 		done := File{Path: filepath.Join(folder, at), Source: f.Source}
 		if f.Folder {
-			if err := root.MkdirAll(cmp.Or(at, "."), 0o755); err != nil {
+			if err := root.MkdirAll(cmp.Or(at, "."), ownFolder); err != nil {
 				return out, unwritten(f, err)
 			}
 			continue
 		}
-		if err := root.MkdirAll(path.Dir(at), 0o755); err != nil {
+		if err := root.MkdirAll(path.Dir(at), ownFolder); err != nil {
 			return out, unwritten(f, err)
 		}
 		done.Kept, err = put(root, at, f, keep)

@@ -116,7 +116,7 @@ func lines(s workstation.Status) (out []string) {
 		}
 		add("%s on %s leads into the cluster", way.Kind, way.Address)
 	}
-	return append(out, privileges.Lines(s.Inside)...)
+	return append(out, show.Lines(privileges.Lines(s.Inside))...)
 }
 
 // ownPort is this machine's end of a connection, in an error about it: another one at each attempt.
