@@ -14,6 +14,60 @@ import (
 // keyFilter says which label keys of the baseline stay.
 type keyFilter []*regexp.Regexp
 
+// keptKeys are the keys of labels of the baseline that stay: those that the sandbox keeps, and of
+// those that the installation keeps the ones that nothing selects the baseline's pods by.
+type keptKeys struct {
+	sandbox, installation keyFilter
+	reserved              map[string]string
+}
+
+// keptLabels reads the expressions of a plan.
+func keptLabels(live *baseline.Workload, plan Plan) (keptKeys, *Problem) {
+	sandbox, p := keepLabels(plan.PreservedLabels)
+	if p != nil {
+		return keptKeys{}, p
+	}
+	installation, p := keepLabels(plan.InstallationLabels)
+	return keptKeys{sandbox, installation, Reserved(live, plan.Neighbours, plan.Budgets)}, p
+}
+
+// matches reports whether the key stays.
+func (k keptKeys) matches(key string) bool {
+	return k.sandbox.matches(key) || k.reserved[key] == "" && k.installation.matches(key)
+}
+
+// Reserved returns the keys of labels that select the pods of a baseline for its own: by one of
+// these Services or budgets, or by the baseline itself, whose name is the value. A fork with such a
+// label may be taken for a pod of the baseline. Services that a selector names no labels for, or
+// that select other pods, reserve nothing.
+func Reserved(live *baseline.Workload, services []corev1.Service, budgets []policyv1.PodDisruptionBudget) map[string]string {
+	out := map[string]string{}
+	reserve := func(by string, s *metav1.LabelSelector) {
+		if s == nil {
+			return
+		}
+		for key := range s.MatchLabels {
+			out[key] = by
+		}
+		for _, e := range s.MatchExpressions {
+			out[e.Key] = by
+		}
+	}
+	for i := range budgets {
+		b := &budgets[i]
+		if s, err := metav1.LabelSelectorAsSelector(b.Spec.Selector); err == nil && s.Matches(labels.Set(live.Template.Labels)) {
+			reserve("PodDisruptionBudget "+b.Name, b.Spec.Selector)
+		}
+	}
+	for i := range services {
+		if s := &services[i]; selects(s, live.Template.Labels) {
+			reserve("Service "+s.Name, &metav1.LabelSelector{MatchLabels: baseline.ServiceSelector(s)})
+		}
+	}
+	reserve(live.String(), live.Selector)
+	return out
+}
+
 // keepLabels reads the expressions. They are not anchored, as published.
 func keepLabels(expressions []string) (keyFilter, *Problem) {
 	filter := make(keyFilter, 0, len(expressions))

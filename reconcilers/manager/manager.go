@@ -33,6 +33,7 @@ import (
 	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/meshes/gatewayadapter"
 	"switchyard.dev/reconcilers/optional"
+	"switchyard.dev/reconcilers/policies"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/receipt"
 	"switchyard.dev/reconcilers/routingconfig"
@@ -97,6 +98,10 @@ type Config struct {
 	// HTTPRoutes and GRPCRoutes.
 	Istio      adapter.Settings
 	GatewayAPI gatewayadapter.Settings
+	// Policies are what to do where a policy does not apply to what the operator creates.
+	Policies policies.Settings
+	// PreservedLabels are RE2 expressions for keys of labels of baselines that all forks keep.
+	PreservedLabels []string
 	// Workflows say how units of Resources run.
 	Workflows Workflows
 	// WebhookAddress is host:port; ":9443" when it is empty.

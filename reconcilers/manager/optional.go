@@ -9,6 +9,8 @@ import (
 	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/meshes/gatewayadapter"
 	"switchyard.dev/reconcilers/optional"
+	"switchyard.dev/reconcilers/policies"
+	"switchyard.dev/reconcilers/policies/reader"
 )
 
 // optionalKinds makes what finds kinds that a cluster may get, and lose, at any time.
@@ -27,10 +29,24 @@ func (m *Main) optionalKinds() (*optional.Kinds, error) {
 			all = append(all, optional.Kind{GroupVersionKind: kind, Definition: definition})
 		}
 	}
+	all = append(all, reader.Optional(m.policyKinds())...)
 	return optional.New(optional.Config{
 		REST: m.config.REST, Namespaces: inNamespaces(m.config.Namespaces), Logger: m.config.Logger, Kinds: all,
 	})
 }
+
+// policyKinds returns the kinds of policies that are read: those for routes while there are derived
+// routes. The chart gives the right to read them, for those of routes while the Gateway API is on.
+func (m *Main) policyKinds() []policies.Kind {
+	all := policies.Kinds(m.config.Policies.Kinds)
+	if m.config.GatewayAPI.Enabled {
+		return all
+	}
+	return policies.OfWorkloads(all)
+}
+
+// policySettings returns what to do about policies in this installation.
+func (m *Main) policySettings() policies.Settings { return m.config.Policies.WithDefaults(true) }
 
 // keepProgress leaves of the status of a Rollout how far a fork is.
 func keepProgress(o metav1.Object) {

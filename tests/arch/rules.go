@@ -53,6 +53,7 @@ var (
 		"reconcilers/meshes/istio",
 		"reconcilers/meshes/keymatch",
 		"reconcilers/meshes/precedence",
+		"reconcilers/policies",
 		"reconcilers/routing",
 		"reconcilers/tunnels/holders",
 		"tunnels/credential",
