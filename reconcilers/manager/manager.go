@@ -34,6 +34,7 @@ import (
 	"switchyard.dev/reconcilers/meshes/gatewayadapter"
 	"switchyard.dev/reconcilers/optional"
 	"switchyard.dev/reconcilers/policies"
+	"switchyard.dev/reconcilers/policies/reader"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/receipt"
 	"switchyard.dev/reconcilers/routingconfig"
@@ -339,6 +340,8 @@ func (m *Main) addControllers(ctx context.Context) error {
 			Publisher: m.publisher, Injected: now,
 		},
 		Namespaces: m.config.Namespaces, OperatorNamespace: m.config.Namespace,
+		Policies:    reader.Reader{Client: m.manager.GetClient(), Kinds: m.optional, Of: policies.OfWorkloads(m.policyKinds()), Namespaces: m.config.Namespaces},
+		PolicyKinds: policies.OfWorkloads(m.policyKinds()), PolicySettings: m.policySettings(), PreservedLabels: m.config.PreservedLabels,
 		PatchPowers: m.config.PatchPowers, AuthorsAsked: m.config.AskAuthors,
 		ExternalWorkloads: m.config.ExternalWorkloads, KeyHeaders: publish.KeyHeaders(m.config.KeyHeaders, m.config.Namespace),
 	}

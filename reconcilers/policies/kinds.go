@@ -98,6 +98,11 @@ func (k Kind) Namespaces(of string) []string {
 	return []string{of}
 }
 
+// Crosses reports whether an object of the kind in a namespace may apply to pods of others.
+func (k Kind) Crosses(namespace string) bool {
+	return k.everywhere || k.root && namespace == rootNamespace
+}
+
 // Validate names what is missing.
 func (k Kind) Validate() error {
 	if k.Group == "" || k.Kind == "" || k.Resource == "" {
