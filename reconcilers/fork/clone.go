@@ -42,7 +42,7 @@ type Plan struct {
 	// PreservedLabels are RE2 expressions for keys of baseline labels that stay.
 	PreservedLabels []string
 	// InstallationLabels are such expressions that count for all forks. They keep no label by which
-	// a Service, a PodDisruptionBudget or the baseline itself selects its pods (Reserved).
+	// a Service, a PodDisruptionBudget or the baseline itself selects its pods (package reserved).
 	InstallationLabels []string
 	// ServicesIn are all Services of the namespace that are not a fork's own.
 	Neighbours []corev1.Service

@@ -3,12 +3,12 @@ package fork
 import (
 	"regexp"
 
-	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/fork/reserved"
 )
 
 // keyFilter says which label keys of the baseline stay.
@@ -28,44 +28,12 @@ func keptLabels(live *baseline.Workload, plan Plan) (keptKeys, *Problem) {
 		return keptKeys{}, p
 	}
 	installation, p := keepLabels(plan.InstallationLabels)
-	return keptKeys{sandbox, installation, Reserved(live, plan.Neighbours, plan.Budgets)}, p
+	return keptKeys{sandbox, installation, reserved.Keys(live, plan.Neighbours, plan.Budgets)}, p
 }
 
 // matches reports whether the key stays.
 func (k keptKeys) matches(key string) bool {
 	return k.sandbox.matches(key) || k.reserved[key] == "" && k.installation.matches(key)
-}
-
-// Reserved returns the keys of labels that select the pods of a baseline for its own: by one of
-// these Services or budgets, or by the baseline itself, whose name is the value. A fork with such a
-// label may be taken for a pod of the baseline. Services that a selector names no labels for, or
-// that select other pods, reserve nothing.
-func Reserved(live *baseline.Workload, services []corev1.Service, budgets []policyv1.PodDisruptionBudget) map[string]string {
-	out := map[string]string{}
-	reserve := func(by string, s *metav1.LabelSelector) {
-		if s == nil {
-			return
-		}
-		for key := range s.MatchLabels {
-			out[key] = by
-		}
-		for _, e := range s.MatchExpressions {
-			out[e.Key] = by
-		}
-	}
-	for i := range budgets {
-		b := &budgets[i]
-		if s, err := metav1.LabelSelectorAsSelector(b.Spec.Selector); err == nil && s.Matches(labels.Set(live.Template.Labels)) {
-			reserve("PodDisruptionBudget "+b.Name, b.Spec.Selector)
-		}
-	}
-	for i := range services {
-		if s := &services[i]; selects(s, live.Template.Labels) {
-			reserve("Service "+s.Name, &metav1.LabelSelector{MatchLabels: baseline.ServiceSelector(s)})
-		}
-	}
-	reserve(live.String(), live.Selector)
-	return out
 }
 
 // keepLabels reads the expressions. They are not anchored, as published.
@@ -100,7 +68,7 @@ func (f keyFilter) matches(key string) bool {
 func guardLabels(pod map[string]string, live *baseline.Workload, plan Plan) *Problem {
 	for i := range plan.Neighbours {
 		s := &plan.Neighbours[i]
-		if selects(s, pod) {
+		if reserved.Selects(s, pod) {
 			return problem(ReasonLabelsMatchBaseline,
 				"the fork of %s would keep labels by which Service %s selects it, and get requests without a key: "+
 					"remove %s from preservedLabels and patches",
@@ -127,14 +95,6 @@ func guardLabels(pod map[string]string, live *baseline.Workload, plan Plan) *Pro
 			live, selector)
 	}
 	return nil
-}
-
-// selects reports whether a Service leads to pods with these labels, or will when Argo
-// lets go of it. One that is a name for a host elsewhere leads to no pods, and one without
-// a selector to those that somebody else says.
-func selects(s *corev1.Service, pod labels.Set) bool {
-	wanted := baseline.ServiceSelector(s)
-	return s.Spec.Type != corev1.ServiceTypeExternalName && len(wanted) > 0 && labels.SelectorFromSet(wanted).Matches(pod)
 }
 
 // counts reports whether pods with these labels count for a budget of the baseline because

@@ -9,6 +9,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/fork"
+	"switchyard.dev/reconcilers/fork/reserved"
 	"switchyard.dev/reconcilers/policies"
 )
 
@@ -73,10 +74,10 @@ func (in Input) passedBy(p policies.Passed) string {
 	if p.Service != "" {
 		return fmt.Sprintf("%s targets Service %s of %s and does not apply to the Service of the fork. Select pods with the policy, or attach it to a Gateway.", p.Policy, p.Service, in.baselineName())
 	}
-	reserved := fork.Reserved(in.Baseline, in.neighbours(), in.Budgets)
+	taken := reserved.Keys(in.Baseline, in.neighbours(), in.Budgets)
 	missing := fmt.Sprintf("%s selects the pods of %s by label %s, which the fork lacks, so it does not apply to the fork", p.Policy, in.baselineName(), strings.Join(p.Labels, ", "))
 	for _, key := range p.Labels {
-		if by := reserved[key]; by != "" {
+		if by := taken[key]; by != "" {
 			return fmt.Sprintf("%s; forks never keep label %s, by which %s selects. Add a policy that selects pods with label %s.", missing, key, by, crdv1.LabelForkedWorkload)
 		}
 	}

@@ -44,7 +44,7 @@ func (r *Reconciler) watchPolicies(b *builder.Builder, mgr ctrl.Manager) {
 	if !is || r.config.Policies == nil {
 		return
 	}
-	for _, kind := range r.config.PolicyKinds {
+	for _, kind := range policies.OfWorkloads(policies.Kinds(r.config.PolicySettings.Kinds)) {
 		b.WatchesRawSource(optional.Source(kind.GroupKind(), controller.Enqueue(r.byPolicy), controller.Updates(controller.SpecChanged)))
 	}
 }
@@ -53,7 +53,7 @@ func (r *Reconciler) watchPolicies(b *builder.Builder, mgr ctrl.Manager) {
 // where the policy may apply in other namespaces too, or its kind was installed or removed.
 func (r *Reconciler) byPolicy(ctx context.Context, o client.Object) []reconcile.Request {
 	kind := o.GetObjectKind().GroupVersionKind().GroupKind()
-	for _, k := range r.config.PolicyKinds {
+	for _, k := range policies.OfWorkloads(policies.Kinds(r.config.PolicySettings.Kinds)) {
 		if k.GroupKind() == kind && k.Crosses(o.GetNamespace()) {
 			return r.find(ctx)
 		}

@@ -29,13 +29,10 @@ type Config struct {
 	Powers power.Powers
 	// AuthorsAsked: the API server asks what authors of patches may read (package authors).
 	AuthorsAsked bool
-	// Policies reads policies of optional kinds; nil: there are none. PolicyKinds are these kinds.
-	Policies    Policies
-	PolicyKinds []policies.Kind
-	// RefusePolicies: a fork to which a policy of its baseline does not apply may not run.
-	RefusePolicies bool
-	// PreservedLabels are RE2 expressions for keys of labels of baselines that all forks keep.
-	PreservedLabels []string
+	// Policies reads policies of optional kinds; nil: there are none. PolicySettings say what to do
+	// where one does not apply to a fork, and which labels all forks keep.
+	Policies       Policies
+	PolicySettings policies.Settings
 }
 
 // Policies reads policies. A reader.Reader does.
@@ -72,7 +69,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, w *crdv1.ForkedWorkload) (ti
 		return 0, err
 	}
 	in.Injected, in.Powers, in.AuthorsAsked = r.config.Injected, r.config.Powers, r.config.AuthorsAsked
-	in.RefusePolicies, in.InstallationLabels = r.config.RefusePolicies, r.config.PreservedLabels
+	in.RefusePolicies, in.InstallationLabels = r.config.PolicySettings.Workloads == policies.Refuse, r.config.PolicySettings.PreservedLabels
 	decision := Decide(in)
 	made, acted := act(ctx, r.Writer, in, decision)
 	made.Silent = r.silent(ctx, w, made)

@@ -22,6 +22,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/atrest"
 	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/policies"
 	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/sidecars/redirect/spec"
 )
@@ -58,7 +59,7 @@ func CacheOptions(namespaces []string, operator string, installation types.UID) 
 			&corev1.Pod{}:                   {Transform: transform(keepSidecars), Namespaces: podNamespaces(namespaces, operator)},
 			&appsv1.Deployment{}:            {Transform: transform(keepNoBooks)},
 			&corev1.Service{}:               {Transform: transform(keepNoBooks)},
-			&networkingv1.NetworkPolicy{}:   {Transform: transform(keepPodSelector)},
+			&networkingv1.NetworkPolicy{}:   {Transform: transform(policies.KeepPodSelector)},
 			&policyv1.PodDisruptionBudget{}: {Transform: transform(keepSelector)},
 			&discoveryv1.EndpointSlice{}:    {Label: notOfSelectors()},
 			&corev1.Endpoints{}:             {Label: ofExternalWorkloads()}, //nolint:staticcheck // For clusters in which something reads nothing else.
@@ -140,16 +141,6 @@ func keepManagers(o metav1.Object) {
 		entries[i].FieldsV1 = nil
 	}
 	o.SetManagedFields(entries)
-}
-
-// keepPodSelector leaves of a NetworkPolicy which pods it selects.
-func keepPodSelector(o metav1.Object) {
-	n, ok := o.(*networkingv1.NetworkPolicy)
-	if !ok {
-		return
-	}
-	n.Labels, n.Annotations, n.ManagedFields = nil, nil, nil
-	n.Spec = networkingv1.NetworkPolicySpec{PodSelector: n.Spec.PodSelector}
 }
 
 // keepNoBooks leaves out what clients note for themselves about an object of others:

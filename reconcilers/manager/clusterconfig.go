@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"regexp"
 	"slices"
 	"time"
 
@@ -47,8 +46,6 @@ type Cluster struct {
 	GatewayAPI gatewayadapter.Settings
 	// Policies are what to do where a policy does not apply to what the operator creates.
 	Policies policies.Settings
-	// PreservedLabels are RE2 expressions for keys of labels of baselines that all forks keep.
-	PreservedLabels []string
 	// Units say how units of Resources run.
 	Units Units
 }
@@ -99,12 +96,8 @@ type clusterFile struct {
 			WriteEndpoints bool   `json:"writeEndpoints"`
 		} `json:"externalWorkloads"`
 	} `json:"sandboxes"`
-	Policies struct {
-		Routes    string          `json:"routes"`
-		Workloads string          `json:"workloads"`
-		Kinds     []policies.Kind `json:"kinds"`
-	} `json:"policies"`
-	Forks struct {
+	Policies policies.Settings `json:"policies"`
+	Forks    struct {
 		PreservedLabels []string `json:"preservedLabels"`
 	} `json:"forks"`
 	Workflows struct {
@@ -160,14 +153,10 @@ func ParseCluster(content []byte) (Cluster, error) {
 	if c.Units, err = f.units(); err != nil {
 		return Cluster{}, err
 	}
-	if c.Policies, err = f.policies(); err != nil {
+	c.Policies = f.Policies
+	c.Policies.PreservedLabels = f.Forks.PreservedLabels
+	if err := c.Policies.Validate(); err != nil {
 		return Cluster{}, err
-	}
-	c.PreservedLabels = f.Forks.PreservedLabels
-	for i, expression := range c.PreservedLabels {
-		if _, err := regexp.Compile(expression); err != nil {
-			return Cluster{}, fmt.Errorf("forks.preservedLabels[%d] is not an RE2 expression: %w", i, err)
-		}
 	}
 	if f.Routing.Istio.EnableHostRouting {
 		return Cluster{}, errors.New("routing.istio.enableHostRouting is gone: a VirtualService is always matched by the hosts of its destinations. Remove the setting")
@@ -185,23 +174,6 @@ func ParseCluster(content []byte) (Cluster, error) {
 		c.AllowedNamespaces = append(c.AllowedNamespaces, operatorNamespace)
 	}
 	return c, nil
-}
-
-// policies reads what to do about policies.
-func (f clusterFile) policies() (out policies.Settings, err error) {
-	if out.Routes, err = policies.ParseMode(f.Policies.Routes); err != nil {
-		return out, fmt.Errorf("policies.routes: %w", err)
-	}
-	if out.Workloads, err = policies.ParseMode(f.Policies.Workloads); err != nil {
-		return out, fmt.Errorf("policies.workloads: %w", err)
-	}
-	for i, kind := range f.Policies.Kinds {
-		if err := kind.Validate(); err != nil {
-			return out, fmt.Errorf("policies.kinds[%d]: %w", i, err)
-		}
-	}
-	out.Kinds = f.Policies.Kinds
-	return out, nil
 }
 
 // externalWorkloads reads the bounds for tunnels.

@@ -34,7 +34,6 @@ import (
 	"switchyard.dev/reconcilers/meshes/gatewayadapter"
 	"switchyard.dev/reconcilers/optional"
 	"switchyard.dev/reconcilers/policies"
-	"switchyard.dev/reconcilers/policies/reader"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/receipt"
 	"switchyard.dev/reconcilers/routingconfig"
@@ -101,8 +100,6 @@ type Config struct {
 	GatewayAPI gatewayadapter.Settings
 	// Policies are what to do where a policy does not apply to what the operator creates.
 	Policies policies.Settings
-	// PreservedLabels are RE2 expressions for keys of labels of baselines that all forks keep.
-	PreservedLabels []string
 	// Workflows say how units of Resources run.
 	Workflows Workflows
 	// WebhookAddress is host:port; ":9443" when it is empty.
@@ -340,8 +337,7 @@ func (m *Main) addControllers(ctx context.Context) error {
 			Publisher: m.publisher, Injected: now,
 		},
 		Namespaces: m.config.Namespaces, OperatorNamespace: m.config.Namespace,
-		Policies:    reader.Reader{Client: m.manager.GetClient(), Kinds: m.optional, Of: policies.OfWorkloads(m.policyKinds()), Namespaces: m.config.Namespaces},
-		PolicyKinds: policies.OfWorkloads(m.policyKinds()), PolicySettings: m.policySettings(), PreservedLabels: m.config.PreservedLabels,
+		Policies: m.policyReader(), PolicySettings: m.policySettings(),
 		PatchPowers: m.config.PatchPowers, AuthorsAsked: m.config.AskAuthors,
 		ExternalWorkloads: m.config.ExternalWorkloads, KeyHeaders: publish.KeyHeaders(m.config.KeyHeaders, m.config.Namespace),
 	}

@@ -76,6 +76,15 @@ func Kinds(further []Kind) []Kind {
 	return out
 }
 
+// Present returns the kinds that are read: those for routes where there are derived routes.
+func Present(further []Kind, routes bool) []Kind {
+	all := Kinds(further)
+	if routes {
+		return all
+	}
+	return OfWorkloads(all)
+}
+
 // OfRoutes returns the kinds whose objects may apply to routes.
 func OfRoutes(all []Kind) []Kind {
 	return slices.DeleteFunc(slices.Clone(all), func(k Kind) bool { return !k.routes })

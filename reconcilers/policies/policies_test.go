@@ -122,10 +122,12 @@ func TestFurtherKindsAndDefaults(t *testing.T) {
 	if s := (policies.Settings{Routes: policies.Refuse, Workloads: policies.Refuse}).WithDefaults(false); s.Routes != policies.Refuse || s.Workloads != policies.Refuse {
 		t.Errorf("an upgraded installation with values has %+v", s)
 	}
-	if m, err := policies.ParseMode("auto"); m != "" || err != nil {
-		t.Errorf("auto is %q, %v", m, err)
+	for _, wrong := range []policies.Settings{{Routes: "allow"}, {Workloads: "allow"}, {Kinds: []policies.Kind{{}}}, {PreservedLabels: []string{"("}}} {
+		if wrong.Validate() == nil {
+			t.Errorf("%+v is taken", wrong)
+		}
 	}
-	if _, err := policies.ParseMode("allow"); err == nil {
-		t.Error("allow is a mode")
+	if err := (policies.Settings{Routes: policies.Auto, Workloads: policies.Refuse, Kinds: []policies.Kind{guard}, PreservedLabels: []string{"^team$"}}).Validate(); err != nil {
+		t.Error(err)
 	}
 }

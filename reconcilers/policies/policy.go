@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 )
@@ -62,6 +63,16 @@ func OfNetworkPolicy(n *networkingv1.NetworkPolicy) Policy {
 		p.pods = []podSelector{s}
 	}
 	return p
+}
+
+// KeepPodSelector leaves of a NetworkPolicy which pods it selects, to be cached.
+func KeepPodSelector(o metav1.Object) {
+	n, ok := o.(*networkingv1.NetworkPolicy)
+	if !ok {
+		return
+	}
+	n.Labels, n.Annotations, n.ManagedFields = nil, nil, nil
+	n.Spec = networkingv1.NetworkPolicySpec{PodSelector: n.Spec.PodSelector}
 }
 
 // specs returns the specifications of an object: a CiliumNetworkPolicy may have several.

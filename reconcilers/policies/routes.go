@@ -27,6 +27,7 @@ type Route struct {
 	Services []types.NamespacedName
 }
 
+// String names the route in messages.
 func (r Route) String() string { return r.Kind + " " + r.Namespace + "/" + r.Name }
 
 // Miss is a policy that applies to a route and not to what is derived from it.

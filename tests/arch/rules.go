@@ -48,6 +48,7 @@ var (
 		"reconcilers/condition",
 		"reconcilers/fork",
 		"reconcilers/fork/power",
+		"reconcilers/fork/reserved",
 		"reconcilers/fork/variables",
 		"reconcilers/meshes/gatewayapi",
 		"reconcilers/meshes/istio",

@@ -10,7 +10,7 @@ import (
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/meshes"
 	"switchyard.dev/reconcilers/policies"
-	"switchyard.dev/reconcilers/policies/reader"
+	"switchyard.dev/reconcilers/policyreader"
 )
 
 // ReasonPoliciesUnreadable: policies of a kind that the cluster has cannot be read, so it is not
@@ -24,7 +24,7 @@ func (c *cluster) readPolicies(ctx context.Context, from client.Reader, kinds me
 	generations := map[types.UID]int64{}
 	var all []policies.Policy
 	for _, kind := range c.settings.PolicyKinds {
-		found, err := reader.List(ctx, from, kinds, kind)
+		found, err := policyreader.List(ctx, from, kinds, kind)
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()

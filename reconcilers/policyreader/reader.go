@@ -1,5 +1,5 @@
-// Package reader reads policies from the caches of optional kinds.
-package reader
+// Package policyreader reads policies from the caches of optional kinds.
+package policyreader
 
 import (
 	"context"
