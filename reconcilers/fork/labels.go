@@ -11,13 +11,10 @@ import (
 	"switchyard.dev/reconcilers/fork/reserved"
 )
 
-// keyFilter says which label keys of the baseline stay.
-type keyFilter []*regexp.Regexp
-
 // keptKeys are the keys of labels of the baseline that stay: those that the sandbox keeps, and of
 // those that the installation keeps the ones that nothing selects the baseline's pods by.
 type keptKeys struct {
-	sandbox, installation keyFilter
+	sandbox, installation reserved.Filter
 	reserved              map[string]string
 }
 
@@ -33,12 +30,12 @@ func keptLabels(live *baseline.Workload, plan Plan) (keptKeys, *Problem) {
 
 // matches reports whether the key stays.
 func (k keptKeys) matches(key string) bool {
-	return k.sandbox.matches(key) || k.reserved[key] == "" && k.installation.matches(key)
+	return k.sandbox.Matches(key) || k.reserved[key] == "" && k.installation.Matches(key)
 }
 
 // keepLabels reads the expressions. They are not anchored, as published.
-func keepLabels(expressions []string) (keyFilter, *Problem) {
-	filter := make(keyFilter, 0, len(expressions))
+func keepLabels(expressions []string) (reserved.Filter, *Problem) {
+	filter := make(reserved.Filter, 0, len(expressions))
 	for i, expression := range expressions {
 		re, err := regexp.Compile(expression)
 		if err != nil {
@@ -48,16 +45,6 @@ func keepLabels(expressions []string) (keyFilter, *Problem) {
 		filter = append(filter, re)
 	}
 	return filter, nil
-}
-
-// matches reports whether the key stays.
-func (f keyFilter) matches(key string) bool {
-	for _, re := range f {
-		if re.MatchString(key) {
-			return true
-		}
-	}
-	return false
 }
 
 // guardLabels refuses a clone whose pods have labels by which they are taken for those

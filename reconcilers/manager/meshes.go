@@ -17,7 +17,6 @@ import (
 	"switchyard.dev/reconcilers/meshes"
 	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/meshes/gatewayadapter"
-	"switchyard.dev/reconcilers/policies"
 	"switchyard.dev/reconcilers/publish"
 )
 
@@ -74,13 +73,11 @@ func (m *Main) addGatewayAPI(ctx context.Context, again publish.Again) (gatewaya
 	if !m.config.GatewayAPI.Enabled {
 		return nil, nil
 	}
-	settings := m.config.GatewayAPI
-	settings.Policies, settings.PolicyKinds = m.policySettings().Routes, policies.OfRoutes(policies.Kinds(m.config.Policies.Kinds))
 	adapter, err := gatewayadapter.New(gatewayadapter.Config{
 		Config: meshes.Config{
 			Log: m.config.Log, Client: m.manager.GetClient(), Kinds: m.optional, Elected: m.manager.Elected(), Again: again, Logger: m.config.Logger,
 		},
-		Settings: settings, VirtualServices: m.config.Istio.Enabled, Namespaces: m.config.Namespaces,
+		Settings: m.config.GatewayAPI.WithPolicies(m.policySettings()), VirtualServices: m.config.Istio.Enabled, Namespaces: m.config.Namespaces,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make what derives routes of the Gateway API: %w", err)

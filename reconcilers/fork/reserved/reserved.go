@@ -2,6 +2,9 @@
 package reserved
 
 import (
+	"regexp"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -9,6 +12,14 @@ import (
 
 	"switchyard.dev/reconcilers/baseline"
 )
+
+// Filter is expressions for keys of labels.
+type Filter []*regexp.Regexp
+
+// Matches reports whether one of the expressions is for a key.
+func (f Filter) Matches(key string) bool {
+	return slices.ContainsFunc(f, func(re *regexp.Regexp) bool { return re.MatchString(key) })
+}
 
 // Keys returns the keys of labels that select the pods of a baseline for its own: by one of
 // these Services or budgets, or by the baseline itself, whose name is the value. A fork with such a

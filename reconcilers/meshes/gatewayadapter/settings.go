@@ -22,6 +22,12 @@ type Settings struct {
 	PolicyKinds []policies.Kind
 }
 
+// WithPolicies returns the settings with what to do about policies.
+func (s Settings) WithPolicies(p policies.Settings) Settings {
+	s.Policies, s.PolicyKinds = p.Routes, policies.OfRoutes(policies.Kinds(p.Kinds))
+	return s
+}
+
 // withDefaults returns the settings with every empty field that has a default set.
 func (s Settings) withDefaults() Settings {
 	if s.Policies == "" {
