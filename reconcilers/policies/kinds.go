@@ -85,17 +85,17 @@ func Present(further []Kind, routes bool) []Kind {
 	return OfWorkloads(all)
 }
 
-// OfRoutes returns the kinds whose objects may apply to routes.
+// OfRoutes returns the kinds of policies that may apply to routes.
 func OfRoutes(all []Kind) []Kind {
 	return slices.DeleteFunc(slices.Clone(all), func(k Kind) bool { return !k.routes })
 }
 
-// OfWorkloads returns the kinds whose objects may apply to pods.
+// OfWorkloads returns the kinds of policies that may apply to pods.
 func OfWorkloads(all []Kind) []Kind {
 	return slices.DeleteFunc(slices.Clone(all), func(k Kind) bool { return !k.workloads })
 }
 
-// Namespaces returns the namespaces whose objects may apply to pods of a namespace; one empty name
+// Namespaces returns the namespaces of objects that may apply to pods of a namespace; one empty name
 // for all.
 func (k Kind) Namespaces(of string) []string {
 	switch {
@@ -112,7 +112,7 @@ func (k Kind) Crosses(namespace string) bool {
 	return k.everywhere || k.root && namespace == rootNamespace
 }
 
-// Validate names what is missing.
+// Validate returns an error that names a missing field.
 func (k Kind) Validate() error {
 	if k.Group == "" || k.Kind == "" || k.Resource == "" {
 		return fmt.Errorf("%+v needs a group, a kind and a resource (its plural)", struct{ Group, Kind, Resource string }{k.Group, k.Kind, k.Resource})

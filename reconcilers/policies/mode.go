@@ -15,7 +15,7 @@ const (
 	Report Mode = "report"
 )
 
-// Settings say what to do about policies.
+// Settings configure the handling of policies.
 type Settings struct {
 	// Routes and Workloads are what to do where a policy does not apply to a derived route, or to a
 	// fork. Empty: the default.
@@ -31,7 +31,7 @@ type Settings struct {
 // Auto is written for the default.
 const Auto Mode = "auto"
 
-// Validate names what is wrong, by the values of the chart.
+// Validate returns an error that names the invalid value of the chart.
 func (s Settings) Validate() error {
 	for field, m := range map[string]Mode{"routes": s.Routes, "workloads": s.Workloads} {
 		if m != "" && m != Auto && m != Refuse && m != Report {

@@ -59,7 +59,7 @@ func TestWhichPoliciesApplyToARouteAlone(t *testing.T) {
 		"by the Envoy Gateway name":    {`{apiVersion: gateway.envoyproxy.io/v1alpha1, kind: EnvoyPatchPolicy, metadata: {namespace: gw, name: p}, spec: {jsonPatches: [{name: gw/edge/http, operation: {jsonPath: "..routes[?(@.name=='httproute/shop/cart/rule/0/match/0/*')]"}}]}}`, "EnvoyPatchPolicy gw/p names a route of HTTPRoute shop/cart"},
 		"of a kind of the values":      {`{apiVersion: example.com/v9, kind: Guard, metadata: {namespace: shop, name: p}, spec: {targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: cart}]}}`, "Guard shop/p targets HTTPRoute shop/cart"},
 		"of a kind for pods alone":     {`{apiVersion: monitoring.coreos.com/v1, kind: PodMonitor, metadata: {namespace: shop, name: p}, spec: {targetRef: {group: gateway.networking.k8s.io, kind: HTTPRoute, name: cart}}}`, ""},
-		"in a form that nobody knows":  {`{apiVersion: kuadrant.io/v1, kind: AuthPolicy, metadata: {namespace: shop, name: p}, spec: {targetRef: [1, {}], targetRefs: x, targetSelectors: [{matchLabels: 1}]}}`, ""},
+		"in a form that is unknown":    {`{apiVersion: kuadrant.io/v1, kind: AuthPolicy, metadata: {namespace: shop, name: p}, spec: {targetRef: [1, {}], targetRefs: x, targetSelectors: [{matchLabels: 1}]}}`, ""},
 		"without a specification":      {`{apiVersion: kuadrant.io/v1, kind: AuthPolicy, metadata: {namespace: shop, name: p}}`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -81,22 +81,22 @@ func TestWhichPoliciesApplyToABaselineAlone(t *testing.T) {
 		labels []string
 		is     bool
 	}{
-		"by a label that the fork lacks":     {`{apiVersion: security.istio.io/v1, kind: AuthorizationPolicy, metadata: {namespace: shop, name: p}, spec: {selector: {matchLabels: {app: cart, team: a}}}}`, []string{"app"}, true},
-		"by a label that it has":             {`{apiVersion: security.istio.io/v1, kind: AuthorizationPolicy, metadata: {namespace: shop, name: p}, spec: {selector: {matchLabels: {team: a}}}}`, nil, false},
-		"of the mesh":                        {`{apiVersion: security.istio.io/v1beta1, kind: RequestAuthentication, metadata: {namespace: istio-system, name: p}, spec: {selector: {matchLabels: {app: cart}}}}`, []string{"app"}, true},
-		"of another namespace":               {`{apiVersion: security.istio.io/v1, kind: AuthorizationPolicy, metadata: {namespace: pay, name: p}, spec: {selector: {matchLabels: {app: cart}}}}`, nil, false},
-		"of every pod":                       {`{apiVersion: security.istio.io/v1, kind: AuthorizationPolicy, metadata: {namespace: shop, name: p}, spec: {}}`, nil, false},
-		"of the Service":                     {`{apiVersion: security.istio.io/v1, kind: AuthorizationPolicy, metadata: {namespace: shop, name: p}, spec: {targetRefs: [{group: "", kind: Service, name: cart}]}}`, nil, true},
-		"by a workload selector":             {`{apiVersion: networking.istio.io/v1, kind: Sidecar, metadata: {namespace: shop, name: p}, spec: {workloadSelector: {labels: {app: cart}}}}`, []string{"app"}, true},
-		"of Linkerd":                         {`{apiVersion: policy.linkerd.io/v1beta3, kind: Server, metadata: {namespace: shop, name: p}, spec: {podSelector: {matchExpressions: [{key: app, operator: In, values: [cart]}]}}}`, []string{"app"}, true},
-		"of Cilium":                          {`{apiVersion: cilium.io/v2, kind: CiliumNetworkPolicy, metadata: {namespace: shop, name: p}, specs: [{endpointSelector: {matchLabels: {"k8s:app": cart}}}]}`, []string{"app"}, true},
-		"of Cilium, for this namespace":      {`{apiVersion: cilium.io/v2, kind: CiliumClusterwideNetworkPolicy, metadata: {name: p}, spec: {endpointSelector: {matchLabels: {app: cart, "k8s:io.kubernetes.pod.namespace": shop}}}}`, []string{"app"}, true},
-		"of Cilium, for another namespace":   {`{apiVersion: cilium.io/v2, kind: CiliumClusterwideNetworkPolicy, metadata: {name: p}, spec: {endpointSelector: {matchLabels: {app: cart, "k8s:io.kubernetes.pod.namespace": pay}}}}`, nil, false},
-		"a monitor of another namespace":     {`{apiVersion: monitoring.coreos.com/v1, kind: PodMonitor, metadata: {namespace: ops, name: p}, spec: {selector: {matchLabels: {app: cart}}, namespaceSelector: {matchNames: [shop]}}}`, []string{"app"}, true},
-		"a monitor of its own namespace":     {`{apiVersion: monitoring.coreos.com/v1, kind: PodMonitor, metadata: {namespace: ops, name: p}, spec: {selector: {matchLabels: {app: cart}}}}`, nil, false},
-		"by what forks alone have":           {`{apiVersion: security.istio.io/v1, kind: AuthorizationPolicy, metadata: {namespace: shop, name: p}, spec: {selector: {matchLabels: {f: "1"}}}}`, nil, false},
-		"in a form that nobody knows":        {`{apiVersion: security.istio.io/v1, kind: AuthorizationPolicy, metadata: {namespace: shop, name: p}, spec: {selector: {matchLabels: [1]}, podSelector: 3}}`, nil, false},
-		"with an operator that nobody knows": {`{apiVersion: security.istio.io/v1, kind: AuthorizationPolicy, metadata: {namespace: shop, name: p}, spec: {selector: {matchExpressions: [{key: app, operator: Like}]}}}`, nil, false},
+		"by a label that the fork lacks":   {`{apiVersion: security.istio.io/v1, kind: AuthorizationPolicy, metadata: {namespace: shop, name: p}, spec: {selector: {matchLabels: {app: cart, team: a}}}}`, []string{"app"}, true},
+		"by a label that it has":           {`{apiVersion: security.istio.io/v1, kind: AuthorizationPolicy, metadata: {namespace: shop, name: p}, spec: {selector: {matchLabels: {team: a}}}}`, nil, false},
+		"of the mesh":                      {`{apiVersion: security.istio.io/v1beta1, kind: RequestAuthentication, metadata: {namespace: istio-system, name: p}, spec: {selector: {matchLabels: {app: cart}}}}`, []string{"app"}, true},
+		"of another namespace":             {`{apiVersion: security.istio.io/v1, kind: AuthorizationPolicy, metadata: {namespace: pay, name: p}, spec: {selector: {matchLabels: {app: cart}}}}`, nil, false},
+		"of every pod":                     {`{apiVersion: security.istio.io/v1, kind: AuthorizationPolicy, metadata: {namespace: shop, name: p}, spec: {}}`, nil, false},
+		"of the Service":                   {`{apiVersion: security.istio.io/v1, kind: AuthorizationPolicy, metadata: {namespace: shop, name: p}, spec: {targetRefs: [{group: "", kind: Service, name: cart}]}}`, nil, true},
+		"by a workload selector":           {`{apiVersion: networking.istio.io/v1, kind: Sidecar, metadata: {namespace: shop, name: p}, spec: {workloadSelector: {labels: {app: cart}}}}`, []string{"app"}, true},
+		"of Linkerd":                       {`{apiVersion: policy.linkerd.io/v1beta3, kind: Server, metadata: {namespace: shop, name: p}, spec: {podSelector: {matchExpressions: [{key: app, operator: In, values: [cart]}]}}}`, []string{"app"}, true},
+		"of Cilium":                        {`{apiVersion: cilium.io/v2, kind: CiliumNetworkPolicy, metadata: {namespace: shop, name: p}, specs: [{endpointSelector: {matchLabels: {"k8s:app": cart}}}]}`, []string{"app"}, true},
+		"of Cilium, for this namespace":    {`{apiVersion: cilium.io/v2, kind: CiliumClusterwideNetworkPolicy, metadata: {name: p}, spec: {endpointSelector: {matchLabels: {app: cart, "k8s:io.kubernetes.pod.namespace": shop}}}}`, []string{"app"}, true},
+		"of Cilium, for another namespace": {`{apiVersion: cilium.io/v2, kind: CiliumClusterwideNetworkPolicy, metadata: {name: p}, spec: {endpointSelector: {matchLabels: {app: cart, "k8s:io.kubernetes.pod.namespace": pay}}}}`, nil, false},
+		"a monitor of another namespace":   {`{apiVersion: monitoring.coreos.com/v1, kind: PodMonitor, metadata: {namespace: ops, name: p}, spec: {selector: {matchLabels: {app: cart}}, namespaceSelector: {matchNames: [shop]}}}`, []string{"app"}, true},
+		"a monitor of its own namespace":   {`{apiVersion: monitoring.coreos.com/v1, kind: PodMonitor, metadata: {namespace: ops, name: p}, spec: {selector: {matchLabels: {app: cart}}}}`, nil, false},
+		"by what forks alone have":         {`{apiVersion: security.istio.io/v1, kind: AuthorizationPolicy, metadata: {namespace: shop, name: p}, spec: {selector: {matchLabels: {f: "1"}}}}`, nil, false},
+		"in a form that is unknown":        {`{apiVersion: security.istio.io/v1, kind: AuthorizationPolicy, metadata: {namespace: shop, name: p}, spec: {selector: {matchLabels: [1]}, podSelector: 3}}`, nil, false},
+		"with an operator that is unknown": {`{apiVersion: security.istio.io/v1, kind: AuthorizationPolicy, metadata: {namespace: shop, name: p}, spec: {selector: {matchExpressions: [{key: app, operator: Like}]}}}`, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			passed := policies.OnWorkload(read(t, tt.policy), w)

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Policy is an object of a Kind, as far as it says what it applies to.
+// Policy is an object of a Kind, reduced to the fields that Read reads.
 type Policy struct {
 	Kind Kind
 	// Namespace is empty for an object of the cluster.
@@ -21,7 +21,7 @@ type Policy struct {
 	pods     []podSelector
 	routes   []string
 	anywhere bool
-	// within are the namespaces whose pods are selected; empty: its own.
+	// within are the namespaces in which pods are selected; empty: its own.
 	within []string
 }
 
@@ -146,7 +146,7 @@ func keepSpec(spec map[string]any) map[string]any {
 // keptNames is the field of a cached specification that has the names of routes in it.
 const keptNames = "namesOfRoutes"
 
-// routeNames returns what a specification says of routes by the names that they have in an Envoy:
+// routeNames returns the Envoy names of routes in a specification:
 // those of an Istio EnvoyFilter, and texts with such names in the patches of Envoy Gateway.
 func routeNames(spec map[string]any) []string {
 	out := textsOf(spec[keptNames])

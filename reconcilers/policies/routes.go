@@ -19,7 +19,7 @@ type Route struct {
 	Kind, Namespace, Name string
 	// Rules are the names of its rules.
 	Rules []string
-	// Labels and Annotations are its own, DerivedLabels and DerivedAnnotations those of what is
+	// Labels and Annotations are its own, DerivedLabels and DerivedAnnotations those of routes
 	// derived from it.
 	Labels, Annotations               map[string]string
 	DerivedLabels, DerivedAnnotations map[string]string
@@ -30,9 +30,9 @@ type Route struct {
 // String names the route in messages.
 func (r Route) String() string { return r.Kind + " " + r.Namespace + "/" + r.Name }
 
-// Miss is a policy that applies to a route and not to what is derived from it.
+// Miss is a policy that applies to a route and not to routes derived from it.
 type Miss struct {
-	// Applies says which policy applies to what, as the beginning of a sentence.
+	// Applies names the policy and the object, as the beginning of a sentence.
 	Applies string
 	// Remedy is what an owner can do about it, as the beginning of a sentence.
 	Remedy string
@@ -41,7 +41,7 @@ type Miss struct {
 // pluginAnnotations are annotations of a route that name what its gateway applies to it.
 var pluginAnnotations = []string{"konghq.com/plugins"}
 
-// OnRoute returns the policies that apply to a route and not to what is derived from it, sorted.
+// OnRoute returns the policies that apply to a route and not to routes derived from it, sorted.
 func OnRoute(all []Policy, r Route) []Miss {
 	var out []Miss
 	for _, key := range pluginAnnotations {
@@ -61,7 +61,7 @@ func OnRoute(all []Policy, r Route) []Miss {
 	return out
 }
 
-// onRoute returns how a policy applies to a route and not to what is derived from it.
+// onRoute returns how a policy applies to a route and not to routes derived from it.
 func (p Policy) onRoute(r Route) (Miss, bool) {
 	const toGateway = "Attach it to the Gateway"
 	if slices.Contains(p.targets, target{gatewayGroup, r.Kind, r.Namespace, r.Name}) {
