@@ -41,6 +41,9 @@ type Plan struct {
 	Running *corev1.PodSpec
 	// PreservedLabels are RE2 expressions for keys of baseline labels that stay.
 	PreservedLabels []string
+	// InstallationLabels are such expressions that count for all forks. They keep no label by which
+	// a Service, a PodDisruptionBudget or the baseline itself selects its pods (package reserved).
+	InstallationLabels []string
 	// ServicesIn are all Services of the namespace that are not a fork's own.
 	Neighbours []corev1.Service
 	// Budgets are all PodDisruptionBudgets of the namespace.
@@ -76,7 +79,7 @@ type Fork struct {
 // Clone returns the fork of a live workload. The workload is not changed. A Problem
 // means that there is no such fork.
 func Clone(live *baseline.Workload, plan Plan) (*Fork, *Problem) {
-	keep, p := keepLabels(plan.PreservedLabels)
+	keep, p := keptLabels(live, plan)
 	if p != nil {
 		return nil, p
 	}

@@ -40,7 +40,7 @@ func foreignAnnotations() []string {
 func isForeign(key, _ string) bool { return hasAnyPrefix(key, foreignAnnotations()) }
 
 // finish turns the patched baseline, last, into an object of its own.
-func finish(last, first *draft, live *baseline.Workload, id Identity, keep keyFilter) error {
+func finish(last, first *draft, live *baseline.Workload, id Identity, keep keptKeys) error {
 	own := metav1.ObjectMeta{
 		Name:            id.DeploymentName(live.Ref.Name),
 		Namespace:       live.Ref.Namespace,
@@ -90,7 +90,7 @@ func nameAccountOnce(fields map[string]any, pod corev1.PodSpec) {
 
 // ownLabels returns the labels without those of the baseline. A label that a
 // patch gave another value is the patch's, not the baseline's.
-func ownLabels(labels, baseline map[string]string, keep keyFilter) map[string]string {
+func ownLabels(labels, baseline map[string]string, keep keptKeys) map[string]string {
 	out := map[string]string{}
 	for key, value := range labels {
 		if have, inherited := baseline[key]; !inherited || have != value || keep.matches(key) {

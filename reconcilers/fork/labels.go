@@ -3,20 +3,39 @@ package fork
 import (
 	"regexp"
 
-	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/fork/reserved"
 )
 
-// keyFilter says which label keys of the baseline stay.
-type keyFilter []*regexp.Regexp
+// keptKeys are the keys of labels of the baseline that stay: those that the sandbox keeps, and of
+// those that the installation keeps the ones that nothing selects the baseline's pods by.
+type keptKeys struct {
+	sandbox, installation reserved.Filter
+	reserved              map[string]string
+}
+
+// keptLabels reads the expressions of a plan.
+func keptLabels(live *baseline.Workload, plan Plan) (keptKeys, *Problem) {
+	sandbox, p := keepLabels(plan.PreservedLabels)
+	if p != nil {
+		return keptKeys{}, p
+	}
+	installation, p := keepLabels(plan.InstallationLabels)
+	return keptKeys{sandbox, installation, reserved.Keys(live, plan.Neighbours, plan.Budgets)}, p
+}
+
+// matches reports whether the key stays.
+func (k keptKeys) matches(key string) bool {
+	return k.sandbox.Matches(key) || k.reserved[key] == "" && k.installation.Matches(key)
+}
 
 // keepLabels reads the expressions. They are not anchored, as published.
-func keepLabels(expressions []string) (keyFilter, *Problem) {
-	filter := make(keyFilter, 0, len(expressions))
+func keepLabels(expressions []string) (reserved.Filter, *Problem) {
+	filter := make(reserved.Filter, 0, len(expressions))
 	for i, expression := range expressions {
 		re, err := regexp.Compile(expression)
 		if err != nil {
@@ -28,16 +47,6 @@ func keepLabels(expressions []string) (keyFilter, *Problem) {
 	return filter, nil
 }
 
-// matches reports whether the key stays.
-func (f keyFilter) matches(key string) bool {
-	for _, re := range f {
-		if re.MatchString(key) {
-			return true
-		}
-	}
-	return false
-}
-
 // guardLabels refuses a clone whose pods have labels by which they are taken for those
 // of the baseline: by a Service that is not a fork's, which would send them requests without a key; by
 // a PodDisruptionBudget, which would let go of a pod of the baseline for each of the
@@ -46,7 +55,7 @@ func (f keyFilter) matches(key string) bool {
 func guardLabels(pod map[string]string, live *baseline.Workload, plan Plan) *Problem {
 	for i := range plan.Neighbours {
 		s := &plan.Neighbours[i]
-		if selects(s, pod) {
+		if reserved.Selects(s, pod) {
 			return problem(ReasonLabelsMatchBaseline,
 				"the fork of %s would keep labels by which Service %s selects it, and get requests without a key: "+
 					"remove %s from preservedLabels and patches",
@@ -73,14 +82,6 @@ func guardLabels(pod map[string]string, live *baseline.Workload, plan Plan) *Pro
 			live, selector)
 	}
 	return nil
-}
-
-// selects reports whether a Service leads to pods with these labels, or will when Argo
-// lets go of it. One that is a name for a host elsewhere leads to no pods, and one without
-// a selector to those that somebody else says.
-func selects(s *corev1.Service, pod labels.Set) bool {
-	wanted := baseline.ServiceSelector(s)
-	return s.Spec.Type != corev1.ServiceTypeExternalName && len(wanted) > 0 && labels.SelectorFromSet(wanted).Matches(pod)
 }
 
 // counts reports whether pods with these labels count for a budget of the baseline because

@@ -83,6 +83,9 @@ func Decide(in Input) Decision {
 	if !in.Known() {
 		return asItIs(in, withoutBaseline(in))
 	}
+	if in.RefusePolicies && in.PoliciesUnread != nil {
+		return in.unreadPolicies()
+	}
 	id := in.identity()
 	d := Decision{Conditions: condition.Set{
 		crdv1.ConditionAccepted:      accepted,
@@ -96,9 +99,9 @@ func Decide(in Input) Decision {
 		Powers:          in.Powers,
 		AuthorAsked:     in.AuthorsAsked,
 		Running:         in.runningPod(),
-		PreservedLabels: in.Workload.Spec.PreservedLabels,
-		Neighbours:      in.neighbours(),
-		Budgets:         in.Budgets,
+		PreservedLabels: in.Workload.Spec.PreservedLabels, InstallationLabels: in.InstallationLabels,
+		Neighbours: in.neighbours(),
+		Budgets:    in.Budgets,
 	})
 	if clone != nil {
 		d.Left, d.Replicas = leftOf(clone), clone.Replicas
@@ -106,10 +109,13 @@ func Decide(in Input) Decision {
 	if clone != nil {
 		d.Conditions[crdv1.ConditionAccepted] = in.applied(accepted, clone.Added)
 	}
+	refused := in.notePolicies(d.Conditions, clone)
 	var pod corev1.PodSpec
 	switch d.Held = in.held(clone); {
 	case problem != nil:
 		d.Conditions[crdv1.ConditionAccepted], pod = in.notApplied(problem), in.running(in.Baseline.Template.Spec)
+	case refused:
+		d.Held, pod, d.SurplusForks = "", in.running(clone.Template.Spec), in.ownForks()
 	case d.Held != "":
 		pod, d.SurplusForks = in.running(clone.Template.Spec), otherForks(in, clone.Object)
 	default:

@@ -54,6 +54,9 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.ForkedWor
 	conditions[crdv1.ConditionServicesReady] = servicesCondition(in.baselineName(), d, made)
 	conditions[baseline.ConditionSidecarsReady] = sidecar
 	conditions[crdv1.ConditionReady] = readyCondition(in, d, conditions)
+	if _, found := conditions[crdv1.ConditionPoliciesApply]; !found {
+		condition.Drop(w, crdv1.ConditionPoliciesApply)
+	}
 	condition.Write(w, conditions, now)
 	return w
 }

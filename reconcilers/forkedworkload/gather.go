@@ -17,13 +17,15 @@ import (
 )
 
 // gather reads all that counts for a ForkedWorkload from the cache. operator is the
-// operator's own namespace. Lists are
+// operator's own namespace, more reads policies of
+// other kinds than NetworkPolicy; nil: there are none. Lists are
 // not copied, so nothing of the Input may be changed.
 //
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=services;pods,verbs=get;list;watch
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=get;list;watch
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch
-func gather(ctx context.Context, c client.Reader, w *crdv1.ForkedWorkload, operator string) (Input, error) {
+func gather(ctx context.Context, c client.Reader, w *crdv1.ForkedWorkload, operator string, more Policies) (Input, error) {
 	in := Input{Workload: w, OperatorNamespace: operator}
 	if err := in.readOwn(ctx, c); err != nil {
 		return in, err
@@ -43,6 +45,9 @@ func gather(ctx context.Context, c client.Reader, w *crdv1.ForkedWorkload, opera
 		return in, fmt.Errorf("list PodDisruptionBudgets of namespace %s: %w", w.Namespace, err)
 	}
 	in.Budgets = budgets.Items
+	if err := in.readPolicies(ctx, c, more); err != nil {
+		return in, err
+	}
 	in.Fork, err = workload(ctx, c, in.Baseline.Ref.Kind, w.Namespace, in.identity().DeploymentName(in.Baseline.Ref.Name))
 	return in, err
 }

@@ -9,6 +9,7 @@ import (
 	"switchyard.dev/reconcilers/fork"
 	"switchyard.dev/reconcilers/fork/power"
 	"switchyard.dev/reconcilers/member"
+	"switchyard.dev/reconcilers/policies"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
@@ -25,6 +26,14 @@ type Input struct {
 	Services []corev1.Service
 	// Budgets are the PodDisruptionBudgets of the namespace.
 	Budgets []policyv1.PodDisruptionBudget
+	// Policies are those that may apply to pods of the namespace. PoliciesUnread is why they cannot
+	// be read; nil when they can.
+	Policies       []policies.Policy
+	PoliciesUnread error
+	// RefusePolicies: there is no fork to which a policy of its baseline does not apply.
+	RefusePolicies bool
+	// InstallationLabels are expressions for keys of labels that all forks keep.
+	InstallationLabels []string
 	// Fork is the workload with the kind and name of the fork, whoever made it; nil
 	// when there is none.
 	Fork fork.Object

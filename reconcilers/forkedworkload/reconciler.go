@@ -13,6 +13,7 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/fork/power"
 	"switchyard.dev/reconcilers/member"
+	"switchyard.dev/reconcilers/policies"
 )
 
 // Config is what a Reconciler needs. What it adds to the needs of all members may be
@@ -28,6 +29,16 @@ type Config struct {
 	Powers power.Powers
 	// AuthorsAsked: the API server asks what authors of patches may read (package authors).
 	AuthorsAsked bool
+	// Policies reads policies of optional kinds; nil: there are none. PolicySettings say what to do
+	// where one does not apply to a fork, and which labels all forks keep.
+	Policies       Policies
+	PolicySettings policies.Settings
+}
+
+// Policies reads policies. A reader.Reader does.
+type Policies interface {
+	// In returns the policies that may apply to pods of a namespace.
+	In(ctx context.Context, namespace string) ([]policies.Policy, error)
 }
 
 // Reconciler keeps the forks of ForkedWorkloads. Make one with New.
@@ -53,11 +64,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, w *crdv1.ForkedWorkload) (ti
 	if goOn, err := r.Begin(ctx, w); err != nil || !goOn {
 		return 0, err
 	}
-	in, err := gather(ctx, r.config.Client, w, r.config.OperatorNamespace)
+	in, err := gather(ctx, r.config.Client, w, r.config.OperatorNamespace, r.config.Policies)
 	if err != nil {
 		return 0, err
 	}
 	in.Injected, in.Powers, in.AuthorsAsked = r.config.Injected, r.config.Powers, r.config.AuthorsAsked
+	in.RefusePolicies, in.InstallationLabels = r.config.PolicySettings.Workloads == policies.Refuse, r.config.PolicySettings.PreservedLabels
 	decision := Decide(in)
 	made, acted := act(ctx, r.Writer, in, decision)
 	made.Silent = r.silent(ctx, w, made)

@@ -81,6 +81,7 @@ func (r *Reconciler) Watch(b *builder.Builder, mgr ctrl.Manager) error {
 		owner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &crdv1.ForkedWorkload{}, handler.OnlyControllerOwner())
 		b.WatchesRawSource(rollouts.Source(baseline.RolloutKind().GroupKind(), owner, controller.Updates(forkChanged)))
 	}
+	r.watchPolicies(b, mgr)
 	return nil
 }
 

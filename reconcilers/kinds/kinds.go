@@ -19,6 +19,7 @@ import (
 	"switchyard.dev/reconcilers/istioroute"
 	"switchyard.dev/reconcilers/lifecyclemethods"
 	"switchyard.dev/reconcilers/member"
+	"switchyard.dev/reconcilers/policies"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/resource"
 	"switchyard.dev/reconcilers/routegroup"
@@ -41,6 +42,10 @@ type Config struct {
 	PatchPowers power.Powers
 	// AuthorsAsked: the API server asks what authors of patches may read (package authors).
 	AuthorsAsked bool
+	// Policies reads policies of optional kinds; nil: the cluster has none. PolicySettings say what
+	// to do where one does not apply to a fork.
+	Policies       forkedworkload.Policies
+	PolicySettings policies.Settings
 	// Dial tries whether a fork's Services answer; nil for forkedworkload.DialTCP.
 	Dial forkedworkload.Dial
 	// Receipts tells who has acknowledged a routing key; nil when nobody is asked.
@@ -85,6 +90,7 @@ func Controllers(c Config) (map[string]controller.Controller, error) {
 		crdv1.KindRouteGroup: controller.Of(c.Client, routegroup.New(routegroup.Config{Access: c.Access, KeyHeaders: headers})),
 		crdv1.KindForkedWorkload: controller.Of(c.Client, forkedworkload.New(forkedworkload.Config{
 			Needs: c.Needs, Powers: c.PatchPowers, AuthorsAsked: c.AuthorsAsked, OperatorNamespace: c.OperatorNamespace, Dial: c.Dial,
+			Policies: c.Policies, PolicySettings: c.PolicySettings,
 		})),
 		crdv1.KindExternalWorkload: controller.Of(c.Client, externalworkload.New(externalworkload.Config{
 			Needs: c.Needs, Limits: c.ExternalWorkloads, Namespaces: c.Namespaces, OperatorNamespace: c.OperatorNamespace, Tunnels: c.Tunnels,

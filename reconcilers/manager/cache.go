@@ -8,6 +8,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -21,6 +22,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/atrest"
 	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/policies"
 	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/sidecars/redirect/spec"
 )
@@ -32,7 +34,7 @@ const operatorNamespace = "signadot"
 func Scheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{crdv1.AddToScheme, appsv1.AddToScheme, corev1.AddToScheme, policyv1.AddToScheme, discoveryv1.AddToScheme,
-		coordinationv1.AddToScheme} {
+		coordinationv1.AddToScheme, networkingv1.AddToScheme} {
 		if err := add(s); err != nil {
 			return nil, fmt.Errorf("make the scheme: %w", err)
 		}
@@ -57,6 +59,7 @@ func CacheOptions(namespaces []string, operator string, installation types.UID) 
 			&corev1.Pod{}:                   {Transform: transform(keepSidecars), Namespaces: podNamespaces(namespaces, operator)},
 			&appsv1.Deployment{}:            {Transform: transform(keepNoBooks)},
 			&corev1.Service{}:               {Transform: transform(keepNoBooks)},
+			&networkingv1.NetworkPolicy{}:   {Transform: transform(policies.KeepPodSelector)},
 			&policyv1.PodDisruptionBudget{}: {Transform: transform(keepSelector)},
 			&discoveryv1.EndpointSlice{}:    {Label: notOfSelectors()},
 			&corev1.Endpoints{}:             {Label: ofExternalWorkloads()}, //nolint:staticcheck // For clusters in which something reads nothing else.

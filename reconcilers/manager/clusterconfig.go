@@ -15,6 +15,7 @@ import (
 	"switchyard.dev/reconcilers/fork/power"
 	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/meshes/gatewayadapter"
+	"switchyard.dev/reconcilers/policies"
 	"switchyard.dev/sidecars/redirect/spec"
 	"switchyard.dev/workflows/execunit"
 	"switchyard.dev/xds/routingkey"
@@ -43,6 +44,8 @@ type Cluster struct {
 	// HTTPRoutes and GRPCRoutes.
 	Istio      adapter.Settings
 	GatewayAPI gatewayadapter.Settings
+	// Policies are what to do where a policy does not apply to what the operator creates.
+	Policies policies.Settings
 	// Units say how units of Resources run.
 	Units Units
 }
@@ -93,6 +96,10 @@ type clusterFile struct {
 			WriteEndpoints bool   `json:"writeEndpoints"`
 		} `json:"externalWorkloads"`
 	} `json:"sandboxes"`
+	Policies policies.Settings `json:"policies"`
+	Forks    struct {
+		PreservedLabels []string `json:"preservedLabels"`
+	} `json:"forks"`
 	Workflows struct {
 		// A duration as Go writes it, such as 30m; empty for the default.
 		UnitDeadline  string `json:"unitDeadline"`
@@ -144,6 +151,11 @@ func ParseCluster(content []byte) (Cluster, error) {
 		return Cluster{}, err
 	}
 	if c.Units, err = f.units(); err != nil {
+		return Cluster{}, err
+	}
+	c.Policies = f.Policies
+	c.Policies.PreservedLabels = f.Forks.PreservedLabels
+	if err := c.Policies.Validate(); err != nil {
 		return Cluster{}, err
 	}
 	if f.Routing.Istio.EnableHostRouting {

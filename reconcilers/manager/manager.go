@@ -33,6 +33,7 @@ import (
 	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/meshes/gatewayadapter"
 	"switchyard.dev/reconcilers/optional"
+	"switchyard.dev/reconcilers/policies"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/receipt"
 	"switchyard.dev/reconcilers/routingconfig"
@@ -97,6 +98,8 @@ type Config struct {
 	// HTTPRoutes and GRPCRoutes.
 	Istio      adapter.Settings
 	GatewayAPI gatewayadapter.Settings
+	// Policies are what to do where a policy does not apply to what the operator creates.
+	Policies policies.Settings
 	// Workflows say how units of Resources run.
 	Workflows Workflows
 	// WebhookAddress is host:port; ":9443" when it is empty.
@@ -334,6 +337,7 @@ func (m *Main) addControllers(ctx context.Context) error {
 			Publisher: m.publisher, Injected: now,
 		},
 		Namespaces: m.config.Namespaces, OperatorNamespace: m.config.Namespace,
+		Policies: m.policyReader(), PolicySettings: m.policySettings(),
 		PatchPowers: m.config.PatchPowers, AuthorsAsked: m.config.AskAuthors,
 		ExternalWorkloads: m.config.ExternalWorkloads, KeyHeaders: publish.KeyHeaders(m.config.KeyHeaders, m.config.Namespace),
 	}

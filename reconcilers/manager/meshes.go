@@ -77,7 +77,7 @@ func (m *Main) addGatewayAPI(ctx context.Context, again publish.Again) (gatewaya
 		Config: meshes.Config{
 			Log: m.config.Log, Client: m.manager.GetClient(), Kinds: m.optional, Elected: m.manager.Elected(), Again: again, Logger: m.config.Logger,
 		},
-		Settings: m.config.GatewayAPI, VirtualServices: m.config.Istio.Enabled, Namespaces: m.config.Namespaces,
+		Settings: m.config.GatewayAPI.WithPolicies(m.policySettings()), VirtualServices: m.config.Istio.Enabled, Namespaces: m.config.Namespaces,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make what derives routes of the Gateway API: %w", err)

@@ -1,14 +1,13 @@
 package manager
 
 import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/kinds"
 	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/meshes/gatewayadapter"
 	"switchyard.dev/reconcilers/optional"
+	"switchyard.dev/reconcilers/policies"
+	"switchyard.dev/reconcilers/policyreader"
 )
 
 // optionalKinds makes what finds kinds that a cluster may get, and lose, at any time.
@@ -17,7 +16,7 @@ import (
 func (m *Main) optionalKinds() (*optional.Kinds, error) {
 	all := []optional.Kind{{
 		GroupVersionKind: baseline.RolloutKind(), Definition: baseline.RolloutDefinition,
-		Indexes: kinds.RolloutIndexes(), Keep: transform(keepNoBooks, keepProgress),
+		Indexes: kinds.RolloutIndexes(), Keep: transform(keepNoBooks, baseline.KeepProgress),
 	}}
 	if m.config.Istio.Enabled { // The chart gives the right to read them then.
 		all = append(all, optional.Kind{GroupVersionKind: adapter.VirtualServices, Definition: adapter.Definition})
@@ -27,26 +26,17 @@ func (m *Main) optionalKinds() (*optional.Kinds, error) {
 			all = append(all, optional.Kind{GroupVersionKind: kind, Definition: definition})
 		}
 	}
+	// The chart gives the right to read policies of routes while the Gateway API is on.
+	all = append(all, policyreader.Optional(policies.Present(m.config.Policies.Kinds, m.config.GatewayAPI.Enabled))...)
 	return optional.New(optional.Config{
 		REST: m.config.REST, Namespaces: inNamespaces(m.config.Namespaces), Logger: m.config.Logger, Kinds: all,
 	})
 }
 
-// keepProgress leaves of the status of a Rollout how far a fork is.
-func keepProgress(o metav1.Object) {
-	u, ok := o.(*unstructured.Unstructured)
-	if !ok {
-		return
-	}
-	status, ok := u.Object["status"].(map[string]any)
-	if !ok {
-		return
-	}
-	kept := map[string]any{}
-	for _, field := range []string{"replicas", "updatedReplicas", "availableReplicas", "observedGeneration", "phase", "message", "conditions"} {
-		if value, ok := status[field]; ok {
-			kept[field] = value
-		}
-	}
-	u.Object["status"] = kept
+// policyReader returns what reads the policies of workloads.
+func (m *Main) policyReader() policyreader.Reader {
+	return policyreader.Reader{Client: m.manager.GetClient(), Kinds: m.optional, Of: policies.OfWorkloads(policies.Kinds(m.config.Policies.Kinds)), Namespaces: m.config.Namespaces}
 }
+
+// policySettings returns what to do about policies in this installation.
+func (m *Main) policySettings() policies.Settings { return m.config.Policies.WithDefaults(true) }

@@ -31,6 +31,7 @@ func (c Client) Get(ctx context.Context, key client.ObjectKey, o client.Object, 
 	if objects == nil {
 		return &meta.NoKindMatchError{GroupKind: p.kind.GroupKind(), SearchedVersions: []string{p.kind.Version}}
 	}
+	o.GetObjectKind().SetGroupVersionKind(objects.kind)
 	return objects.cache.Get(ctx, key, o, options...)
 }
 
@@ -45,6 +46,7 @@ func (c Client) List(ctx context.Context, list client.ObjectList, options ...cli
 		return fmt.Errorf("wait for %s: %w", p, ctx.Err())
 	}
 	if objects != nil {
+		list.GetObjectKind().SetGroupVersionKind(objects.kind.GroupVersion().WithKind(objects.kind.Kind + "List"))
 		return objects.cache.List(ctx, list, options...)
 	}
 	return meta.SetList(list, nil)

@@ -22,7 +22,8 @@ import (
 // is their kind.
 const defaultPatience = 10 * time.Second
 
-// Kind is a kind that a cluster may have or not.
+// Kind is a kind that a cluster may have or not. Without a Version its objects are read in the one
+// that the API server prefers.
 type Kind struct {
 	schema.GroupVersionKind
 	// Definition is the name of its CustomResourceDefinition.
@@ -54,8 +55,8 @@ func (c Config) Validate() error {
 		return errors.New("optional: REST is required")
 	}
 	for _, k := range c.Kinds {
-		if k.Kind == "" || k.Version == "" || k.Definition == "" {
-			return fmt.Errorf("optional: kind %q needs a Kind, a Version and a Definition", k.GroupVersionKind)
+		if k.Kind == "" || k.Definition == "" {
+			return fmt.Errorf("optional: kind %q needs a Kind and a Definition", k.GroupVersionKind)
 		}
 	}
 	return nil

@@ -6,14 +6,16 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
 // objects are those of a kind, from when it came until it goes.
 type objects struct {
-	// definition is the UID of what defines the kind.
+	// definition is the UID of what defines the kind, and kind the version that is read.
 	definition types.UID
+	kind       schema.GroupVersionKind
 	cache      cache.Cache
 	// synced is closed once all have been listed; nil after they were opened.
 	synced chan struct{}
@@ -29,15 +31,15 @@ func (o *objects) listed() <-chan struct{} {
 	return o.synced
 }
 
-// empty returns an empty object of the kind. We know it without its Go types.
-func (k Kind) empty() *unstructured.Unstructured {
+// empty returns an empty object of a kind. We know it without its Go types.
+func empty(kind schema.GroupVersionKind) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(k.GroupVersionKind)
+	u.SetGroupVersionKind(kind)
 	return u
 }
 
 // begin begins to hold objects. They are opened once all have been listed.
-func (p *presence) begin(ctx context.Context, definition types.UID) (*objects, error) {
+func (p *presence) begin(ctx context.Context, definition types.UID, kind schema.GroupVersionKind) (*objects, error) {
 	c, err := cache.New(p.config.REST, cache.Options{
 		Scheme: runtime.NewScheme(), Mapper: p.mapper, DefaultNamespaces: p.config.Namespaces,
 		DefaultTransform: p.kind.Keep, DefaultWatchErrorHandler: p.watchFailed,
@@ -45,13 +47,13 @@ func (p *presence) begin(ctx context.Context, definition types.UID) (*objects, e
 	if err != nil {
 		return nil, err
 	}
-	o := &objects{definition: definition, cache: c, synced: make(chan struct{})}
+	o := &objects{definition: definition, kind: kind, cache: c, synced: make(chan struct{})}
 	o.ctx, o.cancel = context.WithCancel(ctx)
 	errs := []error{}
 	for name, index := range p.kind.Indexes {
-		errs = append(errs, c.IndexField(o.ctx, p.kind.empty(), name, index))
+		errs = append(errs, c.IndexField(o.ctx, empty(kind), name, index))
 	}
-	_, err = c.GetInformer(o.ctx, p.kind.empty(), cache.BlockUntilSynced(false))
+	_, err = c.GetInformer(o.ctx, empty(kind), cache.BlockUntilSynced(false))
 	if err := errors.Join(append(errs, err)...); err != nil {
 		o.cancel()
 		return nil, err

@@ -162,8 +162,9 @@ func (p *presence) look(ctx context.Context, definitions cache.Cache, waited tim
 	if !defined || p.begun != nil {
 		return 0
 	}
-	if _, err = p.mapper.RESTMapping(p.kind.GroupKind(), p.kind.Version); err == nil {
-		if p.begun, err = p.begin(ctx, have.UID); err == nil {
+	mapping, err := p.mapper.RESTMapping(p.kind.GroupKind(), p.kind.Version)
+	if err == nil {
+		if p.begun, err = p.begin(ctx, have.UID, mapping.GroupVersionKind); err == nil {
 			return 0
 		}
 		p.logger.Error("an optional kind cannot be watched; retrying", "error", err)

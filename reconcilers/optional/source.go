@@ -47,7 +47,7 @@ func (k *Kinds) Source(kind schema.GroupKind, h handler.EventHandler, predicates
 func (l listener) attach(to *objects) {
 	ctx, cancel := context.WithCancel(l.ctx)
 	context.AfterFunc(to.ctx, cancel)
-	err := source.Kind[client.Object](to.cache, l.kind.empty(), l.handler, l.predicates...).Start(ctx, l.queue)
+	err := source.Kind[client.Object](to.cache, empty(to.kind), l.handler, l.predicates...).Start(ctx, l.queue)
 	if err != nil {
 		l.logger.Error("a controller is not told of an optional kind", "error", err)
 	}
@@ -56,6 +56,6 @@ func (l listener) attach(to *objects) {
 // tell tells the controller that the kind has come or gone.
 func (l listener) tell() {
 	if l.ctx.Err() == nil {
-		l.handler.Generic(l.ctx, event.GenericEvent{Object: l.kind.empty()}, l.queue)
+		l.handler.Generic(l.ctx, event.GenericEvent{Object: empty(l.kind.GroupVersionKind)}, l.queue)
 	}
 }

@@ -49,8 +49,28 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.SignadotS
 	}
 	conditions[crdv1.ConditionReady] = conditions.Ready(well,
 		crdv1.ConditionAccepted, crdv1.ConditionResourcesReady, crdv1.ConditionWorkloadsReady, crdv1.ConditionRoutingReady)
+	if c, found := policiesApply(made); found {
+		conditions[crdv1.ConditionPoliciesApply] = c
+	} else {
+		condition.Drop(s, crdv1.ConditionPoliciesApply)
+	}
 	condition.Write(s, conditions, now)
 	return s
+}
+
+// policiesApply returns the condition of the first fork to which a policy of its baseline does not
+// apply, if there is one. Ready does not depend on it.
+func policiesApply(made Made) (condition.Condition, bool) {
+	for _, m := range made.Members {
+		w, is := m.(*crdv1.ForkedWorkload)
+		if !is || w == nil {
+			continue
+		}
+		if c := crdv1.FindCondition(w.Status.Conditions, crdv1.ConditionPoliciesApply); c != nil {
+			return condition.Condition{Status: metav1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message}, true
+		}
+	}
+	return condition.Condition{}, false
 }
 
 // ConcludeDeletion returns the sandbox with the status of one that is being deleted. None

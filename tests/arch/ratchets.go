@@ -18,16 +18,16 @@ const maxPackageLines = 1500
 // counted. The commit that raises a figure says what the room got for it. A figure that is
 // more than slack above what there is fails as well: what was won is kept.
 var roomLines = map[string]int{
-	"eventbus":    9690,
-	"protos":      1217,
-	"reconcilers": 25533,
-	"routeserver": 16370,
+	"eventbus":    9689,
+	"protos":      1215,
+	"reconcilers": 26644,
+	"routeserver": 16363,
 	"sidecars":    6025,
-	"tests":       32193,
-	"tools":       6995,
+	"tests":       32195,
+	"tools":       6990,
 	"tunnels":     11412,
 	"workflows":   6051,
-	"xds":         4074,
+	"xds":         4073,
 }
 
 const slack = 100

@@ -22,6 +22,7 @@ import (
 	"switchyard.dev/reconcilers/meshes"
 	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/meshes/gatewayadapter"
+	"switchyard.dev/reconcilers/policies"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/tests/fakecluster"
 	"switchyard.dev/tests/wait"
@@ -71,7 +72,7 @@ func (o *operator) addMeshes(c *kinds.Config, told map[string]publish.Again) err
 		case "gateway-api":
 			a, err := gatewayadapter.New(gatewayadapter.Config{
 				Config:   meshes.Config{Log: o.log, Client: o.cluster.Client, Kinds: m, Elected: elected, Again: again, Logger: logger},
-				Settings: gatewayadapter.Settings{Enabled: true, Istio: true}, VirtualServices: c.Istio != nil,
+				Settings: gatewayadapter.Settings{Enabled: true, Istio: true, PolicyKinds: []policies.Kind{}}, VirtualServices: c.Istio != nil,
 			})
 			if err != nil {
 				return err

@@ -121,6 +121,10 @@ const (
 	// ConditionServicesReady: there is a Service for every Service of the
 	// baseline that can be mapped. External workloads have it too.
 	ConditionServicesReady = "ServicesReady"
+	// ConditionPoliciesApply is False while a policy applies to the baseline and not to the fork,
+	// and absent while all known ones apply to both. It does not count for Ready. Sandboxes have
+	// it too.
+	ConditionPoliciesApply = "PoliciesApply"
 )
 
 // StatusConditions returns the place of the object's conditions, never nil.

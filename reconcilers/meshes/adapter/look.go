@@ -29,6 +29,9 @@ func (a *Adapter) look(ctx context.Context, t table.Table) bool {
 	a.mu.Lock()
 	a.services = concerned // One that changes from here on is read again.
 	a.mu.Unlock()
+	if err := withAuthors(ctx, a.config.Client, concerned); err != nil {
+		return a.failed(ctx, err)
+	}
 	services, err := withPorts(ctx, a.config.Client, concerned)
 	if err != nil {
 		return a.failed(ctx, err)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/meshes"
 	"switchyard.dev/reconcilers/meshes/istio"
 	"switchyard.dev/routeserver/table"
@@ -26,10 +27,35 @@ func servicesOf(t table.Table) map[types.NamespacedName]*istio.Service {
 			if out[id] == nil {
 				out[id] = &istio.Service{Namespace: id.Namespace, Name: id.Name}
 			}
-			out[id].Sandboxes = append(out[id].Sandboxes, istio.Sandbox{Key: key, Mappings: of.Mappings})
+			out[id].Sandboxes = append(out[id].Sandboxes, istio.Sandbox{Key: key, Author: "sandbox " + of.Sandbox, Mappings: of.Mappings})
 		}
 	}
 	return out
+}
+
+// withAuthors names the user who wrote each sandbox last, where that is recorded, and leaves it with
+// the sandbox itself where not.
+func withAuthors(ctx context.Context, c client.Reader, services map[types.NamespacedName]*istio.Service) error {
+	if len(services) == 0 {
+		return nil
+	}
+	var all crdv1.SignadotSandboxList
+	if err := c.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list sandboxes: %w", err)
+	}
+	users := map[string]string{}
+	for i := range all.Items {
+		s := &all.Items[i]
+		if author, known, err := crdv1.AuthorOf(s.Annotations); err == nil && known {
+			users["sandbox "+s.Name] = "user " + author.User
+		}
+	}
+	for _, of := range services {
+		for i := range of.Sandboxes {
+			of.Sandboxes[i].Author = cmp.Or(users[of.Sandboxes[i].Author], of.Sandboxes[i].Author)
+		}
+	}
+	return nil
 }
 
 // withPorts returns the Services, sorted, each with all ports that it has. Of one that is not

@@ -31,7 +31,7 @@ func TestAServiceOfTwoBaselinesLeadsToOneFork(t *testing.T) {
 		facts = append(facts, observed)
 	}
 	got := servicesOf(told(append(facts, event.Fact{Key: event.RoutingKey("k1"), Data: declared})...))
-	want := []istio.Sandbox{{Key: "k1", Mappings: []crdv1.IstioPortMapping{{FromPort: 80, ToService: "sb-a", WorkloadPort: 8080}}}}
+	want := []istio.Sandbox{{Key: "k1", Author: "sandbox sb", Mappings: []crdv1.IstioPortMapping{{FromPort: 80, ToService: "sb-a", WorkloadPort: 8080}}}}
 	if diff := cmp.Diff(want, got[types.NamespacedName{Namespace: "shop", Name: "both"}].Sandboxes); diff != "" {
 		t.Error(diff)
 	}

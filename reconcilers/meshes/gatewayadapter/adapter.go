@@ -57,9 +57,12 @@ type Adapter struct {
 
 // New returns an Adapter that knows nothing before it is started, or says what is wrong.
 func New(c Config) (*Adapter, error) {
-	c.Asked = crdv1.KindGatewayAPIRoute
+	c.Asked, c.Settings = crdv1.KindGatewayAPIRoute, c.Settings.withDefaults()
 	c.Watched = []schema.GroupKind{HTTPRoutes.GroupKind(), GRPCRoutes.GroupKind(), ReferenceGrants.GroupKind()}
-	a := &Adapter{config: c, logger: c.Logger, keys: map[string]*keyed{}, cluster: cluster{namespaces: c.Namespaces}}
+	for _, kind := range c.Settings.PolicyKinds {
+		c.Watched = append(c.Watched, kind.GroupKind())
+	}
+	a := &Adapter{config: c, logger: c.Logger, keys: map[string]*keyed{}, cluster: cluster{namespaces: c.Namespaces, settings: c.Settings}}
 	if a.logger == nil {
 		a.logger = slog.Default()
 	}

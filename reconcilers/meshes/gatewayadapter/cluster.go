@@ -20,6 +20,7 @@ import (
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/meshes"
 	"switchyard.dev/reconcilers/meshes/gatewayapi"
+	"switchyard.dev/reconcilers/policies"
 )
 
 // Kinds that are read, in the versions that all requests are converted to, with the names of
@@ -66,10 +67,13 @@ type cluster struct {
 	grants []*gatewayv1.ReferenceGrant
 	// unreadable are routes that are not as the schema that we know has them.
 	unreadable []unreadable
+	// policies are those that may apply to routes.
+	policies []policies.Policy
+	settings Settings
 	// namespaces are those that may be read; empty means all.
 	namespaces []string
 	// revision counts the changes of what every key depends on: the baselines but for their
-	// status, the grants, and the ports of the Services that baselines name.
+	// status, the grants, the policies, and the ports of the Services that baselines name.
 	revision int
 	salient  salient
 }
@@ -110,7 +114,9 @@ type salient struct {
 	routes map[types.UID]int64
 	meta   map[types.UID][3]map[string]string
 	grants map[types.UID]int64
-	ports  map[types.NamespacedName][]int32
+	// policies are the generations of those that are read.
+	policies map[types.UID]int64
+	ports    map[types.NamespacedName][]int32
 }
 
 // read reads everything of the Gateway API.
@@ -128,6 +134,10 @@ func (c *cluster) read(ctx context.Context, from client.Reader, kinds meshes.Kin
 	if c.grants, err = objects[gatewayv1.ReferenceGrant](ctx, c, after, from, kinds, ReferenceGrants); err != nil || c.trouble != nil {
 		return err
 	}
+	read, err := c.readPolicies(ctx, from, kinds)
+	if err != nil || c.trouble != nil {
+		return err
+	}
 	c.parsed = after
 	c.baselines, c.derived, c.all = gatewayapi.Routes{}, map[string][]*route{}, map[gatewayapi.Object]*route{}
 	for _, r := range http {
@@ -140,7 +150,7 @@ func (c *cluster) read(ctx context.Context, from client.Reader, kinds meshes.Kin
 			c.baselines.GRPC = append(c.baselines.GRPC, r)
 		}
 	}
-	return c.weigh(ctx, from)
+	return c.weigh(ctx, from, read)
 }
 
 // add adds a route, and reports whether it is an owner's.
@@ -155,8 +165,8 @@ func (c *cluster) add(r *route) bool {
 }
 
 // weigh counts a revision when something has changed that every key depends on.
-func (c *cluster) weigh(ctx context.Context, from client.Reader) error {
-	now := salient{routes: map[types.UID]int64{}, meta: map[types.UID][3]map[string]string{}, grants: map[types.UID]int64{}, ports: map[types.NamespacedName][]int32{}}
+func (c *cluster) weigh(ctx context.Context, from client.Reader, read map[types.UID]int64) error {
+	now := salient{policies: read, routes: map[types.UID]int64{}, meta: map[types.UID][3]map[string]string{}, grants: map[types.UID]int64{}, ports: map[types.NamespacedName][]int32{}}
 	for _, r := range c.all {
 		if gatewayapi.IsDerived(r.meta) {
 			continue

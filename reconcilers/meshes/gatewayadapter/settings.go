@@ -1,6 +1,9 @@
 package gatewayadapter
 
-import "switchyard.dev/reconcilers/meshes/precedence"
+import (
+	"switchyard.dev/reconcilers/meshes/precedence"
+	"switchyard.dev/reconcilers/policies"
+)
 
 // Settings say whether requests are routed by HTTPRoutes and GRPCRoutes, and how.
 type Settings struct {
@@ -12,6 +15,28 @@ type Settings struct {
 	// PreservedLabels and PreservedAnnotations are globs of what a derived route has of its
 	// original's metadata.
 	PreservedLabels, PreservedAnnotations []string
+	// Policies is what to do where a policy applies to a route and not to one that is derived from
+	// it. Default: policies.Refuse.
+	Policies policies.Mode
+	// PolicyKinds are the kinds of policies that are read. Default: the known ones.
+	PolicyKinds []policies.Kind
+}
+
+// WithPolicies returns the settings with what to do about policies.
+func (s Settings) WithPolicies(p policies.Settings) Settings {
+	s.Policies, s.PolicyKinds = p.Routes, policies.OfRoutes(policies.Kinds(p.Kinds))
+	return s
+}
+
+// withDefaults returns the settings with every empty field that has a default set.
+func (s Settings) withDefaults() Settings {
+	if s.Policies == "" {
+		s.Policies = policies.Refuse
+	}
+	if s.PolicyKinds == nil {
+		s.PolicyKinds = policies.OfRoutes(policies.Kinds(nil))
+	}
+	return s
 }
 
 // order is that of the implementation.

@@ -27,6 +27,8 @@ import (
 	"switchyard.dev/reconcilers/meshes/gatewayadapter"
 	"switchyard.dev/reconcilers/meshes/gatewayapi"
 	"switchyard.dev/reconcilers/optional"
+	"switchyard.dev/reconcilers/policies"
+	"switchyard.dev/reconcilers/policyreader"
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/world"
@@ -107,6 +109,7 @@ func (c *cluster) run(user string, groups ...string) {
 	for kind, definition := range gatewayadapter.Definitions {
 		read = append(read, optional.Kind{GroupVersionKind: kind, Definition: definition})
 	}
+	read = append(read, policyreader.Optional(policies.OfRoutes(policies.Kinds(nil)))...)
 	all, err := optional.New(optional.Config{REST: access, Logger: world.Quiet, Kinds: read})
 	c.Must(err)
 	stopKinds := background.Run(c, all.Start)

@@ -150,7 +150,16 @@ func deriveRoute[Route, Rule, Match any](g *group, k *kind[Route, Rule, Match], 
 	if asking == nil || g.refusesBad(baseline, k.ordered(r), asking) {
 		return nil
 	}
+	guarded, refused := checkPolicies(g, k, r, baseline, asking)
+	if refused {
+		return nil
+	}
 	made := keyedRules(g, k, r, baseline, leads, asking)
+	if guarded {
+		if made = guardRules(g, k, made, baseline, leads, asking); made == nil {
+			return nil
+		}
+	}
 	var out []*Route
 	for i, part := range pack(k, made) {
 		object := Object{Kind: k.name, Namespace: meta.Namespace, Name: nameOf(meta.Name, g.key, i)}

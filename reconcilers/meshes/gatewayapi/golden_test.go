@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/yaml"
@@ -19,6 +20,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/meshes/gatewayapi"
 	"switchyard.dev/reconcilers/meshes/precedence"
+	"switchyard.dev/reconcilers/policies"
 	"switchyard.dev/tests/golden"
 )
 
@@ -29,6 +31,7 @@ type setting struct {
 	CustomHeaders, PreservedLabels, PreservedAnnotations []string
 	VirtualServices                                      map[string]string `json:"virtualServices"`
 	Order                                                string            `json:"order"`
+	RefusePolicies                                       bool
 }
 
 var orders = map[string]precedence.Order{"": precedence.API, "istiod": precedence.Istiod, "contour": precedence.Contour}
@@ -86,6 +89,7 @@ func goldenInputs(t testing.TB) map[string]gatewayapi.Input {
 			s.Managed[i] = m
 		}
 		in.Managed, in.Order = s.Managed, orders[s.Order]
+		in.RefusePolicies = s.RefusePolicies
 		in.CustomHeaders, in.PreservedLabels, in.PreservedAnnotations = s.CustomHeaders, s.PreservedLabels, s.PreservedAnnotations
 		for service, by := range s.VirtualServices {
 			if in.VirtualServices == nil {
@@ -198,9 +202,26 @@ func objects(t testing.TB, content []byte) gatewayapi.Input {
 			in.Grants = append(in.Grants, decoded(t, document, &gatewayv1.ReferenceGrant{}))
 		case "Service":
 			in.Services = append(in.Services, decoded(t, document, &corev1.Service{}))
+		default:
+			in.Policies = append(in.Policies, policyIn(t, document)...)
 		}
 	}
 	return in
+}
+
+// policyIn returns the policy that a document is, if it is one of a known kind.
+func policyIn(t testing.TB, document []byte) []policies.Policy {
+	t.Helper()
+	var o unstructured.Unstructured
+	if err := yaml.Unmarshal(document, &o.Object); err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range policies.Kinds(nil) {
+		if o.GroupVersionKind().GroupKind() == kind.GroupKind() {
+			return []policies.Policy{policies.Read(kind, o.Object)}
+		}
+	}
+	return nil
 }
 
 func decoded[O metav1.Object](t testing.TB, document []byte, o O) O {

@@ -7,6 +7,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/meshes/precedence"
+	"switchyard.dev/reconcilers/policies"
 )
 
 // Managed is one baseline Service that requests with a routing key leave for a member of a
@@ -53,6 +54,11 @@ type Input struct {
 	// VirtualServices names the VirtualService that governs a Service, for each that has one. Its
 	// routing is then no business of HTTPRoutes.
 	VirtualServices map[types.NamespacedName]string
+	// Policies are those of the cluster. RefusePolicies: nothing is derived from a route to which one
+	// applies that would not apply to the derived route. Otherwise one is derived, with backends
+	// of the sandbox alone.
+	Policies       []policies.Policy
+	RefusePolicies bool
 	// Taken are names of derived routes that another routing key has, and which that is.
 	Taken map[Object]string
 	// CustomHeaders are the configured headers that carry a key.
@@ -119,6 +125,8 @@ const (
 	ReasonBadExpression = "BadExpression"
 	// ReasonNameTaken: another object has the name of a derived route.
 	ReasonNameTaken = "NameTaken"
+	// ReasonPolicyNotApplied: a policy applies to the route and not to a derived one.
+	ReasonPolicyNotApplied = "PolicyNotApplied"
 	// ReasonRequestsLost: requests that the route answers go elsewhere with the key.
 	ReasonRequestsLost = "RequestsLost"
 	// ReasonRequestsTaken: requests that another route answers go to the fork with the key.

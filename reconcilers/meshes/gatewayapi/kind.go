@@ -21,6 +21,9 @@ type kind[Route, Rule, Match any] struct {
 	ruleName func(*Rule) **gatewayv1.SectionName
 	matches  func(*Rule) []Match
 	backends func(*Rule) []*gatewayv1.BackendRef
+	// retain removes the backends of a rule for which keep is false, and filters that send copies
+	// of its requests to other backends.
+	retain func(r *Rule, keep func(*gatewayv1.BackendRef) bool)
 	// oneMatch reports whether the API lets the rule have one match only.
 	oneMatch func(*Rule) bool
 	headers  func(*Match) []string
@@ -53,6 +56,7 @@ var httpRoutes = kind[gatewayv1.HTTPRoute, gatewayv1.HTTPRouteRule, gatewayv1.HT
 		}
 		return out
 	},
+	retain:   retainHTTP,
 	oneMatch: replacesPrefix,
 	headers: func(m *gatewayv1.HTTPRouteMatch) []string {
 		var out []string
@@ -100,6 +104,7 @@ var grpcRoutes = kind[gatewayv1.GRPCRoute, gatewayv1.GRPCRouteRule, gatewayv1.GR
 		}
 		return out
 	},
+	retain:   retainGRPC,
 	oneMatch: func(*gatewayv1.GRPCRouteRule) bool { return false },
 	headers: func(m *gatewayv1.GRPCRouteMatch) []string {
 		var out []string

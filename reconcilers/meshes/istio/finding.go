@@ -53,6 +53,8 @@ const (
 	ReasonHostUnknown = "HostUnknown"
 	// ReasonFull: the object has no room for the routes.
 	ReasonFull = "VirtualServiceFull"
+	// ReasonShareFull: the author of the sandbox has used up his share of the object.
+	ReasonShareFull = "VirtualServiceShareFull"
 	// ReasonHostNotRouted: in the mesh none decides requests to the host of the Service, and no
 	// owner says by AnnotationGatewaysOnly that there are none.
 	ReasonHostNotRouted = "HostNotRouted"
@@ -202,6 +204,16 @@ func (r *Rendering) full(bytes int, services []*managed, keys []string) {
 				r.Findings = append(r.Findings, Finding{ReasonFull, r.Name, s.id(), key, true, fmt.Sprintf(
 					"VirtualService %s has %d KiB and no room for routes of the key %s: an object can have %d. Remove sandboxes, or split it by host.", r.Name, bytes>>10, key, MaxBytes>>10)})
 			}
+		}
+	}
+}
+
+// shareFull notes that the author of a key has used up his share of the object.
+func (r *Rendering) shareFull(author string, bytes int, services []*managed, key string) {
+	for _, s := range services {
+		if _, has := s.sandboxes[key]; has {
+			r.Findings = append(r.Findings, Finding{ReasonShareFull, r.Name, s.id(), key, true, fmt.Sprintf(
+				"VirtualService %s has %d KiB of routes for sandboxes of %s, which is their share, and no room for those of the key %s. Delete sandboxes of %s, or split the VirtualService by host.", r.Name, bytes>>10, author, key, author)})
 		}
 	}
 }

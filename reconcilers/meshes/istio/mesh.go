@@ -36,6 +36,9 @@ type Service struct {
 // Sandbox is what has a Service beside a baseline's, for requests with a routing key.
 type Sandbox struct {
 	Key string
+	// Author is the user whose sandbox it is or, where that is not known, the sandbox itself: whose
+	// share of a VirtualService its routes take. Empty: nobody's.
+	Author string
 	// Mappings are as in an IstioRoute. A Service that stands for a port has the same port.
 	Mappings []crdv1.IstioPortMapping
 }
@@ -64,6 +67,7 @@ type managed struct {
 }
 
 type sandbox struct {
+	author  string
 	matches []keymatch.Match
 	// to are the full host names of the Services that stand for the ports.
 	to map[int32]string
@@ -153,7 +157,7 @@ func (m *Mesh) manage(s Service, host string, before *managed) *managed {
 		for _, mapping := range of.Mappings {
 			to[mapping.FromPort] = m.resolve(mapping.ToService, s.Namespace)
 		}
-		service.sandboxes[of.Key] = sandbox{had.matches, to}
+		service.sandboxes[of.Key] = sandbox{of.Author, had.matches, to}
 	}
 	return service
 }

@@ -16,7 +16,9 @@ const (
 )
 
 // fill derives our routes, key by key, until the object has no room for those of the next one.
-// Keys that have routes in the object already come first, so that no new one drives them out.
+// Keys that have routes in the object already come first, so that no new one drives them out. A
+// new one gets in while the routes of its author take at most half of the room that others leave,
+// so that no author takes all of it.
 func (m *Mesh) fill(r *Rendering, sources []source) {
 	var services []*managed
 	for _, s := range sources {
@@ -24,8 +26,14 @@ func (m *Mesh) fill(r *Rendering, sources []source) {
 	}
 	services = slices.Compact(slices.SortedFunc(slices.Values(services), func(a, b *managed) int { return strings.Compare(a.host, b.host) }))
 	total := size(r.original.bare)
-	all := byPresence(keys(services), services, r.original.ours)
+	all, there := byPresence(keys(services), services, r.original.ours)
+	shares := shares{}
 	for i, key := range all {
+		author := authorOf(services, key)
+		if i >= there && shares.full(author) {
+			r.shareFull(author, shares[author].bytes, services, key)
+			continue
+		}
 		bytes, ofKey := 0, make([][]derived, len(sources))
 		for at, s := range sources {
 			ofKey[at] = m.derive(r, s, key)
@@ -37,6 +45,11 @@ func (m *Mesh) fill(r *Rendering, sources []source) {
 			r.full(total, services, all[i:])
 			break
 		}
+		if i >= there && !shares.admit(author, bytes, total) {
+			r.shareFull(author, shares[author].bytes, services, key)
+			continue
+		}
+		shares.take(author, bytes)
 		total += bytes
 		for at := range sources {
 			sources[at].derived = append(sources[at].derived, ofKey[at]...)
@@ -50,10 +63,50 @@ func (m *Mesh) fill(r *Rendering, sources []source) {
 	}
 }
 
-// byPresence returns sorted keys, those first that have a route of one of these names.
-func byPresence(keys []string, services []*managed, names map[string]bool) []string {
+// shares are what the routes of each author take of an object.
+type shares map[string]share
+
+// share is the size of an author's routes, and whether another one was refused for it.
+type share struct {
+	bytes int
+	full  bool
+}
+
+func (s shares) full(author string) bool { return author != "" && s[author].full }
+
+func (s shares) take(author string, bytes int) {
+	of := s[author]
+	of.bytes += bytes
+	s[author] = of
+}
+
+// admit reports whether an author's routes, with further ones of that size, take at most half of
+// the room that all others leave in an object. total is the size of everything in it.
+func (s shares) admit(author string, bytes, total int) bool {
+	of := s[author]
+	if author == "" || of.bytes+bytes <= (MaxBytes-(total-of.bytes))/2 {
+		return true
+	}
+	of.full = true
+	s[author] = of
+	return false
+}
+
+// authorOf returns the author of the sandbox that has a key.
+func authorOf(services []*managed, key string) string {
+	for _, s := range services {
+		if sandbox, has := s.sandboxes[key]; has {
+			return sandbox.author
+		}
+	}
+	return ""
+}
+
+// byPresence returns sorted keys, those first that have a route of one of these names, and how many
+// these are.
+func byPresence(keys []string, services []*managed, names map[string]bool) (all []string, present int) {
 	if len(names) == 0 {
-		return keys
+		return keys, 0
 	}
 	var there, others []string
 	for _, key := range keys {
@@ -70,7 +123,7 @@ func byPresence(keys []string, services []*managed, names map[string]bool) []str
 			others = append(others, key)
 		}
 	}
-	return slices.Concat(there, others)
+	return slices.Concat(there, others), len(there)
 }
 
 func size(value any) int {

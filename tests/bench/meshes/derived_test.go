@@ -23,6 +23,7 @@ import (
 	"switchyard.dev/reconcilers/meshes/gatewayadapter"
 	"switchyard.dev/reconcilers/meshes/gatewayapi"
 	"switchyard.dev/reconcilers/optional"
+	"switchyard.dev/reconcilers/policies"
 	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/world"
 )
@@ -133,7 +134,7 @@ func (r *rig) derive() (stop func()) {
 			Log: r.log, Kinds: kinds, Elected: elected, Again: again, Logger: slog.New(slog.DiscardHandler),
 			Client: optional.Client{Kinds: kinds, Client: r.cached(access)},
 		},
-		Settings: gatewayadapter.Settings{Enabled: true, Istio: true},
+		Settings: gatewayadapter.Settings{Enabled: true, Istio: true, PolicyKinds: []policies.Kind{}},
 	})
 	r.Must(err)
 	return background.Run(r, a.Start)

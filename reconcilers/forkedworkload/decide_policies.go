@@ -1,0 +1,109 @@
+package forkedworkload
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/condition"
+	"switchyard.dev/reconcilers/fork"
+	"switchyard.dev/reconcilers/fork/reserved"
+	"switchyard.dev/reconcilers/policies"
+)
+
+// Reasons of crdv1.ConditionPoliciesApply.
+const (
+	// ReasonPolicyNotApplied: a policy applies to the baseline and not to the fork.
+	ReasonPolicyNotApplied = "PolicyNotApplied"
+	// ReasonPolicyObserves: so does an object that protects nothing, such as a PodMonitor.
+	ReasonPolicyObserves = "PolicyObserves"
+	// ReasonPoliciesUnreadable: it is not known which policies there are.
+	ReasonPoliciesUnreadable = "PoliciesUnreadable"
+)
+
+// mostPolicies is how many further policies the condition names.
+const mostPolicies = 3
+
+// policiesApply returns the condition about policies that apply to the baseline and not to the
+// fork, if there is something to report. refused reports whether the fork may not run for that.
+func (in Input) policiesApply(clone *fork.Fork) (c condition.Condition, found, refused bool) {
+	if in.PoliciesUnread != nil {
+		return condition.Unknown(ReasonPoliciesUnreadable, fmt.Sprintf("Policies that may select the pods of %s cannot be read: %v. Allow the controller manager to list them.", in.baselineName(), in.PoliciesUnread)), true, false
+	}
+	passed := policies.OnWorkload(in.Policies, policies.Workload{
+		Namespace: in.Workload.Namespace, Labels: in.Baseline.Template.Labels, Fork: clone.Template.Labels, Services: in.baselineServices(),
+	})
+	if len(passed) == 0 {
+		return condition.Condition{}, false, false
+	}
+	first, reason := passed[0], ReasonPolicyNotApplied
+	if first.Observes() {
+		reason = ReasonPolicyObserves
+	}
+	message := in.passedBy(first)
+	if len(passed) > 1 {
+		var others []string
+		for _, p := range passed[1:] {
+			others = append(others, p.Policy.String())
+		}
+		message = strings.TrimSuffix(message, ".") + " (likewise " + condition.List(others, mostPolicies, ", ") + ")."
+	}
+	return condition.False(reason, message), true, in.RefusePolicies && !first.Observes()
+}
+
+// notePolicies adds the condition about policies that do not apply to a fork, and reports whether
+// the fork may not run for that: then it is not accepted. clone is nil for no fork.
+func (in Input) notePolicies(to condition.Set, clone *fork.Fork) (refused bool) {
+	if clone == nil {
+		return false
+	}
+	c, found, refused := in.policiesApply(clone)
+	if found {
+		to[crdv1.ConditionPoliciesApply] = c
+	}
+	if refused {
+		to[crdv1.ConditionAccepted] = condition.False(c.Reason, c.Message)
+	}
+	return refused
+}
+
+// passedBy says that a policy does not apply to the fork, and what to do.
+func (in Input) passedBy(p policies.Passed) string {
+	if p.Service != "" {
+		return fmt.Sprintf("%s targets Service %s of %s and does not apply to the Service of the fork. Select pods with the policy, or attach it to a Gateway.", p.Policy, p.Service, in.baselineName())
+	}
+	taken := reserved.Keys(in.Baseline, in.neighbours(), in.Budgets)
+	missing := fmt.Sprintf("%s selects the pods of %s by label %s, which the fork lacks, so it does not apply to the fork", p.Policy, in.baselineName(), strings.Join(p.Labels, ", "))
+	for _, key := range p.Labels {
+		if by := taken[key]; by != "" {
+			return fmt.Sprintf("%s; forks never keep label %s, by which %s selects. Add a policy that selects pods with label %s.", missing, key, by, crdv1.LabelForkedWorkload)
+		}
+	}
+	var expressions []string
+	for _, key := range p.Labels {
+		expressions = append(expressions, "^"+regexp.QuoteMeta(key)+"$")
+	}
+	return fmt.Sprintf("%s. Add %s to spec.customization.preservedLabels of the sandbox, or to the value forks.preservedLabels.", missing, strings.Join(expressions, " and "))
+}
+
+// baselineServices returns the names of the Services of the baseline.
+func (in Input) baselineServices() []string {
+	var out []string
+	live := in.Forms()
+	for _, s := range in.neighbours() {
+		if live.Selected(&s) {
+			out = append(out, s.Name)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// unreadPolicies returns the decision to change nothing until policies can be read, since it is
+// not known whether the fork may run.
+func (in Input) unreadPolicies() Decision {
+	unknown := condition.Unknown(ReasonPoliciesUnreadable, fmt.Sprintf("Policies cannot be read, and policies.workloads is refuse, so the fork of %s is not changed: %v. Allow the controller manager to list them.", in.baselineName(), in.PoliciesUnread))
+	return asItIs(in, condition.Set{crdv1.ConditionAccepted: unknown, crdv1.ConditionBaselineFound: in.Found(in.Workload), crdv1.ConditionPoliciesApply: unknown})
+}

@@ -1,0 +1,113 @@
+package gatewayapi
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"switchyard.dev/reconcilers/policies"
+)
+
+// mostPolicies is how many policies findings of one route name.
+const mostPolicies = 3
+
+// checkPolicies adds findings for the policies that apply to a route and not to what is derived
+// from it. guarded reports whether there are any, and refused whether nothing is derived because
+// of them.
+func checkPolicies[Route, Rule, Match any](g *group, k *kind[Route, Rule, Match], r *Route, baseline Object, asking []*Managed) (guarded, refused bool) {
+	meta := k.meta(r)
+	derived := g.metadata(meta, k.name, asking)
+	of := policies.Route{
+		Kind: k.name, Namespace: meta.Namespace, Name: meta.Name, Labels: meta.Labels, Annotations: meta.Annotations,
+		DerivedLabels: derived.Labels, DerivedAnnotations: derived.Annotations,
+	}
+	rules := k.rules(r)
+	for i := range rules {
+		of.Rules = append(of.Rules, string(ptr.Deref(*k.ruleName(&rules[i]), "")))
+	}
+	of.Rules = slices.DeleteFunc(of.Rules, func(name string) bool { return name == "" })
+	for _, m := range asking {
+		of.Services = append(of.Services, m.service())
+	}
+	missed := policies.OnRoute(g.in.Policies, of)
+	guarded, refused = len(missed) > 0, len(missed) > 0 && g.in.RefusePolicies
+	for _, miss := range missed[:min(len(missed), mostPolicies)] {
+		for _, m := range asking {
+			if refused {
+				g.note(m, baseline, ReasonPolicyNotApplied, true, "%s and would not apply to a derived route, so none is created and requests with the key reach the baseline. %s, or set policies.routes to report.", miss.Applies, miss.Remedy)
+			} else {
+				g.note(m, baseline, ReasonPolicyNotApplied, false, "%s and does not apply to the derived route. %s, or set policies.routes to refuse.", miss.Applies, miss.Remedy)
+			}
+		}
+	}
+	return guarded, refused
+}
+
+// guardRules returns the derived rules of a route with backends of the sandbox alone, so that no
+// request reaches another one past a policy. It returns nil where there are none, or where another
+// rule would have to stand beside them, whose backends are others.
+func guardRules[Route, Rule, Match any](g *group, k *kind[Route, Rule, Match], all []made[Rule], baseline Object, leads []bool, asking []*Managed) []made[Rule] {
+	// Findings about other backends of its rules are not true of these.
+	g.findings = slices.DeleteFunc(g.findings, func(f Finding) bool { return f.Baseline == baseline && f.Reason == ReasonPartOfRequests })
+	own := g.sandboxServices(asking)
+	var out []made[Rule]
+	for _, m := range all {
+		if !leads[m.origin] {
+			for _, a := range asking {
+				g.note(a, baseline, ReasonPolicyNotApplied, true, "A derived rule would take requests of rules[%d] of %s, which route to another backend past that policy, so no route is derived and requests with the key reach the baseline. Attach the policy to the Gateway.", m.origin, baseline)
+			}
+			return nil
+		}
+		k.retain(&m.rule, func(ref *gatewayv1.BackendRef) bool {
+			service, is := serviceOf(ref, baseline.Namespace)
+			return is && own[service] && ptr.Deref(ref.Weight, 1) > 0
+		})
+		if len(k.backends(&m.rule)) > 0 { // The original answers requests of rules without a share for the sandbox.
+			out = append(out, m)
+		}
+	}
+	if out == nil {
+		for _, a := range asking {
+			g.note(a, baseline, ReasonPolicyNotApplied, true, "%s routes no requests to Service %s by weight, so none with the key reach the sandbox. Give the backend a weight.", baseline, a.service())
+		}
+	}
+	return out
+}
+
+// sandboxServices returns the Services of the sandbox that replace those of a baseline.
+func (g *group) sandboxServices(asking []*Managed) map[types.NamespacedName]bool {
+	own := map[types.NamespacedName]bool{}
+	for _, m := range asking {
+		for _, mapping := range m.Mappings {
+			own[types.NamespacedName{Namespace: m.Namespace, Name: mapping.ToService}] = g.governed(m) == ""
+		}
+	}
+	return own
+}
+
+// withoutMirrors returns filters without those that send a copy of a request to another backend.
+func withoutMirrors[Filter any](filters []Filter, mirrors func(Filter) bool) []Filter {
+	return slices.DeleteFunc(filters, mirrors)
+}
+
+// retainHTTP leaves of a rule the backends for which keep is true, and no mirrors.
+func retainHTTP(r *gatewayv1.HTTPRouteRule, keep func(*gatewayv1.BackendRef) bool) {
+	mirrors := func(f gatewayv1.HTTPRouteFilter) bool { return f.Type == gatewayv1.HTTPRouteFilterRequestMirror }
+	r.Filters = withoutMirrors(r.Filters, mirrors)
+	r.BackendRefs = slices.DeleteFunc(r.BackendRefs, func(b gatewayv1.HTTPBackendRef) bool { return !keep(&b.BackendRef) })
+	for i := range r.BackendRefs {
+		r.BackendRefs[i].Filters = withoutMirrors(r.BackendRefs[i].Filters, mirrors)
+	}
+}
+
+// retainGRPC does so for a rule of a GRPCRoute.
+func retainGRPC(r *gatewayv1.GRPCRouteRule, keep func(*gatewayv1.BackendRef) bool) {
+	mirrors := func(f gatewayv1.GRPCRouteFilter) bool { return f.Type == gatewayv1.GRPCRouteFilterRequestMirror }
+	r.Filters = withoutMirrors(r.Filters, mirrors)
+	r.BackendRefs = slices.DeleteFunc(r.BackendRefs, func(b gatewayv1.GRPCBackendRef) bool { return !keep(&b.BackendRef) })
+	for i := range r.BackendRefs {
+		r.BackendRefs[i].Filters = withoutMirrors(r.BackendRefs[i].Filters, mirrors)
+	}
+}

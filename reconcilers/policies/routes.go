@@ -1,0 +1,105 @@
+package policies
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// gatewayGroup is the group of HTTPRoutes and GRPCRoutes.
+const gatewayGroup = "gateway.networking.k8s.io"
+
+// Route is an HTTPRoute or a GRPCRoute from which another is to be derived.
+type Route struct {
+	Kind, Namespace, Name string
+	// Rules are the names of its rules.
+	Rules []string
+	// Labels and Annotations are its own, DerivedLabels and DerivedAnnotations those of routes
+	// derived from it.
+	Labels, Annotations               map[string]string
+	DerivedLabels, DerivedAnnotations map[string]string
+	// Services are those of its backends that derived rules replace.
+	Services []types.NamespacedName
+}
+
+// String names the route in messages.
+func (r Route) String() string { return r.Kind + " " + r.Namespace + "/" + r.Name }
+
+// Miss is a policy that applies to a route and not to routes derived from it.
+type Miss struct {
+	// Applies names the policy and the object, as the beginning of a sentence.
+	Applies string
+	// Remedy is what an owner can do about it, as the beginning of a sentence.
+	Remedy string
+}
+
+// pluginAnnotations are annotations of a route that name what its gateway applies to it.
+var pluginAnnotations = []string{"konghq.com/plugins"}
+
+// OnRoute returns the policies that apply to a route and not to routes derived from it, sorted.
+func OnRoute(all []Policy, r Route) []Miss {
+	var out []Miss
+	for _, key := range pluginAnnotations {
+		if r.Annotations[key] != "" && r.DerivedAnnotations[key] != r.Annotations[key] {
+			out = append(out, Miss{
+				fmt.Sprintf("Annotation %s applies plugins (%s) to %s", key, r.Annotations[key], r),
+				fmt.Sprintf("Add %s to gatewayAPI.preservedAnnotations", key),
+			})
+		}
+	}
+	for _, p := range all {
+		if miss, missed := p.onRoute(r); p.Kind.routes && missed {
+			out = append(out, miss)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Miss) int { return cmp.Compare(a.Applies, b.Applies) })
+	return out
+}
+
+// onRoute returns how a policy applies to a route and not to routes derived from it.
+func (p Policy) onRoute(r Route) (Miss, bool) {
+	const toGateway = "Attach it to the Gateway"
+	if slices.Contains(p.targets, target{gatewayGroup, r.Kind, r.Namespace, r.Name}) {
+		return Miss{fmt.Sprintf("%s targets %s", p, r), toGateway}, true
+	}
+	for _, s := range r.Services {
+		if slices.Contains(p.targets, target{"", "Service", s.Namespace, s.Name}) {
+			return Miss{fmt.Sprintf("%s targets Service %s", p, s), toGateway}, true
+		}
+	}
+	for _, c := range p.chosen {
+		if c.group == gatewayGroup && c.kind == r.Kind && (c.anywhere || p.Namespace == r.Namespace) &&
+			c.selector.Matches(labels.Set(r.Labels)) && !c.selector.Matches(labels.Set(r.DerivedLabels)) {
+			keys := strings.Join(keysOf(c.selector), ", ")
+			return Miss{fmt.Sprintf("%s selects %s by label %s", p, r, keys), fmt.Sprintf("Add %s to gatewayAPI.preservedLabels", keys)}, true
+		}
+	}
+	if slices.ContainsFunc(p.routes, r.isNamed) {
+		return Miss{fmt.Sprintf("%s names a route of %s in Envoy's configuration", p, r), toGateway}, true
+	}
+	return Miss{}, false
+}
+
+// isNamed reports whether a name that an Envoy has for a route, or a text with such a name in it,
+// is for one of r. Istio names a route after its rule, or namespace.name.index; Envoy Gateway
+// httproute/namespace/name/rule/….
+func (r Route) isNamed(name string) bool {
+	istio := regexp.MustCompile(`^` + regexp.QuoteMeta(r.Namespace+"."+r.Name) + `\.\d+$`)
+	return slices.Contains(r.Rules, name) || istio.MatchString(name) || strings.Contains(name, strings.ToLower(r.Kind)+"/"+r.Namespace+"/"+r.Name+"/")
+}
+
+// keysOf returns the keys of the labels that a selector asks about, sorted.
+func keysOf(s labels.Selector) []string {
+	requirements, _ := s.Requirements()
+	var out []string
+	for _, r := range requirements {
+		out = append(out, r.Key())
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
