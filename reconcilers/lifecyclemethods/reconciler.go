@@ -11,6 +11,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/workflows/execunit"
+	"switchyard.dev/workflows/grant"
 	"switchyard.dev/workflows/iocontext/store"
 )
 
@@ -31,6 +32,8 @@ type Config struct {
 	CA       func() string
 	// AtOnce is how many units of one graph run at the same time; 0: all.
 	AtOnce int
+	// Sign signs the grants of pods with the operator's authority. Required.
+	Sign grant.Signer
 }
 
 // Reconciler runs units. Make one with New.

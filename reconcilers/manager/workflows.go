@@ -18,6 +18,7 @@ import (
 	"switchyard.dev/reconcilers/kinds"
 	"switchyard.dev/sidecars/inject"
 	"switchyard.dev/workflows/execunit"
+	"switchyard.dev/workflows/grant"
 )
 
 // Workflows say how units of Resources run.
@@ -27,6 +28,9 @@ type Workflows struct {
 	Settings execunit.Settings
 	// AtOnce is how many units of one graph run at the same time.
 	AtOnce int
+	// Sign signs the grants of pods. Default: the authority that the manager keeps, which it has
+	// unless it runs without the webhook.
+	Sign grant.Signer
 }
 
 // Enabled reports whether units run at all: they do where the images of the managers of their
@@ -93,7 +97,10 @@ func (m *Main) addWorkflows(c *kinds.Config) error {
 		return err
 	}
 	w.Settings.OperatorNamespace, w.Settings.Namespaces = m.config.Namespace, m.config.Namespaces
-	c.Workflows = &kinds.Workflows{Pods: held, Settings: w.Settings, AtOnce: w.AtOnce}
+	c.Workflows = &kinds.Workflows{Pods: held, Settings: w.Settings, AtOnce: w.AtOnce, Sign: w.Sign}
+	if w.Sign == nil {
+		c.Workflows.Sign = m.sign
+	}
 	if m.config.Trust != nil {
 		c.Workflows.CA = func() string {
 			bundle, _ := m.config.Trust.Bundle()
@@ -101,6 +108,14 @@ func (m *Main) addWorkflows(c *kinds.Config) error {
 		}
 	}
 	return nil
+}
+
+// sign signs with the authority of the operator's programs.
+func (m *Main) sign(message []byte) ([]byte, error) {
+	if m.injector == nil {
+		return nil, errors.New("the manager runs without its webhook, and so keeps no authority: set Workflows.Sign")
+	}
+	return m.injector.Sign(message)
 }
 
 // unitPods makes the cache of pods of units: they carry another label than those of forks, and

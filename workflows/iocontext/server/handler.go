@@ -14,6 +14,7 @@ import (
 	"switchyard.dev/eventbus/callers/tokens"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/workflows/iocontext"
+	"switchyard.dev/workflows/iocontext/store"
 )
 
 // served is a request of a pod that is known.
@@ -222,7 +223,7 @@ func (m *Main) keep(w http.ResponseWriter, r *http.Request, who tokens.Identity,
 	if err != nil {
 		return refuse(http.StatusBadRequest, iocontext.BadRequest, "the value of output %s did not come whole: send it again", output)
 	}
-	err = m.cfg.Store.Put(r.Context(), of.lifecycle, iocontext.OutputKey(a.unit, output), value, who.PodUID, func(ctx context.Context) error {
+	err = m.cfg.Store.Put(r.Context(), of.lifecycle, iocontext.OutputKey(a.unit, output), value, store.Giver{Pod: who.PodUID, Rights: of.rights}, func(ctx context.Context) error {
 		_, err := m.find(ctx, who, a)
 		return err
 	})
