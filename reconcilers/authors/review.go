@@ -20,6 +20,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/fork/power"
+	"switchyard.dev/workflows/iocontext/store"
 )
 
 // Path is where the API server asks.
@@ -45,6 +46,8 @@ type Config struct {
 	Client client.Reader
 	// REST reaches the API server, to ask it. Required.
 	REST *rest.Config
+	// Values are those that units have given; without a client nothing is known of any.
+	Values store.Store
 	// Exempt are users who are not asked about: the operator's own service accounts, by
 	// their whole names.
 	Exempt []string
@@ -142,7 +145,11 @@ func (r *Reviewer) Review(ctx context.Context, req *admissionv1.AdmissionRequest
 // is worked out only for an author who may have the workloads: it takes time, and its
 // refusal tells of the baseline.
 func (r *Reviewer) review(ctx context.Context, req *admissionv1.AdmissionRequest, o runtime.Object) *admissionv1.AdmissionResponse {
-	if answer := r.decided(ctx, req, Decide(r.input(o))); !answer.Allowed {
+	in, err := r.input(o), error(nil)
+	if in.Kept, err = r.kept(ctx, req, o); err != nil {
+		return r.later(req, err)
+	}
+	if answer := r.decided(ctx, req, Decide(in)); !answer.Allowed {
 		return answer
 	}
 	if len(References(o, r.config.OperatorNamespace)) == 0 {
