@@ -14,9 +14,9 @@ import (
 // Kept describes the values that the units of one SignadotObjectLifecycleMethods have given, or may
 // still give, when a specification is changed that reads them.
 type Kept struct {
-	// At is the field of the changed object whose units read the values.
+	// At is the field of the changed object with the units that read the values.
 	At string
-	// Units are those of the specification before the change, and Status what is recorded of them.
+	// Units are those of the specification before the change, and Status their recorded status.
 	Units  []crdv1.WorkUnit
 	Status []crdv1.WorkUnitStatus
 	// Values has the key of each kept value, with the rights that the author of the unit needed that
@@ -25,7 +25,7 @@ type Kept struct {
 }
 
 // kept wants the rights of all units that gave the values an object keeps, removed units included:
-// the author of the change decides who reads these values from now on. A unit with outputs that runs
+// the author of the change decides which units read these values from now on. A unit with outputs that runs
 // or waits counts as well, since it may give a value before the change takes effect.
 func (d *deciding) kept(k Kept) {
 	settings := execunit.Settings{OperatorNamespace: d.OperatorNamespace}
@@ -69,7 +69,7 @@ func (d *deciding) rights(at, what string, r execunit.Rights) {
 	}
 }
 
-// all wants every right that a unit can need: nobody knows which unit gave the value.
+// all wants every right that a unit can need: the unit that gave the value is unknown.
 func (d *deciding) all(at, what string) {
 	d.want(Want{Access: Access{Verb: "create", Resource: "pods"}, Purpose: what, At: at, Instead: instead})
 	for _, resource := range []string{"secrets", "configmaps", "persistentvolumeclaims"} {

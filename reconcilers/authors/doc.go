@@ -8,7 +8,7 @@
 //	Decide   what the author needs for it                                 decide.go          pure
 //	  reads    which Secrets, ConfigMaps and claims its patches read        decide_reads.go
 //	  units    where its units run, and what they read and give            decide_units.go
-//	  kept     whose values it keeps, when it is changed             decide_kept.go, kept.go
+//	  kept     the rights behind values that a change keeps          decide_kept.go, kept.go
 //	  bounds   how many members, patches and pods it may ask for            decide_bounds.go
 //	ask      SubjectAccessReviews                                         ask.go
 //	Refusal  what the author lacks, in words                              decide_refusal.go  pure

@@ -17,7 +17,7 @@ import (
 
 // kept reads, past the cache, which values the units of an object have given before this update.
 func (r *Reviewer) kept(ctx context.Context, req *admissionv1.AdmissionRequest, o runtime.Object) ([]Kept, error) {
-	if req.Operation != admissionv1.Update || r.config.Values.Client == nil {
+	if req.Operation != admissionv1.Update || r.values.Client == nil {
 		return nil, nil
 	}
 	switch o := o.(type) {
@@ -68,7 +68,7 @@ func (r *Reviewer) keptOfSandbox(ctx context.Context, req *admissionv1.Admission
 func (r *Reviewer) keptOf(ctx context.Context, resource, at string, before crdv1.OLM) (Kept, error) {
 	k := Kept{At: at, Units: slices.Concat(before.PreStart, before.PostStop)}
 	var m crdv1.SignadotObjectLifecycleMethods
-	err := r.config.Values.Client.Get(ctx, client.ObjectKey{Name: resource}, &m)
+	err := r.values.Client.Get(ctx, client.ObjectKey{Name: resource}, &m)
 	if client.IgnoreNotFound(err) != nil {
 		return k, fmt.Errorf("read %s %s: %w", crdv1.KindLifecycleMethods, resource, err)
 	}
@@ -83,6 +83,6 @@ func (r *Reviewer) keptOf(ctx context.Context, resource, at string, before crdv1
 func (r *Reviewer) keptBy(ctx context.Context, m *crdv1.SignadotObjectLifecycleMethods, k *Kept) (err error) {
 	k.Units = slices.Concat(k.Units, m.Spec.PreStart, m.Spec.PostStop)
 	k.Status = slices.Concat(m.Status.PreCreate, m.Status.PostStop)
-	k.Values, err = r.config.Values.Rights(ctx, m)
+	k.Values, err = r.values.Rights(ctx, m)
 	return err
 }

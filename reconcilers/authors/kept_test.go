@@ -16,7 +16,7 @@ import (
 	"switchyard.dev/workflows/podreads"
 )
 
-// mended is the row of an object whose specification is changed.
+// mended is the row of a change of a specification.
 const mended = "another delete step, where a unit in shop with Secret db, removed since, gave a value that is kept"
 
 // keptValues are the rows of objects that keep values.
@@ -58,7 +58,7 @@ func (c *cluster) answersForKeptValues(t *testing.T, r row, name string) {
 	c.spy(t, values)
 }
 
-// spy adds a unit to a Resource of somebody else once a unit has succeeded, which reads its output.
+// spy adds a unit to a Resource of another user once a unit has succeeded, which reads its output.
 func (c *cluster) spy(t *testing.T, values store.Store) {
 	const spec = "{name: db, pluginName: p, olm: {preStart: [{name: make, type: ExecUnit, outputs: [{name: url}], execUnitTemplate: {podTemplate: {metadata: {namespace: shop}, spec: {containers: [{name: main, image: i}]}}}}%s]}}"
 	r := &crdv1.Resource{}

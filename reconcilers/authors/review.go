@@ -46,8 +46,6 @@ type Config struct {
 	Client client.Reader
 	// REST reaches the API server, to ask it. Required.
 	REST *rest.Config
-	// Values are those that units have given; without a client nothing is known of any.
-	Values store.Store
 	// Exempt are users who are not asked about: the operator's own service accounts, by
 	// their whole names.
 	Exempt []string
@@ -75,6 +73,8 @@ func (c Config) Validate() error {
 type Reviewer struct {
 	config Config
 	asker  *asker
+	// values are the values that units have given, read past the cache. A zero Store is empty.
+	values store.Store
 	// rendering bounds for how many objects at once is worked out what their patches read.
 	rendering chan struct{}
 }
@@ -98,7 +98,9 @@ func New(c Config) (*Reviewer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("authors: %w", err)
 	}
-	return newReviewer(c, newAsker(asking, time.Now)), nil
+	r := newReviewer(c, newAsker(asking, time.Now))
+	r.values, err = store.Open(access, c.OperatorNamespace)
+	return r, err
 }
 
 func newReviewer(c Config, a *asker) *Reviewer {

@@ -3,13 +3,11 @@ package manager
 import (
 	"fmt"
 
-	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/authors"
 	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/tunnels"
 	"switchyard.dev/sidecars/certs"
 	"switchyard.dev/sidecars/webhook"
-	"switchyard.dev/workflows/iocontext/store"
 )
 
 // addWebhook adds the injecting webhook.
@@ -80,7 +78,6 @@ func (m *Main) reviews() (map[string]webhook.Review, error) {
 	r, err := authors.New(authors.Config{
 		Client: m.manager.GetClient(), REST: m.config.REST, Logger: m.config.Logger,
 		Exempt:            []string{m.ownUser()},
-		Values:            store.Store{Client: apply.Access{Client: m.manager.GetClient(), Live: m.manager.GetAPIReader()}.Uncached(), Namespace: m.config.Namespace},
 		OperatorNamespace: m.config.Namespace, Namespaces: m.config.Namespaces,
 		Powers: m.config.PatchPowers, Limits: m.config.Limits,
 	})

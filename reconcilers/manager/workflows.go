@@ -99,7 +99,7 @@ func (m *Main) addWorkflows(c *kinds.Config) error {
 	w.Settings.OperatorNamespace, w.Settings.Namespaces = m.config.Namespace, m.config.Namespaces
 	c.Workflows = &kinds.Workflows{Pods: held, Settings: w.Settings, AtOnce: w.AtOnce, Sign: w.Sign}
 	if w.Sign == nil {
-		c.Workflows.Sign = m.sign
+		c.Workflows.Sign = func(message []byte) ([]byte, error) { return m.injector.Sign(message) }
 	}
 	if m.config.Trust != nil {
 		c.Workflows.CA = func() string {
@@ -108,14 +108,6 @@ func (m *Main) addWorkflows(c *kinds.Config) error {
 		}
 	}
 	return nil
-}
-
-// sign signs with the authority of the operator's programs.
-func (m *Main) sign(message []byte) ([]byte, error) {
-	if m.injector == nil {
-		return nil, errors.New("the manager runs without its webhook, and so keeps no authority: set Workflows.Sign")
-	}
-	return m.injector.Sign(message)
 }
 
 // unitPods makes the cache of pods of units: they carry another label than those of forks, and

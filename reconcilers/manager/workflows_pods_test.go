@@ -17,7 +17,7 @@ import (
 	"switchyard.dev/workflows/iocontext"
 )
 
-// forgedPod creates a pod that says of itself that it is the operator's, for the first attempt of
+// forgedPod creates a pod with a forged owner reference and the operator's labels, for the first attempt of
 // unit seed.
 func (c *cluster) forgedPod(of *crdv1.SignadotObjectLifecycleMethods, name string) *corev1.Pod {
 	c.Helper()
@@ -44,7 +44,7 @@ func TestAPodThatWasCreatedInAdvanceIsNotAdopted(t *testing.T) {
 	c.gives(r.Name, "provision.host", "db.example")
 	c.ends(first, iocontext.Ending{})
 	if pod := c.unitPod(r.Name, "seed", 1); pod.UID == forged.UID || pod.Spec.Containers[0].Image == "attacker" {
-		t.Errorf("the unit runs in pod %s, which somebody else has created", pod.Name)
+		t.Errorf("the unit runs in pod %s, which another user has created", pod.Name)
 	}
 }
 
@@ -80,7 +80,7 @@ func TestAPodThatTakesTheRecordedNameIsNotAdopted(t *testing.T) {
 		t.Fatal("no name is recorded before the pod is created")
 	}
 	if pod.UID == forged.UID || pod.Name == forged.Name {
-		t.Errorf("the unit runs in pod %s, which somebody else has created", pod.Name)
+		t.Errorf("the unit runs in pod %s, which another user has created", pod.Name)
 	}
 	c.Eventually("the other pod is deleted", func() error {
 		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(forged), &corev1.Pod{}); client.IgnoreNotFound(err) != nil || err == nil {

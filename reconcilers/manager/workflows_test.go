@@ -37,7 +37,7 @@ func withUnits(t *testing.T, ns string) *cluster {
 	return c
 }
 
-// signer stands for the operator's authority, which no IO context server asks about here.
+// signer replaces the operator's authority: no IO context server verifies grants here.
 var signer, _ = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 
 // units say how units run.

@@ -186,7 +186,7 @@ func (p *planning) overdue(st *crdv1.WorkUnitStatus) bool {
 	return left <= 0
 }
 
-// Named returns the status of a unit whose next attempt is to run in this pod, which does not
+// Named returns the status of a unit with the pod recorded for its next attempt. The pod does not
 // exist yet.
 func Named(u crdv1.WorkUnit, st crdv1.WorkUnitStatus, pod crdv1.NamespacedName, now metav1.Time) crdv1.WorkUnitStatus {
 	if st.Phase != crdv1.UnitStarting || st.Started == nil {
@@ -197,7 +197,7 @@ func Named(u crdv1.WorkUnit, st crdv1.WorkUnitStatus, pod crdv1.NamespacedName, 
 	return st
 }
 
-// Began returns the status of a unit for whose next attempt the pod that it names was created.
+// Began returns the status of a unit after the recorded pod of its next attempt was created.
 // grant is the operator's signature on the pod.
 func Began(u crdv1.WorkUnit, st crdv1.WorkUnitStatus, uid, grant string) crdv1.WorkUnitStatus {
 	return crdv1.WorkUnitStatus{
@@ -212,9 +212,9 @@ func Refused(st crdv1.WorkUnitStatus, reason, message string) crdv1.WorkUnitStat
 	return st
 }
 
-// Renamed returns the status of a unit whose pod needs another name, since there is a pod of the
-// name that was recorded: of a manager that crashed before it recorded the UID, or of somebody
-// else. No pod is adopted.
+// Renamed returns the status of a unit that needs another pod name because a pod has the recorded
+// name: a manager crashed before it recorded the UID, or another user created the pod. No pod is
+// adopted.
 func Renamed(st crdv1.WorkUnitStatus, reason, message string) crdv1.WorkUnitStatus {
 	st.ExecUnit, st.Reason, st.Message = nil, reason, message
 	return st

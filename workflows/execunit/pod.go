@@ -30,7 +30,7 @@ const tokenSeconds = 3600
 const user = 65532
 
 // PodName returns a name for the pod of an attempt that ends with random, which is lower-case
-// letters and digits. Nobody can create a pod of that name before the name is recorded.
+// letters and digits. The name cannot be predicted before it is recorded.
 func PodName(who Identity, random string) string {
 	return crdv1.ObjectName(crdv1.MaxServiceName-len(random)-1, who.Lifecycle, who.Unit, strconv.Itoa(int(who.Attempt))) + "-" + random
 }

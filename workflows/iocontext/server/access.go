@@ -91,7 +91,7 @@ type work struct {
 
 // find returns the unit of the request if the operator has granted its attempt to the pod and the
 // attempt runs. Any other pod gets the same answer whether there is such a unit or not; only the pod
-// that the status names for the next attempt is told to ask again.
+// that the status names for the next attempt gets the answer to ask again.
 func (m *Main) find(ctx context.Context, who tokens.Identity, a asked) (work, error) {
 	of := &crdv1.SignadotObjectLifecycleMethods{}
 	err := m.cfg.Store.Client.Get(ctx, client.ObjectKey{Name: a.lifecycle}, of)
@@ -135,7 +135,7 @@ func statusOf(all []crdv1.WorkUnitStatus, unit string) crdv1.WorkUnitStatus {
 }
 
 // runs reports whether a pod runs the unit of this status, and returns the operator's grant for it.
-// Others may be able to write the status: only the grant counts, and the status says when it ends.
+// Other users may be able to write the status: only the grant counts, and it ends with the phase.
 func (m *Main) runs(who tokens.Identity, of *crdv1.SignadotObjectLifecycleMethods, s crdv1.WorkUnitStatus) (grant.Grant, bool) {
 	if s.Phase != crdv1.UnitRunning || s.PodUID != who.PodUID || !names(s, who) {
 		return grant.Grant{}, false
@@ -148,7 +148,7 @@ func (m *Main) runs(who tokens.Identity, of *crdv1.SignadotObjectLifecycleMethod
 	}
 	g, err := grant.Verify(s.Grant, authorities)
 	if err != nil {
-		m.cfg.Logger.Warn("the status names a pod for which it has no grant of the operator: has somebody else written it, or an earlier version of the operator?",
+		m.cfg.Logger.Warn("the status names a pod without a grant of the operator: another user or an earlier version of the operator wrote it",
 			"lifecycle", of.Name, "unit", s.Name, "pod", who.Namespace+"/"+who.PodName, "error", err)
 		return grant.Grant{}, false
 	}

@@ -152,7 +152,7 @@ func (s *site) running(of *crdv1.SignadotObjectLifecycleMethods, unit string, po
 	return st
 }
 
-// forged is a status that says that a pod runs a unit, as anybody may write it.
+// forged is a status in which a pod runs a unit without a grant, as any user with the right can write it.
 func forged(unit string, pod *corev1.Pod) crdv1.WorkUnitStatus {
 	return crdv1.WorkUnitStatus{Name: unit, Phase: crdv1.UnitRunning, Attempt: 1, PodUID: string(pod.UID),
 		ExecUnit: &crdv1.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}}

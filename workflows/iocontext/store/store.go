@@ -101,8 +101,8 @@ type Giver struct {
 // attempts is how often Put begins anew because somebody else wrote meanwhile.
 const attempts = 8
 
-// Put keeps a value, in place of what was kept under its key. from says which pod
-// gives it. may is asked after what is kept was read and before anything is written; its error
+// Put keeps a value, in place of what was kept under its key. from is the pod
+// that gives it. may is asked after what is kept was read and before anything is written; its error
 // ends Put. A writer who may no more is thus found out: whoever may instead has written since,
 // and then it is asked again, or has not, and then replaces what is written now.
 func (s Store) Put(ctx context.Context, of *crdv1.SignadotObjectLifecycleMethods, key string, value []byte, from Giver, may func(context.Context) error) error {
