@@ -78,6 +78,8 @@ type Workflows struct {
 	AtOnce int
 	// Sign signs the grants of pods.
 	Sign grant.Signer
+	// Random returns the random part of a pod's name; nil: the controller's own.
+	Random func() string
 }
 
 // Controllers returns the controller of each of crdv1.Kinds, by the name of the kind.
@@ -108,7 +110,7 @@ func Controllers(c Config) (map[string]controller.Controller, error) {
 	if w := c.Workflows; w != nil {
 		out[crdv1.KindResource] = controller.Of(c.Client, resource.New(resource.Config{Access: c.Access, OperatorNamespace: c.OperatorNamespace}))
 		out[crdv1.KindLifecycleMethods] = controller.Of(c.Client, lifecyclemethods.New(lifecyclemethods.Config{
-			Access: c.Access, Pods: w.Pods, Settings: w.Settings, CA: w.CA, AtOnce: w.AtOnce, Sign: w.Sign,
+			Access: c.Access, Pods: w.Pods, Settings: w.Settings, CA: w.CA, AtOnce: w.AtOnce, Sign: w.Sign, Random: w.Random,
 		}))
 	}
 	for _, kind := range c.unsupported() {

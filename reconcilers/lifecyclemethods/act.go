@@ -63,7 +63,7 @@ func (r *Reconciler) record(ctx context.Context, in Input, units []crdv1.WorkUni
 	for i, u := range units {
 		if st := &graph.Status[i]; slices.Contains(graph.Begin, u.Name) && (st.Phase != crdv1.UnitStarting || st.ExecUnit == nil) {
 			who := in.identity(u.Name, st.Attempt+1)
-			*st = engine.Named(u, *st, crdv1.NamespacedName{Namespace: execunit.Namespace(u, in.Settings), Name: execunit.PodName(who, random())}, in.Now)
+			*st = engine.Named(u, *st, crdv1.NamespacedName{Namespace: execunit.Namespace(u, in.Settings), Name: execunit.PodName(who, r.config.Random())}, in.Now)
 			fresh = true
 		}
 	}

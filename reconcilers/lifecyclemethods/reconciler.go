@@ -34,6 +34,8 @@ type Config struct {
 	AtOnce int
 	// Sign signs the grants of pods with the operator's authority. Required.
 	Sign grant.Signer
+	// Random returns the random part of a pod's name: lower-case letters and digits. Default: 80 bits.
+	Random func() string
 }
 
 // Reconciler runs units. Make one with New.
@@ -45,6 +47,9 @@ type Reconciler struct {
 
 // New returns a Reconciler.
 func New(c Config) *Reconciler {
+	if c.Random == nil {
+		c.Random = random
+	}
 	return &Reconciler{config: c, writer: c.Writer(), values: store.Store{Client: c.Uncached(), Namespace: c.Settings.OperatorNamespace}}
 }
 

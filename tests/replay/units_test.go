@@ -28,7 +28,7 @@ func (unitPods) Source(handler.EventHandler) source.Source { return nil }
 
 // workflows say how units run.
 func (o *operator) workflows() *kinds.Workflows {
-	return &kinds.Workflows{Pods: unitPods{o.cluster.Client}, Sign: func([]byte) ([]byte, error) { return nil, nil }, Settings: execunit.Settings{
+	return &kinds.Workflows{Pods: unitPods{o.cluster.Client}, Sign: func([]byte) ([]byte, error) { return nil, nil }, Random: func() string { return "random" }, Settings: execunit.Settings{
 		InitImage: "io-init", SidecarImage: "io-sidecar", Address: "https://io-context-server:8443", OperatorNamespace: operatorNamespace, AuthorAsked: true,
 	}}
 }
