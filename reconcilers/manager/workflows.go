@@ -81,10 +81,7 @@ func (w Workflows) within(c Cluster) Workflows {
 }
 
 // What holds where nothing is said, as in the chart.
-const (
-	unitDeadline  = 30 * time.Minute
-	parallelUnits = 10
-)
+const unitDeadline, parallelUnits = 30 * time.Minute, 10
 
 // addWorkflows has the controllers run units.
 func (m *Main) addWorkflows(c *kinds.Config) error {
@@ -102,10 +99,7 @@ func (m *Main) addWorkflows(c *kinds.Config) error {
 		c.Workflows.Sign = func(message []byte) ([]byte, error) { return m.injector.Sign(message) }
 	}
 	if m.config.Trust != nil {
-		c.Workflows.CA = func() string {
-			bundle, _ := m.config.Trust.Bundle()
-			return string(bundle)
-		}
+		c.Workflows.CA = m.config.Trust.PEM
 	}
 	return nil
 }
