@@ -66,6 +66,12 @@ func (r *Roots) Bundle() ([]byte, <-chan struct{}) {
 	return r.bundle, r.changed.Next()
 }
 
+// PEM returns what is trusted, as PEM.
+func (r *Roots) PEM() string {
+	bundle, _ := r.Bundle()
+	return string(bundle)
+}
+
 // ReadBundle returns the certificates of a bundle: authorities alone, one at least.
 func ReadBundle(bundle []byte) ([]*x509.Certificate, error) {
 	if len(bundle) > MaxBundle {

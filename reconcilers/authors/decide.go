@@ -41,6 +41,8 @@ type Input struct {
 	// Baselines are the live workloads that the object names. nil: do not work out what its
 	// patches read.
 	Baselines map[crdv1.ObjectRef]Baseline
+	// Kept are the values that units of the object gave before this change of it.
+	Kept []Kept
 	// OperatorNamespace is where the operator lives.
 	OperatorNamespace string
 	// Powers are those that patches of everybody may add.
@@ -90,6 +92,9 @@ func Decide(in Input) Decision {
 		d.routingConfig(o)
 	case *crdv1.SignadotRouteGroup:
 		d.routeGroup(o)
+	}
+	for _, k := range in.Kept {
+		d.kept(k)
 	}
 	return Decision{Wants: d.wants, TooMuch: d.tooMuch}
 }

@@ -8,6 +8,7 @@
 //	Decide   what the author needs for it                                 decide.go          pure
 //	  reads    which Secrets, ConfigMaps and claims its patches read        decide_reads.go
 //	  units    where its units run, and what they read and give            decide_units.go
+//	  kept     the rights behind values that a change keeps          decide_kept.go, kept.go
 //	  bounds   how many members, patches and pods it may ask for            decide_bounds.go
 //	ask      SubjectAccessReviews                                         ask.go
 //	Refusal  what the author lacks, in words                              decide_refusal.go  pure
@@ -23,6 +24,10 @@
 // create pods where it runs, and to get what its pod template names there: nothing stands
 // behind such a pod as the baseline does behind a fork. For what a resource gives: to create
 // Secrets in the namespaces that get it.
+//
+// A change of the specification of a sandbox, a Resource or a SignadotObjectLifecycleMethods needs
+// the rights of all units that gave the values it keeps, removed units included: later units read
+// these values (decision record 0050).
 //
 // First is asked whether the author may have the workloads, and only then is worked out what
 // patches read: that takes time, and says something of the baseline.

@@ -20,6 +20,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/fork/power"
+	"switchyard.dev/workflows/iocontext/store"
 )
 
 // Path is where the API server asks.
@@ -72,6 +73,8 @@ func (c Config) Validate() error {
 type Reviewer struct {
 	config Config
 	asker  *asker
+	// values are the values that units have given, read past the cache. A zero Store is empty.
+	values store.Store
 	// rendering bounds for how many objects at once is worked out what their patches read.
 	rendering chan struct{}
 }
@@ -95,7 +98,9 @@ func New(c Config) (*Reviewer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("authors: %w", err)
 	}
-	return newReviewer(c, newAsker(asking, time.Now)), nil
+	r := newReviewer(c, newAsker(asking, time.Now))
+	r.values, err = store.Open(access, c.OperatorNamespace)
+	return r, err
 }
 
 func newReviewer(c Config, a *asker) *Reviewer {
@@ -142,7 +147,11 @@ func (r *Reviewer) Review(ctx context.Context, req *admissionv1.AdmissionRequest
 // is worked out only for an author who may have the workloads: it takes time, and its
 // refusal tells of the baseline.
 func (r *Reviewer) review(ctx context.Context, req *admissionv1.AdmissionRequest, o runtime.Object) *admissionv1.AdmissionResponse {
-	if answer := r.decided(ctx, req, Decide(r.input(o))); !answer.Allowed {
+	in, err := r.input(o), error(nil)
+	if in.Kept, err = r.kept(ctx, req, o); err != nil {
+		return r.later(req, err)
+	}
+	if answer := r.decided(ctx, req, Decide(in)); !answer.Allowed {
 		return answer
 	}
 	if len(References(o, r.config.OperatorNamespace)) == 0 {

@@ -101,7 +101,7 @@ func baseline(namespace, name string) string {
 // rows are the specifications, over Deployments customer in shop, which uses Secret own,
 // ConfigMap own and claim own and has the annotation note: other, and ledger in pay.
 func rows() []row {
-	return slices.Concat(forks(), reads(), unsure(), others(), direct(), units(), bounds())
+	return slices.Concat(forks(), reads(), unsure(), others(), direct(), units(), keptValues(), bounds())
 }
 
 func forks() []row {

@@ -28,6 +28,7 @@ import (
 	"switchyard.dev/reconcilers/unsupported"
 	"switchyard.dev/reconcilers/virtualworkload"
 	"switchyard.dev/workflows/execunit"
+	"switchyard.dev/workflows/grant"
 )
 
 // Config is what the controllers need.
@@ -75,6 +76,10 @@ type Workflows struct {
 	CA       func() string
 	// AtOnce is how many units of one graph run at the same time; 0: all.
 	AtOnce int
+	// Sign signs the grants of pods.
+	Sign grant.Signer
+	// Random returns the random part of a pod's name; nil: the controller's own.
+	Random func() string
 }
 
 // Controllers returns the controller of each of crdv1.Kinds, by the name of the kind.
@@ -105,7 +110,7 @@ func Controllers(c Config) (map[string]controller.Controller, error) {
 	if w := c.Workflows; w != nil {
 		out[crdv1.KindResource] = controller.Of(c.Client, resource.New(resource.Config{Access: c.Access, OperatorNamespace: c.OperatorNamespace}))
 		out[crdv1.KindLifecycleMethods] = controller.Of(c.Client, lifecyclemethods.New(lifecyclemethods.Config{
-			Access: c.Access, Pods: w.Pods, Settings: w.Settings, CA: w.CA, AtOnce: w.AtOnce,
+			Access: c.Access, Pods: w.Pods, Settings: w.Settings, CA: w.CA, AtOnce: w.AtOnce, Sign: w.Sign, Random: w.Random,
 		}))
 	}
 	for _, kind := range c.unsupported() {

@@ -2,6 +2,7 @@ package lifecyclemethods
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,18 +19,23 @@ import (
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/workflows/engine"
 	"switchyard.dev/workflows/execunit"
+	"switchyard.dev/workflows/grant"
 )
 
-// act makes the pods of units that begin, records everything, and then lets go or takes away
+// act records the names of pods, creates them, records their UIDs, and then releases or deletes
 // what is of no use any more.
 func (r *Reconciler) act(ctx context.Context, in Input, d Decision) (time.Duration, error) {
 	graph, units := &d.Pre, in.Object.Spec.PreStart
 	if d.Posts {
 		graph, units = &d.Post, in.Object.Spec.PostStop
 	}
-	refused, err := r.begin(ctx, in, units, graph)
+	in, err := r.record(ctx, in, units, d, graph)
 	if err != nil {
-		return 0, err // What was made is found again, and has run nothing.
+		return 0, err
+	}
+	again, err := r.begin(ctx, in, units, graph)
+	if err != nil {
+		return 0, err // A pod that was created and is not recorded gets nothing, and is deleted later.
 	}
 	after := Conclude(in, d)
 	if err := r.writer.Status(ctx, in.Object, after); err != nil {
@@ -38,59 +44,108 @@ func (r *Reconciler) act(ctx context.Context, in Input, d Decision) (time.Durati
 	if err := r.release(ctx, in, after, *graph); err != nil {
 		return 0, err
 	}
-	if refused && (d.After == 0 || d.After > apply.RefusedAgain) {
-		d.After = apply.RefusedAgain
-	}
-	return d.After, nil
+	return earlier(d.After, again), nil
 }
 
-// begin makes the pods of the units that begin, and notes them in the status of the graph. It
-// reports whether one was refused.
+// earlier returns the shorter of two waits; 0 is none.
+func earlier(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// record writes a random name for the pod of each unit that begins into the status, and returns the
+// input with the object as it is then. Where all names were recorded before, it verifies that the
+// object is the newest version instead, so that no pod is created twice because a cache is old.
+func (r *Reconciler) record(ctx context.Context, in Input, units []crdv1.WorkUnit, d Decision, graph *engine.Decision) (Input, error) {
+	fresh := false
+	for i, u := range units {
+		if st := &graph.Status[i]; slices.Contains(graph.Begin, u.Name) && (st.Phase != crdv1.UnitStarting || st.ExecUnit == nil) {
+			who := in.identity(u.Name, st.Attempt+1)
+			*st = engine.Named(u, *st, crdv1.NamespacedName{Namespace: execunit.Namespace(u, in.Settings), Name: execunit.PodName(who, r.config.Random())}, in.Now)
+			fresh = true
+		}
+	}
+	switch {
+	case fresh:
+		recorded := Conclude(in, d)
+		if err := r.writer.Status(ctx, in.Object, recorded); err != nil {
+			return in, err
+		}
+		in.Object = recorded
+	case len(graph.Begin) > 0:
+		live := &crdv1.SignadotObjectLifecycleMethods{}
+		if err := r.config.Live.Get(ctx, client.ObjectKeyFromObject(in.Object), live); err != nil {
+			return in, fmt.Errorf("read %s %s: %w", crdv1.KindLifecycleMethods, in.Object.Name, err)
+		}
+		if live.UID != in.Object.UID || live.ResourceVersion != in.Object.ResourceVersion {
+			return in, apply.Overtaken(crdv1.KindLifecycleMethods, in.Object.Name, "it changed since it was read")
+		}
+	}
+	return in, nil
+}
+
+// random returns 80 random bits as lower-case letters and digits.
+func random() string { return strings.ToLower(rand.Text())[:16] }
+
+// begin creates the pods of the units that begin, and notes them in the status of the graph. It
+// returns when to try again what did not succeed; 0: all did.
 //
 // +kubebuilder:rbac:groups="",resources=pods,verbs=create;patch;delete
-func (r *Reconciler) begin(ctx context.Context, in Input, units []crdv1.WorkUnit, d *engine.Decision) (refused bool, err error) {
+func (r *Reconciler) begin(ctx context.Context, in Input, units []crdv1.WorkUnit, d *engine.Decision) (again time.Duration, err error) {
+	if len(d.Begin) > 0 {
+		// Without the authority's key a pod would be created in vain.
+		if _, err := r.config.Sign(nil); err != nil {
+			return 0, fmt.Errorf("sign grants of pods: %w", err)
+		}
+	}
 	for i, u := range units {
 		if !slices.Contains(d.Begin, u.Name) {
 			continue
 		}
-		st := &d.Status[i]
-		pod, refusal, err := r.make(ctx, in, u, st.Attempt+1)
-		switch {
-		case err != nil:
-			return refused, err
-		case refusal != nil:
-			refused = true
-			*st = engine.Refused(u, *st, refusal.Reason, refusal.Message, in.Now)
-		default:
-			*st = engine.Began(u, *st, crdv1.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, string(pod.UID), in.Now)
+		wait, err := r.create(ctx, in, u, &d.Status[i])
+		if err != nil {
+			return again, err
 		}
+		again = earlier(again, wait)
 	}
-	return refused, nil
+	return again, nil
 }
 
-// make makes the pod of an attempt, or returns the one that a former look made.
-func (r *Reconciler) make(ctx context.Context, in Input, u crdv1.WorkUnit, attempt int32) (*corev1.Pod, *apply.Refusal, error) {
-	pod := execunit.Pod(u, in.identity(u.Name, attempt), in.Settings)
+// nameTakenAgain is how long a unit waits for another name after its pod's name was taken.
+const nameTakenAgain = 500 * time.Millisecond
+
+// create creates the pod of an attempt and notes it in the unit's status. A pod that has the name
+// already is never adopted: the unit gets another name. It returns when to try again; 0: it need
+// not be.
+func (r *Reconciler) create(ctx context.Context, in Input, u crdv1.WorkUnit, st *crdv1.WorkUnitStatus) (again time.Duration, err error) {
+	who := in.identity(u.Name, st.Attempt+1)
+	who.Pod = st.ExecUnit.Name
+	pod := execunit.Pod(u, who, in.Settings)
+	pod.Namespace = st.ExecUnit.Namespace
 	want := pod.DeepCopy()
-	err := r.config.Client.Create(ctx, pod, apply.FieldOwner)
+	err = r.config.Client.Create(ctx, pod, apply.FieldOwner)
 	if apierrors.IsAlreadyExists(err) {
-		have := &corev1.Pod{}
-		if err := r.config.Live.Get(ctx, client.ObjectKeyFromObject(want), have); err != nil {
-			return nil, nil, fmt.Errorf("read pod %s/%s of unit %s: %w", want.Namespace, want.Name, u.Name, err)
+		*st = engine.Renamed(*st, apply.ReasonNameTaken, fmt.Sprintf("Pod %s/%s exists already. Another name is chosen.", want.Namespace, want.Name))
+		return nameTakenAgain, nil
+	}
+	if err != nil {
+		if refusal := apply.RefusalOf(want, err); refusal != nil {
+			*st = engine.Refused(*st, refusal.Reason, refusal.Message)
+			return apply.RefusedAgain, nil
 		}
-		if !apply.IsOwned(have, in.Object.UID) {
-			return nil, &apply.Refusal{Reason: apply.ReasonNameTaken, Message: fmt.Sprintf(
-				"Pod %s/%s is there and was not made for this unit. Delete or rename it.", have.Namespace, have.Name)}, nil
-		}
-		return have, nil, nil
+		return 0, fmt.Errorf("create pod %s/%s of unit %s: %w", want.Namespace, want.Name, u.Name, err)
 	}
-	if err == nil {
-		return pod, nil, nil
+	signed, err := grant.Sign(grant.Grant{
+		Lifecycle: in.Object.UID, Unit: u.Name, Attempt: who.Attempt, Namespace: pod.Namespace, Pod: pod.Name, PodUID: string(pod.UID),
+		Rights: execunit.RightsOf(u, in.Settings),
+	}, r.config.Sign)
+	if err != nil {
+		return 0, err
 	}
-	if refusal := apply.RefusalOf(want, err); refusal != nil {
-		return nil, refusal, nil
-	}
-	return nil, nil, fmt.Errorf("make pod %s/%s of unit %s: %w", want.Namespace, want.Name, u.Name, err)
+	*st = engine.Began(u, *st, string(pod.UID), signed)
+	return 0, nil
 }
 
 // release lets go, or takes away, pods whose attempt has ended. after has the status as it is
@@ -99,7 +154,7 @@ func (r *Reconciler) release(ctx context.Context, in Input, after *crdv1.Signado
 	recorded := slices.Concat(after.Status.PreCreate, after.Status.PostStop)
 	var errs []error
 	for _, p := range in.Pods {
-		fate := FateOf(p, recorded, d.Begin)
+		fate := FateOf(p, recorded)
 		if fate == Keep && slices.Contains(d.End, p.Labels[crdv1.LabelUnit]) {
 			errs = append(errs, r.writer.Delete(ctx, p)) // Its end is seen, and recorded, later.
 			continue

@@ -140,7 +140,7 @@ type Fate int
 
 // Fates of pods.
 const (
-	// Keep: its attempt runs, or it is about to be recorded.
+	// Keep: its attempt runs.
 	Keep Fate = iota
 	// Release: its end is recorded, so it need not be held.
 	Release
@@ -149,10 +149,9 @@ const (
 )
 
 // FateOf returns what is to become of a pod, once status is recorded. all are the statuses of
-// both graphs, begin the units that begin.
-func FateOf(p *corev1.Pod, all []crdv1.WorkUnitStatus, begin []string) Fate {
-	unit, attempt := p.Labels[crdv1.LabelUnit], int32(attemptOf(p)) //nolint:gosec // A number that we wrote; any other is no attempt.
-	st := engine.StatusOf(all, unit)
+// both graphs.
+func FateOf(p *corev1.Pod, all []crdv1.WorkUnitStatus) Fate {
+	st := engine.StatusOf(all, p.Labels[crdv1.LabelUnit])
 	switch {
 	case st == nil:
 		return Remove
@@ -162,8 +161,6 @@ func FateOf(p *corev1.Pod, all []crdv1.WorkUnitStatus, begin []string) Fate {
 		return Remove
 	case st.PodUID == string(p.UID):
 		return Release
-	case attempt == st.Attempt+1 && slices.Contains(begin, unit):
-		return Keep
 	default:
 		return Remove
 	}

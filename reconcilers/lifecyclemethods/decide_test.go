@@ -76,7 +76,7 @@ func line(d lifecyclemethods.Decision, after *crdv1.SignadotObjectLifecycleMetho
 }
 
 const (
-	runs    = "execUnit: {namespace: signadot, name: x}, podUID: p1, attempt: 1, started: 2026-11-24T11:59:00Z"
+	runs    = "execUnit: {namespace: signadot, name: x}, podUID: p1, grant: g, attempt: 1, started: 2026-11-24T11:59:00Z"
 	made    = "preCreate: [{name: make, phase: Succeeded, attempt: 1, outputs: [url], " + "podUID: p0}]"
 	dropped = made + ", postStop: [{name: drop, phase: Running, form: f, " + runs + "}]"
 )

@@ -4,7 +4,7 @@
 //	gather     the pods of its units, and which values are kept    gather.go
 //	Decide     what to do, and what to record                      decide.go   pure
 //	           the conditions                                      decide_conclude.go
-//	act        make pods, record, and then take away               act.go
+//	act        record names, create pods, record UIDs, delete      act.go
 //	orphans    pods of objects that are gone                       orphans.go
 //	Watch      pods of units lead to their object                  watch.go
 //
@@ -13,8 +13,9 @@
 //
 // # Progress
 //
-// It lives in the status, and nowhere else. A pod is made, and then the status names it: from
-// then on, and only while the version of the object that was read is the newest, the IO context
-// server lets it run its script. A pod has our finalizer until its end is recorded, so that
+// It lives in the status, and nowhere else. The random name of a pod is recorded before the pod is
+// created, and its UID and a signed grant after that, each while the version of the object that was
+// read is the newest (decision record 0050). From then on the IO context server lets the pod run its
+// script. No pod is adopted. A pod has the operator's finalizer until its end is recorded, so that
 // none goes unseen.
 package lifecyclemethods

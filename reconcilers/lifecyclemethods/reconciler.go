@@ -11,6 +11,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/workflows/execunit"
+	"switchyard.dev/workflows/grant"
 	"switchyard.dev/workflows/iocontext/store"
 )
 
@@ -31,6 +32,10 @@ type Config struct {
 	CA       func() string
 	// AtOnce is how many units of one graph run at the same time; 0: all.
 	AtOnce int
+	// Sign signs the grants of pods with the operator's authority. Required.
+	Sign grant.Signer
+	// Random returns the random part of a pod's name: lower-case letters and digits. Default: 80 bits.
+	Random func() string
 }
 
 // Reconciler runs units. Make one with New.
@@ -42,6 +47,9 @@ type Reconciler struct {
 
 // New returns a Reconciler.
 func New(c Config) *Reconciler {
+	if c.Random == nil {
+		c.Random = random
+	}
 	return &Reconciler{config: c, writer: c.Writer(), values: store.Store{Client: c.Uncached(), Namespace: c.Settings.OperatorNamespace}}
 }
 

@@ -18,6 +18,7 @@ import (
 	"switchyard.dev/reconcilers/kinds"
 	"switchyard.dev/sidecars/inject"
 	"switchyard.dev/workflows/execunit"
+	"switchyard.dev/workflows/grant"
 )
 
 // Workflows say how units of Resources run.
@@ -27,6 +28,9 @@ type Workflows struct {
 	Settings execunit.Settings
 	// AtOnce is how many units of one graph run at the same time.
 	AtOnce int
+	// Sign signs the grants of pods. Default: the authority that the manager keeps, which it has
+	// unless it runs without the webhook.
+	Sign grant.Signer
 }
 
 // Enabled reports whether units run at all: they do where the images of the managers of their
@@ -77,10 +81,7 @@ func (w Workflows) within(c Cluster) Workflows {
 }
 
 // What holds where nothing is said, as in the chart.
-const (
-	unitDeadline  = 30 * time.Minute
-	parallelUnits = 10
-)
+const unitDeadline, parallelUnits = 30 * time.Minute, 10
 
 // addWorkflows has the controllers run units.
 func (m *Main) addWorkflows(c *kinds.Config) error {
@@ -93,12 +94,12 @@ func (m *Main) addWorkflows(c *kinds.Config) error {
 		return err
 	}
 	w.Settings.OperatorNamespace, w.Settings.Namespaces = m.config.Namespace, m.config.Namespaces
-	c.Workflows = &kinds.Workflows{Pods: held, Settings: w.Settings, AtOnce: w.AtOnce}
+	c.Workflows = &kinds.Workflows{Pods: held, Settings: w.Settings, AtOnce: w.AtOnce, Sign: w.Sign}
+	if w.Sign == nil {
+		c.Workflows.Sign = func(message []byte) ([]byte, error) { return m.injector.Sign(message) }
+	}
 	if m.config.Trust != nil {
-		c.Workflows.CA = func() string {
-			bundle, _ := m.config.Trust.Bundle()
-			return string(bundle)
-		}
+		c.Workflows.CA = m.config.Trust.PEM
 	}
 	return nil
 }

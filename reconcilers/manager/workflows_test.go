@@ -2,6 +2,9 @@ package manager_test
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +22,7 @@ import (
 	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/tests/world"
 	"switchyard.dev/workflows/execunit"
+	"switchyard.dev/workflows/grant"
 	"switchyard.dev/workflows/iocontext"
 	"switchyard.dev/workflows/iocontext/store"
 )
@@ -33,8 +37,11 @@ func withUnits(t *testing.T, ns string) *cluster {
 	return c
 }
 
+// signer replaces the operator's authority: no IO context server verifies grants here.
+var signer, _ = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+
 // units say how units run.
-var units = manager.Workflows{Settings: execunit.Settings{
+var units = manager.Workflows{Sign: grant.With(signer), Settings: execunit.Settings{
 	InitImage: "io-init", SidecarImage: "io-sidecar", Address: "https://nowhere:8443", CA: "none", AuthorAsked: true,
 }}
 
@@ -103,7 +110,7 @@ func (c *cluster) gives(object, key, value string) {
 	m := &crdv1.SignadotObjectLifecycleMethods{}
 	c.Must(c.Client.Get(c.Context(), client.ObjectKey{Name: object}, m))
 	values := store.Store{Client: c.Client, Namespace: c.operator()}
-	c.Must(values.Put(c.Context(), m, key, []byte(value), "pod", func(context.Context) error { return nil }))
+	c.Must(values.Put(c.Context(), m, key, []byte(value), store.Giver{Pod: "pod"}, func(context.Context) error { return nil }))
 }
 
 // A replica that does not lead has its controllers' caches filled, to take over at once, and ends

@@ -42,7 +42,7 @@ spec: {name: db, pluginName: postgres, outputNamespaces: [shop, pay], olm: {preS
 }
 
 const (
-	unit  = "{name: make, phase: Succeeded, attempt: 1, execUnit: {namespace: n, name: p}, podUID: u, started: 2026-11-24T11:00:00Z, finished: 2026-11-24T11:01:00Z, form: f, reason: R, message: m, outputs: [url], retried: t}"
+	unit  = "{name: make, phase: Succeeded, attempt: 1, execUnit: {namespace: n, name: p}, podUID: u, grant: g, started: 2026-11-24T11:00:00Z, finished: 2026-11-24T11:01:00Z, form: f, reason: R, message: m, outputs: [url], retried: t}"
 	head  = "metadata: {name: sb-db, generation: 1}\nspec: {ioContextName: sb-db}\nstatus: "
 	units = "preCreate: [" + unit + "], postStop: [" + unit + "]"
 )

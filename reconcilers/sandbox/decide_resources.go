@@ -102,7 +102,7 @@ func resources(in Input) provided {
 	}
 	var still []string
 	for _, have := range in.Resources {
-		if slices.ContainsFunc(wanted, func(r crdv1.SandboxResource) bool { return resourceName(in.Sandbox, r.Name) == have.Name }) {
+		if slices.ContainsFunc(wanted, func(r crdv1.SandboxResource) bool { return ResourceName(in.Sandbox, r.Name) == have.Name }) {
 			continue
 		}
 		if user := user(in, have); user != "" {
@@ -150,7 +150,7 @@ func isOpen(f condition.Condition) bool { return !f.IsTrue() && !f.IsFalse() }
 
 // resourceReady reports whether one resource is made, in the form that is asked for.
 func resourceReady(in Input, name string) condition.Condition {
-	object := resourceName(in.Sandbox, name)
+	object := ResourceName(in.Sandbox, name)
 	have := in.resource(object)
 	shown := fmt.Sprintf("Resource %q (Resource %s)", name, object)
 	refusal, unwritten := in.Unwritten[object]

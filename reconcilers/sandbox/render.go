@@ -101,13 +101,13 @@ func configFor(in Input, members []Wanted) *crdv1.RoutingConfig {
 func resourceFor(in Input, r crdv1.SandboxResource, namespaces []string) *crdv1.Resource {
 	return &crdv1.Resource{
 		TypeMeta:   typeOf(crdv1.KindResource),
-		ObjectMeta: partOf(in, resourceName(in.Sandbox, r.Name)),
+		ObjectMeta: partOf(in, ResourceName(in.Sandbox, r.Name)),
 		Spec:       crdv1.ResourceSpec{Name: r.Name, PluginName: r.PluginName, OLM: *r.OLM.DeepCopy(), OutputNamespaces: namespaces},
 	}
 }
 
-// resourceName names the Resource of a resource, and so the Secrets with its outputs.
-func resourceName(s *crdv1.SignadotSandbox, resource string) string {
+// ResourceName returns the name of the Resource of a sandbox's resource, and of the Secrets with its outputs.
+func ResourceName(s *crdv1.SignadotSandbox, resource string) string {
 	return crdv1.ObjectName(crdv1.MaxServiceName, s.Name, resource)
 }
 
@@ -121,7 +121,7 @@ func templateData(in Input) map[string]crdv1.ResourceTemplateData {
 		if out == nil {
 			out = map[string]crdv1.ResourceTemplateData{}
 		}
-		out[r.Name] = crdv1.ResourceTemplateData{Name: r.Name, ObjectName: resourceName(in.Sandbox, r.Name), OutputKind: outputKind}
+		out[r.Name] = crdv1.ResourceTemplateData{Name: r.Name, ObjectName: ResourceName(in.Sandbox, r.Name), OutputKind: outputKind}
 	}
 	return out
 }

@@ -3,6 +3,9 @@ package certs
 import (
 	"cmp"
 	"context"
+	"crypto/ecdsa"
+	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -100,9 +103,10 @@ type Keeper struct {
 	cfg Config
 
 	mu      sync.Mutex
-	served  *tls.Certificate // once the API server has been told whom to trust
-	missing bool             // Validating was named, and not there
-	err     error            // of the last look
+	signs   *ecdsa.PrivateKey // that of the authority
+	served  *tls.Certificate  // once the API server has been told whom to trust
+	missing bool              // Validating was named, and not there
+	err     error             // of the last look
 }
 
 // NewKeeper returns a Keeper that has not looked yet.
@@ -239,10 +243,27 @@ func (k *Keeper) serve(s State) error {
 			return err
 		}
 	}
+	signs, err := parseKey(s.Current.KeyPEM)
+	if err != nil {
+		return err
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.served = &cert
+	k.served, k.signs = &cert, signs
 	return nil
+}
+
+// Sign signs the SHA-256 of a message with the key of the authority, as ASN.1. A message must not
+// begin as a certificate does.
+func (k *Keeper) Sign(message []byte) ([]byte, error) {
+	k.mu.Lock()
+	key := k.signs
+	k.mu.Unlock()
+	if key == nil {
+		return nil, errors.New("the operator has no certificate authority yet")
+	}
+	digest := sha256.Sum256(message)
+	return ecdsa.SignASN1(rand.Reader, key, digest[:])
 }
 
 // tellMissing logs, once each time, that the validating webhook is not registered.

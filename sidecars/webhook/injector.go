@@ -117,6 +117,15 @@ func ServiceHosts(service, namespace string) []string {
 // NeedLeaderElection tells controller-runtime to run it on every replica.
 func (*Injector) NeedLeaderElection() bool { return false }
 
+// Sign signs the SHA-256 of a message with the key of the operator's authority. It is an error without
+// an Injector, which keeps the authority.
+func (i *Injector) Sign(message []byte) ([]byte, error) {
+	if i == nil {
+		return nil, errors.New("the manager runs without its webhook, which keeps the certificate authority")
+	}
+	return i.keeper.Sign(message)
+}
+
 // Ready is a readiness check: nil while reviews can be answered. The request is
 // not looked at.
 func (i *Injector) Ready(*http.Request) error {

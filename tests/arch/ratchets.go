@@ -18,15 +18,15 @@ const maxPackageLines = 1500
 // counted. The commit that raises a figure says what the room got for it. A figure that is
 // more than slack above what there is fails as well: what was won is kept.
 var roomLines = map[string]int{
-	"eventbus":    9689,
-	"protos":      1215,
-	"reconcilers": 26644,
+	"eventbus":    9698,
+	"protos":      1216,
+	"reconcilers": 26836,
 	"routeserver": 16363,
-	"sidecars":    6025,
-	"tests":       32195,
+	"sidecars":    6049,
+	"tests":       32208,
 	"tools":       6990,
 	"tunnels":     11412,
-	"workflows":   6051,
+	"workflows":   6304,
 	"xds":         4073,
 }
 

@@ -28,7 +28,7 @@ func (unitPods) Source(handler.EventHandler) source.Source { return nil }
 
 // workflows say how units run.
 func (o *operator) workflows() *kinds.Workflows {
-	return &kinds.Workflows{Pods: unitPods{o.cluster.Client}, Settings: execunit.Settings{
+	return &kinds.Workflows{Pods: unitPods{o.cluster.Client}, Sign: func([]byte) ([]byte, error) { return nil, nil }, Random: func() string { return "random" }, Settings: execunit.Settings{
 		InitImage: "io-init", SidecarImage: "io-sidecar", Address: "https://io-context-server:8443", OperatorNamespace: operatorNamespace, AuthorAsked: true,
 	}}
 }
@@ -77,7 +77,7 @@ func (o *operator) give(ctx context.Context, m *crdv1.SignadotObjectLifecycleMet
 	for _, u := range append(m.Spec.PreStart, m.Spec.PostStop...) {
 		for _, out := range u.Outputs {
 			if key := iocontext.OutputKey(unit, out.Name); u.Name == unit {
-				err = errors.Join(err, values.Put(ctx, m, key, []byte(key), pod, func(context.Context) error { return nil }))
+				err = errors.Join(err, values.Put(ctx, m, key, []byte(key), store.Giver{Pod: pod}, func(context.Context) error { return nil }))
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -42,6 +43,20 @@ func New(name string, addresses ...net.IP) (Pair, error) {
 	return Pair{
 		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: private}),
 	}, err
+}
+
+// Sign signs the SHA-256 of a message with the key, as ASN.1.
+func (p Pair) Sign(message []byte) ([]byte, error) {
+	block, _ := pem.Decode(p.Key)
+	if block == nil {
+		return nil, errors.New("the pair has no key")
+	}
+	key, err := x509.ParseECPrivateKey(block.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	digest := sha256.Sum256(message)
+	return ecdsa.SignASN1(rand.Reader, key, digest[:])
 }
 
 // Write writes the files that our servers read, into a folder that is made for them.

@@ -4,7 +4,8 @@
 //	Check   what is wrong with the graphs of an object               graph.go
 //	Plan    which units begin, which pods go, and how far all is     plan.go
 //	        how one unit gets from one phase to the next             unit.go
-//	Began   the status of a unit whose pod was made, or not          unit.go
+//	Named   the status of a unit once its pod has a name; Began,     unit.go
+//	        once it is created; Refused and Renamed, if it is not
 //	Picture the graph as people see it                               picture.go
 //
 // # The phases of a unit
@@ -21,6 +22,7 @@
 // # Once
 //
 // A unit that has succeeded never runs again. The status is the record: a pod may run the
-// script of an attempt only while the status names its UID, which the IO context server holds
-// it to. So a manager that makes a pod and dies, or one that leads no more, has no script run.
+// script of an attempt only while the status has the operator's grant for it, which the IO
+// context server verifies. So a pod that a manager created before it crashed, or one of a former
+// leader, runs no script.
 package engine

@@ -80,7 +80,7 @@ func TestCheckFindsWhatCannotRun(t *testing.T) {
 func status(unit, phase string, change ...func(*crdv1.WorkUnitStatus)) crdv1.WorkUnitStatus {
 	st := crdv1.WorkUnitStatus{Name: unit, Phase: phase}
 	if phase != crdv1.UnitPending && phase != crdv1.UnitSkipped {
-		st.Attempt, st.PodUID, st.Started = 1, "uid-"+unit, &start
+		st.Attempt, st.PodUID, st.Started, st.Grant = 1, "uid-"+unit, &start, "grant"
 	}
 	for _, f := range change {
 		f(&st)
@@ -143,6 +143,8 @@ func TestPlan(t *testing.T) {
 		{"a unit that failed has another form now", engine.Input{Units: wide[:1], Status: []crdv1.WorkUnitStatus{status("a", "Failed", func(st *crdv1.WorkUnitStatus) { st.Form = "other" })}}, "A:Pending", "", "", 0},
 		{"one that succeeded does not run again", engine.Input{Units: wide[:1], Retry: "now", Status: []crdv1.WorkUnitStatus{status("a", "Succeeded", func(st *crdv1.WorkUnitStatus) { st.Form = "other" })}}, "a:Succeeded", "", "", 0},
 		{"while all ends none begins, and what has not begun ends", engine.Input{Units: wide, Ending: true, Status: []crdv1.WorkUnitStatus{status("a", "Running")}, Pods: pod("a", execunit.Waiting)}, "a:Running b:Pending c:Pending", "Because", "a", 0},
+		{"a pod without a grant is deleted before its script begins", engine.Input{Units: wide[:1], Status: []crdv1.WorkUnitStatus{status("a", "Running", func(st *crdv1.WorkUnitStatus) { st.Grant = "" })}, Pods: pod("a", execunit.Waiting, notOver)}, "a:Running", "Because", "a", 0},
+		{"and not once it has begun", engine.Input{Units: wide[:1], Status: []crdv1.WorkUnitStatus{status("a", "Running", func(st *crdv1.WorkUnitStatus) { st.Grant = "" })}, Pods: pod("a", execunit.Running)}, "a:Running", "Because", "", 0},
 		{"what has begun comes to its end", engine.Input{Units: wide[:1], Ending: true, Status: []crdv1.WorkUnitStatus{status("a", "Running")}, Pods: pod("a", execunit.Running)}, "a:Running", "Because", "", 0},
 		{"what was ended before it began has nothing to do", engine.Input{Units: wide[:1], Ending: true, Status: []crdv1.WorkUnitStatus{status("a", "Running")}, Pods: pod("a", execunit.Interrupted, notBegun)}, "a:Skipped", "NothingToDo", "", 0},
 	} {

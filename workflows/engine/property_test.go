@@ -25,7 +25,9 @@ type cluster struct {
 	// pods are those that there are, by unit and attempt.
 	pods map[string]*engine.Pod
 	made int
-	now  metav1.Time
+	// named counts the names of pods that were recorded.
+	named int
+	now   metav1.Time
 	// ran counts how often the script of a unit came to its end.
 	ran map[string]int
 	max int
@@ -48,20 +50,39 @@ func (c *cluster) look(t *rapid.T, atOnce int) {
 		if !slices.Contains(d.Begin, u.Name) {
 			continue
 		}
-		at := name(u.Name, d.Status[i].Attempt+1)
-		if c.pods[at] == nil {
-			c.made++
-			c.pods[at] = &engine.Pod{UID: fmt.Sprint(c.made), Observation: execunit.Observation{State: execunit.Waiting}}
+		c.named++
+		d.Status[i] = engine.Named(u, d.Status[i], crdv1.NamespacedName{Name: fmt.Sprint(c.named)}, c.now)
+	}
+	if len(d.Begin) > 0 {
+		if stale > 0 || rapid.IntRange(0, 9).Draw(t, "dies before it has recorded names") == 0 {
+			return // The API server refuses what was decided from an old version.
 		}
+		c.record(slices.Clone(d.Status))
+		if rapid.IntRange(0, 9).Draw(t, "dies before it creates pods") == 0 {
+			return
+		}
+	}
+	for i, u := range c.units {
+		if !slices.Contains(d.Begin, u.Name) {
+			continue
+		}
+		c.made++
+		uid := fmt.Sprint(c.made)
+		c.pods[name(u.Name, d.Status[i].Attempt+1)] = &engine.Pod{UID: uid, Observation: execunit.Observation{State: execunit.Waiting}}
 		if rapid.IntRange(0, 9).Draw(t, "dies") == 0 {
 			return
 		}
-		d.Status[i] = engine.Began(u, d.Status[i], crdv1.NamespacedName{Name: at}, c.pods[at].UID, c.now)
+		d.Status[i] = engine.Began(u, d.Status[i], uid, "grant")
 	}
 	if stale > 0 || rapid.IntRange(0, 9).Draw(t, "dies before it writes") == 0 {
 		return // The API server refuses what was decided from an old version.
 	}
-	c.recorded = d.Status
+	c.record(d.Status)
+}
+
+// record is what the API server does with a status.
+func (c *cluster) record(all []crdv1.WorkUnitStatus) {
+	c.recorded = all
 	c.versions = append(c.versions, c.recorded)
 	c.max = max(c.max, running(c.recorded))
 }

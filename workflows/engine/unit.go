@@ -72,6 +72,9 @@ func (p *planning) step(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus) {
 			return
 		}
 		p.watch(u, st, pod)
+		if st.Phase != crdv1.UnitRunning {
+			st.Grant = ""
+		}
 	case crdv1.UnitStarting:
 		if p.overdue(st) {
 			fail(st, p.Now, st.Reason, st.Message)
@@ -81,8 +84,12 @@ func (p *planning) step(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus) {
 	}
 }
 
-// watch judges the pod of a unit.
+// watch judges the pod of a unit. One without a grant, which an earlier version of the operator has
+// created, gets no inputs any more: it is deleted if its script has not begun.
 func (p *planning) watch(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus, pod Pod) {
+	if st.Grant == "" && !pod.Begun && !pod.Deleting && !pod.Over {
+		p.out.End = append(p.out.End, u.Name)
+	}
 	pod.Message = Sentence(pod.Message)
 	st.Reason, st.Message = pod.Reason, pod.Message
 	switch pod.State {
@@ -116,7 +123,7 @@ func (p *planning) bound(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus, pod Pod) {
 
 // interrupted is for a pod that ended through no fault of the script.
 func (p *planning) interrupted(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus, pod execunit.Observation) {
-	st.Finished = &p.Now
+	st.Finished, st.Grant = &p.Now, ""
 	switch {
 	case pod.Begun && (p.Ending || !mayRepeat(u)):
 		st.Phase, st.Reason, st.Message = crdv1.UnitLost, pod.Reason, strings.TrimSuffix(pod.Message, ".")+tryAgain
@@ -126,7 +133,7 @@ func (p *planning) interrupted(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus, pod e
 		fail(st, p.Now, ReasonTriedOften, fmt.Sprintf("Unit %q was begun %d times%s", u.Name, st.Attempt, because(pod.Message)))
 	default:
 		st.Phase, st.Reason, st.Message = crdv1.UnitPending, ReasonRetrying, pod.Message
-		st.ExecUnit, st.PodUID, st.Started = nil, "", nil
+		st.ExecUnit, st.PodUID, st.Grant, st.Started = nil, "", "", nil
 	}
 }
 
@@ -179,24 +186,37 @@ func (p *planning) overdue(st *crdv1.WorkUnitStatus) bool {
 	return left <= 0
 }
 
-// Began returns the status of a unit for whose next attempt a pod was made.
-func Began(u crdv1.WorkUnit, st crdv1.WorkUnitStatus, pod crdv1.NamespacedName, uid string, now metav1.Time) crdv1.WorkUnitStatus {
-	started := &now
-	if st.Phase == crdv1.UnitStarting && st.Started != nil {
-		started = st.Started
+// Named returns the status of a unit with the pod recorded for its next attempt. The pod does not
+// exist yet.
+func Named(u crdv1.WorkUnit, st crdv1.WorkUnitStatus, pod crdv1.NamespacedName, now metav1.Time) crdv1.WorkUnitStatus {
+	if st.Phase != crdv1.UnitStarting || st.Started == nil {
+		st.Phase, st.Started, st.Finished, st.Form = crdv1.UnitStarting, &now, nil, Form(u)
+		st.Reason, st.Message = "", ""
 	}
+	st.ExecUnit, st.PodUID, st.Grant = &pod, "", ""
+	return st
+}
+
+// Began returns the status of a unit after the recorded pod of its next attempt was created.
+// grant is the operator's signature on the pod.
+func Began(u crdv1.WorkUnit, st crdv1.WorkUnitStatus, uid, grant string) crdv1.WorkUnitStatus {
 	return crdv1.WorkUnitStatus{
 		Name: u.Name, Phase: crdv1.UnitRunning, Attempt: st.Attempt + 1, Form: Form(u), Retried: st.Retried,
-		ExecUnit: &pod, PodUID: uid, Started: started,
+		ExecUnit: st.ExecUnit, PodUID: uid, Grant: grant, Started: st.Started,
 	}
 }
 
 // Refused returns the status of a unit whose pod the API server has refused.
-func Refused(u crdv1.WorkUnit, st crdv1.WorkUnitStatus, reason, message string, now metav1.Time) crdv1.WorkUnitStatus {
-	if st.Phase != crdv1.UnitStarting {
-		st.Phase, st.Started, st.Finished, st.Form = crdv1.UnitStarting, &now, nil, Form(u)
-	}
+func Refused(st crdv1.WorkUnitStatus, reason, message string) crdv1.WorkUnitStatus {
 	st.Reason, st.Message = reason, message
+	return st
+}
+
+// Renamed returns the status of a unit that needs another pod name because a pod has the recorded
+// name: a manager crashed before it recorded the UID, or another user created the pod. No pod is
+// adopted.
+func Renamed(st crdv1.WorkUnitStatus, reason, message string) crdv1.WorkUnitStatus {
+	st.ExecUnit, st.Reason, st.Message = nil, reason, message
 	return st
 }
 

@@ -59,6 +59,7 @@ func refusals() map[string]struct {
 		"no interpreter":                {written{exec: `script: "echo"`}, "NoInterpreter", "Begin it with #!"},
 		"a name":                        {written{meta: "name: x"}, "PodTemplateRefused", "names the pod"},
 		"a generated name":              {written{meta: "generateName: x"}, "PodTemplateRefused", "names the pod"},
+		"finalizers":                    {written{meta: "finalizers: [example.com/x]"}, "PodTemplateRefused", "such as finalizers"},
 		"an owner":                      {written{meta: "ownerReferences: [{name: x, kind: X, apiVersion: v1, uid: x}]"}, "PodTemplateRefused", "sets metadata other than"},
 		"restarted by the pod":          {written{pod: "restartPolicy: OnFailure"}, "PodTemplateRefused", `restartPolicy "OnFailure"`},
 		"restarted by the container":    {written{main: "image: i, restartPolicy: Always"}, "PodTemplateRefused", "runs once"},

@@ -14,7 +14,7 @@ import (
 var settings = execunit.Settings{InitImage: "io-init:1", SidecarImage: "io-sidecar:1", Address: "https://io-context-server.signadot:8443", CA: "PEM", OperatorNamespace: "signadot", AuthorAsked: true}
 
 // identity is that of most tests.
-var identity = execunit.Identity{Lifecycle: "sb-db", UID: "11111111-1111-1111-1111-111111111111", Unit: "make", Attempt: 1, Sandbox: "sb", Resource: "sb-db"}
+var identity = execunit.Identity{Lifecycle: "sb-db", UID: "11111111-1111-1111-1111-111111111111", Unit: "make", Attempt: 1, Sandbox: "sb", Resource: "sb-db", Pod: "sb-db-make-1-random"}
 
 // unit reads one.
 func unit(t *testing.T, text string) crdv1.WorkUnit {

@@ -29,10 +29,10 @@ const tokenSeconds = 3600
 // user is as whom the managers run: nobody else's number.
 const user = 65532
 
-// PodName returns the name of the pod of an attempt, the same however often it is asked for.
-func PodName(who Identity) string {
-	uid := string(who.UID)
-	return crdv1.ObjectName(crdv1.MaxServiceName, who.Lifecycle, who.Unit, strconv.Itoa(int(who.Attempt)), uid[:min(8, len(uid))])
+// PodName returns a name for the pod of an attempt that ends with random, which is lower-case
+// letters and digits. The name cannot be predicted before it is recorded.
+func PodName(who Identity, random string) string {
+	return crdv1.ObjectName(crdv1.MaxServiceName-len(random)-1, who.Lifecycle, who.Unit, strconv.Itoa(int(who.Attempt))) + "-" + random
 }
 
 // Pod returns the pod of an attempt of a unit that Accept takes.
@@ -43,9 +43,9 @@ func Pod(u crdv1.WorkUnit, who Identity, s Settings) *corev1.Pod {
 	template := u.ExecUnitTemplate.PodTemplate.DeepCopy()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: PodName(who), Namespace: Namespace(u, s),
+			Name: who.Pod, Namespace: Namespace(u, s),
 			Labels: withLabels(template.Labels, who), Annotations: withAnnotations(template.Annotations, template.Spec, who.Attempt),
-			Finalizers: append(template.Finalizers, crdv1.Finalizer),
+			Finalizers: []string{crdv1.Finalizer},
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: crdv1.APIVersion, Kind: crdv1.KindLifecycleMethods, Name: who.Lifecycle, UID: who.UID, Controller: new(true),
 			}},

@@ -15,7 +15,7 @@ import (
 // The pods of units that have all there is, and next to nothing.
 func TestPodsAreWhatIsRecorded(t *testing.T) {
 	all := written{
-		meta: "namespace: shop, labels: {team: pay, signadot.com/unit: other}, annotations: {note: x}, finalizers: [example.com/x]",
+		meta: "namespace: shop, labels: {team: pay, signadot.com/unit: other}, annotations: {note: x}",
 		pod:  "activeDeadlineSeconds: 90, imagePullSecrets: [{name: own}], initContainers: [{name: prepare, image: i}], volumes: [{name: v, emptyDir: {}}]",
 		main: "image: runner, command: [other], args: [a], terminationMessagePolicy: FallbackToLogsOnError, volumeMounts: [{name: v, mountPath: /v}], env: [{name: A, value: b}]",
 		exec: `script: "#!/bin/sh", inputInjects: [{inputName: size, dst: {env: SIZE, localPath: /etc/size}}, {inputName: host, dst: {localPath: /etc/host}}], outputExports: [{outputName: host, fromPath: /tmp/host}]`,
@@ -53,23 +53,20 @@ func mustYAML(t *testing.T, o any) string {
 	return string(text)
 }
 
-func TestNamesOfPodsAreOfOneAttempt(t *testing.T) {
-	names := map[string]bool{execunit.PodName(identity): true}
-	for _, change := range []func(*execunit.Identity){
-		func(*execunit.Identity) {},
-		func(who *execunit.Identity) { who.Attempt = 2 },
-		func(who *execunit.Identity) { who.UID = "other" },
-		func(who *execunit.Identity) { who.Unit = "other" },
-		func(who *execunit.Identity) { who.Lifecycle = strings.Repeat("l", 253) },
-	} {
-		who := identity
-		change(&who)
-		if name := execunit.PodName(who); len(name) > crdv1.MaxServiceName {
-			t.Errorf("%s is too long", name)
+func TestNamesOfPodsEndAtRandom(t *testing.T) {
+	long := identity
+	long.Lifecycle = strings.Repeat("l", 253)
+	names := map[string]bool{}
+	for _, who := range []execunit.Identity{identity, long} {
+		for _, random := range []string{"abcdefghijklmnop", "abcdefghijklmnoq"} {
+			name := execunit.PodName(who, random)
+			if len(name) > crdv1.MaxServiceName || !strings.HasSuffix(name, "-"+random) {
+				t.Errorf("%s", name)
+			}
+			names[name] = true
 		}
-		names[execunit.PodName(who)] = true
 	}
-	if len(names) != 5 {
+	if len(names) != 4 {
 		t.Errorf("%v", names)
 	}
 }

@@ -20,3 +20,15 @@ func Reads(u crdv1.WorkUnit) []podreads.Read {
 	}
 	return out
 }
+
+// Rights are what the author of a unit has to be allowed: to create pods in Namespace, and to get
+// Reads there.
+type Rights struct {
+	Namespace string          `json:"namespace"`
+	Reads     []podreads.Read `json:"reads,omitempty"`
+}
+
+// RightsOf returns the rights that the author of a unit needs.
+func RightsOf(u crdv1.WorkUnit, s Settings) Rights {
+	return Rights{Namespace: Namespace(u, s), Reads: Reads(u)}
+}

@@ -43,6 +43,8 @@ type Identity struct {
 	// Unit is the name of the unit, Attempt which one it is, counted from 1.
 	Unit    string
 	Attempt int32
+	// Pod is the name of the pod.
+	Pod string
 	// Sandbox and Resource are the names of those that the unit runs for; they may be empty.
 	Sandbox, Resource string
 }

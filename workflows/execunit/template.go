@@ -16,8 +16,8 @@ func (c checking) metadata() *Problem {
 	switch {
 	case m.Name != "" || m.GenerateName != "":
 		return problem(ReasonTemplateRefused, "the pod template of unit %s names the pod. Remove metadata.name and metadata.generateName, since every attempt gets a new pod.", unit)
-	case len(m.OwnerReferences) > 0 || m.UID != "" || m.ResourceVersion != "" || m.DeletionTimestamp != nil || m.Generation != 0 || m.SelfLink != "":
-		return problem(ReasonTemplateRefused, "the pod template of unit %s sets metadata other than namespace, labels, annotations and finalizers. Remove it.", unit)
+	case len(m.Finalizers) > 0 || len(m.OwnerReferences) > 0 || m.UID != "" || m.ResourceVersion != "" || m.DeletionTimestamp != nil || m.Generation != 0 || m.SelfLink != "":
+		return problem(ReasonTemplateRefused, "the pod template of unit %s sets metadata other than namespace, labels and annotations, such as finalizers or ownerReferences. Remove it.", unit)
 	}
 	return nil
 }

@@ -53,6 +53,9 @@ type Store struct {
 	Client client.Client
 	// Namespace is the operator's.
 	Namespace string
+	// Warn is called for each ConfigMap that is skipped, with a message that names it and the
+	// remedy. nil: nothing is reported.
+	Warn func(message string)
 }
 
 // Kept is a plugin in the cluster.
@@ -126,15 +129,12 @@ func (s Store) List(ctx context.Context) ([]Kept, error) {
 	kept := map[spec.PluginName]Kept{}
 	for i := range list.Items {
 		o := &list.Items[i]
-		var p spec.Plugin
-		if err := json.Unmarshal([]byte(o.Data[key]), &p); err != nil {
-			return nil, fmt.Errorf("ConfigMap %s/%s is labelled as a resource plugin and cannot be read: %w", s.Namespace, o.Name, err)
-		}
-		name, err := spec.ParsePluginName(p.Name)
+		k, err := read(o)
 		if err != nil {
-			return nil, fmt.Errorf("ConfigMap %s/%s is labelled as a resource plugin whose name %w", s.Namespace, o.Name, err)
+			s.skip(o, err)
+			continue
 		}
-		kept[name.Defaulted()] = Kept{Name: name.Defaulted(), Plugin: p, Created: o.CreationTimestamp, object: o}
+		kept[k.Name] = k
 	}
 	names := slices.Collect(maps.Keys(kept))
 	spec.NewestFirst(names)
@@ -143,6 +143,33 @@ func (s Store) List(ctx context.Context) ([]Kept, error) {
 		out = append(out, kept[name])
 	}
 	return out, nil
+}
+
+// read returns the plugin of a ConfigMap. One counts only under the name that Put gives it and if it is
+// immutable: users who can create ConfigMaps could replace a version otherwise.
+func read(o *corev1.ConfigMap) (Kept, error) {
+	var p spec.Plugin
+	if err := json.Unmarshal([]byte(o.Data[key]), &p); err != nil {
+		return Kept{}, fmt.Errorf("its key %s cannot be read (%w)", key, err)
+	}
+	name, err := spec.ParsePluginName(p.Name)
+	if err != nil {
+		return Kept{}, fmt.Errorf("the name of its plugin %w", err)
+	}
+	if want := objectName(name); o.Name != want {
+		return Kept{}, fmt.Errorf("resource plugin %s counts only in ConfigMap %s", name.Defaulted(), want)
+	}
+	if o.Immutable == nil || !*o.Immutable {
+		return Kept{}, errors.New("it is not immutable")
+	}
+	return Kept{Name: name.Defaulted(), Plugin: p, Created: o.CreationTimestamp, object: o}, nil
+}
+
+// skip reports a ConfigMap that is no resource plugin though it is labelled as one.
+func (s Store) skip(o *corev1.ConfigMap, why error) {
+	if s.Warn != nil {
+		s.Warn(fmt.Sprintf("ConfigMap %s/%s is skipped, though it has the label %s: %v. Delete it, and apply the plugin with switchyard resourceplugin apply.", s.Namespace, o.Name, label, why))
+	}
 }
 
 // Get returns a plugin: the version that is named, else the highest. The error is ErrNone

@@ -6,6 +6,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -45,6 +46,12 @@ func New(t testing.TB, name string) *Authority {
 // Bundle returns the authority as the only one of a bundle.
 func (a *Authority) Bundle() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
+}
+
+// Sign signs the SHA-256 of a message with the key of the authority, as ASN.1.
+func (a *Authority) Sign(message []byte) ([]byte, error) {
+	digest := sha256.Sum256(message)
+	return ecdsa.SignASN1(rand.Reader, a.key, digest[:])
 }
 
 // Leaf makes a certificate for hosts, names or addresses.

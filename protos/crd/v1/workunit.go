@@ -135,7 +135,7 @@ type WorkUnitStatus struct {
 	// +optional
 	Attempt int32 `json:"attempt,omitempty"`
 
-	// The pod that runs the unit.
+	// The pod that runs the unit, or will: its name is recorded before it is created.
 	// +optional
 	ExecUnit *NamespacedName `json:"execUnit,omitempty"`
 
@@ -146,6 +146,10 @@ type WorkUnitStatus struct {
 	// A hash of the form in which the unit was begun.
 	// +optional
 	Form string `json:"form,omitempty"`
+
+	// The operator's signature on the pod, while the unit runs: no other pod gets its inputs.
+	// +optional
+	Grant string `json:"grant,omitempty"`
 
 	// What is wrong, and what to do.
 	// +optional

@@ -13,8 +13,10 @@ import (
 
 	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/eventbus/callers/tokens"
+	"switchyard.dev/eventbus/trust"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/workflows/execunit"
+	"switchyard.dev/workflows/grant"
 	"switchyard.dev/workflows/iocontext"
 )
 
@@ -83,11 +85,13 @@ func charged(r *http.Request, signed *tokens.Claim) callers.Caller {
 type work struct {
 	lifecycle *crdv1.SignadotObjectLifecycleMethods
 	unit      crdv1.WorkUnit
+	// rights are those that the author of the unit needed, in the form that the pod runs.
+	rights execunit.Rights
 }
 
-// find returns the unit that was asked about, if the pod runs it at this moment. Any other pod is
-// told the same whether there is such a unit or not; only that of its next attempt is told to ask
-// again.
+// find returns the unit of the request if the operator has granted its attempt to the pod and the
+// attempt runs. Any other pod gets the same answer whether there is such a unit or not; only the pod
+// that the status names for the next attempt gets the answer to ask again.
 func (m *Main) find(ctx context.Context, who tokens.Identity, a asked) (work, error) {
 	of := &crdv1.SignadotObjectLifecycleMethods{}
 	err := m.cfg.Store.Client.Get(ctx, client.ObjectKey{Name: a.lifecycle}, of)
@@ -106,15 +110,15 @@ func (m *Main) find(ctx context.Context, who tokens.Identity, a asked) (work, er
 					continue
 				}
 				st := statusOf(phase.status, a.unit)
-				if runs(who, st) {
-					return work{of, u}, nil
+				if granted, ok := m.runs(who, of, st); ok {
+					return work{of, u, granted.Rights}, nil
 				}
-				waits = waits || m.isNext(who, of, u, st)
+				waits = waits || isNext(who, st)
 			}
 		}
 	}
 	if waits {
-		return work{}, refuse(http.StatusConflict, iocontext.NotYet, "the status of unit %s does not name the pod yet: ask again", a.unit)
+		return work{}, refuse(http.StatusConflict, iocontext.NotYet, "the status of unit %s does not have the UID of the pod yet: ask again", a.unit)
 	}
 	return work{}, refuse(http.StatusForbidden, iocontext.NotYours, "pod %s/%s (%s) does not run unit %s of SignadotObjectLifecycleMethods %s",
 		who.Namespace, who.PodName, who.PodUID, a.unit, a.lifecycle)
@@ -130,16 +134,35 @@ func statusOf(all []crdv1.WorkUnitStatus, unit string) crdv1.WorkUnitStatus {
 	return crdv1.WorkUnitStatus{Name: unit}
 }
 
-// runs reports whether a pod runs the unit of this status.
-func runs(who tokens.Identity, s crdv1.WorkUnitStatus) bool {
-	return s.Phase == crdv1.UnitRunning && s.PodUID == who.PodUID && s.ExecUnit != nil &&
-		s.ExecUnit.Namespace == who.Namespace && s.ExecUnit.Name == who.PodName
+// runs reports whether a pod runs the unit of this status, and returns the operator's grant for it.
+// Other users may be able to write the status: only the grant counts, and it ends with the phase.
+func (m *Main) runs(who tokens.Identity, of *crdv1.SignadotObjectLifecycleMethods, s crdv1.WorkUnitStatus) (grant.Grant, bool) {
+	if s.Phase != crdv1.UnitRunning || s.PodUID != who.PodUID || !names(s, who) {
+		return grant.Grant{}, false
+	}
+	bundle, _ := m.cfg.TLS.Roots().Bundle()
+	authorities, err := trust.ReadBundle(bundle)
+	if err != nil {
+		m.cfg.Logger.Error("grants of pods cannot be verified", "error", err)
+		return grant.Grant{}, false
+	}
+	g, err := grant.Verify(s.Grant, authorities)
+	if err != nil {
+		m.cfg.Logger.Warn("the status names a pod without a grant of the operator: another user or an earlier version of the operator wrote it",
+			"lifecycle", of.Name, "unit", s.Name, "pod", who.Namespace+"/"+who.PodName, "error", err)
+		return grant.Grant{}, false
+	}
+	return g, g.Lifecycle == of.UID && g.Unit == s.Name && g.Attempt == s.Attempt &&
+		g.Namespace == who.Namespace && g.Pod == who.PodName && g.PodUID == who.PodUID
 }
 
-// isNext reports whether a pod has the name of the next attempt of a unit that waits for one: it
-// was made, and the status that names it is on its way.
-func (m *Main) isNext(who tokens.Identity, of *crdv1.SignadotObjectLifecycleMethods, u crdv1.WorkUnit, s crdv1.WorkUnitStatus) bool {
-	waits := s.Phase == "" || s.Phase == crdv1.UnitPending || s.Phase == crdv1.UnitStarting
-	next := execunit.Identity{Lifecycle: of.Name, UID: of.UID, Unit: u.Name, Attempt: s.Attempt + 1}
-	return waits && who.PodName == execunit.PodName(next) && who.Namespace == execunit.Namespace(u, execunit.Settings{OperatorNamespace: m.cfg.Store.Namespace})
+// names reports whether a status names a pod.
+func names(s crdv1.WorkUnitStatus, who tokens.Identity) bool {
+	return s.ExecUnit != nil && s.ExecUnit.Namespace == who.Namespace && s.ExecUnit.Name == who.PodName
+}
+
+// isNext reports whether a pod has the name that is recorded for the next attempt of a unit: it was
+// created, and the status with its UID is on its way.
+func isNext(who tokens.Identity, s crdv1.WorkUnitStatus) bool {
+	return s.Phase == crdv1.UnitStarting && s.PodUID == "" && names(s, who)
 }

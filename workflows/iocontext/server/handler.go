@@ -14,6 +14,7 @@ import (
 	"switchyard.dev/eventbus/callers/tokens"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/workflows/iocontext"
+	"switchyard.dev/workflows/iocontext/store"
 )
 
 // served is a request of a pod that is known.
@@ -43,7 +44,7 @@ func (m *Main) admit(w http.ResponseWriter, r *http.Request, serve served) error
 		m.slow(r)
 		return err
 	}
-	leave, err := m.pods.Enter(callers.Caller{Kind: callers.Pod, Name: who.Namespace + "/" + who.PodUID})
+	leave, err := m.pods.Enter(podOf(who))
 	if err != nil {
 		return refuse(http.StatusServiceUnavailable, iocontext.TryAgain, "%v", err)
 	}
@@ -92,16 +93,26 @@ func (m *Main) answer(w http.ResponseWriter, what string, err error) {
 	_ = json.NewEncoder(w).Encode(why.Refusal) // who has gone needs no answer
 }
 
-// hold waits for one of the places of requests that hold values.
-func (m *Main) hold(ctx context.Context) (leave func(), err error) {
+// podOf returns a pod as a caller.
+func podOf(who tokens.Identity) callers.Caller {
+	return callers.Caller{Kind: callers.Pod, Name: who.Namespace + "/" + who.PodUID}
+}
+
+// hold waits for one of the places of requests that hold values, of which a pod has two at most.
+func (m *Main) hold(ctx context.Context, who tokens.Identity) (leave func(), err error) {
+	release, err := m.places.Enter(podOf(who))
+	if err != nil {
+		return nil, refuse(http.StatusServiceUnavailable, iocontext.TryAgain, "%v", err)
+	}
 	late := time.NewTimer(patience)
 	defer late.Stop()
 	select {
 	case m.heavy <- struct{}{}:
-		return func() { <-m.heavy }, nil
+		return func() { <-m.heavy; release() }, nil
 	case <-late.C:
 	case <-ctx.Done():
 	}
+	release()
 	return nil, refuse(http.StatusServiceUnavailable, iocontext.TryAgain, "%d others are served at the moment: try again", atOnce)
 }
 
@@ -111,7 +122,7 @@ func (m *Main) assign(w http.ResponseWriter, r *http.Request, who tokens.Identit
 	if err != nil {
 		return err
 	}
-	leave, err := m.hold(r.Context())
+	leave, err := m.hold(r.Context(), who)
 	if err != nil {
 		return err
 	}
@@ -127,6 +138,9 @@ func (m *Main) assign(w http.ResponseWriter, r *http.Request, who tokens.Identit
 	m.cfg.Logger.Info("given", "lifecycle", a.lifecycle, "unit", a.unit, "pod", who.Namespace+"/"+who.PodName, "inputs", len(assignment.Inputs))
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
+	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(assignWithin)); err != nil {
+		return err
+	}
 	_ = json.NewEncoder(w).Encode(assignment) // who has gone asks again
 	return nil
 }
@@ -210,19 +224,17 @@ func (m *Main) keep(w http.ResponseWriter, r *http.Request, who tokens.Identity,
 	if r.ContentLength > iocontext.MaxValue {
 		return tooLarge(output, strconv.FormatInt(r.ContentLength, 10))
 	}
-	leave, err := m.hold(r.Context())
+	value, free, err := m.receive(w, r, who, output)
+	if err != nil {
+		return err
+	}
+	defer free()
+	leave, err := m.hold(r.Context(), who)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	value, err := io.ReadAll(http.MaxBytesReader(w, r.Body, iocontext.MaxValue))
-	if many := (*http.MaxBytesError)(nil); errors.As(err, &many) {
-		return tooLarge(output, "more")
-	}
-	if err != nil {
-		return refuse(http.StatusBadRequest, iocontext.BadRequest, "the value of output %s did not come whole: send it again", output)
-	}
-	err = m.cfg.Store.Put(r.Context(), of.lifecycle, iocontext.OutputKey(a.unit, output), value, who.PodUID, func(ctx context.Context) error {
+	err = m.cfg.Store.Put(r.Context(), of.lifecycle, iocontext.OutputKey(a.unit, output), value, store.Giver{Pod: who.PodUID, Rights: of.rights}, func(ctx context.Context) error {
 		_, err := m.find(ctx, who, a)
 		return err
 	})
@@ -232,6 +244,46 @@ func (m *Main) keep(w http.ResponseWriter, r *http.Request, who tokens.Identity,
 	m.cfg.Logger.Info("kept", "lifecycle", a.lifecycle, "unit", a.unit, "output", output, "pod", who.Namespace+"/"+who.PodName, "bytes", len(value))
 	w.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+// receive reads the value of an output before the request takes a place: a pod sends one at a time,
+// within bodyWithin. Memory is reserved as the value arrives, until free is called.
+func (m *Main) receive(w http.ResponseWriter, r *http.Request, who tokens.Identity, output string) (value []byte, free func(), err error) {
+	busy := func(err error) ([]byte, func(), error) {
+		return nil, nil, refuse(http.StatusServiceUnavailable, iocontext.TryAgain, "%v", err)
+	}
+	leave, err := m.bodies.Enter(podOf(who))
+	if err != nil {
+		return busy(err)
+	}
+	reserved := int64(0)
+	release := func() { m.memory.Release(reserved); leave() }
+	defer func() {
+		if err != nil {
+			release()
+		}
+	}()
+	control := http.NewResponseController(w)
+	if err := control.SetReadDeadline(time.Now().Add(bodyWithin)); err != nil {
+		return busy(err)
+	}
+	body := http.MaxBytesReader(w, r.Body, iocontext.MaxValue)
+	for part := make([]byte, chunk); ; {
+		if !m.memory.TryAcquire(chunk) {
+			return busy(errors.New("too many outputs are being received: try again"))
+		}
+		reserved += chunk
+		n, wrong := io.ReadFull(body, part)
+		value = append(value, part[:n]...)
+		switch many := (*http.MaxBytesError)(nil); {
+		case errors.As(wrong, &many):
+			return nil, nil, tooLarge(output, "more")
+		case errors.Is(wrong, io.EOF), errors.Is(wrong, io.ErrUnexpectedEOF) && r.ContentLength < 0, int64(len(value)) == r.ContentLength:
+			return value, release, control.SetReadDeadline(time.Time{})
+		case wrong != nil:
+			return nil, nil, refuse(http.StatusBadRequest, iocontext.BadRequest, "the value of output %s did not arrive whole within %s: send it again", output, bodyWithin)
+		}
+	}
 }
 
 func tooLarge(output, bytes string) *refusal {

@@ -33,15 +33,19 @@ func TestNobodyHasWhatIsNotHis(t *testing.T) {
 	s := newSite(t)
 	pod, other := s.pod("p"), s.pod("other")
 	mine, others := s.lifecycle("mine"), s.lifecycle("others")
-	next, overtaken := s.firstPod(others, "use"), s.firstPod(others, "make")
+	next, overtaken := s.pod("next"), s.pod("overtaken")
 	for _, methods := range []*crdv1.SignadotObjectLifecycleMethods{mine, others} {
 		s.keeps(methods, "make.url", canary)
 	}
-	wrongUID := running("make", pod)
+	wrongUID := forged("make", pod)
 	wrongUID.PodUID = string(other.UID)
-	s.says(mine, running("use", pod), crdv1.WorkUnitStatus{Name: "make", Phase: crdv1.UnitSucceeded,
+	s.says(mine, s.running(mine, "use", pod), crdv1.WorkUnitStatus{Name: "make", Phase: crdv1.UnitSucceeded,
 		PodUID: string(other.UID), ExecUnit: &crdv1.NamespacedName{Namespace: other.Namespace, Name: other.Name}})
-	s.says(others, wrongUID)
+	s.says(others, wrongUID, named("use", next))
+	spied := s.lifecycle("spied")
+	s.keeps(spied, "make.url", canary)
+	stolen := s.running(mine, "use", other) // A grant of the operator, for another object.
+	s.says(spied, forged("make", pod), stolen)
 	nobody := s.lifecycle("nobody")
 	s.keeps(nobody, "make.url", canary)
 	s.says(nobody, crdv1.WorkUnitStatus{Name: "use", Phase: crdv1.UnitRunning, ExecUnit: &crdv1.NamespacedName{Namespace: s.namespace}})
@@ -50,31 +54,34 @@ func TestNobodyHasWhatIsNotHis(t *testing.T) {
 	for what, tt := range map[string]struct {
 		path, token, want string
 	}{
-		"its own":                        {assignment(mine, "use"), good, "200"},
-		"another unit's":                 {assignment(mine, "make"), good, "403 NotYours"},
-		"another context's":              {assignment(others, "use"), good, "403 NotYours"},
-		"another UID is in the status":   {assignment(others, "make"), good, "403 NotYours"},
-		"no status names it":             {assignment(others, "use"), s.token(other), "403 NotYours"},
-		"its unit has ended":             {assignment(mine, "make"), s.token(other), "403 NotYours"},
-		"not yet":                        {assignment(others, "use"), s.token(next), "409 NotYet"},
-		"of an attempt that is over":     {assignment(others, "make"), s.token(overtaken), "403 NotYours"},
-		"no such unit":                   {"/v1/units/" + mine.Name + "/none/assignment", good, "403 NotYours"},
-		"no such methods":                {"/v1/units/none/use/assignment", good, "403 NotYours"},
-		"another's name, escaped":        {"/v1/units/" + mine.Name + "/..%2F" + others.Name + "%2Fuse/assignment", good, "400 BadRequest"},
-		"a path with dots":               {"/v1/units/" + mine.Name + "/../" + others.Name + "/use/assignment", good, "403 NotYours"},
-		"no token":                       {assignment(mine, "use"), "", "401 TokenRefused"},
-		"no token of a pod":              {assignment(mine, "use"), unbound, "403 NotYours"},
-		"no pod in the status either":    {assignment(nobody, "use"), unbound, "403 NotYours"},
-		"a forged signature":             {assignment(mine, "use"), good[:len(good)-8] + "AAAAAAAA", "401 TokenRefused"},
-		"a token that has expired":       {assignment(mine, "use"), s.resigned(good, func(c claims) { c["exp"] = time.Now().Add(-time.Minute).Unix() }), "401 TokenRefused"},
-		"a token of another pod's UID":   {assignment(mine, "use"), s.resigned(good, func(c claims) { c.pod()["uid"] = string(other.UID) }), "401 TokenRefused"},
-		"another audience":               {assignment(mine, "use"), s.Token(s.namespace, account, "api.routeserver.signadot.svc", pod), "401 TokenRefused"},
-		"the API server's audience":      {assignment(mine, "use"), s.Token(s.namespace, account, "https://kubernetes.default.svc", pod), "401 TokenRefused"},
-		"an output of another unit":      {output(mine, "make", "url"), good, "403 NotYours"},
-		"an output that it has not":      {output(mine, "use", "url"), good, "403 OutputUnknown"},
-		"an output of another context":   {output(others, "make", "url"), good, "403 NotYours"},
-		"an output before it may":        {output(others, "use", "x"), s.token(next), "409 NotYet"},
-		"an output with a path for name": {output(mine, "make", "..%2F..%2Fx"), good, "400 BadRequest"},
+		"its own":                           {assignment(mine, "use"), good, "200"},
+		"another unit's":                    {assignment(mine, "make"), good, "403 NotYours"},
+		"another context's":                 {assignment(others, "use"), good, "403 NotYours"},
+		"another UID is in the status":      {assignment(others, "make"), good, "403 NotYours"},
+		"no status names it":                {assignment(others, "use"), s.token(other), "403 NotYours"},
+		"its unit has ended":                {assignment(mine, "make"), s.token(other), "403 NotYours"},
+		"not yet":                           {assignment(others, "use"), s.token(next), "409 NotYet"},
+		"of an attempt that is over":        {assignment(others, "make"), s.token(overtaken), "403 NotYours"},
+		"a status that another has written": {assignment(spied, "make"), good, "403 NotYours"},
+		"a grant for another object":        {assignment(spied, "use"), s.token(other), "403 NotYours"},
+		"an output by such a status":        {output(spied, "make", "url"), good, "403 NotYours"},
+		"no such unit":                      {"/v1/units/" + mine.Name + "/none/assignment", good, "403 NotYours"},
+		"no such methods":                   {"/v1/units/none/use/assignment", good, "403 NotYours"},
+		"another's name, escaped":           {"/v1/units/" + mine.Name + "/..%2F" + others.Name + "%2Fuse/assignment", good, "400 BadRequest"},
+		"a path with dots":                  {"/v1/units/" + mine.Name + "/../" + others.Name + "/use/assignment", good, "403 NotYours"},
+		"no token":                          {assignment(mine, "use"), "", "401 TokenRefused"},
+		"no token of a pod":                 {assignment(mine, "use"), unbound, "403 NotYours"},
+		"no pod in the status either":       {assignment(nobody, "use"), unbound, "403 NotYours"},
+		"a forged signature":                {assignment(mine, "use"), good[:len(good)-8] + "AAAAAAAA", "401 TokenRefused"},
+		"a token that has expired":          {assignment(mine, "use"), s.resigned(good, func(c claims) { c["exp"] = time.Now().Add(-time.Minute).Unix() }), "401 TokenRefused"},
+		"a token of another pod's UID":      {assignment(mine, "use"), s.resigned(good, func(c claims) { c.pod()["uid"] = string(other.UID) }), "401 TokenRefused"},
+		"another audience":                  {assignment(mine, "use"), s.Token(s.namespace, account, "api.routeserver.signadot.svc", pod), "401 TokenRefused"},
+		"the API server's audience":         {assignment(mine, "use"), s.Token(s.namespace, account, "https://kubernetes.default.svc", pod), "401 TokenRefused"},
+		"an output of another unit":         {output(mine, "make", "url"), good, "403 NotYours"},
+		"an output that it has not":         {output(mine, "use", "url"), good, "403 OutputUnknown"},
+		"an output of another context":      {output(others, "make", "url"), good, "403 NotYours"},
+		"an output before it may":           {output(others, "use", "x"), s.token(next), "409 NotYet"},
+		"an output with a path for name":    {output(mine, "make", "..%2F..%2Fx"), good, "400 BadRequest"},
 	} {
 		method := http.MethodGet
 		if strings.Contains(tt.path, "/outputs/") {
@@ -90,7 +97,7 @@ func TestNobodyHasWhatIsNotHis(t *testing.T) {
 			t.Errorf("%s: %s, want %s", what, got, tt.want)
 		}
 	}
-	for _, methods := range []*crdv1.SignadotObjectLifecycleMethods{mine, others} {
+	for _, methods := range []*crdv1.SignadotObjectLifecycleMethods{mine, others, spied} {
 		if got := s.kept(methods, "make.url"); got != canary {
 			t.Errorf("in %s %q is kept", methods.Name, got)
 		}
@@ -105,11 +112,11 @@ func TestAnEndedAttemptMayNothingMore(t *testing.T) {
 	s := newSite(t)
 	pod, next, methods := s.pod("p"), s.pod("next"), s.lifecycle("db")
 	token, give := s.token(pod), func() io.Reader { return strings.NewReader("late") }
-	s.says(methods, running("make", pod))
+	s.says(methods, s.running(methods, "make", pod))
 	if got := s.asks("PUT", output(methods, "make", "url"), token, give); got != "204" {
 		t.Fatal(got)
 	}
-	s.says(methods, running("make", next))
+	s.says(methods, s.running(methods, "make", next))
 	if got := s.asks("PUT", output(methods, "make", "url"), token, give); got != "403 NotYours" {
 		t.Errorf("a pod of an earlier attempt: %s", got)
 	}
@@ -130,7 +137,7 @@ func TestWhoIsRefusedTooOftenWaits(t *testing.T) {
 	s.keeps(mine, "make.url", canary)
 	s.keeps(mine, "make.key", canary)
 	honest := s.pod("honest")
-	s.says(mine, running("use", honest))
+	s.says(mine, s.running(mine, "use", honest))
 	s.http.Timeout = 2 * time.Second
 	answered := 0
 	for range 100 {
@@ -161,7 +168,7 @@ func TestRandomRequestsGetNothing(t *testing.T) {
 	s.keeps(mine, "make.url", canary)
 	s.keeps(mine, "make.key", "key "+canary)
 	honest := s.pod("honest")
-	s.says(mine, running("use", honest))
+	s.says(mine, s.running(mine, "use", honest))
 	tokens := []string{"", "x", "e30.e30.e30", s.Token(s.namespace, "default", "others", honest), s.Token(s.namespace, "default", iocontext.Audience, nil)}
 	for i := range 12 {
 		tokens = append(tokens, s.token(s.pod(fmt.Sprint("pod-", i))))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/eventbus/callers/scrapes"
@@ -23,14 +24,25 @@ type Main struct {
 	// checks bounds how often the API server is asked about tokens of whom, pods what each pod
 	// asks for, and refused how often an address is refused without a wait.
 	checks, pods, refused *callers.Pool
-	// heavy has a place for each request that may hold values at once.
-	heavy    chan struct{}
+	// heavy has a place for each request that may hold values at once; places bounds how many of
+	// them one pod may have, and bodies how many outputs one pod may send at once.
+	heavy          chan struct{}
+	places, bodies *callers.Pool
+	// memory bounds the bytes of outputs that are being received or wait for a place.
+	memory   *semaphore.Weighted
 	requests *prometheus.CounterVec
 }
 
 // How much is under way at once. An assignment takes three times its inputs in memory.
 const (
 	atOnce      = 8
+	placesOfPod = 2
+	// bodyWithin is how long an output may take to arrive, assignWithin an assignment to be read.
+	bodyWithin   = 5 * time.Second
+	assignWithin = 15 * time.Second
+	// maxReceived bounds Main.memory, which is reserved in steps of chunk.
+	maxReceived = 64 << 20
+	chunk       = 16 << 10
 	patience    = 10 * time.Second
 	readHead    = 5 * time.Second
 	readWithin  = 30 * time.Second
@@ -50,7 +62,10 @@ func New(cfg Config) (*Main, error) {
 	m := &Main{
 		cfg: cfg, heavy: make(chan struct{}, atOnce),
 		checks:  callers.NewPool("checks of tokens", callers.Bounds{Each: 4, Strangers: 16, Pods: 256, Rate: 5, Burst: 32}),
-		pods:    callers.NewPool("requests", callers.Bounds{Each: 4, Pods: 256, Rate: 50, Burst: 100}),
+		pods:    callers.NewPool("requests", callers.Bounds{Each: 4, Pods: callers.AnyNumber, Rate: 50, Burst: 100}),
+		places:  callers.NewPool("places", callers.Bounds{Each: placesOfPod, Pods: callers.AnyNumber}),
+		bodies:  callers.NewPool("outputs", callers.Bounds{Each: 1, Pods: callers.AnyNumber}),
+		memory:  semaphore.NewWeighted(maxReceived),
 		refused: callers.NewPool("refusals", callers.Bounds{Strangers: cfg.MaxConnections, Rate: 5, Burst: 20}),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "switchyard_iocontext_requests_total", Help: "Requests of units' pods, and of others, by what was answered.",

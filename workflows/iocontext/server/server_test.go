@@ -33,7 +33,7 @@ func TestAUnitHasItsInputsAndItsOutputsAreKept(t *testing.T) {
 	s := newSite(t)
 	out := t.TempDir()
 	methods := s.lifecycle("db")
-	pod, make := s.firstPod(methods, "make"), methods.Spec.PreStart[0].ExecUnitTemplate
+	pod, make := s.pod("make-1-random"), methods.Spec.PreStart[0].ExecUnitTemplate
 	s.Get(methods)
 	methods.Spec.PreStart[0].ExecUnitTemplate.Script = strings.ReplaceAll(make.Script, "OUT", out)
 	for i := range methods.Spec.PreStart[0].ExecUnitTemplate.OutputExports {
@@ -41,15 +41,16 @@ func TestAUnitHasItsInputsAndItsOutputsAreKept(t *testing.T) {
 		export.FromPath = strings.ReplaceAll(export.FromPath, "OUT", out)
 	}
 	s.Must(s.Client.Update(t.Context(), methods))
+	s.says(methods, named("make", pod))
 	volume, server := unit.Volume{Root: t.TempDir()}, s.server(methods, "make", s.token(pod))
 	received := background(func() *iocontext.Ending { return unit.Receive(t.Context(), server, volume, "/bin/true") })
 	delivered := background(func() *iocontext.Ending { return unit.Deliver(t.Context(), server, volume) })
 	select {
 	case ending := <-received:
-		t.Fatalf("before the status names the pod: %+v", ending)
+		t.Fatalf("before the status has the UID of the pod: %+v", ending)
 	case <-time.After(300 * time.Millisecond):
 	}
-	s.says(methods, running("make", pod))
+	s.says(methods, s.running(methods, "make", pod))
 	if ending := <-received; ending != nil {
 		t.Fatalf("the inputs: %+v", ending)
 	}
@@ -67,7 +68,7 @@ func TestAUnitHasItsInputsAndItsOutputsAreKept(t *testing.T) {
 	}
 	// The next unit reads them.
 	next := s.pod("next")
-	s.says(methods, crdv1.WorkUnitStatus{Name: "make", Phase: crdv1.UnitSucceeded}, running("use", next))
+	s.says(methods, crdv1.WorkUnitStatus{Name: "make", Phase: crdv1.UnitSucceeded}, s.running(methods, "use", next))
 	volume = unit.Volume{Root: t.TempDir()}
 	if ending := unit.Receive(t.Context(), s.server(methods, "use", s.token(next)), volume, "/bin/true"); ending != nil {
 		t.Fatalf("the inputs of the next: %+v", ending)
@@ -94,7 +95,7 @@ func background[T any](f func() T) <-chan T {
 func TestAValueHasAMebibyteAtMost(t *testing.T) {
 	s := newSite(t)
 	pod, methods := s.pod("p"), s.lifecycle("db")
-	s.says(methods, running("make", pod))
+	s.says(methods, s.running(methods, "make", pod))
 	token := s.token(pod)
 	largest := make([]byte, iocontext.MaxValue)
 	_, _ = rand.Read(largest) // never fails
@@ -137,7 +138,7 @@ func TestInputsThatCannotBeGiven(t *testing.T) {
 		methods.Spec.IOContextName = "own"
 		s.Must(s.Client.Update(t.Context(), methods))
 		s.keeps(methods, "make.url", canary)
-		s.says(methods, running("use", pod))
+		s.says(methods, s.running(methods, "use", pod))
 		if got := s.asks("GET", assignment(methods, "use"), s.token(pod), func() io.Reader { return nil }); got != tt.want {
 			t.Errorf("%s: %s, want %s", what, got, tt.want)
 		}
@@ -151,7 +152,7 @@ func TestInputsThatCannotBeGiven(t *testing.T) {
 	}
 	s.keeps(methods, "make.url", canary)
 	s.Must(s.Client.Update(t.Context(), methods))
-	s.says(methods, running("use", pod))
+	s.says(methods, s.running(methods, "use", pod))
 	if got := s.asks("GET", assignment(methods, "use"), s.token(pod), func() io.Reader { return nil }); got != "403 InputsTooLarge" {
 		t.Errorf("17 MiB of inputs: %s", got)
 	}
@@ -171,11 +172,11 @@ func TestALateWriterReplacesNothing(t *testing.T) {
 			s.keeps(methods, "make.url", before)
 		}
 		asked, ended := 0, errors.New("another attempt runs")
-		err := s.store.Put(t.Context(), methods, "make.url", []byte("late"), "old pod", func(ctx context.Context) error {
+		err := s.store.Put(t.Context(), methods, "make.url", []byte("late"), store.Giver{Pod: "old pod"}, func(ctx context.Context) error {
 			if asked++; asked > 1 {
 				return ended
 			}
-			return s.store.Put(ctx, methods, "make.url", []byte("new"), "new pod", func(context.Context) error { return nil })
+			return s.store.Put(ctx, methods, "make.url", []byte("new"), store.Giver{Pod: "new pod"}, func(context.Context) error { return nil })
 		})
 		if !errors.Is(err, ended) || s.kept(methods, "make.url") != "new" {
 			t.Errorf("the late writer is told %v, and %q is kept", err, s.kept(methods, "make.url"))
@@ -215,7 +216,7 @@ func TestAnOutputIsSentUntilItIsKept(t *testing.T) {
 		t.Fatalf("without a good token it ends: %+v", ending)
 	case <-time.After(300 * time.Millisecond):
 	}
-	s.says(methods, running("make", pod))
+	s.says(methods, s.running(methods, "make", pod))
 	s.Must(os.WriteFile(server.TokenFile, []byte(s.token(pod)), 0o600))
 	if ending := <-delivered; ending != nil || s.kept(methods, "make.url") != "value" {
 		t.Errorf("kept is %q: %+v", s.kept(methods, "make.url"), ending)

@@ -28,6 +28,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tests/world"
 	"switchyard.dev/workflows/execunit"
+	"switchyard.dev/workflows/grant"
 	"switchyard.dev/workflows/iocontext"
 	"switchyard.dev/workflows/iocontext/server"
 	"switchyard.dev/workflows/iocontext/store"
@@ -44,6 +45,7 @@ type site struct {
 	logs      *logs
 	ca        string
 	namespace string // of pods
+	authority *trusttest.Authority
 	http      *http.Client
 }
 
@@ -89,7 +91,7 @@ func newSite(t *testing.T, settings ...func(*server.Config)) *site {
 	s.Must(err)
 	dir, authority := t.TempDir(), trusttest.New(t, "authority")
 	authority.Write(t, dir, authority.Leaf(t, "127.0.0.1"))
-	s.ca = string(authority.Bundle())
+	s.ca, s.authority = string(authority.Bundle()), authority
 	c.TLS, err = trust.Open(trust.Config{Dir: dir, Name: "127.0.0.1"})
 	s.Must(err)
 	for _, set := range settings {
@@ -126,10 +128,9 @@ func (s *site) pod(name string) *corev1.Pod {
 	return pod
 }
 
-// firstPod makes the pod of a unit's first attempt, of which no status says anything yet.
-func (s *site) firstPod(of *crdv1.SignadotObjectLifecycleMethods, unit string) *corev1.Pod {
-	s.Helper()
-	return s.pod(execunit.PodName(execunit.Identity{Lifecycle: of.Name, UID: of.UID, Unit: unit, Attempt: 1}))
+// named is a status in which the name of a pod is recorded for a unit, and its UID is not.
+func named(unit string, pod *corev1.Pod) crdv1.WorkUnitStatus {
+	return crdv1.WorkUnitStatus{Name: unit, Phase: crdv1.UnitStarting, ExecUnit: &crdv1.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}}
 }
 
 // token returns the token of a pod as the kubelet would project it.
@@ -138,8 +139,21 @@ func (s *site) token(pod *corev1.Pod) string {
 	return s.Token(pod.Namespace, "default", iocontext.Audience, pod)
 }
 
-// running is a status in which a pod runs a unit.
-func running(unit string, pod *corev1.Pod) crdv1.WorkUnitStatus {
+// running is a status in which the operator has granted a unit to a pod, which runs it.
+func (s *site) running(of *crdv1.SignadotObjectLifecycleMethods, unit string, pod *corev1.Pod) crdv1.WorkUnitStatus {
+	s.Helper()
+	st := forged(unit, pod)
+	var err error
+	st.Grant, err = grant.Sign(grant.Grant{
+		Lifecycle: of.UID, Unit: unit, Attempt: st.Attempt, Namespace: pod.Namespace, Pod: pod.Name, PodUID: string(pod.UID),
+		Rights: execunit.Rights{Namespace: pod.Namespace},
+	}, s.authority.Sign)
+	s.Must(err)
+	return st
+}
+
+// forged is a status in which a pod runs a unit without a grant, as any user with the right can write it.
+func forged(unit string, pod *corev1.Pod) crdv1.WorkUnitStatus {
 	return crdv1.WorkUnitStatus{Name: unit, Phase: crdv1.UnitRunning, Attempt: 1, PodUID: string(pod.UID),
 		ExecUnit: &crdv1.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}}
 }
@@ -186,7 +200,7 @@ func (s *site) says(methods *crdv1.SignadotObjectLifecycleMethods, units ...crdv
 // keeps has a value be kept, as a unit that is done gave it.
 func (s *site) keeps(methods *crdv1.SignadotObjectLifecycleMethods, key, value string) {
 	s.Helper()
-	s.Must(s.store.Put(s.Context(), methods, key, []byte(value), "before", func(context.Context) error { return nil }))
+	s.Must(s.store.Put(s.Context(), methods, key, []byte(value), store.Giver{Pod: "before"}, func(context.Context) error { return nil }))
 }
 
 // kept returns what is kept.

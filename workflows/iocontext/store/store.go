@@ -9,6 +9,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -19,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/workflows/execunit"
 )
 
 // What a Secret with a value has.
@@ -30,6 +32,9 @@ const (
 	AnnotationKey    = "signadot.com/io-key"
 	AnnotationWriter = "signadot.com/io-writer"
 	AnnotationOwner  = "signadot.com/io-owner"
+	// AnnotationRights has what the author of the unit that gave the value needed, as JSON of
+	// execunit.Rights. Values of earlier versions lack it.
+	AnnotationRights = "signadot.com/io-rights"
 	// DataKey is under what the value stands in the Secret.
 	DataKey = "value"
 )
@@ -85,18 +90,29 @@ func owned(o metav1.Object, by *crdv1.SignadotObjectLifecycleMethods) bool {
 	return by.UID != "" && o.GetAnnotations()[AnnotationOwner] == string(by.UID)
 }
 
+// Giver is the pod that gives a value.
+type Giver struct {
+	// Pod is its UID.
+	Pod string
+	// Rights are those that the author of its unit needed.
+	Rights execunit.Rights
+}
+
 // attempts is how often Put begins anew because somebody else wrote meanwhile.
 const attempts = 8
 
-// Put keeps a value, in place of what was kept under its key. writer is the UID of the pod that
-// gives it. may is asked after what is kept was read and before anything is written; its error
+// Put keeps a value, in place of what was kept under its key. from is the pod
+// that gives it. may is asked after what is kept was read and before anything is written; its error
 // ends Put. A writer who may no more is thus found out: whoever may instead has written since,
 // and then it is asked again, or has not, and then replaces what is written now.
-func (s Store) Put(ctx context.Context, of *crdv1.SignadotObjectLifecycleMethods, key string, value []byte, writer string, may func(context.Context) error) error {
-	var err error
+func (s Store) Put(ctx context.Context, of *crdv1.SignadotObjectLifecycleMethods, key string, value []byte, from Giver, may func(context.Context) error) error {
+	want, err := s.secret(of, key, value, from)
+	if err != nil {
+		return err
+	}
 	for range attempts {
 		var done bool
-		if done, err = s.put(ctx, s.secret(of, key, value, writer), of, may); done {
+		if done, err = s.put(ctx, want, of, may); done {
 			return err
 		}
 	}
@@ -135,16 +151,20 @@ func (s Store) put(ctx context.Context, want *corev1.Secret, of *crdv1.SignadotO
 }
 
 // secret returns the Secret of a value.
-func (s Store) secret(of *crdv1.SignadotObjectLifecycleMethods, key string, value []byte, writer string) *corev1.Secret {
+func (s Store) secret(of *crdv1.SignadotObjectLifecycleMethods, key string, value []byte, from Giver) (*corev1.Secret, error) {
+	rights, err := json.Marshal(from.Rights)
+	if err != nil {
+		return nil, fmt.Errorf("encode the rights to %s of SignadotObjectLifecycleMethods %s: %w", key, of.Name, err)
+	}
 	never := true
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: s.Namespace, Name: SecretName(of.UID, key),
 			Labels:      map[string]string{crdv1.LabelLifecycle: crdv1.LabelValue(of.Name)},
-			Annotations: map[string]string{AnnotationKey: key, AnnotationWriter: writer, AnnotationOwner: string(of.UID)},
+			Annotations: map[string]string{AnnotationKey: key, AnnotationWriter: from.Pod, AnnotationOwner: string(of.UID), AnnotationRights: string(rights)},
 		},
 		Type: Type, Immutable: &never, Data: map[string][]byte{DataKey: value},
-	}
+	}, nil
 }
 
 // list returns the Secrets of a SignadotObjectLifecycleMethods, without what stands in them.
@@ -169,6 +189,24 @@ func (s Store) Keys(ctx context.Context, of *crdv1.SignadotObjectLifecycleMethod
 	}
 	slices.Sort(keys)
 	return keys, err
+}
+
+// Rights returns, for each key of which a value is kept, the rights that the author of the unit
+// needed that gave it; nil where an earlier version kept the value and it is not known.
+func (s Store) Rights(ctx context.Context, of *crdv1.SignadotObjectLifecycleMethods) (map[string]*execunit.Rights, error) {
+	all, err := s.list(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]*execunit.Rights{}
+	for _, o := range all {
+		out[o.Annotations[AnnotationKey]] = nil
+		var rights execunit.Rights
+		if json.Unmarshal([]byte(o.Annotations[AnnotationRights]), &rights) == nil && rights.Namespace != "" {
+			out[o.Annotations[AnnotationKey]] = &rights
+		}
+	}
+	return out, nil
 }
 
 // DeleteAll deletes all values of a SignadotObjectLifecycleMethods.

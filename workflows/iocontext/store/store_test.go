@@ -47,7 +47,7 @@ func may(context.Context) error { return nil }
 // put keeps a value, and returns what is then kept.
 func (k kept) put(of *crdv1.SignadotObjectLifecycleMethods, key string, value []byte, writer string) ([]byte, error) {
 	k.Helper()
-	wrong := k.Put(k.Context(), of, key, value, writer, may)
+	wrong := k.Put(k.Context(), of, key, value, store.Giver{Pod: writer}, may)
 	got, _, err := k.Store.Get(k.Context(), of, key)
 	k.Must(err)
 	return got, wrong
@@ -87,17 +87,17 @@ func TestALaterAttemptReplacesWhatAnEarlierOneGave(t *testing.T) {
 		}
 	}
 	overtaken := errors.New("overtaken")
-	err := k.Put(t.Context(), k.mine, "make.url", []byte("4"), "a", func(context.Context) error { return overtaken })
+	err := k.Put(t.Context(), k.mine, "make.url", []byte("4"), store.Giver{Pod: "a"}, func(context.Context) error { return overtaken })
 	if got, _, _ := k.Store.Get(t.Context(), k.mine, "make.url"); !errors.Is(err, overtaken) || string(got) != "3" {
 		t.Errorf("%v, %q", err, got)
 	}
 	// Somebody else writes after it was read: then it is asked again, and gives up.
 	asked := 0
-	err = k.Put(t.Context(), k.mine, "make.url", []byte("4"), "a", func(context.Context) error {
+	err = k.Put(t.Context(), k.mine, "make.url", []byte("4"), store.Giver{Pod: "a"}, func(context.Context) error {
 		if asked++; asked > 1 {
 			return overtaken
 		}
-		return k.Put(t.Context(), k.mine, "make.url", []byte("5"), "c", may)
+		return k.Put(t.Context(), k.mine, "make.url", []byte("5"), store.Giver{Pod: "c"}, may)
 	})
 	if got, _, _ := k.Store.Get(t.Context(), k.mine, "make.url"); !errors.Is(err, overtaken) || string(got) != "5" {
 		t.Errorf("%v, %q", err, got)
@@ -175,7 +175,7 @@ func TestASecretOfSomebodyElseIsLeftAlone(t *testing.T) {
 		if value, found, err := k.Store.Get(t.Context(), k.mine, key); err == nil || found || value != nil || !strings.Contains(err.Error(), "delete it") {
 			t.Errorf("%s: %v, %q", what, err, value)
 		}
-		if err := k.Put(t.Context(), k.mine, key, []byte("mine"), "a", may); err == nil {
+		if err := k.Put(t.Context(), k.mine, key, []byte("mine"), store.Giver{Pod: "a"}, may); err == nil {
 			t.Errorf("%s: it was replaced", what)
 		}
 		if all := k.secrets(); len(all) != 1 || all[0].UID != foreign.UID || string(all[0].Data[store.DataKey]) != "theirs" {

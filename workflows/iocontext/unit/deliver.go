@@ -7,7 +7,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -63,7 +65,7 @@ func (v Volume) await(ctx context.Context) (result, *iocontext.Ending) {
 	for {
 		gone, err := v.mainGone()
 		var r result
-		there, wrong := take(v.in(iocontext.ResultPath), &r)
+		there, wrong := v.take(iocontext.ResultPath, &r)
 		switch {
 		case wrong != nil:
 			return r, failed(iocontext.VolumeFailed, "the result of the main container cannot be read: %v", wrong)
@@ -81,13 +83,12 @@ func (v Volume) await(ctx context.Context) (result, *iocontext.Ending) {
 	}
 }
 
-// output reads the value of an output. What stands in the volume was written by the script: it
-// may not have other files of this container sent.
+// output reads the value of an output.
 func (v Volume) output(name string) ([]byte, error) {
 	if filepath.Base(name) != name {
 		return nil, errors.New("its name is a path")
 	}
-	f, err := os.OpenFile(filepath.Join(v.in(iocontext.OutputsDir), name), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	f, err := v.open(path.Join(iocontext.OutputsDir, name))
 	if err != nil {
 		return nil, err
 	}
@@ -95,9 +96,36 @@ func (v Volume) output(name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, iocontext.MaxValue+1))
 }
 
+// open opens a file of the layout and follows no link, neither to the file nor on the way from the
+// volume's root to it: the script can write the volume, and must not make this container send its
+// own files. Pipes do not block.
+func (v Volume) open(name string) (*os.File, error) {
+	rest, err := filepath.Rel(iocontext.Root, name)
+	if err != nil {
+		return nil, err
+	}
+	at, err := syscall.Open(v.in(iocontext.Root), syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: v.in(iocontext.Root), Err: err}
+	}
+	parts := strings.Split(rest, "/")
+	for i, part := range parts {
+		flags := syscall.O_RDONLY | syscall.O_NOFOLLOW | syscall.O_NONBLOCK | syscall.O_CLOEXEC
+		if i < len(parts)-1 {
+			flags |= syscall.O_DIRECTORY
+		}
+		next, err := syscall.Openat(at, part, flags, 0)
+		if err = errors.Join(err, syscall.Close(at)); err != nil {
+			return nil, &fs.PathError{Op: "open", Path: v.in(name), Err: err}
+		}
+		at = next
+	}
+	return os.NewFile(uintptr(at), v.in(name)), nil
+}
+
 // mainGone reports whether the wrapper has lived and lives no more.
 func (v Volume) mainGone() (bool, error) {
-	f, err := os.Open(v.in(begunPath))
+	f, err := v.open(begunPath)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -115,8 +143,8 @@ func (v Volume) mainGone() (bool, error) {
 // begin notes that the wrapper lives, and holds the note for as long as it does. It is an error
 // when one has lived before.
 func (v Volume) begin() (*os.File, error) {
-	path := v.in(begunPath)
-	f, err := os.OpenFile(fmt.Sprintf("%s.%d", path, os.Getpid()), os.O_RDWR|os.O_CREATE, 0o644) //nolint:gosec // Others look at it.
+	name := v.in(begunPath)
+	f, err := os.OpenFile(fmt.Sprintf("%s.%d", name, os.Getpid()), os.O_RDWR|os.O_CREATE, 0o644) //nolint:gosec // Others look at it.
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +152,7 @@ func (v Volume) begin() (*os.File, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	// It gets its name once it is locked, and only where nothing has it.
-	err = os.Link(f.Name(), path)
+	err = os.Link(f.Name(), name)
 	if err = errors.Join(err, os.Remove(f.Name())); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}

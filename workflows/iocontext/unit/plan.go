@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -81,17 +82,26 @@ func putJSON(path string, value any) error {
 	return put(path, content, 0o644)
 }
 
-// take reads JSON that putJSON wrote; false when there is none yet.
-func take(path string, to any) (bool, error) {
-	content, err := os.ReadFile(path)
+// maxJSON is how many bytes the files with the plan and the result may have.
+const maxJSON = 8 << 20
+
+// take reads a file of the layout that putJSON wrote, and follows no links; false when there is none
+// yet.
+func (v Volume) take(name string, to any) (bool, error) {
+	f, err := v.open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, maxJSON))
+	if err != nil {
+		return false, err
+	}
 	if err := json.Unmarshal(content, to); err != nil {
-		return false, fmt.Errorf("%s: %w", path, err)
+		return false, fmt.Errorf("%s: %w", v.in(name), err)
 	}
 	return true, nil
 }

@@ -64,7 +64,7 @@ func (m Main) Run() iocontext.Ending {
 func (m Main) run() result {
 	var p plan
 	inputs := map[string][]byte{}
-	there, err := take(m.Volume.in(iocontext.PlanPath), &p)
+	there, err := m.Volume.take(iocontext.PlanPath, &p)
 	if err == nil && !there {
 		err = errors.New("there is no plan")
 	}

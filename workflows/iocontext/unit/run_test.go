@@ -63,7 +63,7 @@ func (s *scene) run() iocontext.Ending {
 	s.must(putJSON(s.volume.in(iocontext.PlanPath), s.plan))
 	ending := s.main.Run()
 	var r result
-	there, err := take(s.volume.in(iocontext.ResultPath), &r)
+	there, err := s.volume.take(iocontext.ResultPath, &r)
 	s.must(err)
 	if !there || r.Ending != ending {
 		s.Errorf("the result is %+v, and the wrapper says %+v", r, ending)
@@ -218,5 +218,17 @@ func TestAScriptHasNoFilesOfOthersSent(t *testing.T) {
 		if content, err := s.volume.output(name); err == nil {
 			t.Errorf("output %q is %q", name, content)
 		}
+	}
+	// The folder of outputs itself is a link to a folder of the output manager, and so is the result.
+	s.must(os.RemoveAll(s.volume.in(iocontext.OutputsDir)))
+	s.must(os.Symlink(s.out, s.volume.in(iocontext.OutputsDir)))
+	if content, err := s.volume.output("token"); err == nil {
+		t.Errorf("through a link in the middle, output token is %q", content)
+	}
+	s.must(os.WriteFile(token, []byte(`{"exitCode": 7}`), 0o600))
+	s.must(os.Symlink(token, s.volume.in(iocontext.ResultPath)))
+	var r result
+	if _, err := s.volume.take(iocontext.ResultPath, &r); err == nil {
+		t.Errorf("through a link, the result is %+v", r)
 	}
 }

@@ -127,5 +127,5 @@ func Connect(s *session.Session) (client.WithWatch, error) {
 
 // store returns where the cluster keeps resource plugins.
 func store(s *session.Session, c client.Client) plugins.Store {
-	return plugins.Store{Client: c, Namespace: s.Cluster.Namespace}
+	return plugins.Store{Client: c, Namespace: s.Cluster.Namespace, Warn: func(message string) { fmt.Fprintln(s.Err, "warning: "+message) }}
 }
