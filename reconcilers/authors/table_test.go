@@ -36,8 +36,8 @@ func users() []user {
 	members := ours("forkedworkloads,signadotexternalworkloads,virtualworkloads,signadotsandboxes")
 	return []user{
 		{"admin", "may do everything", []right{may("", "*", "*", "*")}},
-		{"developer", "may create Deployments, Rollouts, Services, pods and Secrets in `shop`, and read all Secrets, ConfigMaps and claims there", []right{
-			members, may("shop", "create", "apps", "deployments"), may("shop", "create", "argoproj.io", "rollouts"),
+		{"developer", "may create Deployments, Rollouts, Services, pods and Secrets in `shop`, and read all Secrets, ConfigMaps and claims there, and delete sandboxes", []right{
+			members, may("", "delete", crdv1.Group, "signadotsandboxes"), may("shop", "create", "apps", "deployments"), may("shop", "create", "argoproj.io", "rollouts"),
 			may("shop", "create", "", "services,pods,secrets"), may("shop", "get", "", contents)}},
 		{"builder", "may create Deployments in `shop`, and read nothing there", []right{members, may("shop", "create", "apps", "deployments")}},
 		{"operator", "may create Deployments and pods in `shop`, and read Secret `db`, ConfigMap `settings` and claim `data` there", []right{

@@ -18,7 +18,8 @@ import (
 )
 
 // scopeless are the kinds in the chart that have no namespace.
-var scopeless = []string{"ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
+var scopeless = []string{"ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration",
+	"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
 
 func objectsAreInOurNamespace(t *testing.T, all objects) {
 	for _, o := range all {
