@@ -98,7 +98,7 @@ func parse(s string) []event.Cause {
 	return out
 }
 
-// plain returns a text without what is not printable, such as control characters: causes
+// plain returns a text without unprintable characters, such as control characters: causes
 // reach the history, records and terminals.
 func plain(s string) string {
 	return strings.Map(func(r rune) rune {

@@ -79,7 +79,7 @@ func (c Config) Run(ctx context.Context) error {
 	return nil
 }
 
-// once removes what was recorded before the policy, twice: API servers can take a moment
+// once removes authors recorded before the policy, twice: API servers can take a moment
 // to apply a new one.
 func (c Config) once(ctx context.Context) error {
 	since, err := c.since(ctx)
@@ -150,7 +150,7 @@ func (c Config) removeOf(ctx context.Context, kind string) error {
 			patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:null}}}`, o.UID, crdv1.AnnotationAuthor)
 			o.SetGroupVersionKind(crdv1.GroupVersion().WithKind(kind))
 			err := c.Client.Patch(ctx, o, client.RawPatch("application/merge-patch+json", patch), apply.FieldOwner)
-			if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) { // Deleted meanwhile, or another of its name.
+			if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) { // Deleted, or replaced by another object of its name.
 				return fmt.Errorf("remove the recorded author of %s %s/%s: %w", kind, o.Namespace, o.Name, err)
 			}
 		}

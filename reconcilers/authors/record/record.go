@@ -26,7 +26,7 @@ const Path = "/mutate-signadot-com-v1"
 
 // Recorder answers AdmissionReviews. It is safe for use by several goroutines.
 type Recorder struct {
-	// Exempt are users whose writes keep the annotation as it is: the operator's own
+	// Exempt are users that keep the annotation as it is when they write: the operator's own
 	// service accounts, by their whole names.
 	Exempt []string
 	// Delegates are accounts that write on behalf of other users.
@@ -53,7 +53,7 @@ func (r Recorder) Review(_ context.Context, req *admissionv1.AdmissionRequest) *
 	}
 	var before map[string]string
 	if req.Operation == admissionv1.Update {
-		before, _ = annotations(req.OldObject.Raw) // One that cannot be read names nobody.
+		before, _ = annotations(req.OldObject.Raw) // An unreadable one names no author.
 	}
 	author, _, err := r.Delegates.AuthorOf(req.UserInfo, after, before)
 	if err != nil {
