@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/eventbus/memory"
@@ -68,7 +70,7 @@ func (c *cluster) as(name string) client.Client {
 // grant gives a user the rights of the table, and all on objects of ours but to read them.
 func (c *cluster) grant(u user) {
 	c.Helper()
-	writes := right{"", rbacv1.PolicyRule{Verbs: []string{"create", "update", "patch", "delete"}, APIGroups: []string{crdv1.Group}, Resources: []string{"*"}}}
+	writes := right{"", rbacv1.PolicyRule{Verbs: []string{"create", "update", "patch"}, APIGroups: []string{crdv1.Group}, Resources: []string{"*"}}}
 	for _, r := range append(u.rights, writes) {
 		c.Grant(u.name, r.namespace, r.rule)
 	}
@@ -81,23 +83,36 @@ func (c *cluster) register() {
 	c.Must(err)
 	c.port = int32(l.Addr().(*net.TCPAddr).Port)
 	c.Must(l.Close())
-	config := &registrationv1.ValidatingWebhookConfiguration{}
-	c.Must(apiserver.FromChart("default", "ValidatingWebhookConfiguration", config))
-	for i := range config.Webhooks {
-		config.Webhooks[i].ClientConfig.Service.Port = new(c.port)
-	}
 	c.Create(&corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "signadot", Name: config.Webhooks[0].ClientConfig.Service.Name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "signadot", Name: "signadot-webhook-service"},
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost"},
 	})
-	c.Create(config)
+	recording, asking := &registrationv1.MutatingWebhookConfiguration{}, &registrationv1.ValidatingWebhookConfiguration{}
+	c.Must(apiserver.FromChart("default", "MutatingWebhookConfiguration", recording))
+	c.Must(apiserver.FromChart("default", "ValidatingWebhookConfiguration", asking))
+	recording.Webhooks = slices.DeleteFunc(recording.Webhooks, func(w registrationv1.MutatingWebhook) bool { return w.Name != "author.signadot.com" })
+	recording.Webhooks[0].ClientConfig.Service.Port = new(c.port)
+	asking.Webhooks[0].ClientConfig.Service.Port = new(c.port)
+	c.Create(recording, asking)
+	c.policies("default")
+}
+
+// policies applies the chart's admission policies, as one of its golden files has them.
+func (c *cluster) policies(values string) {
+	c.Helper()
+	c.Must(apiserver.EachFromChart(values, func(o *unstructured.Unstructured) error {
+		if !strings.HasPrefix(o.GetKind(), "ValidatingAdmissionPolicy") || !slices.Contains([]string{"signadot-authors", "signadot-marks"}, o.GetName()) {
+			return nil
+		}
+		return c.Client.Apply(c.Context(), client.ApplyConfigurationFromUnstructured(o), client.FieldOwner("helm"), client.ForceOwnership)
+	}))
 }
 
 // manage runs the manager, under its own name, until stop is called.
 func (c *cluster) manage() (stop func()) {
 	c.Helper()
 	main, err := manager.New(c.Context(), manager.Config{
-		REST: c.As(ownAccount, "system:masters"), Log: memory.New(), AskAuthors: true, WebhookAddress: fmt.Sprintf("127.0.0.1:%d", c.port),
+		REST: c.As(ownAccount, "system:masters"), Log: memory.New(), AskAuthors: true, Delegates: delegates, WebhookAddress: fmt.Sprintf("127.0.0.1:%d", c.port),
 		Inject: injectConfig(), MetricsAddress: "0", HealthAddress: "0", SeveralInProcess: true,
 		Logger: slog.New(slog.NewTextHandler(c.Output(), &slog.HandlerOptions{Level: slog.LevelError})),
 	})
@@ -146,6 +161,13 @@ func TestAuthorsAgainstARealAPIServer(t *testing.T) {
 	t.Run("the table", c.answersTheTable)
 	t.Run("what the author may do, the sandbox does", c.forks)
 	t.Run("updates", c.updates)
+	t.Run("the table of changes", c.answersTheTableOfChanges)
+	t.Run("the author is recorded", c.recordsTheAuthor)
+	t.Run("nobody else writes the author", c.guardsTheAuthor)
+	t.Run("the operator's writes keep the author", c.keepsTheAuthor)
+	t.Run("a delegate names users", c.delegates)
+	t.Run("marks of the operator", c.guardsMarks)
+	t.Run("authors from before the policy are removed", c.forgets)
 	t.Run("without a manager", func(t *testing.T) { c.withoutManager(t, stop) })
 }
 
@@ -260,7 +282,7 @@ func (c *cluster) withoutManager(t *testing.T, stop func()) {
 	if _, err := c.write("admin", theft(), "unasked"); err == nil {
 		t.Error("a sandbox is made and nobody is asked about")
 	}
-	if err := c.as("stranger").Delete(t.Context(), s.DeepCopy()); err != nil {
+	if err := c.as("developer").Delete(t.Context(), s.DeepCopy()); err != nil {
 		t.Errorf("it cannot be deleted: %v", err)
 	}
 	if err := c.as("admin").Get(t.Context(), client.ObjectKeyFromObject(s), s); !apierrors.IsNotFound(err) {

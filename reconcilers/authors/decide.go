@@ -38,6 +38,12 @@ type Want struct {
 type Input struct {
 	// Object is a pointer to one of the kinds of Kinds.
 	Object runtime.Object
+	// Before is the object before the change; nil for a new one. It has the type of Object.
+	Before crdv1.Object
+	// Change is what the request changes.
+	Change Change
+	// Resource is the resource of the object's kind, such as signadotsandboxes.
+	Resource string
 	// Baselines are the live workloads that the object names. nil: do not work out what its
 	// patches read.
 	Baselines map[crdv1.ObjectRef]Baseline
@@ -72,13 +78,22 @@ type Decision struct {
 
 // Decide returns what the author of an object needs.
 func Decide(in Input) Decision {
-	if much := in.Limits.Exceeded(in.Object); much != "" {
-		return Decision{TooMuch: much}
-	}
 	d := &deciding{Input: in, had: map[Access]bool{}}
-	switch o := in.Object.(type) {
+	d.deletion()
+	if in.Change.Spec {
+		d.specification()
+	}
+	return Decision{Wants: d.wants, TooMuch: d.tooMuch}
+}
+
+// specification checks the bounds of a specification and collects what it asks for.
+func (d *deciding) specification() {
+	if d.tooMuch = d.Limits.Exceeded(d.Object); d.tooMuch != "" {
+		return
+	}
+	switch o := d.Object.(type) {
 	case *crdv1.SignadotSandbox:
-		members := asks(o, in.OperatorNamespace)
+		members := asks(o, d.OperatorNamespace)
 		d.members(members, true)
 		d.resources(o, members)
 	case *crdv1.Resource:
@@ -93,10 +108,9 @@ func Decide(in Input) Decision {
 	case *crdv1.SignadotRouteGroup:
 		d.routeGroup(o)
 	}
-	for _, k := range in.Kept {
+	for _, k := range d.Kept {
 		d.kept(k)
 	}
-	return Decision{Wants: d.wants, TooMuch: d.tooMuch}
 }
 
 // References returns the workloads that an object names and that patches are for, each

@@ -1,6 +1,7 @@
 package authors
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -38,7 +39,7 @@ func (d *deciding) reads(w *crdv1.ForkedWorkload, ref crdv1.ObjectRef, ofSandbox
 			continue
 		}
 		d.want(Want{
-			Access:  Access{Verb: "get", Group: r.Group, Resource: plural(r.Kind), Namespace: ref.Namespace, Name: r.Name},
+			Access:  Access{Verb: "get", Group: r.Group, Resource: plural(r.Kind), Namespace: cmp.Or(r.Namespace, ref.Namespace), Name: r.Name},
 			Purpose: fmt.Sprintf("have a fork of %s read %s %s, which that does not use itself", baseline.Describe(ref), r.Kind, r.Name),
 			At:      patchesOf(ofSandbox),
 			Instead: "name one that it uses",

@@ -55,7 +55,7 @@ func (r row) object(t testing.TB, name string) runtime.Object {
 // inputOf is the input for an object in a cluster with both Deployments.
 func inputOf(t testing.TB, o runtime.Object) authors.Input {
 	t.Helper()
-	in := authors.Input{Object: o, OperatorNamespace: "signadot", Limits: authors.Limits{}.WithDefaults(), Baselines: map[crdv1.ObjectRef]authors.Baseline{}}
+	in := authors.Input{Object: o, Change: authors.Change{Spec: true}, OperatorNamespace: "signadot", Limits: authors.Limits{}.WithDefaults(), Baselines: map[crdv1.ObjectRef]authors.Baseline{}}
 	for _, text := range []string{customer, ledger} {
 		d := &appsv1.Deployment{}
 		if err := yaml.UnmarshalStrict([]byte(text), d); err != nil {
@@ -126,6 +126,19 @@ func TestTheDocumentIsTheTable(t *testing.T) {
 		b.WriteString("| " + r.says + " |")
 		for _, c := range r.may {
 			b.WriteString(map[rune]string{'y': " yes |", 'n': " no |"}[c])
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString("\n## Changes\n\nWho may make which change to an object that exists. The annotations that count as specification are `" +
+		strings.Join(authors.Annotations(), "`, `") + "`: a change of one takes the rights of the whole object.\n\n| |")
+	for _, u := range users() {
+		b.WriteString(" " + u.name + " |")
+	}
+	b.WriteString("\n| --- |" + strings.Repeat(" --- |", len(users())) + "\n")
+	for _, c := range changes() {
+		b.WriteString("| " + c.says + " |")
+		for _, m := range c.may {
+			b.WriteString(map[rune]string{'y': " yes |", 'n': " no |"}[m])
 		}
 		b.WriteString("\n")
 	}

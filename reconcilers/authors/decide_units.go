@@ -1,6 +1,7 @@
 package authors
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -48,7 +49,7 @@ func (d *deciding) units(at string, olm crdv1.OLM) {
 			})
 			for _, r := range execunit.Reads(u) {
 				d.want(Want{
-					Access:  Access{Verb: "get", Group: r.Group, Resource: plural(r.Kind), Namespace: namespace, Name: r.Name},
+					Access:  Access{Verb: "get", Group: r.Group, Resource: plural(r.Kind), Namespace: cmp.Or(r.Namespace, namespace), Name: r.Name},
 					Purpose: fmt.Sprintf("have the unit %s read %s %s", u.Name, r.Kind, r.Name), At: at,
 				})
 			}

@@ -8,7 +8,10 @@
 //	Decide   what the author needs for it                                 decide.go          pure
 //	  reads    which Secrets, ConfigMaps and claims its patches read        decide_reads.go
 //	  units    where its units run, and what they read and give            decide_units.go
-//	  kept     the rights behind values that a change keeps          decide_kept.go, kept.go
+//	  deletion whether a change has the object deleted                     decide_deletion.go
+//	  change   whether a request changes what counts                       decide_change.go
+//	  author   whose rights count: the sender's, or its user's             decide_author.go
+//	  kept     the rights behind values that a change keeps                decide_kept.go, kept.go
 //	  bounds   how many members, patches and pods it may ask for            decide_bounds.go
 //	ask      SubjectAccessReviews                                         ask.go
 //	Refusal  what the author lacks, in words                              decide_refusal.go  pure
@@ -41,8 +44,10 @@
 // The operator's own service account, by its whole name: what it writes follows from an
 // object whose author was asked. Whatever leaves the spec as it was, so that finalizers,
 // status and deletion never need the manager: the webhook's matchConditions let that pass,
-// and so does Review. Two annotations of members count like the spec, since templates may
-// name them.
+// and so does Review. The annotations that Annotations returns count like the spec.
+//
+// Package record writes the author into crdv1.AnnotationAuthor before; Review refuses a
+// change whose author is not recorded.
 //
 // What the API server has let pass is not asked about again: it has asked (failurePolicy
 // Fail), and a change of what is asked for is a change of the spec. So an object from

@@ -4,24 +4,21 @@ import (
 	"context"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/runtime"
-
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
 )
 
 // input is what counts for an object, without its baselines.
-func (r *Reviewer) input(o runtime.Object) Input {
+func (r *Reviewer) input(o crdv1.Object) Input {
 	return Input{Object: o, OperatorNamespace: r.config.OperatorNamespace, Powers: r.config.Powers, Limits: r.config.Limits}
 }
 
 // gather reads the baselines that patches of an object are for, from the cache.
 //
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch
-func (r *Reviewer) gather(ctx context.Context, o runtime.Object) (Input, error) {
-	in := r.input(o)
+func (r *Reviewer) gather(ctx context.Context, in Input) (Input, error) {
 	in.Baselines = map[crdv1.ObjectRef]Baseline{}
-	for _, ref := range References(o, r.config.OperatorNamespace) {
+	for _, ref := range References(in.Object, r.config.OperatorNamespace) {
 		if n := r.config.Namespaces; len(n) > 0 && !slices.Contains(n, ref.Namespace) {
 			in.Baselines[ref] = Baseline{Missing: "is where the operator may not look (allowedNamespaces)"}
 			continue

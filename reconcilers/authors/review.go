@@ -1,7 +1,6 @@
 package authors
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -57,6 +56,8 @@ type Config struct {
 	Powers power.Powers
 	// Limits are how much an object may ask for.
 	Limits Limits
+	// Delegates are accounts that write on behalf of other users.
+	Delegates Delegates
 	// Logger takes what goes wrong; slog.Default() when it is nil.
 	Logger *slog.Logger
 }
@@ -125,39 +126,69 @@ func (r *Reviewer) Review(ctx context.Context, req *admissionv1.AdmissionRequest
 			answer = refused(http.StatusInternalServerError, metav1.StatusReasonInternalError, "whether you may write this could not be found out, for a fault of the operator's; its log says more")
 		}
 	}()
-	if slices.Contains(r.config.Exempt, req.UserInfo.Username) || passes(req) {
+	change := ChangeOf(req)
+	if slices.Contains(r.config.Exempt, req.UserInfo.Username) || change == (Change{}) {
 		return &admissionv1.AdmissionResponse{Allowed: true}
 	}
-	o, known := Kinds()[req.Kind.Kind]
-	if !known || req.Kind.Group != crdv1.Group {
-		return refused(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the operator was asked about an object of kind "+req.Kind.Kind+", which it knows nothing of: its webhook is registered wrongly")
+	in, refusal := r.read(req, change)
+	if refusal != nil {
+		return refusal
 	}
-	if err := json.Unmarshal(req.Object.Raw, o); err != nil {
-		return refused(http.StatusBadRequest, metav1.StatusReasonBadRequest, fmt.Sprintf("the object cannot be read: %v", err))
-	}
-	if m, ok := o.(metav1.Object); ok && m.GetNamespace() == "" {
-		m.SetNamespace(req.Namespace)
+	attributed, err := r.config.Delegates.attribute(req, in)
+	if err != nil {
+		return refused(http.StatusForbidden, metav1.StatusReasonForbidden, name(req)+": "+err.Error())
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return r.review(ctx, req, o)
+	answer = r.review(ctx, attributed, in)
+	if user := attributed.UserInfo.Username; !answer.Allowed && user != req.UserInfo.Username {
+		answer.Result.Message = "on behalf of " + user + ": " + answer.Result.Message
+	}
+	return answer
+}
+
+// read returns what a request is about, or the refusal of one that cannot be read.
+func (r *Reviewer) read(req *admissionv1.AdmissionRequest, change Change) (Input, *admissionv1.AdmissionResponse) {
+	kind, known := Kinds()[req.Kind.Kind]
+	o, is := kind.(crdv1.Object)
+	if !known || !is || req.Kind.Group != crdv1.Group {
+		return Input{}, refused(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the operator was asked about an object of kind "+req.Kind.Kind+", which it knows nothing of: its webhook is registered wrongly")
+	}
+	if err := json.Unmarshal(req.Object.Raw, o); err != nil {
+		return Input{}, refused(http.StatusBadRequest, metav1.StatusReasonBadRequest, fmt.Sprintf("the object cannot be read: %v", err))
+	}
+	if o.GetNamespace() == "" {
+		o.SetNamespace(req.Namespace)
+	}
+	in := r.input(o)
+	in.Change, in.Resource = change, req.Resource.Resource
+	if req.Operation == admissionv1.Update {
+		in.Before, _ = Kinds()[req.Kind.Kind].(crdv1.Object)
+		if json.Unmarshal(req.OldObject.Raw, in.Before) != nil {
+			in.Before = nil // Then it counts as new.
+		}
+	}
+	return in, nil
 }
 
 // review answers about an object whose author is to be asked about. What its patches read
 // is worked out only for an author who may have the workloads: it takes time, and its
 // refusal tells of the baseline.
-func (r *Reviewer) review(ctx context.Context, req *admissionv1.AdmissionRequest, o runtime.Object) *admissionv1.AdmissionResponse {
-	in, err := r.input(o), error(nil)
-	if in.Kept, err = r.kept(ctx, req, o); err != nil {
-		return r.later(req, err)
+func (r *Reviewer) review(ctx context.Context, req *admissionv1.AdmissionRequest, in Input) *admissionv1.AdmissionResponse {
+	if in.Change.Spec {
+		kept, err := r.kept(ctx, req, in.Object)
+		if err != nil {
+			return r.later(req, err)
+		}
+		in.Kept = kept
 	}
 	if answer := r.decided(ctx, req, Decide(in)); !answer.Allowed {
 		return answer
 	}
-	if len(References(o, r.config.OperatorNamespace)) == 0 {
+	if !in.Change.Spec || len(References(in.Object, r.config.OperatorNamespace)) == 0 {
 		return &admissionv1.AdmissionResponse{Allowed: true}
 	}
-	d, err := r.rendered(ctx, o)
+	d, err := r.rendered(ctx, in)
 	if err != nil {
 		return r.later(req, err)
 	}
@@ -166,14 +197,14 @@ func (r *Reviewer) review(ctx context.Context, req *admissionv1.AdmissionRequest
 
 // rendered decides with what patches read, which few do at once. An error means that it
 // took too long, or that a baseline could not be read.
-func (r *Reviewer) rendered(ctx context.Context, o runtime.Object) (Decision, error) {
+func (r *Reviewer) rendered(ctx context.Context, in Input) (Decision, error) {
 	select {
 	case r.rendering <- struct{}{}:
 		defer func() { <-r.rendering }()
 	case <-ctx.Done():
 		return Decision{}, ctx.Err()
 	}
-	in, err := r.gather(ctx, o)
+	in, err := r.gather(ctx, in)
 	if err != nil {
 		return Decision{}, err
 	}
@@ -218,37 +249,4 @@ func name(req *admissionv1.AdmissionRequest) string {
 		return req.Kind.Kind + " " + req.Name
 	}
 	return req.Kind.Kind + " " + req.Namespace + "/" + req.Name
-}
-
-// passes reports whether a request asks for nothing new: it is about a status, or leaves
-// what counts as it was. The webhook's matchConditions say the same, so that this
-// program is not even needed for it.
-func passes(req *admissionv1.AdmissionRequest) bool {
-	switch {
-	case req.SubResource != "":
-		return true
-	case req.Operation == admissionv1.Create:
-		return false
-	case req.Operation != admissionv1.Update:
-		return true
-	}
-	var before, after struct {
-		Metadata struct{ Annotations map[string]string }
-		Spec     json.RawMessage
-	}
-	if json.Unmarshal(req.OldObject.Raw, &before) != nil || json.Unmarshal(req.Object.Raw, &after) != nil {
-		return false
-	}
-	for _, a := range Annotations() {
-		if before.Metadata.Annotations[a] != after.Metadata.Annotations[a] {
-			return false
-		}
-	}
-	return bytes.Equal(before.Spec, after.Spec)
-}
-
-// Annotations returns those that count like the spec: templates in patches may name what
-// they say.
-func Annotations() []string {
-	return []string{crdv1.AnnotationSandboxName, crdv1.AnnotationRoutingKey}
 }

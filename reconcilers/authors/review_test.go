@@ -1,6 +1,7 @@
 package authors
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -67,7 +68,8 @@ func reviewer(s *server) *Reviewer {
 // request is one to create a VirtualWorkload, which takes one right.
 func request(t *testing.T, change func(*admissionv1.AdmissionRequest)) *admissionv1.AdmissionRequest {
 	t.Helper()
-	w := &crdv1.VirtualWorkload{Spec: crdv1.VirtualWorkloadSpec{Name: "x", Baseline: crdv1.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "a"}}}
+	author := crdv1.Author{User: "ann", Groups: []string{"team"}}
+	w := &crdv1.VirtualWorkload{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{crdv1.AnnotationAuthor: author.String()}}, Spec: crdv1.VirtualWorkloadSpec{Name: "x", Baseline: crdv1.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "a"}}}
 	raw, err := json.Marshal(w)
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +117,10 @@ func TestReview(t *testing.T) {
 		}, 0, "", 0},
 		{"an account that is called nearly so", &server{}, func(r *admissionv1.AdmissionRequest) {
 			r.UserInfo.Username = "system:serviceaccount:other:signadot-controller-manager"
+			r.Object.Raw = bytes.Replace(r.Object.Raw, []byte("ann\\"), []byte(r.UserInfo.Username+"\\"), 1)
 		}, http.StatusForbidden, "needs rights", 1},
+		{"a new object whose author is not recorded", &server{}, with(`{}`), http.StatusForbidden, "author.signadot.com was not called", 0},
+		{"a new object with another author", &server{}, with(`{"metadata": {"annotations": {"switchyard.dev/author": "{\"user\":\"bob\"}"}}}`), http.StatusForbidden, "does not name the author of this change", 0},
 		{"a deletion", &server{}, func(r *admissionv1.AdmissionRequest) { r.Operation = admissionv1.Delete }, 0, "", 0},
 		{"a status", &server{}, func(r *admissionv1.AdmissionRequest) { r.SubResource = "status" }, 0, "", 0},
 		{"an update that changes nothing", &server{}, updates(""), 0, "", 0},
@@ -203,7 +208,7 @@ func (noWorkloads) Get(_ context.Context, key client.ObjectKey, _ client.Object,
 // patched is a request to create a ForkedWorkload with a patch.
 func patched(r *admissionv1.AdmissionRequest) {
 	r.Kind.Kind = crdv1.KindForkedWorkload
-	r.Object.Raw = []byte(`{"spec": {"baseline": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"}, "patches": [{"merge": {"a": 1}}]}}`)
+	r.Object.Raw = []byte(`{"metadata": {"annotations": {"switchyard.dev/author": "{\"user\":\"ann\",\"groups\":[\"team\"]}"}}, "spec": {"baseline": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"}, "patches": [{"merge": {"a": 1}}]}}`)
 }
 
 // While the API server is asked others can be worked out.
@@ -225,14 +230,14 @@ func TestNoQuestionIsAskedWhileRendering(t *testing.T) {
 func TestAnAnswerThatNobodyWaitsForIsNone(t *testing.T) {
 	r := reviewer(&server{answer: authorizationv1.SubjectAccessReviewStatus{Allowed: true}})
 	r.config.Client = noWorkloads{}
-	o := &crdv1.ForkedWorkload{}
-	if err := json.Unmarshal(request(t, patched).Object.Raw, o); err != nil {
-		t.Fatal(err)
+	in, refusal := r.read(request(t, patched), Change{Spec: true})
+	if refusal != nil {
+		t.Fatal(refusal)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 20 {
-		if d, err := r.rendered(ctx, o); err == nil {
+		if d, err := r.rendered(ctx, in); err == nil {
 			t.Fatalf("it is %+v", d)
 		}
 	}

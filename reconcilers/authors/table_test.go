@@ -36,8 +36,8 @@ func users() []user {
 	members := ours("forkedworkloads,signadotexternalworkloads,virtualworkloads,signadotsandboxes")
 	return []user{
 		{"admin", "may do everything", []right{may("", "*", "*", "*")}},
-		{"developer", "may create Deployments, Rollouts, Services, pods and Secrets in `shop`, and read all Secrets, ConfigMaps and claims there", []right{
-			members, may("shop", "create", "apps", "deployments"), may("shop", "create", "argoproj.io", "rollouts"),
+		{"developer", "may create Deployments, Rollouts, Services, pods and Secrets in `shop`, and read all Secrets, ConfigMaps and claims there, and delete sandboxes", []right{
+			members, may("", "delete", crdv1.Group, "signadotsandboxes"), may("shop", "create", "apps", "deployments"), may("shop", "create", "argoproj.io", "rollouts"),
 			may("shop", "create", "", "services,pods,secrets"), may("shop", "get", "", contents)}},
 		{"builder", "may create Deployments in `shop`, and read nothing there", []right{members, may("shop", "create", "apps", "deployments")}},
 		{"operator", "may create Deployments and pods in `shop`, and read Secret `db`, ConfigMap `settings` and claim `data` there", []right{
@@ -152,6 +152,8 @@ func reads() []row {
 		forkOf("claim other", "yynnnn", volume("persistentVolumeClaim: {claimName: other}")),
 		forkOf("claim own, which the baseline uses", "yyyynn", volume("persistentVolumeClaim: {claimName: own}")),
 		forkOf("a new volume with a copy of claim other", "yynnnn", volume("ephemeral: {volumeClaimTemplate: {spec: {dataSource: {kind: PersistentVolumeClaim, name: other}}}}")),
+		forkOf("a new volume with a copy of claim data of namespace pay", "ynnnnn",
+			volume("ephemeral: {volumeClaimTemplate: {spec: {dataSourceRef: {kind: PersistentVolumeClaim, name: data, namespace: pay}}}}")),
 		forkOf("a new volume that is empty", "yyyynn", volume("ephemeral: {volumeClaimTemplate: {spec: {}}}")),
 		sandboxOf("what a resource of the sandbox gives", "yynnnn", "managedResources: [{name: db, pluginName: p, olm: {}}], customization: {patches: ["+
 			patchesFor("shop", "customer", `template: true, `+volume(`secret: {secretName: "{{ .resources.db.objectName }}"}`))+"]}"),
@@ -225,6 +227,8 @@ func units() []row {
 		sandbox("a unit with Secret own, which the baseline uses", "yynnnn", inShop(runner+", imagePullSecrets: [{name: own}]"), ""),
 		sandbox("a unit with ConfigMap other", "yynnnn", inShop(runner+", volumes: [{name: v, projected: {sources: [{configMap: {name: other}}]}}]"), ""),
 		sandbox("a unit with claim data", "yynynn", inShop(runner+", volumes: [{name: v, persistentVolumeClaim: {claimName: data}}]"), ""),
+		sandbox("a unit with a copy of claim data of namespace pay", "ynnnnn", inShop(runner+
+			", volumes: [{name: v, ephemeral: {volumeClaimTemplate: {spec: {dataSourceRef: {kind: PersistentVolumeClaim, name: data, namespace: pay}}}}}]"), ""),
 		sandbox("a unit in shop beside a fork there", "yynnnn", inShop(runner), ", customization: {patches: ["+patchesFor("shop", "customer", "template: false")+"]}"),
 		resource("a Resource without units", "yyyyyy", "", ""),
 		resource("a Resource with a unit in shop", "yynynn", "preStart: ["+inShop(runner)+"]", ""),

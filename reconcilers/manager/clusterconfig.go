@@ -38,6 +38,8 @@ type Cluster struct {
 	// much one object may ask for.
 	AskAuthors bool
 	Limits     authors.Limits
+	// Delegates are accounts that write objects on behalf of other users.
+	Delegates authors.Delegates
 	// ExternalWorkloads say when a tunnel counts as connected.
 	ExternalWorkloads externalworkload.Limits
 	// Istio reports whether requests are routed by VirtualServices, and GatewayAPI whether by
@@ -84,7 +86,8 @@ type clusterFile struct {
 			Allow []string `json:"allow"`
 		} `json:"patches"`
 		Authors struct {
-			Ask bool `json:"ask"`
+			Ask       bool              `json:"ask"`
+			Delegates authors.Delegates `json:"delegates"`
 		} `json:"authors"`
 		Limits struct {
 			Members, Patches, Replicas int
@@ -138,7 +141,10 @@ func ParseCluster(content []byte) (Cluster, error) {
 		return Cluster{}, fmt.Errorf("routing.iptablesMode: %w", err)
 	}
 	c := Cluster{AllowedNamespaces: f.AllowedNamespaces, CustomHeaders: f.Routing.CustomHeaders, IptablesMode: mode,
-		AskAuthors: f.Sandboxes.Authors.Ask, Limits: authors.Limits(f.Sandboxes.Limits)}
+		AskAuthors: f.Sandboxes.Authors.Ask, Limits: authors.Limits(f.Sandboxes.Limits), Delegates: f.Sandboxes.Authors.Delegates}
+	if err := c.Delegates.Validate(); err != nil {
+		return Cluster{}, err
+	}
 	for _, name := range c.CustomHeaders {
 		if err := routingkey.CheckHeader(name); err != nil {
 			return Cluster{}, fmt.Errorf("routing.customHeaders: %w", err)

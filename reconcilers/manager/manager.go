@@ -88,6 +88,8 @@ type Config struct {
 	AskAuthors bool
 	// Limits are how much one object may ask for, where AskAuthors is set.
 	Limits authors.Limits
+	// Delegates are accounts that write objects on behalf of other users.
+	Delegates authors.Delegates
 	// MetricsAddress and HealthAddress are host:port; "0" listens nowhere.
 	MetricsAddress, HealthAddress string
 	// KeyHeaders are the custom headers that carry routing keys, by precedence.
@@ -229,6 +231,9 @@ func New(ctx context.Context, c Config) (*Main, error) {
 		return nil, err
 	}
 	if err := m.addWebhook(); err != nil {
+		return nil, err
+	}
+	if err := m.addForget(); err != nil {
 		return nil, err
 	}
 	if err := m.addListeners(); err != nil {

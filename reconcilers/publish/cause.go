@@ -5,6 +5,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -14,7 +15,9 @@ import (
 
 // CauseOf returns the cause of a fact about the object: the object itself and who wrote
 // it last. An object that we made is what it is because of others, which
-// AnnotationOnBehalf names; on an object that others have written it counts for nothing.
+// AnnotationOnBehalf names; on an object that others have written it counts for nothing. An
+// admission policy of the chart (signadot-marks) keeps others from writing the annotation, and
+// from changing an object that has it in the name of our field manager.
 func CauseOf(kind string, o metav1.Object) event.Cause {
 	chain := causes(kind, o)
 	first := chain[0]
@@ -42,12 +45,13 @@ func causes(kind string, o metav1.Object) []event.Cause {
 		Name:       o.GetName(),
 		UID:        string(o.GetUID()),
 		Generation: o.GetGeneration(),
-		Manager:    lastManager(o.GetManagedFields()),
+		Manager:    plain(lastManager(o.GetManagedFields())),
 	}
-	if said, ok := o.GetAnnotations()[crdv1.AnnotationOnBehalf]; ok && own.Manager == crdv1.FieldManager {
-		if chain := parse(said); len(chain) > 0 {
-			return chain
-		}
+	if own.Manager != crdv1.FieldManager {
+		return []event.Cause{own}
+	}
+	if chain := parse(o.GetAnnotations()[crdv1.AnnotationOnBehalf]); len(chain) > 0 {
+		return chain
 	}
 	return []event.Cause{own}
 }
@@ -88,10 +92,21 @@ func parse(s string) []event.Cause {
 			return nil
 		}
 		out = append(out, event.Cause{
-			Kind: b.Kind, Namespace: b.Namespace, Name: b.Name, UID: b.UID, Generation: b.Generation, Manager: b.Manager,
+			Kind: plain(b.Kind), Namespace: plain(b.Namespace), Name: plain(b.Name), UID: plain(b.UID), Generation: b.Generation, Manager: plain(b.Manager),
 		})
 	}
 	return out
+}
+
+// plain returns a text without unprintable characters, such as control characters: causes
+// reach the history, records and terminals.
+func plain(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return -1
+	}, s)
 }
 
 // lastManager returns who wrote the object last, its status apart: somebody else

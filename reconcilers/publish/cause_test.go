@@ -80,3 +80,20 @@ func TestACauseComesThroughWhatTheObjectWasMadeFor(t *testing.T) {
 		t.Errorf("the end of it: %s", diff)
 	}
 }
+
+// Histories, records and terminals get no control characters.
+func TestACauseIsPrintable(t *testing.T) {
+	made := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Name: "n", Annotations: map[string]string{crdv1.AnnotationOnBehalf: OnBehalf(
+			event.Cause{Kind: "Sig\x1b[2J", Namespace: "a\nb", Name: "s\u202e", UID: "u\x00", Manager: "kube\x07ctl"}, event.Cause{Kind: "K\r", Name: "g"})},
+		ManagedFields: []metav1.ManagedFieldsEntry{wrote(crdv1.FieldManager, "", 1)},
+	}}
+	want := event.Cause{Kind: "Sig[2J", Namespace: "ab", Name: "s", UID: "u", Manager: "kubectl", Via: "K/g"}
+	if diff := cmp.Diff(want, CauseOf("Pod", made)); diff != "" {
+		t.Error(diff)
+	}
+	made.ManagedFields = []metav1.ManagedFieldsEntry{wrote("a\x1b]0;b", "", 1)}
+	if got := CauseOf("Pod", made).Manager; got != "a]0;b" {
+		t.Errorf("the manager is %q", got)
+	}
+}

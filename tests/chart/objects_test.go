@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"switchyard.dev/reconcilers/authors"
+	"switchyard.dev/reconcilers/authors/forget"
+	"switchyard.dev/reconcilers/authors/record"
 )
 
 // scopeless are the kinds in the chart that have no namespace.
@@ -256,6 +258,9 @@ func TestTheWebhookConfigurationIsAsHardAsItShouldBe(t *testing.T) {
 		t.Fatalf("the first webhook is not sidecar-injector.signadot.com: %v", config.Webhooks)
 	}
 	for _, hook := range config.Webhooks {
+		if hook.Name == "author.signadot.com" {
+			continue
+		}
 		got := []any{hook.FailurePolicy, hook.TimeoutSeconds, hook.SideEffects, hook.ReinvocationPolicy, hook.MatchPolicy, hook.ClientConfig.CABundle}
 		want := []any{new(admissionv1.Ignore), new(int32(2)), new(admissionv1.SideEffectClassNone),
 			new(admissionv1.IfNeededReinvocationPolicy), new(admissionv1.Equivalent), []byte(nil)}
@@ -300,6 +305,26 @@ func TestTheWebhookForAuthorsIsAsHardAsItShouldBe(t *testing.T) {
 			t.Errorf("a change of annotation %s does not call it", a)
 		}
 	}
+	recording := as[admissionv1.MutatingWebhookConfiguration](t, all.find("MutatingWebhookConfiguration", "", webhookConfiguration)).Webhooks
+	i := slices.IndexFunc(recording, func(w admissionv1.MutatingWebhook) bool { return w.Name == "author.signadot.com" })
+	if i < 0 {
+		t.Fatal("no webhook records authors")
+	}
+	records := recording[i]
+	got = []any{records.FailurePolicy, records.TimeoutSeconds, records.SideEffects, records.MatchPolicy, records.ClientConfig.CABundle, *records.ClientConfig.Service.Path}
+	want[5] = record.Path
+	if diff := cmp.Diff(want, got); diff != "" || !cmp.Equal(records.Rules, hook.Rules) {
+		t.Errorf("the webhook that records: failure policy, timeout, side effects, match policy, CA bundle, path (-want +got):\n%s", diff)
+	}
+	policy := as[admissionv1.ValidatingAdmissionPolicy](t, all.find("ValidatingAdmissionPolicy", "", forget.Policy))
+	for _, a := range authors.Annotations() {
+		if !strings.Contains(records.MatchConditions[1].Expression, "'"+a+"'") || !strings.Contains(policy.Spec.Variables[3].Expression, "'"+a+"'") {
+			t.Errorf("a change of annotation %s does not count for the webhook that records, or for the policy", a)
+		}
+	}
+	if n := strings.Count(records.MatchConditions[1].Expression, "/"); n > len(authors.Annotations()) {
+		t.Errorf("%d annotations count in the chart, and %d in the program", n, len(authors.Annotations()))
+	}
 	without := mustRender(t, "sandboxes: {authors: {ask: false}}")
 	if len(without) != len(all)-1 || without.find("ValidatingWebhookConfiguration", "", name) != nil {
 		t.Error("it cannot be left out by itself")
@@ -307,7 +332,8 @@ func TestTheWebhookForAuthorsIsAsHardAsItShouldBe(t *testing.T) {
 }
 
 func TestTheSidecarInjectorCanBeLeftOut(t *testing.T) {
-	with, without := mustRender(t, ""), mustRender(t, "disableSidecarInjector: true")
+	const unasked = "\nsandboxes: {authors: {ask: false}}"
+	with, without := mustRender(t, unasked), mustRender(t, "disableSidecarInjector: true"+unasked)
 	if got := without.kind("MutatingWebhookConfiguration"); len(got) != 0 {
 		t.Errorf("%d webhook configurations are left", len(got))
 	}

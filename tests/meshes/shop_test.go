@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -85,6 +86,7 @@ func (s *shop) manage(meshes manager.Config) {
 	s.relay = openRelay(s, main.WebhookAddress)
 	hooks := &registrationv1.MutatingWebhookConfiguration{}
 	s.Must(apiserver.FromChart("published", "MutatingWebhookConfiguration", hooks))
+	hooks.Webhooks = slices.DeleteFunc(hooks.Webhooks, func(w registrationv1.MutatingWebhook) bool { return w.Name == "author.signadot.com" })
 	for i := range hooks.Webhooks {
 		hooks.Webhooks[i].ClientConfig.Service.Port = new(s.relay.port)
 	}

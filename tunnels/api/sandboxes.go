@@ -20,7 +20,7 @@ import (
 )
 
 // AnnotationMachine says on a sandbox at which workstation its local workloads run.
-const AnnotationMachine = "switchyard.dev/machine"
+const AnnotationMachine = crdv1.AnnotationMachine
 
 // maxSandboxes is how many sandboxes an answer has at most.
 const maxSandboxes = 1000

@@ -23,6 +23,8 @@ type Read struct {
 	Kind string
 	// Name is that of the object.
 	Name string
+	// Namespace is the object's, where the pod names one; empty: the pod's own.
+	Namespace string
 }
 
 // Reading is a Read with the field that names it.
@@ -144,10 +146,10 @@ func madeFrom(v *corev1.EphemeralVolumeSource) []Read {
 	}
 	var out []Read
 	if s := v.VolumeClaimTemplate.Spec.DataSource; s != nil {
-		out = append(out, Read{text(s.APIGroup), s.Kind, s.Name})
+		out = append(out, Read{Group: text(s.APIGroup), Kind: s.Kind, Name: s.Name})
 	}
 	if s := v.VolumeClaimTemplate.Spec.DataSourceRef; s != nil {
-		out = append(out, Read{text(s.APIGroup), s.Kind, s.Name})
+		out = append(out, Read{Group: text(s.APIGroup), Kind: s.Kind, Name: s.Name, Namespace: text(s.Namespace)})
 	}
 	return out
 }

@@ -129,6 +129,11 @@ older release alone. These defaults are those of values.yaml.
 {{- if dig "authors" "ask" true .Values.sandboxes }}true{{ end }}
 {{- end }}
 
+{{/* Accounts that write objects on behalf of other users, as JSON. */}}
+{{- define "operator.delegates" -}}
+{{- dig "authors" "delegates" list .Values.sandboxes | default list | toJson }}
+{{- end }}
+
 {{/* How much one sandbox may ask for, as JSON. */}}
 {{- define "operator.limits" -}}
 {{- $limits := .Values.sandboxes.limits | default dict }}

@@ -9,7 +9,9 @@ import (
 // specification or an annotation that counts as specification, as JSON of Author. The
 // API server's admission webhook of the operator writes it; an admission policy of the
 // chart refuses every other change. Objects from before the webhook lack it, as do all
-// objects while sandboxes.authors.ask is false: they have no known author.
+// objects while sandboxes.authors.ask is false: they have no known author. The operator's
+// own writes keep it, so that of a member names the last user who wrote the member, and not
+// the author of the sandbox, for which the operator may have written the member since.
 const AnnotationAuthor = "switchyard.dev/author"
 
 // Author is a user as the API server authenticated it.

@@ -109,6 +109,10 @@ const (
 	// in the cluster acts on it.
 	AnnotationLocal = "signadot.com/local"
 
+	// AnnotationMachine, on a SignadotSandbox, is the workstation on which its local workloads
+	// run.
+	AnnotationMachine = "switchyard.dev/machine"
+
 	// AnnotationRetry, on a Resource or a SignadotObjectLifecycleMethods, asks for another
 	// attempt of the units that failed or were lost. A value is heeded once: the time is a
 	// good one.

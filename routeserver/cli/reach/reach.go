@@ -47,6 +47,10 @@ type Cluster struct {
 	Namespace string
 }
 
+// userAgent is the User-Agent, and so the field manager, of the command line. Field manager
+// switchyard is the operator's.
+const userAgent = "switchyard-cli"
+
 // Rest returns the access to the cluster. The error says what was tried.
 func (c Cluster) Rest() (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
@@ -59,6 +63,7 @@ func (c Cluster) Rest() (*rest.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the kubeconfig cannot be used: %w", err)
 	}
+	config.UserAgent = userAgent
 	return config, nil
 }
 

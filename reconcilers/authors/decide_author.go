@@ -1,0 +1,111 @@
+package authors
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
+
+// SettingDelegates is the chart's value with the Delegates.
+const SettingDelegates = "sandboxes.authors.delegates"
+
+// mostRecorded is the size in bytes of a recorded author with groups. For a larger one only
+// the user is recorded: an object has 256 KiB for all its annotations.
+const mostRecorded = 32 << 10
+
+// Delegate is an account that writes objects on behalf of other users.
+type Delegate struct {
+	// Account is the user name of a service account: system:serviceaccount:NAMESPACE:NAME.
+	Account string `json:"account"`
+	// Prefix begins each user and group that the account may name.
+	Prefix string `json:"prefix"`
+}
+
+// Delegates are the accounts that write on behalf of others, each once.
+type Delegates []Delegate
+
+var serviceAccount = regexp.MustCompile(`^system:serviceaccount:[^:]+:[^:]+$`)
+
+// reserved begins the users and groups that Kubernetes itself gives rights to.
+const reserved = "system:"
+
+// Validate returns which entry is wrong, and why.
+func (d Delegates) Validate() error {
+	had := map[string]bool{}
+	for i, one := range d {
+		at := fmt.Sprintf("%s[%d]", SettingDelegates, i)
+		switch {
+		case !serviceAccount.MatchString(one.Account):
+			return fmt.Errorf("%s.account is %q: use the user name of a service account, system:serviceaccount:NAMESPACE:NAME", at, one.Account)
+		case had[one.Account]:
+			return fmt.Errorf("%s.account: %s is listed twice: give it one prefix", at, one.Account)
+		case one.Prefix == "" || strings.HasPrefix(reserved, one.Prefix) || strings.HasPrefix(one.Prefix, reserved):
+			return fmt.Errorf("%s.prefix is %q: use a prefix that no user or group of Kubernetes (%s) has, such as agent:", at, one.Prefix, reserved)
+		}
+		had[one.Account] = true
+	}
+	return nil
+}
+
+// AuthorOf returns the user that a request is attributed to, and the same as a user to ask
+// about. That is the user who sent the request. A delegate can name another one in
+// crdv1.AnnotationAuthor of the object: annotations are those of the object after the
+// change, before those before it. An error says which name is refused.
+func (d Delegates) AuthorOf(sender authenticationv1.UserInfo, annotations, before map[string]string) (crdv1.Author, authenticationv1.UserInfo, error) {
+	own := crdv1.Author{User: sender.Username, Groups: sender.Groups}
+	if len(own.String()) > mostRecorded {
+		own.Groups = nil
+	}
+	i := slices.IndexFunc(d, func(one Delegate) bool { return one.Account == sender.Username })
+	named, known, err := crdv1.AuthorOf(annotations)
+	if i < 0 || err == nil && (!known || named.User == sender.Username) {
+		return own, sender, nil
+	}
+	prefix := d[i].Prefix
+	foreign := func(name string) bool { return !strings.HasPrefix(name, prefix) }
+	switch kept := annotations[crdv1.AnnotationAuthor] == before[crdv1.AnnotationAuthor]; {
+	case err == nil && !foreign(named.User) && !slices.ContainsFunc(named.Groups, foreign):
+		return named, authenticationv1.UserInfo{Username: named.User, Groups: named.Groups}, nil
+	case kept: // The delegate names nobody: the author of an earlier change is still there.
+		return own, sender, nil
+	case err != nil:
+		return own, sender, fmt.Errorf("%w: write a JSON object with user and groups", err)
+	default:
+		return own, sender, fmt.Errorf("annotation %s names user %q with groups %q, and %s can only name users and groups that begin with %q (%s)",
+			crdv1.AnnotationAuthor, named.User, named.Groups, sender.Username, prefix, SettingDelegates)
+	}
+}
+
+// errUnrecorded says that an object reached the validating webhook without its author.
+var errUnrecorded = errors.New("annotation " + crdv1.AnnotationAuthor + " does not name the author of this change: the mutating webhook " +
+	"author.signadot.com was not called, or another admission webhook changed the object after it. Install the chart again, or exclude signadot.com from the other webhook")
+
+// attribute returns the request as one of the user whose rights count. A change of the
+// specification has to come with its author recorded.
+func (d Delegates) attribute(req *admissionv1.AdmissionRequest, in Input) (*admissionv1.AdmissionRequest, error) {
+	after, is := in.Object.(crdv1.Object)
+	if !is {
+		return req, nil
+	}
+	var before map[string]string
+	if in.Before != nil {
+		before = in.Before.GetAnnotations()
+	}
+	author, user, err := d.AuthorOf(req.UserInfo, after.GetAnnotations(), before)
+	if err != nil {
+		return req, err
+	}
+	if in.Change.Spec && after.GetAnnotations()[crdv1.AnnotationAuthor] != author.String() {
+		return req, errUnrecorded
+	}
+	attributed := *req
+	attributed.UserInfo = user
+	return &attributed, nil
+}

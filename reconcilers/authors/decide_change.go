@@ -1,0 +1,66 @@
+package authors
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
+
+// Annotations returns the annotations that count as specification: the operator or a
+// workstation acts on them. The chart has the same list (operator.authorsAnnotations).
+func Annotations() []string {
+	return []string{
+		crdv1.AnnotationSandboxName, crdv1.AnnotationRoutingKey, // Templates in patches can use them.
+		crdv1.AnnotationTTL, crdv1.AnnotationTTLFrom, crdv1.AnnotationUpdatedAt,
+		crdv1.AnnotationRetry, crdv1.AnnotationGiveUp,
+		crdv1.AnnotationLocal, crdv1.AnnotationMachine,
+	}
+}
+
+// Change is what a request changes of what counts. The zero value asks for nothing: the
+// request changes a status, labels, finalizers or other annotations, or deletes. The
+// matchConditions of the webhooks state the same.
+type Change struct {
+	// Spec reports that the request creates an object, or changes its specification or an
+	// annotation of Annotations.
+	Spec bool
+	// Owners reports that it adds an owner to an object that exists.
+	Owners bool
+}
+
+// ChangeOf returns what a request changes. One that cannot be read changes the
+// specification.
+func ChangeOf(req *admissionv1.AdmissionRequest) Change {
+	switch {
+	case req.SubResource != "":
+		return Change{}
+	case req.Operation == admissionv1.Create:
+		return Change{Spec: true}
+	case req.Operation != admissionv1.Update:
+		return Change{}
+	}
+	var before, after struct {
+		Metadata struct {
+			Annotations     map[string]string
+			OwnerReferences []metav1.OwnerReference
+		}
+		Spec json.RawMessage
+	}
+	if json.Unmarshal(req.OldObject.Raw, &before) != nil || json.Unmarshal(req.Object.Raw, &after) != nil {
+		return Change{Spec: true}
+	}
+	had := func(o metav1.OwnerReference) bool {
+		return slices.ContainsFunc(before.Metadata.OwnerReferences, func(b metav1.OwnerReference) bool { return b.UID == o.UID })
+	}
+	added := func(o metav1.OwnerReference) bool { return !had(o) }
+	differs := func(a string) bool { return before.Metadata.Annotations[a] != after.Metadata.Annotations[a] }
+	return Change{
+		Spec:   !bytes.Equal(before.Spec, after.Spec) || slices.ContainsFunc(Annotations(), differs),
+		Owners: slices.ContainsFunc(after.Metadata.OwnerReferences, added),
+	}
+}

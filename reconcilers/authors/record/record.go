@@ -1,0 +1,94 @@
+// Package record answers the mutating webhook that records the author of a specification
+// in crdv1.AnnotationAuthor. The validating webhook (package authors) refuses a change
+// whose author is not recorded, and an admission policy of the chart refuses every other
+// change of the annotation.
+//
+// The author is recorded on every kind whose authors are asked about: users can write all
+// of them, and each has one rule. Objects that only the operator has written have no author.
+package record
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/authors"
+)
+
+// Path is the path of the webhook.
+const Path = "/mutate-signadot-com-v1"
+
+// Recorder answers AdmissionReviews. It is safe for use by several goroutines.
+type Recorder struct {
+	// Exempt are users that keep the annotation as it is when they write: the operator's own
+	// service accounts, by their whole names.
+	Exempt []string
+	// Delegates are accounts that write on behalf of other users.
+	Delegates authors.Delegates
+}
+
+// operation is one of a JSON patch.
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
+}
+
+// Review answers one request: it records the author if the request changes the
+// specification. It refuses a delegate that names a user that it may not name.
+func (r Recorder) Review(_ context.Context, req *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+	allowed := &admissionv1.AdmissionResponse{Allowed: true}
+	if slices.Contains(r.Exempt, req.UserInfo.Username) || !authors.ChangeOf(req).Spec {
+		return allowed
+	}
+	after, err := annotations(req.Object.Raw)
+	if err != nil {
+		return refused(http.StatusBadRequest, metav1.StatusReasonBadRequest, fmt.Sprintf("the object cannot be read: %v", err))
+	}
+	var before map[string]string
+	if req.Operation == admissionv1.Update {
+		before, _ = annotations(req.OldObject.Raw) // An unreadable one names no author.
+	}
+	author, _, err := r.Delegates.AuthorOf(req.UserInfo, after, before)
+	if err != nil {
+		return refused(http.StatusForbidden, metav1.StatusReasonForbidden, err.Error())
+	}
+	if after[crdv1.AnnotationAuthor] == author.String() {
+		return allowed
+	}
+	patch, err := json.Marshal([]operation{written(after, author)})
+	if err != nil {
+		return refused(http.StatusInternalServerError, metav1.StatusReasonInternalError, fmt.Sprintf("the author cannot be recorded: %v", err))
+	}
+	allowed.Patch, allowed.PatchType = patch, new(admissionv1.PatchTypeJSONPatch)
+	return allowed
+}
+
+// written returns the operation that records an author beside these annotations.
+func written(beside map[string]string, author crdv1.Author) operation {
+	if beside == nil {
+		return operation{"add", "/metadata/annotations", map[string]string{crdv1.AnnotationAuthor: author.String()}}
+	}
+	// Of a JSON pointer, "/" is written "~1".
+	return operation{"add", "/metadata/annotations/switchyard.dev~1author", author.String()}
+}
+
+// annotations reads those of an object.
+func annotations(raw []byte) (map[string]string, error) {
+	var o struct {
+		Metadata struct{ Annotations map[string]string }
+	}
+	err := json.Unmarshal(raw, &o)
+	return o.Metadata.Annotations, err
+}
+
+// refused is an answer that refuses.
+func refused(code int32, reason metav1.StatusReason, message string) *admissionv1.AdmissionResponse {
+	return &admissionv1.AdmissionResponse{Result: &metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}}
+}
