@@ -97,7 +97,7 @@ type Who struct {
 
 func (w Who) caller() callers.Caller {
 	if w.User == "" {
-		return callers.At(w.From)
+		return callers.Behind(w.From, nil)
 	}
 	return callers.Caller{Kind: callers.Pod, Name: w.User}
 }

@@ -140,6 +140,7 @@ func (s *site) rights() string {
 	s.Grant(user, "",
 		rbacv1.PolicyRule{APIGroups: []string{crdv1.Group}, Resources: []string{"signadotexternalworkloads"}, Verbs: []string{"list", "watch"}},
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"list", "watch"}},
+		rbacv1.PolicyRule{NonResourceURLs: []string{"/.well-known/openid-configuration", "/openid/v1/jwks"}, Verbs: []string{"get"}}, // every service account has it
 		rbacv1.PolicyRule{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
 		rbacv1.PolicyRule{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}})
 	s.Grant(user, s.operator,
@@ -264,9 +265,13 @@ func (s *site) token(account string) string { return s.Token(s.namespace, accoun
 // dial connects to the port of our own protocol.
 func (s *site) dial() net.Conn {
 	s.Helper()
-	conn, err := tls.Dial("tcp", s.main.Addresses()["carrier"], carrier.Secure(&tls.Config{RootCAs: s.roots, ServerName: proxy.Name}))
+	conn, err := s.reach()
 	s.Must(err)
 	return conn
+}
+
+func (s *site) reach() (net.Conn, error) {
+	return tls.Dial("tcp", s.main.Addresses()["carrier"], carrier.Secure(&tls.Config{RootCAs: s.roots, ServerName: proxy.Name}))
 }
 
 // workstation is one end of a session.

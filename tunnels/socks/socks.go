@@ -74,9 +74,9 @@ const (
 	commandNotSupported, addressNotSupported = 7, 8
 )
 
-// Serve serves a connection, which it closes. known is called once the client has shown who it
-// is, or need not.
-func (s *Server) Serve(ctx context.Context, conn net.Conn, known func()) {
+// Serve serves a connection, which it closes. known is called with the user once the client has
+// shown who it is, and without one where it need not.
+func (s *Server) Serve(ctx context.Context, conn net.Conn, known func(user string)) {
 	stream := relay.Of(conn)
 	stop := context.AfterFunc(ctx, func() { relay.Cut(stream) })
 	defer stop()
@@ -100,9 +100,9 @@ func (s *Server) Serve(ctx context.Context, conn net.Conn, known func()) {
 }
 
 // shake does what comes before the bytes of the connection, but for the last reply.
-func (s *Server) shake(ctx context.Context, conn net.Conn, known func()) (*outbound.Conn, error) {
+func (s *Server) shake(ctx context.Context, conn net.Conn, known func(user string)) (*outbound.Conn, error) {
 	from := conn.RemoteAddr().String()
-	leave, err := s.greeting.Enter(callers.At(from))
+	leave, err := s.greeting.Enter(callers.Behind(from, nil))
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func (s *Server) shake(ctx context.Context, conn net.Conn, known func()) (*outbo
 	if err != nil {
 		return nil, err
 	}
-	known()
+	known(user)
 	host, port, err := request(conn)
 	if err != nil {
 		return nil, err
@@ -151,6 +151,7 @@ func (s *Server) authenticate(conn net.Conn, from string) (user string, err erro
 	if _, err := io.ReadFull(conn, methods); err != nil {
 		return "", err
 	}
+	callers.Begun(conn)
 	anonymous, password := false, false
 	for _, m := range methods {
 		anonymous = anonymous || m == anonymously
