@@ -79,7 +79,7 @@ func (m *Main) wire() (err error) {
 		return err
 	}
 	check := func(user, password string) error { return credential.Check(c.Keys.SOCKS, user, password, time.Now()) }
-	if m.socks, err = socks.New(socks.Config{Gate: m.gate, Check: check, Open: c.OpenSOCKS, Logger: c.Logger}); err != nil {
+	if m.socks, err = socks.New(socks.Config{Gate: m.gate, Check: check, Open: c.OpenSOCKS, OpenLoopback: c.OpenLoopback, Logger: c.Logger}); err != nil {
 		return err
 	}
 	m.ssh, err = sshd.New(sshd.Config{Gate: m.gate, Table: m.table, Cluster: c.Cluster, Access: c.Access,

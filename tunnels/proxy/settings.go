@@ -60,7 +60,7 @@ type Settings struct {
 func ParseSettings(args []string, getenv func(string) string, help io.Writer) (Settings, error) {
 	s := Settings{Config: Config{Pod: getenv("POD_NAME")}}
 	var namespaces string
-	ssh, xap := true, true
+	ssh, xap, loopback := true, true, true
 	flags := flag.NewFlagSet("tunnel-proxy", flag.ContinueOnError)
 	flags.StringVar(&s.Config.SOCKSAddress, "socks5-address", ":1080", "address of SOCKS5")
 	flags.StringVar(&s.Config.SSHAddress, "ssh-address", ":2222", "address of SSH")
@@ -70,6 +70,7 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	flags.BoolVar(&ssh, "ssh", true, "whether SSH is served")
 	flags.BoolVar(&xap, "xap", true, "whether the tunnels' own protocol is served")
 	flags.BoolVar(&s.Config.OpenSOCKS, "anonymous-socks5", false, "whether SOCKS5 takes everybody who can connect; published clients show no password")
+	flags.BoolVar(&loopback, "socks5-loopback-credentials", true, "whether SOCKS5 asks clients at loopback addresses, which are those of a port-forward, for a credential too")
 	flags.DurationVar(&s.Config.Grace, "grace", 10*time.Minute, "for how long ports of a tunnel stay open without its workstation")
 	flags.DurationVar(&s.Config.Moment, "drain", 20*time.Second, "how long connections have to end when the proxy is to; less than the pod has")
 	flags.StringVar(&s.Config.Manager, "manager", "signadot/signadot-controller-manager", "service account that may ask at the control port, as namespace/name")
@@ -88,7 +89,7 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 		return Settings{}, err
 	}
 	parsed()
-	s.Config.DisableSSH, s.Config.DisableCarrier = !ssh, !xap
+	s.Config.DisableSSH, s.Config.DisableCarrier, s.Config.OpenLoopback = !ssh, !xap, !loopback
 	for n := range strings.SplitSeq(namespaces, ",") {
 		if n = strings.TrimSpace(n); n != "" {
 			s.Namespaces = append(s.Namespaces, n)

@@ -1,11 +1,11 @@
 // Package socks serves SOCKS5 (RFC 1928) to workstations: CONNECT alone, with names that are
 // resolved in the cluster.
 //
-// Who comes from the loopback interface of the pod is let in without a name: it is somebody
-// whom the API server has let forward a port. Others show a user name and a password (RFC
-// 1929) of minutes, unless a setting lets everybody in.
+// Clients show a user name and a password (RFC 1929) that are good for minutes, those of a
+// port-forward too, so that each record names a user. Settings let everybody in without them,
+// or the clients at loopback addresses.
 //
-// The reader is ours, of some hundred lines: libraries decide who needs a password before
+// The reader is ours, of some hundred lines: libraries decide which client needs a password before
 // they know who asks, tell refusals apart by the text of errors, and have no deadline for
 // each step.
 package socks
@@ -35,6 +35,9 @@ type Config struct {
 	Check func(user, password string) error
 	// Open reports whether everybody is let in.
 	Open bool
+	// OpenLoopback reports whether connections from loopback addresses are let in without a
+	// credential, as those of a port-forward were in earlier releases.
+	OpenLoopback bool
 	// Logger is told who is refused. Default: none.
 	Logger *slog.Logger
 }
@@ -163,12 +166,12 @@ func (s *Server) authenticate(conn net.Conn, from string) (user string, err erro
 			return "", err
 		}
 		return s.password(conn, from)
-	case anonymous && (s.cfg.Open || loopback(from)):
+	case anonymous && (s.cfg.Open || s.cfg.OpenLoopback && callers.Behind(from, nil).Shared):
 		_, err := conn.Write([]byte{version5, anonymously})
 		return "", err
 	}
 	_, err = conn.Write([]byte{version5, noMethod})
-	return "", errors.Join(errors.New("it shows no user name and password, and does not come from the loopback interface"), err)
+	return "", errors.Join(errors.New("it shows no user name and password"), err)
 }
 
 // password reads a user name and a password.
@@ -270,10 +273,4 @@ func code(reason tunnelv1.Reason) byte {
 		return refusedByHost
 	}
 	return failure
-}
-
-// loopback reports whether an address, host:port, is one of the pod itself.
-func loopback(from string) bool {
-	a, err := netip.ParseAddrPort(from)
-	return err == nil && a.Addr().Unmap().IsLoopback()
 }
