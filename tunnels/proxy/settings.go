@@ -3,6 +3,7 @@ package proxy
 import (
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -60,7 +61,11 @@ type Settings struct {
 func ParseSettings(args []string, getenv func(string) string, help io.Writer) (Settings, error) {
 	s := Settings{Config: Config{Pod: getenv("POD_NAME")}}
 	var namespaces string
-	ssh, xap, loopback := true, true, true
+	ssh, xap := true, true
+	defaults, err := program.ReadDefaults(getenv)
+	if err != nil {
+		return Settings{}, err
+	}
 	flags := flag.NewFlagSet("tunnel-proxy", flag.ContinueOnError)
 	flags.StringVar(&s.Config.SOCKSAddress, "socks5-address", ":1080", "address of SOCKS5")
 	flags.StringVar(&s.Config.SSHAddress, "ssh-address", ":2222", "address of SSH")
@@ -70,7 +75,8 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	flags.BoolVar(&ssh, "ssh", true, "whether SSH is served")
 	flags.BoolVar(&xap, "xap", true, "whether the tunnels' own protocol is served")
 	flags.BoolVar(&s.Config.OpenSOCKS, "anonymous-socks5", false, "whether SOCKS5 takes everybody who can connect; published clients show no password")
-	flags.BoolVar(&loopback, "socks5-loopback-credentials", true, "whether SOCKS5 asks clients at loopback addresses, which are those of a port-forward, for a credential too")
+	s.Config.OpenLoopback = !defaults.Current()
+	flags.Func("socks5-loopback", "what SOCKS5 asks of clients at loopback addresses, as those of a port-forward: credentials, or anonymous for nothing, as in installations from an earlier chart", s.setLoopback)
 	flags.DurationVar(&s.Config.Grace, "grace", 10*time.Minute, "for how long ports of a tunnel stay open without its workstation")
 	flags.DurationVar(&s.Config.Moment, "drain", 20*time.Second, "how long connections have to end when the proxy is to; less than the pod has")
 	flags.StringVar(&s.Config.Manager, "manager", "signadot/signadot-controller-manager", "service account that may ask at the control port, as namespace/name")
@@ -89,13 +95,23 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 		return Settings{}, err
 	}
 	parsed()
-	s.Config.DisableSSH, s.Config.DisableCarrier, s.Config.OpenLoopback = !ssh, !xap, !loopback
+	s.Config.DisableSSH, s.Config.DisableCarrier = !ssh, !xap
 	for n := range strings.SplitSeq(namespaces, ",") {
 		if n = strings.TrimSpace(n); n != "" {
 			s.Namespaces = append(s.Namespaces, n)
 		}
 	}
 	return s, nil
+}
+
+// setLoopback reads the flag --socks5-loopback.
+func (s *Settings) setLoopback(text string) error {
+	switch text {
+	case "credentials", "anonymous":
+		s.Config.OpenLoopback = text == "anonymous"
+		return nil
+	}
+	return errors.New("it is neither credentials nor anonymous")
 }
 
 // Open reads what the settings name and reaches the cluster. Records of connections go to out.

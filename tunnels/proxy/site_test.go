@@ -153,7 +153,7 @@ func (s *site) rights() string {
 func (s *site) serve(t *testing.T, change []func(*proxy.Settings)) {
 	settings, err := proxy.ParseSettings([]string{"-namespace", s.operator, "-manager", s.operator + "/manager",
 		"-socks5-address", "0.0.0.0:0", "-ssh-address", "0.0.0.0:0", "-xap-address", "127.0.0.1:0", "-control-address", "127.0.0.1:0", "-metrics-address", "127.0.0.1:0",
-		"-tls-dir", t.TempDir(), "-journal-dir", t.TempDir(), "-drain", "300ms", "-operator-version", "v9"}, func(string) string { return "proxy-0" }, io.Discard)
+		"-tls-dir", t.TempDir(), "-journal-dir", t.TempDir(), "-drain", "300ms", "-operator-version", "v9"}, func(name string) string { return map[string]string{"POD_NAME": "proxy-0"}[name] }, io.Discard)
 	s.Must(err)
 	settings.SidecarPorts = []uint16{15006}
 	settings.AllowAPIServer = true // it is at the address of this machine, where the test's servers are
