@@ -455,9 +455,10 @@ func (s *site) recorded() (first, last []audit.Record) {
 			audit.Record
 		}
 		s.Must(json.Unmarshal(l.Bytes(), &r))
-		if r.Message == audit.MessageBegan {
+		switch r.Message {
+		case audit.MessageBegan:
 			first = append(first, r.Record)
-		} else {
+		case audit.MessageEnded:
 			last = append(last, r.Record)
 		}
 	}
