@@ -24,22 +24,29 @@ import (
 	"switchyard.dev/tunnels/access"
 )
 
-// opaque measures how soon an opaque token of a webhook authenticator is admitted while attackers
-// show junk. The API server is one of its own with such a webhook, which the cluster's has not; the
-// proxies' part that reviews tokens is asked directly.
-func opaque(ctx context.Context, out io.Writer) (err error) {
-	const hers = "opaque-hers"
-	webhook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+// hers is the opaque token.
+const hers = "opaque-hers"
+
+// knowing is a webhook that authenticates one token.
+func knowing(token string) *httptest.Server {
+	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var review authenticationv1.TokenReview
 		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		if review.Spec.Token == hers {
+		if review.Spec.Token == token {
 			review.Status = authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{Username: "ada"}}
 		}
 		_ = json.NewEncoder(w).Encode(review) // the API server asks again
 	}))
+}
+
+// opaque measures how soon an opaque token of a webhook authenticator is admitted while attackers
+// show junk. The API server is one of its own with such a webhook, which the cluster's has not; the
+// proxies' part that reviews tokens is asked directly.
+func opaque(ctx context.Context, out io.Writer) (err error) {
+	webhook := knowing(hers)
 	defer webhook.Close()
 	dir, err := os.MkdirTemp("", "hostile")
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/vishvananda/netns"
@@ -61,35 +62,43 @@ func (s *site) far(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
+// dialers is how many connect at once: one that waits for a busy machine leaves the rate to others.
+const dialers = 16
+
 // silence makes silent connections until ctx ends; what it returns waits for that, and returns how
 // many came a second.
 func silence(ctx context.Context, pid int, to string) (rate func() float64) {
-	begun, n := time.Now(), 0
+	begun := time.Now()
+	var asked, made atomic.Int64
 	var all, each sync.WaitGroup
-	all.Go(func() {
-		_ = within(pid, func() error { // it ends with ctx
-			turn := time.NewTicker(time.Second / perSecond)
-			defer turn.Stop()
-			for ctx.Err() == nil {
-				<-turn.C
-				c, err := net.DialTimeout("tcp", to, time.Second)
-				if err != nil {
-					continue
-				}
-				n++
-				each.Go(func() {
-					defer context.AfterFunc(ctx, func() { _ = c.Close() })()
-					_, _ = io.Copy(io.Discard, c) // until the server closes it
-					_ = c.Close()
-				})
+	come := func() error {
+		for ctx.Err() == nil {
+			if due := int64(time.Since(begun).Seconds() * perSecond); asked.Add(1) > due {
+				asked.Add(-1)
+				_ = wait.For(ctx, time.Millisecond)
+				continue
 			}
-			return nil
-		})
-	})
+			c, err := net.DialTimeout("tcp", to, time.Second)
+			if err != nil {
+				continue
+			}
+			made.Add(1)
+			each.Go(func() {
+				defer context.AfterFunc(ctx, func() { _ = c.Close() })()
+				_, _ = io.Copy(io.Discard, c) // until the server closes it
+				_ = c.Close()
+			})
+		}
+		return nil
+	}
+	for range dialers {
+		all.Go(func() { _ = within(pid, come) }) // it ends with ctx
+	}
 	return func() float64 {
+		lasted := time.Since(begun).Seconds()
 		all.Wait()
 		each.Wait()
-		return float64(n) / time.Since(begun).Seconds()
+		return float64(made.Load()) / lasted
 	}
 }
 

@@ -2,6 +2,9 @@ package listeners
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
@@ -44,14 +47,14 @@ func (w *World) Memory(ctx context.Context, p Program) (held, limit float64, res
 
 // Process returns the process of a program's container in a pod.
 func (w *World) Process(pod corev1.Pod, p Program) (pid int, err error) {
-	for _, c := range pod.Status.ContainerStatuses {
+	for _, c := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
 		if c.Name == p.Container {
 			all, err := processes(trimmed(c.ContainerID))
-			if err != nil || len(all) == 0 {
-				return 0, err
+			if err == nil && len(all) > 0 {
+				return all[0], nil
 			}
-			return all[0], nil
+			return 0, errors.Join(err, fmt.Errorf("container %s of pod %s/%s has no process", p.Container, pod.Namespace, pod.Name))
 		}
 	}
-	return 0, nil
+	return 0, fmt.Errorf("pod %s/%s has no container %s", pod.Namespace, pod.Name, p.Container)
 }
