@@ -30,8 +30,8 @@ type Caller struct {
 	Kind Kind
 	// Name is the address of a stranger, and the pod or account of others.
 	Name string
-	// Shared reports that callers which cannot be told apart have this address: those of a
-	// port-forward, or of a proxy. A Pool bounds them by what there is for all strangers, and
+	// Shared reports that several callers have this address, as those of a port-forward or of
+	// a proxy do. A Pool bounds them by what there is for all strangers, and
 	// neither by a share nor by a rate.
 	Shared bool
 }

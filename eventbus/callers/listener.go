@@ -110,8 +110,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// AwaitHandshakes has the listener tell apart connections that have begun a valid handshake
-// (Begun) from those that have not, which are silent whatever else they send. Each kind may
+// AwaitHandshakes separates connections that have begun a valid handshake (Begun) from
+// those that have not, which are silent whatever else they send. Each kind may
 // have half of the connections of strangers at any time; of the kind that has more, the oldest
 // of the caller with most is closed. Connections from loopback addresses have no caller: of
 // them the oldest is closed, where it is older than that. Call it before Accept.

@@ -214,7 +214,7 @@ func awaiting(t *testing.T, most int) *site {
 	return &site{l, t}
 }
 
-// says sends a text, and is answered by its first byte.
+// says sends a text and reads its first byte back.
 func says(t *testing.T, c net.Conn, text string) {
 	t.Helper()
 	answer := make([]byte, 1)

@@ -78,7 +78,7 @@ func (s *strangers) oldest() (c *Conn) {
 }
 
 // stillest returns, of the connections of the caller with most, the one that has been silent
-// longest. Of callers that have as many each, all are looked at. Each search goes on where the
+// longest. Of callers with equal numbers, all are searched. Each search goes on where the
 // last one ended. It takes the highest number of a connection, and returns that which is the
 // highest then.
 func (s *strangers) stillest(last int) (silent *Conn, seq int) {
@@ -87,7 +87,7 @@ func (s *strangers) stillest(last int) (silent *Conn, seq int) {
 		g := s.order[0]
 		c := g.conns.Front().Value.(*Conn)
 		if c.seq > last {
-			break // they have all been looked at
+			break // all have been searched
 		}
 		if silent == nil || c.used.Load() < silent.used.Load() {
 			silent = c

@@ -69,7 +69,7 @@ type Config struct {
 	// Tokens and Rights are the APIs. Required.
 	Tokens authentication.TokenReviewInterface
 	Rights authorization.SubjectAccessReviewInterface
-	// Issuer tells apart the tokens of the API server. Default: every token is unknown.
+	// Issuer recognizes the tokens of the API server. Default: every token is unknown.
 	Issuer *tokens.Issuer
 	// Forwards reports which addresses, beside those of loopback, are of proxies, and so of no
 	// caller. Default: none.
@@ -125,7 +125,7 @@ func (a *Access) Again(ctx context.Context, token, from string, user identity.Us
 	return a.identify(ctx, token, from, user.Name)
 }
 
-// identify returns whose token it is. known is the user that has shown it before; empty: nobody.
+// identify returns the user of a token. known is the user that has shown it before; empty: none.
 func (a *Access) identify(ctx context.Context, token, from, known string) (identity.User, *tunnelv1.Refused) {
 	if token == "" {
 		return identity.User{}, unauthenticated("there is no token: log in to the cluster")

@@ -34,7 +34,7 @@ func knows(token, user string) *httptest.Server {
 	}))
 }
 
-// A user whose opaque token only a webhook of the API server knows is admitted at the first attempt,
+// A user with an opaque token that only a webhook of the API server knows is admitted at the first attempt,
 // whatever others show who come by the same port-forward.
 func TestAnOpaqueTokenIsAdmittedDuringAFlood(t *testing.T) {
 	const hers = "opaque-hers"

@@ -55,7 +55,7 @@ func (p pools) stranger(ctx context.Context, by callers.Caller) (leave func(), e
 }
 
 // turns lets callers through in the order in which they came: so many at once, and so many a
-// second. A caller whose turn would not come in time is refused at once, so that no more wait
+// second. A caller that would not get a turn in time is refused at once, so that no more wait
 // than are served in waitWithin.
 type turns struct {
 	places *semaphore.Weighted

@@ -20,7 +20,7 @@ import (
 // a valid token. Each costs memory from its first frame on, before any handler runs.
 const unnamedStreams = 8
 
-// connection is what is known of a connection, in the context of its calls.
+// connection is the state of a connection, in the context of its calls.
 type connection struct {
 	streams atomic.Int64
 	named   atomic.Bool

@@ -74,7 +74,7 @@ func TestStreamsWithoutATokenAreBounded(t *testing.T) {
 	if n := held.Load(); n > 256 {
 		t.Errorf("%d streams without a token were held", n)
 	}
-	// What is there can be watched again once they are gone.
+	// Once they have ended, the health can be watched again.
 	s.Eventually("there is room again", func() error {
 		stream, err := healthv1.NewHealthClient(s.conn).Watch(t.Context(), &healthv1.HealthCheckRequest{})
 		if err == nil {
@@ -117,7 +117,7 @@ func TestAConnectionWithoutATokenHasFewStreams(t *testing.T) {
 	}
 }
 
-// All who come by a port-forward have one address: what many ask of there refuses nobody.
+// All clients of port-forwards have one address: their calls do not use up a rate.
 func TestTheAddressOfAPortForwardHasNoRate(t *testing.T) {
 	s := newSite(t, "forwarded")
 	for n := range 500 {

@@ -18,7 +18,7 @@ func idleFor(conn net.Conn) (idle time.Duration) {
 	if err != nil {
 		return 0
 	}
-	_ = raw.Control(func(fd uintptr) { // what is closed is not idle
+	_ = raw.Control(func(fd uintptr) { // a closed connection is not idle
 		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 		if err == nil {
 			idle = time.Duration(min(info.Last_data_recv, info.Last_data_sent)) * time.Millisecond

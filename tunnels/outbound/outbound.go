@@ -87,7 +87,7 @@ func New(cfg Config) (*Gate, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Gate{cfg: cfg, dialer: net.Dialer{Timeout: dialWithin},
-		pool: callers.NewPool("connections", callers.Bounds{Each: each, Strangers: most, Pods: most}),
+		pool:    callers.NewPool("connections", callers.Bounds{Each: each, Strangers: most, Pods: most}),
 		lookups: callers.NewPool("look-ups of names outside of the cluster", callers.Bounds{Strangers: most, Pods: most, Rate: 10, Burst: 200})}, nil
 }
 
@@ -104,7 +104,7 @@ func (w Who) caller() callers.Caller {
 	return callers.Caller{Kind: callers.Pod, Name: w.User}
 }
 
-// resolver returns whose look-ups are counted together: without a user those of an address, also
+// resolver returns the caller that look-ups are counted for: without a user those of an address, also
 // of one that many share.
 func (w Who) resolver() callers.Caller {
 	c := w.caller()

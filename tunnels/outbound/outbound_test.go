@@ -236,12 +236,12 @@ func TestANameWithManyAddresses(t *testing.T) {
 	g.refuses(t, ada, "many.shop", tunnelv1.Reason_REASON_DESTINATION)
 }
 
-// An attempt that opens no connection leaves one record, which has what was asked for and why not.
+// An attempt that opens no connection leaves one record, with the requested host and the reason.
 func TestWhatIsRefusedIsRecorded(t *testing.T) {
 	g := newGate(t, 100)
 	g.around.asked = []netip.Addr{netip.MustParseAddr(g.host)}
 	if _, refused := g.Open(t.Context(), ada, "secret-data.example.com", 1); refused.GetReason() != tunnelv1.Reason_REASON_UNREACHABLE {
-		t.Fatalf("a port that nobody listens on: %v", refused)
+		t.Fatalf("a port without a listener: %v", refused)
 	}
 	g.refuses(t, ada, "127.0.0.1", tunnelv1.Reason_REASON_DESTINATION)
 	wait.Eventually(t, 10*time.Second, "both are recorded", func() error {

@@ -61,7 +61,7 @@ func TestSOCKS5AsksForCredentialsFromLoopback(t *testing.T) {
 			_ = half(t, conn)
 		}
 	}
-	s.Eventually("what is recorded names a user", func() error {
+	s.Eventually("the record names a user", func() error {
 		if first, _ := s.recorded(); len(first) != 1 || first[0].User != "ada" {
 			return fmt.Errorf("%+v", first)
 		}

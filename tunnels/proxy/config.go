@@ -39,7 +39,7 @@ type Config struct {
 	DisableSSH, DisableCarrier                                               bool
 	// WorkloadHost is where ports of workloads are opened. Default: every address.
 	WorkloadHost string
-	// OpenSOCKS reports whether SOCKS5 takes everybody, and OpenLoopback whether it takes
+	// OpenSOCKS reports whether SOCKS5 accepts every client, and OpenLoopback whether it takes
 	// clients at loopback addresses, as those of a port-forward, without a credential.
 	OpenSOCKS, OpenLoopback bool
 	// Grace is for how long the ports of a tunnel stay open without its workstation.

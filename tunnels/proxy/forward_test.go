@@ -41,7 +41,7 @@ func (s *site) honest(account string) map[string]func() error {
 	}
 }
 
-// All who come by a port-forward have one address. Silent connections from there keep nobody out,
+// All clients of port-forwards have one address. Silent connections from there block no user,
 // neither by their number nor where the listener has as many as it may.
 func TestSilentConnectionsOfAPortForwardKeepNobodyOut(t *testing.T) {
 	for name, most := range map[string]int{"fewer than the listener may have": 0, "more than the listener may have": 100} {
@@ -81,7 +81,7 @@ func forged(issuer string, n int64) string {
 	return part([]byte(`{"alg":"RS256","kid":"none"}`)) + "." + part([]byte(claims)) + "." + part(make([]byte, 256))
 }
 
-// Tokens that are none, shown by others who come by port-forwards, keep nobody with a good one out.
+// Junk tokens from other clients of port-forwards block no user with a valid one.
 func TestJunkTokensOfAPortForwardKeepNobodyOut(t *testing.T) {
 	s := newSite(t)
 	s.lists("ada")
@@ -113,7 +113,7 @@ func TestJunkTokensOfAPortForwardKeepNobodyOut(t *testing.T) {
 		}
 		return nil
 	})
-	token := s.token("bob") // who was not here before
+	token := s.token("bob") // a user that is not known yet
 	for n := range 10 {
 		if w, err := s.hello(token, fmt.Sprint("session-", n), 1); err != nil {
 			t.Errorf("beside %d junk tokens the session %d is refused: %v", tried.Load(), n, err)

@@ -193,7 +193,7 @@ func (m *Main) forget(ctx context.Context) {
 }
 
 // serve serves a connection, which it closes, and calls known with the user once that is known; it
-// is empty where nobody in particular may connect.
+// is empty for a client without a user.
 type serve func(ctx context.Context, conn net.Conn, known func(user string))
 
 // serveAll begins to serve workstations. Before it is known what the cluster has where, none is.

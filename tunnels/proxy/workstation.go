@@ -97,7 +97,7 @@ func (m *Main) serveCarrier(ctx context.Context, conn net.Conn, known func(user 
 	w.run(ctx)
 }
 
-// begins returns a configuration with which a listener is told of each client that offers the
+// begins returns a configuration that reports to the listener each client that offers the
 // carrier's protocol.
 func begins(config *tls.Config) *tls.Config {
 	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {

@@ -2,10 +2,10 @@
 // resolved in the cluster.
 //
 // Clients show a user name and a password (RFC 1929) that are good for minutes, those of a
-// port-forward too, so that each record names a user. Settings let everybody in without them,
+// port-forward too, so that each record names a user. Settings admit all clients without them,
 // or the clients at loopback addresses.
 //
-// The reader is ours, of some hundred lines: libraries decide which client needs a password before
+// The reader has some hundred lines: libraries decide which client needs a password before
 // they know who asks, tell refusals apart by the text of errors, and have no deadline for
 // each step.
 package socks

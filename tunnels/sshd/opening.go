@@ -8,11 +8,11 @@ import (
 	"switchyard.dev/eventbus/callers"
 )
 
-// opening is a connection whose listener is told once the client has sent the string with its
+// opening is a connection that reports to its listener when the client has sent the string with its
 // version and begun to exchange keys (SSH_MSG_KEXINIT).
 type opening struct {
 	net.Conn
-	// read is what has come, until it is known whether that is how SSH begins.
+	// read has the first bytes, until they show whether the client speaks SSH.
 	read []byte
 	done bool
 }

@@ -12,10 +12,10 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Signature is what is known of a token without asking the API server about it.
+// Signature is the result of checking a token without asking the API server about it.
 type Signature int
 
-// What is known of a token.
+// The results of Check.
 const (
 	// Foreign tokens claim no issuer or another one, or it cannot be found out which issuer and
 	// keys the API server has. Only the API server knows whether they are valid.
@@ -28,7 +28,7 @@ const (
 	Signed
 )
 
-// Issuer tells apart the tokens of an API server from those of others, by its discovery document
+// Issuer separates the tokens of an API server from others, by its discovery document
 // and keys. It is safe for concurrent use.
 type Issuer struct {
 	discover func(ctx context.Context) ([]byte, error)
@@ -58,7 +58,7 @@ func NewIssuer(client rest.Interface, clock func() time.Time) *Issuer {
 	return &Issuer{discover: discover, clock: clock, keys: keys{read: PublishedKeys(client), clock: clock}}
 }
 
-// Check returns what is known of a token, and what it claims, which is true of Signed ones alone.
+// Check checks a token, and returns its claims, which can be trusted for Signed ones alone.
 func (i *Issuer) Check(ctx context.Context, token string) (Claim, Signature) {
 	claim, jwt := Claims(token)
 	if !jwt || claim.Issuer == "" || claim.Issuer != i.issuer(ctx) {

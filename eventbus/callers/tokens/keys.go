@@ -55,7 +55,7 @@ type keys struct {
 type signature int
 
 const (
-	// unknown: the keys cannot be had. Only the API server can say.
+	// unknown: the keys cannot be read, so only the API server can decide.
 	unknown signature = iota
 	valid
 	forged
@@ -86,7 +86,7 @@ func (k *keys) find(ctx context.Context, id string) (some []jose.JSONWebKey, who
 	if some, whole = k.named(id); len(some) > 0 {
 		return some, whole
 	}
-	k.reading.Lock() // those whose keys are known do not wait
+	k.reading.Lock() // tokens with known keys do not wait
 	defer k.reading.Unlock()
 	if now := k.clock(); k.looked.IsZero() || now.Sub(k.looked) >= keysAgain {
 		k.look(ctx)

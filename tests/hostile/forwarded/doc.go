@@ -4,7 +4,7 @@
 //	forwarded.go  500 attackers on ten port-forwards beside 20 users with one each
 //	silent.go     500 new silent connections a second, beside users 100 ms away
 //	opaque.go     junk tokens beside the opaque token of a webhook authenticator
-//	unread.go     users with channels of SSH that nobody reads
+//	unread.go     users with unread channels of SSH
 //	users.go      the users: how each connects, until its first answer
 //
 // What the port-forwarder itself costs is left out by comparison: users are measured during the

@@ -32,7 +32,7 @@ const (
 	idle = "routeserver-metrics-9090"
 )
 
-// Run makes all measurements of listeners whose name has only in it, and prints a line for each
+// Run makes all measurements of listeners with only in their names, and prints a line for each
 // figure. The error states that something could not be measured.
 func Run(ctx context.Context, out io.Writer, only string) error {
 	w, err := listeners.Open(ctx)
@@ -73,7 +73,7 @@ type site struct {
 
 func (s *site) name() string { return strings.ToUpper(strings.ReplaceAll(s.l.String(), "-", "_")) }
 
-// pod is the one whose listener is attacked.
+// pod is the one with the attacked listener.
 func (s *site) pod() *corev1.Pod { return &s.world.Pods(s.l.Program)[0] }
 
 // beside measures users while attackers come by port-forwards: to an idle port of another pod, and to
@@ -146,7 +146,7 @@ type measured struct {
 	took   []time.Duration
 	failed int
 	why    error
-	// unserved are the users of whom a handshake failed.
+	// unserved are the users with a failed handshake.
 	unserved map[int]bool
 }
 

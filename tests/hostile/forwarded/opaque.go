@@ -93,6 +93,6 @@ func opaque(ctx context.Context, out io.Writer) (err error) {
 	cancel()
 	flood.Wait()
 	figures.Told(out, "TUNNEL_ACCESS_OPAQUE_TOKEN", fmt.Sprintf("%.2f", took.Seconds()), "s",
-		fmt.Sprintf("admitted beside %d attackers with junk tokens, of which %d were shown; it was told %q", attackers, shown.Load(), refused.GetMessage()), user.Name == "ada")
+		fmt.Sprintf("admitted beside %d attackers with junk tokens, of which %d were sent; the refusal was %q", attackers, shown.Load(), refused.GetMessage()), user.Name == "ada")
 	return nil
 }

@@ -65,8 +65,8 @@ func (s *site) far(ctx context.Context, out io.Writer) error {
 // dialers is how many connect at once: one that waits for a busy machine leaves the rate to others.
 const dialers = 16
 
-// silence makes silent connections until ctx ends; what it returns waits for that, and returns how
-// many came a second.
+// silence makes silent connections until ctx ends. rate waits for that, and returns how many were
+// made a second.
 func silence(ctx context.Context, pid int, to string) (rate func() float64) {
 	begun := time.Now()
 	var asked, made atomic.Int64
@@ -154,6 +154,6 @@ func later(to, from net.Conn) {
 	}
 	_, _ = to.Close(), from.Close() // either end has closed it
 	for range under {
-		// what is under way is lost
+		// data in flight is lost
 	}
 }

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// hoarders are users with channels that nobody reads, each so many over sessions of perSession.
+	// hoarders are users with unread channels, each so many over sessions of perSession.
 	hoarders, channels, perSession = 10, 128, 64
 	// each is how many bytes go into a channel: more than its window and the kernel take.
 	each = 3 << 20
@@ -25,7 +25,7 @@ const (
 	grows = 512
 )
 
-// unread measures the memory of the proxy while users fill channels of SSH whose far end reads
+// unread measures the memory of the proxy while users fill channels of SSH to a far end that reads
 // nothing: a listener in the network of a pod of the demo.
 func (s *site) unread(ctx context.Context, out io.Writer) error {
 	far := listeners.Find("sidecar-readiness-15021").Program

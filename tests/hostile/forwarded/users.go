@@ -33,7 +33,7 @@ const patience = 15 * time.Second
 // insecure is the TLS of a client that reaches a pod by its address.
 var insecure = &tls.Config{InsecureSkipVerify: true}
 
-// user is somebody with a token of the cluster and the credentials that come of it.
+// user is a user with a token of the cluster and the credentials that come of it.
 type user struct {
 	token string
 	// ssh proves the user to the SSH port, and password to that of SOCKS5.

@@ -38,8 +38,7 @@ func (w *World) Config() *rest.Config { return w.config }
 // Pods returns the pods of a program.
 func (w *World) Pods(p Program) []corev1.Pod { return w.pods[p.Name] }
 
-// Memory returns what the largest container of a program has in memory, and what it may have, in
-// MiB, and how often containers of the program were restarted.
+// Memory returns the memory of the largest container of a program, and its limit, in MiB, and how often containers of the program were restarted.
 func (w *World) Memory(ctx context.Context, p Program) (held, limit float64, restarts int32, err error) {
 	s, err := w.look(ctx, p)
 	return s.memory, s.limit, s.restarts, err
