@@ -2,14 +2,17 @@ package forwarded
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/crypto/ssh"
+	"golang.org/x/sys/unix"
 
 	"switchyard.dev/tests/figures"
 	"switchyard.dev/tests/hostile/listeners"
@@ -20,7 +23,7 @@ const (
 	// hoarders are users with unread channels, each so many over sessions of perSession.
 	hoarders, channels, perSession = 10, 128, 64
 	// each is how many bytes go into a channel: more than its window and the kernel take.
-	each = 3 << 20
+	each = 4 << 20
 	// grows is by how many MiB the proxy may grow.
 	grows = 512
 )
@@ -55,7 +58,7 @@ func (s *site) unread(ctx context.Context, out io.Writer) error {
 		}
 	}
 	most := before
-	for range 60 {
+	for range 120 {
 		if err := wait.For(ctx, 500*time.Millisecond); err != nil {
 			return err
 		}
@@ -72,10 +75,17 @@ func (s *site) unread(ctx context.Context, out io.Writer) error {
 	return err
 }
 
+// small listens with little memory of the kernel, so that bytes wait in the proxy.
+var small = net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+	var failed error
+	err := c.Control(func(fd uintptr) { failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, 4<<10) })
+	return errors.Join(err, failed)
+}}
+
 // sinkIn listens in the network of a process, and reads nothing.
 func sinkIn(pid int, host string) (l net.Listener, err error) {
 	err = within(pid, func() (err error) {
-		l, err = net.Listen("tcp", net.JoinHostPort(host, "0"))
+		l, err = small.Listen(context.Background(), "tcp", net.JoinHostPort(host, "0"))
 		return err
 	})
 	if err != nil {
