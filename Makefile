@@ -278,9 +278,9 @@ ATTACKERS ?= 2000
 LISTENERS ?=
 
 .PHONY: hostile
-hostile: preflight ## attack every listener on a real cluster: honest callers, memory, connections (as root, ten minutes; ATTACKERS= LISTENERS= for less)
+hostile: preflight ## attack every listener on a real cluster: honest callers, memory, connections (as root, ten minutes; ATTACKERS= LISTENERS= for less, FORWARDED=1 for those by port-forwards alone)
 	@$(GO) build -o $(CACHE)/tools/hostile ./tests/hostile/cmd/hostile
-	@$(CACHE)/tools/hostile -attackers $(ATTACKERS) -only "$(LISTENERS)"
+	@$(CACHE)/tools/hostile -attackers $(ATTACKERS) -only "$(LISTENERS)" $(if $(FORWARDED),-forwarded)
 
 .PHONY: bench-admission
 bench-admission: ## 200 pods at once: what the injecting webhook costs them, working and broken

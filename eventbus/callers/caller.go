@@ -30,6 +30,29 @@ type Caller struct {
 	Kind Kind
 	// Name is the address of a stranger, and the pod or account of others.
 	Name string
+	// Shared reports that several callers have this address, as those of a port-forward or of
+	// a proxy do. A Pool bounds them by what there is for all strangers, and
+	// neither by a share nor by a rate.
+	Shared bool
+}
+
+// Forwards reports whether an address forwards the connections of others.
+type Forwards func(netip.Addr) bool
+
+// Loopback implements Forwards for the addresses from which port-forwards come.
+func Loopback(a netip.Addr) bool { return a.Unmap().IsLoopback() }
+
+// Behind returns the stranger at an address as At does, as Shared where the address is one of
+// the loopback interface or forwards reports true for it. forwards may be nil.
+func Behind(address string, forwards Forwards) Caller {
+	c := At(address)
+	a, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return c
+	}
+	ip := a.Addr().Unmap().WithZone("")
+	c.Shared = Loopback(ip) || forwards != nil && forwards(ip)
+	return c
 }
 
 // At returns the stranger at an address, as host:port or as host alone. Of IPv6 the first

@@ -3,6 +3,7 @@ package callers_test
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -81,6 +82,29 @@ func TestACallerHasARate(t *testing.T) {
 	for range 10 {
 		enter(t, p, callers.Caller{Kind: callers.Ours})()
 	}
+}
+
+// Callers behind one address have no share and no rate: only the pool bounds them.
+func TestASharedAddressIsNoCaller(t *testing.T) {
+	p := callers.NewPool("checks", callers.Bounds{Each: 1, Strangers: 40, Rate: 0.001, Burst: 1})
+	proxy := netip.MustParseAddr("10.1.2.3")
+	forwards := func(a netip.Addr) bool { return a == proxy }
+	for address, shared := range map[string]bool{
+		"127.0.0.1:1": true, "[::1]:1": true, "[::ffff:127.0.0.1]:1": true, "10.1.2.3:9": true, "[::ffff:10.1.2.3]:9": true,
+		"10.1.2.4:9": false, "[fd00::1]:9": false, "bufconn": false, "": false,
+	} {
+		if got := callers.Behind(address, forwards); got.Shared != shared {
+			t.Errorf("%s: shared is %t", address, got.Shared)
+		}
+		if got := callers.Behind(address, nil); got.Shared && address == "10.1.2.3:9" {
+			t.Error("without proxies an address is shared")
+		}
+	}
+	for range 20 {
+		enter(t, p, callers.Behind("127.0.0.1:1", nil))
+		enter(t, p, callers.Behind("10.1.2.3:9", forwards))
+	}
+	refused(t, p, callers.Behind("127.0.0.1:1", nil), "40 checks are under way")
 }
 
 func TestCallersAreForgotten(t *testing.T) {

@@ -11,6 +11,10 @@
 // pools of each kind, one for each Kind of caller: strangers can use up what is
 // theirs, and the manager and the route servers are served all the same.
 //
+// An address of which many callers make use, as those behind a port-forward do, is no caller
+// (Caller.Shared): it has no share of its own, and the oldest connections that have begun no
+// handshake make room (Listener.AwaitHandshakes). Users are counted once they are known.
+//
 // Every room may import this package, for all have listeners; it imports nothing of ours.
 //
 // All of it is bounded: a caller that holds nothing is forgotten, and one that is

@@ -1,7 +1,6 @@
 package callers
 
 import (
-	"container/heap"
 	"container/list"
 	"fmt"
 	"log/slog"
@@ -32,6 +31,8 @@ type Listener struct {
 	// name and logger are who is warned of what is closed.
 	name   string
 	logger *slog.Logger
+	// stages is set by AwaitHandshakes.
+	stages bool
 
 	warning sync.Mutex
 	warned  time.Time
@@ -39,10 +40,10 @@ type Listener struct {
 	mu     sync.Mutex
 	conns  map[string]*Conn // by remote address
 	known  int
-	groups map[string]*group // by the stranger's name
-	order  groups
-	strangers,
-	seq int
+	knowns map[string]int // by the user of KnownAs
+	// silent are strangers that have begun no handshake, and begun those that have.
+	silent, begun strangers
+	seq           int
 }
 
 // Listen listens on an address, host:port, and bounds the connections of strangers. With
@@ -56,7 +57,7 @@ func Listen(address, name string, most int, writeWithin time.Duration, logger *s
 	}
 	return &Listener{
 		Listener: l, most: max(1, most), writeWithin: writeWithin, name: name, logger: logger,
-		conns: map[string]*Conn{}, groups: map[string]*group{},
+		conns: map[string]*Conn{}, knowns: map[string]int{},
 	}, nil
 }
 
@@ -109,18 +110,65 @@ func (l *Listener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
+// AwaitHandshakes separates connections that have begun a valid handshake (Begun) from
+// those that have not, which are silent whatever else they send. Each kind may
+// have half of the connections of strangers at any time; of the kind that has more, the oldest
+// of the caller with most is closed. Connections from loopback addresses have no caller: of
+// them the oldest is closed, where it is older than that. Call it before Accept.
+func (l *Listener) AwaitHandshakes() { l.stages = true }
+
+// Begun records that the client of an accepted connection has begun a valid handshake. It does
+// nothing for a connection that is not of a Listener with AwaitHandshakes. The server has set a
+// deadline for the rest of the handshake.
+func Begun(conn net.Conn) {
+	for {
+		switch c := conn.(type) {
+		case *Conn:
+			c.listener.begin(c)
+			return
+		case interface{ NetConn() net.Conn }:
+			conn = c.NetConn()
+		default:
+			return
+		}
+	}
+}
+
+func (l *Listener) begin(c *Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.stages || c.group == nil || c.group.of != &l.silent {
+		return
+	}
+	l.withdraw(c)
+	l.join(&l.begun, c)
+}
+
 // Known takes note that the caller of the connection from a remote address has shown
 // who it is.
-func (l *Listener) Known(remote string) {
+func (l *Listener) Known(remote string) { l.KnownAs(remote, "") }
+
+// share is which part of the known connections one user may have.
+const share = 8
+
+// KnownAs is Known for users: one may have an eighth of the known connections, and more of his
+// count as those of strangers do.
+func (l *Listener) KnownAs(remote, user string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := l.conns[remote]
 	if c == nil || c.known || l.known >= l.most {
 		return
 	}
+	if user != "" && l.knowns[user] >= max(1, l.most/share) {
+		return
+	}
 	l.withdraw(c)
-	c.known = true
+	c.known, c.user = true, user
 	l.known++
+	if user != "" {
+		l.knowns[user]++
+	}
 }
 
 // Hang closes the connection from a remote address, if there is one. It reports whether
@@ -140,71 +188,44 @@ func (l *Listener) Hang(remote string) bool {
 func (l *Listener) admit(c *Conn) (victim *Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.strangers >= l.most {
+	if l.silent.n+l.begun.n >= l.most {
 		victim = l.victim()
 		l.withdraw(victim)
 		delete(l.conns, victim.remote)
 	}
-	name := At(c.remote).Name
-	g := l.groups[name]
-	if g == nil {
-		g = &group{name: name}
-		l.groups[name] = g
-		heap.Push(&l.order, g)
-	}
 	l.conns[c.remote] = c
-	l.strangers++
-	l.append(g, c)
+	l.join(&l.silent, c)
 	return victim
 }
 
-// append adds a connection to the end of a group.
-func (l *Listener) append(g *group, c *Conn) {
+// join counts a connection among strangers. l.mu is held.
+func (l *Listener) join(s *strangers, c *Conn) {
 	l.seq++
-	c.group, c.seq = g, l.seq
-	c.place = g.conns.PushBack(c)
-	heap.Fix(&l.order, g.index)
+	s.add(c, l.seq, l.stages && Behind(c.remote, nil).Shared)
 }
 
 // looked is among how many connections the one to close is chosen: enough to find a
 // silent one, and not so many that the search costs much.
 const looked = 64
 
-// victim finds the connection to close: of those of the caller with most, the one that
-// has been silent longest. Of callers that have as many each, all are looked at. Each
-// search goes on where the last one ended.
-func (l *Listener) victim() (silent *Conn) {
-	begun := l.seq
-	for range looked {
-		g := l.order[0]
-		c := g.conns.Front().Value.(*Conn)
-		if c.seq > begun {
-			break // they have all been looked at
-		}
-		if silent == nil || c.used.Load() < silent.used.Load() {
-			silent = c
-		}
-		g.conns.Remove(c.place)
-		l.append(g, c)
+// victim finds the connection to close. l.mu is held.
+func (l *Listener) victim() *Conn {
+	switch {
+	case !l.stages:
+		var silent *Conn
+		silent, l.seq = l.silent.stillest(l.seq)
+		return silent
+	case l.begun.n > l.most/2 || l.silent.n == 0:
+		return l.begun.oldest()
 	}
-	return silent
+	return l.silent.oldest()
 }
 
 // withdraw takes a stranger's connection from the count. l.mu is held.
 func (l *Listener) withdraw(c *Conn) {
-	if c.group == nil {
-		return
+	if c.group != nil {
+		c.group.of.remove(c)
 	}
-	g := c.group
-	g.conns.Remove(c.place)
-	c.group = nil
-	l.strangers--
-	if g.conns.Len() > 0 {
-		heap.Fix(&l.order, g.index)
-		return
-	}
-	heap.Remove(&l.order, g.index)
-	delete(l.groups, g.name)
 }
 
 // forget takes a connection that is closed from the count.
@@ -215,6 +236,9 @@ func (l *Listener) forget(c *Conn) {
 	if c.known {
 		c.known = false
 		l.known--
+		if l.knowns[c.user]--; l.knowns[c.user] <= 0 {
+			delete(l.knowns, c.user)
+		}
 	}
 	if l.conns[c.remote] == c {
 		delete(l.conns, c.remote)
@@ -236,6 +260,7 @@ type Conn struct {
 	place *list.Element
 	seq   int
 	known bool
+	user  string
 }
 
 var began = time.Now()
@@ -269,55 +294,4 @@ func (c *Conn) Write(b []byte) (int, error) {
 func (c *Conn) Close() error {
 	c.closing.Do(func() { c.listener.forget(c) })
 	return c.Conn.Close()
-}
-
-// group is the connections of one stranger, the one that has been silent longest first,
-// as far as is known.
-type group struct {
-	name  string
-	conns list.List
-	index int
-}
-
-// groups is a heap: first the stranger with the most connections, and of those with as
-// many the one whose first connection has been there longest.
-type groups []*group
-
-// Len implements heap.Interface.
-func (g groups) Len() int { return len(g) }
-
-// Less implements heap.Interface.
-func (g groups) Less(i, j int) bool {
-	if a, b := g[i].conns.Len(), g[j].conns.Len(); a != b {
-		return a > b
-	}
-	return g[i].first() < g[j].first()
-}
-
-func (g *group) first() int {
-	if f := g.conns.Front(); f != nil {
-		return f.Value.(*Conn).seq
-	}
-	return 0
-}
-
-// Swap implements heap.Interface.
-func (g groups) Swap(i, j int) {
-	g[i], g[j] = g[j], g[i]
-	g[i].index, g[j].index = i, j
-}
-
-// Push implements heap.Interface.
-func (g *groups) Push(x any) {
-	one := x.(*group)
-	one.index = len(*g)
-	*g = append(*g, one)
-}
-
-// Pop implements heap.Interface.
-func (g *groups) Pop() any {
-	old := *g
-	last := old[len(old)-1]
-	*g = old[:len(old)-1]
-	return last
 }

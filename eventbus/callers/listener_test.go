@@ -175,6 +175,120 @@ func TestTheKnownStay(t *testing.T) {
 	}
 }
 
+// awaiting echoes on a listener that awaits handshakes: a connection begins one by its first byte
+// "!", and is known as the user of its second byte, where it has one.
+func awaiting(t *testing.T, most int) *site {
+	t.Helper()
+	l, err := callers.Listen("127.0.0.1:0", "tunnels", most, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.AwaitHandshakes()
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				for b := make([]byte, 2); ; {
+					n, err := c.Read(b)
+					if err != nil {
+						return
+					}
+					if b[0] == '!' {
+						callers.Begun(c)
+					}
+					if n == 2 {
+						l.KnownAs(c.RemoteAddr().String(), string(b[1:]))
+					}
+					if _, err := c.Write(b[:1]); err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return &site{l, t}
+}
+
+// says sends a text and reads its first byte back.
+func says(t *testing.T, c net.Conn, text string) {
+	t.Helper()
+	answer := make([]byte, 1)
+	_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+	_, err := io.WriteString(c, text)
+	if err == nil {
+		_, err = io.ReadFull(c, answer)
+	}
+	if err != nil {
+		t.Fatalf("%q: %v", text, err)
+	}
+}
+
+// All callers of a port-forward have one address: the silent connections among them make room,
+// the oldest first, and one that has begun a handshake stays however many come.
+func TestSilentConnectionsMakeRoomForThoseThatBeginAHandshake(t *testing.T) {
+	s := awaiting(t, 8)
+	honest := s.from(1)
+	says(t, honest, "!")
+	var silent []net.Conn
+	for range 40 {
+		silent = append(silent, s.from(1)) // says "?", which is no handshake
+	}
+	if !answers(honest) {
+		t.Error("a connection that has begun a handshake was closed, and silent ones were not")
+	}
+	for i, c := range silent {
+		if is := answers(c); is != (i >= 33) {
+			t.Errorf("silent connection %d of 40: open is %t", i, is)
+		}
+	}
+}
+
+// Those that begin handshakes leave half of the connections to others.
+func TestHandshakesThatAreBegunTakeHalf(t *testing.T) {
+	s := awaiting(t, 8)
+	var begun []net.Conn
+	for range 40 {
+		c := s.from(1)
+		says(t, c, "!")
+		begun = append(begun, c)
+		if other := s.from(2); !answers(other) {
+			t.Fatal("a connection that has just come was closed for one that has begun a handshake")
+		}
+	}
+	if n := open(begun); n < 4 || n > 5 {
+		t.Errorf("%d of 40 handshakes are under way, of 8 connections", n)
+	}
+}
+
+// One user has an eighth of the known connections, and further ones are closed as those of
+// strangers are.
+func TestOneUserLeavesKnownConnectionsToOthers(t *testing.T) {
+	s := awaiting(t, 16)
+	var ada []net.Conn
+	for range 4 {
+		c := s.from(1)
+		says(t, c, "!a")
+		ada = append(ada, c)
+	}
+	bob := s.from(1)
+	says(t, bob, "!b")
+	for range 60 {
+		c := s.from(1)
+		says(t, c, "!")
+	}
+	if n := open(ada); n != 2 {
+		t.Errorf("of a user's connections %d are known, of at most 2", n)
+	}
+	if !answers(bob) {
+		t.Error("one user's connections keep another's from being known")
+	}
+}
+
 func TestWhoTakesNothingIsCutOff(t *testing.T) {
 	l, err := callers.Listen("127.0.0.1:0", "routes", 4, 100*time.Millisecond, nil)
 	if err != nil {

@@ -77,7 +77,7 @@ func (p *Pool) Enter(c Caller) (leave func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	a := p.account(c)
-	if c.Kind != Ours {
+	if c.Kind != Ours && !c.Shared {
 		if p.bounds.Each > 0 && a.held >= p.bounds.Each {
 			return nil, p.tooMany("%d %s of one caller are under way", p.bounds.Each)
 		}
@@ -130,7 +130,7 @@ func (p *Pool) account(c Caller) *account {
 		return a
 	}
 	a := &account{}
-	if p.bounds.Rate > 0 && c.Kind != Ours {
+	if p.bounds.Rate > 0 && c.Kind != Ours && !c.Shared {
 		a.speed = rate.NewLimiter(rate.Limit(p.bounds.Rate), max(1, p.bounds.Burst))
 	}
 	// Two are looked at for each that comes: so those of whom there is nothing to

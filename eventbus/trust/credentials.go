@@ -8,9 +8,12 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"switchyard.dev/eventbus/callers"
 )
 
 const (
@@ -21,14 +24,24 @@ const (
 	// maxHello bounds what a client may send before it is known to speak TLS. Ours send
 	// about 1.5 KiB.
 	maxHello = 8 << 10
+	// preface is how a client of HTTP/2 begins.
+	preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 )
 
 // ServerCredentials make a gRPC server speak TLS to clients that begin with it. Plain
 // connections are served with acceptPlain, and refused without.
 //
 // The server's ConnectionTimeout bounds the handshake. Until it is done a connection costs
-// what maxHello lets a client send, and counts among silent ones (callers.Listener).
+// what maxHello lets a client send, and counts among silent ones (callers.Listener): until the
+// preface of HTTP/2 has come over a plain one, or a ClientHello that offers HTTP/2.
 func ServerCredentials(config *tls.Config, acceptPlain bool) credentials.TransportCredentials {
+	config = config.Clone()
+	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		if slices.Contains(hello.SupportedProtos, "h2") {
+			callers.Begun(hello.Conn)
+		}
+		return nil, nil // the configuration as it is
+	}
 	return &either{credentials.NewTLS(config), acceptPlain}
 }
 
@@ -78,6 +91,9 @@ func (e *either) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo,
 		if !e.acceptPlain {
 			return nil, nil, errPlain
 		}
+		if err := c.plain(); err != nil {
+			return nil, nil, err
+		}
 		return insecure.NewCredentials().ServerHandshake(c)
 	}
 	c.read = head[:recordHeader]
@@ -105,6 +121,22 @@ type begun struct {
 	// left is how much more may be read; less than 0: any amount.
 	left int
 }
+
+// plain reads as much as the preface of HTTP/2 has.
+func (c *begun) plain() error {
+	head := make([]byte, len(preface))
+	n := copy(head, c.read)
+	if _, err := io.ReadFull(c.Conn, head[n:]); err != nil {
+		return err
+	}
+	if c.read = head; string(head) == preface {
+		callers.Begun(c.Conn)
+	}
+	return nil
+}
+
+// NetConn returns the connection below, as that of tls.Conn does.
+func (c *begun) NetConn() net.Conn { return c.Conn }
 
 // Read implements net.Conn.
 func (c *begun) Read(b []byte) (int, error) {

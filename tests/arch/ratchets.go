@@ -18,14 +18,14 @@ const maxPackageLines = 1500
 // counted. The commit that raises a figure says what the room got for it. A figure that is
 // more than slack above what there is fails as well: what was won is kept.
 var roomLines = map[string]int{
-	"eventbus":    9698,
+	"eventbus":    9937,
 	"protos":      1216,
 	"reconcilers": 26836,
-	"routeserver": 16363,
+	"routeserver": 16409,
 	"sidecars":    6049,
-	"tests":       32208,
+	"tests":       32955,
 	"tools":       6990,
-	"tunnels":     11412,
+	"tunnels":     11836,
 	"workflows":   6304,
 	"xds":         4073,
 }

@@ -306,7 +306,7 @@ func TestTheTunnelAPITakesItsArguments(t *testing.T) {
 			if service := as[corev1.Service](t, all.find("Service", namespace, "tunnel-api")); api.Name != service.Name+"."+namespace+".svc" {
 				t.Errorf("it is known as %s, and is at %s", api.Name, service.Name)
 			}
-			if settings.Namespace != namespace || settings.Config.CIDRs != "/etc/tunnel/cidr.yaml" || settings.Version == "" {
+			if settings.Config.Namespace != namespace || settings.Config.CIDRs != "/etc/tunnel/cidr.yaml" || settings.Version == "" {
 				t.Errorf("it is told %+v", settings)
 			}
 		})

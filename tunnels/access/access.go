@@ -3,6 +3,11 @@
 // Who it is: TokenReview. A token may be made for us (Audience), or be the one with which the
 // user reaches the API server. One made for anybody else does not count.
 //
+// A token that claims the API server's issuer and that none of its published keys has signed is
+// refused without a review. A signed token, and one that was accepted in the last hour, is
+// reviewed within the bounds of its user. All others (of OIDC issuers, webhooks and plugins) are
+// reviewed in one pool, in the order in which they come, and at a bounded rate.
+//
 // What it may do: SubjectAccessReview, of the right to update the sandbox whose requests it
 // would get (MayUpdate), and of the right to list sandboxes, without which nobody uses the
 // proxies (MayUse): somebody whom the API server merely knows, as on some clouds everybody
@@ -43,6 +48,8 @@ const (
 	// keepUser is for how long it is believed whose a token is, and keepYes and keepNo what
 	// somebody may do.
 	keepUser, keepYes, keepNo = 60 * time.Second, 10 * time.Second, 2 * time.Second
+	// keepAccepted is for how long a token is known to have been accepted.
+	keepAccepted = time.Hour
 	// keepLast is for how long somebody who was allowed something keeps that right while the
 	// API server cannot be asked.
 	keepLast = 10 * time.Minute
@@ -62,6 +69,11 @@ type Config struct {
 	// Tokens and Rights are the APIs. Required.
 	Tokens authentication.TokenReviewInterface
 	Rights authorization.SubjectAccessReviewInterface
+	// Issuer recognizes the tokens of the API server. Default: every token is unknown.
+	Issuer *tokens.Issuer
+	// Forwards reports which addresses, beside those of loopback, are of proxies, and so of no
+	// caller. Default: none.
+	Forwards callers.Forwards
 	// Clock tells the time. Default: time.Now.
 	Clock func() time.Time
 	// Logger is told of each answer. Default: none.
@@ -74,9 +86,10 @@ type Access struct {
 	users, rights *cache.LRUExpireCache
 	// last has the rights that there were, for when nobody can be asked.
 	last *cache.LRUExpireCache
-	// checks bounds the questions about tokens, by who shows them, and asking those about
-	// rights.
-	checks *callers.Pool
+	// accepted has the users of tokens that were accepted, by the tokens' hashes.
+	accepted *cache.LRUExpireCache
+	// checks bounds the questions about tokens, and asking those about rights.
+	checks pools
 	asking chan struct{}
 }
 
@@ -98,24 +111,22 @@ func New(cfg Config) (*Access, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	kept := func() *cache.LRUExpireCache { return cache.NewLRUExpireCacheWithClock(maxKept, clock(cfg.Clock)) }
-	return &Access{cfg: cfg, users: kept(), rights: kept(), last: kept(),
-		checks: callers.NewPool("checks of tokens", callers.Bounds{Each: 8, Strangers: 32, Pods: 32, Rate: 20, Burst: 100}),
-		asking: make(chan struct{}, 32),
-	}, nil
+	return &Access{cfg: cfg, users: kept(), rights: kept(), last: kept(), accepted: kept(), checks: newPools(), asking: make(chan struct{}, 32)}, nil
 }
 
 // Identify returns whose token it is. from is who shows it, as host:port.
 func (a *Access) Identify(ctx context.Context, token, from string) (identity.User, *tunnelv1.Refused) {
-	return a.identify(ctx, token, from, callers.At(from))
+	return a.identify(ctx, token, from, "")
 }
 
 // Again returns whose token it is that a user has shown before, from there. That costs others who
 // come from the same address nothing.
 func (a *Access) Again(ctx context.Context, token, from string, user identity.User) (identity.User, *tunnelv1.Refused) {
-	return a.identify(ctx, token, from, callers.Caller{Kind: callers.Pod, Name: user.Name})
+	return a.identify(ctx, token, from, user.Name)
 }
 
-func (a *Access) identify(ctx context.Context, token, from string, by callers.Caller) (identity.User, *tunnelv1.Refused) {
+// identify returns the user of a token. known is the user that has shown it before; empty: none.
+func (a *Access) identify(ctx context.Context, token, from, known string) (identity.User, *tunnelv1.Refused) {
 	if token == "" {
 		return identity.User{}, unauthenticated("there is no token: log in to the cluster")
 	}
@@ -131,13 +142,16 @@ func (a *Access) identify(ctx context.Context, token, from string, by callers.Ca
 	if kept, is := a.users.Get(key); is {
 		return kept.(identity.User), nil
 	}
-	leave, err := a.checks.Enter(by)
-	if err != nil {
-		return identity.User{}, &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_EXHAUSTED, Message: err.Error() + "."}
+	leave, refused := a.admit(ctx, token, key, from, known)
+	if refused != nil {
+		return identity.User{}, refused
 	}
 	defer leave()
 	user, refused := a.review(ctx, token, jwt && slices.Contains(claims.Audience, Audience))
 	if refused != nil {
+		if refused.Reason == tunnelv1.Reason_REASON_UNAUTHENTICATED {
+			a.accepted.Remove(key)
+		}
 		a.cfg.Logger.Info("a token was refused", "from", from, "reason", refused.Reason.String(), "message", refused.Message)
 		return identity.User{}, refused
 	}
@@ -146,8 +160,35 @@ func (a *Access) identify(ctx context.Context, token, from string, by callers.Ca
 		keep = min(keep, time.Unix(claims.Expiry, 0).Sub(now))
 	}
 	a.users.Add(key, user, keep)
+	a.accepted.Add(key, user.Name, keepAccepted)
 	a.cfg.Logger.Info("a token was accepted", "from", from, "user", user.Name)
 	return user, nil
+}
+
+// admit lets a review of a token through, which is over when leave is called, or returns why not.
+func (a *Access) admit(ctx context.Context, token string, key [sha256.Size]byte, from, known string) (leave func(), refused *tunnelv1.Refused) {
+	if user, is := a.accepted.Get(key); is && known == "" {
+		known = user.(string)
+	}
+	if known == "" && a.cfg.Issuer != nil {
+		switch claims, is := a.cfg.Issuer.Check(ctx, token); is {
+		case tokens.Forged:
+			a.cfg.Logger.Debug("a token was refused without a review", "from", from, "claims", fmt.Sprintf("%.253q", claims.Subject))
+			return nil, unauthenticated("the token claims to be of this cluster, and no key of the cluster has signed it: log in to the cluster again")
+		case tokens.Signed:
+			known = claims.Subject
+		}
+	}
+	var err error
+	if known != "" {
+		leave, err = a.checks.known(known)
+	} else {
+		leave, err = a.checks.stranger(ctx, callers.Behind(from, a.cfg.Forwards))
+	}
+	if err != nil {
+		return nil, &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_EXHAUSTED, Message: err.Error() + "."}
+	}
+	return leave, nil
 }
 
 // review asks whose token it is: one that is made for us, or for the API server itself.

@@ -22,6 +22,7 @@ import (
 	authorization "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
 
+	"switchyard.dev/eventbus/callers/tokens"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tests/apiserver"
@@ -80,6 +81,7 @@ func newSite(t *testing.T) *site {
 	s.namespace = s.NewNamespace("access")
 	user := "tunnel-proxy-" + s.namespace
 	s.Grant(user, "",
+		rbacv1.PolicyRule{NonResourceURLs: []string{"/.well-known/openid-configuration", "/openid/v1/jwks"}, Verbs: []string{"get"}}, // every service account has it
 		rbacv1.PolicyRule{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
 		rbacv1.PolicyRule{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}})
 	s.open(s.As(user))
@@ -91,7 +93,7 @@ func (s *site) open(as *rest.Config) {
 	kube := kubernetes.NewForConfigOrDie(as)
 	s.asked = &counting{TokenReviewInterface: kube.AuthenticationV1().TokenReviews(), SubjectAccessReviewInterface: kube.AuthorizationV1().SubjectAccessReviews()}
 	var err error
-	s.Access, err = access.New(access.Config{Tokens: tokenReviews{s.asked}, Rights: rightReviews{s.asked},
+	s.Access, err = access.New(access.Config{Tokens: tokenReviews{s.asked}, Rights: rightReviews{s.asked}, Issuer: tokens.NewIssuer(kube.Discovery().RESTClient(), nil),
 		Clock: func() time.Time { return time.Now().Add(s.past) }, Logger: slog.New(slog.NewTextHandler(s.logs, nil))})
 	s.Must(err)
 }
@@ -109,7 +111,7 @@ func TestWhoAWorkstationIs(t *testing.T) {
 		"made for us":                        {ours, name},
 		"with which the API server is asked": {default_, name},
 		"made for another service":           {s.Token(s.namespace, "ada", "vault", nil), "does not accept"},
-		"forged":                             {forged, "does not accept"},
+		"forged":                             {forged, "no key of the cluster has signed it"},
 		"of an account that is gone":         {gone, "does not accept"},
 		"expired":                            {expired, "expired at 20"},
 		"of junk":                            {"junk", "does not accept"},
@@ -146,7 +148,7 @@ func TestWhoAWorkstationIs(t *testing.T) {
 	var exhausted atomic.Int32
 	for range 200 {
 		flood.Go(func() {
-			if _, refused := s.Identify(t.Context(), forged, "10.6.6.6:1"); refused.GetReason() == tunnelv1.Reason_REASON_EXHAUSTED {
+			if _, refused := s.Identify(t.Context(), "junk", "10.6.6.6:1"); refused.GetReason() == tunnelv1.Reason_REASON_EXHAUSTED {
 				exhausted.Add(1)
 			}
 		})

@@ -58,7 +58,7 @@ func newOffice(t *testing.T) (*server, *office, func()) {
 		t.Fatal(err)
 	}
 	s := &server{cfg: Config{Access: a, AskAgain: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}, services: newServices("cluster.local"),
-		streams: callers.NewPool("watches", callers.Bounds{Each: 16, Pods: 64}), stopping: make(chan struct{}), known: func(string) {}}
+		streams: callers.NewPool("watches", callers.Bounds{Each: 16, Pods: 64}), stopping: make(chan struct{}), known: func(string, string) {}}
 	s.ready.Store(true)
 	return s, o, func() { passed.Add(int64(2 * time.Minute)) }
 }

@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/callers/tokens"
 	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/eventbus/trust/trusttest"
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -43,6 +44,7 @@ func TestMain(m *testing.M) { world.Main(m) }
 
 // site is a tunnel-api beside a real API server, with the rights that the chart gives it.
 type site struct {
+	folder *trust.Folder
 	*world.World
 	ns     string
 	keys   keys.Signing
@@ -76,7 +78,8 @@ func newSite(t *testing.T, prefix string) *site {
 	for _, kind := range []string{"signadotsandboxes", "signadotexternalworkloads", "resources"} {
 		rules = append(rules, rule(crdv1.Group, kind, "list", "watch"))
 	}
-	s.Grant(user, "", rules...)
+	s.Grant(user, "", append(rules, rbacv1.PolicyRule{NonResourceURLs: []string{"/.well-known/openid-configuration", "/openid/v1/jwks"}, Verbs: []string{"get"}})...)
+	s.Grant(user, s.ns, rule("discovery.k8s.io", "endpointslices", "list", "watch"))
 	s.serve(t, s.As(user))
 	return s
 }
@@ -85,7 +88,8 @@ func (s *site) serve(t *testing.T, as *rest.Config) {
 	t.Helper()
 	kube := kubernetes.NewForConfigOrDie(as)
 	logger := slog.New(slog.NewTextHandler(s.logs, nil))
-	asks, err := access.New(access.Config{Tokens: kube.AuthenticationV1().TokenReviews(), Rights: kube.AuthorizationV1().SubjectAccessReviews(), Logger: logger})
+	asks, err := access.New(access.Config{Tokens: kube.AuthenticationV1().TokenReviews(), Rights: kube.AuthorizationV1().SubjectAccessReviews(),
+		Issuer: tokens.NewIssuer(kube.Discovery().RESTClient(), nil), Logger: logger})
 	s.Must(err)
 	data, err := keys.New()
 	s.Must(err)
@@ -95,9 +99,10 @@ func (s *site) serve(t *testing.T, as *rest.Config) {
 	authority.Write(t, dir, authority.Leaf(t, api.Name))
 	folder, err := trust.Open(trust.Config{Dir: dir, Name: api.Name})
 	s.Must(err)
+	s.folder = folder
 	s.Must(os.WriteFile(cidrs, []byte("version: 1\noutboundIPs: [{name: db, cidr: 10.9.0.0/16, exclude: true}]"), 0o600))
 	main, err := api.New(api.Config{
-		REST: as, Access: asks, Keys: s.keys, TLS: folder, AcceptPlain: true, CIDRs: cidrs, AskAgain: 200 * time.Millisecond,
+		REST: as, Namespace: s.ns, Access: asks, Keys: s.keys, TLS: folder, AcceptPlain: true, CIDRs: cidrs, AskAgain: 200 * time.Millisecond,
 		Operator: &tunnelv1.GetOperatorInfoResponse{Version: "v9", GitCommit: "abc", BuildDate: "2026-11-27T00:00:00Z"}, Address: "127.0.0.1:0", MetricsAddress: "127.0.0.1:0", Logger: logger,
 	})
 	s.Must(err)

@@ -52,7 +52,8 @@ func (s *server) admit(ctx context.Context, pool *callers.Pool) (c caller, leave
 	if leave, err = pool.Enter(callers.Caller{Kind: callers.Pod, Name: user.Name}); err != nil {
 		return c, nil, status.Error(codes.ResourceExhausted, err.Error())
 	}
-	s.known(from)
+	named(ctx)
+	s.known(from, user.Name)
 	return caller{user, token, from}, leave, nil
 }
 

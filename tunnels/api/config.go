@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"switchyard.dev/eventbus/callers/tokens"
 	"switchyard.dev/eventbus/program"
 	"switchyard.dev/eventbus/trust"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
@@ -40,6 +41,12 @@ type Config struct {
 	// connections are taken too, over which no token counts.
 	TLS         *trust.Folder
 	AcceptPlain bool
+	// Namespace is the operator's, where the tunnel proxies are. Default: signadot. Proxies has
+	// their addresses. Default: a new one.
+	Namespace string
+	Proxies   *Proxies
+	// Reflection reports whether the API describes itself to clients such as grpcurl.
+	Reflection bool
 	// CIDRs is the file with the ranges that workstations may reach; empty: none.
 	CIDRs string
 	// Operator is what is told of the operator, but for the ranges.
@@ -66,6 +73,7 @@ func (c Config) Validate() error {
 }
 
 func (c Config) withDefaults() Config {
+	c.Namespace, c.Proxies = cmp.Or(c.Namespace, "signadot"), cmp.Or(c.Proxies, &Proxies{})
 	c.Address = cmp.Or(c.Address, ":9070")
 	c.MetricsAddress = cmp.Or(c.MetricsAddress, ":9090")
 	c.MaxConnections = cmp.Or(c.MaxConnections, 2048)
@@ -103,9 +111,8 @@ func (c Config) ranges() ([]*tunnelv1.CIDR, error) {
 type Settings struct {
 	// Config has the addresses, and what else is told as it is.
 	Config Config
-	// Namespace is the operator's, TLSDir the folder with the certificate, Version that of the
-	// operator.
-	Namespace, TLSDir, Version string
+	// TLSDir is the folder with the certificate, Version that of the operator.
+	TLSDir, Version string
 	// LogLevel is the least important level that is logged.
 	LogLevel slog.Level
 }
@@ -119,8 +126,9 @@ func ParseSettings(args []string, help io.Writer) (Settings, error) {
 	flags.StringVar(&s.Config.MetricsAddress, "metrics-address", ":9090", "address of /metrics, /healthz and /readyz")
 	flags.StringVar(&s.TLSDir, "tls-dir", "/var/run/secrets/tls", "directory with tls.crt, tls.key and ca.crt; it is read again when it changes")
 	flags.BoolVar(&s.Config.AcceptPlain, "accept-plain", true, "whether connections that are not encrypted are taken too; no token counts over them")
+	flags.BoolVar(&s.Config.Reflection, "reflection", false, "whether the API describes itself to clients such as grpcurl (gRPC server reflection)")
 	flags.StringVar(&s.Config.CIDRs, "cidrs", "", "file with the ranges that workstations may reach, as tunnel.config.cidrs of the chart")
-	flags.StringVar(&s.Namespace, "namespace", "signadot", "namespace of the operator")
+	flags.StringVar(&s.Config.Namespace, "namespace", "signadot", "namespace of the operator")
 	flags.StringVar(&s.Version, "operator-version", "", "version of the operator, for workstations")
 	flags.TextVar(&s.LogLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	if err := program.Parse(flags, args, help); err != nil {
@@ -144,14 +152,16 @@ func (s Settings) Open(ctx context.Context, reach *rest.Config, logger *slog.Log
 	if err != nil {
 		return c, fmt.Errorf("reach the cluster: %w", err)
 	}
-	c.Access, err = access.New(access.Config{Tokens: kube.AuthenticationV1().TokenReviews(), Rights: kube.AuthorizationV1().SubjectAccessReviews(), Logger: logger})
+	c.Proxies = &Proxies{}
+	c.Access, err = access.New(access.Config{Tokens: kube.AuthenticationV1().TokenReviews(), Rights: kube.AuthorizationV1().SubjectAccessReviews(),
+		Issuer: tokens.NewIssuer(kube.Discovery().RESTClient(), nil), Forwards: c.Proxies.Has, Logger: logger})
 	if err != nil {
 		return c, err
 	}
 	if c.TLS, err = trust.Open(trust.Config{Dir: s.TLSDir, Name: Name, Logger: logger}); err != nil {
 		return c, err
 	}
-	secrets := kube.CoreV1().Secrets(s.Namespace)
+	secrets := kube.CoreV1().Secrets(c.Namespace)
 	// The keys go with what the chart has for us.
 	var owners []metav1.OwnerReference
 	switch ours, err := secrets.Get(ctx, certificate, metav1.GetOptions{}); {

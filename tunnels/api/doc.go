@@ -15,7 +15,9 @@
 // cluster takes, or one of audience tunnel-proxy (package access). It counts over TLS alone, and
 // over plain connections from the same host: whatever else comes plain has been read by whoever
 // could, so it is refused with the advice to revoke it. Only GetOperatorInfo, health and
-// reflection need none.
+// reflection, where it is switched on, need none: streams of these are bounded, and a connection
+// has few streams until a call over it has shown a valid token. The addresses of the tunnel proxies
+// and of loopback identify no caller (package callers).
 //
 // Services are told of those namespaces in which the caller may list Services, sandboxes if he
 // may update them. Both are asked again every half minute while a stream is open. Outputs of

@@ -15,10 +15,11 @@ import (
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -47,12 +48,12 @@ type server struct {
 	services *services
 	// sandboxes is sent when a sandbox, or what was made for one, changed.
 	sandboxes wake.Signal
-	// requests and streams bound what each user has under way, and open what each address has of
-	// calls that take no token.
-	requests, streams, open *callers.Pool
-	calls                   *prometheus.CounterVec
-	known                   func(remote string)
-	stopping                chan struct{}
+	// requests and streams bound what each user has under way; open and unnamed what each address
+	// that is a caller has of calls and of streams that take no token, and unnamed all of those.
+	requests, streams, open, unnamed *callers.Pool
+	calls                            *prometheus.CounterVec
+	known                            func(remote, user string)
+	stopping                         chan struct{}
 	// ready reports whether all is known that there is.
 	ready atomic.Bool
 }
@@ -75,7 +76,8 @@ func New(cfg Config) (*Main, error) {
 	s := &server{
 		cfg: cfg, services: newServices(cfg.Operator.ClusterDomain), stopping: make(chan struct{}),
 		requests: callers.NewPool("calls", callers.Bounds{Each: 8, Pods: 128, Rate: 10, Burst: 50}),
-		open:     callers.NewPool("calls", callers.Bounds{Each: 8, Strangers: 64, Rate: 20, Burst: 100}),
+		open:     callers.NewPool("calls", callers.Bounds{Each: 8, Strangers: callers.AnyNumber, Rate: 20, Burst: 100}),
+		unnamed:  callers.NewPool("streams without a token", callers.Bounds{Each: 8, Strangers: 256}),
 		streams:  callers.NewPool("watches", callers.Bounds{Each: 16, Pods: 1024, Rate: 2, Burst: 32}),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "switchyard_tunnelapi_calls_total", Help: "Calls of workstations and others, by method and what was answered; streams as they end.",
@@ -87,11 +89,14 @@ func New(cfg Config) (*Main, error) {
 		grpc.ConnectionTimeout(5*time.Second), grpc.MaxConcurrentStreams(64), grpc.MaxHeaderListSize(64<<10), grpc.MaxRecvMsgSize(maxRequest),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: 5 * time.Second, MaxConnectionIdle: 15 * time.Minute}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
-		grpc.ChainUnaryInterceptor(s.counted), grpc.ChainStreamInterceptor(s.countedStream),
+		grpc.ChainUnaryInterceptor(s.counted), grpc.ChainStreamInterceptor(s.countedStream, s.boundedStream),
+		grpc.StatsHandler(connections{}), grpc.InTapHandle(tapped),
 	)
 	tunnelv1.RegisterTunnelAPIServer(m.grpc, s)
 	healthv1.RegisterHealthServer(m.grpc, m.health)
-	reflection.Register(m.grpc)
+	if cfg.Reflection {
+		reflection.Register(m.grpc)
+	}
 	m.serves(false)
 	if err := cfg.Metrics.Register(s.calls); err != nil {
 		return nil, fmt.Errorf("tunnel-api: %w", err)
@@ -113,20 +118,24 @@ func New(cfg Config) (*Main, error) {
 			return nil, errors.Join(fmt.Errorf("tunnel-api: %w", err), m.Close())
 		}
 	}
-	s.known = m.onAPI.Known
+	m.onAPI.AwaitHandshakes()
+	s.known = m.onAPI.KnownAs
 	return m, nil
 }
 
 // watched makes the cache of what is told.
 //
 // Its users owe the rights to list and watch Services, SignadotSandboxes,
-// SignadotExternalWorkloads and Resources everywhere.
+// SignadotExternalWorkloads and Resources everywhere, and EndpointSlices in the operator's namespace.
 func watched(cfg Config) (cache.Cache, error) {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), crdv1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme), crdv1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
-	known, err := cache.New(cfg.REST, cache.Options{Scheme: scheme, DefaultTransform: cache.TransformStripManagedFields()})
+	known, err := cache.New(cfg.REST, cache.Options{Scheme: scheme, DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{&discoveryv1.EndpointSlice{}: {
+			Namespaces: map[string]cache.Config{cfg.Namespace: {}}, Label: labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: proxyService}),
+		}}})
 	if err != nil {
 		return nil, fmt.Errorf("tunnel-api: watch the cluster: %w", err)
 	}
@@ -199,7 +208,7 @@ func (m *Main) follow(ctx context.Context) error {
 		}
 	}}
 	for o, handler := range map[client.Object]toolscache.ResourceEventHandlerFuncs{
-		&corev1.Service{}: services, &crdv1.SignadotSandbox{}: touched, &crdv1.SignadotExternalWorkload{}: touched, &crdv1.Resource{}: touched,
+		&discoveryv1.EndpointSlice{}: s.cfg.Proxies.handler(), &corev1.Service{}: services, &crdv1.SignadotSandbox{}: touched, &crdv1.SignadotExternalWorkload{}: touched, &crdv1.Resource{}: touched,
 	} {
 		informer, err := s.cache.GetInformer(ctx, o)
 		if err == nil {
@@ -242,11 +251,7 @@ func (m *Main) Close() error {
 
 // GetOperatorInfo implements tunnelv1.TunnelAPIServer.
 func (s *server) GetOperatorInfo(ctx context.Context, _ *tunnelv1.GetOperatorInfoRequest) (*tunnelv1.GetOperatorInfoResponse, error) {
-	from := ""
-	if p, is := peer.FromContext(ctx); is {
-		from = p.Addr.String()
-	}
-	leave, err := s.open.Enter(callers.At(from))
+	leave, err := s.open.Enter(s.from(ctx))
 	if err != nil {
 		return nil, status.Error(codes.ResourceExhausted, err.Error())
 	}

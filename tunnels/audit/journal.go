@@ -163,11 +163,16 @@ type logged struct {
 const (
 	MessageBegan = "connection began"
 	MessageEnded = "connection ended"
+	// MessageRefused is that of an attempt that opened no connection: its only record.
+	MessageRefused = "connection refused"
 )
 
 func writeLog(to io.Writer, r Record) error {
 	if r.End == nil {
 		return write(to, logged{r.Began, MessageBegan, r})
+	}
+	if r.End.Refused {
+		return write(to, logged{r.End.At, MessageRefused, r})
 	}
 	return write(to, logged{r.End.At, MessageEnded, r})
 }

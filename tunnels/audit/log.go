@@ -184,6 +184,21 @@ func (o *Opened) End(sent, received int64, how string) {
 	o.log.enqueue(&entry{record: Record{c, &End{At: time.Now(), Sent: sent, Received: received, How: how}}})
 }
 
+// Refuse records an attempt that opened no connection, and why. It does not wait. The error states
+// that too many records wait, or that the log is closed.
+func (l *Log) Refuse(c Connection, why string) error {
+	now := time.Now()
+	c.ID, c.Began, c.Proxy = rand.Text(), now, l.cfg.Proxy
+	why = strings.ToValidUTF8(why[:min(len(why), maxHow)], "")
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.admits(); err != nil {
+		return err
+	}
+	l.enqueue(&entry{record: Record{c, &End{At: now, How: why, Refused: true}}})
+	return nil
+}
+
 // ID is the connection's own.
 func (o *Opened) ID() string { return o.id }
 

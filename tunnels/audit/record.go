@@ -62,6 +62,8 @@ type End struct {
 	Received int64 `json:"received"`
 	// How it ended: Closed, ProxyDied, or what went wrong.
 	How string `json:"how"`
+	// Refused: no connection was opened. How is why, and this is the only record.
+	Refused bool `json:"refused,omitempty"`
 }
 
 // Record is one record: the last one of a connection when it has an End.

@@ -8,6 +8,9 @@
 // connections to them are refused at once, so that nobody else's port gets the number while
 // requests are still led there. For the same reason nobody else gets that of a port that was
 // closed, for as long, nor that of a process which was killed; its tunnels get them again.
+// A source, such as a pod, that has many connections to one workload loses those that are idle
+// longest to its new ones, so that it leaves room to others.
+//
 // A tunnel that its own session has moved away from a proxy that ends goes on there until that
 // session is over.
 package inbound

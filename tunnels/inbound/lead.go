@@ -42,6 +42,7 @@ func (t *Table) lead(of *tunnel, port int32, conn net.Conn) {
 		relay.Cut(stream) // at once, and as an error
 		return
 	}
+	defer t.sources.enter(of.key, record.Via, conn)()
 	leave, err := t.pool.Enter(callers.Caller{Kind: callers.Pod, Name: of.key.String()})
 	if err != nil {
 		t.cfg.Logger.Warn("a connection to a workload was refused", "workload", of.key.String(), "from", record.From, "error", err)

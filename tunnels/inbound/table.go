@@ -81,8 +81,9 @@ type Workstation interface {
 
 // Table is the tunnels of a proxy. It is safe for concurrent use.
 type Table struct {
-	cfg  Config
-	pool *callers.Pool
+	cfg     Config
+	pool    *callers.Pool
+	sources *sources
 	// ended waits for what accepts connections and what leads them, which ctx ends.
 	ended sync.WaitGroup
 	ctx   context.Context
@@ -130,7 +131,7 @@ func New(cfg Config) (*Table, error) {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	return &Table{cfg: cfg, ctx: ctx, stop: stop, tunnels: map[Key]*tunnel{}, numbers: numbers, changed: make(chan struct{}),
+	return &Table{cfg: cfg, ctx: ctx, stop: stop, tunnels: map[Key]*tunnel{}, numbers: numbers, sources: newSources(), changed: make(chan struct{}),
 		pool: callers.NewPool("connections", callers.Bounds{Each: each, Pods: most})}, nil
 }
 

@@ -3,6 +3,7 @@ package inbound
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strconv"
@@ -192,5 +193,58 @@ func TestATunnelThatWaitsGoesWithItsWorkload(t *testing.T) {
 	if c, err := net.Dial("tcp", at); err == nil {
 		_ = c.Close()
 		t.Error("its port is open")
+	}
+}
+
+// taking is a workstation that takes every connection and sends nothing.
+type taking struct{ station }
+
+// Connect implements Workstation.
+func (*taking) Connect(context.Context, *tunnelv1.Inbound) (relay.Stream, error) {
+	near, far := net.Pipe()
+	go func() { _, _ = io.Copy(io.Discard, far) }() // until it is closed
+	return relay.Of(near), nil
+}
+
+// A pod with many connections to a workstation loses its own idle ones, the one that is idle longest
+// first, and no other pod does.
+func TestIdleConnectionsOfASourceAreBounded(t *testing.T) {
+	table, _ := newTable(t)
+	table.sources.each, table.sources.after = 4, 20*time.Millisecond
+	at := holds(t, table, table.Join(Owner{User: "ada", Session: "s", Epoch: 1, Via: "carrier"}, &taking{}), "1")
+	from := func(n byte) net.Conn {
+		conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, n)}}).Dial("tcp", at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		return conn
+	}
+	open := func(conn net.Conn) bool {
+		_ = conn.SetReadDeadline(time.Now().Add(time.Millisecond))
+		_, err := conn.Read(make([]byte, 1))
+		timeout := net.Error(nil)
+		return errors.As(err, &timeout) && timeout.Timeout()
+	}
+	other := from(2)
+	var many []net.Conn
+	for range 12 {
+		many = append(many, from(3))
+		time.Sleep(50 * time.Millisecond) // by then it is idle
+	}
+	wait.Eventually(t, time.Minute, "four of them are left", func() error {
+		left := 0
+		for _, conn := range many {
+			if open(conn) {
+				left++
+			}
+		}
+		if left != 4 {
+			return fmt.Errorf("%d are", left)
+		}
+		return nil
+	})
+	if !open(other) || !open(many[11]) {
+		t.Error("the connection of another pod, or the newest, was closed")
 	}
 }

@@ -55,9 +55,10 @@ type Config struct {
 // Gate leads connections. It is safe for concurrent use.
 type Gate struct {
 	cfg Config
-	// pool bounds the connections of each user.
-	pool   *callers.Pool
-	dialer net.Dialer
+	// pool bounds the connections of each user, and lookups how often each has names looked up
+	// that are of no Service: a way out of the cluster, by its DNS.
+	pool, lookups *callers.Pool
+	dialer        net.Dialer
 }
 
 // Bounds of connections.
@@ -86,7 +87,8 @@ func New(cfg Config) (*Gate, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Gate{cfg: cfg, dialer: net.Dialer{Timeout: dialWithin},
-		pool: callers.NewPool("connections", callers.Bounds{Each: each, Strangers: most, Pods: most})}, nil
+		pool:    callers.NewPool("connections", callers.Bounds{Each: each, Strangers: most, Pods: most}),
+		lookups: callers.NewPool("look-ups of names outside of the cluster", callers.Bounds{Strangers: most, Pods: most, Rate: 10, Burst: 200})}, nil
 }
 
 // Who opens a connection.
@@ -97,9 +99,17 @@ type Who struct {
 
 func (w Who) caller() callers.Caller {
 	if w.User == "" {
-		return callers.At(w.From)
+		return callers.Behind(w.From, nil)
 	}
 	return callers.Caller{Kind: callers.Pod, Name: w.User}
+}
+
+// resolver returns the caller that look-ups are counted for: without a user those of an address, also
+// of one that many share.
+func (w Who) resolver() callers.Caller {
+	c := w.caller()
+	c.Shared = false
+	return c
 }
 
 // Conn is a connection into the cluster, of which the first record is written.
@@ -158,9 +168,10 @@ func (g *Gate) open(ctx context.Context, who Who, host string, port uint32) (*Co
 	if err != nil {
 		return nil, refusal(tunnelv1.Reason_REASON_EXHAUSTED, "%v.", err)
 	}
-	conn, asked, refused := g.reach(ctx, host, uint16(port))
+	conn, asked, refused := g.reach(ctx, who, host, uint16(port))
 	if refused != nil {
 		leave()
+		g.recordRefused(who, host, port, refused)
 		return nil, refused
 	}
 	opened, refused := g.record(ctx, who, conn, asked)
@@ -171,6 +182,16 @@ func (g *Gate) open(ctx context.Context, who Who, host string, port uint32) (*Co
 	}
 	uncount := g.cfg.Counts.Begun(audit.Outbound)
 	return &Conn{conn, opened, func() { uncount(); leave() }}, nil
+}
+
+// recordRefused records an attempt that opened no connection: the name may have been looked up, and
+// addresses dialled.
+func (g *Gate) recordRefused(who Who, host string, port uint32, why *tunnelv1.Refused) {
+	asked := net.JoinHostPort(strings.ToValidUTF8(host[:min(len(host), maxHost)], ""), fmt.Sprint(port))
+	err := g.cfg.Audit.Refuse(audit.Connection{Direction: audit.Outbound, Via: who.Via, User: who.User, Session: who.Session, From: who.From, Asked: asked}, why.Message)
+	if err != nil {
+		g.cfg.Logger.Warn("cannot record a connection that was refused", "user", who.User, "asked", asked, "error", err)
+	}
 }
 
 // record writes the first record of a connection.
@@ -194,8 +215,8 @@ func (g *Gate) record(ctx context.Context, who Who, conn net.Conn, asked string)
 }
 
 // reach resolves, judges and dials.
-func (g *Gate) reach(ctx context.Context, host string, port uint16) (conn *net.TCPConn, asked string, refused *tunnelv1.Refused) {
-	addresses, refused := g.resolve(ctx, host)
+func (g *Gate) reach(ctx context.Context, who Who, host string, port uint16) (conn *net.TCPConn, asked string, refused *tunnelv1.Refused) {
+	addresses, refused := g.resolve(ctx, who, host)
 	if refused != nil {
 		return nil, "", refused
 	}
@@ -221,12 +242,19 @@ func (g *Gate) reach(ctx context.Context, host string, port uint16) (conn *net.T
 }
 
 // resolve returns the addresses of a host.
-func (g *Gate) resolve(ctx context.Context, host string) ([]netip.Addr, *tunnelv1.Refused) {
+func (g *Gate) resolve(ctx context.Context, who Who, host string) ([]netip.Addr, *tunnelv1.Refused) {
 	if a, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")); err == nil {
 		return []netip.Addr{a}, nil
 	}
 	if !isName(host) {
 		return nil, refusal(tunnelv1.Reason_REASON_INVALID, "%.80q is neither a name nor an address.", host)
+	}
+	if g.cfg.Cluster.Namespace(netip.Addr{}, host) == "" {
+		leave, err := g.lookups.Enter(who.resolver())
+		if err != nil {
+			return nil, refusal(tunnelv1.Reason_REASON_EXHAUSTED, "%v.", err)
+		}
+		defer leave()
 	}
 	ctx, cancel := context.WithTimeout(ctx, resolveWithin)
 	defer cancel()

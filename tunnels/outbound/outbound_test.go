@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -29,7 +31,12 @@ type around struct {
 func (*around) Rules() policy.Config { return policy.Config{} }
 
 // Namespace implements Knows.
-func (*around) Namespace(netip.Addr, string) string { return "" }
+func (*around) Namespace(_ netip.Addr, host string) string {
+	if strings.HasSuffix(host, ".shop") {
+		return "shop"
+	}
+	return ""
+}
 
 // Begun implements Counts.
 func (a *around) Begun(audit.Direction) func() {
@@ -227,4 +234,43 @@ func TestANameWithManyAddresses(t *testing.T) {
 	}
 	g.around.asked = append(g.around.asked, netip.MustParseAddr(g.host))
 	g.refuses(t, ada, "many.shop", tunnelv1.Reason_REASON_DESTINATION)
+}
+
+// An attempt that opens no connection leaves one record, with the requested host and the reason.
+func TestWhatIsRefusedIsRecorded(t *testing.T) {
+	g := newGate(t, 100)
+	g.around.asked = []netip.Addr{netip.MustParseAddr(g.host)}
+	if _, refused := g.Open(t.Context(), ada, "secret-data.example.com", 1); refused.GetReason() != tunnelv1.Reason_REASON_UNREACHABLE {
+		t.Fatalf("a port without a listener: %v", refused)
+	}
+	g.refuses(t, ada, "127.0.0.1", tunnelv1.Reason_REASON_DESTINATION)
+	wait.Eventually(t, 10*time.Second, "both are recorded", func() error {
+		if n := len(g.recorded(t)); n != 2 {
+			return fmt.Errorf("%d records", n)
+		}
+		return nil
+	})
+	for i, asked := range []string{"secret-data.example.com:1", net.JoinHostPort("127.0.0.1", fmt.Sprint(g.port))} {
+		if r := g.recorded(t)[i]; r.Asked != asked || r.User != "ada" || r.Via != "carrier" || r.From != ada.From || r.End == nil || r.End.How == "" || r.End.Sent != 0 {
+			t.Errorf("it is recorded as %+v, %+v", r.Connection, r.End)
+		}
+	}
+}
+
+// Names outside of the cluster are looked up so often for one user, those of Services as often as he
+// likes, and others have their own rate.
+func TestLookUpsOutsideOfTheClusterAreBounded(t *testing.T) {
+	g := newGate(t, 100)
+	bounded := false
+	for n := range 1000 {
+		_, refused := g.Open(t.Context(), ada, fmt.Sprintf("data-%d.example.com", n), 1)
+		bounded = bounded || refused.GetReason() == tunnelv1.Reason_REASON_EXHAUSTED
+	}
+	if !bounded {
+		t.Error("1000 names outside of the cluster are looked up at once")
+	}
+	for range 300 {
+		g.refuses(t, ada, "cart.shop", tunnelv1.Reason_REASON_NOT_FOUND)
+	}
+	g.refuses(t, Who{Via: "ssh", User: "bob", From: ada.From}, "data.example.com", tunnelv1.Reason_REASON_NOT_FOUND)
 }

@@ -246,7 +246,7 @@ func TestTheControlPortIsNotPlain(t *testing.T) {
 
 // Those who have said something senseless to SOCKS5 take nobody's place.
 func TestSOCKS5GivesPlacesBack(t *testing.T) {
-	s := newSite(t)
+	s := newSite(t, openLoopback)
 	for range 1100 {
 		conn, err := net.Dial("tcp", s.at("127.0.0.1", "socks5"))
 		s.Must(err)

@@ -37,8 +37,40 @@ func (s *site) at(host, listener string) string {
 	return net.JoinHostPort(host, port)
 }
 
-func TestSOCKS5(t *testing.T) {
+// openLoopback is the setting of installations from an earlier chart.
+func openLoopback(settings *proxy.Settings) { settings.Config.OpenLoopback = true }
+
+// A client of a port-forward shows a credential, so that each record names a user.
+func TestSOCKS5AsksForCredentialsFromLoopback(t *testing.T) {
 	s := newSite(t)
+	back := s.listen(s.backend.String())
+	password, _, err := credential.Issue(s.keys.SOCKS, "ada", time.Now())
+	s.Must(err)
+	loop, to := s.at("127.0.0.1", "socks5"), fmt.Sprintf("%s:%d", s.backend, back.port)
+	for what, c := range map[string]struct {
+		auth *socks5.Auth
+		is   bool
+	}{"without a credential": {nil, false}, "with one": {&socks5.Auth{User: "ada", Password: password}, true}} {
+		d, err := socks5.SOCKS5("tcp", loop, c.auth, socks5.Direct)
+		s.Must(err)
+		conn, err := d.Dial("tcp", to)
+		if (err == nil) != c.is {
+			t.Errorf("%s: %v", what, err)
+		}
+		if err == nil {
+			_ = half(t, conn)
+		}
+	}
+	s.Eventually("the record names a user", func() error {
+		if first, _ := s.recorded(); len(first) != 1 || first[0].User != "ada" {
+			return fmt.Errorf("%+v", first)
+		}
+		return nil
+	})
+}
+
+func TestSOCKS5(t *testing.T) {
+	s := newSite(t, openLoopback)
 	back, local := s.listen(s.backend.String()), s.listen("127.0.0.1")
 	s.names.known = map[string][]string{"cart.shop": {s.backend.String()}, "loop.shop": {"127.0.0.1"}}
 	password, _, err := credential.Issue(s.keys.SOCKS, "ada", time.Now())
@@ -137,7 +169,7 @@ func TestCurlThroughSOCKS5(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Fatal("there is no curl: apt-get install -y curl")
 	}
-	s := newSite(t)
+	s := newSite(t, openLoopback)
 	l, err := net.Listen("tcp", net.JoinHostPort(s.backend.String(), "0"))
 	s.Must(err)
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "hello from %s", r.Host) })}

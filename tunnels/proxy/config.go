@@ -39,8 +39,9 @@ type Config struct {
 	DisableSSH, DisableCarrier                                               bool
 	// WorkloadHost is where ports of workloads are opened. Default: every address.
 	WorkloadHost string
-	// OpenSOCKS reports whether SOCKS5 takes everybody.
-	OpenSOCKS bool
+	// OpenSOCKS reports whether SOCKS5 accepts every client, and OpenLoopback whether it takes
+	// clients at loopback addresses, as those of a port-forward, without a credential.
+	OpenSOCKS, OpenLoopback bool
 	// Grace is for how long the ports of a tunnel stay open without its workstation.
 	// Default: 10 minutes.
 	Grace time.Duration

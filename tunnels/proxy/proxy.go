@@ -79,7 +79,7 @@ func (m *Main) wire() (err error) {
 		return err
 	}
 	check := func(user, password string) error { return credential.Check(c.Keys.SOCKS, user, password, time.Now()) }
-	if m.socks, err = socks.New(socks.Config{Gate: m.gate, Check: check, Open: c.OpenSOCKS, Logger: c.Logger}); err != nil {
+	if m.socks, err = socks.New(socks.Config{Gate: m.gate, Check: check, Open: c.OpenSOCKS, OpenLoopback: c.OpenLoopback, Logger: c.Logger}); err != nil {
 		return err
 	}
 	m.ssh, err = sshd.New(sshd.Config{Gate: m.gate, Table: m.table, Cluster: c.Cluster, Access: c.Access,
@@ -102,6 +102,9 @@ func (m *Main) listen() error {
 		l, err := callers.Listen(address, name, m.cfg.MaxConnections, 0, m.cfg.Logger)
 		if err != nil {
 			return err
+		}
+		if name != "metrics" {
+			l.AwaitHandshakes()
 		}
 		*places[name] = l
 		if err := l.CountClosed(m.cfg.Metrics, "switchyard_tunnel_connections_closed_total", prometheus.Labels{"listener": name}); err != nil {
@@ -189,11 +192,15 @@ func (m *Main) forget(ctx context.Context) {
 	}
 }
 
+// serve serves a connection, which it closes, and calls known with the user once that is known; it
+// is empty for a client without a user.
+type serve func(ctx context.Context, conn net.Conn, known func(user string))
+
 // serveAll begins to serve workstations. Before it is known what the cluster has where, none is.
 func (m *Main) serveAll(ctx context.Context, all *sync.WaitGroup) {
 	for _, one := range []struct {
 		listener *callers.Listener
-		serve    func(ctx context.Context, conn net.Conn, known func())
+		serve    serve
 	}{{m.listeners.socks, m.socks.Serve}, {m.listeners.ssh, m.ssh.Serve}, {m.listeners.carrier, m.serveCarrier}} {
 		if one.listener != nil {
 			all.Go(func() { m.accept(ctx, one.listener, one.serve, all) })
@@ -202,7 +209,7 @@ func (m *Main) serveAll(ctx context.Context, all *sync.WaitGroup) {
 }
 
 // accept serves the connections of a listener until that is closed.
-func (m *Main) accept(ctx context.Context, l *callers.Listener, serve func(context.Context, net.Conn, func()), all *sync.WaitGroup) {
+func (m *Main) accept(ctx context.Context, l *callers.Listener, serve serve, all *sync.WaitGroup) {
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer stop()
 	for {
@@ -218,7 +225,7 @@ func (m *Main) accept(ctx context.Context, l *callers.Listener, serve func(conte
 			}
 			continue
 		}
-		all.Go(func() { serve(ctx, conn, func() { l.Known(conn.RemoteAddr().String()) }) })
+		all.Go(func() { serve(ctx, conn, func(user string) { l.KnownAs(conn.RemoteAddr().String(), user) }) })
 	}
 }
 

@@ -3,6 +3,7 @@ package proxy
 import (
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -61,6 +62,10 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	s := Settings{Config: Config{Pod: getenv("POD_NAME")}}
 	var namespaces string
 	ssh, xap := true, true
+	defaults, err := program.ReadDefaults(getenv)
+	if err != nil {
+		return Settings{}, err
+	}
 	flags := flag.NewFlagSet("tunnel-proxy", flag.ContinueOnError)
 	flags.StringVar(&s.Config.SOCKSAddress, "socks5-address", ":1080", "address of SOCKS5")
 	flags.StringVar(&s.Config.SSHAddress, "ssh-address", ":2222", "address of SSH")
@@ -70,6 +75,8 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	flags.BoolVar(&ssh, "ssh", true, "whether SSH is served")
 	flags.BoolVar(&xap, "xap", true, "whether the tunnels' own protocol is served")
 	flags.BoolVar(&s.Config.OpenSOCKS, "anonymous-socks5", false, "whether SOCKS5 takes everybody who can connect; published clients show no password")
+	s.Config.OpenLoopback = !defaults.Current()
+	flags.Func("socks5-loopback", "what SOCKS5 asks of clients at loopback addresses, as those of a port-forward: credentials, or anonymous for nothing, as in installations from an earlier chart", s.setLoopback)
 	flags.DurationVar(&s.Config.Grace, "grace", 10*time.Minute, "for how long ports of a tunnel stay open without its workstation")
 	flags.DurationVar(&s.Config.Moment, "drain", 20*time.Second, "how long connections have to end when the proxy is to; less than the pod has")
 	flags.StringVar(&s.Config.Manager, "manager", "signadot/signadot-controller-manager", "service account that may ask at the control port, as namespace/name")
@@ -97,6 +104,16 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	return s, nil
 }
 
+// setLoopback reads the flag --socks5-loopback.
+func (s *Settings) setLoopback(text string) error {
+	switch text {
+	case "credentials", "anonymous":
+		s.Config.OpenLoopback = text == "anonymous"
+		return nil
+	}
+	return errors.New("it is neither credentials nor anonymous")
+}
+
 // Open reads what the settings name and reaches the cluster. Records of connections go to out.
 // The caller closes the Audit of the Config when it has run.
 func (s Settings) Open(ctx context.Context, reach *rest.Config, out io.Writer, logger *slog.Logger) (Config, error) {
@@ -107,7 +124,8 @@ func (s Settings) Open(ctx context.Context, reach *rest.Config, out io.Writer, l
 		return c, fmt.Errorf("reach the cluster: %w", err)
 	}
 	reviews := kube.AuthenticationV1().TokenReviews()
-	if c.Access, err = access.New(access.Config{Tokens: reviews, Rights: kube.AuthorizationV1().SubjectAccessReviews(), Logger: logger}); err != nil {
+	if c.Access, err = access.New(access.Config{Tokens: reviews, Rights: kube.AuthorizationV1().SubjectAccessReviews(),
+		Issuer: tokens.NewIssuer(kube.Discovery().RESTClient(), nil), Logger: logger}); err != nil {
 		return c, err
 	}
 	if c.Managers, err = tokens.New(tokens.Config{Reviews: reviews, Audience: access.Audience}); err != nil {

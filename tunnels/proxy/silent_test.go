@@ -16,7 +16,7 @@ import (
 // Those who connect from many addresses and say nothing keep nobody else out, as many as they
 // are: the listener closes the connections of whoever is silent, once there are too many.
 func TestWhoIsSilentKeepsNobodyOut(t *testing.T) {
-	s := newSite(t)
+	s := newSite(t, openLoopback)
 	s.lists("ada")
 	back := s.listen(s.backend.String())
 	s.names.known = map[string][]string{"cart.shop": {s.backend.String()}}

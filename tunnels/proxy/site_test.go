@@ -140,6 +140,7 @@ func (s *site) rights() string {
 	s.Grant(user, "",
 		rbacv1.PolicyRule{APIGroups: []string{crdv1.Group}, Resources: []string{"signadotexternalworkloads"}, Verbs: []string{"list", "watch"}},
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"list", "watch"}},
+		rbacv1.PolicyRule{NonResourceURLs: []string{"/.well-known/openid-configuration", "/openid/v1/jwks"}, Verbs: []string{"get"}}, // every service account has it
 		rbacv1.PolicyRule{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
 		rbacv1.PolicyRule{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}})
 	s.Grant(user, s.operator,
@@ -152,7 +153,7 @@ func (s *site) rights() string {
 func (s *site) serve(t *testing.T, change []func(*proxy.Settings)) {
 	settings, err := proxy.ParseSettings([]string{"-namespace", s.operator, "-manager", s.operator + "/manager",
 		"-socks5-address", "0.0.0.0:0", "-ssh-address", "0.0.0.0:0", "-xap-address", "127.0.0.1:0", "-control-address", "127.0.0.1:0", "-metrics-address", "127.0.0.1:0",
-		"-tls-dir", t.TempDir(), "-journal-dir", t.TempDir(), "-drain", "300ms", "-operator-version", "v9"}, func(string) string { return "proxy-0" }, io.Discard)
+		"-tls-dir", t.TempDir(), "-journal-dir", t.TempDir(), "-drain", "300ms", "-operator-version", "v9"}, func(name string) string { return map[string]string{"POD_NAME": "proxy-0"}[name] }, io.Discard)
 	s.Must(err)
 	settings.SidecarPorts = []uint16{15006}
 	settings.AllowAPIServer = true // it is at the address of this machine, where the test's servers are
@@ -264,9 +265,13 @@ func (s *site) token(account string) string { return s.Token(s.namespace, accoun
 // dial connects to the port of our own protocol.
 func (s *site) dial() net.Conn {
 	s.Helper()
-	conn, err := tls.Dial("tcp", s.main.Addresses()["carrier"], carrier.Secure(&tls.Config{RootCAs: s.roots, ServerName: proxy.Name}))
+	conn, err := s.reach()
 	s.Must(err)
 	return conn
+}
+
+func (s *site) reach() (net.Conn, error) {
+	return tls.Dial("tcp", s.main.Addresses()["carrier"], carrier.Secure(&tls.Config{RootCAs: s.roots, ServerName: proxy.Name}))
 }
 
 // workstation is one end of a session.
@@ -450,9 +455,10 @@ func (s *site) recorded() (first, last []audit.Record) {
 			audit.Record
 		}
 		s.Must(json.Unmarshal(l.Bytes(), &r))
-		if r.Message == audit.MessageBegan {
+		switch r.Message {
+		case audit.MessageBegan:
 			first = append(first, r.Record)
-		} else {
+		case audit.MessageEnded:
 			last = append(last, r.Record)
 		}
 	}

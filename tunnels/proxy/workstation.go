@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -50,11 +51,11 @@ type workstation struct {
 }
 
 // serveCarrier serves one connection to the port of our own protocol, and closes it.
-func (m *Main) serveCarrier(ctx context.Context, conn net.Conn, known func()) {
+func (m *Main) serveCarrier(ctx context.Context, conn net.Conn, known func(user string)) {
 	from := conn.RemoteAddr().String()
 	// Closing twice does no harm, and what fails early closes nothing.
 	defer conn.Close()
-	leave, err := m.handshakes.Enter(callers.At(from))
+	leave, err := m.handshakes.Enter(callers.Behind(from, nil))
 	if err != nil {
 		return
 	}
@@ -63,7 +64,7 @@ func (m *Main) serveCarrier(ctx context.Context, conn net.Conn, known func()) {
 	if conn.SetDeadline(time.Now().Add(tlsWithin)) != nil {
 		return
 	}
-	secure := tls.Server(conn, carrier.Secure(m.cfg.TLS.Server()))
+	secure := tls.Server(conn, begins(carrier.Secure(m.cfg.TLS.Server())))
 	if err := secure.HandshakeContext(ctx); err != nil {
 		m.cfg.Logger.Debug("a TLS handshake failed", "from", from, "error", err)
 		return
@@ -92,8 +93,20 @@ func (m *Main) serveCarrier(ctx context.Context, conn net.Conn, known func()) {
 		m.cfg.Logger.Log(ctx, level, "a workstation was refused", "from", from, "user", w.user.Name, "error", err)
 		return
 	}
-	known()
+	known(w.owner.User)
 	w.run(ctx)
+}
+
+// begins returns a configuration that reports to the listener each client that offers the
+// carrier's protocol.
+func begins(config *tls.Config) *tls.Config {
+	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		if slices.Contains(hello.SupportedProtos, carrier.Protocol) {
+			callers.Begun(hello.Conn)
+		}
+		return nil, nil // the configuration as it is
+	}
+	return config
 }
 
 // greet answers Hello. over has to be called when the connection is.

@@ -1,11 +1,11 @@
 // Package socks serves SOCKS5 (RFC 1928) to workstations: CONNECT alone, with names that are
 // resolved in the cluster.
 //
-// Who comes from the loopback interface of the pod is let in without a name: it is somebody
-// whom the API server has let forward a port. Others show a user name and a password (RFC
-// 1929) of minutes, unless a setting lets everybody in.
+// Clients show a user name and a password (RFC 1929) that are good for minutes, those of a
+// port-forward too, so that each record names a user. Settings admit all clients without them,
+// or the clients at loopback addresses.
 //
-// The reader is ours, of some hundred lines: libraries decide who needs a password before
+// The reader has some hundred lines: libraries decide which client needs a password before
 // they know who asks, tell refusals apart by the text of errors, and have no deadline for
 // each step.
 package socks
@@ -35,6 +35,9 @@ type Config struct {
 	Check func(user, password string) error
 	// Open reports whether everybody is let in.
 	Open bool
+	// OpenLoopback reports whether connections from loopback addresses are let in without a
+	// credential, as those of a port-forward were in earlier releases.
+	OpenLoopback bool
 	// Logger is told who is refused. Default: none.
 	Logger *slog.Logger
 }
@@ -74,9 +77,9 @@ const (
 	commandNotSupported, addressNotSupported = 7, 8
 )
 
-// Serve serves a connection, which it closes. known is called once the client has shown who it
-// is, or need not.
-func (s *Server) Serve(ctx context.Context, conn net.Conn, known func()) {
+// Serve serves a connection, which it closes. known is called with the user once the client has
+// shown who it is, and without one where it need not.
+func (s *Server) Serve(ctx context.Context, conn net.Conn, known func(user string)) {
 	stream := relay.Of(conn)
 	stop := context.AfterFunc(ctx, func() { relay.Cut(stream) })
 	defer stop()
@@ -100,9 +103,9 @@ func (s *Server) Serve(ctx context.Context, conn net.Conn, known func()) {
 }
 
 // shake does what comes before the bytes of the connection, but for the last reply.
-func (s *Server) shake(ctx context.Context, conn net.Conn, known func()) (*outbound.Conn, error) {
+func (s *Server) shake(ctx context.Context, conn net.Conn, known func(user string)) (*outbound.Conn, error) {
 	from := conn.RemoteAddr().String()
-	leave, err := s.greeting.Enter(callers.At(from))
+	leave, err := s.greeting.Enter(callers.Behind(from, nil))
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +124,7 @@ func (s *Server) shake(ctx context.Context, conn net.Conn, known func()) (*outbo
 	if err != nil {
 		return nil, err
 	}
-	known()
+	known(user)
 	host, port, err := request(conn)
 	if err != nil {
 		return nil, err
@@ -151,6 +154,7 @@ func (s *Server) authenticate(conn net.Conn, from string) (user string, err erro
 	if _, err := io.ReadFull(conn, methods); err != nil {
 		return "", err
 	}
+	callers.Begun(conn)
 	anonymous, password := false, false
 	for _, m := range methods {
 		anonymous = anonymous || m == anonymously
@@ -162,12 +166,12 @@ func (s *Server) authenticate(conn net.Conn, from string) (user string, err erro
 			return "", err
 		}
 		return s.password(conn, from)
-	case anonymous && (s.cfg.Open || loopback(from)):
+	case anonymous && (s.cfg.Open || s.cfg.OpenLoopback && callers.Behind(from, nil).Shared):
 		_, err := conn.Write([]byte{version5, anonymously})
 		return "", err
 	}
 	_, err = conn.Write([]byte{version5, noMethod})
-	return "", errors.Join(errors.New("it shows no user name and password, and does not come from the loopback interface"), err)
+	return "", errors.Join(errors.New("it shows no user name and password"), err)
 }
 
 // password reads a user name and a password.
@@ -269,10 +273,4 @@ func code(reason tunnelv1.Reason) byte {
 		return refusedByHost
 	}
 	return failure
-}
-
-// loopback reports whether an address, host:port, is one of the pod itself.
-func loopback(from string) bool {
-	a, err := netip.ParseAddrPort(from)
-	return err == nil && a.Addr().Unmap().IsLoopback()
 }

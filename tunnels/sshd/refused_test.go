@@ -89,7 +89,7 @@ func newDoor(t *testing.T) *door {
 
 // comes connects somebody who says so as the login, and returns the client's end; served is closed
 // once the server is done with the connection. known is the server's.
-func (d *door) comes(login string, known func()) (client ssh.Conn, served <-chan struct{}) {
+func (d *door) comes(login string, known func(user string)) (client ssh.Conn, served <-chan struct{}) {
 	d.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -164,7 +164,7 @@ func (d *door) gone() {
 // Whoever floods a connection with what is refused loses it, and with it all that he had.
 func TestWhoFloodsWithRequestsIsGone(t *testing.T) {
 	d := newDoor(t)
-	client, served := d.comes("ada", func() {})
+	client, served := d.comes("ada", func(string) {})
 	if ok, _, err := client.SendRequest("tcpip-forward", true, ssh.Marshal(forwarding{"w.ns", 8080})); err != nil || !ok {
 		t.Fatalf("the tunnel is not held: %t, %v", ok, err)
 	}
@@ -183,7 +183,7 @@ func TestWhoFloodsWithRequestsIsGone(t *testing.T) {
 func TestWhoHasTooManyConnectionsIsGone(t *testing.T) {
 	d := newDoor(t)
 	d.sessions = callers.NewPool("sessions", callers.Bounds{Each: 1, Pods: 8})
-	d.comes("ada", func() {})
+	d.comes("ada", func(string) {})
 	wait.Eventually(t, time.Minute, "the first is served", func() error {
 		leave, err := d.sessions.Enter(callers.Caller{Kind: callers.Pod, Name: "ada"})
 		if err == nil {
@@ -193,7 +193,7 @@ func TestWhoHasTooManyConnectionsIsGone(t *testing.T) {
 		return nil
 	})
 	flooded := make(chan struct{})
-	client, served := d.comes("ada", func() { <-flooded })
+	client, served := d.comes("ada", func(string) { <-flooded })
 	flood(client)
 	close(flooded)
 	select {
@@ -208,7 +208,7 @@ func TestWhoHasTooManyConnectionsIsGone(t *testing.T) {
 // that cannot be told would take all others with it.
 func TestWhateverAClientCallsItselfItsTunnelCanBeTold(t *testing.T) {
 	d := newDoor(t)
-	client, _ := d.comes("ada\xff"+strings.Repeat("é", 300), func() {})
+	client, _ := d.comes("ada\xff"+strings.Repeat("é", 300), func(string) {})
 	if ok, _, err := client.SendRequest("tcpip-forward", true, ssh.Marshal(forwarding{"w.ns", 8080})); err != nil || !ok {
 		t.Fatalf("the tunnel is not held: %t, %v", ok, err)
 	}

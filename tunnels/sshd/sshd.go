@@ -96,9 +96,9 @@ func New(cfg Config) (*Server, error) {
 		sessions: callers.NewPool("sessions", callers.Bounds{Each: 64, Pods: 2048})}, nil
 }
 
-// Serve serves a connection, which it closes. known is called once the client has shown who it
-// is.
-func (s *Server) Serve(ctx context.Context, conn net.Conn, known func()) {
+// Serve serves a connection, which it closes. known is called with the user once the client
+// has shown who it is.
+func (s *Server) Serve(ctx context.Context, conn net.Conn, known func(user string)) {
 	defer conn.Close()
 	from := conn.RemoteAddr().String()
 	server, channels, requests, user, err := s.shake(conn, from)
@@ -106,7 +106,7 @@ func (s *Server) Serve(ctx context.Context, conn net.Conn, known func()) {
 		s.cfg.Logger.Debug("an SSH client was refused", "from", from, "error", err)
 		return
 	}
-	known()
+	known(user.Name)
 	leave, err := s.sessions.Enter(callers.Caller{Kind: callers.Pod, Name: user.Name})
 	if err != nil {
 		s.cfg.Logger.Info("an SSH client was refused", "from", from, "user", user.Name, "error", err)
@@ -126,7 +126,7 @@ func (s *Server) Serve(ctx context.Context, conn net.Conn, known func()) {
 
 // shake does the handshake.
 func (s *Server) shake(conn net.Conn, from string) (*ssh.ServerConn, <-chan ssh.NewChannel, <-chan *ssh.Request, identity.User, error) {
-	leave, err := s.greeting.Enter(callers.At(from))
+	leave, err := s.greeting.Enter(callers.Behind(from, nil))
 	if err != nil {
 		return nil, nil, nil, identity.User{}, err
 	}
@@ -154,7 +154,7 @@ func (s *Server) shake(conn net.Conn, from string) (*ssh.ServerConn, <-chan ssh.
 		},
 	}
 	config.AddHostKey(s.cfg.Host)
-	server, channels, requests, err := ssh.NewServerConn(conn, config)
+	server, channels, requests, err := ssh.NewServerConn(&opening{Conn: conn}, config)
 	if err != nil {
 		return nil, nil, nil, identity.User{}, err
 	}

@@ -27,7 +27,8 @@ type Claim struct {
 	// Audience is the token's aud; Expiry its exp, in seconds since 1970, 0 without one.
 	Audience Audience `json:"aud"`
 	Expiry   int64    `json:"exp"`
-	// Subject is the token's sub, the user name.
+	// Issuer is the token's iss, Subject its sub, the user name.
+	Issuer  string `json:"iss"`
 	Subject string `json:"sub"`
 	// Bound is to what Kubernetes has bound it.
 	Bound struct {

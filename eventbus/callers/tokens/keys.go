@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -40,6 +42,9 @@ type keys struct {
 	read  ReadKeys
 	clock func() time.Time
 
+	// reading is held while they are read.
+	reading sync.Mutex
+
 	mu     sync.Mutex
 	known  map[string]jose.JSONWebKey
 	looked time.Time
@@ -50,52 +55,59 @@ type keys struct {
 type signature int
 
 const (
-	// unknown: the keys cannot be had, or the token names none. Only the API server can say.
+	// unknown: the keys cannot be read, so only the API server can decide.
 	unknown signature = iota
 	valid
 	forged
 )
 
-// check reports whether the API server has signed a token.
+// check reports whether the API server has signed a token. A token that names no key is checked
+// with each.
 func (k *keys) check(ctx context.Context, token string) signature {
 	parsed, err := jose.ParseSignedCompact(token, algorithms)
 	if err != nil {
 		return forged
 	}
-	id := parsed.Signatures[0].Header.KeyID
-	if id == "" {
+	some, whole := k.find(ctx, parsed.Signatures[0].Header.KeyID)
+	for _, key := range some {
+		if _, err := parsed.Verify(key.Key); err == nil {
+			return valid
+		}
+	}
+	if len(some) == 0 && !whole {
 		return unknown
 	}
-	key, whole := k.find(ctx, id)
-	switch {
-	case key == nil && whole:
-		return forged
-	case key == nil:
-		return unknown
-	}
-	if _, err := parsed.Verify(key.Key); err != nil {
-		return forged
-	}
-	return valid
+	return forged
 }
 
-// find returns a key; nil when it is not known, and whether all keys are.
-func (k *keys) find(ctx context.Context, id string) (key *jose.JSONWebKey, whole bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	found, ok := k.known[id]
-	if now := k.clock(); !ok && (k.looked.IsZero() || now.Sub(k.looked) >= keysAgain) {
+// find returns the keys that may have signed a token which names one, or none, and whether all
+// keys are known. They are read when the one is not among those that are known.
+func (k *keys) find(ctx context.Context, id string) (some []jose.JSONWebKey, whole bool) {
+	if some, whole = k.named(id); len(some) > 0 {
+		return some, whole
+	}
+	k.reading.Lock() // tokens with known keys do not wait
+	defer k.reading.Unlock()
+	if now := k.clock(); k.looked.IsZero() || now.Sub(k.looked) >= keysAgain {
 		k.look(ctx)
 		k.looked = now
-		found, ok = k.known[id]
 	}
-	if !ok {
-		return nil, k.failed == nil
-	}
-	return &found, true
+	return k.named(id)
 }
 
-// look reads the keys. k.mu is held: who comes meanwhile waits for the answer.
+// named returns the key with a name, or all where the name is empty.
+func (k *keys) named(id string) (some []jose.JSONWebKey, whole bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if id == "" {
+		some = slices.Collect(maps.Values(k.known))
+	} else if key, is := k.known[id]; is {
+		some = append(some, key)
+	}
+	return some, k.failed == nil
+}
+
+// look reads the keys. k.reading is held.
 func (k *keys) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keysWithin)
 	defer cancel()
@@ -104,6 +116,8 @@ func (k *keys) look(ctx context.Context) {
 	if err == nil {
 		err = json.Unmarshal(text, &set)
 	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	if k.failed = err; err != nil {
 		slog.Warn("the keys of the API server cannot be read, so it is asked about forged tokens too", "error", fmt.Errorf("GET /openid/v1/jwks: %w", err))
 		return

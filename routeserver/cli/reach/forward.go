@@ -15,9 +15,9 @@ import (
 	"k8s.io/client-go/transport/spdy"
 )
 
-// forward opens a port of the loopback address that leads to a port of a pod until ctx ends, and
+// Forward forwards a port of the loopback address to a port of a pod until ctx ends, and
 // returns its address.
-func forward(ctx context.Context, client kubernetes.Interface, config *rest.Config, pod *corev1.Pod, port int) (string, error) {
+func Forward(ctx context.Context, client kubernetes.Interface, config *rest.Config, pod *corev1.Pod, port int) (string, error) {
 	dialer, err := dialerTo(client, config, pod)
 	if err != nil {
 		return "", fmt.Errorf("forward a port: %w", err)

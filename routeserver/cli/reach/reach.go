@@ -83,7 +83,7 @@ func (c Cluster) Forward(ctx context.Context, to Target) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return forward(ctx, client, config, pod, to.Port)
+	return Forward(ctx, client, config, pod, to.Port)
 }
 
 // ready picks a pod of a program that is ready.

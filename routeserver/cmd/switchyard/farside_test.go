@@ -237,6 +237,11 @@ func (f *farSide) IssueSSHCertificate(_ context.Context, r *tunnelv1.IssueSSHCer
 		Expires: timestamppb.New(time.Now().Add(10 * time.Minute))}, nil
 }
 
+// IssueSOCKSCredential implements tunnelv1.TunnelAPIServer.
+func (f *farSide) IssueSOCKSCredential(context.Context, *tunnelv1.IssueSOCKSCredentialRequest) (*tunnelv1.IssueSOCKSCredentialResponse, error) {
+	return &tunnelv1.IssueSOCKSCredentialResponse{User: "ada", Password: "v1.secret", Expires: timestamppb.New(time.Now().Add(10 * time.Minute))}, nil
+}
+
 // bench is somebody's workstation.
 type bench struct {
 	*testing.T

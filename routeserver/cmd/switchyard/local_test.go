@@ -390,3 +390,11 @@ func TestAKeyIsSignedForSSH(t *testing.T) {
 		t.Errorf("no key: exit code %d\n%s", code, errs)
 	}
 }
+
+func TestACredentialIsIssuedForSOCKS5(t *testing.T) {
+	b := newFarSide(t, "local-socks").bench(t)
+	code, out, errs := b.does(t.Context(), "tunnel", "socks-credential", "-o", "json")
+	if code != exit.OK || !strings.Contains(out, `"user": "ada"`) || !strings.Contains(out, `"password": "v1.secret"`) || !strings.Contains(out, `"expires"`) {
+		t.Errorf("exit code %d\n%s%s", code, out, errs)
+	}
+}

@@ -23,7 +23,7 @@ func Run(ctx context.Context, out io.Writer, only string, o Options) error {
 		return err
 	}
 	defer undo()
-	w, err := open(ctx)
+	w, err := Open(ctx)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"switchyard.dev/tests/apiserver"
@@ -23,17 +24,18 @@ import (
 // World is the cluster that is attacked.
 type World struct {
 	client *kubernetes.Clientset
+	config *rest.Config
 	pods   map[string][]corev1.Pod // by program
 }
 
-// open finds the pods of all programs.
-func open(ctx context.Context) (*World, error) {
+// Open finds the pods of all programs.
+func Open(ctx context.Context) (*World, error) {
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("find the cluster: %w", err)
 	}
 	config.QPS, config.Burst = 500, 1000
-	w := &World{pods: map[string][]corev1.Pod{}}
+	w := &World{config: config, pods: map[string][]corev1.Pod{}}
 	if w.client, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, err
 	}
@@ -95,8 +97,7 @@ func (w *World) containers(ctx context.Context, p Program, each func(container) 
 				continue
 			}
 			found = true
-			_, id, _ := strings.Cut(c.ContainerID, "://")
-			if err := each(container{id, limitOf(pod, c.Name), c.RestartCount}); err != nil {
+			if err := each(container{trimmed(c.ContainerID), limitOf(pod, c.Name), c.RestartCount}); err != nil {
 				return fmt.Errorf("container %s of pod %s/%s: %w", c.Name, pod.Namespace, pod.Name, err)
 			}
 		}
@@ -105,6 +106,12 @@ func (w *World) containers(ctx context.Context, p Program, each func(container) 
 		return fmt.Errorf("no container %s of %s is running", p.Container, p.Name)
 	}
 	return nil
+}
+
+// trimmed returns what the runtime calls a container.
+func trimmed(id string) string {
+	_, id, _ = strings.Cut(id, "://")
+	return id
 }
 
 // limitOf returns what a container of a pod may hold, in MiB.

@@ -34,7 +34,7 @@ func Commands(s *session.Session, headers Headers) []*cobra.Command {
 		Use: "tunnel", Short: "Use tunnels with clients of others", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	tunnel.AddCommand(sshCert(s))
+	tunnel.AddCommand(sshCert(s), socksCredential(s))
 	return []*cobra.Command{connect(s, headers), proxy(s, headers), run(s, headers), doctor(s), tunnel, privileges.Guard(s)}
 }
 

@@ -1,5 +1,5 @@
 // Command hostile attacks every listener of our programs on a real cluster (package
-// listeners). It ends with one line for each figure, and fails only when it cannot measure.
+// listeners), and those of tunnels by port-forwards (package forwarded). It ends with one line for each figure, and fails only when it cannot measure.
 package main
 
 import (
@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"switchyard.dev/tests/hostile/forwarded"
 	"switchyard.dev/tests/hostile/listeners"
 	"switchyard.dev/tests/process"
 	"switchyard.dev/tools/demo"
@@ -36,6 +37,12 @@ func run(ctx context.Context) (int, error) {
 	flag.DurationVar(&o.Within, "within", 5*time.Second, "how long a listener is attacked before honest calls are measured again")
 	flag.IntVar(&o.Random, "random", 10_000, "random inputs to each listener of tunnels")
 	only := flag.String("only", "", "only listeners whose name has this in it")
+	forwards := flag.Bool("forwarded", false, "only the attacks on listeners of tunnels by port-forwards")
 	flag.Parse()
-	return 0, listeners.Run(ctx, os.Stdout, *only, o)
+	if !*forwards {
+		if err := listeners.Run(ctx, os.Stdout, *only, o); err != nil {
+			return 0, err
+		}
+	}
+	return 0, forwarded.Run(ctx, os.Stdout, *only)
 }

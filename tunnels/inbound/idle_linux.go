@@ -1,0 +1,28 @@
+package inbound
+
+import (
+	"net"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// idleFor returns for how long no byte has come or been sent over a connection, as the kernel has
+// it; 0 where that is not known.
+func idleFor(conn net.Conn) (idle time.Duration) {
+	tcp, is := conn.(*net.TCPConn)
+	if !is {
+		return 0
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	_ = raw.Control(func(fd uintptr) { // a closed connection is not idle
+		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+		if err == nil {
+			idle = time.Duration(min(info.Last_data_recv, info.Last_data_sent)) * time.Millisecond
+		}
+	})
+	return idle
+}

@@ -1,0 +1,80 @@
+package inbound
+
+import (
+	"net"
+	"sync"
+	"time"
+
+	"switchyard.dev/eventbus/callers"
+	"switchyard.dev/tunnels/relay"
+)
+
+const (
+	// idleEach is how many connections to one workload a source, such as a pod, has before its idle
+	// ones are closed for new ones: a quarter of what the workload has. idleSSH is that where the
+	// workstation is connected by SSH, which has fewer.
+	idleEach, idleSSH = each / 4, 16
+	// idleAfter is after how long without a byte a connection is idle.
+	idleAfter = 30 * time.Second
+)
+
+// sources knows the connections to workloads by where they come from. It is safe for concurrent use.
+type sources struct {
+	each, ssh int
+	after     time.Duration
+
+	mu sync.Mutex
+	of map[source]map[net.Conn]struct{}
+}
+
+// source is where connections to a workload come from.
+type source struct {
+	to   Key
+	from string
+}
+
+func newSources() *sources {
+	return &sources{each: idleEach, ssh: idleSSH, after: idleAfter, of: map[source]map[net.Conn]struct{}{}}
+}
+
+// enter adds a connection, until gone is called. Where its source has as many as it may have idle,
+// the one that is idle longest is closed.
+func (s *sources) enter(to Key, via string, conn net.Conn) (gone func()) {
+	key := source{to, callers.At(conn.RemoteAddr().String()).Name}
+	most := s.each
+	if via == "ssh" {
+		most = s.ssh
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := s.of[key]
+	if all == nil {
+		all = map[net.Conn]struct{}{}
+		s.of[key] = all
+	}
+	if len(all) >= most {
+		if idle := s.idlest(all); idle != nil {
+			delete(all, idle)
+			relay.Cut(relay.Of(idle)) // its relay ends, and records that
+		}
+	}
+	all[conn] = struct{}{}
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if delete(all, conn); len(all) == 0 && s.of[key] != nil {
+			delete(s.of, key)
+		}
+	}
+}
+
+// idlest returns the connection that is idle longest; nil where none is.
+func (s *sources) idlest(all map[net.Conn]struct{}) (idlest net.Conn) {
+	longest := s.after
+	for conn := range all {
+		if is := idleFor(conn); is >= longest {
+			idlest, longest = conn, is
+		}
+	}
+	return idlest
+}
