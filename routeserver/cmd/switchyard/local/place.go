@@ -16,6 +16,7 @@ import (
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/routeserver/cli/exit"
 	"switchyard.dev/routeserver/cli/session"
+	"switchyard.dev/routeserver/cmd/switchyard/local/allow"
 	"switchyard.dev/routeserver/cmd/switchyard/local/identity"
 	"switchyard.dev/tunnels/workstation"
 )
@@ -37,8 +38,10 @@ type place struct {
 	account string // namespace/name; empty: the user himself
 
 	roots *trust.Roots
-	rest  *rest.Config // nil until it is needed
-	token workstation.Token
+	// addresses decide which local addresses are opened; nil: none is.
+	addresses *allow.Addresses
+	rest      *rest.Config // nil until it is needed
+	token     workstation.Token
 }
 
 // flags adds the flags that say so.
@@ -79,9 +82,13 @@ func (p *place) workstation() (*workstation.Workstation, error) {
 	if err := p.prepare(); err != nil {
 		return nil, err
 	}
-	return workstation.New(workstation.Config{
+	config := workstation.Config{
 		Road: p.road(), Name: p.host(proxyService), Roots: p.roots, Refresh: p.refresh, Token: p.token, Labels: identity.Labels(p.s.Getenv),
-	})
+	}
+	if p.addresses != nil {
+		config.Consent, config.Opened = p.addresses.Decide, p.addresses.Opened
+	}
+	return workstation.New(config)
 }
 
 // addressed returns an error where the flags name an address without its port.
