@@ -17,6 +17,7 @@ import (
 	"switchyard.dev/routeserver/cli/exit"
 	"switchyard.dev/routeserver/cli/session"
 	"switchyard.dev/routeserver/cli/show"
+	"switchyard.dev/routeserver/cmd/switchyard/local/allow"
 	"switchyard.dev/routeserver/cmd/switchyard/local/privileges"
 	"switchyard.dev/routeserver/cmd/switchyard/local/status"
 	"switchyard.dev/routeserver/cmd/switchyard/specs"
@@ -68,7 +69,7 @@ connect waits, and names the holder.`
 
 func connect(s *session.Session, headers Headers) *cobra.Command {
 	p, y, v := &place{s: s}, &ways{}, &privileges.Privileges{}
-	o := &selection{}
+	o := &allow.Selection{}
 	c := &cobra.Command{
 		Use: "connect", Short: "Bring requests of the cluster to this workstation, and lead into the cluster", Args: cobra.NoArgs, Long: aboutConnect,
 		Example: "  switchyard connect\n  curl --proxy http://127.0.0.1:8118 http://cart.shop\n  psql \"host=localhost port=5432\"   # with --map tcp://db.shop:5432@localhost:5432\n  curl http://cart.shop.svc          # with --privileged",
@@ -76,9 +77,9 @@ func connect(s *session.Session, headers Headers) *cobra.Command {
 	p.flags(c.Flags())
 	y.flags(c.Flags(), "127.0.0.1:1080", "127.0.0.1:8118")
 	v.Flags(c.Flags())
-	o.flags(c.Flags())
+	o.Flags(c.Flags())
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		told, policy, err := o.wanted(s)
+		told, policy, err := o.Wanted(s)
 		if err == nil {
 			err = p.agree(policy, true)
 		}
@@ -89,7 +90,7 @@ func connect(s *session.Session, headers Headers) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		key, err := p.keyed(c.Context(), whose{sandbox: o.sandbox}, headers)
+		key, err := p.keyed(c.Context(), whose{sandbox: o.Sandbox}, headers)
 		if err != nil {
 			return err
 		}

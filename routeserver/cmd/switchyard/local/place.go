@@ -19,6 +19,7 @@ import (
 	"switchyard.dev/routeserver/cmd/switchyard/local/allow"
 	"switchyard.dev/routeserver/cmd/switchyard/local/identity"
 	"switchyard.dev/tunnels/workstation"
+	"switchyard.dev/tunnels/workstation/consent"
 )
 
 // Names of the operator's tunnels, as the chart has them.
@@ -231,4 +232,16 @@ func (p *place) identity() (workstation.Token, error) {
 		return nil, err
 	}
 	return identity.Of(config, namespace, name), nil
+}
+
+// agree makes what decides which local addresses are opened. asks: on the terminal, if there is one.
+func (p *place) agree(policy consent.Policy, asks bool) (err error) {
+	cfg := allow.Config{Policy: policy, Err: p.s.Err, File: allow.File(p.s.Getenv), Command: p.s.Name + " connect"}
+	if asks {
+		cfg.In = allow.Terminal(p.s.In, p.s.Err)
+	}
+	if p.addresses, err = allow.New(cfg); err != nil {
+		return exit.Failed.Errorf("the answers about local addresses cannot be used: %w", err)
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
-package local
+package allow
 
 import (
+	"io"
 	"slices"
 	"strings"
 
@@ -8,22 +9,24 @@ import (
 
 	"switchyard.dev/routeserver/cli/exit"
 	"switchyard.dev/routeserver/cli/session"
-	"switchyard.dev/routeserver/cmd/switchyard/local/allow"
+	"switchyard.dev/routeserver/cli/show"
 	"switchyard.dev/routeserver/cmd/switchyard/specs"
 	"switchyard.dev/tunnels/workstation"
 	"switchyard.dev/tunnels/workstation/consent"
 )
 
-// selection is which sandboxes are served, and which local addresses are opened for them.
-type selection struct {
-	sandbox, machine           string
+// Selection is which sandboxes are served, and which local addresses are opened for them.
+type Selection struct {
+	// Sandbox is the one whose routing key requests into the cluster get; empty: none.
+	Sandbox                    string
+	machine                    string
 	take, allow, files, values []string
 	trustAuthor                bool
 }
 
-// flags adds the flags of a selection.
-func (o *selection) flags(f *pflag.FlagSet) {
-	f.StringVar(&o.sandbox, "sandbox", "", "only this `sandbox`; HTTP requests into the cluster get its routing key")
+// Flags adds the flags of a selection.
+func (o *Selection) Flags(f *pflag.FlagSet) {
+	f.StringVar(&o.Sandbox, "sandbox", "", "only this `sandbox`; HTTP requests into the cluster get its routing key")
 	f.StringVar(&o.machine, "machine", "", "only sandboxes with this `id` as the annotation switchyard.dev/machine")
 	f.StringArrayVar(&o.take, "take", nil, "serve this `sandbox`, and take its tunnels from another user that holds them; may be given again")
 	f.StringArrayVar(&o.allow, "allow", nil, "open this local `address` to the sandboxes that are served: host:port, or a port of localhost; may be given again")
@@ -32,12 +35,12 @@ func (o *selection) flags(f *pflag.FlagSet) {
 	f.BoolVar(&o.trustAuthor, "trust-author", true, "open addresses of this machine that sandboxes name whose last author you are, as the cluster reports; =false asks about them too")
 }
 
-// wanted returns what is asked of tunnel-api, and what the flags and files allow.
-func (o *selection) wanted(s *session.Session) (workstation.Told, consent.Policy, error) {
+// Wanted returns what is asked of tunnel-api, and what the flags and files allow.
+func (o *Selection) Wanted(s *session.Session) (workstation.Told, consent.Policy, error) {
 	told := workstation.Told{Machine: o.machine, Sandboxes: slices.Clone(o.take), Take: o.take, Others: unserved(s)}
 	policy := consent.Policy{DistrustAuthor: !o.trustAuthor}
-	if o.sandbox != "" {
-		told.Sandboxes = append(told.Sandboxes, o.sandbox)
+	if o.Sandbox != "" {
+		told.Sandboxes = append(told.Sandboxes, o.Sandbox)
 	}
 	for _, text := range o.allow {
 		address, err := consent.ParseFlag(text)
@@ -66,21 +69,9 @@ func unserved(s *session.Session) func([]string) {
 	var last []string
 	return func(names []string) {
 		if !slices.Equal(names, last) && len(names) > 0 {
-			say(s.Err, "note: these sandboxes that you can update are not served: "+strings.Join(names, ", ")+
-				". Without flags "+s.Name+" connect serves those whose last author you are; select others with --sandbox, and those that are bound to a machine with --machine")
+			_, _ = io.WriteString(s.Err, show.Line("note: these sandboxes that you can update are not served: "+strings.Join(names, ", ")+
+				". Without flags "+s.Name+" connect serves those whose last author you are; select others with --sandbox, and those that are bound to a machine with --machine")+"\n")
 		}
 		last = names
 	}
-}
-
-// agree makes what decides which local addresses are opened. asks: on the terminal, if there is one.
-func (p *place) agree(policy consent.Policy, asks bool) (err error) {
-	cfg := allow.Config{Policy: policy, Err: p.s.Err, File: allow.File(p.s.Getenv), Command: p.s.Name + " connect"}
-	if asks {
-		cfg.In = allow.Terminal(p.s.In, p.s.Err)
-	}
-	if p.addresses, err = allow.New(cfg); err != nil {
-		return exit.Failed.Errorf("the answers about local addresses cannot be used: %w", err)
-	}
-	return nil
 }
