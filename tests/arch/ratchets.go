@@ -20,12 +20,12 @@ const maxPackageLines = 1500
 var roomLines = map[string]int{
 	"eventbus":    9698,
 	"protos":      1216,
-	"reconcilers": 26836,
-	"routeserver": 16363,
+	"reconcilers": 26981,
+	"routeserver": 16747,
 	"sidecars":    6049,
-	"tests":       32208,
+	"tests":       32212,
 	"tools":       6990,
-	"tunnels":     11412,
+	"tunnels":     11838,
 	"workflows":   6304,
 	"xds":         4073,
 }

@@ -42,6 +42,9 @@ type Config struct {
 	// Ports is a file that keeps these numbers for the process that comes next, at the same
 	// address. Default: none.
 	Ports string
+	// User returns the user that connects from an address through this proxy; empty: not known.
+	// It only informs the workstation. Default: no user is known.
+	User func(from string) string
 	// Logger is told of tunnels. Default: none.
 	Logger *slog.Logger
 }
@@ -134,6 +137,9 @@ func New(cfg Config) (*Table, error) {
 		return nil, errors.New("inbound: Audit and Counts are both needed")
 	}
 	cfg.Grace = cmp.Or(cfg.Grace, 10*time.Minute)
+	if cfg.User == nil {
+		cfg.User = func(string) string { return "" }
+	}
 	cfg.Free = cmp.Or(cfg.Free, 5*time.Second)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	numbers, err := newNumbers(cfg.Ports, cfg.Grace, cfg.Logger)

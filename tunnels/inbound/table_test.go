@@ -120,6 +120,7 @@ func TestWhatCannotBeRecordedReachesNoWorkstation(t *testing.T) {
 			t.Error("a connection that leads nowhere ends well")
 		}
 	}
+	table.cfg.User = func(from string) string { return "the user at " + from }
 	ends()
 	wait.Eventually(t, time.Minute, "the workstation is asked", func() error {
 		if asked, _ := s.heard(); asked != 1 {
@@ -127,6 +128,9 @@ func TestWhatCannotBeRecordedReachesNoWorkstation(t *testing.T) {
 		}
 		return nil
 	})
+	if one := s.asked[0]; one.User != "the user at "+one.From || one.From == "" {
+		t.Errorf("the workstation is told %v", one)
+	}
 	log.Close()
 	ends()
 	if asked, _ := s.heard(); asked != 1 {
