@@ -22,6 +22,7 @@ func (m *Main) addTunnels(ctx context.Context, c *kinds.Config, again publish.Ag
 	asked, err := tunnels.New(tunnels.Config{
 		Client: m.manager.GetClient(), Namespace: m.config.Namespace, TokenFile: m.config.TunnelProxyToken,
 		Roots: m.config.Trust, Again: again, Dial: m.config.DialProxy, Logger: m.config.Logger, Metrics: m.config.Metrics,
+		Report: tunnels.Events{Client: m.manager.GetClient(), Logger: m.config.Logger}.Report,
 	})
 	if err != nil {
 		return fmt.Errorf("make what asks tunnel proxies: %w", err)

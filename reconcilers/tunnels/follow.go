@@ -100,7 +100,7 @@ func (t *Tunnels) tell(ctx context.Context, p *proxy, stream tunnelv1.ProxyContr
 	for {
 		changed := p.told.Next()
 		t.mu.Lock()
-		m := &tunnelv1.TunnelsRequest{Taken: p.taken}
+		m := &tunnelv1.TunnelsRequest{Taken: p.taken, Held: heldElsewhere(t.held, p.Pod)}
 		t.mu.Unlock()
 		if stream.Send(m) != nil {
 			return // Recv says why.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
@@ -50,6 +51,9 @@ type Config struct {
 	// Again takes the external workloads whose holder changed. Somebody has to read from
 	// it. Required.
 	Again publish.Again
+	// Report reports a tunnel that was taken; it is called for one after the other. Default:
+	// none is reported.
+	Report func(context.Context, Takeover)
 	// Dial reaches the control port of a proxy, at host:port. Default: over TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 	// Logger is told of proxies that do not answer. Default: none.
@@ -72,6 +76,10 @@ type Tunnels struct {
 	listed  bool
 	proxies map[types.UID]*proxy
 	judged  holders.Judgement
+	// held are the tunnels that the other proxies are told of.
+	held []heldTunnel
+	// takeovers are those that have yet to be reported.
+	takeovers chan Takeover
 }
 
 // proxy is one that is asked.
@@ -94,7 +102,8 @@ func New(c Config) (*Tunnels, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	t := &Tunnels{config: c, changes: newChanges(c.Again), turn: time.NewTimer(time.Hour), proxies: map[types.UID]*proxy{}}
+	t := &Tunnels{config: c, changes: newChanges(c.Again), turn: time.NewTimer(time.Hour), proxies: map[types.UID]*proxy{},
+		takeovers: make(chan Takeover, maxTakeovers)}
 	return t, t.register(c.Metrics)
 }
 
@@ -129,6 +138,7 @@ func (t *Tunnels) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	parts.Go(func() { t.changes.run(ctx) })
+	parts.Go(func() { t.reportAll(ctx) })
 	for {
 		changed, again := t.pods.Next(), relist
 		if err := t.list(ctx, &parts); err != nil {
@@ -226,10 +236,14 @@ func (t *Tunnels) judgeLocked() {
 			t.logTurn(p)
 		}
 	}
-	t.judged = holders.Judge(all, now)
+	t.judged = holders.Judge(all, before, now)
 	for w, h := range t.judged.Held {
-		if was, ok := before.Held[w]; !ok || !was.Same(h) {
+		was, ok := before.Held[w]
+		if !ok || !was.Same(h) {
 			t.changes.add(w)
+		}
+		if ok && h.Tunnel.GetTake() && was.Tunnel.GetUser() != h.Tunnel.GetUser() {
+			t.report(Takeover{Workload: w, From: was.Tunnel.GetUser(), By: h.Tunnel.GetUser()})
 		}
 	}
 	for w := range before.Held {
@@ -237,8 +251,11 @@ func (t *Tunnels) judgeLocked() {
 			t.changes.add(w)
 		}
 	}
+	held := heldAt(t.judged)
+	moved := !slices.EqualFunc(t.held, held, func(a, b heldTunnel) bool { return a.pod == b.pod && proto.Equal(a.Held, b.Held) })
+	t.held = held
 	for _, p := range t.proxies {
-		if taken := t.judged.Taken[p.Pod]; !slices.EqualFunc(p.taken, taken, sameTaken) {
+		if taken := t.judged.Taken[p.Pod]; moved || !slices.EqualFunc(p.taken, taken, sameTaken) {
 			p.taken = taken
 			p.told.Send()
 		}

@@ -49,11 +49,17 @@ func TestTheProxyThatHasLostATunnelIsTold(t *testing.T) {
 	w.eventually("the first is told", func() bool {
 		return slices.Equal(a.lost(), []string{"ann to ann@example.com, through pod tunnel-proxy-b"})
 	})
-	a.now(func() { a.tunnels = []*tunnelv1.Tunnel{held("bob", 1, begun.Add(time.Second))} })
+	w.eventually("and that ann holds it elsewhere", func() bool { return slices.Equal(a.elsewhere(), []string{"ns/w u: ann@example.com"}) })
+	taking := held("bob", 1, begun.Add(time.Second))
+	taking.Take = true
+	a.now(func() { a.tunnels = []*tunnelv1.Tunnel{taking} })
 	w.until("bob takes it", heldAt("tunnel-proxy-a", true))
 	w.eventually("now the second is told", func() bool {
 		return len(a.lost()) == 0 && slices.Equal(b.lost(), []string{"ann to bob@example.com, through pod tunnel-proxy-a"})
 	})
+	if got, want := <-w.takeovers, (tunnels.Takeover{Workload: workload, From: "ann@example.com", By: "bob@example.com"}); got != want {
+		t.Errorf("%+v is reported, not %+v", got, want)
+	}
 }
 
 func TestAProxyThatIsGoneIsNoticed(t *testing.T) {

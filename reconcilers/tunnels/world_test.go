@@ -48,6 +48,7 @@ type world struct {
 	again     publish.Again
 	tunnels   *tunnels.Tunnels
 	logged    lockedText
+	takeovers chan tunnels.Takeover
 
 	mu sync.Mutex
 	// at leads from addresses of pods to where their proxy listens.
@@ -57,6 +58,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	w := &world{
 		t: t, authority: trusttest.New(t, "ours"), client: fake.NewClientBuilder().Build(), again: make(publish.Again, 100), at: map[string]string{},
+		takeovers: make(chan tunnels.Takeover, 10),
 	}
 	roots := trust.NewRoots("the Secret")
 	if err := roots.Set(w.authority.Bundle()); err != nil {
@@ -69,7 +71,7 @@ func newWorld(t *testing.T) *world {
 	var err error
 	w.tunnels, err = tunnels.New(tunnels.Config{
 		Client: w.client, Namespace: "operators", TokenFile: token, Roots: roots, Again: w.again, Dial: w.dial,
-		Logger: slog.New(slog.NewTextHandler(&w.logged, nil)),
+		Logger: slog.New(slog.NewTextHandler(&w.logged, nil)), Report: func(_ context.Context, one tunnels.Takeover) { w.takeovers <- one },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -110,6 +112,7 @@ type proxy struct {
 	silent  bool
 	changed chan struct{}
 	taken   []*tunnelv1.Taken
+	held    []*tunnelv1.Held
 	streams int
 	shown   []string
 	hangsUp bool
@@ -175,7 +178,7 @@ func (p *proxy) Tunnels(stream tunnelv1.ProxyControl_TunnelsServer) error {
 				return
 			}
 			p.mu.Lock()
-			p.taken = m.GetTaken()
+			p.taken, p.held = m.GetTaken(), m.GetHeld()
 			p.mu.Unlock()
 		}
 	}()
@@ -220,6 +223,16 @@ func (p *proxy) lost() []string {
 	var out []string
 	for _, t := range p.taken {
 		out = append(out, t.GetSession()+" to "+t.GetBy())
+	}
+	return out
+}
+
+// elsewhere returns which tunnels the proxy was told to be held elsewhere, and by which user.
+func (p *proxy) elsewhere() (out []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, t := range p.held {
+		out = append(out, t.GetNamespace()+"/"+t.GetName()+" "+t.GetUid()+": "+t.GetUser())
 	}
 	return out
 }

@@ -61,6 +61,7 @@ var (
 		"tunnels/identity",
 		"tunnels/policy",
 		"tunnels/sshcert",
+		"tunnels/workstation/consent",
 		"tunnels/workstation/course",
 		"tunnels/workstation/redirect",
 		"tunnels/workstation/standin",

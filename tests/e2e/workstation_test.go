@@ -78,7 +78,7 @@ func TestRequestsReachAProcessOfAWorkstation(t *testing.T) {
 	watched := make(chan struct{})
 	go func() { defer close(watched); watch.Run(watching) }()
 	starts(local.Program("customer"))
-	disconnect := starts(local.Program("switchyard"), "connect", "--sandbox", local.Sandbox)
+	disconnect := starts(local.Program("switchyard"), "connect", "--sandbox", local.Sandbox, "-f", file)
 	until("a request with the key reaches the workstation's process", local.Answer.Local)
 	// The way in: a name of the cluster, and the sandbox's key, which connect adds.
 	if got := says("curl", "-sS", "--max-time", "30", "--proxy", "http://127.0.0.1:8118", "http://customer.hotrod:8081/customer?customer=900"); !strings.Contains(got, "(fork)") {

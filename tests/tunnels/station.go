@@ -20,6 +20,7 @@ import (
 	"switchyard.dev/tests/process"
 	"switchyard.dev/tests/tunnels/capture"
 	"switchyard.dev/tunnels/workstation"
+	"switchyard.dev/tunnels/workstation/consent"
 )
 
 // roleStation is a process that is a workstation.
@@ -69,6 +70,8 @@ type Trip struct {
 type station struct {
 	orders   Orders
 	accepted atomic.Int64
+	// allowed are the addresses of its local servers.
+	allowed []string
 
 	mu      sync.Mutex
 	current *workstation.Workstation
@@ -86,6 +89,7 @@ func (s *station) Open(o Orders, ports *[]int) error {
 			return err
 		}
 		*ports = append(*ports, l.Addr().(*net.TCPAddr).Port)
+		s.allowed = append(s.allowed, fmt.Sprintf("localhost:%d", l.Addr().(*net.TCPAddr).Port))
 		server := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: local(name), ConnState: func(_ net.Conn, state http.ConnState) {
 			if state == http.StateNew {
 				s.accepted.Add(1)
@@ -133,7 +137,7 @@ func (s *station) Connect(on bool, _ *struct{}) error {
 	w, err := workstation.New(workstation.Config{
 		Road: &road{addresses: s.orders.Proxies}, Name: s.orders.ProxyName, Roots: roots,
 		Token:  func(context.Context, bool) (string, error) { return s.orders.Token, nil },
-		Labels: map[string]string{"host": s.orders.Machine}, Log: slog.New(slog.NewTextHandler(said, nil)),
+		Labels: map[string]string{"host": s.orders.Machine}, Consent: consent.Policy{Flags: s.allowed}.Decide, Log: slog.New(slog.NewTextHandler(said, nil)),
 	})
 	if err != nil {
 		return err

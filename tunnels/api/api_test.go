@@ -278,7 +278,7 @@ func TestWhoLosesARightIsToldNoMore(t *testing.T) {
 func (s *site) sandbox(name, annotations string) *crdv1.SignadotSandbox {
 	s.Helper()
 	sb := &crdv1.SignadotSandbox{}
-	s.Make(sb, "{metadata: {name: "+name+", annotations: {"+annotations+"}}, spec: {id: key-"+name+"}}")
+	s.Make(sb, "{metadata: {name: "+name+", annotations: {"+annotations+"}}, spec: {id: key-"+name+", externalWorkloads: [{name: local, baseline: {apiVersion: apps/v1, kind: Deployment, namespace: "+s.ns+", name: cart}, tunnel: {baselineToLocals: [{baselinePort: 80, localAddress: 'localhost:3000'}]}}]}}")
 	owner := fmt.Sprintf("ownerReferences: [{apiVersion: %s, kind: SignadotSandbox, name: %s, uid: %s, controller: true}]", crdv1.APIVersion, name, sb.UID)
 	s.Make(&crdv1.SignadotExternalWorkload{}, "{metadata: {namespace: "+s.ns+", name: "+name+"-local, "+owner+"}, spec: {name: local, routingKey: '', workloadID: '', baseline: {apiVersion: apps/v1, kind: Deployment, name: cart}, tunnel: {baselineToLocals: [{baselinePort: 80, localAddress: 'localhost:3000'}]}}}")
 	r := &crdv1.Resource{}
@@ -307,7 +307,7 @@ func TestLocalSandboxesOfWhoMayWriteThem(t *testing.T) {
 	if err != nil || len(m.Sandboxes) > 0 {
 		t.Fatalf("at first: %v, %v", m, err)
 	}
-	sb := s.sandbox(ann, "")
+	sb := s.sandbox(ann, api.AnnotationMachine+": m")
 	for m == nil || len(m.Sandboxes) == 0 || len(m.Sandboxes[0].Resources) == 0 {
 		if m, err = stream.Recv(); err != nil {
 			t.Fatal(err)
@@ -463,6 +463,82 @@ func TestCertificatesAndCredentialsAreOfWhoAsks(t *testing.T) {
 		nobody := s.account("nobody-" + strings.Fields(what)[1])
 		for range 10 { // more than one may have under way: who is refused takes nobody's place
 			wants(t, what+" for somebody without rights", call(nobody), codes.PermissionDenied, "may not list signadotsandboxes")
+		}
+	}
+}
+
+// A caller gets the sandboxes of which he is the last author, or those that he names; and of
+// addresses only those that the specification has.
+func TestSandboxesAreSelectedByAuthor(t *testing.T) {
+	s := newSite(t, "authors")
+	ctx := s.account("ann", rule(crdv1.Group, "signadotsandboxes", "list", "update"))
+	author := func(user string) string {
+		return crdv1.AnnotationAuthor + ": '" + crdv1.Author{User: user}.String() + "'"
+	}
+	own, his, old, bound := s.ns+"-own", s.ns+"-his", s.ns+"-old", s.ns+"-bound"
+	s.sandbox(own, author(s.user("ann")))
+	s.sandbox(his, author("bob"))
+	s.sandbox(old, "")
+	s.sandbox(bound, author(s.user("ann"))+", "+api.AnnotationMachine+": m")
+	ours := func(all []string) (out []string) {
+		for _, name := range all {
+			if strings.HasPrefix(name, s.ns+"-") {
+				out = append(out, name)
+			}
+		}
+		return out
+	}
+	for what, c := range map[string]struct {
+		request *tunnelv1.WatchLocalSandboxesRequest
+		want    string
+	}{
+		"plain":              {&tunnelv1.WatchLocalSandboxesRequest{}, own + "=own"},
+		"by name":            {&tunnelv1.WatchLocalSandboxesRequest{Sandboxes: []string{own, his, old}}, his + "=bob " + old + "= " + own + "=own"},
+		"bound, by name":     {&tunnelv1.WatchLocalSandboxesRequest{Sandboxes: []string{bound}}, ""},
+		"by machine":         {&tunnelv1.WatchLocalSandboxesRequest{MachineId: "m"}, bound + "=own"},
+		"by both":            {&tunnelv1.WatchLocalSandboxesRequest{MachineId: "m", Sandboxes: []string{own, bound}}, bound + "=own"},
+		"by another machine": {&tunnelv1.WatchLocalSandboxesRequest{MachineId: "n"}, ""},
+	} {
+		s.Eventually(what+": the sandboxes are selected", func() error {
+			time.Sleep(500 * time.Millisecond) // a caller may not begin as many as it likes
+			ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+			defer cancel()
+			m, err := must(s.client.WatchLocalSandboxes(ctx, c.request)).Recv()
+			if err != nil {
+				return err
+			}
+			var got []string
+			for _, one := range m.Sandboxes {
+				if !strings.HasPrefix(one.SandboxName, s.ns+"-") {
+					t.Errorf("%s: sandbox %s is selected", what, one.SandboxName)
+				}
+				by := one.Author
+				if one.CallerIsAuthor {
+					by = "own"
+				}
+				if got = append(got, one.SandboxName+"="+by); one.Uid == "" || len(one.ExternalWorkloads[0].WorkloadPortMapping) != 1 {
+					t.Errorf("%s: %v", what, one)
+				}
+			}
+			if strings.Join(got, " ") != c.want || what == "plain" && len(ours(m.Others)) != 3 {
+				return fmt.Errorf("%v, and others %v", got, m.Others)
+			}
+			return nil
+		})
+	}
+	world.Edit(s.World, &crdv1.SignadotExternalWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: own + "-local"}}, func(w *crdv1.SignadotExternalWorkload) {
+		w.Spec.Tunnel.BaselineToLocals[0].LocalAddress = "localhost:2375"
+	})
+	stream := must(s.client.WatchLocalSandboxes(ctx, &tunnelv1.WatchLocalSandboxesRequest{}))
+	for {
+		m, err := stream.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ports := m.Sandboxes[0].ExternalWorkloads[0].WorkloadPortMapping; len(ports) == 0 {
+			break // what the specification does not have is not reported as its author's
+		} else if ports[0].LocalAddress != "localhost:3000" {
+			t.Fatalf("an address that the specification does not have: %v", ports)
 		}
 	}
 }

@@ -13,17 +13,25 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 )
 
-// AnnotationMachine says on a sandbox at which workstation its local workloads run.
+// AnnotationMachine, on a sandbox, is the id of the workstation that serves its local workloads.
 const AnnotationMachine = crdv1.AnnotationMachine
 
-// maxSandboxes is how many sandboxes an answer has at most.
-const maxSandboxes = 1000
+// Bounds of a request and of an answer.
+const (
+	// maxSandboxes is how many sandboxes an answer has at most.
+	maxSandboxes = 1000
+	// maxNamed is how many sandboxes a request names at most.
+	maxNamed = 100
+	// maxOthers is how many sandboxes that are not selected an answer names.
+	maxOthers = 20
+)
 
 // WatchLocalSandboxes implements tunnelv1.TunnelAPIServer.
 func (s *server) WatchLocalSandboxes(request *tunnelv1.WatchLocalSandboxesRequest, stream grpc.ServerStreamingServer[tunnelv1.WatchLocalSandboxesResponse]) error {
@@ -37,9 +45,12 @@ func (s *server) WatchLocalSandboxes(request *tunnelv1.WatchLocalSandboxesReques
 	if refused := s.cfg.Access.MayUse(ctx, c.user); refused != nil {
 		return refusal(refused)
 	}
+	if n := len(request.GetSandboxes()); n > maxNamed {
+		return status.Errorf(codes.InvalidArgument, "%d sandboxes are named; at most %d", n, maxNamed)
+	}
 	var last *tunnelv1.WatchLocalSandboxesResponse
 	look := func() error {
-		now, err := s.localSandboxes(ctx, c, request.GetMachineId())
+		now, err := s.localSandboxes(ctx, c, request)
 		if status.Code(err) == codes.Unavailable && last != nil {
 			return nil // until it can be asked again
 		}
@@ -67,8 +78,9 @@ func (s *server) WatchLocalSandboxes(request *tunnelv1.WatchLocalSandboxesReques
 	}
 }
 
-// localSandboxes returns the sandboxes with workloads at a workstation that a caller may write.
-func (s *server) localSandboxes(ctx context.Context, c caller, machine string) (*tunnelv1.WatchLocalSandboxesResponse, error) {
+// localSandboxes returns the sandboxes with workloads at a workstation that a request selects and the
+// caller can update.
+func (s *server) localSandboxes(ctx context.Context, c caller, request *tunnelv1.WatchLocalSandboxesRequest) (*tunnelv1.WatchLocalSandboxesResponse, error) {
 	var sandboxes crdv1.SignadotSandboxList
 	var workloads crdv1.SignadotExternalWorkloadList
 	var resources crdv1.ResourceList
@@ -77,13 +89,7 @@ func (s *server) localSandboxes(ctx context.Context, c caller, machine string) (
 			return nil, status.Error(codes.Unavailable, "the cluster is not known yet: try again")
 		}
 	}
-	local, given := map[string][]*tunnelv1.LocalWorkload{}, map[string][]*tunnelv1.LocalResource{}
-	for i := range workloads.Items {
-		w := &workloads.Items[i]
-		if of := sandboxOf(w); of != "" && w.DeletionTimestamp == nil {
-			local[of] = append(local[of], localWorkload(w))
-		}
-	}
+	local, given := localWorkloads(workloads.Items), map[string][]*tunnelv1.LocalResource{}
 	for i := range resources.Items {
 		r := &resources.Items[i]
 		if of := sandboxOf(r); of != "" {
@@ -93,7 +99,12 @@ func (s *server) localSandboxes(ctx context.Context, c caller, machine string) (
 	out := &tunnelv1.WatchLocalSandboxesResponse{}
 	for i := range sandboxes.Items {
 		sb := &sandboxes.Items[i]
-		if at := sb.Annotations[AnnotationMachine]; len(local[sb.Name]) == 0 || sb.DeletionTimestamp != nil || machine != "" && at != "" && at != machine {
+		if len(local[sb.UID]) == 0 || sb.DeletionTimestamp != nil {
+			continue
+		}
+		one := localSandbox(sb, c.user.Name)
+		selected := selects(request, one)
+		if !selected && len(out.Others) >= maxOthers {
 			continue
 		}
 		refused := s.cfg.Access.MayUpdate(ctx, c.user, sb.Name)
@@ -103,15 +114,72 @@ func (s *server) localSandboxes(ctx context.Context, c caller, machine string) (
 		if refused != nil {
 			continue
 		}
-		out.Sandboxes = append(out.Sandboxes, &tunnelv1.LocalSandbox{
-			SandboxName: sb.Name, RoutingKey: sb.Spec.ID, ExternalWorkloads: sortedBy(local[sb.Name]), Resources: sortedBy(given[sb.Name]),
-		})
+		if !selected {
+			out.Others = append(out.Others, sb.Name)
+			continue
+		}
+		for _, w := range local[sb.UID] {
+			one.ExternalWorkloads = append(one.ExternalWorkloads, localWorkload(w, sb))
+		}
+		one.ExternalWorkloads, one.Resources = sortedBy(one.ExternalWorkloads), sortedBy(given[sb.Name])
+		out.Sandboxes = append(out.Sandboxes, one)
 	}
+	slices.Sort(out.Others)
 	if len(out.Sandboxes) > maxSandboxes {
 		return nil, status.Errorf(codes.ResourceExhausted, "%d sandboxes have workloads at workstations, and %d at most are told of: give a machine", len(out.Sandboxes), maxSandboxes)
 	}
 	slices.SortFunc(out.Sandboxes, func(a, b *tunnelv1.LocalSandbox) int { return strings.Compare(a.SandboxName, b.SandboxName) })
 	return out, nil
+}
+
+// localWorkloads returns the external workloads of each sandbox, by its UID: an object of another
+// sandbox of the name is none.
+func localWorkloads(all []crdv1.SignadotExternalWorkload) map[types.UID][]*crdv1.SignadotExternalWorkload {
+	out := map[types.UID][]*crdv1.SignadotExternalWorkload{}
+	for i := range all {
+		w := &all[i]
+		if sandboxOf(w) != "" && w.DeletionTimestamp == nil {
+			uid := metav1.GetControllerOfNoCopy(w).UID
+			out[uid] = append(out[uid], w)
+		}
+	}
+	return out
+}
+
+// localSandbox returns what is reported of a sandbox, without its workloads.
+func localSandbox(sb *crdv1.SignadotSandbox, caller string) *tunnelv1.LocalSandbox {
+	out := &tunnelv1.LocalSandbox{SandboxName: sb.Name, RoutingKey: sb.Spec.ID, Uid: string(sb.UID), Machine: sb.Annotations[AnnotationMachine]}
+	if author, known, err := crdv1.AuthorOf(sb.Annotations); err == nil && known {
+		out.Author, out.CallerIsAuthor = author.User, author.User == caller
+	}
+	return out
+}
+
+// selects reports whether a request selects a sandbox.
+func selects(request *tunnelv1.WatchLocalSandboxesRequest, one *tunnelv1.LocalSandbox) bool {
+	named := len(request.GetSandboxes()) > 0
+	switch {
+	case one.GetMachine() != request.GetMachineId(), named && !slices.Contains(request.GetSandboxes(), one.GetSandboxName()):
+		return false
+	}
+	return named || request.GetMachineId() != "" || one.GetCallerIsAuthor()
+}
+
+// names reports whether a sandbox's specification has a port and local address of an external
+// workload. The author is that of the specification: what only the object has, another user may
+// have written.
+func names(sb *crdv1.SignadotSandbox, workload string, port crdv1.TunnelPort) bool {
+	for _, x := range sb.Spec.ExternalWorkloads {
+		if x.Name != workload || x.Tunnel == nil {
+			continue
+		}
+		for _, p := range x.Tunnel.BaselineToLocals {
+			if p.BaselinePort == port.BaselinePort && p.LocalAddress == port.LocalAddress {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // sortedBy sorts what has names.
@@ -128,14 +196,17 @@ func sandboxOf(o metav1.Object) string {
 	return ""
 }
 
-// localWorkload returns what is told of an external workload.
-func localWorkload(w *crdv1.SignadotExternalWorkload) *tunnelv1.LocalWorkload {
+// localWorkload returns what is reported of an external workload of a sandbox.
+func localWorkload(w *crdv1.SignadotExternalWorkload, sb *crdv1.SignadotSandbox) *tunnelv1.LocalWorkload {
 	out := &tunnelv1.LocalWorkload{Name: w.Spec.Name, ObjectNamespace: w.Namespace, ObjectName: w.Name}
 	if b := w.Spec.Baseline; b != nil {
 		out.Baseline = &tunnelv1.Baseline{ApiVersion: b.APIVersion, Kind: b.Kind, Namespace: cmp.Or(b.Namespace, w.Namespace), Name: b.Name}
 	}
 	if w.Spec.Tunnel != nil {
 		for _, p := range w.Spec.Tunnel.BaselineToLocals {
+			if !names(sb, w.Spec.Name, p) {
+				continue
+			}
 			out.WorkloadPortMapping = append(out.WorkloadPortMapping, &tunnelv1.Port{Baseline: p.BaselinePort, LocalAddress: p.LocalAddress})
 		}
 	}

@@ -60,7 +60,7 @@ func (t *Table) lead(of *tunnel, port int32, conn net.Conn) {
 	}
 	defer t.cfg.Counts.Begun(audit.Inbound)()
 	ctx, cancel = context.WithTimeout(t.ctx, openWithin)
-	far, err := holder.to.Connect(ctx, &tunnelv1.Inbound{Namespace: of.key.Namespace, Name: of.key.Name, BaselinePort: port, From: record.From})
+	far, err := holder.to.Connect(ctx, &tunnelv1.Inbound{Namespace: of.key.Namespace, Name: of.key.Name, BaselinePort: port, From: record.From, User: t.cfg.User(record.From)})
 	cancel()
 	if err != nil {
 		relay.Cut(stream)

@@ -36,9 +36,15 @@ type Config struct {
 	// Grace is for how long ports stay open without a workstation, and for how long nobody else
 	// gets the number of one that is closed. Default: 10 minutes.
 	Grace time.Duration
+	// Free is how long after its workstation is lost a tunnel stays reserved for its user.
+	// Default: 5 seconds.
+	Free time.Duration
 	// Ports is a file that keeps these numbers for the process that comes next, at the same
 	// address. Default: none.
 	Ports string
+	// User returns the user that connects from an address through this proxy; empty: not known.
+	// It only informs the workstation. Default: no user is known.
+	User func(from string) string
 	// Logger is told of tunnels. Default: none.
 	Logger *slog.Logger
 }
@@ -91,11 +97,13 @@ type Table struct {
 
 	mu      sync.Mutex
 	tunnels map[Key]*tunnel
-	numbers *numbers
-	ports   int
-	closed  bool
-	lingers bool // Linger was called
-	changed chan struct{}
+	// elsewhere are tunnels that live sessions hold at other proxies.
+	elsewhere map[Key]*tunnelv1.Held
+	numbers   *numbers
+	ports     int
+	closed    bool
+	lingers   bool // Linger was called
+	changed   chan struct{}
 }
 
 // tunnel is one external workload. The table's lock guards it.
@@ -109,6 +117,11 @@ type tunnel struct {
 	// moved is since when the holder's session has it at another proxy; zero: it has not.
 	moved  time.Time
 	forget *time.Timer
+	// take reports whether the owner took it from another user, and lost is when the
+	// workstation was lost; freed notifies when the tunnel becomes free.
+	take  bool
+	lost  time.Time
+	freed *time.Timer
 }
 
 // Holder is a workstation's connection, with the tunnels that it holds.
@@ -125,6 +138,10 @@ func New(cfg Config) (*Table, error) {
 		return nil, errors.New("inbound: Audit and Counts are both needed")
 	}
 	cfg.Grace = cmp.Or(cfg.Grace, 10*time.Minute)
+	if cfg.User == nil {
+		cfg.User = func(string) string { return "" }
+	}
+	cfg.Free = cmp.Or(cfg.Free, 5*time.Second)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	numbers, err := newNumbers(cfg.Ports, cfg.Grace, cfg.Logger)
 	if err != nil {
@@ -140,9 +157,8 @@ func (t *Table) Join(owner Owner, to Workstation) *Holder {
 	return &Holder{table: t, owner: owner, to: to}
 }
 
-// Hold has connections to ports of an external workload be led to the workstation: to these and
-// no others. It takes the tunnel from whoever has it.
-func (h *Holder) Hold(w cluster.Workload, ports []int32) *tunnelv1.Refused {
+// hold implements Hold and Take.
+func (h *Holder) hold(w cluster.Workload, ports []int32, take bool) *tunnelv1.Refused {
 	t, key := h.table, Key{w.Namespace, w.Name}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -151,6 +167,9 @@ func (h *Holder) Hold(w cluster.Workload, ports []int32) *tunnelv1.Refused {
 	}
 	if h.gone { // while somebody was asked whether it may
 		return refusal(tunnelv1.Reason_REASON_UNAVAILABLE, "The workstation's connection is over.")
+	}
+	if by := t.occupant(w, h.owner.User); by != "" && !take {
+		return occupied(key, by)
 	}
 	have := t.tunnels[key]
 	if have != nil && have.uid != w.UID {
@@ -166,7 +185,7 @@ func (h *Holder) Hold(w cluster.Workload, ports []int32) *tunnelv1.Refused {
 	}
 	have.sandbox = w.Sandbox
 	if have.holder != h {
-		t.give(have, h)
+		t.give(have, h, take)
 	}
 	if refused := t.open(have, ports); refused != nil {
 		t.remove(have)
@@ -176,15 +195,13 @@ func (h *Holder) Hold(w cluster.Workload, ports []int32) *tunnelv1.Refused {
 	return nil
 }
 
-// give has a holder hold a tunnel. t.mu is held.
-func (t *Table) give(to *tunnel, h *Holder) {
-	if to.forget != nil {
-		to.forget.Stop()
-		to.forget = nil
-	}
+// give makes h the holder of a tunnel. t.mu is held.
+func (t *Table) give(to *tunnel, h *Holder, take bool) {
+	to.stopTimers()
+	to.take = take || to.take && to.owner.User == h.owner.User
 	if other := to.holder; other != nil && (other.owner.User != h.owner.User || other.owner.Session != h.owner.Session) {
 		t.cfg.Logger.Info("a tunnel is taken over", "workload", to.key.String(), "by", h.owner.User, "from", other.owner.User)
-		other.to.Lost(to.key, h.owner.User)
+		other.to.Lost(to.key, h.owner.String())
 	}
 	if to.owner.User != h.owner.User || to.owner.Session != h.owner.Session || to.since.IsZero() {
 		to.since = time.Now()
@@ -273,9 +290,10 @@ func (h *Holder) Gone() {
 			t.remove(have)
 			continue
 		}
-		have.holder, have.heard = nil, h.to.Heard()
+		have.holder, have.heard, have.lost = nil, h.to.Heard(), time.Now()
 		t.cfg.Logger.Info("a tunnel has lost its workstation", "workload", have.key.String(), "user", h.owner.User, "session", h.owner.Session)
 		have.forget = time.AfterFunc(t.cfg.Grace, func() { t.expire(have) })
+		have.freed = time.AfterFunc(t.cfg.Free, t.notify)
 	}
 	t.tell()
 }
@@ -364,11 +382,26 @@ func (t *Table) remove(have *tunnel) {
 		t.numbers.closed(number{have.uid, p})
 	}
 	t.ports -= len(have.ports)
-	if have.forget != nil {
-		have.forget.Stop()
-	}
+	have.stopTimers()
 	have.holder = nil
 	delete(t.tunnels, have.key)
+}
+
+// stopTimers stops what Gone started. The table's mu is held.
+func (have *tunnel) stopTimers() {
+	for _, timer := range []**time.Timer{&have.forget, &have.freed} {
+		if *timer != nil {
+			(*timer).Stop()
+			*timer = nil
+		}
+	}
+}
+
+// notify is tell for callers that do not hold t.mu.
+func (t *Table) notify() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.tell()
 }
 
 // tell wakes those who wait for a change. t.mu is held.
@@ -389,7 +422,8 @@ func (t *Table) Tunnels() ([]*tunnelv1.Tunnel, <-chan struct{}) {
 		}
 		one := &tunnelv1.Tunnel{Namespace: have.key.Namespace, Name: have.key.Name, Uid: have.uid,
 			Session: have.owner.Session, Epoch: have.owner.Epoch, Since: timestamppb.New(have.since), User: have.owner.User,
-			Connected: have.holder != nil, Heard: timestamppb.New(heard), Labels: have.owner.Labels}
+			Connected: have.holder != nil, Heard: timestamppb.New(heard), Labels: have.owner.Labels,
+			Take: have.take, Free: t.free(have)}
 		for p, l := range have.ports {
 			one.Ports = append(one.Ports, &tunnelv1.ProxyPort{Baseline: p, Proxy: int32(l.Addr().(*net.TCPAddr).Port)})
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -120,6 +121,7 @@ func TestWhatCannotBeRecordedReachesNoWorkstation(t *testing.T) {
 			t.Error("a connection that leads nowhere ends well")
 		}
 	}
+	table.cfg.User = func(from string) string { return "the user at " + from }
 	ends()
 	wait.Eventually(t, time.Minute, "the workstation is asked", func() error {
 		if asked, _ := s.heard(); asked != 1 {
@@ -127,6 +129,9 @@ func TestWhatCannotBeRecordedReachesNoWorkstation(t *testing.T) {
 		}
 		return nil
 	})
+	if one := s.asked[0]; one.User != "the user at "+one.From || one.From == "" {
+		t.Errorf("the workstation is told %v", one)
+	}
 	log.Close()
 	ends()
 	if asked, _ := s.heard(); asked != 1 {
@@ -246,5 +251,89 @@ func TestIdleConnectionsOfASourceAreBounded(t *testing.T) {
 	})
 	if !open(other) || !open(many[11]) {
 		t.Error("the connection of another pod, or the newest, was closed")
+	}
+}
+
+// A live tunnel does not move to another user's workstation, unless that user takes it. The same
+// user's next session has it at once.
+func TestALiveTunnelOfAnotherUserIsNotMoved(t *testing.T) {
+	table, _ := newTable(t)
+	ada, again, bob := &station{}, &station{}, &station{}
+	cart := cluster.Workload{Namespace: "shop", Name: "cart", UID: "u", Sandbox: "s"}
+	first := table.Join(Owner{User: "ada", Session: "s", Epoch: 1, Labels: map[string]string{"host": "laptop"}}, ada)
+	holds(t, table, first, "u")
+	bobs := table.Join(Owner{User: "bob", Session: "s", Epoch: 1}, bob)
+	refused := bobs.Hold(cart, []int32{80})
+	if refused.GetReason() != tunnelv1.Reason_REASON_TAKEN || !strings.Contains(refused.GetMessage(), "ada at laptop") {
+		t.Errorf("Bob is answered %v", refused)
+	}
+	if _, lost := ada.heard(); lost > 0 || !first.Holds(Key{"shop", "cart"}) || bobs.Holds(Key{"shop", "cart"}) {
+		t.Fatal("Ada has lost her tunnel to Bob, who took nothing")
+	}
+	second := table.Join(Owner{User: "ada", Session: "t", Epoch: 1}, again)
+	holds(t, table, second, "u")
+	if _, lost := ada.heard(); lost != 1 || !second.Holds(Key{"shop", "cart"}) {
+		t.Error("Ada's next session does not have her tunnel")
+	}
+}
+
+func TestATunnelMovesWhenItIsTakenOrFree(t *testing.T) {
+	table, _ := newTable(t)
+	cart, key := cluster.Workload{Namespace: "shop", Name: "cart", UID: "u", Sandbox: "s"}, Key{"shop", "cart"}
+	joins := func(user string) (*Holder, *station) {
+		s := &station{}
+		return table.Join(Owner{User: user, Session: "s", Epoch: 1}, s), s
+	}
+	ada, adas := joins("ada")
+	bob, _ := joins("bob")
+	holds(t, table, ada, "u")
+	if refused := bob.Take(cart, []int32{80}); refused != nil || !bob.Holds(key) || adas.lost[0] != "shop/cart to bob" {
+		t.Fatalf("Bob takes it: %v; Ada has lost %q", refused, adas.lost)
+	}
+	if all, _ := table.Tunnels(); !all[0].Take || all[0].Free {
+		t.Errorf("the manager is told %v", all)
+	}
+	if ada.Hold(cart, []int32{80}) == nil {
+		t.Error("Ada has it back without taking it")
+	}
+	bob.Gone()
+	if ada.Hold(cart, []int32{80}) == nil {
+		t.Error("a short cut of Bob's session loses the tunnel")
+	}
+	table.cfg.Free = time.Nanosecond
+	if all, _ := table.Tunnels(); !all[0].Free {
+		t.Errorf("the manager is told %v", all)
+	}
+	holds(t, table, ada, "u")
+	if all, _ := table.Tunnels(); all[0].Take {
+		t.Error("Ada is said to have taken what was free")
+	}
+}
+
+// What a live session holds at another proxy is held here as well, for other users and for that
+// external workload alone.
+func TestATunnelOfAnotherProxyIsNotMoved(t *testing.T) {
+	table, _ := newTable(t)
+	bob := table.Join(Owner{User: "bob", Session: "s", Epoch: 1}, &station{})
+	cart := cluster.Workload{Namespace: "shop", Name: "cart", UID: "u", Sandbox: "s"}
+	for what, c := range map[string]struct {
+		held    *tunnelv1.Held
+		refused bool
+	}{
+		"another user's":      {&tunnelv1.Held{Namespace: "shop", Name: "cart", Uid: "u", User: "ada", By: "ada at laptop"}, true},
+		"his own":             {&tunnelv1.Held{Namespace: "shop", Name: "cart", Uid: "u", User: "bob"}, false},
+		"that of an old one":  {&tunnelv1.Held{Namespace: "shop", Name: "cart", Uid: "before", User: "ada"}, false},
+		"of another workload": {&tunnelv1.Held{Namespace: "shop", Name: "db", Uid: "u", User: "ada"}, false},
+	} {
+		table.Elsewhere([]*tunnelv1.Held{c.held})
+		refused := bob.Hold(cart, []int32{80})
+		if (refused != nil) != c.refused || (bob.HeldBy(cart) == "ada at laptop") != c.refused {
+			t.Errorf("%s: %v", what, refused)
+		}
+		bob.Drop(Key{"shop", "cart"})
+	}
+	table.Elsewhere([]*tunnelv1.Held{{Namespace: "shop", Name: "cart", Uid: "u", User: "ada"}})
+	if refused := bob.Take(cart, []int32{80}); refused != nil {
+		t.Errorf("Bob may not take it: %v", refused)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"sync"
 	"time"
 
 	"switchyard.dev/eventbus/callers"
@@ -59,6 +60,8 @@ type Gate struct {
 	// that are of no Service: a way out of the cluster, by its DNS.
 	pool, lookups *callers.Pool
 	dialer        net.Dialer
+	// users are those of open connections, by the connection's own address.
+	users sync.Map
 }
 
 // Bounds of connections.
@@ -181,7 +184,16 @@ func (g *Gate) open(ctx context.Context, who Who, host string, port uint32) (*Co
 		return nil, refused
 	}
 	uncount := g.cfg.Counts.Begun(audit.Outbound)
-	return &Conn{conn, opened, func() { uncount(); leave() }}, nil
+	own := conn.LocalAddr().String()
+	g.users.Store(own, who.User)
+	return &Conn{conn, opened, func() { g.users.Delete(own); uncount(); leave() }}, nil
+}
+
+// User returns the user of an open connection with this address of its own; empty: it is not known.
+func (g *Gate) User(own string) string {
+	user, _ := g.users.Load(own)
+	name, _ := user.(string)
+	return name
 }
 
 // recordRefused records an attempt that opened no connection: the name may have been looked up, and

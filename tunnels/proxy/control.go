@@ -23,7 +23,7 @@ const (
 	// every is the longest silence of a stream of tunnels.
 	every = time.Second
 	// maxTaken bounds what a manager sends, in bytes.
-	maxTaken = 4 << 20
+	maxTaken = 16 << 20
 )
 
 // control serves the controller manager.
@@ -98,6 +98,7 @@ func (c *control) Tunnels(stream grpc.BidiStreamingServer[tunnelv1.TunnelsReques
 			for _, taken := range request.Taken {
 				c.main.table.Taken(taken)
 			}
+			c.main.table.Elsewhere(request.Held)
 		}
 	}()
 	ticker := time.NewTicker(every)

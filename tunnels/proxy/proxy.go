@@ -75,7 +75,7 @@ func (m *Main) wire() (err error) {
 	if m.gate, err = outbound.New(outbound.Config{Cluster: c.Cluster, Audit: c.Audit, Counts: m.counts, Resolver: c.Resolver, Logger: c.Logger}); err != nil {
 		return err
 	}
-	if m.table, err = inbound.New(inbound.Config{Audit: c.Audit, Counts: m.counts, Host: c.WorkloadHost, Grace: c.Grace, Ports: c.Ports, Logger: c.Logger}); err != nil {
+	if m.table, err = inbound.New(inbound.Config{Audit: c.Audit, Counts: m.counts, Host: c.WorkloadHost, Grace: c.Grace, Ports: c.Ports, User: m.gate.User, Logger: c.Logger}); err != nil {
 		return err
 	}
 	check := func(user, password string) error { return credential.Check(c.Keys.SOCKS, user, password, time.Now()) }

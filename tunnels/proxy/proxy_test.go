@@ -263,14 +263,18 @@ func TestWhoMayHoldATunnel(t *testing.T) {
 		t.Errorf("the newer one ended with %v, Bob's with %v", newer.Err(), bob.Err())
 	}
 
-	// Of two workstations the later one has the tunnel, and the other is told once and for all.
+	// Ada's live tunnel stays hers until Bob takes it; then she is told once and for all.
 	newer.declare(hers, both)
 	s.Eventually("his right counts", func() error {
-		if all := bob.declare(both); !all[0].Open {
+		if all := bob.declare(both); all[0].Refused.GetReason() != tunnelv1.Reason_REASON_TAKEN || !strings.Contains(all[0].Holder, s.user("ada")+" at laptop") {
 			return fmt.Errorf("%v", all)
 		}
 		return nil
 	})
+	m.tunnel(both, func(t *tunnelv1.Tunnel) bool { return t.GetUser() == s.user("ada") })
+	if all := bob.takes(both); !all[0].Open {
+		t.Fatalf("Bob takes it: %v", all)
+	}
 	newer.until("Ada is told", func(all []*tunnelv1.TunnelState) bool {
 		return all[0].Open && all[1].Refused.GetReason() == tunnelv1.Reason_REASON_TAKEN && strings.Contains(all[1].Refused.Message, s.user("bob"))
 	})
@@ -279,9 +283,11 @@ func TestWhoMayHoldATunnel(t *testing.T) {
 	}
 	m.tunnel(both, func(t *tunnelv1.Tunnel) bool { return t.GetUser() == s.user("bob") })
 	newer.declare(hers)
-	if all := newer.declare(hers, both); !all[1].Open {
-		t.Errorf("whoever leaves it out and names it again does not have it: %v", all)
+	if all := newer.declare(hers, both); all[1].Open {
+		t.Errorf("Ada has it again while Bob holds it: %v", all)
 	}
+	bob.declare()
+	newer.until("Ada has it once Bob has given it up", func(all []*tunnelv1.TunnelState) bool { return len(all) == 2 && all[1].Open })
 
 	// The manager knows that another proxy has it.
 	s.Must(m.stream.Send(&tunnelv1.TunnelsRequest{Taken: []*tunnelv1.Taken{{Namespace: both.Namespace, Name: both.Name, Session: "session", Epoch: 6, By: "carol"}, {Namespace: hers.Namespace, Name: hers.Name, Session: "session", Epoch: 5},

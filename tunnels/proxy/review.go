@@ -17,6 +17,8 @@ type review struct {
 	seen map[inbound.Key]verdict
 	// held are the workloads that the workstation holds by what was decided.
 	held map[inbound.Key]bool
+	// took is the revision of the declaration by which each workload was last taken.
+	took map[inbound.Key]uint64
 }
 
 // verdict is what was decided of a workload as it was.
@@ -43,7 +45,14 @@ func (r *review) look(ctx context.Context) *tunnelv1.Declared {
 		wanted[key] = true
 		state := &tunnelv1.TunnelState{Namespace: key.Namespace, Name: key.Name}
 		var workload cluster.Workload
-		if workload, state.Refused = r.decide(ctx, key); state.Refused == nil {
+		take := t.GetTake() && r.took[key] != declared.Revision
+		if workload, state.Refused = r.decide(ctx, key, take); state.Refused.GetReason() == tunnelv1.Reason_REASON_TAKEN {
+			state.Holder = r.holder(key, workload)
+		}
+		if state.Refused == nil {
+			if take {
+				r.took[key] = declared.Revision
+			}
 			state.Open, held[key] = true, true
 			for _, p := range workload.Ports {
 				state.Ports = append(state.Ports, &tunnelv1.Port{Baseline: p.Baseline, LocalAddress: p.Local})
@@ -77,13 +86,13 @@ func (r *review) forget(wanted map[inbound.Key]bool) {
 	}
 }
 
-// decide has a tunnel be held, or returns why not.
-func (r *review) decide(ctx context.Context, key inbound.Key) (cluster.Workload, *tunnelv1.Refused) {
-	if refused := r.takenBy(key); refused != nil {
+// decide opens a tunnel, or returns why not. take: also one that another user holds.
+func (r *review) decide(ctx context.Context, key inbound.Key, take bool) (cluster.Workload, *tunnelv1.Refused) {
+	if refused := r.takenBy(key); refused != nil && !take {
 		return cluster.Workload{}, refused
 	}
 	workload, found := r.w.main.cfg.Cluster.Workload(key.Namespace, key.Name)
-	if seen, is := r.seen[key]; is && seen.found == found && reflect.DeepEqual(seen.workload, workload) {
+	if seen, is := r.seen[key]; is && !take && seen.found == found && reflect.DeepEqual(seen.workload, workload) {
 		return workload, seen.refused
 	}
 	refused := r.may(ctx, key, workload, found)
@@ -91,6 +100,14 @@ func (r *review) decide(ctx context.Context, key inbound.Key) (cluster.Workload,
 		ports := make([]int32, 0, len(workload.Ports))
 		for _, p := range workload.Ports {
 			ports = append(ports, p.Baseline)
+		}
+		if take {
+			if refused = r.w.holder.Take(workload, ports); refused == nil {
+				r.w.mu.Lock()
+				delete(r.w.taken, key)
+				r.w.mu.Unlock()
+			}
+			return workload, refused
 		}
 		if r.held[key] && !r.w.holder.Holds(key) {
 			// It was taken, and Lost is about to say so.
@@ -101,8 +118,9 @@ func (r *review) decide(ctx context.Context, key inbound.Key) (cluster.Workload,
 		}
 		refused = r.w.holder.Hold(workload, ports)
 	}
-	// What nobody could say is asked again with the next look.
-	if refused.GetReason() != tunnelv1.Reason_REASON_UNAVAILABLE {
+	// What could not be decided, and a tunnel that another user holds, is tried again with the
+	// next look.
+	if reason := refused.GetReason(); reason != tunnelv1.Reason_REASON_UNAVAILABLE && reason != tunnelv1.Reason_REASON_TAKEN {
 		r.seen[key] = verdict{workload, found, refused}
 	}
 	return workload, refused
@@ -138,6 +156,17 @@ func (r *review) takenBy(key inbound.Key) *tunnelv1.Refused {
 	}
 	delete(r.seen, key)
 	return taken(key, by)
+}
+
+// holder returns who holds a workload that was refused as taken.
+func (r *review) holder(key inbound.Key, workload cluster.Workload) string {
+	r.w.mu.Lock()
+	by, is := r.w.taken[key]
+	r.w.mu.Unlock()
+	if is {
+		return by
+	}
+	return r.w.holder.HeldBy(workload)
 }
 
 func taken(key inbound.Key, by string) *tunnelv1.Refused {

@@ -345,10 +345,21 @@ func (w *workstation) answer() {
 // declare wants tunnels, and returns what came of them.
 func (w *workstation) declare(of ...*crdv1.SignadotExternalWorkload) []*tunnelv1.TunnelState {
 	w.Helper()
+	return w.declares(false, of)
+}
+
+// takes declares tunnels that it takes from other users.
+func (w *workstation) takes(of ...*crdv1.SignadotExternalWorkload) []*tunnelv1.TunnelState {
+	w.Helper()
+	return w.declares(true, of)
+}
+
+func (w *workstation) declares(take bool, of []*crdv1.SignadotExternalWorkload) []*tunnelv1.TunnelState {
+	w.Helper()
 	w.count++
 	d := &tunnelv1.Declare{Revision: w.count}
 	for _, x := range of {
-		d.Tunnels = append(d.Tunnels, &tunnelv1.TunnelWanted{Namespace: x.Namespace, Name: x.Name})
+		d.Tunnels = append(d.Tunnels, &tunnelv1.TunnelWanted{Namespace: x.Namespace, Name: x.Name, Take: take})
 	}
 	w.Must(w.Send(&tunnelv1.Control{Is: &tunnelv1.Control_Declare{Declare: d}}))
 	var out []*tunnelv1.TunnelState

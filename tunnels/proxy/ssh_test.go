@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+	rbacv1 "k8s.io/api/rbac/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
@@ -85,4 +86,34 @@ func TestSSHGivesUpWhatItMayNotHold(t *testing.T) {
 		o.Spec.Tunnel.BaselineToLocals = o.Spec.Tunnel.BaselineToLocals[1:]
 	})
 	m.tunnel(x, holds(false))
+}
+
+// A forward over SSH takes no tunnel from another user's workstation.
+func TestSSHTakesNoTunnelOfAnotherUser(t *testing.T) {
+	s := newSite(t)
+	x := s.sandbox("hers", "ada", 8080)
+	s.Grant(s.user("bob"), "", rbacv1.PolicyRule{APIGroups: []string{crdv1.Group}, Resources: []string{"signadotsandboxes"}, ResourceNames: []string{x.Name}, Verbs: []string{"update"}})
+	ada, m := s.connect("ada", "session", 1), s.manage()
+	s.Eventually("Ada holds it", func() error {
+		if all := ada.declare(x); !all[0].Open {
+			return fmt.Errorf("%v", all)
+		}
+		return nil
+	})
+	bob := s.client("bob")
+	s.Eventually("Bob is refused because Ada holds it", func() error {
+		if s.forwards(bob, "tcpip-forward", x, 8080) {
+			t.Fatal("Bob has taken it")
+		}
+		return s.logs.have("is held by " + s.user("ada"))()
+	})
+	m.tunnel(x, func(t *tunnelv1.Tunnel) bool { return t.GetUser() == s.user("ada") && t.GetConnected() })
+	ada.Close(nil)
+	s.Eventually("the tunnel is free once Ada's session has ended", func() error {
+		time.Sleep(time.Second) // a client that is refused too often is closed
+		if !s.forwards(bob, "tcpip-forward", x, 8080) {
+			return errors.New("it is not")
+		}
+		return nil
+	})
 }

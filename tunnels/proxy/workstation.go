@@ -252,7 +252,7 @@ func (w *workstation) keep(ctx context.Context) {
 	defer ticker.Stop()
 	again := time.NewTicker(unsaid)
 	defer again.Stop()
-	r := &review{w: w, seen: map[inbound.Key]verdict{}}
+	r := &review{w: w, seen: map[inbound.Key]verdict{}, took: map[inbound.Key]uint64{}}
 	var told *tunnelv1.Declared
 	for {
 		changed := w.main.cfg.Cluster.Changed()

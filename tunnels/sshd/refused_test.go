@@ -243,7 +243,7 @@ func TestALookAtWhatIsHeldTakesNothingBack(t *testing.T) {
 	w, _ := everything{}.Workload("ns", "w")
 	bob := d.table.Join(inbound.Owner{User: "bob", Session: "b", Epoch: 1}, silent{})
 	d.cfg.Access = taking{take: func() {
-		if refused := bob.Hold(w, []int32{8080}); refused != nil {
+		if refused := bob.Take(w, []int32{8080}); refused != nil {
 			t.Error(refused)
 		}
 	}}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"time"
 
@@ -80,15 +81,28 @@ func (s shown) RequireTransportSecurity() bool { return true }
 type Told struct {
 	// Client asks tunnel-api.
 	Client tunnelv1.TunnelAPIClient
-	// Machine is the workstation whose sandboxes are wanted, beside those of none; empty: all.
+	// Machine selects the sandboxes with that annotation switchyard.dev/machine; empty: those
+	// without one.
 	Machine string
-	// Sandbox, where it is not empty, is the only one that is wanted.
-	Sandbox string
+	// Sandboxes selects by name. With neither, the user's own sandboxes are wanted.
+	Sandboxes []string
+	// Take are sandboxes whose tunnels are taken from other users.
+	Take []string
+	// Others, if it is not nil, is called with the names of sandboxes that the user can update
+	// and that are not selected.
+	Others func([]string)
+}
+
+// selects reports whether a sandbox is wanted: what tunnel-api answers is checked.
+func (t Told) selects(s *tunnelv1.LocalSandbox) bool {
+	named := len(t.Sandboxes) > 0
+	return s.GetMachine() == t.Machine && (!named || slices.Contains(t.Sandboxes, s.GetSandboxName())) &&
+		(named || t.Machine != "" || s.GetCallerIsAuthor())
 }
 
 // Watch implements Wanted.
 func (t Told) Watch(ctx context.Context, tell func([]Workload)) error {
-	stream, err := t.Client.WatchLocalSandboxes(ctx, &tunnelv1.WatchLocalSandboxesRequest{MachineId: t.Machine})
+	stream, err := t.Client.WatchLocalSandboxes(ctx, &tunnelv1.WatchLocalSandboxesRequest{MachineId: t.Machine, Sandboxes: t.Sandboxes})
 	if err != nil {
 		return fmt.Errorf("ask tunnel-api for your sandboxes: %s", status.Convert(err).Message())
 	}
@@ -99,12 +113,17 @@ func (t Told) Watch(ctx context.Context, tell func([]Workload)) error {
 		}
 		var list []Workload
 		for _, s := range all.GetSandboxes() {
-			if t.Sandbox != "" && s.GetSandboxName() != t.Sandbox {
+			if !t.selects(s) {
 				continue
 			}
 			for _, x := range s.GetExternalWorkloads() {
-				list = append(list, workloadOf(s, x))
+				one := workloadOf(s, x)
+				one.Take = slices.Contains(t.Take, one.Sandbox)
+				list = append(list, one)
 			}
+		}
+		if t.Others != nil {
+			t.Others(all.GetOthers())
 		}
 		tell(list)
 	}
@@ -114,6 +133,7 @@ func workloadOf(s *tunnelv1.LocalSandbox, x *tunnelv1.LocalWorkload) Workload {
 	out := Workload{
 		Tunnel: course.Tunnel{Namespace: x.GetObjectNamespace(), Name: x.GetObjectName()},
 		Name:   x.GetName(), Sandbox: s.GetSandboxName(), RoutingKey: s.GetRoutingKey(),
+		UID: s.GetUid(), Own: s.GetCallerIsAuthor(),
 		Locals: map[int32]string{}, Connected: x.GetConnected(), Message: x.GetMessage(),
 	}
 	if b := x.GetBaseline(); b != nil {

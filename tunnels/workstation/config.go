@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"switchyard.dev/eventbus/trust"
+	"switchyard.dev/tunnels/workstation/consent"
 	"switchyard.dev/tunnels/workstation/course"
 )
 
@@ -42,6 +43,12 @@ type Config struct {
 	Policy course.Policy
 	// Session is the name of the session; a random one when it is empty.
 	Session string
+	// Consent decides which local addresses are opened to the cluster. It must not block, and
+	// Reconsider has to be called when its answers may have changed. Default: the zero
+	// consent.Policy.
+	Consent func(consent.Request) consent.Decision
+	// Opened is called for each connection that is opened to a local address. Default: not.
+	Opened func(Opening)
 	// Log takes what happens. Default: nowhere.
 	Log *slog.Logger
 	// Chance returns a number from 0 to 1; by default a random one.
@@ -54,6 +61,12 @@ func (c *Config) setDefaults() error {
 	}
 	if c.Policy == (course.Policy{}) {
 		c.Policy = course.DefaultPolicy()
+	}
+	if c.Consent == nil {
+		c.Consent = consent.Policy{}.Decide
+	}
+	if c.Opened == nil {
+		c.Opened = func(Opening) {}
 	}
 	c.Session = cmp.Or(c.Session, rand.Text())
 	if c.Log == nil {

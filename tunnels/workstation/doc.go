@@ -3,6 +3,7 @@
 // processes; and those that go into the cluster.
 //
 //	when to connect, and what to declare        course (pure)
+//	which local addresses are opened            consent (pure)
 //	SOCKS5, an HTTP proxy, ports of addresses   loopback
 //	what a local process has of its baseline    standin (pure)
 //	who may ask a running workstation           socket
@@ -10,8 +11,8 @@
 // What it needs of the world it is given: a Road to a proxy, a token, whom to trust. It knows
 // no kubeconfig and no flags; the program switchyard does.
 //
-// A connection from the cluster reaches a local address only if the spec of a sandbox of the
-// user's names that address, as the cluster's API says, whatever the proxy asks for. A local
+// A connection from the cluster reaches a local address only if a selected sandbox names that
+// address and the user has allowed it (package consent), whatever the proxy asks for. A local
 // process that is down is a refusal that names the address.
 //
 // Nothing is ever sent twice: a session that is lost cuts its connections, at both ends with

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"syscall"
@@ -14,11 +15,15 @@ import (
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/carrier"
 	"switchyard.dev/tunnels/relay"
+	"switchyard.dev/tunnels/workstation/consent"
 	"switchyard.dev/tunnels/workstation/course"
 )
 
 // Workload is an external workload that the user has at this workstation.
 type Workload struct {
+	// UID is that of the sandbox, and Own reports whether the user is its last author.
+	UID string
+	Own bool
 	// Tunnel names the SignadotExternalWorkload.
 	course.Tunnel
 	// Name is that of the member, Sandbox the sandbox, RoutingKey its key.
@@ -27,6 +32,8 @@ type Workload struct {
 	Baseline string
 	// Locals lead ports of the baseline to addresses of this workstation, host:port.
 	Locals map[int32]string
+	// Take: the user asked to take its tunnel from another user.
+	Take bool
 	// Connected reports whether the cluster leads requests here, and Message why not.
 	Connected bool
 	Message   string
@@ -77,14 +84,50 @@ func (w *Workstation) want(ctx context.Context, list []Workload) {
 	}
 	w.mu.Lock()
 	w.wanted, w.unsure, w.asks = all, nil, false
+	open, take := w.opened()
 	maps.DeleteFunc(w.down, func(address, _ string) bool {
 		return !slices.ContainsFunc(list, func(one Workload) bool { return slices.Contains(slices.Collect(maps.Values(one.Locals)), address) })
 	})
 	w.mu.Unlock()
+	w.declares(ctx, open, take)
+}
+
+// Reconsider asks Config.Consent again about all addresses.
+func (w *Workstation) Reconsider(ctx context.Context) {
+	w.mu.Lock()
+	open, take := w.opened()
+	w.mu.Unlock()
+	w.declares(ctx, open, take)
+}
+
+// opened returns the tunnels of which at least one address is allowed, and those that are taken.
+// The caller holds mu.
+func (w *Workstation) opened() (open, take []course.Tunnel) {
+	for t, one := range w.wanted {
+		for _, address := range one.Locals {
+			if w.decide(one, address).Verdict != consent.Allowed {
+				continue
+			}
+			if open = append(open, t); one.Take {
+				take = append(take, t)
+			}
+			break
+		}
+	}
+	return open, take
+}
+
+// declares has the proxy told of tunnels.
+func (w *Workstation) declares(ctx context.Context, open, take []course.Tunnel) {
 	select {
-	case w.events <- func(time.Time) course.Step { return w.course.Want(slices.Collect(maps.Keys(all))) }:
+	case w.events <- func(time.Time) course.Step { return w.course.Want(open, take...) }:
 	case <-ctx.Done():
 	}
+}
+
+// decide returns whether an address of a workload is opened.
+func (w *Workstation) decide(one Workload, address string) consent.Decision {
+	return w.cfg.Consent(consent.Request{UID: one.UID, Sandbox: one.Sandbox, Workload: one.Name, Address: address, Own: one.Own})
 }
 
 // brought reports whether the cluster leads requests of a tunnel to somebody, or may do so while
@@ -110,9 +153,9 @@ func (w *Workstation) bring(in *carrier.Incoming) {
 	w.inbound.total.Add(1)
 	w.inbound.active.Add(1)
 	defer w.inbound.active.Add(-1)
-	address, refused := w.local(in.Open)
+	address, explicit, refused := w.local(in.Open)
 	if refused == nil {
-		there, err := net.DialTimeout("tcp", address, dialLocal)
+		there, err := dialChecked(address, explicit)
 		if err == nil {
 			w.note(address, "")
 			c, err := in.Accept()
@@ -143,26 +186,57 @@ func (w *Workstation) note(address, trouble string) {
 	w.changed.Send()
 }
 
-// local returns the address that a connection is for: one that the spec of a workload of the
-// user's names.
-func (w *Workstation) local(open *tunnelv1.Open) (string, *tunnelv1.Refused) {
+// local returns the address that a connection is for, which the sandbox names and the user
+// allows, and whether a flag names it.
+func (w *Workstation) local(open *tunnelv1.Open) (address string, explicit bool, refused *tunnelv1.Refused) {
 	in := open.GetInbound()
 	if in == nil {
-		return "", &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_INVALID, Message: "A workstation takes connections to its external workloads only."}
+		return "", false, &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_INVALID, Message: "A workstation takes connections to its external workloads only."}
 	}
 	w.mu.Lock()
 	workload, ok := w.wanted[course.Tunnel{Namespace: in.GetNamespace(), Name: in.GetName()}]
 	w.mu.Unlock()
 	if !ok {
-		return "", &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_NOT_FOUND,
+		return "", false, &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_NOT_FOUND,
 			Message: fmt.Sprintf("External workload %s/%s is not at this workstation.", in.GetNamespace(), in.GetName())}
 	}
-	address, ok := workload.Locals[in.GetBaselinePort()]
+	address, ok = workload.Locals[in.GetBaselinePort()]
 	if !ok {
-		return "", &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_NOT_FOUND,
+		return "", false, &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_NOT_FOUND,
 			Message: fmt.Sprintf("External workload %s/%s leads no port %d to the workstation.", in.GetNamespace(), in.GetName(), in.GetBaselinePort())}
 	}
-	return address, nil
+	d := w.decide(workload, address)
+	if d.Verdict != consent.Allowed {
+		w.cfg.Log.Warn("a connection from the cluster is refused", "sandbox", workload.Sandbox, "workload", workload.Name, "address", address, "from", in.GetFrom(), "user", in.GetUser(), "because", d.Why)
+		return "", false, &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_FORBIDDEN, Message: fmt.Sprintf(
+			"The user of the workstation has not opened port %d of external workload %s/%s.", in.GetBaselinePort(), in.GetNamespace(), in.GetName())}
+	}
+	w.cfg.Log.Info("a connection from the cluster", "sandbox", workload.Sandbox, "workload", workload.Name, "address", address, "from", in.GetFrom(), "user", in.GetUser())
+	w.cfg.Opened(Opening{Sandbox: workload.Sandbox, Workload: workload.Name, Address: address, From: in.GetFrom(), User: in.GetUser()})
+	return address, d.Explicit, nil
+}
+
+// Opening is a connection of the cluster to a local address.
+type Opening struct {
+	Sandbox, Workload, Address string
+	// From is the address of the pod that connects, as address:port, and User the user if the
+	// connection came through the proxy; both as the proxy reports them.
+	From, User string
+}
+
+// dialChecked connects to a local address, and to nothing else that its host resolves to.
+func dialChecked(address string, explicit bool) (net.Conn, error) {
+	d := net.Dialer{Timeout: dialLocal, Control: func(_, to string, _ syscall.RawConn) error {
+		resolved, err := netip.ParseAddrPort(to)
+		if err != nil {
+			return err
+		}
+		if problem := consent.Connectable(resolved.Addr(), explicit); problem != "" {
+			return fmt.Errorf("%s %s", resolved.Addr(), problem)
+		}
+		return nil
+	}}
+	return d.Dial("tcp", address)
 }
 
 // down says that a local process does not answer.

@@ -242,7 +242,7 @@ func follows(t *testing.T, w *workstation.Workstation) wanted {
 // cart is an external workload whose port 80 leads to an address.
 func cart(local string) workstation.Workload {
 	return workstation.Workload{Tunnel: course.Tunnel{Namespace: "shop", Name: "mine-cart"}, Name: "cart", Sandbox: "mine",
-		RoutingKey: "mine", Locals: map[int32]string{80: local}, Connected: true}
+		RoutingKey: "mine", UID: "uid", Own: true, Locals: map[int32]string{80: local}, Connected: true}
 }
 
 // declaredNames returns the names of a declaration.

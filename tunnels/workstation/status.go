@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tunnels/workstation/consent"
 	"switchyard.dev/tunnels/workstation/course"
 )
 
@@ -51,6 +53,10 @@ type WorkloadStatus struct {
 	// Open reports whether the proxy leads requests here, and Message why not.
 	Open    bool   `json:"open"`
 	Message string `json:"message,omitempty"`
+	// Allowed reports whether the user allows at least one of its addresses, and Holder is the
+	// user whose session holds its tunnel instead.
+	Allowed bool   `json:"allowed"`
+	Holder  string `json:"holder,omitempty"`
 	// Ports are where ports of the baseline lead.
 	Ports []PortStatus `json:"ports,omitempty"`
 }
@@ -59,6 +65,8 @@ type WorkloadStatus struct {
 type PortStatus struct {
 	Baseline int32  `json:"baseline"`
 	Local    string `json:"local"`
+	// Refused is why the address is not opened to the cluster; empty: it is.
+	Refused string `json:"refused,omitempty"`
 	// Trouble says why it took no connection when the last one came.
 	Trouble string `json:"trouble,omitempty"`
 }
@@ -151,8 +159,16 @@ func (w *Workstation) statusOf(one Workload) WorkloadStatus {
 		Baseline: one.Baseline, RoutingKey: one.RoutingKey,
 	}
 	for _, port := range slices.Sorted(maps.Keys(one.Locals)) {
-		out.Ports = append(out.Ports, PortStatus{port, one.Locals[port], w.down[one.Locals[port]]})
+		d := w.decide(one, one.Locals[port])
+		out.Ports = append(out.Ports, PortStatus{Baseline: port, Local: one.Locals[port], Refused: d.Why, Trouble: w.down[one.Locals[port]]})
+		if out.Allowed = out.Allowed || d.Verdict == consent.Allowed; !out.Allowed {
+			out.Message = d.Why
+		}
 	}
+	if !out.Allowed {
+		return out
+	}
+	out.Message = ""
 	answer := w.course.Answer(one.Tunnel)
 	switch {
 	case len(w.wanted) > course.MaxTunnels && !w.course.Wants(one.Tunnel):
@@ -161,6 +177,9 @@ func (w *Workstation) statusOf(one Workload) WorkloadStatus {
 		out.Message = "the tunnel proxy has not answered yet"
 	case !answer.GetOpen():
 		out.Message = cmp.Or(answer.GetRefused().GetMessage(), "the tunnel proxy has not opened it yet")
+		if answer.GetRefused().GetReason() == tunnelv1.Reason_REASON_TAKEN {
+			out.Holder = cmp.Or(answer.GetHolder(), "another session")
+		}
 	default:
 		out.Open = true
 		if !one.Connected {

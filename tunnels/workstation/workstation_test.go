@@ -380,3 +380,23 @@ func TestWhatIsWantedStaysWhileItIsNotKnown(t *testing.T) {
 	list <- []workstation.Workload{}
 	wait.Holds(t, "the status says so", func() bool { s, _ := w.Status(); return s.Unsure == "" && len(s.Workloads) == 0 })
 }
+
+// A sandbox of another author names a service of this machine, such as a container runtime. No
+// connection of the cluster reaches it before the user has allowed it.
+func TestAnAddressThatTheUserDidNotAllowIsNotDialled(t *testing.T) {
+	p := newProxy(t, nil)
+	w := connected(t, p.config())
+	list := follows(t, w)
+	local := answers(t, "local")
+	one := cart(local.Addr().String())
+	one.Own = false
+	list <- []workstation.Workload{one}
+	wait.Holds(t, "the workload is known", func() bool { s, _ := w.Status(); return len(s.Workloads) == 1 })
+	_, err := p.nth(1).connects("shop", "mine-cart", 80)
+	if refused := refusedWith(err); refused.GetReason() != tunnelv1.Reason_REASON_FORBIDDEN {
+		t.Errorf("the service is reached: %v", err)
+	}
+	if s, _ := w.Status(); !strings.Contains(s.Workloads[0].Message, "--allow "+local.Addr().String()) || s.Workloads[0].Open {
+		t.Errorf("the status is %+v", s.Workloads)
+	}
+}

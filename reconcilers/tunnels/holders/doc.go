@@ -4,7 +4,8 @@
 //	Judge  who holds what, and what the others are to be told   holders.go
 //	Life   whether a proxy is there, and until when that counts  life.go
 //
-// Of two sessions that hold the same tunnel the later one counts, of one session the
-// greater epoch. A proxy that is gone keeps what it held, as not connected, until the
-// session comes to another: nobody else takes its tunnels for that.
+// Of the sessions of one user that hold the same tunnel the later one counts, of one session the
+// greater epoch. Another user's session counts once it has taken the tunnel explicitly, or the
+// tunnel is free: its workstation, or the proxy at which it ended, is lost for five seconds.
+// Until then a proxy that is gone keeps what it held, as not connected.
 package holders

@@ -28,12 +28,32 @@ type Holder struct {
 	Pod, IP string
 	// Gone: the proxy does not answer.
 	Gone bool
+	// free: it has not answered for so long that any user can have its tunnel.
+	free bool
 	// Tunnel is what it told of the tunnel last.
 	Tunnel *tunnelv1.Tunnel
 }
 
 // Connected reports whether the workstation can be reached.
 func (h Holder) Connected() bool { return !h.Gone && h.Tunnel.GetConnected() }
+
+// Elsewhere returns what other proxies are told of the holder; nil: any user can have the tunnel.
+func (h Holder) Elsewhere() *tunnelv1.Held {
+	if h.free || h.Tunnel.GetFree() {
+		return nil
+	}
+	t := h.Tunnel
+	return &tunnelv1.Held{Namespace: t.GetNamespace(), Name: t.GetName(), Uid: t.GetUid(), User: t.GetUser(), By: h.By()}
+}
+
+// By names the holder for people: its user, the host of its workstation and the proxy.
+func (h Holder) By() string {
+	who := h.Tunnel.GetUser()
+	if host := h.Tunnel.GetLabels()["host"]; host != "" {
+		who += " at " + host
+	}
+	return strings.TrimSpace(who + ", through pod " + h.Pod)
+}
 
 // Same reports whether two holders are alike in all that others are told of them.
 func (h Holder) Same(o Holder) bool {
@@ -44,7 +64,7 @@ func (h Holder) Same(o Holder) bool {
 // workstation was heard of.
 func SameTunnel(a, b *tunnelv1.Tunnel) bool {
 	return workloadOf(a) == workloadOf(b) && a.GetSession() == b.GetSession() && a.GetEpoch() == b.GetEpoch() &&
-		a.GetSince().AsTime().Equal(b.GetSince().AsTime()) && a.GetUser() == b.GetUser() && a.GetConnected() == b.GetConnected() &&
+		a.GetSince().AsTime().Equal(b.GetSince().AsTime()) && a.GetUser() == b.GetUser() && a.GetConnected() == b.GetConnected() && a.GetTake() == b.GetTake() && a.GetFree() == b.GetFree() &&
 		slices.EqualFunc(a.GetPorts(), b.GetPorts(), samePort) && maps.Equal(a.GetLabels(), b.GetLabels())
 }
 
@@ -74,14 +94,18 @@ func (c candidate) is(o candidate) bool {
 	return c.proxy == o.proxy && c.tunnel.GetSession() == o.tunnel.GetSession() && c.tunnel.GetEpoch() == o.tunnel.GetEpoch()
 }
 
-// Judge decides who holds what.
-func Judge(proxies []Proxy, now time.Time) Judgement {
+// Judge decides who holds what. A tunnel stays with the user that held it before, whose sessions
+// it follows, until another user's session takes it or it is free. Without a judgement before,
+// the session that began first holds it.
+func Judge(proxies []Proxy, before Judgement, now time.Time) Judgement {
 	j := Judgement{Held: map[Workload]Holder{}, Taken: map[string][]*tunnelv1.Taken{}}
 	claims := map[Workload][]candidate{}
 	for i := range proxies {
 		p := &proxies[i]
-		if end := p.Life.End(); now.Before(end) && (j.Turns.IsZero() || end.Before(j.Turns)) {
-			j.Turns = end
+		for _, turn := range []time.Time{p.Life.End(), p.Life.Free()} {
+			if now.Before(turn) && (j.Turns.IsZero() || turn.Before(j.Turns)) {
+				j.Turns = turn
+			}
 		}
 		for _, t := range p.Tunnels {
 			if w := workloadOf(t); w.Namespace != "" && w.Name != "" && w.UID != "" {
@@ -90,11 +114,11 @@ func Judge(proxies []Proxy, now time.Time) Judgement {
 		}
 	}
 	for w, all := range claims {
-		first := newest(all)
-		j.Held[w] = Holder{Pod: first.proxy.Pod, IP: first.proxy.IP, Gone: first.proxy.Life.Gone(now), Tunnel: first.tunnel}
+		first := holding(all, before.Held[w], now)
+		j.Held[w] = Holder{Pod: first.proxy.Pod, IP: first.proxy.IP, Gone: first.proxy.Life.Gone(now), free: first.free(now), Tunnel: first.tunnel}
 		for _, c := range all {
 			if !c.is(first) {
-				j.Taken[c.proxy.Pod] = append(j.Taken[c.proxy.Pod], taken(c.tunnel, first))
+				j.Taken[c.proxy.Pod] = append(j.Taken[c.proxy.Pod], taken(c.tunnel, j.Held[w]))
 			}
 		}
 	}
@@ -110,9 +134,20 @@ func Judge(proxies []Proxy, now time.Time) Judgement {
 // session is that of a candidate: two users may call theirs the same.
 type session struct{ user, name string }
 
-// newest returns who holds a tunnel: of each session the connection with the greatest
-// epoch counts, and of these the one that began last.
-func newest(all []candidate) candidate {
+// holding returns who holds a tunnel, of at least one candidate.
+func holding(all []candidate, before Holder, now time.Time) candidate {
+	sessions := bySession(all)
+	holder, known := sessions[session{before.Tunnel.GetUser(), before.Tunnel.GetSession()}]
+	for _, c := range slices.SortedFunc(maps.Values(sessions), later) {
+		if !known || c.displaces(holder, now) {
+			holder, known = c, true
+		}
+	}
+	return holder
+}
+
+// bySession returns the connection of each session with the greatest epoch.
+func bySession(all []candidate) map[session]candidate {
 	sessions := map[session]candidate{}
 	for _, c := range all {
 		of := session{c.tunnel.GetUser(), c.tunnel.GetSession()}
@@ -121,7 +156,21 @@ func newest(all []candidate) candidate {
 			sessions[of] = c
 		}
 	}
-	return slices.MaxFunc(slices.Collect(maps.Values(sessions)), later)
+	return sessions
+}
+
+// displaces reports whether a session has a tunnel instead of its holder: because the holder is
+// free and the session is not, or because it began later and is of the same user or took it.
+func (c candidate) displaces(holder candidate, now time.Time) bool {
+	if holder.free(now) != c.free(now) {
+		return holder.free(now)
+	}
+	return later(c, holder) > 0 && (c.tunnel.GetUser() == holder.tunnel.GetUser() || c.tunnel.GetTake() || c.free(now))
+}
+
+// free reports whether any user can have the tunnel.
+func (c candidate) free(now time.Time) bool {
+	return c.tunnel.GetFree() || !now.Before(c.proxy.Life.Free())
 }
 
 // later compares when two began; where that is the same, the order is any, and always the
@@ -131,16 +180,11 @@ func later(a, b candidate) int {
 		strings.Compare(a.tunnel.GetSession(), b.tunnel.GetSession()), strings.Compare(a.proxy.Pod, b.proxy.Pod))
 }
 
-// taken says who has a tunnel now, to one that has it no longer.
-func taken(lost *tunnelv1.Tunnel, by candidate) *tunnelv1.Taken {
-	who := by.tunnel.GetUser()
-	if host := by.tunnel.GetLabels()["host"]; host != "" {
-		who += " at " + host
-	}
+// taken reports the holder of a tunnel to one that does not hold it any more.
+func taken(lost *tunnelv1.Tunnel, by Holder) *tunnelv1.Taken {
 	return &tunnelv1.Taken{
-		SameSession: lost.GetSession() == by.tunnel.GetSession() && lost.GetUser() == by.tunnel.GetUser(),
-		Namespace:   lost.GetNamespace(), Name: lost.GetName(), Session: lost.GetSession(), Epoch: lost.GetEpoch(),
-		By: strings.TrimSpace(who + ", through pod " + by.proxy.Pod),
+		SameSession: lost.GetSession() == by.Tunnel.GetSession() && lost.GetUser() == by.Tunnel.GetUser(),
+		Namespace:   lost.GetNamespace(), Name: lost.GetName(), Session: lost.GetSession(), Epoch: lost.GetEpoch(), By: by.By(),
 	}
 }
 

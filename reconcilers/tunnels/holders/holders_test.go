@@ -34,6 +34,33 @@ func silent(p holders.Proxy) holders.Proxy {
 	return p
 }
 
+// long makes it one that is gone for so long that its tunnels are free.
+func long(p holders.Proxy) holders.Proxy {
+	p.Life.Heard = now.Add(-holders.Silence - holders.Reserved)
+	return p
+}
+
+func takes(t *tunnelv1.Tunnel) *tunnelv1.Tunnel { t.Take = true; return t }
+
+func free(t *tunnelv1.Tunnel) *tunnelv1.Tunnel { t.Connected, t.Free = false, true; return t }
+
+// A session that comes back, here with an earlier time at another proxy than a waiting one of
+// another user, finds its tunnel where the last judgement had it.
+func TestATunnelStaysWithItsHolder(t *testing.T) {
+	before := holders.Judge([]holders.Proxy{proxy("1", tunnel("x", 1, 9))}, holders.Judgement{}, now)
+	j := holders.Judge([]holders.Proxy{proxy("2", tunnel("y", 1, 5)), proxy("3", tunnel("x", 2, 4))}, before, now)
+	if h := j.Held[workload]; h.Pod != "3" || h.Tunnel.GetSession() != "x" {
+		t.Errorf("held by %+v", h)
+	}
+	if h := j.Held[workload].Elsewhere(); h.GetUser() != "user-x" || h.GetUid() != "u" || h.GetBy() != "user-x, through pod 3" {
+		t.Errorf("other proxies are told %v", h)
+	}
+	later := holders.Judge([]holders.Proxy{proxy("2", tunnel("y", 1, 5)), proxy("3", free(tunnel("x", 2, 4)))}, j, now)
+	if h := later.Held[workload]; h.Pod != "2" {
+		t.Errorf("once it is free it is held by %+v", h)
+	}
+}
+
 func TestWhoHoldsATunnel(t *testing.T) {
 	other := tunnel("x", 1, 1)
 	other.Uid = "former"
@@ -50,21 +77,26 @@ func TestWhoHoldsATunnel(t *testing.T) {
 		"nobody":                                    {[]holders.Proxy{proxy("1")}, "", false, ""},
 		"one":                                       {[]holders.Proxy{proxy("1", tunnel("x", 1, 5)), proxy("2")}, "1/x/1", true, ""},
 		"one without its workstation":               {[]holders.Proxy{proxy("1", down)}, "1/x/1", false, ""},
-		"of two sessions the later":                 {[]holders.Proxy{proxy("1", tunnel("x", 9, 5)), proxy("2", tunnel("y", 1, 4))}, "2/y/1", true, "1/x/9"},
+		"of two users the first":                    {[]holders.Proxy{proxy("1", tunnel("x", 9, 5)), proxy("2", tunnel("y", 1, 4))}, "1/x/9", true, "2/y/1"},
+		"of two users the one that took it":         {[]holders.Proxy{proxy("1", tunnel("x", 9, 5)), proxy("2", takes(tunnel("y", 1, 4)))}, "2/y/1", true, "1/x/9"},
+		"one that took it before is taken from":     {[]holders.Proxy{proxy("1", takes(tunnel("x", 9, 3))), proxy("2", takes(tunnel("y", 1, 4)))}, "1/x/9", true, "2/y/1"},
+		"one that is free is anybody's":             {[]holders.Proxy{proxy("1", free(tunnel("x", 9, 5))), proxy("2", tunnel("y", 1, 4))}, "2/y/1", true, "1/x/9"},
+		"one that was lost a moment ago is not":     {[]holders.Proxy{proxy("1", down), proxy("2", tunnel("y", 1, 4))}, "1/x/1", false, "2/y/1"},
+		"that of a proxy that is gone for long is":  {[]holders.Proxy{long(proxy("1", tunnel("x", 9, 5))), proxy("2", tunnel("y", 1, 4))}, "2/y/1", true, "1/x/9"},
 		"of one session the greater epoch":          {[]holders.Proxy{proxy("1", tunnel("x", 1, 1)), proxy("2", tunnel("x", 2, 5))}, "2/x/2", true, "1/x/1"},
-		"an epoch counts in its session alone":      {[]holders.Proxy{proxy("1", tunnel("x", 1, 1)), proxy("2", tunnel("x", 2, 5)), proxy("3", tunnel("y", 1, 3))}, "3/y/1", true, "1/x/1 2/x/2"},
-		"two at one proxy":                          {[]holders.Proxy{proxy("1", tunnel("x", 1, 5), tunnel("y", 1, 4))}, "1/y/1", true, "1/x/1"},
+		"an epoch counts in its session alone":      {[]holders.Proxy{proxy("1", tunnel("x", 1, 1)), proxy("2", tunnel("x", 2, 5)), proxy("3", takes(tunnel("y", 1, 3)))}, "3/y/1", true, "1/x/1 2/x/2"},
+		"two at one proxy":                          {[]holders.Proxy{proxy("1", tunnel("x", 1, 5), tunnel("y", 1, 4))}, "1/x/1", true, "1/y/1"},
 		"a connection that is told of twice":        {[]holders.Proxy{proxy("1", tunnel("x", 1, 5), tunnel("x", 1, 5))}, "1/x/1", true, ""},
-		"at the same moment, always the same":       {[]holders.Proxy{proxy("1", tunnel("y", 1, 5)), proxy("2", tunnel("x", 1, 5))}, "1/y/1", true, "2/x/1"},
+		"at the same moment, always the same":       {[]holders.Proxy{proxy("1", tunnel("y", 1, 5)), proxy("2", tunnel("x", 1, 5))}, "2/x/1", true, "1/y/1"},
 		"one of a former object of the name":        {[]holders.Proxy{proxy("1", tunnel("x", 1, 5)), proxy("2", other)}, "1/x/1", true, ""},
 		"one at a proxy that is gone":               {[]holders.Proxy{silent(proxy("1", tunnel("x", 1, 5)))}, "1/x/1", false, ""},
-		"nobody else takes it because of that":      {[]holders.Proxy{silent(proxy("1", tunnel("x", 1, 5))), proxy("2", tunnel("y", 1, 6))}, "1/x/1", false, "2/y/1"},
+		"nobody else takes it because of that":      {[]holders.Proxy{silent(proxy("1", tunnel("x", 1, 5))), proxy("2", tunnel("y", 1, 4))}, "1/x/1", false, "2/y/1"},
 		"its session comes back at another":         {[]holders.Proxy{silent(proxy("1", tunnel("x", 1, 5))), proxy("2", tunnel("x", 2, 1))}, "2/x/2", true, "1/x/1"},
 		"what names no external workload is nobody": {[]holders.Proxy{proxy("1", &tunnelv1.Tunnel{Session: "x", Connected: true})}, "", false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for range 20 { // in whatever order maps are read
-				j := holders.Judge(tt.proxies, now)
+				j := holders.Judge(tt.proxies, holders.Judgement{}, now)
 				h, ok := j.Held[workload]
 				got := ""
 				if ok {
@@ -93,9 +125,9 @@ func TestWhoHoldsATunnel(t *testing.T) {
 
 // Nobody keeps a tunnel from its user by a session that he calls as the user does his.
 func TestASessionIsOneOfAUser(t *testing.T) {
-	ann, bob := tunnel("x", 1, 1), tunnel("x", 99, 5)
+	ann, bob := tunnel("x", 1, 5), tunnel("x", 99, 1)
 	bob.User = "bob"
-	j := holders.Judge([]holders.Proxy{proxy("1", ann), proxy("2", bob)}, now)
+	j := holders.Judge([]holders.Proxy{proxy("1", ann), proxy("2", bob)}, holders.Judgement{}, now)
 	if h := j.Held[workload]; h.Pod != "1" || len(j.Taken["2"]) != 1 || j.Taken["2"][0].GetSameSession() {
 		t.Errorf("held by %+v, and told are %v", h, j.Taken)
 	}
@@ -126,10 +158,10 @@ func TestWhenAProxyIsGone(t *testing.T) {
 	}
 	a, b := proxy("1"), proxy("2")
 	b.Life.Heard = now.Add(-time.Second)
-	if turns := holders.Judge([]holders.Proxy{a, b, silent(proxy("3"))}, now).Turns; !turns.Equal(b.Life.End()) {
+	if turns := holders.Judge([]holders.Proxy{a, b, silent(proxy("3"))}, holders.Judgement{}, now).Turns; !turns.Equal(b.Life.End()) {
 		t.Errorf("the next is gone at %s, not %s", turns, b.Life.End())
 	}
-	if turns := holders.Judge([]holders.Proxy{silent(a)}, now).Turns; !turns.IsZero() {
+	if turns := holders.Judge([]holders.Proxy{long(a)}, holders.Judgement{}, now).Turns; !turns.IsZero() {
 		t.Errorf("nobody is left, and the next is gone at %s", turns)
 	}
 }

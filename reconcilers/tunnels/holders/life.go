@@ -8,6 +8,8 @@ const (
 	Silence = 5 * time.Second
 	// Resume is how long it may take until another stream tells something where one broke.
 	Resume = time.Second
+	// Reserved is how long the tunnels of a proxy that is gone stay with their users.
+	Reserved = 5 * time.Second
 )
 
 // Life is what tells whether a proxy is there.
@@ -34,6 +36,9 @@ func (l Life) End() time.Time {
 
 // Gone reports whether the proxy is gone.
 func (l Life) Gone(now time.Time) bool { return !now.Before(l.End()) }
+
+// Free returns from when on any user can have the tunnels of the proxy.
+func (l Life) Free() time.Time { return l.End().Add(Reserved) }
 
 // Awaited reports whether the proxy may still tell what it holds, and has told nothing yet.
 func (l Life) Awaited(now time.Time) bool { return l.Heard.IsZero() && !l.Gone(now) }

@@ -80,7 +80,7 @@ spec:
 	f.says(name, "True", "Ready")
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.sandboxes = append(f.sandboxes, &tunnelv1.LocalSandbox{SandboxName: name, RoutingKey: name, ExternalWorkloads: []*tunnelv1.LocalWorkload{{
+	f.sandboxes = append(f.sandboxes, &tunnelv1.LocalSandbox{SandboxName: name, RoutingKey: name, Uid: string(o.UID), ExternalWorkloads: []*tunnelv1.LocalWorkload{{
 		Name: "cart", ObjectNamespace: "local-shop", ObjectName: name + "-cart", Connected: true,
 		Baseline:            &tunnelv1.Baseline{Kind: "Deployment", Namespace: "local-shop", Name: "cart"},
 		WorkloadPortMapping: []*tunnelv1.Port{{Baseline: port, LocalAddress: local}},
@@ -125,9 +125,10 @@ func localServer(t *testing.T) string {
 // proxy, and both ways through the tunnel.
 func TestAWorkstationIsConnected(t *testing.T) {
 	f := newFarSide(t, "local-connect")
-	f.sandbox("local-a", localServer(t), 80)
+	local := localServer(t)
+	f.sandbox("local-a", local, 80)
 	b := f.bench(t)
-	end := b.begins("connect", "--sandbox", "local-a", "--socks5", "", "--http-proxy", "127.0.0.1:0", "--map", "http://cart.local-shop:80@localhost:0")
+	end := b.begins("connect", "--sandbox", "local-a", "--allow", local, "--socks5", "", "--http-proxy", "127.0.0.1:0", "--map", "http://cart.local-shop:80@localhost:0")
 	wait.Holds(t, "requests of the cluster come here", func() bool {
 		got, err := f.asks("local-a-cart")
 		return err == nil && strings.HasSuffix(got, "local")
@@ -171,6 +172,41 @@ func TestAWorkstationIsConnected(t *testing.T) {
 	}
 	if code, out, _ := b.does(t.Context(), "connect", "status"); code != exit.No || !strings.Contains(out, "nothing is connected") {
 		t.Errorf("in the end: %d, %s", code, out)
+	}
+}
+
+// A sandbox of another author names a service of this machine. Without a terminal connect refuses to
+// open it, and names the command that does; the sandbox's own file opens it as well.
+func TestASandboxOfAnotherAuthorOpensNothing(t *testing.T) {
+	f := newFarSide(t, "local-consent")
+	local := localServer(t)
+	f.sandbox("local-c", local, 80)
+	b := f.bench(t)
+	b.env["XDG_STATE_HOME"] = t.TempDir()
+	end := b.begins("connect", "--sandbox", "local-c", "--socks5", "", "--http-proxy", "")
+	for _, until := range []string{"none", "sandboxes"} {
+		wait.Holds(t, "the workload is known", func() bool {
+			_, out, errs := b.does(t.Context(), "connect", "status", "--wait", until)
+			return strings.Contains(out+errs, "connect --sandbox local-c --allow "+local)
+		})
+	}
+	if got, err := f.asks("local-c-cart"); err == nil {
+		t.Errorf("the service is reached: %s", got)
+	}
+	end()
+	file := b.file("sandbox.yaml", "name: local-c\nspec:\n  cluster: c\n  local:\n  - name: cart\n    from: {kind: Deployment, namespace: local-shop, name: cart}\n    mappings: [{port: 80, toLocal: \""+local+"\"}]\n")
+	end = b.begins("connect", "-f", file, "--socks5", "", "--http-proxy", "")
+	wait.Holds(t, "requests of the cluster come here", func() bool {
+		got, err := f.asks("local-c-cart")
+		return err == nil && strings.HasSuffix(got, "local")
+	})
+	if _, text := end(); !strings.Contains(text, "opened "+local) {
+		t.Errorf("it did not write who opened the address:\n%s", text)
+	}
+	for flag, says := range map[string]string{"169.254.169.254:80": "link-local", "nowhere": "host:port"} {
+		if code, _, errs := b.does(t.Context(), "connect", "--allow", flag); code != exit.Usage || !strings.Contains(errs, says) {
+			t.Errorf("--allow %s: %d, %s", flag, code, errs)
+		}
 	}
 }
 

@@ -23,6 +23,7 @@ func TestScriptsWait(t *testing.T) {
 	waits(exit.No, "after 10ms nothing runs that connects this workstation", "connect", "--wait-timeout", "10ms")
 	f.sandbox("local-w", localServer(t), 80)
 	f.mu.Lock()
+	f.sandboxes[0].CallerIsAuthor = true
 	workload := f.sandboxes[0].ExternalWorkloads[0]
 	workload.Connected, workload.Message = false, "The tunnel is new."
 	f.mu.Unlock()

@@ -96,12 +96,13 @@ type Course struct {
 	answers  map[Tunnel]*tunnelv1.TunnelState
 	lonely   map[Tunnel]time.Time // tunnels that were taken over, and since when nobody brings them
 	retaken  map[Tunnel]int       // how often they were taken back since somebody was seen to bring them
+	takes    map[Tunnel]bool      // tunnels that are taken from other users: true until that is answered
 	leftOut  map[Tunnel]bool      // taken back: the last declaration is without them, the next has them again
 }
 
 // New returns a Course that has yet to begin.
 func New(p Policy) *Course {
-	return &Course{policy: p, answers: map[Tunnel]*tunnelv1.TunnelState{}, lonely: map[Tunnel]time.Time{}, retaken: map[Tunnel]int{}, leftOut: map[Tunnel]bool{}}
+	return &Course{policy: p, answers: map[Tunnel]*tunnelv1.TunnelState{}, lonely: map[Tunnel]time.Time{}, retaken: map[Tunnel]int{}, takes: map[Tunnel]bool{}, leftOut: map[Tunnel]bool{}}
 }
 
 // Phase returns where it is.
@@ -146,7 +147,7 @@ func (c *Course) declare() *tunnelv1.Declare {
 		if c.leftOut[t] {
 			continue
 		}
-		d.Tunnels = append(d.Tunnels, &tunnelv1.TunnelWanted{Namespace: t.Namespace, Name: t.Name})
+		d.Tunnels = append(d.Tunnels, &tunnelv1.TunnelWanted{Namespace: t.Namespace, Name: t.Name, Take: c.takes[t]})
 	}
 	return d
 }
@@ -259,8 +260,14 @@ func (c *Course) anew(now time.Time) Step {
 // MaxTunnels is how many tunnels a proxy takes of a workstation: it ends a session that declares more.
 const MaxTunnels = 256
 
-// Want replaces the tunnels that are wanted; of too many, the first by name are.
-func (c *Course) Want(tunnels []Tunnel) Step {
+// Want replaces the tunnels that are wanted; of too many, the first by name are. Those in take are
+// taken from other users, each once, however often Want names it.
+func (c *Course) Want(tunnels []Tunnel, take ...Tunnel) Step {
+	for _, t := range take {
+		if _, known := c.takes[t]; !known {
+			c.takes[t] = true
+		}
+	}
 	tunnels = slices.Clone(tunnels)
 	slices.SortFunc(tunnels, func(a, b Tunnel) int {
 		return slices.Compare([]string{a.Namespace, a.Name}, []string{b.Namespace, b.Name})
@@ -293,7 +300,11 @@ func (c *Course) Answered(epoch uint64, d *tunnelv1.Declared) Step {
 	}
 	clear(c.answers)
 	for _, t := range d.GetTunnels() {
-		c.answers[Tunnel{t.GetNamespace(), t.GetName()}] = t
+		of := Tunnel{t.GetNamespace(), t.GetName()}
+		c.answers[of] = t
+		if t.GetOpen() && c.takes[of] {
+			c.takes[of] = false
+		}
 	}
 	if len(c.leftOut) == 0 {
 		return Step{}

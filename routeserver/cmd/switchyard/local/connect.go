@@ -17,6 +17,7 @@ import (
 	"switchyard.dev/routeserver/cli/exit"
 	"switchyard.dev/routeserver/cli/session"
 	"switchyard.dev/routeserver/cli/show"
+	"switchyard.dev/routeserver/cmd/switchyard/local/allow"
 	"switchyard.dev/routeserver/cmd/switchyard/local/privileges"
 	"switchyard.dev/routeserver/cmd/switchyard/local/status"
 	"switchyard.dev/routeserver/cmd/switchyard/specs"
@@ -40,7 +41,7 @@ func Commands(s *session.Session, headers Headers) []*cobra.Command {
 
 const aboutConnect = `Connect this workstation with the cluster until you interrupt it (connect status --wait
 waits for one in the background). Requests for the
-external workloads of your sandboxes come to the local addresses that the sandboxes
+external workloads of sandboxes come to the local addresses that the sandboxes
 name, as sandboxes come and go; and a SOCKS5 and an HTTP proxy on this machine lead
 into the cluster, where names are resolved. No privilege is needed.
 
@@ -58,12 +59,17 @@ is faster, or through the proxy of a control plane, --proxy-url. It comes back b
 sleep, a change of network, or an upgrade of the operator; connections that are cut end with an
 error, never as if all had been said.
 
-You come with the token that the kubeconfig shows to the API server. Requests are led to you
-for sandboxes that you may write.`
+You come with the token that the kubeconfig shows to the API server. Without flags, connect serves
+the sandboxes whose last author you are; --sandbox, --machine and -f select others that you can
+update. An address of this machine is opened if you are the sandbox's last author, or if --allow or
+-f names it. Any other is asked about once on the terminal, and the answer is remembered; without a
+terminal it is refused. Addresses of other hosts take an --allow that names them, and link-local
+ones are never opened. A tunnel that another user's workstation holds is not taken without --take:
+connect waits, and names the holder.`
 
 func connect(s *session.Session, headers Headers) *cobra.Command {
 	p, y, v := &place{s: s}, &ways{}, &privileges.Privileges{}
-	var only, machine string
+	o := &allow.Selection{}
 	c := &cobra.Command{
 		Use: "connect", Short: "Bring requests of the cluster to this workstation, and lead into the cluster", Args: cobra.NoArgs, Long: aboutConnect,
 		Example: "  switchyard connect\n  curl --proxy http://127.0.0.1:8118 http://cart.shop\n  psql \"host=localhost port=5432\"   # with --map tcp://db.shop:5432@localhost:5432\n  curl http://cart.shop.svc          # with --privileged",
@@ -71,14 +77,20 @@ func connect(s *session.Session, headers Headers) *cobra.Command {
 	p.flags(c.Flags())
 	y.flags(c.Flags(), "127.0.0.1:1080", "127.0.0.1:8118")
 	v.Flags(c.Flags())
-	c.Flags().StringVar(&only, "sandbox", "", "only this `sandbox`; HTTP requests into the cluster get its routing key")
-	c.Flags().StringVar(&machine, "machine", "", "`id` of this workstation: only sandboxes with it as the annotation switchyard.dev/machine, or without one")
+	o.Flags(c.Flags())
 	c.RunE = func(c *cobra.Command, _ []string) error {
+		told, policy, err := o.Wanted(s)
+		if err == nil {
+			err = p.agree(policy, true)
+		}
+		if err != nil {
+			return err
+		}
 		w, err := p.workstation()
 		if err != nil {
 			return err
 		}
-		key, err := p.keyed(c.Context(), whose{sandbox: only}, headers)
+		key, err := p.keyed(c.Context(), whose{sandbox: o.Sandbox}, headers)
 		if err != nil {
 			return err
 		}
@@ -89,7 +101,7 @@ func connect(s *session.Session, headers Headers) *cobra.Command {
 			y.close()
 			return err
 		}
-		return p.keep(c.Context(), w, y, key, workstation.Told{Machine: machine, Sandbox: only})
+		return p.keep(c.Context(), w, y, key, told)
 	}
 	c.AddCommand(status.Command(s))
 	return c
@@ -123,6 +135,7 @@ func (p *place) keep(ctx context.Context, w *workstation.Workstation, y *ways, k
 	var parts sync.WaitGroup
 	var broke error
 	parts.Go(func() { w.Follow(ctx, wanted) })
+	parts.Go(func() { p.addresses.Run(ctx, w.Reconsider) })
 	if y.inside != nil {
 		parts.Go(func() {
 			if broke = y.inside.Run(ctx, api); broke != nil {

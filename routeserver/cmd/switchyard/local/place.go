@@ -16,8 +16,10 @@ import (
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/routeserver/cli/exit"
 	"switchyard.dev/routeserver/cli/session"
+	"switchyard.dev/routeserver/cmd/switchyard/local/allow"
 	"switchyard.dev/routeserver/cmd/switchyard/local/identity"
 	"switchyard.dev/tunnels/workstation"
+	"switchyard.dev/tunnels/workstation/consent"
 )
 
 // Names of the operator's tunnels, as the chart has them.
@@ -37,8 +39,10 @@ type place struct {
 	account string // namespace/name; empty: the user himself
 
 	roots *trust.Roots
-	rest  *rest.Config // nil until it is needed
-	token workstation.Token
+	// addresses decide which local addresses are opened; nil: none is.
+	addresses *allow.Addresses
+	rest      *rest.Config // nil until it is needed
+	token     workstation.Token
 }
 
 // flags adds the flags that say so.
@@ -79,9 +83,13 @@ func (p *place) workstation() (*workstation.Workstation, error) {
 	if err := p.prepare(); err != nil {
 		return nil, err
 	}
-	return workstation.New(workstation.Config{
+	config := workstation.Config{
 		Road: p.road(), Name: p.host(proxyService), Roots: p.roots, Refresh: p.refresh, Token: p.token, Labels: identity.Labels(p.s.Getenv),
-	})
+	}
+	if p.addresses != nil {
+		config.Consent, config.Opened = p.addresses.Decide, p.addresses.Opened
+	}
+	return workstation.New(config)
 }
 
 // addressed returns an error where the flags name an address without its port.
@@ -224,4 +232,16 @@ func (p *place) identity() (workstation.Token, error) {
 		return nil, err
 	}
 	return identity.Of(config, namespace, name), nil
+}
+
+// agree makes what decides which local addresses are opened. asks: on the terminal, if there is one.
+func (p *place) agree(policy consent.Policy, asks bool) (err error) {
+	cfg := allow.Config{Policy: policy, Err: p.s.Err, File: allow.File(p.s.Getenv), Command: p.s.Name + " connect"}
+	if asks {
+		cfg.In = allow.Terminal(p.s.In, p.s.Err)
+	}
+	if p.addresses, err = allow.New(cfg); err != nil {
+		return exit.Failed.Errorf("the answers about local addresses cannot be used: %w", err)
+	}
+	return nil
 }

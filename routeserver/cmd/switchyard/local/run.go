@@ -12,12 +12,16 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/routeserver/cli/exit"
 	"switchyard.dev/routeserver/cli/session"
 	"switchyard.dev/routeserver/cmd/switchyard/local/standing"
 	"switchyard.dev/routeserver/cmd/switchyard/specs"
+	"switchyard.dev/tunnels/api"
 	"switchyard.dev/tunnels/workstation"
+	"switchyard.dev/tunnels/workstation/consent"
 	"switchyard.dev/tunnels/workstation/socket"
 	"switchyard.dev/tunnels/workstation/standin"
 )
@@ -41,7 +45,9 @@ type running struct {
 	ways
 	sandbox                     string
 	asIs, clean, alone, proxied bool
-	root                        string
+	taking                      bool
+	root, machine               string
+	take                        []string
 	lock                        *os.File
 	result                      standin.Result
 }
@@ -66,6 +72,7 @@ func run(s *session.Session, headers Headers) *cobra.Command {
 	c.Flags().BoolVar(&r.clean, "clean-env", false, "of your own variables keep only PATH, HOME and others that are about the machine")
 	c.Flags().BoolVar(&r.alone, "no-connect", false, "only environment and files: no requests come")
 	c.Flags().BoolVar(&r.proxied, "proxy-env", false, "set HTTP_PROXY and ALL_PROXY to a proxy into the cluster, which adds the routing key to HTTP requests, and NO_PROXY to this machine")
+	c.Flags().BoolVar(&r.taking, "take", false, "take the sandbox's tunnels from another user that holds them")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if r.sandbox == "" {
 			return exit.Usage.Errorf("say of which sandbox: --sandbox NAME")
@@ -83,6 +90,9 @@ func (r *running) run(ctx context.Context, headers Headers, given func(string) b
 	}
 	brief, cancel := r.s.Patiently(ctx)
 	result, x, err := r.Resolve(brief, cluster, r.sandbox)
+	if err == nil {
+		err = r.allows(brief, cluster, x)
+	}
 	cancel()
 	if err != nil {
 		return err
@@ -106,6 +116,25 @@ func (r *running) run(ctx context.Context, headers Headers, given func(string) b
 		return r.start(ctx, args)
 	}
 	return r.connected(ctx, headers, given, x.Name, args)
+}
+
+// allows opens the addresses of this machine that the workload has as it is started. What the
+// sandbox names later is not opened by that.
+func (r *running) allows(ctx context.Context, cluster client.Reader, x *crdv1.SandboxExternalWorkload) error {
+	o, err := standing.Sandbox(ctx, cluster, r.sandbox)
+	if err != nil {
+		return err
+	}
+	var policy consent.Policy
+	if r.machine = o.Annotations[api.AnnotationMachine]; x.Tunnel != nil {
+		for _, p := range x.Tunnel.BaselineToLocals {
+			policy.Named = append(policy.Named, consent.Named{Sandbox: r.sandbox, Address: p.LocalAddress})
+		}
+	}
+	if r.taking {
+		r.take = []string{r.sandbox}
+	}
+	return r.agree(policy, false) // the terminal is the process's
 }
 
 // brought reports whether another program of the user brings the workload's requests already.
@@ -140,7 +169,9 @@ func (r *running) connected(ctx context.Context, headers Headers, given func(str
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := make(chan error, 1)
-	go func() { ended <- r.keep(ctx, w, &r.ways, key, workstation.Told{Sandbox: r.sandbox}) }()
+	go func() {
+		ended <- r.keep(ctx, w, &r.ways, key, workstation.Told{Sandboxes: []string{r.sandbox}, Machine: r.machine, Take: r.take})
+	}()
 	if err := first(ctx, w, workload, ended); err != nil {
 		return err
 	}

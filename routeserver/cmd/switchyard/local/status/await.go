@@ -57,7 +57,7 @@ func lacking(all []workstation.Status, sandboxes bool, named []string) string {
 			return "it is not known which sandboxes are yours: " + cmp.Or(one.Unsure, "tunnel-api has not answered yet")
 		}
 		for _, w := range one.Workloads {
-			if sandboxes && (!w.Open || w.Message != "") {
+			if sandboxes && counts(w) && (!w.Open || w.Message != "") {
 				return fmt.Sprintf("requests for %s/%s do not come here: %s", w.Sandbox, w.Name, cmp.Or(w.Message, "the cluster does not lead them here yet"))
 			}
 		}
@@ -66,9 +66,32 @@ func lacking(all []workstation.Status, sandboxes bool, named []string) string {
 		brings := func(one workstation.Status) bool {
 			return slices.ContainsFunc(one.Workloads, func(w workstation.WorkloadStatus) bool { return w.Sandbox == name })
 		}
+		for _, one := range all {
+			for _, w := range one.Workloads {
+				if sandboxes && w.Sandbox == name && !counts(w) {
+					return fmt.Sprintf("requests for %s/%s do not come here: %s", w.Sandbox, w.Name, w.Message)
+				}
+			}
+		}
 		if sandboxes && !slices.ContainsFunc(all, brings) {
 			return fmt.Sprintf("no external workload of a sandbox %s of yours is known here", name)
 		}
 	}
 	return ""
+}
+
+// counts reports whether a workload is waited for: its user allows an address of it, and no other
+// session holds it.
+func counts(w workstation.WorkloadStatus) bool { return w.Allowed && w.Holder == "" }
+
+// uncounted returns a line for each workload that is not waited for.
+func uncounted(all []workstation.Status) (out []string) {
+	for _, one := range all {
+		for _, w := range one.Workloads {
+			if !counts(w) {
+				out = append(out, fmt.Sprintf("not waited for: %s/%s: %s", w.Sandbox, w.Name, w.Message))
+			}
+		}
+	}
+	return out
 }

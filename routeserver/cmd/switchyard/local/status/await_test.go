@@ -9,7 +9,7 @@ import (
 
 func TestWhatIsMissing(t *testing.T) {
 	const nothing = ""
-	here := workstation.WorkloadStatus{Sandbox: "mine", Name: "cart", Open: true}
+	here := workstation.WorkloadStatus{Sandbox: "mine", Name: "cart", Open: true, Allowed: true}
 	for name, c := range map[string]struct {
 		all              []workstation.Status
 		connect, sandbox string
@@ -20,9 +20,11 @@ func TestWhatIsMissing(t *testing.T) {
 		"one of two":       {[]workstation.Status{{Connected: true}, {}}, "no connection", "no connection"},
 		"not told yet":     {[]workstation.Status{{Connected: true, Asks: true}}, nothing, "tunnel-api has not answered yet"},
 		"not told":         {[]workstation.Status{{Connected: true, Unsure: "it is away"}}, nothing, "which sandboxes are yours: it is away"},
-		"not open":         {[]workstation.Status{{Connected: true, Workloads: []workstation.WorkloadStatus{here, {Sandbox: "mine", Name: "db"}}}}, nothing, "requests for mine/db do not come here: the cluster"},
-		"not led here yet": {[]workstation.Status{{Connected: true, Workloads: []workstation.WorkloadStatus{{Sandbox: "a", Name: "b", Open: true, Message: "It is new."}}}}, nothing, "a/b do not come here: It is new."},
+		"not open":         {[]workstation.Status{{Connected: true, Workloads: []workstation.WorkloadStatus{here, {Sandbox: "mine", Name: "db", Allowed: true}}}}, nothing, "requests for mine/db do not come here: the cluster"},
+		"not led here yet": {[]workstation.Status{{Connected: true, Workloads: []workstation.WorkloadStatus{{Sandbox: "a", Name: "b", Open: true, Allowed: true, Message: "It is new."}}}}, nothing, "a/b do not come here: It is new."},
 		"all of it":        {[]workstation.Status{{Connected: true, Workloads: []workstation.WorkloadStatus{here}}}, nothing, nothing},
+		"held by another":  {[]workstation.Status{{Connected: true, Workloads: []workstation.WorkloadStatus{here, {Sandbox: "his", Name: "db", Allowed: true, Holder: "bob"}}}}, nothing, nothing},
+		"not allowed":      {[]workstation.Status{{Connected: true, Workloads: []workstation.WorkloadStatus{here, {Sandbox: "his", Name: "db", Message: "No."}}}}, nothing, nothing},
 		"no sandboxes":     {[]workstation.Status{{Connected: true}}, nothing, nothing},
 	} {
 		for sandboxes, says := range map[bool]string{false: c.connect, true: c.sandbox} {
@@ -35,12 +37,19 @@ func TestWhatIsMissing(t *testing.T) {
 
 // A sandbox that was applied a moment ago is not among those that are known.
 func TestOneThatIsNamedIsWaitedFor(t *testing.T) {
-	all := []workstation.Status{{Connected: true}, {Connected: true, Workloads: []workstation.WorkloadStatus{{Sandbox: "mine", Name: "cart", Open: true}}}}
+	all := []workstation.Status{{Connected: true}, {Connected: true, Workloads: []workstation.WorkloadStatus{{Sandbox: "mine", Name: "cart", Open: true, Allowed: true}}}}
 	if got := lacking(all, true, []string{"mine"}); got != "" {
 		t.Errorf("one that comes here: %q", got)
 	}
 	if got := lacking(all, true, []string{"mine", "new"}); !strings.Contains(got, "sandbox new of yours") {
 		t.Errorf("one that is not known yet: %q", got)
+	}
+	all[1].Workloads[0].Holder, all[1].Workloads[0].Message = "bob", "It is held by bob."
+	if got := lacking(all, true, []string{"mine"}); !strings.Contains(got, "held by bob") {
+		t.Errorf("one that another user holds: %q", got)
+	}
+	if got := uncounted(all); len(got) != 1 || !strings.Contains(got[0], "mine/cart: It is held by bob.") {
+		t.Errorf("not waited for are %q", got)
 	}
 	if got := lacking(all, false, []string{"new"}); got != "" {
 		t.Errorf("where the connection alone is waited for: %q", got)

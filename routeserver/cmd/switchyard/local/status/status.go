@@ -25,7 +25,8 @@ const aboutStatus = `Show what is connected on this workstation: each connect, p
 1 when none is, or one is not connected.
 
 With --wait it waits for that, as a script does that starts connect in the background: until there
-is a connection (connect), or until requests of all your sandboxes come here too (sandboxes). One
+is a connection (connect), or until requests of your sandboxes come here too (sandboxes). Those whose
+addresses you do not allow, or that another session holds, are named and not waited for. One
 that was applied a moment ago may not be known here yet: name it with --sandbox. When that does not
 come about in time, the exit code is 1, and what is missing is said.`
 
@@ -69,6 +70,11 @@ func Command(s *session.Session) *cobra.Command {
 		if wrong != nil {
 			return wrong
 		}
+		if until == waitSandboxes {
+			for _, line := range uncounted(all) {
+				_, _ = io.WriteString(s.Err, show.Line(line)+"\n")
+			}
+		}
 		if missing != "" && until != waitNone {
 			return exit.No.Errorf("after %s %s", patience, missing)
 		}
@@ -95,6 +101,8 @@ func lines(s workstation.Status) (out []string) {
 		for _, p := range w.Ports {
 			what := fmt.Sprintf("%s/%s: port %d of %s", w.Sandbox, w.Name, p.Baseline, cmp.Or(w.Baseline, "its own"))
 			switch {
+			case p.Refused != "" && w.Open:
+				add("%s is not opened: %s", what, p.Refused)
 			case !s.Connected:
 				add("%s waits for the connection", what)
 			case w.Open && w.Message == "":

@@ -1,0 +1,174 @@
+package allow
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+
+	"switchyard.dev/routeserver/cli/show"
+	"switchyard.dev/tunnels/workstation"
+	"switchyard.dev/tunnels/workstation/consent"
+)
+
+// Config is what Addresses need.
+type Config struct {
+	// Policy is what flags and files allow.
+	Policy consent.Policy
+	// In and Err are where questions are answered and asked. In is nil without a terminal; then
+	// no question is asked.
+	In  io.Reader
+	Err io.Writer
+	// File remembers the answers; empty: they are not remembered.
+	File string
+	// Command is what allows an address with --allow, for messages.
+	Command string
+}
+
+// Addresses are the local addresses that the user agreed to open. Make them with New, and Run them
+// beside the workstation. They are safe for concurrent use.
+type Addresses struct {
+	cfg       Config
+	questions chan consent.Request
+
+	mu     sync.Mutex
+	policy consent.Policy
+	asked  map[question]bool
+	opened map[workstation.Opening]bool
+}
+
+// question is what is asked once.
+type question struct{ uid, address string }
+
+// maxQuestions is how many questions wait for an answer; further addresses are refused.
+const maxQuestions = 256
+
+// New returns Addresses. The error says why the remembered answers cannot be used.
+func New(cfg Config) (*Addresses, error) {
+	answers, err := read(cfg.File)
+	if err != nil {
+		return nil, err
+	}
+	a := &Addresses{cfg: cfg, policy: cfg.Policy, questions: make(chan consent.Request, maxQuestions), asked: map[question]bool{}, opened: map[workstation.Opening]bool{}}
+	a.policy.Answers = answers
+	return a, nil
+}
+
+// Terminal returns in if both it and err are terminals, else nil.
+func Terminal(in io.Reader, err io.Writer) io.Reader {
+	for _, stream := range []any{in, err} {
+		file, is := stream.(*os.File)
+		if !is {
+			return nil
+		}
+		if info, bad := file.Stat(); bad != nil || info.Mode()&os.ModeCharDevice == 0 || file.Name() == os.DevNull {
+			return nil
+		}
+	}
+	return in
+}
+
+// Decide implements workstation.Config.Consent.
+func (a *Addresses) Decide(r consent.Request) consent.Decision {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	d := a.policy.Decide(r)
+	if d.Verdict != consent.Ask {
+		return d
+	}
+	if a.cfg.In == nil {
+		return consent.Decision{Why: fmt.Sprintf("%s is not opened to the cluster: sandbox %s has another or no known author. Open it with %s --sandbox %s --allow %s",
+			r.Address, r.Sandbox, a.cfg.Command, r.Sandbox, r.Address)}
+	}
+	key := question{r.UID, consent.Canonical(r.Address)}
+	if !a.asked[key] {
+		select {
+		case a.questions <- r:
+			a.asked[key] = true
+		default:
+		}
+	}
+	d.Why = r.Address + " waits for your answer on the terminal"
+	return d
+}
+
+// Run asks the questions until ctx ends, and calls changed after each answer.
+func (a *Addresses) Run(ctx context.Context, changed func(context.Context)) {
+	if a.cfg.In == nil {
+		return
+	}
+	lines := make(chan string)
+	go func() { // until the program ends: a read of a terminal cannot be ended
+		defer close(lines)
+		for in := bufio.NewScanner(a.cfg.In); in.Scan(); {
+			select {
+			case lines <- in.Text():
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	for {
+		select {
+		case r := <-a.questions:
+			text := show.Line(fmt.Sprintf("Open %s to the cluster for sandbox %s (workload %s)? You are not known to be its author. [y/N]", r.Address, r.Sandbox, r.Workload))
+			_, _ = io.WriteString(a.cfg.Err, text+" ")
+			select {
+			case line, open := <-lines:
+				if !open {
+					return
+				}
+				a.answer(r, strings.EqualFold(strings.TrimSpace(line), "y") || strings.EqualFold(strings.TrimSpace(line), "yes"))
+				changed(ctx)
+			case <-ctx.Done():
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// answer notes and remembers an answer.
+func (a *Addresses) answer(r consent.Request, yes bool) {
+	one := consent.Answer{UID: r.UID, Address: consent.Canonical(r.Address), Allowed: yes, Sandbox: r.Sandbox}
+	if err := remember(a.cfg.File, one); err != nil {
+		_, _ = io.WriteString(a.cfg.Err, show.Line("note: the answer is not remembered: "+err.Error())+"\n")
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.policy.Answers = append(a.policy.Answers[:len(a.policy.Answers):len(a.policy.Answers)], one)
+}
+
+// maxOpened is how many openings are written; further ones are not.
+const maxOpened = 1000
+
+// Opened implements workstation.Config.Opened: it writes who opened which address, once for each
+// pod or user.
+func (a *Addresses) Opened(o workstation.Opening) {
+	from := o.From
+	if colon := strings.LastIndexByte(from, ':'); colon > 0 {
+		from = from[:colon]
+	}
+	if o.User != "" {
+		from = ""
+	}
+	o.From = from
+	a.mu.Lock()
+	known := a.opened[o] || len(a.opened) >= maxOpened
+	if !known {
+		a.opened[o] = true
+	}
+	a.mu.Unlock()
+	if known {
+		return
+	}
+	who := "the pod at " + from
+	if o.User != "" {
+		who = "user " + o.User
+	}
+	_, _ = io.WriteString(a.cfg.Err, show.Line(fmt.Sprintf("%s/%s: %s opened %s", o.Sandbox, o.Workload, who, o.Address))+"\n")
+}

@@ -1,0 +1,115 @@
+package allow
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"switchyard.dev/tunnels/workstation"
+	"switchyard.dev/tunnels/workstation/consent"
+)
+
+// screen is what is written by one and read by others.
+type screen struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (s *screen) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *screen) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+func TestAnAnswerIsAskedForOnceAndRemembered(t *testing.T) {
+	env := func(name string) string { return map[string]string{"XDG_STATE_HOME": t.TempDir()}[name] }
+	file, out := File(env), &screen{}
+	in, answers := io.Pipe()
+	a, err := New(Config{In: in, Err: out, File: file, Command: "switchyard connect"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	docker := consent.Request{UID: "u", Sandbox: "his", Workload: "cart", Address: "127.0.0.1:2375"}
+	debugger := consent.Request{UID: "u", Sandbox: "his", Workload: "cart", Address: "127.0.0.1:9229"}
+	for range 3 {
+		if d := a.Decide(docker); d.Verdict != consent.Ask {
+			t.Fatalf("before the answer: %+v", d)
+		}
+	}
+	a.Decide(debugger)
+	changed := make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go a.Run(ctx, func(context.Context) { changed <- struct{}{} })
+	for _, line := range []string{"y\n", "no\n"} {
+		if _, err := io.WriteString(answers, line); err != nil {
+			t.Fatal(err)
+		}
+		<-changed
+	}
+	if strings.Count(out.String(), "Open 127.0.0.1:2375") != 1 {
+		t.Errorf("it asked:\n%s", out)
+	}
+	info, err := os.Stat(file)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("%v, %v", info.Mode(), err)
+	}
+	again, err := New(Config{File: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range []*Addresses{a, again} {
+		if d := one.Decide(docker); d.Verdict != consent.Allowed {
+			t.Errorf("a yes: %+v", d)
+		}
+		if d := one.Decide(debugger); d.Verdict != consent.Refused || !strings.Contains(d.Why, "you refused") {
+			t.Errorf("a no: %+v", d)
+		}
+	}
+	docker.UID = "another"
+	if d := again.Decide(docker); d.Verdict != consent.Refused {
+		t.Errorf("another sandbox of the name: %+v", d)
+	}
+	if err := os.Chmod(file, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(Config{File: file}); err == nil {
+		t.Error("a file that everybody can write is believed")
+	}
+}
+
+func TestWithoutATerminalItIsRefusedWithTheCommand(t *testing.T) {
+	a, err := New(Config{Command: "switchyard connect", In: Terminal(strings.NewReader("y\n"), io.Discard)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := a.Decide(consent.Request{UID: "u", Sandbox: "his", Address: "127.0.0.1:2375"})
+	if d.Verdict != consent.Refused || !strings.Contains(d.Why, "switchyard connect --sandbox his --allow 127.0.0.1:2375") {
+		t.Errorf("%+v", d)
+	}
+}
+
+func TestWhoOpenedAnAddressIsWrittenOnce(t *testing.T) {
+	out := &screen{}
+	a, err := New(Config{Err: out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []workstation.Opening{{From: "10.0.0.3:1"}, {From: "10.0.0.3:2"}, {From: "10.0.0.9:1", User: "bob"}} {
+		o.Sandbox, o.Workload, o.Address = "mine", "cart", "127.0.0.1:8081"
+		a.Opened(o)
+	}
+	if got := out.String(); got != "mine/cart: the pod at 10.0.0.3 opened 127.0.0.1:8081\nmine/cart: user bob opened 127.0.0.1:8081\n" {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,27 @@
+package specs
+
+import (
+	"switchyard.dev/routeserver/cli/session"
+	"switchyard.dev/workflows/spec"
+)
+
+// LocalAddresses reads a sandbox's file in the published format, with values for its variables as
+// NAME=VALUE, and returns the sandbox's name and the local addresses that it names.
+func LocalAddresses(s *session.Session, file string, set []string) (sandbox string, addresses []string, err error) {
+	var asked spec.Sandbox
+	in := input{path: file, set: set}
+	if _, err := in.read(s, &asked); err != nil {
+		return "", nil, err
+	}
+	for _, l := range asked.Spec.Local {
+		for _, m := range l.Mappings {
+			addresses = append(addresses, m.ToLocal)
+		}
+	}
+	if asked.Spec.Routing != nil {
+		for _, f := range asked.Spec.Routing.Forwards {
+			addresses = append(addresses, f.ToLocal)
+		}
+	}
+	return asked.Name, addresses, nil
+}

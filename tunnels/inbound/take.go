@@ -1,0 +1,72 @@
+package inbound
+
+import (
+	"time"
+
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tunnels/cluster"
+)
+
+// Hold routes connections on exactly these ports of an external workload to the workstation. It
+// moves the tunnel from another session of the same user. A tunnel of another user is refused
+// with REASON_TAKEN while that user's workstation is connected, here or at another proxy, and
+// for Config.Free after it is lost.
+func (h *Holder) Hold(w cluster.Workload, ports []int32) *tunnelv1.Refused {
+	return h.hold(w, ports, false)
+}
+
+// Take is Hold that moves the tunnel from another user's session as well. Call it only on that
+// user's explicit request.
+func (h *Holder) Take(w cluster.Workload, ports []int32) *tunnelv1.Refused {
+	return h.hold(w, ports, true)
+}
+
+// HeldBy returns the other user that keeps this workstation from holding a tunnel, with the host
+// if it is known; empty: there is none.
+func (h *Holder) HeldBy(w cluster.Workload) string {
+	h.table.mu.Lock()
+	defer h.table.mu.Unlock()
+	return h.table.occupant(w, h.owner.User)
+}
+
+// Elsewhere replaces the tunnels that live sessions hold at other proxies.
+func (t *Table) Elsewhere(held []*tunnelv1.Held) {
+	all := make(map[Key]*tunnelv1.Held, len(held))
+	for _, one := range held {
+		all[Key{one.GetNamespace(), one.GetName()}] = one
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.elsewhere = all
+}
+
+// occupant returns who but the user holds the tunnel of a workload; empty: nobody. t.mu is held.
+func (t *Table) occupant(w cluster.Workload, user string) string {
+	key := Key{w.Namespace, w.Name}
+	if have := t.tunnels[key]; have != nil && have.uid == w.UID && have.owner.User != user && !t.free(have) {
+		return have.owner.String()
+	}
+	if other := t.elsewhere[key]; other != nil && other.GetUid() == w.UID && other.GetUser() != user {
+		return other.GetBy()
+	}
+	return ""
+}
+
+// free reports whether any user can have a tunnel. t.mu is held.
+func (t *Table) free(have *tunnel) bool {
+	return have.holder == nil && time.Since(have.lost) >= t.cfg.Free
+}
+
+// String returns the user, with the host of the workstation if it is known.
+func (o Owner) String() string {
+	if host := o.Labels["host"]; host != "" {
+		return o.User + " at " + host
+	}
+	return o.User
+}
+
+// occupied is the refusal of a tunnel that another user holds.
+func occupied(key Key, by string) *tunnelv1.Refused {
+	return refusal(tunnelv1.Reason_REASON_TAKEN,
+		"SignadotExternalWorkload %s is held by %.253s. Wait until that session ends, or take the tunnel with switchyard connect --take SANDBOX.", key, by)
+}
