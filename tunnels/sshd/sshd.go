@@ -9,8 +9,8 @@
 //	direct-tcpip     through the same policy as every connection into the cluster
 //
 // Shells, commands, agents, X11, Unix sockets and every other request are refused. A
-// connection has at most 64 channels, and one that goes on asking for what is refused is
-// closed. It has a session of its own in the table of tunnels, since SSH knows none: one that
+// connection has at most 64 channels, a user at most 128 in all connections, and one that goes on
+// asking for what is refused is closed. What is unread in all channels has one budget (unread). It has a session of its own in the table of tunnels, since SSH knows none: one that
 // comes back takes its tunnels over from the one that was.
 package sshd
 
@@ -30,8 +30,8 @@ import (
 	"switchyard.dev/tunnels/identity"
 	"switchyard.dev/tunnels/inbound"
 	"switchyard.dev/tunnels/outbound"
-	"switchyard.dev/tunnels/relay"
 	"switchyard.dev/tunnels/sshcert"
+	"switchyard.dev/tunnels/sshd/unread"
 )
 
 // Cluster is what is known of external workloads.
@@ -66,6 +66,9 @@ type Server struct {
 	cfg      Config
 	greeting *callers.Pool
 	sessions *callers.Pool
+	// channels bounds the channels of each user, and budget what is unread in all of them.
+	channels *callers.Pool
+	budget   *unread.Budget
 }
 
 const (
@@ -77,6 +80,8 @@ const (
 	recheck = 30 * time.Second
 	// maxChannels is how many channels a connection has at once.
 	maxChannels = 64
+	// maxUserChannels is how many channels a user has at once, in all sessions.
+	maxUserChannels = 128
 	// maxForwards is how many ports a connection brings requests of.
 	maxForwards = 64
 	// rejects is how many refusals a second a connection gets, after rejectsBurst in a row.
@@ -91,22 +96,30 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Server{cfg: cfg,
+	s := &Server{cfg: cfg,
 		greeting: callers.NewPool("handshakes", callers.Bounds{Each: 16, Strangers: callers.AnyNumber, Rate: 40, Burst: 64}),
-		sessions: callers.NewPool("sessions", callers.Bounds{Each: 64, Pods: 2048})}, nil
+		sessions: callers.NewPool("sessions", callers.Bounds{Each: 64, Pods: 2048}),
+		channels: callers.NewPool("channels", callers.Bounds{Each: maxUserChannels, Pods: 1 << 15}),
+	}
+	s.budget = unread.New(0, func(e unread.Ended) {
+		cfg.Logger.Warn("an SSH channel was ended: too many bytes are unread", "user", e.User, "connection", e.About, "unread", e.Bytes, "stalled", e.Stalled)
+	})
+	return s, nil
 }
 
 // Serve serves a connection, which it closes. known is called once the client has shown who it
 // is.
 func (s *Server) Serve(ctx context.Context, conn net.Conn, known func()) {
-	defer conn.Close()
+	counted := s.budget.Conn(conn)
+	defer counted.Close()
 	from := conn.RemoteAddr().String()
-	server, channels, requests, user, err := s.shake(conn, from)
+	server, channels, requests, user, err := s.shake(counted, from)
 	if err != nil {
 		s.cfg.Logger.Debug("an SSH client was refused", "from", from, "error", err)
 		return
 	}
 	known()
+	counted.Own(user.Name)
 	leave, err := s.sessions.Enter(callers.Caller{Kind: callers.Pod, Name: user.Name})
 	if err != nil {
 		s.cfg.Logger.Info("an SSH client was refused", "from", from, "user", user.Name, "error", err)
@@ -119,7 +132,7 @@ func (s *Server) Serve(ctx context.Context, conn net.Conn, known func()) {
 	}
 	defer leave()
 	s.cfg.Logger.Info("an SSH client is connected", "from", from, "user", user.Name, "version", fmt.Sprintf("%.80q", server.ClientVersion()))
-	c := newClient(s, server, user, from)
+	c := newClient(s, server, counted, user, from)
 	c.run(ctx, channels, requests)
 	s.cfg.Logger.Info("an SSH client is gone", "from", from, "user", user.Name, "session", c.owner.Session)
 }
@@ -168,17 +181,3 @@ func (s *Server) shake(conn net.Conn, from string) (*ssh.ServerConn, <-chan ssh.
 	}
 	return server, channels, requests, user, nil
 }
-
-// channel is a channel of SSH as one end of a connection.
-type channel struct {
-	ssh.Channel
-	gone func()
-}
-
-// Close implements relay.Stream.
-func (c *channel) Close() error {
-	c.gone()
-	return c.Channel.Close()
-}
-
-var _ relay.Stream = (*channel)(nil)
