@@ -28,6 +28,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/cache"
 	authentication "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	authorization "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	core "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/eventbus/callers/tokens"
@@ -62,6 +63,8 @@ type Config struct {
 	// Tokens and Rights are the APIs. Required.
 	Tokens authentication.TokenReviewInterface
 	Rights authorization.SubjectAccessReviewInterface
+	// Accounts reads service accounts, for Exists. Default: every account counts as existing.
+	Accounts core.ServiceAccountsGetter
 	// Clock tells the time. Default: time.Now.
 	Clock func() time.Time
 	// Logger is told of each answer. Default: none.

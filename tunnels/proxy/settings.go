@@ -107,7 +107,7 @@ func (s Settings) Open(ctx context.Context, reach *rest.Config, out io.Writer, l
 		return c, fmt.Errorf("reach the cluster: %w", err)
 	}
 	reviews := kube.AuthenticationV1().TokenReviews()
-	if c.Access, err = access.New(access.Config{Tokens: reviews, Rights: kube.AuthorizationV1().SubjectAccessReviews(), Logger: logger}); err != nil {
+	if c.Access, err = access.New(access.Config{Tokens: reviews, Rights: kube.AuthorizationV1().SubjectAccessReviews(), Accounts: kube.CoreV1(), Logger: logger}); err != nil {
 		return c, err
 	}
 	if c.Managers, err = tokens.New(tokens.Config{Reviews: reviews, Audience: access.Audience}); err != nil {

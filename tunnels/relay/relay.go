@@ -120,7 +120,7 @@ func Pipe(a, b Stream) Result {
 	}
 	<-back
 	once.Do(func() {}) // wait for a cut that is under way, and ignore later ones
-	_ = a.Close() // both directions have ended
+	_ = a.Close()      // both directions have ended
 	_ = b.Close()
 	return r
 }

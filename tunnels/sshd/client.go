@@ -31,6 +31,8 @@ type client struct {
 	conn   *ssh.ServerConn
 	bytes  *unread.Conn
 	user   identity.User
+	// until is when the certificate expires.
+	until  time.Time
 	owner  inbound.Owner
 	from   string
 	holder *inbound.Holder
@@ -60,8 +62,9 @@ type target struct {
 	port int32
 }
 
-func newClient(s *Server, conn *ssh.ServerConn, bytes *unread.Conn, user identity.User, from string) *client {
-	c := &client{server: s, conn: conn, bytes: bytes, user: user, from: from, forwards: map[forward]target{},
+func newClient(s *Server, conn *ssh.ServerConn, bytes *unread.Conn, who certified, from string) *client {
+	user := who.user
+	c := &client{server: s, conn: conn, bytes: bytes, user: user, until: who.until, from: from, forwards: map[forward]target{},
 		refusals: rate.NewLimiter(rejects, rejectsBurst),
 		owner: inbound.Owner{User: user.Name, Session: "ssh-" + rand.Text(), Epoch: 1, Via: "ssh",
 			Labels: map[string]string{"client": readable(string(conn.ClientVersion())), "login": readable(conn.User())}}}
@@ -88,6 +91,7 @@ func (c *client) run(ctx context.Context, channels <-chan ssh.NewChannel, reques
 	all.Go(func() { c.answer(ctx, requests) })
 	all.Go(func() { c.keep(ctx) })
 	all.Go(func() { c.recheck(ctx) })
+	all.Go(func() { c.last(ctx) })
 	for ch := range channels {
 		c.open(ctx, ch)
 	}
@@ -166,6 +170,9 @@ func (c *client) forward(ctx context.Context, payload []byte) error {
 		return err
 	}
 	to, err := parseTarget(asked.Host, asked.Port)
+	if err == nil {
+		err = c.aged()
+	}
 	if err != nil {
 		return err
 	}
@@ -267,15 +274,25 @@ func (c *client) cancel(payload []byte) error {
 // recheck gives tunnels up that the user may not hold any more, now and then and when an
 // external workload changes.
 func (c *client) recheck(ctx context.Context) {
+	again := time.NewTicker(c.server.cfg.Recheck)
+	defer again.Stop()
 	for {
-		changed := c.server.cfg.Cluster.Changed()
+		changed, timed := c.server.cfg.Cluster.Changed(), false
 		select {
 		case <-ctx.Done():
 			return
 		case <-changed:
-		case <-time.After(recheck):
+		case <-again.C:
+			timed = true
 		}
 		c.review(ctx)
+		if !timed {
+			continue
+		}
+		if why := c.revoked(ctx); why != "" {
+			c.end(why)
+			return
+		}
 	}
 }
 
@@ -315,8 +332,56 @@ func (c *client) Lost(key inbound.Key, by string) {
 // Heard implements inbound.Workstation.
 func (c *client) Heard() time.Time { return time.Unix(0, c.heard.Load()) }
 
+// revoked returns why the session has to end: its user was deleted, or may neither use the proxies nor
+// hold a tunnel any more. It is empty when neither is so, or when nobody can tell.
+func (c *client) revoked(ctx context.Context) string {
+	if refused := c.server.cfg.Access.Exists(ctx, c.user); refused != nil && refused.Reason != tunnelv1.Reason_REASON_UNAVAILABLE {
+		return refused.Message
+	}
+	refused := c.server.cfg.Access.MayUse(ctx, c.user)
+	if refused == nil || refused.Reason == tunnelv1.Reason_REASON_UNAVAILABLE {
+		return ""
+	}
+	if c.holder.Holds(inbound.Key{}) {
+		return ""
+	}
+	return refused.Message
+}
+
+// last ends a session whose certificate expired long ago, as soon as it has no channel.
+func (c *client) last(ctx context.Context) {
+	for every := time.NewTicker(time.Second); ; {
+		select {
+		case <-ctx.Done():
+			every.Stop()
+			return
+		case <-every.C:
+		}
+		if err := c.aged(); err != nil && (c.channels.Load() == 0 || !c.server.cfg.Clock().Before(c.until.Add(opens+closes))) {
+			c.end(err.Error())
+		}
+	}
+}
+
+// aged returns why the session opens no more channels; nil: it does.
+func (c *client) aged() error {
+	if c.server.cfg.Clock().Before(c.until.Add(opens)) {
+		return nil
+	}
+	return fmt.Errorf("the certificate of the session expired at %s, more than %s ago: get a new one with `switchyard tunnel ssh-cert` and connect again", c.until.UTC().Format(time.RFC3339), opens)
+}
+
+// end ends the session.
+func (c *client) end(why string) {
+	c.server.cfg.Logger.Info("an SSH session is ended", "user", c.user.Name, "from", c.from, "session", c.owner.Session, "message", why)
+	_ = c.conn.Close()
+}
+
 // enter reserves a channel of the connection and of its user. left releases it.
 func (c *client) enter() (left func(), err error) {
+	if err := c.aged(); err != nil {
+		return nil, err
+	}
 	if c.channels.Add(1) > maxChannels {
 		c.channels.Add(-1)
 		return nil, fmt.Errorf("the connection has %d channels, the maximum: close some, or open another connection", maxChannels)
