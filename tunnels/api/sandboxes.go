@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -77,23 +78,24 @@ func (s *server) localSandboxes(ctx context.Context, c caller, machine string) (
 			return nil, status.Error(codes.Unavailable, "the cluster is not known yet: try again")
 		}
 	}
-	local, given := map[string][]*tunnelv1.LocalWorkload{}, map[string][]*tunnelv1.LocalResource{}
+	local, given := map[owner][]*tunnelv1.LocalWorkload{}, map[owner][]*tunnelv1.LocalResource{}
 	for i := range workloads.Items {
 		w := &workloads.Items[i]
-		if of := sandboxOf(w); of != "" && w.DeletionTimestamp == nil {
+		if of := sandboxOf(w); of != (owner{}) && w.DeletionTimestamp == nil {
 			local[of] = append(local[of], localWorkload(w))
 		}
 	}
 	for i := range resources.Items {
 		r := &resources.Items[i]
-		if of := sandboxOf(r); of != "" {
+		if of := sandboxOf(r); of != (owner{}) {
 			given[of] = append(given[of], localResource(r))
 		}
 	}
 	out := &tunnelv1.WatchLocalSandboxesResponse{}
 	for i := range sandboxes.Items {
 		sb := &sandboxes.Items[i]
-		if at := sb.Annotations[AnnotationMachine]; len(local[sb.Name]) == 0 || sb.DeletionTimestamp != nil || machine != "" && at != "" && at != machine {
+		of := owner{sb.Name, sb.UID}
+		if at := sb.Annotations[AnnotationMachine]; len(local[of]) == 0 || sb.DeletionTimestamp != nil || machine != "" && at != "" && at != machine {
 			continue
 		}
 		refused := s.cfg.Access.MayUpdate(ctx, c.user, sb.Name)
@@ -104,7 +106,7 @@ func (s *server) localSandboxes(ctx context.Context, c caller, machine string) (
 			continue
 		}
 		out.Sandboxes = append(out.Sandboxes, &tunnelv1.LocalSandbox{
-			SandboxName: sb.Name, RoutingKey: sb.Spec.ID, ExternalWorkloads: sortedBy(local[sb.Name]), Resources: sortedBy(given[sb.Name]),
+			SandboxName: sb.Name, RoutingKey: sb.Spec.ID, ExternalWorkloads: sortedBy(local[of]), Resources: sortedBy(given[of]),
 		})
 	}
 	if len(out.Sandboxes) > maxSandboxes {
@@ -120,12 +122,18 @@ func sortedBy[T interface{ GetName() string }](all []T) []T {
 	return all
 }
 
-// sandboxOf returns the sandbox that an object was made for; empty: none.
-func sandboxOf(o metav1.Object) string {
-	if owner := metav1.GetControllerOfNoCopy(o); owner != nil && owner.Kind == crdv1.KindSandbox && owner.APIVersion == crdv1.APIVersion {
-		return owner.Name
+// owner is a sandbox, as an owner reference names it. The name alone proves nothing.
+type owner struct {
+	name string
+	uid  types.UID
+}
+
+// sandboxOf returns the sandbox that an object belongs to; empty: none.
+func sandboxOf(o metav1.Object) owner {
+	if of := metav1.GetControllerOfNoCopy(o); of != nil && of.Kind == crdv1.KindSandbox && of.APIVersion == crdv1.APIVersion {
+		return owner{of.Name, of.UID}
 	}
-	return ""
+	return owner{}
 }
 
 // localWorkload returns what is told of an external workload.

@@ -143,14 +143,14 @@ func TestWrongCIDRsAreSaid(t *testing.T) {
 		"version: 1\noutboundIP: []":                            "outboundIP",
 		"version: 1\noutboundIPs: [{cird: 10.0.0.0/8}]":         "cird",
 	} {
-		if got, err := policy.ParseCIDRs(text); err == nil || !strings.Contains(err.Error(), want) {
+		if _, got, err := policy.ParseCIDRs(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is read as %v, %v", text, got, err)
 		}
 	}
-	if got, err := policy.ParseCIDRs("version: 1\noutboundIPs:\n" + strings.Repeat("- {cidr: 10.0.0.0/8}\n", 1025)); err == nil || !strings.Contains(err.Error(), "at most are read") {
+	if _, got, err := policy.ParseCIDRs("version: 1\noutboundIPs:\n" + strings.Repeat("- {cidr: 10.0.0.0/8}\n", 1025)); err == nil || !strings.Contains(err.Error(), "at most are read") {
 		t.Errorf("1,025 ranges are read as %d: %v", len(got), err)
 	}
-	if got, err := policy.ParseCIDRs(" \n"); got != nil || err != nil {
+	if _, got, err := policy.ParseCIDRs(" \n"); got != nil || err != nil {
 		t.Errorf("nothing is read as %v, %v", got, err)
 	}
 }

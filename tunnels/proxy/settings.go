@@ -181,7 +181,7 @@ func (s Settings) watched(reach *rest.Config) (cluster.Config, error) {
 		if err != nil {
 			return c, fmt.Errorf("read the ranges that may be reached: %w", err)
 		}
-		if c.CIDRs, err = policy.ParseCIDRs(string(text)); err != nil {
+		if c.Reach, c.CIDRs, err = policy.ParseCIDRs(string(text)); err != nil {
 			return c, fmt.Errorf("%s: %w", s.CIDRs, err)
 		}
 	}

@@ -138,7 +138,9 @@ func newSite(t *testing.T, change ...func(*proxy.Settings)) *site {
 func (s *site) rights() string {
 	user := "tunnel-proxy-" + s.operator
 	s.Grant(user, "",
-		rbacv1.PolicyRule{APIGroups: []string{crdv1.Group}, Resources: []string{"signadotexternalworkloads"}, Verbs: []string{"list", "watch"}},
+		rbacv1.PolicyRule{APIGroups: []string{crdv1.Group}, Resources: []string{"signadotexternalworkloads", "signadotsandboxes"}, Verbs: []string{"list", "watch"}},
+		rbacv1.PolicyRule{APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}, Verbs: []string{"list", "watch"}},
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list", "watch"}},
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"list", "watch"}},
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, Verbs: []string{"get"}},
 		rbacv1.PolicyRule{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
