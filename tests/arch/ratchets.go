@@ -21,11 +21,11 @@ var roomLines = map[string]int{
 	"eventbus":    9690,
 	"protos":      1217,
 	"reconcilers": 25533,
-	"routeserver": 16180,
+	"routeserver": 16235,
 	"sidecars":    6025,
 	"tests":       32193,
 	"tools":       6995,
-	"tunnels":     11339,
+	"tunnels":     11980,
 	"workflows":   6051,
 	"xds":         4074,
 }

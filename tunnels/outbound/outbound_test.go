@@ -31,6 +31,9 @@ func (*around) Rules() policy.Config { return policy.Config{} }
 // Namespace implements Knows.
 func (*around) Namespace(netip.Addr, string) string { return "" }
 
+// Kind implements outbound.Knows.
+func (*around) Kind(netip.Addr) policy.Kind { return policy.KindUnknown }
+
 // Begun implements Counts.
 func (a *around) Begun(audit.Direction) func() {
 	a.active.Add(1)

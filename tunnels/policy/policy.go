@@ -128,10 +128,9 @@ func (c Config) outside(d Destination, address netip.Addr) string {
 		return ""
 	case node:
 		return "it is the address of a node: include it in tunnel.config.cidrs to reach it"
-	case c.Reach == ReachCluster && len(c.Namespaces) == 0:
-		if d.Kind == KindPod {
-			return ""
-		}
+	case c.Reach == ReachCluster && len(c.Namespaces) == 0 && d.Kind == KindPod:
+		return ""
+	case c.Reach == ReachCluster && len(c.Namespaces) == 0 && !includes:
 		return "only Services and the pods behind them may be reached, and it is neither: include it in tunnel.config.cidrs, or set that to any"
 	case includes:
 		return "no CIDR of the configuration includes it, and it is no Service: add it to tunnel.config.cidrs"
