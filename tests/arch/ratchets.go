@@ -21,11 +21,11 @@ var roomLines = map[string]int{
 	"eventbus":    9937,
 	"protos":      1217,
 	"reconcilers": 27389,
-	"routeserver": 16795,
+	"routeserver": 16851,
 	"sidecars":    6049,
 	"tests":       32958,
 	"tools":       6990,
-	"tunnels":     12262,
+	"tunnels":     12898,
 	"workflows":   6305,
 	"xds":         4073,
 }

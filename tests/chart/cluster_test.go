@@ -207,7 +207,11 @@ func (s apiServer) limitsServiceAccounts(t *testing.T) {
 		{proxy, "get", "secrets:tunnel-tls", namespace, false},
 		{proxy, "create", "secrets", namespace, false},
 		{proxy, "update", "signadot.com/signadotexternalworkloads/status", "shop", false},
-		{proxy, "list", "discovery.k8s.io/endpointslices", "shop", false},
+		{proxy, "list", "discovery.k8s.io/endpointslices", "shop", true}, // since not everything may be reached
+		{proxy, "list", "nodes", "", false},
+		{proxy, "get", "serviceaccounts", "shop", true},
+		{proxy, "list", "serviceaccounts", "shop", false},
+		{proxy, "create", "serviceaccounts/token", "shop", false},
 		{eventbus, "create", "authentication.k8s.io/tokenreviews", "", true},
 		{eventbus, "list", "pods", namespace, false},
 		{eventbus, "get", "secrets:webhook-server-cert", namespace, false},

@@ -33,6 +33,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/cache"
 	authentication "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	authorization "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	core "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/eventbus/callers/tokens"
@@ -74,6 +75,8 @@ type Config struct {
 	// Forwards reports which addresses, beside those of loopback, are of proxies, and so of no
 	// caller. Default: none.
 	Forwards callers.Forwards
+	// Accounts reads service accounts, for Exists. Default: every account counts as existing.
+	Accounts core.ServiceAccountsGetter
 	// Clock tells the time. Default: time.Now.
 	Clock func() time.Time
 	// Logger is told of each answer. Default: none.

@@ -96,7 +96,7 @@ func (c Config) ranges() ([]*tunnelv1.CIDR, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the ranges that may be reached: %w", err)
 	}
-	all, err := policy.ParseCIDRs(string(text))
+	_, all, err := policy.ParseCIDRs(string(text))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.CIDRs, err)
 	}

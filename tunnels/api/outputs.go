@@ -44,7 +44,7 @@ func (s *server) GetResourceOutputs(ctx context.Context, request *tunnelv1.GetRe
 	out := &tunnelv1.GetResourceOutputsResponse{}
 	for i := range resources.Items {
 		r := &resources.Items[i]
-		if sandboxOf(r) != sandbox.Name {
+		if sandboxOf(r) != (owner{sandbox.Name, sandbox.UID}) {
 			continue
 		}
 		secret, err := outputsOf(ctx, kube, r)

@@ -89,10 +89,10 @@ func (s *server) localSandboxes(ctx context.Context, c caller, request *tunnelv1
 			return nil, status.Error(codes.Unavailable, "the cluster is not known yet: try again")
 		}
 	}
-	local, given := localWorkloads(workloads.Items), map[string][]*tunnelv1.LocalResource{}
+	local, given := localWorkloads(workloads.Items), map[owner][]*tunnelv1.LocalResource{}
 	for i := range resources.Items {
 		r := &resources.Items[i]
-		if of := sandboxOf(r); of != "" {
+		if of := sandboxOf(r); of != (owner{}) {
 			given[of] = append(given[of], localResource(r))
 		}
 	}
@@ -121,7 +121,7 @@ func (s *server) localSandboxes(ctx context.Context, c caller, request *tunnelv1
 		for _, w := range local[sb.UID] {
 			one.ExternalWorkloads = append(one.ExternalWorkloads, localWorkload(w, sb))
 		}
-		one.ExternalWorkloads, one.Resources = sortedBy(one.ExternalWorkloads), sortedBy(given[sb.Name])
+		one.ExternalWorkloads, one.Resources = sortedBy(one.ExternalWorkloads), sortedBy(given[owner{sb.Name, sb.UID}])
 		out.Sandboxes = append(out.Sandboxes, one)
 	}
 	slices.Sort(out.Others)
@@ -138,7 +138,7 @@ func localWorkloads(all []crdv1.SignadotExternalWorkload) map[types.UID][]*crdv1
 	out := map[types.UID][]*crdv1.SignadotExternalWorkload{}
 	for i := range all {
 		w := &all[i]
-		if sandboxOf(w) != "" && w.DeletionTimestamp == nil {
+		if sandboxOf(w) != (owner{}) && w.DeletionTimestamp == nil {
 			uid := metav1.GetControllerOfNoCopy(w).UID
 			out[uid] = append(out[uid], w)
 		}
@@ -188,12 +188,18 @@ func sortedBy[T interface{ GetName() string }](all []T) []T {
 	return all
 }
 
-// sandboxOf returns the sandbox that an object was made for; empty: none.
-func sandboxOf(o metav1.Object) string {
-	if owner := metav1.GetControllerOfNoCopy(o); owner != nil && owner.Kind == crdv1.KindSandbox && owner.APIVersion == crdv1.APIVersion {
-		return owner.Name
+// owner is a sandbox, as an owner reference names it. The name alone proves nothing.
+type owner struct {
+	name string
+	uid  types.UID
+}
+
+// sandboxOf returns the sandbox that an object belongs to; empty: none.
+func sandboxOf(o metav1.Object) owner {
+	if of := metav1.GetControllerOfNoCopy(o); of != nil && of.Kind == crdv1.KindSandbox && of.APIVersion == crdv1.APIVersion {
+		return owner{of.Name, of.UID}
 	}
-	return ""
+	return owner{}
 }
 
 // localWorkload returns what is reported of an external workload of a sandbox.

@@ -42,7 +42,8 @@ type Config struct {
 	Access *rest.Config
 	// Domain is that of the cluster's Services. Default: cluster.local.
 	Domain string
-	// CIDRs and Namespaces are as in policy.Config.
+	// Reach, CIDRs and Namespaces are as in policy.Config.
+	Reach      policy.Reach
 	CIDRs      []policy.CIDR
 	Namespaces []string
 	// Refused are Services that cannot be reached, and Places what else cannot.
@@ -57,26 +58,24 @@ type Cluster struct {
 
 	mu        sync.Mutex
 	workloads map[types.NamespacedName]Workload
-	// services has the Service with an address, of the addresses of a Service, and behind what
-	// EndpointSlices say of refused ones.
-	services map[netip.Addr]types.NamespacedName
-	of       map[types.NamespacedName][]netip.Addr
-	behind   map[types.NamespacedName]slice
-	rules    *policy.Config // nil: to be made again
-	changed  chan struct{}
-}
-
-// slice is what an EndpointSlice says.
-type slice struct {
-	service   types.NamespacedName
-	addresses []netip.Addr
+	// sandboxes has the UID of each SignadotSandbox.
+	sandboxes map[string]types.UID
+	// services has the Service with an address, and of the addresses of a Service.
+	services  map[netip.Addr]types.NamespacedName
+	of        map[types.NamespacedName][]netip.Addr
+	endpoints endpoints
+	nodes     nodes
+	rules     *policy.Config // nil: to be made again
+	changed   chan struct{}
 }
 
 // Workload is an external workload.
 type Workload struct {
 	Namespace, Name, UID string
-	// Sandbox is the SignadotSandbox that it belongs to; empty: to none.
+	// Sandbox is the SignadotSandbox that it belongs to; empty: to none, or to one that does not exist.
 	Sandbox string
+	// owner is the UID of that, as the owner reference has it.
+	owner types.UID
 	// Ports lead to the workstation: the baseline's, each once, with what is dialled there.
 	Ports []Port
 }
@@ -92,8 +91,10 @@ const maxPorts = 64
 
 // New returns a Cluster that knows nothing before Run.
 //
-// Its users owe the rights to get, list and watch Services and SignadotExternalWorkloads
-// everywhere, and EndpointSlices in the namespaces of Refused.
+// It needs the rights to list and watch Services, SignadotSandboxes and SignadotExternalWorkloads
+// everywhere and EndpointSlices in the namespaces of Refused. Where CIDRs include something,
+// Namespaces are configured or Reach is ReachCluster, it needs EndpointSlices of these namespaces, of
+// all if there are none; with ReachCluster nodes too.
 func New(cfg Config) (*Cluster, error) {
 	if cfg.Access == nil {
 		return nil, errors.New("cluster: Access is missing")
@@ -105,17 +106,17 @@ func New(cfg Config) (*Cluster, error) {
 	if err := errors.Join(corev1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme), crdv1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
-	namespaces := map[string]cache.Config{}
-	for _, r := range cfg.Refused {
-		namespaces[r.Namespace] = cache.Config{}
-	}
 	known, err := cache.New(cfg.Access, cache.Options{Scheme: scheme, DefaultTransform: cache.TransformStripManagedFields(),
-		ByObject: map[client.Object]cache.ByObject{&discoveryv1.EndpointSlice{}: {Namespaces: namespaces}}})
+		ByObject: map[client.Object]cache.ByObject{
+			&discoveryv1.EndpointSlice{}: {Namespaces: cfg.sliceNamespaces(), Transform: bareSlice},
+			&corev1.Node{}:               {Transform: bareNode},
+			sandbox():                    {Transform: bareSandbox},
+		}})
 	if err != nil {
 		return nil, fmt.Errorf("watch the cluster: %w", err)
 	}
-	return &Cluster{cfg: cfg, cache: known, workloads: map[types.NamespacedName]Workload{}, services: map[netip.Addr]types.NamespacedName{},
-		of: map[types.NamespacedName][]netip.Addr{}, behind: map[types.NamespacedName]slice{}, changed: make(chan struct{})}, nil
+	return &Cluster{cfg: cfg, cache: known, workloads: map[types.NamespacedName]Workload{}, sandboxes: map[string]types.UID{},
+		services: map[netip.Addr]types.NamespacedName{}, of: map[types.NamespacedName][]netip.Addr{}, endpoints: newEndpoints(), nodes: nodes{}, changed: make(chan struct{})}, nil
 }
 
 // Run keeps what is known current until ctx ends, and returns nil then.
@@ -128,9 +129,12 @@ func (c *Cluster) Run(ctx context.Context) error {
 
 // Synced waits until all is known that there is. It is nil then, and else why not.
 func (c *Cluster) Synced(ctx context.Context) error {
-	objects := []client.Object{&corev1.Service{}, &crdv1.SignadotExternalWorkload{}}
-	if len(c.cfg.Refused) > 0 {
+	objects := []client.Object{&corev1.Service{}, sandbox(), &crdv1.SignadotExternalWorkload{}}
+	if len(c.cfg.Refused) > 0 || c.cfg.needsEndpoints() {
 		objects = append(objects, &discoveryv1.EndpointSlice{})
+	}
+	if c.cfg.Reach == policy.ReachCluster {
+		objects = append(objects, &corev1.Node{})
 	}
 	for _, o := range objects {
 		informer, err := c.cache.GetInformer(ctx, o)
@@ -162,11 +166,13 @@ func (c *Cluster) see(o any) {
 	case *corev1.Service:
 		c.setService(nameOf(o), addresses(o.Spec.ClusterIPs), true)
 	case *discoveryv1.EndpointSlice:
-		s := slice{service: types.NamespacedName{Namespace: o.Namespace, Name: o.Labels[discoveryv1.LabelServiceName]}}
-		for _, e := range o.Endpoints {
-			s.addresses = append(s.addresses, addresses(e.Addresses)...)
-		}
-		c.behind[nameOf(o)], c.rules = s, nil
+		c.endpoints.set(nameOf(o), sliceOf(o))
+		c.rules = nil
+	case *corev1.Node:
+		c.nodes[o.Name] = nodeAddresses(o)
+	case *metav1.PartialObjectMetadata:
+		c.sandboxes[o.Name] = o.UID
+		c.tell()
 	case *crdv1.SignadotExternalWorkload:
 		c.workloads[nameOf(o)] = workloadOf(o)
 		c.tell()
@@ -184,8 +190,13 @@ func (c *Cluster) miss(o any) {
 	case *corev1.Service:
 		c.setService(nameOf(o), nil, false)
 	case *discoveryv1.EndpointSlice:
-		delete(c.behind, nameOf(o))
+		c.endpoints.set(nameOf(o), slice{})
 		c.rules = nil
+	case *corev1.Node:
+		delete(c.nodes, o.Name)
+	case *metav1.PartialObjectMetadata:
+		delete(c.sandboxes, o.Name)
+		c.tell()
 	case *crdv1.SignadotExternalWorkload:
 		delete(c.workloads, nameOf(o))
 		c.tell()
@@ -231,6 +242,9 @@ func (c *Cluster) Workload(namespace, name string) (Workload, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w, found := c.workloads[types.NamespacedName{Namespace: namespace, Name: name}]
+	if w.Sandbox != "" && c.sandboxes[w.Sandbox] != w.owner {
+		w.Sandbox = "" // anybody can write an owner reference
+	}
 	return w, found
 }
 
@@ -239,7 +253,7 @@ func (c *Cluster) Rules() policy.Config {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.rules == nil {
-		c.rules = &policy.Config{CIDRs: c.cfg.CIDRs, Namespaces: c.cfg.Namespaces, Places: c.places()}
+		c.rules = &policy.Config{Reach: c.cfg.Reach, CIDRs: c.cfg.CIDRs, Namespaces: c.cfg.Namespaces, Places: c.places()}
 	}
 	return *c.rules
 }
@@ -249,12 +263,7 @@ func (c *Cluster) places() []policy.Place {
 	all := slices.Clone(c.cfg.Places)
 	for _, r := range c.cfg.Refused {
 		name := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
-		at := slices.Clone(c.of[name])
-		for _, s := range c.behind {
-			if s.service == name {
-				at = append(at, s.addresses...)
-			}
-		}
+		at := append(slices.Clone(c.of[name]), c.endpoints.of(name)...)
 		// A place without addresses would be everywhere.
 		if len(at) > 0 {
 			all = append(all, policy.Place{What: r.What, Addresses: at, Ports: r.Ports, Todo: r.Todo})
@@ -264,35 +273,47 @@ func (c *Cluster) places() []policy.Place {
 }
 
 // Namespace returns that of the Service with an address or, where there is none, of the Service
-// that a host names.
+// that a host names, if the address is of one of its endpoints: else a Service of type ExternalName, or
+// a name that DNS answers otherwise, would count as the namespace that its author chose.
 func (c *Cluster) Namespace(address netip.Addr, host string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if service, is := c.services[address.Unmap()]; is {
 		return service.Namespace
 	}
-	return c.named(host)
+	if service := c.named(host); slices.Contains(c.endpoints.of(service), address.Unmap()) {
+		return service.Namespace
+	}
+	return ""
 }
 
-// named returns the namespace of the Service that a host names, as Kubernetes writes it: of a
-// pod behind it too. c.mu is held.
-func (c *Cluster) named(host string) string {
+// Kind returns what has an address: a node, a pod behind a Service, or something else.
+func (c *Cluster) Kind(address netip.Addr) policy.Kind {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch address = address.Unmap(); {
+	case c.nodes.have(address):
+		return policy.KindNode
+	case c.endpoints.count[address] > 0:
+		return policy.KindPod
+	}
+	return policy.KindUnknown
+}
+
+// named returns the Service that a host names, as Kubernetes writes it: for a pod behind it too.
+func (c *Cluster) named(host string) (service types.NamespacedName) {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	if rest, is := strings.CutSuffix(host, "."+strings.ToLower(c.cfg.Domain)); is {
 		host = rest
 	}
 	if parts := strings.Split(host, "."); len(parts) == 3 || len(parts) == 4 {
-		if parts[len(parts)-1] == "svc" {
-			return parts[len(parts)-2]
+		if last := len(parts) - 1; parts[last] == "svc" {
+			return types.NamespacedName{Namespace: parts[last-1], Name: parts[last-2]}
 		}
-		return ""
 	} else if len(parts) == 2 {
-		// A name of two parts may be one outside of the cluster.
-		if _, is := c.of[types.NamespacedName{Namespace: parts[1], Name: parts[0]}]; is {
-			return parts[1]
-		}
+		return types.NamespacedName{Namespace: parts[1], Name: parts[0]}
 	}
-	return ""
+	return service
 }
 
 func nameOf(o client.Object) types.NamespacedName { return client.ObjectKeyFromObject(o) }
@@ -311,7 +332,7 @@ func addresses(all []string) []netip.Addr {
 func workloadOf(o *crdv1.SignadotExternalWorkload) Workload {
 	w := Workload{Namespace: o.Namespace, Name: o.Name, UID: string(o.UID)}
 	if owner := metav1.GetControllerOf(o); owner != nil && owner.Kind == crdv1.KindSandbox && strings.HasPrefix(owner.APIVersion, crdv1.Group+"/") {
-		w.Sandbox = owner.Name
+		w.Sandbox, w.owner = owner.Name, owner.UID
 	}
 	if o.Spec.Tunnel == nil || o.DeletionTimestamp != nil {
 		return w

@@ -14,7 +14,7 @@ import (
 func TestWhatAnExternalWorkloadIs(t *testing.T) {
 	yes, no := true, false
 	owned := func(apiVersion, kind string, controls *bool) metav1.OwnerReference {
-		return metav1.OwnerReference{APIVersion: apiVersion, Kind: kind, Name: "hers", Controller: controls}
+		return metav1.OwnerReference{APIVersion: apiVersion, Kind: kind, Name: "hers", UID: "s", Controller: controls}
 	}
 	gone := metav1.Now()
 	ports := func(all ...int32) (out []crdv1.TunnelPort) {

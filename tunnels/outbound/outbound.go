@@ -28,6 +28,8 @@ type Knows interface {
 	// Namespace returns that of the Service which has an address or, where none has, of the
 	// Service that a host names; empty: of none.
 	Namespace(address netip.Addr, host string) string
+	// Kind returns what has an address.
+	Kind(address netip.Addr) policy.Kind
 }
 
 // Counts is told of connections.
@@ -236,7 +238,7 @@ func (g *Gate) reach(ctx context.Context, who Who, host string, port uint16) (co
 	defer cancel()
 	rules := g.cfg.Cluster.Rules()
 	for _, a := range addresses[:min(len(addresses), maxAddresses)] {
-		to, denied := rules.Judge(policy.Destination{Host: host, Address: netip.AddrPortFrom(a, port), Namespace: g.cfg.Cluster.Namespace(a, host)})
+		to, denied := rules.Judge(policy.Destination{Host: host, Address: netip.AddrPortFrom(a, port), Namespace: g.cfg.Cluster.Namespace(a, host), Kind: g.cfg.Cluster.Kind(a)})
 		if denied != nil {
 			// Why an address may not be reached tells more than that another did not answer.
 			refused = denied

@@ -38,6 +38,9 @@ func (*around) Namespace(_ netip.Addr, host string) string {
 	return ""
 }
 
+// Kind implements outbound.Knows.
+func (*around) Kind(netip.Addr) policy.Kind { return policy.KindUnknown }
+
 // Begun implements Counts.
 func (a *around) Begun(audit.Direction) func() {
 	a.active.Add(1)

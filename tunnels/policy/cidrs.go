@@ -29,14 +29,27 @@ func (c CIDR) String() string {
 // maxCIDRs bounds a configuration.
 const maxCIDRs = 1024
 
-// ParseCIDRs reads the value tunnel.config.cidrs of the chart: version 1 and a list outboundIPs
-// of name, cidr and exclude. An empty text has none.
-func ParseCIDRs(text string) ([]CIDR, error) {
-	if strings.TrimSpace(text) == "" {
-		return nil, nil
+// reaches are the words for each Reach.
+var reaches = map[string]Reach{"": ReachAny, "any": ReachAny, "cluster": ReachCluster}
+
+// ParseCIDRs reads the value tunnel.config.cidrs of the chart: "any", "cluster", or version 1, a list
+// outboundIPs of name, cidr and exclude, and reach, which is any or cluster. An empty text means any.
+func ParseCIDRs(text string) (Reach, []CIDR, error) {
+	text = strings.TrimSpace(text)
+	if reach, is := reaches[text]; is {
+		return reach, nil, nil
 	}
+	reach, all, err := parseFile(text)
+	if err != nil {
+		return 0, nil, err
+	}
+	return reach, all, nil
+}
+
+func parseFile(text string) (Reach, []CIDR, error) {
 	var file struct {
-		Version     int `json:"version"`
+		Version     int    `json:"version"`
+		Reach       string `json:"reach"`
 		OutboundIPs []struct {
 			Name    string `json:"name"`
 			CIDR    string `json:"cidr"`
@@ -44,13 +57,17 @@ func ParseCIDRs(text string) ([]CIDR, error) {
 		} `json:"outboundIPs"`
 	}
 	if err := yaml.UnmarshalStrict([]byte(text), &file); err != nil {
-		return nil, fmt.Errorf("tunnel.config.cidrs: %w", err)
+		return 0, nil, fmt.Errorf("tunnel.config.cidrs: %w", err)
 	}
 	if file.Version != 1 {
-		return nil, fmt.Errorf("tunnel.config.cidrs: version is %d: write version: 1", file.Version)
+		return 0, nil, fmt.Errorf("tunnel.config.cidrs: version is %d: write version: 1", file.Version)
+	}
+	reach, known := reaches[file.Reach]
+	if !known {
+		return 0, nil, fmt.Errorf("tunnel.config.cidrs: reach is %.80q: write any or cluster", file.Reach)
 	}
 	if len(file.OutboundIPs) > maxCIDRs {
-		return nil, fmt.Errorf("tunnel.config.cidrs: outboundIPs has %d entries, %d at most are read", len(file.OutboundIPs), maxCIDRs)
+		return 0, nil, fmt.Errorf("tunnel.config.cidrs: outboundIPs has %d entries, %d at most are read", len(file.OutboundIPs), maxCIDRs)
 	}
 	out := make([]CIDR, 0, len(file.OutboundIPs))
 	for i, e := range file.OutboundIPs {
@@ -58,14 +75,14 @@ func ParseCIDRs(text string) ([]CIDR, error) {
 		if err != nil {
 			a, bad := netip.ParseAddr(e.CIDR)
 			if bad != nil || a.Zone() != "" {
-				return nil, fmt.Errorf("tunnel.config.cidrs: outboundIPs[%d].cidr %.80q is no range: write it as 10.0.0.0/8", i, e.CIDR)
+				return 0, nil, fmt.Errorf("tunnel.config.cidrs: outboundIPs[%d].cidr %.80q is no range: write it as 10.0.0.0/8", i, e.CIDR)
 			}
 			p = netip.PrefixFrom(a, a.BitLen())
 		}
 		if p.Addr().Is4In6() {
-			return nil, fmt.Errorf("tunnel.config.cidrs: outboundIPs[%d].cidr %.80q is IPv4 written as IPv6: write it as IPv4", i, e.CIDR)
+			return 0, nil, fmt.Errorf("tunnel.config.cidrs: outboundIPs[%d].cidr %.80q is IPv4 written as IPv6: write it as IPv4", i, e.CIDR)
 		}
 		out = append(out, CIDR{Name: e.Name, Prefix: p.Masked(), Exclude: e.Exclude})
 	}
-	return out, nil
+	return reach, out, nil
 }

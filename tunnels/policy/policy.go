@@ -10,7 +10,9 @@
 //	excluded  what a CIDR of the configuration excludes
 //	places    the bus, API servers, the proxies' own ports, the ports of sidecars
 //	namespace an address of a Service counts as its namespace allows
-//	else      what a CIDR includes; anything when neither CIDRs nor namespaces are configured
+//	nodes     with ReachCluster, addresses of nodes are refused unless a CIDR includes them
+//	else      what a CIDR includes; with ReachCluster pods; with ReachAny anything, when neither
+//	          including CIDRs nor namespaces are configured
 package policy
 
 import (
@@ -22,8 +24,30 @@ import (
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 )
 
+// Reach is what may be reached beside Services and what CIDRs include.
+type Reach int
+
+const (
+	// ReachAny is everything, unless CIDRs include something or Namespaces are configured.
+	ReachAny Reach = iota
+	// ReachCluster is pods behind Services, and no nodes.
+	ReachCluster
+)
+
+// Kind is what has an address.
+type Kind int
+
+// Kinds. An address that is both a pod's and a node's, as with hostNetwork, is a node's.
+const (
+	KindUnknown Kind = iota
+	KindPod
+	KindNode
+)
+
 // Config says what may be reached.
 type Config struct {
+	// Reach is what may be reached without a CIDR.
+	Reach Reach
 	// CIDRs are ranges that may be reached, or that may not.
 	CIDRs []CIDR
 	// Namespaces are those whose Services may be reached; none: all.
@@ -53,6 +77,8 @@ type Destination struct {
 	// Namespace is that of the Service that has the address or, where none has, of the
 	// Service that Host names; empty: of none.
 	Namespace string
+	// Kind is what has the address, as far as ReachCluster needs it.
+	Kind Kind
 }
 
 // Judge returns the address to dial, or why it may not be reached. The address is the one of
@@ -79,28 +105,33 @@ func (c Config) Judge(d Destination) (netip.AddrPort, *tunnelv1.Refused) {
 			}
 		}
 	}
-	if why := c.outside(d.Namespace, address); why != "" {
+	if why := c.outside(d, address); why != "" {
 		return refuse("%s", why)
 	}
 	return netip.AddrPortFrom(address, port), nil
 }
 
 // outside returns why an address is outside of what the configuration allows; empty: it is not.
-func (c Config) outside(namespace string, address netip.Addr) string {
+func (c Config) outside(d Destination, address netip.Addr) string {
+	namespace := d.Namespace
 	if namespace != "" && len(c.Namespaces) > 0 && !slices.Contains(c.Namespaces, namespace) {
 		return fmt.Sprintf("namespace %s is none of those that may be reached: add it to allowedNamespaces", namespace)
 	}
-	if namespace != "" {
-		return ""
-	}
-	includes := false
+	includes, included := false, false
 	for _, r := range c.CIDRs {
-		if !r.Exclude && r.Prefix.Contains(address) {
-			return ""
-		}
 		includes = includes || !r.Exclude
+		included = included || !r.Exclude && r.Prefix.Contains(address)
 	}
+	node := c.Reach == ReachCluster && d.Kind == KindNode
 	switch {
+	case included, namespace != "" && !node:
+		return ""
+	case node:
+		return "it is the address of a node: include it in tunnel.config.cidrs to reach it"
+	case c.Reach == ReachCluster && len(c.Namespaces) == 0 && d.Kind == KindPod:
+		return ""
+	case c.Reach == ReachCluster && len(c.Namespaces) == 0 && !includes:
+		return "only Services and the pods behind them may be reached, and it is neither: include it in tunnel.config.cidrs, or set that to any"
 	case includes:
 		return "no CIDR of the configuration includes it, and it is no Service: add it to tunnel.config.cidrs"
 	case len(c.Namespaces) > 0:

@@ -19,7 +19,7 @@ func addresses(all ...string) []netip.Addr {
 
 func cidrs(t testing.TB, text string) []policy.CIDR {
 	t.Helper()
-	out, err := policy.ParseCIDRs(text)
+	_, out, err := policy.ParseCIDRs(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,17 +141,56 @@ func TestWrongCIDRsAreSaid(t *testing.T) {
 		"version: 1\noutboundIPs: [{cidr: \"fe80::1%eth0\"}]":   "is no range",
 		"version: 1\noutboundIPs: [{cidr: \"::ffff:1.2.3.4\"}]": "write it as IPv4",
 		"version: 1\noutboundIP: []":                            "outboundIP",
+		"version: 1\nreach: world":                              "write any or cluster",
 		"version: 1\noutboundIPs: [{cird: 10.0.0.0/8}]":         "cird",
 	} {
-		if got, err := policy.ParseCIDRs(text); err == nil || !strings.Contains(err.Error(), want) {
+		if _, got, err := policy.ParseCIDRs(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is read as %v, %v", text, got, err)
 		}
 	}
-	if got, err := policy.ParseCIDRs("version: 1\noutboundIPs:\n" + strings.Repeat("- {cidr: 10.0.0.0/8}\n", 1025)); err == nil || !strings.Contains(err.Error(), "at most are read") {
+	if _, got, err := policy.ParseCIDRs("version: 1\noutboundIPs:\n" + strings.Repeat("- {cidr: 10.0.0.0/8}\n", 1025)); err == nil || !strings.Contains(err.Error(), "at most are read") {
 		t.Errorf("1,025 ranges are read as %d: %v", len(got), err)
 	}
-	if got, err := policy.ParseCIDRs(" \n"); got != nil || err != nil {
+	if _, got, err := policy.ParseCIDRs(" \n"); got != nil || err != nil {
 		t.Errorf("nothing is read as %v, %v", got, err)
+	}
+}
+
+// TestWhatReachMeans asks for pods, nodes and other addresses with each word.
+func TestWhatReachMeans(t *testing.T) {
+	for text, want := range map[string]map[string]string{
+		"":        {"pod": "", "node": "", "other": "", "service": "", "service on a node": ""},
+		"any":     {"pod": "", "node": "", "other": "", "service": "", "service on a node": ""},
+		"cluster": {"pod": "", "node": "address of a node", "other": "only Services and the pods", "service": "", "service on a node": "address of a node"},
+		"version: 1\nreach: cluster\noutboundIPs: [{cidr: 10.0.0.0/8}]":                 {"pod": "", "node": "", "other": "", "service": "", "service on a node": ""},
+		"version: 1\nreach: cluster\noutboundIPs: [{cidr: 10.1.0.0/16}]":                {"pod": "", "node": "address of a node", "other": "no CIDR", "service": ""},
+		"version: 1\nreach: cluster\noutboundIPs: [{cidr: 10.0.0.9/32, exclude: true}]": {"pod": "excludes", "node": "excludes", "service": "excludes"},
+	} {
+		reach, all, err := policy.ParseCIDRs(text)
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		for what, refusal := range want {
+			d := policy.Destination{Host: "x", Address: netip.MustParseAddrPort("10.0.0.9:80")}
+			switch what {
+			case "pod":
+				d.Kind = policy.KindPod
+			case "node", "service on a node":
+				d.Kind = policy.KindNode
+			}
+			if strings.HasPrefix(what, "service") {
+				d.Namespace = "shop"
+			}
+			_, refused := policy.Config{Reach: reach, CIDRs: all}.Judge(d)
+			if (refused == nil) != (refusal == "") || !strings.Contains(refused.GetMessage(), refusal) {
+				t.Errorf("%q, %s: %q, want %q", text, what, refused.GetMessage(), refusal)
+			}
+		}
+	}
+	in := policy.Config{Reach: policy.ReachCluster, Namespaces: []string{"shop"}}
+	if _, refused := in.Judge(policy.Destination{Host: "x", Address: netip.MustParseAddrPort("10.0.0.9:80"), Kind: policy.KindPod}); refused == nil {
+		t.Error("with allowedNamespaces a pod of an unknown namespace is reached")
 	}
 }
 

@@ -50,6 +50,11 @@ type Config struct {
 	Ports string
 	// Moment is how long connections have to end when the proxy is to. Default: 20 s.
 	Moment time.Duration
+	// Recheck is how often a session over SSH asks whether its user exists and has the rights that it
+	// uses. Default: 30 s.
+	Recheck time.Duration
+	// Clock tells the time, for the end of sessions over SSH. Default: time.Now.
+	Clock func() time.Time
 	// MaxConnections bounds the open connections of strangers on each listener. Default: 4096.
 	MaxConnections int
 	// Logger is told what happens. Default: none.

@@ -83,7 +83,7 @@ func (m *Main) wire() (err error) {
 		return err
 	}
 	m.ssh, err = sshd.New(sshd.Config{Gate: m.gate, Table: m.table, Cluster: c.Cluster, Access: c.Access,
-		Host: c.Keys.SSHHost, Authority: c.Keys.Authority, Logger: c.Logger})
+		Host: c.Keys.SSHHost, Authority: c.Keys.Authority, Recheck: c.Recheck, Clock: c.Clock, Logger: c.Logger})
 	return err
 }
 

@@ -125,7 +125,7 @@ func (s Settings) Open(ctx context.Context, reach *rest.Config, out io.Writer, l
 	}
 	reviews := kube.AuthenticationV1().TokenReviews()
 	if c.Access, err = access.New(access.Config{Tokens: reviews, Rights: kube.AuthorizationV1().SubjectAccessReviews(),
-		Issuer: tokens.NewIssuer(kube.Discovery().RESTClient(), nil), Logger: logger}); err != nil {
+		Issuer: tokens.NewIssuer(kube.Discovery().RESTClient(), nil), Accounts: kube.CoreV1(), Logger: logger}); err != nil {
 		return c, err
 	}
 	if c.Managers, err = tokens.New(tokens.Config{Reviews: reviews, Audience: access.Audience}); err != nil {
@@ -199,7 +199,7 @@ func (s Settings) watched(reach *rest.Config) (cluster.Config, error) {
 		if err != nil {
 			return c, fmt.Errorf("read the ranges that may be reached: %w", err)
 		}
-		if c.CIDRs, err = policy.ParseCIDRs(string(text)); err != nil {
+		if c.Reach, c.CIDRs, err = policy.ParseCIDRs(string(text)); err != nil {
 			return c, fmt.Errorf("%s: %w", s.CIDRs, err)
 		}
 	}

@@ -24,6 +24,12 @@ type Stream interface {
 	CloseWrite() error
 }
 
+// Ender is a Stream that can end the connection for a reason of its own.
+type Ender interface {
+	// OnEnd is given the function that cuts both ends. The reason becomes the Err of the Result.
+	OnEnd(cut func(reason error))
+}
+
 // Of returns a connection as a Stream. One that cannot close what it sends alone is closed.
 func Of(conn net.Conn) Stream {
 	if counted, is := conn.(*callers.Conn); is {
@@ -95,6 +101,11 @@ func Pipe(a, b Stream) Result {
 			Cut(b)
 		})
 	}
+	for _, s := range []Stream{a, b} {
+		if e, is := s.(Ender); is {
+			e.OnEnd(cut)
+		}
+	}
 	back := make(chan struct{})
 	go func() {
 		defer close(back)
@@ -108,7 +119,8 @@ func Pipe(a, b Stream) Result {
 		cut(err)
 	}
 	<-back
-	_ = a.Close() // both directions have ended
+	once.Do(func() {}) // wait for a cut that is under way, and ignore later ones
+	_ = a.Close()      // both directions have ended
 	_ = b.Close()
 	return r
 }

@@ -16,18 +16,23 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/time/rate"
 
+	"switchyard.dev/eventbus/callers"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/identity"
 	"switchyard.dev/tunnels/inbound"
 	"switchyard.dev/tunnels/outbound"
 	"switchyard.dev/tunnels/relay"
+	"switchyard.dev/tunnels/sshd/unread"
 )
 
 // client is one connection of SSH.
 type client struct {
 	server *Server
 	conn   *ssh.ServerConn
+	bytes  *unread.Conn
 	user   identity.User
+	// until is when the certificate expires.
+	until  time.Time
 	owner  inbound.Owner
 	from   string
 	holder *inbound.Holder
@@ -57,8 +62,9 @@ type target struct {
 	port int32
 }
 
-func newClient(s *Server, conn *ssh.ServerConn, user identity.User, from string) *client {
-	c := &client{server: s, conn: conn, user: user, from: from, forwards: map[forward]target{},
+func newClient(s *Server, conn *ssh.ServerConn, bytes *unread.Conn, who certified, from string) *client {
+	user := who.user
+	c := &client{server: s, conn: conn, bytes: bytes, user: user, until: who.until, from: from, forwards: map[forward]target{},
 		refusals: rate.NewLimiter(rejects, rejectsBurst),
 		owner: inbound.Owner{User: user.Name, Session: "ssh-" + rand.Text(), Epoch: 1, Via: "ssh",
 			Labels: map[string]string{"client": readable(string(conn.ClientVersion())), "login": readable(conn.User())}}}
@@ -85,6 +91,7 @@ func (c *client) run(ctx context.Context, channels <-chan ssh.NewChannel, reques
 	all.Go(func() { c.answer(ctx, requests) })
 	all.Go(func() { c.keep(ctx) })
 	all.Go(func() { c.recheck(ctx) })
+	all.Go(func() { c.last(ctx) })
 	for ch := range channels {
 		c.open(ctx, ch)
 	}
@@ -163,6 +170,9 @@ func (c *client) forward(ctx context.Context, payload []byte) error {
 		return err
 	}
 	to, err := parseTarget(asked.Host, asked.Port)
+	if err == nil {
+		err = c.aged()
+	}
 	if err != nil {
 		return err
 	}
@@ -264,15 +274,25 @@ func (c *client) cancel(payload []byte) error {
 // recheck gives tunnels up that the user may not hold any more, now and then and when an
 // external workload changes.
 func (c *client) recheck(ctx context.Context) {
+	again := time.NewTicker(c.server.cfg.Recheck)
+	defer again.Stop()
 	for {
-		changed := c.server.cfg.Cluster.Changed()
+		changed, timed := c.server.cfg.Cluster.Changed(), false
 		select {
 		case <-ctx.Done():
 			return
 		case <-changed:
-		case <-time.After(recheck):
+		case <-again.C:
+			timed = true
 		}
 		c.review(ctx)
+		if !timed {
+			continue
+		}
+		if why := c.revoked(ctx); why != "" {
+			c.end(why)
+			return
+		}
 	}
 }
 
@@ -312,13 +332,24 @@ func (c *client) Lost(key inbound.Key, by string) {
 // Heard implements inbound.Workstation.
 func (c *client) Heard() time.Time { return time.Unix(0, c.heard.Load()) }
 
-// enter takes the place of a channel. It reports whether there is one.
-func (c *client) enter() (gone func(), ok bool) {
+// enter reserves a channel of the connection and of its user. left releases it.
+func (c *client) enter() (left func(), err error) {
+	if err := c.aged(); err != nil {
+		return nil, err
+	}
 	if c.channels.Add(1) > maxChannels {
 		c.channels.Add(-1)
-		return nil, false
+		return nil, fmt.Errorf("the connection has %d channels, the maximum: close some, or open another connection", maxChannels)
 	}
-	return sync.OnceFunc(func() { c.channels.Add(-1) }), true
+	leave, err := c.server.channels.Enter(callers.Caller{Kind: callers.Pod, Name: c.user.Name})
+	if err != nil {
+		c.channels.Add(-1)
+		return nil, err
+	}
+	return sync.OnceFunc(func() {
+		c.channels.Add(-1)
+		leave()
+	}), nil
 }
 
 // Connect implements inbound.Workstation.
@@ -327,9 +358,9 @@ func (c *client) Connect(ctx context.Context, to *tunnelv1.Inbound) (relay.Strea
 	if !is {
 		return nil, errors.New("the port is not forwarded any more")
 	}
-	gone, ok := c.enter()
-	if !ok {
-		return nil, fmt.Errorf("the connection over SSH has %d channels, as many as may be", maxChannels)
+	left, err := c.enter()
+	if err != nil {
+		return nil, err
 	}
 	host, port, _ := net.SplitHostPort(to.From)
 	number, _ := strconv.ParseUint(port, 10, 16)
@@ -343,7 +374,7 @@ func (c *client) Connect(ctx context.Context, to *tunnelv1.Inbound) (relay.Strea
 		ch  ssh.Channel
 		err error
 	}
-	answer := make(chan opened, 1)
+	answer, mark, about := make(chan opened, 1), c.bytes.Mark(), fmt.Sprintf("%s to %s/%s:%d", to.From, to.Namespace, to.Name, to.BaselinePort)
 	go func() {
 		ch, requests, err := c.conn.OpenChannel("forwarded-tcpip", payload)
 		if err == nil {
@@ -354,16 +385,18 @@ func (c *client) Connect(ctx context.Context, to *tunnelv1.Inbound) (relay.Strea
 	select {
 	case o := <-answer:
 		if o.err != nil {
-			gone()
+			left()
 			return nil, o.err
 		}
-		return &channel{o.ch, gone}, nil
+		return c.bytes.Channel(o.ch, about, mark, left), nil
 	case <-ctx.Done():
 		go func() { // it may come yet
-			if o := <-answer; o.err == nil {
-				_ = o.ch.Close()
+			o := <-answer
+			if o.err != nil {
+				left()
+				return
 			}
-			gone()
+			_ = c.bytes.Channel(o.ch, about, mark, left).Close()
 		}()
 		return nil, ctx.Err()
 	}
@@ -402,14 +435,14 @@ func (c *client) open(ctx context.Context, ch ssh.NewChannel) {
 		reject(ssh.ConnectionFailed, errors.New("the request makes no sense"))
 		return
 	}
-	gone, ok := c.enter()
-	if !ok {
-		reject(ssh.ResourceShortage, fmt.Errorf("the connection has %d channels, as many as may be", maxChannels))
+	left, err := c.enter()
+	if err != nil {
+		reject(ssh.ResourceShortage, err)
 		return
 	}
 	go func() {
-		defer gone()
-		if refused := c.direct(ctx, ch, asked.Host, asked.Port); refused != nil {
+		if refused := c.direct(ctx, ch, asked.Host, asked.Port, left); refused != nil {
+			left()
 			reason := ssh.ConnectionFailed
 			if r := refused.Reason; r == tunnelv1.Reason_REASON_DESTINATION || r == tunnelv1.Reason_REASON_FORBIDDEN {
 				reason = ssh.Prohibited
@@ -420,7 +453,9 @@ func (c *client) open(ctx context.Context, ch ssh.NewChannel) {
 }
 
 // direct leads a channel into the cluster.
-func (c *client) direct(ctx context.Context, ch ssh.NewChannel, host string, port uint32) *tunnelv1.Refused {
+//
+// left is called when the channel is closed, unless the channel is refused.
+func (c *client) direct(ctx context.Context, ch ssh.NewChannel, host string, port uint32, left func()) *tunnelv1.Refused {
 	if refused := c.server.cfg.Access.MayUse(ctx, c.user); refused != nil && !c.holder.Holds(inbound.Key{}) {
 		return refused
 	}
@@ -428,12 +463,14 @@ func (c *client) direct(ctx context.Context, ch ssh.NewChannel, host string, por
 	if refused != nil {
 		return refused
 	}
+	mark := c.bytes.Mark()
 	accepted, requests, err := ch.Accept()
 	if err != nil {
 		out.Abandon(err)
+		left()
 		return nil
 	}
 	go ssh.DiscardRequests(requests)
-	out.Join(&channel{accepted, func() {}})
+	out.Join(c.bytes.Channel(accepted, "to "+out.Address().String(), mark, left))
 	return nil
 }

@@ -39,8 +39,10 @@ func (everything) Workload(namespace, name string) (cluster.Workload, bool) {
 func (everything) Changed() <-chan struct{}                                           { return nil }
 func (everything) MayUse(context.Context, identity.User) *tunnelv1.Refused            { return nil }
 func (everything) MayUpdate(context.Context, identity.User, string) *tunnelv1.Refused { return nil }
+func (everything) Exists(context.Context, identity.User) *tunnelv1.Refused            { return nil }
 func (everything) Rules() policy.Config                                               { return policy.Config{} }
 func (everything) Namespace(netip.Addr, string) string                                { return "" }
+func (everything) Kind(netip.Addr) policy.Kind                                        { return policy.KindUnknown }
 func (everything) Begun(audit.Direction) (ended func())                               { return func() {} }
 
 // door is a server, and those who may come.

@@ -9,8 +9,8 @@
 //	direct-tcpip     through the same policy as every connection into the cluster
 //
 // Shells, commands, agents, X11, Unix sockets and every other request are refused. A
-// connection has at most 64 channels, and one that goes on asking for what is refused is
-// closed. It has a session of its own in the table of tunnels, since SSH knows none: one that
+// connection has at most 64 channels, a user at most 128 in all connections, and one that goes on
+// asking for what is refused is closed. What is unread in all channels has one budget (unread). It has a session of its own in the table of tunnels, since SSH knows none: one that
 // comes back takes its tunnels over from the one that was.
 package sshd
 
@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strconv"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -30,8 +31,8 @@ import (
 	"switchyard.dev/tunnels/identity"
 	"switchyard.dev/tunnels/inbound"
 	"switchyard.dev/tunnels/outbound"
-	"switchyard.dev/tunnels/relay"
 	"switchyard.dev/tunnels/sshcert"
+	"switchyard.dev/tunnels/sshd/unread"
 )
 
 // Cluster is what is known of external workloads.
@@ -46,9 +47,11 @@ type Access interface {
 	// MayUse and MayUpdate are those of access.Access.
 	MayUse(ctx context.Context, user identity.User) *tunnelv1.Refused
 	MayUpdate(ctx context.Context, user identity.User, sandbox string) *tunnelv1.Refused
+	// Exists is that of access.Access.
+	Exists(ctx context.Context, user identity.User) *tunnelv1.Refused
 }
 
-// Config is what a Server needs. All of it is required but Logger.
+// Config is what a Server needs. All of it is required but Recheck, Clock and Logger.
 type Config struct {
 	Gate    *outbound.Gate
 	Table   *inbound.Table
@@ -57,6 +60,11 @@ type Config struct {
 	// Host is the host key, Authority what signs certificates of users.
 	Host      ssh.Signer
 	Authority ssh.PublicKey
+	// Recheck is how often it is asked again whether the user exists and has the rights that the
+	// session uses. Default: 30 s.
+	Recheck time.Duration
+	// Clock tells the time. Default: time.Now.
+	Clock func() time.Time
 	// Logger is told who comes, and what is refused. Default: none.
 	Logger *slog.Logger
 }
@@ -66,6 +74,9 @@ type Server struct {
 	cfg      Config
 	greeting *callers.Pool
 	sessions *callers.Pool
+	// channels bounds the channels of each user, and budget what is unread in all of them.
+	channels *callers.Pool
+	budget   *unread.Budget
 }
 
 const (
@@ -73,10 +84,15 @@ const (
 	// silence is after how long without a word the client is asked whether it is there, dead
 	// after how long it is given up.
 	silence, dead = 2 * time.Second, 5 * time.Second
-	// recheck is how often it is asked again whether the user may hold what he holds.
+	// recheck is the default of Config.Recheck. Answers are kept for ten seconds beside.
 	recheck = 30 * time.Second
+	// opens is for how long a session opens channels after its certificate has expired, and closes how
+	// long its open channels have then.
+	opens, closes = time.Hour, 10 * time.Minute
 	// maxChannels is how many channels a connection has at once.
 	maxChannels = 64
+	// maxUserChannels is how many channels a user has at once, in all sessions.
+	maxUserChannels = 128
 	// maxForwards is how many ports a connection brings requests of.
 	maxForwards = 64
 	// rejects is how many refusals a second a connection gets, after rejectsBurst in a row.
@@ -86,27 +102,42 @@ const (
 // New returns a Server.
 func New(cfg Config) (*Server, error) {
 	if cfg.Gate == nil || cfg.Table == nil || cfg.Cluster == nil || cfg.Access == nil || cfg.Host == nil || cfg.Authority == nil {
-		return nil, errors.New("SSH: everything of Config but Logger is needed")
+		return nil, errors.New("SSH: everything of Config but Recheck, Clock and Logger is needed")
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = time.Now
+	}
+	if cfg.Recheck == 0 {
+		cfg.Recheck = recheck
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Server{cfg: cfg,
+	s := &Server{cfg: cfg,
 		greeting: callers.NewPool("handshakes", callers.Bounds{Each: 16, Strangers: callers.AnyNumber, Rate: 40, Burst: 64}),
-		sessions: callers.NewPool("sessions", callers.Bounds{Each: 64, Pods: 2048})}, nil
+		sessions: callers.NewPool("sessions", callers.Bounds{Each: 64, Pods: 2048}),
+		channels: callers.NewPool("channels", callers.Bounds{Each: maxUserChannels, Pods: 1 << 15}),
+	}
+	s.budget = unread.New(0, func(e unread.Ended) {
+		cfg.Logger.Warn("an SSH channel was ended: too many bytes are unread", "user", e.User, "connection", e.About, "unread", e.Bytes, "stalled", e.Stalled)
+	})
+	return s, nil
 }
 
 // Serve serves a connection, which it closes. known is called with the user once the client
 // has shown who it is.
 func (s *Server) Serve(ctx context.Context, conn net.Conn, known func(user string)) {
-	defer conn.Close()
+	counted := s.budget.Conn(conn)
+	defer counted.Close()
 	from := conn.RemoteAddr().String()
-	server, channels, requests, user, err := s.shake(conn, from)
+	server, channels, requests, who, err := s.shake(counted, from)
 	if err != nil {
 		s.cfg.Logger.Debug("an SSH client was refused", "from", from, "error", err)
 		return
 	}
+	user := who.user
 	known(user.Name)
+	counted.Own(user.Name)
 	leave, err := s.sessions.Enter(callers.Caller{Kind: callers.Pod, Name: user.Name})
 	if err != nil {
 		s.cfg.Logger.Info("an SSH client was refused", "from", from, "user", user.Name, "error", err)
@@ -119,33 +150,41 @@ func (s *Server) Serve(ctx context.Context, conn net.Conn, known func(user strin
 	}
 	defer leave()
 	s.cfg.Logger.Info("an SSH client is connected", "from", from, "user", user.Name, "version", fmt.Sprintf("%.80q", server.ClientVersion()))
-	c := newClient(s, server, user, from)
+	c := newClient(s, server, counted, who, from)
 	c.run(ctx, channels, requests)
 	s.cfg.Logger.Info("an SSH client is gone", "from", from, "user", user.Name, "session", c.owner.Session)
 }
 
+// certified is the user of a session.
+type certified struct {
+	user identity.User
+	// until is when the certificate expires.
+	until time.Time
+}
+
 // shake does the handshake.
-func (s *Server) shake(conn net.Conn, from string) (*ssh.ServerConn, <-chan ssh.NewChannel, <-chan *ssh.Request, identity.User, error) {
+func (s *Server) shake(conn net.Conn, from string) (*ssh.ServerConn, <-chan ssh.NewChannel, <-chan *ssh.Request, certified, error) {
 	leave, err := s.greeting.Enter(callers.Behind(from, nil))
 	if err != nil {
-		return nil, nil, nil, identity.User{}, err
+		return nil, nil, nil, certified{}, err
 	}
 	defer leave()
 	if err := conn.SetDeadline(time.Now().Add(handshakeWithin)); err != nil {
-		return nil, nil, nil, identity.User{}, err
+		return nil, nil, nil, certified{}, err
 	}
 	// The library asks about a key before the client has shown that it has the private one, so
 	// who it is stands in the permissions of the key that was shown.
-	const who = "user"
+	const who, until = "user", "until"
 	config := &ssh.ServerConfig{
 		ServerVersion: "SSH-2.0-switchyard", MaxAuthTries: 10,
 		PublicKeyCallback: func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
-			user, err := sshcert.Check(s.cfg.Authority, key, time.Now())
+			user, err := sshcert.Check(s.cfg.Authority, key, s.cfg.Clock())
 			if err != nil {
 				return nil, err
 			}
 			text, err := user.Encode()
-			return &ssh.Permissions{Extensions: map[string]string{who: text}}, err
+			expires := strconv.FormatUint(key.(*ssh.Certificate).ValidBefore, 10) // Check takes nothing else
+			return &ssh.Permissions{Extensions: map[string]string{who: text, until: expires}}, err
 		},
 		AuthLogCallback: func(meta ssh.ConnMetadata, method string, err error) {
 			if err != nil && method != "none" {
@@ -156,29 +195,16 @@ func (s *Server) shake(conn net.Conn, from string) (*ssh.ServerConn, <-chan ssh.
 	config.AddHostKey(s.cfg.Host)
 	server, channels, requests, err := ssh.NewServerConn(&opening{Conn: conn}, config)
 	if err != nil {
-		return nil, nil, nil, identity.User{}, err
+		return nil, nil, nil, certified{}, err
 	}
 	user, err := identity.Decode(server.Permissions.Extensions[who])
-	if err == nil {
+	expires, bad := strconv.ParseInt(server.Permissions.Extensions[until], 10, 64)
+	if err = errors.Join(err, bad); err == nil {
 		err = conn.SetDeadline(time.Time{})
 	}
 	if err != nil {
 		_ = server.Close()
-		return nil, nil, nil, identity.User{}, err
+		return nil, nil, nil, certified{}, err
 	}
-	return server, channels, requests, user, nil
+	return server, channels, requests, certified{user, time.Unix(expires, 0)}, nil
 }
-
-// channel is a channel of SSH as one end of a connection.
-type channel struct {
-	ssh.Channel
-	gone func()
-}
-
-// Close implements relay.Stream.
-func (c *channel) Close() error {
-	c.gone()
-	return c.Channel.Close()
-}
-
-var _ relay.Stream = (*channel)(nil)

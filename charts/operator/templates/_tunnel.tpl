@@ -27,6 +27,22 @@ What brings workstations into the cluster: tunnel-api and the tunnel proxies.
       "cidrs" "" "disableSSH" false "disableXAP" false "anonymousSOCKS5" false "apiServer" false)) }}
 {{- end }}
 
+{{/* What workstations may reach, as text: the file cidr.yaml. "any" and "cluster" are its words. */}}
+{{- define "operator.tunnelCIDRs" -}}
+{{- (include "operator.tunnelConfig" . | fromJson).cidrs }}
+{{- end }}
+
+{{/* "true" when the proxies need the endpoints of all Services: where not everything is reached. */}}
+{{- define "operator.tunnelEndpoints" -}}
+{{- if or .Values.allowedNamespaces (not (has (include "operator.tunnelCIDRs" . | trim) (list "" "any"))) }}true{{ end }}
+{{- end }}
+
+{{/* "true" when the proxies need the addresses of nodes: where Services and pods alone are reached. */}}
+{{- define "operator.tunnelNodes" -}}
+{{- $cidrs := include "operator.tunnelCIDRs" . | trim }}
+{{- if or (eq $cidrs "cluster") (contains "reach:" $cidrs) }}true{{ end }}
+{{- end }}
+
 {{/* The stream of records of connections, as JSON. */}}
 {{- define "operator.auditStream" -}}
 {{- include "operator.withDefaults" (dict "of" (dig "audit" "stream" dict (.Values.tunnel | default dict)) "defaults" (dict

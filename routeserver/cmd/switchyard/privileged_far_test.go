@@ -151,6 +151,9 @@ func (c *clusterOnly) Rules() policy.Config { return policy.Config{} }
 // Namespace implements outbound.Knows.
 func (c *clusterOnly) Namespace(netip.Addr, string) string { return "" }
 
+// Kind implements outbound.Knows.
+func (c *clusterOnly) Kind(netip.Addr) policy.Kind { return policy.KindUnknown }
+
 // Begun implements outbound.Counts.
 func (c *clusterOnly) Begun(audit.Direction) func() { return func() {} }
 

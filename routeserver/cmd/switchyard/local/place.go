@@ -225,7 +225,7 @@ func (p *place) identity() (workstation.Token, error) {
 		return nil, exit.Unavailable.Errorf("who you are is not known without a kubeconfig: give a token in the file of --token-file, or a kubeconfig (%w)", err)
 	}
 	if p.account == "" {
-		return identity.Shown(config)
+		return identity.Narrowed(config, func(text string) { fmt.Fprintln(p.s.Err, "Note:", text) })
 	}
 	namespace, name, err := named(p.account)
 	if err != nil {

@@ -1,0 +1,164 @@
+package unread
+
+import (
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Limit is the default limit of a Budget, in bytes. The heap grows to about twice that, since
+// garbage is collected when it has doubled.
+const Limit = 128 << 20
+
+// interval is how many bytes are received between two checks of a Budget.
+const interval = 2 << 20
+
+// Ended describes a channel that was ended because the budget was exhausted.
+type Ended struct {
+	// User is the user of the session, and About the connection as the proxy named it.
+	User, About string
+	// Bytes estimates what was unread, and Stalled is for how long the channel had not been emptied.
+	Bytes   int64
+	Stalled time.Duration
+}
+
+// Error implements error.
+func (e Ended) Error() string {
+	return fmt.Sprintf("%d bytes were unread for %s and the proxy's memory for SSH is exhausted", e.Bytes, e.Stalled.Round(time.Millisecond))
+}
+
+// Budget counts the unread bytes of all sessions. It is safe for concurrent use.
+type Budget struct {
+	limit  int64
+	report func(Ended)
+	// received counts bytes since the last check.
+	received atomic.Int64
+
+	mu    sync.Mutex
+	conns map[*Conn]struct{}
+}
+
+// New returns a Budget of limit bytes; 0: Limit. report is called for each channel that is ended.
+func New(limit int64, report func(Ended)) *Budget {
+	if limit == 0 {
+		limit = Limit
+	}
+	return &Budget{limit: limit, report: report, conns: map[*Conn]struct{}{}}
+}
+
+// Conn returns a connection whose bytes are counted until it is closed.
+func (b *Budget) Conn(conn net.Conn) *Conn {
+	c := &Conn{Conn: conn, budget: b, channels: map[*Channel]struct{}{}}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.conns[c] = struct{}{}
+	return c
+}
+
+// Unread returns how many bytes are unread.
+func (b *Budget) Unread() (total int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for c := range b.conns {
+		total += c.sum().bytes
+	}
+	return total
+}
+
+// arrived counts received bytes, and checks the budget now and then.
+func (b *Budget) arrived(n int) {
+	if b.received.Add(int64(n)) < interval {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.received.Load() >= interval {
+		b.received.Store(0)
+		b.check()
+	}
+}
+
+// check ends channels until the budget suffices. b.mu is held.
+func (b *Budget) check() {
+	users, total := map[string]*usage{}, int64(0)
+	for c := range b.conns {
+		s := c.sum()
+		if s.bytes == 0 {
+			continue
+		}
+		u := users[c.user]
+		if u == nil {
+			u = &usage{}
+			users[c.user] = u
+		}
+		u.conns = append(u.conns, s)
+		u.bytes += s.bytes
+		total += s.bytes
+	}
+	for total > b.limit {
+		var most *usage
+		for _, u := range users {
+			if most == nil || u.bytes > most.bytes {
+				most = u
+			}
+		}
+		if most == nil || most.bytes <= 0 {
+			return
+		}
+		freed := most.relieve(b.report)
+		most.bytes -= freed
+		total -= freed
+	}
+}
+
+// usage is what one user has unread.
+type usage struct {
+	bytes int64
+	conns []*sum
+}
+
+// sum is the state of a connection during a check.
+type sum struct {
+	conn *Conn
+	// bytes are unread in channels that are not being ended.
+	bytes int64
+	// stalled are the channels that may hold them.
+	stalled []*Channel
+}
+
+// relieve ends the channel that has been stalled longest, and returns how many bytes it estimates to
+// free. Where no channel is stalled, the client takes nothing of what it is sent: then the connection
+// with the most unread bytes is closed.
+func (u *usage) relieve(report func(Ended)) int64 {
+	var from, largest *sum
+	var oldest, index int64
+	for _, s := range u.conns {
+		if largest == nil || s.bytes > largest.bytes {
+			largest = s
+		}
+		for i, c := range s.stalled {
+			if since := c.since.Load(); from == nil || since < oldest {
+				from, oldest, index = s, since, int64(i)
+			}
+		}
+	}
+	if from == nil {
+		freed := largest.bytes
+		largest.bytes = 0
+		report(Ended{User: largest.conn.user, About: "all of its connections", Bytes: freed})
+		_ = largest.conn.Close() // it is given up
+		return freed
+	}
+	victim, share := from.stalled[index], from.bytes/int64(len(from.stalled))
+	from.stalled = append(from.stalled[:index], from.stalled[index+1:]...)
+	from.bytes -= share
+	if len(from.stalled) == 0 {
+		share, from.bytes = share+from.bytes, 0
+	}
+	e := Ended{User: from.conn.user, About: victim.about, Bytes: share, Stalled: time.Since(time.Unix(0, oldest))}
+	report(e)
+	victim.end(e)
+	return share
+}
