@@ -1,6 +1,9 @@
 package program
 
-import "fmt"
+import (
+	"flag"
+	"fmt"
+)
 
 // DefaultsVariable is the environment variable with the version of the defaults. The chart sets it.
 const DefaultsVariable = "SWITCHYARD_DEFAULTS"
@@ -34,4 +37,16 @@ func ParseDefaults(text string) (Defaults, error) {
 		return Current, nil
 	}
 	return Current, fmt.Errorf("%s is %q: this release knows the versions 1 and 2 of its defaults", DefaultsVariable, text)
+}
+
+// AcceptPlain adds the flag accept-plain, which is false by default with the current defaults. The
+// caller calls the returned function after it has parsed flags, with whether the program has a
+// certificate: without one and without the flag it takes plain connections.
+func AcceptPlain(flags *flag.FlagSet, d Defaults, accept *bool, usage string) (parsed func(certificate bool)) {
+	flags.BoolVar(accept, "accept-plain", !d.Current(), usage)
+	return func(certificate bool) {
+		given := false
+		flags.Visit(func(f *flag.Flag) { given = given || f.Name == "accept-plain" })
+		*accept = *accept || !certificate && !given
+	}
 }

@@ -53,7 +53,7 @@ func startOn(t *testing.T, namespace, store string, more ...string) *program {
 	settings, err := server.ParseSettings(append([]string{
 		"--store", p.store, "--listen", "127.0.0.1:0", "--health", "127.0.0.1:0", "--metrics", "127.0.0.1:0",
 		"--writer-service-account", namespace + "/writer", "--follower-service-account", namespace + "/reader," + namespace + "/other",
-	}, more...), io.Discard)
+	}, more...), unset, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +273,7 @@ func TestAPortThatIsTakenIsSaid(t *testing.T) {
 	defer taken.Close()
 	for _, flag := range []string{"--listen", "--health", "--metrics"} {
 		args := []string{"--store", t.TempDir(), "--listen", "127.0.0.1:0", "--health", "127.0.0.1:0", "--metrics", "127.0.0.1:0"}
-		settings, err := server.ParseSettings(append(args, flag, taken.Addr().String()), io.Discard)
+		settings, err := server.ParseSettings(append(args, flag, taken.Addr().String()), unset, io.Discard)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -285,8 +285,32 @@ func TestAPortThatIsTakenIsSaid(t *testing.T) {
 	}
 }
 
+// unset is an environment without variables.
+func unset(string) string { return "" }
+
+// A new installation refuses clients without TLS, and one of an earlier chart accepts them until the
+// flag is false.
+func TestAnEarlierInstallationAcceptsPlainClients(t *testing.T) {
+	for _, c := range []struct {
+		defaults string
+		args     []string
+		want     bool
+	}{
+		{"", nil, false}, {"2", nil, false}, {"1", nil, true},
+		{"2", []string{"--accept-plain"}, true}, {"1", []string{"--accept-plain=false"}, false},
+	} {
+		got, err := server.ParseSettings(append([]string{"--store=/data", "--tls-dir=/tls"}, c.args...), func(string) string { return c.defaults }, io.Discard)
+		if err != nil || got.AcceptPlain != c.want {
+			t.Errorf("defaults %q, %q: %t, %v", c.defaults, c.args, got.AcceptPlain, err)
+		}
+	}
+	if _, err := server.ParseSettings([]string{"--store=/data"}, func(string) string { return "9" }, io.Discard); err == nil {
+		t.Error("defaults of a later release are read")
+	}
+}
+
 func TestSettings(t *testing.T) {
-	got, err := server.ParseSettings([]string{"--store=/data"}, io.Discard)
+	got, err := server.ParseSettings([]string{"--store=/data"}, unset, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,7 +326,7 @@ func TestSettings(t *testing.T) {
 		{"--store=/data", "--follower-service-account=a/b/c"}, {"--store=/data", "--max-store=much"}, {"--store=/data", "--log-level=loud"},
 		{"--store=/data", "--accept-plain=false"},
 	} {
-		if _, err := server.ParseSettings(args, io.Discard); err == nil {
+		if _, err := server.ParseSettings(args, unset, io.Discard); err == nil {
 			t.Errorf("%q: no error", args)
 		}
 	}

@@ -41,8 +41,12 @@ type Settings struct {
 
 // ParseSettings reads the command line, without the program's name. What is
 // wrong or asked for with -help is said on out.
-func ParseSettings(args []string, out io.Writer) (Settings, error) {
+func ParseSettings(args []string, getenv func(string) string, out io.Writer) (Settings, error) {
 	var s Settings
+	defaults, err := program.ReadDefaults(getenv)
+	if err != nil {
+		return Settings{}, err
+	}
 	flags := flag.NewFlagSet("eventbus", flag.ContinueOnError)
 	flags.StringVar(&s.StoreDir, "store", "", "`directory` for the log; it must be on a disk that keeps what was synced")
 	flags.StringVar(&s.Listen, "listen", ":4222", "`address` for clients")
@@ -57,11 +61,12 @@ func ParseSettings(args []string, out io.Writer) (Settings, error) {
 	flags.DurationVar(&s.Records.Age, "records-age", 0, "how long a record of a connection is kept; 0: until there is no room")
 	flags.Int64Var(&s.MaxStore, "max-store", 700<<20, "`bytes` that the log may take on disk; at most 70 per cent of the volume")
 	flags.StringVar(&s.TLSDir, "tls-dir", "", "`directory` with tls.crt, tls.key and ca.crt, to speak TLS with clients; it is read again when it changes. Empty: plain only")
-	flags.BoolVar(&s.AcceptPlain, "accept-plain", true, "let clients in that do not speak TLS: programs of an earlier release")
+	plain := program.AcceptPlain(flags, defaults, &s.AcceptPlain, "accept clients that do not speak TLS: programs of an earlier release")
 	flags.TextVar(&s.LogLevel, "log-level", slog.LevelInfo, "least `level` to log: debug, info, warn or error")
 	if err := program.Parse(flags, args, out); err != nil {
 		return Settings{}, err
 	}
+	plain(s.TLSDir != "")
 	if len(s.Writers) == 0 {
 		s.Writers = []string{"signadot/signadot-controller-manager"}
 	}

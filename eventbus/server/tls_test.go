@@ -49,7 +49,7 @@ func client(t *testing.T, p *program, role connect.Role, token string, by *trust
 
 func TestTheBusTakesTLSAndPlainUntilItIsToldNotTo(t *testing.T) {
 	ns := namespace(t)
-	p, ours, _ := secured(t, ns)
+	p, ours, _ := secured(t, ns, "--accept-plain")
 	writer, conn, _ := client(t, p, connect.Writer, tokenFile(t, ns, "writer"), ours)
 	await(t, "the writer is connected over TLS", conn.IsConnected)
 	if _, err := writer.Begin(t.Context(), event.Mark{}); err != nil {
@@ -119,7 +119,7 @@ func TestABusWithABadCertificateDoesNotStart(t *testing.T) {
 				dir = filepath.Join(dir, "nothing")
 			}
 			settings, err := server.ParseSettings([]string{"--store", t.TempDir(), "--tls-dir", dir,
-				"--listen", "127.0.0.1:0", "--health", "127.0.0.1:0", "--metrics", "127.0.0.1:0"}, io.Discard)
+				"--listen", "127.0.0.1:0", "--health", "127.0.0.1:0", "--metrics", "127.0.0.1:0"}, unset, io.Discard)
 			if err != nil {
 				t.Fatal(err)
 			}

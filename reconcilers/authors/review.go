@@ -1,6 +1,7 @@
 package authors
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -50,6 +51,8 @@ type Config struct {
 	Exempt []string
 	// OperatorNamespace is where the operator lives. Required.
 	OperatorNamespace string
+	// Values has the namespaces of the values of units. Default: OperatorNamespace.
+	Values store.Store
 	// Namespaces are those in which the operator may work; empty means all.
 	Namespaces []string
 	// Powers are those that patches of everybody may add.
@@ -100,7 +103,8 @@ func New(c Config) (*Reviewer, error) {
 		return nil, fmt.Errorf("authors: %w", err)
 	}
 	r := newReviewer(c, newAsker(asking, time.Now))
-	r.values, err = store.Open(access, c.OperatorNamespace)
+	r.values, err = store.Open(access, cmp.Or(c.Values.Namespace, c.OperatorNamespace))
+	r.values.Earlier = c.Values.Earlier
 	return r, err
 }
 

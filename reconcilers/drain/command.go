@@ -43,6 +43,8 @@ type Settings struct {
 	// Keep and Namespaces are those of Config; the latter with commas between them.
 	Keep       bool
 	Namespaces string
+	// ValuesNamespace has the values of units; it is deleted when it is empty. Empty: none is.
+	ValuesNamespace string
 }
 
 // ParseSettings reads the command's arguments, without its name. Usage goes to help; the
@@ -54,6 +56,7 @@ func ParseSettings(args []string, help io.Writer) (Settings, error) {
 	flags.DurationVar(&s.Workflows, "workflows", 0, "for how much longer workflows that remove resources are waited for, as long as none of their units fails")
 	flags.BoolVar(&s.Keep, "keep", false, "leave what people have made, and take away only what was made for it")
 	flags.StringVar(&s.Namespaces, "namespaces", "", "the namespaces in which the operator may work, with commas between them; empty for all")
+	flags.StringVar(&s.ValuesNamespace, "values-namespace", "", "namespace of the values of units, which is deleted when none is left")
 	flags.DurationVar(&s.Force, "force-within", 30*time.Second, "how long what is left after that is given, once finalizers are taken off")
 	if err := program.Parse(flags, args, help); err != nil {
 		return Settings{}, err
@@ -93,5 +96,9 @@ func (s Settings) Drain(ctx context.Context, access *rest.Config, logger *slog.L
 		return fmt.Errorf("reach the API server: %w", err)
 	}
 	namespaces := strings.FieldsFunc(s.Namespaces, func(r rune) bool { return r == ',' })
-	return Run(ctx, Config{Client: c, Wait: s.Wait, Workflows: s.Workflows, Force: s.Force, Keep: s.Keep, Namespaces: namespaces, Logger: logger})
+	err = Run(ctx, Config{Client: c, Wait: s.Wait, Workflows: s.Workflows, Force: s.Force, Keep: s.Keep, Namespaces: namespaces, Logger: logger})
+	if err == nil && s.ValuesNamespace != "" {
+		deleteValues(ctx, c, s.ValuesNamespace, logger)
+	}
+	return err
 }

@@ -4,6 +4,7 @@
 package kinds
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -29,6 +30,7 @@ import (
 	"switchyard.dev/reconcilers/virtualworkload"
 	"switchyard.dev/workflows/execunit"
 	"switchyard.dev/workflows/grant"
+	"switchyard.dev/workflows/iocontext/store"
 )
 
 // Config is what the controllers need.
@@ -80,6 +82,8 @@ type Workflows struct {
 	Sign grant.Signer
 	// Random returns the random part of a pod's name; nil: the controller's own.
 	Random func() string
+	// Values keeps the values of units, but for its Client.
+	Values store.Store
 }
 
 // Controllers returns the controller of each of crdv1.Kinds, by the name of the kind.
@@ -108,9 +112,9 @@ func Controllers(c Config) (map[string]controller.Controller, error) {
 		crdv1.KindGatewayAPIRoute: controller.Of(c.Client, gatewayapiroute.New(gatewayapiroute.Config{Access: c.Access, Reports: c.GatewayAPI})),
 	}
 	if w := c.Workflows; w != nil {
-		out[crdv1.KindResource] = controller.Of(c.Client, resource.New(resource.Config{Access: c.Access, OperatorNamespace: c.OperatorNamespace}))
+		out[crdv1.KindResource] = controller.Of(c.Client, resource.New(resource.Config{Access: c.Access, Values: c.values()}))
 		out[crdv1.KindLifecycleMethods] = controller.Of(c.Client, lifecyclemethods.New(lifecyclemethods.Config{
-			Access: c.Access, Pods: w.Pods, Settings: w.Settings, CA: w.CA, AtOnce: w.AtOnce, Sign: w.Sign, Random: w.Random,
+			Access: c.Access, Pods: w.Pods, Settings: w.Settings, CA: w.CA, AtOnce: w.AtOnce, Sign: w.Sign, Random: w.Random, Values: c.values(),
 		}))
 	}
 	for _, kind := range c.unsupported() {
@@ -125,6 +129,14 @@ func Controllers(c Config) (map[string]controller.Controller, error) {
 		}
 	}
 	return out, nil
+}
+
+// values returns where values of units are kept: in the operator's namespace where Workflows do not
+// have it.
+func (c Config) values() store.Store {
+	s := c.Workflows.Values
+	s.Client, s.Namespace = c.Uncached(), cmp.Or(s.Namespace, c.OperatorNamespace)
+	return s
 }
 
 // unsupported returns the kinds that nothing acts on.

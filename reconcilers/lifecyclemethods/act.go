@@ -211,6 +211,7 @@ func (r *Reconciler) end(ctx context.Context, in Input, d Decision) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
+	r.synced.Delete(in.Object.UID)
 	return r.writer.RemoveFinalizer(ctx, in.Object)
 }
 

@@ -2,6 +2,8 @@ package lifecyclemethods
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,6 +32,8 @@ type Config struct {
 	// to trust, as PEM; nil: Settings have it.
 	Settings execunit.Settings
 	CA       func() string
+	// Values keeps the values of units.
+	Values store.Store
 	// AtOnce is how many units of one graph run at the same time; 0: all.
 	AtOnce int
 	// Sign signs the grants of pods with the operator's authority. Required.
@@ -43,6 +47,9 @@ type Reconciler struct {
 	config Config
 	writer apply.Writer
 	values store.Store
+	// synced has the UIDs of objects: this process has copied their values from where an earlier
+	// release keeps them.
+	synced sync.Map
 }
 
 // New returns a Reconciler.
@@ -50,7 +57,7 @@ func New(c Config) *Reconciler {
 	if c.Random == nil {
 		c.Random = random
 	}
-	return &Reconciler{config: c, writer: c.Writer(), values: store.Store{Client: c.Uncached(), Namespace: c.Settings.OperatorNamespace}}
+	return &Reconciler{config: c, writer: c.Writer(), values: c.Values}
 }
 
 // Reconcile brings one object further.
@@ -66,6 +73,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, o *crdv1.SignadotObjectLifec
 	} else if !held(o) {
 		return 0, nil
 	}
+	if err := r.sync(ctx, o); err != nil {
+		return 0, err
+	}
 	in, err := r.gather(ctx, o)
 	if err != nil {
 		return 0, err
@@ -78,6 +88,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, o *crdv1.SignadotObjectLifec
 		return 0, r.end(ctx, in, d)
 	}
 	return r.act(ctx, in, d)
+}
+
+// sync copies values of an earlier release before anything of an object is decided: once in a process,
+// and as long as a unit is running, since its outputs may be new.
+func (r *Reconciler) sync(ctx context.Context, o *crdv1.SignadotObjectLifecycleMethods) error {
+	running := func(st crdv1.WorkUnitStatus) bool { return st.Phase == crdv1.UnitRunning }
+	_, done := r.synced.Load(o.UID)
+	if done && !slices.ContainsFunc(o.Status.PreCreate, running) && !slices.ContainsFunc(o.Status.PostStop, running) {
+		return nil
+	}
+	if err := r.values.Sync(ctx, o); err != nil {
+		return err
+	}
+	r.synced.Store(o.UID, true)
+	return nil
 }
 
 // Gone takes away pods that are left. Else pods and values belong to the object, whose

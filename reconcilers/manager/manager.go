@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"switchyard.dev/eventbus"
+	"switchyard.dev/eventbus/program"
 	"switchyard.dev/eventbus/publisher"
 	"switchyard.dev/eventbus/trust"
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -37,6 +39,7 @@ import (
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/receipt"
 	"switchyard.dev/reconcilers/routingconfig"
+	"switchyard.dev/reconcilers/served"
 	"switchyard.dev/reconcilers/survey"
 	"switchyard.dev/sidecars/certs"
 	"switchyard.dev/sidecars/inject"
@@ -78,6 +81,8 @@ type Config struct {
 	LeaderElect bool
 	// Namespace is where the operator lives; "signadot" when it is empty.
 	Namespace string
+	// ValuesNamespace has the values of units; the operator's namespace when it is empty.
+	ValuesNamespace string
 	// Namespaces are those in which the operator may work; empty means all.
 	Namespaces []string
 	// PatchPowers are those that patches may give a fork though its baseline has them
@@ -135,6 +140,9 @@ type Config struct {
 	// SeveralInProcess allows controllers of the same name in one process: for
 	// tests that run more than one manager.
 	SeveralInProcess bool
+	// Defaults is the version of the defaults; zero: that of the installation, which New records
+	// (publish.Epochs.Defaults).
+	Defaults program.Defaults
 	// Logger takes what happens; slog.Default() when it is nil.
 	Logger *slog.Logger
 }
@@ -186,6 +194,9 @@ type Main struct {
 	pods *pods.Pods
 	// installation is the UID of what lasts as long as this installation does.
 	installation types.UID
+	// began is the version of the defaults that the installation began with, and defaults the one that
+	// applies to settings that are not given.
+	began, defaults program.Defaults
 	// istio keeps VirtualServices; nil while Istio is off.
 	istio *adapter.Adapter
 	// injector is nil without a webhook.
@@ -201,7 +212,7 @@ func New(ctx context.Context, c Config) (*Main, error) {
 		return nil, err
 	}
 	m := &Main{config: c.withDefaults()}
-	if err := awaitKinds(ctx, m.config.REST, m.config.Logger); err != nil {
+	if err := served.Await(ctx, m.config.REST, m.config.Logger); err != nil {
 		return nil, err
 	}
 	var err error
@@ -255,6 +266,10 @@ func (m *Main) options(ctx context.Context) (ctrl.Options, error) {
 	if m.installation, err = publish.Installation(ctx, live, m.config.Namespace); err != nil {
 		return ctrl.Options{}, err
 	}
+	if m.began, err = (publish.Epochs{Reader: live, Writer: live, Namespace: m.config.Namespace}).Defaults(ctx); err != nil {
+		return ctrl.Options{}, err
+	}
+	m.defaults = cmp.Or(m.config.Defaults, m.began)
 	lease, renew, retry, graceful, warm := leaseDuration, renewDeadline, retryPeriod, shutdown, true
 	several := m.config.SeveralInProcess
 	return ctrl.Options{

@@ -39,4 +39,6 @@ func (m *Main) policyReader() policyreader.Reader {
 }
 
 // policySettings returns what to do about policies in this installation.
-func (m *Main) policySettings() policies.Settings { return m.config.Policies.WithDefaults(true) }
+func (m *Main) policySettings() policies.Settings {
+	return m.config.Policies.WithDefaults(m.defaults.Current())
+}

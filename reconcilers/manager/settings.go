@@ -50,6 +50,11 @@ type Settings struct {
 	// TunnelProxyToken is the file with the token that is shown to tunnel proxies; empty:
 	// none is asked.
 	TunnelProxyToken string
+	// ValuesNamespace has the values of units.
+	ValuesNamespace string
+	// Defaults is the version of the defaults that the environment names; zero: that of the
+	// installation.
+	Defaults program.Defaults
 	// LogLevel is the least important level that is logged.
 	LogLevel slog.Level
 }
@@ -72,6 +77,7 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	flags.StringVar(&s.HealthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 	flags.StringVar(&s.WebhookAddress, "webhook-bind-address", ":9443", "address of the injecting webhook")
 	flags.StringVar(&s.ClusterConfig, "config", "/etc/signadot/cluster_config.yaml", "the operator's configuration file")
+	flags.StringVar(&s.ValuesNamespace, "values-namespace", operatorNamespace+"-values", "namespace of the Secrets with values of units")
 	reached := connect.Flags(flags, getenv, &s.Bus)
 	flags.IntVar(&s.Replicas, "eventbus-replicas", 1, "how many servers of the event bus keep the routing log: 1, 3 or 5; more than 1 takes a NATS cluster of your own")
 	flags.Uint64Var(&s.History.Events, "history-events", publisher.DefaultEvents, "how many of the newest events the routing log keeps at least, if they are not too old and half of its room is enough")
@@ -105,6 +111,11 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 		return Settings{}, fmt.Errorf("the event bus is ours and at %s, but %s is not true: programs of ours speak TLS all or none", s.Bus.URL, inject.EnvTLS)
 	}
 	var err error
+	if getenv(program.DefaultsVariable) != "" {
+		if s.Defaults, err = program.ReadDefaults(getenv); err != nil {
+			return Settings{}, err
+		}
+	}
 	if s.Inject, err = inject.FromEnv(getenv); err != nil {
 		return Settings{}, fmt.Errorf("what to inject, from the environment: %w", err)
 	}
@@ -151,6 +162,6 @@ func (s Settings) Open(access *rest.Config, logger *slog.Logger) (Config, *nats.
 		History: s.History, RouteServer: s.routeServer(), RouteServerToken: s.RouteServerToken, TunnelProxyToken: s.TunnelProxyToken, Logger: logger, ExternalWorkloads: cluster.ExternalWorkloads,
 		PatchPowers: cluster.PatchPowers, AskAuthors: cluster.AskAuthors, Limits: cluster.Limits, Delegates: cluster.Delegates, KeyHeaders: cluster.CustomHeaders, Istio: cluster.Istio, GatewayAPI: cluster.GatewayAPI,
 		Policies:  cluster.Policies,
-		Workflows: s.Workflows.within(cluster),
+		Workflows: s.Workflows.within(cluster), Defaults: s.Defaults, ValuesNamespace: s.ValuesNamespace,
 	}, conn, nil
 }

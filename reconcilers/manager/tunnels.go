@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 
+	"k8s.io/client-go/kubernetes"
+
 	"switchyard.dev/reconcilers/kinds"
 	"switchyard.dev/reconcilers/publish"
+	"switchyard.dev/reconcilers/tunnelkeys"
 	"switchyard.dev/reconcilers/tunnels"
 )
 
@@ -34,5 +37,13 @@ func (m *Main) addTunnels(ctx context.Context, c *kinds.Config, again publish.Ag
 		return fmt.Errorf("add what asks tunnel proxies: %w", err)
 	}
 	c.Tunnels = asked
+	kube, err := kubernetes.NewForConfig(m.config.REST)
+	if err != nil {
+		return fmt.Errorf("reach the API server for the keys of tunnels: %w", err)
+	}
+	keys := tunnelkeys.Keeper{Secrets: kube.CoreV1().Secrets(m.config.Namespace), Logger: m.config.Logger}
+	if err := m.manager.Add(onLeader(keys.Run)); err != nil {
+		return fmt.Errorf("add what makes the keys of tunnels: %w", err)
+	}
 	return nil
 }

@@ -95,7 +95,7 @@ func (m *Main) reviews() (map[string]webhook.Review, error) {
 	r, err := authors.New(authors.Config{
 		Client: m.manager.GetClient(), REST: m.config.REST, Logger: m.config.Logger,
 		Exempt:            []string{m.ownUser()},
-		OperatorNamespace: m.config.Namespace, Namespaces: m.config.Namespaces,
+		OperatorNamespace: m.config.Namespace, Values: m.values(), Namespaces: m.config.Namespaces,
 		Powers: m.config.PatchPowers, Limits: m.config.Limits, Delegates: m.config.Delegates,
 	})
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"switchyard.dev/sidecars/inject"
 	"switchyard.dev/workflows/execunit"
 	"switchyard.dev/workflows/grant"
+	"switchyard.dev/workflows/iocontext/store"
 )
 
 // Workflows say how units of Resources run.
@@ -94,7 +95,7 @@ func (m *Main) addWorkflows(c *kinds.Config) error {
 		return err
 	}
 	w.Settings.OperatorNamespace, w.Settings.Namespaces = m.config.Namespace, m.config.Namespaces
-	c.Workflows = &kinds.Workflows{Pods: held, Settings: w.Settings, AtOnce: w.AtOnce, Sign: w.Sign}
+	c.Workflows = &kinds.Workflows{Pods: held, Settings: w.Settings, AtOnce: w.AtOnce, Sign: w.Sign, Values: m.values()}
 	if w.Sign == nil {
 		c.Workflows.Sign = func(message []byte) ([]byte, error) { return m.injector.Sign(message) }
 	}
@@ -102,6 +103,15 @@ func (m *Main) addWorkflows(c *kinds.Config) error {
 		c.Workflows.CA = m.config.Trust.PEM
 	}
 	return nil
+}
+
+// values returns where values of units are kept, but for the client.
+func (m *Main) values() store.Store {
+	s := store.Store{Namespace: cmp.Or(m.config.ValuesNamespace, m.config.Namespace)}
+	if !m.began.Current() {
+		s.Earlier = m.config.Namespace
+	}
+	return s
 }
 
 // unitPods makes the cache of pods of units: they carry another label than those of forks, and

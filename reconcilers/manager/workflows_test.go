@@ -158,10 +158,11 @@ func TestAResourceIsMadeAndRemoved(t *testing.T) {
 	c.ends(first, iocontext.Ending{})
 	c.ends(c.unitPod(r.Name, "seed", 1), iocontext.Ending{})
 	c.Condition(r, crdv1.ConditionReady, "True", "Ready")
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: r.Name}}
+	c.Get(r)
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: r.OutputsSecret()}}
 	c.Get(secret)
-	if got := string(secret.Data["provision.host"]); got != "db.example" || len(secret.Data) != 1 {
-		t.Errorf("the Secret has %v", secret.Data)
+	if got := string(secret.Data["provision.host"]); got != "db.example" || len(secret.Data) != 1 || !*secret.Immutable || secret.Name == r.Name {
+		t.Errorf("Secret %s has %v", secret.Name, secret.Data)
 	}
 	c.Eventually("pods of units that have ended are let go", func() error {
 		if err := c.Look(first); err != nil || len(first.Finalizers) > 0 {

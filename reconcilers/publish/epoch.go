@@ -19,8 +19,8 @@ import (
 )
 
 // EpochConfigMap is the name of the ConfigMap that keeps what is known of the
-// routing log: its Witness. It holds nothing else. Losing it costs no more than
-// that, once, an altered or rewound store of the log may go unnoticed.
+// routing log: its Witness; and the version of the defaults (Defaults). Losing it costs no more
+// than that, once, an altered or rewound store of the log may go unnoticed.
 const EpochConfigMap = "switchyard-routing-log"
 
 // Keys of the ConfigMap. People read it, too: `kubectl get configmap -o yaml` says

@@ -2,10 +2,9 @@ package resource
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -35,62 +34,80 @@ func (r *Reconciler) methods(ctx context.Context, in Input) (Input, error) {
 // keys returns the keys of the outputs of a resource.
 func keys(m *crdv1.SignadotObjectLifecycleMethods) []string { return engine.Keys(m.Spec.PreStart) }
 
-// outputs writes the outputs to where they are wanted, and says how far that is.
+// outputs creates the Secrets with the outputs where they are wanted, and reports how far that is. It
+// returns the input with the record of them. The manager can neither read nor change Secrets
+// there: a random name is recorded first, and a Secret that then exists, of another
+// client or of a process that ended before it recorded its creation, is left for another name. It is
+// deleted with the Resource.
 //
-// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create;patch
-func (r *Reconciler) outputs(ctx context.Context, in Input) (condition.Condition, error) {
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=create
+func (r *Reconciler) outputs(ctx context.Context, in Input) (Input, condition.Condition, error) {
 	if !Provisioned(in).IsTrue() {
-		return condition.False(crdv1.ReasonPending, "Outputs are written once every unit of preStart has succeeded."), nil
+		return in, condition.False(crdv1.ReasonPending, "Outputs are written once every unit of preStart has succeeded."), nil
 	}
-	values, all, err := r.values(ctx, in)
-	if err != nil {
-		return condition.Unknown(crdv1.ReasonPending, "Outputs cannot be read."), err
+	if len(in.Resource.Spec.OutputNamespaces) == 0 {
+		return in, condition.True("NoOutputsWanted", "No namespace wants the outputs."), nil
 	}
-	if !all {
-		return condition.False("OutputMissing", "A value that a unit has given is gone from the operator's namespace. Delete the resource, and have it made anew."), nil
-	}
-	secrets, err := Outputs(in.Resource, values)
-	if err != nil {
-		return condition.False(ReasonOutputsTooLarge, "Resource "+in.Resource.Spec.Name+": "+err.Error()+"."), nil //nolint:nilerr // It is said, and trying again does not help.
-	}
-	for _, want := range secrets {
-		if refusal, err := r.write(ctx, want, in.Resource); err != nil {
-			return condition.Unknown(crdv1.ReasonPending, "Outputs are being written."), err
-		} else if refusal != nil {
-			return condition.False(refusal.Reason, refusal.Message), nil
+	form := Form(in.Methods)
+	in.Outputs = Recorded(in.Resource, form)
+	missing := Missing(in.Resource, in.Outputs)
+	if len(missing) > 0 {
+		values, all, err := r.values(ctx, in)
+		if err != nil {
+			return in, condition.Unknown(crdv1.ReasonPending, "Outputs cannot be read."), err
+		}
+		if !all {
+			return in, condition.False("OutputMissing", "A value that a unit has given was deleted. Delete the resource, and have it created again."), nil
+		}
+		if err := Fits(values); err != nil {
+			return in, condition.False(ReasonOutputsTooLarge, "Resource "+in.Resource.Spec.Name+": "+err.Error()+"."), nil //nolint:nilerr // It is said, and trying again does not help.
+		}
+		if in, err = r.named(ctx, in, form); err != nil {
+			return in, condition.Unknown(crdv1.ReasonPending, "Outputs are being written."), err
+		}
+		for _, namespace := range missing {
+			if refusal, err := r.create(ctx, Output(in.Resource, in.Outputs.SecretName, namespace, values)); err != nil {
+				return in, condition.Unknown(crdv1.ReasonPending, "Outputs are being written."), err
+			} else if refusal != nil {
+				return in, condition.False(refusal.Reason, refusal.Message), nil
+			}
+			in.Outputs.Namespaces = append(in.Outputs.Namespaces, namespace)
 		}
 	}
-	if len(secrets) == 0 {
-		return condition.True("NoOutputsWanted", "No namespace wants the outputs."), nil
-	}
-	return condition.True("OutputsWritten", fmt.Sprintf("Secret %s has the outputs, in namespaces: %s.",
-		in.Resource.Name, condition.List(in.Resource.Spec.OutputNamespaces, mostNamed, ", "))), nil
+	return in, condition.True(ReasonOutputsWritten, fmt.Sprintf("Secret %s has the outputs, in namespaces: %s.",
+		in.Outputs.SecretName, condition.List(in.Resource.Spec.OutputNamespaces, mostNamed, ", "))), nil
 }
 
 // mostNamed is how many namespaces a message names.
 const mostNamed = 5
 
-// write writes a Secret with outputs, past the cache, which holds no Secrets.
-func (r *Reconciler) write(ctx context.Context, want *corev1.Secret, owner *crdv1.Resource) (*apply.Refusal, error) {
-	have := &corev1.Secret{}
-	err := r.config.Live.Get(ctx, client.ObjectKeyFromObject(want), have)
-	if apierrors.IsNotFound(err) {
-		err = r.config.Client.Create(ctx, want.DeepCopy(), apply.FieldOwner)
-		return r.judge(want, err)
+// named records a new name for the Secrets with the outputs of these runs, unless there is one.
+func (r *Reconciler) named(ctx context.Context, in Input, form string) (Input, error) {
+	if in.Outputs != nil {
+		return in, nil
 	}
-	if err != nil {
-		return r.judge(want, err)
+	var random [8]byte
+	_, _ = rand.Read(random[:]) // never fails
+	in.Outputs = &crdv1.ResourceOutputs{SecretName: crdv1.OutputsName(in.Resource.Name, random), Form: form}
+	after := in.Resource.DeepCopy()
+	after.Status.Outputs = in.Outputs.DeepCopy()
+	if err := r.writer.Status(ctx, in.Resource, after); err != nil {
+		return in, err
 	}
-	if !apply.IsOwned(have, owner.UID) {
-		return &apply.Refusal{Reason: apply.ReasonNameTaken, Message: fmt.Sprintf(
-			"Secret %s/%s is there and was not made for this resource. Delete or rename it.", have.Namespace, have.Name)}, nil
+	in.Resource = after
+	return in, nil
+}
+
+// errTaken: a Secret has the recorded name that this process did not create.
+var errTaken = errors.New("its name is taken; another one is recorded")
+
+// create creates a Secret with outputs.
+func (r *Reconciler) create(ctx context.Context, want *corev1.Secret) (*apply.Refusal, error) {
+	err := r.config.Client.Create(ctx, want, apply.FieldOwner)
+	if apierrors.IsAlreadyExists(err) {
+		return nil, fmt.Errorf("create %s: %w", apply.Describe(want), errTaken)
 	}
-	if maps.EqualFunc(have.Data, want.Data, slices.Equal) {
-		return nil, nil
-	}
-	changed := have.DeepCopy()
-	changed.Data = want.Data
-	return r.judge(want, r.config.Client.Patch(ctx, changed, client.MergeFromWithOptions(have, client.MergeFromWithOptimisticLock{}), apply.FieldOwner))
+	return r.judge(want, err)
 }
 
 // judge tells what people can do something about from what is tried again.

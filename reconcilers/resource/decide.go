@@ -24,6 +24,8 @@ const (
 const (
 	// ReasonOutputsTooLarge: what its units give does not fit into a Secret.
 	ReasonOutputsTooLarge = "OutputsTooLarge"
+	// ReasonOutputsWritten: the Secrets with its outputs are where they are wanted.
+	ReasonOutputsWritten = "OutputsWritten"
 	// ReasonDeleting: it is being deleted.
 	ReasonDeleting = "Deleting"
 )
@@ -36,6 +38,8 @@ type Input struct {
 	Methods *crdv1.SignadotObjectLifecycleMethods
 	// Refusal is why Methods were not written.
 	Refusal *apply.Refusal
+	// Outputs are the Secrets with its outputs, as they are to be recorded; nil: none.
+	Outputs *crdv1.ResourceOutputs
 	// Written says of the outputs that they are where they are wanted, or why not.
 	Written condition.Condition
 }
@@ -64,7 +68,7 @@ func of(m *crdv1.SignadotObjectLifecycleMethods, conditionType string) condition
 func Conclude(in Input, now metav1.Time) *crdv1.Resource {
 	r := in.Resource.DeepCopy()
 	s := &r.Status
-	s.ObservedGeneration = r.Generation
+	s.ObservedGeneration, s.Outputs = r.Generation, in.Outputs
 	accepted, provisioned := condition.True("Accepted", "The spec is valid."), Provisioned(in)
 	if m := in.Methods; m != nil {
 		s.OLMName, s.IOContextName, s.Create, s.Delete = m.Name, m.Spec.IOContextName, m.Status.PreCreate, m.Status.PostStop

@@ -91,8 +91,7 @@ func TestConclude(t *testing.T) {
 			decide := func(r *crdv1.Resource) (any, client.Object) {
 				in := in
 				in.Resource = r
-				secrets, err := resource.Outputs(r, map[string][]byte{"make.url": []byte("x")})
-				return []any{resource.Methods(r), secrets, fmt.Sprint(err)}, resource.Conclude(in, now)
+				return []any{resource.Methods(r), resource.Missing(r, nil), resource.Recorded(r, "f"), resource.Output(r, "s", "n", nil)}, resource.Conclude(in, now)
 			}
 			r := db(t, tt.deleted)
 			_, after := decide(r)
@@ -115,14 +114,58 @@ func TestWhatRunsTheUnits(t *testing.T) {
 	}
 }
 
-func TestOutputsGoIntoASecretOfEachNamespaceAsFarAsTheyFit(t *testing.T) {
+// Outputs fit into a Secret or are refused; the Secret is never changed, and belongs to the Resource.
+func TestOutputsAreASecretThatIsNeverChanged(t *testing.T) {
 	full := map[string][]byte{"make.a": make([]byte, 1<<19), "make.b": make([]byte, 1<<19)}
-	secrets, err := resource.Outputs(db(t, false), full)
-	if err != nil || len(secrets) != 2 || secrets[0].Namespace != "shop" || secrets[1].Namespace != "pay" || secrets[1].Name != "sb-db" || len(secrets[1].Data) != 2 || !apply.IsOwned(secrets[1], "r1") {
-		t.Errorf("%v, %d Secrets", err, len(secrets))
+	s := resource.Output(db(t, false), "sb-db-1", "shop", full)
+	if err := resource.Fits(full); err != nil || s.Namespace != "shop" || s.Name != "sb-db-1" || len(s.Data) != 2 || !*s.Immutable || s.Type != "Opaque" || !apply.IsOwned(s, "r1") {
+		t.Errorf("%v, %+v", err, s.ObjectMeta)
 	}
 	full["make.c"] = []byte("x")
-	if secrets, err := resource.Outputs(db(t, false), full); err == nil || secrets != nil || !strings.Contains(err.Error(), "1048577 bytes together") {
-		t.Errorf("%v, %d Secrets", err, len(secrets))
+	if err := resource.Fits(full); err == nil || !strings.Contains(err.Error(), "1048577 bytes together") {
+		t.Error(err)
+	}
+}
+
+// Other runs of the units may have other outputs, which are in Secrets of another name.
+func TestOutputsAreThoseOfTheRunsOfUnits(t *testing.T) {
+	m := read[crdv1.SignadotObjectLifecycleMethods](t, methods("Started", "True A", "True D", "True R"))
+	m.Spec.PreStart = db(t, false).Spec.OLM.PreStart
+	form := resource.Form(m)
+	again := m.DeepCopy()
+	again.Status.PreCreate[0].PodUID = "another"
+	more := m.DeepCopy()
+	more.Spec.PreStart[0].Outputs = append(more.Spec.PreStart[0].Outputs, crdv1.WorkUnitOutput{Name: "password"})
+	if resource.Form(again) == form || resource.Form(more) == form || resource.Form(m.DeepCopy()) != form {
+		t.Errorf("%s, %s and %s", form, resource.Form(again), resource.Form(more))
+	}
+	r := db(t, false)
+	r.Status.Outputs = &crdv1.ResourceOutputs{SecretName: "s", Form: form, Namespaces: []string{"pay"}}
+	if have := resource.Recorded(r, form); have == nil || fmt.Sprint(resource.Missing(r, have)) != "[shop]" {
+		t.Errorf("%+v is recorded", have)
+	}
+	if have := resource.Recorded(r, resource.Form(again)); have != nil || len(resource.Missing(r, have)) != 2 {
+		t.Errorf("%+v has the outputs of another run", have)
+	}
+}
+
+// A Secret that an earlier release wrote goes on being used: forks are not restarted by an upgrade.
+func TestSecretsOfAnEarlierReleaseAreKept(t *testing.T) {
+	for name, c := range map[string]struct {
+		condition crdv1.StatusCondition
+		kept      bool
+	}{
+		"it had written them":   {crdv1.StatusCondition{Status: "True", Reason: "OutputsWritten", ObservedGeneration: 2}, true},
+		"of a former spec":      {crdv1.StatusCondition{Status: "True", Reason: "OutputsWritten", ObservedGeneration: 1}, false},
+		"it was about to":       {crdv1.StatusCondition{Status: "False", Reason: "Pending", ObservedGeneration: 2}, false},
+		"none were wanted then": {crdv1.StatusCondition{Status: "True", Reason: "NoOutputsWanted", ObservedGeneration: 2}, false},
+	} {
+		r := db(t, false)
+		c.condition.Type = crdv1.ConditionOutputsWritten
+		r.Status.Conditions = []crdv1.StatusCondition{c.condition}
+		have := resource.Recorded(r, "f")
+		if (have != nil) != c.kept || c.kept && (have.SecretName != "sb-db" || len(resource.Missing(r, have)) > 0) {
+			t.Errorf("%s: %+v", name, have)
+		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // gather reads what runs the units of a Resource; nil when there is nothing of ours.
 func (r *Reconciler) gather(ctx context.Context, o *crdv1.Resource) (Input, error) {
-	in := Input{Resource: o}
+	in := Input{Resource: o, Outputs: o.Status.Outputs.DeepCopy()}
 	err := read(ctx, r.config.Client, &in)
 	return in, err
 }
@@ -37,6 +37,9 @@ func read(ctx context.Context, from client.Reader, in *Input) error {
 
 // values returns what the units of preStart have given, by key; false while one is missing.
 func (r *Reconciler) values(ctx context.Context, in Input) (map[string][]byte, bool, error) {
+	if err := r.store.Sync(ctx, in.Methods); err != nil {
+		return nil, false, err
+	}
 	out := map[string][]byte{}
 	for _, key := range keys(in.Methods) {
 		value, found, err := r.store.Get(ctx, in.Methods, key)

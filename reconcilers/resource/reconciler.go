@@ -19,8 +19,8 @@ import (
 // Config is what a Reconciler needs.
 type Config struct {
 	apply.Access
-	// OperatorNamespace is where values of units are kept.
-	OperatorNamespace string
+	// Values keeps the values of units.
+	Values store.Store
 }
 
 // Reconciler keeps Resources. Make one with New.
@@ -32,7 +32,7 @@ type Reconciler struct {
 
 // New returns a Reconciler.
 func New(c Config) *Reconciler {
-	return &Reconciler{config: c, writer: c.Writer(), store: store.Store{Client: c.Uncached(), Namespace: c.OperatorNamespace}}
+	return &Reconciler{config: c, writer: c.Writer(), store: c.Values}
 }
 
 // Reconcile brings one Resource into line.
@@ -57,8 +57,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, o *crdv1.Resource) (time.Dur
 		return 0, err
 	}
 	var unwritten error
-	in.Written, unwritten = r.outputs(ctx, in)
-	err = errors.Join(unwritten, r.writer.Status(ctx, o, Conclude(in, metav1.NewTime(r.config.Now()))))
+	in, in.Written, unwritten = r.outputs(ctx, in)
+	if errors.Is(unwritten, errTaken) {
+		in.Outputs = nil
+	}
+	err = errors.Join(unwritten, r.writer.Status(ctx, in.Resource, Conclude(in, metav1.NewTime(r.config.Now()))))
 	if in.Refusal != nil || in.Written.IsFalse() && in.Written.Reason != crdv1.ReasonPending {
 		return apply.RefusedAgain, err
 	}

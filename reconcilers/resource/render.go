@@ -52,21 +52,25 @@ func partOf(r *crdv1.Resource) metav1.ObjectMeta {
 // maxSecret is how many bytes the values of a Secret may have together.
 const maxSecret = corev1.MaxSecretSize
 
-// Outputs returns the Secret of each namespace that wants the outputs. The error says that
-// they do not fit into one.
-func Outputs(r *crdv1.Resource, values map[string][]byte) ([]*corev1.Secret, error) {
+// Fits returns an error unless values fit into a Secret.
+func Fits(values map[string][]byte) error {
 	size := 0
 	for _, v := range values {
 		size += len(v)
 	}
 	if size > maxSecret {
-		return nil, fmt.Errorf("the outputs have %d bytes together, and a Secret takes %d: let the units of the plugin give less", size, maxSecret)
+		return fmt.Errorf("the outputs have %d bytes together, and a Secret takes %d: let the units of the plugin give less", size, maxSecret)
 	}
-	var out []*corev1.Secret
-	for _, namespace := range r.Spec.OutputNamespaces {
-		s := &corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: partOf(r), Data: maps.Clone(values)}
-		s.Namespace = namespace
-		out = append(out, s)
+	return nil
+}
+
+// Output returns the Secret with the outputs for a namespace, which is never changed.
+func Output(r *crdv1.Resource, name, namespace string, values map[string][]byte) *corev1.Secret {
+	never := true
+	s := &corev1.Secret{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: partOf(r),
+		Type: corev1.SecretTypeOpaque, Immutable: &never, Data: maps.Clone(values),
 	}
-	return out, nil
+	s.Name, s.Namespace = name, namespace
+	return s
 }

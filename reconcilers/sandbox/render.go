@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -106,7 +107,7 @@ func resourceFor(in Input, r crdv1.SandboxResource, namespaces []string) *crdv1.
 	}
 }
 
-// ResourceName returns the name of the Resource of a sandbox's resource, and of the Secrets with its outputs.
+// ResourceName returns the name of the Resource of a sandbox's resource.
 func ResourceName(s *crdv1.SignadotSandbox, resource string) string {
 	return crdv1.ObjectName(crdv1.MaxServiceName, s.Name, resource)
 }
@@ -121,7 +122,8 @@ func templateData(in Input) map[string]crdv1.ResourceTemplateData {
 		if out == nil {
 			out = map[string]crdv1.ResourceTemplateData{}
 		}
-		out[r.Name] = crdv1.ResourceTemplateData{Name: r.Name, ObjectName: ResourceName(in.Sandbox, r.Name), OutputKind: outputKind}
+		resource := ResourceName(in.Sandbox, r.Name)
+		out[r.Name] = crdv1.ResourceTemplateData{Name: r.Name, ObjectName: cmp.Or(in.resource(resource).OutputsSecret(), resource), OutputKind: outputKind}
 	}
 	return out
 }

@@ -175,6 +175,12 @@ func TestSettings(t *testing.T) {
 		"so does a certificate of one's own": {args: []string{"-eventbus-cert-file=x", "-eventbus-key-file=y"}, want: func(s server.Settings) bool {
 			return s.Bus.CertFile == "x" && s.Bus.KeyFile == "y" && s.Bus.TokenFile == ""
 		}},
+		"a new installation refuses sidecars without TLS": {args: []string{"-tls-dir=/tls"}, want: func(s server.Settings) bool { return !s.AcceptPlain }},
+		"an installation of an earlier chart accepts them": {args: []string{"-tls-dir=/tls"}, env: map[string]string{"SWITCHYARD_DEFAULTS": "1"},
+			want: func(s server.Settings) bool { return s.AcceptPlain }},
+		"until a flag refuses them": {args: []string{"-tls-dir=/tls", "-accept-plain=false"}, env: map[string]string{"SWITCHYARD_DEFAULTS": "1"},
+			want: func(s server.Settings) bool { return !s.AcceptPlain }},
+		"without a certificate there is plain alone": {want: func(s server.Settings) bool { return s.AcceptPlain }},
 		"peers, and which one this is": {env: map[string]string{"POD_IPS": "10.0.0.1,fd00::1"}, args: []string{"-peers=routeserver-peers.signadot.svc:7777"}, want: func(s server.Settings) bool {
 			return s.Peers == "routeserver-peers.signadot.svc:7777" && slices.Equal(s.Own, []string{"10.0.0.1", "fd00::1"}) && s.Name == "routeserver"
 		}},

@@ -50,6 +50,10 @@ type Settings struct {
 // defaults. Usage goes to help. The error is flag.ErrHelp when that is all that
 // was asked for.
 func ParseSettings(args []string, getenv func(string) string, help io.Writer) (Settings, error) {
+	defaults, err := program.ReadDefaults(getenv)
+	if err != nil {
+		return Settings{}, err
+	}
 	name := cmp.Or(getenv("POD_NAME"), "routeserver")
 	s := Settings{Name: name, Own: ownAddresses(getenv("POD_IPS")), Bus: connect.Config{Role: connect.Follower, Name: name}}
 	flags := flag.NewFlagSet("routeserver", flag.ContinueOnError)
@@ -62,13 +66,14 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	own := flags.String("own-service-accounts", "signadot/signadot-controller-manager,signadot/routeserver", "service accounts of the operator's own programs, as namespace/name with commas between: their calls have room apart from everybody else's")
 	flags.StringVar(&s.TokenFile, "routeserver-token-file", door.TokenFile, "service-account token to show to the other route servers; without the file this one is a stranger to them")
 	flags.StringVar(&s.TLSDir, "tls-dir", "", "directory with tls.crt, tls.key and ca.crt, to speak TLS over gRPC and xDS, with the other route servers and with an event bus at tls://; it is read again when it changes. Empty: plain only")
-	flags.BoolVar(&s.AcceptPlain, "accept-plain", true, "let sidecars in that do not speak TLS: those injected by an earlier release. The routes API is open to both, whatever this says")
+	plain := program.AcceptPlain(flags, defaults, &s.AcceptPlain, "accept sidecars that do not speak TLS: those injected by an earlier release. The routes API accepts both, whatever this is")
 	flags.TextVar(&s.Anonymous, "anonymous", door.Cluster, "what is answered over gRPC and HTTP to who shows no service-account token made for "+door.Audience+": cluster (everything), namespace (of the published API what concerns the namespace of the pod that calls) or none; probes are answered always")
 	flags.TextVar(&s.LogLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	if err := program.Parse(flags, args, help); err != nil {
 		return Settings{}, err
 	}
 	reached()
+	plain(s.TLSDir != "")
 	s.OwnAccounts = strings.FieldsFunc(*own, func(r rune) bool { return r == ',' || r == ' ' })
 	return s, s.validate()
 }

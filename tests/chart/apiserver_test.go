@@ -57,7 +57,9 @@ func startAPIServer(t *testing.T, namespaces ...string) apiServer {
 		"pod-security.kubernetes.io/enforce": "restricted",
 		"pod-security.kubernetes.io/warn":    "restricted",
 	}}})
-	return apiServer{c, w.Config, w.Kubeconfig, seen}
+	s := apiServer{c, w.Config, w.Kubeconfig, seen}
+	s.deletesNamespaces(t)
+	return s
 }
 
 // helm runs helm against the API server.

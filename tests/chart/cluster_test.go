@@ -25,6 +25,7 @@ func TestInARealAPIServer(t *testing.T) {
 }
 
 func (s apiServer) takesEveryObject(t *testing.T) {
+	defer s.withValues(t)()
 	known := map[string]bool{} // most objects are the same in most cases
 	for name, values := range cases(t) {
 		t.Run(name, func(t *testing.T) {
@@ -126,6 +127,7 @@ func (s apiServer) expect(t *testing.T, all objects, there bool) {
 }
 
 func (s apiServer) limitsServiceAccounts(t *testing.T) {
+	defer s.withValues(t)()
 	for _, o := range mustRender(t, "allowedNamespaces: [shop]") {
 		if strings.Contains(o.GetKind(), "Role") {
 			if err := s.apply(t.Context(), o); err != nil {
@@ -142,7 +144,7 @@ func (s apiServer) limitsServiceAccounts(t *testing.T) {
 		manager  = "signadot-controller-manager"
 		routes   = "routeserver"
 		eventbus = "eventbus"
-		values   = "io-context-server"
+		server   = "io-context-server"
 		api      = "tunnel-api"
 		proxy    = "tunnel-proxy"
 	)
@@ -160,6 +162,10 @@ func (s apiServer) limitsServiceAccounts(t *testing.T) {
 		{manager, "update", "secrets:routeserver-tls", namespace, true},
 		{routes, "get", "secrets:routeserver-tls", namespace, false},
 		{manager, "create", "secrets", "shop", true}, // Those with outputs of resources.
+		{manager, "get", "secrets", "shop", false},
+		{manager, "patch", "secrets", "shop", false},
+		{manager, "get", "secrets", values, true},
+		{manager, "update", "secrets:tunnel-api-keys", namespace, true},
 		{manager, "delete", "secrets", "shop", false},
 		{manager, "list", "secrets", "shop", false},
 		{manager, "patch", "admissionregistration.k8s.io/mutatingwebhookconfigurations:" + webhookConfiguration, "", true},
@@ -178,23 +184,27 @@ func (s apiServer) limitsServiceAccounts(t *testing.T) {
 		{routes, "list", "secrets", namespace, false},
 		{routes, "update", "signadot.com/routingconfigs", "", false},
 		{manager, "update", "secrets:io-context-tls", namespace, true},
-		{values, "create", "authentication.k8s.io/tokenreviews", "", true},
-		{values, "get", "signadot.com/signadotobjectlifecyclemethods", "", true},
-		{values, "create", "secrets", namespace, true},
-		{values, "get", "secrets", namespace, true},
-		{values, "delete", "secrets", namespace, true},
-		{values, "list", "secrets", namespace, false},
-		{values, "update", "secrets:io-context-tls", namespace, false},
-		{values, "get", "secrets", "shop", false},
-		{values, "list", "signadot.com/signadotobjectlifecyclemethods", "", false},
-		{values, "update", "signadot.com/signadotobjectlifecyclemethods/status", "", false},
+		{server, "create", "authentication.k8s.io/tokenreviews", "", true},
+		{server, "get", "signadot.com/signadotobjectlifecyclemethods", "", true},
+		{server, "create", "secrets", values, true},
+		{server, "get", "secrets", values, true},
+		{server, "delete", "secrets", values, true},
+		{server, "list", "secrets", values, false},
+		{server, "get", "secrets", namespace, false},
+		{server, "create", "secrets", namespace, false},
+		{server, "delete", "secrets", namespace, false},
+		{server, "update", "secrets:io-context-tls", namespace, false},
+		{server, "get", "secrets", "shop", false},
+		{server, "list", "signadot.com/signadotobjectlifecyclemethods", "", false},
+		{server, "update", "signadot.com/signadotobjectlifecyclemethods/status", "", false},
 		{manager, "update", "secrets:tunnel-tls", namespace, true},
 		{api, "list", "services", "pay", true},
 		{api, "get", "secrets:tunnel-api-keys", namespace, true},
 		{api, "get", "secrets:tunnel-keys", namespace, false},
-		{api, "update", "secrets:tunnel-keys", namespace, true},
+		{api, "update", "secrets:tunnel-keys", namespace, false},
+		{api, "update", "secrets:tunnel-api-keys", namespace, false},
 		{proxy, "get", "secrets:tunnel-api-keys", namespace, false},
-		{api, "create", "secrets", namespace, true},
+		{api, "create", "secrets", namespace, false},
 		{api, "create", "authorization.k8s.io/subjectaccessreviews", "", true},
 		{api, "list", "signadot.com/signadotsandboxes", "", true},
 		{api, "update", "signadot.com/signadotsandboxes", "", false},

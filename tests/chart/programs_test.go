@@ -126,7 +126,7 @@ func TestTheRouteServerTakesItsArguments(t *testing.T) {
 			readsItsFiles(t, spec, settings.Bus)
 			asksItsPeers(t, mustRender(t, values), settings)
 			hasCertificate(t, spec, settings.TLSDir, "routeserver-tls")
-			if want := !strings.Contains(values, "acceptPlain: false"); settings.AcceptPlain != want {
+			if want := strings.Contains(values, "acceptPlain: true"); settings.AcceptPlain != want {
 				t.Errorf("it takes plain connections: %t, and the values say %t", settings.AcceptPlain, want)
 			}
 		})
@@ -226,7 +226,7 @@ func TestTheInjectorGetsImagesAndResourcesFromTheValues(t *testing.T) {
 func TestTheEventBusTakesItsArgumentsAndKnowsItsClients(t *testing.T) {
 	all := mustRender(t, "")
 	spec := all.podOf(t, "eventbus")
-	settings, err := eventbus.ParseSettings(spec.Containers[0].Args, t.Output())
+	settings, err := eventbus.ParseSettings(spec.Containers[0].Args, getenv(spec), t.Output())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +252,7 @@ func TestTheEventBusTakesItsArgumentsAndKnowsItsClients(t *testing.T) {
 func TestTheLogLeavesRoomOnItsVolume(t *testing.T) {
 	for size, want := range map[string]int64{"1Gi": 751619276, "500M": 350000000, "1.5Gi": 1127428915} {
 		spec := mustRender(t, "eventBus: {persistence: {size: "+size+"}}").podOf(t, "eventbus")
-		settings, err := eventbus.ParseSettings(spec.Containers[0].Args, t.Output())
+		settings, err := eventbus.ParseSettings(spec.Containers[0].Args, getenv(spec), t.Output())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -263,19 +263,19 @@ func TestTheLogLeavesRoomOnItsVolume(t *testing.T) {
 }
 
 func TestTheIOContextServerTakesItsArguments(t *testing.T) {
-	for name, values := range cases(t) {
+	for name, with := range cases(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			all := mustRender(t, values)
+			all := mustRender(t, with)
 			spec := all.podOf(t, "io-context-server")
-			settings, err := iocontext.ParseSettings(spec.Containers[0].Args, t.Output())
+			settings, err := iocontext.ParseSettings(spec.Containers[0].Args, getenv(spec), t.Output())
 			if err != nil {
 				t.Fatal(err)
 			}
 			listensOn(t, spec, settings.Address, settings.MetricsAddress)
 			hasCertificate(t, spec, settings.TLSDir, "io-context-tls")
-			if settings.Namespace != namespace {
-				t.Errorf("values are kept in namespace %s", settings.Namespace)
+			if settings.Namespace != namespace || settings.ValuesNamespace != values || all.find("Namespace", "", values) == nil {
+				t.Errorf("the operator is in namespace %s, and values are kept in %s", settings.Namespace, settings.ValuesNamespace)
 			}
 			manages := all.podOf(t, "signadot-controller-manager")
 			said, err := manager.ParseSettings(manages.Containers[0].Args, getenv(manages), t.Output())
@@ -284,7 +284,7 @@ func TestTheIOContextServerTakesItsArguments(t *testing.T) {
 			}
 			service := as[corev1.Service](t, all.find("Service", namespace, "io-context-server"))
 			want := fmt.Sprintf("https://%s:%d", iocontext.Name, service.Spec.Ports[0].Port)
-			if !said.Workflows.Enabled() || said.Workflows.Settings.Address != want || iocontext.Name != service.Name+"."+namespace+".svc" {
+			if said.ValuesNamespace != values || !said.Workflows.Enabled() || said.Workflows.Settings.Address != want || iocontext.Name != service.Name+"."+namespace+".svc" {
 				t.Errorf("pods of units ask %s, and the server is at %s", said.Workflows.Settings.Address, want)
 			}
 		})
@@ -297,7 +297,7 @@ func TestTheTunnelAPITakesItsArguments(t *testing.T) {
 			t.Parallel()
 			all := mustRender(t, values)
 			spec := all.podOf(t, "tunnel-api")
-			settings, err := api.ParseSettings(spec.Containers[0].Args, t.Output())
+			settings, err := api.ParseSettings(spec.Containers[0].Args, getenv(spec), t.Output())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -358,7 +358,7 @@ func recordsGoToTheBus(t *testing.T, all objects, settings proxy.Settings, on bo
 	if !on {
 		return
 	}
-	bus, err := eventbus.ParseSettings(all.podOf(t, "eventbus").Containers[0].Args, t.Output())
+	bus, err := eventbus.ParseSettings(all.podOf(t, "eventbus").Containers[0].Args, getenv(all.podOf(t, "eventbus")), t.Output())
 	if err != nil {
 		t.Fatal(err)
 	}

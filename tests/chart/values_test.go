@@ -53,6 +53,10 @@ func TestBadValuesAreRefusedWithWhatIsWrong(t *testing.T) {
 		{"a deadline of steps that is no duration", "workflows: {unitDeadline: soon}", "/workflows/unitDeadline"},
 		{"no step at once", "workflows: {parallelUnits: 0}", "/workflows/parallelUnits"},
 		{"a power of steps that does not exist", "workflows: {runner: {allow: [root]}}", "/workflows/runner/allow/0"},
+		{"plain connections sometimes", "tls: {acceptPlain: maybe}", "/tls/acceptPlain"},
+		{"defaults of the future", "securityDefaults: strict", "/securityDefaults"},
+		{"values in no namespace", "ioContextServer: {valuesNamespace: Values}", "/ioContextServer/valuesNamespace"},
+		{"values among the operator's Secrets", "ioContextServer: {valuesNamespace: signadot}", "ioContextServer.valuesNamespace is signadot"},
 		{"a component taken away", "routeServer: null", "missing property 'routeServer'"},
 		{"a misspelt key of tunnels", "tunnel: {proxies: {}}", "'proxies' not allowed"},
 	} {
@@ -81,6 +85,10 @@ func TestValuesOfAnOlderReleaseRender(t *testing.T) {
 		"eventBus: {external: {followerCredentialsSecret: null, followerCertSecret: null, followerAPIPrefix: null}}",
 		"sandboxes: {authors: {ask: null}, limits: {members: null, patches: null, replicas: null}}",
 		"uninstall: {keep: null}",
+		"tls: null",
+		"tls: {acceptPlain: null}",
+		"securityDefaults: null",
+		"ioContextServer: {valuesNamespace: null}",
 		"routeServer: {anonymous: null}",
 		"eventBus: {history: {size: null}}",
 		"networkPolicy: {bus: null, metrics: null}",
@@ -94,7 +102,7 @@ func TestValuesOfAnOlderReleaseRender(t *testing.T) {
 		"tunnel: {enabled: null, api: null, proxy: null, config: null}",
 		"tunnel: {api: {replicas: null, imagePullPolicy: null, logLevel: null, resources: null, podDisruptionBudget: null}}",
 		"tunnel: {proxy: {replicas: null, imagePullPolicy: null, logLevel: null, resources: null, podDisruptionBudget: null}}",
-		"tunnel: {config: {cidrs: null, disableSSH: null, disableXAP: null, anonymousSOCKS5: null, apiServer: null}}",
+		"tunnel: {config: {cidrs: null, disableSSH: null, disableXAP: null, anonymousSOCKS5: null, socks5Loopback: null, apiServer: null}}",
 	} {
 		got, err := render(t, values)
 		if err != nil {

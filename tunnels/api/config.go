@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -119,13 +117,17 @@ type Settings struct {
 
 // ParseSettings reads the program's arguments, without its name. Usage goes to help. The error is
 // flag.ErrHelp when that is all that was asked for.
-func ParseSettings(args []string, help io.Writer) (Settings, error) {
+func ParseSettings(args []string, getenv func(string) string, help io.Writer) (Settings, error) {
 	var s Settings
+	defaults, err := program.ReadDefaults(getenv)
+	if err != nil {
+		return Settings{}, err
+	}
 	flags := flag.NewFlagSet("tunnel-api", flag.ContinueOnError)
 	flags.StringVar(&s.Config.Address, "address", ":9070", "address of the API, gRPC")
 	flags.StringVar(&s.Config.MetricsAddress, "metrics-address", ":9090", "address of /metrics, /healthz and /readyz")
 	flags.StringVar(&s.TLSDir, "tls-dir", "/var/run/secrets/tls", "directory with tls.crt, tls.key and ca.crt; it is read again when it changes")
-	flags.BoolVar(&s.Config.AcceptPlain, "accept-plain", true, "whether connections that are not encrypted are taken too; no token counts over them")
+	plain := program.AcceptPlain(flags, defaults, &s.Config.AcceptPlain, "accept connections that are not encrypted too; no token counts over them")
 	flags.BoolVar(&s.Config.Reflection, "reflection", false, "whether the API describes itself to clients such as grpcurl (gRPC server reflection)")
 	flags.StringVar(&s.Config.CIDRs, "cidrs", "", "file with the ranges that workstations may reach, as tunnel.config.cidrs of the chart")
 	flags.StringVar(&s.Config.Namespace, "namespace", "signadot", "namespace of the operator")
@@ -134,11 +136,12 @@ func ParseSettings(args []string, help io.Writer) (Settings, error) {
 	if err := program.Parse(flags, args, help); err != nil {
 		return Settings{}, err
 	}
+	plain(s.TLSDir != "")
 	return s, nil
 }
 
-// Open reads what the settings name and reaches the cluster. It makes the keys, if they are not
-// there yet.
+// Open reads what the settings name and reaches the cluster. It waits a minute for the keys, which the
+// controller manager makes.
 func (s Settings) Open(ctx context.Context, reach *rest.Config, logger *slog.Logger) (Config, error) {
 	c := s.Config
 	c.REST, c.Logger, c.Metrics = reach, logger, program.Registry()
@@ -161,18 +164,6 @@ func (s Settings) Open(ctx context.Context, reach *rest.Config, logger *slog.Log
 	if c.TLS, err = trust.Open(trust.Config{Dir: s.TLSDir, Name: Name, Logger: logger}); err != nil {
 		return c, err
 	}
-	secrets := kube.CoreV1().Secrets(c.Namespace)
-	// The keys go with what the chart has for us.
-	var owners []metav1.OwnerReference
-	switch ours, err := secrets.Get(ctx, certificate, metav1.GetOptions{}); {
-	case err == nil:
-		owners = append(owners, metav1.OwnerReference{APIVersion: "v1", Kind: "Secret", Name: ours.Name, UID: ours.UID})
-	case !apierrors.IsNotFound(err):
-		return c, fmt.Errorf("read Secret %s: %w", certificate, err)
-	}
-	c.Keys, err = keys.Ensure(ctx, secrets, owners...)
+	c.Keys, err = keys.Await(ctx, logger, kube.CoreV1().Secrets(c.Namespace), keys.ReadSigning)
 	return c, err
 }
-
-// certificate is the Secret of the chart with the certificate of tunnel-api and the proxies.
-const certificate = "tunnel-tls"

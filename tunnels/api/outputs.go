@@ -69,9 +69,9 @@ func outputsOf(ctx context.Context, kube kubernetes.Interface, r *crdv1.Resource
 	}
 	var why error
 	for _, namespace := range r.Spec.OutputNamespaces {
-		secret, err := kube.CoreV1().Secrets(namespace).Get(ctx, r.Name, metav1.GetOptions{})
+		secret, err := kube.CoreV1().Secrets(namespace).Get(ctx, r.OutputsSecret(), metav1.GetOptions{})
 		if err == nil && !metav1.IsControlledBy(secret, r) {
-			err = apierrors.NewNotFound(corev1.Resource("secrets"), r.Name)
+			err = apierrors.NewNotFound(corev1.Resource("secrets"), r.OutputsSecret())
 		}
 		switch {
 		case err == nil:
@@ -79,7 +79,7 @@ func outputsOf(ctx context.Context, kube kubernetes.Interface, r *crdv1.Resource
 		case apierrors.IsUnauthorized(err):
 			return nil, status.Error(codes.Unauthenticated, "outputs are read with your own token, which the API server does not take: show one that is for the API server")
 		case apierrors.IsForbidden(err):
-			why = status.Errorf(codes.PermissionDenied, "you may not read Secret %s/%s, which has the outputs of resource %s: ask for the right to get it", namespace, r.Name, r.Spec.Name)
+			why = status.Errorf(codes.PermissionDenied, "you may not read Secret %s/%s, which has the outputs of resource %s: ask for the right to get it", namespace, r.OutputsSecret(), r.Spec.Name)
 		case apierrors.IsNotFound(err):
 			why = status.Error(codes.FailedPrecondition, fmt.Sprintf("the outputs of resource %s are not there yet: wait until it is ready", r.Spec.Name))
 		default:

@@ -6,10 +6,10 @@
 //	tunnel-api-keys  what tunnel-api has: the key that signs SSH users, the public host key, and
 //	                 the same for SOCKS5
 //
-// tunnel-api makes both (Ensure), which takes the rights to create Secrets, to get and update its
-// own, and to update that of the proxies, which it cannot read; tunnel proxies read theirs (Read).
-// Keys are never changed: to have new ones, delete both Secrets and restart both. Certificates and
-// credentials of minutes end with them, and known_hosts files have to be written anew.
+// The controller manager makes both (Ensure), which takes the rights to create Secrets and to get and
+// update these two. Tunnel proxies (Read) and tunnel-api (ReadSigning) get their own and write neither.
+// Keys are never changed: to have new ones, delete both Secrets, and restart tunnel-api and the proxies.
+// Certificates and credentials of minutes end with them, and known_hosts files have to be written again.
 package keys
 
 import (
@@ -18,6 +18,8 @@ import (
 	"crypto/rand"
 	"encoding/pem"
 	"fmt"
+	"log/slog"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 	corev1 "k8s.io/api/core/v1"
@@ -70,7 +72,7 @@ type Signing struct {
 func Read(ctx context.Context, secrets client.SecretInterface) (Keys, error) {
 	secret, err := secrets.Get(ctx, SecretName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return Keys{}, fmt.Errorf("Secret %s is missing: tunnel-api makes it with %s when it starts; see that it runs, or delete that one too and restart it (%w)", SecretName, APISecretName, err)
+		return Keys{}, missing(SecretName, err)
 	}
 	if err != nil {
 		return Keys{}, fmt.Errorf("read Secret %s: %w", SecretName, err)
@@ -78,9 +80,48 @@ func Read(ctx context.Context, secrets client.SecretInterface) (Keys, error) {
 	return Parse(secret.Data)
 }
 
+// ReadSigning returns the keys of tunnel-api.
+func ReadSigning(ctx context.Context, secrets client.SecretInterface) (Signing, error) {
+	secret, err := secrets.Get(ctx, APISecretName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return Signing{}, missing(APISecretName, err)
+	}
+	if err != nil {
+		return Signing{}, fmt.Errorf("read Secret %s: %w", APISecretName, err)
+	}
+	return ParseSigning(secret.Data)
+}
+
+// missing is the error of a Secret that is not found.
+func missing(name string, err error) error {
+	return fmt.Errorf("Secret %s is missing: the leader of the controller managers makes it; check that one runs (%w)", name, err)
+}
+
+// within is how long Await waits.
+const within = time.Minute
+
+// Await calls read once a second until it succeeds, for a minute at most, and returns what it
+// returned last: the controller manager may start at the same time as those that read its keys.
+func Await[T any](ctx context.Context, logger *slog.Logger, secrets client.SecretInterface, read func(context.Context, client.SecretInterface) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	for {
+		found, err := read(ctx, secrets)
+		if err == nil {
+			return found, nil
+		}
+		logger.Warn("the keys cannot be read yet", "error", err)
+		select {
+		case <-ctx.Done():
+			return found, err
+		case <-time.After(time.Second):
+		}
+	}
+}
+
 // Ensure returns the keys of tunnel-api. Where there are none it makes them, and those of the
-// proxies, in Secrets that go with their owners. Of several that do so at once, all return what
-// the first one made.
+// proxies, in Secrets that are deleted with their owners. Of several that do so at once, all return
+// what the first one made.
 func Ensure(ctx context.Context, secrets client.SecretInterface, owners ...metav1.OwnerReference) (Signing, error) {
 	secret, err := secrets.Get(ctx, APISecretName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -180,7 +221,7 @@ type reader struct {
 
 func (r *reader) wrong(format string, values ...any) {
 	if r.err == nil {
-		r.err = fmt.Errorf("Secret %s: %s: delete Secrets %s and %s, and restart tunnel-api, which makes them anew, and the tunnel proxies",
+		r.err = fmt.Errorf("Secret %s: %s: delete Secrets %s and %s, which the controller manager makes again, and restart tunnel-api and the tunnel proxies",
 			r.secret, fmt.Sprintf(format, values...), SecretName, APISecretName)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"encoding/pem"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -40,9 +41,9 @@ func ecdsaKey() ([]byte, error) {
 	return pem.EncodeToMemory(block), nil
 }
 
-// operator makes a namespace, and returns its Secrets as tunnel-api, as a proxy and as an
-// administrator reach them, with the rights that the chart gives.
-func operator(t *testing.T) (api, proxy, all client.SecretInterface) {
+// operator makes a namespace, and returns its Secrets as the controller manager, tunnel-api, a proxy
+// and an administrator reach them, with the rights that the chart gives.
+func operator(t *testing.T) (manager, api, proxy, all client.SecretInterface) {
 	w := world.Shared(t)
 	namespace := w.NewNamespace("operator")
 	as := func(user string, rules ...rbacv1.PolicyRule) client.SecretInterface {
@@ -52,9 +53,9 @@ func operator(t *testing.T) (api, proxy, all client.SecretInterface) {
 		w.Grant(user+"-"+namespace, namespace, rules...)
 		return kubernetes.NewForConfigOrDie(w.As(user + "-" + namespace)).CoreV1().Secrets(namespace)
 	}
-	return as("tunnel-api", rbacv1.PolicyRule{Verbs: []string{"create"}},
-			rbacv1.PolicyRule{ResourceNames: []string{keys.APISecretName}, Verbs: []string{"get", "update"}},
-			rbacv1.PolicyRule{ResourceNames: []string{keys.SecretName}, Verbs: []string{"update"}}),
+	return as("manager", rbacv1.PolicyRule{Verbs: []string{"create"}},
+			rbacv1.PolicyRule{ResourceNames: []string{keys.APISecretName, keys.SecretName}, Verbs: []string{"get", "update"}}),
+		as("tunnel-api", rbacv1.PolicyRule{ResourceNames: []string{keys.APISecretName}, Verbs: []string{"get"}}),
 		as("tunnel-proxy", rbacv1.PolicyRule{ResourceNames: []string{keys.SecretName}, Verbs: []string{"get"}}),
 		w.Kube.CoreV1().Secrets(namespace)
 }
@@ -85,9 +86,13 @@ func ensure(t *testing.T, secrets client.SecretInterface) keys.Signing {
 	return all[0]
 }
 
-// fit fails unless a proxy has what tunnel-api has the other half of.
-func fit(t *testing.T, signing keys.Signing, proxy client.SecretInterface) {
+// fit fails unless tunnel-api reads these keys, and a proxy has what tunnel-api has the other half of.
+func fit(t *testing.T, signing keys.Signing, api, proxy client.SecretInterface) {
 	t.Helper()
+	its, err := keys.Await(t.Context(), slog.New(slog.DiscardHandler), api, keys.ReadSigning)
+	if err != nil || !bytes.Equal(its.SSHCA.PublicKey().Marshal(), signing.SSHCA.PublicKey().Marshal()) {
+		t.Fatalf("tunnel-api reads other keys than were made: %v", err)
+	}
 	read, err := keys.Read(t.Context(), proxy)
 	if err != nil {
 		t.Fatal(err)
@@ -102,15 +107,19 @@ func fit(t *testing.T, signing keys.Signing, proxy client.SecretInterface) {
 }
 
 func TestAllWhoMakeTheKeysAtOnceHaveTheSame(t *testing.T) {
-	api, proxy, _ := operator(t)
-	if _, err := keys.Read(t.Context(), proxy); err == nil || !strings.Contains(err.Error(), "tunnel-api makes it with") {
-		t.Fatalf("without a Secret: %v", err)
+	manager, api, proxy, _ := operator(t)
+	_, ofProxy := keys.Read(t.Context(), proxy)
+	_, ofAPI := keys.ReadSigning(t.Context(), api)
+	for _, err := range []error{ofProxy, ofAPI} {
+		if err == nil || !strings.Contains(err.Error(), "controller managers makes it") {
+			t.Fatalf("without a Secret: %v", err)
+		}
 	}
-	fit(t, ensure(t, api), proxy)
+	fit(t, ensure(t, manager), api, proxy)
 }
 
 func TestEachHasItsOwnKeysOnly(t *testing.T) {
-	api, proxy, all := operator(t)
+	manager, api, proxy, all := operator(t)
 	// What an earlier release left, with everything in it.
 	former, err := keys.New()
 	if err != nil {
@@ -119,7 +128,7 @@ func TestEachHasItsOwnKeysOnly(t *testing.T) {
 	if _, err := all.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: keys.SecretName}, Data: former}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	fit(t, ensure(t, api), proxy)
+	fit(t, ensure(t, manager), api, proxy)
 	for name, want := range map[string][]string{
 		keys.SecretName:    {keys.SOCKS, keys.SSHCAPublic, keys.SSHHost},
 		keys.APISecretName: {keys.SOCKS, keys.SSHCA, keys.SSHCAPublic, keys.SSHHostPublic},
@@ -137,6 +146,17 @@ func TestEachHasItsOwnKeysOnly(t *testing.T) {
 	}
 	if _, err := proxy.Get(t.Context(), keys.APISecretName, metav1.GetOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("a proxy reads the key that signs users: %v", err)
+	}
+	for _, secret := range []corev1.Secret{
+		{ObjectMeta: metav1.ObjectMeta{Name: "token", Annotations: map[string]string{corev1.ServiceAccountNameKey: "default"}}, Type: corev1.SecretTypeServiceAccountToken},
+		{ObjectMeta: metav1.ObjectMeta{Name: keys.APISecretName}},
+	} {
+		if _, err := api.Create(t.Context(), &secret, metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
+			t.Errorf("tunnel-api creates Secret %s: %v", secret.Name, err)
+		}
+	}
+	if _, err := api.Update(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: keys.APISecretName}}, metav1.UpdateOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("tunnel-api updates its keys: %v", err)
 	}
 }
 

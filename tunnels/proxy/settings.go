@@ -134,7 +134,7 @@ func (s Settings) Open(ctx context.Context, reach *rest.Config, out io.Writer, l
 	if c.TLS, err = trust.Open(trust.Config{Dir: s.TLSDir, Name: Name, Logger: logger}); err != nil {
 		return c, err
 	}
-	if c.Keys, err = s.keys(ctx, kube, logger); err != nil {
+	if c.Keys, err = keys.Await(ctx, logger, kube.CoreV1().Secrets(s.Namespace), keys.Read); err != nil {
 		return c, err
 	}
 	watched, err := s.watched(reach)
@@ -168,27 +168,6 @@ func (s Settings) sinks(c Config) ([]audit.Sink, error) {
 		return nil, err
 	}
 	return []audit.Sink{stream}, nil
-}
-
-// keysWithin is how long tunnel-api has to make the keys, when both begin at once.
-const keysWithin = time.Minute
-
-// keys reads the keys, which tunnel-api may be about to make.
-func (s Settings) keys(ctx context.Context, kube kubernetes.Interface, logger *slog.Logger) (keys.Keys, error) {
-	ctx, cancel := context.WithTimeout(ctx, keysWithin)
-	defer cancel()
-	for {
-		k, err := keys.Read(ctx, kube.CoreV1().Secrets(s.Namespace))
-		if err == nil {
-			return k, nil
-		}
-		logger.Warn("the keys cannot be read yet", "error", err)
-		select {
-		case <-ctx.Done():
-			return k, err
-		case <-time.After(time.Second):
-		}
-	}
 }
 
 // watched returns what is watched of the cluster, and where no tunnel leads.

@@ -38,3 +38,8 @@ come since.
       "parallelUnits" (dig "parallelUnits" nil $of | default 10 | int)
       "runner" (dict "allow" (dig "runner" "allow" nil $of | default list)) | toJson }}
 {{- end }}
+
+{{/* The namespace of the Secrets with values of units. */}}
+{{- define "operator.valuesNamespace" -}}
+{{- dig "valuesNamespace" "" (.Values.ioContextServer | default dict) | default "signadot-values" }}
+{{- end }}

@@ -40,3 +40,31 @@ The manager's rules of one scope, out of files/manager-rules.yaml.
 {{- end }}
 {{- toYaml $out }}
 {{- end }}
+
+{{/* The user names of the operator's service accounts, as a list in CEL. */}}
+{{- define "operator.accountsInCEL" -}}
+[{{ range $i, $account := list "signadot-controller-manager" "signadot-drain" "eventbus" "io-context-server" "routeserver" "tunnel-api" "tunnel-proxy" }}{{ if $i }}, {{ end }}'system:serviceaccount:signadot:{{ $account }}'{{ end }}]
+{{- end }}
+
+{{/* The namespaces of the operator, as a list in CEL: its own, and that of the values of units. */}}
+{{- define "operator.namespacesInCEL" -}}
+['signadot', '{{ include "operator.valuesNamespace" . }}']
+{{- end }}
+
+{{/*
+A binding that denies what a ValidatingAdmissionPolicy of the same name refuses.
+  root   the root context
+  name   the name of both
+*/}}
+{{- define "operator.policyBinding" -}}
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata:
+  name: {{ .name }}
+  {{- with include "operator.meta" (dict "root" .root) }}
+  {{- . | nindent 2 }}
+  {{- end }}
+spec:
+  policyName: {{ .name }}
+  validationActions: [Deny]
+{{- end }}

@@ -24,7 +24,7 @@ What brings workstations into the cluster: tunnel-api and the tunnel proxies.
 {{/* What both are told, as JSON. */}}
 {{- define "operator.tunnelConfig" -}}
 {{- include "operator.withDefaults" (dict "of" (dig "config" dict (.Values.tunnel | default dict)) "defaults" (dict
-      "cidrs" "" "disableSSH" false "disableXAP" false "anonymousSOCKS5" false "apiServer" false)) }}
+      "cidrs" "" "disableSSH" false "disableXAP" false "anonymousSOCKS5" false "socks5Loopback" "auto" "apiServer" false)) }}
 {{- end }}
 
 {{/* What workstations may reach, as text: the file cidr.yaml. "any" and "cluster" are its words. */}}

@@ -17,7 +17,7 @@ import (
 func main() { program.Main("the event bus ended", run) }
 
 func run(ctx context.Context, args []string) error {
-	settings, err := server.ParseSettings(args, os.Stderr)
+	settings, err := server.ParseSettings(args, os.Getenv, os.Stderr)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,11 @@
 package v1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"encoding/hex"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // Resource is something that exists for the life of a sandbox, such as a
 // database, made and removed by the units of a resource plugin.
@@ -87,6 +92,10 @@ type ResourceStatus struct {
 	// How far it is, in one word.
 	// +optional
 	Phase string `json:"phase,omitempty"`
+
+	// The Secrets with its outputs.
+	// +optional
+	Outputs *ResourceOutputs `json:"outputs,omitempty"`
 }
 
 // ReasonResourceFailed is the reason of the condition Ready of a Resource that failed, and of
@@ -108,4 +117,51 @@ func (r *Resource) StatusConditions() *[]StatusCondition { return &r.Status.Cond
 // most telling first.
 func (*Resource) ConditionTypes() []string {
 	return []string{ConditionReady, ConditionAccepted, ConditionProvisioned, ConditionOutputsWritten}
+}
+
+// ResourceOutputs records which Secrets have the outputs of a Resource. They are never changed: other
+// outputs are in Secrets of another name.
+type ResourceOutputs struct {
+	// The name of the Secret, the same in each namespace, recorded before the first one is created.
+	SecretName string `json:"secretName"`
+
+	// The runs of units that gave the outputs.
+	// +optional
+	Form string `json:"form,omitempty"`
+
+	// The namespaces in which the Secret was created.
+	// +optional
+	Namespaces []string `json:"namespaces,omitempty"`
+}
+
+// OutputsSecret returns the name of the Secrets with the outputs of a Resource: the recorded one, if it
+// is one that the operator gives, or the name of the Resource, as earlier releases called them. It is
+// empty for nil.
+func (r *Resource) OutputsSecret() string {
+	if r == nil {
+		return ""
+	}
+	if o := r.Status.Outputs; o != nil && isOutputsName(r.Name, o.SecretName) {
+		return o.SecretName
+	}
+	return r.Name
+}
+
+// outputsSuffix is how many hexadecimal digits the name of a Secret with outputs ends with.
+const outputsSuffix = 16
+
+// OutputsName returns a name for Secrets with outputs; random are eight bytes of a secure random source.
+func OutputsName(resource string, random [outputsSuffix / 2]byte) string {
+	return outputsPrefix(resource) + hex.EncodeToString(random[:])
+}
+
+func outputsPrefix(resource string) string {
+	return ObjectName(MaxObjectName-outputsSuffix-1, resource) + "-"
+}
+
+// isOutputsName reports whether a name is one of OutputsName. A forged status thus names no other
+// Secret.
+func isOutputsName(resource, name string) bool {
+	suffix, ok := strings.CutPrefix(name, outputsPrefix(resource))
+	return ok && len(suffix) == outputsSuffix && strings.Trim(suffix, "0123456789abcdef") == ""
 }

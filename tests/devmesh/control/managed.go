@@ -124,7 +124,7 @@ func (p *Plane) StartManager() (err error) {
 }
 
 // installed are the kinds of the chart's objects that programs without a node need.
-var installed = []string{"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Secret"}
+var installed = []string{"Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Secret"}
 
 // install makes accounts and rights, and the Secrets in which certificates are kept, as the
 // chart does.

@@ -30,7 +30,7 @@ func (s *Shop) Hidden(texts ...string) {
 // outputs returns what the steps of a resource gave, as forks have it.
 func (s *Shop) outputs(x Sample) (values []string) {
 	s.Helper()
-	name := s.Kubectl("", "get", "resources.signadot.com", "-l", "signadot.com/sandbox="+x.Sandbox, "-o", "jsonpath={.items[0].metadata.name}")
+	name := s.Kubectl("", "get", "resources.signadot.com", "-l", "signadot.com/sandbox="+x.Sandbox, "-o", "jsonpath={.items[0].status.outputs.secretName}")
 	var secret struct {
 		Data map[string][]byte `json:"data"`
 	}

@@ -165,7 +165,7 @@ func (r *run) manage(ctx context.Context) {
 			CA: string(r.w.pair.Cert), AuthorAsked: true,
 		}
 		l, err := life.Begin(ctx, wire.NewGate(faults(n), wire.NewLedger()), r.w.api.Config, r.log.Open(), manager.Config{
-			Namespace: operatorNamespace, Logger: r.w.logger, Workflows: manager.Workflows{Settings: settings, Sign: r.w.pair.Sign},
+			Namespace: operatorNamespace, ValuesNamespace: valuesNamespace, Logger: r.w.logger, Workflows: manager.Workflows{Settings: settings, Sign: r.w.pair.Sign},
 		})
 		if err != nil {
 			if ctx.Err() == nil {

@@ -1,14 +1,17 @@
 package workflows
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -23,6 +26,7 @@ import (
 func (w *World) state(ctx context.Context) (state.State, error) {
 	all, err := w.ours(ctx)
 	out := state.State{}
+	outputs := outputsOf(all)
 	for _, o := range all {
 		what := fmt.Sprintf("%T %s", o, strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/"))
 		switch o := o.(type) {
@@ -35,7 +39,11 @@ func (w *World) state(ctx context.Context) (state.State, error) {
 			if key := o.Annotations[store.AnnotationKey]; key != "" {
 				what = "value of " + key // The name has a UID.
 			} else {
-				what = "Secret " + o.Namespace + "/" + o.Name
+				resource, recorded := outputs[o.Name]
+				if owner := metav1.GetControllerOf(o); !recorded && owner != nil && slices.Contains(slices.Collect(maps.Values(outputs)), owner.Name) {
+					continue // Of a process that ended before it recorded that: it is deleted with the Resource.
+				}
+				what = "Secret " + o.Namespace + "/" + cmp.Or(resource, o.Name)
 			}
 			for _, key := range sorted(o.Data) {
 				out[what] += key + ": " + string(o.Data[key]) + "\n"
@@ -97,6 +105,17 @@ func (w *World) ours(ctx context.Context) ([]client.Object, error) {
 		}
 	}
 	return out, err
+}
+
+// outputsOf returns the Resources by the names of the Secrets with their outputs, which are random.
+func outputsOf(all []client.Object) map[string]string {
+	out := map[string]string{}
+	for _, o := range all {
+		if r, is := o.(*crdv1.Resource); is {
+			out[r.OutputsSecret()] = r.Name
+		}
+	}
+	return out
 }
 
 // wipe takes away whatever a run has left.

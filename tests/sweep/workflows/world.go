@@ -30,6 +30,7 @@ import (
 // The namespaces: where the operator and units are, and where outputs are wanted.
 const (
 	operatorNamespace = "signadot"
+	valuesNamespace   = "signadot-values"
 	outputNamespace   = "sweep"
 )
 
@@ -141,7 +142,7 @@ func (w *World) open(ctx context.Context) (err error) {
 	if w.plain, err = rest.TransportFor(rest.AnonymousClientConfig(w.api.Config)); err != nil {
 		return err
 	}
-	err = apiserver.Create(ctx, w.people, apiserver.Namespace(operatorNamespace), apiserver.Namespace(outputNamespace),
+	err = apiserver.Create(ctx, w.people, apiserver.Namespace(operatorNamespace), apiserver.Namespace(valuesNamespace), apiserver.Namespace(outputNamespace),
 		apiserver.Account(operatorNamespace, "default"))
 	if err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 func main() { program.Main("tunnel-api ended", run) }
 
 func run(ctx context.Context, args []string) error {
-	settings, err := api.ParseSettings(args, os.Stderr)
+	settings, err := api.ParseSettings(args, os.Getenv, os.Stderr)
 	if err != nil {
 		return err
 	}

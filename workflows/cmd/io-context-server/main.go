@@ -21,7 +21,7 @@ import (
 func main() { program.Main("the IO context server ended", run) }
 
 func run(ctx context.Context, args []string) error {
-	settings, err := server.ParseSettings(args, os.Stderr)
+	settings, err := server.ParseSettings(args, os.Getenv, os.Stderr)
 	if err != nil {
 		return err
 	}
@@ -36,8 +36,8 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("reach the cluster: %w", err)
 	}
-	config := server.Config{Address: settings.Address, MetricsAddress: settings.MetricsAddress, Logger: logger, Metrics: program.Registry()}
-	if config.Store, err = store.Open(access, settings.Namespace); err != nil {
+	config := server.Config{Moving: settings.Moving, Address: settings.Address, MetricsAddress: settings.MetricsAddress, Logger: logger, Metrics: program.Registry()}
+	if config.Store, err = store.Open(access, settings.ValuesNamespace); err != nil {
 		return err
 	}
 	reviews := tokens.Config{Reviews: kube.AuthenticationV1().TokenReviews(), Audience: iocontext.Audience, Keys: tokens.PublishedKeys(kube.Discovery().RESTClient())}

@@ -1,6 +1,6 @@
-// Package store keeps the values that units exchange: one Secret for each, in the operator's
-// namespace, which go with the SignadotObjectLifecycleMethods whose units they are (decision
-// record 0043): its controller deletes them before it lets that go.
+// Package store keeps the values that units exchange: one Secret for each, in a namespace that has no
+// other Secrets (decision records 0043 and 0051). The controller of SignadotObjectLifecycleMethods
+// deletes them before it takes its finalizer off the object of these units.
 //
 // A Secret is never changed: another value of the same key is another Secret of the same name.
 // So nobody needs the right to update Secrets, and two writers who meet cannot mix.
@@ -44,8 +44,10 @@ const (
 type Store struct {
 	// Client reads from the API server itself, never from a cache.
 	Client client.Client
-	// Namespace is the operator's.
+	// Namespace has the values, and nothing else.
 	Namespace string
+	// Earlier is where an earlier release keeps them, for Sync and DeleteAll; empty: nowhere.
+	Earlier string
 }
 
 // SecretName returns the name of the Secret with a value of a SignadotObjectLifecycleMethods.
@@ -198,6 +200,13 @@ func (s Store) Rights(ctx context.Context, of *crdv1.SignadotObjectLifecycleMeth
 	if err != nil {
 		return nil, err
 	}
+	if s.Earlier != "" && s.Earlier != s.Namespace { // Those that are not copied yet.
+		before, err := (Store{Client: s.Client, Namespace: s.Earlier}).list(ctx, of)
+		if err != nil {
+			return nil, err
+		}
+		all = append(before, all...)
+	}
 	out := map[string]*execunit.Rights{}
 	for _, o := range all {
 		out[o.Annotations[AnnotationKey]] = nil
@@ -209,8 +218,14 @@ func (s Store) Rights(ctx context.Context, of *crdv1.SignadotObjectLifecycleMeth
 	return out, nil
 }
 
-// DeleteAll deletes all values of a SignadotObjectLifecycleMethods.
+// DeleteAll deletes all values of a SignadotObjectLifecycleMethods: first the copies of an earlier
+// release, from which Sync would restore them.
 func (s Store) DeleteAll(ctx context.Context, of *crdv1.SignadotObjectLifecycleMethods) error {
+	if s.Earlier != "" && s.Earlier != s.Namespace {
+		if err := (Store{Client: s.Client, Namespace: s.Earlier}).DeleteAll(ctx, of); err != nil {
+			return err
+		}
+	}
 	all, err := s.list(ctx, of)
 	if err != nil {
 		return err

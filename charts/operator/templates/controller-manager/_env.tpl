@@ -12,6 +12,9 @@ The names are the published ones.
   value: {{ include "operator.eventBusURL" . | quote }}
 - name: ROUTESERVER_TLS
   value: "true"
+{{- if ne (include "operator.securityDefaults" .) "auto" }}
+{{ include "operator.defaultsEnv" . }}
+{{- end }}
 {{- include "operator.injectedEnv" (dict "root" . "of" .Values.routeInit "name" "route-sidecar-init" "prefix" "SIDECAR_INIT" "resources" "DEV_MESH_INIT_CONTAINER_RESOURCES") }}
 {{- include "operator.injectedEnv" (dict "root" . "of" .Values.routeSidecar "name" "route-sidecar" "prefix" "ROUTE_SIDECAR" "resources" "DEV_MESH_SIDECAR_CONTAINER_RESOURCES") }}
 {{- include "operator.injectedEnv" (dict "root" . "of" (include "operator.ioContainer" .Values.ioInit | fromJson) "name" "io-init" "prefix" "IO_INIT" "resources" "IO_INIT_CONTAINER_RESOURCES") }}

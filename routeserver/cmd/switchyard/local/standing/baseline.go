@@ -236,16 +236,16 @@ func outputs(ctx context.Context, c client.Reader, all []crdv1.Resource, in *sta
 		found := false
 		for _, namespace := range r.Spec.OutputNamespaces {
 			s := &corev1.Secret{}
-			if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: r.Name}, s); err == nil {
-				in.Outputs[r.Spec.Name], in.Secrets[r.Name], found = s.Data, s, true
+			if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: r.OutputsSecret()}, s); err == nil {
+				in.Outputs[r.Spec.Name], in.Secrets[s.Name], found = s.Data, s, true
 				break
 			}
 		}
 		if !found {
-			in.Unread["Secret/"+r.Name] = cmp.Or(in.Unread["Secret/"+r.Name],
+			in.Unread["Secret/"+r.OutputsSecret()] = cmp.Or(in.Unread["Secret/"+r.OutputsSecret()],
 				fmt.Sprintf("it has the outputs of resource %s, which is not ready yet, or you may not read it", r.Spec.Name))
 			notes = append(notes, fmt.Sprintf("The outputs of resource %s are left out: no Secret %s that you may read has them, in one of the namespaces %s.",
-				r.Spec.Name, r.Name, cmp.Or(strings.Join(r.Spec.OutputNamespaces, ", "), "(none)")))
+				r.Spec.Name, r.OutputsSecret(), cmp.Or(strings.Join(r.Spec.OutputNamespaces, ", "), "(none)")))
 		}
 	}
 	return notes

@@ -1,4 +1,5 @@
-package manager
+// Package served waits until the API server serves the kinds of the operator.
+package served
 
 import (
 	"context"
@@ -23,9 +24,9 @@ const (
 	kindsAgain  = 200 * time.Millisecond
 )
 
-// awaitKinds waits until the API server serves every kind that controllers
+// Await waits until the API server serves every kind that controllers
 // watch. The error names those that it does not.
-func awaitKinds(ctx context.Context, access *rest.Config, logger *slog.Logger) error {
+func Await(ctx context.Context, access *rest.Config, logger *slog.Logger) error {
 	client, err := discovery.NewDiscoveryClientForConfig(access)
 	if err != nil {
 		return fmt.Errorf("ask the API server for its kinds: %w", err)

@@ -1,0 +1,95 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
+
+// Sync copies the values of a SignadotObjectLifecycleMethods between Namespace and Earlier, where an
+// earlier release keeps them: those that one of the two lacks, and those that are older there. Thus units find the
+// values of before an upgrade, and those of after it when the operator is rolled back. A copy is
+// complete when it exists, and nothing is deleted but what a newer value replaces, so that Sync can end
+// at any point and be called again. It does nothing without Earlier. It needs the rights to list,
+// create and delete Secrets in both namespaces.
+func (s Store) Sync(ctx context.Context, of *crdv1.SignadotObjectLifecycleMethods) error {
+	if s.Earlier == "" || s.Earlier == s.Namespace {
+		return nil
+	}
+	now, err := s.values(ctx, s.Namespace, of)
+	if err != nil {
+		return err
+	}
+	before, err := s.values(ctx, s.Earlier, of)
+	if err != nil {
+		return err
+	}
+	for name, old := range before {
+		if have := now[name]; have == nil || newer(old, have) {
+			if err := s.copyTo(ctx, s.Namespace, old, have); err != nil {
+				return err
+			}
+			now[name] = nil // Both are the same.
+		}
+	}
+	for name, value := range now {
+		if have := before[name]; value != nil && (have == nil || !same(have, value)) {
+			if err := s.copyTo(ctx, s.Earlier, value, have); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// values returns the Secrets of an object in a namespace, by name.
+func (s Store) values(ctx context.Context, namespace string, of *crdv1.SignadotObjectLifecycleMethods) (map[string]*corev1.Secret, error) {
+	var all corev1.SecretList
+	err := s.Client.List(ctx, &all, client.InNamespace(namespace), client.MatchingLabels{crdv1.LabelLifecycle: crdv1.LabelValue(of.Name)})
+	if err != nil {
+		return nil, fmt.Errorf("list the values of SignadotObjectLifecycleMethods %s in namespace %s: %w", of.Name, namespace, err)
+	}
+	out := map[string]*corev1.Secret{}
+	for i := range all.Items {
+		if o := &all.Items[i]; o.DeletionTimestamp == nil && holds(o, of, o.Annotations[AnnotationKey]) {
+			out[o.Name] = o
+		}
+	}
+	return out, nil
+}
+
+// same reports whether two Secrets have the same value of the same pod.
+func same(a, b *corev1.Secret) bool {
+	return a.Annotations[AnnotationWriter] == b.Annotations[AnnotationWriter] && bytes.Equal(a.Data[DataKey], b.Data[DataKey])
+}
+
+// newer reports whether the value that an earlier release keeps replaces a present one: it was written
+// after it, while that release was back. Of two of one second the present one counts.
+func newer(old, present *corev1.Secret) bool {
+	return !same(old, present) && present.CreationTimestamp.Before(&old.CreationTimestamp)
+}
+
+// copyTo writes a copy of a value into a namespace, in place of the one that is there (nil: none).
+func (s Store) copyTo(ctx context.Context, namespace string, value, have *corev1.Secret) error {
+	if have != nil {
+		if err := s.Client.Delete(ctx, have, client.Preconditions{UID: &have.UID}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("replace Secret %s/%s: %w", namespace, have.Name, err)
+		}
+	}
+	never := true
+	err := s.Client.Create(ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: value.Name, Labels: value.Labels, Annotations: value.Annotations},
+		Type:       value.Type, Immutable: &never, Data: value.Data,
+	})
+	if err != nil && !apierrors.IsAlreadyExists(err) { // One that was written after the list is newer.
+		return fmt.Errorf("copy the value in Secret %s to namespace %s: %w", value.Name, namespace, err)
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+package store_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/tests/wait"
+	"switchyard.dev/tests/world"
+	"switchyard.dev/workflows/iocontext/store"
+)
+
+// upgraded is a store beside that of an earlier release.
+func upgraded(k kept) (now, before store.Store) {
+	before = k.Store
+	now = before
+	now.Namespace, now.Earlier = k.NewNamespace("values"), before.Namespace
+	return now, before
+}
+
+// has fails unless a store has this value.
+func (k kept) has(s store.Store, of *crdv1.SignadotObjectLifecycleMethods, key, want string) {
+	k.Helper()
+	got, found, err := s.Get(k.Context(), of, key)
+	if err != nil || string(got) != want || found != (want != "") {
+		k.Errorf("namespace %s has %q under %s, want %q: %v", s.Namespace, got, key, want, err)
+	}
+}
+
+// Values of before an upgrade, of after it, and of the time after a rollback are found by each release,
+// and those of other objects are not touched.
+func TestValuesSurviveUpgradeRollbackAndUpgrade(t *testing.T) {
+	k := open(t)
+	now, before := upgraded(k)
+	put := func(s store.Store, of *crdv1.SignadotObjectLifecycleMethods, key, value, writer string) {
+		t.Helper()
+		k.Must(s.Put(t.Context(), of, key, []byte(value), writer, may))
+	}
+	sync := func(s store.Store) {
+		t.Helper()
+		k.Must(s.Sync(t.Context(), k.mine))
+	}
+	put(before, k.mine, "make.url", "1", "a")
+	put(before, k.others, "make.url", "theirs", "a")
+	sync(before) // It has none of an earlier one.
+	sync(now)
+	sync(now)
+	k.has(now, k.mine, "make.url", "1")
+	k.has(before, k.mine, "make.url", "1")
+	k.has(now, k.others, "make.url", "")
+
+	// The new release runs units, one of them again. After a rollback the earlier one finds all of it.
+	put(now, k.mine, "seed.rows", "7", "b")
+	put(now, k.mine, "make.url", "2", "c")
+	sync(now)
+	k.has(before, k.mine, "seed.rows", "7")
+	k.has(before, k.mine, "make.url", "2")
+
+	// The earlier release runs a unit again, later than the copies were made.
+	later(t, k, before)
+	put(before, k.mine, "make.url", "3", "d")
+	sync(now)
+	k.has(now, k.mine, "make.url", "3")
+	k.has(before, k.mine, "make.url", "3")
+	k.has(now, k.mine, "seed.rows", "7")
+	if keys, err := now.Keys(t.Context(), k.mine); err != nil || !slices.Equal(keys, []string{"make.url", "seed.rows"}) {
+		t.Errorf("%q, %v", keys, err)
+	}
+
+	k.Must(now.DeleteAll(t.Context(), k.mine))
+	sync(now)
+	for _, s := range []store.Store{now, before} {
+		k.has(s, k.mine, "make.url", "")
+		k.has(s, k.mine, "seed.rows", "")
+	}
+	k.has(before, k.others, "make.url", "theirs")
+}
+
+// errSameSecond: the API server counts creations by the second.
+var errSameSecond = errors.New("it is of the same second")
+
+// later waits until a Secret that is created is of another second than all that there are.
+func later(t *testing.T, k kept, s store.Store) {
+	t.Helper()
+	var all corev1.SecretList
+	k.Must(s.Client.List(t.Context(), &all, client.InNamespace(s.Namespace)))
+	wait.Eventually(t, world.Patience, "the clock goes on", func() error {
+		o := &corev1.Secret{}
+		o.GenerateName, o.Namespace = "clock-", s.Namespace
+		k.Must(s.Client.Create(t.Context(), o))
+		for i := range all.Items {
+			if !all.Items[i].CreationTimestamp.Before(&o.CreationTimestamp) {
+				return errSameSecond
+			}
+		}
+		return nil
+	})
+}
+
+// Secrets that are not values are not copied, whatever label they have.
+func TestOtherSecretsAreNotCopied(t *testing.T) {
+	k := open(t)
+	now, before := upgraded(k)
+	stranger := &corev1.Secret{}
+	stranger.Name, stranger.Namespace, stranger.Labels = "stranger", before.Namespace, map[string]string{crdv1.LabelLifecycle: k.mine.Name}
+	k.Create(stranger)
+	k.Must(now.Sync(t.Context(), k.mine))
+	var all corev1.SecretList
+	k.Must(now.Client.List(t.Context(), &all, client.InNamespace(now.Namespace)))
+	if len(all.Items) > 0 {
+		t.Errorf("%d Secrets were copied", len(all.Items))
+	}
+}
