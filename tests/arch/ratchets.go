@@ -19,14 +19,14 @@ const maxPackageLines = 1500
 // more than slack above what there is fails as well: what was won is kept.
 var roomLines = map[string]int{
 	"eventbus":    9937,
-	"protos":      1216,
-	"reconcilers": 26836,
-	"routeserver": 16409,
+	"protos":      1217,
+	"reconcilers": 27247,
+	"routeserver": 16411,
 	"sidecars":    6049,
 	"tests":       32955,
 	"tools":       6990,
 	"tunnels":     11836,
-	"workflows":   6304,
+	"workflows":   6305,
 	"xds":         4073,
 }
 
