@@ -64,7 +64,8 @@ func (c *cluster) spy(t *testing.T, values store.Store) {
 	r := &crdv1.Resource{}
 	c.Make(r, "metadata: {name: spied}\nspec: "+fmt.Sprintf(spec, ""))
 	m := &crdv1.SignadotObjectLifecycleMethods{}
-	c.Make(m, fmt.Sprintf("metadata: {name: spied, ownerReferences: [{apiVersion: signadot.com/v1, kind: Resource, name: spied, uid: %s, controller: true}]}\nspec: {ioContextName: spied}", r.UID))
+	c.Read(m, fmt.Sprintf("metadata: {name: spied, ownerReferences: [{apiVersion: signadot.com/v1, kind: Resource, name: spied, uid: %s, controller: true}]}\nspec: {ioContextName: spied}", r.UID))
+	c.Must(c.ClientWith(c.As(ownAccount, "system:masters"), schemeOf).Create(t.Context(), m)) // Only the manager writes owners of its kinds.
 	c.Must(values.Put(t.Context(), m, "make.url", []byte("x"), store.Giver{Pod: "p", Rights: gave}, func(context.Context) error { return nil }))
 	// The unit that gave the value is taken away by the same change, and the spy runs in pay.
 	body := `{"spec": {"olm": {"preStart": [{"name": "spy", "type": "ExecUnit", "inputs": [{"name": "url", "iocontext": {"key": "make.url"}}],
@@ -96,7 +97,7 @@ func TestWhatMayStillGiveAValueCounts(t *testing.T) {
 		"nobody knows what gave it":         {phase: "Succeeded, finished: 2026-11-28T12:00:00Z", values: map[string]*execunit.Rights{"gone.x": nil}, want: "create pods; get all secrets; get all configmaps; get all persistentvolumeclaims"},
 	} {
 		m := read(fmt.Sprintf(unit, tt.phase))
-		d := authors.Decide(authors.Input{Object: read("spec: {ioContextName: x}"), Limits: authors.Limits{}.WithDefaults(), OperatorNamespace: "signadot",
+		d := authors.Decide(authors.Input{Object: read("spec: {ioContextName: x}"), Change: authors.Change{Spec: true}, Limits: authors.Limits{}.WithDefaults(), OperatorNamespace: "signadot",
 			Kept: []authors.Kept{{At: "spec", Units: m.Spec.PreStart, Status: m.Status.PreCreate, Values: tt.values}}})
 		var got []string
 		for _, w := range d.Wants {

@@ -27,10 +27,12 @@ import (
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/atrest"
 	"switchyard.dev/reconcilers/authors"
+	"switchyard.dev/reconcilers/authors/forget"
 	"switchyard.dev/reconcilers/baseline/pods"
 	"switchyard.dev/reconcilers/externalworkload"
 	"switchyard.dev/reconcilers/fork/power"
 	"switchyard.dev/reconcilers/kinds"
+	"switchyard.dev/reconcilers/leaderlog"
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/meshes/gatewayadapter"
@@ -244,13 +246,10 @@ func New(ctx context.Context, c Config) (*Main, error) {
 	if err := m.addWebhook(); err != nil {
 		return nil, err
 	}
-	if err := m.addForget(); err != nil {
+	if err := forget.Add(m.manager, forget.Config{Namespace: m.config.Namespace, Asked: m.config.AskAuthors, Logger: m.config.Logger}); err != nil {
 		return nil, err
 	}
-	if err := m.addListeners(); err != nil {
-		return nil, err
-	}
-	return m, nil
+	return m, m.addListeners()
 }
 
 // options are those of controller-runtime's manager.
@@ -306,9 +305,9 @@ func (m *Main) addLeaderLog() error {
 	if !m.config.LeaderElect {
 		return nil
 	}
-	err := m.manager.Add(leaderLog{
-		reader: m.manager.GetAPIReader(), logger: m.config.Logger,
-		lease: client.ObjectKey{Namespace: m.config.Namespace, Name: leaderID},
+	err := m.manager.Add(leaderlog.Log{
+		Reader: m.manager.GetAPIReader(), Logger: m.config.Logger,
+		Lease: client.ObjectKey{Namespace: m.config.Namespace, Name: leaderID},
 	})
 	if err != nil {
 		return fmt.Errorf("add what logs the leader: %w", err)

@@ -3,10 +3,7 @@ package manager
 import (
 	"fmt"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"switchyard.dev/reconcilers/authors"
-	"switchyard.dev/reconcilers/authors/forget"
 	"switchyard.dev/reconcilers/authors/record"
 	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/tunnels"
@@ -32,19 +29,6 @@ func (m *Main) addWebhook() error {
 	}
 	if err := m.manager.Add(m.injector); err != nil {
 		return fmt.Errorf("add the webhook: %w", err)
-	}
-	return nil
-}
-
-// addForget adds what removes recorded authors that the chart's policy did not guard.
-func (m *Main) addForget() error {
-	live, err := client.New(m.config.REST, client.Options{})
-	if err != nil {
-		return fmt.Errorf("make what removes recorded authors: %w", err)
-	}
-	f := forget.Config{Client: live, Namespace: m.config.Namespace, Asked: m.config.AskAuthors, Logger: m.config.Logger}
-	if err := m.manager.Add(onLeader(f.Run)); err != nil {
-		return fmt.Errorf("add what removes recorded authors: %w", err)
 	}
 	return nil
 }
@@ -92,16 +76,13 @@ func (m *Main) reviews() (map[string]webhook.Review, error) {
 	if !m.config.AskAuthors {
 		return all, nil
 	}
-	r, err := authors.New(authors.Config{
-		Client: m.manager.GetClient(), REST: m.config.REST, Logger: m.config.Logger,
-		Exempt:            []string{m.ownUser()},
+	asking, err := record.Reviews(authors.Config{
+		Client: m.manager.GetClient(), REST: m.config.REST, Logger: m.config.Logger, Exempt: []string{m.ownUser()},
 		OperatorNamespace: m.config.Namespace, Values: m.values(), Namespaces: m.config.Namespaces,
 		Powers: m.config.PatchPowers, Limits: m.config.Limits, Delegates: m.config.Delegates,
 	})
-	if err != nil {
-		return nil, err
+	for path, review := range asking {
+		all[path] = review
 	}
-	all[authors.Path] = r.Review
-	all[record.Path] = record.Recorder{Exempt: []string{m.ownUser()}, Delegates: m.config.Delegates}.Review
-	return all, nil
+	return all, err
 }

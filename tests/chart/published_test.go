@@ -306,10 +306,10 @@ func effects() [][]effect {
 		{"ioContextServer.imageTag=v4", "Deployment io-context-server", `/io-context-server:v4"`},
 		{"ioInit.imageTag=v3", "Deployment signadot-controller-manager", `/io-init:v3"`},
 		{"ioSidecar.imageTag=v2", "Deployment signadot-controller-manager", `/io-sidecar:v2"`},
-		{"devMesh.enabled=false", "MutatingWebhookConfiguration " + webhookConfiguration, ""},
+		{"devMesh.enabled=false,sandboxes.authors.ask=false", "MutatingWebhookConfiguration " + webhookConfiguration, ""},
 	}, {
 		// By itself, since the same object has the webhook for VirtualServices.
-		{"disableSidecarInjector=true", "MutatingWebhookConfiguration " + webhookConfiguration, ""},
+		{"disableSidecarInjector=true,sandboxes.authors.ask=false", "MutatingWebhookConfiguration " + webhookConfiguration, ""},
 	}}
 }
 

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
@@ -55,6 +56,19 @@ type Config struct {
 	Settle time.Duration
 	// Logger takes what fails; slog.Default() when it is nil.
 	Logger *slog.Logger
+}
+
+// Add has a manager run it on the leader, with a client of its own.
+func Add(m manager.Manager, c Config) error {
+	live, err := client.New(m.GetConfig(), client.Options{HTTPClient: m.GetHTTPClient()})
+	if err != nil {
+		return fmt.Errorf("make what removes recorded authors: %w", err)
+	}
+	c.Client = live
+	if err := m.Add(manager.RunnableFunc(c.Run)); err != nil {
+		return fmt.Errorf("add what removes recorded authors: %w", err)
+	}
+	return nil
 }
 
 // Run removes authors until all that are left were recorded under the policy as it is, then

@@ -33,6 +33,19 @@ type Recorder struct {
 	Delegates authors.Delegates
 }
 
+// Review answers one AdmissionReview.
+type Review = func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse
+
+// Reviews returns the reviews of the webhook that asks about authors and of the one that
+// records them, by path, or what is wrong with the configuration.
+func Reviews(c authors.Config) (map[string]Review, error) {
+	r, err := authors.New(c)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]Review{authors.Path: r.Review, Path: Recorder{Exempt: c.Exempt, Delegates: c.Delegates}.Review}, nil
+}
+
 // operation is one of a JSON patch.
 type operation struct {
 	Op    string `json:"op"`

@@ -1,4 +1,5 @@
-package manager
+// Package leaderlog logs, on every replica of the manager, which pod leads.
+package leaderlog
 
 import (
 	"context"
@@ -11,33 +12,36 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// leaderPeriod is how often a replica looks who leads.
-const leaderPeriod = 2 * time.Second
+// period is how often a replica looks who leads.
+const period = 2 * time.Second
 
-// leaderLog logs, on every replica, which pod leads, whenever that changes. People who
+// Log logs, on every replica, which pod leads, whenever that changes. People who
 // look into the log of some replica learn from it which one to look into.
-type leaderLog struct {
-	reader client.Reader
-	lease  client.ObjectKey
-	logger *slog.Logger
+type Log struct {
+	// Reader reads the lease.
+	Reader client.Reader
+	// Lease is the lease of the election.
+	Lease client.ObjectKey
+	// Logger takes the lines.
+	Logger *slog.Logger
 }
 
 // NeedLeaderElection tells controller-runtime that this runs on every replica.
-func (leaderLog) NeedLeaderElection() bool { return false }
+func (Log) NeedLeaderElection() bool { return false }
 
 // Start looks at the lease until ctx ends.
-func (l leaderLog) Start(ctx context.Context) error {
+func (l Log) Start(ctx context.Context) error {
 	last := ""
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		var lease coordinationv1.Lease
-		if err := l.reader.Get(ctx, l.lease, &lease); err != nil {
+		if err := l.Reader.Get(ctx, l.Lease, &lease); err != nil {
 			return // The election, which needs the lease, says so.
 		}
 		if holder := lease.Spec.HolderIdentity; holder != nil && *holder != "" && *holder != last {
 			last = *holder
-			l.logger.Info("the controllers run on the leader", "leader", podOf(last), "lease", l.lease.String())
+			l.Logger.Info("the controllers run on the leader", "leader", podOf(last), "lease", l.Lease.String())
 		}
-	}, leaderPeriod)
+	}, period)
 	return nil
 }
 
