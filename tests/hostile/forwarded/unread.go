@@ -26,6 +26,9 @@ const (
 	each = 4 << 20
 	// grows is by how many MiB the proxy may grow.
 	grows = 512
+	// stalled is after how long without a byte the channels are full, and fillWithin the most that
+	// this takes.
+	stalled, fillWithin = 10 * time.Second, 5 * time.Minute
 )
 
 // unread measures the memory of the proxy while users fill channels of SSH to a far end that reads
@@ -47,10 +50,10 @@ func (s *site) unread(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(out, "%s %d users with %d unread channels each\n", time.Now().Format(time.TimeOnly), hoarders, channels)
-	var opened atomic.Int64
+	var h hoard
 	for _, u := range s.users[:hoarders] {
 		for range channels / perSession {
-			end, err := s.hoard(u, sink.Addr().String(), &opened)
+			end, err := s.hoard(u, sink.Addr().String(), &h)
 			if err != nil {
 				return err
 			}
@@ -58,7 +61,8 @@ func (s *site) unread(ctx context.Context, out io.Writer) error {
 		}
 	}
 	most := before
-	for range 120 {
+	// Until every channel is full: nothing has gone for a while.
+	for begun, last, went := time.Now(), time.Now(), int64(0); time.Since(last) < stalled && time.Since(begun) < fillWithin; {
 		if err := wait.For(ctx, 500*time.Millisecond); err != nil {
 			return err
 		}
@@ -67,11 +71,14 @@ func (s *site) unread(ctx context.Context, out io.Writer) error {
 			return err
 		}
 		most = max(most, now)
+		if sent := h.sent.Load(); sent != went {
+			last, went = time.Now(), sent
+		}
 	}
 	_, _, after, err := s.world.Memory(ctx, s.l.Program)
 	figures.Told(out, s.name()+"_UNREAD_MEMORY", fmt.Sprintf("%.0f", most-before), "MiB",
-		fmt.Sprintf("at most %d more than %.0f, of %.0f; %d channels were opened, %d restarts", grows, before, limit, opened.Load(), after-restarts),
-		most-before <= grows && after == restarts && opened.Load() >= hoarders*channels/2)
+		fmt.Sprintf("at most %d more than %.0f, of %.0f; %d channels were opened, %d MiB went into them, %d restarts", grows, before, limit, h.opened.Load(), h.sent.Load()>>20, after-restarts),
+		most-before <= grows && after == restarts && h.opened.Load() >= hoarders*channels/2)
 	return err
 }
 
@@ -110,7 +117,7 @@ func sinkIn(pid int, host string) (l net.Listener, err error) {
 }
 
 // hoard opens channels of a session to the sink and fills them, until end is called.
-func (s *site) hoard(u user, to string, opened *atomic.Int64) (end func(), err error) {
+func (s *site) hoard(u user, to string, h *hoard) (end func(), err error) {
 	c, err := net.Dial("tcp", address(s.world, s.l, 0))
 	if err != nil {
 		return nil, err
@@ -121,21 +128,25 @@ func (s *site) hoard(u user, to string, opened *atomic.Int64) (end func(), err e
 	}
 	var all sync.WaitGroup
 	for range perSession {
-		all.Go(func() { fill(client, to, opened) })
+		all.Go(func() { h.fill(client, to) })
 	}
 	return func() { _ = client.Close(); all.Wait() }, nil
 }
 
+// hoard counts the channels of all hoarders, and the bytes that went into them.
+type hoard struct{ opened, sent atomic.Int64 }
+
 // fill writes into one channel until that is closed.
-func fill(client *ssh.Client, to string, opened *atomic.Int64) {
+func (h *hoard) fill(client *ssh.Client, to string) {
 	channel, err := client.Dial("tcp", to)
 	if err != nil {
 		return // there are as many as may be
 	}
-	opened.Add(1)
+	h.opened.Add(1)
 	some := make([]byte, 32<<10)
 	for sent := 0; sent < each; sent += len(some) {
-		if _, err := channel.Write(some); err != nil {
+		n, err := channel.Write(some)
+		if h.sent.Add(int64(n)); err != nil {
 			return
 		}
 	}
