@@ -17,7 +17,7 @@ import (
 type Events struct {
 	// Client reads external workloads and creates Events.
 	Client client.Client
-	// Logger is told of Events that cannot be recorded.
+	// Logger logs Events that cannot be recorded.
 	Logger *slog.Logger
 }
 
@@ -38,7 +38,7 @@ func (e Events) record(ctx context.Context, t Takeover) error {
 	}
 	owner := metav1.GetControllerOfNoCopy(&w)
 	if string(w.UID) != t.Workload.UID || owner == nil || owner.Kind != crdv1.KindSandbox {
-		return nil // the sandbox was deleted meanwhile
+		return nil // the sandbox was deleted
 	}
 	return e.Client.Create(ctx, takeoverEvent(t, &w, owner, metav1.Now()))
 }

@@ -76,7 +76,7 @@ type Tunnels struct {
 	listed  bool
 	proxies map[types.UID]*proxy
 	judged  holders.Judgement
-	// held are the tunnels that the other proxies are told of.
+	// held are the tunnels that are reported to other proxies.
 	held []heldTunnel
 	// takeovers are those that have yet to be reported.
 	takeovers chan Takeover

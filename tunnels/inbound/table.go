@@ -397,7 +397,7 @@ func (have *tunnel) stopTimers() {
 	}
 }
 
-// notify is tell for callers that do not hold t.mu.
+// notify wakes the readers of Tunnels. t.mu is not held.
 func (t *Table) notify() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -40,7 +40,7 @@ func (t *Table) Elsewhere(held []*tunnelv1.Held) {
 	t.elsewhere = all
 }
 
-// occupant returns who but the user holds the tunnel of a workload; empty: nobody. t.mu is held.
+// occupant returns the other user that holds the tunnel of a workload; empty: none. t.mu is held.
 func (t *Table) occupant(w cluster.Workload, user string) string {
 	key := Key{w.Namespace, w.Name}
 	if have := t.tunnels[key]; have != nil && have.uid == w.UID && have.owner.User != user && !t.free(have) {

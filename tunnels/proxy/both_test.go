@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,12 +20,16 @@ import (
 	"switchyard.dev/tunnels/workstation/loopback"
 )
 
-// asks is a Wanted with one answer.
+// asks is a Wanted with one answer: workloads of the user's own sandboxes.
 type asks []station.Workload
 
 // Watch implements workstation.Wanted.
 func (a asks) Watch(ctx context.Context, tell func([]station.Workload)) error {
-	tell(a)
+	own := slices.Clone(a)
+	for i := range own {
+		own[i].Own = true
+	}
+	tell(own)
 	<-ctx.Done()
 	return ctx.Err()
 }

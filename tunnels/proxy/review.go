@@ -158,7 +158,7 @@ func (r *review) takenBy(key inbound.Key) *tunnelv1.Refused {
 	return taken(key, by)
 }
 
-// holder returns who holds a workload that was refused as taken.
+// holder returns the user that holds a workload that was refused as taken.
 func (r *review) holder(key inbound.Key, workload cluster.Workload) string {
 	r.w.mu.Lock()
 	by, is := r.w.taken[key]

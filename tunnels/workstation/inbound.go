@@ -117,7 +117,7 @@ func (w *Workstation) opened() (open, take []course.Tunnel) {
 	return open, take
 }
 
-// declares has the proxy told of tunnels.
+// declares sends the tunnels to the proxy.
 func (w *Workstation) declares(ctx context.Context, open, take []course.Tunnel) {
 	select {
 	case w.events <- func(time.Time) course.Step { return w.course.Want(open, take...) }:

@@ -37,7 +37,7 @@ type Holder struct {
 // Connected reports whether the workstation can be reached.
 func (h Holder) Connected() bool { return !h.Gone && h.Tunnel.GetConnected() }
 
-// Elsewhere returns what other proxies are told of the holder; nil: any user can have the tunnel.
+// Elsewhere returns the report about the holder to other proxies; nil: any user can have the tunnel.
 func (h Holder) Elsewhere() *tunnelv1.Held {
 	if h.free || h.Tunnel.GetFree() {
 		return nil
@@ -94,7 +94,7 @@ func (c candidate) is(o candidate) bool {
 	return c.proxy == o.proxy && c.tunnel.GetSession() == o.tunnel.GetSession() && c.tunnel.GetEpoch() == o.tunnel.GetEpoch()
 }
 
-// Judge decides who holds what. A tunnel stays with the user that held it before, whose sessions
+// Judge decides which session holds each tunnel. A tunnel stays with the user that held it before, whose sessions
 // it follows, until another user's session takes it or it is free. Without a judgement before,
 // the session that began first holds it.
 func Judge(proxies []Proxy, before Judgement, now time.Time) Judgement {
@@ -134,7 +134,7 @@ func Judge(proxies []Proxy, before Judgement, now time.Time) Judgement {
 // session is that of a candidate: two users may call theirs the same.
 type session struct{ user, name string }
 
-// holding returns who holds a tunnel, of at least one candidate.
+// holding returns the candidate that holds a tunnel. There is at least one.
 func holding(all []candidate, before Holder, now time.Time) candidate {
 	sessions := bySession(all)
 	holder, known := sessions[session{before.Tunnel.GetUser(), before.Tunnel.GetSession()}]

@@ -18,6 +18,7 @@ import (
 	"switchyard.dev/routeserver/cli/session"
 	"switchyard.dev/routeserver/cli/show"
 	"switchyard.dev/routeserver/cmd/switchyard/local/allow"
+	"switchyard.dev/routeserver/cmd/switchyard/local/header"
 	"switchyard.dev/routeserver/cmd/switchyard/local/privileges"
 	"switchyard.dev/routeserver/cmd/switchyard/local/status"
 	"switchyard.dev/routeserver/cmd/switchyard/specs"
@@ -90,7 +91,7 @@ func connect(s *session.Session, headers Headers) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		key, err := p.keyed(c.Context(), whose{sandbox: o.Sandbox}, headers)
+		key, err := p.keyed(c.Context(), header.Source{Sandbox: o.Sandbox}, headers)
 		if err != nil {
 			return err
 		}
@@ -108,10 +109,10 @@ func connect(s *session.Session, headers Headers) *cobra.Command {
 }
 
 // keyed returns what adds a routing key to requests; nil for none.
-func (p *place) keyed(ctx context.Context, of whose, headers Headers) (func(http.Header), error) {
+func (p *place) keyed(ctx context.Context, of header.Source, headers Headers) (func(http.Header), error) {
 	ctx, cancel := p.s.Patiently(ctx)
 	defer cancel()
-	key, err := of.find(ctx, func() (client.WithWatch, error) { return specs.Connect(p.s) })
+	key, err := of.Find(ctx, func() (client.WithWatch, error) { return specs.Connect(p.s) })
 	if err != nil || key == "" {
 		return nil, err
 	}
@@ -119,7 +120,7 @@ func (p *place) keyed(ctx context.Context, of whose, headers Headers) (func(http
 	if access, err := p.access(); err == nil && headers != nil {
 		custom = headers(ctx, access, p.s.Cluster.Namespace)
 	}
-	return keyed(key, custom)
+	return header.Keyed(key, custom)
 }
 
 // keep runs a workstation until ctx ends: its tunnels, if anything is wanted of it, and its ways.
@@ -191,7 +192,7 @@ func addresses() (out []string) {
 }
 
 func proxy(s *session.Session, headers Headers) *cobra.Command {
-	p, y, of := &place{s: s}, &ways{}, whose{}
+	p, y, of := &place{s: s}, &ways{}, header.Source{}
 	c := &cobra.Command{
 		Use: "proxy", Short: "Have ports of this machine lead into the cluster, with a routing key", Args: cobra.NoArgs,
 		Long: `Have ports of this machine lead into the cluster until you interrupt it. HTTP and gRPC
@@ -201,9 +202,9 @@ Nothing comes from the cluster to this workstation: for that see connect.`,
 	}
 	p.flags(c.Flags())
 	y.flags(c.Flags(), "", "")
-	c.Flags().StringVarP(&of.sandbox, "sandbox", "s", "", "`sandbox` whose routing key requests get")
-	c.Flags().StringVarP(&of.routeGroup, "routegroup", "r", "", "`route group` whose routing key requests get")
-	c.Flags().StringVar(&of.key, "key", "", "routing `key` that requests get")
+	c.Flags().StringVarP(&of.Sandbox, "sandbox", "s", "", "`sandbox` whose routing key requests get")
+	c.Flags().StringVarP(&of.RouteGroup, "routegroup", "r", "", "`route group` whose routing key requests get")
+	c.Flags().StringVar(&of.Key, "key", "", "routing `key` that requests get")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if len(y.maps) == 0 && y.socks == "" && y.http == "" {
 			return exit.Usage.Errorf("say what is to lead into the cluster: --map, --http-proxy or --socks5")

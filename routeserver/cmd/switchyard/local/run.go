@@ -17,6 +17,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/routeserver/cli/exit"
 	"switchyard.dev/routeserver/cli/session"
+	"switchyard.dev/routeserver/cmd/switchyard/local/header"
 	"switchyard.dev/routeserver/cmd/switchyard/local/standing"
 	"switchyard.dev/routeserver/cmd/switchyard/specs"
 	"switchyard.dev/tunnels/api"
@@ -156,7 +157,7 @@ func (r *running) connected(ctx context.Context, headers Headers, given func(str
 	if err != nil {
 		return err
 	}
-	key, err := r.keyed(ctx, whose{sandbox: r.sandbox}, headers)
+	key, err := r.keyed(ctx, header.Source{Sandbox: r.sandbox}, headers)
 	if err != nil {
 		return err
 	}

@@ -40,13 +40,13 @@ type Addresses struct {
 	opened map[workstation.Opening]bool
 }
 
-// question is what is asked once.
+// question identifies an address that is asked about once.
 type question struct{ uid, address string }
 
 // maxQuestions is how many questions wait for an answer; further addresses are refused.
 const maxQuestions = 256
 
-// New returns Addresses. The error says why the remembered answers cannot be used.
+// New returns Addresses. It returns an error if the remembered answers cannot be used.
 func New(cfg Config) (*Addresses, error) {
 	answers, err := read(cfg.File)
 	if err != nil {

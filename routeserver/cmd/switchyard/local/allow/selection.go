@@ -35,7 +35,7 @@ func (o *Selection) Flags(f *pflag.FlagSet) {
 	f.BoolVar(&o.trustAuthor, "trust-author", true, "open addresses of this machine that sandboxes name whose last author you are, as the cluster reports; =false asks about them too")
 }
 
-// Wanted returns what is asked of tunnel-api, and what the flags and files allow.
+// Wanted returns the request to tunnel-api, and the addresses that flags and files allow.
 func (o *Selection) Wanted(s *session.Session) (workstation.Told, consent.Policy, error) {
 	told := workstation.Told{Machine: o.machine, Sandboxes: slices.Clone(o.take), Take: o.take, Others: unserved(s)}
 	policy := consent.Policy{DistrustAuthor: !o.trustAuthor}
@@ -70,7 +70,7 @@ func unserved(s *session.Session) func([]string) {
 	return func(names []string) {
 		if !slices.Equal(names, last) && len(names) > 0 {
 			_, _ = io.WriteString(s.Err, show.Line("note: these sandboxes that you can update are not served: "+strings.Join(names, ", ")+
-				". Without flags "+s.Name+" connect serves those whose last author you are; select others with --sandbox, and those that are bound to a machine with --machine")+"\n")
+				". Without flags "+s.Name+" connect serves those that you changed last; select others with --sandbox, and those that are bound to a machine with --machine")+"\n")
 		}
 		last = names
 	}

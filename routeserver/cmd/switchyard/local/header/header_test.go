@@ -1,4 +1,4 @@
-package local
+package header
 
 import (
 	"net/http"
@@ -8,7 +8,7 @@ import (
 )
 
 func TestARequestGetsTheKeyAndKeepsWhatElseItHas(t *testing.T) {
-	add, err := keyed("mine", []string{"X-Key"})
+	add, err := Keyed("mine", []string{"X-Key"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,10 +25,10 @@ func TestARequestGetsTheKeyAndKeepsWhatElseItHas(t *testing.T) {
 			t.Errorf("in %s the key is read as %q", only, got)
 		}
 	}
-	if _, err := keyed("a,b", nil); err == nil {
+	if _, err := Keyed("a,b", nil); err == nil {
 		t.Error("a key that no header can carry was taken")
 	}
-	if add, err := keyed("", nil); add != nil || err != nil {
+	if add, err := Keyed("", nil); add != nil || err != nil {
 		t.Error("without a key something is added")
 	}
 }

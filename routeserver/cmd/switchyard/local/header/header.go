@@ -1,4 +1,5 @@
-package local
+// Package header adds the routing key of a sandbox or a route group to requests.
+package header
 
 import (
 	"context"
@@ -14,13 +15,13 @@ import (
 	"switchyard.dev/xds/routingkey"
 )
 
-// whose is whose routing key requests get: one of these, or none.
-type whose struct{ sandbox, routeGroup, key string }
+// Source is where the routing key of requests is from: one of these, or none.
+type Source struct{ Sandbox, RouteGroup, Key string }
 
-// find returns the routing key; empty for none.
-func (w whose) find(ctx context.Context, cluster func() (client.WithWatch, error)) (string, error) {
+// Find returns the routing key; empty for none.
+func (w Source) Find(ctx context.Context, cluster func() (client.WithWatch, error)) (string, error) {
 	given := 0
-	for _, one := range []string{w.sandbox, w.routeGroup, w.key} {
+	for _, one := range []string{w.Sandbox, w.RouteGroup, w.Key} {
 		if one != "" {
 			given++
 		}
@@ -28,31 +29,31 @@ func (w whose) find(ctx context.Context, cluster func() (client.WithWatch, error
 	if given > 1 {
 		return "", exit.Usage.Errorf("--sandbox, --routegroup and --key each say whose routing key is meant: give one")
 	}
-	if w.key != "" || given == 0 {
-		return w.key, nil
+	if w.Key != "" || given == 0 {
+		return w.Key, nil
 	}
 	c, err := cluster()
 	if err != nil {
 		return "", err
 	}
-	if w.routeGroup != "" {
+	if w.RouteGroup != "" {
 		o := &crdv1.SignadotRouteGroup{}
-		err := c.Get(ctx, client.ObjectKey{Name: w.routeGroup}, o)
+		err := c.Get(ctx, client.ObjectKey{Name: w.RouteGroup}, o)
 		if apierrors.IsNotFound(err) {
-			return "", exit.No.Errorf("there is no route group %s", w.routeGroup)
+			return "", exit.No.Errorf("there is no route group %s", w.RouteGroup)
 		}
 		return o.Spec.RoutingKey, err
 	}
-	o, err := standing.Sandbox(ctx, c, w.sandbox)
+	o, err := standing.Sandbox(ctx, c, w.Sandbox)
 	if err != nil {
 		return "", err
 	}
 	return o.Spec.ID, nil
 }
 
-// keyed returns what adds a routing key to the headers of a request, in all forms that the
-// cluster reads: the members that others have set stay. custom are headers whose value is the key.
-func keyed(key string, custom []string) (func(http.Header), error) {
+// Keyed returns a function that adds a routing key to the headers of a request, in all forms that
+// the cluster reads: the members that others have set stay. custom are headers whose value is the key.
+func Keyed(key string, custom []string) (func(http.Header), error) {
 	if key == "" {
 		return nil, nil
 	}
