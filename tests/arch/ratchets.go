@@ -18,15 +18,15 @@ const maxPackageLines = 1500
 // counted. The commit that raises a figure says what the room got for it. A figure that is
 // more than slack above what there is fails as well: what was won is kept.
 var roomLines = map[string]int{
-	"eventbus":    9937,
-	"protos":      1217,
-	"reconcilers": 27389,
-	"routeserver": 16851,
+	"eventbus":    9953,
+	"protos":      1247,
+	"reconcilers": 27685,
+	"routeserver": 16858,
 	"sidecars":    6049,
-	"tests":       32958,
+	"tests":       32982,
 	"tools":       6990,
-	"tunnels":     12898,
-	"workflows":   6305,
+	"tunnels":     12907,
+	"workflows":   6405,
 	"xds":         4073,
 }
 
