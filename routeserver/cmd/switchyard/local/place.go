@@ -3,6 +3,7 @@ package local
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net"
 	"net/url"
 	"strconv"
