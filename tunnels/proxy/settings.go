@@ -42,6 +42,8 @@ type Settings struct {
 	// TLSDir is the folder with the certificate, JournalDir that of the journal of connections,
 	// and CIDRs a file with the ranges that may be reached, as the chart has them.
 	TLSDir, JournalDir, CIDRs string
+	// Defaults decide what an empty file of ranges means: cluster with the current ones, else any.
+	Defaults program.Defaults
 	// Namespaces are those whose Services may be reached; none: all.
 	Namespaces []string
 	// AllowAPIServer reports whether tunnels lead to API servers.
@@ -75,7 +77,7 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	flags.BoolVar(&ssh, "ssh", true, "whether SSH is served")
 	flags.BoolVar(&xap, "xap", true, "whether the tunnels' own protocol is served")
 	flags.BoolVar(&s.Config.OpenSOCKS, "anonymous-socks5", false, "whether SOCKS5 takes everybody who can connect; published clients show no password")
-	s.Config.OpenLoopback = !defaults.Current()
+	s.Config.OpenLoopback, s.Defaults = !defaults.Current(), defaults
 	flags.Func("socks5-loopback", "what SOCKS5 asks of clients at loopback addresses, as those of a port-forward: credentials, or anonymous for nothing, as in installations from an earlier chart", s.setLoopback)
 	flags.DurationVar(&s.Config.Grace, "grace", 10*time.Minute, "for how long ports of a tunnel stay open without its workstation")
 	flags.DurationVar(&s.Config.Moment, "drain", 20*time.Second, "how long connections have to end when the proxy is to; less than the pod has")
@@ -177,6 +179,9 @@ func (s Settings) watched(reach *rest.Config) (cluster.Config, error) {
 		text, err := os.ReadFile(s.CIDRs)
 		if err != nil {
 			return c, fmt.Errorf("read the ranges that may be reached: %w", err)
+		}
+		if strings.TrimSpace(string(text)) == "" && s.Defaults.Current() {
+			text = []byte("cluster")
 		}
 		if c.Reach, c.CIDRs, err = policy.ParseCIDRs(string(text)); err != nil {
 			return c, fmt.Errorf("%s: %w", s.CIDRs, err)

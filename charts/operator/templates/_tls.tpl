@@ -68,7 +68,7 @@ that the kubelet holds a pod until they are there: a program without them serves
 {{- if include "operator.tunnels" . }}
 {{- $config := include "operator.tunnelConfig" . | fromJson }}
 {{- if not $config.cidrs }}
-{{- print "tunnel.config.cidrs: workstations reach addresses of nodes and outside of the cluster (strict: Services and pods alone)\n" }}
+{{- print "tunnel.config.cidrs: any, so workstations reach nodes and addresses outside of the cluster (strict: cluster)\n" }}
 {{- end }}
 {{- if eq (toString $config.socks5Loopback) "auto" }}
 {{- print "tunnel.config.socks5Loopback: SOCKS5 asks clients on loopback for no credentials (strict: credentials)\n" }}

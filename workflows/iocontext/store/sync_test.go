@@ -38,7 +38,7 @@ func TestValuesSurviveUpgradeRollbackAndUpgrade(t *testing.T) {
 	now, before := upgraded(k)
 	put := func(s store.Store, of *crdv1.SignadotObjectLifecycleMethods, key, value, writer string) {
 		t.Helper()
-		k.Must(s.Put(t.Context(), of, key, []byte(value), writer, may))
+		k.Must(s.Put(t.Context(), of, key, []byte(value), store.Giver{Pod: writer}, may))
 	}
 	sync := func(s store.Store) {
 		t.Helper()
