@@ -539,9 +539,12 @@ func (x *ServicePort) GetAppProtocol() string {
 
 type WatchLocalSandboxesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Only sandboxes of this workstation: those whose annotation
-	// switchyard.dev/machine is the same, or that have none. Empty: all that the caller may write.
-	MachineId     string `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`
+	// Selects the sandboxes whose annotation switchyard.dev/machine has this value; empty: those
+	// without the annotation.
+	MachineId string `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`
+	// Selects sandboxes by name; at most 100. With machine_id, those that both select. Without
+	// either, sandboxes whose last author is the caller are selected.
+	Sandboxes     []string `protobuf:"bytes,2,rep,name=sandboxes,proto3" json:"sandboxes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -583,9 +586,20 @@ func (x *WatchLocalSandboxesRequest) GetMachineId() string {
 	return ""
 }
 
+func (x *WatchLocalSandboxesRequest) GetSandboxes() []string {
+	if x != nil {
+		return x.Sandboxes
+	}
+	return nil
+}
+
+// WatchLocalSandboxesResponse is the selected sandboxes that the caller can update.
 type WatchLocalSandboxesResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Sandboxes     []*LocalSandbox        `protobuf:"bytes,1,rep,name=sandboxes,proto3" json:"sandboxes,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Sandboxes []*LocalSandbox        `protobuf:"bytes,1,rep,name=sandboxes,proto3" json:"sandboxes,omitempty"`
+	// Names of sandboxes with external workloads that the caller can update and that are not
+	// selected; at most 20 of them.
+	Others        []string `protobuf:"bytes,2,rep,name=others,proto3" json:"others,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -627,6 +641,13 @@ func (x *WatchLocalSandboxesResponse) GetSandboxes() []*LocalSandbox {
 	return nil
 }
 
+func (x *WatchLocalSandboxesResponse) GetOthers() []string {
+	if x != nil {
+		return x.Others
+	}
+	return nil
+}
+
 // LocalSandbox is a sandbox with workloads at a workstation.
 type LocalSandbox struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
@@ -634,8 +655,15 @@ type LocalSandbox struct {
 	RoutingKey        string                 `protobuf:"bytes,2,opt,name=routing_key,json=routingKey,proto3" json:"routing_key,omitempty"`
 	ExternalWorkloads []*LocalWorkload       `protobuf:"bytes,3,rep,name=external_workloads,json=externalWorkloads,proto3" json:"external_workloads,omitempty"`
 	Resources         []*LocalResource       `protobuf:"bytes,4,rep,name=resources,proto3" json:"resources,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	Uid               string                 `protobuf:"bytes,5,opt,name=uid,proto3" json:"uid,omitempty"`
+	// The user that last changed the specification; empty: not known.
+	Author string `protobuf:"bytes,6,opt,name=author,proto3" json:"author,omitempty"`
+	// Whether that user is the caller.
+	CallerIsAuthor bool `protobuf:"varint,7,opt,name=caller_is_author,json=callerIsAuthor,proto3" json:"caller_is_author,omitempty"`
+	// The annotation switchyard.dev/machine.
+	Machine       string `protobuf:"bytes,8,opt,name=machine,proto3" json:"machine,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LocalSandbox) Reset() {
@@ -694,6 +722,34 @@ func (x *LocalSandbox) GetResources() []*LocalResource {
 		return x.Resources
 	}
 	return nil
+}
+
+func (x *LocalSandbox) GetUid() string {
+	if x != nil {
+		return x.Uid
+	}
+	return ""
+}
+
+func (x *LocalSandbox) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+func (x *LocalSandbox) GetCallerIsAuthor() bool {
+	if x != nil {
+		return x.CallerIsAuthor
+	}
+	return false
+}
+
+func (x *LocalSandbox) GetMachine() string {
+	if x != nil {
+		return x.Machine
+	}
+	return ""
 }
 
 // LocalWorkload is a workload at a workstation.
@@ -1357,18 +1413,24 @@ const file_tunnel_v1_api_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04port\x18\x02 \x01(\rR\x04port\x12\x1a\n" +
 	"\bprotocol\x18\x03 \x01(\tR\bprotocol\x12!\n" +
-	"\fapp_protocol\x18\x04 \x01(\tR\vappProtocol\";\n" +
+	"\fapp_protocol\x18\x04 \x01(\tR\vappProtocol\"Y\n" +
 	"\x1aWatchLocalSandboxesRequest\x12\x1d\n" +
 	"\n" +
-	"machine_id\x18\x01 \x01(\tR\tmachineId\"_\n" +
+	"machine_id\x18\x01 \x01(\tR\tmachineId\x12\x1c\n" +
+	"\tsandboxes\x18\x02 \x03(\tR\tsandboxes\"w\n" +
 	"\x1bWatchLocalSandboxesResponse\x12@\n" +
-	"\tsandboxes\x18\x01 \x03(\v2\".switchyard.tunnel.v1.LocalSandboxR\tsandboxes\"\xe9\x01\n" +
+	"\tsandboxes\x18\x01 \x03(\v2\".switchyard.tunnel.v1.LocalSandboxR\tsandboxes\x12\x16\n" +
+	"\x06others\x18\x02 \x03(\tR\x06others\"\xd7\x02\n" +
 	"\fLocalSandbox\x12!\n" +
 	"\fsandbox_name\x18\x01 \x01(\tR\vsandboxName\x12\x1f\n" +
 	"\vrouting_key\x18\x02 \x01(\tR\n" +
 	"routingKey\x12R\n" +
 	"\x12external_workloads\x18\x03 \x03(\v2#.switchyard.tunnel.v1.LocalWorkloadR\x11externalWorkloads\x12A\n" +
-	"\tresources\x18\x04 \x03(\v2#.switchyard.tunnel.v1.LocalResourceR\tresources\"\xb3\x02\n" +
+	"\tresources\x18\x04 \x03(\v2#.switchyard.tunnel.v1.LocalResourceR\tresources\x12\x10\n" +
+	"\x03uid\x18\x05 \x01(\tR\x03uid\x12\x16\n" +
+	"\x06author\x18\x06 \x01(\tR\x06author\x12(\n" +
+	"\x10caller_is_author\x18\a \x01(\bR\x0ecallerIsAuthor\x12\x18\n" +
+	"\amachine\x18\b \x01(\tR\amachine\"\xb3\x02\n" +
 	"\rLocalWorkload\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12)\n" +
 	"\x10object_namespace\x18\x02 \x01(\tR\x0fobjectNamespace\x12\x1f\n" +

@@ -30,8 +30,11 @@ const (
 // and takes the place of the one before. The proxy tells their workstations, and leads no
 // further connection to them, unless it is the same workstation that has moved.
 type TunnelsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Taken         []*Taken               `protobuf:"bytes,1,rep,name=taken,proto3" json:"taken,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Taken []*Taken               `protobuf:"bytes,1,rep,name=taken,proto3" json:"taken,omitempty"`
+	// Tunnels of other proxies that are held by live sessions: a proxy opens none of them for
+	// another user.
+	Held          []*Held `protobuf:"bytes,2,rep,name=held,proto3" json:"held,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -73,6 +76,93 @@ func (x *TunnelsRequest) GetTaken() []*Taken {
 	return nil
 }
 
+func (x *TunnelsRequest) GetHeld() []*Held {
+	if x != nil {
+		return x.Held
+	}
+	return nil
+}
+
+// Held is a tunnel that a live session holds at another proxy.
+type Held struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The SignadotExternalWorkload, and its UID.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Name      string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Uid       string `protobuf:"bytes,3,opt,name=uid,proto3" json:"uid,omitempty"`
+	// The user that holds it, as the cluster knows the user.
+	User string `protobuf:"bytes,4,opt,name=user,proto3" json:"user,omitempty"`
+	// The holder, for people.
+	By            string `protobuf:"bytes,5,opt,name=by,proto3" json:"by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Held) Reset() {
+	*x = Held{}
+	mi := &file_tunnel_v1_control_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Held) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Held) ProtoMessage() {}
+
+func (x *Held) ProtoReflect() protoreflect.Message {
+	mi := &file_tunnel_v1_control_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Held.ProtoReflect.Descriptor instead.
+func (*Held) Descriptor() ([]byte, []int) {
+	return file_tunnel_v1_control_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Held) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *Held) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Held) GetUid() string {
+	if x != nil {
+		return x.Uid
+	}
+	return ""
+}
+
+func (x *Held) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *Held) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
 // Taken is a tunnel that another session has now.
 type Taken struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -92,7 +182,7 @@ type Taken struct {
 
 func (x *Taken) Reset() {
 	*x = Taken{}
-	mi := &file_tunnel_v1_control_proto_msgTypes[1]
+	mi := &file_tunnel_v1_control_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -104,7 +194,7 @@ func (x *Taken) String() string {
 func (*Taken) ProtoMessage() {}
 
 func (x *Taken) ProtoReflect() protoreflect.Message {
-	mi := &file_tunnel_v1_control_proto_msgTypes[1]
+	mi := &file_tunnel_v1_control_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -117,7 +207,7 @@ func (x *Taken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Taken.ProtoReflect.Descriptor instead.
 func (*Taken) Descriptor() ([]byte, []int) {
-	return file_tunnel_v1_control_proto_rawDescGZIP(), []int{1}
+	return file_tunnel_v1_control_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Taken) GetNamespace() string {
@@ -174,7 +264,7 @@ type TunnelsResponse struct {
 
 func (x *TunnelsResponse) Reset() {
 	*x = TunnelsResponse{}
-	mi := &file_tunnel_v1_control_proto_msgTypes[2]
+	mi := &file_tunnel_v1_control_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -186,7 +276,7 @@ func (x *TunnelsResponse) String() string {
 func (*TunnelsResponse) ProtoMessage() {}
 
 func (x *TunnelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tunnel_v1_control_proto_msgTypes[2]
+	mi := &file_tunnel_v1_control_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -199,7 +289,7 @@ func (x *TunnelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TunnelsResponse.ProtoReflect.Descriptor instead.
 func (*TunnelsResponse) Descriptor() ([]byte, []int) {
-	return file_tunnel_v1_control_proto_rawDescGZIP(), []int{2}
+	return file_tunnel_v1_control_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *TunnelsResponse) GetTunnels() []*Tunnel {
@@ -238,14 +328,18 @@ type Tunnel struct {
 	// Which port of the proxy's pod stands for which port of the baseline.
 	Ports []*ProxyPort `protobuf:"bytes,10,rep,name=ports,proto3" json:"ports,omitempty"`
 	// As in Hello.
-	Labels        map[string]string `protobuf:"bytes,11,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Labels map[string]string `protobuf:"bytes,11,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Whether the session took it from a live session of another user, on an explicit request.
+	Take bool `protobuf:"varint,12,opt,name=take,proto3" json:"take,omitempty"`
+	// Whether its workstation has been disconnected for so long that any user can have it.
+	Free          bool `protobuf:"varint,13,opt,name=free,proto3" json:"free,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Tunnel) Reset() {
 	*x = Tunnel{}
-	mi := &file_tunnel_v1_control_proto_msgTypes[3]
+	mi := &file_tunnel_v1_control_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -257,7 +351,7 @@ func (x *Tunnel) String() string {
 func (*Tunnel) ProtoMessage() {}
 
 func (x *Tunnel) ProtoReflect() protoreflect.Message {
-	mi := &file_tunnel_v1_control_proto_msgTypes[3]
+	mi := &file_tunnel_v1_control_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -270,7 +364,7 @@ func (x *Tunnel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tunnel.ProtoReflect.Descriptor instead.
 func (*Tunnel) Descriptor() ([]byte, []int) {
-	return file_tunnel_v1_control_proto_rawDescGZIP(), []int{3}
+	return file_tunnel_v1_control_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Tunnel) GetNamespace() string {
@@ -350,6 +444,20 @@ func (x *Tunnel) GetLabels() map[string]string {
 	return nil
 }
 
+func (x *Tunnel) GetTake() bool {
+	if x != nil {
+		return x.Take
+	}
+	return false
+}
+
+func (x *Tunnel) GetFree() bool {
+	if x != nil {
+		return x.Free
+	}
+	return false
+}
+
 // ProxyPort is a port of the proxy's pod that stands for one of the baseline.
 type ProxyPort struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -361,7 +469,7 @@ type ProxyPort struct {
 
 func (x *ProxyPort) Reset() {
 	*x = ProxyPort{}
-	mi := &file_tunnel_v1_control_proto_msgTypes[4]
+	mi := &file_tunnel_v1_control_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -373,7 +481,7 @@ func (x *ProxyPort) String() string {
 func (*ProxyPort) ProtoMessage() {}
 
 func (x *ProxyPort) ProtoReflect() protoreflect.Message {
-	mi := &file_tunnel_v1_control_proto_msgTypes[4]
+	mi := &file_tunnel_v1_control_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -386,7 +494,7 @@ func (x *ProxyPort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProxyPort.ProtoReflect.Descriptor instead.
 func (*ProxyPort) Descriptor() ([]byte, []int) {
-	return file_tunnel_v1_control_proto_rawDescGZIP(), []int{4}
+	return file_tunnel_v1_control_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ProxyPort) GetBaseline() int32 {
@@ -407,9 +515,16 @@ var File_tunnel_v1_control_proto protoreflect.FileDescriptor
 
 const file_tunnel_v1_control_proto_rawDesc = "" +
 	"\n" +
-	"\x17tunnel/v1/control.proto\x12\x14switchyard.tunnel.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"C\n" +
+	"\x17tunnel/v1/control.proto\x12\x14switchyard.tunnel.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"s\n" +
 	"\x0eTunnelsRequest\x121\n" +
-	"\x05taken\x18\x01 \x03(\v2\x1b.switchyard.tunnel.v1.TakenR\x05taken\"\x9c\x01\n" +
+	"\x05taken\x18\x01 \x03(\v2\x1b.switchyard.tunnel.v1.TakenR\x05taken\x12.\n" +
+	"\x04held\x18\x02 \x03(\v2\x1a.switchyard.tunnel.v1.HeldR\x04held\"n\n" +
+	"\x04Held\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
+	"\x03uid\x18\x03 \x01(\tR\x03uid\x12\x12\n" +
+	"\x04user\x18\x04 \x01(\tR\x04user\x12\x0e\n" +
+	"\x02by\x18\x05 \x01(\tR\x02by\"\x9c\x01\n" +
 	"\x05Taken\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
@@ -419,7 +534,7 @@ const file_tunnel_v1_control_proto_rawDesc = "" +
 	"\fsame_session\x18\x06 \x01(\bR\vsameSession\"e\n" +
 	"\x0fTunnelsResponse\x126\n" +
 	"\atunnels\x18\x01 \x03(\v2\x1c.switchyard.tunnel.v1.TunnelR\atunnels\x12\x1a\n" +
-	"\bdraining\x18\x02 \x01(\bR\bdraining\"\xc6\x03\n" +
+	"\bdraining\x18\x02 \x01(\bR\bdraining\"\xee\x03\n" +
 	"\x06Tunnel\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
@@ -432,7 +547,9 @@ const file_tunnel_v1_control_proto_rawDesc = "" +
 	"\x05heard\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x05heard\x125\n" +
 	"\x05ports\x18\n" +
 	" \x03(\v2\x1f.switchyard.tunnel.v1.ProxyPortR\x05ports\x12@\n" +
-	"\x06labels\x18\v \x03(\v2(.switchyard.tunnel.v1.Tunnel.LabelsEntryR\x06labels\x1a9\n" +
+	"\x06labels\x18\v \x03(\v2(.switchyard.tunnel.v1.Tunnel.LabelsEntryR\x06labels\x12\x12\n" +
+	"\x04take\x18\f \x01(\bR\x04take\x12\x12\n" +
+	"\x04free\x18\r \x01(\bR\x04free\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"=\n" +
@@ -454,30 +571,32 @@ func file_tunnel_v1_control_proto_rawDescGZIP() []byte {
 	return file_tunnel_v1_control_proto_rawDescData
 }
 
-var file_tunnel_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_tunnel_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_tunnel_v1_control_proto_goTypes = []any{
 	(*TunnelsRequest)(nil),        // 0: switchyard.tunnel.v1.TunnelsRequest
-	(*Taken)(nil),                 // 1: switchyard.tunnel.v1.Taken
-	(*TunnelsResponse)(nil),       // 2: switchyard.tunnel.v1.TunnelsResponse
-	(*Tunnel)(nil),                // 3: switchyard.tunnel.v1.Tunnel
-	(*ProxyPort)(nil),             // 4: switchyard.tunnel.v1.ProxyPort
-	nil,                           // 5: switchyard.tunnel.v1.Tunnel.LabelsEntry
-	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
+	(*Held)(nil),                  // 1: switchyard.tunnel.v1.Held
+	(*Taken)(nil),                 // 2: switchyard.tunnel.v1.Taken
+	(*TunnelsResponse)(nil),       // 3: switchyard.tunnel.v1.TunnelsResponse
+	(*Tunnel)(nil),                // 4: switchyard.tunnel.v1.Tunnel
+	(*ProxyPort)(nil),             // 5: switchyard.tunnel.v1.ProxyPort
+	nil,                           // 6: switchyard.tunnel.v1.Tunnel.LabelsEntry
+	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
 }
 var file_tunnel_v1_control_proto_depIdxs = []int32{
-	1, // 0: switchyard.tunnel.v1.TunnelsRequest.taken:type_name -> switchyard.tunnel.v1.Taken
-	3, // 1: switchyard.tunnel.v1.TunnelsResponse.tunnels:type_name -> switchyard.tunnel.v1.Tunnel
-	6, // 2: switchyard.tunnel.v1.Tunnel.since:type_name -> google.protobuf.Timestamp
-	6, // 3: switchyard.tunnel.v1.Tunnel.heard:type_name -> google.protobuf.Timestamp
-	4, // 4: switchyard.tunnel.v1.Tunnel.ports:type_name -> switchyard.tunnel.v1.ProxyPort
-	5, // 5: switchyard.tunnel.v1.Tunnel.labels:type_name -> switchyard.tunnel.v1.Tunnel.LabelsEntry
-	0, // 6: switchyard.tunnel.v1.ProxyControl.Tunnels:input_type -> switchyard.tunnel.v1.TunnelsRequest
-	2, // 7: switchyard.tunnel.v1.ProxyControl.Tunnels:output_type -> switchyard.tunnel.v1.TunnelsResponse
-	7, // [7:8] is the sub-list for method output_type
-	6, // [6:7] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	2, // 0: switchyard.tunnel.v1.TunnelsRequest.taken:type_name -> switchyard.tunnel.v1.Taken
+	1, // 1: switchyard.tunnel.v1.TunnelsRequest.held:type_name -> switchyard.tunnel.v1.Held
+	4, // 2: switchyard.tunnel.v1.TunnelsResponse.tunnels:type_name -> switchyard.tunnel.v1.Tunnel
+	7, // 3: switchyard.tunnel.v1.Tunnel.since:type_name -> google.protobuf.Timestamp
+	7, // 4: switchyard.tunnel.v1.Tunnel.heard:type_name -> google.protobuf.Timestamp
+	5, // 5: switchyard.tunnel.v1.Tunnel.ports:type_name -> switchyard.tunnel.v1.ProxyPort
+	6, // 6: switchyard.tunnel.v1.Tunnel.labels:type_name -> switchyard.tunnel.v1.Tunnel.LabelsEntry
+	0, // 7: switchyard.tunnel.v1.ProxyControl.Tunnels:input_type -> switchyard.tunnel.v1.TunnelsRequest
+	3, // 8: switchyard.tunnel.v1.ProxyControl.Tunnels:output_type -> switchyard.tunnel.v1.TunnelsResponse
+	8, // [8:9] is the sub-list for method output_type
+	7, // [7:8] is the sub-list for method input_type
+	7, // [7:7] is the sub-list for extension type_name
+	7, // [7:7] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_tunnel_v1_control_proto_init() }
@@ -491,7 +610,7 @@ func file_tunnel_v1_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_tunnel_v1_control_proto_rawDesc), len(file_tunnel_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -542,8 +542,12 @@ func (x *Declare) GetTunnels() []*TunnelWanted {
 type TunnelWanted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The SignadotExternalWorkload.
-	Namespace     string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Name      string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Whether to take the tunnel from a live session of another user. Without it such a tunnel is
+	// refused with REASON_TAKEN. Set only on an explicit request of the user, and once: not in
+	// the declarations after the one that was answered.
+	Take          bool `protobuf:"varint,3,opt,name=take,proto3" json:"take,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -590,6 +594,13 @@ func (x *TunnelWanted) GetName() string {
 		return x.Name
 	}
 	return ""
+}
+
+func (x *TunnelWanted) GetTake() bool {
+	if x != nil {
+		return x.Take
+	}
+	return false
 }
 
 // Declared says what came of a declaration, and again whenever that changes.
@@ -656,7 +667,9 @@ type TunnelState struct {
 	Refused *Refused `protobuf:"bytes,4,opt,name=refused,proto3" json:"refused,omitempty"`
 	// The ports of the baseline that come through the tunnel, and where each goes at the
 	// workstation.
-	Ports         []*Port `protobuf:"bytes,5,rep,name=ports,proto3" json:"ports,omitempty"`
+	Ports []*Port `protobuf:"bytes,5,rep,name=ports,proto3" json:"ports,omitempty"`
+	// With REASON_TAKEN: the user that holds the tunnel, and the host if it is known.
+	Holder        string `protobuf:"bytes,6,opt,name=holder,proto3" json:"holder,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -724,6 +737,13 @@ func (x *TunnelState) GetPorts() []*Port {
 		return x.Ports
 	}
 	return nil
+}
+
+func (x *TunnelState) GetHolder() string {
+	if x != nil {
+		return x.Holder
+	}
+	return ""
 }
 
 // Port leads a port of a baseline to an address at the workstation.
@@ -992,7 +1012,10 @@ type Inbound struct {
 	Name         string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	BaselinePort int32                  `protobuf:"varint,3,opt,name=baseline_port,json=baselinePort,proto3" json:"baseline_port,omitempty"`
 	// Who connects, as address:port, for people.
-	From          string `protobuf:"bytes,4,opt,name=from,proto3" json:"from,omitempty"`
+	From string `protobuf:"bytes,4,opt,name=from,proto3" json:"from,omitempty"`
+	// The user that connects, if the connection came through this proxy; empty: not known. From
+	// is then an address of the proxy.
+	User          string `protobuf:"bytes,5,opt,name=user,proto3" json:"user,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1051,6 +1074,13 @@ func (x *Inbound) GetBaselinePort() int32 {
 func (x *Inbound) GetFrom() string {
 	if x != nil {
 		return x.From
+	}
+	return ""
+}
+
+func (x *Inbound) GetUser() string {
+	if x != nil {
+		return x.User
 	}
 	return ""
 }
@@ -1185,19 +1215,21 @@ const file_tunnel_v1_session_proto_rawDesc = "" +
 	"\x04Ping\"c\n" +
 	"\aDeclare\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12<\n" +
-	"\atunnels\x18\x02 \x03(\v2\".switchyard.tunnel.v1.TunnelWantedR\atunnels\"@\n" +
+	"\atunnels\x18\x02 \x03(\v2\".switchyard.tunnel.v1.TunnelWantedR\atunnels\"T\n" +
 	"\fTunnelWanted\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"c\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
+	"\x04take\x18\x03 \x01(\bR\x04take\"c\n" +
 	"\bDeclared\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12;\n" +
-	"\atunnels\x18\x02 \x03(\v2!.switchyard.tunnel.v1.TunnelStateR\atunnels\"\xbe\x01\n" +
+	"\atunnels\x18\x02 \x03(\v2!.switchyard.tunnel.v1.TunnelStateR\atunnels\"\xd6\x01\n" +
 	"\vTunnelState\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
 	"\x04open\x18\x03 \x01(\bR\x04open\x127\n" +
 	"\arefused\x18\x04 \x01(\v2\x1d.switchyard.tunnel.v1.RefusedR\arefused\x120\n" +
-	"\x05ports\x18\x05 \x03(\v2\x1a.switchyard.tunnel.v1.PortR\x05ports\"G\n" +
+	"\x05ports\x18\x05 \x03(\v2\x1a.switchyard.tunnel.v1.PortR\x05ports\x12\x16\n" +
+	"\x06holder\x18\x06 \x01(\tR\x06holder\"G\n" +
 	"\x04Port\x12\x1a\n" +
 	"\bbaseline\x18\x01 \x01(\x05R\bbaseline\x12#\n" +
 	"\rlocal_address\x18\x02 \x01(\tR\flocalAddress\"\x88\x01\n" +
@@ -1211,12 +1243,13 @@ const file_tunnel_v1_session_proto_rawDesc = "" +
 	"\x02to\"1\n" +
 	"\aAddress\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x12\n" +
-	"\x04port\x18\x02 \x01(\rR\x04port\"t\n" +
+	"\x04port\x18\x02 \x01(\rR\x04port\"\x88\x01\n" +
 	"\aInbound\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12#\n" +
 	"\rbaseline_port\x18\x03 \x01(\x05R\fbaselinePort\x12\x12\n" +
-	"\x04from\x18\x04 \x01(\tR\x04from\"A\n" +
+	"\x04from\x18\x04 \x01(\tR\x04from\x12\x12\n" +
+	"\x04user\x18\x05 \x01(\tR\x04user\"A\n" +
 	"\x06Opened\x127\n" +
 	"\arefused\x18\x01 \x01(\v2\x1d.switchyard.tunnel.v1.RefusedR\arefused\"Y\n" +
 	"\aRefused\x124\n" +
