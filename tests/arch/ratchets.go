@@ -20,12 +20,12 @@ const maxPackageLines = 1500
 var roomLines = map[string]int{
 	"eventbus":    9953,
 	"protos":      1247,
-	"reconcilers": 27685,
-	"routeserver": 16858,
+	"reconcilers": 27686,
+	"routeserver": 16859,
 	"sidecars":    6049,
 	"tests":       32982,
 	"tools":       6990,
-	"tunnels":     12907,
+	"tunnels":     12911,
 	"workflows":   6405,
 	"xds":         4073,
 }
