@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -82,6 +83,8 @@ type Workflows struct {
 	Sign grant.Signer
 	// Random returns the random part of a pod's name; nil: the controller's own.
 	Random func() string
+	// Rand is the source of random names of output Secrets; nil: crypto/rand.
+	Rand io.Reader
 	// Values keeps the values of units, but for its Client.
 	Values store.Store
 }
@@ -112,7 +115,7 @@ func Controllers(c Config) (map[string]controller.Controller, error) {
 		crdv1.KindGatewayAPIRoute: controller.Of(c.Client, gatewayapiroute.New(gatewayapiroute.Config{Access: c.Access, Reports: c.GatewayAPI})),
 	}
 	if w := c.Workflows; w != nil {
-		out[crdv1.KindResource] = controller.Of(c.Client, resource.New(resource.Config{Access: c.Access, Values: c.values()}))
+		out[crdv1.KindResource] = controller.Of(c.Client, resource.New(resource.Config{Access: c.Access, Values: c.values(), Rand: w.Rand}))
 		out[crdv1.KindLifecycleMethods] = controller.Of(c.Client, lifecyclemethods.New(lifecyclemethods.Config{
 			Access: c.Access, Pods: w.Pods, Settings: w.Settings, CA: w.CA, AtOnce: w.AtOnce, Sign: w.Sign, Random: w.Random, Values: c.values(),
 		}))

@@ -2,9 +2,9 @@ package resource
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -87,7 +87,9 @@ func (r *Reconciler) named(ctx context.Context, in Input, form string) (Input, e
 		return in, nil
 	}
 	var random [8]byte
-	_, _ = rand.Read(random[:]) // never fails
+	if _, err := io.ReadFull(r.config.Rand, random[:]); err != nil {
+		return in, fmt.Errorf("choose a name for the outputs of Resource %s: %w", in.Resource.Name, err)
+	}
 	in.Outputs = &crdv1.ResourceOutputs{SecretName: crdv1.OutputsName(in.Resource.Name, random), Form: form}
 	after := in.Resource.DeepCopy()
 	after.Status.Outputs = in.Outputs.DeepCopy()

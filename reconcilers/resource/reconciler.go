@@ -2,7 +2,9 @@ package resource
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"io"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +23,8 @@ type Config struct {
 	apply.Access
 	// Values keeps the values of units.
 	Values store.Store
+	// Rand is the source of random names. Default: crypto/rand.
+	Rand io.Reader
 }
 
 // Reconciler keeps Resources. Make one with New.
@@ -32,6 +36,9 @@ type Reconciler struct {
 
 // New returns a Reconciler.
 func New(c Config) *Reconciler {
+	if c.Rand == nil {
+		c.Rand = rand.Reader
+	}
 	return &Reconciler{config: c, writer: c.Writer(), store: c.Values}
 }
 

@@ -28,7 +28,7 @@ func (unitPods) Source(handler.EventHandler) source.Source { return nil }
 
 // workflows say how units run.
 func (o *operator) workflows() *kinds.Workflows {
-	return &kinds.Workflows{Pods: unitPods{o.cluster.Client}, Sign: func([]byte) ([]byte, error) { return nil, nil }, Random: func() string { return "random" }, Settings: execunit.Settings{
+	return &kinds.Workflows{Pods: unitPods{o.cluster.Client}, Sign: func([]byte) ([]byte, error) { return nil, nil }, Random: func() string { return "random" }, Rand: zeros{}, Settings: execunit.Settings{
 		InitImage: "io-init", SidecarImage: "io-sidecar", Address: "https://io-context-server:8443", OperatorNamespace: operatorNamespace, AuthorAsked: true,
 	}}
 }
@@ -82,4 +82,13 @@ func (o *operator) give(ctx context.Context, m *crdv1.SignadotObjectLifecycleMet
 		}
 	}
 	return err
+}
+
+// zeros is a source of randomness without any, so that names are the same in each run.
+type zeros struct{}
+
+// Read implements io.Reader.
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
 }
