@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -198,9 +199,7 @@ func (w *world) fetchList(ctx context.Context, gvk schema.GroupVersionKind, name
 	if err != nil {
 		return err
 	}
-	if err := w.reader.List(ctx, list, options...); isRollout(gvk) && (meta.IsNoMatchError(err) || apierrors.IsForbidden(err)) {
-		// Most clusters have none. Who may not list them may still ask about forks of
-		// Deployments; a Rollout that is a baseline is read by its name.
+	if err := w.reader.List(ctx, list, options...); dispensable(gvk) && (meta.IsNoMatchError(err) || apierrors.IsForbidden(err)) {
 		return nil
 	} else if err != nil {
 		return fmt.Errorf("list objects of kind %s: %w", strings.TrimSuffix(key, "/"), err)
@@ -227,6 +226,13 @@ func (w *world) name(o client.Object) string {
 		kind = gvk.Kind
 	}
 	return Object{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()}.String()
+}
+
+// dispensable reports whether a dry run goes on for users who cannot list a kind. Most clusters
+// have no Rollouts, and a Rollout that is a baseline is read by its name. NetworkPolicies only
+// cause a condition.
+func dispensable(gvk schema.GroupVersionKind) bool {
+	return isRollout(gvk) || gvk.GroupKind() == networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy").GroupKind()
 }
 
 // isRollout reports whether a kind is that of Argo Rollouts, which have no Go type.

@@ -20,7 +20,7 @@ const maxPackageLines = 1500
 var roomLines = map[string]int{
 	"eventbus":    9953,
 	"protos":      1247,
-	"reconcilers": 27696,
+	"reconcilers": 27700,
 	"routeserver": 16859,
 	"sidecars":    6049,
 	"tests":       32982,
