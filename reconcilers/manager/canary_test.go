@@ -66,7 +66,8 @@ func TestAValueIsInSecretsAlone(t *testing.T) {
 	world.Edit(c.World, r, func(r *crdv1.Resource) { r.Annotations = map[string]string{crdv1.AnnotationRetry: "first"} })
 	c.ends(c.unitPod(r.Name, "seed", 2), iocontext.Ending{})
 	c.Condition(r, crdv1.ConditionReady, "True", "Ready")
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: r.Name}}
+	c.Get(r)
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: r.OutputsSecret()}}
 	if c.Get(secret); string(secret.Data["provision.host"]) != canary {
 		t.Errorf("its Secret has %v", secret.Data)
 	}
