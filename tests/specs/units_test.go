@@ -94,7 +94,7 @@ func TestPodsOfUnitsAreTaken(t *testing.T) {
 			return
 		}
 		taken++
-		pod := execunit.Pod(u, execunit.Identity{Lifecycle: "l." + strings.Repeat("x", 200), UID: "u", Unit: u.Name, Attempt: 3, Sandbox: strings.Repeat("s", 100)}, s)
+		pod := execunit.Pod(u, execunit.Identity{Lifecycle: "l." + strings.Repeat("x", 200), UID: "u", Unit: u.Name, Pod: "pod-3", Attempt: 3, Sandbox: strings.Repeat("s", 100)}, s)
 		pod.OwnerReferences[0].UID = "11111111-1111-1111-1111-111111111111"
 		if err := w.Client.Create(w.Context(), pod, client.DryRunAll, client.FieldValidation("Strict")); err != nil {
 			t.Fatalf("%v\n%+v", err, u)

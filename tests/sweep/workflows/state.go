@@ -31,7 +31,8 @@ func (w *World) state(ctx context.Context) (state.State, error) {
 		what := fmt.Sprintf("%T %s", o, strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/"))
 		switch o := o.(type) {
 		case *crdv1.Resource:
-			out["Resource "+o.Name] = o.Status.Phase + sayConditions(o.Status.Conditions, o.Generation) + sayUnits(o.Status.Create) + sayUnits(o.Status.Delete)
+			text := o.Status.Phase + sayConditions(o.Status.Conditions, o.Generation) + sayUnits(o.Status.Create) + sayUnits(o.Status.Delete)
+			out["Resource "+o.Name] = strings.ReplaceAll(text, o.OutputsSecret(), "outputs of "+o.Name) // a random name
 		case *crdv1.SignadotObjectLifecycleMethods:
 			out["SignadotObjectLifecycleMethods "+o.Name] = o.Status.Phase + sayConditions(o.Status.Conditions, o.Generation) +
 				sayUnits(o.Status.PreCreate) + sayUnits(o.Status.PostStop)
@@ -45,8 +46,12 @@ func (w *World) state(ctx context.Context) (state.State, error) {
 				}
 				what = "Secret " + o.Namespace + "/" + cmp.Or(resource, o.Name)
 			}
+			text := ""
 			for _, key := range sorted(o.Data) {
-				out[what] += key + ": " + string(o.Data[key]) + "\n"
+				text += key + ": " + string(o.Data[key]) + "\n"
+			}
+			if out[what] != text { // Values have equal copies in two namespaces for one release.
+				out[what] += text
 			}
 		case *corev1.Pod:
 			if !ended(o) || len(o.Finalizers) > 0 {
