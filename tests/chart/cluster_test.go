@@ -218,7 +218,7 @@ func (s apiServer) limitsServiceAccounts(t *testing.T) {
 		{proxy, "create", "secrets", namespace, false},
 		{proxy, "update", "signadot.com/signadotexternalworkloads/status", "shop", false},
 		{proxy, "list", "discovery.k8s.io/endpointslices", "shop", true}, // since not everything may be reached
-		{proxy, "list", "nodes", "", false},
+		{proxy, "list", "nodes", "", true}, {proxy, "get", "nodes", "", false},
 		{proxy, "get", "serviceaccounts", "shop", true},
 		{proxy, "list", "serviceaccounts", "shop", false},
 		{proxy, "create", "serviceaccounts/token", "shop", false},

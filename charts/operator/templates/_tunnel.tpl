@@ -32,15 +32,22 @@ What brings workstations into the cluster: tunnel-api and the tunnel proxies.
 {{- (include "operator.tunnelConfig" . | fromJson).cidrs }}
 {{- end }}
 
+{{/* The same for the rights of the proxies. Empty means cluster in a new installation, and a template
+cannot know whether this is one. */}}
+{{- define "operator.tunnelReach" -}}
+{{- $cidrs := include "operator.tunnelCIDRs" . | trim }}
+{{- if $cidrs }}{{ $cidrs }}{{ else if eq (include "operator.securityDefaults" .) "earlier" }}any{{ else }}cluster{{ end }}
+{{- end }}
+
 {{/* "true" when the proxies need the endpoints of all Services: where not everything is reached. */}}
 {{- define "operator.tunnelEndpoints" -}}
-{{- if or .Values.allowedNamespaces (not (has (include "operator.tunnelCIDRs" . | trim) (list "" "any"))) }}true{{ end }}
+{{- if or .Values.allowedNamespaces (ne (include "operator.tunnelReach" .) "any") }}true{{ end }}
 {{- end }}
 
 {{/* "true" when the proxies need the addresses of nodes: where Services and pods alone are reached. */}}
 {{- define "operator.tunnelNodes" -}}
-{{- $cidrs := include "operator.tunnelCIDRs" . | trim }}
-{{- if or (eq $cidrs "cluster") (contains "reach:" $cidrs) }}true{{ end }}
+{{- $reach := include "operator.tunnelReach" . }}
+{{- if or (eq $reach "cluster") (contains "reach:" $reach) }}true{{ end }}
 {{- end }}
 
 {{/* The stream of records of connections, as JSON. */}}
