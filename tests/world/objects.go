@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -134,7 +135,8 @@ func (w *World) Available(d *appsv1.Deployment) {
 	})
 }
 
-// Grant lets a user do what rules say: in a namespace, or everywhere for "".
+// Grant gives a user the rights of rules in a namespace, or in all for "". It returns when the API server
+// allows them: it learns of Roles and bindings by watches.
 func (w *World) Grant(user, namespace string, rules ...rbacv1.PolicyRule) {
 	w.Helper()
 	meta := metav1.ObjectMeta{GenerateName: "of-" + strings.NewReplacer(":", "-").Replace(user) + "-", Namespace: namespace}
@@ -143,11 +145,35 @@ func (w *World) Grant(user, namespace string, rules ...rbacv1.PolicyRule) {
 		role := &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}
 		w.Create(role)
 		w.Create(&rbacv1.ClusterRoleBinding{ObjectMeta: meta, Subjects: to, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name}})
-		return
+	} else {
+		role := &rbacv1.Role{ObjectMeta: meta, Rules: rules}
+		w.Create(role)
+		w.Create(&rbacv1.RoleBinding{ObjectMeta: meta, Subjects: to, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name}})
 	}
-	role := &rbacv1.Role{ObjectMeta: meta, Rules: rules}
-	w.Create(role)
-	w.Create(&rbacv1.RoleBinding{ObjectMeta: meta, Subjects: to, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name}})
+	w.allowed(user, namespace, rules)
+}
+
+// allowed waits until the API server allows a user the first right of each rule.
+func (w *World) allowed(user, namespace string, rules []rbacv1.PolicyRule) {
+	w.Helper()
+	first := func(of []string) string { return append(of, "")[0] }
+	for _, rule := range rules {
+		spec := authorizationv1.SubjectAccessReviewSpec{User: user}
+		if len(rule.NonResourceURLs) > 0 {
+			spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Path: rule.NonResourceURLs[0], Verb: first(rule.Verbs)}
+		} else {
+			resource, sub, _ := strings.Cut(first(rule.Resources), "/")
+			spec.ResourceAttributes = &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: first(rule.Verbs),
+				Group: first(rule.APIGroups), Resource: resource, Subresource: sub, Name: first(rule.ResourceNames)}
+		}
+		w.Eventually(fmt.Sprintf("%s is allowed %v", user, rule), func() error {
+			review, err := w.Kube.AuthorizationV1().SubjectAccessReviews().Create(w.Context(), &authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
+			if err == nil && !review.Status.Allowed {
+				err = errors.New("not yet")
+			}
+			return err
+		})
+	}
 }
 
 // Token returns a token of a service account for an audience, bound to a pod unless that is nil.
