@@ -214,8 +214,8 @@ func awaiting(t *testing.T, most int) *site {
 	return &site{l, t}
 }
 
-// says sends a text and reads its first byte back.
-func says(t *testing.T, c net.Conn, text string) {
+// echo sends a text and reads its first byte back.
+func echo(t *testing.T, c net.Conn, text string) {
 	t.Helper()
 	answer := make([]byte, 1)
 	_ = c.SetDeadline(time.Now().Add(5 * time.Second))
@@ -233,10 +233,10 @@ func says(t *testing.T, c net.Conn, text string) {
 func TestSilentConnectionsMakeRoomForThoseThatBeginAHandshake(t *testing.T) {
 	s := awaiting(t, 8)
 	honest := s.from(1)
-	says(t, honest, "!")
+	echo(t, honest, "!")
 	var silent []net.Conn
 	for range 40 {
-		silent = append(silent, s.from(1)) // says "?", which is no handshake
+		silent = append(silent, s.from(1)) // sends "?", which is no handshake
 	}
 	if !answers(honest) {
 		t.Error("a connection that has begun a handshake was closed, and silent ones were not")
@@ -254,7 +254,7 @@ func TestHandshakesThatAreBegunTakeHalf(t *testing.T) {
 	var begun []net.Conn
 	for range 40 {
 		c := s.from(1)
-		says(t, c, "!")
+		echo(t, c, "!")
 		begun = append(begun, c)
 		if other := s.from(2); !answers(other) {
 			t.Fatal("a connection that has just come was closed for one that has begun a handshake")
@@ -272,14 +272,14 @@ func TestOneUserLeavesKnownConnectionsToOthers(t *testing.T) {
 	var ada []net.Conn
 	for range 4 {
 		c := s.from(1)
-		says(t, c, "!a")
+		echo(t, c, "!a")
 		ada = append(ada, c)
 	}
 	bob := s.from(1)
-	says(t, bob, "!b")
+	echo(t, bob, "!b")
 	for range 60 {
 		c := s.from(1)
-		says(t, c, "!")
+		echo(t, c, "!")
 	}
 	if n := open(ada); n != 2 {
 		t.Errorf("of a user's connections %d are known, of at most 2", n)

@@ -108,8 +108,8 @@ type group struct {
 	index int
 }
 
-// groups is a heap: first the stranger with the most connections, and of those with as
-// many the one whose first connection has been there longest.
+// groups is a heap: first the unidentified caller with the most connections, and of several the one
+// with the oldest connection.
 type groups []*group
 
 // Len implements heap.Interface.

@@ -66,7 +66,7 @@ func (r *Roots) Bundle() ([]byte, <-chan struct{}) {
 	return r.bundle, r.changed.Next()
 }
 
-// PEM returns what is trusted, as PEM.
+// PEM returns the trusted certificates in PEM form.
 func (r *Roots) PEM() string {
 	bundle, _ := r.Bundle()
 	return string(bundle)

@@ -163,7 +163,7 @@ func TestAuthorsAgainstARealAPIServer(t *testing.T) {
 	t.Run("updates", c.updates)
 	t.Run("the table of changes", c.answersTheTableOfChanges)
 	t.Run("the author is recorded", c.recordsTheAuthor)
-	t.Run("nobody else writes the author", c.guardsTheAuthor)
+	t.Run("only the webhook writes the author", c.guardsTheAuthor)
 	t.Run("the operator's writes keep the author", c.keepsTheAuthor)
 	t.Run("a delegate names users", c.delegates)
 	t.Run("marks of the operator", c.guardsMarks)

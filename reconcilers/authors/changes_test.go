@@ -17,7 +17,7 @@ import (
 	"switchyard.dev/reconcilers/authors"
 )
 
-// change is a change of an object that exists, and who may make it. The objects of before
+// change is a change of an existing object, and the users who can make it. The objects of before
 // and after differ in their metadata.
 type change struct {
 	says, may string

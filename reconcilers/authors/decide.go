@@ -86,7 +86,7 @@ func Decide(in Input) Decision {
 	return Decision{Wants: d.wants, TooMuch: d.tooMuch}
 }
 
-// specification checks the bounds of a specification and collects what it asks for.
+// specification checks the bounds of a specification and collects the rights that it needs.
 func (d *deciding) specification() {
 	if d.tooMuch = d.Limits.Exceeded(d.Object); d.tooMuch != "" {
 		return

@@ -57,7 +57,7 @@ func (d Delegates) Validate() error {
 // AuthorOf returns the user that a request is attributed to, and the same as a user to ask
 // about. That is the user who sent the request. A delegate can name another one in
 // crdv1.AnnotationAuthor of the object: annotations are those of the object after the
-// change, before those before it. An error says which name is refused.
+// change, before those before it. An error names the refused user or group.
 func (d Delegates) AuthorOf(sender authenticationv1.UserInfo, annotations, before map[string]string) (crdv1.Author, authenticationv1.UserInfo, error) {
 	own := crdv1.Author{User: sender.Username, Groups: sender.Groups}
 	if len(own.String()) > mostRecorded {
@@ -73,7 +73,7 @@ func (d Delegates) AuthorOf(sender authenticationv1.UserInfo, annotations, befor
 	switch kept := annotations[crdv1.AnnotationAuthor] == before[crdv1.AnnotationAuthor]; {
 	case err == nil && !foreign(named.User) && !slices.ContainsFunc(named.Groups, foreign):
 		return named, authenticationv1.UserInfo{Username: named.User, Groups: named.Groups}, nil
-	case kept: // The delegate names nobody: the author of an earlier change is still there.
+	case kept: // The delegate names no user: the annotation is from an earlier change.
 		return own, sender, nil
 	case err != nil:
 		return own, sender, fmt.Errorf("%w: write a JSON object with user and groups", err)
@@ -83,11 +83,11 @@ func (d Delegates) AuthorOf(sender authenticationv1.UserInfo, annotations, befor
 	}
 }
 
-// errUnrecorded says that an object reached the validating webhook without its author.
+// errUnrecorded refuses an object that reached the validating webhook without its author.
 var errUnrecorded = errors.New("annotation " + crdv1.AnnotationAuthor + " does not name the author of this change: the mutating webhook " +
 	"author.signadot.com was not called, or another admission webhook changed the object after it. Install the chart again, or exclude signadot.com from the other webhook")
 
-// attribute returns the request as one of the user whose rights count. A change of the
+// attribute returns the request as one of its author. A change of the
 // specification has to come with its author recorded.
 func (d Delegates) attribute(req *admissionv1.AdmissionRequest, in Input) (*admissionv1.AdmissionRequest, error) {
 	after, is := in.Object.(crdv1.Object)

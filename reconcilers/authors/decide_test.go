@@ -129,7 +129,7 @@ func TestTheDocumentIsTheTable(t *testing.T) {
 		}
 		b.WriteString("\n")
 	}
-	b.WriteString("\n## Changes\n\nWho may make which change to an object that exists. The annotations that count as specification are `" +
+	b.WriteString("\n## Changes\n\nWhich users can make which change to an existing object. The annotations that count as specification are `" +
 		strings.Join(authors.Annotations(), "`, `") + "`: a change of one takes the rights of the whole object.\n\n| |")
 	for _, u := range users() {
 		b.WriteString(" " + u.name + " |")

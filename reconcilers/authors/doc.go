@@ -10,7 +10,7 @@
 //	  units    where its units run, and what they read and give            decide_units.go
 //	  deletion whether a change has the object deleted                     decide_deletion.go
 //	  change   whether a request changes what counts                       decide_change.go
-//	  author   whose rights count: the sender's, or its user's             decide_author.go
+//	  author   the user to ask about: the sender, or one that it names     decide_author.go
 //	  kept     the rights behind values that a change keeps                decide_kept.go, kept.go
 //	  bounds   how many members, patches and pods it may ask for            decide_bounds.go
 //	ask      SubjectAccessReviews                                         ask.go
@@ -47,7 +47,7 @@
 // and so does Review. The annotations that Annotations returns count like the spec.
 //
 // Package record writes the author into crdv1.AnnotationAuthor before; Review refuses a
-// change whose author is not recorded.
+// change without a recorded author.
 //
 // What the API server has let pass is not asked about again: it has asked (failurePolicy
 // Fail), and a change of what is asked for is a change of the spec. So an object from

@@ -94,7 +94,7 @@ func TestWhatMayStillGiveAValueCounts(t *testing.T) {
 		"it has failed":                     {phase: "Failed, finished: 2026-11-28T12:00:00Z"},
 		"it has failed, with value":         {phase: "Failed, finished: 2026-11-28T12:00:00Z", values: map[string]*execunit.Rights{"make.url": {Namespace: "pay"}}, want: "create pods in namespace pay"},
 		"an earlier version kept the value": {phase: "Succeeded, finished: 2026-11-28T12:00:00Z", values: map[string]*execunit.Rights{"make.url": nil}, want: "create pods in namespace shop"},
-		"nobody knows what gave it":         {phase: "Succeeded, finished: 2026-11-28T12:00:00Z", values: map[string]*execunit.Rights{"gone.x": nil}, want: "create pods; get all secrets; get all configmaps; get all persistentvolumeclaims"},
+		"the unit that gave it is unknown":  {phase: "Succeeded, finished: 2026-11-28T12:00:00Z", values: map[string]*execunit.Rights{"gone.x": nil}, want: "create pods; get all secrets; get all configmaps; get all persistentvolumeclaims"},
 	} {
 		m := read(fmt.Sprintf(unit, tt.phase))
 		d := authors.Decide(authors.Input{Object: read("spec: {ioContextName: x}"), Change: authors.Change{Spec: true}, Limits: authors.Limits{}.WithDefaults(), OperatorNamespace: "signadot",

@@ -93,7 +93,7 @@ func (c *cluster) recordsTheAuthor(t *testing.T) {
 	}
 }
 
-// guardsTheAuthor tries to change the author and nothing that counts, as those who may do
+// guardsTheAuthor tries to change the author and nothing that counts, as users who can do
 // everything else.
 func (c *cluster) guardsTheAuthor(t *testing.T) {
 	c = c.in(t)
@@ -196,7 +196,7 @@ func (c *cluster) in(t *testing.T) *cluster {
 func (c *cluster) delegates(t *testing.T) {
 	c = c.in(t)
 	c.grant(user{name: agent})
-	c.grant(user{name: "builder-of-agents"}) // Who is none of them.
+	c.grant(user{name: "builder-of-agents"}) // Not a listed delegate.
 	c.Grant("agent:ada", "shop", rbacv1.PolicyRule{Verbs: []string{"create"}, APIGroups: []string{"apps"}, Resources: []string{"deployments"}})
 	fork := forkOf("", "", container("image: other"))
 	create := func(as, name string, author crdv1.Author) (client.Object, error) {
@@ -213,7 +213,7 @@ func (c *cluster) delegates(t *testing.T) {
 	}
 	c.authored("in the name of ada", o, "agent:ada")
 	_, err = create(agent, "of-bob", crdv1.Author{User: "agent:bob"})
-	denied(t, "one who may not", err, "on behalf of agent:bob: SignadotSandbox of-bob needs rights")
+	denied(t, "a user without the rights", err, "on behalf of agent:bob: SignadotSandbox of-bob needs rights")
 	_, err = create(agent, "its-own", crdv1.Author{})
 	denied(t, "the delegate itself, which may not", err, "you may not create deployments.apps")
 	for _, other := range []crdv1.Author{{User: "admin"}, {User: "agent:ada", Groups: []string{"system:masters"}}, {User: "agent"}} {
@@ -230,9 +230,9 @@ func (c *cluster) delegates(t *testing.T) {
 	c.authored("changed without another name", o, "agent:ada")
 	denied(t, "another name alone", change(`{"metadata": {"annotations": {"switchyard.dev/author": "{\"user\":\"agent:bob\"}"}}}`), "leave it as it is")
 	denied(t, "another name that has no rights", change(`{"spec": {"sdRevision": 3}, "metadata": {"annotations": {"switchyard.dev/author": "{\"user\":\"agent:bob\"}"}}}`), "on behalf of agent:bob: ")
-	denied(t, "what is no name", change(`{"spec": {"sdRevision": 3}, "metadata": {"annotations": {"switchyard.dev/author": "x"}}}`), "write a JSON object")
+	denied(t, "a value that is no name", change(`{"spec": {"sdRevision": 3}, "metadata": {"annotations": {"switchyard.dev/author": "x"}}}`), "write a JSON object")
 
-	// A sandbox of a person that the delegate changes in nobody's name is its own then.
+	// A sandbox of a person that the delegate changes without naming a user is the delegate's then.
 	s := c.sandbox("developer", "of-a-person", nil)
 	if err := c.tries(func() error { return c.patch(t, agent, s, `{"spec": {"sdRevision": 2}}`) }); err != nil {
 		t.Error(err)
@@ -285,7 +285,7 @@ func (c *cluster) guardsMarks(t *testing.T) {
 	}
 }
 
-// forgets has an author recorded, then the policy of an operator that asks about nobody.
+// forgets has an author recorded, then the policy of an operator that reviews no authors.
 func (c *cluster) forgets(t *testing.T) {
 	c = c.in(t)
 	s := c.sandbox("developer", "forgotten", nil)
@@ -316,7 +316,7 @@ func (c *cluster) forgets(t *testing.T) {
 	})
 	f.Asked = false
 	c.Must(f.Run(t.Context()))
-	c.authored("while nobody is asked", later, "")
+	c.authored("while no authors are reviewed", later, "")
 	defer c.unregister()()
 	c.Eventually("specifications change without an author", func() error { return changes(`{"x": "y"}`) })
 	denied(t, "a forged author", changes(`{"switchyard.dev/author": "{\"user\":\"ada\"}"}`), "cannot be set while authors are not asked about")

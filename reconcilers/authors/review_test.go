@@ -119,7 +119,7 @@ func TestReview(t *testing.T) {
 			r.UserInfo.Username = "system:serviceaccount:other:signadot-controller-manager"
 			r.Object.Raw = bytes.Replace(r.Object.Raw, []byte("ann\\"), []byte(r.UserInfo.Username+"\\"), 1)
 		}, http.StatusForbidden, "needs rights", 1},
-		{"a new object whose author is not recorded", &server{}, with(`{}`), http.StatusForbidden, "author.signadot.com was not called", 0},
+		{"a new object without a recorded author", &server{}, with(`{}`), http.StatusForbidden, "author.signadot.com was not called", 0},
 		{"a new object with another author", &server{}, with(`{"metadata": {"annotations": {"switchyard.dev/author": "{\"user\":\"bob\"}"}}}`), http.StatusForbidden, "does not name the author of this change", 0},
 		{"a deletion", &server{}, func(r *admissionv1.AdmissionRequest) { r.Operation = admissionv1.Delete }, 0, "", 0},
 		{"a status", &server{}, func(r *admissionv1.AdmissionRequest) { r.SubResource = "status" }, 0, "", 0},

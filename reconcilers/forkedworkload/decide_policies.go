@@ -69,7 +69,7 @@ func (in Input) notePolicies(to condition.Set, clone *fork.Fork) (refused bool) 
 	return refused
 }
 
-// passedBy says that a policy does not apply to the fork, and what to do.
+// passedBy returns a message: which policy does not apply to the fork, and the remedy.
 func (in Input) passedBy(p policies.Passed) string {
 	if p.Service != "" {
 		return fmt.Sprintf("%s targets Service %s of %s and does not apply to the Service of the fork. Select pods with the policy, or attach it to a Gateway.", p.Policy, p.Service, in.baselineName())

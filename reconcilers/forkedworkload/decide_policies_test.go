@@ -37,14 +37,14 @@ func TestPoliciesThatDoNotApplyToTheFork(t *testing.T) {
 		change func(w *world)
 		// reason is empty where nothing is reported.
 		reason  string
-		says    string
+		message string
 		refused bool
 	}{
 		{name: "none", change: func(*world) {}},
 		{name: "a NetworkPolicy by a label that the fork lacks", change: func(w *world) { w.in.Policies = []policies.Policy{networkPolicy(team)} },
-			reason: "PolicyNotApplied", says: "NetworkPolicy ns/deny selects the pods of Deployment ns/a by label team, which the fork lacks, so it does not apply to the fork. Add ^team$ to spec.customization.preservedLabels"},
+			reason: "PolicyNotApplied", message: "NetworkPolicy ns/deny selects the pods of Deployment ns/a by label team, which the fork lacks, so it does not apply to the fork. Add ^team$ to spec.customization.preservedLabels"},
 		{name: "it is refused by a value", change: func(w *world) { w.in.RefusePolicies, w.in.Policies = true, []policies.Policy{networkPolicy(team)} },
-			reason: "PolicyNotApplied", says: "NetworkPolicy ns/deny", refused: true},
+			reason: "PolicyNotApplied", message: "NetworkPolicy ns/deny", refused: true},
 		{name: "the sandbox keeps the label", change: func(w *world) {
 			w.in.Policies, w.in.Workload.Spec.PreservedLabels = []policies.Policy{networkPolicy(team)}, []string{"^team$"}
 		}},
@@ -53,20 +53,20 @@ func TestPoliciesThatDoNotApplyToTheFork(t *testing.T) {
 		}},
 		{name: "by a label that is never kept, since the Service selects by it", change: func(w *world) {
 			w.in.Policies, w.in.InstallationLabels = []policies.Policy{networkPolicy(map[string]string{"app": "a"})}, []string{"."}
-		}, reason: "PolicyNotApplied", says: "forks never keep label app, by which Deployment ns/a selects. Add a policy that selects pods with label signadot.com/forked-workload."},
+		}, reason: "PolicyNotApplied", message: "forks never keep label app, by which Deployment ns/a selects. Add a policy that selects pods with label signadot.com/forked-workload."},
 		{name: "one for every pod applies to forks", change: func(w *world) { w.in.Policies = []policies.Policy{networkPolicy(nil)} }},
 		{name: "one for other pods", change: func(w *world) { w.in.Policies = []policies.Policy{networkPolicy(map[string]string{"team": "pay"})} }},
 		{name: "a PodMonitor is only reported", change: func(w *world) {
 			w.in.RefusePolicies, w.in.Policies = true, []policies.Policy{podMonitor(map[string]any{"team": "shop"})}
-		}, reason: "PolicyObserves", says: "PodMonitor ns/scrape selects"},
+		}, reason: "PolicyObserves", message: "PodMonitor ns/scrape selects"},
 		{name: "what protects goes first", change: func(w *world) {
 			w.in.Policies = []policies.Policy{podMonitor(map[string]any{"team": "shop"}), networkPolicy(team)}
-		}, reason: "PolicyNotApplied", says: "(likewise PodMonitor ns/scrape)"},
+		}, reason: "PolicyNotApplied", message: "(likewise PodMonitor ns/scrape)"},
 		{name: "they cannot be read", change: func(w *world) { w.in.PoliciesUnread = errors.New("no right") },
-			reason: "PoliciesUnreadable", says: "no right"},
+			reason: "PoliciesUnreadable", message: "no right"},
 		{name: "they cannot be read, and are a reason to refuse", change: func(w *world) {
 			w.in.RefusePolicies, w.in.PoliciesUnread = true, errors.New("no right")
-		}, reason: "PoliciesUnreadable", says: "no right", refused: true},
+		}, reason: "PoliciesUnreadable", message: "no right", refused: true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestPoliciesThatDoNotApplyToTheFork(t *testing.T) {
 			switch {
 			case tt.reason == "" && c != nil:
 				t.Errorf("it reports %+v", c)
-			case tt.reason != "" && (c == nil || c.Reason != tt.reason || !strings.Contains(c.Message, tt.says)):
+			case tt.reason != "" && (c == nil || c.Reason != tt.reason || !strings.Contains(c.Message, tt.message)):
 				t.Errorf("it reports %+v", c)
 			}
 			if ready := crdv1.FindCondition(after.Status.Conditions, crdv1.ConditionReady); (ready.Status == "True") == tt.refused {

@@ -29,8 +29,8 @@ type Config struct {
 	Powers power.Powers
 	// AuthorsAsked: the API server asks what authors of patches may read (package authors).
 	AuthorsAsked bool
-	// Policies reads policies of optional kinds; nil: there are none. PolicySettings say what to do
-	// where one does not apply to a fork, and which labels all forks keep.
+	// Policies reads policies of optional kinds; nil: there are none. PolicySettings have the action
+	// where one does not apply to a fork, and the labels that all forks keep.
 	Policies       Policies
 	PolicySettings policies.Settings
 }

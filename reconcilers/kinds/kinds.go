@@ -46,8 +46,8 @@ type Config struct {
 	PatchPowers power.Powers
 	// AuthorsAsked: the API server asks what authors of patches may read (package authors).
 	AuthorsAsked bool
-	// Policies reads policies of optional kinds; nil: the cluster has none. PolicySettings say what
-	// to do where one does not apply to a fork.
+	// Policies reads policies of optional kinds; nil: the cluster has none. PolicySettings have the
+	// action where one does not apply to a fork.
 	Policies       forkedworkload.Policies
 	PolicySettings policies.Settings
 	// Dial tries whether a fork's Services answer; nil for forkedworkload.DialTCP.

@@ -1,4 +1,4 @@
-// Package leaderlog logs, on every replica of the manager, which pod leads.
+// Package leaderlog logs, on every replica of the manager, which pod is the leader.
 package leaderlog
 
 import (
@@ -12,11 +12,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// period is how often a replica looks who leads.
+// period is how often a replica reads the lease.
 const period = 2 * time.Second
 
-// Log logs, on every replica, which pod leads, whenever that changes. People who
-// look into the log of some replica learn from it which one to look into.
+// Log logs, on every replica, which pod is the leader, whenever that changes: the log of any
+// replica names the one to read.
 type Log struct {
 	// Reader reads the lease.
 	Reader client.Reader

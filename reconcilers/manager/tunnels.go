@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"switchyard.dev/reconcilers/kinds"
@@ -22,10 +23,14 @@ func (m *Main) addTunnels(ctx context.Context, c *kinds.Config, again publish.Ag
 	if m.config.Trust == nil {
 		return errors.New("tunnel proxies are asked over TLS only, and the manager keeps no certificates: set TLS of what it injects, or no token for tunnel proxies")
 	}
+	kube, err := kubernetes.NewForConfig(m.config.REST)
+	if err != nil {
+		return fmt.Errorf("reach the API server for keys of tunnels and Events: %w", err)
+	}
 	asked, err := tunnels.New(tunnels.Config{
 		Client: m.manager.GetClient(), Namespace: m.config.Namespace, TokenFile: m.config.TunnelProxyToken,
 		Roots: m.config.Trust, Again: again, Dial: m.config.DialProxy, Logger: m.config.Logger, Metrics: m.config.Metrics,
-		Report: tunnels.Events{Client: m.manager.GetClient(), Logger: m.config.Logger}.Report,
+		Report: tunnels.Events{Client: m.manager.GetClient(), Create: kube.EventsV1().Events(metav1.NamespaceDefault), Logger: m.config.Logger}.Report,
 	})
 	if err != nil {
 		return fmt.Errorf("make what asks tunnel proxies: %w", err)
@@ -37,10 +42,6 @@ func (m *Main) addTunnels(ctx context.Context, c *kinds.Config, again publish.Ag
 		return fmt.Errorf("add what asks tunnel proxies: %w", err)
 	}
 	c.Tunnels = asked
-	kube, err := kubernetes.NewForConfig(m.config.REST)
-	if err != nil {
-		return fmt.Errorf("reach the API server for the keys of tunnels: %w", err)
-	}
 	keys := tunnelkeys.Keeper{Secrets: kube.CoreV1().Secrets(m.config.Namespace), Logger: m.config.Logger}
 	if err := m.manager.Add(onLeader(keys.Run)); err != nil {
 		return fmt.Errorf("add what makes the keys of tunnels: %w", err)

@@ -9,7 +9,7 @@
 //	OnWorkload   policies that do not apply to the pods of a fork workloads.go
 //	Mode         what to do then                                  mode.go
 //
-// The package is pure. What it cannot see: policies that attach by something else than names,
+// The package is pure. It does not find: policies that attach by something else than names,
 // labels and annotations of the object, such as a path or a host name (these apply to derived
 // routes too), and kinds that are not listed. A policy counts for all rules of its route, also
 // where it names one of them (sectionName).

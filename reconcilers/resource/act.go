@@ -60,7 +60,7 @@ func (r *Reconciler) outputs(ctx context.Context, in Input) (Input, condition.Co
 			return in, condition.False("OutputMissing", "A value that a unit has given was deleted. Delete the resource, and have it created again."), nil
 		}
 		if err := Fits(values); err != nil {
-			return in, condition.False(ReasonOutputsTooLarge, "Resource "+in.Resource.Spec.Name+": "+err.Error()+"."), nil //nolint:nilerr // It is said, and trying again does not help.
+			return in, condition.False(ReasonOutputsTooLarge, "Resource "+in.Resource.Spec.Name+": "+err.Error()+"."), nil //nolint:nilerr // The condition reports it, and a retry does not help.
 		}
 		if in, err = r.named(ctx, in, form); err != nil {
 			return in, condition.Unknown(crdv1.ReasonPending, "Outputs are being written."), err

@@ -21,6 +21,7 @@ func TestInARealAPIServer(t *testing.T) {
 	t.Run("all of an injected pod is restricted but what redirects", server.keepsInjectedPodsRestricted)
 	t.Run("pods are created whatever the webhook does", server.createsPodsWhateverTheWebhookDoes)
 	t.Run("service accounts may do their work and nothing else", server.limitsServiceAccounts)
+	t.Run("the notes list the defaults that an earlier installation keeps", server.listsKeptDefaults)
 	t.Run("a release is installed, upgraded and taken away", server.livesWithARelease)
 }
 

@@ -31,7 +31,7 @@ func objectsAreInOurNamespace(t *testing.T, all objects) {
 		}
 		// The bindings of allowedNamespaces are an exception, and the rights in default: to
 		// tell of objects without a namespace, and to read where API servers are.
-		if o.GetKind() == "RoleBinding" && strings.HasSuffix(o.GetName(), "-namespaced") || slices.Contains([]string{"signadot-manager-events", "signadot-manager-takeovers"}, o.GetName()) ||
+		if o.GetKind() == "RoleBinding" && strings.HasSuffix(o.GetName(), "-namespaced") || o.GetName() == "signadot-manager-events" ||
 			o.GetName() == "signadot-tunnel-proxy" && o.GetNamespace() == "default" {
 			continue
 		}

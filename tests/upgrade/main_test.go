@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"switchyard.dev/tools/demo"
+	"switchyard.dev/tools/samples"
 )
 
 func TestMain(m *testing.M) {
@@ -35,9 +36,15 @@ func prepare(ctx context.Context, c demo.Config) error {
 	if err != nil {
 		return err
 	}
+	c.Step("the image in which steps run (Debian is fetched the first time: about two minutes)")
+	steps, err := samples.Pack(ctx, c.Root, "debian")
+	if err != nil {
+		return err
+	}
+	archives = append(archives, steps...)
 	if err := demo.PrepareNode(ctx, c); err != nil {
 		return err
 	}
-	c.Step("images of the older release")
+	c.Step("images of the older release, and of steps")
 	return c.Cluster.Load(ctx, archives)
 }

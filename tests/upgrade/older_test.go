@@ -12,17 +12,18 @@ import (
 	"switchyard.dev/tools/cache"
 )
 
-// older is the commit that stands for an older release: the last one before the operator
-// asked about authors, gave callers shares, and left people's objects when it goes. So the
-// way from it leads over a new webhook, new rights, new definitions, and facts and routes
-// that its programs do not know, as the way from a release of some weeks ago does.
-const older = "0366daeafa3807d61ad26b8368f57a3f44e55fa3"
+// older is the commit that represents an older release: the last one before the second security
+// review. It keeps values of units in the operator's namespace, signs no grants for pods of units,
+// records no authors, and has the earlier defaults. So the upgrade changes rights, definitions,
+// admission policies, and where values are.
+const older = "a6a2cfd50b47675b4fd4d5aa6a2a6b1fe739f7e2"
 
 // olderTag is the tag of its images.
 const olderTag = "older"
 
-// olderImages are those that its chart installs.
-const olderImages = "controller-manager,eventbus,route-server,route-sidecar-init,route-sidecar"
+// olderImages are those that its chart installs, and that its manager puts into pods.
+const olderImages = "controller-manager,eventbus,route-server,route-sidecar-init,route-sidecar," +
+	"io-context-server,io-init,io-sidecar,tunnel-api,tunnel-proxy"
 
 // olderDir is where its tree and its images are kept: they never change.
 func olderDir() string { return filepath.Join(cache.Dir(), "upgrade", older) }

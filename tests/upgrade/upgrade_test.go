@@ -20,13 +20,32 @@ func TestAnOperatorIsReplacedUnderLoad(t *testing.T) {
 		{Key: "lives", Side: traffic.Fork}, {Side: traffic.Baseline},
 		{Key: "group", Side: traffic.Fork}, {Key: "nobody", Side: traffic.Baseline},
 	}
+	a := openAccounts(w)
+	a.open("opened-before", earlierValues)
+	fork := a.pods("opened-before")
 	for _, step := range []struct {
 		name string
 		do   func()
+		then func()
 	}{
-		{"upgrade", func() { w.installs() }},
-		{"rollback", func() { w.helm("rollback", "switchyard", "1", "--wait") }},
-		{"upgrade-again", func() { w.installs() }},
+		{"upgrade", func() { w.keepsDefaults(w.installs()) }, func() {
+			a.kept("opened-before", earlierValues, values)
+			a.open("opened-after-upgrade", values, earlierValues)
+		}},
+		{"rollback", func() { w.helm("rollback", "switchyard", "1", "--wait") }, func() {
+			a.kept("opened-before", earlierValues, values)
+			a.close("opened-after-upgrade")
+			a.open("opened-after-rollback", earlierValues)
+		}},
+		{"upgrade-again", func() { w.keepsDefaults(w.installs()) }, func() {
+			a.kept("opened-after-rollback", values)
+			if now := a.pods("opened-before"); now != fork {
+				t.Errorf("pods of a fork with outputs were to stay: %s, then %s", fork, now)
+			}
+			a.close("opened-before")
+			a.close("opened-after-rollback")
+			a.forgotten()
+		}},
 	} {
 		before := w.objects()
 		w.underLoad(step.name, load, func() {
@@ -35,13 +54,14 @@ func TestAnOperatorIsReplacedUnderLoad(t *testing.T) {
 			w.isReady("signadotsandbox/lives")
 			w.isReady("signadotroutegroup/group")
 			w.same(before)
+			step.then()
 		})
 	}
 	if now := w.sidecars(); now != sidecars {
 		t.Errorf("the sidecars were to be of the older release all along: %s, then %s", sidecars, now)
 	}
-	w.uninstallsAndComesBack()
-	w.uninstallsWithoutAManager()
+	w.uninstallsAndComesBack(a)
+	w.uninstallsWithoutAManager(a)
 }
 
 // begin installs the older release, and makes the workload and what lives through it all.
@@ -71,6 +91,35 @@ func begin(t *testing.T) *world {
 	return w
 }
 
+// defaultsRecord has the version of the defaults of the installation.
+var defaultsRecord = []string{"get", "configmap", "switchyard-routing-log", "-n", "signadot", "-o", "jsonpath={.data.defaults}"}
+
+// keptDefaults are the defaults that an installation of the older release keeps: the notes list each.
+var keptDefaults = []string{"keeps its behaviour", "tls.acceptPlain:", "policies.routes:", "tunnel.config.cidrs:", "tunnel.config.socks5Loopback:"}
+
+// keepsDefaults fails the test unless the installation is recorded as an earlier one, and the notes
+// after the upgrade list what it keeps.
+func (w *world) keepsDefaults(notes string) {
+	w.t.Helper()
+	if version := w.kubectl("", defaultsRecord...); version != "1" {
+		w.t.Errorf("the version of the defaults is %q, want that of an earlier installation", version)
+	}
+	for _, want := range keptDefaults {
+		if !strings.Contains(notes, want) {
+			w.t.Errorf("the notes lack %q:\n%s", want, notes)
+		}
+	}
+}
+
+// hasNewDefaults fails the test unless the installation is recorded as a new one, and its notes
+// list no kept defaults.
+func (w *world) hasNewDefaults(notes string) {
+	w.t.Helper()
+	if version := w.kubectl("", defaultsRecord...); version != "2" || strings.Contains(notes, keptDefaults[0]) {
+		w.t.Errorf("the version of the defaults is %q, want that of a new installation; the notes:\n%s", version, notes)
+	}
+}
+
 // sidecars names the pods of the baseline, and the images of their sidecars.
 func (w *world) sidecars() string {
 	w.t.Helper()
@@ -83,22 +132,29 @@ func (w *world) sidecars() string {
 }
 
 // uninstallsAndComesBack uninstalls this release and installs it again: requests without a
-// key do not notice; what people made stays, what was made for it goes and comes back.
-func (w *world) uninstallsAndComesBack() {
+// key do not notice; what people made stays, what was made for it goes and comes back. The delete
+// step of a sandbox that stays runs before, so no values are left, and their namespace is deleted.
+func (w *world) uninstallsAndComesBack(a *accounts) {
 	w.t.Helper()
 	// Sidecars of this release trust an authority, which the next installation has to have.
 	w.kubectl("", "rollout", "restart", "deployment/app", "-n", namespace)
 	w.kubectl("", "rollout", "status", "deployment/app", "-n", namespace, "--timeout=180s")
+	a.open("stays", values)
 	before := w.objects()
 	w.underLoad("uninstall and install", []traffic.Want{{Side: traffic.Baseline}, {Key: "nobody", Side: traffic.Baseline}}, func() {
 		w.uninstalls()
+		a.wasClosed("stays")
+		if left := w.kubectl("", "get", "namespace", values, "--ignore-not-found", "-o", "name"); left != "" {
+			w.t.Errorf("%s is left, without values", left)
+		}
 		side, err := w.sender(nil).Send(w.t.Context(), "lives")
 		if err != nil || side != traffic.Baseline {
 			w.t.Errorf("a key that was withdrawn is served by %q: %v", side, err)
 		}
 		w.kubectl("", "delete", "signadotsandbox", "made-after-rollback", "--timeout=20s")
-		w.installs("--set=uninstall.waitSeconds=2") // For the next one.
+		w.hasNewDefaults(w.installs("--set=uninstall.waitSeconds=2")) // For the next one.
 		w.isReady("signadotsandbox/lives")
+		w.isReady("signadotsandbox/stays")
 		w.isReady("signadotroutegroup/group")
 		w.forked("lives")
 		w.forked("group")
@@ -138,13 +194,17 @@ func (w *world) uninstalls() {
 }
 
 // uninstallsWithoutAManager uninstalls this release when nobody can take anything away in
-// order: what people made stays all the same, and they can delete it.
-func (w *world) uninstallsWithoutAManager() {
+// order: what people made stays all the same, and they can delete it. Delete steps do not run, and
+// the values that they need stay in their namespace.
+func (w *world) uninstallsWithoutAManager(a *accounts) {
 	w.t.Helper()
+	a.open("stays", values)
 	w.underLoad("uninstall without a manager", []traffic.Want{{Side: traffic.Baseline}, {Key: "nobody", Side: traffic.Baseline}}, func() {
 		w.kubectl("", "scale", "deployment/signadot-controller-manager", "-n", "signadot", "--replicas=0")
 		w.kubectl("", "wait", "pod", "-n", "signadot", "-l", "control-plane=controller-manager", "--for=delete", "--timeout=60s")
 		w.uninstalls()
-		w.kubectl("", "delete", "signadotsandbox/lives", "signadotroutegroup/group", "--timeout=20s")
+		a.kept("stays", values)
+		w.kubectl("", "delete", "signadotsandbox/lives", "signadotsandbox/stays", "signadotroutegroup/group", "--timeout=20s")
 	})
+	w.kubectl("", "delete", "namespace", values, "--timeout=60s")
 }

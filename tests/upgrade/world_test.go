@@ -52,15 +52,15 @@ func (w *world) helm(args ...string) string {
 	return string(out)
 }
 
-// installs this release, or upgrades to it, with these arguments for helm.
-func (w *world) installs(more ...string) {
+// installs this release, or upgrades to it, with these arguments for helm, and returns the notes.
+func (w *world) installs(more ...string) string {
 	w.t.Helper()
-	values, err := demo.ChartValues()
+	images, err := demo.ChartValues()
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	args := []string{"upgrade", "--install", "--wait", "switchyard", filepath.Join(root, "charts", "operator")}
-	w.helm(slices.Concat(args, values, more)...)
+	return w.helm(slices.Concat(args, images, more)...)
 }
 
 // sandbox makes a sandbox of the workload, and waits until it is ready and its fork serves
@@ -159,12 +159,13 @@ func (w *world) same(before map[string]string) {
 }
 
 // clean takes away what an earlier run, or another test, has left of the operator and of
-// this test.
+// this test. Values that are left keep their namespace.
 func clean(ctx context.Context) error {
 	if out, err := exec.CommandContext(ctx, "helm", "uninstall", "switchyard", "--namespace=signadot", "--ignore-not-found", "--wait", "--timeout=300s").CombinedOutput(); err != nil {
 		return fmt.Errorf("uninstall what is there: %w\n%s", err, out)
 	}
-	return cleanObjects(ctx)
+	_, gone := demo.Kubectl(ctx, "", "delete", "namespace", values, "--ignore-not-found", "--timeout=60s")
+	return errors.Join(cleanObjects(ctx), gone)
 }
 
 // cleanObjects takes the sandboxes and the workload away.

@@ -3,7 +3,7 @@
 system:serviceaccount:signadot:signadot-controller-manager
 {{- end }}
 
-{{/* Resources whose authors are asked about, each followed by the text given, such as /status. */}}
+{{/* Resources that the authors' webhook reviews, each followed by the text given, such as /status. */}}
 {{- define "operator.authorsResources" -}}
 {{- $all := list }}
 {{- range list "forkedworkloads" "resources" "routingconfigs" "signadotexternalworkloads" "signadotobjectlifecyclemethods" "signadotroutegroups" "signadotsandboxes" "virtualworkloads" }}

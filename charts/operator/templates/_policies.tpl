@@ -45,7 +45,7 @@ Gateway API are derived.
 {{- end }}
 
 {{- define "operator.policyRules" -}}
-  # To see which policies apply to a baseline or its routes, and not to what is created beside it.
+  # To find policies that apply to a baseline or its routes, and not to forks and derived routes.
   - apiGroups: [policy.linkerd.io]
     resources: [servers]
     verbs: [get, list, watch]

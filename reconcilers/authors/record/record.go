@@ -1,9 +1,9 @@
 // Package record answers the mutating webhook that records the author of a specification
 // in crdv1.AnnotationAuthor. The validating webhook (package authors) refuses a change
-// whose author is not recorded, and an admission policy of the chart refuses every other
+// without a recorded author, and an admission policy of the chart refuses every other
 // change of the annotation.
 //
-// The author is recorded on every kind whose authors are asked about: users can write all
+// The author is recorded on every kind that the validating webhook reviews: users can write all
 // of them, and each has one rule. Objects that only the operator has written have no author.
 package record
 
@@ -37,7 +37,7 @@ type Recorder struct {
 type Review = func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse
 
 // Reviews returns the reviews of the webhook that asks about authors and of the one that
-// records them, by path, or what is wrong with the configuration.
+// records them, by path, or an error in the configuration.
 func Reviews(c authors.Config) (map[string]Review, error) {
 	r, err := authors.New(c)
 	if err != nil {

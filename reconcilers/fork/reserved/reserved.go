@@ -22,7 +22,7 @@ func (f Filter) Matches(key string) bool {
 }
 
 // Keys returns the keys of labels that select the pods of a baseline for its own: by one of
-// these Services or budgets, or by the baseline itself, whose name is the value. A fork with such a
+// these Services or budgets, or by the baseline itself. The value is the name of that object. A fork with such a
 // label may be taken for a pod of the baseline. Services that a selector names no labels for, or
 // that select other pods, reserve nothing.
 func Keys(live *baseline.Workload, services []corev1.Service, budgets []policyv1.PodDisruptionBudget) map[string]string {
@@ -53,9 +53,8 @@ func Keys(live *baseline.Workload, services []corev1.Service, budgets []policyv1
 	return out
 }
 
-// Selects reports whether a Service leads to pods with these labels, or will when Argo
-// lets go of it. One that is a name for a host elsewhere leads to no pods, and one without
-// a selector to those that somebody else says.
+// Selects reports whether a Service selects pods with these labels, or will when Argo Rollouts
+// no longer changes its selector. An ExternalName Service selects none, nor does one without a selector.
 func Selects(s *corev1.Service, pod labels.Set) bool {
 	wanted := baseline.ServiceSelector(s)
 	return s.Spec.Type != corev1.ServiceTypeExternalName && len(wanted) > 0 && labels.SelectorFromSet(wanted).Matches(pod)

@@ -19,7 +19,7 @@ const ReasonPoliciesUnreadable = "PoliciesUnreadable"
 
 // readPolicies reads the policies, and returns the generation of each, by UID. Where a kind cannot
 // be read, it sets the trouble if policies are a reason to derive nothing, and otherwise keeps
-// what it has read of all kinds before.
+// the policies that it has read before.
 func (c *cluster) readPolicies(ctx context.Context, from client.Reader, kinds meshes.Kinds) (map[types.UID]int64, error) {
 	generations := map[types.UID]int64{}
 	var all []policies.Policy

@@ -53,9 +53,9 @@ func TestNoRouteIsDerivedPastAPolicy(t *testing.T) {
 			c.httpRoute("shop", "customer")
 			c.policy(strings.ReplaceAll(tt.policy, "NS", c.ns))
 			c.sandbox("k1")
-			says := strings.ReplaceAll(tt.says, "NS", c.ns)
+			message := strings.ReplaceAll(tt.says, "NS", c.ns)
 			c.says("k1", "which policy is in the way, and what to do", func(r gatewayadapter.Report) bool {
-				return r.Lost != nil && r.Lost.Reason == "PolicyNotApplied" && strings.HasPrefix(r.Lost.Message, says) && strings.Contains(r.Lost.Message, "policies.routes")
+				return r.Lost != nil && r.Lost.Reason == "PolicyNotApplied" && strings.HasPrefix(r.Lost.Message, message) && strings.Contains(r.Lost.Message, "policies.routes")
 			})
 			c.derivesNothing("k1")
 		})

@@ -13,7 +13,7 @@ import (
 // mostPolicies is how many policies findings of one route name.
 const mostPolicies = 3
 
-// checkPolicies adds findings for the policies that apply to a route and not to what is derived
+// checkPolicies adds findings for the policies that apply to a route and not to routes derived
 // from it. guarded reports whether there are any, and refused whether nothing is derived because
 // of them.
 func checkPolicies[Route, Rule, Match any](g *group, k *kind[Route, Rule, Match], r *Route, baseline Object, asking []*Managed) (guarded, refused bool) {
@@ -47,7 +47,7 @@ func checkPolicies[Route, Rule, Match any](g *group, k *kind[Route, Rule, Match]
 
 // guardRules returns the derived rules of a route with backends of the sandbox alone, so that no
 // request reaches another one past a policy. It returns nil where there are none, or where another
-// rule would have to stand beside them, whose backends are others.
+// rule, with other backends, would be needed beside them.
 func guardRules[Route, Rule, Match any](g *group, k *kind[Route, Rule, Match], all []made[Rule], baseline Object, leads []bool, asking []*Managed) []made[Rule] {
 	// Findings about other backends of its rules are not true of these.
 	g.findings = slices.DeleteFunc(g.findings, func(f Finding) bool { return f.Baseline == baseline && f.Reason == ReasonPartOfRequests })

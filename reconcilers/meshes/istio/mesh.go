@@ -36,8 +36,8 @@ type Service struct {
 // Sandbox is what has a Service beside a baseline's, for requests with a routing key.
 type Sandbox struct {
 	Key string
-	// Author is the user whose sandbox it is or, where that is not known, the sandbox itself: whose
-	// share of a VirtualService its routes take. Empty: nobody's.
+	// Author is the author of the sandbox or, if unknown, the sandbox itself. Its routes count in
+	// the author's share of a VirtualService. Empty: in no share.
 	Author string
 	// Mappings are as in an IstioRoute. A Service that stands for a port has the same port.
 	Mappings []crdv1.IstioPortMapping

@@ -47,7 +47,7 @@ func TestNoAuthorFillsAVirtualService(t *testing.T) {
 	}
 	last := findings(8499)
 	if !lost(last, istio.ReasonShareFull) {
-		t.Fatalf("the last of his is told %+v", last)
+		t.Fatalf("the last one of the author has %+v", last)
 	}
 	for _, part := range []string{"VirtualService app/customer", "of user mallory, which is their share", "Delete sandboxes of user mallory, or split"} {
 		if !strings.Contains(last[0].Message, part) {
@@ -56,7 +56,7 @@ func TestNoAuthorFillsAVirtualService(t *testing.T) {
 	}
 	findings = render(hoard, bob)
 	if lost(findings(9099), istio.ReasonShareFull) || lost(findings(9099), istio.ReasonFull) {
-		t.Errorf("another author is told %+v", findings(9099))
+		t.Errorf("another author has %+v", findings(9099))
 	}
 	if now := len(httpOf(object)) - 1; now != routes+100 {
 		t.Errorf("there are %d routes after %d and 100 more", now, routes)

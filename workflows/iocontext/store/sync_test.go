@@ -5,12 +5,14 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tests/wait"
 	"switchyard.dev/tests/world"
+	"switchyard.dev/workflows/execunit"
 	"switchyard.dev/workflows/iocontext/store"
 )
 
@@ -99,6 +101,29 @@ func later(t *testing.T, k kept, s store.Store) {
 		}
 		return nil
 	})
+}
+
+// The rights of the units that gave values are known of values that an earlier release kept too, before they
+// are copied; of a value in both namespaces those that this release recorded count.
+func TestRightsAreThoseOfBothNamespaces(t *testing.T) {
+	k := open(t)
+	now, before := upgraded(k)
+	shop, pay := execunit.Rights{Namespace: "shop"}, execunit.Rights{Namespace: "pay"}
+	k.Must(before.Put(t.Context(), k.mine, "before.x", nil, store.Giver{Pod: "a", Rights: shop}, may))
+	k.Must(before.Put(t.Context(), k.mine, "unknown.x", nil, store.Giver{Pod: "a"}, may))
+	k.Must(before.Put(t.Context(), k.mine, "both.x", nil, store.Giver{Pod: "a"}, may))
+	k.Must(before.Put(t.Context(), k.others, "theirs.x", nil, store.Giver{Pod: "a", Rights: shop}, may))
+	k.Must(now.Put(t.Context(), k.mine, "both.x", nil, store.Giver{Pod: "a", Rights: pay}, may))
+	k.Must(now.Put(t.Context(), k.mine, "now.x", nil, store.Giver{Pod: "a", Rights: pay}, may))
+	got, err := now.Rights(t.Context(), k.mine)
+	want := map[string]*execunit.Rights{"before.x": &shop, "unknown.x": nil, "both.x": &pay, "now.x": &pay}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v\n%s", err, diff)
+	}
+	now.Earlier = ""
+	if got, err := now.Rights(t.Context(), k.mine); err != nil || len(got) != 2 {
+		t.Errorf("in a new installation: %v, %v", got, err)
+	}
 }
 
 // Secrets that are not values are not copied, whatever label they have.

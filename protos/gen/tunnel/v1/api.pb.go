@@ -539,11 +539,11 @@ func (x *ServicePort) GetAppProtocol() string {
 
 type WatchLocalSandboxesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Selects the sandboxes whose annotation switchyard.dev/machine has this value; empty: those
+	// Selects the sandboxes with this value of annotation switchyard.dev/machine; empty: those
 	// without the annotation.
 	MachineId string `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`
 	// Selects sandboxes by name; at most 100. With machine_id, those that both select. Without
-	// either, sandboxes whose last author is the caller are selected.
+	// either, sandboxes with the caller as last author are selected.
 	Sandboxes     []string `protobuf:"bytes,2,rep,name=sandboxes,proto3" json:"sandboxes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
