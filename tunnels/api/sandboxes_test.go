@@ -65,3 +65,28 @@ func TestOnlyAddressesOfTheSpecificationAreReported(t *testing.T) {
 		t.Errorf("the author of the sandbox is reported as %v", one)
 	}
 }
+
+// An external workload belongs to the sandbox that its owner reference names by UID: any user can
+// write the name of another user's sandbox.
+func TestExternalWorkloadsBelongToASandboxByUID(t *testing.T) {
+	deleted := member(controlledBy(crdv1.APIVersion, crdv1.KindSandbox, "hers", "s"), "deleted", "ada")
+	deleted.DeletionTimestamp = &metav1.Time{}
+	reference := controlledBy(crdv1.APIVersion, crdv1.KindSandbox, "hers", "s")
+	reference.Controller = nil
+	all := []crdv1.SignadotExternalWorkload{
+		member(controlledBy(crdv1.APIVersion, crdv1.KindSandbox, "hers", "s"), "cart", "ada"),
+		member(controlledBy(crdv1.APIVersion, crdv1.KindSandbox, "hers", ""), "no UID", "bob"),
+		member(controlledBy(crdv1.APIVersion, crdv1.KindSandbox, "hers", "b"), "another UID", "bob"),
+		member(controlledBy("example.com/v1", crdv1.KindSandbox, "hers", "s"), "another group", "bob"),
+		member(controlledBy(crdv1.APIVersion, crdv1.KindRouteGroup, "hers", "s"), "another kind", "bob"),
+		member(reference, "not controlled", "bob"),
+		deleted,
+	}
+	var names []string
+	for _, w := range localWorkloads(all)["s"] {
+		names = append(names, w.Spec.Name)
+	}
+	if fmt.Sprint(names) != "[cart]" {
+		t.Errorf("the sandbox has %v", names)
+	}
+}
