@@ -542,3 +542,33 @@ func TestSandboxesAreSelectedByAuthor(t *testing.T) {
 		}
 	}
 }
+
+// An external workload and a resource with the name of a sandbox in their owner references, and
+// another UID, are not the sandbox's.
+func TestForgedMembersAreNotReported(t *testing.T) {
+	s := newSite(t, "forged")
+	ctx := s.account("ann", rule(crdv1.Group, "signadotsandboxes", "list", "update"))
+	hers, his := s.ns+"-hers", s.ns+"-his"
+	bobs := s.sandbox(his, "")
+	for uid, name := range map[string]string{string(bobs.UID): "of-his", "6ba7b810-9dad-11d1-80b4-00c04fd430c8": "of-none"} {
+		owner := fmt.Sprintf("ownerReferences: [{apiVersion: %s, kind: SignadotSandbox, name: %s, uid: %s, controller: true}]", crdv1.APIVersion, hers, uid)
+		s.Make(&crdv1.SignadotExternalWorkload{}, "{metadata: {namespace: "+s.ns+", name: "+name+", "+owner+"}, spec: {name: local, routingKey: '', workloadID: '', baseline: {apiVersion: apps/v1, kind: Deployment, name: cart}, tunnel: {baselineToLocals: [{baselinePort: 80, localAddress: 'localhost:3000'}]}}}")
+		s.Make(&crdv1.Resource{}, "{metadata: {name: "+s.ns+"-"+name+", "+owner+"}, spec: {name: "+name+", pluginName: p, olm: {}, outputNamespaces: ["+s.ns+"]}}")
+	}
+	s.sandbox(hers, "") // made last: what is reported with it includes all of the others
+	stream := must(s.client.WatchLocalSandboxes(ctx, &tunnelv1.WatchLocalSandboxesRequest{Sandboxes: []string{hers}}))
+	for {
+		m, err := stream.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(m.Sandboxes) == 0 || len(m.Sandboxes[0].Resources) == 0 {
+			continue
+		}
+		one := m.Sandboxes[0]
+		if len(one.ExternalWorkloads) != 1 || one.ExternalWorkloads[0].ObjectName != hers+"-local" || len(one.Resources) != 1 || one.Resources[0].Name != "db" {
+			t.Errorf("sandbox %s is reported with forged members: %v", hers, one)
+		}
+		break
+	}
+}
