@@ -23,8 +23,9 @@
 //	facts       one line for each fact, see fact_test.go for the forms
 //	forget      SEQUENCE: the log forgets what is before this floor
 //	again       the log is begun anew, with nothing in it
-//	operator    namespaces=(a,b) headers=(a,b) meshes=(istio,gateway-api) workflows: how the
-//	            operator is set up; comes first. With workflows it runs the units of resources
+//	operator    namespaces=(a,b) headers=(a,b) meshes=(istio,gateway-api) workflows
+//	            refuse-policies: how the operator is set up; comes first. With workflows it runs
+//	            the units of resources; refuse-policies is policies.workloads: refuse
 //	baseline    NAMESPACE/NAME…: a Deployment with a Service, and a pod with a sidecar
 //	sandbox     NAME key=KEY forks=(NAMESPACE/NAME,…), and more of its spec as input
 //	group       NAME key=KEY sandboxes=(NAME,…): a route group

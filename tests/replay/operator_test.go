@@ -19,6 +19,7 @@ import (
 	"switchyard.dev/reconcilers/drain"
 	"switchyard.dev/reconcilers/kinds"
 	"switchyard.dev/reconcilers/member"
+	"switchyard.dev/reconcilers/policies"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/tests/fakecluster"
 	"switchyard.dev/tests/wait"
@@ -42,6 +43,8 @@ type operator struct {
 	meshes                        []*mesh
 	// runsUnits says that it runs the units of resources.
 	runsUnits bool
+	// policies are its settings for policies that do not apply to forks.
+	policies policies.Settings
 }
 
 func (o *operator) now() time.Time { return *o.clock.Load() }
@@ -72,6 +75,9 @@ func (s *story) operate(ctx context.Context, d *datadriven.TestData) error {
 		headers, _ := d.Arg("headers")
 		routedBy, _ := d.Arg("meshes")
 		o.namespaces, o.headers, o.routedBy, o.runsUnits = namespaces.Vals, headers.Vals, routedBy.Vals, d.HasArg("workflows")
+		if d.HasArg("refuse-policies") {
+			o.policies.Workloads = policies.Refuse
+		}
 		var err error
 		if o.cluster, err = fakecluster.New(o.now); err == nil {
 			err = o.lead(ctx)
@@ -123,7 +129,7 @@ func (o *operator) config() kinds.Config {
 		Needs:      member.Needs{Access: apply.Access{Now: o.now}, Publisher: o.publisher},
 		Namespaces: o.namespaces, OperatorNamespace: operatorNamespace, AuthorsAsked: true,
 		Dial:       func(context.Context, string) error { return nil },
-		KeyHeaders: publish.KeyHeaders(o.headers, operatorNamespace),
+		KeyHeaders: publish.KeyHeaders(o.headers, operatorNamespace), PolicySettings: o.policies,
 	}
 	if o.runsUnits {
 		c.Workflows = o.workflows()
