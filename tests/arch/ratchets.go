@@ -20,10 +20,10 @@ const maxPackageLines = 1500
 var roomLines = map[string]int{
 	"eventbus":    9953,
 	"protos":      1247,
-	"reconcilers": 27700,
+	"reconcilers": 27703,
 	"routeserver": 16859,
 	"sidecars":    6049,
-	"tests":       33010,
+	"tests":       33011,
 	"tools":       6990,
 	"tunnels":     12911,
 	"workflows":   6405,
