@@ -83,7 +83,7 @@ func (b *Budget) arrived(n int) {
 }
 
 // check ends channels until the budget suffices. Bytes of channels that are being ended do not count,
-// but a client that takes nothing of what it is sent can keep them from ending: where all bytes exceed
+// but a client that does not read its connection can keep them from ending: where all bytes exceed
 // twice the limit, connections are closed. b.mu is held.
 func (b *Budget) check() {
 	users := map[string]*usage{}
@@ -142,8 +142,8 @@ type sum struct {
 	stalled []*Channel
 }
 
-// relieve ends the channel that has been stalled longest. Where no channel is stalled, the client takes
-// nothing of what it is sent: then the connection with the most unread bytes is closed.
+// relieve ends the channel that has been stalled longest. Where no channel is stalled, the client
+// does not read its connection: then the connection with the most unread bytes is closed.
 func (u *usage) relieve(report func(Ended)) {
 	var from *sum
 	var oldest, index int64

@@ -20,7 +20,7 @@ import (
 
 const patience = time.Minute
 
-// proxy is a Budget and what it reports.
+// proxy is a Budget with its reports.
 type proxy struct {
 	testing.TB
 	budget *unread.Budget
@@ -140,7 +140,7 @@ func (p *proxy) session(user string) *session {
 	return s
 }
 
-// channel is one of a session, both of its ends. Nobody reads it at first.
+// channel is one of a session, both of its ends. It is not read before read is called.
 type channel struct {
 	*session
 	server *unread.Channel
@@ -196,8 +196,8 @@ func (c *channel) fill(size, chunk int) []byte {
 	return data
 }
 
-// read reads the channel until its end, in the background. It returns how to wait for the end,
-// compare what came, and close the channel.
+// read reads the channel until its end, in the background. The function that it returns waits for the
+// end, compares all data with want, and closes the channel.
 func (c *channel) read() func(want []byte) {
 	done := make(chan error, 1)
 	go func() {
@@ -282,7 +282,7 @@ func TestTheLongestStalledChannelEnds(t *testing.T) {
 	const window, limit = 2 << 20, 6 << 20
 	p := newProxy(t, limit)
 	carol, bob := p.session("carol").open("carol's"), p.session("bob").open("bob's")
-	his := bob.fill(window/2, 1<<15) // stalled longer than any of ada's, who has more unread
+	his := bob.fill(window/2, 1<<15) // stalled longer than any channel of ada, the user with more unread bytes
 	ada, more := p.session("ada"), p.session("ada")
 	first, second, third := ada.open("first"), ada.open("second"), more.open("third")
 	begun := first.fill(100, 100) // read, so that the second is the oldest
@@ -319,8 +319,8 @@ func TestTheLongestStalledChannelEnds(t *testing.T) {
 	}
 }
 
-// TestAClientThatTakesNothingIsClosed has a client fill windows while it takes nothing of what it is
-// sent. The proxy reads the channels, but cannot acknowledge what it has read. So none of them is
+// TestAClientThatTakesNothingIsClosed has a client fill windows while it does not read its
+// connection. The proxy reads the channels, but its acknowledgements do not leave. So none of them is
 // stalled, and the connection is closed, also if a stalled channel beside them has been ended before.
 func TestAClientThatTakesNothingIsClosed(t *testing.T) {
 	for what, stalled := range map[string]int{"no channel is stalled": 0, "one channel is stalled": 1} {
