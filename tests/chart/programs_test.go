@@ -313,6 +313,42 @@ func TestTheTunnelAPITakesItsArguments(t *testing.T) {
 	}
 }
 
+// tunnel.config.socks5Loopback decides whether SOCKS5 accepts clients of a port-forward without
+// credentials. With auto securityDefaults decides, and with auto there too the version of the defaults
+// that the installation has recorded, which the kubelet reads.
+func TestSOCKS5OnLoopbackFollowsTheValues(t *testing.T) {
+	for _, c := range []struct {
+		loopback, defaults string
+		earlier, current   bool // whether it is open, by the recorded version
+	}{
+		{"auto", "auto", true, false},
+		{"auto", "earlier", true, true},
+		{"auto", "current", false, false},
+		{"credentials", "auto", false, false},
+		{"credentials", "earlier", false, false},
+		{"anonymous", "auto", true, true},
+		{"anonymous", "current", true, true},
+	} {
+		t.Run(c.loopback+" with "+c.defaults, func(t *testing.T) {
+			t.Parallel()
+			spec := mustRender(t, "securityDefaults: "+c.defaults+"\ntunnel: {config: {socks5Loopback: "+c.loopback+"}}").podOf(t, "tunnel-proxy")
+			for recorded, open := range map[string]bool{"1": c.earlier, "2": c.current} {
+				settings, err := proxy.ParseSettings(spec.Containers[0].Args, func(name string) string {
+					for _, v := range spec.Containers[0].Env {
+						if v.Name == name && v.ValueFrom != nil && v.ValueFrom.ConfigMapKeyRef != nil {
+							return recorded
+						}
+					}
+					return env(spec, name)
+				}, t.Output())
+				if err != nil || settings.Config.OpenLoopback != open || settings.Config.OpenSOCKS {
+					t.Errorf("in an installation with defaults %s it is open: %t, %v", recorded, settings.Config.OpenLoopback, err)
+				}
+			}
+		})
+	}
+}
+
 func TestTheTunnelProxyTakesItsArguments(t *testing.T) {
 	for name, values := range cases(t) {
 		t.Run(name, func(t *testing.T) {

@@ -64,6 +64,8 @@ func TestBadValuesAreRefusedWithWhatIsWrong(t *testing.T) {
 		{"values in no namespace", "ioContextServer: {valuesNamespace: Values}", "/ioContextServer/valuesNamespace"},
 		{"values among the operator's Secrets", "ioContextServer: {valuesNamespace: signadot}", "ioContextServer.valuesNamespace is signadot"},
 		{"a component taken away", "routeServer: null", "missing property 'routeServer'"},
+		{"SOCKS5 on loopback for all", "tunnel: {config: {socks5Loopback: open}}", "/tunnel/config/socks5Loopback"},
+		{"SOCKS5 on loopback as a flag", "tunnel: {config: {socks5Loopback: true}}", "/tunnel/config/socks5Loopback"},
 		{"a misspelt key of tunnels", "tunnel: {proxies: {}}", "'proxies' not allowed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -1,8 +1,10 @@
 package unread
 
 import (
+	"cmp"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -80,12 +82,14 @@ func (b *Budget) arrived(n int) {
 	}
 }
 
-// check ends channels until the budget suffices. b.mu is held.
+// check ends channels until the budget suffices. Bytes of channels that are being ended do not count,
+// but a client that does not read its connection can keep them from ending: where all bytes exceed
+// twice the limit, connections are closed. b.mu is held.
 func (b *Budget) check() {
-	users, total := map[string]*usage{}, int64(0)
+	users := map[string]*usage{}
 	for c := range b.conns {
 		s := c.sum()
-		if s.bytes == 0 {
+		if s.kept == 0 {
 			continue
 		}
 		u := users[c.user]
@@ -95,49 +99,55 @@ func (b *Budget) check() {
 		}
 		u.conns = append(u.conns, s)
 		u.bytes += s.bytes
-		total += s.bytes
+		u.kept += s.kept
 	}
-	for total > b.limit {
-		var most *usage
-		for _, u := range users {
-			if most == nil || u.bytes > most.bytes {
-				most = u
-			}
+	for {
+		most, total := largest(users, func(u *usage) int64 { return u.bytes })
+		if total <= b.limit {
+			break
 		}
-		if most == nil || most.bytes <= 0 {
-			return
+		most.relieve(b.report)
+	}
+	for {
+		most, total := largest(users, func(u *usage) int64 { return u.kept })
+		if total <= 2*b.limit {
+			break
 		}
-		freed := most.relieve(b.report)
-		most.bytes -= freed
-		total -= freed
+		most.close(b.report)
 	}
 }
 
-// usage is what one user has unread.
+// largest returns the user with the most of something, and how much all users have.
+func largest(users map[string]*usage, of func(*usage) int64) (most *usage, total int64) {
+	for _, u := range users {
+		if total += of(u); most == nil || of(u) > of(most) {
+			most = u
+		}
+	}
+	return most, total
+}
+
+// usage is what one user has unread: bytes without channels that are being ended, kept with them.
 type usage struct {
-	bytes int64
-	conns []*sum
+	bytes, kept int64
+	conns       []*sum
 }
 
 // sum is the state of a connection during a check.
 type sum struct {
 	conn *Conn
-	// bytes are unread in channels that are not being ended.
-	bytes int64
+	// kept are unread bytes, bytes those in channels that are not being ended.
+	kept, bytes int64
 	// stalled are the channels that may hold them.
 	stalled []*Channel
 }
 
-// relieve ends the channel that has been stalled longest, and returns how many bytes it estimates to
-// free. Where no channel is stalled, the client takes nothing of what it is sent: then the connection
-// with the most unread bytes is closed.
-func (u *usage) relieve(report func(Ended)) int64 {
-	var from, largest *sum
+// relieve ends the channel that has been stalled longest. Where no channel is stalled, the client
+// does not read its connection: then the connection with the most unread bytes is closed.
+func (u *usage) relieve(report func(Ended)) {
+	var from *sum
 	var oldest, index int64
 	for _, s := range u.conns {
-		if largest == nil || s.bytes > largest.bytes {
-			largest = s
-		}
 		for i, c := range s.stalled {
 			if since := c.since.Load(); from == nil || since < oldest {
 				from, oldest, index = s, since, int64(i)
@@ -145,20 +155,27 @@ func (u *usage) relieve(report func(Ended)) int64 {
 		}
 	}
 	if from == nil {
-		freed := largest.bytes
-		largest.bytes = 0
-		report(Ended{User: largest.conn.user, About: "all of its connections", Bytes: freed})
-		_ = largest.conn.Close() // it is given up
-		return freed
+		u.close(report)
+		return
 	}
 	victim, share := from.stalled[index], from.bytes/int64(len(from.stalled))
 	from.stalled = append(from.stalled[:index], from.stalled[index+1:]...)
-	from.bytes -= share
 	if len(from.stalled) == 0 {
-		share, from.bytes = share+from.bytes, 0
+		share = from.bytes
 	}
+	from.bytes -= share
+	u.bytes -= share
 	e := Ended{User: from.conn.user, About: victim.about, Bytes: share, Stalled: time.Since(time.Unix(0, oldest))}
 	report(e)
 	victim.end(e)
-	return share
+}
+
+// close closes the connection with the most unread bytes.
+func (u *usage) close(report func(Ended)) {
+	s := slices.MaxFunc(u.conns, func(a, b *sum) int { return cmp.Compare(a.kept, b.kept) })
+	report(Ended{User: s.conn.user, About: "all channels of a connection", Bytes: s.kept})
+	u.bytes, u.kept = u.bytes-s.bytes, u.kept-s.kept
+	s.bytes, s.kept, s.stalled = 0, 0, nil
+	delete(s.conn.budget.conns, s.conn)
+	_ = s.conn.Close() // it is given up
 }

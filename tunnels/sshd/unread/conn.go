@@ -84,7 +84,8 @@ func (c *Conn) sum() *sum {
 	if empty {
 		c.base = balance
 	}
-	s.bytes = max(0, balance-c.base)
+	s.kept = max(0, balance-c.base)
+	s.bytes = s.kept
 	// What is being ended is freed soon.
 	s.bytes -= s.bytes * int64(ended) / int64(max(1, ended+len(s.stalled)))
 	return s
