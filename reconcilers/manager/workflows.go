@@ -2,6 +2,7 @@ package manager
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -101,6 +103,32 @@ func (m *Main) addWorkflows(c *kinds.Config) error {
 	}
 	if m.config.Trust != nil {
 		c.Workflows.CA = m.config.Trust.PEM
+	}
+	return m.addOrphans()
+}
+
+// retryOrphans is how long after a failure values of deleted objects are deleted again.
+const retryOrphans = 30 * time.Second
+
+// addOrphans deletes, once on the leader, values of objects that an earlier release deleted after a rollback.
+func (m *Main) addOrphans() error {
+	values, err := store.Open(m.config.REST, m.values().Namespace)
+	if err != nil {
+		return err
+	}
+	values.Earlier = m.values().Earlier
+	err = m.manager.Add(onLeader(func(ctx context.Context) error {
+		_ = wait.PollUntilContextCancel(ctx, retryOrphans, true, func(ctx context.Context) (bool, error) {
+			err := values.DeleteOrphans(ctx)
+			if err != nil && ctx.Err() == nil {
+				m.config.Logger.Warn("values of deleted objects are not deleted; retrying", "error", err)
+			}
+			return err == nil, nil
+		})
+		return nil
+	}))
+	if err != nil {
+		return fmt.Errorf("add what deletes values of deleted objects: %w", err)
 	}
 	return nil
 }

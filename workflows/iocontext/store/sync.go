@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -90,6 +91,39 @@ func (s Store) copyTo(ctx context.Context, namespace string, value, have *corev1
 	})
 	if err != nil && !apierrors.IsAlreadyExists(err) { // One that was written after the list is newer.
 		return fmt.Errorf("copy the value in Secret %s to namespace %s: %w", value.Name, namespace, err)
+	}
+	return nil
+}
+
+// DeleteOrphans deletes the values of objects that do not exist, in both namespaces: an earlier release
+// that deleted an object after a rollback left the copies in Namespace. It does nothing without Earlier, and needs
+// the rights of Sync and to list SignadotObjectLifecycleMethods.
+func (s Store) DeleteOrphans(ctx context.Context) error {
+	if s.Earlier == "" || s.Earlier == s.Namespace {
+		return nil
+	}
+	var all []metav1.PartialObjectMetadata
+	for _, namespace := range []string{s.Namespace, s.Earlier} {
+		values := metav1.PartialObjectMetadataList{}
+		values.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
+		if err := s.Client.List(ctx, &values, client.InNamespace(namespace), client.MatchingFields{"type": string(Type)}); err != nil {
+			return fmt.Errorf("list the values in namespace %s: %w", namespace, err)
+		}
+		all = append(all, values.Items...)
+	}
+	// Read after the values: the object of each of them existed before the value.
+	var objects crdv1.SignadotObjectLifecycleMethodsList
+	if err := s.Client.List(ctx, &objects); err != nil {
+		return fmt.Errorf("list the objects that values belong to: %w", err)
+	}
+	for i := range all {
+		o := &all[i]
+		if slices.ContainsFunc(objects.Items, func(of crdv1.SignadotObjectLifecycleMethods) bool { return owned(o, &of) }) {
+			continue
+		}
+		if err := s.Client.Delete(ctx, o, client.Preconditions{UID: &o.UID}); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+			return fmt.Errorf("delete Secret %s/%s, a value of an object that does not exist: %w", o.Namespace, o.Name, err)
+		}
 	}
 	return nil
 }

@@ -126,6 +126,43 @@ func TestRightsAreThoseOfBothNamespaces(t *testing.T) {
 	}
 }
 
+// An earlier release that deletes an object after a rollback does not know the copies of its values. This one
+// deletes them once it is back, and nothing else.
+func TestValuesOfDeletedObjectsAreDeleted(t *testing.T) {
+	k := open(t)
+	now, before := upgraded(k)
+	k.Must(now.Put(t.Context(), k.mine, "make.url", nil, store.Giver{Pod: "a"}, may))
+	k.Must(now.Put(t.Context(), k.others, "make.url", []byte("theirs"), store.Giver{Pod: "a"}, may))
+	k.Must(now.Sync(t.Context(), k.mine))
+	k.Must(before.DeleteAll(t.Context(), k.mine))
+	stranger := &corev1.Secret{}
+	stranger.Name, stranger.Namespace, stranger.Labels = "stranger", before.Namespace, map[string]string{crdv1.LabelLifecycle: k.mine.Name}
+	stranger.Annotations = map[string]string{store.AnnotationOwner: string(k.mine.UID), store.AnnotationKey: "make.url"}
+	k.Create(stranger)
+	count := func() int {
+		var all corev1.SecretList
+		k.Must(k.World.Client.List(t.Context(), &all, client.InNamespace(now.Namespace)))
+		return len(all.Items)
+	}
+	k.Must(now.DeleteOrphans(t.Context()))
+	if n := count(); n != 2 {
+		t.Errorf("while both objects exist, %d values are kept", n)
+	}
+	k.Remove(k.mine)
+	alone := now
+	alone.Earlier = ""
+	k.Must(alone.DeleteOrphans(t.Context()))
+	if n := count(); n != 2 {
+		t.Errorf("of a new installation %d values are kept", n)
+	}
+	k.Must(now.DeleteOrphans(t.Context()))
+	if n := count(); n != 1 {
+		t.Errorf("after one was deleted, %d values are kept", n)
+	}
+	k.has(now, k.others, "make.url", "theirs")
+	k.World.Get(stranger)
+}
+
 // Secrets that are not values are not copied, whatever label they have.
 func TestOtherSecretsAreNotCopied(t *testing.T) {
 	k := open(t)
