@@ -55,7 +55,7 @@ func (c *cluster) look(t *rapid.T, atOnce int) {
 	}
 	if len(d.Begin) > 0 {
 		if stale > 0 || rapid.IntRange(0, 9).Draw(t, "dies before it has recorded names") == 0 {
-			return // The API server refuses what was decided from an old version.
+			return // The API server refuses a decision from an old version.
 		}
 		c.record(slices.Clone(d.Status))
 		if rapid.IntRange(0, 9).Draw(t, "dies before it creates pods") == 0 {

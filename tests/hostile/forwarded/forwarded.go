@@ -39,13 +39,20 @@ func Run(ctx context.Context, out io.Writer, only string) error {
 	if err != nil {
 		return err
 	}
-	all, err := newUsers(ctx, w, users)
-	if err != nil {
-		return err
+	if strings.Contains(unitsListener, only) {
+		if err := units(ctx, out, w); err != nil {
+			return fmt.Errorf("%s: %w", unitsListener, err)
+		}
 	}
+	var all []user
 	for _, name := range slices.Sorted(maps.Keys(answers)) {
 		if !strings.Contains(name, only) {
 			continue
+		}
+		if all == nil {
+			if all, err = newUsers(ctx, w, users); err != nil {
+				return err
+			}
 		}
 		s := &site{w, listeners.Find(name), answers[name], all}
 		if err := errors.Join(s.beside(ctx, out), s.far(ctx, out)); err != nil {
@@ -89,6 +96,13 @@ func (s *site) beside(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	s.compare(out, "FORWARDED", alone, besieged)
+	return nil
+}
+
+// compare prints the figures of users during an attack on the listener, and during the same attack on
+// an idle port.
+func (s *site) compare(out io.Writer, attack string, alone, besieged measured) {
 	for when, m := range map[string]measured{"beside the idle port": alone, "beside the listener": besieged} {
 		if m.why != nil {
 			fmt.Fprintf(out, "%s, attackers %s: a user: %v\n", s.l, when, m.why)
@@ -97,10 +111,9 @@ func (s *site) beside(ctx context.Context, out io.Writer) error {
 	fmt.Fprintf(out, "%s: p50 %s, p99 %s; with the same attack on an idle port p50 %s, p99 %s\n", s.l,
 		besieged.quantile(0.5), besieged.quantile(0.99), alone.quantile(0.5), alone.quantile(0.99))
 	ratio := float64(besieged.quantile(0.99)) / float64(max(1, alone.quantile(0.99)))
-	figures.Told(out, s.name()+"_FORWARDED_SERVED", besieged.served(), "users", fmt.Sprintf("%d of %d, each %d times; %d handshakes failed", users, users, times, besieged.failed),
+	figures.Told(out, s.name()+"_"+attack+"_SERVED", besieged.served(), "users", fmt.Sprintf("%d of %d, each %d times; %d attempts failed", users, users, times, besieged.failed),
 		besieged.failed == 0)
-	figures.Told(out, s.name()+"_FORWARDED_P99", fmt.Sprintf("%.2f", ratio), "times_as_long_as_beside_an_idle_port", fmt.Sprintf("at most %d", slower), ratio <= slower)
-	return nil
+	figures.Told(out, s.name()+"_"+attack+"_P99", fmt.Sprintf("%.2f", ratio), "times_as_long_as_beside_an_idle_port", fmt.Sprintf("at most %d", slower), ratio <= slower)
 }
 
 // during measures users while attackers come by port-forwards to a port of a pod.

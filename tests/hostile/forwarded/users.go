@@ -39,6 +39,8 @@ type user struct {
 	// ssh proves the user to the SSH port, and password to that of SOCKS5.
 	ssh            ssh.Signer
 	name, password string
+	// unit is set for the pod of a unit, which has none of the above.
+	unit listeners.Unit
 }
 
 const namespace = "hotrod"

@@ -61,7 +61,8 @@ func from(address string, within time.Duration) *net.Dialer {
 // Crowd is attackers at work, in a process of their own: what they do should cost those
 // who call honestly nothing but what it costs the server.
 type Crowd struct {
-	opened, ended, refused, there atomic.Int64
+	opened, ended, refused, there               atomic.Int64
+	slowOutputs, unreadAssignments, slowRefused atomic.Int64
 }
 
 // Role is the role of that process.
@@ -97,9 +98,8 @@ func (c *Crowd) Begin(o Orders, _ *struct{}) error {
 		}
 		attacks = append(attacks, a)
 	}
-	// Attackers have machines of their own: they give way to all others here.
-	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, 19); err != nil {
-		return fmt.Errorf("give way to others: %w", err)
+	if err := giveWay(); err != nil {
+		return err
 	}
 	ctx := context.Background() // they go on until their process ends
 	for i := range o.Attackers {
@@ -110,6 +110,14 @@ func (c *Crowd) Begin(o Orders, _ *struct{}) error {
 				c.once(ctx, dialer, o.Address, attacks[i%len(attacks)])
 			}
 		}()
+	}
+	return nil
+}
+
+// giveWay lowers the priority of the process: attackers have machines of their own.
+func giveWay() error {
+	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, 19); err != nil {
+		return fmt.Errorf("lower the priority of attackers: %w", err)
 	}
 	return nil
 }

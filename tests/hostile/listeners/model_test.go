@@ -26,7 +26,7 @@ func TestTheSecurityModelHasEveryListener(t *testing.T) {
 		cells, there := rows[name]
 		delete(rows, name)
 		if !there {
-			t.Errorf("%s has no row in the table Listeners: state what it serves before it knows the caller, and by what it counts", name)
+			t.Errorf("%s has no row in the table Listeners: add one with the requests it serves before it knows the caller, and the identity by which it counts callers", name)
 			continue
 		}
 		for n, cell := range cells {

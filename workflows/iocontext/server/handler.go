@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"switchyard.dev/eventbus/callers"
@@ -99,6 +100,7 @@ func podOf(who tokens.Identity) callers.Caller {
 }
 
 // hold waits for one of the places of requests that hold values, of which a pod has two at most.
+// leave may be called twice.
 func (m *Main) hold(ctx context.Context, who tokens.Identity) (leave func(), err error) {
 	release, err := m.places.Enter(podOf(who))
 	if err != nil {
@@ -108,7 +110,7 @@ func (m *Main) hold(ctx context.Context, who tokens.Identity) (leave func(), err
 	defer late.Stop()
 	select {
 	case m.heavy <- struct{}{}:
-		return func() { <-m.heavy; release() }, nil
+		return sync.OnceFunc(func() { <-m.heavy; release() }), nil
 	case <-late.C:
 	case <-ctx.Done():
 	}
@@ -135,14 +137,41 @@ func (m *Main) assign(w http.ResponseWriter, r *http.Request, who tokens.Identit
 	if _, err := m.find(r.Context(), who, a); err != nil {
 		return err
 	}
+	text, err := json.Marshal(assignment)
+	if err != nil {
+		return err
+	}
+	free, err := m.reserve(who, len(text))
+	if err != nil {
+		return err
+	}
+	defer free()
+	leave() // a pod that reads slowly occupies no place
 	m.cfg.Logger.Info("given", "lifecycle", a.lifecycle, "unit", a.unit, "pod", who.Namespace+"/"+who.PodName, "inputs", len(assignment.Inputs))
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(assignWithin)); err != nil {
+	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(bodyWithin)); err != nil {
 		return err
 	}
-	_ = json.NewEncoder(w).Encode(assignment) // who has gone asks again
+	_, _ = w.Write(text) // a pod that has closed the connection requests it again
 	return nil
+}
+
+// reserve reserves the memory of an answer until free is called. A pod has one large answer at a time;
+// small ones, of which it has as many as requests, reserve nothing.
+func (m *Main) reserve(who tokens.Identity, size int) (free func(), err error) {
+	if size <= smallAnswer {
+		return func() {}, nil
+	}
+	leave, err := m.answers.Enter(podOf(who))
+	if err != nil {
+		return nil, refuse(http.StatusServiceUnavailable, iocontext.TryAgain, "%v", err)
+	}
+	if !m.answered.TryAcquire(int64(size)) {
+		leave()
+		return nil, refuse(http.StatusServiceUnavailable, iocontext.TryAgain, "too many large assignments are being read: try again")
+	}
+	return func() { m.answered.Release(int64(size)); leave() }, nil
 }
 
 // assignment puts together what a unit needs.
@@ -162,11 +191,12 @@ func (m *Main) assignment(ctx context.Context, of work) (iocontext.Assignment, e
 		if err != nil {
 			return out, err
 		}
-		if total += len(value); total > iocontext.MaxInputs {
+		copies := injected(input.Name, value, template.InputInjects)
+		if total += len(copies) * len(value); total > iocontext.MaxInputs {
 			return out, refuse(http.StatusForbidden, iocontext.InputsTooLarge,
-				"the inputs of unit %s have more than %d bytes together: give it fewer, or smaller ones", of.unit.Name, iocontext.MaxInputs)
+				"the inputs of unit %s have more than %d bytes together, each counted once per variable and file: give it fewer, or smaller ones", of.unit.Name, iocontext.MaxInputs)
 		}
-		out.Inputs = append(out.Inputs, injected(input.Name, value, template.InputInjects)...)
+		out.Inputs = append(out.Inputs, copies...)
 	}
 	return out, nil
 }

@@ -25,24 +25,28 @@ type Main struct {
 	// asks for, and refused how often an address is refused without a wait.
 	checks, pods, refused *callers.Pool
 	// heavy has a place for each request that may hold values at once; places bounds how many of
-	// them one pod may have, and bodies how many outputs one pod may send at once.
-	heavy          chan struct{}
-	places, bodies *callers.Pool
-	// memory bounds the bytes of outputs that are being received or wait for a place.
-	memory   *semaphore.Weighted
-	requests *prometheus.CounterVec
+	// them one pod may have, bodies how many outputs one pod may send at once, and answers how many
+	// large assignments one pod may read at once.
+	heavy                   chan struct{}
+	places, bodies, answers *callers.Pool
+	// memory bounds the bytes of outputs that are being received or wait for a place, and answered
+	// those of large assignments that are being read.
+	memory, answered *semaphore.Weighted
+	requests         *prometheus.CounterVec
 }
 
 // How much is under way at once. An assignment takes three times its inputs in memory.
 const (
 	atOnce      = 8
 	placesOfPod = 2
-	// bodyWithin is how long an output may take to arrive, assignWithin an assignment to be read.
-	bodyWithin   = 5 * time.Second
-	assignWithin = 15 * time.Second
+	// bodyWithin is how long an output may take to arrive, and an assignment to be read.
+	bodyWithin = 5 * time.Second
 	// maxReceived bounds Main.memory, which is reserved in steps of chunk.
 	maxReceived = 64 << 20
 	chunk       = 16 << 10
+	// maxAnswered bounds Main.answered. Assignments of up to smallAnswer bytes reserve nothing.
+	maxAnswered = 128 << 20
+	smallAnswer = 32 << 10
 	patience    = 10 * time.Second
 	readHead    = 5 * time.Second
 	readWithin  = 30 * time.Second
@@ -65,7 +69,8 @@ func New(cfg Config) (*Main, error) {
 		pods:    callers.NewPool("requests", callers.Bounds{Each: 4, Pods: callers.AnyNumber, Rate: 50, Burst: 100}),
 		places:  callers.NewPool("places", callers.Bounds{Each: placesOfPod, Pods: callers.AnyNumber}),
 		bodies:  callers.NewPool("outputs", callers.Bounds{Each: 1, Pods: callers.AnyNumber}),
-		memory:  semaphore.NewWeighted(maxReceived),
+		answers: callers.NewPool("large assignments", callers.Bounds{Each: 1, Pods: callers.AnyNumber}),
+		memory:  semaphore.NewWeighted(maxReceived), answered: semaphore.NewWeighted(maxAnswered),
 		refused: callers.NewPool("refusals", callers.Bounds{Strangers: cfg.MaxConnections, Rate: 5, Burst: 20}),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "switchyard_iocontext_requests_total", Help: "Requests of units' pods, and of others, by what was answered.",

@@ -143,6 +143,19 @@ func TestInputsThatCannotBeGiven(t *testing.T) {
 			t.Errorf("%s: %s, want %s", what, got, tt.want)
 		}
 	}
+	// 1 MiB in 17 variables.
+	repeated, of := s.pod("repeated"), s.lifecycle("repeated")
+	s.Get(of)
+	for i := range 17 {
+		of.Spec.PreStart[1].ExecUnitTemplate.InputInjects = append(of.Spec.PreStart[1].ExecUnitTemplate.InputInjects,
+			crdv1.InputInject{InputName: "url", Dst: crdv1.InputDestination{Env: fmt.Sprint("V", i)}})
+	}
+	s.Must(s.Client.Update(t.Context(), of))
+	s.keeps(of, "make.url", strings.Repeat("x", iocontext.MaxValue))
+	s.says(of, s.running(of, "use", repeated))
+	if got := s.asks("GET", assignment(of, "use"), s.token(repeated), func() io.Reader { return nil }); got != "403 InputsTooLarge" {
+		t.Errorf("1 MiB in 17 variables: %s", got)
+	}
 	pod, methods := s.pod("large"), s.lifecycle("large")
 	s.Get(methods)
 	for i := range 17 {

@@ -103,10 +103,10 @@ type Giver struct {
 // attempts is how often Put begins anew because somebody else wrote meanwhile.
 const attempts = 8
 
-// Put keeps a value, in place of what was kept under its key. from is the pod
-// that gives it. may is asked after what is kept was read and before anything is written; its error
-// ends Put. A writer who may no more is thus found out: whoever may instead has written since,
-// and then it is asked again, or has not, and then replaces what is written now.
+// Put keeps a value and replaces the one under its key. from is the pod that gives it. Put calls may
+// after it has read the kept value and before it writes; an error of may ends Put. So a writer that lost
+// its right changes nothing for long: its successor has written since the read, and Put calls may again,
+// or writes later, and replaces the value.
 func (s Store) Put(ctx context.Context, of *crdv1.SignadotObjectLifecycleMethods, key string, value []byte, from Giver, may func(context.Context) error) error {
 	want, err := s.secret(of, key, value, from)
 	if err != nil {

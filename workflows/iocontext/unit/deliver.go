@@ -144,7 +144,7 @@ func (v Volume) mainGone() (bool, error) {
 // when one has lived before.
 func (v Volume) begin() (*os.File, error) {
 	name := v.in(begunPath)
-	f, err := os.OpenFile(fmt.Sprintf("%s.%d", name, os.Getpid()), os.O_RDWR|os.O_CREATE, 0o644) //nolint:gosec // Others look at it.
+	f, err := os.OpenFile(fmt.Sprintf("%s.%d", name, os.Getpid()), os.O_RDWR|os.O_CREATE, 0o644) //nolint:gosec // Other users read it.
 	if err != nil {
 		return nil, err
 	}
