@@ -25,6 +25,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -201,7 +202,7 @@ func (a *Access) admit(ctx context.Context, token string, key [sha256.Size]byte,
 		leave, err = a.checks.stranger(ctx, callers.Behind(from, a.cfg.Forwards))
 	}
 	if err != nil {
-		return nil, false, &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_EXHAUSTED, Message: err.Error() + "."}
+		return nil, false, &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_EXHAUSTED, Message: sentence(err.Error())}
 	}
 	return leave, foreign, nil
 }
@@ -323,6 +324,8 @@ func (a *Access) unavailable(what string, err error) *tunnelv1.Refused {
 }
 
 func unauthenticated(format string, args ...any) *tunnelv1.Refused {
-	text := fmt.Sprintf(format, args...)
-	return &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_UNAUTHENTICATED, Message: string(text[0]-'a'+'A') + text[1:] + "."}
+	return &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_UNAUTHENTICATED, Message: sentence(fmt.Sprintf(format, args...))}
 }
+
+// sentence returns a text as one.
+func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] + "." }
