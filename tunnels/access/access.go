@@ -25,6 +25,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -85,12 +86,13 @@ type Config struct {
 
 // Access asks. It is safe for concurrent use.
 type Access struct {
-	cfg           Config
-	users, rights *cache.LRUExpireCache
+	cfg    Config
+	users  *kept
+	rights *cache.LRUExpireCache
 	// last has the rights that there were, for when nobody can be asked.
 	last *cache.LRUExpireCache
-	// accepted has the users of tokens that were accepted, by the tokens' hashes.
-	accepted *cache.LRUExpireCache
+	// accepted has the users of tokens that were accepted and that only a review can tell from others.
+	accepted *kept
 	// checks bounds the questions about tokens, and asking those about rights.
 	checks pools
 	asking chan struct{}
@@ -113,8 +115,9 @@ func New(cfg Config) (*Access, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	kept := func() *cache.LRUExpireCache { return cache.NewLRUExpireCacheWithClock(maxKept, clock(cfg.Clock)) }
-	return &Access{cfg: cfg, users: kept(), rights: kept(), last: kept(), accepted: kept(), checks: newPools(), asking: make(chan struct{}, 32)}, nil
+	now := clock(cfg.Clock)
+	return &Access{cfg: cfg, users: newKept(now), rights: cache.NewLRUExpireCacheWithClock(maxKept, now), last: cache.NewLRUExpireCacheWithClock(maxKept, now),
+		accepted: newKept(now), checks: newPools(), asking: make(chan struct{}, 32)}, nil
 }
 
 // Identify returns whose token it is. from is who shows it, as host:port.
@@ -145,7 +148,7 @@ func (a *Access) identify(ctx context.Context, token, from, known string) (ident
 	if kept, is := a.users.Get(key); is {
 		return kept.(identity.User), nil
 	}
-	leave, refused := a.admit(ctx, token, key, from, known)
+	leave, foreign, refused := a.admit(ctx, token, key, from, known)
 	if refused != nil {
 		return identity.User{}, refused
 	}
@@ -162,22 +165,32 @@ func (a *Access) identify(ctx context.Context, token, from, known string) (ident
 	if jwt && claims.Expiry != 0 {
 		keep = min(keep, time.Unix(claims.Expiry, 0).Sub(now))
 	}
-	a.users.Add(key, user, keep)
-	a.accepted.Add(key, user.Name, keepAccepted)
+	a.users.add(user.Name, key, user, keep)
+	if foreign {
+		a.accepted.add(user.Name, key, user.Name, keepAccepted)
+	}
 	a.cfg.Logger.Info("a token was accepted", "from", from, "user", user.Name)
 	return user, nil
 }
 
-// admit lets a review of a token through, which is over when leave is called, or returns why not.
-func (a *Access) admit(ctx context.Context, token string, key [sha256.Size]byte, from, known string) (leave func(), refused *tunnelv1.Refused) {
-	if user, is := a.accepted.Get(key); is && known == "" {
+// admit lets a review of a token through, which is over when leave is called, or returns why not. foreign:
+// only a review can tell whether the token is valid.
+func (a *Access) admit(ctx context.Context, token string, key [sha256.Size]byte, from, known string) (leave func(), foreign bool, refused *tunnelv1.Refused) {
+	user, foreign := a.accepted.Get(key)
+	if foreign && known == "" {
 		known = user.(string)
 	}
-	if known == "" && a.cfg.Issuer != nil {
-		switch claims, is := a.cfg.Issuer.Check(ctx, token); is {
+	if known == "" {
+		claims, is := tokens.Claim{}, tokens.Foreign
+		if a.cfg.Issuer != nil {
+			claims, is = a.cfg.Issuer.Check(ctx, token)
+		}
+		switch is {
+		case tokens.Foreign:
+			foreign = true
 		case tokens.Forged:
 			a.cfg.Logger.Debug("a token was refused without a review", "from", from, "claims", fmt.Sprintf("%.253q", claims.Subject))
-			return nil, unauthenticated("the token claims to be of this cluster, and no key of the cluster has signed it: log in to the cluster again")
+			return nil, false, unauthenticated("the token claims to be of this cluster, and no key of the cluster has signed it: log in to the cluster again")
 		case tokens.Signed:
 			known = claims.Subject
 		}
@@ -189,9 +202,9 @@ func (a *Access) admit(ctx context.Context, token string, key [sha256.Size]byte,
 		leave, err = a.checks.stranger(ctx, callers.Behind(from, a.cfg.Forwards))
 	}
 	if err != nil {
-		return nil, &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_EXHAUSTED, Message: err.Error() + "."}
+		return nil, false, &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_EXHAUSTED, Message: sentence(err.Error())}
 	}
-	return leave, nil
+	return leave, foreign, nil
 }
 
 // review asks whose token it is: one that is made for us, or for the API server itself.
@@ -311,6 +324,8 @@ func (a *Access) unavailable(what string, err error) *tunnelv1.Refused {
 }
 
 func unauthenticated(format string, args ...any) *tunnelv1.Refused {
-	text := fmt.Sprintf(format, args...)
-	return &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_UNAUTHENTICATED, Message: string(text[0]-'a'+'A') + text[1:] + "."}
+	return &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_UNAUTHENTICATED, Message: sentence(fmt.Sprintf(format, args...))}
 }
+
+// sentence returns a text as one.
+func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] + "." }

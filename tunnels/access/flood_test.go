@@ -78,6 +78,9 @@ func TestAnOpaqueTokenIsAdmittedDuringAFlood(t *testing.T) {
 	if refused != nil || user.Name != "ada@example.com" {
 		t.Errorf("an opaque token beside %d others: %+v, %v", shown.Load(), user, refused)
 	}
+	if n := a.Accepted(); n != 1 {
+		t.Errorf("%d tokens are remembered, and one was accepted", n)
+	}
 	close(end)
 	flood.Wait()
 }
@@ -101,5 +104,8 @@ func TestForgedTokensAreRefusedWithoutAReview(t *testing.T) {
 	}
 	if _, refused := s.Identify(t.Context(), good, "127.0.0.1:1"); refused != nil {
 		t.Errorf("a signed token: %v", refused)
+	}
+	if n := s.Accepted(); n != 0 {
+		t.Errorf("%d tokens are remembered that can be told from others without", n)
 	}
 }

@@ -14,7 +14,7 @@ import (
 // waitWithin is how long a check waits for its turn: less than a client has for its handshake.
 const waitWithin = 8 * time.Second
 
-var errTurn = errors.New("too many unknown tokens are being checked")
+var errTurn = errors.New("too many unknown tokens are being checked: try again in a few seconds")
 
 // pools bound the reviews of tokens, so that reviews of one kind do not delay those of another.
 type pools struct {
@@ -66,15 +66,15 @@ func newTurns(atOnce int64, perSecond float64, burst int) *turns {
 	return &turns{semaphore.NewWeighted(atOnce), rate.NewLimiter(rate.Limit(perSecond), burst)}
 }
 
-// take waits for a turn. The error is errTurn, or that of ctx.
+// take waits for a turn. The error is errTurn.
 func (t *turns) take(ctx context.Context) (leave func(), err error) {
 	waiting, cancel := context.WithTimeout(ctx, waitWithin)
 	defer cancel()
 	if err := t.speed.Wait(waiting); err != nil {
-		return nil, errors.Join(ctx.Err(), errTurn)
+		return nil, errTurn
 	}
 	if err := t.places.Acquire(waiting, 1); err != nil {
-		return nil, errors.Join(ctx.Err(), errTurn)
+		return nil, errTurn
 	}
 	return func() { t.places.Release(1) }, nil
 }

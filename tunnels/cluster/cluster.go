@@ -164,6 +164,10 @@ func (c *Cluster) see(o any) {
 	defer c.mu.Unlock()
 	switch o := o.(type) {
 	case *corev1.Service:
+		if o.Spec.Type == corev1.ServiceTypeExternalName {
+			c.setService(nameOf(o), nil, false) // its name is an alias of one outside
+			return
+		}
 		c.setService(nameOf(o), addresses(o.Spec.ClusterIPs), true)
 	case *discoveryv1.EndpointSlice:
 		c.endpoints.set(nameOf(o), sliceOf(o))
@@ -285,6 +289,14 @@ func (c *Cluster) Namespace(address netip.Addr, host string) string {
 		return service.Namespace
 	}
 	return ""
+}
+
+// Service reports whether a host names a Service, other than one of type ExternalName.
+func (c *Cluster) Service(host string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, is := c.of[c.named(host)]
+	return is
 }
 
 // Kind returns what has an address: a node, a pod behind a Service, or something else.

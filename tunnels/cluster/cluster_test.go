@@ -88,6 +88,12 @@ func TestWhoseAnAddressIs(t *testing.T) {
 	} {
 		is(host, none, host, want)
 	}
+	for host, want := range map[string]bool{"cart." + shop: true, "pod-0.cart." + shop + ".svc.corp.local.": true, "headless." + bank + ".svc": true,
+		"out." + shop: false, "other." + shop: false, "cart." + shop + ".example.com": false, "example.com": false, "": false} {
+		if got := c.Service(host); got != want {
+			t.Errorf("%q names a Service: %t", host, got)
+		}
+	}
 	w.Remove(hers)
 	is("an address of a Service that is gone", at(hers), "", "")
 }

@@ -24,8 +24,11 @@ type sources struct {
 	after     time.Duration
 
 	mu sync.Mutex
-	of map[source]map[net.Conn]struct{}
+	of map[source]*from
 }
+
+// from is the connections from one source.
+type from struct{ conns map[net.Conn]struct{} }
 
 // source is where connections to a workload come from.
 type source struct {
@@ -34,7 +37,7 @@ type source struct {
 }
 
 func newSources() *sources {
-	return &sources{each: idleEach, ssh: idleSSH, after: idleAfter, of: map[source]map[net.Conn]struct{}{}}
+	return &sources{each: idleEach, ssh: idleSSH, after: idleAfter, of: map[source]*from{}}
 }
 
 // enter adds a connection, until gone is called. Where its source has as many as it may have idle,
@@ -49,20 +52,21 @@ func (s *sources) enter(to Key, via string, conn net.Conn) (gone func()) {
 	defer s.mu.Unlock()
 	all := s.of[key]
 	if all == nil {
-		all = map[net.Conn]struct{}{}
+		all = &from{map[net.Conn]struct{}{}}
 		s.of[key] = all
 	}
-	if len(all) >= most {
-		if idle := s.idlest(all); idle != nil {
-			delete(all, idle)
+	if len(all.conns) >= most {
+		if idle := s.idlest(all.conns); idle != nil {
+			delete(all.conns, idle)
 			relay.Cut(relay.Of(idle)) // its relay ends, and records that
 		}
 	}
-	all[conn] = struct{}{}
+	all.conns[conn] = struct{}{}
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if delete(all, conn); len(all) == 0 && s.of[key] != nil {
+		// A connection that was closed for another may go after all others have gone.
+		if delete(all.conns, conn); len(all.conns) == 0 && s.of[key] == all {
 			delete(s.of, key)
 		}
 	}

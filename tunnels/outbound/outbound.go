@@ -28,6 +28,8 @@ type Knows interface {
 	// Namespace returns that of the Service which has an address or, where none has, of the
 	// Service that a host names; empty: of none.
 	Namespace(address netip.Addr, host string) string
+	// Service reports whether a host names a Service that DNS answers with addresses of the cluster.
+	Service(host string) bool
 	// Kind returns what has an address.
 	Kind(address netip.Addr) policy.Kind
 }
@@ -263,7 +265,7 @@ func (g *Gate) resolve(ctx context.Context, who Who, host string) ([]netip.Addr,
 	if !isName(host) {
 		return nil, refusal(tunnelv1.Reason_REASON_INVALID, "%.80q is neither a name nor an address.", host)
 	}
-	if g.cfg.Cluster.Namespace(netip.Addr{}, host) == "" {
+	if !g.cfg.Cluster.Service(host) {
 		leave, err := g.lookups.Enter(who.resolver())
 		if err != nil {
 			return nil, refusal(tunnelv1.Reason_REASON_EXHAUSTED, "%v.", err)

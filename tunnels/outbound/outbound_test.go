@@ -31,12 +31,10 @@ type around struct {
 func (*around) Rules() policy.Config { return policy.Config{} }
 
 // Namespace implements Knows.
-func (*around) Namespace(_ netip.Addr, host string) string {
-	if strings.HasSuffix(host, ".shop") {
-		return "shop"
-	}
-	return ""
-}
+func (*around) Namespace(netip.Addr, string) string { return "" }
+
+// Service implements Knows.
+func (*around) Service(host string) bool { return strings.HasSuffix(host, ".shop") }
 
 // Kind implements outbound.Knows.
 func (*around) Kind(netip.Addr) policy.Kind { return policy.KindUnknown }

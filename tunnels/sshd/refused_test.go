@@ -42,6 +42,7 @@ func (everything) MayUpdate(context.Context, identity.User, string) *tunnelv1.Re
 func (everything) Exists(context.Context, identity.User) *tunnelv1.Refused            { return nil }
 func (everything) Rules() policy.Config                                               { return policy.Config{} }
 func (everything) Namespace(netip.Addr, string) string                                { return "" }
+func (everything) Service(string) bool                                                { return true }
 func (everything) Kind(netip.Addr) policy.Kind                                        { return policy.KindUnknown }
 func (everything) Begun(audit.Direction) (ended func())                               { return func() {} }
 

@@ -10,8 +10,9 @@
 //
 // Shells, commands, agents, X11, Unix sockets and every other request are refused. A
 // connection has at most 64 channels, a user at most 128 in all connections, and one that goes on
-// asking for what is refused is closed. What is unread in all channels has one budget (unread). It has a session of its own in the table of tunnels, since SSH knows none: one that
-// comes back takes its tunnels over from the one that was.
+// asking for what is refused is closed. What is unread in all channels has one budget (unread). A
+// connection has a session of its own in the table of tunnels, since SSH knows none: one that comes back
+// takes its tunnels over from the one that was.
 package sshd
 
 import (
@@ -118,10 +119,17 @@ func New(cfg Config) (*Server, error) {
 		sessions: callers.NewPool("sessions", callers.Bounds{Each: 64, Pods: 2048}),
 		channels: callers.NewPool("channels", callers.Bounds{Each: maxUserChannels, Pods: 1 << 15}),
 	}
-	s.budget = unread.New(0, func(e unread.Ended) {
-		cfg.Logger.Warn("an SSH channel was ended: too many bytes are unread", "user", e.User, "connection", e.About, "unread", e.Bytes, "stalled", e.Stalled)
-	})
+	s.budget = unread.New(0, s.ended)
 	return s, nil
+}
+
+// ended logs what was ended because too many bytes were unread.
+func (s *Server) ended(e unread.Ended) {
+	if e.About == "" {
+		s.cfg.Logger.Warn("an SSH connection was closed with all of its channels: too many bytes are unread", "user", e.User, "unread", e.Bytes)
+		return
+	}
+	s.cfg.Logger.Warn("an SSH channel was ended: too many bytes are unread", "user", e.User, "channel", e.About, "unread", e.Bytes, "stalled", e.Stalled)
 }
 
 // Serve serves a connection, which it closes. known is called with the user once the client

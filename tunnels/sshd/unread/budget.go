@@ -17,9 +17,11 @@ const Limit = 128 << 20
 // interval is how many bytes are received between two checks of a Budget.
 const interval = 2 << 20
 
-// Ended describes a channel that was ended because the budget was exhausted.
+// Ended describes a channel that was ended, or an SSH connection that was closed, because the budget was
+// exhausted.
 type Ended struct {
-	// User is the user of the session, and About the connection as the proxy named it.
+	// User is the user of the session, and About the channel as the proxy named it; empty: the SSH
+	// connection was closed, with all of its channels.
 	User, About string
 	// Bytes estimates what was unread, and Stalled is for how long the channel had not been emptied.
 	Bytes   int64
@@ -42,7 +44,8 @@ type Budget struct {
 	conns map[*Conn]struct{}
 }
 
-// New returns a Budget of limit bytes; 0: Limit. report is called for each channel that is ended.
+// New returns a Budget of limit bytes; 0: Limit. report is called for each channel that is ended, and
+// for each connection that is closed.
 func New(limit int64, report func(Ended)) *Budget {
 	if limit == 0 {
 		limit = Limit
@@ -173,7 +176,7 @@ func (u *usage) relieve(report func(Ended)) {
 // close closes the connection with the most unread bytes.
 func (u *usage) close(report func(Ended)) {
 	s := slices.MaxFunc(u.conns, func(a, b *sum) int { return cmp.Compare(a.kept, b.kept) })
-	report(Ended{User: s.conn.user, About: "all channels of a connection", Bytes: s.kept})
+	report(Ended{User: s.conn.user, Bytes: s.kept})
 	u.bytes, u.kept = u.bytes-s.bytes, u.kept-s.kept
 	s.bytes, s.kept, s.stalled = 0, 0, nil
 	delete(s.conn.budget.conns, s.conn)

@@ -341,7 +341,7 @@ func TestAClientThatTakesNothingIsClosed(t *testing.T) {
 			}
 			wait.Eventually(t, patience, "the connection is closed", func() error {
 				for _, e := range p.reports() {
-					if e.User == "ada" && e.About == "all channels of a connection" {
+					if e.User == "ada" && e.About == "" {
 						return nil
 					}
 				}
