@@ -71,7 +71,7 @@ func (l *Listener) warn(victim *Conn) {
 	defer l.warning.Unlock()
 	if now := time.Now(); l.logger != nil && (l.warned.IsZero() || now.Sub(l.warned) >= warnEvery) {
 		l.warned = now
-		l.logger.Warn("strangers have as many connections as they may; the silent ones of whoever has most are closed to make room",
+		l.logger.Warn("strangers have as many connections as they may; silent ones, or the oldest in a handshake, of whoever has most are closed to make room",
 			"listener", l.name, "most", l.most, "closed", l.Closed(), "last", At(victim.remote).Name)
 	}
 }

@@ -96,7 +96,7 @@ func shown(ctx context.Context) (token, from string, err error) {
 // local reports whether an address is of the same host.
 func local(a net.Addr) bool {
 	at, err := netip.ParseAddrPort(a.String())
-	return err == nil && at.Addr().Unmap().IsLoopback()
+	return err == nil && callers.Loopback(at.Addr())
 }
 
 // codesOf are the codes of reasons.

@@ -48,12 +48,17 @@ type server struct {
 	services *services
 	// sandboxes is sent when a sandbox, or what was made for one, changed.
 	sandboxes wake.Signal
-	// requests and streams bound what each user has under way; open and unnamed what each address
-	// that is a caller has of calls and of streams that take no token, and unnamed all of those.
-	requests, streams, open, unnamed *callers.Pool
-	calls                            *prometheus.CounterVec
-	known                            func(remote, user string)
-	stopping                         chan struct{}
+	// requests bounds the calls that each user has under way.
+	requests *callers.Pool
+	// streams bounds the streams of each user.
+	streams *callers.Pool
+	// open bounds the calls that take no token, from each address that is a caller.
+	open *callers.Pool
+	// unnamed bounds the streams that take no token: from each address that is a caller, and all.
+	unnamed  *callers.Pool
+	calls    *prometheus.CounterVec
+	known    func(remote, user string)
+	stopping chan struct{}
 	// ready reports whether all is known that there is.
 	ready atomic.Bool
 }

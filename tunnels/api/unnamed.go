@@ -66,7 +66,7 @@ func named(ctx context.Context) {
 	}
 }
 
-// from returns the address of the caller, and the caller as far as the address identifies one.
+// from returns who calls, as far as the address of the caller identifies one.
 func (s *server) from(ctx context.Context) callers.Caller {
 	address := ""
 	if p, is := peer.FromContext(ctx); is {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
+	"switchyard.dev/tests/wait"
 	"switchyard.dev/tests/world"
 	"switchyard.dev/tunnels/workstation/loopback"
 )
@@ -95,6 +96,20 @@ func (p *page) at(scheme, path string) string {
 	return fmt.Sprintf("%s://web.shop:%d%s", scheme, p.Listener.Addr().(*net.TCPAddr).Port, path)
 }
 
+// opened returns how many connections were opened, once no more are.
+func (p *page) opened(t *testing.T) (n int32) {
+	t.Helper()
+	wait.Eventually(t, world.Patience, "no more connections are opened", func() error {
+		before := n
+		time.Sleep(100 * time.Millisecond)
+		if n = p.connections.Load(); n != before {
+			return fmt.Errorf("%d after %d", n, before)
+		}
+		return nil
+	})
+	return n
+}
+
 // get returns what a page says.
 func get(c *http.Client, url string) (string, error) {
 	r, err := c.Get(url)
@@ -121,24 +136,30 @@ func TestABrowserThroughTheHTTPProxy(t *testing.T) {
 	trusts := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // a test: its certificate is for another name
 	browser := &http.Client{Timeout: world.Patience, Transport: &http.Transport{Proxy: http.ProxyURL(proxy), TLSClientConfig: trusts, ForceAttemptHTTP2: true, MaxConnsPerHost: 6}}
 
-	const requests = 200
+	const requests, alone = 100, 50
 	for _, c := range []struct {
 		what, proto, scheme string
 		to                  *page
-		most                int32
-	}{{"http", "HTTP/1.1", "http", plain, 40}, {"https", "HTTP/2.0", "https", secure, 12}} {
+	}{{"http", "HTTP/1.1", "http", plain}, {"https", "HTTP/2.0", "https", secure}} {
+		reads := func(i int) {
+			path := fmt.Sprintf("/page/%d", i)
+			if text, err := get(browser, c.to.at(c.scheme, path)); err != nil || text != fmt.Sprintf("%s web.shop:%d %s", c.proto, c.to.Listener.Addr().(*net.TCPAddr).Port, path) {
+				t.Errorf("%s: page %d is %q, %v", c.what, i, text, err)
+			}
+		}
 		var all sync.WaitGroup
 		for i := range requests {
-			all.Go(func() {
-				path := fmt.Sprintf("/page/%d", i)
-				if text, err := get(browser, c.to.at(c.scheme, path)); err != nil || text != fmt.Sprintf("%s web.shop:%d %s", c.proto, c.to.Listener.Addr().(*net.TCPAddr).Port, path) {
-					t.Errorf("%s: page %d is %q, %v", c.what, i, text, err)
-				}
-			})
+			all.Go(func() { reads(i) })
 		}
 		all.Wait()
-		if n := c.to.connections.Load(); n > c.most {
-			t.Errorf("%s: %d requests took %d connections, so they are not kept", c.what, requests, n)
+		// While connections are opened, net/http opens one for each request that waits, even where
+		// a connection that has become idle serves it. So kept ones show in requests one after the other.
+		opened := c.to.opened(t)
+		for i := range alone {
+			reads(i)
+		}
+		if n := c.to.connections.Load() - opened; n > alone/10 {
+			t.Errorf("%s: %d requests one after the other took %d connections, so they are not kept", c.what, alone, n)
 		}
 		if text, err := get(browser, c.to.at(c.scheme, "/large")); err != nil || len(text) != 4<<20 {
 			t.Errorf("%s: a large page has %d bytes, %v", c.what, len(text), err)

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
@@ -72,11 +73,8 @@ func (r *review) look(ctx context.Context) *tunnelv1.Declared {
 
 // forget forgets what is not declared any more: who declares it again may have it again.
 func (r *review) forget(wanted map[inbound.Key]bool) {
-	for key := range r.seen {
-		if !wanted[key] {
-			delete(r.seen, key)
-		}
-	}
+	maps.DeleteFunc(r.seen, func(key inbound.Key, _ verdict) bool { return !wanted[key] })
+	maps.DeleteFunc(r.took, func(key inbound.Key, _ uint64) bool { return !wanted[key] })
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
 	for key := range r.w.taken {

@@ -45,7 +45,7 @@ type Issuer struct {
 
 // NewIssuer returns the Issuer of an API server. clock may be nil.
 //
-// Its users owe the right to read /.well-known/openid-configuration and /openid/v1/jwks, which
+// It needs the right to read /.well-known/openid-configuration and /openid/v1/jwks, which
 // clusters give every service account by the ClusterRole system:service-account-issuer-discovery.
 // Without it all tokens are Foreign.
 func NewIssuer(client rest.Interface, clock func() time.Time) *Issuer {
@@ -64,7 +64,7 @@ func (i *Issuer) Check(ctx context.Context, token string) (Claim, Signature) {
 	if !jwt || claim.Issuer == "" || claim.Issuer != i.issuer(ctx) {
 		return claim, Foreign
 	}
-	return claim, map[signature]Signature{unknown: Foreign, forged: Forged, valid: Signed}[i.keys.check(ctx, token)]
+	return claim, i.keys.check(ctx, token)
 }
 
 // issuer returns the name of the issuer; empty where it cannot be read.

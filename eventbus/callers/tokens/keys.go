@@ -51,33 +51,23 @@ type keys struct {
 	failed error
 }
 
-// signature is what is known of a token's signature.
-type signature int
-
-const (
-	// unknown: the keys cannot be read, so only the API server can decide.
-	unknown signature = iota
-	valid
-	forged
-)
-
-// check reports whether the API server has signed a token. A token that names no key is checked
-// with each.
-func (k *keys) check(ctx context.Context, token string) signature {
+// check reports whether the API server has signed a token: Foreign where the keys cannot be read. A
+// token that names no key is checked with each.
+func (k *keys) check(ctx context.Context, token string) Signature {
 	parsed, err := jose.ParseSignedCompact(token, algorithms)
 	if err != nil {
-		return forged
+		return Forged
 	}
 	some, whole := k.find(ctx, parsed.Signatures[0].Header.KeyID)
 	for _, key := range some {
 		if _, err := parsed.Verify(key.Key); err == nil {
-			return valid
+			return Signed
 		}
 	}
 	if len(some) == 0 && !whole {
-		return unknown
+		return Foreign
 	}
-	return forged
+	return Forged
 }
 
 // find returns the keys that may have signed a token which names one, or none, and whether all

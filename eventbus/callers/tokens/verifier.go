@@ -178,9 +178,9 @@ func (v *Verifier) signed(ctx context.Context, token string) (*Claim, error) {
 		return nil, nil
 	}
 	switch v.keys.check(ctx, token) {
-	case forged:
+	case Forged:
 		return nil, fmt.Errorf("%w: it has no signature of the API server's", ErrUnknown)
-	case valid:
+	case Signed:
 		if claim, ok := Claims(token); ok {
 			return &claim, nil
 		}
