@@ -138,8 +138,8 @@ func (r *Reconciler) create(ctx context.Context, in Input, u crdv1.WorkUnit, st 
 		return 0, fmt.Errorf("create pod %s/%s of unit %s: %w", want.Namespace, want.Name, u.Name, err)
 	}
 	signed, err := grant.Sign(grant.Grant{
-		Lifecycle: in.Object.UID, Unit: u.Name, Attempt: who.Attempt, Namespace: pod.Namespace, Pod: pod.Name, PodUID: string(pod.UID),
-		Rights: execunit.RightsOf(u, in.Settings),
+		Lifecycle: in.Object.UID, Unit: u.Name, Attempt: who.Attempt, Form: engine.Form(u),
+		Namespace: pod.Namespace, Pod: pod.Name, PodUID: string(pod.UID), Rights: execunit.RightsOf(u, in.Settings),
 	}, r.config.Sign)
 	if err != nil {
 		return 0, err

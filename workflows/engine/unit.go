@@ -85,9 +85,11 @@ func (p *planning) step(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus) {
 }
 
 // watch judges the pod of a unit. One without a grant, which an earlier version of the operator has
-// created, gets no inputs any more: it is deleted if its script has not begun.
+// created, and one of an earlier form of the unit get no inputs any more: they are deleted if their
+// script has not begun.
 func (p *planning) watch(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus, pod Pod) {
-	if st.Grant == "" && !pod.Begun && !pod.Deleting && !pod.Over {
+	stale := st.Form != "" && st.Form != Form(u)
+	if (st.Grant == "" || stale) && !pod.Begun && !pod.Deleting && !pod.Over {
 		p.out.End = append(p.out.End, u.Name)
 	}
 	pod.Message = Sentence(pod.Message)

@@ -118,7 +118,7 @@ func (m *Main) hold(ctx context.Context, who tokens.Identity) (leave func(), err
 
 // assign answers what the script of a unit needs.
 func (m *Main) assign(w http.ResponseWriter, r *http.Request, who tokens.Identity, a asked) error {
-	of, err := m.find(r.Context(), who, a)
+	of, err := m.assigned(r.Context(), who, a)
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (m *Main) assign(w http.ResponseWriter, r *http.Request, who tokens.Identit
 	if err != nil {
 		return err
 	}
-	if _, err := m.find(r.Context(), who, a); err != nil {
+	if _, err := m.assigned(r.Context(), who, a); err != nil {
 		return err
 	}
 	m.cfg.Logger.Info("given", "lifecycle", a.lifecycle, "unit", a.unit, "pod", who.Namespace+"/"+who.PodName, "inputs", len(assignment.Inputs))
@@ -143,6 +143,15 @@ func (m *Main) assign(w http.ResponseWriter, r *http.Request, who tokens.Identit
 	}
 	_ = json.NewEncoder(w).Encode(assignment) // who has gone asks again
 	return nil
+}
+
+// assigned returns the unit of the request if the pod may have its script and inputs.
+func (m *Main) assigned(ctx context.Context, who tokens.Identity, a asked) (work, error) {
+	of, err := m.find(ctx, who, a)
+	if err != nil {
+		return of, err
+	}
+	return of, of.current()
 }
 
 // assignment puts together what a unit needs.
@@ -238,7 +247,7 @@ func (m *Main) keep(w http.ResponseWriter, r *http.Request, who tokens.Identity,
 		return err
 	}
 	defer leave()
-	err = m.cfg.Store.Put(r.Context(), of.lifecycle, iocontext.OutputKey(a.unit, output), value, store.Giver{Pod: who.PodUID, Rights: of.rights}, func(ctx context.Context) error {
+	err = m.cfg.Store.Put(r.Context(), of.lifecycle, iocontext.OutputKey(a.unit, output), value, store.Giver{Pod: who.PodUID, Rights: of.grant.Rights}, func(ctx context.Context) error {
 		_, err := m.find(ctx, who, a)
 		return err
 	})
