@@ -169,6 +169,31 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// A manager that stops, or is overloaded, after it has recorded the name of a pod takes no time from the unit.
+func TestTheTimeOfAUnitCountsFromTheFirstAnswer(t *testing.T) {
+	u := unit("a")
+	at := func(minutes time.Duration) metav1.Time { return metav1.NewTime(start.Add(minutes * time.Minute)) }
+	planned := func(st crdv1.WorkUnitStatus, now metav1.Time) crdv1.WorkUnitStatus {
+		return engine.Plan(engine.Input{Units: []crdv1.WorkUnit{u}, Status: []crdv1.WorkUnitStatus{st}, Deadline: 10 * time.Minute, Now: now}).Status[0]
+	}
+	first := engine.Plan(engine.Input{Units: []crdv1.WorkUnit{u}, Now: start}).Status[0]
+	st := planned(engine.Named(u, first, crdv1.NamespacedName{Name: "p"}), at(60))
+	if st.Phase != crdv1.UnitStarting {
+		t.Fatalf("after an hour without a pod it is %s: %s %s", st.Phase, st.Reason, st.Message)
+	}
+	if began := engine.Began(u, st, "uid", "grant", at(60)); !began.Started.Equal(new(at(60))) {
+		t.Errorf("its pod was created after an hour, and its time began at %s", began.Started)
+	}
+	refused := engine.Refused(st, "Forbidden", "You may not.", at(60))
+	refused = engine.Renamed(engine.Named(u, refused, crdv1.NamespacedName{Name: "q"}), "NameTaken", "It exists.", at(65))
+	if st := planned(refused, at(69)); st.Phase != crdv1.UnitStarting {
+		t.Errorf("nine minutes after the first refusal it is %s", st.Phase)
+	}
+	if st := planned(refused, at(71)); st.Phase != crdv1.UnitFailed || st.Reason != "NameTaken" || st.Message != "It exists." {
+		t.Errorf("eleven minutes after it, it is %s: %s %s", st.Phase, st.Reason, st.Message)
+	}
+}
+
 // phases writes the units of a decision, those that begin in capital letters.
 func phases(d engine.Decision) string {
 	var out []string
