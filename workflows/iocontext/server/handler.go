@@ -210,10 +210,6 @@ func (m *Main) value(ctx context.Context, of *crdv1.SignadotObjectLifecycleMetho
 	if err != nil {
 		return nil, err
 	}
-	if !found && m.cfg.Moving {
-		return nil, refuse(http.StatusServiceUnavailable, iocontext.TryAgain, "no value of %s is kept yet, which input %s is to have: "+
-			"the controller manager copies values of an earlier release; try again", from.Key, input.Name)
-	}
 	if !found {
 		return nil, refuse(http.StatusForbidden, iocontext.InputMissing, "no value of %s is kept, which input %s is to have: "+
 			"has somebody deleted its Secret? The unit that gives it has to run again", from.Key, input.Name)
