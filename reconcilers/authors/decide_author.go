@@ -87,8 +87,8 @@ func (d Delegates) AuthorOf(sender authenticationv1.UserInfo, annotations, befor
 var errUnrecorded = errors.New("annotation " + crdv1.AnnotationAuthor + " does not name the author of this change: the mutating webhook " +
 	"author.signadot.com was not called, or another admission webhook changed the object after it. Install the chart again, or exclude signadot.com from the other webhook")
 
-// attribute returns the request as one of its author. A change of the
-// specification has to come with its author recorded.
+// attribute returns the request as one of its author. A change that makes the
+// sender the author has to come with that author recorded.
 func (d Delegates) attribute(req *admissionv1.AdmissionRequest, in Input) (*admissionv1.AdmissionRequest, error) {
 	after, is := in.Object.(crdv1.Object)
 	if !is {
@@ -102,7 +102,7 @@ func (d Delegates) attribute(req *admissionv1.AdmissionRequest, in Input) (*admi
 	if err != nil {
 		return req, err
 	}
-	if in.Change.Spec && after.GetAnnotations()[crdv1.AnnotationAuthor] != author.String() {
+	if in.Change.Author && after.GetAnnotations()[crdv1.AnnotationAuthor] != author.String() {
 		return req, errUnrecorded
 	}
 	attributed := *req

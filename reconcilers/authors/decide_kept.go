@@ -1,6 +1,7 @@
 package authors
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -64,7 +65,7 @@ const instead = "delete the object and create it again, without its values"
 func (d *deciding) rights(at, what string, r execunit.Rights) {
 	d.want(Want{Access: Access{Verb: "create", Resource: "pods", Namespace: r.Namespace}, Purpose: what, At: at, Instead: instead})
 	for _, read := range r.Reads {
-		access := Access{Verb: "get", Group: read.Group, Resource: plural(read.Kind), Namespace: r.Namespace, Name: read.Name}
+		access := Access{Verb: "get", Group: read.Group, Resource: plural(read.Kind), Namespace: cmp.Or(read.Namespace, r.Namespace), Name: read.Name}
 		d.want(Want{Access: access, Purpose: what, At: at, Instead: instead})
 	}
 }

@@ -3,6 +3,8 @@ package authors_test
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,23 +18,28 @@ import (
 	"switchyard.dev/workflows/podreads"
 )
 
-// mended is the row of a change of a specification.
-const mended = "another delete step, where a unit in shop with Secret db, removed since, gave a value that is kept"
+// gave are the rights of the unit that gave the value, for each row of a change of a specification.
+var gave = map[string]execunit.Rights{
+	"another delete step, where a unit in shop with Secret db, removed since, gave a value that is kept": {
+		Namespace: "shop", Reads: []podreads.Read{{Kind: "Secret", Name: "db"}}},
+	"another delete step, where a unit in shop with a copy of claim data of namespace pay, removed since, gave a value that is kept": {
+		Namespace: "shop", Reads: []podreads.Read{{Kind: "PersistentVolumeClaim", Name: "data", Namespace: "pay"}}},
+}
 
 // keptValues are the rows of objects that keep values.
 func keptValues() []row {
-	return []row{{mended, "yynynn", crdv1.KindLifecycleMethods, "metadata: {name: NAME}\nspec: {ioContextName: NAME, postStop: [{name: drop, type: ExecUnit}]}"}}
+	const text = "metadata: {name: NAME}\nspec: {ioContextName: NAME, postStop: [{name: drop, type: ExecUnit}]}"
+	says := slices.Sorted(maps.Keys(gave)) // The Secret, the copy of a claim.
+	return []row{{says[0], "yynynn", crdv1.KindLifecycleMethods, text}, {says[1], "ynnnnn", crdv1.KindLifecycleMethods, text}}
 }
-
-// gave are the rights of the unit that gave the value.
-var gave = execunit.Rights{Namespace: "shop", Reads: []podreads.Read{{Kind: "Secret", Name: "db"}}}
 
 // keptBefore returns what the object of a row keeps.
 func keptBefore(r row) []authors.Kept {
-	if r.says != mended {
+	rights, keeps := gave[r.says]
+	if !keeps {
 		return nil
 	}
-	return []authors.Kept{{At: "spec", Values: map[string]*execunit.Rights{"make.url": &gave}}}
+	return []authors.Kept{{At: "spec", Values: map[string]*execunit.Rights{"make.url": &rights}}}
 }
 
 // answersForKeptValues has the administrator create an object and keep a value for it, and each user
@@ -44,7 +51,7 @@ func (c *cluster) answersForKeptValues(t *testing.T, r row, name string) {
 	}
 	values := store.Store{Client: c.as("admin"), Namespace: "signadot"}
 	of := o.(*crdv1.SignadotObjectLifecycleMethods)
-	c.Must(values.Put(t.Context(), of, "make.url", []byte("x"), store.Giver{Pod: "p", Rights: gave}, func(context.Context) error { return nil }))
+	c.Must(values.Put(t.Context(), of, "make.url", []byte("x"), store.Giver{Pod: "p", Rights: gave[r.says]}, func(context.Context) error { return nil }))
 	for j, u := range users() {
 		body := `{"spec": {"postStop": [{"name": "mended", "type": "ExecUnit"}]}}`
 		err := c.as(u.name).Patch(t.Context(), of.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(body)), client.DryRunAll)
@@ -55,18 +62,19 @@ func (c *cluster) answersForKeptValues(t *testing.T, r row, name string) {
 			t.Errorf("the builder gets %v", err)
 		}
 	}
-	c.spy(t, values)
 }
 
 // spy adds a unit to a Resource of another user once a unit has succeeded, which reads its output.
-func (c *cluster) spy(t *testing.T, values store.Store) {
+func (c *cluster) spy(t *testing.T) {
+	c = c.in(t)
+	values := store.Store{Client: c.as("admin"), Namespace: "signadot"}
 	const spec = "{name: db, pluginName: p, olm: {preStart: [{name: make, type: ExecUnit, outputs: [{name: url}], execUnitTemplate: {podTemplate: {metadata: {namespace: shop}, spec: {containers: [{name: main, image: i}]}}}}%s]}}"
 	r := &crdv1.Resource{}
 	c.Make(r, "metadata: {name: spied}\nspec: "+fmt.Sprintf(spec, ""))
 	m := &crdv1.SignadotObjectLifecycleMethods{}
 	c.Read(m, fmt.Sprintf("metadata: {name: spied, ownerReferences: [{apiVersion: signadot.com/v1, kind: Resource, name: spied, uid: %s, controller: true}]}\nspec: {ioContextName: spied}", r.UID))
 	c.Must(c.ClientWith(c.As(ownAccount, "system:masters"), schemeOf).Create(t.Context(), m)) // Only the manager writes owners of its kinds.
-	c.Must(values.Put(t.Context(), m, "make.url", []byte("x"), store.Giver{Pod: "p", Rights: gave}, func(context.Context) error { return nil }))
+	c.Must(values.Put(t.Context(), m, "make.url", []byte("x"), store.Giver{Pod: "p", Rights: execunit.Rights{Namespace: "shop"}}, func(context.Context) error { return nil }))
 	// The unit that gave the value is taken away by the same change, and the spy runs in pay.
 	body := `{"spec": {"olm": {"preStart": [{"name": "spy", "type": "ExecUnit", "inputs": [{"name": "url", "iocontext": {"key": "make.url"}}],
 		"execUnitTemplate": {"podTemplate": {"metadata": {"namespace": "pay"}, "spec": {"containers": [{"name": "main", "image": "i"}]}}}}]}}}`

@@ -83,7 +83,12 @@ func (c *cluster) recordsTheAuthor(t *testing.T) {
 		{"one in the name of another", "operator", `{"spec": {"sdRevision": 3}, "metadata": {"annotations": {"switchyard.dev/author": "{\"user\":\"ada\"}"}}}`, "operator"},
 		{"one that removes the author", "builder", `{"spec": {"sdRevision": 4}, "metadata": {"annotations": null}}`, "builder"},
 		{"a label", "stranger", `{"metadata": {"labels": {"a": "b"}}}`, "builder"},
-		{"an annotation that counts", "stranger", `{"metadata": {"annotations": {"signadot.com/local": "{}"}}}`, "stranger"},
+		{"a workstation", "stranger", `{"metadata": {"annotations": {"switchyard.dev/machine": "laptop"}}}`, "builder"},
+		{"a request to try again", "stranger", `{"metadata": {"annotations": {"signadot.com/retry": "1", "signadot.com/give-up": "1"}}}`, "builder"},
+		{"a lifetime", "developer", `{"metadata": {"annotations": {"signadot.com/ttl": "9w", "signadot.com/ttl-offset-from": "updatedAt", "signadot.com/updated-at": "2130-01-02T00:00:00Z"}}}`, "builder"},
+		{"what opens addresses", "stranger", `{"metadata": {"annotations": {"signadot.com/local": "{}"}}}`, "stranger"},
+		{"a name that patches refer to", "builder", `{"metadata": {"annotations": {"signadot.com/sandbox-name": "x"}}}`, "builder"},
+		{"a routing key that patches refer to", "stranger", `{"metadata": {"annotations": {"signadot.com/routing-key": "x"}}}`, "stranger"},
 		{"a finalizer", "builder", `{"metadata": {"finalizers": ["a.b/c", "signadot.com/switchyard"]}}`, "stranger"},
 	} {
 		if err := c.tries(func() error { return c.patch(t, tt.user, s, tt.body) }); err != nil {
@@ -99,10 +104,11 @@ func (c *cluster) guardsTheAuthor(t *testing.T) {
 	c = c.in(t)
 	s := c.sandbox("developer", "guarded", nil)
 	for says, body := range map[string]string{
-		"another author":  `{"metadata": {"annotations": {"switchyard.dev/author": "{\"user\":\"ada\"}"}}}`,
-		"no author":       `{"metadata": {"annotations": {"switchyard.dev/author": null}}}`,
-		"no annotation":   `{"metadata": {"annotations": null}}`,
-		"one with labels": `{"metadata": {"labels": {"a": "b"}, "annotations": {"switchyard.dev/author": "x"}}}`,
+		"another author":         `{"metadata": {"annotations": {"switchyard.dev/author": "{\"user\":\"ada\"}"}}}`,
+		"no author":              `{"metadata": {"annotations": {"switchyard.dev/author": null}}}`,
+		"no annotation":          `{"metadata": {"annotations": null}}`,
+		"one with a workstation": `{"metadata": {"annotations": {"switchyard.dev/machine": "laptop", "switchyard.dev/author": "{\"user\":\"ada\"}"}}}`,
+		"one with labels":        `{"metadata": {"labels": {"a": "b"}, "annotations": {"switchyard.dev/author": "x"}}}`,
 	} {
 		for _, u := range []string{"admin", "stranger"} {
 			denied(t, says+" by "+u, c.patch(t, u, s, body), "Annotation switchyard.dev/author names the user who last changed")

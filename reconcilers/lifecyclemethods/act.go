@@ -63,7 +63,7 @@ func (r *Reconciler) record(ctx context.Context, in Input, units []crdv1.WorkUni
 	for i, u := range units {
 		if st := &graph.Status[i]; slices.Contains(graph.Begin, u.Name) && (st.Phase != crdv1.UnitStarting || st.ExecUnit == nil) {
 			who := in.identity(u.Name, st.Attempt+1)
-			*st = engine.Named(u, *st, crdv1.NamespacedName{Namespace: execunit.Namespace(u, in.Settings), Name: execunit.PodName(who, r.config.Random())}, in.Now)
+			*st = engine.Named(u, *st, crdv1.NamespacedName{Namespace: execunit.Namespace(u, in.Settings), Name: execunit.PodName(who, r.config.Random())})
 			fresh = true
 		}
 	}
@@ -127,24 +127,24 @@ func (r *Reconciler) create(ctx context.Context, in Input, u crdv1.WorkUnit, st 
 	want := pod.DeepCopy()
 	err = r.config.Client.Create(ctx, pod, apply.FieldOwner)
 	if apierrors.IsAlreadyExists(err) {
-		*st = engine.Renamed(*st, apply.ReasonNameTaken, fmt.Sprintf("Pod %s/%s exists already. Another name is chosen.", want.Namespace, want.Name))
+		*st = engine.Renamed(*st, apply.ReasonNameTaken, fmt.Sprintf("Pod %s/%s exists already. Another name is chosen.", want.Namespace, want.Name), in.Now)
 		return nameTakenAgain, nil
 	}
 	if err != nil {
 		if refusal := apply.RefusalOf(want, err); refusal != nil {
-			*st = engine.Refused(*st, refusal.Reason, refusal.Message)
+			*st = engine.Refused(*st, refusal.Reason, refusal.Message, in.Now)
 			return apply.RefusedAgain, nil
 		}
 		return 0, fmt.Errorf("create pod %s/%s of unit %s: %w", want.Namespace, want.Name, u.Name, err)
 	}
 	signed, err := grant.Sign(grant.Grant{
-		Lifecycle: in.Object.UID, Unit: u.Name, Attempt: who.Attempt, Namespace: pod.Namespace, Pod: pod.Name, PodUID: string(pod.UID),
-		Rights: execunit.RightsOf(u, in.Settings),
+		Lifecycle: in.Object.UID, Unit: u.Name, Attempt: who.Attempt, Form: engine.Form(u),
+		Namespace: pod.Namespace, Pod: pod.Name, PodUID: string(pod.UID), Rights: execunit.RightsOf(u, in.Settings),
 	}, r.config.Sign)
 	if err != nil {
 		return 0, err
 	}
-	*st = engine.Began(u, *st, string(pod.UID), signed)
+	*st = engine.Began(u, *st, string(pod.UID), signed, in.Now)
 	return 0, nil
 }
 

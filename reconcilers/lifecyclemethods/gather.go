@@ -35,6 +35,9 @@ func (r *Reconciler) gather(ctx context.Context, o *crdv1.SignadotObjectLifecycl
 	if err := r.missing(ctx, &in); err != nil {
 		return in, err
 	}
+	if err := r.sync(ctx, o); err != nil {
+		return in, err
+	}
 	if o.DeletionTimestamp == nil {
 		return in, nil
 	}

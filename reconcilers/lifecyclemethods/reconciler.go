@@ -73,9 +73,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, o *crdv1.SignadotObjectLifec
 	} else if !held(o) {
 		return 0, nil
 	}
-	if err := r.sync(ctx, o); err != nil {
-		return 0, err
-	}
 	in, err := r.gather(ctx, o)
 	if err != nil {
 		return 0, err
@@ -91,7 +88,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, o *crdv1.SignadotObjectLifec
 }
 
 // sync copies values of an earlier release before anything of an object is decided: once in a process,
-// and as long as a unit is running, since its outputs may be new.
+// and as long as a unit is running, since its outputs may be new. It is called after the pods are read:
+// when one has succeeded, its outputs are copied before a pod that reads them is created.
 func (r *Reconciler) sync(ctx context.Context, o *crdv1.SignadotObjectLifecycleMethods) error {
 	running := func(st crdv1.WorkUnitStatus) bool { return st.Phase == crdv1.UnitRunning }
 	_, done := r.synced.Load(o.UID)

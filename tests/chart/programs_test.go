@@ -268,7 +268,7 @@ func TestTheIOContextServerTakesItsArguments(t *testing.T) {
 			t.Parallel()
 			all := mustRender(t, with)
 			spec := all.podOf(t, "io-context-server")
-			settings, err := iocontext.ParseSettings(spec.Containers[0].Args, getenv(spec), t.Output())
+			settings, err := iocontext.ParseSettings(spec.Containers[0].Args, t.Output())
 			if err != nil {
 				t.Fatal(err)
 			}

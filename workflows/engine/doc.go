@@ -10,13 +10,15 @@
 //
 // # The phases of a unit
 //
-//	Pending ──► Running ──► Succeeded
-//	   │ ▲         │ ├────► Failed      the script's fault, or out of time
-//	   │ └─────────┘ └────► Lost        its script had begun, and nobody knows how it ended
-//	   └──► Starting                    the API server refuses its pod
-//	   └──► Skipped                     there is nothing for it to do
+//	Pending ──► Starting ──► Running ──► Succeeded
+//	   │ ▲         │            │ ├────► Failed      the script's fault, or out of time
+//	   │ └─────────┼────────────┘ └────► Lost        its script had begun, and nobody knows how it ended
+//	   │           ├──► Failed                       out of time: its pod was refused all the time
+//	   └───────────┴──► Skipped                      there is nothing for it to do, or all ends
 //
-// Running goes back to Pending, for another attempt, where a pod ended through no fault of the
+// In Starting the name of the next pod is recorded and the pod is not, since it is being created, was
+// refused, or its name was taken. The time of an attempt counts from the first answer of the API server:
+// the creation of a pod, or a refusal, of which Failed has the reason. Running goes back to Pending, for another attempt, where a pod ended through no fault of the
 // script before that had begun, or where the unit says that its script may run again.
 //
 // # Once

@@ -144,6 +144,9 @@ func TestPlan(t *testing.T) {
 		{"one that succeeded does not run again", engine.Input{Units: wide[:1], Retry: "now", Status: []crdv1.WorkUnitStatus{status("a", "Succeeded", func(st *crdv1.WorkUnitStatus) { st.Form = "other" })}}, "a:Succeeded", "", "", 0},
 		{"while all ends none begins, and what has not begun ends", engine.Input{Units: wide, Ending: true, Status: []crdv1.WorkUnitStatus{status("a", "Running")}, Pods: pod("a", execunit.Waiting)}, "a:Running b:Pending c:Pending", "Because", "a", 0},
 		{"a pod without a grant is deleted before its script begins", engine.Input{Units: wide[:1], Status: []crdv1.WorkUnitStatus{status("a", "Running", func(st *crdv1.WorkUnitStatus) { st.Grant = "" })}, Pods: pod("a", execunit.Waiting, notOver)}, "a:Running", "Because", "a", 0},
+		{"a pod of an earlier form is deleted before its script begins", engine.Input{Units: wide[:1], Status: []crdv1.WorkUnitStatus{status("a", "Running", func(st *crdv1.WorkUnitStatus) { st.Form = "earlier" })}, Pods: pod("a", execunit.Waiting, notOver)}, "a:Running", "Because", "a", 0},
+		{"and one that runs comes to its end", engine.Input{Units: wide[:1], Status: []crdv1.WorkUnitStatus{status("a", "Running", func(st *crdv1.WorkUnitStatus) { st.Form = "earlier" })}, Pods: pod("a", execunit.Running, notOver)}, "a:Running", "Because", "", 0},
+		{"a pod of the present form stays", engine.Input{Units: wide[:1], Status: []crdv1.WorkUnitStatus{status("a", "Running", func(st *crdv1.WorkUnitStatus) { st.Form = engine.Form(wide[0]) })}, Pods: pod("a", execunit.Waiting, notOver)}, "a:Running", "Because", "", 0},
 		{"and not once it has begun", engine.Input{Units: wide[:1], Status: []crdv1.WorkUnitStatus{status("a", "Running", func(st *crdv1.WorkUnitStatus) { st.Grant = "" })}, Pods: pod("a", execunit.Running)}, "a:Running", "Because", "", 0},
 		{"what has begun comes to its end", engine.Input{Units: wide[:1], Ending: true, Status: []crdv1.WorkUnitStatus{status("a", "Running")}, Pods: pod("a", execunit.Running)}, "a:Running", "Because", "", 0},
 		{"what was ended before it began has nothing to do", engine.Input{Units: wide[:1], Ending: true, Status: []crdv1.WorkUnitStatus{status("a", "Running")}, Pods: pod("a", execunit.Interrupted, notBegun)}, "a:Skipped", "NothingToDo", "", 0},
@@ -163,6 +166,31 @@ func TestPlan(t *testing.T) {
 				t.Errorf("%q end, and it is looked at after %s", end, d.After)
 			}
 		})
+	}
+}
+
+// A manager that stops, or is overloaded, after it has recorded the name of a pod takes no time from the unit.
+func TestTheTimeOfAUnitCountsFromTheFirstAnswer(t *testing.T) {
+	u := unit("a")
+	at := func(minutes time.Duration) metav1.Time { return metav1.NewTime(start.Add(minutes * time.Minute)) }
+	planned := func(st crdv1.WorkUnitStatus, now metav1.Time) crdv1.WorkUnitStatus {
+		return engine.Plan(engine.Input{Units: []crdv1.WorkUnit{u}, Status: []crdv1.WorkUnitStatus{st}, Deadline: 10 * time.Minute, Now: now}).Status[0]
+	}
+	first := engine.Plan(engine.Input{Units: []crdv1.WorkUnit{u}, Now: start}).Status[0]
+	st := planned(engine.Named(u, first, crdv1.NamespacedName{Name: "p"}), at(60))
+	if st.Phase != crdv1.UnitStarting {
+		t.Fatalf("after an hour without a pod it is %s: %s %s", st.Phase, st.Reason, st.Message)
+	}
+	if began := engine.Began(u, st, "uid", "grant", at(60)); !began.Started.Equal(new(at(60))) {
+		t.Errorf("its pod was created after an hour, and its time began at %s", began.Started)
+	}
+	refused := engine.Refused(st, "Forbidden", "You may not.", at(60))
+	refused = engine.Renamed(engine.Named(u, refused, crdv1.NamespacedName{Name: "q"}), "NameTaken", "It exists.", at(65))
+	if st := planned(refused, at(69)); st.Phase != crdv1.UnitStarting {
+		t.Errorf("nine minutes after the first refusal it is %s", st.Phase)
+	}
+	if st := planned(refused, at(71)); st.Phase != crdv1.UnitFailed || st.Reason != "NameTaken" || st.Message != "It exists." {
+		t.Errorf("eleven minutes after it, it is %s: %s %s", st.Phase, st.Reason, st.Message)
 	}
 }
 

@@ -51,7 +51,7 @@ func (c *cluster) look(t *rapid.T, atOnce int) {
 			continue
 		}
 		c.named++
-		d.Status[i] = engine.Named(u, d.Status[i], crdv1.NamespacedName{Name: fmt.Sprint(c.named)}, c.now)
+		d.Status[i] = engine.Named(u, d.Status[i], crdv1.NamespacedName{Name: fmt.Sprint(c.named)})
 	}
 	if len(d.Begin) > 0 {
 		if stale > 0 || rapid.IntRange(0, 9).Draw(t, "dies before it has recorded names") == 0 {
@@ -72,7 +72,7 @@ func (c *cluster) look(t *rapid.T, atOnce int) {
 		if rapid.IntRange(0, 9).Draw(t, "dies") == 0 {
 			return
 		}
-		d.Status[i] = engine.Began(u, d.Status[i], uid, "grant")
+		d.Status[i] = engine.Began(u, d.Status[i], uid, "grant", c.now)
 	}
 	if stale > 0 || rapid.IntRange(0, 9).Draw(t, "dies before it writes") == 0 {
 		return // The API server refuses what was decided from an old version.

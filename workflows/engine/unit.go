@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -85,9 +86,11 @@ func (p *planning) step(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus) {
 }
 
 // watch judges the pod of a unit. One without a grant, which an earlier version of the operator has
-// created, gets no inputs any more: it is deleted if its script has not begun.
+// created, and one of an earlier form of the unit get no inputs any more: they are deleted if their
+// script has not begun.
 func (p *planning) watch(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus, pod Pod) {
-	if st.Grant == "" && !pod.Begun && !pod.Deleting && !pod.Over {
+	stale := st.Form != "" && st.Form != Form(u)
+	if (st.Grant == "" || stale) && !pod.Begun && !pod.Deleting && !pod.Over {
 		p.out.End = append(p.out.End, u.Name)
 	}
 	pod.Message = Sentence(pod.Message)
@@ -187,10 +190,11 @@ func (p *planning) overdue(st *crdv1.WorkUnitStatus) bool {
 }
 
 // Named returns the status of a unit with the pod recorded for its next attempt. The pod does not
-// exist yet.
-func Named(u crdv1.WorkUnit, st crdv1.WorkUnitStatus, pod crdv1.NamespacedName, now metav1.Time) crdv1.WorkUnitStatus {
-	if st.Phase != crdv1.UnitStarting || st.Started == nil {
-		st.Phase, st.Started, st.Finished, st.Form = crdv1.UnitStarting, &now, nil, Form(u)
+// exist yet, and the time of the attempt has not begun: a manager may have to wait before it can create
+// the pod.
+func Named(u crdv1.WorkUnit, st crdv1.WorkUnitStatus, pod crdv1.NamespacedName) crdv1.WorkUnitStatus {
+	if st.Phase != crdv1.UnitStarting {
+		st.Phase, st.Started, st.Finished, st.Form = crdv1.UnitStarting, nil, nil, Form(u)
 		st.Reason, st.Message = "", ""
 	}
 	st.ExecUnit, st.PodUID, st.Grant = &pod, "", ""
@@ -199,24 +203,24 @@ func Named(u crdv1.WorkUnit, st crdv1.WorkUnitStatus, pod crdv1.NamespacedName, 
 
 // Began returns the status of a unit after the recorded pod of its next attempt was created.
 // grant is the operator's signature on the pod.
-func Began(u crdv1.WorkUnit, st crdv1.WorkUnitStatus, uid, grant string) crdv1.WorkUnitStatus {
+func Began(u crdv1.WorkUnit, st crdv1.WorkUnitStatus, uid, grant string, now metav1.Time) crdv1.WorkUnitStatus {
 	return crdv1.WorkUnitStatus{
 		Name: u.Name, Phase: crdv1.UnitRunning, Attempt: st.Attempt + 1, Form: Form(u), Retried: st.Retried,
-		ExecUnit: st.ExecUnit, PodUID: uid, Grant: grant, Started: st.Started,
+		ExecUnit: st.ExecUnit, PodUID: uid, Grant: grant, Started: cmp.Or(st.Started, &now),
 	}
 }
 
 // Refused returns the status of a unit whose pod the API server has refused.
-func Refused(st crdv1.WorkUnitStatus, reason, message string) crdv1.WorkUnitStatus {
-	st.Reason, st.Message = reason, message
+func Refused(st crdv1.WorkUnitStatus, reason, message string, now metav1.Time) crdv1.WorkUnitStatus {
+	st.Reason, st.Message, st.Started = reason, message, cmp.Or(st.Started, &now)
 	return st
 }
 
 // Renamed returns the status of a unit that needs another pod name because a pod has the recorded
 // name: a manager crashed before it recorded the UID, or another user created the pod. No pod is
 // adopted.
-func Renamed(st crdv1.WorkUnitStatus, reason, message string) crdv1.WorkUnitStatus {
-	st.ExecUnit, st.Reason, st.Message = nil, reason, message
+func Renamed(st crdv1.WorkUnitStatus, reason, message string, now metav1.Time) crdv1.WorkUnitStatus {
+	st.ExecUnit, st.Reason, st.Message, st.Started = nil, reason, message, cmp.Or(st.Started, &now)
 	return st
 }
 

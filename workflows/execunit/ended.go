@@ -62,7 +62,7 @@ func (l look) delivered() Observation {
 
 // notItsFault are the reasons of the managers for which no unit can do anything.
 var notItsFault = []string{
-	iocontext.ServerUnreachable, iocontext.TokenRefused, iocontext.NotYours, iocontext.VolumeFailed, iocontext.MainKilled, iocontext.TryAgain, iocontext.NotYet,
+	iocontext.ServerUnreachable, iocontext.TokenRefused, iocontext.NotYours, iocontext.UnitChanged, iocontext.VolumeFailed, iocontext.MainKilled, iocontext.TryAgain, iocontext.NotYet,
 }
 
 // name returns which pod it is.

@@ -5,7 +5,8 @@ import (
 	"switchyard.dev/workflows/podreads"
 )
 
-// Reads returns the objects of its namespace that the pod template of a unit names, each once.
+// Reads returns the objects that the pod template of a unit names, each once. An object without a namespace
+// is of the unit's.
 func Reads(u crdv1.WorkUnit) []podreads.Read {
 	if u.ExecUnitTemplate == nil {
 		return nil
@@ -21,8 +22,8 @@ func Reads(u crdv1.WorkUnit) []podreads.Read {
 	return out
 }
 
-// Rights are what the author of a unit has to be allowed: to create pods in Namespace, and to get
-// Reads there.
+// Rights are what the author of a unit has to be allowed: to create pods in Namespace, and to get each of
+// Reads in its own namespace or, if it has none, in Namespace.
 type Rights struct {
 	Namespace string          `json:"namespace"`
 	Reads     []podreads.Read `json:"reads,omitempty"`

@@ -25,6 +25,9 @@ type Grant struct {
 	// Unit is the name of the unit, Attempt the number of the attempt.
 	Unit    string `json:"unit"`
 	Attempt int32  `json:"attempt"`
+	// Form is the hash of the unit that the pod was created for (engine.Form): a unit that is changed
+	// later gives the pod neither its script nor its inputs.
+	Form string `json:"form"`
 	// Namespace, Pod and PodUID identify the pod.
 	Namespace string `json:"namespace"`
 	Pod       string `json:"pod"`

@@ -18,6 +18,8 @@ const (
 	TokenRefused = "TokenRefused"
 	// NotYours: the pod is not the one that runs the unit.
 	NotYours = "NotYours"
+	// UnitChanged: the specification of the unit was changed after the pod had been created.
+	UnitChanged = "UnitChanged"
 	// OtherContext: an input is to come from an IO context that is not that of the unit.
 	OtherContext = "OtherContext"
 	// InputMissing: the value of an input is not kept.

@@ -14,17 +14,25 @@ system:serviceaccount:signadot:signadot-controller-manager
 
 {{/* The annotations that count as specification: the list of authors.Annotations(), for CEL. */}}
 {{- define "operator.authorsAnnotations" -}}
-['signadot.com/sandbox-name', 'signadot.com/routing-key',
+['signadot.com/sandbox-name', 'signadot.com/routing-key', 'signadot.com/local',
 'signadot.com/ttl', 'signadot.com/ttl-offset-from', 'signadot.com/updated-at',
-'signadot.com/retry', 'signadot.com/give-up', 'signadot.com/local', 'switchyard.dev/machine']
+'signadot.com/retry', 'signadot.com/give-up', 'switchyard.dev/machine']
 {{- end }}
 
-{{/* In CEL, whether a request creates an object or changes what counts as its specification. */}}
+{{/* The annotations of which a change makes the user the author: the list of authors.AuthorAnnotations(), for CEL. */}}
+{{- define "operator.authorAnnotations" -}}
+['signadot.com/sandbox-name', 'signadot.com/routing-key', 'signadot.com/local']
+{{- end }}
+
+{{/*
+In CEL, whether a request creates an object, or changes its specification or one of some annotations;
+takes their list.
+*/}}
 {{- define "operator.authorsChange" -}}
 request.operation != 'UPDATE'
 || has(object.spec) != has(oldObject.spec)
 || (has(object.spec) && object.spec != oldObject.spec)
-|| {{ include "operator.authorsAnnotations" . }}.exists(a,
+|| {{ . }}.exists(a,
 (has(object.metadata.annotations) && a in object.metadata.annotations ? object.metadata.annotations[a] : '')
 != (has(oldObject.metadata.annotations) && a in oldObject.metadata.annotations ? oldObject.metadata.annotations[a] : ''))
 {{- end }}
@@ -61,9 +69,9 @@ matchConditions:
   # The manager's writes keep the annotation as it is.
   - name: not-written-by-the-manager
     expression: "request.userInfo.username != '{{ include "operator.account" . }}'"
-  - name: changes-the-specification
+  - name: changes-the-author
     expression: >-
-      {{- include "operator.authorsChange" . | nindent 6 }}
+      {{- include "operator.authorsChange" (include "operator.authorAnnotations" .) | nindent 6 }}
 admissionReviewVersions: [v1]
 sideEffects: None
 failurePolicy: Fail

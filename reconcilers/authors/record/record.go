@@ -53,11 +53,11 @@ type operation struct {
 	Value any    `json:"value"`
 }
 
-// Review answers one request: it records the author if the request changes the
-// specification. It refuses a delegate that names a user that it may not name.
+// Review answers one request: it records the author if the request changes what makes its sender
+// the author (authors.Change). It refuses a delegate that names a user that it may not name.
 func (r Recorder) Review(_ context.Context, req *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	allowed := &admissionv1.AdmissionResponse{Allowed: true}
-	if slices.Contains(r.Exempt, req.UserInfo.Username) || !authors.ChangeOf(req).Spec {
+	if slices.Contains(r.Exempt, req.UserInfo.Username) || !authors.ChangeOf(req).Author {
 		return allowed
 	}
 	after, err := annotations(req.Object.Raw)

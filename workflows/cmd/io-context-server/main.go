@@ -21,7 +21,7 @@ import (
 func main() { program.Main("the IO context server ended", run) }
 
 func run(ctx context.Context, args []string) error {
-	settings, err := server.ParseSettings(args, os.Getenv, os.Stderr)
+	settings, err := server.ParseSettings(args, os.Stderr)
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("reach the cluster: %w", err)
 	}
-	config := server.Config{Moving: settings.Moving, Address: settings.Address, MetricsAddress: settings.MetricsAddress, Logger: logger, Metrics: program.Registry()}
+	config := server.Config{Address: settings.Address, MetricsAddress: settings.MetricsAddress, Logger: logger, Metrics: program.Registry()}
 	if config.Store, err = store.Open(access, settings.ValuesNamespace); err != nil {
 		return err
 	}

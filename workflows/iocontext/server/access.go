@@ -15,7 +15,7 @@ import (
 	"switchyard.dev/eventbus/callers/tokens"
 	"switchyard.dev/eventbus/trust"
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/workflows/execunit"
+	"switchyard.dev/workflows/engine"
 	"switchyard.dev/workflows/grant"
 	"switchyard.dev/workflows/iocontext"
 )
@@ -85,8 +85,19 @@ func charged(r *http.Request, signed *tokens.Claim) callers.Caller {
 type work struct {
 	lifecycle *crdv1.SignadotObjectLifecycleMethods
 	unit      crdv1.WorkUnit
-	// rights are those that the author of the unit needed, in the form that the pod runs.
-	rights execunit.Rights
+	// grant is the operator's for the pod.
+	grant grant.Grant
+}
+
+// current returns an error if the unit was changed after the pod had been created. The changed unit may
+// have another author, so the pod receives neither its script nor its inputs. Outputs of
+// the earlier form are kept, with the rights in the grant: its script has run, and may not run again.
+func (w work) current() error {
+	if w.grant.Form == engine.Form(w.unit) {
+		return nil
+	}
+	return refuse(http.StatusForbidden, iocontext.UnitChanged, "the specification of unit %s was changed after pod %s/%s had been created: "+
+		"the unit begins again in another pod", w.unit.Name, w.grant.Namespace, w.grant.Pod)
 }
 
 // find returns the unit of the request if the operator has granted its attempt to the pod and the
@@ -111,7 +122,7 @@ func (m *Main) find(ctx context.Context, who tokens.Identity, a asked) (work, er
 				}
 				st := statusOf(phase.status, a.unit)
 				if granted, ok := m.runs(who, of, st); ok {
-					return work{of, u, granted.Rights}, nil
+					return work{of, u, granted}, nil
 				}
 				waits = waits || isNext(who, st)
 			}

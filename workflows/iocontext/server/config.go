@@ -23,9 +23,6 @@ const Name = "io-context-server.signadot.svc"
 type Config struct {
 	// Store keeps the values; its client reads SignadotObjectLifecycleMethods too. Required.
 	Store store.Store
-	// Moving: the controller manager may not have copied all values of an earlier release to Store yet,
-	// so a pod with a missing input receives TryAgain.
-	Moving bool
 	// Tokens tells whose token it is; it is made for iocontext.Audience. Required.
 	Tokens *tokens.Verifier
 	// TLS is the certificate to serve with. Required.
@@ -74,8 +71,6 @@ type Settings struct {
 	Address, MetricsAddress string
 	// Namespace is the operator's, and ValuesNamespace has the values.
 	Namespace, ValuesNamespace string
-	// Moving is as in Config.
-	Moving bool
 	// TLSDir is the folder with the certificate.
 	TLSDir string
 	// LogLevel is the least important level that is logged.
@@ -84,12 +79,8 @@ type Settings struct {
 
 // ParseSettings reads the program's arguments, without its name. Usage goes to help. The error is
 // flag.ErrHelp when that is all that was asked for.
-func ParseSettings(args []string, getenv func(string) string, help io.Writer) (Settings, error) {
-	defaults, err := program.ReadDefaults(getenv)
-	if err != nil {
-		return Settings{}, err
-	}
-	s := Settings{Moving: !defaults.Current()}
+func ParseSettings(args []string, help io.Writer) (Settings, error) {
+	var s Settings
 	flags := flag.NewFlagSet("io-context-server", flag.ContinueOnError)
 	flags.StringVar(&s.Address, "address", ":8443", "address of the API, over TLS")
 	flags.StringVar(&s.MetricsAddress, "metrics-address", ":9090", "address of /metrics, /healthz and /readyz")

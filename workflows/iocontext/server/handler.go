@@ -120,7 +120,7 @@ func (m *Main) hold(ctx context.Context, who tokens.Identity) (leave func(), err
 
 // assign answers what the script of a unit needs.
 func (m *Main) assign(w http.ResponseWriter, r *http.Request, who tokens.Identity, a asked) error {
-	of, err := m.find(r.Context(), who, a)
+	of, err := m.assigned(r.Context(), who, a)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (m *Main) assign(w http.ResponseWriter, r *http.Request, who tokens.Identit
 	if err != nil {
 		return err
 	}
-	if _, err := m.find(r.Context(), who, a); err != nil {
+	if _, err := m.assigned(r.Context(), who, a); err != nil {
 		return err
 	}
 	text, err := json.Marshal(assignment)
@@ -172,6 +172,15 @@ func (m *Main) reserve(who tokens.Identity, size int) (free func(), err error) {
 		return nil, refuse(http.StatusServiceUnavailable, iocontext.TryAgain, "too many large assignments are being read: try again")
 	}
 	return func() { m.answered.Release(int64(size)); leave() }, nil
+}
+
+// assigned returns the unit of the request if the pod may have its script and inputs.
+func (m *Main) assigned(ctx context.Context, who tokens.Identity, a asked) (work, error) {
+	of, err := m.find(ctx, who, a)
+	if err != nil {
+		return of, err
+	}
+	return of, of.current()
 }
 
 // assignment puts together what a unit needs.
@@ -231,10 +240,6 @@ func (m *Main) value(ctx context.Context, of *crdv1.SignadotObjectLifecycleMetho
 	if err != nil {
 		return nil, err
 	}
-	if !found && m.cfg.Moving {
-		return nil, refuse(http.StatusServiceUnavailable, iocontext.TryAgain, "no value of %s is kept yet, which input %s is to have: "+
-			"the controller manager copies values of an earlier release; try again", from.Key, input.Name)
-	}
 	if !found {
 		return nil, refuse(http.StatusForbidden, iocontext.InputMissing, "no value of %s is kept, which input %s is to have: "+
 			"has somebody deleted its Secret? The unit that gives it has to run again", from.Key, input.Name)
@@ -268,7 +273,7 @@ func (m *Main) keep(w http.ResponseWriter, r *http.Request, who tokens.Identity,
 		return err
 	}
 	defer leave()
-	err = m.cfg.Store.Put(r.Context(), of.lifecycle, iocontext.OutputKey(a.unit, output), value, store.Giver{Pod: who.PodUID, Rights: of.rights}, func(ctx context.Context) error {
+	err = m.cfg.Store.Put(r.Context(), of.lifecycle, iocontext.OutputKey(a.unit, output), value, store.Giver{Pod: who.PodUID, Rights: of.grant.Rights}, func(ctx context.Context) error {
 		_, err := m.find(ctx, who, a)
 		return err
 	})

@@ -130,6 +130,26 @@ func TestAnEndedAttemptMayNothingMore(t *testing.T) {
 	}
 }
 
+// A pod of an earlier form of its unit receives neither the script nor the inputs of the present one, which
+// another user may have written. What its script gives is kept.
+func TestAPodOfAnEarlierFormReceivesNothing(t *testing.T) {
+	s := newSite(t)
+	pod, methods := s.pod("p"), s.lifecycle("db")
+	token := s.token(pod)
+	s.says(methods, s.running(methods, "make", pod))
+	if got := s.asks("GET", assignment(methods, "make"), token, func() io.Reader { return nil }); got != "200" {
+		t.Fatal(got)
+	}
+	methods.Spec.PreStart[0].Inputs[0].Value = "postgres://root:" + canary + "@db"
+	s.Must(s.Client.Update(t.Context(), methods))
+	if got := s.asks("GET", assignment(methods, "make"), token, func() io.Reader { return nil }); got != "403 UnitChanged" {
+		t.Errorf("it is answered %s", got)
+	}
+	if got := s.asks("PUT", output(methods, "make", "url"), token, func() io.Reader { return strings.NewReader("given") }); got != "204" || s.kept(methods, "make.url") != "given" {
+		t.Errorf("its output is answered %s, and %q is kept", got, s.kept(methods, "make.url"))
+	}
+}
+
 // Who is refused again and again waits for it, and a pod at the same address does not.
 func TestWhoIsRefusedTooOftenWaits(t *testing.T) {
 	s := newSite(t, func(c *server.Config) { c.Penalty = time.Hour })

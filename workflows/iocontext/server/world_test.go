@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -27,6 +28,7 @@ import (
 	"switchyard.dev/eventbus/trust/trusttest"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tests/world"
+	"switchyard.dev/workflows/engine"
 	"switchyard.dev/workflows/execunit"
 	"switchyard.dev/workflows/grant"
 	"switchyard.dev/workflows/iocontext"
@@ -144,8 +146,10 @@ func (s *site) running(of *crdv1.SignadotObjectLifecycleMethods, unit string, po
 	s.Helper()
 	st := forged(unit, pod)
 	var err error
+	i := slices.IndexFunc(of.Spec.PreStart, func(u crdv1.WorkUnit) bool { return u.Name == unit })
+	form := engine.Form(of.Spec.PreStart[i])
 	st.Grant, err = grant.Sign(grant.Grant{
-		Lifecycle: of.UID, Unit: unit, Attempt: st.Attempt, Namespace: pod.Namespace, Pod: pod.Name, PodUID: string(pod.UID),
+		Lifecycle: of.UID, Unit: unit, Attempt: st.Attempt, Form: form, Namespace: pod.Namespace, Pod: pod.Name, PodUID: string(pod.UID),
 		Rights: execunit.Rights{Namespace: pod.Namespace},
 	}, s.authority.Sign)
 	s.Must(err)
