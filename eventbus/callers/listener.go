@@ -21,7 +21,7 @@ const WriteWithin = 30 * time.Second
 // the one that has been silent longest. A listener that ceases to accept instead lets
 // whoever came first keep all others out, with connections that cost him nothing.
 //
-// A connection whose caller has shown who it is (Identify) is not closed to make room, and
+// An identified connection (Identify) is not closed to make room, and
 // does not take strangers' room; of those there may be as many again.
 type Listener struct {
 	net.Listener
@@ -39,8 +39,7 @@ type Listener struct {
 
 	mu    sync.Mutex
 	conns map[string]*Conn // by remote address
-	// identified counts the connections whose callers have shown who they are, perUser those of each
-	// user of IdentifyAs.
+	// identified counts identified connections, perUser those of each user of IdentifyAs.
 	identified int
 	perUser    map[string]int
 	// silent are strangers that have begun no handshake, and begun those that have.
@@ -73,7 +72,7 @@ func (l *Listener) warn(victim *Conn) {
 	defer l.warning.Unlock()
 	if now := time.Now(); l.logger != nil && (l.warned.IsZero() || now.Sub(l.warned) >= warnEvery) {
 		l.warned = now
-		l.logger.Warn("strangers have as many connections as they may; silent ones, or the oldest in a handshake, of whoever has most are closed to make room",
+		l.logger.Warn("strangers have as many connections as they may; silent ones, or the oldest in a handshake, of the caller with most are closed to make room",
 			"listener", l.name, "most", l.most, "closed", l.Closed(), "last", At(victim.remote).Name)
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 // Listener knows whose connection is whose.
 type Listener interface {
-	// Identify says that the caller at a remote address has shown who it is.
+	// Identify records that the caller at a remote address is identified.
 	Identify(remote string)
 	// Hang closes the connection from a remote address, and reports whether there is one.
 	Hang(remote string) bool
