@@ -10,7 +10,7 @@
 //
 // Shells, commands, agents, X11, Unix sockets and every other request are refused. A
 // connection has at most 64 channels, a user at most 128 in all connections, and one that goes on
-// asking for what is refused is closed. The unread bytes of all channels have one budget (unread). A
+// sending refused requests is closed. The unread bytes of all channels have one budget (unread). A
 // connection has a session of its own in the table of tunnels, since SSH knows none: one that comes back
 // takes its tunnels over from the one that was.
 package sshd
