@@ -21,7 +21,7 @@ const WriteWithin = 30 * time.Second
 // the one that has been silent longest. A listener that ceases to accept instead lets
 // whoever came first keep all others out, with connections that cost him nothing.
 //
-// A connection whose caller has shown who it is (Known) is not closed to make room, and
+// An identified connection (Identify) is not closed to make room, and
 // does not take strangers' room; of those there may be as many again.
 type Listener struct {
 	net.Listener
@@ -37,10 +37,11 @@ type Listener struct {
 	warning sync.Mutex
 	warned  time.Time
 
-	mu     sync.Mutex
-	conns  map[string]*Conn // by remote address
-	known  int
-	knowns map[string]int // by the user of KnownAs
+	mu    sync.Mutex
+	conns map[string]*Conn // by remote address
+	// identified counts identified connections, perUser those of each user of IdentifyAs.
+	identified int
+	perUser    map[string]int
 	// silent are strangers that have begun no handshake, and begun those that have.
 	silent, begun strangers
 	seq           int
@@ -57,7 +58,7 @@ func Listen(address, name string, most int, writeWithin time.Duration, logger *s
 	}
 	return &Listener{
 		Listener: l, most: max(1, most), writeWithin: writeWithin, name: name, logger: logger,
-		conns: map[string]*Conn{}, knowns: map[string]int{},
+		conns: map[string]*Conn{}, perUser: map[string]int{},
 	}, nil
 }
 
@@ -71,7 +72,7 @@ func (l *Listener) warn(victim *Conn) {
 	defer l.warning.Unlock()
 	if now := time.Now(); l.logger != nil && (l.warned.IsZero() || now.Sub(l.warned) >= warnEvery) {
 		l.warned = now
-		l.logger.Warn("strangers have as many connections as they may; silent ones, or the oldest in a handshake, of whoever has most are closed to make room",
+		l.logger.Warn("strangers have as many connections as they may; silent ones, or the oldest in a handshake, of the caller with most are closed to make room",
 			"listener", l.name, "most", l.most, "closed", l.Closed(), "last", At(victim.remote).Name)
 	}
 }
@@ -144,30 +145,30 @@ func (l *Listener) begin(c *Conn) {
 	l.join(&l.begun, c)
 }
 
-// Known takes note that the caller of the connection from a remote address has shown
+// Identify takes note that the caller of the connection from a remote address has shown
 // who it is.
-func (l *Listener) Known(remote string) { l.KnownAs(remote, "") }
+func (l *Listener) Identify(remote string) { l.IdentifyAs(remote, "") }
 
-// share is which part of the known connections one user may have.
+// share is which part of the identified connections one user may have.
 const share = 8
 
-// KnownAs is Known for users: one may have an eighth of the known connections, and more of his
+// IdentifyAs is Identify for users: one may have an eighth of the identified connections, and more of his
 // count as those of strangers do.
-func (l *Listener) KnownAs(remote, user string) {
+func (l *Listener) IdentifyAs(remote, user string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := l.conns[remote]
-	if c == nil || c.known || l.known >= l.most {
+	if c == nil || c.identified || l.identified >= l.most {
 		return
 	}
-	if user != "" && l.knowns[user] >= max(1, l.most/share) {
+	if user != "" && l.perUser[user] >= max(1, l.most/share) {
 		return
 	}
 	l.withdraw(c)
-	c.known, c.user = true, user
-	l.known++
+	c.identified, c.user = true, user
+	l.identified++
 	if user != "" {
-		l.knowns[user]++
+		l.perUser[user]++
 	}
 }
 
@@ -233,11 +234,11 @@ func (l *Listener) forget(c *Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.withdraw(c)
-	if c.known {
-		c.known = false
-		l.known--
-		if l.knowns[c.user]--; l.knowns[c.user] <= 0 {
-			delete(l.knowns, c.user)
+	if c.identified {
+		c.identified = false
+		l.identified--
+		if l.perUser[c.user]--; l.perUser[c.user] <= 0 {
+			delete(l.perUser, c.user)
 		}
 	}
 	if l.conns[c.remote] == c {
@@ -256,11 +257,11 @@ type Conn struct {
 
 	// Guarded by the listener's lock. group is nil when it does not count as a
 	// stranger's.
-	group *group
-	place *list.Element
-	seq   int
-	known bool
-	user  string
+	group      *group
+	place      *list.Element
+	seq        int
+	identified bool
+	user       string
 }
 
 var began = time.Now()

@@ -137,8 +137,8 @@ func TestTheKnownStay(t *testing.T) {
 	var known []net.Conn
 	for range 4 {
 		c := s.from(2)
-		s.Known(c.LocalAddr().String())
-		s.Known(c.LocalAddr().String()) // counts once
+		s.Identify(c.LocalAddr().String())
+		s.Identify(c.LocalAddr().String()) // counts once
 		known = append(known, c)
 	}
 	var strangers []net.Conn
@@ -152,7 +152,7 @@ func TestTheKnownStay(t *testing.T) {
 		t.Errorf("%d connections of strangers are open, and not 4", n)
 	}
 	extra := strangers[29]
-	s.Known(extra.LocalAddr().String()) // as many as may be known are
+	s.Identify(extra.LocalAddr().String()) // as many as may be known are
 	for range 8 {
 		s.from(2)
 	}
@@ -162,7 +162,7 @@ func TestTheKnownStay(t *testing.T) {
 	_ = known[0].Close()
 	deadline := time.Now().Add(5 * time.Second)
 	for again := s.from(2); ; time.Sleep(10 * time.Millisecond) {
-		s.Known(again.LocalAddr().String())
+		s.Identify(again.LocalAddr().String())
 		for range 5 {
 			s.from(2)
 		}
@@ -202,7 +202,7 @@ func awaiting(t *testing.T, most int) *site {
 						callers.Begun(c)
 					}
 					if n == 2 {
-						l.KnownAs(c.RemoteAddr().String(), string(b[1:]))
+						l.IdentifyAs(c.RemoteAddr().String(), string(b[1:]))
 					}
 					if _, err := c.Write(b[:1]); err != nil {
 						return

@@ -159,7 +159,7 @@ func TestForgersDoNotMakeAStrangerOfTheManager(t *testing.T) {
 
 type noted []string
 
-func (n *noted) Known(remote string) { *n = append(*n, remote) }
+func (n *noted) Identify(remote string) { *n = append(*n, remote) }
 
 func (n *noted) Hang(string) bool { return false }
 

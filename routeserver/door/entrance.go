@@ -17,8 +17,8 @@ import (
 
 // Listener knows whose connection is whose.
 type Listener interface {
-	// Known says that the caller at a remote address has shown who it is.
-	Known(remote string)
+	// Identify records that the caller at a remote address is identified.
+	Identify(remote string)
 	// Hang closes the connection from a remote address, and reports whether there is one.
 	Hang(remote string) bool
 }
@@ -45,7 +45,7 @@ func (e Entrance) enter(ctx context.Context, address, authorization string, narr
 	}
 	if who.Kind != callers.Stranger && e.At != nil {
 		if l := e.At(); l != nil {
-			l.Known(address)
+			l.Identify(address)
 		}
 	}
 	return ctx, nil

@@ -91,7 +91,7 @@ type Access struct {
 	rights *cache.LRUExpireCache
 	// last has the rights that there were, for when nobody can be asked.
 	last *cache.LRUExpireCache
-	// accepted has the users of tokens that were accepted and that only a review can tell from others.
+	// accepted has the users of foreign tokens that were accepted.
 	accepted *kept
 	// checks bounds the questions about tokens, and asking those about rights.
 	checks pools
@@ -174,7 +174,7 @@ func (a *Access) identify(ctx context.Context, token, from, known string) (ident
 }
 
 // admit lets a review of a token through, which is over when leave is called, or returns why not. foreign:
-// only a review can tell whether the token is valid.
+// only a review finds out whether the token is valid.
 func (a *Access) admit(ctx context.Context, token string, key [sha256.Size]byte, from, known string) (leave func(), foreign bool, refused *tunnelv1.Refused) {
 	user, foreign := a.accepted.Get(key)
 	if foreign && known == "" {

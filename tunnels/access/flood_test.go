@@ -106,6 +106,6 @@ func TestForgedTokensAreRefusedWithoutAReview(t *testing.T) {
 		t.Errorf("a signed token: %v", refused)
 	}
 	if n := s.Accepted(); n != 0 {
-		t.Errorf("%d tokens are remembered that can be told from others without", n)
+		t.Errorf("%d signed tokens are remembered", n)
 	}
 }

@@ -10,7 +10,7 @@ import (
 // Accepted is how many tokens are known to have been accepted.
 func (a *Access) Accepted() int { return len(a.accepted.Keys()) }
 
-// A user with more tokens than are kept in all evicts nobody else's.
+// A user with more tokens than are kept in all evicts no tokens of other users.
 func TestAUserEvictsOnlyOwnTokens(t *testing.T) {
 	k := newKept(clock(time.Now))
 	key := func(token string) [sha256.Size]byte { return sha256.Sum256([]byte(token)) }

@@ -9,7 +9,7 @@ import (
 	authorization "k8s.io/client-go/kubernetes/typed/authorization/v1"
 )
 
-// Who gets no turn is told so in one sentence, also where the caller waits no longer.
+// The refusal without a turn is one sentence, also where the caller waits no longer.
 func TestWhoGetsNoTurnIsToldToTryAgain(t *testing.T) {
 	ended, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
 	defer cancel()

@@ -124,7 +124,7 @@ func New(cfg Config) (*Main, error) {
 		}
 	}
 	m.onAPI.AwaitHandshakes()
-	s.known = m.onAPI.KnownAs
+	s.known = m.onAPI.IdentifyAs
 	return m, nil
 }
 

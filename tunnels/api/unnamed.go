@@ -66,7 +66,7 @@ func named(ctx context.Context) {
 	}
 }
 
-// from returns who calls, as far as the address of the caller identifies one.
+// from returns the caller, as far as its address identifies one.
 func (s *server) from(ctx context.Context) callers.Caller {
 	address := ""
 	if p, is := peer.FromContext(ctx); is {

@@ -21,8 +21,8 @@ func accepts(t *testing.T, l net.Listener) net.Conn {
 	return conn
 }
 
-// A connection that was closed for another one goes after that one has gone too: what has come from
-// its source since then still counts.
+// A connection that was closed for another one goes after that one has gone too: later
+// connections of its source still count.
 func TestALateEndForgetsNoOthers(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -78,7 +78,7 @@ func (c *control) admit(ctx context.Context) error {
 	case who.String() != c.main.cfg.Manager:
 		return status.Errorf(codes.PermissionDenied, "%s is not the controller manager, which alone may ask here", who)
 	}
-	c.main.listeners.control.Known(remote)
+	c.main.listeners.control.Identify(remote)
 	return nil
 }
 

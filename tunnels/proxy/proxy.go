@@ -225,7 +225,7 @@ func (m *Main) accept(ctx context.Context, l *callers.Listener, serve serve, all
 			}
 			continue
 		}
-		all.Go(func() { serve(ctx, conn, func(user string) { l.KnownAs(conn.RemoteAddr().String(), user) }) })
+		all.Go(func() { serve(ctx, conn, func(user string) { l.IdentifyAs(conn.RemoteAddr().String(), user) }) })
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"switchyard.dev/tunnels/sshd/unread"
 )
 
-// The log tells a channel that was ended from an SSH connection that was closed.
+// The log names a channel that was ended differently from an SSH connection that was closed.
 func TestWhatIsLoggedOfUnreadBytes(t *testing.T) {
 	for want, e := range map[string]unread.Ended{
 		`msg="an SSH channel was ended: too many bytes are unread" user=ada channel=shop unread=5 stalled=0s`:             {User: "ada", About: "shop", Bytes: 5},

@@ -10,7 +10,7 @@
 //
 // Shells, commands, agents, X11, Unix sockets and every other request are refused. A
 // connection has at most 64 channels, a user at most 128 in all connections, and one that goes on
-// asking for what is refused is closed. What is unread in all channels has one budget (unread). A
+// sending refused requests is closed. The unread bytes of all channels have one budget (unread). A
 // connection has a session of its own in the table of tunnels, since SSH knows none: one that comes back
 // takes its tunnels over from the one that was.
 package sshd
@@ -123,7 +123,7 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// ended logs what was ended because too many bytes were unread.
+// ended logs the end of a channel or connection because too many bytes were unread.
 func (s *Server) ended(e unread.Ended) {
 	if e.About == "" {
 		s.cfg.Logger.Warn("an SSH connection was closed with all of its channels: too many bytes are unread", "user", e.User, "unread", e.Bytes)

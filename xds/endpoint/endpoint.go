@@ -140,7 +140,7 @@ func (e *Endpoint) noting(identify func(context.Context, string) (serve.Peer, er
 	return func(ctx context.Context, token string) (serve.Peer, error) {
 		who, err := identify(ctx, token)
 		if from, ok := peer.FromContext(ctx); ok && err == nil {
-			e.listener.Known(from.Addr.String())
+			e.listener.Identify(from.Addr.String())
 		}
 		return who, err
 	}

@@ -139,7 +139,7 @@ func (a *Authenticator) Check(c server.ClientAuthentication) bool {
 		return false
 	}
 	if a.Front != nil {
-		a.Front.listener.Known(remote)
+		a.Front.listener.Identify(remote)
 	}
 	log.Info("a client connected to the event bus", "account", in)
 	return true

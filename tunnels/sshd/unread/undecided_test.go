@@ -38,7 +38,7 @@ func TestUndecidedChannelsKeepNothing(t *testing.T) {
 	p.must(sends(first, 1, content(64<<10)))
 	_, err := first.client.Write([]byte("x"))
 	p.must(err)
-	_, err = io.ReadFull(first.server, make([]byte, 1)) // then what was sent before has arrived
+	_, err = io.ReadFull(first.server, make([]byte, 1)) // then the data sent before has arrived
 	p.must(err)
 	accepted, requests, err := undecided.Accept()
 	p.must(err)

@@ -68,7 +68,7 @@ func (m *Main) identify(r *http.Request) (tokens.Identity, error) {
 	case who.PodName == "" || who.PodUID == "":
 		return who, refuse(http.StatusForbidden, iocontext.NotYours, "the token is that of the account %s, and of no pod", who)
 	}
-	m.onAPI.Known(r.RemoteAddr)
+	m.onAPI.Identify(r.RemoteAddr)
 	return who, nil
 }
 
