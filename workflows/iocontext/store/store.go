@@ -35,6 +35,8 @@ const (
 	// AnnotationRights has what the author of the unit that gave the value needed, as JSON of
 	// execunit.Rights. Values of earlier versions lack it.
 	AnnotationRights = "signadot.com/io-rights"
+	// AnnotationWritten has, on a copy, when the original was created, in RFC 3339 (Sync).
+	AnnotationWritten = "signadot.com/io-written"
 	// DataKey is under what the value stands in the Secret.
 	DataKey = "value"
 )

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -74,7 +76,16 @@ func same(a, b *corev1.Secret) bool {
 // newer reports whether the value that an earlier release keeps replaces a present one: it was written
 // after it, while that release was back. Of two of one second the present one counts.
 func newer(old, present *corev1.Secret) bool {
-	return !same(old, present) && present.CreationTimestamp.Before(&old.CreationTimestamp)
+	return !same(old, present) && written(present).Before(written(old))
+}
+
+// written returns when a value was written, to the second: a copy is as old as its original, so that it
+// replaces no value that was written before the copy was made.
+func written(value *corev1.Secret) time.Time {
+	if original, err := time.Parse(time.RFC3339, value.Annotations[AnnotationWritten]); err == nil {
+		return original
+	}
+	return value.CreationTimestamp.Time
 }
 
 // copyTo writes a copy of a value into a namespace, in place of the one that is there (nil: none).
@@ -84,9 +95,11 @@ func (s Store) copyTo(ctx context.Context, namespace string, value, have *corev1
 			return fmt.Errorf("replace Secret %s/%s: %w", namespace, have.Name, err)
 		}
 	}
+	annotations := maps.Clone(value.Annotations)
+	annotations[AnnotationWritten] = written(value).UTC().Format(time.RFC3339)
 	never := true
 	err := s.Client.Create(ctx, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: value.Name, Labels: value.Labels, Annotations: value.Annotations},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: value.Name, Labels: value.Labels, Annotations: annotations},
 		Type:       value.Type, Immutable: &never, Data: value.Data,
 	})
 	if err != nil && !apierrors.IsAlreadyExists(err) { // One that was written after the list is newer.

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -80,6 +81,53 @@ func TestValuesSurviveUpgradeRollbackAndUpgrade(t *testing.T) {
 		k.has(s, k.mine, "seed.rows", "")
 	}
 	k.has(before, k.others, "make.url", "theirs")
+}
+
+// slow is a client on which something happens before the first object is created.
+type slow struct {
+	client.Client
+	before func()
+}
+
+// Create implements client.Client.
+func (s *slow) Create(ctx context.Context, o client.Object, options ...client.CreateOption) error {
+	if before := s.before; before != nil {
+		s.before = nil
+		before()
+	}
+	return s.Client.Create(ctx, o, options...)
+}
+
+// A value that is written while an earlier one is copied is older than the copy by the clock of the API
+// server. The copy replaces it in neither namespace.
+func TestACopyIsAsOldAsItsOriginal(t *testing.T) {
+	for name, of := range map[string]func(now, before store.Store) store.Store{
+		"of this release":                  func(now, _ store.Store) store.Store { return now },
+		"of the earlier one, while it ran": func(_, before store.Store) store.Store { return before },
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := open(t)
+			now, before := upgraded(k)
+			written := of(now, before)
+			put := func(value string) {
+				t.Helper()
+				k.Must(written.Put(t.Context(), k.mine, "make.url", []byte(value), store.Giver{Pod: "pod-" + value}, may))
+			}
+			put("first")
+			later(t, k, written)
+			copying := now
+			copying.Client = &slow{now.Client, func() {
+				put("second")
+				later(t, k, written)
+			}}
+			k.Must(copying.Sync(t.Context(), k.mine))
+			for range 2 {
+				k.Must(now.Sync(t.Context(), k.mine))
+				k.has(now, k.mine, "make.url", "second")
+				k.has(before, k.mine, "make.url", "second")
+			}
+		})
+	}
 }
 
 // errSameSecond: the API server counts creations by the second.
