@@ -127,7 +127,7 @@ func (r *Reviewer) Review(ctx context.Context, req *admissionv1.AdmissionRequest
 	defer func() {
 		if fault := recover(); fault != nil {
 			r.config.Logger.Error("an author could not be asked about", "kind", req.Kind.Kind, "namespace", req.Namespace, "name", req.Name, "panic", fmt.Sprint(fault))
-			answer = refused(http.StatusInternalServerError, metav1.StatusReasonInternalError, "whether you may write this could not be found out, for a fault of the operator's; its log says more")
+			answer = Refused(http.StatusInternalServerError, metav1.StatusReasonInternalError, "whether you may write this could not be found out, for a fault of the operator's; its log says more")
 		}
 	}()
 	change := ChangeOf(req)
@@ -140,7 +140,7 @@ func (r *Reviewer) Review(ctx context.Context, req *admissionv1.AdmissionRequest
 	}
 	attributed, err := r.config.Delegates.attribute(req, in)
 	if err != nil {
-		return refused(http.StatusForbidden, metav1.StatusReasonForbidden, name(req)+": "+err.Error())
+		return Refused(http.StatusForbidden, metav1.StatusReasonForbidden, name(req)+": "+err.Error())
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -156,10 +156,10 @@ func (r *Reviewer) read(req *admissionv1.AdmissionRequest, change Change) (Input
 	kind, known := Kinds()[req.Kind.Kind]
 	o, is := kind.(crdv1.Object)
 	if !known || !is || req.Kind.Group != crdv1.Group {
-		return Input{}, refused(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the operator was asked about an object of kind "+req.Kind.Kind+", which it knows nothing of: its webhook is registered wrongly")
+		return Input{}, Refused(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the operator was asked about an object of kind "+req.Kind.Kind+", which it knows nothing of: its webhook is registered wrongly")
 	}
 	if err := json.Unmarshal(req.Object.Raw, o); err != nil {
-		return Input{}, refused(http.StatusBadRequest, metav1.StatusReasonBadRequest, fmt.Sprintf("the object cannot be read: %v", err))
+		return Input{}, Refused(http.StatusBadRequest, metav1.StatusReasonBadRequest, fmt.Sprintf("the object cannot be read: %v", err))
 	}
 	if o.GetNamespace() == "" {
 		o.SetNamespace(req.Namespace)
@@ -223,14 +223,14 @@ func (r *Reviewer) decided(ctx context.Context, req *admissionv1.AdmissionReques
 		d.TooMuch = fmt.Sprintf("it takes %d rights, and at most %d can be asked about: split it into several objects", len(d.Wants), mostWants)
 	}
 	if d.TooMuch != "" {
-		return refused(http.StatusForbidden, metav1.StatusReasonForbidden, name(req)+" asks for too much: "+d.TooMuch)
+		return Refused(http.StatusForbidden, metav1.StatusReasonForbidden, name(req)+" asks for too much: "+d.TooMuch)
 	}
 	lacking, err := r.asker.lacking(ctx, req.UserInfo, d.Wants)
 	if err != nil {
 		return r.later(req, err)
 	}
 	if len(lacking) > 0 {
-		return refused(http.StatusForbidden, metav1.StatusReasonForbidden, name(req)+" needs rights that you do not have: "+Refusal(lacking))
+		return Refused(http.StatusForbidden, metav1.StatusReasonForbidden, name(req)+" needs rights that you do not have: "+Refusal(lacking))
 	}
 	return &admissionv1.AdmissionResponse{Allowed: true}
 }
@@ -238,12 +238,12 @@ func (r *Reviewer) decided(ctx context.Context, req *admissionv1.AdmissionReques
 // later refuses for now: nobody knows whether the author has the rights.
 func (r *Reviewer) later(req *admissionv1.AdmissionRequest, err error) *admissionv1.AdmissionResponse {
 	r.config.Logger.Warn("an author could not be asked about", "kind", req.Kind.Kind, "namespace", req.Namespace, "name", req.Name, "error", err)
-	return refused(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, fmt.Sprintf(
+	return Refused(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, fmt.Sprintf(
 		"%s: whether you have the rights that it takes could not be found out (%.300s): try again", name(req), err))
 }
 
-// refused is an answer that says no.
-func refused(code int32, reason metav1.StatusReason, message string) *admissionv1.AdmissionResponse {
+// Refused is an answer that refuses a request.
+func Refused(code int32, reason metav1.StatusReason, message string) *admissionv1.AdmissionResponse {
 	return &admissionv1.AdmissionResponse{Result: &metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}}
 }
 

@@ -164,6 +164,22 @@ func TestAResourceIsMadeAndRemoved(t *testing.T) {
 	if got := string(secret.Data["provision.host"]); got != "db.example" || len(secret.Data) != 1 || !*secret.Immutable || secret.Name == r.Name {
 		t.Errorf("Secret %s has %v", secret.Name, secret.Data)
 	}
+
+	// Somebody deletes it, and asks for it.
+	c.Remove(secret)
+	world.Edit(c.World, r, func(r *crdv1.Resource) { r.Annotations = map[string]string{crdv1.AnnotationRetry: "secret"} })
+	c.Eventually("the Secret with outputs is there again", func() error { return c.Look(secret) })
+	if got := string(secret.Data["provision.host"]); got != "db.example" {
+		t.Errorf("it has %v", secret.Data)
+	}
+	// Somebody deletes it, and another namespace wants the outputs.
+	c.Remove(secret)
+	another := c.NewNamespace("wants")
+	world.Edit(c.World, r, func(r *crdv1.Resource) { r.Spec.OutputNamespaces = append(r.Spec.OutputNamespaces, another) })
+	c.Eventually("the Secret with outputs is in both namespaces", func() error {
+		other := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: another, Name: secret.Name}}
+		return errors.Join(c.Look(secret), c.Look(other))
+	})
 	c.Eventually("pods of units that have ended are let go", func() error {
 		if err := c.Look(first); err != nil || len(first.Finalizers) > 0 {
 			return fmt.Errorf("%v, %w", first.Finalizers, err)

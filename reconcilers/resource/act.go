@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -38,7 +39,8 @@ func keys(m *crdv1.SignadotObjectLifecycleMethods) []string { return engine.Keys
 // returns the input with the record of them. The manager can neither read nor change Secrets
 // there: a random name is recorded first, and a Secret that then exists, of another
 // client or of a process that ended before it recorded its creation, is left for another name. It is
-// deleted with the Resource.
+// deleted with the Resource. A recorded Secret that somebody deleted is created again when another namespace
+// wants the outputs, or once for each value of crdv1.AnnotationRetry: finding out takes a write.
 //
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=create
 func (r *Reconciler) outputs(ctx context.Context, in Input) (Input, condition.Condition, error) {
@@ -50,11 +52,18 @@ func (r *Reconciler) outputs(ctx context.Context, in Input) (Input, condition.Co
 	}
 	form := Form(in.Methods)
 	in.Outputs = Recorded(in.Resource, form)
+	retry, heeded := in.Resource.Annotations[crdv1.AnnotationRetry], any("")
+	if value, known := r.retried.Load(in.Resource.UID); known {
+		heeded = value
+	}
 	missing := Missing(in.Resource, in.Outputs)
-	if len(missing) > 0 {
+	if len(missing) > 0 || heeded != retry {
 		values, all, err := r.values(ctx, in)
 		if err != nil {
 			return in, condition.Unknown(crdv1.ReasonPending, "Outputs cannot be read."), err
+		}
+		if !all && len(missing) == 0 {
+			return in, written(in), nil // There is nothing to write again.
 		}
 		if !all {
 			return in, condition.False("OutputMissing", "A value that a unit has given was deleted. Delete the resource, and have it created again."), nil
@@ -65,17 +74,27 @@ func (r *Reconciler) outputs(ctx context.Context, in Input) (Input, condition.Co
 		if in, err = r.named(ctx, in, form); err != nil {
 			return in, condition.Unknown(crdv1.ReasonPending, "Outputs are being written."), err
 		}
-		for _, namespace := range missing {
-			if refusal, err := r.create(ctx, Output(in.Resource, in.Outputs.SecretName, namespace, values)); err != nil {
+		for _, namespace := range in.Resource.Spec.OutputNamespaces {
+			recorded := slices.Contains(in.Outputs.Namespaces, namespace)
+			refusal, err := r.create(ctx, Output(in.Resource, in.Outputs.SecretName, namespace, values))
+			switch {
+			case err != nil && !(recorded && errors.Is(err, errTaken)):
 				return in, condition.Unknown(crdv1.ReasonPending, "Outputs are being written."), err
-			} else if refusal != nil {
+			case refusal != nil:
 				return in, condition.False(refusal.Reason, refusal.Message), nil
+			case !recorded:
+				in.Outputs.Namespaces = append(in.Outputs.Namespaces, namespace)
 			}
-			in.Outputs.Namespaces = append(in.Outputs.Namespaces, namespace)
 		}
+		r.retried.Store(in.Resource.UID, retry)
 	}
-	return in, condition.True(ReasonOutputsWritten, fmt.Sprintf("Secret %s has the outputs, in namespaces: %s.",
-		in.Outputs.SecretName, condition.List(in.Resource.Spec.OutputNamespaces, mostNamed, ", "))), nil
+	return in, written(in), nil
+}
+
+// written is the condition of outputs that were written. The manager cannot see whether they still exist.
+func written(in Input) condition.Condition {
+	return condition.True(ReasonOutputsWritten, fmt.Sprintf("Secret %s with the outputs was written in namespaces: %s. If it was deleted, annotation %s: TIME has it written again.",
+		in.Outputs.SecretName, condition.List(in.Resource.Spec.OutputNamespaces, mostNamed, ", "), crdv1.AnnotationRetry))
 }
 
 // mostNamed is how many namespaces a message names.

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"io"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,6 +33,9 @@ type Reconciler struct {
 	config Config
 	writer apply.Writer
 	store  store.Store
+	// retried has the values of crdv1.AnnotationRetry, by the UID of the Resource, for which this process has
+	// written the Secrets with outputs again.
+	retried sync.Map
 }
 
 // New returns a Reconciler.
@@ -83,6 +87,7 @@ func (r *Reconciler) delete(ctx context.Context, in Input) (time.Duration, error
 		}
 	}
 	if in.Methods == nil {
+		r.retried.Delete(in.Resource.UID)
 		return 0, r.writer.RemoveFinalizer(ctx, in.Resource)
 	}
 	in, err := r.methods(ctx, in) // Annotations that people set meanwhile are passed on.

@@ -62,7 +62,7 @@ func (r Recorder) Review(_ context.Context, req *admissionv1.AdmissionRequest) *
 	}
 	after, err := annotations(req.Object.Raw)
 	if err != nil {
-		return refused(http.StatusBadRequest, metav1.StatusReasonBadRequest, fmt.Sprintf("the object cannot be read: %v", err))
+		return authors.Refused(http.StatusBadRequest, metav1.StatusReasonBadRequest, fmt.Sprintf("the object cannot be read: %v", err))
 	}
 	var before map[string]string
 	if req.Operation == admissionv1.Update {
@@ -70,14 +70,14 @@ func (r Recorder) Review(_ context.Context, req *admissionv1.AdmissionRequest) *
 	}
 	author, _, err := r.Delegates.AuthorOf(req.UserInfo, after, before)
 	if err != nil {
-		return refused(http.StatusForbidden, metav1.StatusReasonForbidden, err.Error())
+		return authors.Refused(http.StatusForbidden, metav1.StatusReasonForbidden, err.Error())
 	}
 	if after[crdv1.AnnotationAuthor] == author.String() {
 		return allowed
 	}
 	patch, err := json.Marshal([]operation{written(after, author)})
 	if err != nil {
-		return refused(http.StatusInternalServerError, metav1.StatusReasonInternalError, fmt.Sprintf("the author cannot be recorded: %v", err))
+		return authors.Refused(http.StatusInternalServerError, metav1.StatusReasonInternalError, fmt.Sprintf("the author cannot be recorded: %v", err))
 	}
 	allowed.Patch, allowed.PatchType = patch, new(admissionv1.PatchTypeJSONPatch)
 	return allowed
@@ -99,9 +99,4 @@ func annotations(raw []byte) (map[string]string, error) {
 	}
 	err := json.Unmarshal(raw, &o)
 	return o.Metadata.Annotations, err
-}
-
-// refused is an answer that refuses.
-func refused(code int32, reason metav1.StatusReason, message string) *admissionv1.AdmissionResponse {
-	return &admissionv1.AdmissionResponse{Result: &metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}}
 }

@@ -152,6 +152,8 @@ func (c *clusterOnly) Rules() policy.Config { return policy.Config{} }
 func (c *clusterOnly) Namespace(netip.Addr, string) string { return "" }
 
 // Kind implements outbound.Knows.
+func (c *clusterOnly) Service(string) bool { return false }
+
 func (c *clusterOnly) Kind(netip.Addr) policy.Kind { return policy.KindUnknown }
 
 // Begun implements outbound.Counts.
