@@ -10,6 +10,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/publish"
 )
 
 // provide writes the Resources that forks wait for, and returns the input with what is
@@ -69,12 +70,26 @@ func act(ctx context.Context, w apply.Writer, in Input, d Decision) (Made, error
 	if err := errors.Join(errs...); err != nil {
 		return made, err // What is not wanted any more stays until the new is there.
 	}
-	return made, w.DeleteSurplus(ctx, in.Sandbox, d.toDelete()...)
+	return made, w.DeleteSurplus(ctx, in.Sandbox, d.toDelete(made)...)
 }
 
-// toDelete returns all that is not wanted any more, in the order in which it goes.
-func (d Decision) toDelete() []client.Object {
+// toDelete returns all that is not wanted any more, in the order in which it goes: members
+// once the routing log does not name them, since until then requests for them would fail. The
+// status of the RoutingConfig leads back here.
+func (d Decision) toDelete(made Made) []client.Object {
+	if !declared(made.Config) {
+		return apply.Objects(d.SurplusConfigs)
+	}
 	return slices.Concat(apply.Objects(d.SurplusConfigs), apply.Objects(d.SurplusMembers), apply.Objects(d.SurplusResources))
+}
+
+// declared reports whether the routing log has what a RoutingConfig says, or never will have.
+func declared(c *crdv1.RoutingConfig) bool {
+	if c == nil {
+		return true
+	}
+	p := crdv1.FindCondition(c.Status.Conditions, crdv1.ConditionPublished)
+	return p != nil && p.ObservedGeneration >= c.Generation && p.Reason != publish.ReasonLogUnavailable
 }
 
 // write writes one part. have is the one that is there; it returns what is there then,
