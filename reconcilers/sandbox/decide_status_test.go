@@ -1,11 +1,14 @@
 package sandbox_test
 
 import (
+	"context"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
@@ -278,4 +281,67 @@ func TestASandboxThatForksNothingSaysSo(t *testing.T) {
 			t.Errorf("%+v", *c)
 		}
 	}
+}
+
+// A namespace that is deleted takes the operator's RoleBinding with it, and nothing brings that
+// back but an upgrade of the installation. Quotas forbid as well.
+func TestWhatIsSaidWhereTheRightsOfANamespaceAreMissing(t *testing.T) {
+	missing := `ForkedWorkload shop/x may not be written: forkedworkloads.signadot.com "x" is forbidden: User "manager" cannot patch resource "forkedworkloads" in API group "signadot.com" in the namespace "shop"`
+	for _, tt := range []struct {
+		name       string
+		namespaces []string
+		message    string
+		upgrade    bool
+	}{
+		{"the namespace is listed", []string{"shop"}, missing, true},
+		{"all namespaces are allowed", nil, missing, false},
+		{"a quota", []string{"shop"}, `ForkedWorkload shop/x may not be written: "x" is forbidden: exceeded quota`, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			in := full(t)
+			in.Sandbox.Spec.Customization.Patches[0].Target.Namespace = "shop"
+			in.Sandbox.Spec.ExternalWorkloads, in.Sandbox.Spec.VirtualWorkloads = nil, nil
+			in.Namespaces = tt.namespaces
+			d := sandbox.Decide(in)
+			made := acted(in, d)
+			for i := range made.Members {
+				made.Members[i], made.Refusals[i] = nil, &apply.Refusal{Reason: apply.ReasonForbidden, Message: tt.message}
+			}
+			s := sandbox.Conclude(in, d, made, metav1.Now())
+			c := crdv1.FindCondition(s.Status.Conditions, crdv1.ConditionWorkloadsReady)
+			if c.Reason != apply.ReasonForbidden || strings.Contains(c.Message, "helm upgrade") != tt.upgrade || !strings.Contains(c.Message, tt.message) {
+				t.Errorf("it says %s: %s", c.Reason, c.Message)
+			}
+		})
+	}
+}
+
+// A baseline that appears leads to the sandboxes that name it, in whatever role.
+func TestWhichSandboxesABaselineIsOf(t *testing.T) {
+	of := map[string][]string{}
+	indexer := indexing(func(value client.IndexerFunc) {
+		in := full(t)
+		in.Sandbox.Spec.ExternalWorkloads = append(in.Sandbox.Spec.ExternalWorkloads, crdv1.SandboxExternalWorkload{Name: "none"})
+		of["full"], of["empty"], of["other"] = value(in.Sandbox), value(&crdv1.SignadotSandbox{}), value(&crdv1.RoutingConfig{})
+	})
+	if err := sandbox.Index(t.Context(), indexer); err != nil {
+		t.Fatal(err)
+	}
+	in := full(t)
+	for _, w := range sandbox.Decide(in).Members {
+		if ref, ok := w.Object.BaselineRef(); ok && !slices.Contains(of["full"], ref.Namespace+"/"+ref.Name) {
+			t.Errorf("%v leads not to it, only %v", ref, of["full"])
+		}
+	}
+	if len(of["full"]) == 0 || len(of["empty"]) > 0 || len(of["other"]) > 0 {
+		t.Errorf("found are %v", of)
+	}
+}
+
+// indexing takes the function that makes an index.
+type indexing func(client.IndexerFunc)
+
+func (f indexing) IndexField(_ context.Context, _ client.Object, _ string, value client.IndexerFunc) error {
+	f(value)
+	return nil
 }
