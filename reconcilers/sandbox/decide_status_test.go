@@ -1,14 +1,11 @@
 package sandbox_test
 
 import (
-	"context"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
@@ -314,34 +311,4 @@ func TestWhatIsSaidWhereTheRightsOfANamespaceAreMissing(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A baseline that appears leads to the sandboxes that name it, in whatever role.
-func TestWhichSandboxesABaselineIsOf(t *testing.T) {
-	of := map[string][]string{}
-	indexer := indexing(func(value client.IndexerFunc) {
-		in := full(t)
-		in.Sandbox.Spec.ExternalWorkloads = append(in.Sandbox.Spec.ExternalWorkloads, crdv1.SandboxExternalWorkload{Name: "none"})
-		of["full"], of["empty"], of["other"] = value(in.Sandbox), value(&crdv1.SignadotSandbox{}), value(&crdv1.RoutingConfig{})
-	})
-	if err := sandbox.Index(t.Context(), indexer); err != nil {
-		t.Fatal(err)
-	}
-	in := full(t)
-	for _, w := range sandbox.Decide(in).Members {
-		if ref, ok := w.Object.BaselineRef(); ok && !slices.Contains(of["full"], ref.Namespace+"/"+ref.Name) {
-			t.Errorf("%v leads not to it, only %v", ref, of["full"])
-		}
-	}
-	if len(of["full"]) == 0 || len(of["empty"]) > 0 || len(of["other"]) > 0 {
-		t.Errorf("found are %v", of)
-	}
-}
-
-// indexing takes the function that makes an index.
-type indexing func(client.IndexerFunc)
-
-func (f indexing) IndexField(_ context.Context, _ client.Object, _ string, value client.IndexerFunc) error {
-	f(value)
-	return nil
 }
