@@ -5,8 +5,8 @@ import (
 	"errors"
 )
 
-// Try does what Apply does, and returns a refusal beside the error: then there is no object of
-// ours. Where trying again may help, the one that was there stays.
+// Try is Apply with a refusal as a result of its own: then it returns no object. With an error
+// that another attempt may clear it returns have.
 func Try[T any, P Object[T]](ctx context.Context, w Writer, want, have P) (P, *Refusal, error) {
 	now, err := Apply(ctx, w, want, have)
 	if r := new(Refusal); errors.As(err, &r) {

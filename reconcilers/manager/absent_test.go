@@ -46,8 +46,8 @@ func (c *cluster) neverAtBaseline(ns, name, key string, n int) {
 	}
 }
 
-// Somebody deletes a member that nobody makes again: until the declaration lets go of it
-// requests with its key fail, also after the log was lost.
+// A member is deleted and has no controller that creates it again: until it is removed from the
+// declaration, requests with its key fail, also after the log was lost.
 func TestADeclaredMemberThatIsDeletedIsNotReadyUntilItIsLetGo(t *testing.T) {
 	const ns, key = "absent", "absent-key"
 	c := start(t, ns)
@@ -66,7 +66,7 @@ func TestADeclaredMemberThatIsDeletedIsNotReadyUntilItIsLetGo(t *testing.T) {
 	c.stated(ns, "mine", &factv1.WorkloadWithdrawn{})
 	gone := c.rule(ns, "a", key, false, true)
 	if len(gone.Mappings) != 1 || gone.Mappings[0].WorkloadPort != before.Mappings[0].WorkloadPort || gone.Mappings[0].Destinations[0].Address != "" {
-		t.Errorf("it leads to %v", gone.Mappings)
+		t.Errorf("its mappings are %v", gone.Mappings)
 	}
 	c.Says(c.Condition(r, crdv1.ConditionReady, "False", routingconfig.ReasonWorkloadsNotFound), "503", ns+"/mine")
 	c.quiet()
@@ -103,8 +103,7 @@ func (c *cluster) absent(ns, name, key string, want bool) error {
 	return nil
 }
 
-// The sandbox makes a member again that somebody deletes, and takes its RoutingConfig away
-// before it lets go of one.
+// The sandbox creates a deleted member again, and withdraws a member before it deletes it.
 func TestTheKeyOfASandboxWhoseMemberIsDeletedNeverReachesTheBaseline(t *testing.T) {
 	const ns, key = "again", "again-key"
 	c := start(t, ns)

@@ -17,7 +17,7 @@ import (
 )
 
 // IndexBaselines is the name of an index that finds sandboxes by the baselines that they name;
-// BaselinesOf is what it is made with.
+// its function is BaselinesOf.
 const IndexBaselines = "spec.baselines"
 
 // Index makes the indexes of sandboxes that this package reads by.
@@ -49,7 +49,7 @@ func BaselinesOf(o client.Object) []string {
 	return slices.Compact(out)
 }
 
-// WatchBaselines makes the controller of sandboxes be told of a baseline that appears: members
+// WatchBaselines enqueues sandboxes when a baseline that they name is created: members
 // cannot be made while its namespace is missing.
 func WatchBaselines(b *builder.Builder, c client.Reader) {
 	created := predicate.Funcs{

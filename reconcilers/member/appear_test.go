@@ -8,7 +8,7 @@ import (
 	"switchyard.dev/reconcilers/member"
 )
 
-// A baseline that appears leads to the sandboxes that name it, in whatever role.
+// A new baseline enqueues the sandboxes that name it, in any role.
 func TestWhichSandboxesABaselineIsOf(t *testing.T) {
 	ref := func(name string) crdv1.ObjectRef {
 		return crdv1.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "ns", Name: name}

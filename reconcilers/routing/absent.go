@@ -11,20 +11,20 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 )
 
-// AnnotationMembers on a RoutingConfig is which baselines its members stand for, as was
+// AnnotationMembers on a RoutingConfig is which baselines its members represent, as was
 // observed last: so that requests with its key do not reach these baselines when members are
 // gone and the log is lost.
 const AnnotationMembers = "signadot.com/members"
 
-// How much is told of baselines in all, in bytes: an event of the log has eventbus.MaxEvent, and
-// the annotations of an object 256 KiB. Of what is beyond nothing is told, so that requests for
-// such a member reach its baseline once it is gone.
+// How much space baselines take at most, in bytes: an event of the log has eventbus.MaxEvent, and
+// the annotations of an object 256 KiB. Members beyond that are left out, so that requests for
+// them reach their baselines once they are deleted.
 const (
 	maxDeclared = 60 << 10
 	maxNoted    = 64 << 10
 )
 
-// stood is which baseline a member stands for, in the namespace of the member.
+// stood is which baseline a member represents, in the namespace of the member.
 type stood struct {
 	// Kind is that of the routes API.
 	Kind     string   `json:"kind"`
@@ -32,7 +32,7 @@ type stood struct {
 	Services []served `json:"services,omitempty"`
 }
 
-// served is a Service of a baseline, and the one that stands for it.
+// served is a Service of a baseline, and the one that represents it.
 type served struct {
 	From string `json:"from"`
 	To   string `json:"to"`
@@ -40,9 +40,9 @@ type served struct {
 	Ports [][2]uint32 `json:"ports"`
 }
 
-// stands returns which baseline a member stands for: as its status tells, or, where there is no
-// such status, as was noted of it. Nil where nothing is known, and for one that stands for
-// none, or whose requests stay at its baseline.
+// stands returns which baseline a member represents: as its status states, or, where there is no
+// such status, as was noted of it. Nil where nothing is known, and for one that represents
+// none, or is a virtual workload.
 func (r Routing) stands(m crdv1.SandboxedWorkload, noted map[string]*stood) *stood {
 	have := r.Member(m)
 	if m.Kind == crdv1.KindVirtualWorkload {
@@ -76,7 +76,7 @@ func (r Routing) stands(m crdv1.SandboxedWorkload, noted map[string]*stood) *sto
 	return is
 }
 
-// noted returns what AnnotationMembers says, by the name of the member.
+// noted returns what AnnotationMembers states, by the name of the member.
 func (r Routing) noted() map[string]*stood {
 	out := map[string]*stood{}
 	if err := json.Unmarshal([]byte(r.Config.Annotations[AnnotationMembers]), &out); err != nil {
@@ -86,12 +86,12 @@ func (r Routing) noted() map[string]*stood {
 }
 
 // Absent reports whether a member that is named does not exist, while it is known which
-// baseline it stands for: requests for that baseline fail.
+// baseline it represents: requests for that baseline fail.
 func (r Routing) Absent(m crdv1.SandboxedWorkload) bool {
 	return r.Member(m) == nil && r.stands(m, r.noted()) != nil
 }
 
-// Note returns what AnnotationMembers is to say.
+// Note returns what AnnotationMembers is to contain.
 func (r Routing) Note() string {
 	noted, all, size := r.noted(), map[string]*stood{}, 0
 	for _, m := range r.Named() {
@@ -113,9 +113,9 @@ func (r Routing) Note() string {
 	return string(text)
 }
 
-// tell adds to a declaration which baselines its members stand for, those first that do not
-// exist. Of those that do exist all can be told later.
-func (r Routing) tell(d *factv1.RoutingDeclared) {
+// addBaselines adds to a declaration which baselines its members represent, those first that do not
+// exist. Of those that do exist all can be stated later.
+func (r Routing) addBaselines(d *factv1.RoutingDeclared) {
 	noted := r.noted()
 	size := sizeOf(d)
 	for _, absent := range []bool{true, false} {
@@ -125,7 +125,7 @@ func (r Routing) tell(d *factv1.RoutingDeclared) {
 				continue
 			}
 			was := sizeOf(d.Members[i])
-			s.tell(d.Members[i])
+			s.addTo(d.Members[i])
 			if size += sizeOf(d.Members[i]) - was; size > maxDeclared {
 				d.Members[i].Baseline, d.Members[i].Services = nil, nil
 				return
@@ -140,8 +140,8 @@ func sizeOf(m proto.Message) int {
 	return len(text)
 }
 
-// tell says so of a member.
-func (s *stood) tell(m *factv1.Member) {
+// addTo adds it to a member.
+func (s *stood) addTo(m *factv1.Member) {
 	m.Baseline = &factv1.ObjectRef{Kind: s.Kind, Namespace: m.GetNamespace(), Name: s.Name}
 	for _, of := range s.Services {
 		pair := &factv1.ServicePair{From: of.From, To: of.To}

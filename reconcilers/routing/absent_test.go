@@ -15,7 +15,7 @@ import (
 	"switchyard.dev/reconcilers/routing"
 )
 
-// seen makes a ForkedWorkload whose status tells of a Service of its baseline.
+// seen makes a ForkedWorkload with a Service of its baseline in its status.
 func seen(name, base string) *crdv1.ForkedWorkload {
 	m, _ := standing(crdv1.KindForkedWorkload, "ns", name, "sb", base, 1).(*crdv1.ForkedWorkload)
 	m.Status.RoutingConfig = &crdv1.WorkloadRoutingInfo{Services: []crdv1.ServiceMapping{
@@ -25,10 +25,10 @@ func seen(name, base string) *crdv1.ForkedWorkload {
 	return m
 }
 
-// What was observed of members is noted, and told of while they are gone, by whoever reads the
-// object.
+// The annotation keeps the observed baselines of members, and the declaration has them while the
+// members do not exist.
 func TestWhatIsToldOfMembers(t *testing.T) {
-	told := func(base, to string) *factv1.Member {
+	stating := func(base, to string) *factv1.Member {
 		return &factv1.Member{
 			Kind: crdv1.KindForkedWorkload, Namespace: "ns", Name: "fork", Sandbox: "fork",
 			Baseline: &factv1.ObjectRef{Kind: "Deployment", Namespace: "ns", Name: base},
@@ -49,14 +49,14 @@ func TestWhatIsToldOfMembers(t *testing.T) {
 		have []crdv1.Member
 		want *factv1.Member
 	}{
-		{"it is there", "", []crdv1.Member{seen("fork", "base")}, told("base", "fork-base")},
-		{"it is there and was noted otherwise", strings.ReplaceAll(note, "fork-base", "other"), []crdv1.Member{seen("fork", "base")}, told("base", "fork-base")},
-		{"it is gone", note, nil, told("base", "fork-base")},
-		{"it is there again and was not observed yet", note, []crdv1.Member{unseen("base")}, told("base", "fork-base")},
-		{"it is there again and stands for another baseline", note, []crdv1.Member{unseen("other")}, nothing},
+		{"it is there", "", []crdv1.Member{seen("fork", "base")}, stating("base", "fork-base")},
+		{"it is there and was noted otherwise", strings.ReplaceAll(note, "fork-base", "other"), []crdv1.Member{seen("fork", "base")}, stating("base", "fork-base")},
+		{"it was deleted", note, nil, stating("base", "fork-base")},
+		{"it is there again and was not observed yet", note, []crdv1.Member{unseen("base")}, stating("base", "fork-base")},
+		{"it is there again and has another baseline", note, []crdv1.Member{unseen("other")}, nothing},
 		{"nothing was noted", "", nil, nothing},
-		{"what was noted is no JSON", "{", nil, nothing},
-		{"what was noted is of another form", `{"ForkedWorkload ns/fork":null}`, nil, nothing},
+		{"the annotation is no JSON", "{", nil, nothing},
+		{"the annotation has another form", `{"ForkedWorkload ns/fork":null}`, nil, nothing},
 		{"a port that cannot be", strings.ReplaceAll(note, "8080", "-1"), nil, nothing},
 		{"another was noted", strings.ReplaceAll(note, "ns/fork", "ns/other"), nil, nothing},
 	} {
@@ -78,8 +78,8 @@ func TestWhatIsToldOfMembers(t *testing.T) {
 	}
 }
 
-// The requests of a virtual workload stay at the baseline, and a tunnel that only leads out has
-// none.
+// The requests of a virtual workload stay at the baseline, and a tunnel out of
+// the cluster has none.
 func TestNothingIsToldOfMembersThatTakeNoRequests(t *testing.T) {
 	out := &crdv1.SignadotExternalWorkload{}
 	out.Namespace, out.Name = "ns", "out"
@@ -91,13 +91,12 @@ func TestNothingIsToldOfMembersThatTakeNoRequests(t *testing.T) {
 	}
 	for _, m := range r.Declaration().Members {
 		if m.Baseline != nil {
-			t.Errorf("told is %v", m)
+			t.Errorf("the declaration has %v", m)
 		}
 	}
 }
 
-// A declaration of many members fits into an event as it did without what is told of them, and
-// tells first of those that are gone.
+// A declaration of many members fits into an event, with the baselines of deleted members first.
 func TestADeclarationThatTellsOfManyMembersFits(t *testing.T) {
 	var all []crdv1.Member
 	for i := range 480 {
@@ -117,12 +116,12 @@ func TestADeclarationThatTellsOfManyMembersFits(t *testing.T) {
 		t.Errorf("the declaration takes %d bytes: %v", len(text), err)
 	}
 	if d.Members[0].Baseline == nil || d.Members[478].Baseline != nil || d.Members[479].Baseline == nil {
-		t.Errorf("told is of the first %v, of the last that is there %v, of the one that is gone %v", d.Members[0].Baseline, d.Members[478].Baseline, d.Members[479].Baseline)
+		t.Errorf("the baseline of the first is %v, of the last that exists %v, of the deleted one %v", d.Members[0].Baseline, d.Members[478].Baseline, d.Members[479].Baseline)
 	}
 }
 
-// What is told of members that are there changes nothing of what proxies acknowledge, so an
-// upgrade takes nothing back: this is the digest of the release before.
+// Baselines in declarations of members that exist change nothing for proxies, so an upgrade does
+// not reset acknowledgements: this is the digest of the release before.
 func TestWhatIsToldHasNotToBeAcknowledged(t *testing.T) {
 	if got := of([]crdv1.Member{seen("fork", "base")}).ToAcknowledge(); got != "276d6e08400972964f02129f" {
 		t.Errorf("the digest is %s", got)

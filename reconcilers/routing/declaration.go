@@ -9,14 +9,14 @@ import (
 )
 
 // Declaration returns what the RoutingConfig declares: its members, and which baselines these
-// stand for while they do not exist.
+// represent while they do not exist.
 func (r Routing) Declaration() *factv1.RoutingDeclared {
 	d := r.named()
-	r.tell(d)
+	r.addBaselines(d)
 	return d
 }
 
-// named returns a declaration that names the members, and says nothing of their baselines.
+// named returns a declaration that names the members, and states nothing of their baselines.
 func (r Routing) named() *factv1.RoutingDeclared {
 	d := &factv1.RoutingDeclared{
 		RoutingKey: r.Config.RoutingKey(),

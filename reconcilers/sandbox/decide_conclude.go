@@ -176,7 +176,7 @@ func reported(have crdv1.Member) condition.Condition {
 	return condition.True(c.Reason, c.Message)
 }
 
-// rightMissing is in what the API server says where it asked RBAC: quotas and policies forbid
+// rightMissing is part of the API server's answer where RBAC denies: quotas and policies forbid
 // too.
 const rightMissing = " cannot patch resource "
 
@@ -191,7 +191,7 @@ func refused(in Input, want Wanted, r *apply.Refusal) condition.Condition {
 			ref.Kind, ref.Namespace, ref.Name))
 	case r.Reason == apply.ReasonForbidden && strings.Contains(r.Message, rightMissing) && slices.Contains(in.Namespaces, namespace):
 		return condition.False(r.Reason, fmt.Sprintf(
-			"The operator has no rights in namespace %q, which allowedNamespaces lists: if the namespace was deleted, the operator's RoleBinding was deleted with it. Create the namespace, then run helm upgrade with the values of the installation, which creates the RoleBinding again; the sandbox continues by itself. The API server says: %s",
+			"The operator has no rights in namespace %q, which allowedNamespaces lists: if the namespace was deleted, the operator's RoleBinding was deleted with it. Create the namespace, then run helm upgrade with the values of the installation, which creates the RoleBinding again; the sandbox continues by itself. The answer of the API server: %s",
 			namespace, r.Message))
 	}
 	return condition.False(r.Reason, want.Field+": "+r.Message)

@@ -307,7 +307,7 @@ func TestWhatIsSaidWhereTheRightsOfANamespaceAreMissing(t *testing.T) {
 			s := sandbox.Conclude(in, d, made, metav1.Now())
 			c := crdv1.FindCondition(s.Status.Conditions, crdv1.ConditionWorkloadsReady)
 			if c.Reason != apply.ReasonForbidden || strings.Contains(c.Message, "helm upgrade") != tt.upgrade || !strings.Contains(c.Message, tt.message) {
-				t.Errorf("it says %s: %s", c.Reason, c.Message)
+				t.Errorf("WorkloadsReady has %s: %s", c.Reason, c.Message)
 			}
 		})
 	}

@@ -13,7 +13,7 @@ import (
 	"switchyard.dev/reconcilers/routingkey"
 )
 
-// Watch adds what leads to sandboxes: their parts, others that claim their keys, baselines
+// Watch adds the sources of events about sandboxes: their parts, others that claim their keys, baselines
 // that appear, and what the census has found.
 func (r *Reconciler) Watch(b *builder.Builder, mgr ctrl.Manager) error {
 	r.census.again = make(chan event.GenericEvent)

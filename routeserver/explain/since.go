@@ -64,8 +64,8 @@ func mapped(workloadPort uint32) func(*factv1.WorkloadObserved) bool {
 	}
 }
 
-// naming reports whether two declarations say the same of a member that exists: what they
-// tell of its baseline does not count.
+// naming reports whether two declarations state the same of a member that exists. The
+// baseline in the declaration does not count.
 func naming(key event.Key) func(a, b proto.Message) bool {
 	return func(a, b proto.Message) bool {
 		was, before := a.(*factv1.RoutingDeclared)
@@ -74,7 +74,7 @@ func naming(key event.Key) func(a, b proto.Message) bool {
 	}
 }
 
-// untold takes out of what a declaration says of a member what counts only while that does
+// untold takes out of what a declaration states of a member what counts only while that does
 // not exist.
 func untold(m *factv1.Member) *factv1.Member {
 	if m == nil {

@@ -182,17 +182,16 @@ func (c *inquiry) readiness() bool {
 	return true
 }
 
-// absent says that the member does not exist, of which the declaration tells that it stands
-// for the baseline.
+// absent explains a rule of a member that does not exist: the declaration has its baseline.
 func (c *inquiry) absent() {
 	c.since(c.OfKey, naming(c.holder()))
-	what := "does not exist"
+	what := "does not exist, so it fails with 503 instead of reaching the baseline"
 	if history := c.OfMember[c.holder()]; len(history) > 0 {
 		since := c.since(history, bothTombstones)
-		what = "is gone since " + moment(since) + by(since)
+		what = "was deleted at " + moment(since) + by(since) + ", so it fails with 503 instead of reaching the baseline"
 	}
 	c.say(routingv1.Verdict_MEMBER_GONE,
-		fmt.Sprintf("The request belongs to sandbox %s, whose %s %s, so it fails with 503 instead of reaching the baseline.",
+		fmt.Sprintf("The request belongs to sandbox %s. Its %s %s.",
 			quoted(c.Rule.Sandbox), object(c.holder()), what),
 		"The key still names it: see why "+object(c.holder())+" is not there, or take it out of what declares the key.")
 }

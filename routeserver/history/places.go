@@ -11,7 +11,7 @@ import (
 	"switchyard.dev/routeserver/table"
 )
 
-// places knows what observations and declarations have said of baselines: which Services lead to
+// places knows what observations and declarations have stated of baselines: which Services select
 // them, and which members have stood for them; and which members routing keys have
 // named. It holds no more than what the
 // log that is kept says, so that whoever reads the log from its floor knows the
@@ -65,13 +65,13 @@ func (p *places) take(e event.Recorded) {
 	}
 }
 
-// standing is what an observation, or a declaration, says of a baseline.
+// standing is what an observation, or a declaration, states of a baseline.
 type standing interface {
 	GetBaseline() *factv1.ObjectRef
 	GetServices() []*factv1.ServicePair
 }
 
-// stands learns that a member stands for a baseline.
+// stands learns that a member represents a baseline.
 func (p *places) stands(member event.Key, says standing, seq uint64) {
 	baseline := table.WorkloadOf(says.GetBaseline())
 	last(p.members, baseline)[member] = seq

@@ -7,8 +7,8 @@ import (
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 )
 
-// standsFor returns what a declaration says of the baseline that a member stands for. Nil
-// where it says nothing, and for a virtual workload, whose requests stay at the baseline. What
+// standsFor returns what a declaration states of the baseline that a member represents. Nil
+// where it states nothing, and for a virtual workload: its requests stay at the baseline. What
 // is known of the member already is not held twice: the Serving may be that of the member
 // itself, so only its Place and its Mappings without addresses count (absent). It counts for
 // the place.
@@ -30,7 +30,7 @@ func (f *folding) standsFor(m member, said *factv1.Member) *Serving {
 	return s
 }
 
-// withoutAddresses returns Services as they are told of a member that is not there.
+// withoutAddresses returns copies of Services without cluster IPs.
 func withoutAddresses(services []*factv1.ServicePair) []*factv1.ServicePair {
 	out := make([]*factv1.ServicePair, 0, len(services))
 	for _, s := range services {
@@ -39,8 +39,8 @@ func withoutAddresses(services []*factv1.ServicePair) []*factv1.ServicePair {
 	return out
 }
 
-// standsAs reports whether two say the same of a baseline and its Services, whatever addresses
-// these have. A nil Serving says nothing.
+// standsAs reports whether two state the same of a baseline and its Services, whatever addresses
+// these have. A nil Serving states nothing.
 func (s *Serving) standsAs(other *Serving) bool {
 	return s != nil && s.Place == other.Place && slices.EqualFunc(s.Mappings, other.Mappings, func(a, b Mapping) bool {
 		return a.WorkloadPort == b.WorkloadPort && slices.EqualFunc(a.Destinations, b.Destinations, func(a, b Destination) bool {
@@ -50,7 +50,7 @@ func (s *Serving) standsAs(other *Serving) bool {
 }
 
 // absent returns what a member comes to that is not there: nil where the key that names it
-// tells of no baseline.
+// names no baseline.
 func (n *named) absent() *Serving {
 	if n.standsFor == nil {
 		return nil

@@ -8,7 +8,7 @@ import (
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 )
 
-// telling returns a declaration that tells which baseline its members stand for, through
+// telling returns a declaration that states which baseline its members represent, through
 // Service web, for which the Service of each member's name stands.
 func telling(routingKey, baseline string, members ...string) *factv1.RoutingDeclared {
 	d := declare(routingKey, members...)
@@ -28,7 +28,7 @@ func folded(facts ...proto.Message) Table {
 	return t
 }
 
-// A key that is declared for a member that does not exist belongs to nobody else: its
+// A key that is declared for a member that does not exist keeps its baseline: its
 // requests fail, and reach the baseline only once the declaration goes.
 func TestADeclaredMemberThatDoesNotExistIsNotReady(t *testing.T) {
 	b := Workload{"Deployment", "ns", "b"}
@@ -52,7 +52,7 @@ func TestADeclaredMemberThatDoesNotExistIsNotReady(t *testing.T) {
 			}
 			want := Destination{Host: "m.ns.svc", Port: 80, Service: "web"}
 			if len(r.Mappings) != 1 || r.Mappings[0].WorkloadPort != 8080 || r.Mappings[0].Destinations[0] != want {
-				t.Errorf("it leads to %v", r.Mappings)
+				t.Errorf("its mappings are %v", r.Mappings)
 			}
 			got = got.Apply(rec("e", 100, &factv1.RoutingWithdrawn{RoutingKey: "k"}))
 			if got.Len() != 0 || got.HashOf(b) != (Hash{}) {
@@ -75,11 +75,11 @@ func TestAMemberThatIsThereGoesBeforeOneThatIsNot(t *testing.T) {
 	}
 	got = got.Apply(rec("e", 100, &factv1.WorkloadWithdrawn{Workload: observe("z", "b").Workload}))
 	if r, _ := got.Lookup(Workload{"Deployment", "ns", "b"}, "k"); r.Member.Name != "a" || !r.Absent() || len(got.Conflicts()) != 0 {
-		t.Errorf("when both are gone the rule is %v, conflicts %v", r, got.Conflicts())
+		t.Errorf("when neither exists the rule is %v, conflicts %v", r, got.Conflicts())
 	}
 }
 
-// The requests of a virtual workload stay at the baseline, also when it is gone.
+// The requests of a virtual workload stay at the baseline, also when it does not exist.
 func TestAVirtualWorkloadThatDoesNotExistHoldsNothing(t *testing.T) {
 	d := telling("k", "b", "m")
 	d.Members[0].Kind = keptKind
@@ -88,7 +88,7 @@ func TestAVirtualWorkloadThatDoesNotExistHoldsNothing(t *testing.T) {
 	}
 }
 
-// What is known of a member that is there is not held twice.
+// A declaration shares the memory of an observed member.
 func TestADeclarationSharesWhatIsKnownOfItsMember(t *testing.T) {
 	seen := observe("m", "b")
 	seen.Services = telling("k", "b", "m").Members[0].Services

@@ -122,7 +122,7 @@ func (f *folding) observe(seq uint64, ref *factv1.ObjectRef, seen *factv1.Worklo
 	}
 }
 
-// standIn counts the members that stand in for a baseline, and the declarations that say so
+// standIn counts the members that represent a baseline, and the declarations that state it
 // of one; place may be nil.
 func (f *folding) standIn(place *Place, more int) {
 	if place == nil {

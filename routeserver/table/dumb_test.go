@@ -88,7 +88,7 @@ func (out *dumb) addKey(rec event.Recorded, observed map[memberID]event.Recorded
 			if m.Baseline.GetName() == "" || m.Kind == "VirtualWorkload" {
 				continue
 			}
-			// It is not there: what the declaration says counts, behind all that are there.
+			// It is not there: what the declaration states counts, behind all that are there.
 			o, orec = &factv1.WorkloadObserved{Workload: &factv1.ObjectRef{Kind: m.Kind, Namespace: m.Namespace, Name: m.Name}, Baseline: m.Baseline}, event.Recorded{}
 			for _, s := range m.Services {
 				o.Services = append(o.Services, &factv1.ServicePair{From: s.From, To: s.To, Ports: s.Ports})
@@ -198,7 +198,7 @@ func fact(t *rapid.T) event.Fact {
 				Kind: w.Kind, Namespace: w.Namespace, Name: w.Name,
 				Sandbox: rapid.SampledFrom([]string{"sb1", "sb2"}).Draw(t, "sandbox"),
 			}
-			if rapid.Bool().Draw(t, "tells its baseline") {
+			if rapid.Bool().Draw(t, "has a baseline") {
 				m.Baseline, m.Services = baselineRef(t), services(t)
 			}
 			d.Members = append(d.Members, m)

@@ -30,8 +30,8 @@ func compareBools(a, b bool) int {
 	return 1
 }
 
-// claimsOf returns the members of a key that are there, and those that are not whose
-// baselines it tells, the winner of each baseline before those that lose it.
+// claimsOf returns the members of a key that are there, and absent ones if the key names
+// their baselines, the winner of each baseline before those that lose it.
 func (t *Table) claimsOf(key *Declaration) []claim {
 	out := make([]claim, 0, len(key.members))
 	for _, n := range key.members {

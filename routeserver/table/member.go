@@ -8,7 +8,7 @@ import (
 	"switchyard.dev/routeserver/table/hamt"
 )
 
-// memberID names a sandboxed workload. There are few kinds, whose texts all share.
+// memberID names a sandboxed workload. There are few kinds, so their texts are shared.
 type memberID struct {
 	kind            unique.Handle[string]
 	namespace, name string
@@ -24,12 +24,12 @@ func (id memberID) usable() bool { return id.kind.Value() != "" && id.namespace 
 func (id memberID) Hash() uint64 { return hamt.HashOf(id.kind.Value(), id.namespace, id.name) }
 
 // named is a member as a routing key names it: the workload, the sandbox that it is part
-// of, and the baseline that it stands for while it is not there. All keys that say the
-// same share one.
+// of, and the baseline that it represents while it is not there. Keys with equal
+// statements share one.
 type named struct {
 	memberID
 	sandbox string
-	// standsFor is nil where the key tells of no baseline.
+	// standsFor is nil where the key names no baseline.
 	standsFor *Serving
 }
 

@@ -18,7 +18,7 @@ import (
 // kind; SERVICE is FROM>TO@ADDRESS:PORT>PORT-OF-THE-WORKLOAD.
 //
 //	declare KEY MEMBER@SANDBOX… or MEMBER@SANDBOX=KIND/NAMESPACE/NAME,SERVICE… with the
-//	            baseline that it tells of; its SERVICEs have no address: FROM>TO:PORT>PORT
+//	            baseline that it names; its SERVICEs have no address: FROM>TO:PORT>PORT
 //	withdraw KEY
 //	observe MEMBER of=KIND/NAMESPACE/NAME via=SERVICE… created=SECONDS uid=UID unready
 //	gone MEMBER

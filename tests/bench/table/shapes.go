@@ -99,7 +99,7 @@ func (c cluster) declared(key string, first, members int) *factv1.RoutingDeclare
 	d := &factv1.RoutingDeclared{RoutingKey: key}
 	for i := first; i < first+members; i++ {
 		o := c.observed(i, true)
-		o.Services[0].ClusterIp = "" // No declaration tells it.
+		o.Services[0].ClusterIp = "" // declarations have none
 		d.Members = append(d.Members, &factv1.Member{
 			Kind: "ForkedWorkload", Namespace: "shop", Name: forkName(i), Sandbox: fmt.Sprintf("feature-%d", i),
 			Baseline: o.GetBaseline(), Services: o.GetServices(),

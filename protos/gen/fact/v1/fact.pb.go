@@ -155,10 +155,10 @@ type Member struct {
 	// The sandbox as its users know it (SIGNADOT_SANDBOX_NAME).
 	Sandbox     string        `protobuf:"bytes,4,opt,name=sandbox,proto3" json:"sandbox,omitempty"`
 	Middlewares []*Middleware `protobuf:"bytes,5,rep,name=middlewares,proto3" json:"middlewares,omitempty"`
-	// The baseline that it stands for, and that baseline's Services, as they were last
-	// observed; none for one that stands for no baseline or was never observed. While the
+	// The baseline that it represents, and that baseline's Services, as they were last
+	// observed; none for one that represents no baseline or was never observed. While the
 	// member does not exist, requests with the key for that baseline fail visibly. Neither
-	// the UID of the baseline nor cluster IPs are told.
+	// the UID of the baseline nor cluster IPs are stated.
 	Baseline      *ObjectRef     `protobuf:"bytes,6,opt,name=baseline,proto3" json:"baseline,omitempty"`
 	Services      []*ServicePair `protobuf:"bytes,7,rep,name=services,proto3" json:"services,omitempty"`
 	unknownFields protoimpl.UnknownFields

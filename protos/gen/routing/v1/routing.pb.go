@@ -56,7 +56,7 @@ const (
 	// knows yet which baseline it stands for.
 	Verdict_NOT_OBSERVED Verdict = 6
 	// The member that stood for this baseline does not exist: it fails where the declaration
-	// of the key tells that it did, and else goes to the baseline.
+	// of the key states that it did, and else goes to the baseline.
 	Verdict_MEMBER_GONE Verdict = 7
 	// To another sandbox, whose object is older.
 	Verdict_LOST Verdict = 8
