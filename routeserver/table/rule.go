@@ -9,8 +9,9 @@ import (
 
 // Rule says: requests for Baseline that carry RoutingKey belong to Sandbox. Its
 // identity is (Baseline, RoutingKey). It is where a declaration and an
-// observation meet, or a declaration of a member that does not exist (Absent), and it shares both with the other rules of the same key and of the same
-// member: a hundred thousand rules must fit. Neither is nil, and everything is read
+// observation meet, or a declaration of a member that does not exist (Absent), and it
+// shares both with the other rules of the same key and of the same member: a hundred
+// thousand rules must fit. Neither is nil, and everything is read
 // only: versions of the table and their readers share it too.
 type Rule struct {
 	*Declaration // RoutingKey, Declared
