@@ -162,6 +162,7 @@ func TestASandboxGoesOnOnceItsBaselineAppears(t *testing.T) {
 	c := start(t, ns)
 	s := c.sandbox("appears", forkOf("appears-key", missing, "a"))
 	c.Says(c.Condition(s, crdv1.ConditionWorkloadsReady, "False", "BaselineNotFound"), "continues by itself")
+	c.quiet() // What the RoutingConfig reports has been seen.
 	c.Create(&corev1.Namespace{ObjectMeta: named(missing)})
 	c.baseline(missing, "a", withSidecar)
 	for deadline := time.Now().Add(apply.RefusedAgain * 2 / 3); len(c.forks(missing)) == 0; time.Sleep(50 * time.Millisecond) {
