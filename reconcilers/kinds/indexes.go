@@ -15,6 +15,7 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/externalworkload"
 	"switchyard.dev/reconcilers/forkedworkload"
+	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/routegroup"
 	"switchyard.dev/reconcilers/routingconfig"
 	"switchyard.dev/reconcilers/routingkey"
@@ -41,7 +42,7 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer, also ...client
 			indexer.IndexField(ctx, kind, apply.IndexMaker, apply.MakerOf))
 	}
 	for _, index := range []func(context.Context, client.FieldIndexer) error{
-		baseline.Index, externalworkload.Index, forkedworkload.Index, routingkey.Index, routegroup.Index, routingconfig.Index,
+		baseline.Index, externalworkload.Index, forkedworkload.Index, routingkey.Index, routegroup.Index, routingconfig.Index, member.Index,
 	} {
 		errs = append(errs, index(ctx, indexer))
 	}

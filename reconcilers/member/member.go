@@ -14,6 +14,8 @@
 //	Seen                what there is of its baseline                  seen.go
 //	StatusIsCurrent     whether a status is of the spec's baseline     current.go
 //	Groups, ConfigsOf, NamedBy  who leads to a sandbox, or to a member  groups.go
+//	Write               a member of any kind, written                  write.go
+//	WatchBaselines      which sandboxes a new baseline enqueues        appear.go
 //	Lifecycle           how members begin, are concluded and end       lifecycle.go
 //	State               what a member says on the log                  state.go
 //	Mapping, Made       the Services that stand for a baseline's       services.go

@@ -44,7 +44,7 @@ type said struct {
 func (r Routing) ToAcknowledge() string {
 	sum := sha256.New()
 	// Neither can fail: the messages hold valid text only, as the API server gives it.
-	declared, _ := proto.MarshalOptions{Deterministic: true}.Marshal(r.Declaration())
+	declared, _ := proto.MarshalOptions{Deterministic: true}.Marshal(r.named())
 	sum.Write(declared)
 	for _, m := range r.Named() {
 		have := r.Member(m)

@@ -8,8 +8,16 @@ import (
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 )
 
-// Declaration returns what the RoutingConfig declares.
+// Declaration returns what the RoutingConfig declares: its members, and which baselines these
+// represent while they do not exist.
 func (r Routing) Declaration() *factv1.RoutingDeclared {
+	d := r.named()
+	r.addBaselines(d)
+	return d
+}
+
+// named returns a declaration that names the members, and states nothing of their baselines.
+func (r Routing) named() *factv1.RoutingDeclared {
 	d := &factv1.RoutingDeclared{
 		RoutingKey: r.Config.RoutingKey(),
 		Owner:      Owner(r.Config),

@@ -9,6 +9,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/condition"
+	"switchyard.dev/reconcilers/publish"
 )
 
 // ReasonNotReady is the reason of RoutingReady of an owner some of whose requests would not
@@ -40,6 +41,16 @@ func (r Routing) Ready() condition.Condition {
 	}
 	message := "The rules of the routing key are on the routing log. " + sidecars.Message + " " + proxies.Message
 	return condition.True("RoutingReady", strings.Replace(message, "log. Every ", "log, and every ", 1))
+}
+
+// OnLog reports whether the routing log has what the spec of a RoutingConfig states, or never will
+// have it; c may be nil.
+func OnLog(c *crdv1.RoutingConfig) bool {
+	if c == nil {
+		return true
+	}
+	p := crdv1.FindCondition(c.Status.Conditions, crdv1.ConditionPublished)
+	return p != nil && p.ObservedGeneration >= c.Generation && p.Reason != publish.ReasonLogUnavailable
 }
 
 // published reports whether what the spec says was accepted and is on the routing log.

@@ -2,6 +2,7 @@ package routingconfig
 
 import (
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -88,8 +89,11 @@ func found(in Input) condition.Condition {
 	}
 	switch {
 	case len(missing) > 0:
-		return condition.False(ReasonWorkloadsNotFound, "There is no "+routing.Some(missing)+
-			": create it, or remove it from spec.sandboxedWorkloads")
+		message := "There is no " + routing.Some(missing) + ": create it, or remove it from spec.sandboxedWorkloads"
+		if slices.ContainsFunc(in.Named(), in.Absent) {
+			message += ". Until then, requests with the key get 503 and do not reach its baseline"
+		}
+		return condition.False(ReasonWorkloadsNotFound, message)
 	case len(silent) > 0:
 		return condition.False(ReasonWorkloadsNotFound, "It is not known yet how to reach "+routing.Some(silent)+
 			": see the condition Ready there")

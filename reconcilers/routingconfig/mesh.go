@@ -87,6 +87,9 @@ func (r *Reconciler) askMesh(ctx context.Context, in Input, d Decision, kind crd
 	}
 	var surplus []client.Object
 	for _, have := range in.MeshRoutes[kind.Name] {
+		if d.Declaration != nil && in.ofAbsent(have) {
+			continue // As it was asked for last: its requests fail, and do not reach the baseline.
+		}
 		if !slices.ContainsFunc(wanted, func(w crdv1.MeshRoute) bool { return w.GetName() == have.GetName() }) {
 			surplus = append(surplus, have)
 		}
@@ -149,6 +152,14 @@ func (r *Reconciler) orphanedMeshes(ctx context.Context, name string, now types.
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// ofAbsent reports whether something was asked for a member that is named and does not exist.
+func (in Input) ofAbsent(have crdv1.MeshRoute) bool {
+	of := have.Asked().Managed.SandboxedWorkload
+	return slices.ContainsFunc(in.Named(), func(m crdv1.SandboxedWorkload) bool {
+		return m.Kind == of.Kind && m.Namespace == of.Namespace && m.Name == of.Name && in.Absent(m)
+	})
 }
 
 // meshRoute returns the one of this kind and name that the RoutingConfig asked for, or nil.

@@ -18,6 +18,7 @@ import (
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/receipt"
+	"switchyard.dev/reconcilers/routing"
 )
 
 // Config is what a Reconciler needs. Namespaces and Receipts may be empty.
@@ -108,6 +109,9 @@ func (r *Reconciler) publish(ctx context.Context, in Input, d Decision) Publishe
 		return Published{Err: err}
 	}
 	note := map[string]string{AnnotationDeclaredKey: in.Config.RoutingKey()}
+	if members := in.Note(); members != in.Config.Annotations[routing.AnnotationMembers] {
+		note[routing.AnnotationMembers] = members
+	}
 	if err := r.writer.AddFinalizer(ctx, in.Config, note); err != nil {
 		return Published{Err: err}
 	}

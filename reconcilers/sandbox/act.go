@@ -3,13 +3,14 @@ package sandbox
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/member"
+	"switchyard.dev/reconcilers/routing"
 )
 
 // provide writes the Resources that forks wait for, and returns the input with what is
@@ -22,7 +23,7 @@ func provide(ctx context.Context, w apply.Writer, in Input) (Input, error) {
 	there := map[string]*crdv1.Resource{}
 	in.Unwritten = map[string]*apply.Refusal{}
 	for _, want := range Provide(in) {
-		have, refusal, err := write(ctx, w, want, in.resource(want.Name))
+		have, refusal, err := apply.Try(ctx, w, want, in.resource(want.Name))
 		if refusal != nil || err != nil {
 			in.Unwritten[want.Name] = refusal
 			errs = append(errs, err)
@@ -57,63 +58,29 @@ func act(ctx context.Context, w apply.Writer, in Input, d Decision) (Made, error
 		made.Members[i] = in.member(m.Object)
 		if !m.Keep {
 			var err error
-			made.Members[i], made.Refusals[i], err = writeMember(ctx, w, m.Object, made.Members[i])
+			made.Members[i], made.Refusals[i], err = member.Write(ctx, w, m.Object, made.Members[i])
 			errs = append(errs, err)
 		}
 	}
 	if d.Config != nil {
 		var err error
-		made.Config, made.ConfigRefusal, err = write(ctx, w, d.Config, in.KeyConfig)
+		made.Config, made.ConfigRefusal, err = apply.Try(ctx, w, d.Config, in.KeyConfig)
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return made, err // What is not wanted any more stays until the new is there.
 	}
-	return made, w.DeleteSurplus(ctx, in.Sandbox, d.toDelete()...)
+	return made, w.DeleteSurplus(ctx, in.Sandbox, d.toDelete(made)...)
 }
 
-// toDelete returns all that is not wanted any more, in the order in which it goes.
-func (d Decision) toDelete() []client.Object {
+// toDelete returns all that is not wanted any more, in the order in which it goes: members
+// once the routing log does not name them, since until then requests for them would fail. A
+// change of the RoutingConfig's status enqueues the sandbox.
+func (d Decision) toDelete(made Made) []client.Object {
+	if !routing.OnLog(made.Config) {
+		return apply.Objects(d.SurplusConfigs)
+	}
 	return slices.Concat(apply.Objects(d.SurplusConfigs), apply.Objects(d.SurplusMembers), apply.Objects(d.SurplusResources))
-}
-
-// write writes one part. have is the one that is there; it returns what is there then,
-// or why it was refused.
-func write[T any, P apply.Object[T]](ctx context.Context, w apply.Writer, want, have P) (P, *apply.Refusal, error) {
-	now, err := apply.Apply(ctx, w, want, have)
-	if r := new(apply.Refusal); errors.As(err, &r) {
-		return nil, r, nil
-	}
-	if err != nil {
-		return have, nil, err
-	}
-	return now, nil, nil
-}
-
-// writeMember writes a member of any kind; have may be nil.
-func writeMember(ctx context.Context, w apply.Writer, want, have crdv1.Member) (crdv1.Member, *apply.Refusal, error) {
-	switch want := want.(type) {
-	case *crdv1.ForkedWorkload:
-		return writeAs(ctx, w, want, have)
-	case *crdv1.SignadotExternalWorkload:
-		return writeAs(ctx, w, want, have)
-	case *crdv1.VirtualWorkload:
-		return writeAs(ctx, w, want, have)
-	}
-	return nil, nil, fmt.Errorf("write a member: %T is none", want)
-}
-
-// writeAs writes a member of one kind.
-func writeAs[T any, P interface {
-	apply.Object[T]
-	crdv1.Member
-}](ctx context.Context, w apply.Writer, want P, have crdv1.Member) (crdv1.Member, *apply.Refusal, error) {
-	mine, _ := have.(P) // nil when there is none
-	now, refusal, err := write(ctx, w, want, mine)
-	if now == nil {
-		return nil, refusal, err
-	}
-	return now, refusal, err
 }
 
 // refused reports whether something was refused.

@@ -2,6 +2,8 @@ package sandbox
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -34,7 +36,7 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.SignadotS
 	conditions := condition.Set{
 		crdv1.ConditionAccepted:       d.Conditions[crdv1.ConditionAccepted],
 		crdv1.ConditionResourcesReady: d.Conditions[crdv1.ConditionResourcesReady],
-		crdv1.ConditionWorkloadsReady: workloads(d, made),
+		crdv1.ConditionWorkloadsReady: workloads(in, d, made),
 		crdv1.ConditionRoutingReady:   routingReady(in, d, made),
 	}
 	if conditions[crdv1.ConditionAccepted].IsTrue() {
@@ -111,7 +113,7 @@ func acceptedByParts(d Decision, made Made) condition.Condition {
 
 // workloads reports whether every workload that is named has a member, and each is ready.
 // What is known to be wrong comes before what is not known yet.
-func workloads(d Decision, made Made) condition.Condition {
+func workloads(in Input, d Decision, made Made) condition.Condition {
 	if d.Config == nil {
 		a := d.Conditions[crdv1.ConditionAccepted]
 		return condition.False(a.Reason, a.Message)
@@ -121,7 +123,7 @@ func workloads(d Decision, made Made) condition.Condition {
 		out = condition.True("NoWorkloads", "The sandbox names no workloads.")
 	}
 	for i := range d.Members {
-		f := memberReady(d.Members[i], made.Members[i], made.Refusals[i])
+		f := memberReady(in, d.Members[i], made.Members[i], made.Refusals[i])
 		if f.IsFalse() {
 			return f
 		}
@@ -137,11 +139,11 @@ func workloads(d Decision, made Made) condition.Condition {
 
 // memberReady reports whether one member is ready. Of one that waits, what is wrong
 // anyway is said first.
-func memberReady(want Wanted, have crdv1.Member, refusal *apply.Refusal) condition.Condition {
+func memberReady(in Input, want Wanted, have crdv1.Member, refusal *apply.Refusal) condition.Condition {
 	kind, place := want.Object.MemberKind(), want.Object.GetNamespace()+"/"+want.Object.GetName()
 	switch {
 	case refusal != nil:
-		return refused(want, refusal)
+		return refused(in, want, refusal)
 	case have == nil:
 		return condition.Unknown(crdv1.ReasonPending, fmt.Sprintf("%s %s is not written yet; retrying.", kind, place))
 	}
@@ -174,12 +176,23 @@ func reported(have crdv1.Member) condition.Condition {
 	return condition.True(c.Reason, c.Message)
 }
 
+// rightMissing is part of the API server's answer where RBAC denies: quotas and policies forbid
+// too.
+const rightMissing = " cannot patch resource "
+
 // refused returns why a member was not written.
-func refused(want Wanted, r *apply.Refusal) condition.Condition {
+func refused(in Input, want Wanted, r *apply.Refusal) condition.Condition {
 	ref, ok := want.Object.BaselineRef()
-	if r.Reason == apply.ReasonNamespaceNotFound && ok {
+	namespace := want.Object.GetNamespace()
+	switch {
+	case r.Reason == apply.ReasonNamespaceNotFound && ok:
 		return condition.False(baseline.ReasonBaselineNotFound, fmt.Sprintf(
-			"%s %s/%s does not exist, nor does its namespace: name another one in the sandbox", ref.Kind, ref.Namespace, ref.Name))
+			"%s %s/%s does not exist, nor does its namespace: create both, after which the sandbox continues by itself, or name another one in the sandbox",
+			ref.Kind, ref.Namespace, ref.Name))
+	case r.Reason == apply.ReasonForbidden && strings.Contains(r.Message, rightMissing) && slices.Contains(in.Namespaces, namespace):
+		return condition.False(r.Reason, fmt.Sprintf(
+			"The operator has no rights in namespace %q, which allowedNamespaces lists: if the namespace was deleted, the operator's RoleBinding was deleted with it. Create the namespace, then run helm upgrade with the values of the installation, which creates the RoleBinding again; the sandbox continues by itself. The answer of the API server: %s",
+			namespace, r.Message))
 	}
 	return condition.False(r.Reason, want.Field+": "+r.Message)
 }

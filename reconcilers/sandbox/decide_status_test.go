@@ -279,3 +279,36 @@ func TestASandboxThatForksNothingSaysSo(t *testing.T) {
 		}
 	}
 }
+
+// A namespace that is deleted takes the operator's RoleBinding with it, and nothing brings that
+// back but an upgrade of the installation. Quotas forbid as well.
+func TestWhatIsSaidWhereTheRightsOfANamespaceAreMissing(t *testing.T) {
+	missing := `ForkedWorkload shop/x may not be written: forkedworkloads.signadot.com "x" is forbidden: User "manager" cannot patch resource "forkedworkloads" in API group "signadot.com" in the namespace "shop"`
+	for _, tt := range []struct {
+		name       string
+		namespaces []string
+		message    string
+		upgrade    bool
+	}{
+		{"the namespace is listed", []string{"shop"}, missing, true},
+		{"all namespaces are allowed", nil, missing, false},
+		{"a quota", []string{"shop"}, `ForkedWorkload shop/x may not be written: "x" is forbidden: exceeded quota`, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			in := full(t)
+			in.Sandbox.Spec.Customization.Patches[0].Target.Namespace = "shop"
+			in.Sandbox.Spec.ExternalWorkloads, in.Sandbox.Spec.VirtualWorkloads = nil, nil
+			in.Namespaces = tt.namespaces
+			d := sandbox.Decide(in)
+			made := acted(in, d)
+			for i := range made.Members {
+				made.Members[i], made.Refusals[i] = nil, &apply.Refusal{Reason: apply.ReasonForbidden, Message: tt.message}
+			}
+			s := sandbox.Conclude(in, d, made, metav1.Now())
+			c := crdv1.FindCondition(s.Status.Conditions, crdv1.ConditionWorkloadsReady)
+			if c.Reason != apply.ReasonForbidden || strings.Contains(c.Message, "helm upgrade") != tt.upgrade || !strings.Contains(c.Message, tt.message) {
+				t.Errorf("WorkloadsReady has %s: %s", c.Reason, c.Message)
+			}
+		})
+	}
+}

@@ -9,12 +9,13 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/controller"
+	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/routingkey"
 )
 
-// Watch adds what leads to sandboxes: their parts, others that claim their keys, and what
-// the census has found.
-func (r *Reconciler) Watch(b *builder.Builder, _ ctrl.Manager) error {
+// Watch adds the sources of events about sandboxes: their parts, others that claim their keys, baselines
+// that appear, and what the census has found.
+func (r *Reconciler) Watch(b *builder.Builder, mgr ctrl.Manager) error {
 	r.census.again = make(chan event.GenericEvent)
 	for _, kind := range crdv1.MadeKinds() {
 		b.Owns(kind.New())
@@ -24,5 +25,6 @@ func (r *Reconciler) Watch(b *builder.Builder, _ ctrl.Manager) error {
 		Watches(&crdv1.SignadotRouteGroup{}, rivals, spec).
 		Watches(&crdv1.RoutingConfig{}, rivals, spec).
 		WatchesRawSource(source.Channel(r.census.again, &handler.EnqueueRequestForObject{}))
+	member.WatchBaselines(b, mgr.GetClient())
 	return nil
 }

@@ -64,13 +64,23 @@ func mapped(workloadPort uint32) func(*factv1.WorkloadObserved) bool {
 	}
 }
 
-// naming reports whether two declarations say the same of a member.
+// naming reports whether two declarations state the same of a member that exists. The
+// baseline in the declaration does not count.
 func naming(key event.Key) func(a, b proto.Message) bool {
 	return func(a, b proto.Message) bool {
 		was, before := a.(*factv1.RoutingDeclared)
 		is, now := b.(*factv1.RoutingDeclared)
-		return before && now && proto.Equal(find(was, key), find(is, key))
+		return before && now && proto.Equal(untold(find(was, key)), untold(find(is, key)))
 	}
+}
+
+// untold takes out of what a declaration states of a member what counts only while that does
+// not exist.
+func untold(m *factv1.Member) *factv1.Member {
+	if m == nil {
+		return nil
+	}
+	return &factv1.Member{Kind: m.GetKind(), Namespace: m.GetNamespace(), Name: m.GetName(), Sandbox: m.GetSandbox(), Middlewares: m.GetMiddlewares()}
 }
 
 // find returns what a declaration says of a member, nil when it does not name it.

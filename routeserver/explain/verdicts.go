@@ -169,6 +169,10 @@ func (c *inquiry) readiness() bool {
 	if c.Rule.Ready || len(c.destinations()) == 0 {
 		return false
 	}
+	if c.Rule.Absent() {
+		c.absent()
+		return true
+	}
 	c.since(c.OfKey, naming(c.holder()))
 	since := c.since(c.OfMember[c.holder()], both((*factv1.WorkloadObserved).GetReady))
 	c.say(routingv1.Verdict_NOT_READY,
@@ -176,6 +180,20 @@ func (c *inquiry) readiness() bool {
 			quoted(c.Rule.Sandbox), object(c.holder()), moment(since)),
 		"See the conditions of "+object(c.holder())+", and "+whatServes(c.Rule.Member.Kind)+".")
 	return true
+}
+
+// absent explains a rule of a member that does not exist: the declaration has its baseline.
+func (c *inquiry) absent() {
+	c.since(c.OfKey, naming(c.holder()))
+	what := "does not exist, so it fails with 503 instead of reaching the baseline"
+	if history := c.OfMember[c.holder()]; len(history) > 0 {
+		since := c.since(history, bothTombstones)
+		what = "was deleted at " + moment(since) + by(since) + ", so it fails with 503 instead of reaching the baseline"
+	}
+	c.say(routingv1.Verdict_MEMBER_GONE,
+		fmt.Sprintf("The request belongs to sandbox %s. Its %s %s.",
+			quoted(c.Rule.Sandbox), object(c.holder()), what),
+		"The key still names it: see why "+object(c.holder())+" is not there, or take it out of what declares the key.")
 }
 
 func (c *inquiry) port() bool {

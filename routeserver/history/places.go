@@ -11,7 +11,7 @@ import (
 	"switchyard.dev/routeserver/table"
 )
 
-// places knows what observations have said of baselines: which Services lead to
+// places knows what observations and declarations have stated of baselines: which Services select
 // them, and which members have stood for them; and which members routing keys have
 // named. It holds no more than what the
 // log that is kept says, so that whoever reads the log from its floor knows the
@@ -52,22 +52,33 @@ func (p *places) take(e event.Recorded) {
 	switch said := e.Fact.Data.(type) {
 	case *factv1.RoutingDeclared:
 		for _, m := range said.GetMembers() {
-			last(p.named, said.GetRoutingKey())[event.Workload(m.GetKind(), m.GetNamespace(), m.GetName())] = e.Pos.Seq
+			member := event.Workload(m.GetKind(), m.GetNamespace(), m.GetName())
+			last(p.named, said.GetRoutingKey())[member] = e.Pos.Seq
+			if m.GetBaseline().GetName() != "" {
+				p.stands(member, m, e.Pos.Seq)
+			}
 		}
 	case *factv1.WorkloadObserved:
 		if said.GetBaseline().GetName() != "" {
-			p.observed(e, said)
+			p.stands(e.Fact.Key, said, e.Pos.Seq)
 		}
 	}
 }
 
-func (p *places) observed(e event.Recorded, o *factv1.WorkloadObserved) {
-	baseline := table.WorkloadOf(o.GetBaseline())
-	last(p.members, baseline)[e.Fact.Key] = e.Pos.Seq
-	last(p.baselines, e.Fact.Key)[baseline] = e.Pos.Seq
-	for _, pair := range o.GetServices() {
+// standing is what an observation, or a declaration, states of a baseline.
+type standing interface {
+	GetBaseline() *factv1.ObjectRef
+	GetServices() []*factv1.ServicePair
+}
+
+// stands learns that a member represents a baseline.
+func (p *places) stands(member event.Key, says standing, seq uint64) {
+	baseline := table.WorkloadOf(says.GetBaseline())
+	last(p.members, baseline)[member] = seq
+	last(p.baselines, member)[baseline] = seq
+	for _, pair := range says.GetServices() {
 		for _, port := range pair.GetPorts() {
-			p.said(service{baseline.Namespace, pair.GetFrom()}, target{baseline, port.GetPort()}, port.GetWorkloadPort(), e.Pos.Seq)
+			p.said(service{baseline.Namespace, pair.GetFrom()}, target{baseline, port.GetPort()}, port.GetWorkloadPort(), seq)
 		}
 	}
 }

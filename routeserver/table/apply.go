@@ -73,6 +73,7 @@ func (f *folding) declare(seq uint64, routingKey string, members []*factv1.Membe
 	}
 	is := &Declaration{RoutingKey: was.RoutingKey, Declared: seq, members: f.named(members)}
 	for _, m := range was.members {
+		f.standIn(m.standsFor.place(), -1)
 		if !is.names(m.memberID) {
 			f.changeNames(m, without(f.member(m.memberID).namedBy, is.RoutingKey))
 		}
@@ -103,7 +104,7 @@ func (f *folding) changeNames(n *named, namedBy []string) {
 
 // observe takes in what is seen of a member; nil when it is gone.
 func (f *folding) observe(seq uint64, ref *factv1.ObjectRef, seen *factv1.WorkloadObserved) {
-	id := memberID{ref.GetKind(), ref.GetNamespace(), ref.GetName()}
+	id := memberIDOf(ref)
 	m := f.member(id)
 	if !id.usable() || seq <= m.seq {
 		return
@@ -114,19 +115,19 @@ func (f *folding) observe(seq uint64, ref *factv1.ObjectRef, seen *factv1.Worklo
 	was := m.serving
 	m.seq, m.serving = seq, f.servingOf(m.named, seq, seen)
 	f.members = f.members.With(f.edit, &m)
-	if m.serving != nil {
-		f.standIn(m.serving.Place, 1)
-	}
-	if was != nil {
-		f.standIn(was.Place, -1)
-	}
+	f.standIn(m.serving.place(), 1)
+	f.standIn(was.place(), -1)
 	for _, routingKey := range m.namedBy {
 		f.touched[routingKey] = struct{}{}
 	}
 }
 
-// standIn counts the members that stand in for a baseline.
+// standIn counts the members that represent a baseline, and the declarations that state it
+// of one; place may be nil.
 func (f *folding) standIn(place *Place, more int) {
+	if place == nil {
+		return
+	}
 	b := f.baseline(place)
 	b.members += more
 	f.setBaseline(&b)

@@ -3,7 +3,8 @@ package table
 // baseline is what is known of a workload that members stand in for.
 type baseline struct {
 	*Place
-	// members counts those that stand in for it. It is forgotten with the last.
+	// members counts those that represent it, and the declarations that state it of one.
+	// It is forgotten with the last.
 	members int
 	// rules counts its rules, and hash is that of them all.
 	rules int

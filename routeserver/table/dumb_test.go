@@ -41,8 +41,8 @@ func recompute(recs []event.Recorded) dumb {
 			}
 		case interface{ GetWorkload() *factv1.ObjectRef }:
 			w := data.GetWorkload()
-			id := memberID{w.GetKind(), w.GetNamespace(), w.GetName()}
-			if id.name != "" && id.kind != "" && id.namespace != "" && rec.Pos.Seq > observed[id].Pos.Seq {
+			id := memberIDOf(w)
+			if id.name != "" && w.GetKind() != "" && id.namespace != "" && rec.Pos.Seq > observed[id].Pos.Seq {
 				observed[id] = rec
 			}
 		case *factv1.KeyHeadersDeclared:
@@ -74,17 +74,30 @@ func (out *dumb) addKey(rec event.Recorded, observed map[memberID]event.Recorded
 	seen := map[memberID]bool{}
 	best := map[Workload]*Rule{}
 	bornAt := map[Workload]int64{}
+	var all []*Rule
 	for _, m := range d.Members {
-		id := memberID{m.GetKind(), m.GetNamespace(), m.GetName()}
+		id := memberIDOf(m)
 		orec := observed[id]
-		o, there := orec.Fact.Data.(*factv1.WorkloadObserved)
-		if seen[id] || !there || o.GetBaseline().GetName() == "" {
+		if seen[id] || id.name == "" {
 			continue
 		}
 		seen[id] = true
+		o, there := orec.Fact.Data.(*factv1.WorkloadObserved)
+		born := int64(1) << 62
+		if !there || o.GetBaseline().GetName() == "" {
+			if m.Baseline.GetName() == "" || m.Kind == "VirtualWorkload" {
+				continue
+			}
+			// It is not there: what the declaration states counts, behind all that are there.
+			o, orec = &factv1.WorkloadObserved{Workload: &factv1.ObjectRef{Kind: m.Kind, Namespace: m.Namespace, Name: m.Name}, Baseline: m.Baseline}, event.Recorded{}
+			for _, s := range m.Services {
+				o.Services = append(o.Services, &factv1.ServicePair{From: s.From, To: s.To, Ports: s.Ports})
+			}
+			born++
+		}
 		rule := dumbRule(d, m, o)
 		rule.Declared, rule.Observed = rec.Pos.Seq, orec.Pos.Seq
-		born := int64(1) << 62
+		all = append(all, rule)
 		if o.Created != nil {
 			born = o.Created.Seconds
 		}
@@ -97,15 +110,8 @@ func (out *dumb) addKey(rec event.Recorded, observed map[memberID]event.Recorded
 			best[rule.Baseline], bornAt[rule.Baseline] = rule, born
 		}
 	}
-	for _, m := range d.Members {
-		id := memberID{m.GetKind(), m.GetNamespace(), m.GetName()}
-		o, there := observed[id].Fact.Data.(*factv1.WorkloadObserved)
-		if !seen[id] || !there {
-			continue
-		}
-		delete(seen, id)
-		rule := dumbRule(d, m, o)
-		if winner := best[rule.Baseline]; nameOf(winner) != nameOf(rule) {
+	for _, rule := range all {
+		if winner := best[rule.Baseline]; winner != rule && rule.Observed != 0 {
 			out.conflicts = append(out.conflicts, Conflict{
 				RoutingKey: d.RoutingKey, Baseline: rule.Baseline,
 				Holder: winner.Member, HolderSandbox: winner.Sandbox, Loser: rule.Member, LoserSandbox: rule.Sandbox,
@@ -188,10 +194,14 @@ func fact(t *rapid.T) event.Fact {
 		d := &factv1.RoutingDeclared{RoutingKey: key}
 		for range rapid.IntRange(0, 4).Draw(t, "members") {
 			w := workloadRef(t)
-			d.Members = append(d.Members, &factv1.Member{
+			m := &factv1.Member{
 				Kind: w.Kind, Namespace: w.Namespace, Name: w.Name,
 				Sandbox: rapid.SampledFrom([]string{"sb1", "sb2"}).Draw(t, "sandbox"),
-			})
+			}
+			if rapid.Bool().Draw(t, "has a baseline") {
+				m.Baseline, m.Services = baselineRef(t), services(t)
+			}
+			d.Members = append(d.Members, m)
 		}
 		return event.Fact{Data: d}
 	case 4:
@@ -228,16 +238,26 @@ func workloadRef(t *rapid.T) *factv1.ObjectRef {
 func observedFact(t *rapid.T) *factv1.WorkloadObserved {
 	o := &factv1.WorkloadObserved{
 		Workload: workloadRef(t),
-		Baseline: &factv1.ObjectRef{
-			Kind: "Deployment", Namespace: "ns1",
-			Name: rapid.SampledFrom([]string{"b1", longBaseline, ""}).Draw(t, "baseline"),
-		},
-		Ready: rapid.Bool().Draw(t, "ready"),
+		Baseline: baselineRef(t),
+		Services: services(t),
+		Ready:    rapid.Bool().Draw(t, "ready"),
 	}
 	o.Workload.Uid = rapid.SampledFrom([]string{"u1", "u2"}).Draw(t, "uid")
 	if s := rapid.Int64Range(0, 3).Draw(t, "created"); s > 0 {
 		o.Created = &timestamppb.Timestamp{Seconds: s}
 	}
+	return o
+}
+
+func baselineRef(t *rapid.T) *factv1.ObjectRef {
+	return &factv1.ObjectRef{
+		Kind: "Deployment", Namespace: "ns1",
+		Name: rapid.SampledFrom([]string{"b1", longBaseline, ""}).Draw(t, "baseline"),
+	}
+}
+
+func services(t *rapid.T) []*factv1.ServicePair {
+	var out []*factv1.ServicePair
 	for range rapid.IntRange(0, 3).Draw(t, "services") {
 		pair := &factv1.ServicePair{
 			To:        rapid.SampledFrom([]string{"", "s1", "s2"}).Draw(t, "to"),
@@ -249,9 +269,9 @@ func observedFact(t *rapid.T) *factv1.WorkloadObserved {
 				WorkloadPort: rapid.SampledFrom([]uint32{0, 8, 9, 65536}).Draw(t, "workload port"),
 			})
 		}
-		o.Services = append(o.Services, pair)
+		out = append(out, pair)
 	}
-	return o
+	return out
 }
 
 // arrival returns the facts as they might arrive: in any order, some twice, in

@@ -16,15 +16,30 @@ type claim struct {
 // compare puts claims of the same baseline together, the winner first.
 func (c claim) compare(other claim) int {
 	a, b := c.serving, other.serving
-	return cmp.Or(a.Baseline.Compare(b.Baseline), a.claimant().Compare(b.claimant()))
+	return cmp.Or(a.Baseline.Compare(b.Baseline), compareBools(a.Absent(), b.Absent()), a.claimant().Compare(b.claimant()))
 }
 
-// claimsOf returns the members of a key that are there, the winner of each
-// baseline before those that lose it.
+// compareBools puts false first.
+func compareBools(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// claimsOf returns the members of a key that are there, and absent ones if the key names
+// their baselines, the winner of each baseline before those that lose it.
 func (t *Table) claimsOf(key *Declaration) []claim {
 	out := make([]claim, 0, len(key.members))
 	for _, n := range key.members {
-		if s := t.member(n.memberID).serving; s != nil {
+		s := t.member(n.memberID).serving
+		if s == nil {
+			s = n.absent()
+		}
+		if s != nil {
 			out = append(out, claim{n, s})
 		}
 	}
@@ -41,7 +56,9 @@ func (f *folding) join(routingKey string) {
 	var conflicts []Conflict
 	for _, c := range claims {
 		if last := len(rules) - 1; last >= 0 && rules[last].Place == c.serving.Place {
-			conflicts = append(conflicts, conflict(rules[last], c))
+			if !c.serving.Absent() {
+				conflicts = append(conflicts, conflict(rules[last], c))
+			}
 			continue
 		}
 		rules = append(rules, &Rule{key, c.serving, c.named.sandbox})

@@ -2,24 +2,35 @@ package table
 
 import (
 	"strings"
+	"unique"
 
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/routeserver/table/hamt"
 )
 
-// memberID names a sandboxed workload.
-type memberID struct{ kind, namespace, name string }
+// memberID names a sandboxed workload. There are few kinds, so their texts are shared.
+type memberID struct {
+	kind            unique.Handle[string]
+	namespace, name string
+}
 
-func (id memberID) usable() bool { return id.kind != "" && id.namespace != "" && id.name != "" }
+func memberIDOf(o Named) memberID {
+	return memberID{unique.Make(o.GetKind()), o.GetNamespace(), o.GetName()}
+}
+
+func (id memberID) usable() bool { return id.kind.Value() != "" && id.namespace != "" && id.name != "" }
 
 // Hash makes it an identity.
-func (id memberID) Hash() uint64 { return hamt.HashOf(id.kind, id.namespace, id.name) }
+func (id memberID) Hash() uint64 { return hamt.HashOf(id.kind.Value(), id.namespace, id.name) }
 
-// named is a member as a routing key names it: the workload, and the sandbox
-// that it is part of. All keys that say the same share one.
+// named is a member as a routing key names it: the workload, the sandbox that it is part
+// of, and the baseline that it represents while it is not there. Keys with equal
+// statements share one.
 type named struct {
 	memberID
 	sandbox string
+	// standsFor is nil where the key names no baseline.
+	standsFor *Serving
 }
 
 // member is what is known of a sandboxed workload: that a key names it, that it
@@ -49,16 +60,21 @@ func (t *Table) member(id memberID) member {
 func (f *folding) named(said []*factv1.Member) []*named {
 	out := Declaration{members: make([]*named, 0, len(said))}
 	for _, s := range said {
-		id := memberID{s.GetKind(), s.GetNamespace(), s.GetName()}
+		id := memberIDOf(s)
 		if !id.usable() || out.names(id) {
 			continue
 		}
-		n := f.member(id).named
+		m := f.member(id)
+		standsFor := f.standsFor(m, s)
+		n := m.named
 		switch {
 		case n == nil:
 			n = newNamed(id, s.GetSandbox())
+			n.standsFor = standsFor
 		case n.sandbox != s.GetSandbox():
-			n = &named{n.memberID, strings.Clone(s.GetSandbox())}
+			n = &named{n.memberID, strings.Clone(s.GetSandbox()), standsFor}
+		case n.standsFor != standsFor:
+			n = &named{n.memberID, n.sandbox, standsFor}
 		}
 		out.members = append(out.members, n)
 	}
@@ -66,8 +82,8 @@ func (f *folding) named(said []*factv1.Member) []*named {
 }
 
 func newNamed(id memberID, sandbox string) *named {
-	n := &named{id, sandbox}
-	pack(&n.kind, &n.namespace, &n.name, &n.sandbox)
+	n := &named{memberID: id, sandbox: sandbox}
+	pack(&n.namespace, &n.name, &n.sandbox)
 	return n
 }
 

@@ -19,15 +19,21 @@ func (f *folding) servingOf(n *named, seq uint64, seen *factv1.WorkloadObserved)
 		return nil
 	}
 	mappings := mappingsOf(seen.GetServices(), w.Namespace)
-	if n.kind == keptKind {
+	if n.kind.Value() == keptKind {
 		mappings = keptPorts(seen.GetServices())
 	}
 	s := servingWith(mappings)
 	s.Place = f.place(w)
 	s.Ready = seen.GetReady()
-	s.Member = Member{n.kind, n.namespace, n.name, seen.GetWorkload().GetUid()}
+	s.Member = Member{n.kind.Value(), n.namespace, n.name, seen.GetWorkload().GetUid()}
 	s.Observed = seq
 	s.createdSeconds, s.createdNanos = created(seen)
+	s.pack()
+	return s
+}
+
+// pack copies the texts of a Serving that no named has.
+func (s *Serving) pack() {
 	texts := []*string{&s.Member.UID}
 	for _, m := range s.Mappings {
 		for i := range m.Destinations {
@@ -35,7 +41,14 @@ func (f *folding) servingOf(n *named, seq uint64, seen *factv1.WorkloadObserved)
 		}
 	}
 	pack(texts...)
-	return s
+}
+
+// place returns the place; nil for a nil Serving.
+func (s *Serving) place() *Place {
+	if s == nil {
+		return nil
+	}
+	return s.Place
 }
 
 // servingWith returns a Serving with these mappings. Most have one destination,

@@ -9,9 +9,10 @@ import (
 
 // Rule says: requests for Baseline that carry RoutingKey belong to Sandbox. Its
 // identity is (Baseline, RoutingKey). It is where a declaration and an
-// observation meet, and it shares both with the other rules of the same key and
-// of the same member: a hundred thousand rules must fit. Neither is nil, and
-// everything is read only: versions of the table and their readers share it too.
+// observation meet, or a declaration of a member that does not exist (Absent), and it
+// shares both with the other rules of the same key and of the same member: a hundred
+// thousand rules must fit. Neither is nil, and everything is read
+// only: versions of the table and their readers share it too.
 type Rule struct {
 	*Declaration // RoutingKey, Declared
 	*Serving     // Baseline, Mappings, Ready, Member, Observed
@@ -27,6 +28,11 @@ const keptKind = "VirtualWorkload"
 // to be held for this baseline, and by whom; it leads nowhere. Nobody may take that for a
 // destination that is missing, nor for one that is not ready.
 func (r *Rule) Kept() bool { return r.Member.Kind == keptKind }
+
+// Absent reports whether the member does not exist, or was not observed to represent a
+// baseline, while its key is declared with the baseline that it represents. Such a rule is
+// never ready: requests for a member that does not exist fail visibly (decision record 0053).
+func (s *Serving) Absent() bool { return s.Observed == 0 }
 
 // Declaration is the newest thing said about a routing key.
 type Declaration struct {
@@ -44,7 +50,8 @@ type Declaration struct {
 // ID is for the table's own maps.
 func (d *Declaration) ID() hamt.Text { return hamt.Text(d.RoutingKey) }
 
-// Serving is the newest thing seen of a sandboxed workload that is there.
+// Serving is the newest thing seen of a sandboxed workload that is there, or what a
+// declaration states of one that is not (Absent).
 type Serving struct {
 	*Place // Baseline
 	// Mappings has one entry for each port of the baseline that a Service leads
@@ -60,7 +67,7 @@ type Serving struct {
 	// Member is the sandboxed workload itself.
 	Member Member
 	// Observed is the sequence of the fact, in the epoch of the table: who
-	// observed the member. It is provenance, like Declared.
+	// observed the member. It is provenance, like Declared. 0: no fact (Absent).
 	Observed uint64
 
 	createdSeconds int64

@@ -17,7 +17,8 @@ import (
 // The forms of facts in stories. MEMBER is KIND/NAMESPACE/NAME, with a short word for the
 // kind; SERVICE is FROM>TO@ADDRESS:PORT>PORT-OF-THE-WORKLOAD.
 //
-//	declare KEY MEMBER@SANDBOX…
+//	declare KEY MEMBER@SANDBOX… or MEMBER@SANDBOX=KIND/NAMESPACE/NAME,SERVICE… with the
+//	            baseline that it names; its SERVICEs have no address: FROM>TO:PORT>PORT
 //	withdraw KEY
 //	observe MEMBER of=KIND/NAMESPACE/NAME via=SERVICE… created=SECONDS uid=UID unready
 //	gone MEMBER
@@ -57,8 +58,21 @@ func parseFact(words []string) (proto.Message, error) {
 		d := &factv1.RoutingDeclared{RoutingKey: rest[0]}
 		for _, m := range words[min(2, len(words)):] {
 			member, sandbox, _ := strings.Cut(m, "@")
+			sandbox, told, tells := strings.Cut(sandbox, "=")
 			o := objectOf(member)
-			d.Members = append(d.Members, &factv1.Member{Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, Sandbox: sandbox})
+			says := &factv1.Member{Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, Sandbox: sandbox}
+			if tells {
+				stands := strings.Split(told, ",")
+				says.Baseline = objectOf(stands[0])
+				for _, s := range stands[1:] {
+					pair := serviceOf(toldForm.FindStringSubmatch(s))
+					if pair == nil {
+						return nil, fmt.Errorf("%q is no Service", s)
+					}
+					says.Services = append(says.Services, pair)
+				}
+			}
+			d.Members = append(d.Members, says)
 		}
 		return d, nil
 	case "withdraw":
@@ -78,7 +92,22 @@ func parseFact(words []string) (proto.Message, error) {
 	return nil, fmt.Errorf("%q is no fact", words)
 }
 
-var serviceForm = regexp.MustCompile(`^([^>]*)>([^@]*)@(.*):(\d+)>(\d+)$`)
+var (
+	serviceForm = regexp.MustCompile(`^([^>]*)>([^@]*)@(.*):(\d+)>(\d+)$`)
+	toldForm    = regexp.MustCompile(`^([^>]*)>([^:]*)():(\d+)>(\d+)$`)
+)
+
+// serviceOf returns what a form found: FROM, TO, ADDRESS, PORT, PORT; nil where it found nothing.
+func serviceOf(found []string) *factv1.ServicePair {
+	if found == nil {
+		return nil
+	}
+	port, _ := strconv.ParseUint(found[4], 10, 16)
+	leadsTo, _ := strconv.ParseUint(found[5], 10, 16)
+	return &factv1.ServicePair{
+		From: found[1], To: found[2], ClusterIp: found[3], Ports: []*factv1.PortPair{{Port: uint32(port), WorkloadPort: uint32(leadsTo)}},
+	}
+}
 
 func parseObserved(words []string) (proto.Message, error) {
 	o := &factv1.WorkloadObserved{Workload: objectOf(words[0]), Ready: true, DevMeshPresent: true, Created: &timestamppb.Timestamp{Seconds: 1}}
@@ -90,11 +119,7 @@ func parseObserved(words []string) (proto.Message, error) {
 		case name == "of":
 			o.Baseline = objectOf(value)
 		case name == "via" && service != nil:
-			port, _ := strconv.ParseUint(service[4], 10, 16)
-			leadsTo, _ := strconv.ParseUint(service[5], 10, 16)
-			o.Services = append(o.Services, &factv1.ServicePair{
-				From: service[1], To: service[2], ClusterIp: service[3], Ports: []*factv1.PortPair{{Port: uint32(port), WorkloadPort: uint32(leadsTo)}},
-			})
+			o.Services = append(o.Services, serviceOf(service))
 		case name == "created":
 			o.Created.Seconds, _ = strconv.ParseInt(value, 10, 64)
 		case name == "uid":
@@ -115,6 +140,14 @@ func factText(f event.Fact) string {
 		out := "declare " + d.GetRoutingKey()
 		for _, m := range d.GetMembers() {
 			out += " " + objectText(m) + "@" + m.GetSandbox()
+			if m.GetBaseline() != nil {
+				out += "=" + objectText(m.GetBaseline())
+			}
+			for _, s := range m.GetServices() {
+				for _, p := range s.GetPorts() {
+					out += fmt.Sprintf(",%s>%s:%d>%d", s.GetFrom(), s.GetTo(), p.GetPort(), p.GetWorkloadPort())
+				}
+			}
 		}
 		return out
 	case *factv1.RoutingWithdrawn:

@@ -33,7 +33,14 @@ func naiveOf(facts []event.Recorded) *naive {
 	}
 	for _, d := range n.declared {
 		for _, m := range d.GetMembers() {
-			if o := n.observed[m.GetNamespace()+"/"+m.GetName()]; o != nil {
+			o := n.observed[m.GetNamespace()+"/"+m.GetName()]
+			if o == nil && m.GetBaseline() != nil {
+				o = &factv1.WorkloadObserved{
+					Workload: &factv1.ObjectRef{Kind: m.GetKind(), Namespace: m.GetNamespace(), Name: m.GetName()},
+					Baseline: m.GetBaseline(), Services: m.GetServices(),
+				}
+			}
+			if o != nil {
 				r := ruleOf(d.GetRoutingKey(), m.GetSandbox(), o)
 				n.rules[identity{r.baseline, r.routingKey}] = r
 			}

@@ -41,10 +41,10 @@ func (c cluster) facts() []event.Recorded {
 	n := c.sandboxes()
 	for i := range n {
 		add(c.observed(i, true))
-		add(declared(sandboxKey(i), i, 1))
+		add(c.declared(sandboxKey(i), i, 1))
 	}
 	for i := 0; i < n && c.rules > 1; i += 10 {
-		add(declared(groupKey(i), i, min(10, n-i)))
+		add(c.declared(groupKey(i), i, min(10, n-i)))
 	}
 	add(&factv1.Complete{Reason: "first"})
 	return out
@@ -95,11 +95,14 @@ func padded(prefix string, digits, i int) string {
 	return prefix + "000000000000"[:digits-len(b)] + string(b)
 }
 
-func declared(key string, first, members int) *factv1.RoutingDeclared {
+func (c cluster) declared(key string, first, members int) *factv1.RoutingDeclared {
 	d := &factv1.RoutingDeclared{RoutingKey: key}
 	for i := first; i < first+members; i++ {
+		o := c.observed(i, true)
+		o.Services[0].ClusterIp = "" // declarations have none
 		d.Members = append(d.Members, &factv1.Member{
 			Kind: "ForkedWorkload", Namespace: "shop", Name: forkName(i), Sandbox: fmt.Sprintf("feature-%d", i),
+			Baseline: o.GetBaseline(), Services: o.GetServices(),
 		})
 	}
 	return d

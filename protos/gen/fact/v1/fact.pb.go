@@ -153,8 +153,14 @@ type Member struct {
 	Namespace string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	Name      string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	// The sandbox as its users know it (SIGNADOT_SANDBOX_NAME).
-	Sandbox       string        `protobuf:"bytes,4,opt,name=sandbox,proto3" json:"sandbox,omitempty"`
-	Middlewares   []*Middleware `protobuf:"bytes,5,rep,name=middlewares,proto3" json:"middlewares,omitempty"`
+	Sandbox     string        `protobuf:"bytes,4,opt,name=sandbox,proto3" json:"sandbox,omitempty"`
+	Middlewares []*Middleware `protobuf:"bytes,5,rep,name=middlewares,proto3" json:"middlewares,omitempty"`
+	// The baseline that it represents, and that baseline's Services, as they were last
+	// observed; none for one that represents no baseline or was never observed. While the
+	// member does not exist, requests with the key for that baseline fail visibly. Neither
+	// the UID of the baseline nor cluster IPs are stated.
+	Baseline      *ObjectRef     `protobuf:"bytes,6,opt,name=baseline,proto3" json:"baseline,omitempty"`
+	Services      []*ServicePair `protobuf:"bytes,7,rep,name=services,proto3" json:"services,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -220,6 +226,20 @@ func (x *Member) GetSandbox() string {
 func (x *Member) GetMiddlewares() []*Middleware {
 	if x != nil {
 		return x.Middlewares
+	}
+	return nil
+}
+
+func (x *Member) GetBaseline() *ObjectRef {
+	if x != nil {
+		return x.Baseline
+	}
+	return nil
+}
+
+func (x *Member) GetServices() []*ServicePair {
+	if x != nil {
+		return x.Services
 	}
 	return nil
 }
@@ -930,13 +950,15 @@ const file_fact_v1_fact_proto_rawDesc = "" +
 	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"3\n" +
 	"\x10RoutingWithdrawn\x12\x1f\n" +
 	"\vrouting_key\x18\x01 \x01(\tR\n" +
-	"routingKey\"\xaa\x01\n" +
+	"routingKey\"\xa2\x02\n" +
 	"\x06Member\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12\x18\n" +
 	"\asandbox\x18\x04 \x01(\tR\asandbox\x12@\n" +
-	"\vmiddlewares\x18\x05 \x03(\v2\x1e.switchyard.fact.v1.MiddlewareR\vmiddlewares\"R\n" +
+	"\vmiddlewares\x18\x05 \x03(\v2\x1e.switchyard.fact.v1.MiddlewareR\vmiddlewares\x129\n" +
+	"\bbaseline\x18\x06 \x01(\v2\x1d.switchyard.fact.v1.ObjectRefR\bbaseline\x12;\n" +
+	"\bservices\x18\a \x03(\v2\x1f.switchyard.fact.v1.ServicePairR\bservices\"R\n" +
 	"\n" +
 	"Middleware\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x120\n" +
@@ -1018,19 +1040,21 @@ var file_fact_v1_fact_proto_depIdxs = []int32{
 	2,  // 1: switchyard.fact.v1.RoutingDeclared.members:type_name -> switchyard.fact.v1.Member
 	14, // 2: switchyard.fact.v1.RoutingDeclared.since:type_name -> google.protobuf.Timestamp
 	3,  // 3: switchyard.fact.v1.Member.middlewares:type_name -> switchyard.fact.v1.Middleware
-	4,  // 4: switchyard.fact.v1.Middleware.args:type_name -> switchyard.fact.v1.Argument
-	5,  // 5: switchyard.fact.v1.WorkloadObserved.workload:type_name -> switchyard.fact.v1.ObjectRef
-	14, // 6: switchyard.fact.v1.WorkloadObserved.created:type_name -> google.protobuf.Timestamp
-	5,  // 7: switchyard.fact.v1.WorkloadObserved.baseline:type_name -> switchyard.fact.v1.ObjectRef
-	7,  // 8: switchyard.fact.v1.WorkloadObserved.services:type_name -> switchyard.fact.v1.ServicePair
-	9,  // 9: switchyard.fact.v1.WorkloadObserved.tunnel:type_name -> switchyard.fact.v1.Tunnel
-	8,  // 10: switchyard.fact.v1.ServicePair.ports:type_name -> switchyard.fact.v1.PortPair
-	5,  // 11: switchyard.fact.v1.WorkloadWithdrawn.workload:type_name -> switchyard.fact.v1.ObjectRef
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	5,  // 4: switchyard.fact.v1.Member.baseline:type_name -> switchyard.fact.v1.ObjectRef
+	7,  // 5: switchyard.fact.v1.Member.services:type_name -> switchyard.fact.v1.ServicePair
+	4,  // 6: switchyard.fact.v1.Middleware.args:type_name -> switchyard.fact.v1.Argument
+	5,  // 7: switchyard.fact.v1.WorkloadObserved.workload:type_name -> switchyard.fact.v1.ObjectRef
+	14, // 8: switchyard.fact.v1.WorkloadObserved.created:type_name -> google.protobuf.Timestamp
+	5,  // 9: switchyard.fact.v1.WorkloadObserved.baseline:type_name -> switchyard.fact.v1.ObjectRef
+	7,  // 10: switchyard.fact.v1.WorkloadObserved.services:type_name -> switchyard.fact.v1.ServicePair
+	9,  // 11: switchyard.fact.v1.WorkloadObserved.tunnel:type_name -> switchyard.fact.v1.Tunnel
+	8,  // 12: switchyard.fact.v1.ServicePair.ports:type_name -> switchyard.fact.v1.PortPair
+	5,  // 13: switchyard.fact.v1.WorkloadWithdrawn.workload:type_name -> switchyard.fact.v1.ObjectRef
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_fact_v1_fact_proto_init() }

@@ -55,7 +55,8 @@ const (
 	// To the baseline: a member is declared, and has not been observed, so nobody
 	// knows yet which baseline it stands for.
 	Verdict_NOT_OBSERVED Verdict = 6
-	// To the baseline: the member that stood for this baseline is gone.
+	// The member that stood for this baseline does not exist: it fails where the declaration
+	// of the key states that it did, and else goes to the baseline.
 	Verdict_MEMBER_GONE Verdict = 7
 	// To another sandbox, whose object is older.
 	Verdict_LOST Verdict = 8

@@ -1,0 +1,153 @@
+package routing
+
+import (
+	"encoding/json"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/reconcilers/baseline"
+)
+
+// AnnotationMembers on a RoutingConfig is which baselines its members represent, as was
+// observed last: so that requests with its key do not reach these baselines when members are
+// gone and the log is lost.
+const AnnotationMembers = "signadot.com/members"
+
+// How much space baselines take at most, in bytes: an event of the log has eventbus.MaxEvent, and
+// the annotations of an object 256 KiB. Members beyond that are left out, so that requests for
+// them reach their baselines once they are deleted.
+const (
+	maxDeclared = 60 << 10
+	maxNoted    = 64 << 10
+)
+
+// stood is which baseline a member represents, in the namespace of the member.
+type stood struct {
+	// Kind is that of the routes API.
+	Kind     string   `json:"kind"`
+	Name     string   `json:"name"`
+	Services []served `json:"services,omitempty"`
+}
+
+// served is a Service of a baseline, and the one that represents it.
+type served struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+	// Ports are pairs of the Service's port and that of the workload.
+	Ports [][2]uint32 `json:"ports"`
+}
+
+// stands returns which baseline a member represents: as its status states, or, where there is no
+// such status, as was noted of it. Nil where nothing is known, and for one that represents
+// none, or is a virtual workload.
+func (r Routing) stands(m crdv1.SandboxedWorkload, noted map[string]*stood) *stood {
+	have := r.Member(m)
+	if m.Kind == crdv1.KindVirtualWorkload {
+		return nil
+	}
+	was := noted[NameIn(m).String()]
+	if have == nil {
+		return was
+	}
+	at, ok := have.BaselineRef()
+	if !ok || at.Namespace != m.Namespace {
+		return nil
+	}
+	is := &stood{Kind: baseline.RoutedKind(at), Name: at.Name}
+	if have.ObservedBaseline() == nil || have.RoutingInfo() == nil {
+		if was != nil && was.Kind == is.Kind && was.Name == is.Name {
+			return was
+		}
+		return nil
+	}
+	for _, s := range have.RoutingInfo().Services {
+		if s.To == "" {
+			continue
+		}
+		of := served{From: s.From, To: s.To}
+		for _, p := range s.Ports {
+			of.Ports = append(of.Ports, [2]uint32{uint32(p.Port), uint32(p.TargetPort)})
+		}
+		is.Services = append(is.Services, of)
+	}
+	return is
+}
+
+// noted returns what AnnotationMembers states, by the name of the member.
+func (r Routing) noted() map[string]*stood {
+	out := map[string]*stood{}
+	if err := json.Unmarshal([]byte(r.Config.Annotations[AnnotationMembers]), &out); err != nil {
+		return nil // It is not what we have written.
+	}
+	return out
+}
+
+// Absent reports whether a member that is named does not exist, while it is known which
+// baseline it represents: requests for that baseline fail.
+func (r Routing) Absent(m crdv1.SandboxedWorkload) bool {
+	return r.Member(m) == nil && r.stands(m, r.noted()) != nil
+}
+
+// Note returns what AnnotationMembers is to contain.
+func (r Routing) Note() string {
+	noted, all, size := r.noted(), map[string]*stood{}, 0
+	for _, m := range r.Named() {
+		s := r.stands(m, noted)
+		if s == nil {
+			continue
+		}
+		name := NameIn(m).String()
+		text, _ := json.Marshal(map[string]*stood{name: s}) // It holds nothing that has no form.
+		if size += len(text); size > maxNoted {
+			break
+		}
+		all[name] = s
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	text, _ := json.Marshal(all)
+	return string(text)
+}
+
+// addBaselines adds to a declaration which baselines its members represent, those first that do not
+// exist. Of those that do exist all can be stated later.
+func (r Routing) addBaselines(d *factv1.RoutingDeclared) {
+	noted := r.noted()
+	size := sizeOf(d)
+	for _, absent := range []bool{true, false} {
+		for i, m := range r.Named() {
+			s := r.stands(m, noted)
+			if s == nil || absent != (r.Member(m) == nil) {
+				continue
+			}
+			was := sizeOf(d.Members[i])
+			s.addTo(d.Members[i])
+			if size += sizeOf(d.Members[i]) - was; size > maxDeclared {
+				d.Members[i].Baseline, d.Members[i].Services = nil, nil
+				return
+			}
+		}
+	}
+}
+
+// sizeOf returns how much a message takes in an event.
+func sizeOf(m proto.Message) int {
+	text, _ := protojson.Marshal(m) // It has no form only where the API server takes none.
+	return len(text)
+}
+
+// addTo adds it to a member.
+func (s *stood) addTo(m *factv1.Member) {
+	m.Baseline = &factv1.ObjectRef{Kind: s.Kind, Namespace: m.GetNamespace(), Name: s.Name}
+	for _, of := range s.Services {
+		pair := &factv1.ServicePair{From: of.From, To: of.To}
+		for _, p := range of.Ports {
+			pair.Ports = append(pair.Ports, &factv1.PortPair{Port: p[0], WorkloadPort: p[1]})
+		}
+		m.Services = append(m.Services, pair)
+	}
+}
