@@ -168,9 +168,3 @@ func (a *accounts) wasClosed(name string) {
 		a.t.Errorf("no delete step of sandbox %s has sent anything; the create step gave %q", name, a.numbers[name])
 	}
 }
-
-// pods returns the pods of a sandbox's fork.
-func (a *accounts) pods(name string) string {
-	a.t.Helper()
-	return a.kubectl("", "get", "pods", "-n", namespace, "-l", "signadot.com/sandbox="+name+",signadot.com/forked-workload", "-o", "name")
-}

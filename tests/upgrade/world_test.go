@@ -127,6 +127,16 @@ func (w *world) underLoad(what string, wants []traffic.Want, body func()) {
 	body()
 }
 
+// restarts restarts the workload, so that its pods have sidecars of this release.
+func (w *world) restarts() {
+	w.t.Helper()
+	w.kubectl("", "rollout", "restart", "deployment/app", "-n", namespace)
+	if _, err := demo.Kubectl(w.t.Context(), "", "rollout", "status", "deployment/app", "-n", namespace, "--timeout=180s"); err != nil {
+		w.t.Log(w.kubectl("", "describe", "pods", "-n", namespace, "-l", "app=app,!signadot.com/forked-workload"))
+		w.t.Fatalf("the workload does not restart: %v", err)
+	}
+}
+
 // objects returns the UIDs of what must outlive each step: all of ours, and what forks are
 // made of.
 func (w *world) objects() map[string]string {
@@ -159,8 +169,18 @@ func (w *world) same(before map[string]string) {
 }
 
 // clean takes away what an earlier run, or another test, has left of the operator and of
-// this test. Values that are left keep their namespace.
+// this test. Values that are left keep their namespace. Applications of other tests leave the
+// node's processors to this one; those tests apply them again.
 func clean(ctx context.Context) error {
+	for _, other := range []string{"hotrod", "shop"} {
+		there, err := demo.Kubectl(ctx, "", "get", "deployments", "-n", other, "-o", "name")
+		if err == nil && there != "" {
+			_, err = demo.Kubectl(ctx, "", "scale", "deployment", "-n", other, "--all", "--replicas=0")
+		}
+		if err != nil {
+			return err
+		}
+	}
 	if out, err := exec.CommandContext(ctx, "helm", "uninstall", "switchyard", "--namespace=signadot", "--ignore-not-found", "--wait", "--timeout=300s").CombinedOutput(); err != nil {
 		return fmt.Errorf("uninstall what is there: %w\n%s", err, out)
 	}
