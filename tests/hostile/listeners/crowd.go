@@ -22,9 +22,9 @@ const (
 
 func hostileAddress(n int) string { return fmt.Sprintf("198.18.0.%d", 1+n%hostileAddresses) }
 
-// addresses returns this machine the addresses of all callers, until the function it
-// returns is called.
-func addresses() (undo func(), err error) {
+// Addresses adds the addresses of all callers to this machine, until undo is called. A Crowd cannot
+// connect without them.
+func Addresses() (undo func(), err error) {
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {
 		return nil, fmt.Errorf("find loopback: %w", err)
