@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -105,6 +106,9 @@ func (c *Crowd) Begin(o Orders, _ *struct{}) error {
 	for i := range o.Attackers {
 		go func() {
 			dialer := from(hostileAddress(i), 10*time.Second)
+			if strings.HasPrefix(o.Address, "127.") {
+				dialer.LocalAddr = nil // a port-forward: the node drops connections to loopback from elsewhere
+			}
 			// Not all in one instant: a flood of openings is the kernel's to bear.
 			for after := time.Duration(i) * time.Millisecond; wait.For(ctx, after) == nil; after = pause/2 + rand.N(pause) {
 				c.once(ctx, dialer, o.Address, attacks[i%len(attacks)])
