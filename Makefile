@@ -278,7 +278,7 @@ ATTACKERS ?= 2000
 LISTENERS ?=
 
 .PHONY: hostile
-hostile: preflight ## attack every listener on a real cluster: honest callers, memory, connections (as root, ten minutes; ATTACKERS= LISTENERS= for less, FORWARDED=1 for those by port-forwards alone)
+hostile: preflight ## attack every listener on a real cluster: honest callers, memory, connections (as root, ten minutes; ATTACKERS= LISTENERS= for less, FORWARDED=1 for those by port-forwards and by pods of units alone)
 	@$(GO) build -o $(CACHE)/tools/hostile ./tests/hostile/cmd/hostile
 	@$(CACHE)/tools/hostile -attackers $(ATTACKERS) -only "$(LISTENERS)" $(if $(FORWARDED),-forwarded)
 

@@ -79,21 +79,21 @@ func TestPrecedenceIsThatOfContour(t *testing.T) {
 				w.Create(echoService(namespace, nobody))
 			}
 		},
-		serve: func(w *world.World, sets []*routeSet, ask func(*world.World, asker, []*routeSet)) {
+		serve: func(w *world.World, sets []*routeSet, ask func(*Mesh, asker, []*routeSet)) {
 			// A Contour serves one Gateway.
 			for n := 0; n*perGateway < len(sets); n++ {
 				t.Run(gatewayName(n), func(t *testing.T) {
 					part := w.In(t)
-					runContour(part, gatewayName(n))
-					ask(part, asker{gateway: Client(net.IPv4(127, 0, 0, 1))}, sets[n*perGateway:min((n+1)*perGateway, len(sets))])
+					m := runContour(part, gatewayName(n))
+					ask(m, asker{gateway: Client(net.IPv4(127, 0, 0, 1))}, sets[n*perGateway:min((n+1)*perGateway, len(sets))])
 				})
 			}
 		},
 	}.agrees(t)
 }
 
-// runContour runs a Contour for a Gateway, and its Envoy, until the test ends.
-func runContour(w *world.World, gateway string) {
+// runContour runs a Contour for a Gateway, and its Envoy, until the test ends. It returns both.
+func runContour(w *world.World, gateway string) *Mesh {
 	w.Helper()
 	m := &Mesh{World: w, dir: w.TempDir()}
 	settings, bootstrap := filepath.Join(m.dir, "contour.yaml"), filepath.Join(m.dir, "envoy.json")
@@ -110,7 +110,8 @@ func runContour(w *world.World, gateway string) {
 		w.Fatalf("contour bootstrap: %v: %s", err, said)
 	}
 	m.run("envoy", sidecar.Envoy(bootstrap, "--service-cluster", "contour", "--service-node", gateway, "--concurrency", "1", "-l", "error"))
-	w.Eventually("Contour's Envoy has configuration", func() error { return sidecar.Healthy(w.Context(), "http://127.0.0.1:15090/ready") })
+	m.Await("Contour's Envoy has configuration", func() error { return sidecar.Healthy(w.Context(), "http://127.0.0.1:15090/ready") })
+	return m
 }
 
 // nobody is a Service without endpoints, from which each rule answers: Contour leaves out a

@@ -13,8 +13,10 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	"switchyard.dev/tests/process"
 	"switchyard.dev/tests/program"
 	"switchyard.dev/tests/sidecar"
+	"switchyard.dev/tests/wait"
 	"switchyard.dev/tests/world"
 )
 
@@ -38,7 +40,30 @@ rootNamespace: istio-system
 // Mesh is a running istiod beside the API server of a world.
 type Mesh struct {
 	*world.World
-	dir string
+	dir      string
+	programs []int
+}
+
+const (
+	// idle is how long the programs of a mesh may do nothing while a test waits for them, and anything
+	// how much processor time is not nothing: they use less for timers alone.
+	idle     = 4 * time.Minute
+	anything = 20 * time.Second
+)
+
+// Await waits until check finds nothing wrong. It fails the test when the programs of the mesh are idle,
+// and not after a time: on a busy machine, with thousands of routes, istiod needs many minutes.
+func (m *Mesh) Await(what string, check func() error) {
+	m.Helper()
+	wait.WhileWorking(m, idle, what, m.worked, check)
+}
+
+// worked returns how often the programs of the mesh have used as much processor time as anything.
+func (m *Mesh) worked() (times time.Duration) {
+	for _, pid := range m.programs {
+		times += process.Computed(pid)
+	}
+	return times / anything
 }
 
 // Install gives a cluster the definitions of Istio and of the Gateway API. It may be called
@@ -68,7 +93,7 @@ func Start(w *world.World) *Mesh {
 		// Nothing is injected here, and gateways are processes of the test's.
 		"INJECTION_WEBHOOK_CONFIG_NAME=", "VALIDATION_WEBHOOK_CONFIG_NAME=", "PILOT_ENABLE_GATEWAY_API_DEPLOYMENT_CONTROLLER=false")
 	m.run("istiod", cmd)
-	w.Eventually("istiod is ready", func() error { return sidecar.Healthy(w.Context(), "http://"+debugAddress+"/ready") })
+	m.Await("istiod is ready", func() error { return sidecar.Healthy(w.Context(), "http://"+debugAddress+"/ready") })
 	return m
 }
 
@@ -78,6 +103,7 @@ func (m *Mesh) run(name string, cmd *exec.Cmd) {
 	m.Helper()
 	p, err := program.Start(m.dir, name, cmd, nil)
 	m.Must(err)
+	m.programs = append(m.programs, p.PID())
 	m.Cleanup(func() {
 		p.Kill()
 		if said, err := os.ReadFile(filepath.Join(m.dir, name+".log")); m.Failed() && err == nil {
@@ -90,7 +116,7 @@ func (m *Mesh) run(name string, cmd *exec.Cmd) {
 // It is of no use directly after a write, which istiod may not have seen yet.
 func (m *Mesh) Synced() {
 	m.Helper()
-	m.Eventually("every proxy has taken the newest routes", func() error { return m.synced(m.Context()) })
+	m.Await("every proxy has taken the newest routes", func() error { return m.synced(m.Context()) })
 }
 
 // synced is what istiod says of each proxy: a route that was sent and not taken is refused, or

@@ -17,7 +17,6 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"switchyard.dev/reconcilers/meshes/precedence"
-	"switchyard.dev/tests/wait"
 	"switchyard.dev/tests/world"
 )
 
@@ -41,7 +40,7 @@ type implementation struct {
 	// define gives a cluster what is to stand there before the routes.
 	define func(*world.World)
 	// serve starts it and has it asked for all sets.
-	serve func(w *world.World, sets []*routeSet, ask func(*world.World, asker, []*routeSet))
+	serve func(w *world.World, sets []*routeSet, ask func(*Mesh, asker, []*routeSet))
 }
 
 // TestPrecedenceIsThatOfIstiod compares the package precedence with istiod.
@@ -54,12 +53,12 @@ func TestPrecedenceIsThatOfIstiod(t *testing.T) {
 				w.Must(gatewayClient(w).Create(w.Context(), g))
 			}
 		},
-		serve: func(w *world.World, sets []*routeSet, ask func(*world.World, asker, []*routeSet)) {
+		serve: func(w *world.World, sets []*routeSet, ask func(*Mesh, asker, []*routeSet)) {
 			m := Start(w)
 			m.Run(Proxy{Kind: Gateway, Name: "gateway", Namespace: routeNamespaces[0], IP: gatewayIP, Labels: gatewayLabels})
 			m.Run(Proxy{Kind: Sidecar, Name: "client", Namespace: "istio-system", IP: net.IPv4(10, 77, 2, 1)})
 			m.Synced()
-			ask(w, asker{gateway: Client(gatewayIP), sidecar: Client(net.IPv4(127, 0, 0, 1))}, sets)
+			ask(m, asker{gateway: Client(gatewayIP), sidecar: Client(net.IPv4(127, 0, 0, 1))}, sets)
 		},
 	}.agrees(t)
 }
@@ -190,17 +189,17 @@ type answers struct {
 }
 
 // compare compares the answers to requests of these sets.
-func (a *answers) compare(w *world.World, from asker, sets []*routeSet) {
-	// On two cores istiod alone takes most of a minute for a thousand sets.
-	wait.Eventually(w, 4*time.Minute, "all parents answer", func() error {
-		for _, s := range sets {
-			if _, err := from.ask(w.Context(), s, precedence.Request{Method: http.MethodGet, Path: "/"}); err != nil {
-				return err
+func (a *answers) compare(m *Mesh, from asker, sets []*routeSet) {
+	answered := 0
+	m.Await("all parents answer", func() error {
+		for ; answered < len(sets); answered++ {
+			if _, err := from.ask(m.Context(), sets[answered], precedence.Request{Method: http.MethodGet, Path: "/"}); err != nil {
+				return fmt.Errorf("%d of %d answer, the next: %w", answered, len(sets), err)
 			}
 		}
 		return nil
 	})
-	group, ctx := errgroup.WithContext(w.Context())
+	group, ctx := errgroup.WithContext(m.Context())
 	group.SetLimit(4)
 	for _, s := range sets {
 		group.Go(func() error {
@@ -210,12 +209,12 @@ func (a *answers) compare(w *world.World, from asker, sets []*routeSet) {
 				if err != nil {
 					return err
 				}
-				a.add(w, s, q, got, j < len(lost))
+				a.add(m, s, q, got, j < len(lost))
 			}
 			return nil
 		})
 	}
-	w.Must(group.Wait())
+	m.Must(group.Wait())
 }
 
 // add counts an answer, and fails the test when it is a wrong one and no oddity explains it.

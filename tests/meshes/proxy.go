@@ -48,7 +48,7 @@ func (m *Mesh) Run(p Proxy) {
 	m.Must(os.WriteFile(path, text, 0o600))
 	m.run(p.Name, sidecar.Envoy(path, "--concurrency", "1", "-l", "error"))
 	ready := fmt.Sprintf("http://%s/ready", net.JoinHostPort(p.IP.String(), strconv.Itoa(adminPort)))
-	m.Eventually(p.Name+" has configuration", func() error { return sidecar.Healthy(m.Context(), ready) })
+	m.Await(p.Name+" has configuration", func() error { return sidecar.Healthy(m.Context(), ready) })
 }
 
 // Client returns a client whose connections all go to an IP address, on the port of the URL:

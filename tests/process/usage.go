@@ -75,6 +75,9 @@ func Busy(pids ...int) func() (each []float64, others float64) {
 	}
 }
 
+// Computed returns the time that processors have computed for a process; 0 once it has ended.
+func Computed(pid int) time.Duration { return computed([]int{pid})[0] }
+
 // computed returns the time that processors have computed for each process, and last for
 // everybody.
 func computed(pids []int) (times []time.Duration) {

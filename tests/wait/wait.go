@@ -52,6 +52,25 @@ func Eventually(t testing.TB, patience time.Duration, what string, check func() 
 	}
 }
 
+// WhileWorking fails a test unless check finds nothing wrong before work has stayed the same for idle:
+// a busy machine has any time for the rest. The timeout of go test bounds the whole.
+func WhileWorking[W comparable](t testing.TB, idle time.Duration, what string, work func() W, check func() error) {
+	t.Helper()
+	last, since := work(), time.Now()
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		if now := work(); now != last {
+			last, since = now, time.Now()
+		} else if time.Since(since) > idle {
+			t.Fatalf("%s: nothing was done for %s, and: %v", what, idle, err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
 // Holds fails a test unless something holds within a minute.
 func Holds(t testing.TB, what string, holds func() bool) {
 	t.Helper()

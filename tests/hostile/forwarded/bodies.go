@@ -78,6 +78,12 @@ func (s *site) duringBodies(ctx context.Context, pod *corev1.Pod, port int, slow
 	m = s.measure(ctx, func(ctx context.Context, _ int) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "tcp", address(s.world, s.l, 0))
 	})
+	if err := crowd.Call("Count", struct{}{}, &m.attackers); err != nil {
+		return m, counts, err
+	}
+	if m.attackers.Opened == 0 {
+		return m, counts, fmt.Errorf("no unit could connect to port %d of pod %s", port, pod.Name)
+	}
 	return m, counts, crowd.Call("SlowCount", struct{}{}, &counts)
 }
 

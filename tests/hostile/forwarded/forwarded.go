@@ -35,6 +35,11 @@ const (
 // Run makes all measurements of listeners with only in their names, and prints a line for each
 // figure. The error states that something could not be measured.
 func Run(ctx context.Context, out io.Writer, only string) error {
+	undo, err := listeners.Addresses()
+	if err != nil {
+		return err
+	}
+	defer undo()
 	w, err := listeners.Open(ctx)
 	if err != nil {
 		return err
@@ -96,6 +101,9 @@ func (s *site) beside(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	for where, n := range map[*listeners.Listener]listeners.Counts{other: alone.attackers, s.l: besieged.attackers} {
+		fmt.Fprintf(out, "%s: attackers opened %d connections, %d of them are open\n", where, n.Opened, n.There)
+	}
 	s.compare(out, "FORWARDED", alone, besieged)
 	return nil
 }
@@ -145,9 +153,14 @@ func (s *site) during(ctx context.Context, pod *corev1.Pod, port int) (m measure
 	if err := wait.For(ctx, 5*time.Second); err != nil { // until all have come
 		return m, err
 	}
-	return s.measure(ctx, func(ctx context.Context, i int) (net.Conn, error) {
+	m = s.measure(ctx, func(ctx context.Context, i int) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "tcp", own[i])
-	}), nil
+	})
+	err = crowd.Call("Count", struct{}{}, &m.attackers)
+	if err == nil && m.attackers.Opened < attackers {
+		err = fmt.Errorf("%d attackers opened only %d connections to port %d of pod %s", attackers, m.attackers.Opened, port, pod.Name)
+	}
+	return m, err
 }
 
 func (s *site) forward(ctx context.Context, pod *corev1.Pod, port int) (string, error) {
@@ -161,6 +174,8 @@ type measured struct {
 	why    error
 	// unserved are the users with a failed handshake.
 	unserved map[int]bool
+	// attackers counts the connections of attackers by port-forwards.
+	attackers listeners.Counts
 }
 
 func (m measured) served() int { return users - len(m.unserved) }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -22,9 +23,9 @@ const (
 
 func hostileAddress(n int) string { return fmt.Sprintf("198.18.0.%d", 1+n%hostileAddresses) }
 
-// addresses returns this machine the addresses of all callers, until the function it
-// returns is called.
-func addresses() (undo func(), err error) {
+// Addresses adds the addresses of all callers to this machine, until undo is called. A Crowd cannot
+// connect without them.
+func Addresses() (undo func(), err error) {
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {
 		return nil, fmt.Errorf("find loopback: %w", err)
@@ -105,6 +106,9 @@ func (c *Crowd) Begin(o Orders, _ *struct{}) error {
 	for i := range o.Attackers {
 		go func() {
 			dialer := from(hostileAddress(i), 10*time.Second)
+			if strings.HasPrefix(o.Address, "127.") {
+				dialer.LocalAddr = nil // a port-forward: the node drops connections to loopback from elsewhere
+			}
 			// Not all in one instant: a flood of openings is the kernel's to bear.
 			for after := time.Duration(i) * time.Millisecond; wait.For(ctx, after) == nil; after = pause/2 + rand.N(pause) {
 				c.once(ctx, dialer, o.Address, attacks[i%len(attacks)])

@@ -18,7 +18,7 @@ const slower = 3
 // only is empty, all of the dearest at once. It prints what it found, and ends with a line
 // for each figure. The error says that something could not be measured.
 func Run(ctx context.Context, out io.Writer, only string, o Options) error {
-	undo, err := addresses()
+	undo, err := Addresses()
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,9 @@ import (
 	"os"
 	"time"
 
+	"github.com/go-logr/logr"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
 	"switchyard.dev/tests/hostile/forwarded"
 	"switchyard.dev/tests/hostile/listeners"
 	"switchyard.dev/tests/process"
@@ -37,8 +40,9 @@ func run(ctx context.Context) (int, error) {
 	flag.DurationVar(&o.Within, "within", 5*time.Second, "how long a listener is attacked before honest calls are measured again")
 	flag.IntVar(&o.Random, "random", 10_000, "random inputs to each listener of tunnels")
 	only := flag.String("only", "", "only listeners whose name has this in it")
-	forwards := flag.Bool("forwarded", false, "only the attacks on listeners of tunnels by port-forwards")
+	forwards := flag.Bool("forwarded", false, "only the attacks by port-forwards, and by pods of units")
 	flag.Parse()
+	ctrllog.SetLogger(logr.Discard())
 	if !*forwards {
 		if err := listeners.Run(ctx, os.Stdout, *only, o); err != nil {
 			return 0, err
