@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -25,6 +26,7 @@ import (
 	"switchyard.dev/tunnels/workstation/consent"
 	"switchyard.dev/tunnels/workstation/socket"
 	"switchyard.dev/tunnels/workstation/standin"
+	"switchyard.dev/tunnels/workstation/standin/unsafeenv"
 )
 
 const aboutRun = `Start a process of this machine in the place of a container of the cluster: with the
@@ -227,6 +229,9 @@ func (r *running) environ() []string {
 		var changed []string
 		if vars, changed = r.result.Below(r.root); len(changed) > 0 {
 			say(r.s.Err, "note: these variables name paths below "+r.root+": "+strings.Join(changed, ", "))
+			if loads := slices.DeleteFunc(changed, func(name string) bool { return !unsafeenv.NamesPath(name) }); len(loads) > 0 {
+				say(r.s.Err, "warning: programs may load code or configuration of the cluster by these variables: "+strings.Join(loads, ", ")+". --as-is leaves their values unchanged")
+			}
 		}
 	}
 	vars = append(vars, standin.Var{Name: "SWITCHYARD_ROOT", Value: r.root})
