@@ -3,7 +3,6 @@ package local
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"net"
 	"net/url"
 	"strconv"
@@ -226,7 +225,7 @@ func (p *place) identity() (workstation.Token, error) {
 		return nil, exit.Unavailable.Errorf("who you are is not known without a kubeconfig: give a token in the file of --token-file, or a kubeconfig (%w)", err)
 	}
 	if p.account == "" {
-		return identity.Narrowed(config, func(text string) { fmt.Fprintln(p.s.Err, "Note:", text) })
+		return identity.Narrowed(config, func(text string) { say(p.s.Err, "Note: "+text) })
 	}
 	namespace, name, err := named(p.account)
 	if err != nil {

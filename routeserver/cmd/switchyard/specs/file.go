@@ -17,6 +17,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/routeserver/cli/exit"
 	"switchyard.dev/routeserver/cli/session"
+	"switchyard.dev/routeserver/cli/show"
 	"switchyard.dev/workflows/plugins"
 	"switchyard.dev/workflows/specfile"
 )
@@ -127,5 +128,5 @@ func Connect(s *session.Session) (client.WithWatch, error) {
 
 // store returns where the cluster keeps resource plugins.
 func store(s *session.Session, c client.Client) plugins.Store {
-	return plugins.Store{Client: c, Namespace: s.Cluster.Namespace, Warn: func(message string) { fmt.Fprintln(s.Err, "warning: "+message) }}
+	return plugins.Store{Client: c, Namespace: s.Cluster.Namespace, Warn: func(message string) { _, _ = io.WriteString(s.Err, show.Line("warning: "+message)+"\n") }}
 }
