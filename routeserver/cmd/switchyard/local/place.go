@@ -234,10 +234,11 @@ func (p *place) identity() (workstation.Token, error) {
 	return identity.Of(config, namespace, name), nil
 }
 
-// agree makes what decides which local addresses are opened. asks: on the terminal, if there is one.
-func (p *place) agree(policy consent.Policy, asks bool) (err error) {
-	cfg := allow.Config{Policy: policy, Err: p.s.Err, File: allow.File(p.s.Getenv), Command: p.s.Name + " connect"}
-	if asks {
+// agree makes what decides which local addresses are opened, for a command and what it ends with. connect
+// asks on the terminal, if there is one.
+func (p *place) agree(policy consent.Policy, command, end string) (err error) {
+	cfg := allow.Config{Policy: policy, Err: p.s.Err, File: allow.File(p.s.Getenv), Command: p.s.Name + " " + command, End: end}
+	if command == "connect" {
 		cfg.In = allow.Terminal(p.s.In, p.s.Err)
 	}
 	if p.addresses, err = allow.New(cfg); err != nil {

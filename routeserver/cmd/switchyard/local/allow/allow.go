@@ -24,8 +24,8 @@ type Config struct {
 	Err io.Writer
 	// File remembers the answers; empty: they are not remembered.
 	File string
-	// Command is what allows an address with --allow, for messages.
-	Command string
+	// Command is what allows an address with --allow, for messages, and End what it ends with.
+	Command, End string
 }
 
 // Addresses are the local addresses that the user agreed to open. Make them with New, and Run them
@@ -80,8 +80,8 @@ func (a *Addresses) Decide(r consent.Request) consent.Decision {
 		return d
 	}
 	if a.cfg.In == nil {
-		return consent.Decision{Why: fmt.Sprintf("%s is not opened to the cluster: sandbox %s has another or no known author. Open it with %s --sandbox %s --allow %s",
-			r.Address, r.Sandbox, a.cfg.Command, r.Sandbox, r.Address)}
+		return consent.Decision{Why: fmt.Sprintf("%s is not opened to the cluster: sandbox %s has another or no known author. Open it with %s --sandbox %s --allow %s%s",
+			r.Address, r.Sandbox, a.cfg.Command, r.Sandbox, r.Address, a.cfg.End)}
 	}
 	key := question{r.UID, consent.Canonical(r.Address)}
 	if !a.asked[key] {
