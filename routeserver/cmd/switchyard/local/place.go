@@ -239,7 +239,7 @@ func (p *place) identity() (workstation.Token, error) {
 func (p *place) agree(policy consent.Policy, command, end string) (err error) {
 	cfg := allow.Config{Policy: policy, Err: p.s.Err, File: allow.File(p.s.Getenv), Command: p.s.Name + " " + command, End: end}
 	if command == "connect" {
-		cfg.In = allow.Terminal(p.s.In, p.s.Err)
+		cfg.Console = allow.Terminal(p.s.In, p.s.Err)
 	}
 	if p.addresses, err = allow.New(cfg); err != nil {
 		return exit.Failed.Errorf("the answers about local addresses cannot be used: %w", err)

@@ -1,11 +1,10 @@
 package allow
 
 import (
-	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"sync"
 
@@ -18,9 +17,9 @@ import (
 type Config struct {
 	// Policy is what flags and files allow.
 	Policy consent.Policy
-	// In and Err are where questions are answered and asked. In is nil without a terminal; then
-	// no question is asked.
-	In  io.Reader
+	// Console is where questions are asked; nil: none is.
+	Console Console
+	// Err is where it is written who opened an address.
 	Err io.Writer
 	// File remembers the answers; empty: they are not remembered.
 	File string
@@ -37,6 +36,7 @@ type Addresses struct {
 	mu     sync.Mutex
 	policy consent.Policy
 	asked  map[question]bool
+	closed bool // whether the console has ended
 	opened map[workstation.Opening]bool
 }
 
@@ -57,20 +57,6 @@ func New(cfg Config) (*Addresses, error) {
 	return a, nil
 }
 
-// Terminal returns in if both it and err are terminals, else nil.
-func Terminal(in io.Reader, err io.Writer) io.Reader {
-	for _, stream := range []any{in, err} {
-		file, is := stream.(*os.File)
-		if !is {
-			return nil
-		}
-		if info, bad := file.Stat(); bad != nil || info.Mode()&os.ModeCharDevice == 0 || file.Name() == os.DevNull {
-			return nil
-		}
-	}
-	return in
-}
-
 // Decide implements workstation.Config.Consent.
 func (a *Addresses) Decide(r consent.Request) consent.Decision {
 	a.mu.Lock()
@@ -79,7 +65,7 @@ func (a *Addresses) Decide(r consent.Request) consent.Decision {
 	if d.Verdict != consent.Ask {
 		return d
 	}
-	if a.cfg.In == nil {
+	if a.cfg.Console == nil || a.closed || !a.cfg.Console.Here() {
 		return consent.Decision{Why: fmt.Sprintf("%s is not opened to the cluster: sandbox %s has another or no known author. Open it with %s --sandbox %s --allow %s%s",
 			r.Address, r.Sandbox, a.cfg.Command, r.Sandbox, r.Address, a.cfg.End)}
 	}
@@ -95,41 +81,44 @@ func (a *Addresses) Decide(r consent.Request) consent.Decision {
 	return d
 }
 
-// Run asks the questions until ctx ends, and calls changed after each answer.
+// Run asks the questions until ctx or the console ends, and calls changed after each answer.
 func (a *Addresses) Run(ctx context.Context, changed func(context.Context)) {
-	if a.cfg.In == nil {
+	if a.cfg.Console == nil {
 		return
 	}
-	lines := make(chan string)
-	go func() { // until the program ends: a read of a terminal cannot be ended
-		defer close(lines)
-		for in := bufio.NewScanner(a.cfg.In); in.Scan(); {
-			select {
-			case lines <- in.Text():
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
 	for {
 		select {
 		case r := <-a.questions:
 			text := show.Line(fmt.Sprintf("Open %s to the cluster for sandbox %s (workload %s)? You are not known to be its author. [y/N]", r.Address, r.Sandbox, r.Workload))
-			_, _ = io.WriteString(a.cfg.Err, text+" ")
-			select {
-			case line, open := <-lines:
-				if !open {
-					return
-				}
+			line, err := a.cfg.Console.Ask(ctx, text+" ")
+			switch {
+			case ctx.Err() != nil:
+				return
+			case err == nil:
 				a.answer(r, strings.EqualFold(strings.TrimSpace(line), "y") || strings.EqualFold(strings.TrimSpace(line), "yes"))
-				changed(ctx)
-			case <-ctx.Done():
+			case errors.Is(err, errAway):
+				a.again(r)
+			default:
+				a.mu.Lock()
+				a.closed = true
+				a.mu.Unlock()
+				_, _ = io.WriteString(a.cfg.Err, "\n")
+			}
+			changed(ctx)
+			if err != nil && !errors.Is(err, errAway) {
 				return
 			}
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// again has a question asked anew once the program is in the foreground.
+func (a *Addresses) again(r consent.Request) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.asked, question{r.UID, consent.Canonical(r.Address)})
 }
 
 // answer notes and remembers an answer.

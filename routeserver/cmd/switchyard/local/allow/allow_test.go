@@ -31,11 +31,29 @@ func (s *screen) String() string {
 	return s.text.String()
 }
 
+// lines is a Console with answers from a test.
+type lines struct {
+	out     io.Writer
+	answers chan string
+}
+
+func (l lines) Here() bool { return true }
+
+func (l lines) Ask(ctx context.Context, question string) (string, error) {
+	_, _ = io.WriteString(l.out, question)
+	select {
+	case line := <-l.answers:
+		return line, nil
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
 func TestAnAnswerIsAskedForOnceAndRemembered(t *testing.T) {
 	env := func(name string) string { return map[string]string{"XDG_STATE_HOME": t.TempDir()}[name] }
 	file, out := File(env), &screen{}
-	in, answers := io.Pipe()
-	a, err := New(Config{In: in, Err: out, File: file, Command: "switchyard connect"})
+	answers := make(chan string)
+	a, err := New(Config{Console: lines{out, answers}, Err: out, File: file, Command: "switchyard connect"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,10 +69,8 @@ func TestAnAnswerIsAskedForOnceAndRemembered(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go a.Run(ctx, func(context.Context) { changed <- struct{}{} })
-	for _, line := range []string{"y\n", "no\n"} {
-		if _, err := io.WriteString(answers, line); err != nil {
-			t.Fatal(err)
-		}
+	for _, line := range []string{"y", "no"} {
+		answers <- line
 		<-changed
 	}
 	if strings.Count(out.String(), "Open 127.0.0.1:2375") != 1 {
@@ -89,7 +105,7 @@ func TestAnAnswerIsAskedForOnceAndRemembered(t *testing.T) {
 }
 
 func TestWithoutATerminalItIsRefusedWithTheCommand(t *testing.T) {
-	a, err := New(Config{Command: "switchyard connect", In: Terminal(strings.NewReader("y\n"), io.Discard)})
+	a, err := New(Config{Command: "switchyard connect", Console: Terminal(strings.NewReader("y\n"), io.Discard)})
 	if err != nil {
 		t.Fatal(err)
 	}
