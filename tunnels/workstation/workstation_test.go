@@ -400,3 +400,25 @@ func TestAnAddressThatTheUserDidNotAllowIsNotDialled(t *testing.T) {
 		t.Errorf("the status is %+v", s.Workloads)
 	}
 }
+
+func TestTheStatusNamesEachRefusedAddress(t *testing.T) {
+	w := connected(t, newProxy(t, nil).config())
+	list := follows(t, w)
+	two, none := cart("127.0.0.1:1"), cart("")
+	two.Own, two.Locals = false, map[int32]string{80: "127.0.0.1:2375", 81: "127.0.0.1:9229"}
+	none.Tunnel.Name, none.Locals = "none", nil
+	list <- []workstation.Workload{two, none}
+	wait.Holds(t, "the workloads are known", func() bool { s, _ := w.Status(); return len(s.Workloads) == 2 })
+	s, _ := w.Status()
+	for _, one := range s.Workloads {
+		says := []string{"--allow 127.0.0.1:2375; ", "--allow 127.0.0.1:9229"}
+		if one.Object == "none" {
+			says = []string{"names no local address"}
+		}
+		for _, text := range says {
+			if !strings.Contains(one.Message, text) {
+				t.Errorf("%s: %q is not in %q", one.Object, text, one.Message)
+			}
+		}
+	}
+}
