@@ -127,7 +127,9 @@ func TestOnlyAddressesOfTheSpecAreDialled(t *testing.T) {
 
 func TestALocalProcessThatIsDownIsNamed(t *testing.T) {
 	p := newProxy(t, nil)
-	w := connected(t, p.config())
+	config, opened := p.config(), make(chan workstation.Opening, 9)
+	config.Opened = func(o workstation.Opening) { opened <- o }
+	w := connected(t, config)
 	list := follows(t, w)
 	local := answers(t, "local")
 	local.Close()
@@ -139,6 +141,9 @@ func TestALocalProcessThatIsDownIsNamed(t *testing.T) {
 	}
 	if strings.Count(refused.GetMessage(), ". ") > 1 {
 		t.Errorf("it has more than two sentences: %s", refused.GetMessage())
+	}
+	if len(opened) > 0 {
+		t.Errorf("it is reported as opened: %+v", <-opened)
 	}
 	s, _ := w.Status()
 	if s.Inbound.Failed != 1 || s.Workloads[0].Ports[0].Trouble != "connection refused" {
@@ -154,6 +159,9 @@ func TestALocalProcessThatIsDownIsNamed(t *testing.T) {
 	}
 	if s, _ := w.Status(); s.Workloads[0].Ports[0].Trouble != "" {
 		t.Errorf("once it is back the status is %+v", s)
+	}
+	if len(opened) != 1 || (<-opened).Address != local.Addr().String() {
+		t.Error("it is not reported as opened")
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 
@@ -36,8 +37,9 @@ type Addresses struct {
 	mu     sync.Mutex
 	policy consent.Policy
 	asked  map[question]bool
-	closed bool // whether the console has ended
-	opened map[workstation.Opening]bool
+	closed bool                  // whether the console has ended
+	opened []workstation.Opening // the oldest first
+	forgot bool                  // whether one was forgotten
 }
 
 // question identifies an address that is asked about once.
@@ -52,7 +54,7 @@ func New(cfg Config) (*Addresses, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Addresses{cfg: cfg, policy: cfg.Policy, questions: make(chan consent.Request, maxQuestions), asked: map[question]bool{}, opened: map[workstation.Opening]bool{}}
+	a := &Addresses{cfg: cfg, policy: cfg.Policy, questions: make(chan consent.Request, maxQuestions), asked: map[question]bool{}}
 	a.policy.Answers = answers
 	return a, nil
 }
@@ -132,7 +134,7 @@ func (a *Addresses) answer(r consent.Request, yes bool) {
 	a.policy.Answers = append(a.policy.Answers[:len(a.policy.Answers):len(a.policy.Answers)], one)
 }
 
-// maxOpened is how many openings are written; further ones are not.
+// maxOpened is how many openings are known as written; the oldest are forgotten first.
 const maxOpened = 1000
 
 // Opened implements workstation.Config.Opened: it writes who opened which address, once for each
@@ -147,11 +149,18 @@ func (a *Addresses) Opened(o workstation.Opening) {
 	}
 	o.From = from
 	a.mu.Lock()
-	known := a.opened[o] || len(a.opened) >= maxOpened
+	known := slices.Contains(a.opened, o)
 	if !known {
-		a.opened[o] = true
+		a.opened = append(a.opened, o)
+	}
+	first := false
+	if len(a.opened) > maxOpened {
+		a.opened, first, a.forgot = a.opened[1:], !a.forgot, true
 	}
 	a.mu.Unlock()
+	if first {
+		_, _ = fmt.Fprintf(a.cfg.Err, "note: more than %d callers opened addresses: earlier ones may be written again\n", maxOpened)
+	}
 	if known {
 		return
 	}

@@ -3,6 +3,7 @@ package allow
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -127,5 +128,22 @@ func TestWhoOpenedAnAddressIsWrittenOnce(t *testing.T) {
 	}
 	if got := out.String(); got != "mine/cart: the pod at 10.0.0.3 opened 127.0.0.1:8081\nmine/cart: user bob opened 127.0.0.1:8081\n" {
 		t.Error(got)
+	}
+}
+
+// A caller does not hide itself behind many others.
+func TestManyCallersHideNone(t *testing.T) {
+	out := &screen{}
+	a, err := New(Config{Err: out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range maxOpened + 1 {
+		a.Opened(workstation.Opening{User: fmt.Sprint("u", i), Address: "127.0.0.1:1"})
+	}
+	a.Opened(workstation.Opening{User: "bob", Address: "127.0.0.1:1"})
+	a.Opened(workstation.Opening{User: "bob", Address: "127.0.0.1:1"})
+	if got := out.String(); strings.Count(got, "user bob opened") != 1 || strings.Count(got, "note: ") != 1 || len(a.opened) != maxOpened {
+		t.Errorf("%d are known, and it ends with %s", len(a.opened), got[len(got)-100:])
 	}
 }
