@@ -34,8 +34,12 @@ var (
 	nat64 = netip.MustParsePrefix("64:ff9b::/96")
 )
 
-// never returns why no tunnel leads to an address, which is unmapped; empty when one may.
-func never(a netip.Addr) string {
+// Never returns why no tunnel leads to an address, which is unmapped; empty when one may. loopback:
+// to loopback addresses it may, as on a workstation, but to none that is hidden in another address.
+func Never(a netip.Addr, loopback bool) string {
+	if loopback && a.IsLoopback() {
+		return ""
+	}
 	for _, face := range faces(a) {
 		if problem := neverAs(face); problem != "" {
 			return problem

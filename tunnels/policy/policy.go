@@ -91,7 +91,7 @@ func (c Config) Judge(d Destination) (netip.AddrPort, *tunnelv1.Refused) {
 	if port == 0 {
 		return refuse("port 0 is none: give a port between 1 and 65535")
 	}
-	if problem := never(address); problem != "" {
+	if problem := Never(address, false); problem != "" {
 		return refuse("it %s, which no tunnel leads to", problem)
 	}
 	// What is hidden in an address is judged as the address is.

@@ -47,7 +47,7 @@ type Config struct {
 	// Reconsider has to be called when its answers may have changed. Default: the zero
 	// consent.Policy.
 	Consent func(consent.Request) consent.Decision
-	// Opened is called for each connection that is opened to a local address. Default: not.
+	// Opened is called for each connection to a local address that accepted it. Default: not.
 	Opened func(Opening)
 	// Log takes what happens. Default: nowhere.
 	Log *slog.Logger

@@ -153,11 +153,13 @@ func (w *Workstation) bring(in *carrier.Incoming) {
 	w.inbound.total.Add(1)
 	w.inbound.active.Add(1)
 	defer w.inbound.active.Add(-1)
-	address, explicit, refused := w.local(in.Open)
-	if refused == nil {
+	to, explicit, refused := w.local(in.Open)
+	if address := to.Address; refused == nil {
 		there, err := dialChecked(address, explicit)
 		if err == nil {
 			w.note(address, "")
+			w.cfg.Log.Info("a connection from the cluster", "sandbox", to.Sandbox, "workload", to.Workload, "address", address, "from", to.From, "user", to.User)
+			w.cfg.Opened(to)
 			c, err := in.Accept()
 			if err != nil {
 				relay.Cut(there)
@@ -186,34 +188,32 @@ func (w *Workstation) note(address, trouble string) {
 	w.changed.Send()
 }
 
-// local returns the address that a connection is for, which the sandbox names and the user
+// local returns what a connection opens, the address of which the sandbox names and the user
 // allows, and whether a flag names it.
-func (w *Workstation) local(open *tunnelv1.Open) (address string, explicit bool, refused *tunnelv1.Refused) {
+func (w *Workstation) local(open *tunnelv1.Open) (to Opening, explicit bool, refused *tunnelv1.Refused) {
 	in := open.GetInbound()
 	if in == nil {
-		return "", false, &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_INVALID, Message: "A workstation takes connections to its external workloads only."}
+		return to, false, &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_INVALID, Message: "A workstation takes connections to its external workloads only."}
 	}
 	w.mu.Lock()
 	workload, ok := w.wanted[course.Tunnel{Namespace: in.GetNamespace(), Name: in.GetName()}]
 	w.mu.Unlock()
 	if !ok {
-		return "", false, &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_NOT_FOUND,
+		return to, false, &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_NOT_FOUND,
 			Message: fmt.Sprintf("External workload %s/%s is not at this workstation.", in.GetNamespace(), in.GetName())}
 	}
-	address, ok = workload.Locals[in.GetBaselinePort()]
+	address, ok := workload.Locals[in.GetBaselinePort()]
 	if !ok {
-		return "", false, &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_NOT_FOUND,
+		return to, false, &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_NOT_FOUND,
 			Message: fmt.Sprintf("External workload %s/%s leads no port %d to the workstation.", in.GetNamespace(), in.GetName(), in.GetBaselinePort())}
 	}
 	d := w.decide(workload, address)
 	if d.Verdict != consent.Allowed {
 		w.cfg.Log.Warn("a connection from the cluster is refused", "sandbox", workload.Sandbox, "workload", workload.Name, "address", address, "from", in.GetFrom(), "user", in.GetUser(), "because", d.Why)
-		return "", false, &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_FORBIDDEN, Message: fmt.Sprintf(
+		return to, false, &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_FORBIDDEN, Message: fmt.Sprintf(
 			"The user of the workstation has not opened port %d of external workload %s/%s.", in.GetBaselinePort(), in.GetNamespace(), in.GetName())}
 	}
-	w.cfg.Log.Info("a connection from the cluster", "sandbox", workload.Sandbox, "workload", workload.Name, "address", address, "from", in.GetFrom(), "user", in.GetUser())
-	w.cfg.Opened(Opening{Sandbox: workload.Sandbox, Workload: workload.Name, Address: address, From: in.GetFrom(), User: in.GetUser()})
-	return address, d.Explicit, nil
+	return Opening{Sandbox: workload.Sandbox, Workload: workload.Name, Address: address, From: in.GetFrom(), User: in.GetUser()}, d.Explicit, nil
 }
 
 // Opening is a connection of the cluster to a local address.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
@@ -158,17 +159,19 @@ func (w *Workstation) statusOf(one Workload) WorkloadStatus {
 		Sandbox: one.Sandbox, Name: one.Name, Namespace: one.Namespace, Object: one.Tunnel.Name,
 		Baseline: one.Baseline, RoutingKey: one.RoutingKey,
 	}
+	var refused []string
 	for _, port := range slices.Sorted(maps.Keys(one.Locals)) {
 		d := w.decide(one, one.Locals[port])
 		out.Ports = append(out.Ports, PortStatus{Baseline: port, Local: one.Locals[port], Refused: d.Why, Trouble: w.down[one.Locals[port]]})
-		if out.Allowed = out.Allowed || d.Verdict == consent.Allowed; !out.Allowed {
-			out.Message = d.Why
+		out.Allowed = out.Allowed || d.Verdict == consent.Allowed
+		if d.Why != "" && !slices.Contains(refused, d.Why) {
+			refused = append(refused, d.Why)
 		}
 	}
 	if !out.Allowed {
+		out.Message = cmp.Or(strings.Join(refused, "; "), "the specification of the sandbox names no local address for it")
 		return out
 	}
-	out.Message = ""
 	answer := w.course.Answer(one.Tunnel)
 	switch {
 	case len(w.wanted) > course.MaxTunnels && !w.course.Wants(one.Tunnel):

@@ -127,7 +127,9 @@ func TestOnlyAddressesOfTheSpecAreDialled(t *testing.T) {
 
 func TestALocalProcessThatIsDownIsNamed(t *testing.T) {
 	p := newProxy(t, nil)
-	w := connected(t, p.config())
+	config, opened := p.config(), make(chan workstation.Opening, 9)
+	config.Opened = func(o workstation.Opening) { opened <- o }
+	w := connected(t, config)
 	list := follows(t, w)
 	local := answers(t, "local")
 	local.Close()
@@ -139,6 +141,9 @@ func TestALocalProcessThatIsDownIsNamed(t *testing.T) {
 	}
 	if strings.Count(refused.GetMessage(), ". ") > 1 {
 		t.Errorf("it has more than two sentences: %s", refused.GetMessage())
+	}
+	if len(opened) > 0 {
+		t.Errorf("it is reported as opened: %+v", <-opened)
 	}
 	s, _ := w.Status()
 	if s.Inbound.Failed != 1 || s.Workloads[0].Ports[0].Trouble != "connection refused" {
@@ -154,6 +159,9 @@ func TestALocalProcessThatIsDownIsNamed(t *testing.T) {
 	}
 	if s, _ := w.Status(); s.Workloads[0].Ports[0].Trouble != "" {
 		t.Errorf("once it is back the status is %+v", s)
+	}
+	if len(opened) != 1 || (<-opened).Address != local.Addr().String() {
+		t.Error("it is not reported as opened")
 	}
 }
 
@@ -398,5 +406,27 @@ func TestAnAddressThatTheUserDidNotAllowIsNotDialled(t *testing.T) {
 	}
 	if s, _ := w.Status(); !strings.Contains(s.Workloads[0].Message, "--allow "+local.Addr().String()) || s.Workloads[0].Open {
 		t.Errorf("the status is %+v", s.Workloads)
+	}
+}
+
+func TestTheStatusNamesEachRefusedAddress(t *testing.T) {
+	w := connected(t, newProxy(t, nil).config())
+	list := follows(t, w)
+	two, none := cart("127.0.0.1:1"), cart("")
+	two.Own, two.Locals = false, map[int32]string{80: "127.0.0.1:2375", 81: "127.0.0.1:9229"}
+	none.Tunnel.Name, none.Locals = "none", nil
+	list <- []workstation.Workload{two, none}
+	wait.Holds(t, "the workloads are known", func() bool { s, _ := w.Status(); return len(s.Workloads) == 2 })
+	s, _ := w.Status()
+	for _, one := range s.Workloads {
+		says := []string{"--allow 127.0.0.1:2375; ", "--allow 127.0.0.1:9229"}
+		if one.Object == "none" {
+			says = []string{"names no local address"}
+		}
+		for _, text := range says {
+			if !strings.Contains(one.Message, text) {
+				t.Errorf("%s: %q is not in %q", one.Object, text, one.Message)
+			}
+		}
 	}
 }

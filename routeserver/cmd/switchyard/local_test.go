@@ -354,9 +354,64 @@ func TestALocalProcessHasWhatItsBaselineHas(t *testing.T) {
 	go func() {
 		_ = http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "local") }))
 	}()
-	code, out, errs = b.does(t.Context(), "run", "--sandbox", "local-r", "--proxy-env", "--", "sh", "-c", `echo "$http_proxy"; curl -s http://`+l.Addr().String()+`; curl -s http://cart.local-shop/`)
+	code, out, errs = b.does(t.Context(), "run", "--sandbox", "local-r", "--allow", l.Addr().String(), "--proxy-env", "--", "sh", "-c", `echo "$http_proxy"; curl -s http://`+l.Addr().String()+`; curl -s http://cart.local-shop/`)
 	if code != exit.OK || !strings.HasSuffix(out, "localcluster: sd-routing-key=local-r ") {
 		t.Errorf("connected: exit code %d\n%s\n%s", code, out, errs)
+	}
+}
+
+// That the user starts run does not make the addresses of another author's sandbox the user's.
+func TestRunOpensNoAddressOfAnotherAuthor(t *testing.T) {
+	f := newFarSide(t, "local-agree")
+	f.shop()
+	f.mayRead(true)
+	local := localServer(t)
+	f.sandbox("local-g", local, 80)
+	b := f.bench(t)
+	b.env["XDG_STATE_HOME"] = t.TempDir()
+	file := b.file("sandbox.yaml", "name: local-g\nspec:\n  cluster: c\n  local:\n  - name: cart\n    from: {kind: Deployment, namespace: local-shop, name: cart}\n    mappings: [{port: 80, toLocal: \""+local+"\"}]\n")
+	for name, c := range map[string]struct {
+		author, opened bool
+		flags          []string
+	}{
+		"another author":             {},
+		"the user":                   {author: true, opened: true},
+		"the user, --trust-author":   {author: true, flags: []string{"--trust-author=false"}},
+		"another author, --allow":    {opened: true, flags: []string{"--allow", local}},
+		"another author, --filename": {opened: true, flags: []string{"-f", file}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f.mu.Lock()
+			f.sandboxes[0].CallerIsAuthor = c.author
+			f.mu.Unlock()
+			done := filepath.Join(t.TempDir(), "done")
+			errs := make(chan string, 1)
+			go func() {
+				args := append(append([]string{"run", "--sandbox", "local-g"}, c.flags...), "--", "sh", "-c", "while ! test -e "+done+"; do sleep 0.1; done")
+				_, _, text := b.does(context.Background(), args...)
+				errs <- text
+			}()
+			wait.Holds(t, "the workload is known", func() bool {
+				_, out, _ := b.does(t.Context(), "connect", "status")
+				return strings.Contains(out, "local-g/cart: port 80 of")
+			})
+			if c.opened {
+				wait.Holds(t, "requests of the cluster come here", func() bool {
+					got, err := f.asks("local-g-cart")
+					return err == nil && strings.HasSuffix(got, "local")
+				})
+			} else if got, err := f.asks("local-g-cart"); err == nil {
+				t.Errorf("the service is reached: %s", got)
+			}
+			must(t, writeFile(done, ""))
+			if text := <-errs; strings.Contains(text, "run --sandbox local-g --allow "+local+" --workload cart -- COMMAND") == c.opened {
+				t.Errorf("it said:\n%s", text)
+			}
+		})
+	}
+	other := b.file("other.yaml", "name: other\nspec:\n  cluster: c\n  local:\n  - name: cart\n    from: {kind: Deployment, namespace: local-shop, name: cart}\n    mappings: [{port: 80, toLocal: \""+local+"\"}]\n")
+	if code, _, errs := b.does(t.Context(), "run", "--sandbox", "local-g", "-f", other, "--", "true"); code != exit.Usage || !strings.Contains(errs, "sandbox other") {
+		t.Errorf("the file of another sandbox: exit code %d\n%s", code, errs)
 	}
 }
 

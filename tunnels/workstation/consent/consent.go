@@ -3,7 +3,8 @@
 // A sandbox names local addresses, and its author may be another user than that of the
 // workstation. So an address is opened only if the user named it (a flag, or the sandbox's file),
 // wrote the sandbox's specification, or answered a question about it. Addresses of other hosts
-// need a flag that names them, and link-local addresses are never opened.
+// need a flag that names them. Those to which no tunnel leads (policy.Never), loopback apart, are never
+// opened.
 //
 // That the user wrote the specification is reported by the cluster (tunnel-api). A compromised
 // cluster can report it falsely: Policy.DistrustAuthor asks about every address instead.
@@ -15,6 +16,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"switchyard.dev/tunnels/policy"
 )
 
 // Request is a local address that a sandbox names.
@@ -122,7 +125,7 @@ func (p Policy) Decide(r Request) Decision {
 // is Decision.Explicit.
 func Connectable(to netip.Addr, explicit bool) string {
 	to = to.Unmap()
-	if problem := neverAddress(to); problem != "" {
+	if problem := policy.Never(to, true); problem != "" {
 		return problem
 	}
 	if !explicit && !to.IsLoopback() {
@@ -187,31 +190,7 @@ func loopback(host string) bool {
 // never returns why a host is never opened; empty: it can be. Names are checked once resolved.
 func never(host string) string {
 	if a, err := netip.ParseAddr(host); err == nil {
-		return neverAddress(a)
-	}
-	return ""
-}
-
-// nat64 and sixToFour are prefixes of IPv6 addresses that contain an IPv4 address.
-var (
-	nat64     = netip.MustParsePrefix("64:ff9b::/96")
-	sixToFour = netip.MustParsePrefix("2002::/16")
-	metadata  = netip.MustParsePrefix("fd00:ec2::/32")
-)
-
-func neverAddress(a netip.Addr) string {
-	b := a.As16()
-	switch {
-	case a.IsLinkLocalUnicast(), a.Zone() != "":
-		return "is a link-local address"
-	case a.IsMulticast(), a.IsUnspecified(), a == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
-		return "is the address of no single host"
-	case metadata.Contains(a):
-		return "is the metadata service of a cloud"
-	case nat64.Contains(a):
-		return neverAddress(netip.AddrFrom4([4]byte(b[12:])))
-	case sixToFour.Contains(a):
-		return neverAddress(netip.AddrFrom4([4]byte(b[2:6])))
+		return policy.Never(a.Unmap(), true)
 	}
 	return ""
 }

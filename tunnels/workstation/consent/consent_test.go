@@ -46,7 +46,7 @@ func TestWhichAddressesAreOpened(t *testing.T) {
 		{Request{Address: "[fe80::1]:80", Own: true}, Refused, false, "link-local"},
 		{Request{Address: "[::ffff:169.254.169.254]:80", Own: true}, Refused, false, "link-local"},
 		{Request{Address: "[64:ff9b::a9fe:a9fe]:80", Own: true}, Refused, false, "link-local"},
-		{Request{Address: "0.0.0.0:80", Own: true}, Refused, false, "no single host"},
+		{Request{Address: "0.0.0.0:80", Own: true}, Refused, false, "unspecified"},
 		{Request{Address: "localhost:0", Own: true}, Refused, false, "not host:port"},
 		{Request{Address: "localhost", Own: true}, Refused, false, "not host:port"},
 		{Request{Address: "::1:80", Own: true}, Refused, false, "not host:port"},
@@ -80,6 +80,10 @@ func TestWhatANameResolvesToIsChecked(t *testing.T) {
 	for text, want := range map[string][2]bool{ // by whether a flag names it
 		"127.0.0.1": {true, true}, "::1": {true, true}, "::ffff:127.0.0.1": {true, true}, "192.168.1.4": {false, true}, "10.0.0.1": {false, true},
 		"169.254.169.254": {false, false}, "fe80::1": {false, false}, "::": {false, false}, "224.0.0.1": {false, false}, "fd00:ec2::254": {false, false},
+		"168.63.129.16": {false, false}, "100.100.100.200": {false, false}, "192.0.0.192": {false, false}, "fd20:ce::254": {false, false},
+		"64:ff9b::7f00:1": {false, false}, "64:ff9b:1::a9fe:a9fe": {false, false}, "2002:a9fe:a9fe::": {false, false}, "::a9fe:a9fe": {false, false},
+		"fd00::5efe:a9fe:a9fe": {false, false}, "240.0.0.1": {false, false}, "0.1.2.3": {false, false}, "64:ff9b::a9fe:a9fe": {false, false},
+		"127.0.0.2": {true, true}, "fd00::1": {false, true},
 	} {
 		for i, explicit := range []bool{false, true} {
 			if got := Connectable(netip.MustParseAddr(text), explicit); (got == "") != want[i] {

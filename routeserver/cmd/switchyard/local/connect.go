@@ -82,7 +82,7 @@ func connect(s *session.Session, headers Headers) *cobra.Command {
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		told, policy, err := o.Wanted(s)
 		if err == nil {
-			err = p.agree(policy, true)
+			err = p.agree(policy, "connect", "")
 		}
 		if err != nil {
 			return err

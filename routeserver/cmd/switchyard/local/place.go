@@ -3,7 +3,6 @@ package local
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"net"
 	"net/url"
 	"strconv"
@@ -226,7 +225,7 @@ func (p *place) identity() (workstation.Token, error) {
 		return nil, exit.Unavailable.Errorf("who you are is not known without a kubeconfig: give a token in the file of --token-file, or a kubeconfig (%w)", err)
 	}
 	if p.account == "" {
-		return identity.Narrowed(config, func(text string) { fmt.Fprintln(p.s.Err, "Note:", text) })
+		return identity.Narrowed(config, func(text string) { say(p.s.Err, "Note: "+text) })
 	}
 	namespace, name, err := named(p.account)
 	if err != nil {
@@ -235,11 +234,12 @@ func (p *place) identity() (workstation.Token, error) {
 	return identity.Of(config, namespace, name), nil
 }
 
-// agree makes what decides which local addresses are opened. asks: on the terminal, if there is one.
-func (p *place) agree(policy consent.Policy, asks bool) (err error) {
-	cfg := allow.Config{Policy: policy, Err: p.s.Err, File: allow.File(p.s.Getenv), Command: p.s.Name + " connect"}
-	if asks {
-		cfg.In = allow.Terminal(p.s.In, p.s.Err)
+// agree makes what decides which local addresses are opened, for a command and what it ends with. connect
+// asks on the terminal, if there is one.
+func (p *place) agree(policy consent.Policy, command, end string) (err error) {
+	cfg := allow.Config{Policy: policy, Err: p.s.Err, File: allow.File(p.s.Getenv), Command: p.s.Name + " " + command, End: end}
+	if command == "connect" {
+		cfg.Console = allow.Terminal(p.s.In, p.s.Err)
 	}
 	if p.addresses, err = allow.New(cfg); err != nil {
 		return exit.Failed.Errorf("the answers about local addresses cannot be used: %w", err)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -14,23 +15,25 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/routeserver/cli/exit"
 	"switchyard.dev/routeserver/cli/session"
+	"switchyard.dev/routeserver/cmd/switchyard/local/allow"
 	"switchyard.dev/routeserver/cmd/switchyard/local/header"
 	"switchyard.dev/routeserver/cmd/switchyard/local/standing"
 	"switchyard.dev/routeserver/cmd/switchyard/specs"
 	"switchyard.dev/tunnels/api"
 	"switchyard.dev/tunnels/workstation"
-	"switchyard.dev/tunnels/workstation/consent"
 	"switchyard.dev/tunnels/workstation/socket"
 	"switchyard.dev/tunnels/workstation/standin"
+	"switchyard.dev/tunnels/workstation/standin/unsafeenv"
 )
 
 const aboutRun = `Start a process of this machine in the place of a container of the cluster: with the
 environment of the baseline's container, with the files of its volumes below a folder of
 their own, with env and files that the sandbox gives the workload (local) on top, and with
-requests of the sandbox's routing key, which come to the local addresses that it names.
+requests of the sandbox's routing key, which come to the local addresses that it names. An
+address is opened if you are the sandbox's last author, or if --allow or -f names it. Any
+other is refused with the command that allows it, since the process has the terminal.
 
 The variables of the container win over yours, but for PATH, HOME and others that are about
 the machine. Variables from which loaders, shells or interpreters run code, such as LD_PRELOAD or
@@ -49,6 +52,7 @@ type running struct {
 	taking                      bool
 	root, machine               string
 	take                        []string
+	named                       allow.Named
 	lock                        *os.File
 	result                      standin.Result
 }
@@ -68,6 +72,7 @@ func run(s *session.Session, headers Headers) *cobra.Command {
 	r.place.flags(c.Flags())
 	r.Workload.Flags(c.Flags(), "workload", "w")
 	r.ways.flags(c.Flags(), "", "")
+	r.named.Flags(c.Flags(), "")
 	c.Flags().StringVarP(&r.sandbox, "sandbox", "s", "", "the `sandbox`; required")
 	c.Flags().BoolVar(&r.asIs, "as-is", false, "leave variables that name paths in volumes as they are")
 	c.Flags().BoolVar(&r.clean, "clean-env", false, "of your own variables keep only PATH, HOME and others that are about the machine")
@@ -92,7 +97,7 @@ func (r *running) run(ctx context.Context, headers Headers, given func(string) b
 	brief, cancel := r.s.Patiently(ctx)
 	result, x, err := r.Resolve(brief, cluster, r.sandbox)
 	if err == nil {
-		err = r.allows(brief, cluster, x)
+		err = r.allows(brief, cluster, x.Name)
 	}
 	cancel()
 	if err != nil {
@@ -119,23 +124,25 @@ func (r *running) run(ctx context.Context, headers Headers, given func(string) b
 	return r.connected(ctx, headers, given, x.Name, args)
 }
 
-// allows opens the addresses of this machine that the workload has as it is started. What the
-// sandbox names later is not opened by that.
-func (r *running) allows(ctx context.Context, cluster client.Reader, x *crdv1.SandboxExternalWorkload) error {
+// allows opens the addresses of this machine that flags and files name. Those that the sandbox names are
+// opened as connect opens them: if the user is its last author.
+func (r *running) allows(ctx context.Context, cluster client.Reader, workload string) error {
 	o, err := standing.Sandbox(ctx, cluster, r.sandbox)
 	if err != nil {
 		return err
 	}
-	var policy consent.Policy
-	if r.machine = o.Annotations[api.AnnotationMachine]; x.Tunnel != nil {
-		for _, p := range x.Tunnel.BaselineToLocals {
-			policy.Named = append(policy.Named, consent.Named{Sandbox: r.sandbox, Address: p.LocalAddress})
-		}
+	policy, of, err := r.named.Policy(r.s)
+	if err != nil {
+		return err
 	}
+	if slices.ContainsFunc(of, func(name string) bool { return name != r.sandbox }) {
+		return exit.Usage.Errorf("-f: a file is that of sandbox %s, and --sandbox names %s", strings.Join(of, ", "), r.sandbox)
+	}
+	r.machine = o.Annotations[api.AnnotationMachine]
 	if r.taking {
 		r.take = []string{r.sandbox}
 	}
-	return r.agree(policy, false) // the terminal is the process's
+	return r.agree(policy, "run", " --workload "+workload+" -- COMMAND") // the terminal is the process's
 }
 
 // brought reports whether another program of the user brings the workload's requests already.
@@ -201,8 +208,8 @@ func first(ctx context.Context, w *workstation.Workstation, workload string, end
 	for late := false; ; {
 		now, changed := w.Status()
 		for _, one := range now.Workloads {
-			if one.Name == workload && one.Open {
-				return nil
+			if one.Name == workload && (one.Open || !one.Allowed) {
+				return nil // if none of its addresses is allowed, waiting changes nothing
 			}
 		}
 		if late && now.Connected {
@@ -227,6 +234,9 @@ func (r *running) environ() []string {
 		var changed []string
 		if vars, changed = r.result.Below(r.root); len(changed) > 0 {
 			say(r.s.Err, "note: these variables name paths below "+r.root+": "+strings.Join(changed, ", "))
+			if loads := slices.DeleteFunc(changed, func(name string) bool { return !unsafeenv.NamesPath(name) }); len(loads) > 0 {
+				say(r.s.Err, "warning: programs may load code or configuration of the cluster by these variables: "+strings.Join(loads, ", ")+". --as-is leaves their values unchanged")
+			}
 		}
 	}
 	vars = append(vars, standin.Var{Name: "SWITCHYARD_ROOT", Value: r.root})

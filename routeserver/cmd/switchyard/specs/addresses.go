@@ -5,11 +5,11 @@ import (
 	"switchyard.dev/workflows/spec"
 )
 
-// LocalAddresses reads a sandbox's file in the published format, with values for its variables as
-// NAME=VALUE, and returns the sandbox's name and the local addresses that it names.
-func LocalAddresses(s *session.Session, file string, set []string) (sandbox string, addresses []string, err error) {
+// LocalAddresses reads a sandbox's file in the published format, and returns the sandbox's name and
+// the local addresses that it names.
+func LocalAddresses(s *session.Session, file string, values Values) (sandbox string, addresses []string, err error) {
 	var asked spec.Sandbox
-	in := input{path: file, set: set}
+	in := input{path: file, Values: values}
 	if _, err := in.read(s, &asked); err != nil {
 		return "", nil, err
 	}

@@ -14,12 +14,12 @@ import (
 // links are followed, and their target has to be below that folder or one of
 // --embed-root: the author of a specification may be another user than the one that applies it.
 func (in *input) embedded(folder, path string) ([]byte, error) {
-	at, err := real(filepath.Join(folder, path))
+	at, err := resolved(filepath.Join(folder, path))
 	if err != nil {
 		return nil, err
 	}
 	for _, root := range append([]string{folder}, in.roots...) {
-		whole, err := real(root)
+		whole, err := resolved(root)
 		if err != nil {
 			continue // A root that does not exist contains no file.
 		}
@@ -31,8 +31,8 @@ func (in *input) embedded(folder, path string) ([]byte, error) {
 	return nil, fmt.Errorf("%s is outside of %s: move it there, or give --embed-root with a folder that contains it and that you let the file read", at, allowed)
 }
 
-// real returns the absolute path of a file without symbolic links.
-func real(path string) (string, error) {
+// resolved returns the absolute path of a file without symbolic links.
+func resolved(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return "", err
@@ -47,7 +47,11 @@ func readBelow(folder, path string) ([]byte, error) {
 		return nil, err
 	}
 	defer root.Close()
-	if info, err := root.Stat(path); err != nil || !info.Mode().IsRegular() { // Opening a pipe would wait for its writer.
+	info, err := root.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() { // Opening a pipe would wait for its writer.
 		return nil, fmt.Errorf("%s is no regular file", filepath.Join(folder, path))
 	}
 	file, err := root.Open(path)

@@ -17,21 +17,33 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/routeserver/cli/exit"
 	"switchyard.dev/routeserver/cli/session"
+	"switchyard.dev/routeserver/cli/show"
 	"switchyard.dev/workflows/plugins"
 	"switchyard.dev/workflows/specfile"
 )
 
 // input is a file that a command reads, with values for its variables.
 type input struct {
-	path       string
+	path string
+	Values
+}
+
+// Values are what a file's directives may take from the user.
+type Values struct {
+	// set are values of variables, NAME=VALUE, and roots further folders of embedded files.
 	set, roots []string
+}
+
+// Flags adds the flags that say so; what is the file or the files.
+func (v *Values) Flags(f *pflag.FlagSet, what string) {
+	f.StringArrayVar(&v.set, "set", nil, "value of a variable of the "+what+", `NAME=VALUE`; may be given again for others")
+	f.StringArrayVar(&v.roots, "embed-root", nil, "a further `DIR` below which @{embed: path} of the "+what+" may read, beside the folder of the file; may be given again")
 }
 
 // flags adds the flags that say which file is read.
 func (in *input) flags(f *pflag.FlagSet, what string) {
 	f.StringVarP(&in.path, "filename", "f", "", "the `file` of the "+what+", or - for standard input")
-	f.StringArrayVar(&in.set, "set", nil, "value of a variable of the file, `NAME=VALUE`; may be given again for others")
-	f.StringArrayVar(&in.roots, "embed-root", nil, "a further `DIR` below which @{embed: path} of the file may read, beside the folder of the file; may be given again")
+	in.Values.Flags(f, "file")
 }
 
 // open takes the file apart and replaces its directives. nameOnly: nothing but the name is
@@ -127,5 +139,5 @@ func Connect(s *session.Session) (client.WithWatch, error) {
 
 // store returns where the cluster keeps resource plugins.
 func store(s *session.Session, c client.Client) plugins.Store {
-	return plugins.Store{Client: c, Namespace: s.Cluster.Namespace, Warn: func(message string) { fmt.Fprintln(s.Err, "warning: "+message) }}
+	return plugins.Store{Client: c, Namespace: s.Cluster.Namespace, Warn: func(message string) { _, _ = io.WriteString(s.Err, show.Line("warning: "+message)+"\n") }}
 }

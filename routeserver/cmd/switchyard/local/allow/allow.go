@@ -1,11 +1,11 @@
 package allow
 
 import (
-	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -18,14 +18,14 @@ import (
 type Config struct {
 	// Policy is what flags and files allow.
 	Policy consent.Policy
-	// In and Err are where questions are answered and asked. In is nil without a terminal; then
-	// no question is asked.
-	In  io.Reader
+	// Console is where questions are asked; nil: none is.
+	Console Console
+	// Err is where it is written who opened an address.
 	Err io.Writer
 	// File remembers the answers; empty: they are not remembered.
 	File string
-	// Command is what allows an address with --allow, for messages.
-	Command string
+	// Command is what allows an address with --allow, for messages, and End what it ends with.
+	Command, End string
 }
 
 // Addresses are the local addresses that the user agreed to open. Make them with New, and Run them
@@ -37,7 +37,9 @@ type Addresses struct {
 	mu     sync.Mutex
 	policy consent.Policy
 	asked  map[question]bool
-	opened map[workstation.Opening]bool
+	closed bool                  // whether the console has ended
+	opened []workstation.Opening // the oldest first
+	forgot bool                  // whether one was forgotten
 }
 
 // question identifies an address that is asked about once.
@@ -52,23 +54,9 @@ func New(cfg Config) (*Addresses, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Addresses{cfg: cfg, policy: cfg.Policy, questions: make(chan consent.Request, maxQuestions), asked: map[question]bool{}, opened: map[workstation.Opening]bool{}}
+	a := &Addresses{cfg: cfg, policy: cfg.Policy, questions: make(chan consent.Request, maxQuestions), asked: map[question]bool{}}
 	a.policy.Answers = answers
 	return a, nil
-}
-
-// Terminal returns in if both it and err are terminals, else nil.
-func Terminal(in io.Reader, err io.Writer) io.Reader {
-	for _, stream := range []any{in, err} {
-		file, is := stream.(*os.File)
-		if !is {
-			return nil
-		}
-		if info, bad := file.Stat(); bad != nil || info.Mode()&os.ModeCharDevice == 0 || file.Name() == os.DevNull {
-			return nil
-		}
-	}
-	return in
 }
 
 // Decide implements workstation.Config.Consent.
@@ -79,9 +67,9 @@ func (a *Addresses) Decide(r consent.Request) consent.Decision {
 	if d.Verdict != consent.Ask {
 		return d
 	}
-	if a.cfg.In == nil {
-		return consent.Decision{Why: fmt.Sprintf("%s is not opened to the cluster: sandbox %s has another or no known author. Open it with %s --sandbox %s --allow %s",
-			r.Address, r.Sandbox, a.cfg.Command, r.Sandbox, r.Address)}
+	if a.cfg.Console == nil || a.closed || !a.cfg.Console.Here() {
+		return consent.Decision{Why: fmt.Sprintf("%s is not opened to the cluster: sandbox %s has another or no known author. Open it with %s --sandbox %s --allow %s%s",
+			r.Address, r.Sandbox, a.cfg.Command, r.Sandbox, r.Address, a.cfg.End)}
 	}
 	key := question{r.UID, consent.Canonical(r.Address)}
 	if !a.asked[key] {
@@ -95,41 +83,44 @@ func (a *Addresses) Decide(r consent.Request) consent.Decision {
 	return d
 }
 
-// Run asks the questions until ctx ends, and calls changed after each answer.
+// Run asks the questions until ctx or the console ends, and calls changed after each answer.
 func (a *Addresses) Run(ctx context.Context, changed func(context.Context)) {
-	if a.cfg.In == nil {
+	if a.cfg.Console == nil {
 		return
 	}
-	lines := make(chan string)
-	go func() { // until the program ends: a read of a terminal cannot be ended
-		defer close(lines)
-		for in := bufio.NewScanner(a.cfg.In); in.Scan(); {
-			select {
-			case lines <- in.Text():
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
 	for {
 		select {
 		case r := <-a.questions:
 			text := show.Line(fmt.Sprintf("Open %s to the cluster for sandbox %s (workload %s)? You are not known to be its author. [y/N]", r.Address, r.Sandbox, r.Workload))
-			_, _ = io.WriteString(a.cfg.Err, text+" ")
-			select {
-			case line, open := <-lines:
-				if !open {
-					return
-				}
+			line, err := a.cfg.Console.Ask(ctx, text+" ")
+			switch {
+			case ctx.Err() != nil:
+				return
+			case err == nil:
 				a.answer(r, strings.EqualFold(strings.TrimSpace(line), "y") || strings.EqualFold(strings.TrimSpace(line), "yes"))
-				changed(ctx)
-			case <-ctx.Done():
+			case errors.Is(err, errAway):
+				a.again(r)
+			default:
+				a.mu.Lock()
+				a.closed = true
+				a.mu.Unlock()
+				_, _ = io.WriteString(a.cfg.Err, "\n")
+			}
+			changed(ctx)
+			if err != nil && !errors.Is(err, errAway) {
 				return
 			}
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// again has a question asked anew once the program is in the foreground.
+func (a *Addresses) again(r consent.Request) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.asked, question{r.UID, consent.Canonical(r.Address)})
 }
 
 // answer notes and remembers an answer.
@@ -143,7 +134,7 @@ func (a *Addresses) answer(r consent.Request, yes bool) {
 	a.policy.Answers = append(a.policy.Answers[:len(a.policy.Answers):len(a.policy.Answers)], one)
 }
 
-// maxOpened is how many openings are written; further ones are not.
+// maxOpened is how many openings are known as written; the oldest are forgotten first.
 const maxOpened = 1000
 
 // Opened implements workstation.Config.Opened: it writes who opened which address, once for each
@@ -158,11 +149,18 @@ func (a *Addresses) Opened(o workstation.Opening) {
 	}
 	o.From = from
 	a.mu.Lock()
-	known := a.opened[o] || len(a.opened) >= maxOpened
+	known := slices.Contains(a.opened, o)
 	if !known {
-		a.opened[o] = true
+		a.opened = append(a.opened, o)
+	}
+	first := false
+	if len(a.opened) > maxOpened {
+		a.opened, first, a.forgot = a.opened[1:], !a.forgot, true
 	}
 	a.mu.Unlock()
+	if first {
+		_, _ = fmt.Fprintf(a.cfg.Err, "note: more than %d callers opened addresses: earlier ones may be written again\n", maxOpened)
+	}
 	if known {
 		return
 	}

@@ -3,6 +3,7 @@ package allow
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -31,11 +32,29 @@ func (s *screen) String() string {
 	return s.text.String()
 }
 
+// lines is a Console with answers from a test.
+type lines struct {
+	out     io.Writer
+	answers chan string
+}
+
+func (l lines) Here() bool { return true }
+
+func (l lines) Ask(ctx context.Context, question string) (string, error) {
+	_, _ = io.WriteString(l.out, question)
+	select {
+	case line := <-l.answers:
+		return line, nil
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
 func TestAnAnswerIsAskedForOnceAndRemembered(t *testing.T) {
 	env := func(name string) string { return map[string]string{"XDG_STATE_HOME": t.TempDir()}[name] }
 	file, out := File(env), &screen{}
-	in, answers := io.Pipe()
-	a, err := New(Config{In: in, Err: out, File: file, Command: "switchyard connect"})
+	answers := make(chan string)
+	a, err := New(Config{Console: lines{out, answers}, Err: out, File: file, Command: "switchyard connect"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,10 +70,8 @@ func TestAnAnswerIsAskedForOnceAndRemembered(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go a.Run(ctx, func(context.Context) { changed <- struct{}{} })
-	for _, line := range []string{"y\n", "no\n"} {
-		if _, err := io.WriteString(answers, line); err != nil {
-			t.Fatal(err)
-		}
+	for _, line := range []string{"y", "no"} {
+		answers <- line
 		<-changed
 	}
 	if strings.Count(out.String(), "Open 127.0.0.1:2375") != 1 {
@@ -89,7 +106,7 @@ func TestAnAnswerIsAskedForOnceAndRemembered(t *testing.T) {
 }
 
 func TestWithoutATerminalItIsRefusedWithTheCommand(t *testing.T) {
-	a, err := New(Config{Command: "switchyard connect", In: Terminal(strings.NewReader("y\n"), io.Discard)})
+	a, err := New(Config{Command: "switchyard connect", Console: Terminal(strings.NewReader("y\n"), io.Discard)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,5 +128,22 @@ func TestWhoOpenedAnAddressIsWrittenOnce(t *testing.T) {
 	}
 	if got := out.String(); got != "mine/cart: the pod at 10.0.0.3 opened 127.0.0.1:8081\nmine/cart: user bob opened 127.0.0.1:8081\n" {
 		t.Error(got)
+	}
+}
+
+// A caller does not hide itself behind many others.
+func TestManyCallersHideNone(t *testing.T) {
+	out := &screen{}
+	a, err := New(Config{Err: out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range maxOpened + 1 {
+		a.Opened(workstation.Opening{User: fmt.Sprint("u", i), Address: "127.0.0.1:1"})
+	}
+	a.Opened(workstation.Opening{User: "bob", Address: "127.0.0.1:1"})
+	a.Opened(workstation.Opening{User: "bob", Address: "127.0.0.1:1"})
+	if got := out.String(); strings.Count(got, "user bob opened") != 1 || strings.Count(got, "note: ") != 1 || len(a.opened) != maxOpened {
+		t.Errorf("%d are known, and it ends with %s", len(a.opened), got[len(got)-100:])
 	}
 }

@@ -15,13 +15,51 @@ import (
 	"switchyard.dev/tunnels/workstation/consent"
 )
 
+// Named are the addresses that a user names with flags and files.
+type Named struct {
+	allow, files []string
+	values       specs.Values
+	trustAuthor  bool
+}
+
+// Flags adds the flags that name them; also is what a file does besides.
+func (n *Named) Flags(f *pflag.FlagSet, also string) {
+	f.StringArrayVar(&n.allow, "allow", nil, "open this local `address` to the sandboxes that are served: host:port, or a port of localhost; may be given again")
+	f.StringArrayVarP(&n.files, "filename", "f", nil, also+"open the addresses of this machine that this `file` of a sandbox names; may be given again")
+	n.values.Flags(f, "files")
+	f.BoolVar(&n.trustAuthor, "trust-author", true, "open addresses of this machine that sandboxes name whose last author you are, as the cluster reports; =false does not")
+}
+
+// Policy returns what they allow, and the sandboxes of the files.
+func (n *Named) Policy(s *session.Session) (policy consent.Policy, sandboxes []string, err error) {
+	policy.DistrustAuthor = !n.trustAuthor
+	for _, text := range n.allow {
+		address, err := consent.ParseFlag(text)
+		if err != nil {
+			return policy, nil, exit.Usage.Errorf("--allow: %w", err)
+		}
+		policy.Flags = append(policy.Flags, address)
+	}
+	for _, file := range n.files {
+		sandbox, addresses, err := specs.LocalAddresses(s, file, n.values)
+		if err != nil {
+			return policy, nil, err
+		}
+		sandboxes = append(sandboxes, sandbox)
+		for _, address := range addresses {
+			policy.Named = append(policy.Named, consent.Named{Sandbox: sandbox, Address: address})
+		}
+	}
+	return policy, sandboxes, nil
+}
+
 // Selection is which sandboxes are served, and which local addresses are opened for them.
 type Selection struct {
+	Named
 	// Sandbox is the one whose routing key requests into the cluster get; empty: none.
-	Sandbox                    string
-	machine                    string
-	take, allow, files, values []string
-	trustAuthor                bool
+	Sandbox string
+	machine string
+	take    []string
 }
 
 // Flags adds the flags of a selection.
@@ -29,39 +67,20 @@ func (o *Selection) Flags(f *pflag.FlagSet) {
 	f.StringVar(&o.Sandbox, "sandbox", "", "only this `sandbox`; HTTP requests into the cluster get its routing key")
 	f.StringVar(&o.machine, "machine", "", "only sandboxes with this `id` as the annotation switchyard.dev/machine")
 	f.StringArrayVar(&o.take, "take", nil, "serve this `sandbox`, and take its tunnels from another user that holds them; may be given again")
-	f.StringArrayVar(&o.allow, "allow", nil, "open this local `address` to the sandboxes that are served: host:port, or a port of localhost; may be given again")
-	f.StringArrayVarP(&o.files, "filename", "f", nil, "serve the sandbox of this `file`, and open the addresses of this machine that it names; may be given again")
-	f.StringArrayVar(&o.values, "set", nil, "value of a variable of the files, `NAME=VALUE`; may be given again for others")
-	f.BoolVar(&o.trustAuthor, "trust-author", true, "open addresses of this machine that sandboxes name whose last author you are, as the cluster reports; =false asks about them too")
+	o.Named.Flags(f, "serve the sandbox, and ")
 }
 
 // Wanted returns the request to tunnel-api, and the addresses that flags and files allow.
 func (o *Selection) Wanted(s *session.Session) (workstation.Told, consent.Policy, error) {
 	told := workstation.Told{Machine: o.machine, Sandboxes: slices.Clone(o.take), Take: o.take, Others: unserved(s)}
-	policy := consent.Policy{DistrustAuthor: !o.trustAuthor}
 	if o.Sandbox != "" {
 		told.Sandboxes = append(told.Sandboxes, o.Sandbox)
 	}
-	for _, text := range o.allow {
-		address, err := consent.ParseFlag(text)
-		if err != nil {
-			return told, policy, exit.Usage.Errorf("--allow: %w", err)
-		}
-		policy.Flags = append(policy.Flags, address)
-	}
-	for _, file := range o.files {
-		sandbox, addresses, err := specs.LocalAddresses(s, file, o.values)
-		if err != nil {
-			return told, policy, err
-		}
-		told.Sandboxes = append(told.Sandboxes, sandbox)
-		for _, address := range addresses {
-			policy.Named = append(policy.Named, consent.Named{Sandbox: sandbox, Address: address})
-		}
-	}
+	policy, sandboxes, err := o.Policy(s)
+	told.Sandboxes = append(told.Sandboxes, sandboxes...)
 	slices.Sort(told.Sandboxes)
 	told.Sandboxes = slices.Compact(told.Sandboxes)
-	return told, policy, nil
+	return told, policy, err
 }
 
 // unserved returns a function that writes which sandboxes are not served, whenever that changes.

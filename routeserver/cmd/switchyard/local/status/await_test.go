@@ -55,3 +55,18 @@ func TestOneThatIsNamedIsWaitedFor(t *testing.T) {
 		t.Errorf("where the connection alone is waited for: %q", got)
 	}
 }
+
+func TestEachRefusedPortSaysItsOwnReason(t *testing.T) {
+	one := workstation.WorkloadStatus{Sandbox: "his", Name: "db", Message: "no a; no b", Ports: []workstation.PortStatus{
+		{Baseline: 1, Local: "127.0.0.1:1", Refused: "no a"}, {Baseline: 2, Local: "127.0.0.1:2", Refused: "no b"}}}
+	for _, connected := range []bool{false, true} {
+		got := strings.Join(lines(workstation.Status{Connected: connected, Workloads: []workstation.WorkloadStatus{one}}), "\n")
+		if !strings.Contains(got, "port 1 of its own is not opened: no a\n") || !strings.Contains(got, "port 2 of its own is not opened: no b") || strings.Contains(got, "; ") {
+			t.Errorf("connected %t:\n%s", connected, got)
+		}
+	}
+	one.Ports, one.Message = nil, "It names none."
+	if got := strings.Join(lines(workstation.Status{Connected: true, Workloads: []workstation.WorkloadStatus{one}}), "\n"); !strings.Contains(got, "his/db does not lead here: It names none.") {
+		t.Errorf("without ports:\n%s", got)
+	}
+}

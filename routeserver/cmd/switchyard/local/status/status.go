@@ -98,10 +98,13 @@ func lines(s workstation.Status) (out []string) {
 		add("which sandboxes are yours is not known: %s", s.Unsure)
 	}
 	for _, w := range s.Workloads {
+		if len(w.Ports) == 0 {
+			add("%s/%s does not lead here: %s", w.Sandbox, w.Name, w.Message)
+		}
 		for _, p := range w.Ports {
 			what := fmt.Sprintf("%s/%s: port %d of %s", w.Sandbox, w.Name, p.Baseline, cmp.Or(w.Baseline, "its own"))
 			switch {
-			case p.Refused != "" && w.Open:
+			case p.Refused != "":
 				add("%s is not opened: %s", what, p.Refused)
 			case !s.Connected:
 				add("%s waits for the connection", what)
