@@ -213,7 +213,7 @@ func (r *Rendering) shareFull(author string, bytes int, services []*managed, key
 	for _, s := range services {
 		if _, has := s.sandboxes[key]; has {
 			r.Findings = append(r.Findings, Finding{ReasonShareFull, r.Name, s.id(), key, true, fmt.Sprintf(
-				"VirtualService %s has %d KiB of routes for sandboxes of %s, which is their share, and no room for those of the key %s. Delete sandboxes of %s, or split the VirtualService by host.", r.Name, bytes>>10, author, key, author)})
+				"VirtualService %s has %d KiB of routes for routing keys of %s, which is their share, and no room for those of the key %s. Delete sandboxes or route groups of %s, or split the VirtualService by host.", r.Name, bytes>>10, author, key, author)})
 		}
 	}
 }

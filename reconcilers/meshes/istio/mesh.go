@@ -36,8 +36,8 @@ type Service struct {
 // Sandbox is what has a Service beside a baseline's, for requests with a routing key.
 type Sandbox struct {
 	Key string
-	// Author is the author of the sandbox or, if unknown, the sandbox itself. Its routes count in
-	// the author's share of a VirtualService. Empty: in no share.
+	// Author is the author of what the key belongs to or, if unknown, that object itself. Its routes
+	// count in the author's share of a VirtualService. Empty: in no share.
 	Author string
 	// Mappings are as in an IstioRoute. A Service that stands for a port has the same port.
 	Mappings []crdv1.IstioPortMapping
