@@ -32,12 +32,12 @@ const mostPolicies = 3
 // policiesApply returns the condition about policies that apply to the baseline and not to the
 // fork, if there is something to report. refused reports whether the fork may not run for that.
 func (in Input) policiesApply(clone *fork.Fork) (c condition.Condition, found, refused bool) {
-	if in.PoliciesUnread != nil {
-		return condition.Unknown(ReasonPoliciesUnreadable, fmt.Sprintf("Policies that may select the pods of %s cannot be read: %v. Allow the controller manager to list them.", in.baselineName(), in.PoliciesUnread)), true, false
-	}
 	passed := policies.OnWorkload(in.Policies, policies.Workload{
 		Namespace: in.Workload.Namespace, Labels: in.Baseline.Template.Labels, Fork: clone.Template.Labels, Services: in.baselineServices(),
 	})
+	if len(passed) == 0 && in.PoliciesUnread != nil {
+		return condition.Unknown(ReasonPoliciesUnreadable, fmt.Sprintf("Policies that may select the pods of %s cannot be read: %v. Allow the controller manager to list them.", in.baselineName(), in.PoliciesUnread)), true, false
+	}
 	if len(passed) == 0 {
 		return condition.Condition{}, false, false
 	}

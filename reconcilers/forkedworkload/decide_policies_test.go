@@ -81,6 +81,9 @@ func TestPoliciesThatDoNotApplyToTheFork(t *testing.T) {
 		}, reason: "PolicyNotApplied", message: "(likewise PodMonitor ns/scrape)"},
 		{name: "they cannot be read", change: func(w *world) { w.in.PoliciesUnread = errors.New("no right") },
 			reason: "PoliciesUnreadable", message: "no right"},
+		{name: "some cannot be read, and another does not apply", change: func(w *world) {
+			w.in.PoliciesUnread, w.in.Policies = errors.New("no right"), []policies.Policy{networkPolicy(team)}
+		}, reason: "PolicyNotApplied", message: "NetworkPolicy ns/deny"},
 		{name: "they cannot be read, and are a reason to refuse", change: func(w *world) {
 			w.in.RefusePolicies, w.in.PoliciesUnread = true, errors.New("no right")
 		}, reason: "PoliciesUnreadable", message: "no right", refused: true},

@@ -107,6 +107,9 @@ func (k Kind) Namespaces(of string) []string {
 	return []string{of}
 }
 
+// Observes reports whether objects of the kind protect nothing.
+func (k Kind) Observes() bool { return k.observes }
+
 // Crosses reports whether an object of the kind in a namespace may apply to pods of others.
 func (k Kind) Crosses(namespace string) bool {
 	return k.everywhere || k.root && namespace == rootNamespace

@@ -32,7 +32,7 @@ type Passed struct {
 }
 
 // Observes reports whether the policy protects nothing.
-func (p Passed) Observes() bool { return p.Policy.Kind.observes }
+func (p Passed) Observes() bool { return p.Policy.Kind.Observes() }
 
 // ForksExcluded reports whether the policy excludes forks on purpose: by a label that the operator
 // sets on all of them.
