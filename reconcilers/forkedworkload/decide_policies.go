@@ -22,6 +22,8 @@ const (
 	ReasonPolicyObserves = "PolicyObserves"
 	// ReasonPolicyExcludesForks: so does a policy that excludes forks by a label that all have.
 	ReasonPolicyExcludesForks = "PolicyExcludesForks"
+	// ReasonPolicyUnclear: an object of a kind in policies.kinds applies by no field that is read.
+	ReasonPolicyUnclear = "PolicyUnclear"
 	// ReasonPoliciesUnreadable: it is not known which policies there are.
 	ReasonPoliciesUnreadable = "PoliciesUnreadable"
 )
@@ -45,6 +47,8 @@ func (in Input) policiesApply(clone *fork.Fork) (c condition.Condition, found, r
 	switch {
 	case first.Observes():
 		reason = ReasonPolicyObserves
+	case first.Policy.Unclear():
+		reason = ReasonPolicyUnclear
 	case first.ForksExcluded():
 		reason = ReasonPolicyExcludesForks
 	}
@@ -56,7 +60,11 @@ func (in Input) policiesApply(clone *fork.Fork) (c condition.Condition, found, r
 		likewise = " (likewise " + condition.List(others, mostPolicies, ", ") + ")"
 	}
 	fact, remedy := in.passedBy(first, clone)
-	return condition.False(reason, fact+likewise+". "+remedy), true, in.RefusePolicies && !first.OnlyReported()
+	status := condition.False
+	if first.Policy.Unclear() {
+		status = condition.Unknown
+	}
+	return status(reason, fact+likewise+". "+remedy), true, in.RefusePolicies && !first.OnlyReported()
 }
 
 // notePolicies adds the condition about policies that do not apply to a fork, and reports whether
@@ -82,6 +90,9 @@ func (in Input) passedBy(p policies.Passed, clone *fork.Fork) (fact, remedy stri
 	case p.Service != "":
 		return fmt.Sprintf("%s targets Service %s of %s and does not apply to the Service of the fork", p.Policy, p.Service, in.baselineName()),
 			"Select pods with the policy, or attach it to a Gateway."
+	case p.Policy.Unclear():
+		return fmt.Sprintf("%s has none of the fields that are read (%s), so it is not known whether it applies to the fork of %s", p.Policy, policies.ReadFields, in.baselineName()),
+			fmt.Sprintf("Check it, and remove %s from policies.kinds if it does.", p.Policy.Kind.GroupKind())
 	case p.ForksExcluded():
 		return fmt.Sprintf("%s selects the pods of %s and excludes forks by label %s", p.Policy, in.baselineName(), strings.Join(p.Excluded, ", ")),
 			"Change its selector if it has to apply to forks."

@@ -25,6 +25,13 @@ func excluding(key string, by metav1.LabelSelectorOperator, values ...string) po
 		Spec: networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: key, Operator: by, Values: values}}}}})
 }
 
+// adminPolicy selects all pods, by a field that is not read.
+func adminPolicy() policies.Policy {
+	further := policies.Kinds([]policies.Kind{{Group: "policy.networking.k8s.io", Kind: "AdminNetworkPolicy", Resource: "adminnetworkpolicies"}})
+	return policies.Read(further[len(further)-1], map[string]any{"metadata": map[string]any{"name": "deny"},
+		"spec": map[string]any{"subject": map[string]any{"pods": map[string]any{"podSelector": map[string]any{}}}}})
+}
+
 // podMonitor selects the same pods, and protects nothing.
 func podMonitor(labels map[string]any) policies.Policy {
 	for _, kind := range policies.Kinds(nil) {
@@ -79,6 +86,9 @@ func TestPoliciesThatDoNotApplyToTheFork(t *testing.T) {
 		{name: "what protects goes first", change: func(w *world) {
 			w.in.Policies = []policies.Policy{podMonitor(map[string]any{"team": "shop"}), networkPolicy(team)}
 		}, reason: "PolicyNotApplied", message: "(likewise PodMonitor ns/scrape)"},
+		{name: "one of a further kind, by a field that is not read", change: func(w *world) {
+			w.in.RefusePolicies, w.in.Policies = true, []policies.Policy{adminPolicy()}
+		}, reason: "PolicyUnclear", message: "AdminNetworkPolicy deny has none of the fields that are read (spec.targetRef"},
 		{name: "they cannot be read", change: func(w *world) { w.in.PoliciesUnread = errors.New("no right") },
 			reason: "PoliciesUnreadable", message: "no right"},
 		{name: "some cannot be read, and another does not apply", change: func(w *world) {

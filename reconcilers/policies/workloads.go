@@ -41,9 +41,10 @@ func (p Passed) ForksExcluded() bool {
 }
 
 // OnlyReported reports whether the policy is no reason to refuse a fork.
-func (p Passed) OnlyReported() bool { return p.Observes() || p.ForksExcluded() }
+func (p Passed) OnlyReported() bool { return p.Observes() || p.ForksExcluded() || p.Policy.Unclear() }
 
-// OnWorkload returns the policies that apply to a baseline and not to its fork: those first that
+// OnWorkload returns the policies that apply to a baseline and not to its fork, and those beside it
+// of which that is not clear: those first that
 // are a reason to refuse it, by name.
 func OnWorkload(all []Policy, w Workload) []Passed {
 	var out []Passed
@@ -66,6 +67,9 @@ func (p Policy) onWorkload(w Workload) (Passed, bool) {
 		if slices.Contains(p.targets, target{"", "Service", w.Namespace, name}) {
 			return Passed{Policy: p, Service: name}, true
 		}
+	}
+	if p.Unclear() {
+		return Passed{Policy: p}, p.Namespace == "" || p.Namespace == w.Namespace
 	}
 	var all []Passed
 	for _, s := range p.pods {
