@@ -21,7 +21,7 @@ func checkPolicies[Route, Rule, Match any](g *group, k *kind[Route, Rule, Match]
 	derived := g.metadata(meta, k.name, asking)
 	of := policies.Route{
 		Kind: k.name, Namespace: meta.Namespace, Name: meta.Name, Labels: meta.Labels, Annotations: meta.Annotations,
-		DerivedLabels: derived.Labels, DerivedAnnotations: derived.Annotations,
+		DerivedLabels: derived.Labels, DerivedAnnotations: derived.Annotations, Plugins: g.in.Plugins,
 	}
 	rules := k.rules(r)
 	for i := range rules {
