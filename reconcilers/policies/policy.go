@@ -75,8 +75,8 @@ func KeepPodSelector(o metav1.Object) {
 	n.Spec = networkingv1.NetworkPolicySpec{PodSelector: n.Spec.PodSelector}
 }
 
-// Unclear reports whether nothing was found in an object of a further kind that says what it
-// applies to.
+// Unclear reports whether an object of a further kind has none of the fields by which it would
+// apply to others.
 func (p Policy) Unclear() bool {
 	return p.Kind.further && len(p.targets)+len(p.chosen)+len(p.pods)+len(p.routes) == 0
 }

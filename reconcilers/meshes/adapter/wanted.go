@@ -35,10 +35,10 @@ func servicesOf(t table.Table) map[types.NamespacedName]*istio.Service {
 	return out
 }
 
-// withAuthors names who each routing key belongs to, whose share of a VirtualService its routes
-// take: the author of the RoutingConfig or, where only the operator has written that, of the
-// sandbox or route group that made it; where no author is recorded, that object. Members are of no
-// account: a route group may name anybody's sandbox.
+// withAuthors sets the author of each routing key, so that its routes count in the share of that
+// user: the author of the RoutingConfig or, where only the operator has written that, of the
+// sandbox or route group that made it; where no author is recorded, that object. Members do not
+// count: a route group may name every sandbox.
 func withAuthors(ctx context.Context, c client.Reader, services map[types.NamespacedName]*istio.Service) error {
 	if len(services) == 0 {
 		return nil
@@ -85,7 +85,7 @@ func withAuthors(ctx context.Context, c client.Reader, services map[types.Namesp
 	return nil
 }
 
-// authorOr returns the user who is recorded as the author of an object, or another name.
+// authorOr returns the recorded author of an object, or another name.
 func authorOr(o client.Object, other string) string {
 	if author, known, err := crdv1.AuthorOf(o.GetAnnotations()); err == nil && known {
 		return "user " + author.User

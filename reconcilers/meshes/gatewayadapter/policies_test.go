@@ -64,8 +64,8 @@ func TestNoRouteIsDerivedPastAPolicy(t *testing.T) {
 	}
 }
 
-// TestNoRouteIsDerivedPastPluginsOfAService gives the Service that a route leads to plugins of Kong,
-// which the Service of the sandbox has not, and takes them away again.
+// TestNoRouteIsDerivedPastPluginsOfAService gives the backend of a route plugins of Kong, which
+// the Service of the sandbox has not, and takes them away again.
 func TestNoRouteIsDerivedPastPluginsOfAService(t *testing.T) {
 	w := world.Shared(t)
 	w.DefineGatewayAPI()

@@ -53,7 +53,7 @@ func guardRules[Route, Rule, Match any](g *group, k *kind[Route, Rule, Match], r
 	g.findings = slices.DeleteFunc(g.findings, func(f Finding) bool { return f.Baseline == baseline && f.Reason == ReasonPartOfRequests })
 	own := g.sandboxServices(asking)
 	var out []made[Rule]
-	var taken []int // rules with other backends whose requests derived ones take
+	var taken []int // rules with other backends, of which derived ones take requests
 	kept := slices.Repeat([]bool{true}, len(leads))
 	for _, m := range all {
 		k.retain(&m.rule, func(ref *gatewayv1.BackendRef) bool {
