@@ -93,6 +93,25 @@ func (p Policy) onRoute(r Route) (Miss, bool) {
 	return Miss{}, false
 }
 
+// EnvoyFilters are the kind of Istio whose objects name routes of VirtualServices.
+func EnvoyFilters() Kind {
+	return known[slices.IndexFunc(known, func(k Kind) bool { return k.Kind == "EnvoyFilter" })]
+}
+
+// RouteNames returns the names that policies have for routes in Envoy's configuration, each with
+// the first policy that has it.
+func RouteNames(all []Policy) map[string]string {
+	out := map[string]string{}
+	for _, p := range all {
+		for _, name := range p.routes {
+			if out[name] == "" || p.String() < out[name] {
+				out[name] = p.String()
+			}
+		}
+	}
+	return out
+}
+
 // isNamed reports whether a name that an Envoy has for a route, or a text with such a name in it,
 // is for one of r. Istio names a route after its rule, or namespace.name.index; Envoy Gateway
 // httproute/namespace/name/rule/….

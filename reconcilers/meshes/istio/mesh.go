@@ -23,6 +23,10 @@ type Settings struct {
 	// Labels and Annotations are put on a VirtualService while it carries routes of ours, where
 	// it has none of that name.
 	Labels, Annotations map[string]string
+	// Filtered are names of routes that policies apply to, and for each which policy.
+	// RefuseFiltered: no routes are derived from these.
+	Filtered       map[string]string
+	RefuseFiltered bool
 }
 
 // Service is a baseline Service, with the sandboxes that have a Service beside it.
