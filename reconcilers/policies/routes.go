@@ -93,7 +93,7 @@ func (p Policy) onRoute(r Route) (Miss, bool) {
 	return Miss{}, false
 }
 
-// EnvoyFilters are the kind of Istio whose objects name routes of VirtualServices.
+// EnvoyFilters returns the kind of Istio by which routes of VirtualServices are named.
 func EnvoyFilters() Kind {
 	return known[slices.IndexFunc(known, func(k Kind) bool { return k.Kind == "EnvoyFilter" })]
 }

@@ -20,6 +20,7 @@ func TestAnEnvoyFilterThatNamesARoute(t *testing.T) {
 	define(w)
 	_, err := envtest.InstallCRDs(w.Config, envtest.CRDInstallOptions{Paths: []string{"../gatewayadapter/testdata/policies.crds.yaml"}})
 	w.Must(err)
+	with := []string{"ours k1", "api", "ours k1", "rest"}
 	for name, refuses := range map[string]bool{"refuse": true, "report": false} {
 		t.Run(name, func(t *testing.T) {
 			c := start(t, w, adapter.Settings{})
@@ -30,19 +31,19 @@ func TestAnEnvoyFilterThatNamesARoute(t *testing.T) {
 				t.Fatal(said)
 			}
 			c.sandbox("k1")
-			c.has("ours k1", "api", "ours k1", "rest")
+			c.has(with...)
 			filter := &unstructured.Unstructured{}
 			c.Read(filter, `{apiVersion: networking.istio.io/v1alpha3, kind: EnvoyFilter, metadata: {name: jwt, namespace: `+c.ns+`},
   spec: {configPatches: [{applyTo: HTTP_ROUTE, match: {routeConfiguration: {vhost: {route: {name: api}}}}, patch: {operation: MERGE, value: {}}}]}}`)
 			c.Create(filter)
 			target := adapter.Target{Key: "k1", Namespace: c.ns, Service: "customer"}
-			says := fmt.Sprintf("Route api of VirtualService %s/customer is named by EnvoyFilter %s/jwt, which ", c.ns, c.ns)
+			named := fmt.Sprintf("Route api of VirtualService %s/customer is named by EnvoyFilter %s/jwt, which ", c.ns, c.ns)
 			c.Eventually("the report names the policy", func() error {
 				r := c.main.Report(target)
-				if lost := r.Lost != nil && strings.Contains(r.Lost.Message, says+"would not apply"); lost != refuses {
+				if lost := r.Lost != nil && strings.Contains(r.Lost.Message, named+"would not apply"); lost != refuses {
 					return fmt.Errorf("it is lost: %+v", r.Lost)
 				}
-				if noted := strings.Contains(strings.Join(r.Notes, "\n"), says+"does not apply"); noted == refuses {
+				if noted := strings.Contains(strings.Join(r.Notes, "\n"), named+"does not apply"); noted == refuses {
 					return fmt.Errorf("the notes are %q", r.Notes)
 				}
 				return nil
@@ -50,10 +51,10 @@ func TestAnEnvoyFilterThatNamesARoute(t *testing.T) {
 			if refuses {
 				c.has("api", "ours k1", "rest")
 			} else {
-				c.has("ours k1", "api", "ours k1", "rest")
+				c.has(with...)
 			}
 			c.Must(c.Client.Delete(t.Context(), filter))
-			c.has("ours k1", "api", "ours k1", "rest")
+			c.has(with...)
 		})
 	}
 }

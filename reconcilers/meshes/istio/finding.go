@@ -49,7 +49,7 @@ const (
 	ReasonBadExpression = "BadExpression"
 	// ReasonKeyNotMatchable: no expression for the key can be written.
 	ReasonKeyNotMatchable = "KeyNotMatchable"
-	// ReasonPolicyNotApplied: a policy applies to a route by its name, and not to ours.
+	// ReasonPolicyNotApplied: a policy applies to a route by its name, and not to those derived from it.
 	ReasonPolicyNotApplied = "PolicyNotApplied"
 	// ReasonHostUnknown: a destination names the Service in a form that Istio does not know.
 	ReasonHostUnknown = "HostUnknown"
