@@ -47,6 +47,12 @@ func keepLabels(expressions []string) (reserved.Filter, *Problem) {
 	return filter, nil
 }
 
+// KeepsApart reports whether pods of a fork with these labels are not taken for those of the
+// baseline.
+func KeepsApart(pod map[string]string, live *baseline.Workload, plan Plan) bool {
+	return guardLabels(pod, live, plan) == nil
+}
+
 // guardLabels refuses a clone whose pods have labels by which they are taken for those
 // of the baseline: by a Service that is not a fork's, which would send them requests without a key; by
 // a PodDisruptionBudget, which would let go of a pod of the baseline for each of the

@@ -91,18 +91,7 @@ func Decide(in Input) Decision {
 		crdv1.ConditionAccepted:      accepted,
 		crdv1.ConditionBaselineFound: in.Found(in.Workload),
 	}}
-	clone, problem := fork.Clone(in.Baseline, fork.Plan{
-		Identity:        id,
-		Patches:         in.Workload.Spec.Patches,
-		Resources:       in.Workload.Spec.ResourceTemplateData,
-		Siblings:        in.reachedSiblings(),
-		Powers:          in.Powers,
-		AuthorAsked:     in.AuthorsAsked,
-		Running:         in.runningPod(),
-		PreservedLabels: in.Workload.Spec.PreservedLabels, InstallationLabels: in.InstallationLabels,
-		Neighbours: in.neighbours(),
-		Budgets:    in.Budgets,
-	})
+	clone, problem := fork.Clone(in.Baseline, in.plan())
 	if clone != nil {
 		d.Left, d.Replicas = leftOf(clone), clone.Replicas
 	}
@@ -125,6 +114,22 @@ func Decide(in Input) Decision {
 	d.Services = fork.Services(in.Forms(), pod, in.neighbours(), id)
 	d.Surplus = member.SurplusServices(in.Services, in.Workload.UID, d.Services)
 	return d
+}
+
+// plan returns what the fork is made of, beside its baseline.
+func (in Input) plan() fork.Plan {
+	return fork.Plan{
+		Identity:        in.identity(),
+		Patches:         in.Workload.Spec.Patches,
+		Resources:       in.Workload.Spec.ResourceTemplateData,
+		Siblings:        in.reachedSiblings(),
+		Powers:          in.Powers,
+		AuthorAsked:     in.AuthorsAsked,
+		Running:         in.runningPod(),
+		PreservedLabels: in.Workload.Spec.PreservedLabels, InstallationLabels: in.InstallationLabels,
+		Neighbours: in.neighbours(),
+		Budgets:    in.Budgets,
+	}
 }
 
 // leftOf returns the fields of a clone that are left to others.

@@ -19,6 +19,19 @@ func networkPolicy(labels map[string]string) policies.Policy {
 		Spec: networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchLabels: labels}}})
 }
 
+// excluding selects the pods without a label, or without some values of it.
+func excluding(key string, by metav1.LabelSelectorOperator, values ...string) policies.Policy {
+	return policies.OfNetworkPolicy(&networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "but"},
+		Spec: networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: key, Operator: by, Values: values}}}}})
+}
+
+// adminPolicy selects all pods, by a field that is not read.
+func adminPolicy() policies.Policy {
+	further := policies.Kinds([]policies.Kind{{Group: "policy.networking.k8s.io", Kind: "AdminNetworkPolicy", Resource: "adminnetworkpolicies"}})
+	return policies.Read(further[len(further)-1], map[string]any{"metadata": map[string]any{"name": "deny"},
+		"spec": map[string]any{"subject": map[string]any{"pods": map[string]any{"podSelector": map[string]any{}}}}})
+}
+
 // podMonitor selects the same pods, and protects nothing.
 func podMonitor(labels map[string]any) policies.Policy {
 	for _, kind := range policies.Kinds(nil) {
@@ -53,7 +66,18 @@ func TestPoliciesThatDoNotApplyToTheFork(t *testing.T) {
 		}},
 		{name: "by a label that is never kept, since the Service selects by it", change: func(w *world) {
 			w.in.Policies, w.in.InstallationLabels = []policies.Policy{networkPolicy(map[string]string{"app": "a"})}, []string{"."}
-		}, reason: "PolicyNotApplied", message: "forks never keep label app, by which Deployment ns/a selects. Add a policy that selects pods with label signadot.com/forked-workload."},
+		}, reason: "PolicyNotApplied", message: "; a fork cannot keep label app, by which Deployment ns/a selects. Add a policy that selects pods with label signadot.com/forked-workload."},
+		{name: "by a part of the labels that the baseline selects by, which the sandbox may keep", change: func(w *world) {
+			w.in.Baseline.Selector.MatchLabels = map[string]string{"app": "a", "team": "shop"}
+			w.in.Policies = []policies.Policy{networkPolicy(team), podMonitor(map[string]any{"team": "shop"})}
+		}, reason: "PolicyNotApplied", message: "so it does not apply to the fork (likewise PodMonitor ns/scrape). Add ^team$ to spec.customization.preservedLabels of the sandbox."},
+		{name: "one that excludes forks is only reported", change: func(w *world) {
+			w.in.RefusePolicies, w.in.Policies = true, []policies.Policy{excluding(crdv1.LabelForkedWorkload, metav1.LabelSelectorOpDoesNotExist)}
+		}, reason: "PolicyExcludesForks", message: "NetworkPolicy ns/but selects the pods of Deployment ns/a and excludes forks by label signadot.com/forked-workload. Change its selector"},
+		{name: "one that excludes what the sandbox sets is not", change: func(w *world) {
+			w.in.RefusePolicies, w.in.Policies = true, []policies.Policy{excluding("guard", metav1.LabelSelectorOpNotIn, "off")}
+			w.in.Workload.Spec.Patches = []crdv1.Patch{patchOf("strategic", `{"spec":{"template":{"metadata":{"labels":{"guard":"off"}}}}}`)}
+		}, reason: "PolicyNotApplied", message: "excludes the fork by label guard, which its specification sets. Remove the label", refused: true},
 		{name: "one for every pod applies to forks", change: func(w *world) { w.in.Policies = []policies.Policy{networkPolicy(nil)} }},
 		{name: "one for other pods", change: func(w *world) { w.in.Policies = []policies.Policy{networkPolicy(map[string]string{"team": "pay"})} }},
 		{name: "a PodMonitor is only reported", change: func(w *world) {
@@ -62,8 +86,14 @@ func TestPoliciesThatDoNotApplyToTheFork(t *testing.T) {
 		{name: "what protects goes first", change: func(w *world) {
 			w.in.Policies = []policies.Policy{podMonitor(map[string]any{"team": "shop"}), networkPolicy(team)}
 		}, reason: "PolicyNotApplied", message: "(likewise PodMonitor ns/scrape)"},
+		{name: "one of a further kind, by a field that is not read", change: func(w *world) {
+			w.in.RefusePolicies, w.in.Policies = true, []policies.Policy{adminPolicy()}
+		}, reason: "PolicyUnclear", message: "AdminNetworkPolicy deny has none of the fields that are read (spec.targetRef"},
 		{name: "they cannot be read", change: func(w *world) { w.in.PoliciesUnread = errors.New("no right") },
 			reason: "PoliciesUnreadable", message: "no right"},
+		{name: "some cannot be read, and another does not apply", change: func(w *world) {
+			w.in.PoliciesUnread, w.in.Policies = errors.New("no right"), []policies.Policy{networkPolicy(team)}
+		}, reason: "PolicyNotApplied", message: "NetworkPolicy ns/deny"},
 		{name: "they cannot be read, and are a reason to refuse", change: func(w *world) {
 			w.in.RefusePolicies, w.in.PoliciesUnread = true, errors.New("no right")
 		}, reason: "PoliciesUnreadable", message: "no right", refused: true},

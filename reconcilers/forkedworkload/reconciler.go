@@ -35,7 +35,7 @@ type Config struct {
 	PolicySettings policies.Settings
 }
 
-// Policies reads policies. A reader.Reader does.
+// Policies reads policies. A policyreader.Reader does.
 type Policies interface {
 	// In returns the policies that may apply to pods of a namespace.
 	In(ctx context.Context, namespace string) ([]policies.Policy, error)

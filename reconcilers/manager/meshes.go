@@ -17,6 +17,7 @@ import (
 	"switchyard.dev/reconcilers/meshes"
 	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/meshes/gatewayadapter"
+	"switchyard.dev/reconcilers/policies"
 	"switchyard.dev/reconcilers/publish"
 )
 
@@ -50,6 +51,7 @@ func (m *Main) addIstio(ctx context.Context, again publish.Again) (istioroute.Re
 		Settings: m.config.Istio, Log: m.config.Log, Client: m.manager.GetClient(), Kinds: m.optional,
 		Elected: m.manager.Elected(), Again: again, Own: m.ownUser(), Logger: m.config.Logger,
 		ClusterDomain: program.ClusterDomain(program.ResolverFile),
+		Policies:      []policies.Kind{policies.EnvoyFilters()}, RefusePolicies: m.policySettings().Routes == policies.Refuse,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make what writes VirtualServices: %w", err)

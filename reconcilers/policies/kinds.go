@@ -22,6 +22,8 @@ type Kind struct {
 	everywhere bool
 	// root: objects in rootNamespace apply to pods in all namespaces.
 	root bool
+	// further: a value names it, so its objects may select by fields that are not read.
+	further bool
 }
 
 // rootNamespace is where Istio reads policies for the whole mesh, unless configured otherwise.
@@ -66,7 +68,7 @@ var NetworkPolicies = Kind{Group: "networking.k8s.io", Kind: "NetworkPolicy", Re
 func Kinds(further []Kind) []Kind {
 	out := slices.Clone(known)
 	for _, k := range further {
-		k.routes, k.workloads, k.everywhere = true, true, true
+		k.routes, k.workloads, k.everywhere, k.further = true, true, true, true
 		if i := slices.IndexFunc(out, func(have Kind) bool { return have.GroupKind() == k.GroupKind() }); i >= 0 {
 			out[i].routes, out[i].workloads = true, true
 			continue
@@ -106,6 +108,9 @@ func (k Kind) Namespaces(of string) []string {
 	}
 	return []string{of}
 }
+
+// Observes reports whether objects of the kind protect nothing.
+func (k Kind) Observes() bool { return k.observes }
 
 // Crosses reports whether an object of the kind in a namespace may apply to pods of others.
 func (k Kind) Crosses(namespace string) bool {

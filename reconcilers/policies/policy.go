@@ -75,6 +75,15 @@ func KeepPodSelector(o metav1.Object) {
 	n.Spec = networkingv1.NetworkPolicySpec{PodSelector: n.Spec.PodSelector}
 }
 
+// Unclear reports whether an object of a further kind has none of the fields by which it would
+// apply to others.
+func (p Policy) Unclear() bool {
+	return p.Kind.further && len(p.targets)+len(p.chosen)+len(p.pods)+len(p.routes) == 0
+}
+
+// ReadFields names, for messages, the fields by which objects of further kinds apply to others.
+const ReadFields = "spec.targetRef, targetRefs, targetSelectors, selector, podSelector, workloadSelector or endpointSelector"
+
 // specs returns the specifications of an object: a CiliumNetworkPolicy may have several.
 func specs(object map[string]any) []map[string]any {
 	return append(objectsIn(object["spec"]), objectsIn(object["specs"])...)

@@ -25,6 +25,8 @@ type Route struct {
 	DerivedLabels, DerivedAnnotations map[string]string
 	// Services are those of its backends that derived rules replace.
 	Services []types.NamespacedName
+	// Plugins are the values of PluginsAnnotation of Services that have it.
+	Plugins map[types.NamespacedName]string
 }
 
 // String names the route in messages.
@@ -38,17 +40,23 @@ type Miss struct {
 	Remedy string
 }
 
-// pluginAnnotations are annotations of a route that name what its gateway applies to it.
-var pluginAnnotations = []string{"konghq.com/plugins"}
+// PluginsAnnotation of a route or a Service names what Kong applies to its requests.
+const PluginsAnnotation = "konghq.com/plugins"
 
 // OnRoute returns the policies that apply to a route and not to routes derived from it, sorted.
 func OnRoute(all []Policy, r Route) []Miss {
 	var out []Miss
-	for _, key := range pluginAnnotations {
-		if r.Annotations[key] != "" && r.DerivedAnnotations[key] != r.Annotations[key] {
+	if plugins := r.Annotations[PluginsAnnotation]; plugins != "" && r.DerivedAnnotations[PluginsAnnotation] != plugins {
+		out = append(out, Miss{
+			fmt.Sprintf("Annotation %s applies plugins (%s) to %s", PluginsAnnotation, plugins, r),
+			fmt.Sprintf("Add %s to gatewayAPI.preservedAnnotations", PluginsAnnotation),
+		})
+	}
+	for _, service := range r.Services {
+		if plugins := r.Plugins[service]; plugins != "" {
 			out = append(out, Miss{
-				fmt.Sprintf("Annotation %s applies plugins (%s) to %s", key, r.Annotations[key], r),
-				fmt.Sprintf("Add %s to gatewayAPI.preservedAnnotations", key),
+				fmt.Sprintf("Annotation %s applies plugins (%s) to Service %s", PluginsAnnotation, plugins, service),
+				fmt.Sprintf("Move the annotation to the route, and add %s to gatewayAPI.preservedAnnotations", PluginsAnnotation),
 			})
 		}
 	}
@@ -83,6 +91,25 @@ func (p Policy) onRoute(r Route) (Miss, bool) {
 		return Miss{fmt.Sprintf("%s names a route of %s in Envoy's configuration", p, r), toGateway}, true
 	}
 	return Miss{}, false
+}
+
+// EnvoyFilters returns the kind of Istio by which routes of VirtualServices are named.
+func EnvoyFilters() Kind {
+	return known[slices.IndexFunc(known, func(k Kind) bool { return k.Kind == "EnvoyFilter" })]
+}
+
+// RouteNames returns the names that policies have for routes in Envoy's configuration, each with
+// the first policy that has it.
+func RouteNames(all []Policy) map[string]string {
+	out := map[string]string{}
+	for _, p := range all {
+		for _, name := range p.routes {
+			if out[name] == "" || p.String() < out[name] {
+				out[name] = p.String()
+			}
+		}
+	}
+	return out
 }
 
 // isNamed reports whether a name that an Envoy has for a route, or a text with such a name in it,

@@ -5,6 +5,9 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
 // Workload is a baseline, beside which is a fork.
@@ -22,15 +25,27 @@ type Passed struct {
 	// Labels are the keys of the labels of the baseline that the policy selects by and the fork
 	// lacks, sorted.
 	Labels []string
+	// Excluded are the keys of labels of the fork that the policy excludes, sorted.
+	Excluded []string
 	// Service is the Service that the policy targets; empty for none.
 	Service string
 }
 
 // Observes reports whether the policy protects nothing.
-func (p Passed) Observes() bool { return p.Policy.Kind.observes }
+func (p Passed) Observes() bool { return p.Policy.Kind.Observes() }
 
-// OnWorkload returns the policies that apply to a baseline and not to its fork: those that protect
-// something first, by name.
+// ForksExcluded reports whether the policy excludes forks on purpose: by a label that the operator
+// sets on all of them.
+func (p Passed) ForksExcluded() bool {
+	return slices.Contains(p.Excluded, crdv1.LabelSandbox) || slices.Contains(p.Excluded, crdv1.LabelForkedWorkload)
+}
+
+// OnlyReported reports whether the policy is no reason to refuse a fork.
+func (p Passed) OnlyReported() bool { return p.Observes() || p.ForksExcluded() || p.Policy.Unclear() }
+
+// OnWorkload returns the policies that apply to a baseline and not to its fork, and those beside it
+// of which that is not clear: those first that
+// are a reason to refuse it, by name.
 func OnWorkload(all []Policy, w Workload) []Passed {
 	var out []Passed
 	for _, p := range all {
@@ -39,8 +54,8 @@ func OnWorkload(all []Policy, w Workload) []Passed {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Passed) int {
-		if a.Observes() != b.Observes() {
-			return map[bool]int{true: 1, false: -1}[a.Observes()]
+		if a.OnlyReported() != b.OnlyReported() {
+			return map[bool]int{true: 1, false: -1}[a.OnlyReported()]
 		}
 		return cmp.Compare(a.Policy.String(), b.Policy.String())
 	})
@@ -53,19 +68,37 @@ func (p Policy) onWorkload(w Workload) (Passed, bool) {
 			return Passed{Policy: p, Service: name}, true
 		}
 	}
-	for _, s := range p.pods {
-		if !p.reaches(w.Namespace, s) || !s.Matches(labels.Set(w.Labels)) || s.Matches(labels.Set(w.Fork)) {
-			continue
-		}
-		out := Passed{Policy: p}
-		for _, key := range s.keys {
-			if value, has := w.Labels[key]; has && w.Fork[key] != value {
-				out.Labels = append(out.Labels, key)
-			}
-		}
-		return out, true
+	if p.Unclear() {
+		return Passed{Policy: p}, p.Namespace == "" || p.Namespace == w.Namespace
 	}
-	return Passed{}, false
+	var all []Passed
+	for _, s := range p.pods {
+		if p.reaches(w.Namespace, s) && s.Matches(labels.Set(w.Labels)) && !s.Matches(labels.Set(w.Fork)) {
+			all = append(all, s.passed(p, w))
+		}
+	}
+	if len(all) == 0 {
+		return Passed{}, false
+	}
+	return all[max(0, slices.IndexFunc(all, func(of Passed) bool { return !of.ForksExcluded() }))], true
+}
+
+// passed returns why the selector of a policy selects the baseline and not the fork.
+func (s podSelector) passed(p Policy, w Workload) Passed {
+	out := Passed{Policy: p}
+	for _, key := range s.keys {
+		if value, has := w.Labels[key]; has && w.Fork[key] != value {
+			out.Labels = append(out.Labels, key)
+		}
+	}
+	requirements, _ := s.Requirements()
+	for _, r := range requirements {
+		if (r.Operator() == selection.NotIn || r.Operator() == selection.DoesNotExist) && !r.Matches(labels.Set(w.Fork)) {
+			out.Excluded = append(out.Excluded, r.Key())
+		}
+	}
+	slices.Sort(out.Excluded)
+	return out
 }
 
 // reaches reports whether the policy selects pods of a namespace by a selector.

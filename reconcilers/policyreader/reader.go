@@ -2,6 +2,7 @@
 package policyreader
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -55,23 +56,36 @@ type Reader struct {
 	Namespaces []string
 }
 
-// In returns the policies that may apply to pods of a namespace. The error names the kind that
-// cannot be read.
+// In returns the policies that may apply to pods of a namespace. With an error, which names a kind
+// that cannot be read, it returns the others.
 func (r Reader) In(ctx context.Context, namespace string) ([]policies.Policy, error) {
 	var out []policies.Policy
+	var unread error
 	for _, kind := range r.Of {
 		for _, at := range kind.Namespaces(namespace) {
 			if at != "" && len(r.Namespaces) > 0 && !slices.Contains(r.Namespaces, at) {
+				unread = cmp.Or(unread, r.outside(ctx, kind, at))
 				continue
 			}
 			found, err := List(ctx, r.Client, r.Kinds, kind, client.InNamespace(at))
-			if err != nil {
-				return nil, err
-			}
+			unread = cmp.Or(unread, err)
 			for i := range found {
 				out = append(out, policies.Read(kind, found[i].Object))
 			}
 		}
 	}
-	return out, nil
+	return out, unread
+}
+
+// outside returns an error if the cluster has a kind of which objects in a namespace that may not
+// be read protect pods of others.
+func (r Reader) outside(ctx context.Context, kind policies.Kind, namespace string) error {
+	if kind.Observes() {
+		return nil
+	}
+	present, err := r.Kinds.Present(ctx, kind.GroupKind())
+	if err == nil && present {
+		err = fmt.Errorf("objects of kind %s in namespace %s apply to pods of all namespaces, and allowedNamespaces lacks it", kind.GroupKind(), namespace)
+	}
+	return err
 }

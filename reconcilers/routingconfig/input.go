@@ -47,6 +47,11 @@ func (in Input) holder() *crdv1.RoutingConfig {
 			candidates = append(candidates, &in.SameKey[i])
 		}
 	}
+	return Holder(candidates...)
+}
+
+// Holder returns which of some RoutingConfigs with one key has it. There is at least one.
+func Holder(candidates ...*crdv1.RoutingConfig) *crdv1.RoutingConfig {
 	return slices.MinFunc(candidates, compare)
 }
 

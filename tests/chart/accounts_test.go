@@ -2,6 +2,7 @@ package chart
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -106,7 +107,7 @@ const output = "  ownerReferences: [{apiVersion: signadot.com/v1, kind: Resource
 
 // attempts are the writes that would make an account another one, and beside them those that the
 // operator needs.
-func attempts() []attempt {
+func attempts(t *testing.T) []attempt {
 	const never, may = false, true
 	all := []attempt{
 		{"an output of a resource", theManager, "create", secret("shop", "db-x", "Opaque", output), may},
@@ -137,6 +138,13 @@ func attempts() []attempt {
   template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}`, may},
 		{"where tunnel-api is found", theManager, "patch", "{apiVersion: v1, kind: Service, metadata: {namespace: signadot, name: tunnel-api}, spec: {selector: {a: b}}}", never},
 		{"an endpoint of tunnel-api", theManager, "create", "{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {namespace: signadot, name: new, labels: {kubernetes.io/service-name: tunnel-api}}, addressType: IPv4, endpoints: []}", never},
+		{"the Service of an endpoint of tunnel-api", theManager, "patch", "{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {namespace: signadot, name: tunnel-api-x, labels: {kubernetes.io/service-name: null}}}", never},
+		{"an endpoint of tunnel-api", theManager, "delete", "{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {namespace: signadot, name: tunnel-api-x}}", never},
+		{"an endpoint of an external workload", theManager, "delete", "{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {namespace: signadot, name: outside-x}}", may},
+		{"labels of a pod, so that it is an endpoint of eventbus", theManager, "patch", "{apiVersion: v1, kind: Pod, metadata: {namespace: signadot, name: other, labels: {app: eventbus}}}", never},
+		{"labels of a pod, so that it is an endpoint of the webhooks", theManager, "patch", "{apiVersion: v1, kind: Pod, metadata: {namespace: signadot, name: other, labels: {control-plane: controller-manager}}}", never},
+		{"labels of a pod of tunnel-api, so that it is no endpoint", theManager, "patch", "{apiVersion: v1, kind: Pod, metadata: {namespace: signadot, name: program, labels: {app: null}}}", never},
+		{"other labels of a pod", theManager, "patch", "{apiVersion: v1, kind: Pod, metadata: {namespace: signadot, name: other, labels: {a: b}}}", may},
 		{"an endpoint of an external workload", theManager, "create", "{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {namespace: signadot, name: new, labels: {kubernetes.io/service-name: outside}}, addressType: IPv4, endpoints: []}", may},
 		{"a Service of an external workload", theManager, "create", "{apiVersion: v1, kind: Service, metadata: {namespace: signadot, name: outside}, spec: {ports: [{port: 80}]}}", may},
 		{"the authority that the API server trusts", theManager, "patch", webhooks(`{"clientConfig": {"caBundle": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSQotLS0tLUVORCBDRVJUSUZJQ0FURS0tLS0tCg=="}}`), may},
@@ -147,6 +155,16 @@ func attempts() []attempt {
 		{"an output in the cluster's namespace", theManager, "create", secret("kube-system", "db-x", "Opaque", output), never},
 		{"a Service in the cluster's namespace", theManager, "create", "{apiVersion: v1, kind: Service, metadata: {namespace: kube-system, name: new}, spec: {ports: [{port: 80}]}}", never},
 		{"a pod of the cluster", drains, "delete", "{apiVersion: v1, kind: Pod, metadata: {namespace: kube-system, name: other}}", never},
+	}
+	for _, o := range mustRender(t, "") {
+		if selector, selects, _ := unstructured.NestedMap(o.Object, "spec", "selector"); o.GetKind() == "Service" && selects {
+			labels, err := json.Marshal(selector)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pod := strings.Replace(podAs(namespace, "default"), "name: new", "name: new, labels: "+string(labels), 1)
+			all = append(all, attempt{"a pod that Service " + o.GetName() + " selects", theManager, "create", pod, never})
+		}
 	}
 	for _, account := range accounts {
 		for _, ns := range []string{namespace, values, "shop", "kube-system"} {
@@ -225,6 +243,10 @@ func TestNoAccountBecomesAnother(t *testing.T) {
 	for _, object := range []string{secret("shop", "other", "Opaque"), secret("kube-system", "other", "Opaque"),
 		"{apiVersion: v1, kind: Pod, metadata: {namespace: shop, name: other, finalizers: [a.example/b]}, spec: {containers: [{name: c, image: i}]}}",
 		"{apiVersion: v1, kind: Pod, metadata: {namespace: kube-system, name: other}, spec: {containers: [{name: c, image: i}]}}",
+		strings.Replace(podAs(namespace, "default"), "name: new", "name: other", 1),
+		strings.Replace(podAs(namespace, "default"), "name: new", "name: program, labels: {app: tunnel-api}", 1),
+		"{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {namespace: signadot, name: tunnel-api-x, labels: {kubernetes.io/service-name: tunnel-api}}, addressType: IPv4, endpoints: []}",
+		"{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {namespace: signadot, name: outside-x, labels: {kubernetes.io/service-name: outside}}, addressType: IPv4, endpoints: []}",
 	} {
 		o := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(object), &o.Object); err != nil {
@@ -232,7 +254,7 @@ func TestNoAccountBecomesAnother(t *testing.T) {
 		}
 		s.eventually(t, title(o)+" exists", func() error { return client.IgnoreAlreadyExists(s.Create(t.Context(), o.DeepCopy())) })
 	}
-	all := attempts()
+	all := attempts(t)
 	for _, a := range all {
 		if a.may { // Roles and policies are read through watches: a right may come late.
 			s.eventually(t, a.account+" may "+a.verb+" "+a.what, func() error { return s.try(t, s.withWebhooks(t, a)) })

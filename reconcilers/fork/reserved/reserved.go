@@ -1,4 +1,5 @@
-// Package reserved finds the labels of a baseline's pods select them for its own. It is pure.
+// Package reserved finds the labels of a baseline's pods by which its Services and others select
+// them. It is pure.
 package reserved
 
 import (

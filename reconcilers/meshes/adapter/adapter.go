@@ -22,6 +22,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/meshes"
 	"switchyard.dev/reconcilers/meshes/istio"
+	"switchyard.dev/reconcilers/policies"
 	"switchyard.dev/routeserver/table"
 )
 
@@ -32,7 +33,7 @@ var VirtualServices = schema.GroupVersionKind{Group: "networking.istio.io", Vers
 const Definition = "virtualservices.networking.istio.io"
 
 // Config is what an Adapter needs. All fields but Again, Own, ClusterDomain
-// (cluster.local without) and Logger are required.
+// (cluster.local without), Policies, RefusePolicies and Logger are required.
 type Config struct {
 	Settings Settings
 	// Log is the routing log, to follow.
@@ -50,6 +51,10 @@ type Config struct {
 	Own string
 	// ClusterDomain is that of Services.
 	ClusterDomain string
+	// Policies are kinds of policies that may name routes in Envoy's configuration. Where
+	// RefusePolicies is set no routes are derived from those that they name.
+	Policies       []policies.Kind
+	RefusePolicies bool
 	// Logger takes what happens; slog.Default() when it is nil.
 	Logger *slog.Logger
 }
@@ -104,8 +109,12 @@ func New(c Config) (*Adapter, error) {
 		written: map[types.NamespacedName]written{}, missed: map[string]time.Time{},
 	}
 	var err error
+	watched := []schema.GroupKind{VirtualServices.GroupKind()}
+	for _, kind := range c.Policies {
+		watched = append(watched, kind.GroupKind())
+	}
 	a.Follower, err = meshes.NewFollower(meshes.Config{
-		Log: c.Log, Client: c.Client, Kinds: c.Kinds, Watched: []schema.GroupKind{VirtualServices.GroupKind()},
+		Log: c.Log, Client: c.Client, Kinds: c.Kinds, Watched: watched,
 		Asked: crdv1.KindIstioRoute, Elected: c.Elected, Again: c.Again, Logger: c.Logger,
 	}, a.lookOrWait)
 	return a, err

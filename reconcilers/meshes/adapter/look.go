@@ -10,6 +10,8 @@ import (
 
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/meshes/istio"
+	"switchyard.dev/reconcilers/policies"
+	"switchyard.dev/reconcilers/policyreader"
 	"switchyard.dev/routeserver/table"
 )
 
@@ -36,6 +38,10 @@ func (a *Adapter) look(ctx context.Context, t table.Table) bool {
 	if err != nil {
 		return a.failed(ctx, err)
 	}
+	filtered, err := a.filtered(ctx)
+	if err != nil {
+		return a.failed(ctx, err)
+	}
 	all, trouble := a.virtualServices(ctx)
 	if ctx.Err() != nil {
 		return false
@@ -46,6 +52,7 @@ func (a *Adapter) look(ctx context.Context, t table.Table) bool {
 	leads := a.Elected()
 	now := before.next(found{trouble: trouble, settings: istio.Settings{
 		ClusterDomain: a.config.ClusterDomain, Headers: t.KeyHeaders(), Labels: a.config.Settings.Labels, Annotations: a.config.Settings.Annotations,
+		Filtered: filtered, RefuseFiltered: a.config.RefusePolicies,
 	}, services: services, objects: all, written: since, leads: leads})
 	changed := now.changed(before)
 	a.mu.Lock()
@@ -60,6 +67,22 @@ func (a *Adapter) look(ctx context.Context, t table.Table) bool {
 		a.enqueue(now, since)
 	}
 	return trouble == nil || trouble.Reason == ReasonNoVirtualServices
+}
+
+// filtered returns the names of routes that policies apply to. Policies that cannot be read count
+// only where they are a reason to derive no routes.
+func (a *Adapter) filtered(ctx context.Context) (map[string]string, error) {
+	var all []policies.Policy
+	for _, kind := range a.config.Policies {
+		found, err := policyreader.List(ctx, a.config.Client, a.config.Kinds, kind)
+		if err != nil && a.config.RefusePolicies {
+			return nil, err
+		}
+		for i := range found {
+			all = append(all, policies.Read(kind, found[i].Object))
+		}
+	}
+	return policies.RouteNames(all), nil
 }
 
 // failed logs why there was no look.

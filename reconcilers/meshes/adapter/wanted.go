@@ -9,12 +9,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/meshes"
 	"switchyard.dev/reconcilers/meshes/istio"
+	"switchyard.dev/reconcilers/routingconfig"
 	"switchyard.dev/routeserver/table"
 )
 
@@ -27,35 +29,68 @@ func servicesOf(t table.Table) map[types.NamespacedName]*istio.Service {
 			if out[id] == nil {
 				out[id] = &istio.Service{Namespace: id.Namespace, Name: id.Name}
 			}
-			out[id].Sandboxes = append(out[id].Sandboxes, istio.Sandbox{Key: key, Author: "sandbox " + of.Sandbox, Mappings: of.Mappings})
+			out[id].Sandboxes = append(out[id].Sandboxes, istio.Sandbox{Key: key, Author: "routing key " + key, Mappings: of.Mappings})
 		}
 	}
 	return out
 }
 
-// withAuthors names the user who wrote each sandbox last, where that is recorded, and leaves it with
-// the sandbox itself where not.
+// withAuthors sets the author of each routing key, so that its routes count in the share of that
+// user: the author of the RoutingConfig or, where only the operator has written that, of the
+// sandbox or route group that made it; where no author is recorded, that object. Members do not
+// count: a route group may name every sandbox.
 func withAuthors(ctx context.Context, c client.Reader, services map[types.NamespacedName]*istio.Service) error {
 	if len(services) == 0 {
 		return nil
 	}
-	var all crdv1.SignadotSandboxList
-	if err := c.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("list sandboxes: %w", err)
-	}
-	users := map[string]string{}
-	for i := range all.Items {
-		s := &all.Items[i]
-		if author, known, err := crdv1.AuthorOf(s.Annotations); err == nil && known {
-			users["sandbox "+s.Name] = "user " + author.User
+	var configs crdv1.RoutingConfigList
+	var sandboxes crdv1.SignadotSandboxList
+	var groups crdv1.SignadotRouteGroupList
+	for _, list := range []client.ObjectList{&configs, &sandboxes, &groups} {
+		if err := c.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return fmt.Errorf("list owners of routing keys: %w", err)
 		}
+	}
+	makers := map[types.UID]string{}
+	for i := range sandboxes.Items {
+		s := &sandboxes.Items[i]
+		makers[s.UID] = authorOr(s, "sandbox "+s.Name)
+	}
+	for i := range groups.Items {
+		g := &groups.Items[i]
+		makers[g.UID] = authorOr(g, "route group "+g.Name)
+	}
+	holders := map[string]*crdv1.RoutingConfig{}
+	for i := range configs.Items {
+		config := &configs.Items[i]
+		if have := holders[config.RoutingKey()]; have != nil {
+			config = routingconfig.Holder(have, config)
+		}
+		holders[config.RoutingKey()] = config
 	}
 	for _, of := range services {
 		for i := range of.Sandboxes {
-			of.Sandboxes[i].Author = cmp.Or(users[of.Sandboxes[i].Author], of.Sandboxes[i].Author)
+			sandbox := &of.Sandboxes[i]
+			config := holders[sandbox.Key]
+			if config == nil { // Its RoutingConfig has just gone, or the cache has not heard of it.
+				continue
+			}
+			owner := "RoutingConfig " + config.Name
+			if maker := metav1.GetControllerOfNoCopy(config); maker != nil {
+				owner = cmp.Or(makers[maker.UID], owner)
+			}
+			sandbox.Author = authorOr(config, owner)
 		}
 	}
 	return nil
+}
+
+// authorOr returns the recorded author of an object, or another name.
+func authorOr(o client.Object, other string) string {
+	if author, known, err := crdv1.AuthorOf(o.GetAnnotations()); err == nil && known {
+		return "user " + author.User
+	}
+	return other
 }
 
 // withPorts returns the Services, sorted, each with all ports that it has. Of one that is not

@@ -37,6 +37,8 @@ import (
 	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/meshes/istio"
 	"switchyard.dev/reconcilers/optional"
+	"switchyard.dev/reconcilers/policies"
+	"switchyard.dev/reconcilers/policyreader"
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/tests/apiserver"
 	"switchyard.dev/tests/background"
@@ -79,6 +81,10 @@ type cluster struct {
 	before    func(*http.Request)
 	// meddles: the webhook takes routes out.
 	meddles atomic.Bool
+	// policies are the kinds that are read, and refusesPolicies whether they are a reason to derive
+	// nothing.
+	policies        []policies.Kind
+	refusesPolicies bool
 }
 
 // define makes the API server serve VirtualServices.
@@ -149,14 +155,14 @@ func (c *cluster) run(user string, groups ...string) {
 		})
 	})
 	all, err := optional.New(optional.Config{REST: access, Logger: world.Quiet,
-		Kinds: []optional.Kind{{GroupVersionKind: adapter.VirtualServices, Definition: adapter.Definition}}})
+		Kinds: append(policyreader.Optional(c.policies), optional.Kind{GroupVersionKind: adapter.VirtualServices, Definition: adapter.Definition})})
 	c.Must(err)
 	background.Run(c, all.Start)
 	elected, again := make(chan struct{}), make(chan ctrlevent.GenericEvent)
 	close(elected)
 	c.parts = adapter.Config{
 		Settings: c.settings, Log: c.log, Client: optional.Client{Client: c.ClientWith(access, kinds), Kinds: all}, Kinds: all,
-		Elected: elected, Again: again, Own: own, Logger: slog.New(counting{slog.DiscardHandler, &c.failures}),
+		Elected: elected, Again: again, Own: own, Policies: c.policies, RefusePolicies: c.refusesPolicies, Logger: slog.New(counting{slog.DiscardHandler, &c.failures}),
 	}
 	ctx := c.Context()
 	go func() {

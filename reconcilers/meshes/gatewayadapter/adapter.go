@@ -332,7 +332,7 @@ func (a *Adapter) inputsOf(ctx context.Context, key string, asked []meshes.Asked
 		}
 		for _, to := range of.Mappings {
 			name := types.NamespacedName{Namespace: of.Namespace, Name: to.ToService}
-			ports, err := a.cluster.portsOf(ctx, a.config.Client, name)
+			ports, _, err := a.cluster.portsOf(ctx, a.config.Client, name)
 			if err != nil {
 				return now, nil, err
 			}

@@ -117,6 +117,8 @@ type salient struct {
 	// policies are the generations of those that are read.
 	policies map[types.UID]int64
 	ports    map[types.NamespacedName][]int32
+	// plugins are the values of policies.PluginsAnnotation of Services that have it.
+	plugins map[types.NamespacedName]string
 }
 
 // read reads everything of the Gateway API.
@@ -166,7 +168,7 @@ func (c *cluster) add(r *route) bool {
 
 // weigh counts a revision when something has changed that every key depends on.
 func (c *cluster) weigh(ctx context.Context, from client.Reader, read map[types.UID]int64) error {
-	now := salient{policies: read, routes: map[types.UID]int64{}, meta: map[types.UID][3]map[string]string{}, grants: map[types.UID]int64{}, ports: map[types.NamespacedName][]int32{}}
+	now := salient{policies: read, routes: map[types.UID]int64{}, meta: map[types.UID][3]map[string]string{}, grants: map[types.UID]int64{}, ports: map[types.NamespacedName][]int32{}, plugins: map[types.NamespacedName]string{}}
 	for _, r := range c.all {
 		if gatewayapi.IsDerived(r.meta) {
 			continue
@@ -178,9 +180,12 @@ func (c *cluster) weigh(ctx context.Context, from client.Reader, read map[types.
 		now.grants[g.UID] = g.Generation
 	}
 	for name, asNamed := range gatewayapi.ServicesNamed(c.baselines) {
-		ports, err := c.portsOf(ctx, from, name)
+		ports, plugins, err := c.portsOf(ctx, from, name)
 		if err != nil {
 			return err
+		}
+		if plugins != "" {
+			now.plugins[name] = plugins
 		}
 		if !c.mayRead(name.Namespace) {
 			ports = asNamed // Nobody can say that it lacks one.
@@ -198,23 +203,24 @@ func (c *cluster) mayRead(namespace string) bool {
 	return len(c.namespaces) == 0 || slices.Contains(c.namespaces, namespace)
 }
 
-// portsOf returns the ports of a Service, nil when there is no such Service.
-func (c *cluster) portsOf(ctx context.Context, from client.Reader, name types.NamespacedName) ([]int32, error) {
+// portsOf returns the ports of a Service, nil when there is no such Service, and the plugins that a
+// gateway applies to its requests.
+func (c *cluster) portsOf(ctx context.Context, from client.Reader, name types.NamespacedName) ([]int32, string, error) {
 	if !c.mayRead(name.Namespace) {
-		return nil, nil
+		return nil, "", nil
 	}
 	var s corev1.Service
 	if err := from.Get(ctx, name, &s); err != nil {
 		if client.IgnoreNotFound(err) == nil {
-			return nil, nil
+			return nil, "", nil
 		}
-		return nil, fmt.Errorf("read Service %s: %w", name, err)
+		return nil, "", fmt.Errorf("read Service %s: %w", name, err)
 	}
 	out := []int32{}
 	for _, p := range s.Spec.Ports {
 		out = append(out, p.Port)
 	}
-	return out, nil
+	return out, s.Annotations[policies.PluginsAnnotation], nil
 }
 
 // services returns the Services of which the ports are given, as far as they are there.

@@ -197,7 +197,7 @@ func (a *Adapter) input(c *cluster, k *keyed, now inputs, current gatewayapi.Rou
 	in := gatewayapi.Input{
 		Managed: now.managed, Grants: c.grants, VirtualServices: now.governed, Taken: now.taken, CustomHeaders: now.headers,
 		PreservedLabels: a.config.Settings.PreservedLabels, PreservedAnnotations: a.config.Settings.PreservedAnnotations, Order: a.config.Settings.order(),
-		Policies: c.policies, RefusePolicies: a.config.Settings.Policies != policies.Report,
+		Policies: c.policies, Plugins: c.salient.plugins, RefusePolicies: a.config.Settings.Policies != policies.Report,
 		Services: append(services(c.salient.ports), services(now.ports)...),
 	}
 	in.Routes.HTTP = append(append(in.Routes.HTTP, c.baselines.HTTP...), current.HTTP...)

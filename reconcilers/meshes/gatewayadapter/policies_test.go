@@ -5,7 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -60,6 +62,33 @@ func TestNoRouteIsDerivedPastAPolicy(t *testing.T) {
 			c.derivesNothing("k1")
 		})
 	}
+}
+
+// TestNoRouteIsDerivedPastPluginsOfAService gives the backend of a route plugins of Kong, which
+// the Service of the sandbox has not, and takes them away again.
+func TestNoRouteIsDerivedPastPluginsOfAService(t *testing.T) {
+	w := world.Shared(t)
+	w.DefineGatewayAPI()
+	definePolicies(w)
+	c := start(t, w, gatewayadapter.Settings{})
+	c.httpRoute("shop", "customer")
+	c.sandbox("k1")
+	c.says("k1", "that it is derived", isDerived)
+	annotate := func(plugins string) {
+		var s corev1.Service
+		c.Must(c.Client.Get(t.Context(), client.ObjectKey{Namespace: c.ns, Name: "customer"}, &s))
+		s.Annotations = map[string]string{"konghq.com/plugins": plugins}
+		c.Must(c.Client.Update(t.Context(), &s))
+		c.main.Changed(&s)
+	}
+	annotate("jwt")
+	message := "Annotation konghq.com/plugins applies plugins (jwt) to Service " + c.ns + "/customer"
+	c.says("k1", "which plugins are in the way", func(r gatewayadapter.Report) bool {
+		return r.Lost != nil && r.Lost.Reason == "PolicyNotApplied" && strings.HasPrefix(r.Lost.Message, message)
+	})
+	c.derivesNothing("k1")
+	annotate("")
+	c.says("k1", "that it is derived again", isDerived)
 }
 
 // derivesNothing waits until no route is derived for a key, although it is asked for.

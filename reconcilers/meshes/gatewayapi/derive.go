@@ -156,7 +156,7 @@ func deriveRoute[Route, Rule, Match any](g *group, k *kind[Route, Rule, Match], 
 	}
 	made := keyedRules(g, k, r, baseline, leads, asking)
 	if guarded {
-		if made = guardRules(g, k, made, baseline, leads, asking); made == nil {
+		if made = guardRules(g, k, r, made, baseline, leads, asking); made == nil {
 			return nil
 		}
 	}

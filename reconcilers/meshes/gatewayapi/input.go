@@ -59,6 +59,8 @@ type Input struct {
 	// of the sandbox alone.
 	Policies       []policies.Policy
 	RefusePolicies bool
+	// Plugins are the values of policies.PluginsAnnotation of Services that have it.
+	Plugins map[types.NamespacedName]string
 	// Taken are names of derived routes that another routing key has, and which that is.
 	Taken map[Object]string
 	// CustomHeaders are the configured headers that carry a key.

@@ -21,7 +21,7 @@ func checkPolicies[Route, Rule, Match any](g *group, k *kind[Route, Rule, Match]
 	derived := g.metadata(meta, k.name, asking)
 	of := policies.Route{
 		Kind: k.name, Namespace: meta.Namespace, Name: meta.Name, Labels: meta.Labels, Annotations: meta.Annotations,
-		DerivedLabels: derived.Labels, DerivedAnnotations: derived.Annotations,
+		DerivedLabels: derived.Labels, DerivedAnnotations: derived.Annotations, Plugins: g.in.Plugins,
 	}
 	rules := k.rules(r)
 	for i := range rules {
@@ -46,32 +46,46 @@ func checkPolicies[Route, Rule, Match any](g *group, k *kind[Route, Rule, Match]
 }
 
 // guardRules returns the derived rules of a route with backends of the sandbox alone, so that no
-// request reaches another one past a policy. It returns nil where there are none, or where another
-// rule, with other backends, would be needed beside them.
-func guardRules[Route, Rule, Match any](g *group, k *kind[Route, Rule, Match], all []made[Rule], baseline Object, leads []bool, asking []*Managed) []made[Rule] {
+// request reaches another one past a policy. It returns nil where there are none, or where they
+// would take requests of a rule with other backends.
+func guardRules[Route, Rule, Match any](g *group, k *kind[Route, Rule, Match], r *Route, all []made[Rule], baseline Object, leads []bool, asking []*Managed) []made[Rule] {
 	// Findings about other backends of its rules are not true of these.
 	g.findings = slices.DeleteFunc(g.findings, func(f Finding) bool { return f.Baseline == baseline && f.Reason == ReasonPartOfRequests })
 	own := g.sandboxServices(asking)
 	var out []made[Rule]
+	var taken []int // rules with other backends, of which derived ones take requests
+	kept := slices.Repeat([]bool{true}, len(leads))
 	for _, m := range all {
-		if !leads[m.origin] {
-			for _, a := range asking {
-				g.note(a, baseline, ReasonPolicyNotApplied, true, "A derived rule would take requests of rules[%d] of %s, which route to another backend past that policy, so no route is derived and requests with the key reach the baseline. Attach the policy to the Gateway.", m.origin, baseline)
-			}
-			return nil
-		}
 		k.retain(&m.rule, func(ref *gatewayv1.BackendRef) bool {
 			service, is := serviceOf(ref, baseline.Namespace)
 			return is && own[service] && ptr.Deref(ref.Weight, 1) > 0
 		})
-		if len(k.backends(&m.rule)) > 0 { // The original answers requests of rules without a share for the sandbox.
+		switch {
+		case !leads[m.origin]:
+			taken = append(taken, m.origin)
+		case len(k.backends(&m.rule)) == 0: // The original answers its requests.
+			kept[m.origin] = false
+		default:
 			out = append(out, m)
 		}
 	}
-	if out == nil {
-		for _, a := range asking {
+	if without := slices.Clone(kept); len(taken) == 0 && keepOvertaken(g, k, r, out, kept) {
+		for i := range kept {
+			if kept[i] && !without[i] {
+				taken = append(taken, i)
+			}
+		}
+	}
+	for _, a := range asking {
+		switch {
+		case len(taken) > 0:
+			g.note(a, baseline, ReasonPolicyNotApplied, true, "A derived rule would take requests of rules[%d] of %s, which route to another backend past that policy, so no route is derived and requests with the key reach the baseline. Attach the policy to the Gateway.", taken[0], baseline)
+		case out == nil:
 			g.note(a, baseline, ReasonPolicyNotApplied, true, "%s routes no requests to Service %s by weight, so none with the key reach the sandbox. Give the backend a weight.", baseline, a.service())
 		}
+	}
+	if len(taken) > 0 {
+		return nil
 	}
 	return out
 }
@@ -87,27 +101,22 @@ func (g *group) sandboxServices(asking []*Managed) map[types.NamespacedName]bool
 	return own
 }
 
-// withoutMirrors returns filters without those that send a copy of a request to another backend.
-func withoutMirrors[Filter any](filters []Filter, mirrors func(Filter) bool) []Filter {
-	return slices.DeleteFunc(filters, mirrors)
-}
-
 // retainHTTP leaves of a rule the backends for which keep is true, and no mirrors.
 func retainHTTP(r *gatewayv1.HTTPRouteRule, keep func(*gatewayv1.BackendRef) bool) {
 	mirrors := func(f gatewayv1.HTTPRouteFilter) bool { return f.Type == gatewayv1.HTTPRouteFilterRequestMirror }
-	r.Filters = withoutMirrors(r.Filters, mirrors)
+	r.Filters = slices.DeleteFunc(r.Filters, mirrors)
 	r.BackendRefs = slices.DeleteFunc(r.BackendRefs, func(b gatewayv1.HTTPBackendRef) bool { return !keep(&b.BackendRef) })
 	for i := range r.BackendRefs {
-		r.BackendRefs[i].Filters = withoutMirrors(r.BackendRefs[i].Filters, mirrors)
+		r.BackendRefs[i].Filters = slices.DeleteFunc(r.BackendRefs[i].Filters, mirrors)
 	}
 }
 
 // retainGRPC does so for a rule of a GRPCRoute.
 func retainGRPC(r *gatewayv1.GRPCRouteRule, keep func(*gatewayv1.BackendRef) bool) {
 	mirrors := func(f gatewayv1.GRPCRouteFilter) bool { return f.Type == gatewayv1.GRPCRouteFilterRequestMirror }
-	r.Filters = withoutMirrors(r.Filters, mirrors)
+	r.Filters = slices.DeleteFunc(r.Filters, mirrors)
 	r.BackendRefs = slices.DeleteFunc(r.BackendRefs, func(b gatewayv1.GRPCBackendRef) bool { return !keep(&b.BackendRef) })
 	for i := range r.BackendRefs {
-		r.BackendRefs[i].Filters = withoutMirrors(r.BackendRefs[i].Filters, mirrors)
+		r.BackendRefs[i].Filters = slices.DeleteFunc(r.BackendRefs[i].Filters, mirrors)
 	}
 }

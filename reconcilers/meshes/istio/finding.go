@@ -49,6 +49,8 @@ const (
 	ReasonBadExpression = "BadExpression"
 	// ReasonKeyNotMatchable: no expression for the key can be written.
 	ReasonKeyNotMatchable = "KeyNotMatchable"
+	// ReasonPolicyNotApplied: a policy applies to a route by its name, and not to those derived from it.
+	ReasonPolicyNotApplied = "PolicyNotApplied"
 	// ReasonHostUnknown: a destination names the Service in a form that Istio does not know.
 	ReasonHostUnknown = "HostUnknown"
 	// ReasonFull: the object has no room for the routes.
@@ -159,7 +161,13 @@ func (m *Mesh) sound(r *Rendering, vs *virtualService, i int, services []*manage
 	route := vs.spec.GetHttp()[i]
 	expression, why := badExpression(route)
 	root, field := clash(m.rootsOf(vs), route)
+	policy := m.settings.filtering(route)
 	for _, s := range services {
+		if policy != "" && m.settings.RefuseFiltered {
+			r.add(ReasonPolicyNotApplied, s, true, "%s is named by %s, which would not apply to a route for a sandbox, so there is none and requests with the key reach the baseline. Let the policy match the virtual host, or set policies.routes to report.", r.route(vs, i), policy)
+		} else if policy != "" {
+			r.add(ReasonPolicyNotApplied, s, false, "%s is named by %s, which does not apply to routes for sandboxes. Let the policy match the virtual host, or set policies.routes to refuse.", r.route(vs, i), policy)
+		}
 		if why != "" {
 			r.add(ReasonBadExpression, s, true, "%s has the regular expression %.100q, with which proxies refuse all routes (%s). Correct it: until then it gets no routes.", r.route(vs, i), expression, why)
 		}
@@ -168,7 +176,21 @@ func (m *Mesh) sound(r *Rendering, vs *virtualService, i int, services []*manage
 		}
 	}
 	// Where the root clashes Istio drops ours as it drops the owner's; others may have both.
-	return why == ""
+	return why == "" && (policy == "" || !m.settings.RefuseFiltered)
+}
+
+// filtering returns the policy that names an owner's route; empty for none. Istio puts the name of a
+// match behind that of its route.
+func (s Settings) filtering(route *networking.HTTPRoute) string {
+	if policy := s.Filtered[route.GetName()]; policy != "" && route.GetName() != "" {
+		return policy
+	}
+	for _, match := range route.GetMatch() {
+		if policy := s.Filtered[route.GetName()+"."+match.GetName()]; policy != "" && match.GetName() != "" {
+			return policy
+		}
+	}
+	return ""
 }
 
 func (r *Rendering) ownHeader(vs *virtualService, i int, services []*managed, header string) {
@@ -213,7 +235,7 @@ func (r *Rendering) shareFull(author string, bytes int, services []*managed, key
 	for _, s := range services {
 		if _, has := s.sandboxes[key]; has {
 			r.Findings = append(r.Findings, Finding{ReasonShareFull, r.Name, s.id(), key, true, fmt.Sprintf(
-				"VirtualService %s has %d KiB of routes for sandboxes of %s, which is their share, and no room for those of the key %s. Delete sandboxes of %s, or split the VirtualService by host.", r.Name, bytes>>10, author, key, author)})
+				"VirtualService %s has %d KiB of routes for routing keys of %s, which is their share, and no room for those of the key %s. Delete sandboxes or route groups of %s, or split the VirtualService by host.", r.Name, bytes>>10, author, key, author)})
 		}
 	}
 }

@@ -23,6 +23,10 @@ type Settings struct {
 	// Labels and Annotations are put on a VirtualService while it carries routes of ours, where
 	// it has none of that name.
 	Labels, Annotations map[string]string
+	// Filtered are names of routes that policies apply to, and for each which policy.
+	// RefuseFiltered: no routes are derived from these.
+	Filtered       map[string]string
+	RefuseFiltered bool
 }
 
 // Service is a baseline Service, with the sandboxes that have a Service beside it.
@@ -36,8 +40,8 @@ type Service struct {
 // Sandbox is what has a Service beside a baseline's, for requests with a routing key.
 type Sandbox struct {
 	Key string
-	// Author is the author of the sandbox or, if unknown, the sandbox itself. Its routes count in
-	// the author's share of a VirtualService. Empty: in no share.
+	// Author is the author of what the key belongs to or, if unknown, that object itself. Its routes
+	// count in the author's share of a VirtualService. Empty: in no share.
 	Author string
 	// Mappings are as in an IstioRoute. A Service that stands for a port has the same port.
 	Mappings []crdv1.IstioPortMapping

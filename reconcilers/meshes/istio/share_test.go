@@ -49,7 +49,7 @@ func TestNoAuthorFillsAVirtualService(t *testing.T) {
 	if !lost(last, istio.ReasonShareFull) {
 		t.Fatalf("the last one of the author has %+v", last)
 	}
-	for _, part := range []string{"VirtualService app/customer", "of user mallory, which is their share", "Delete sandboxes of user mallory, or split"} {
+	for _, part := range []string{"VirtualService app/customer", "of user mallory, which is their share", "Delete sandboxes or route groups of user mallory, or split"} {
 		if !strings.Contains(last[0].Message, part) {
 			t.Errorf("%q does not contain %q", last[0].Message, part)
 		}
