@@ -29,8 +29,8 @@ var gave = map[string]execunit.Rights{
 // keptValues are the rows of objects that keep values.
 func keptValues() []row {
 	const text = "metadata: {name: NAME}\nspec: {ioContextName: NAME, postStop: [{name: drop, type: ExecUnit}]}"
-	says := slices.Sorted(maps.Keys(gave)) // The Secret, the copy of a claim.
-	return []row{{says[0], "yynynn", crdv1.KindLifecycleMethods, text}, {says[1], "ynnnnn", crdv1.KindLifecycleMethods, text}}
+	texts := slices.Sorted(maps.Keys(gave)) // The Secret, the copy of a claim.
+	return []row{{texts[0], "yynynn", crdv1.KindLifecycleMethods, text}, {texts[1], "ynnnnn", crdv1.KindLifecycleMethods, text}}
 }
 
 // keptBefore returns what the object of a row keeps.

@@ -127,7 +127,7 @@ func (r *Reviewer) Review(ctx context.Context, req *admissionv1.AdmissionRequest
 	defer func() {
 		if fault := recover(); fault != nil {
 			r.config.Logger.Error("an author could not be asked about", "kind", req.Kind.Kind, "namespace", req.Namespace, "name", req.Name, "panic", fmt.Sprint(fault))
-			answer = Refused(http.StatusInternalServerError, metav1.StatusReasonInternalError, "whether you may write this could not be found out, for a fault of the operator's; its log says more")
+			answer = Refused(http.StatusInternalServerError, metav1.StatusReasonInternalError, "whether you may write this could not be found out, for a fault of the operator's; its log has the reason")
 		}
 	}()
 	change := ChangeOf(req)

@@ -165,14 +165,14 @@ func TestAResourceIsMadeAndRemoved(t *testing.T) {
 		t.Errorf("Secret %s has %v", secret.Name, secret.Data)
 	}
 
-	// Somebody deletes it, and asks for it.
+	// A user deletes it, and asks for it.
 	c.Remove(secret)
 	world.Edit(c.World, r, func(r *crdv1.Resource) { r.Annotations = map[string]string{crdv1.AnnotationRetry: "secret"} })
 	c.Eventually("the Secret with outputs is there again", func() error { return c.Look(secret) })
 	if got := string(secret.Data["provision.host"]); got != "db.example" {
 		t.Errorf("it has %v", secret.Data)
 	}
-	// Somebody deletes it, and another namespace wants the outputs.
+	// A user deletes it, and another namespace wants the outputs.
 	c.Remove(secret)
 	another := c.NewNamespace("wants")
 	world.Edit(c.World, r, func(r *crdv1.Resource) { r.Spec.OutputNamespaces = append(r.Spec.OutputNamespaces, another) })

@@ -39,7 +39,7 @@ func keys(m *crdv1.SignadotObjectLifecycleMethods) []string { return engine.Keys
 // returns the input with the record of them. The manager can neither read nor change Secrets
 // there: a random name is recorded first, and a Secret that then exists, of another
 // client or of a process that ended before it recorded its creation, is left for another name. It is
-// deleted with the Resource. A recorded Secret that somebody deleted is created again when another namespace
+// deleted with the Resource. A recorded Secret that was deleted is created again when another namespace
 // wants the outputs, or once for each value of crdv1.AnnotationRetry: finding out takes a write.
 //
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=create
@@ -93,7 +93,7 @@ func (r *Reconciler) outputs(ctx context.Context, in Input) (Input, condition.Co
 
 // written is the condition of outputs that were written. The manager cannot see whether they still exist.
 func written(in Input) condition.Condition {
-	return condition.True(ReasonOutputsWritten, fmt.Sprintf("Secret %s with the outputs was written in namespaces: %s. If it was deleted, annotation %s: TIME has it written again.",
+	return condition.True(ReasonOutputsWritten, fmt.Sprintf("Secret %s with the outputs was written in namespaces: %s. If it was deleted, annotate the object with %s: TIME to write it again.",
 		in.Outputs.SecretName, condition.List(in.Resource.Spec.OutputNamespaces, mostNamed, ", "), crdv1.AnnotationRetry))
 }
 

@@ -12,7 +12,7 @@
 //
 //	Pending ──► Starting ──► Running ──► Succeeded
 //	   │ ▲         │            │ ├────► Failed      the script's fault, or out of time
-//	   │ └─────────┼────────────┘ └────► Lost        its script had begun, and nobody knows how it ended
+//	   │ └─────────┼────────────┘ └────► Lost        its script had begun, and how it ended is unknown
 //	   │           ├──► Failed                       out of time: its pod was refused all the time
 //	   └───────────┴──► Skipped                      there is nothing for it to do, or all ends
 //
