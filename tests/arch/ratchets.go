@@ -18,15 +18,15 @@ const maxPackageLines = 1500
 // counted. The commit that raises a figure says what the room got for it. A figure that is
 // more than slack above what there is fails as well: what was won is kept.
 var roomLines = map[string]int{
-	"eventbus":    9953,
+	"eventbus":    9947,
 	"protos":      1247,
-	"reconcilers": 27703,
-	"routeserver": 16859,
+	"reconcilers": 28182,
+	"routeserver": 17101,
 	"sidecars":    6049,
-	"tests":       33011,
+	"tests":       33445,
 	"tools":       6990,
-	"tunnels":     12911,
-	"workflows":   6405,
+	"tunnels":     12982,
+	"workflows":   6481,
 	"xds":         4073,
 }
 
