@@ -17,6 +17,7 @@ import (
 
 	"switchyard.dev/tests/figures"
 	"switchyard.dev/tests/hostile/listeners"
+	"switchyard.dev/tests/hostile/slowbody"
 	"switchyard.dev/tests/process"
 	"switchyard.dev/tests/wait"
 	"switchyard.dev/workflows/iocontext"
@@ -63,7 +64,7 @@ func units(ctx context.Context, out io.Writer, w *listeners.World) (err error) {
 }
 
 // duringBodies measures users while units send and request slow bodies at a port of a pod.
-func (s *site) duringBodies(ctx context.Context, pod *corev1.Pod, port int, slow []listeners.Unit) (m measured, counts listeners.SlowCounts, err error) {
+func (s *site) duringBodies(ctx context.Context, pod *corev1.Pod, port int, slow []slowbody.Unit) (m measured, counts listeners.SlowCounts, err error) {
 	crowd, err := process.Start(listeners.Role)
 	if err != nil {
 		return m, counts, err

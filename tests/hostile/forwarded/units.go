@@ -17,6 +17,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tests/apiserver"
 	"switchyard.dev/tests/hostile/listeners"
+	"switchyard.dev/tests/hostile/slowbody"
 	"switchyard.dev/tests/wait"
 	"switchyard.dev/workflows/iocontext"
 )
@@ -36,7 +37,7 @@ const (
 // running are units that run until remove is called: those that attack, and the others.
 type running struct {
 	client       client.Client
-	slow, honest []listeners.Unit
+	slow, honest []slowbody.Unit
 }
 
 // startUnits creates units, and returns once the operator has recorded that each runs.
@@ -102,8 +103,8 @@ func lifecycle(i int) *crdv1.SignadotObjectLifecycleMethods {
 var unitLabels = map[string]string{"hostile": "units"}
 
 // await returns a unit once it runs.
-func (r *running) await(ctx context.Context, w *listeners.World, name string) (u listeners.Unit, err error) {
-	u = listeners.Unit{Lifecycle: name, Name: unitName, Output: unitOutput}
+func (r *running) await(ctx context.Context, w *listeners.World, name string) (u slowbody.Unit, err error) {
+	u = slowbody.Unit{Lifecycle: name, Name: unitName, Output: unitOutput}
 	pod := &corev1.Pod{}
 	err = wait.Until(ctx, unitsWithin, "unit "+name+" runs", func() error {
 		o := &crdv1.SignadotObjectLifecycleMethods{}

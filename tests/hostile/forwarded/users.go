@@ -24,6 +24,7 @@ import (
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tests/apiserver"
 	"switchyard.dev/tests/hostile/listeners"
+	"switchyard.dev/tests/hostile/slowbody"
 	"switchyard.dev/tunnels/carrier"
 )
 
@@ -40,7 +41,7 @@ type user struct {
 	ssh            ssh.Signer
 	name, password string
 	// unit is set for the pod of a unit, which has none of the above.
-	unit listeners.Unit
+	unit slowbody.Unit
 }
 
 const namespace = "hotrod"
