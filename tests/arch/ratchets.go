@@ -23,7 +23,7 @@ var roomLines = map[string]int{
 	"reconcilers": 28182,
 	"routeserver": 17101,
 	"sidecars":    6049,
-	"tests":       33445,
+	"tests":       33455,
 	"tools":       6990,
 	"tunnels":     12982,
 	"workflows":   6481,
