@@ -129,17 +129,28 @@ func (w *world) under(key string, body func()) {
 }
 
 // kill sends SIGKILL to every process that runs the program in one of the pods
-// that the selector finds, and returns how many there were. Another cluster on the
-// same machine may run the same program: what counts is the pod's UID in the
-// process's cgroup.
+// that the selector finds, and returns how many there were.
 func (w *world) kill(program, selector string) int {
+	w.t.Helper()
+	killed := 0
+	for _, pid := range w.processes(program, selector) {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err == nil {
+			killed++
+		}
+	}
+	return killed
+}
+
+// processes returns the processes that run the program in the pods that the selector finds. Another
+// cluster on the same machine may run the same program: what counts is the pod's UID in the
+// process's cgroup.
+func (w *world) processes(program, selector string) (pids []int) {
 	w.t.Helper()
 	uids := strings.Fields(w.kubectl("", "get", "pods", "-n", "signadot", "-l", selector, "-o", "jsonpath={.items[*].metadata.uid}"))
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	killed := 0
 	for _, entry := range entries {
 		pid, err := strconv.Atoi(entry.Name())
 		if err != nil {
@@ -148,12 +159,10 @@ func (w *world) kill(program, selector string) int {
 		cmdline, _ := os.ReadFile(filepath.Join("/proc", entry.Name(), "cmdline"))
 		cgroup, _ := os.ReadFile(filepath.Join("/proc", entry.Name(), "cgroup"))
 		if argv0, _, _ := strings.Cut(string(cmdline), "\x00"); argv0 == program && ofPod(string(cgroup), uids) {
-			if err := syscall.Kill(pid, syscall.SIGKILL); err == nil {
-				killed++
-			}
+			pids = append(pids, pid)
 		}
 	}
-	return killed
+	return pids
 }
 
 // ofPod reports whether a cgroup is that of a container of one of the pods. With

@@ -13,28 +13,32 @@ import (
 	"switchyard.dev/tools/demo"
 )
 
-// The workstation's network namespace, and its link to the cluster's: both ends and addresses.
-const (
-	host        = "workstation"
-	nearEnd     = "laptop0"
-	farEnd      = "laptop1"
-	nearAddress = "198.18.77.1"
-	farAddress  = "198.18.77.2"
-)
-
-// developer is who works at the workstation: a service account in place of a user.
+// developer is the user of the first workstation: a service account in place of a user.
 const developer = "dora"
 
-// Workstation is a machine that is not in the cluster.
+// Workstation is a machine that is not in the cluster: a network namespace.
 type Workstation struct {
-	folder string // what belongs to it
+	user   string
+	folder string // its files
+	// host is the network namespace, and near and far are the ends of its link to the cluster's.
+	host                    string
+	near, far               string
+	nearAddress, farAddress string
 }
 
 // NewWorkstation makes the machine, which reaches the API server and nothing else, with the
 // kubeconfig of the developer. The caller removes it, also after an error.
 func NewWorkstation(ctx context.Context) (*Workstation, error) {
+	return NewWorkstationOf(ctx, developer, 0)
+}
+
+// NewWorkstationOf is NewWorkstation with another user and number, from 0 to 63: each of the
+// machines that exist at the same time has its own.
+func NewWorkstationOf(ctx context.Context, user string, number int) (*Workstation, error) {
 	folder, err := os.MkdirTemp("", "switchyard-workstation-")
-	w := &Workstation{folder: folder}
+	w := &Workstation{user: user, folder: folder, host: fmt.Sprint("workstation", number),
+		near: fmt.Sprint("laptop", 2*number), far: fmt.Sprint("laptop", 2*number+1),
+		nearAddress: fmt.Sprint("198.18.77.", 4*number+1), farAddress: fmt.Sprint("198.18.77.", 4*number+2)}
 	if err != nil {
 		return w, err
 	}
@@ -48,25 +52,25 @@ func NewWorkstation(ctx context.Context) (*Workstation, error) {
 	}
 	w.removeLink(ctx) // of a story that was cut off
 	for _, command := range []string{
-		"ip netns add " + host,
-		"ip link add " + nearEnd + " type veth peer name " + farEnd,
-		"ip link set " + farEnd + " netns " + host,
-		"ip address add " + nearAddress + "/30 dev " + nearEnd,
-		"ip link set " + nearEnd + " up",
-		"ip -n " + host + " address add " + farAddress + "/30 dev " + farEnd,
-		"ip -n " + host + " link set lo up",
-		"ip -n " + host + " link set " + farEnd + " up",
-		"ip -n " + host + " route add " + api.Hostname() + "/32 via " + nearAddress,
+		"ip netns add " + w.host,
+		"ip link add " + w.near + " type veth peer name " + w.far,
+		"ip link set " + w.far + " netns " + w.host,
+		"ip address add " + w.nearAddress + "/30 dev " + w.near,
+		"ip link set " + w.near + " up",
+		"ip -n " + w.host + " address add " + w.farAddress + "/30 dev " + w.far,
+		"ip -n " + w.host + " link set lo up",
+		"ip -n " + w.host + " link set " + w.far + " up",
+		"ip -n " + w.host + " route add " + api.Hostname() + "/32 via " + w.nearAddress,
 	} {
 		if err := line(ctx, command); err != nil {
 			return w, err
 		}
 	}
 	// Its resolver is one that nobody answers: names of the cluster mean nothing there.
-	if err := os.MkdirAll(filepath.Join("/etc/netns", host), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join("/etc/netns", w.host), 0o755); err != nil {
 		return w, err
 	}
-	if err := put(filepath.Join("/etc/netns", host, "resolv.conf"), []byte("nameserver "+farAddress+"\n")); err != nil {
+	if err := put(filepath.Join("/etc/netns", w.host, "resolv.conf"), []byte("nameserver "+w.farAddress+"\n")); err != nil {
 		return w, err
 	}
 	return w, w.logIn(ctx)
@@ -82,8 +86,8 @@ func line(ctx context.Context, text string) error {
 }
 
 func (w *Workstation) removeLink(ctx context.Context) {
-	_ = line(ctx, "ip link delete "+nearEnd) // There may be none.
-	_ = line(ctx, "ip netns delete "+host)
+	_ = line(ctx, "ip link delete "+w.near) // There may be none.
+	_ = line(ctx, "ip netns delete "+w.host)
 }
 
 // Remove takes the machine away, and the developer's account.
@@ -91,33 +95,39 @@ func (w *Workstation) Remove() error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience) // The story's may have ended.
 	defer cancel()
 	w.removeLink(ctx)
-	rights, err := manifests.ReadFile("developer.yaml")
+	rights, err := w.rights()
 	if err == nil {
-		_, err = demo.Kubectl(ctx, string(rights), "delete", "--ignore-not-found", "--wait=false", "-f", "-")
+		_, err = demo.Kubectl(ctx, rights, "delete", "--ignore-not-found", "--wait=false", "-f", "-")
 	}
-	return errors.Join(err, os.RemoveAll(filepath.Join("/etc/netns", host)), os.RemoveAll(w.folder))
+	return errors.Join(err, os.RemoveAll(filepath.Join("/etc/netns", w.host)), os.RemoveAll(w.folder))
 }
 
 // unplugged has the link cut, or there again.
 func (w *Workstation) unplugged(ctx context.Context, cut bool) error {
 	state := map[bool]string{true: "down", false: "up"}[cut]
-	return line(ctx, "ip link set "+nearEnd+" "+state)
+	return line(ctx, "ip link set "+w.near+" "+state)
 }
 
 // kubeconfig is the developer's.
 func (w *Workstation) kubeconfig() string { return filepath.Join(w.folder, "kubeconfig") }
 
+// rights returns the developer's account with its rights.
+func (w *Workstation) rights() (string, error) {
+	text, err := manifests.ReadFile("developer.yaml")
+	return strings.ReplaceAll(string(text), developer, w.user), err
+}
+
 // logIn makes the developer's account, with the rights of somebody who changes HotROD, and a
 // kubeconfig with a token.
 func (w *Workstation) logIn(ctx context.Context) error {
-	rights, err := manifests.ReadFile("developer.yaml")
+	rights, err := w.rights()
 	if err != nil {
 		return err
 	}
-	if _, err := demo.Kubectl(ctx, string(rights), "apply", "-f", "-"); err != nil {
+	if _, err := demo.Kubectl(ctx, rights, "apply", "-f", "-"); err != nil {
 		return err
 	}
-	token, err := demo.Kubectl(ctx, "", "create", "token", developer, "-n", "hotrod", "--duration=2h")
+	token, err := demo.Kubectl(ctx, "", "create", "token", w.user, "-n", "hotrod", "--duration=2h")
 	if err != nil {
 		return err
 	}
@@ -129,8 +139,8 @@ func (w *Workstation) logIn(ctx context.Context) error {
 		return err
 	}
 	for _, args := range [][]string{
-		{"set-credentials", developer, "--token=" + strings.TrimSpace(token)},
-		{"set-context", "--current", "--user=" + developer},
+		{"set-credentials", w.user, "--token=" + strings.TrimSpace(token)},
+		{"set-context", "--current", "--user=" + w.user},
 	} {
 		if _, err := demo.Kubectl(ctx, "", append([]string{"config", "--kubeconfig=" + w.kubeconfig()}, args...)...); err != nil {
 			return err
@@ -141,7 +151,7 @@ func (w *Workstation) logIn(ctx context.Context) error {
 
 // Command returns one that runs on the workstation, as the developer.
 func (w *Workstation) Command(ctx context.Context, argv ...string) *exec.Cmd {
-	c := exec.CommandContext(ctx, "ip", append([]string{"netns", "exec", host}, argv...)...)
+	c := exec.CommandContext(ctx, "ip", append([]string{"netns", "exec", w.host}, argv...)...)
 	c.Env = append(os.Environ(), "KUBECONFIG="+w.kubeconfig(), "XDG_RUNTIME_DIR="+w.folder)
 	c.Dir = w.folder
 	return c
