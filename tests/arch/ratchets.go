@@ -24,7 +24,7 @@ var roomLines = map[string]int{
 	"routeserver": 17101,
 	"sidecars":    6049,
 	"tests":       33455,
-	"tools":       6990,
+	"tools":       6996,
 	"tunnels":     12982,
 	"workflows":   6481,
 	"xds":         4073,
