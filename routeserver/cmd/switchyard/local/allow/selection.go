@@ -1,6 +1,7 @@
 package allow
 
 import (
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -84,13 +85,17 @@ func (o *Selection) Wanted(s *session.Session) (workstation.Told, consent.Policy
 }
 
 // unserved returns a function that writes which sandboxes are not served, whenever that changes.
-func unserved(s *session.Session) func([]string) {
-	var last []string
-	return func(names []string) {
-		if !slices.Equal(names, last) && len(names) > 0 {
-			_, _ = io.WriteString(s.Err, show.Line("note: these sandboxes that you can update are not served: "+strings.Join(names, ", ")+
+func unserved(s *session.Session) func([]string, int32) {
+	var last string
+	return func(names []string, more int32) {
+		text := strings.Join(names, ", ")
+		if more > 0 {
+			text += fmt.Sprintf(", and up to %d more", more)
+		}
+		if text != last && len(names) > 0 {
+			_, _ = io.WriteString(s.Err, show.Line("note: these sandboxes that you can update are not served: "+text+
 				". Without flags "+s.Name+" connect serves those that you changed last; select others with --sandbox, and those that are bound to a machine with --machine")+"\n")
 		}
-		last = names
+		last = text
 	}
 }
