@@ -420,7 +420,7 @@ func TestRunOpensNoAddressOfAnotherAuthor(t *testing.T) {
 			}
 			must(t, writeFile(done, ""))
 			if text := <-errs; strings.Contains(text, "run --sandbox local-g --allow "+local+" --workload cart -- COMMAND") == c.opened {
-				t.Errorf("it said:\n%s", text)
+				t.Errorf("standard error:\n%s", text)
 			}
 		})
 	}

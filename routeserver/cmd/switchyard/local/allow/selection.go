@@ -31,7 +31,7 @@ func (n *Named) Flags(f *pflag.FlagSet, also string) {
 	f.BoolVar(&n.trustAuthor, "trust-author", true, "open addresses of this machine that sandboxes name whose last author you are, as the cluster reports; =false does not")
 }
 
-// Policy returns what they allow, and the sandboxes of the files.
+// Policy returns the policy that allows these addresses, and the sandboxes of the files.
 func (n *Named) Policy(s *session.Session) (policy consent.Policy, sandboxes []string, err error) {
 	policy.DistrustAuthor = !n.trustAuthor
 	for _, text := range n.allow {
