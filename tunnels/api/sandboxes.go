@@ -31,6 +31,8 @@ const (
 	maxNamed = 100
 	// maxOthers is how many sandboxes that are not selected an answer names.
 	maxOthers = 20
+	// maxAsked is how many sandboxes that are not selected are checked for the caller's right.
+	maxAsked = 100
 )
 
 // WatchLocalSandboxes implements tunnelv1.TunnelAPIServer.
@@ -49,8 +51,9 @@ func (s *server) WatchLocalSandboxes(request *tunnelv1.WatchLocalSandboxesReques
 		return status.Errorf(codes.InvalidArgument, "%d sandboxes are named; at most %d", n, maxNamed)
 	}
 	var last *tunnelv1.WatchLocalSandboxesResponse
+	var rest unselected
 	look := func() error {
-		now, err := s.localSandboxes(ctx, c, request)
+		now, err := s.localSandboxes(ctx, c, request, &rest)
 		if status.Code(err) == codes.Unavailable && last != nil {
 			return nil // until it can be asked again
 		}
@@ -80,7 +83,7 @@ func (s *server) WatchLocalSandboxes(request *tunnelv1.WatchLocalSandboxesReques
 
 // localSandboxes returns the sandboxes with workloads at a workstation that a request selects and the
 // caller can update.
-func (s *server) localSandboxes(ctx context.Context, c caller, request *tunnelv1.WatchLocalSandboxesRequest) (*tunnelv1.WatchLocalSandboxesResponse, error) {
+func (s *server) localSandboxes(ctx context.Context, c caller, request *tunnelv1.WatchLocalSandboxesRequest, rest *unselected) (*tunnelv1.WatchLocalSandboxesResponse, error) {
 	var sandboxes crdv1.SignadotSandboxList
 	var workloads crdv1.SignadotExternalWorkloadList
 	var resources crdv1.ResourceList
@@ -97,14 +100,15 @@ func (s *server) localSandboxes(ctx context.Context, c caller, request *tunnelv1
 		}
 	}
 	out := &tunnelv1.WatchLocalSandboxesResponse{}
+	var others []string
 	for i := range sandboxes.Items {
 		sb := &sandboxes.Items[i]
 		if len(local[sb.UID]) == 0 || sb.DeletionTimestamp != nil {
 			continue
 		}
 		one := localSandbox(sb, c.user.Name)
-		selected := selects(request, one)
-		if !selected && len(out.Others) >= maxOthers {
+		if !selects(request, one) {
+			others = append(others, sb.Name)
 			continue
 		}
 		refused := s.cfg.Access.MayUpdate(ctx, c.user, sb.Name)
@@ -114,22 +118,51 @@ func (s *server) localSandboxes(ctx context.Context, c caller, request *tunnelv1
 		if refused != nil {
 			continue
 		}
-		if !selected {
-			out.Others = append(out.Others, sb.Name)
-			continue
-		}
 		for _, w := range local[sb.UID] {
 			one.ExternalWorkloads = append(one.ExternalWorkloads, localWorkload(w, sb))
 		}
 		one.ExternalWorkloads, one.Resources = sortedBy(one.ExternalWorkloads), sortedBy(given[owner{sb.Name, sb.UID}])
 		out.Sandboxes = append(out.Sandboxes, one)
 	}
-	slices.Sort(out.Others)
+	if err := rest.look(others, func(name string) *tunnelv1.Refused { return s.cfg.Access.MayUpdate(ctx, c.user, name) }); err != nil {
+		return nil, err
+	}
+	out.Others, out.MoreOthers = rest.granted, rest.more
 	if len(out.Sandboxes) > maxSandboxes {
 		return nil, status.Errorf(codes.ResourceExhausted, "%d sandboxes have workloads at workstations, and %d at most are told of: give a machine", len(out.Sandboxes), maxSandboxes)
 	}
 	slices.SortFunc(out.Sandboxes, func(a, b *tunnelv1.LocalSandbox) int { return strings.Compare(a.SandboxName, b.SandboxName) })
 	return out, nil
+}
+
+// unselected are the sandboxes that a request does not select. The caller's rights to them are asked
+// once for each list of names: they are for a note alone.
+type unselected struct {
+	names, granted []string
+	more           int32
+}
+
+// look notes which of these sandboxes the caller can update, by name, and how many were not checked.
+func (u *unselected) look(names []string, mayUpdate func(string) *tunnelv1.Refused) error {
+	slices.Sort(names)
+	if slices.Equal(names, u.names) {
+		return nil
+	}
+	now := unselected{names: names}
+	for i, name := range names {
+		if i == maxAsked || len(now.granted) == maxOthers {
+			now.more = int32(len(names) - i)
+			break
+		}
+		switch refused := mayUpdate(name); {
+		case refused.GetReason() == tunnelv1.Reason_REASON_UNAVAILABLE:
+			return refusal(refused)
+		case refused == nil:
+			now.granted = append(now.granted, name)
+		}
+	}
+	*u = now
+	return nil
 }
 
 // localWorkloads returns the external workloads of each sandbox, by its UID: an object of another

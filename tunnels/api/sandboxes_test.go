@@ -2,12 +2,14 @@ package api
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 )
 
 // member is an external workload that an object of a kind controls, with a port, as author wrote it.
@@ -88,5 +90,51 @@ func TestExternalWorkloadsBelongToASandboxByUID(t *testing.T) {
 	}
 	if fmt.Sprint(names) != "[cart]" {
 		t.Errorf("the sandbox has %v", names)
+	}
+}
+
+// The sandboxes that are not selected are named by their names' order, and the caller's rights to them
+// are not asked at every look.
+func TestSandboxesThatAreNotSelectedAreNamedInOrder(t *testing.T) {
+	var names []string
+	for i := range 300 {
+		names = append(names, fmt.Sprintf("s%03d", (i*7)%300))
+	}
+	for what, c := range map[string]struct {
+		granted     func(string) bool
+		first, last string
+		n, asked    int
+		more        int32
+	}{
+		"all":   {func(string) bool { return true }, "s000", "s019", maxOthers, maxOthers, 280},
+		"half":  {func(name string) bool { return name[3]%2 == 1 }, "s001", "s039", maxOthers, 40, 260},
+		"none":  {func(string) bool { return false }, "", "", 0, maxAsked, 200},
+		"three": {func(name string) bool { return name <= "s002" }, "s000", "s002", 3, maxAsked, 200},
+	} {
+		var u unselected
+		asked := 0
+		may := func(name string) *tunnelv1.Refused {
+			if asked++; c.granted(name) {
+				return nil
+			}
+			return &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_FORBIDDEN}
+		}
+		for range 3 {
+			if err := u.look(slices.Clone(names), may); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(u.granted) != c.n || u.more != c.more || asked != c.asked || c.n > 0 && (u.granted[0] != c.first || u.granted[c.n-1] != c.last) {
+			t.Errorf("%s: %v and %d more, after %d questions", what, u.granted, u.more, asked)
+		}
+		if err := u.look([]string{"s000"}, may); err != nil || asked != c.asked+1 || u.more != 0 {
+			t.Errorf("%s, of another list: %v, %d questions, %d more", what, err, asked, u.more)
+		}
+	}
+	var u unselected
+	if err := u.look([]string{"a"}, func(string) *tunnelv1.Refused {
+		return &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_UNAVAILABLE}
+	}); err == nil || u.names != nil {
+		t.Error("what could not be asked counts as asked")
 	}
 }

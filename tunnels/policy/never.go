@@ -34,8 +34,8 @@ var (
 	nat64 = netip.MustParsePrefix("64:ff9b::/96")
 )
 
-// Never returns why no tunnel leads to an address, which is unmapped; empty when one may. loopback:
-// to loopback addresses it may, as on a workstation, but to none that is hidden in another address.
+// Never returns why tunnels refuse an address, which is unmapped; empty: they do not. With loopback
+// they accept loopback addresses, as workstations do, but none that is hidden in another address.
 func Never(a netip.Addr, loopback bool) string {
 	if loopback && a.IsLoopback() {
 		return ""

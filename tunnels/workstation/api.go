@@ -89,8 +89,8 @@ type Told struct {
 	// Take are sandboxes whose tunnels are taken from other users.
 	Take []string
 	// Others, if it is not nil, is called with the names of sandboxes that the user can update
-	// and that are not selected.
-	Others func([]string)
+	// and that are not selected, and how many more there may be.
+	Others func(names []string, more int32)
 }
 
 // selects reports whether a sandbox is wanted: what tunnel-api answers is checked.
@@ -123,7 +123,7 @@ func (t Told) Watch(ctx context.Context, tell func([]Workload)) error {
 			}
 		}
 		if t.Others != nil {
-			t.Others(all.GetOthers())
+			t.Others(all.GetOthers(), all.GetMoreOthers())
 		}
 		tell(list)
 	}

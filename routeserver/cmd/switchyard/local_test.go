@@ -284,6 +284,21 @@ func TestFlagsThatLeadNowhere(t *testing.T) {
 	}
 }
 
+func TestHelpFitsATerminal(t *testing.T) {
+	b := &bench{T: t, env: map[string]string{}}
+	for _, command := range []string{"connect", "run"} {
+		_, out, _ := b.does(t.Context(), command, "--help")
+		for line := range strings.Lines(out) {
+			if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > 90 {
+				t.Errorf("%s --help has a line of %d characters: %s", command, n, line)
+			}
+		}
+		if !strings.Contains(out, "--trust-author") {
+			t.Errorf("%s --help:\n%s", command, out)
+		}
+	}
+}
+
 func TestAServiceAccountStandsInForACertificate(t *testing.T) {
 	f := newFarSide(t, "local-account")
 	b := f.bench(t)
@@ -405,7 +420,7 @@ func TestRunOpensNoAddressOfAnotherAuthor(t *testing.T) {
 			}
 			must(t, writeFile(done, ""))
 			if text := <-errs; strings.Contains(text, "run --sandbox local-g --allow "+local+" --workload cart -- COMMAND") == c.opened {
-				t.Errorf("it said:\n%s", text)
+				t.Errorf("standard error:\n%s", text)
 			}
 		})
 	}

@@ -3,8 +3,8 @@
 // A sandbox names local addresses, and its author may be another user than that of the
 // workstation. So an address is opened only if the user named it (a flag, or the sandbox's file),
 // wrote the sandbox's specification, or answered a question about it. Addresses of other hosts
-// need a flag that names them. Those to which no tunnel leads (policy.Never), loopback apart, are never
-// opened.
+// need a flag that names them. Addresses that all tunnels refuse (policy.Never, loopback excepted) are
+// never opened.
 //
 // That the user wrote the specification is reported by the cluster (tunnel-api). A compromised
 // cluster can report it falsely: Policy.DistrustAuthor asks about every address instead.

@@ -598,8 +598,11 @@ type WatchLocalSandboxesResponse struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Sandboxes []*LocalSandbox        `protobuf:"bytes,1,rep,name=sandboxes,proto3" json:"sandboxes,omitempty"`
 	// Names of sandboxes with external workloads that the caller can update and that are not
-	// selected; at most 20 of them.
-	Others        []string `protobuf:"bytes,2,rep,name=others,proto3" json:"others,omitempty"`
+	// selected; the first 20 by name.
+	Others []string `protobuf:"bytes,2,rep,name=others,proto3" json:"others,omitempty"`
+	// How many further sandboxes with external workloads are not selected; whether the caller can
+	// update them was not checked.
+	MoreOthers    int32 `protobuf:"varint,3,opt,name=more_others,json=moreOthers,proto3" json:"more_others,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -646,6 +649,13 @@ func (x *WatchLocalSandboxesResponse) GetOthers() []string {
 		return x.Others
 	}
 	return nil
+}
+
+func (x *WatchLocalSandboxesResponse) GetMoreOthers() int32 {
+	if x != nil {
+		return x.MoreOthers
+	}
+	return 0
 }
 
 // LocalSandbox is a sandbox with workloads at a workstation.
@@ -1417,10 +1427,12 @@ const file_tunnel_v1_api_proto_rawDesc = "" +
 	"\x1aWatchLocalSandboxesRequest\x12\x1d\n" +
 	"\n" +
 	"machine_id\x18\x01 \x01(\tR\tmachineId\x12\x1c\n" +
-	"\tsandboxes\x18\x02 \x03(\tR\tsandboxes\"w\n" +
+	"\tsandboxes\x18\x02 \x03(\tR\tsandboxes\"\x98\x01\n" +
 	"\x1bWatchLocalSandboxesResponse\x12@\n" +
 	"\tsandboxes\x18\x01 \x03(\v2\".switchyard.tunnel.v1.LocalSandboxR\tsandboxes\x12\x16\n" +
-	"\x06others\x18\x02 \x03(\tR\x06others\"\xd7\x02\n" +
+	"\x06others\x18\x02 \x03(\tR\x06others\x12\x1f\n" +
+	"\vmore_others\x18\x03 \x01(\x05R\n" +
+	"moreOthers\"\xd7\x02\n" +
 	"\fLocalSandbox\x12!\n" +
 	"\fsandbox_name\x18\x01 \x01(\tR\vsandboxName\x12\x1f\n" +
 	"\vrouting_key\x18\x02 \x01(\tR\n" +

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -37,36 +38,42 @@ func Commands(s *session.Session, headers Headers) []*cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	tunnel.AddCommand(sshCert(s), socksCredential(s))
-	return []*cobra.Command{connect(s, headers), proxy(s, headers), run(s, headers), doctor(s), tunnel, privileges.Guard(s)}
+	all := []*cobra.Command{connect(s, headers), proxy(s, headers), run(s, headers), doctor(s), tunnel, privileges.Guard(s)}
+	for _, c := range all {
+		c.SetUsageTemplate(strings.ReplaceAll(c.UsageTemplate(), ".FlagUsages ", ".FlagUsagesWrapped 90 "))
+	}
+	return all
 }
 
 const aboutConnect = `Connect this workstation with the cluster until you interrupt it (connect status --wait
-waits for one in the background). Requests for the
-external workloads of sandboxes come to the local addresses that the sandboxes
-name, as sandboxes come and go; and a SOCKS5 and an HTTP proxy on this machine lead
-into the cluster, where names are resolved. No privilege is needed.
+waits for one in the background). Requests for the external workloads of sandboxes come to
+the local addresses that the sandboxes name, as sandboxes come and go; and a SOCKS5 and an
+HTTP proxy on this machine lead into the cluster, where names are resolved. No privilege
+is needed.
 
-With --privileged, on Linux and macOS, all your programs on this machine reach the cluster's names and
-addresses as if they were in it: TCP to its Services, and to the ranges that the operator's
-configuration or --range name, is led through the tunnel, and so are queries for its names;
-others are asked of the resolvers that there are. No file is changed, and all of it ends with
-this program, however that ends. It takes CAP_NET_ADMIN, which setcap cap_net_admin+ep gives to a
-program that only your group can run; on macOS root, and IPv4 alone is redirected. Programs of other
-users are not redirected; with sudo, yours are the programs of the user that called it.
+With --privileged, on Linux and macOS, all your programs on this machine reach the
+cluster's names and addresses as if they were in it: TCP to its Services, and to the
+ranges that the operator's configuration or --range name, is led through the tunnel, and
+so are queries for its names; others are asked of the resolvers that there are. No file is
+changed, and all of it ends with this program, however that ends. It takes CAP_NET_ADMIN,
+which setcap cap_net_admin+ep gives to a program that only your group can run; on macOS
+root, and IPv4 alone is redirected. Programs of other users are not redirected; with sudo,
+yours are the programs of the user that called it.
 
 It reaches a tunnel proxy by a port-forward through the kubeconfig (which takes the rights
-to list pods and to create pods/portforward in the operator's namespace), at --address, which
-is faster, or through the proxy of a control plane, --proxy-url. It comes back by itself after
-sleep, a change of network, or an upgrade of the operator; connections that are cut end with an
-error, never as if all had been said.
+to list pods and to create pods/portforward in the operator's namespace), at --address,
+which is faster, or through the proxy of a control plane, --proxy-url. It comes back by
+itself after sleep, a change of network, or an upgrade of the operator; connections that
+are cut end with an error, never as if all had been said.
 
-You come with the token that the kubeconfig shows to the API server. Without flags, connect serves
-the sandboxes whose last author you are; --sandbox, --machine and -f select others that you can
-update. An address of this machine is opened if you are the sandbox's last author, or if --allow or
--f names it. Any other is asked about once on the terminal, and the answer is remembered; without a
-terminal it is refused. Addresses of other hosts take an --allow that names them, and link-local
-ones are never opened. A tunnel that another user's workstation holds is not taken without --take:
-connect waits, and names the holder.`
+You come with the token that the kubeconfig shows to the API server. Without flags,
+connect serves the sandboxes whose last author you are; --sandbox, --machine and -f select
+others that you can update. An address of this machine is opened if you are the sandbox's
+last author, or if --allow or -f names it. Any other is asked about once on the terminal,
+and the answer is remembered; without a terminal it is refused. Addresses of other hosts
+take an --allow that names them, and link-local ones are never opened. A tunnel that
+another user's workstation holds is not taken without --take: connect waits, and names the
+holder.`
 
 func connect(s *session.Session, headers Headers) *cobra.Command {
 	p, y, v := &place{s: s}, &ways{}, &privileges.Privileges{}

@@ -234,8 +234,8 @@ func (p *place) identity() (workstation.Token, error) {
 	return identity.Of(config, namespace, name), nil
 }
 
-// agree makes what decides which local addresses are opened, for a command and what it ends with. connect
-// asks on the terminal, if there is one.
+// agree sets p.addresses for a command, the end of which is for messages (allow.Config). connect asks on
+// the terminal, if there is one.
 func (p *place) agree(policy consent.Policy, command, end string) (err error) {
 	cfg := allow.Config{Policy: policy, Err: p.s.Err, File: allow.File(p.s.Getenv), Command: p.s.Name + " " + command, End: end}
 	if command == "connect" {

@@ -35,12 +35,14 @@ requests of the sandbox's routing key, which come to the local addresses that it
 address is opened if you are the sandbox's last author, or if --allow or -f names it. Any
 other is refused with the command that allows it, since the process has the terminal.
 
-The variables of the container win over yours, but for PATH, HOME and others that are about
-the machine. Variables from which loaders, shells or interpreters run code, such as LD_PRELOAD or
-BASH_ENV, are left out and named on standard error, unless --allow-env names them. Volumes are below $SWITCHYARD_ROOT, and variables that name a path in one of
-them are changed to name it there (--as-is leaves them). The folder is removed when the process
-ends; after kill -9, when the next run starts. The token of the service account is not copied, since it was made for pods: if the
-process speaks to the API server, it does so with your own rights, or not at all.`
+The variables of the container win over yours, but for PATH, HOME and others that are
+about the machine. Variables from which loaders, shells or interpreters run code, such as
+LD_PRELOAD or BASH_ENV, are left out and named on standard error, unless --allow-env names
+them. Volumes are below $SWITCHYARD_ROOT, and variables that name a path in one of them
+are changed to name it there (--as-is leaves them). The folder is removed when the process
+ends; after kill -9, when the next run starts. The token of the service account is not
+copied, since it was made for pods: if the process speaks to the API server, it does so
+with your own rights, or not at all.`
 
 // running is a run of the command.
 type running struct {

@@ -34,10 +34,10 @@ type Values struct {
 	set, roots []string
 }
 
-// Flags adds the flags that say so; what is the file or the files.
-func (v *Values) Flags(f *pflag.FlagSet, what string) {
-	f.StringArrayVar(&v.set, "set", nil, "value of a variable of the "+what+", `NAME=VALUE`; may be given again for others")
-	f.StringArrayVar(&v.roots, "embed-root", nil, "a further `DIR` below which @{embed: path} of the "+what+" may read, beside the folder of the file; may be given again")
+// Flags adds the flags of Values; kind is "file" or "files".
+func (v *Values) Flags(f *pflag.FlagSet, kind string) {
+	f.StringArrayVar(&v.set, "set", nil, "value of a variable of the "+kind+", `NAME=VALUE`; may be given again for others")
+	f.StringArrayVar(&v.roots, "embed-root", nil, "a further `DIR` below which @{embed: path} of the "+kind+" may read, beside the folder of the file; may be given again")
 }
 
 // flags adds the flags that say which file is read.

@@ -36,8 +36,8 @@ var prefixes = []string{
 // paths end the names of variables that often name where a program finds code or its configuration.
 var paths = []string{"PATH", "HOME", "BASE", "CONF"}
 
-// NamesPath reports whether a variable that is let through may nevertheless say, by its name, where a
-// program finds code or its configuration.
+// NamesPath reports whether the name of a variable that is let through suggests that it holds the path of
+// code or configuration.
 func NamesPath(name string) bool {
 	return slices.ContainsFunc(paths, func(end string) bool { return strings.HasSuffix(name, end) })
 }

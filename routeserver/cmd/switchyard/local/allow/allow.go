@@ -24,7 +24,7 @@ type Config struct {
 	Err io.Writer
 	// File remembers the answers; empty: they are not remembered.
 	File string
-	// Command is what allows an address with --allow, for messages, and End what it ends with.
+	// Command and End are the begin and the end of the command that allows an address, for messages.
 	Command, End string
 }
 
@@ -116,7 +116,7 @@ func (a *Addresses) Run(ctx context.Context, changed func(context.Context)) {
 	}
 }
 
-// again has a question asked anew once the program is in the foreground.
+// again lets Decide ask a question again once the program is in the foreground.
 func (a *Addresses) again(r consent.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

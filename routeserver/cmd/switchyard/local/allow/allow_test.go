@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"switchyard.dev/routeserver/cli/session"
 	"switchyard.dev/tunnels/workstation"
 	"switchyard.dev/tunnels/workstation/consent"
 )
@@ -145,5 +146,16 @@ func TestManyCallersHideNone(t *testing.T) {
 	a.Opened(workstation.Opening{User: "bob", Address: "127.0.0.1:1"})
 	if got := out.String(); strings.Count(got, "user bob opened") != 1 || strings.Count(got, "note: ") != 1 || len(a.opened) != maxOpened {
 		t.Errorf("%d are known, and it ends with %s", len(a.opened), got[len(got)-100:])
+	}
+}
+
+func TestSandboxesThatAreNotServedAreCounted(t *testing.T) {
+	out := &screen{}
+	tell := unserved(&session.Session{Config: session.Config{Err: out, Name: "switchyard"}})
+	for _, more := range []int32{0, 12, 12} {
+		tell([]string{"a", "b"}, more)
+	}
+	if got := out.String(); strings.Count(got, "note: ") != 2 || !strings.Contains(got, "not served: a, b. Without") || !strings.Contains(got, "not served: a, b, and up to 12 more. Without") {
+		t.Error(got)
 	}
 }

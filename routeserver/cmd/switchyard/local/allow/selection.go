@@ -1,6 +1,7 @@
 package allow
 
 import (
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -30,7 +31,7 @@ func (n *Named) Flags(f *pflag.FlagSet, also string) {
 	f.BoolVar(&n.trustAuthor, "trust-author", true, "open addresses of this machine that sandboxes name whose last author you are, as the cluster reports; =false does not")
 }
 
-// Policy returns what they allow, and the sandboxes of the files.
+// Policy returns the policy that allows these addresses, and the sandboxes of the files.
 func (n *Named) Policy(s *session.Session) (policy consent.Policy, sandboxes []string, err error) {
 	policy.DistrustAuthor = !n.trustAuthor
 	for _, text := range n.allow {
@@ -84,13 +85,17 @@ func (o *Selection) Wanted(s *session.Session) (workstation.Told, consent.Policy
 }
 
 // unserved returns a function that writes which sandboxes are not served, whenever that changes.
-func unserved(s *session.Session) func([]string) {
-	var last []string
-	return func(names []string) {
-		if !slices.Equal(names, last) && len(names) > 0 {
-			_, _ = io.WriteString(s.Err, show.Line("note: these sandboxes that you can update are not served: "+strings.Join(names, ", ")+
+func unserved(s *session.Session) func([]string, int32) {
+	var last string
+	return func(names []string, more int32) {
+		text := strings.Join(names, ", ")
+		if more > 0 {
+			text += fmt.Sprintf(", and up to %d more", more)
+		}
+		if text != last && len(names) > 0 {
+			_, _ = io.WriteString(s.Err, show.Line("note: these sandboxes that you can update are not served: "+text+
 				". Without flags "+s.Name+" connect serves those that you changed last; select others with --sandbox, and those that are bound to a machine with --machine")+"\n")
 		}
-		last = names
+		last = text
 	}
 }

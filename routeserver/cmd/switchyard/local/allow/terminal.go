@@ -38,7 +38,7 @@ type terminal struct{ in, out *os.File }
 // maxLine bounds an answer.
 const maxLine = 4096
 
-// Ask implements Console. What was typed before the question does not answer it.
+// Ask implements Console. Lines typed before the question do not answer it.
 func (t terminal) Ask(ctx context.Context, question string) (string, error) {
 	if !t.Here() {
 		return "", errAway

@@ -2,5 +2,5 @@ package allow
 
 import "golang.org/x/sys/unix"
 
-// flush drops what was typed and not read.
+// flush drops typed input that was not read.
 func flush(fd int) error { return unix.IoctlSetInt(fd, unix.TCFLSH, unix.TCIFLUSH) }

@@ -15,8 +15,8 @@ import (
 	"switchyard.dev/tunnels/workstation/consent"
 )
 
-// asking makes this test binary a program that asks about two addresses, each a moment after the
-// program may read what was typed.
+// asking makes this test binary a program that asks about two addresses, each once a file of the folder
+// in this variable exists.
 const asking = "ALLOW_TEST_ASKING"
 
 func TestMain(m *testing.M) {
@@ -51,7 +51,7 @@ func askOnTerminal() {
 	}
 }
 
-// tty is a terminal, with what is written to it.
+// tty is a terminal and its screen.
 type tty struct {
 	*testing.T
 	keys   *os.File
@@ -119,7 +119,7 @@ func (s *tty) types(text string) {
 	}
 }
 
-// lets has the program go on.
+// lets creates a file for which the program waits.
 func (s *tty) lets(name string) {
 	s.Helper()
 	if err := os.WriteFile(s.dir+"/"+name, nil, 0o600); err != nil {

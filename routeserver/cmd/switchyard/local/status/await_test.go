@@ -66,7 +66,7 @@ func TestEachRefusedPortSaysItsOwnReason(t *testing.T) {
 		}
 	}
 	one.Ports, one.Message = nil, "It names none."
-	if got := strings.Join(lines(workstation.Status{Connected: true, Workloads: []workstation.WorkloadStatus{one}}), "\n"); !strings.Contains(got, "his/db does not lead here: It names none.") {
+	if got := strings.Join(lines(workstation.Status{Connected: true, Workloads: []workstation.WorkloadStatus{one}}), "\n"); !strings.Contains(got, "his/db receives no requests here: It names none.") {
 		t.Errorf("without ports:\n%s", got)
 	}
 }

@@ -99,7 +99,7 @@ func lines(s workstation.Status) (out []string) {
 	}
 	for _, w := range s.Workloads {
 		if len(w.Ports) == 0 {
-			add("%s/%s does not lead here: %s", w.Sandbox, w.Name, w.Message)
+			add("%s/%s receives no requests here: %s", w.Sandbox, w.Name, w.Message)
 		}
 		for _, p := range w.Ports {
 			what := fmt.Sprintf("%s/%s: port %d of %s", w.Sandbox, w.Name, p.Baseline, cmp.Or(w.Baseline, "its own"))
