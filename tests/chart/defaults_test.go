@@ -30,7 +30,7 @@ func changedDefaults(t *testing.T) (names []string) {
 	return names
 }
 
-// keptDefaults returns the values whose earlier defaults the notes list.
+// keptDefaults returns the values that the notes list with an earlier default.
 func keptDefaults(notes string) (names []string) {
 	_, list, _ := strings.Cut(notes, "keeps its behaviour.")
 	_, list, _ = strings.Cut(list, ":\n")
@@ -74,7 +74,7 @@ func (s apiServer) listsKeptDefaults(t *testing.T) {
 		"of one, without tunnels":                    {data: earlier, values: "tunnel: {enabled: false}", want: without("tunnel.config.cidrs", "tunnel.config.socks5Loopback")},
 		"of one, with the values of that chart":      {data: earlier, values: "policies: null\nsecurityDefaults: null\ntls: null\ntunnel: null", want: all},
 		"of one, with a value that did not change":   {data: earlier, values: "policies: {workloads: report}", want: all},
-		"of one, with what is the earlier default":   {data: earlier, values: "tls: {acceptPlain: true}", want: without("tls.acceptPlain")},
+		"of one, with the earlier default":           {data: earlier, values: "tls: {acceptPlain: true}", want: without("tls.acceptPlain")},
 		"of one, in which a manager has not run yet": {data: map[string]string{"defaults": ""}},
 	} {
 		t.Run(name, func(t *testing.T) {

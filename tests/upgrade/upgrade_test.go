@@ -96,7 +96,7 @@ var defaultsRecord = []string{"get", "configmap", "switchyard-routing-log", "-n"
 var keptDefaults = []string{"keeps its behaviour", "tls.acceptPlain:", "policies.routes:", "tunnel.config.cidrs:", "tunnel.config.socks5Loopback:"}
 
 // keepsDefaults fails the test unless the installation is recorded as an earlier one, and the notes
-// after the upgrade list what it keeps.
+// after the upgrade list the kept defaults.
 func (w *world) keepsDefaults(notes string) {
 	w.t.Helper()
 	if version := w.kubectl("", defaultsRecord...); version != "1" {
@@ -130,7 +130,7 @@ func (w *world) sidecars() string {
 }
 
 // uninstallsAndComesBack uninstalls this release and installs it again: requests without a
-// key do not notice; what people made stays, what was made for it goes and comes back. The delete
+// key do not notice; users' objects stay, and their forks are deleted and created again. The delete
 // step of a sandbox that stays runs before, so no values are left, and their namespace is deleted.
 func (w *world) uninstallsAndComesBack(a *accounts) {
 	w.t.Helper()
