@@ -21,11 +21,11 @@ var roomLines = map[string]int{
 	"eventbus":    9947,
 	"protos":      1247,
 	"reconcilers": 28182,
-	"routeserver": 17101,
+	"routeserver": 17115,
 	"sidecars":    6049,
 	"tests":       33455,
 	"tools":       6996,
-	"tunnels":     12982,
+	"tunnels":     13009,
 	"workflows":   6481,
 	"xds":         4073,
 }
