@@ -58,7 +58,7 @@ func TestForksThatPoliciesDoNotSelectAreReported(t *testing.T) {
 	usual := c.networkPolicy(ns, "cart-only", "app: cart")
 	for _, o := range []client.Object{w, s} {
 		c.Says(c.Condition(o, crdv1.ConditionPoliciesApply, "False", forkedworkload.ReasonPolicyNotApplied),
-			"NetworkPolicy "+ns+"/cart-only", "forks never keep label app", crdv1.LabelForkedWorkload)
+			"NetworkPolicy "+ns+"/cart-only", "a fork cannot keep label app", crdv1.LabelForkedWorkload)
 		c.Condition(o, crdv1.ConditionReady, "True", "Ready")
 	}
 	c.quiet()
