@@ -148,7 +148,7 @@ func TestUnreadSSHChannelsAreBounded(t *testing.T) {
 		t.Error("no channel was ended")
 	}
 	s.Eventually("the log names user and destination", s.logs.have(fmt.Sprintf(`too many bytes are unread" user=%s-user-`, s.namespace)))
-	s.Eventually("the log names user and destination", s.logs.have(`connection="to `+sink+`"`))
+	s.Eventually("the log names user and destination", s.logs.have(`channel="to `+sink+`"`))
 	s.Eventually("the record has the reason", s.records.have("memory for SSH is exhausted"))
 	t.Logf("%d channels were ended, %d MiB sent, the heap has grown by %d MiB", ended.Load(), sent.Load()>>20, (int64(heap())-int64(before))>>20)
 }
