@@ -3,6 +3,7 @@
 // by pods of units.
 //
 //	forwarded.go  500 attackers on ten port-forwards beside 20 users with one each
+//	forwards.go   port-forwards of attackers, which are established again and again
 //	silent.go     500 new silent connections a second, beside users 100 ms away
 //	opaque.go     junk tokens beside the opaque token of a webhook authenticator
 //	unread.go     users with unread channels of SSH

@@ -101,8 +101,8 @@ func (s *site) beside(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	for where, n := range map[*listeners.Listener]listeners.Counts{other: alone.attackers, s.l: besieged.attackers} {
-		fmt.Fprintf(out, "%s: attackers opened %d connections, %d of them are open\n", where, n.Opened, n.There)
+	for where, m := range map[*listeners.Listener]measured{other: alone, s.l: besieged} {
+		fmt.Fprintf(out, "%s: attackers opened %d connections by %d port-forwards, %d of them are open\n", where, m.attackers.Opened, m.forwards, m.attackers.There)
 	}
 	s.compare(out, "FORWARDED", alone, besieged)
 	return nil
@@ -141,12 +141,14 @@ func (s *site) during(ctx context.Context, pod *corev1.Pod, port int) (m measure
 		return m, err
 	}
 	defer func() { err = errors.Join(err, crowd.Close()) }()
+	var theirs []*persistent
 	for range forwards {
-		at, err := s.forward(ctx, pod, port)
+		at, err := s.persist(ctx, pod, port)
 		if err != nil {
 			return m, err
 		}
-		if err := crowd.Call("Begin", listeners.Orders{Attackers: attackers / forwards, Address: at, Attacks: s.l.Attacks()}, nil); err != nil {
+		theirs = append(theirs, at)
+		if err := crowd.Call("Begin", listeners.Orders{Attackers: attackers / forwards, Address: at.address, Attacks: s.l.Attacks()}, nil); err != nil {
 			return m, err
 		}
 	}
@@ -156,6 +158,9 @@ func (s *site) during(ctx context.Context, pod *corev1.Pod, port int) (m measure
 	m = s.measure(ctx, func(ctx context.Context, i int) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "tcp", own[i])
 	})
+	for _, p := range theirs {
+		m.forwards += p.times.Load()
+	}
 	err = crowd.Call("Count", struct{}{}, &m.attackers)
 	if err == nil && m.attackers.Opened < attackers {
 		err = fmt.Errorf("%d attackers opened only %d connections to port %d of pod %s", attackers, m.attackers.Opened, port, pod.Name)
@@ -174,8 +179,10 @@ type measured struct {
 	why    error
 	// unserved are the users with a failed handshake.
 	unserved map[int]bool
-	// attackers counts the connections of attackers by port-forwards.
+	// attackers counts the connections of attackers, and forwards how often their port-forwards were
+	// established.
 	attackers listeners.Counts
+	forwards  int64
 }
 
 func (m measured) served() int { return users - len(m.unserved) }

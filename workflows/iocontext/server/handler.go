@@ -47,7 +47,7 @@ func (m *Main) admit(w http.ResponseWriter, r *http.Request, serve served) error
 	}
 	leave, err := m.pods.Enter(podOf(who))
 	if err != nil {
-		return refuse(http.StatusServiceUnavailable, iocontext.TryAgain, "%v", err)
+		return busy(err)
 	}
 	defer leave()
 	a, err := read(r)
@@ -104,7 +104,7 @@ func podOf(who tokens.Identity) callers.Caller {
 func (m *Main) hold(ctx context.Context, who tokens.Identity) (leave func(), err error) {
 	release, err := m.places.Enter(podOf(who))
 	if err != nil {
-		return nil, refuse(http.StatusServiceUnavailable, iocontext.TryAgain, "%v", err)
+		return nil, busy(err)
 	}
 	late := time.NewTimer(patience)
 	defer late.Stop()
@@ -118,8 +118,14 @@ func (m *Main) hold(ctx context.Context, who tokens.Identity) (leave func(), err
 	return nil, refuse(http.StatusServiceUnavailable, iocontext.TryAgain, "%d others are served at the moment: try again", atOnce)
 }
 
-// assign answers what the script of a unit needs.
+// assign answers what the script of a unit needs. A pod reads one assignment at a time, which is
+// verified before anything is read for it.
 func (m *Main) assign(w http.ResponseWriter, r *http.Request, who tokens.Identity, a asked) error {
+	end, err := m.answers.Enter(podOf(who))
+	if err != nil {
+		return busy(err)
+	}
+	defer end()
 	of, err := m.assigned(r.Context(), who, a)
 	if err != nil {
 		return err
@@ -141,11 +147,12 @@ func (m *Main) assign(w http.ResponseWriter, r *http.Request, who tokens.Identit
 	if err != nil {
 		return err
 	}
-	free, err := m.reserve(who, len(text))
-	if err != nil {
-		return err
+	if size := int64(len(text)); size > smallAnswer {
+		if !m.answered.TryAcquire(size) {
+			return busy(errors.New("too many large assignments are being read: try again"))
+		}
+		defer m.answered.Release(size)
 	}
-	defer free()
 	leave() // a pod that reads slowly occupies no place
 	m.cfg.Logger.Info("given", "lifecycle", a.lifecycle, "unit", a.unit, "pod", who.Namespace+"/"+who.PodName, "inputs", len(assignment.Inputs))
 	w.Header().Set("Content-Type", "application/json")
@@ -157,21 +164,9 @@ func (m *Main) assign(w http.ResponseWriter, r *http.Request, who tokens.Identit
 	return nil
 }
 
-// reserve reserves the memory of an answer until free is called. A pod has one large answer at a time;
-// small ones, of which it has as many as requests, reserve nothing.
-func (m *Main) reserve(who tokens.Identity, size int) (free func(), err error) {
-	if size <= smallAnswer {
-		return func() {}, nil
-	}
-	leave, err := m.answers.Enter(podOf(who))
-	if err != nil {
-		return nil, refuse(http.StatusServiceUnavailable, iocontext.TryAgain, "%v", err)
-	}
-	if !m.answered.TryAcquire(int64(size)) {
-		leave()
-		return nil, refuse(http.StatusServiceUnavailable, iocontext.TryAgain, "too many large assignments are being read: try again")
-	}
-	return func() { m.answered.Release(int64(size)); leave() }, nil
+// busy refuses a request that can be sent again.
+func busy(err error) *refusal {
+	return refuse(http.StatusServiceUnavailable, iocontext.TryAgain, "%v", err)
 }
 
 // assigned returns the unit of the request if the pod may have its script and inputs.
@@ -247,12 +242,17 @@ func (m *Main) value(ctx context.Context, of *crdv1.SignadotObjectLifecycleMetho
 	return value, nil
 }
 
-// keep keeps an output.
+// keep keeps an output. A pod sends one at a time, which is verified before anything is read for it.
 func (m *Main) keep(w http.ResponseWriter, r *http.Request, who tokens.Identity, a asked) error {
 	output := r.PathValue("output")
 	if !partName.MatchString(output) {
 		return refuse(http.StatusBadRequest, iocontext.BadRequest, "the path names no output")
 	}
+	end, err := m.bodies.Enter(podOf(who))
+	if err != nil {
+		return busy(err)
+	}
+	defer end()
 	of, err := m.find(r.Context(), who, a)
 	if err != nil {
 		return err
@@ -263,7 +263,7 @@ func (m *Main) keep(w http.ResponseWriter, r *http.Request, who tokens.Identity,
 	if r.ContentLength > iocontext.MaxValue {
 		return tooLarge(output, strconv.FormatInt(r.ContentLength, 10))
 	}
-	value, free, err := m.receive(w, r, who, output)
+	value, free, err := m.receive(w, r, output)
 	if err != nil {
 		return err
 	}
@@ -285,18 +285,11 @@ func (m *Main) keep(w http.ResponseWriter, r *http.Request, who tokens.Identity,
 	return nil
 }
 
-// receive reads the value of an output before the request takes a place: a pod sends one at a time,
-// within bodyWithin. Memory is reserved as the value arrives, until free is called.
-func (m *Main) receive(w http.ResponseWriter, r *http.Request, who tokens.Identity, output string) (value []byte, free func(), err error) {
-	busy := func(err error) ([]byte, func(), error) {
-		return nil, nil, refuse(http.StatusServiceUnavailable, iocontext.TryAgain, "%v", err)
-	}
-	leave, err := m.bodies.Enter(podOf(who))
-	if err != nil {
-		return busy(err)
-	}
+// receive reads the value of an output before the request takes a place, within bodyWithin. Memory is
+// reserved as the value arrives, until free is called.
+func (m *Main) receive(w http.ResponseWriter, r *http.Request, output string) (value []byte, free func(), err error) {
 	reserved := int64(0)
-	release := func() { m.memory.Release(reserved); leave() }
+	release := func() { m.memory.Release(reserved) }
 	defer func() {
 		if err != nil {
 			release()
@@ -304,12 +297,12 @@ func (m *Main) receive(w http.ResponseWriter, r *http.Request, who tokens.Identi
 	}()
 	control := http.NewResponseController(w)
 	if err := control.SetReadDeadline(time.Now().Add(bodyWithin)); err != nil {
-		return busy(err)
+		return nil, nil, busy(err)
 	}
 	body := http.MaxBytesReader(w, r.Body, iocontext.MaxValue)
 	for part := make([]byte, chunk); ; {
 		if !m.memory.TryAcquire(chunk) {
-			return busy(errors.New("too many outputs are being received: try again"))
+			return nil, nil, busy(errors.New("too many outputs are being received: try again"))
 		}
 		reserved += chunk
 		n, wrong := io.ReadFull(body, part)

@@ -26,7 +26,7 @@ type Main struct {
 	checks, pods, refused *callers.Pool
 	// heavy has a place for each request that may hold values at once; places bounds how many of
 	// them one pod may have, bodies how many outputs one pod may send at once, and answers how many
-	// large assignments one pod may read at once.
+	// assignments one pod may read at once.
 	heavy                   chan struct{}
 	places, bodies, answers *callers.Pool
 	// memory bounds the bytes of outputs that are being received or wait for a place, and answered
@@ -69,7 +69,7 @@ func New(cfg Config) (*Main, error) {
 		pods:    callers.NewPool("requests", callers.Bounds{Each: 4, Pods: callers.AnyNumber, Rate: 50, Burst: 100}),
 		places:  callers.NewPool("places", callers.Bounds{Each: placesOfPod, Pods: callers.AnyNumber}),
 		bodies:  callers.NewPool("outputs", callers.Bounds{Each: 1, Pods: callers.AnyNumber}),
-		answers: callers.NewPool("large assignments", callers.Bounds{Each: 1, Pods: callers.AnyNumber}),
+		answers: callers.NewPool("assignments", callers.Bounds{Each: 1, Pods: callers.AnyNumber}),
 		memory:  semaphore.NewWeighted(maxReceived), answered: semaphore.NewWeighted(maxAnswered),
 		refused: callers.NewPool("refusals", callers.Bounds{Strangers: cfg.MaxConnections, Rate: 5, Burst: 20}),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"switchyard.dev/tests/hostile/forwarded"
@@ -43,6 +44,7 @@ func run(ctx context.Context) (int, error) {
 	forwards := flag.Bool("forwarded", false, "only the attacks by port-forwards, and by pods of units")
 	flag.Parse()
 	ctrllog.SetLogger(logr.Discard())
+	utilruntime.ErrorHandlers = nil // each port-forward that ends would be logged
 	if !*forwards {
 		if err := listeners.Run(ctx, os.Stdout, *only, o); err != nil {
 			return 0, err
