@@ -25,7 +25,7 @@ type Events struct {
 	Logger *slog.Logger
 }
 
-// Report records an Event of the sandbox whose tunnel a user took. It logs a failure: the
+// Report records an Event of the sandbox after a user took its tunnel. It logs a failure: the
 // takeover is effective in any case. It creates one Event for each takeover: an EventRecorder would
 // count a second one as a repetition of the first, and not name its user.
 func (e Events) Report(ctx context.Context, t Takeover) {

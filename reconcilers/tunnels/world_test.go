@@ -227,7 +227,7 @@ func (p *proxy) lost() []string {
 	return out
 }
 
-// elsewhere returns which tunnels the proxy was told to be held elsewhere, and by which user.
+// elsewhere returns the tunnels that were reported to the proxy as held elsewhere, and their users.
 func (p *proxy) elsewhere() (out []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

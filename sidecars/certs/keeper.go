@@ -104,7 +104,7 @@ type Keeper struct {
 
 	mu      sync.Mutex
 	signs   *ecdsa.PrivateKey // that of the authority
-	served  *tls.Certificate  // once the API server has been told whom to trust
+	served  *tls.Certificate  // once the API server trusts its authority
 	missing bool              // Validating was named, and not there
 	err     error             // of the last look
 }

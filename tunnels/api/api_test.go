@@ -555,7 +555,7 @@ func TestForgedMembersAreNotReported(t *testing.T) {
 		s.Make(&crdv1.SignadotExternalWorkload{}, "{metadata: {namespace: "+s.ns+", name: "+name+", "+owner+"}, spec: {name: local, routingKey: '', workloadID: '', baseline: {apiVersion: apps/v1, kind: Deployment, name: cart}, tunnel: {baselineToLocals: [{baselinePort: 80, localAddress: 'localhost:3000'}]}}}")
 		s.Make(&crdv1.Resource{}, "{metadata: {name: "+s.ns+"-"+name+", "+owner+"}, spec: {name: "+name+", pluginName: p, olm: {}, outputNamespaces: ["+s.ns+"]}}")
 	}
-	s.sandbox(hers, "") // made last: what is reported with it includes all of the others
+	s.sandbox(hers, "") // created last: a report with it includes all of the others
 	stream := must(s.client.WatchLocalSandboxes(ctx, &tunnelv1.WatchLocalSandboxesRequest{Sandboxes: []string{hers}}))
 	for {
 		m, err := stream.Recv()

@@ -179,7 +179,7 @@ func localWorkloads(all []crdv1.SignadotExternalWorkload) map[types.UID][]*crdv1
 	return out
 }
 
-// localSandbox returns what is reported of a sandbox, without its workloads.
+// localSandbox returns the report of a sandbox, without its workloads.
 func localSandbox(sb *crdv1.SignadotSandbox, caller string) *tunnelv1.LocalSandbox {
 	out := &tunnelv1.LocalSandbox{SandboxName: sb.Name, RoutingKey: sb.Spec.ID, Uid: string(sb.UID), Machine: sb.Annotations[AnnotationMachine]}
 	if author, known, err := crdv1.AuthorOf(sb.Annotations); err == nil && known {
@@ -235,7 +235,7 @@ func sandboxOf(o metav1.Object) owner {
 	return owner{}
 }
 
-// localWorkload returns what is reported of an external workload of a sandbox.
+// localWorkload returns the report of an external workload of a sandbox.
 func localWorkload(w *crdv1.SignadotExternalWorkload, sb *crdv1.SignadotSandbox) *tunnelv1.LocalWorkload {
 	out := &tunnelv1.LocalWorkload{Name: w.Spec.Name, ObjectNamespace: w.Namespace, ObjectName: w.Name}
 	if b := w.Spec.Baseline; b != nil {

@@ -247,7 +247,7 @@ func (c *Cluster) Workload(namespace, name string) (Workload, bool) {
 	defer c.mu.Unlock()
 	w, found := c.workloads[types.NamespacedName{Namespace: namespace, Name: name}]
 	if w.Sandbox != "" && c.sandboxes[w.Sandbox] != w.owner {
-		w.Sandbox = "" // anybody can write an owner reference
+		w.Sandbox = "" // users can write owner references
 	}
 	return w, found
 }
@@ -299,7 +299,7 @@ func (c *Cluster) Service(host string) bool {
 	return is
 }
 
-// Kind returns what has an address: a node, a pod behind a Service, or something else.
+// Kind returns the kind of an address: a node, a pod behind a Service, or something else.
 func (c *Cluster) Kind(address netip.Addr) policy.Kind {
 	c.mu.Lock()
 	defer c.mu.Unlock()

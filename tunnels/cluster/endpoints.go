@@ -34,7 +34,7 @@ func (c Config) sliceNamespaces() map[string]cache.Config {
 	return out
 }
 
-// sandbox returns what is watched of sandboxes: their metadata.
+// sandbox returns the watched part of sandboxes: their metadata.
 func sandbox() *metav1.PartialObjectMetadata {
 	out := &metav1.PartialObjectMetadata{}
 	out.SetGroupVersionKind(crdv1.GroupVersion().WithKind(crdv1.KindSandbox))

@@ -5,7 +5,7 @@
 // A Holder is one connection of a workstation's session, whichever protocol it speaks. Of two
 // of the same user that hold the same workload the later one has it; another user's has it once
 // it takes it explicitly, or the tunnel is free (take.go). The former holder is notified, and keeps
-// the connections that it has. When a workstation is gone the ports stay open for a grace, and
+// the connections that it has. When a workstation is lost the ports stay open for a grace, and
 // connections to them are refused at once, so that nobody else's port gets the number while
 // requests are still led there. For the same reason nobody else gets that of a port that was
 // closed, for as long, nor that of a process which was killed; its tunnels get them again.

@@ -130,7 +130,7 @@ func TestWhatCannotBeRecordedReachesNoWorkstation(t *testing.T) {
 		return nil
 	})
 	if one := s.asked[0]; one.User != "the user at "+one.From || one.From == "" {
-		t.Errorf("the workstation is told %v", one)
+		t.Errorf("the workstation gets %v", one)
 	}
 	log.Close()
 	ends()
@@ -291,7 +291,7 @@ func TestATunnelMovesWhenItIsTakenOrFree(t *testing.T) {
 		t.Fatalf("Bob takes it: %v; Ada has lost %q", refused, adas.lost)
 	}
 	if all, _ := table.Tunnels(); !all[0].Take || all[0].Free {
-		t.Errorf("the manager is told %v", all)
+		t.Errorf("the manager gets %v", all)
 	}
 	if ada.Hold(cart, []int32{80}) == nil {
 		t.Error("Ada has it back without taking it")
@@ -302,11 +302,11 @@ func TestATunnelMovesWhenItIsTakenOrFree(t *testing.T) {
 	}
 	table.cfg.Free = time.Nanosecond
 	if all, _ := table.Tunnels(); !all[0].Free {
-		t.Errorf("the manager is told %v", all)
+		t.Errorf("the manager gets %v", all)
 	}
 	holds(t, table, ada, "u")
 	if all, _ := table.Tunnels(); all[0].Take {
-		t.Error("Ada is said to have taken what was free")
+		t.Error("it is reported that Ada took a tunnel that was free")
 	}
 }
 

@@ -100,8 +100,8 @@ func missing(name string, err error) error {
 // within is how long Await waits.
 const within = time.Minute
 
-// Await calls read once a second until it succeeds, for a minute at most, and returns what it
-// returned last: the controller manager may start at the same time as those that read its keys.
+// Await calls read once a second until it succeeds, for a minute at most, and returns its
+// last result: the controller manager may start at the same time as those that read its keys.
 func Await[T any](ctx context.Context, logger *slog.Logger, secrets client.SecretInterface, read func(context.Context, client.SecretInterface) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

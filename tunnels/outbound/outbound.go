@@ -30,7 +30,7 @@ type Knows interface {
 	Namespace(address netip.Addr, host string) string
 	// Service reports whether a host names a Service that DNS answers with addresses of the cluster.
 	Service(host string) bool
-	// Kind returns what has an address.
+	// Kind returns the kind of an address.
 	Kind(address netip.Addr) policy.Kind
 }
 

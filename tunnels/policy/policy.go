@@ -34,7 +34,7 @@ const (
 	ReachCluster
 )
 
-// Kind is what has an address.
+// Kind is the kind of an address.
 type Kind int
 
 // Kinds. An address that is both a pod's and a node's, as with hostNetwork, is a node's.
@@ -77,7 +77,7 @@ type Destination struct {
 	// Namespace is that of the Service that has the address or, where none has, of the
 	// Service that Host names; empty: of none.
 	Namespace string
-	// Kind is what has the address, as far as ReachCluster needs it.
+	// Kind is that of the address, as far as ReachCluster needs it.
 	Kind Kind
 }
 

@@ -53,7 +53,7 @@ type Config struct {
 	// Recheck is how often a session over SSH asks whether its user exists and has the rights that it
 	// uses. Default: 30 s.
 	Recheck time.Duration
-	// Clock tells the time, for the end of sessions over SSH. Default: time.Now.
+	// Clock returns the time, for the end of sessions over SSH. Default: time.Now.
 	Clock func() time.Time
 	// MaxConnections bounds the open connections of strangers on each listener. Default: 4096.
 	MaxConnections int

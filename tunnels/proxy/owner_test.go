@@ -37,11 +37,11 @@ func TestAWorkloadBelongsToASandboxByUID(t *testing.T) {
 		return nil
 	})
 	if all := w.declare(x); all[0].Open || !strings.Contains(all[0].Refused.GetMessage(), "belongs to no sandbox") {
-		t.Errorf("she is told %v", all)
+		t.Errorf("she gets %v", all)
 	}
 }
 
-// TestAnExternalNameLeavesNoNamespace has a Service of an allowed namespace lead to another address.
+// TestAnExternalNameLeavesNoNamespace points a Service of an allowed namespace to another address.
 func TestAnExternalNameLeavesNoNamespace(t *testing.T) {
 	ranges := filepath.Join(t.TempDir(), "cidr.yaml")
 	if err := os.WriteFile(ranges, []byte("version: 1\noutboundIPs: [{cidr: 10.99.99.0/24}]\n"), 0o600); err != nil {

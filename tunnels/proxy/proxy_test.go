@@ -263,7 +263,7 @@ func TestWhoMayHoldATunnel(t *testing.T) {
 		t.Errorf("the newer one ended with %v, Bob's with %v", newer.Err(), bob.Err())
 	}
 
-	// Ada's live tunnel stays hers until Bob takes it; then she is told once and for all.
+	// Ada's live tunnel stays hers until Bob takes it; then she is notified once.
 	newer.declare(hers, both)
 	s.Eventually("his right counts", func() error {
 		if all := bob.declare(both); all[0].Refused.GetReason() != tunnelv1.Reason_REASON_TAKEN || !strings.Contains(all[0].Holder, s.user("ada")+" at laptop") {

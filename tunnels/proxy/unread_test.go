@@ -50,7 +50,7 @@ func (s *site) sink() string {
 	return l.Addr().String()
 }
 
-// sshAs connects with the certificate of a user who may list sandboxes.
+// sshAs connects with the certificate of a user with the right to list sandboxes.
 func (s *site) sshAs(user string) *ssh.Client {
 	s.Helper()
 	_, certified := s.sshKey(identity.User{Name: user, Groups: []string{"system:authenticated"}}, time.Now())
@@ -70,7 +70,7 @@ func heap() uint64 {
 	return m.HeapSys - m.HeapReleased
 }
 
-// TestUnreadSSHChannelsAreBounded has ten users fill 128 channels each, at whose ends nobody reads. The
+// TestUnreadSSHChannelsAreBounded has ten users fill 128 channels each to servers that do not read. The
 // clients run in this process too, and keep next to nothing.
 func TestUnreadSSHChannelsAreBounded(t *testing.T) {
 	s := newSite(t)
@@ -201,5 +201,5 @@ func TestSSHDataOfStderrEndsTheChannel(t *testing.T) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		t.Fatal(err)
 	}
-	s.Eventually("the record says why", s.records.have("data of stderr"))
+	s.Eventually("the record has the reason", s.records.have("data of stderr"))
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // revoked returns why the session has to end: its user was deleted, or may neither use the proxies nor
-// hold a tunnel any more. It is empty when neither is so, or when nobody can tell.
+// hold a tunnel any more. It is empty when neither is so, or when the API server does not answer.
 func (c *client) revoked(ctx context.Context) string {
 	if refused := c.server.cfg.Access.Exists(ctx, c.user); refused != nil && refused.Reason != tunnelv1.Reason_REASON_UNAVAILABLE {
 		return refused.Message
@@ -25,7 +25,7 @@ func (c *client) revoked(ctx context.Context) string {
 	return refused.Message
 }
 
-// last ends a session whose certificate expired long ago, as soon as it has no channel.
+// last ends a session as soon as it has no channel, after its certificate expired long ago.
 func (c *client) last(ctx context.Context) {
 	for every := time.NewTicker(time.Second); ; {
 		select {

@@ -64,7 +64,7 @@ type Config struct {
 	// Recheck is how often it is asked again whether the user exists and has the rights that the
 	// session uses. Default: 30 s.
 	Recheck time.Duration
-	// Clock tells the time. Default: time.Now.
+	// Clock returns the time. Default: time.Now.
 	Clock func() time.Time
 	// Logger is told who comes, and what is refused. Default: none.
 	Logger *slog.Logger
@@ -75,7 +75,7 @@ type Server struct {
 	cfg      Config
 	greeting *callers.Pool
 	sessions *callers.Pool
-	// channels bounds the channels of each user, and budget what is unread in all of them.
+	// channels bounds the channels of each user, and budget the unread bytes of all of them.
 	channels *callers.Pool
 	budget   *unread.Budget
 }

@@ -86,7 +86,7 @@ type Told struct {
 	Machine string
 	// Sandboxes selects by name. With neither, the user's own sandboxes are wanted.
 	Sandboxes []string
-	// Take are sandboxes whose tunnels are taken from other users.
+	// Take are sandboxes: their tunnels are taken from other users.
 	Take []string
 	// Others, if it is not nil, is called with the names of sandboxes that the user can update
 	// and that are not selected, and how many more there may be.

@@ -55,7 +55,7 @@ type WorkloadStatus struct {
 	Open    bool   `json:"open"`
 	Message string `json:"message,omitempty"`
 	// Allowed reports whether the user allows at least one of its addresses, and Holder is the
-	// user whose session holds its tunnel instead.
+	// user that has its tunnel in another session.
 	Allowed bool   `json:"allowed"`
 	Holder  string `json:"holder,omitempty"`
 	// Ports are where ports of the baseline lead.
@@ -84,7 +84,7 @@ type Way struct {
 type Inside struct {
 	// Leads reports whether it does; it waits until it knows what the cluster has.
 	Leads bool `json:"leads"`
-	// UID is the user of this machine whose programs reach it so.
+	// UID is a user of this machine: programs of that user reach it so.
 	UID uint32 `json:"uid"`
 	// Redirect and DNS are the ports of this machine to which connections and queries are led.
 	Redirect string `json:"redirect"`

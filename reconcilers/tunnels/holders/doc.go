@@ -7,5 +7,5 @@
 // Of the sessions of one user that hold the same tunnel the later one counts, of one session the
 // greater epoch. Another user's session counts once it has taken the tunnel explicitly, or the
 // tunnel is free: its workstation, or the proxy at which it ended, is lost for five seconds.
-// Until then a proxy that is gone keeps what it held, as not connected.
+// Until then a lost proxy keeps its tunnels, as not connected.
 package holders

@@ -94,8 +94,8 @@ func (c candidate) is(o candidate) bool {
 	return c.proxy == o.proxy && c.tunnel.GetSession() == o.tunnel.GetSession() && c.tunnel.GetEpoch() == o.tunnel.GetEpoch()
 }
 
-// Judge decides which session holds each tunnel. A tunnel stays with the user that held it before, whose sessions
-// it follows, until another user's session takes it or it is free. Without a judgement before,
+// Judge decides which session holds each tunnel. A tunnel stays with the user that held it before and
+// follows that user's sessions, until another user's session takes it or it is free. Without a judgement before,
 // the session that began first holds it.
 func Judge(proxies []Proxy, before Judgement, now time.Time) Judgement {
 	j := Judgement{Held: map[Workload]Holder{}, Taken: map[string][]*tunnelv1.Taken{}}

@@ -34,7 +34,7 @@ func silent(p holders.Proxy) holders.Proxy {
 	return p
 }
 
-// long makes it one that is gone for so long that its tunnels are free.
+// long makes it a proxy that was lost so long ago that its tunnels are free.
 func long(p holders.Proxy) holders.Proxy {
 	p.Life.Heard = now.Add(-holders.Silence - holders.Reserved)
 	return p
@@ -53,7 +53,7 @@ func TestATunnelStaysWithItsHolder(t *testing.T) {
 		t.Errorf("held by %+v", h)
 	}
 	if h := j.Held[workload].Elsewhere(); h.GetUser() != "user-x" || h.GetUid() != "u" || h.GetBy() != "user-x, through pod 3" {
-		t.Errorf("other proxies are told %v", h)
+		t.Errorf("other proxies get %v", h)
 	}
 	later := holders.Judge([]holders.Proxy{proxy("2", tunnel("y", 1, 5)), proxy("3", free(tunnel("x", 2, 4)))}, j, now)
 	if h := later.Held[workload]; h.Pod != "2" {
@@ -80,9 +80,9 @@ func TestWhoHoldsATunnel(t *testing.T) {
 		"of two users the first":                    {[]holders.Proxy{proxy("1", tunnel("x", 9, 5)), proxy("2", tunnel("y", 1, 4))}, "1/x/9", true, "2/y/1"},
 		"of two users the one that took it":         {[]holders.Proxy{proxy("1", tunnel("x", 9, 5)), proxy("2", takes(tunnel("y", 1, 4)))}, "2/y/1", true, "1/x/9"},
 		"one that took it before is taken from":     {[]holders.Proxy{proxy("1", takes(tunnel("x", 9, 3))), proxy("2", takes(tunnel("y", 1, 4)))}, "1/x/9", true, "2/y/1"},
-		"one that is free is anybody's":             {[]holders.Proxy{proxy("1", free(tunnel("x", 9, 5))), proxy("2", tunnel("y", 1, 4))}, "2/y/1", true, "1/x/9"},
+		"any user gets one that is free":            {[]holders.Proxy{proxy("1", free(tunnel("x", 9, 5))), proxy("2", tunnel("y", 1, 4))}, "2/y/1", true, "1/x/9"},
 		"one that was lost a moment ago is not":     {[]holders.Proxy{proxy("1", down), proxy("2", tunnel("y", 1, 4))}, "1/x/1", false, "2/y/1"},
-		"that of a proxy that is gone for long is":  {[]holders.Proxy{long(proxy("1", tunnel("x", 9, 5))), proxy("2", tunnel("y", 1, 4))}, "2/y/1", true, "1/x/9"},
+		"that of a proxy lost for long is free":     {[]holders.Proxy{long(proxy("1", tunnel("x", 9, 5))), proxy("2", tunnel("y", 1, 4))}, "2/y/1", true, "1/x/9"},
 		"of one session the greater epoch":          {[]holders.Proxy{proxy("1", tunnel("x", 1, 1)), proxy("2", tunnel("x", 2, 5))}, "2/x/2", true, "1/x/1"},
 		"an epoch counts in its session alone":      {[]holders.Proxy{proxy("1", tunnel("x", 1, 1)), proxy("2", tunnel("x", 2, 5)), proxy("3", takes(tunnel("y", 1, 3)))}, "3/y/1", true, "1/x/1 2/x/2"},
 		"two at one proxy":                          {[]holders.Proxy{proxy("1", tunnel("x", 1, 5), tunnel("y", 1, 4))}, "1/x/1", true, "1/y/1"},
@@ -90,7 +90,7 @@ func TestWhoHoldsATunnel(t *testing.T) {
 		"at the same moment, always the same":       {[]holders.Proxy{proxy("1", tunnel("y", 1, 5)), proxy("2", tunnel("x", 1, 5))}, "2/x/1", true, "1/y/1"},
 		"one of a former object of the name":        {[]holders.Proxy{proxy("1", tunnel("x", 1, 5)), proxy("2", other)}, "1/x/1", true, ""},
 		"one at a proxy that is gone":               {[]holders.Proxy{silent(proxy("1", tunnel("x", 1, 5)))}, "1/x/1", false, ""},
-		"nobody else takes it because of that":      {[]holders.Proxy{silent(proxy("1", tunnel("x", 1, 5))), proxy("2", tunnel("y", 1, 4))}, "1/x/1", false, "2/y/1"},
+		"no other user takes it because of that":    {[]holders.Proxy{silent(proxy("1", tunnel("x", 1, 5))), proxy("2", tunnel("y", 1, 4))}, "1/x/1", false, "2/y/1"},
 		"its session comes back at another":         {[]holders.Proxy{silent(proxy("1", tunnel("x", 1, 5))), proxy("2", tunnel("x", 2, 1))}, "2/x/2", true, "1/x/1"},
 		"what names no external workload is nobody": {[]holders.Proxy{proxy("1", &tunnelv1.Tunnel{Session: "x", Connected: true})}, "", false, ""},
 	} {

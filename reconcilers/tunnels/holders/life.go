@@ -8,7 +8,7 @@ const (
 	Silence = 5 * time.Second
 	// Resume is how long it may take until another stream tells something where one broke.
 	Resume = time.Second
-	// Reserved is how long the tunnels of a proxy that is gone stay with their users.
+	// Reserved is how long the tunnels of a lost proxy stay with their users.
 	Reserved = 5 * time.Second
 )
 

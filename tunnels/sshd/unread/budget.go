@@ -23,7 +23,7 @@ type Ended struct {
 	// User is the user of the session, and About the channel as the proxy named it; empty: the SSH
 	// connection was closed, with all of its channels.
 	User, About string
-	// Bytes estimates what was unread, and Stalled is for how long the channel had not been emptied.
+	// Bytes estimates the unread bytes, and Stalled is for how long the channel had not been emptied.
 	Bytes   int64
 	Stalled time.Duration
 }
@@ -53,7 +53,7 @@ func New(limit int64, report func(Ended)) *Budget {
 	return &Budget{limit: limit, report: report, conns: map[*Conn]struct{}{}}
 }
 
-// Conn returns a connection whose bytes are counted until it is closed.
+// Conn returns a connection that counts its bytes until it is closed.
 func (b *Budget) Conn(conn net.Conn) *Conn {
 	c := &Conn{Conn: conn, budget: b, channels: map[*Channel]struct{}{}}
 	b.mu.Lock()

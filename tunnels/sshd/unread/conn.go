@@ -61,9 +61,9 @@ func (c *Conn) Close() error {
 	return c.Conn.Close()
 }
 
-// sum returns what is unread. budget.mu is held.
+// sum returns the unread bytes. budget.mu is held.
 //
-// A channel that waits in Read is empty, unless the client takes nothing of what it is sent: then
+// A channel that waits in Read is empty, unless the client does not read its connection: then
 // Read may wait with bytes that it cannot acknowledge.
 func (c *Conn) sum() *sum {
 	s := &sum{conn: c}
@@ -86,7 +86,7 @@ func (c *Conn) sum() *sum {
 	}
 	s.kept = max(0, balance-c.base)
 	s.bytes = s.kept
-	// What is being ended is freed soon.
+	// Bytes of channels that are being ended are freed soon.
 	s.bytes -= s.bytes * int64(ended) / int64(max(1, ended+len(s.stalled)))
 	return s
 }
@@ -115,7 +115,7 @@ type Channel struct {
 	// turn lets one goroutine read: the library wakes one that waits, and not all.
 	turn sync.Mutex
 	// emptied is what the connection had received when the last Read emptied the channel, -1 when it
-	// did not; moved is what was read since the channel was empty or had made progress.
+	// did not; moved is the number of bytes read since the channel was empty or had made progress.
 	emptied, moved int64
 
 	mu    sync.Mutex
@@ -130,7 +130,7 @@ type Mark int64
 // Mark returns the moment before a channel is opened.
 func (c *Conn) Mark() Mark { return Mark(c.received.Load()) }
 
-// Channel returns a channel whose bytes are counted. about names its destination for people, opened is
+// Channel returns a channel that counts its bytes. about names its destination for people, opened is
 // from before it was accepted, and left is called when the client has closed it as well.
 func (c *Conn) Channel(ch ssh.Channel, about string, opened Mark, left func()) *Channel {
 	out := &Channel{Channel: ch, conn: c, about: about, emptied: int64(opened), left: left}

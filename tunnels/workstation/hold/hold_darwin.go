@@ -100,5 +100,5 @@ func Original(c syscall.Conn, local netip.AddrPort) (netip.AddrPort, error) {
 	return to, nil
 }
 
-// Pass is the Control of a net.Dialer whose connections the rules let pass: all of root's pass.
+// Pass is the Control of a net.Dialer for connections that the rules pass: all of root's pass.
 func Pass(string, string, syscall.RawConn) error { return nil }

@@ -33,7 +33,7 @@ var shared = netip.MustParsePrefix("100.64.0.0/10")
 type Config struct {
 	// Open opens a connection into the cluster. Required.
 	Open loopback.Opener
-	// UID is the user of this machine whose connections and queries are redirected.
+	// UID is a user of this machine: the connections and queries of that user are redirected.
 	UID uint32
 	// Ranges are led beside what tunnel-api tells of, and Except never.
 	Ranges, Except []netip.Prefix

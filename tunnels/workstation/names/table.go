@@ -160,8 +160,8 @@ type Verdict struct {
 	Ask string
 }
 
-// Judge returns whose a name is: a Service by any of its names (key.has), what is below one without an
-// address, what ends with .svc, and the cluster's domain are the cluster's.
+// Judge returns the owner of a name: a Service by any of its names (key.has), names below one without an
+// address, names that end with .svc, and the cluster's domain are the cluster's.
 func (t *Table) Judge(name string) Verdict {
 	name = plain(name)
 	t.mu.RLock()

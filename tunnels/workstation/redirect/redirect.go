@@ -12,8 +12,8 @@
 // was at hand: what is here for pf follows what is published of it, and no pf has read the text.
 //
 // Queries for names go to a resolver of ours, where there is one: those to the resolvers that the
-// system has are led to its port, and what it asks them itself passes by its mark, or its user. Rules are for the connections of one user of
-// the machine: those of others are neither redirected nor recorded under that user's name.
+// system has are redirected to its port, and its own queries to them pass by its mark, or its user. Rules are for the
+// connections of one user of the machine: those of others are neither redirected nor recorded under that user's name.
 package redirect
 
 import (
@@ -39,8 +39,8 @@ type Rules struct {
 	// Resolvers are those of the system, whose queries go to the port DNS; 0 for none.
 	Resolvers []netip.Addr
 	DNS       uint16
-	// UID is the user of this machine whose connections and queries are redirected; those of other
-	// users pass. On macOS it is not root, as which this program connects there.
+	// UID is a user of this machine: the connections and queries of that user are redirected; those
+	// of other users pass. On macOS it is not root, as which this program connects there.
 	UID uint32
 	// Mark is that of sockets of this program, which pass, on Linux.
 	Mark uint32

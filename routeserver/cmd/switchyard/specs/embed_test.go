@@ -70,6 +70,6 @@ func TestAFileThatIsNotEmbeddedNamesTheFlag(t *testing.T) {
 	in := input{path: filepath.Join(root, "spec", "sandbox.yaml")}
 	_, err := in.embedded(filepath.Join(root, "spec"), "key")
 	if err == nil || !strings.Contains(err.Error(), "--embed-root") || !strings.Contains(err.Error(), filepath.Join(root, "spec")) {
-		t.Errorf("it says %v", err)
+		t.Errorf("the error is %v", err)
 	}
 }

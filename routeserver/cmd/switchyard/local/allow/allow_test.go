@@ -15,7 +15,7 @@ import (
 	"switchyard.dev/tunnels/workstation/consent"
 )
 
-// screen is what is written by one and read by others.
+// screen is text that one goroutine writes and others read.
 type screen struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -102,7 +102,7 @@ func TestAnAnswerIsAskedForOnceAndRemembered(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := New(Config{File: file}); err == nil {
-		t.Error("a file that everybody can write is believed")
+		t.Error("a file that all users can write is accepted")
 	}
 }
 

@@ -57,7 +57,7 @@ func (n *Named) Policy(s *session.Session) (policy consent.Policy, sandboxes []s
 // Selection is which sandboxes are served, and which local addresses are opened for them.
 type Selection struct {
 	Named
-	// Sandbox is the one whose routing key requests into the cluster get; empty: none.
+	// Sandbox gives requests into the cluster its routing key; empty: none.
 	Sandbox string
 	machine string
 	take    []string

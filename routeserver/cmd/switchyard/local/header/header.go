@@ -52,7 +52,7 @@ func (w Source) Find(ctx context.Context, cluster func() (client.WithWatch, erro
 }
 
 // Keyed returns a function that adds a routing key to the headers of a request, in all forms that
-// the cluster reads: the members that others have set stay. custom are headers whose value is the key.
+// the cluster reads: the members that others have set stay. custom are headers with the key as value.
 func Keyed(key string, custom []string) (func(http.Header), error) {
 	if key == "" {
 		return nil, nil

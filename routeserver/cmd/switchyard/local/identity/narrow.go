@@ -51,7 +51,7 @@ func (n *narrowed) token(ctx context.Context, again bool) (string, error) {
 		account, is := strings.CutPrefix(claims.Subject, "system:serviceaccount:")
 		namespace, name, two := strings.Cut(account, ":")
 		if !is || !two {
-			return n.whole(own, "no token for the tunnel proxies alone can be requested for this user, who is no service account")
+			return n.whole(own, "no token for the tunnel proxies alone can be requested for this user, which is no service account")
 		}
 		n.of = &requested{access: n.access, namespace: namespace, name: name}
 	}

@@ -15,8 +15,8 @@ import (
 
 func TestMain(m *testing.M) { world.Main(m) }
 
-// TestTokensHaveTheAudienceOfTheProxies asks a real API server, as users who may request tokens and as
-// users who may not.
+// TestTokensHaveTheAudienceOfTheProxies asks a real API server, as users with the right to
+// request tokens and as users without it.
 func TestTokensHaveTheAudienceOfTheProxies(t *testing.T) {
 	w := world.Shared(t)
 	namespace := w.NewNamespace("narrow")
@@ -33,10 +33,10 @@ func TestTokensHaveTheAudienceOfTheProxies(t *testing.T) {
 		narrow bool
 		note   string
 	}{
-		"one who may":     {w.Token(namespace, "ada", "", nil), true, ""},
-		"one who may not": {w.Token(namespace, "bob", "", nil), false, "may not create serviceaccounts/token"},
-		"no account":      {"opaque", false, "no service account"},
-		"one for them":    {ours, true, ""},
+		"with the right":    {w.Token(namespace, "ada", "", nil), true, ""},
+		"without the right": {w.Token(namespace, "bob", "", nil), false, "may not create serviceaccounts/token"},
+		"no account":        {"opaque", false, "no service account"},
+		"one for them":      {ours, true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var notes []string

@@ -67,7 +67,7 @@ func (v *Privileges) Begin(ctx context.Context, host string, w *workstation.Work
 	return got, nil
 }
 
-// caller returns the user whose connections are redirected: the one of the process, or, where root
+// caller returns the user of the redirected connections: the one of the process, or, where root
 // runs it by sudo, the one that called sudo. Only root is believed about that.
 func caller(uid int, sudo string) (uint32, error) {
 	if uid != 0 || sudo == "" {
@@ -75,7 +75,7 @@ func caller(uid int, sudo string) (uint32, error) {
 	}
 	of, err := strconv.ParseUint(sudo, 10, 32)
 	if err != nil {
-		return 0, exit.Usage.Errorf("SUDO_UID is %q, which is no UID: unset it, or set it to that of the user whose programs reach the cluster", sudo)
+		return 0, exit.Usage.Errorf("SUDO_UID is %q, which is no UID: unset it, or set it to the UID of the user that connects", sudo)
 	}
 	return uint32(of), nil
 }

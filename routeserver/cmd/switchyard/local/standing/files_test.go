@@ -39,7 +39,7 @@ func TestFilesOfSecretsAreForTheirOwnerAlone(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(folder, "there"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // The second time over what is there.
+	for range 2 { // The second time over existing files.
 		if _, err := Write(folder, secretFiles(t), false); err != nil {
 			t.Fatal(err)
 		}
