@@ -8,6 +8,7 @@
 //	Routing       a RoutingConfig with its members                  routing.go
 //	Declaration   what it puts on the routing log                   declaration.go
 //	Absent, Note  which baselines stay with members that do not exist   absent.go
+//	Holder        which of several RoutingConfigs has a key         keyholder.go
 //	Conflicts     which members stand for one baseline              conflicts.go
 //	Acknowledged  whether proxies have what is there now            current.go
 //	Ready         whether requests go where it says                 ready.go

@@ -38,7 +38,7 @@ func config(name, key string, seconds int) crdv1.RoutingConfig {
 
 // declares notes on a RoutingConfig that it has declared a key.
 func declares(c crdv1.RoutingConfig, key string) crdv1.RoutingConfig {
-	c.Annotations[routingconfig.AnnotationDeclaredKey] = key
+	c.Annotations[routing.AnnotationDeclaredKey] = key
 	c.Finalizers = []string{crdv1.Finalizer}
 	return c
 }
@@ -211,7 +211,7 @@ func TestConditions(t *testing.T) {
 			in.SameKey = append(in.SameKey, config("a", "k", 0))
 		}, published, crdv1.ConditionPublished, "False", "RoutingKeyTaken", "RoutingConfig a"},
 		{"an older one that comes to the key does not get it", func(in *routingconfig.Input) {
-			in.Config.Annotations[routingconfig.AnnotationDeclaredKey] = "k"
+			in.Config.Annotations[routing.AnnotationDeclaredKey] = "k"
 			in.SameKey = append(in.SameKey, config("older", "k", -1))
 		}, published, crdv1.ConditionReady, "True", "Ready", ""},
 		{"nor does one that has declared another", func(in *routingconfig.Input) {
@@ -221,7 +221,7 @@ func TestConditions(t *testing.T) {
 			in.SameKey = append(in.SameKey, going(declares(config("younger", "k", 1), "k")))
 		}, published, crdv1.ConditionReady, "False", "RoutingKeyTaken", "RoutingConfig younger"},
 		{"or has handed it over", func(in *routingconfig.Input) {
-			in.Config.Annotations[routingconfig.AnnotationDeclaredKey] = "k"
+			in.Config.Annotations[routing.AnnotationDeclaredKey] = "k"
 			in.SameKey = append(in.SameKey, going(declares(config("older", "k", -1), "k")))
 		}, published, crdv1.ConditionReady, "True", "Ready", ""},
 		{"a younger one does not matter", func(in *routingconfig.Input) {

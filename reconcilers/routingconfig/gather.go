@@ -17,7 +17,7 @@ func (r *Reconciler) gather(ctx context.Context, config *crdv1.RoutingConfig) (I
 	if in.SameKey, err = member.ConfigsBy(ctx, c, indexKey, config.RoutingKey()); err != nil {
 		return in, err
 	}
-	if former := config.Annotations[AnnotationDeclaredKey]; former != "" && former != config.RoutingKey() {
+	if former := config.Annotations[routing.AnnotationDeclaredKey]; former != "" && former != config.RoutingKey() {
 		if in.FormerKey, err = member.ConfigsBy(ctx, c, indexKey, former); err != nil {
 			return in, err
 		}

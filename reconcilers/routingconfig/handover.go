@@ -9,6 +9,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/publish"
+	"switchyard.dev/reconcilers/routing"
 )
 
 // leave ends what the holder of a key, which is being deleted, has declared: it declares
@@ -43,8 +44,8 @@ func (r *Reconciler) handOver(ctx context.Context, successor *crdv1.RoutingConfi
 		return err
 	}
 	note := map[string]string{}
-	if live.Annotations[AnnotationDeclaredKey] == "" { // Else there is one that it has to withdraw first.
-		note[AnnotationDeclaredKey] = live.RoutingKey()
+	if live.Annotations[routing.AnnotationDeclaredKey] == "" { // Else there is one that it has to withdraw first.
+		note[routing.AnnotationDeclaredKey] = live.RoutingKey()
 	}
 	if err := r.writer.AddFinalizer(ctx, live, note); err != nil {
 		return err
@@ -83,17 +84,17 @@ func (r *Reconciler) giveUp(ctx context.Context, in Input) error {
 // key, which is withdrawn or somebody else's by now. Should it come back to that key, it
 // is not its holder.
 func (r *Reconciler) clearNote(ctx context.Context, in Input) error {
-	noted := in.Config.Annotations[AnnotationDeclaredKey]
+	noted := in.Config.Annotations[routing.AnnotationDeclaredKey]
 	if noted == "" || noted == in.Config.RoutingKey() && in.carried() {
 		return nil
 	}
-	return r.writer.AddFinalizer(ctx, in.Config, map[string]string{AnnotationDeclaredKey: ""})
+	return r.writer.AddFinalizer(ctx, in.Config, map[string]string{routing.AnnotationDeclaredKey: ""})
 }
 
 // confirmUnclaimed returns a conflict when another object has the key that this one is about to
 // declare for the first time, and the cache has only not heard of it.
 func (r *Reconciler) confirmUnclaimed(ctx context.Context, in Input) error {
-	if in.Config.Annotations[AnnotationDeclaredKey] == in.Config.RoutingKey() {
+	if in.Config.Annotations[routing.AnnotationDeclaredKey] == in.Config.RoutingKey() {
 		return nil
 	}
 	for i := range in.SameKey {
@@ -105,7 +106,7 @@ func (r *Reconciler) confirmUnclaimed(ctx context.Context, in Input) error {
 		if err != nil {
 			return err
 		}
-		if live.UID == other.UID && live.RoutingKey() == in.Config.RoutingKey() && compare(live, in.Config) < 0 {
+		if live.UID == other.UID && live.RoutingKey() == in.Config.RoutingKey() && routing.Holder(in.Config, live) == live {
 			return apply.Overtaken(crdv1.KindRoutingConfig, in.Config.Name, "RoutingConfig "+live.Name+" has its routing key")
 		}
 	}

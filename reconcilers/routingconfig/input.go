@@ -1,17 +1,12 @@
 package routingconfig
 
 import (
-	"cmp"
 	"slices"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/reconcilers/routingkey"
 )
-
-// AnnotationDeclaredKey on a RoutingConfig is the key for which it has put a
-// declaration on the log.
-const AnnotationDeclaredKey = "signadot.com/declared-key"
 
 // Input is what counts for one RoutingConfig. Nothing in it may be changed.
 type Input struct {
@@ -47,31 +42,7 @@ func (in Input) holder() *crdv1.RoutingConfig {
 			candidates = append(candidates, &in.SameKey[i])
 		}
 	}
-	return Holder(candidates...)
-}
-
-// Holder returns which of some RoutingConfigs with one key has it. There is at least one.
-func Holder(candidates ...*crdv1.RoutingConfig) *crdv1.RoutingConfig {
-	return slices.MinFunc(candidates, compare)
-}
-
-// compare returns which of two RoutingConfigs with one key goes before.
-func compare(a, b *crdv1.RoutingConfig) int {
-	return cmp.Or(cmp.Compare(rank(a), rank(b)),
-		a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
-}
-
-// rank returns how much of a right a RoutingConfig has to its key, before its age counts;
-// less is more.
-func rank(c *crdv1.RoutingConfig) int {
-	out := 0
-	if c.Annotations[AnnotationDeclaredKey] != c.RoutingKey() {
-		out += 2
-	}
-	if c.DeletionTimestamp != nil {
-		out++
-	}
-	return out
+	return routing.Holder(candidates...)
 }
 
 // successor returns the RoutingConfig that has the key when this one is gone; nil when there is
@@ -80,7 +51,7 @@ func (in Input) successor() *crdv1.RoutingConfig {
 	var out *crdv1.RoutingConfig
 	for i := range in.SameKey {
 		c := &in.SameKey[i]
-		if c.UID != in.Config.UID && c.DeletionTimestamp == nil && (out == nil || compare(c, out) < 0) {
+		if c.UID != in.Config.UID && c.DeletionTimestamp == nil && (out == nil || routing.Holder(c, out) == c) {
 			out = c
 		}
 	}
@@ -96,7 +67,7 @@ func (in Input) carried() bool { return routingkey.Problem(in.Config.RoutingKey(
 // formerKey returns the key that was declared before and is given up now, and who else may
 // declare it; none when there is no such key. Nobody may where requests cannot carry it.
 func (in Input) formerKey() (string, []crdv1.RoutingConfig) {
-	former := in.Config.Annotations[AnnotationDeclaredKey]
+	former := in.Config.Annotations[routing.AnnotationDeclaredKey]
 	if former == "" || former == in.Config.RoutingKey() && in.carried() {
 		return "", nil
 	}

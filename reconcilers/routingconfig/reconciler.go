@@ -108,7 +108,7 @@ func (r *Reconciler) publish(ctx context.Context, in Input, d Decision) Publishe
 	if err := r.confirmUnclaimed(ctx, in); err != nil {
 		return Published{Err: err}
 	}
-	note := map[string]string{AnnotationDeclaredKey: in.Config.RoutingKey()}
+	note := map[string]string{routing.AnnotationDeclaredKey: in.Config.RoutingKey()}
 	if members := in.Note(); members != in.Config.Annotations[routing.AnnotationMembers] {
 		note[routing.AnnotationMembers] = members
 	}

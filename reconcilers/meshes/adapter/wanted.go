@@ -16,7 +16,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/meshes"
 	"switchyard.dev/reconcilers/meshes/istio"
-	"switchyard.dev/reconcilers/routingconfig"
+	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/routeserver/table"
 )
 
@@ -64,7 +64,7 @@ func withAuthors(ctx context.Context, c client.Reader, services map[types.Namesp
 	for i := range configs.Items {
 		config := &configs.Items[i]
 		if have := holders[config.RoutingKey()]; have != nil {
-			config = routingconfig.Holder(have, config)
+			config = routing.Holder(have, config)
 		}
 		holders[config.RoutingKey()] = config
 	}

@@ -15,7 +15,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/meshes/istio"
-	"switchyard.dev/reconcilers/routingconfig"
+	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/xds/xdstest"
 )
@@ -61,7 +61,7 @@ func TestTheOwnerOfAKeyIsCharged(t *testing.T) {
 	rival := config(by("rival", "mallory"), "")
 	rival.Annotations[crdv1.AnnotationRoutingKey] = "of-sandbox"
 	first := config(by("of-sandbox", ""), "adas")
-	first.Annotations[routingconfig.AnnotationDeclaredKey] = "of-sandbox"
+	first.Annotations[routing.AnnotationDeclaredKey] = "of-sandbox"
 	scheme := runtime.NewScheme()
 	if err := crdv1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
