@@ -23,6 +23,57 @@ import (
 	"switchyard.dev/workflows/iocontext"
 )
 
+// attacks are clients that send requests until they end.
+type attacks struct {
+	*site
+	ctx  context.Context
+	stop context.CancelFunc
+	all  []<-chan bool
+}
+
+func (s *site) attack() *attacks {
+	ctx, stop := context.WithCancel(s.Context())
+	return &attacks{site: s, ctx: ctx, stop: stop}
+}
+
+// again sends a request on one connection after the other, and leaves the answer to read.
+func (a *attacks) again(control func(network, address string, c syscall.RawConn) error, request string, read func(net.Conn)) {
+	a.all = append(a.all, background(func() bool {
+		for a.ctx.Err() == nil {
+			conn, err := a.dial(control)
+			if err != nil {
+				continue
+			}
+			end := context.AfterFunc(a.ctx, func() { _ = conn.Close() })
+			if _, err := conn.Write([]byte(request)); err == nil {
+				read(conn)
+			}
+			end()
+			_ = conn.Close()
+		}
+		return true
+	}))
+}
+
+// end stops the clients and waits for them.
+func (a *attacks) end() {
+	a.stop()
+	for _, one := range a.all {
+		<-one
+	}
+}
+
+// atLeast waits until a number is reached.
+func (s *site) atLeast(number int32, have *atomic.Int32, what string) {
+	s.Helper()
+	s.Eventually(what, func() error {
+		if n := have.Load(); n < number {
+			return fmt.Errorf("%d", n)
+		}
+		return nil
+	})
+}
+
 // Two pods send four outputs each, of which only the first byte comes, again and again: a third pod
 // is served at once.
 func TestASlowOutputTakesNoPlaceOfOthers(t *testing.T) {
@@ -30,46 +81,23 @@ func TestASlowOutputTakesNoPlaceOfOthers(t *testing.T) {
 	honest, mine := s.pod("honest"), s.lifecycle("mine")
 	s.keeps(mine, "make.url", canary)
 	s.says(mine, s.running(mine, "use", honest))
-	ctx, stop := context.WithCancel(t.Context())
 	var sent atomic.Int32
-	var all []<-chan bool
+	attacks := s.attack()
+	defer attacks.end()
 	for i := range 2 {
 		slow, theirs := s.pod(fmt.Sprint("slow-", i)), s.lifecycle(fmt.Sprint("theirs-", i))
 		s.says(theirs, s.running(theirs, "make", slow))
 		request := fmt.Sprintf("PUT %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: 1000\r\n\r\nx", output(theirs, "make", "url"), s.token(slow))
 		for range 4 {
-			all = append(all, background(func() bool {
-				for ctx.Err() == nil {
-					conn, err := s.dial(nil)
-					if err != nil {
-						continue
-					}
-					end := context.AfterFunc(ctx, func() { _ = conn.Close() })
-					if _, err := conn.Write([]byte(request)); err == nil {
-						sent.Add(1)
-						if answer, err := http.ReadResponse(bufio.NewReader(conn), nil); err == nil {
-							_ = answer.Body.Close()
-						}
-					}
-					end()
-					_ = conn.Close()
+			attacks.again(nil, request, func(conn net.Conn) {
+				sent.Add(1)
+				if answer, err := http.ReadResponse(bufio.NewReader(conn), nil); err == nil {
+					_ = answer.Body.Close()
 				}
-				return true
-			}))
+			})
 		}
 	}
-	defer func() {
-		stop()
-		for _, one := range all {
-			<-one
-		}
-	}()
-	s.Eventually("outputs are under way", func() error {
-		if sent.Load() < 8 {
-			return fmt.Errorf("%d", sent.Load())
-		}
-		return nil
-	})
+	s.atLeast(8, &sent, "outputs are under way")
 	token := s.token(honest)
 	for range 20 {
 		if status, reason, text := s.ask("GET", assignment(mine, "use"), token, strings.NewReader("")); status != 200 {
@@ -137,46 +165,23 @@ func TestASlowReaderTakesNoPlaceOfOthers(t *testing.T) {
 	honest, mine := s.pod("honest"), s.lifecycle("mine")
 	s.keeps(mine, "make.url", canary)
 	s.says(mine, s.running(mine, "use", honest))
-	ctx, stop := context.WithCancel(t.Context())
 	var given atomic.Int32
-	var all []<-chan bool
+	attacks := s.attack()
+	defer attacks.end()
 	for i := range readers {
 		slow, theirs := s.pod(fmt.Sprint("slow-", i)), s.lifecycle(fmt.Sprint("theirs-", i), large()...)
 		s.keeps(theirs, "make.url", strings.Repeat("x", iocontext.MaxValue))
 		s.says(theirs, s.running(theirs, "use", slow))
 		request := fmt.Sprintf("GET %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n", assignment(theirs, "use"), s.token(slow))
-		all = append(all, background(func() bool {
-			for ctx.Err() == nil {
-				conn, err := s.dial(littleMemory)
-				if err != nil {
-					continue
-				}
-				end := context.AfterFunc(ctx, func() { _ = conn.Close() })
-				status := make([]byte, len("HTTP/1.1 200"))
-				if _, err := conn.Write([]byte(request)); err == nil {
-					if _, err := io.ReadFull(conn, status); err == nil && string(status) == "HTTP/1.1 200" {
-						given.Add(1)
-						_ = wait.For(ctx, 10*time.Second) // it reads nothing more
-					}
-				}
-				end()
-				_ = conn.Close()
+		attacks.again(littleMemory, request, func(conn net.Conn) {
+			status := make([]byte, len("HTTP/1.1 200"))
+			if _, err := io.ReadFull(conn, status); err == nil && string(status) == "HTTP/1.1 200" {
+				given.Add(1)
+				_ = wait.For(attacks.ctx, 10*time.Second) // it reads nothing more
 			}
-			return true
-		}))
+		})
 	}
-	defer func() {
-		stop()
-		for _, one := range all {
-			<-one
-		}
-	}()
-	s.Eventually("assignments are being read", func() error {
-		if n := given.Load(); n < 8 {
-			return fmt.Errorf("%d", n)
-		}
-		return nil
-	})
+	s.atLeast(8, &given, "assignments are being read")
 	token := s.token(honest)
 	for range 20 {
 		if status, reason, text := s.ask("GET", assignment(mine, "use"), token, strings.NewReader("")); status != 200 {
