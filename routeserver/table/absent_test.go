@@ -96,7 +96,7 @@ func TestADeclarationSharesWhatIsKnownOfItsMember(t *testing.T) {
 	k, _ := got.keys.Get("k")
 	group, _ := got.keys.Get("group")
 	m := got.member(memberIDOf(seen.Workload))
-	if k.members[0] != group.members[0] || k.members[0].standsFor != m.serving {
-		t.Errorf("the declarations have %p and %p, the member %p", k.members[0].standsFor, group.members[0].standsFor, m.serving)
+	if k.members[0] != group.members[0] || k.members[0].declared != m.serving {
+		t.Errorf("the declarations have %p and %p, the member %p", k.members[0].declared, group.members[0].declared, m.serving)
 	}
 }

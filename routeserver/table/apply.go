@@ -73,7 +73,7 @@ func (f *folding) declare(seq uint64, routingKey string, members []*factv1.Membe
 	}
 	is := &Declaration{RoutingKey: was.RoutingKey, Declared: seq, members: f.named(members)}
 	for _, m := range was.members {
-		f.standIn(m.standsFor.place(), -1)
+		f.standIn(m.declared.place(), -1)
 		if !is.names(m.memberID) {
 			f.changeNames(m, without(f.member(m.memberID).namedBy, is.RoutingKey))
 		}

@@ -10,7 +10,7 @@
 // and the newest WorkloadObserved of each sandboxed workload, and joins them: a
 // rule exists exactly when a key names a member and that member was observed to
 // represent a baseline, or does not exist and the declaration states which one it
-// stood for. The latter is never ready (Rule.Absent), and a member that exists holds
+// represented. The latter is never ready (Rule.Absent), and a member that exists holds
 // a baseline before it. What one fact changes is found again through two
 // indexes: a key knows its members, a member knows the keys that name it. The rules
 // that a key had are those of the baselines that its members stood in for.

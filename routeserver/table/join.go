@@ -16,18 +16,7 @@ type claim struct {
 // compare puts claims of the same baseline together, the winner first.
 func (c claim) compare(other claim) int {
 	a, b := c.serving, other.serving
-	return cmp.Or(a.Baseline.Compare(b.Baseline), compareBools(a.Absent(), b.Absent()), a.claimant().Compare(b.claimant()))
-}
-
-// compareBools puts false first.
-func compareBools(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	}
-	return 1
+	return cmp.Or(a.Baseline.Compare(b.Baseline), a.claimant().Compare(b.claimant()))
 }
 
 // claimsOf returns the members of a key that are there, and absent ones if the key names

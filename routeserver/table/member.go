@@ -29,8 +29,8 @@ func (id memberID) Hash() uint64 { return hamt.HashOf(id.kind.Value(), id.namesp
 type named struct {
 	memberID
 	sandbox string
-	// standsFor is nil where the key names no baseline.
-	standsFor *Serving
+	// declared is nil where the key names no baseline.
+	declared *Serving
 }
 
 // member is what is known of a sandboxed workload: that a key names it, that it
@@ -65,16 +65,16 @@ func (f *folding) named(said []*factv1.Member) []*named {
 			continue
 		}
 		m := f.member(id)
-		standsFor := f.standsFor(m, s)
+		declared := f.declared(m, s)
 		n := m.named
 		switch {
 		case n == nil:
 			n = newNamed(id, s.GetSandbox())
-			n.standsFor = standsFor
+			n.declared = declared
 		case n.sandbox != s.GetSandbox():
-			n = &named{n.memberID, strings.Clone(s.GetSandbox()), standsFor}
-		case n.standsFor != standsFor:
-			n = &named{n.memberID, n.sandbox, standsFor}
+			n = &named{n.memberID, strings.Clone(s.GetSandbox()), declared}
+		case n.declared != declared:
+			n = &named{n.memberID, n.sandbox, declared}
 		}
 		out.members = append(out.members, n)
 	}
