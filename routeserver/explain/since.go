@@ -70,13 +70,12 @@ func naming(key event.Key) func(a, b proto.Message) bool {
 	return func(a, b proto.Message) bool {
 		was, before := a.(*factv1.RoutingDeclared)
 		is, now := b.(*factv1.RoutingDeclared)
-		return before && now && proto.Equal(untold(find(was, key)), untold(find(is, key)))
+		return before && now && proto.Equal(withoutBaseline(find(was, key)), withoutBaseline(find(is, key)))
 	}
 }
 
-// untold takes out of what a declaration states of a member what counts only while that does
-// not exist.
-func untold(m *factv1.Member) *factv1.Member {
+// withoutBaseline returns a member without the fields that count only while it does not exist.
+func withoutBaseline(m *factv1.Member) *factv1.Member {
 	if m == nil {
 		return nil
 	}

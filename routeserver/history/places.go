@@ -55,28 +55,28 @@ func (p *places) take(e event.Recorded) {
 			member := event.Workload(m.GetKind(), m.GetNamespace(), m.GetName())
 			last(p.named, said.GetRoutingKey())[member] = e.Pos.Seq
 			if m.GetBaseline().GetName() != "" {
-				p.stands(member, m, e.Pos.Seq)
+				p.learn(member, m, e.Pos.Seq)
 			}
 		}
 	case *factv1.WorkloadObserved:
 		if said.GetBaseline().GetName() != "" {
-			p.stands(e.Fact.Key, said, e.Pos.Seq)
+			p.learn(e.Fact.Key, said, e.Pos.Seq)
 		}
 	}
 }
 
-// standing is what an observation, or a declaration, states of a baseline.
-type standing interface {
+// statement is an observation, or a member of a declaration.
+type statement interface {
 	GetBaseline() *factv1.ObjectRef
 	GetServices() []*factv1.ServicePair
 }
 
-// stands learns that a member represents a baseline.
-func (p *places) stands(member event.Key, says standing, seq uint64) {
-	baseline := table.WorkloadOf(says.GetBaseline())
+// learn records that a member represents a baseline.
+func (p *places) learn(member event.Key, is statement, seq uint64) {
+	baseline := table.WorkloadOf(is.GetBaseline())
 	last(p.members, baseline)[member] = seq
 	last(p.baselines, member)[baseline] = seq
-	for _, pair := range says.GetServices() {
+	for _, pair := range is.GetServices() {
 		for _, port := range pair.GetPorts() {
 			p.said(service{baseline.Namespace, pair.GetFrom()}, target{baseline, port.GetPort()}, port.GetWorkloadPort(), seq)
 		}
