@@ -93,7 +93,7 @@ func (r *Reconciler) outputs(ctx context.Context, in Input) (Input, condition.Co
 
 // written is the condition of outputs that were written. The manager cannot see whether they still exist.
 func written(in Input) condition.Condition {
-	return condition.True(ReasonOutputsWritten, fmt.Sprintf("Secret %s with the outputs was written in namespaces: %s. If it was deleted, annotate the object with %s: TIME to write it again.",
+	return condition.True(ReasonOutputsWritten, fmt.Sprintf("Secret %s with the outputs was written in namespaces: %s. If it was deleted, annotate this Resource with %s: TIME to write it again.",
 		in.Outputs.SecretName, condition.List(in.Resource.Spec.OutputNamespaces, mostNamed, ", "), crdv1.AnnotationRetry))
 }
 

@@ -24,8 +24,8 @@ const (
 	maxNoted    = 64 << 10
 )
 
-// stood is which baseline a member represents, in the namespace of the member.
-type stood struct {
+// represented is which baseline a member represents, in the namespace of the member.
+type represented struct {
 	// Kind is that of the routes API.
 	Kind     string   `json:"kind"`
 	Name     string   `json:"name"`
@@ -40,10 +40,10 @@ type served struct {
 	Ports [][2]uint32 `json:"ports"`
 }
 
-// stands returns which baseline a member represents: as its status states, or, where there is no
+// represents returns which baseline a member represents: as its status states, or, where there is no
 // such status, as was noted of it. Nil where nothing is known, and for one that represents
 // none, or is a virtual workload.
-func (r Routing) stands(m crdv1.SandboxedWorkload, noted map[string]*stood) *stood {
+func (r Routing) represents(m crdv1.SandboxedWorkload, noted map[string]*represented) *represented {
 	have := r.Member(m)
 	if m.Kind == crdv1.KindVirtualWorkload {
 		return nil
@@ -56,7 +56,7 @@ func (r Routing) stands(m crdv1.SandboxedWorkload, noted map[string]*stood) *sto
 	if !ok || at.Namespace != m.Namespace {
 		return nil
 	}
-	is := &stood{Kind: baseline.RoutedKind(at), Name: at.Name}
+	is := &represented{Kind: baseline.RoutedKind(at), Name: at.Name}
 	if have.ObservedBaseline() == nil || have.RoutingInfo() == nil {
 		if was != nil && was.Kind == is.Kind && was.Name == is.Name {
 			return was
@@ -77,8 +77,8 @@ func (r Routing) stands(m crdv1.SandboxedWorkload, noted map[string]*stood) *sto
 }
 
 // noted returns what AnnotationMembers states, by the name of the member.
-func (r Routing) noted() map[string]*stood {
-	out := map[string]*stood{}
+func (r Routing) noted() map[string]*represented {
+	out := map[string]*represented{}
 	if err := json.Unmarshal([]byte(r.Config.Annotations[AnnotationMembers]), &out); err != nil {
 		return nil // It is not what we have written.
 	}
@@ -88,19 +88,19 @@ func (r Routing) noted() map[string]*stood {
 // Absent reports whether a member that is named does not exist, while it is known which
 // baseline it represents: requests for that baseline fail.
 func (r Routing) Absent(m crdv1.SandboxedWorkload) bool {
-	return r.Member(m) == nil && r.stands(m, r.noted()) != nil
+	return r.Member(m) == nil && r.represents(m, r.noted()) != nil
 }
 
 // Note returns what AnnotationMembers is to contain.
 func (r Routing) Note() string {
-	noted, all, size := r.noted(), map[string]*stood{}, 0
+	noted, all, size := r.noted(), map[string]*represented{}, 0
 	for _, m := range r.Named() {
-		s := r.stands(m, noted)
+		s := r.represents(m, noted)
 		if s == nil {
 			continue
 		}
 		name := NameIn(m).String()
-		text, _ := json.Marshal(map[string]*stood{name: s}) // It holds nothing that has no form.
+		text, _ := json.Marshal(map[string]*represented{name: s}) // It holds nothing that has no form.
 		if size += len(text); size > maxNoted {
 			break
 		}
@@ -120,7 +120,7 @@ func (r Routing) addBaselines(d *factv1.RoutingDeclared) {
 	size := sizeOf(d)
 	for _, absent := range []bool{true, false} {
 		for i, m := range r.Named() {
-			s := r.stands(m, noted)
+			s := r.represents(m, noted)
 			if s == nil || absent != (r.Member(m) == nil) {
 				continue
 			}
@@ -141,7 +141,7 @@ func sizeOf(m proto.Message) int {
 }
 
 // addTo adds it to a member.
-func (s *stood) addTo(m *factv1.Member) {
+func (s *represented) addTo(m *factv1.Member) {
 	m.Baseline = &factv1.ObjectRef{Kind: s.Kind, Namespace: m.GetNamespace(), Name: s.Name}
 	for _, of := range s.Services {
 		pair := &factv1.ServicePair{From: of.From, To: of.To}

@@ -13,7 +13,7 @@ import (
 
 // rendered returns a VirtualService that leads to customer by two routes, with routes for these keys.
 func rendered(t *testing.T, keys ...string) *unstructured.Unstructured {
-	o := routing("a", "customer", "1")
+	o := virtualService("a", "customer", "1")
 	routes := routesOf(o).([]any)
 	second := maps.Clone(routes[0].(map[string]any))
 	second["match"] = []any{map[string]any{"uri": map[string]any{"prefix": "/api"}}}

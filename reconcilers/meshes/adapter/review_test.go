@@ -22,7 +22,7 @@ import (
 func TestAProcessThatStartsWaitsForItsFirstLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &Adapter{config: Config{Own: "leader", Logger: slog.New(slog.DiscardHandler)}, reviews: semaphore.NewWeighted(mostReviews)}
-		text, err := routing("a", "customer", "1").MarshalJSON()
+		text, err := virtualService("a", "customer", "1").MarshalJSON()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +100,7 @@ func TestReviewsDoNotPileUp(t *testing.T) {
 // by which the leader asks for its routes.
 func TestWhatAnotherWebhookHasChangedStays(t *testing.T) {
 	a := &Adapter{config: Config{Own: "leader", Logger: slog.New(slog.DiscardHandler)}, reviews: semaphore.NewWeighted(mostReviews)}
-	owners := routing("a", "customer", "1")
+	owners := virtualService("a", "customer", "1")
 	a.state = (*state)(nil).next(shop(map[string][]string{"customer": {"k1"}}, owners))
 	meant := a.state.objects[types.NamespacedName{Namespace: "shop", Name: "a"}].rendering.Object.GetAnnotations()[AnnotationRoutes]
 	asks := func() *unstructured.Unstructured {

@@ -26,7 +26,7 @@ func TestAWriteTakesNoKeyItsRoom(t *testing.T) {
 			late = append(late, key)
 		}
 	}
-	bare := routing("a", "customer", "1")
+	bare := virtualService("a", "customer", "1")
 	first := (*state)(nil).next(shop(map[string][]string{"customer": late}, bare))
 	full := first.objects[types.NamespacedName{Namespace: "shop", Name: "a"}].rendering.Object
 	if first.reports[Target{Key: late[0], Namespace: "shop", Service: "customer"}].Lost != nil || first.reports[Target{Key: late[len(late)-1], Namespace: "shop", Service: "customer"}].Lost == nil {

@@ -25,8 +25,8 @@ func shop(keys map[string][]string, objects ...*unstructured.Unstructured) found
 	return f
 }
 
-// routing returns a VirtualService for a host that leads to it.
-func routing(name, host, version string) *unstructured.Unstructured {
+// virtualService returns a VirtualService that routes a host to itself.
+func virtualService(name, host, version string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "networking.istio.io/v1", "kind": "VirtualService",
 		"metadata": map[string]any{"namespace": "shop", "name": name, "uid": name, "resourceVersion": version},
@@ -50,11 +50,11 @@ func news(before, now *state) []string {
 
 // TestOnlyWhatIsConcernedIsRendered looks again after one thing has changed.
 func TestOnlyWhatIsConcernedIsRendered(t *testing.T) {
-	a, b, c := routing("a", "customer", "1"), routing("b", "driver", "1"), routing("c", "elsewhere", "1")
+	a, b, c := virtualService("a", "customer", "1"), virtualService("b", "driver", "1"), virtualService("c", "elsewhere", "1")
 	keys := map[string][]string{"customer": {"k1"}, "driver": {"k1"}}
-	delegating := routing("d", "gate", "1")
+	delegating := virtualService("d", "gate", "1")
 	delegating.Object["spec"] = map[string]any{"hosts": []any{"gate"}, "http": []any{map[string]any{"delegate": map[string]any{"name": "e"}}}}
-	delegate := routing("e", "customer", "1")
+	delegate := virtualService("e", "customer", "1")
 	delete(delegate.Object["spec"].(map[string]any), "hosts")
 	first := (*state)(nil).next(shop(keys, a, b, c, delegate))
 	headers := shop(keys, a, b, c, delegate)
@@ -66,8 +66,8 @@ func TestOnlyWhatIsConcernedIsRendered(t *testing.T) {
 		"nothing":             {shop(keys, a, b, c, delegate), nil},
 		"a key":               {shop(map[string][]string{"customer": {"k1", "k2"}, "driver": {"k1"}}, a, b, c, delegate), []string{"a", "e"}},
 		"a key that ends":     {shop(map[string][]string{"customer": {"k1"}, "driver": nil}, a, b, c, delegate), []string{"b"}},
-		"an object":           {shop(keys, a, routing("b", "driver", "2"), c, delegate), []string{"b"}},
-		"an older one":        {shop(keys, a, b, c, routing("0", "driver", "1"), delegate), []string{"0", "b"}},
+		"an object":           {shop(keys, a, virtualService("b", "driver", "2"), c, delegate), []string{"b"}},
+		"an older one":        {shop(keys, a, b, c, virtualService("0", "driver", "1"), delegate), []string{"0", "b"}},
 		"one that is gone":    {shop(keys, a, c, delegate), nil},
 		"a header":            {headers, []string{"a", "b", "c", "e"}},
 		"who delegates to it": {shop(keys, a, b, c, delegating, delegate), []string{"d", "e"}},
@@ -94,19 +94,19 @@ func TestOnlyWhatIsConcernedIsRendered(t *testing.T) {
 func TestACacheThatLagsIsNotWrittenFrom(t *testing.T) {
 	keys := map[string][]string{"customer": {"k1"}}
 	id := types.NamespacedName{Namespace: "shop", Name: "a"}
-	first := (*state)(nil).next(shop(keys, routing("a", "customer", "1")))
+	first := (*state)(nil).next(shop(keys, virtualService("a", "customer", "1")))
 	got := first.objects[id].rendering.Object.DeepCopy()
 	got.SetResourceVersion("3")
-	after := shop(keys, routing("a", "customer", "1"))
+	after := shop(keys, virtualService("a", "customer", "1"))
 	after.written = map[types.NamespacedName]written{id: {got: got, past: []string{"1", "2"}}}
 	now := first.next(after)
 	for _, version := range []string{"1", "2"} {
 		if k := now.objects[id]; k.behind() || k.have.GetResourceVersion() != "3" {
 			t.Fatalf("while the cache has %s it is %q at %s", version, k.status, k.have.GetResourceVersion())
 		}
-		now = now.next(shop(keys, routing("a", "customer", version)))
+		now = now.next(shop(keys, virtualService("a", "customer", version)))
 	}
-	if k := now.next(shop(keys, routing("a", "customer", "4"))).objects[id]; !k.behind() || k.have.GetResourceVersion() != "4" {
+	if k := now.next(shop(keys, virtualService("a", "customer", "4"))).objects[id]; !k.behind() || k.have.GetResourceVersion() != "4" {
 		t.Errorf("what somebody else has written since is %q at %s", k.status, k.have.GetResourceVersion())
 	}
 }
@@ -116,7 +116,7 @@ func TestACacheThatLagsIsNotWrittenFrom(t *testing.T) {
 func TestARouteOutOfItsPlaceIsNotApplied(t *testing.T) {
 	keys := map[string][]string{"customer": {"k1"}}
 	id := types.NamespacedName{Namespace: "shop", Name: "a"}
-	first := (*state)(nil).next(shop(keys, routing("a", "customer", "1")))
+	first := (*state)(nil).next(shop(keys, virtualService("a", "customer", "1")))
 	has := first.objects[id].rendering.Object.DeepCopy()
 	has.SetResourceVersion("2")
 	now := first.next(shop(keys, has))
