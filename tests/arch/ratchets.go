@@ -20,13 +20,13 @@ const maxPackageLines = 1500
 var roomLines = map[string]int{
 	"eventbus":    9947,
 	"protos":      1247,
-	"reconcilers": 28182,
-	"routeserver": 17115,
+	"reconcilers": 28187,
+	"routeserver": 17106,
 	"sidecars":    6049,
-	"tests":       33455,
+	"tests":       33520,
 	"tools":       6996,
 	"tunnels":     13009,
-	"workflows":   6481,
+	"workflows":   6474,
 	"xds":         4073,
 }
 

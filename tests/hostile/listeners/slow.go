@@ -11,7 +11,7 @@ import (
 	"switchyard.dev/tests/wait"
 )
 
-// SlowOrders name the units whose pods attack an IO context server, and its address.
+// SlowOrders name units with pods that attack an IO context server, and its address.
 type SlowOrders struct {
 	Address string
 	Units   []slowbody.Unit
