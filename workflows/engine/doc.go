@@ -16,10 +16,11 @@
 //	   │           ├──► Failed                       out of time: its pod was refused all the time
 //	   └───────────┴──► Skipped                      there is nothing for it to do, or all ends
 //
-// In Starting the name of the next pod is recorded and the pod is not, since it is being created, was
-// refused, or its name was taken. The time of an attempt counts from the first answer of the API server:
-// the creation of a pod, or a refusal, of which Failed has the reason. Running goes back to Pending, for another attempt, where a pod ended through no fault of the
-// script before that had begun, or where the unit says that its script may run again.
+// In Starting the name of the next pod is recorded, and the pod does not exist yet: it is being
+// created, was refused, or its name was taken. The time of an attempt counts from the first answer
+// of the API server: the creation of the pod, or a refusal, which is then the reason of Failed.
+// Running goes back to Pending, for another attempt, where a pod ended through no fault of the
+// script before that had begun, or where the unit states that its script may run again.
 //
 // # Once
 //
