@@ -89,8 +89,13 @@ func sandboxManifest(name, workload string) string {
 func (w *world) declare(key, sandbox string) {
 	w.t.Helper()
 	fork := w.kubectl("", "get", "forkedworkloads", "-n", "hotrod", "-l", "signadot.com/sandbox="+sandbox, "-o", "jsonpath={.items[0].metadata.name}")
-	w.kubectl(fmt.Sprintf(`{"apiVersion":"signadot.com/v1","kind":"RoutingConfig","metadata":{"name":%q},
-"spec":{"sandboxedWorkloads":[{"kind":"ForkedWorkload","namespace":"hotrod","name":%q,"sandboxName":%q}]}}`, key, fork, sandbox), "apply", "-f", "-")
+	manifest := fmt.Sprintf(`{"apiVersion":"signadot.com/v1","kind":"RoutingConfig","metadata":{"name":%q},
+"spec":{"sandboxedWorkloads":[{"kind":"ForkedWorkload","namespace":"hotrod","name":%q,"sandboxName":%q}]}}`, key, fork, sandbox)
+	// A pod is ready a moment before its Service leads to it, and the manager reviews declarations.
+	w.eventually("the declaration is accepted", 60*time.Second, func() error {
+		_, err := demo.Kubectl(w.t.Context(), manifest, "apply", "-f", "-")
+		return err
+	})
 	w.removeAfter("routingconfig", key)
 }
 
