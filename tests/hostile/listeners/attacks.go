@@ -40,7 +40,7 @@ var (
 	slowTLS = slowAs()
 	// forged shows tokens that look like a pod's, each another one, as fast as they are refused.
 	forged = attack{"forged tokens", func(ctx context.Context, c net.Conn) {
-		t := tls.Client(c, &tls.Config{InsecureSkipVerify: true})
+		t := tls.Client(c, overTLS())
 		answers := bufio.NewReader(t)
 		for ctx.Err() == nil {
 			if _, err := fmt.Fprintf(t, "GET /v1/units/none/none/assignment HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %s\r\n\r\n", forgery()); err != nil {
@@ -66,26 +66,34 @@ var (
 // slowAs finishes the handshake as one that speaks these protocols, and then sends a head a byte at
 // a time.
 func slowAs(protocols ...string) attack {
-	return attack{strings.Join(append([]string{slowName}, protocols...), " "), func(ctx context.Context, c net.Conn) {
-		trickle(ctx, tls.Client(c, &tls.Config{InsecureSkipVerify: true, NextProtos: protocols}), slowly)
+	return attack{strings.Join(append([]string{"slow", afterHandshake}, protocols...), " "), func(ctx context.Context, c net.Conn) {
+		trickle(ctx, tls.Client(c, overTLS(protocols...)), slowly)
 	}}
 }
 
-// slowName is how the names of those attacks begin.
-const slowName = "slow after a handshake"
+// afterHandshake is in the names of attacks that speak TLS.
+const afterHandshake = "after a handshake"
 
-// grpcAttacks are those that a server of gRPC meets too: connections that greet and say no
-// more, and that open streams which they leave alone.
-var grpcAttacks = []attack{silent, halfTLS, junk,
-	{"greetings", func(_ context.Context, c net.Conn) { say(c, greeting()) }},
-	{"streams left alone", func(_ context.Context, c net.Conn) {
+// afterTLS makes an attack once the handshake is done, as one that speaks these protocols.
+func afterTLS(a attack, protocols ...string) attack {
+	return attack{a.name + " " + afterHandshake, func(ctx context.Context, c net.Conn) { a.do(ctx, tls.Client(c, overTLS(protocols...))) }}
+}
+
+// The attacks that a server of gRPC meets too: connections that greet and say no more, and that
+// open streams which they leave alone.
+var (
+	greetings    = attack{"greetings", func(_ context.Context, c net.Conn) { say(c, greeting()) }}
+	streamsAlone = attack{"streams left alone", func(_ context.Context, c net.Conn) {
 		all := greeting()
 		for n := range 200 {
 			all = append(all, openStream(uint32(2*n+1))...)
 		}
 		say(c, all)
-	}},
-}
+	}}
+	// grpcAttacks are on a server that speaks plain, tlsGRPCAttacks on one that asks for TLS.
+	grpcAttacks    = []attack{silent, halfTLS, junk, greetings, streamsAlone}
+	tlsGRPCAttacks = []attack{silent, halfTLS, junk, greetings, afterTLS(greetings, "h2"), afterTLS(streamsAlone, "h2")}
+)
 
 // slowly is a head that never ends.
 const slowly = "GET / HTTP/1.1\r\nHost: a\r\nX-Slow: "
@@ -128,9 +136,13 @@ var waits = attack{"waits", func(ctx context.Context, c net.Conn) {
 	hold(ctx, c)
 }}
 
-// strangeClients greet the bus as its clients do, with a token that is none.
+// strangeClients greet the bus as its clients do, with a token that is none: they read what it is,
+// and speak TLS from then on.
 var strangeClients = attack{"tokens that are none", func(_ context.Context, c net.Conn) {
-	say(c, []byte("CONNECT {\"auth_token\":\"a.b.c\",\"verbose\":false,\"pedantic\":false}\r\nPING\r\n"))
+	if _, err := bufio.NewReader(c).ReadSlice('\n'); err != nil {
+		return
+	}
+	say(tls.Client(c, overTLS()), []byte("CONNECT {\"auth_token\":\"a.b.c\",\"verbose\":false,\"pedantic\":false}\r\nPING\r\n"))
 }}
 
 // say sends something once and then reads until the server closes the connection.

@@ -15,6 +15,7 @@ import (
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"github.com/nats-io/nats.go"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	corev1 "k8s.io/api/core/v1"
@@ -74,9 +75,15 @@ func askApplication(w *World, l *Listener) (call, error) {
 	return get("http://" + pod.Status.PodIP + ":8081/customer?customer=123"), nil
 }
 
+// overTLS returns how TLS is spoken with a pod. Certificates name Services, and what is called is a
+// pod's address: so none is verified.
+func overTLS(protocols ...string) *tls.Config {
+	return &tls.Config{InsecureSkipVerify: true, NextProtos: protocols}
+}
+
 // dial returns a connection of gRPC from the address of honest callers.
-func dial(address string) (*grpc.ClientConn, error) {
-	return grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+func dial(address string, as credentials.TransportCredentials) (*grpc.ClientConn, error) {
+	return grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(as),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
 			return from(honestAddress, patience).DialContext(ctx, "tcp", address)
 		}))
@@ -85,7 +92,7 @@ func dial(address string) (*grpc.ClientConn, error) {
 // lookUp asks the routing API who serves a key.
 func lookUp(w *World, l *Listener) (call, error) {
 	return func(ctx context.Context) error {
-		conn, err := dial(w.address(l, 0))
+		conn, err := dial(w.address(l, 0), insecure.NewCredentials())
 		if err != nil {
 			return err
 		}
@@ -159,7 +166,7 @@ func (s *subscriber) subscribe() error {
 
 // open opens the stream and asks for the routes once: the first request has to.
 func (s *subscriber) open() error {
-	conn, err := dial(s.address)
+	conn, err := dial(s.address, credentials.NewTLS(overTLS()))
 	if err != nil {
 		return err
 	}
@@ -187,7 +194,7 @@ func connectToBus(w *World, l *Listener) (call, error) {
 		return nil, err
 	}
 	return func(context.Context) error {
-		conn, err := nats.Connect("nats://"+w.address(l, 0), nats.Token(token), nats.Timeout(patience),
+		conn, err := nats.Connect("nats://"+w.address(l, 0), nats.Token(token), nats.Secure(overTLS()), nats.Timeout(patience),
 			nats.Dialer(from(honestAddress, patience)), nats.MaxReconnects(0), nats.CustomInboxPrefix("_INBOX.follower"))
 		if err != nil {
 			return err
@@ -244,7 +251,7 @@ func askForNothing(w *World, l *Listener) (call, error) {
 	}
 	client := &http.Client{Timeout: patience, Transport: &http.Transport{
 		DisableKeepAlives: true, DialContext: from(honestAddress, patience).DialContext,
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // what is called is a pod's address
+		TLSClientConfig: overTLS(),
 	}}
 	var turn atomic.Int64
 	return func(ctx context.Context) error {

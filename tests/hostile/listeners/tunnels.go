@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
@@ -21,7 +22,7 @@ import (
 // does so: an address may begin fewer calls a second than begin here.
 func askOperator(w *World, l *Listener) (call, error) {
 	return func(ctx context.Context) error {
-		conn, err := dial(w.address(l, 0))
+		conn, err := dial(w.address(l, 0), credentials.NewTLS(overTLS()))
 		if err != nil {
 			return err
 		}
@@ -86,7 +87,7 @@ func shakeHands(protocol string) func(*World, *Listener) (call, error) {
 				return err
 			}
 			defer c.Close()
-			return tls.Client(c, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{protocol}}).HandshakeContext(ctx) // what is called is a pod's address
+			return tls.Client(c, overTLS(protocol)).HandshakeContext(ctx)
 		}, nil
 	}
 }
