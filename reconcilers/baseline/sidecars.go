@@ -26,6 +26,8 @@ const (
 const (
 	ReasonNoPods          = "NoPods"
 	ReasonSomePortsUnread = "SomePortsUnread"
+	// ReasonBesideProxy: pods have the proxy of another product beside their sidecar.
+	ReasonBesideProxy = "BesideProxy"
 	// ReasonNoService: no Service leads to the workload, so it needs no sidecar.
 	ReasonNoService = "NoService"
 )
@@ -84,11 +86,16 @@ func meshed(w *Workload, pods []corev1.Pod, services []crdv1.ServiceMapping, inj
 		message += fmt.Sprintf(" In %d of %d it is OUTDATED (%s; injected with another %s than now): restart them with %s",
 			len(names), r.Total, coverage.Some(names), r.Differing(), r.Restart())
 	}
+	reason := "SidecarsReady"
 	if len(r.Unread) > 0 {
-		return condition.True(ReasonSomePortsUnread, strings.TrimSuffix(message, ".")+
-			". Some requests reach the baseline whatever key they carry, those to "+r.Bypassed(w.Template))
+		reason = ReasonSomePortsUnread
+		message = strings.TrimSuffix(message, ".") +
+			". Some requests reach the baseline whatever key they carry, those to " + r.Bypassed(w.Template)
 	}
-	return condition.True("SidecarsReady", message)
+	if conflicts := r.Conflicts(); len(conflicts) > 0 {
+		reason, message = ReasonBesideProxy, strings.TrimSuffix(message, ".")+". But "+strings.Join(conflicts, "; ")
+	}
+	return condition.True(reason, message)
 }
 
 // startedOf returns the pods whose sidecar is not ready, but for those that are Pending.
@@ -98,12 +105,12 @@ func startedOf(r coverage.Report) []string {
 	return slices.DeleteFunc(slices.Clone(r.Pods[coverage.NotReady]), func(name string) bool { return slices.Contains(r.Pending, name) })
 }
 
-// Caveat is what SidecarsReady says although it is true: that there are no
-// pods yet, that no Service leads to them, or which ports are not routed; empty when there
-// is nothing such.
+// Caveat returns the message of SidecarsReady where it is true with a reservation: there are no
+// pods, no Service selects them, another proxy is beside the sidecar, or ports are not routed. It is
+// empty otherwise.
 func Caveat(m crdv1.Conditioned) string {
 	c := crdv1.FindCondition(*m.StatusConditions(), ConditionSidecarsReady)
-	if c == nil || !slices.Contains([]string{ReasonNoPods, ReasonSomePortsUnread, ReasonNoService}, c.Reason) {
+	if c == nil || !slices.Contains([]string{ReasonNoPods, ReasonSomePortsUnread, ReasonBesideProxy, ReasonNoService}, c.Reason) {
 		return ""
 	}
 	return c.Message

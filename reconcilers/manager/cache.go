@@ -24,6 +24,7 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/policies"
 	"switchyard.dev/sidecars/devmesh"
+	"switchyard.dev/sidecars/inject"
 	"switchyard.dev/sidecars/redirect/spec"
 )
 
@@ -172,6 +173,9 @@ func keepSidecars(o metav1.Object) {
 	}
 	troubles := keepTroubles(p)
 	kept := isInjected
+	if slices.ContainsFunc(slices.Concat(p.Spec.Containers, p.Spec.InitContainers), func(c corev1.Container) bool { return isInjected(c.Name) }) {
+		kept = injectedOrProxy
+	}
 	if p.Labels[crdv1.LabelForkedWorkload] != "" {
 		kept = func(string) bool { return true } // What keeps its own from starting is told.
 	}
@@ -216,6 +220,12 @@ func namedPorts(in corev1.PodSpec) []corev1.Container {
 // isInjected reports whether a container is one of ours.
 func isInjected(name string) bool {
 	return name == devmesh.ContainerName || name == devmesh.InitContainerName
+}
+
+// injectedOrProxy reports whether a container is one of the injector, or of another product's proxy.
+func injectedOrProxy(name string) bool {
+	_, proxy := inject.ProxyOf(name)
+	return proxy || isInjected(name)
 }
 
 // names leaves the names of those containers that are kept, and of ours what they

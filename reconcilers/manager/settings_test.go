@@ -22,6 +22,7 @@ import (
 	"switchyard.dev/reconcilers/fork/power"
 	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/meshes/gatewayadapter"
+	"switchyard.dev/sidecars/coverage"
 	"switchyard.dev/workflows/execunit"
 )
 
@@ -232,6 +233,11 @@ func TestTheCacheKeepsOnlyWhatIsRead(t *testing.T) {
 	plain.Spec.InitContainers = nil
 	if _, err := transform(keepSidecars)(plain); err != nil || len(plain.Spec.Containers) != 0 {
 		t.Errorf("of a pod without a sidecar, whose ports no key leads through, there is %+v, %v", plain.Spec, err)
+	}
+	beside := pod.DeepCopy()
+	beside.Spec.InitContainers = append(beside.Spec.InitContainers, corev1.Container{Name: "istio-proxy", Image: "i"})
+	if _, err := transform(keepSidecars)(beside); err != nil || coverage.PodOf(beside).Beside != "istio-proxy" {
+		t.Errorf("of a pod with another proxy beside the sidecar there is %+v, %v", beside.Spec, err)
 	}
 	got, err := transform(keepSidecars)(pod)
 	want := &corev1.Pod{

@@ -60,6 +60,11 @@ func refused(why string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Annotations[crdv1.AnnotationProcessed] = why }
 }
 
+// beside adds a container of this name.
+func beside(name string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: name}) }
+}
+
 func pending(p *corev1.Pod) { p.Status.Phase = corev1.PodPending }
 
 // failing makes the sidecar one that runs, and is not ready.
@@ -185,8 +190,11 @@ func TestAReportSaysWhatToDo(t *testing.T) {
 			[]string{"the sidecar has not started in p, which is Pending: kubectl describe pod -n shop p"}},
 		"one fails while its pod is Pending": {true, []*corev1.Pod{pod("a", "p", with("sidecar:2", "init:2", false), native, pending, failing)}, false,
 			[]string{"the sidecar is not ready in p: kubectl logs -n shop p -c sd-sidecar"}},
-		"outdated":            {true, []*corev1.Pod{pod("a", "p", with("sidecar:1", "init:2", true))}, false, []string{"OUTDATED in p (injected with another image of the sidecar than now): " + restart}},
-		"many":                {true, []*corev1.Pod{pod("a", "p4"), pod("a", "p3"), pod("a", "p2"), pod("a", "p1")}, false, []string{"p1, p2, p3, … started before"}},
+		"outdated": {true, []*corev1.Pod{pod("a", "p", with("sidecar:1", "init:2", true))}, false, []string{"OUTDATED in p (injected with another image of the sidecar than now): " + restart}},
+		"many":     {true, []*corev1.Pod{pod("a", "p4"), pod("a", "p3"), pod("a", "p2"), pod("a", "p1")}, false, []string{"p1, p2, p3, … started before"}},
+		"beside another proxy": {true, []*corev1.Pod{pod("a", "p", with("sidecar:2", "init:2", true), beside("istio-proxy"))}, false,
+			[]string{"the sidecar shares its pod with istio-proxy, the proxy of Istio, in p, which is not supported, and new pods get no sidecar: set the label"}},
+		"another proxy alone": {false, []*corev1.Pod{pod("a", "p", beside("istio-proxy"))}, false, []string{"annotate its pod template"}},
 		"not marked, not had": {true, []*corev1.Pod{pod("a", "p", refused(inject.Injected))}, false, []string{"p started before"}},
 	}
 	for name, tt := range tests {
@@ -244,6 +252,7 @@ func TestEveryPodIsCountedOnce(t *testing.T) {
 					IptablesMode: rapid.SampledFrom([]string{"", "auto", "nft"}).Draw(t, "mode"),
 				},
 				Pending:   rapid.Bool().Draw(t, "pending"),
+				Beside:    rapid.SampledFrom([]string{"", "daprd", "linkerd-proxy"}).Draw(t, "beside"),
 				Processed: rapid.SampledFrom([]string{"", "injected", "why", "because"}).Draw(t, "processed"),
 			}
 		})

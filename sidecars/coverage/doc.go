@@ -24,6 +24,9 @@
 // or which sidecars are connected, leaves them out, and gets no pod that is
 // outdated or behind; the Report says that it is not known.
 //
+// A pod that has the proxy of another product beside its sidecar (Report.Beside) is in one of these
+// states too: that it works is not known, and its successor gets no sidecar.
+//
 // Images and resources are compared as they stand in the pod. A cluster in which
 // another webhook rewrites those of our containers makes all of them look outdated.
 //

@@ -39,6 +39,9 @@ type Pod struct {
 	// Plain lists the ports whose connections the sidecar passes on untouched, Except
 	// those whose connections bypass it, as the containers are given them.
 	Plain, Except string
+	// Beside is the container of another product's proxy (inject.ProxyOf), which the pod has beside
+	// its sidecar; empty when it has none.
+	Beside string
 	// Edge tells that the sidecar takes routing keys out of what comes in.
 	Edge bool
 	// Pending tells that the pod is that, and that its sidecar has not started yet.
@@ -61,6 +64,9 @@ func PodOf(pod *corev1.Pod) Pod {
 	p := Pod{Namespace: pod.Namespace, Name: pod.Name, Processed: pod.Annotations[crdv1.AnnotationProcessed], Injected: inject.SettingsOf(pod)}
 	for _, containers := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
 		for i := range containers {
+			if _, other := inject.ProxyOf(containers[i].Name); other {
+				p.Beside = cmp.Or(p.Beside, containers[i].Name)
+			}
 			switch containers[i].Name {
 			case devmesh.ContainerName:
 				p.Present = true
@@ -79,6 +85,9 @@ func PodOf(pod *corev1.Pod) Pod {
 				p.Pending = p.Pending && !started(&statuses[i])
 			}
 		}
+	}
+	if !p.Present {
+		p.Beside = ""
 	}
 	return p
 }

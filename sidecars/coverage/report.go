@@ -52,6 +52,9 @@ type Report struct {
 	// Pending are those of the pods that are not ready whose sidecar has not started,
 	// sorted.
 	Pending []string
+	// Beside are the pods that have the proxy of another product beside their sidecar, sorted, by
+	// the container of that proxy.
+	Beside map[string][]string
 	// Ports is how many ports requests are led to, and Unread are those of them that
 	// some sidecar does not read.
 	Ports  int
@@ -66,7 +69,7 @@ type Report struct {
 func Of(s Subject, now inject.Settings, connected Connected) Report {
 	r := Report{
 		Workload: s.Workload, Asks: s.Asks, Unled: s.Unled, Total: len(s.Pods),
-		Pods: map[State][]string{}, Refusals: map[string][]string{}, Differ: map[string][]string{},
+		Pods: map[State][]string{}, Refusals: map[string][]string{}, Differ: map[string][]string{}, Beside: map[string][]string{},
 		SettingsKnown: now.Sidecar != "" && now.Redirect != "", ConnectionsKnown: connected != nil,
 		Unread: unread(s.Ports, s.Pods), Ports: len(spec.Normalize(slices.Clone(s.Ports))),
 	}
@@ -79,6 +82,9 @@ func Of(s Subject, now inject.Settings, connected Connected) Report {
 		if state == Outdated {
 			r.Differ[p.Name] = p.Injected.Outdated(now)
 		}
+		if p.Beside != "" {
+			r.Beside[p.Beside] = append(r.Beside[p.Beside], p.Name)
+		}
 		if state == NotReady && p.Pending {
 			r.Pending = append(r.Pending, p.Name)
 		}
@@ -90,8 +96,10 @@ func Of(s Subject, now inject.Settings, connected Connected) Report {
 	for _, names := range r.Pods {
 		slices.Sort(names)
 	}
-	for _, names := range r.Refusals {
-		slices.Sort(names)
+	for _, of := range []map[string][]string{r.Refusals, r.Beside} {
+		for _, names := range of {
+			slices.Sort(names)
+		}
 	}
 	return r
 }
@@ -159,10 +167,10 @@ func (r Report) Counts() string {
 }
 
 // Full reports whether every pod that needs a sidecar has a ready and current one, as far
-// as that is known. A workload that does not ask for sidecars, and has none, lacks nothing
+// as that is known, and no other proxy beside it. A workload that does not ask for sidecars, and has none, lacks nothing
 // but the wish: it is not full, unless it needs none.
 func (r Report) Full() bool {
-	return r.Count(OK)+r.Count(NotNeeded) == r.Total && (r.Total > 0 || r.Asks || r.Unled)
+	return r.Count(OK)+r.Count(NotNeeded) == r.Total && len(r.Beside) == 0 && (r.Total > 0 || r.Asks || r.Unled)
 }
 
 // Unwanted reports whether sidecars are needed, nobody asked for any, and no pod has one.
@@ -214,7 +222,19 @@ func (r Report) ToDo() []string {
 		todo = append(todo, fmt.Sprintf("the sidecar is not connected to a route server, or has not acknowledged its rules, in %s: see switchyard sidecars, and kubectl logs -n %s %s -c %s",
 			Some(names), r.Workload.Namespace, names[0], devmesh.ContainerName))
 	}
-	return todo
+	return append(todo, r.Conflicts()...)
+}
+
+// Conflicts returns, for each proxy of another product that pods have beside their sidecar, which
+// pods these are and what to change.
+func (r Report) Conflicts() []string {
+	var out []string
+	for _, container := range slices.Sorted(maps.Keys(r.Beside)) {
+		proxy, _ := inject.ProxyOf(container)
+		out = append(out, fmt.Sprintf("the sidecar shares its pod with %s, the proxy of %s, in %s, which is not supported, and new pods get no sidecar: %s",
+			container, proxy.Product, Some(r.Beside[container]), proxy.Remedy))
+	}
+	return out
 }
 
 // Differing lists the settings in which some outdated pod differs from what is

@@ -103,7 +103,7 @@ func Decide(pod *corev1.Pod, ns Namespace, cfg Config) Decision {
 	ports, badPorts := redirected(pod, devmesh.ListenerPort, OwnPorts())
 	plain, badPlain := plainPorts(pod)
 	// Of several obstacles people read the first.
-	if reason := cmp.Or(placeObstacle(ns), podObstacle(pod), nameObstacle(pod), noWorkload, badPorts, badPlain, trustObstacle(cfg)); reason != "" {
+	if reason := cmp.Or(placeObstacle(ns), podObstacle(pod), nameObstacle(pod), proxyObstacle(pod, ns), noWorkload, badPorts, portObstacle(pod), badPlain, trustObstacle(cfg)); reason != "" {
 		return Decision{Asked: true, Reason: reason}
 	}
 	return Decision{Asked: true, Inject: true, Workload: workload, Ports: ports, Plain: plain, Edge: isEdge(pod)}

@@ -13,7 +13,8 @@
 //
 // Only baselines get one, and only where it can work: the pod must belong to a
 // Deployment or an Argo Rollout, must not be a fork, must not use the node's
-// network, and must not hold the sidecar's ports. A pod that asked and is
+// network, must not use the sidecar's ports, declared or not, and must neither have nor announce the
+// proxy of another product (ProxyOf). A pod that asked and is
 // refused starts unmeshed and carries the annotation
 // sidecar.signadot.com/processed with the reason and what to change. A pod that
 // did not ask is not touched at all. Where the namespace enforces a pod security
