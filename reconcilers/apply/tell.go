@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -84,6 +85,35 @@ func (w Writer) tell(ctx context.Context, before, after client.Object) {
 	if e, ok := EventOf(before, after); ok {
 		w.Tell(ctx, after, e)
 	}
+	for _, e := range CaveatsOf(before, after) {
+		w.Tell(ctx, after, e)
+	}
+}
+
+// CaveatsOf returns an Event for each caveat that begins with a change of an object's status.
+// It is pure.
+func CaveatsOf(before, after client.Object) []Event {
+	var out []Event
+	had := caveats(before)
+	for _, c := range caveats(after) {
+		if !slices.Contains(had, c) {
+			out = append(out, Event{Type: corev1.EventTypeWarning, Reason: "Caveat", Note: bounded(c, longestNote)})
+		}
+	}
+	return out
+}
+
+// caveats returns the lines of the condition Caveats.
+func caveats(o client.Object) []string {
+	conditioned, ok := o.(crdv1.Conditioned)
+	if !ok {
+		return nil
+	}
+	c := crdv1.FindCondition(*conditioned.StatusConditions(), crdv1.ConditionCaveats)
+	if c == nil {
+		return nil
+	}
+	return strings.Split(c.Message, "\n")
 }
 
 // Tell gives people an Event about an object.

@@ -62,6 +62,29 @@ func TestWhatIsWorthAnEvent(t *testing.T) {
 	}
 }
 
+func TestEachCaveatThatBeginsIsAnEvent(t *testing.T) {
+	with := func(caveats string) *crdv1.SignadotSandbox {
+		s := &crdv1.SignadotSandbox{}
+		if caveats != "" {
+			s.Status.Conditions = []crdv1.StatusCondition{{Type: crdv1.ConditionCaveats, Status: "True", Message: caveats}}
+		}
+		return s
+	}
+	for _, tt := range []struct{ before, after, want string }{
+		{"", "a", "a"}, {"", "a\nb", "a b"}, {"a", "b\na", "b"}, {"a\nb", "b", ""}, {"a", "a", ""}, {"a", "", ""}, {"", "", ""},
+	} {
+		var got []string
+		for _, e := range CaveatsOf(with(tt.before), with(tt.after)) {
+			if got = append(got, e.Note); e.Type != "Warning" || e.Reason != "Caveat" {
+				t.Errorf("%+v", e)
+			}
+		}
+		if strings.Join(got, " ") != tt.want {
+			t.Errorf("from %q to %q: %q, want %q", tt.before, tt.after, got, tt.want)
+		}
+	}
+}
+
 func TestANoteIsBoundedBetweenTwoCharacters(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.Repeat(rapid.StringN(1, 5, -1).Draw(t, "text"), rapid.IntRange(0, 30).Draw(t, "times"))

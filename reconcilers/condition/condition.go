@@ -72,6 +72,23 @@ func Advise(message, advice string) string {
 	return text
 }
 
+// lowered are words that begin sentences and are no names.
+var lowered = strings.NewReplacer("; Some ", "; some ", "; In ", "; in ", "; Of ", "; of ", "; Ports ", "; ports ", "; Requests ", "; requests ")
+
+// OneSentence returns a message as one sentence of one line, for where it stands beside another.
+func OneSentence(message string) string {
+	message = strings.Join(strings.Fields(message), " ")
+	var out strings.Builder
+	for {
+		end := sentenceEnd.FindStringIndex(message)
+		if end == nil || end[1] >= len(message) {
+			return lowered.Replace(out.String() + message)
+		}
+		out.WriteString(message[:end[0]] + "; ")
+		message = message[end[0]+len(". "):]
+	}
+}
+
 // Set is conditions by type.
 type Set map[string]Condition
 

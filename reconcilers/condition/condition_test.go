@@ -53,6 +53,18 @@ func TestWrite(t *testing.T) {
 	}
 }
 
+func TestOneSentence(t *testing.T) {
+	for message, want := range map[string]string{
+		"a 1.2 has no pods.":                   "a 1.2 has no pods.",
+		"a is up. Some requests fail: p 80.":   "a is up; some requests fail: p 80.",
+		"a is up.\nRestart it. In 1 it is old": "a is up; Restart it; in 1 it is old",
+	} {
+		if got := condition.OneSentence(message); got != want {
+			t.Errorf("%q becomes %q, want %q", message, got, want)
+		}
+	}
+}
+
 func TestAdvise(t *testing.T) {
 	const advice = "Mend it."
 	for message, want := range map[string]string{

@@ -144,7 +144,7 @@ func TestWhatIsSaidOfASandboxComesTrue(t *testing.T) {
 	p := c.tried(c.sandbox("dry-life", "dry-life-key", "a"))
 	c.expect(p, []string{
 		"create Deployment", "create ForkedWorkload", "create RoutingConfig", "create Service", "create SignadotSandbox",
-	}, []string{"ForkedWorkload ServicesReady=True ServicesReady"})
+	}, []string{"ForkedWorkload ServicesReady=True PortsWithoutTarget", "ForkedWorkload SidecarsReady=True NoPods"})
 	if len(p.Statements) != 2 {
 		t.Fatalf("%v", p.Statements)
 	}
@@ -168,7 +168,7 @@ func TestWhatIsSaidOfASandboxComesTrue(t *testing.T) {
 	c.expect(p, []string{
 		"create Deployment", "create ForkedWorkload", "create Service", "delete Deployment", "delete ForkedWorkload",
 		"delete Service", "update RoutingConfig", "update SignadotSandbox",
-	}, []string{"ForkedWorkload ServicesReady=True ServicesReady"})
+	}, []string{"ForkedWorkload ServicesReady=True PortsWithoutTarget", "ForkedWorkload SidecarsReady=True NoPods"})
 	c.tried(c.sandbox("dry-life", "dry-other-key", "b")) // Another key.
 	c.Eventually("what was applied has been done", func() error {
 		p, err := dryrun.Apply(c.Context(), c.config(), c.sandbox("dry-life", "dry-other-key", "b"))
@@ -178,7 +178,7 @@ func TestWhatIsSaidOfASandboxComesTrue(t *testing.T) {
 		return err
 	})
 	p = c.tried(c.sandbox("dry-life", "dry-other-key", "b"))
-	c.expect(p, nil, []string{"ForkedWorkload ServicesReady=True ServicesReady"})
+	c.expect(p, nil, []string{"ForkedWorkload ServicesReady=True PortsWithoutTarget", "ForkedWorkload SidecarsReady=True NoPods"})
 
 	p = c.triedDeletion(c.sandbox("dry-life", "any"))
 	c.expect(p, []string{
@@ -249,7 +249,7 @@ func TestWhatStandsInTheWayIsSaid(t *testing.T) {
 			"SignadotSandbox WorkloadsReady=False BaselineNotFound", "RoutingConfig WorkloadsFound=False WorkloadsNotFound",
 		}},
 		{"no Service selects the baseline", c.sandbox("dry-quiet", "dry-quiet", "quiet"), []string{
-			"ForkedWorkload ServicesReady=True ServicesReady",
+			"ForkedWorkload ServicesReady=True NoService",
 		}},
 		{"no header can carry the key", group("dry-comma", "dry,comma"), []string{"SignadotRouteGroup Accepted=False InvalidSpec"}},
 		{"one header cannot carry the key", group("dry-semicolon", "dry;semicolon"), []string{"SignadotRouteGroup Accepted=True AcceptedWithWarning"}},
@@ -343,7 +343,7 @@ func TestThePlanOfASandboxWithResourcesEndsWithForksThatAreHeld(t *testing.T) {
 	p := c.tried(s)
 	c.expect(p, []string{"create ForkedWorkload", "create Resource", "create RoutingConfig", "create Service", "create SignadotSandbox"}, []string{
 		"SignadotSandbox WorkloadsReady=Unknown ResourcesNotReady", "SignadotSandbox ResourcesReady=Unknown Pending",
-		"ForkedWorkload ForkAvailable=False WaitsFor", "ForkedWorkload ServicesReady=True ServicesReady",
+		"ForkedWorkload ForkAvailable=False WaitsFor", "ForkedWorkload ServicesReady=True PortsWithoutTarget", "ForkedWorkload SidecarsReady=True NoPods",
 	})
 	for _, f := range p.Findings {
 		if f.InTheWay() {
@@ -432,7 +432,7 @@ func TestWhatTheAPIServerWouldRefuseIsSaid(t *testing.T) {
 	}
 	c.expect(p, []string{
 		"create Deployment", "create ForkedWorkload", "create RoutingConfig", "create Service", "create SignadotSandbox",
-	}, []string{"ForkedWorkload ServicesReady=True ServicesReady"})
+	}, []string{"ForkedWorkload ServicesReady=True PortsWithoutTarget", "ForkedWorkload SidecarsReady=True NoPods"})
 
 	// Only the API server knows which Deployments are valid.
 	bad := c.sandbox("dry-refuse-bad", "dry-refuse-bad", "a")
@@ -521,7 +521,7 @@ func TestAConflictOverAForkIsSaid(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.expect(p, nil, []string{"SignadotSandbox WorkloadsReady=False FieldConflict", "ForkedWorkload ServicesReady=True ServicesReady"})
+		c.expect(p, nil, []string{"SignadotSandbox WorkloadsReady=False FieldConflict", "ForkedWorkload ServicesReady=True PortsWithoutTarget", "ForkedWorkload SidecarsReady=True NoPods"})
 		if message := p.Findings[0].Message; !strings.Contains(message, others.field+` (by "somebody"`) {
 			t.Errorf("%q does not name %s", message, others.field)
 		}
@@ -558,7 +558,7 @@ spec:
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.expect(p, []string{"create ForkedWorkload", "create Rollout", "create RoutingConfig", "create Service", "create SignadotSandbox"}, nil)
+	c.expect(p, []string{"create ForkedWorkload", "create Rollout", "create RoutingConfig", "create Service", "create SignadotSandbox"}, []string{"ForkedWorkload SidecarsReady=True NoPods"})
 }
 
 // Somebody applies what kubectl get has written.
@@ -574,5 +574,5 @@ func TestWhatTheClusterSaysOfAnObjectMayBeInTheFile(t *testing.T) {
 	}
 	c.expect(p, []string{
 		"create Deployment", "create ForkedWorkload", "create RoutingConfig", "create Service", "create SignadotSandbox",
-	}, []string{"ForkedWorkload ServicesReady=True ServicesReady"})
+	}, []string{"ForkedWorkload ServicesReady=True PortsWithoutTarget", "ForkedWorkload SidecarsReady=True NoPods"})
 }

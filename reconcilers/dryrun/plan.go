@@ -12,6 +12,7 @@ import (
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/forkedworkload"
 	"switchyard.dev/reconcilers/routingkey"
 )
@@ -136,16 +137,11 @@ func findingsOf(of Object, o client.Object) []Finding {
 }
 
 // isRemark reports whether a condition that is True says something that people should
-// know: a warning about the routing key, a member that no Service leads to, or some of
-// whose ports lead nowhere.
+// know: a warning about the routing key, or a caveat of a member.
 func isRemark(o client.Object, c crdv1.StatusCondition) bool {
 	if c.Reason == routingkey.ReasonWarning {
 		return true
 	}
 	m, ok := o.(crdv1.Member)
-	if !ok || c.Type != crdv1.ConditionServicesReady || m.RoutingInfo() == nil {
-		return false
-	}
-	services := m.RoutingInfo().Services
-	return len(services) == 0 || slices.ContainsFunc(services, func(s crdv1.ServiceMapping) bool { return len(s.MissingPorts) > 0 })
+	return ok && slices.ContainsFunc(baseline.Caveats(m), func(caveat crdv1.StatusCondition) bool { return caveat.Type == c.Type })
 }

@@ -15,7 +15,7 @@ import (
 
 // ReasonNoBaseline is the reason of BaselineFound and SidecarsReady of an external
 // workload that stands for no workload.
-const ReasonNoBaseline = "NoBaseline"
+const ReasonNoBaseline = baseline.ReasonNoBaseline
 
 // Decision is what should be there.
 type Decision struct {

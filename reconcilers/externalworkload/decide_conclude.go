@@ -29,6 +29,9 @@ const (
 	// ReasonAddressFamily: the Services have addresses of another family than the pod
 	// that holds the tunnel.
 	ReasonAddressFamily = "AddressFamilyMismatch"
+	// ReasonPortsUnreachable: the Services are ready, and no request reaches some port that the
+	// spec or a Service lists.
+	ReasonPortsUnreachable = "PortsUnreachable"
 )
 
 // Made is what is there after the decision was acted on.
@@ -137,39 +140,52 @@ func endpointsCondition(in Input, d Decision, made Made, count int) condition.Co
 		}
 		return condition.True("ServicesReady", "The workstation is reached in the cluster as "+strings.Join(names, ", ")+".")
 	}
-	return condition.True("ServicesReady", fmt.Sprintf("Services of the baseline that have a tunnel: %d.", count)+reservations(in, d))
+	if len(d.Services) == 0 {
+		return condition.True(baseline.ReasonNoService, fmt.Sprintf("No Service selects %s (one with the annotation %s does not count), so no request is routed to the workstation: create a Service.",
+			in.baselineName(), crdv1.AnnotationIgnore))
+	}
+	staying := staying(d)
+	if lost := unreachable(d); len(lost) > 0 {
+		return condition.True(ReasonPortsUnreachable, strings.Join(append(lost, staying...), "; ")+".")
+	}
+	message := strings.Join(append([]string{fmt.Sprintf("Services of the baseline that have a tunnel: %d", count)}, staying...), ". ") + "."
+	return condition.True("ServicesReady", message)
 }
 
-// reservations returns which requests do not go to the workstation although all is as
-// it was asked for.
-func reservations(in Input, d Decision) string {
-	var message string
-	if len(d.Services) == 0 {
-		message += fmt.Sprintf(" No Service leads to %s (one with the annotation %s does not count): no request can be routed to the workstation. Create a Service to route requests.",
-			in.baselineName(), crdv1.AnnotationIgnore)
-	} else if len(d.Unled) > 0 {
-		message += " No Service leads to these ports, so no request to them goes to the workstation: " + numbers(d.Unled) + "."
-	}
-	staying := func(some bool) string {
+// staying returns which requests stay at the baseline because the spec asks for that.
+func staying(d Decision) (out []string) {
+	ports := func(some bool) string {
 		return listed(d.Services, func(m member.Mapping) []int32 {
 			return slices.DeleteFunc(slices.Clone(m.Staying), func(p int32) bool { return slices.Contains(m.Missing, p) == some })
 		})
 	}
-	if all := staying(false); all != "" {
-		message += " Requests to these ports stay at the baseline, because spec.tunnel.baselineToLocals does not list them: " + all + "."
+	if all := ports(false); all != "" {
+		out = append(out, "Requests to these ports stay at the baseline, because spec.tunnel.baselineToLocals does not list them: "+all)
 	}
-	if some := staying(true); some != "" {
-		message += " Requests to these ports stay at pods that listen at a number which spec.tunnel.baselineToLocals does not list: " + some + "."
+	if some := ports(true); some != "" {
+		out = append(out, "Requests to these ports stay at pods that listen at a number which spec.tunnel.baselineToLocals does not list: "+some)
 	}
-	unknown := listed(d.Services, func(m member.Mapping) []int32 {
+	return out
+}
+
+// unreachable returns which requests reach neither the workstation nor the baseline.
+func unreachable(d Decision) (out []string) {
+	if len(d.Unled) > 0 {
+		out = append(out, "No Service targets these ports, so no request to them goes to the workstation: "+numbers(d.Unled))
+	}
+	if unknown := withoutTarget(d); unknown != "" {
+		out = append(out, "No container declares the target that these Service ports name, so requests to them fail: "+unknown)
+	}
+	return out
+}
+
+// withoutTarget lists the ports with a named target that no container declares.
+func withoutTarget(d Decision) string {
+	return listed(d.Services, func(m member.Mapping) []int32 {
 		return slices.DeleteFunc(slices.Clone(m.Missing), func(p int32) bool {
 			return slices.Contains(m.Staying, p) || slices.Contains(m.Uncarried, p)
 		})
 	})
-	if unknown != "" {
-		message += " Ports whose named target no container has, so that nobody answers there: " + unknown + "."
-	}
-	return message
 }
 
 // misplaced returns which port of the spec is none of the baseline's, as far as that can

@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
@@ -23,9 +24,17 @@ const (
 	ReasonForkFailed      = "ForkFailed"
 	ReasonForkPaused      = "ForkPaused"
 	ReasonServicesMissing = "ServicesMissing"
-	// ReasonPatchAddsContainer: all is well, and a patch adds a container, which may be
-	// meant or a slip of the pen.
+	// ReasonPortsWithoutTarget: the Services are ready, and some of their ports have a named
+	// target that no container declares.
+	ReasonPortsWithoutTarget = "PortsWithoutTarget"
+	// ReasonPatchAddsContainer: the patches apply, and one adds a container, which may be
+	// intended or a misspelt name.
 	ReasonPatchAddsContainer = "PatchAddsContainer"
+	// ReasonPatchedContainerGone: the patches apply, and one adds a container that was the
+	// baseline's when the patches were accepted.
+	ReasonPatchedContainerGone = "PatchedContainerGone"
+	// ReasonSiblingServiceChosen: the patches name another fork that has several Services.
+	ReasonSiblingServiceChosen = "SiblingServiceChosen"
 )
 
 // Reasons why a pod of the fork does not start: the words of Kubernetes, by which
@@ -169,19 +178,36 @@ func (in Input) applied(accepted condition.Condition, added []string) condition.
 	if len(added) > 0 {
 		accepted = in.adds(added)
 	}
-	accepted.Message += in.chosen()
+	chosen := in.chosen()
+	if chosen != "" && len(added) == 0 {
+		return condition.True(ReasonSiblingServiceChosen, strings.TrimSpace(chosen))
+	}
+	accepted.Message += chosen
 	return accepted
 }
 
 // adds is the condition about patches that apply and add containers: under a name that is
-// misspelt the container that is meant is not changed.
+// misspelt, or that the baseline has no longer, the intended container is not changed.
 func (in Input) adds(names []string) condition.Condition {
 	var has []string
 	for _, c := range in.Baseline.Template.Spec.Containers {
 		has = append(has, c.Name)
 	}
+	added, have := strings.Join(names, ", "), strings.Join(has, ", ")
+	if in.addedNone() {
+		return condition.True(ReasonPatchedContainerGone, fmt.Sprintf(
+			"%s no longer has the containers that the patches name (%s; it has %s): the patches add them instead of changing those, so change the names in the patches.",
+			in.baselineName(), added, have))
+	}
 	return condition.True(ReasonPatchAddsContainer, fmt.Sprintf(
-		"The patches apply and add containers (%s) to those of the baseline (%s): to change one of those use its name.", strings.Join(names, ", "), strings.Join(has, ", ")))
+		"The patches apply and add containers (%s) to those of %s (%s): to change one of those use its name.", added, in.baselineName(), have))
+}
+
+// addedNone reports whether these patches added no container when they were accepted.
+func (in Input) addedNone() bool {
+	w := in.Workload
+	c := crdv1.FindCondition(w.Status.Conditions, crdv1.ConditionAccepted)
+	return c != nil && c.Status == string(metav1.ConditionTrue) && c.ObservedGeneration == w.Generation && c.Reason != ReasonPatchAddsContainer
 }
 
 // withoutBaseline says that there is no baseline, or that it is not known what its

@@ -66,7 +66,7 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.ForkedWor
 func readyCondition(in Input, d Decision, all condition.Set) condition.Condition {
 	types := []string{crdv1.ConditionBaselineFound, crdv1.ConditionAccepted, crdv1.ConditionServicesReady, crdv1.ConditionForkAvailable}
 	message := "The fork of " + in.baselineName() + " is available."
-	if accepted := all[crdv1.ConditionAccepted]; accepted.Reason == ReasonPatchAddsContainer {
+	if accepted := all[crdv1.ConditionAccepted]; accepted.Reason == ReasonPatchAddsContainer || accepted.Reason == ReasonPatchedContainerGone {
 		message += " " + accepted.Message
 	}
 	ready := all.Ready(message, types...)
@@ -110,7 +110,7 @@ func forkCondition(in Input, d Decision, made Made) condition.Condition {
 	case made.Silent != "":
 		return condition.False(crdv1.ReasonServiceSilent, fmt.Sprintf("%s: pods are ready; Service %s does not answer yet.", p.name, made.Silent))
 	case p.complete():
-		return condition.True("ForkAvailable", fmt.Sprintf("%s: pods ready: %d of %d.%s", p.name, p.available, p.wanted, willPause(made, p)))
+		return available(made, p)
 	case p.paused && p.updated < p.wanted:
 		return condition.False(ReasonForkPaused, isPaused(d, made, p))
 	case p.refused != "":
@@ -122,6 +122,17 @@ func forkCondition(in Input, d Decision, made Made) condition.Condition {
 	default:
 		return progressing(in, made, p, p.fresh())
 	}
+}
+
+// available is the condition about a fork with all pods ready. That it is paused is a
+// caveat.
+func available(made Made, p progress) condition.Condition {
+	out := condition.True("ForkAvailable", fmt.Sprintf("%s: pods ready: %d of %d.", p.name, p.available, p.wanted))
+	if p.paused {
+		out.Reason = ReasonForkPaused
+		out.Message = strings.TrimSuffix(out.Message, ".") + "; it is paused, so later changes reach its pods only after " + resume(made.Fork)
+	}
+	return out
 }
 
 // progressing returns how many pods of the newest form of the fork are ready.
@@ -149,14 +160,6 @@ func isPaused(d Decision, made Made, p progress) string {
 		return p.name + " is paused: a patch says so; take spec.paused out of it"
 	}
 	return fmt.Sprintf("%s is paused, so its pods do not become what the sandbox asks for. To resume it: %s", p.name, resume(made.Fork))
-}
-
-// willPause is the end of a message about a paused fork whose pods are as they should be.
-func willPause(made Made, p progress) string {
-	if !p.paused {
-		return ""
-	}
-	return " It is paused: later changes reach its pods after " + resume(made.Fork)
 }
 
 // resume is the command that resumes a paused fork.
@@ -207,15 +210,14 @@ func servicesCondition(name string, d Decision, made Made) condition.Condition {
 		return condition.False(ReasonServicesMissing, "There is no Service yet for "+strings.Join(missing, ", ")+".")
 	}
 	if len(d.Services) == 0 {
-		return condition.True("ServicesReady", fmt.Sprintf("No Service leads to %s (one with the annotation %s does not count): "+
-			"no request can be routed to the fork; consumers of queues need no Service. Create a Service to route requests.",
+		return condition.True(baseline.ReasonNoService, fmt.Sprintf("No Service selects %s (one with the annotation %s does not count), "+
+			"so no request is routed to the fork: create a Service, unless the workload consumes a queue.",
 			name, crdv1.AnnotationIgnore))
 	}
-	message := fmt.Sprintf("Services of the baseline that are forked: %d.", count)
 	if len(unmapped) > 0 {
-		message += " Ports whose named target no container has, so that requests to them fail: " + strings.Join(unmapped, "; ") + "."
+		return condition.True(ReasonPortsWithoutTarget, "No container declares the target that these Service ports name, so requests to them fail: "+strings.Join(unmapped, "; ")+".")
 	}
-	return condition.True("ServicesReady", message)
+	return condition.True("ServicesReady", fmt.Sprintf("Services of the baseline that are forked: %d.", count))
 }
 
 // ports lists ports for a message.

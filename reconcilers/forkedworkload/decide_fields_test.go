@@ -296,7 +296,7 @@ func TestTheForkOfARollout(t *testing.T) {
 		{"observedGeneration is a hash, as very old versions write", up(func(s map[string]any) { s["observedGeneration"] = "7f8b" }), "True", "ForkAvailable", "", ""},
 		{"it is paused, and Argo does not look at its newest form", up(func(s map[string]any) { s["observedGeneration"], s["paused"] = "1", true }),
 			"False", "ForkPaused", `To resume it: kubectl patch --type=merge -p '{"spec":{"paused":false}}' -n ns rollout.argoproj.io/sb-a-x`, "controller of Argo"},
-		{"it is paused, and its pods are as they should be", up(func(s map[string]any) { s["paused"] = true }), "True", "ForkAvailable", "It is paused", ""},
+		{"it is paused, and its pods are as they should be", up(func(s map[string]any) { s["paused"] = true }), "True", "ForkPaused", "it is paused", ""},
 		{"its pods start", up(func(s map[string]any) { s["availableReplicas"] = int64(0) }), "False", "ForkProgressing", "0 of 1", "controller of Argo"},
 		{"pods of its last form are there", up(func(s map[string]any) { s["replicas"] = int64(2) }), "False", "ForkProgressing", "", ""},
 		{"its spec is not valid", up(func(s map[string]any) {

@@ -154,9 +154,21 @@ func TestConditions(t *testing.T) {
 			w.in.Workload.Spec.Patches = []crdv1.Patch{patchOf("strategic", `{"spec":{"template":{"spec":{"containers":[{"name":"proxy","env":[]}]}}}}`)}
 		}, crdv1.ConditionReady, "False", "PatchFailed", `gives container "proxy" no image: the baseline has the container main`},
 		{"a patch adds a container", func(w *world) { w.adds("proxy") },
-			crdv1.ConditionAccepted, "True", "PatchAddsContainer", "add containers (proxy) to those of the baseline (main)"},
+			crdv1.ConditionAccepted, "True", "PatchAddsContainer", "add containers (proxy) to those of Deployment ns/a (main)"},
 		{"and who looks whether it is ready reads it", func(w *world) { w.adds("proxy") },
 			crdv1.ConditionReady, "True", "Ready", "is available. The patches apply and add containers (proxy)"},
+		{"a patch changes a container that the baseline has no longer", func(w *world) {
+			w.adds("proxy")
+			w.in.Workload.Status.Conditions = []crdv1.StatusCondition{{Type: crdv1.ConditionAccepted, Status: "True", Reason: "Accepted", ObservedGeneration: w.in.Workload.Generation}}
+		}, crdv1.ConditionAccepted, "True", "PatchedContainerGone", "Deployment ns/a no longer has the containers that the patches name (proxy; it has main)"},
+		{"which stays so", func(w *world) {
+			w.adds("proxy")
+			w.in.Workload.Status.Conditions = []crdv1.StatusCondition{{Type: crdv1.ConditionAccepted, Status: "True", Reason: "PatchedContainerGone", ObservedGeneration: w.in.Workload.Generation}}
+		}, crdv1.ConditionAccepted, "True", "PatchedContainerGone", ""},
+		{"until the patches change", func(w *world) {
+			w.adds("proxy")
+			w.in.Workload.Status.Conditions = []crdv1.StatusCondition{{Type: crdv1.ConditionAccepted, Status: "True", Reason: "Accepted", ObservedGeneration: w.in.Workload.Generation - 1}}
+		}, crdv1.ConditionAccepted, "True", "PatchAddsContainer", ""},
 		{"the API server refuses the fork", func(w *world) {
 			w.made.ForkRefusal = &apply.Refusal{Reason: apply.ReasonRejected, Message: "port 99999"}
 		}, crdv1.ConditionAccepted, "False", "Rejected", "port 99999"},
@@ -191,7 +203,7 @@ func TestConditions(t *testing.T) {
 			w.deployment().Spec.Paused, w.deployment().Status = true, appsv1.DeploymentStatus{ObservedGeneration: 2}
 		}, crdv1.ConditionReady, "False", "ForkPaused", "is paused: a patch says so; take spec.paused out of it"},
 		{"somebody has paused the fork, and its pods are as they should be", func(w *world) { w.deployment().Spec.Paused = true },
-			crdv1.ConditionForkAvailable, "True", "ForkAvailable", "It is paused: later changes reach its pods after kubectl rollout resume -n ns"},
+			crdv1.ConditionForkAvailable, "True", "ForkPaused", "it is paused, so later changes reach its pods only after kubectl rollout resume -n ns"},
 		{"a Service could not be made", func(w *world) {
 			w.made.Services = nil
 			w.made.ServiceRefusals["a"] = &apply.Refusal{Reason: apply.ReasonForbidden, Message: "quota"}
@@ -200,9 +212,9 @@ func TestConditions(t *testing.T) {
 			crdv1.ConditionServicesReady, "False", "ServicesMissing", "for a."},
 		{"a port has no target", func(w *world) {
 			w.in.Services[0].Spec.Ports = append(w.in.Services[0].Spec.Ports, corev1.ServicePort{Port: 81, TargetPort: intstr.FromString("none")})
-		}, crdv1.ConditionServicesReady, "True", "ServicesReady", "a 81"},
+		}, crdv1.ConditionServicesReady, "True", "PortsWithoutTarget", "a 81"},
 		{"no Service selects the baseline's pods", func(w *world) { w.in.Services = nil },
-			crdv1.ConditionServicesReady, "True", "ServicesReady", "No Service leads to Deployment ns/a "},
+			crdv1.ConditionServicesReady, "True", "NoService", "No Service selects Deployment ns/a "},
 		{"no Service leads to it, so no sidecar is needed", consumer,
 			baseline.ConditionSidecarsReady, "True", "NoService", "it is routed by what it asks the route server itself"},
 		{"one that no Service leads to is ready", consumer, crdv1.ConditionReady, "True", "Ready", ""},

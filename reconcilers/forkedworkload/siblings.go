@@ -91,7 +91,7 @@ func (in Input) chosen() string {
 	var out strings.Builder
 	for _, s := range in.siblings() {
 		if len(s.all) > 1 {
-			fmt.Fprintf(&out, " Of the Services of the fork of %s (%s) they name that of %s.", s.baseline, strings.Join(s.all, ", "), s.of)
+			fmt.Fprintf(&out, " Of the Services of the fork of %s (%s) the patches name that of %s.", s.baseline, strings.Join(s.all, ", "), s.of)
 		}
 	}
 	return out.String()

@@ -88,7 +88,7 @@ func TestAForkThatWaitsIsNotStarted(t *testing.T) {
 		{"a baseline that does not exist is told", func(_ *testing.T, w *world) { w.remembers(); w.unmade(); w.in.Baseline = nil },
 			crdv1.ConditionReady, "False", "BaselineNotFound", "create it", false, 0},
 		{"a port that only the baseline names is missing", func(_ *testing.T, w *world) { w.unmade(); named(w, "http", "web") },
-			crdv1.ConditionServicesReady, "True", "ServicesReady", "a 80", false, 1},
+			crdv1.ConditionServicesReady, "True", "PortsWithoutTarget", "a 80", false, 1},
 		{"a fork that runs as it was is available", func(t *testing.T, w *world) { w.runs(t); w.patch(`{"spec":{"replicas":2}}`) },
 			crdv1.ConditionForkAvailable, "True", "ForkAvailable", "", true, 0},
 		{"its change waits", func(t *testing.T, w *world) { w.runs(t); w.patch(`{"spec":{"replicas":2}}`) },

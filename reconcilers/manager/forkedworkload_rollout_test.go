@@ -54,7 +54,7 @@ func TestAPortThatIsRenamedLeadsToTheForkAsLongAsOldPodsAreThere(t *testing.T) {
 	world.Edit(c.World, base, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Ports[0].Name = "web" })
 	c.leadsTo(ns, "mine", 8080)
 	c.Eventually("it says that requests fail", func() error {
-		if says := c.Condition(w, crdv1.ConditionServicesReady, "True", "ServicesReady"); !contains(says, "so that requests to them fail: a 80") {
+		if says := c.Condition(w, crdv1.ConditionServicesReady, "True", "PortsWithoutTarget"); !contains(says, "so requests to them fail: a 80") {
 			return fmt.Errorf("it says %q", says)
 		}
 		return nil

@@ -12,7 +12,6 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/routing"
-	"switchyard.dev/reconcilers/routingkey"
 )
 
 // Made is what is there after the decision was acted on.
@@ -46,16 +45,15 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.SignadotS
 	if len(d.Members) == 0 {
 		well = nothing
 	}
-	if warning := routingkey.Warning(in.routingKey()); warning != "" {
-		well += " " + warning
-	}
-	conditions[crdv1.ConditionReady] = conditions.Ready(well,
+	caveats := caveats(in, d, made)
+	conditions[crdv1.ConditionReady] = conditions.Ready(withCaveats(well, caveats),
 		crdv1.ConditionAccepted, crdv1.ConditionResourcesReady, crdv1.ConditionWorkloadsReady, crdv1.ConditionRoutingReady)
 	if c, found := policiesApply(made); found {
 		conditions[crdv1.ConditionPoliciesApply] = c
 	} else {
 		condition.Drop(s, crdv1.ConditionPoliciesApply)
 	}
+	writeCaveats(s, conditions, caveats)
 	condition.Write(s, conditions, now)
 	return s
 }

@@ -78,6 +78,37 @@ func TestTheStatusListsWhatIsThere(t *testing.T) {
 	}
 }
 
+func TestCaveatsOfMembersAreInReady(t *testing.T) {
+	in := full(t)
+	d := sandbox.Decide(in)
+	made := acted(in, d)
+	set := func(i int, conditionType, reason, message string) {
+		m := made.Members[i]
+		crdv1.SetCondition(m.StatusConditions(), metav1.Condition{Type: conditionType, Status: "True", Reason: reason, Message: message, ObservedGeneration: m.GetGeneration()})
+	}
+	const well = "All desired workloads are available."
+	check := func(ready, all string) {
+		t.Helper()
+		after := sandbox.Conclude(in, d, made, then)
+		if c := after.Status.Conditions[0]; c.Status != "True" || c.Reason != "Ready" || c.Message != ready {
+			t.Errorf("Ready is %+v, want %q", c, ready)
+		}
+		c := crdv1.FindCondition(after.Status.Conditions, crdv1.ConditionCaveats)
+		if all == "" != (c == nil) || c != nil && (c.Status != "True" || c.Message != all) {
+			t.Errorf("Caveats is %+v, want %q", c, all)
+		}
+	}
+	check(well, "")
+	set(2, "SidecarsReady", "NoPods", "c has no pods.")
+	check(well+" c has no pods.", "c has no pods.")
+	set(0, crdv1.ConditionServicesReady, "PortsWithoutTarget", "One is ready. Ports fail: a 80.")
+	set(0, "SidecarsReady", "PortsWithoutTarget", "The same again.")
+	set(0, crdv1.ConditionBaselineFound, "BaselineFound", "It is there.")
+	check(well+" One is ready; ports fail: a 80. (+1)", "One is ready; ports fail: a 80.\nc has no pods.")
+	set(1, crdv1.ConditionBaselineFound, "NoBaseline", "It has none.")
+	check(well+" One is ready; ports fail: a 80. (+1)", "One is ready; ports fail: a 80.\nc has no pods.")
+}
+
 func TestWhatStandsInTheWayOfReadyIsNamed(t *testing.T) {
 	change := func(conditionType, status, reason string) func(in *sandbox.Input, made *sandbox.Made) {
 		return func(_ *sandbox.Input, made *sandbox.Made) {

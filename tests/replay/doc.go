@@ -44,7 +44,8 @@
 // What is asked:
 //
 //	status      KIND or KIND/NAMESPACE/NAME, several in a line: conditions; of those that are
-//	            True the names, and the reason where that is another word
+//	            True the names, and the reason where that is another word; the caveats of a
+//	            sandbox that is Ready
 //	show        KIND, several in a line: all objects of the kind, as they were written
 //	xds         KIND/NAMESPACE/NAME: the routes that the sidecars of a workload get
 //	routes      the published routes API, over HTTP; the input is the query

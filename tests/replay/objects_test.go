@@ -145,6 +145,8 @@ func conditions(all []crdv1.StatusCondition) string {
 	out, right := "", ""
 	for i, c := range all {
 		switch before := slices.IndexFunc(all, func(b crdv1.StatusCondition) bool { return b.Message == c.Message }); {
+		case c.Type == crdv1.ConditionCaveats:
+			out += "  Caveat: " + strings.ReplaceAll(c.Message, "\n", "\n  Caveat: ") + "\n"
 		case c.Status == "True" && (c.Reason == c.Type || c.Reason == ""):
 			right += " " + c.Type
 		case c.Status == "True":

@@ -14,6 +14,9 @@ const (
 	// ConditionAccepted: the spec makes sense. When it is False, the message
 	// says what to change.
 	ConditionAccepted = "Accepted"
+	// ConditionCaveats is True while the object is Ready and users should know of an
+	// exception; its message has a line for each. Without caveats the condition is absent.
+	ConditionCaveats = "Caveats"
 )
 
 // ReasonPending is the reason of a condition that nothing is known about yet.

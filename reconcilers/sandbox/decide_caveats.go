@@ -1,0 +1,59 @@
+package sandbox
+
+import (
+	"fmt"
+	"strings"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/condition"
+	"switchyard.dev/reconcilers/routingkey"
+)
+
+// caveats returns what users of a sandbox should know although it is Ready, each sentence once:
+// the warning about its routing key, then the caveats of its members in the order of the spec.
+func caveats(in Input, d Decision, made Made) []string {
+	var out []string
+	add := func(text string) {
+		for _, have := range out {
+			if strings.Contains(have, text) {
+				return
+			}
+		}
+		out = append(out, text)
+	}
+	if warning := routingkey.Warning(in.routingKey()); warning != "" {
+		add(warning)
+	}
+	for i, m := range made.Members {
+		if m == nil {
+			continue
+		}
+		for _, c := range baseline.Caveats(m) {
+			add(d.Members[i].here(condition.OneSentence(c.Message)))
+		}
+	}
+	return out
+}
+
+// withCaveats returns the message of Ready: the sentence alone without caveats, otherwise with
+// the first caveat and the number of the others.
+func withCaveats(well string, caveats []string) string {
+	switch len(caveats) {
+	case 0:
+		return well
+	case 1:
+		return well + " " + caveats[0]
+	}
+	return fmt.Sprintf("%s %s (+%d)", well, caveats[0], len(caveats)-1)
+}
+
+// writeCaveats lists all caveats in a condition of their own while the sandbox is Ready, and
+// removes that condition otherwise.
+func writeCaveats(s *crdv1.SignadotSandbox, conditions condition.Set, caveats []string) {
+	if len(caveats) == 0 || !conditions[crdv1.ConditionReady].IsTrue() {
+		condition.Drop(s, crdv1.ConditionCaveats)
+		return
+	}
+	conditions[crdv1.ConditionCaveats] = condition.True(crdv1.ConditionCaveats, strings.Join(caveats, "\n"))
+}
