@@ -55,7 +55,7 @@ func (c *accepted) taken(p []byte) int {
 	return n
 }
 
-// CloseWrite ends what is written.
+// CloseWrite closes the sending half.
 func (c *accepted) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -107,7 +107,7 @@ func (c *dialed) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// CloseWrite ends what is written.
+// CloseWrite closes the sending half.
 func (c *dialed) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// maxLine bounds a line that is held until it is whole. What is longer the server refuses.
+// maxLine bounds a line that is held until it is whole. The server refuses longer ones.
 const maxLine = 2 << 20
 
 // state is the part of a stream of requests that comes next.
@@ -22,7 +22,7 @@ const (
 
 // requests follows a stream of HTTP/1 requests, and replaces their targets.
 type requests struct {
-	// replace returns what is written in place of a target.
+	// replace returns the text that replaces a target.
 	replace func(method, text string) string
 	// http reports whether bytes after a request for an upgrade begin a request; nil: always.
 	http func([]byte) bool
@@ -36,7 +36,7 @@ type requests struct {
 	upgraded bool // perhaps
 }
 
-// feed takes what comes next of a stream, and returns what to pass on.
+// feed takes the next bytes of a stream and returns the bytes to pass on.
 func (r *requests) feed(in []byte) (out []byte) {
 	if r.upgraded && r.left == 0 && r.state == start && len(in) > 0 {
 		if r.upgraded = false; r.http != nil && !r.http(in) {
@@ -66,7 +66,7 @@ func (r *requests) feed(in []byte) (out []byte) {
 	return out
 }
 
-// release returns what was held.
+// release returns the held bytes.
 func (r *requests) release() []byte {
 	held := r.held
 	r.held = nil

@@ -48,7 +48,7 @@ func SetHTTP2(r *http.Request, text string) {
 	}
 }
 
-// split splits a target into scheme and authority, if it has them, and what follows.
+// split splits a target into scheme and authority, if it has them, and the rest.
 func split(text string) (authority, rest string) {
 	scheme, after, ok := strings.Cut(text, "://")
 	if !ok || !strings.EqualFold(scheme, "http") {
