@@ -11,6 +11,7 @@ import (
 
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/routeserver/cli/exit"
+	"switchyard.dev/routeserver/cli/interrupt"
 	"switchyard.dev/routeserver/cli/logs"
 	"switchyard.dev/routeserver/cli/reach"
 	"switchyard.dev/routeserver/cli/routes"
@@ -55,7 +56,7 @@ func Main(ctx context.Context, cfg Config, args []string) exit.Code {
 		err = exit.Usage.Errorf("%w\n%s --help says what there is", err, cfg.Name)
 	}
 	if err != nil && ctx.Err() != nil {
-		return exit.Interrupted
+		return interrupt.Code(ctx)
 	}
 	if err != nil {
 		if text := exit.Text(err, cfg.Name); text != "" {

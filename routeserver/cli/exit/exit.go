@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"syscall"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -42,6 +43,9 @@ const (
 	Interrupted Code = 130
 )
 
+// Signaled returns the exit code of a program that a signal has ended, as shells have it.
+func Signaled(s syscall.Signal) Code { return Code(128 + int(s)) }
+
 // Codes is how they are explained to users.
 const Codes = `Exit codes:
   0  yes, or done
@@ -50,7 +54,9 @@ const Codes = `Exit codes:
   3  no route server was reached, or it is not ready, or it cannot read the log
   4  no longer kept, or not reached yet
   5  anything else that went wrong
-  6  dry-run: it would not work as it is`
+  6  dry-run: it would not work as it is
+  129, 130, 143  ended by SIGHUP, SIGINT or SIGTERM
+run ends with the exit code of its command, or with 128 and the number of the signal that ended it.`
 
 // ErrUsage is what an error is when what was asked makes no sense.
 var ErrUsage = errors.New("this cannot be asked")

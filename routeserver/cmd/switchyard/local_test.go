@@ -162,7 +162,7 @@ func TestAWorkstationIsConnected(t *testing.T) {
 		return err == nil && strings.HasSuffix(got, "local")
 	})
 	code, text := end()
-	if code != exit.OK {
+	if code != exit.Interrupted {
 		t.Errorf("it ended with %d", code)
 	}
 	for _, says := range []string{"connected to tunnel-proxy-0 as " + f.user(), "local-a/cart: port 80 of Deployment/local-shop/cart leads to", "not connected: "} {

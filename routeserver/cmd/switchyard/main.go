@@ -7,14 +7,13 @@ package main
 import (
 	"context"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"k8s.io/klog/v2"
 
 	"switchyard.dev/routeserver/cli"
+	"switchyard.dev/routeserver/cli/interrupt"
 	"switchyard.dev/routeserver/cli/session"
 	"switchyard.dev/xds/routingkey"
 )
@@ -25,7 +24,7 @@ func main() {
 }
 
 func run(args []string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := interrupt.Notify(context.Background())
 	defer stop()
 	config := wired(called(args[0]))
 	config.In, config.Out, config.Err = os.Stdin, os.Stdout, os.Stderr

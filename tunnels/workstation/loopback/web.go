@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"switchyard.dev/tunnels/relay"
+	"switchyard.dev/tunnels/workstation/loopback/target"
 )
 
 // Web is what HTTP needs on its way into the cluster.
@@ -34,30 +36,64 @@ const idle = 15 * time.Second
 // transport returns what carries requests through the tunnel; grpc: as HTTP/2 without TLS.
 func (w Web) transport(grpc bool) *http.Transport {
 	t := &http.Transport{
-		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
-			host, port, err := splitPort(address)
-			if err != nil {
-				return nil, err
-			}
-			return w.Open(ctx, host, port)
-		},
-		DisableCompression: true, IdleConnTimeout: idle, MaxIdleConnsPerHost: 32,
-		TLSHandshakeTimeout: handshake, ResponseHeaderTimeout: 0,
+		DialContext: w.dial, DialTLSContext: w.dialTLS, DisableCompression: true, IdleConnTimeout: idle, MaxIdleConnsPerHost: 32,
+		ResponseHeaderTimeout: 0,
 	}
 	if grpc {
+		t.DialContext = w.open
 		t.Protocols = new(http.Protocols)
 		t.Protocols.SetUnencryptedHTTP2(true)
 	}
 	return t
 }
 
+// open opens a connection into the cluster.
+func (w Web) open(ctx context.Context, _, address string) (net.Conn, error) {
+	host, port, err := splitPort(address)
+	if err != nil {
+		return nil, err
+	}
+	return w.Open(ctx, host, port)
+}
+
+// dial opens a connection for HTTP/1 requests and keeps their targets as written.
+func (w Web) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	c, err := w.open(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return target.Wrap(c), nil
+}
+
+// dialTLS does what dial does, inside TLS.
+func (w Web) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {
+	c, err := w.open(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	host, _, _ := net.SplitHostPort(address) // open has split it
+	ctx, cancel := context.WithTimeout(ctx, handshake)
+	defer cancel()
+	inside := tls.Client(c, &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12})
+	if err := inside.HandshakeContext(ctx); err != nil {
+		relay.Cut(c)
+		return nil, err
+	}
+	return target.Wrap(inside), nil
+}
+
 // forward returns what passes requests on, after rewrite has said where to.
 func (w Web) forward(t *http.Transport, rewrite func(*httputil.ProxyRequest)) *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
-		Transport: t, FlushInterval: -1, ModifyResponse: withTrailer,
+		Transport: t, FlushInterval: -1, ModifyResponse: answered,
 		ErrorLog: log.New(io.Discard, "", 0), // The client is told.
 		Rewrite: func(r *httputil.ProxyRequest) {
 			rewrite(r)
+			if text := target.Of(r.In); t.Protocols == nil {
+				target.Set(r.Out, text)
+			} else {
+				target.SetHTTP2(r.Out, text)
+			}
 			if w.Keyed != nil {
 				w.Keyed(r.Out.Header)
 			}
@@ -66,6 +102,14 @@ func (w Web) forward(t *http.Transport, rewrite func(*httputil.ProxyRequest)) *h
 			say(out, statusOf(reasonOf(err)), fmt.Sprintf("%s is not reached through the tunnel: %v", cmp.Or(r.URL.Host, r.Host), cause(err)))
 		},
 	}
+}
+
+// answered is given each response before the client gets it.
+func answered(r *http.Response) error {
+	if r.StatusCode == http.StatusSwitchingProtocols {
+		target.Switched(r.Request.Context())
+	}
+	return withTrailer(r)
 }
 
 // withTrailer gives an answer of gRPC that is a status alone a trailer. It comes as headers that end
@@ -109,13 +153,14 @@ func serveHTTP(ctx context.Context, l net.Listener, h http.Handler) error {
 	s := &http.Server{
 		Handler: h, ReadHeaderTimeout: handshake, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 1 << 20,
 		ErrorLog: log.New(io.Discard, "", 0), Protocols: new(http.Protocols),
-		BaseContext: func(net.Listener) context.Context { return ctx },
+		BaseContext: func(net.Listener) context.Context { return ctx }, ConnContext: target.Context,
+		DisableGeneralOptionsHandler: true,
 	}
 	s.Protocols.SetHTTP1(true)
 	s.Protocols.SetUnencryptedHTTP2(true)
 	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
 	defer stop()
-	err := s.Serve(limited(ctx, l))
+	err := s.Serve(target.Listener{Listener: limited(ctx, l)})
 	if ctx.Err() != nil {
 		return nil
 	}

@@ -126,24 +126,10 @@ func (m Main) execute(p plan, environ []string, printed *tail) (e iocontext.Endi
 		return *wrong, false
 	}
 	command.Env = environ
-	command.Stdout, command.Stderr = &passed{m.Stdout, printed, 0}, &passed{m.Stderr, printed, 1}
-	command.WaitDelay = stillHeld
-	if err := command.Start(); err != nil {
+	g := group{signals: m.Signals, stdout: &passed{m.Stdout, printed, 0}, stderr: &passed{m.Stderr, printed, 1}}
+	if err := g.run(command); err != nil {
 		return m.unstartable(p, command.Path, err), false
 	}
-	ended := make(chan struct{})
-	go func() {
-		for {
-			select {
-			case s := <-m.Signals:
-				_ = command.Process.Signal(s) // it may have ended
-			case <-ended:
-				return
-			}
-		}
-	}()
-	_ = command.Wait() // how it ended is asked for below
-	close(ended)
 	status, _ := command.ProcessState.Sys().(syscall.WaitStatus)
 	switch code := command.ProcessState.ExitCode(); {
 	case status.Signaled():

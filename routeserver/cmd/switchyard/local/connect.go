@@ -109,7 +109,7 @@ func connect(s *session.Session, headers Headers) *cobra.Command {
 			y.close()
 			return err
 		}
-		return p.keep(c.Context(), w, y, key, told)
+		return interrupted(c.Context(), p.keep(c.Context(), w, y, key, told))
 	}
 	c.AddCommand(status.Command(s))
 	return c
@@ -231,9 +231,17 @@ Nothing comes from the cluster to this workstation: for that see connect.`,
 		var parts sync.WaitGroup
 		defer parts.Wait()
 		defer cancel()
-		return p.serve(ctx, &parts, w, y, key)
+		return interrupted(c.Context(), p.serve(ctx, &parts, w, y, key))
 	}
 	return c
+}
+
+// interrupted returns the error of a command that goes on until it is interrupted.
+func interrupted(ctx context.Context, err error) error {
+	if err == nil {
+		return ctx.Err()
+	}
+	return err
 }
 
 func orElse(text, otherwise string) string {

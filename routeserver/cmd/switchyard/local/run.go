@@ -3,22 +3,24 @@ package local
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/routeserver/cli/exit"
+	"switchyard.dev/routeserver/cli/interrupt"
 	"switchyard.dev/routeserver/cli/session"
 	"switchyard.dev/routeserver/cmd/switchyard/local/allow"
 	"switchyard.dev/routeserver/cmd/switchyard/local/header"
+	"switchyard.dev/routeserver/cmd/switchyard/local/process"
 	"switchyard.dev/routeserver/cmd/switchyard/local/standing"
 	"switchyard.dev/routeserver/cmd/switchyard/specs"
 	"switchyard.dev/tunnels/api"
@@ -110,7 +112,7 @@ func (r *running) run(ctx context.Context, headers Headers, given func(string) b
 	if err != nil {
 		return err
 	}
-	defer func() { _ = folder.Remove() }()
+	defer func() { _ = folder.Release() }()
 	r.root, r.lock = folder.Root, folder.Lock
 	if _, err := standing.Write(r.root, result.Files, false); err != nil {
 		return err
@@ -262,21 +264,35 @@ func (r *running) start(ctx context.Context, args []string) error {
 	if path, err = filepath.Abs(path); err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, path, args[1:]...)
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), path, args[1:]...) // signals end it
 	cmd.Args[0] = args[0]
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = r.s.In, r.s.Out, r.s.Err, r.environ()
-	cmd.ExtraFiles = []*os.File{r.lock} // While the process runs, its folder is in use.
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = 10 * time.Second
-	err = cmd.Run()
-	var ended *exec.ExitError
-	switch {
-	case errors.As(err, &ended) && ended.ExitCode() >= 0:
-		return exit.Code(ended.ExitCode()).Silently()
-	case errors.As(err, &ended):
-		return exit.Failed.Errorf("%s was ended by a signal: %w", args[0], err)
-	case err != nil:
+	cmd.ExtraFiles = []*os.File{r.lock} // While one of its processes runs, the folder is in use.
+	signals, back := interrupt.Divert(ctx)
+	defer back()
+	job := process.Job{Cmd: cmd, Signals: signals, Patience: patience}
+	result, err := job.Run()
+	if err != nil {
 		return exit.Failed.Errorf("%s cannot be started: %w", args[0], err)
+	}
+	if len(result.Left) > 0 {
+		say(r.s.Err, fmt.Sprintf("note: %s ended, and left processes running: %s. They keep the ports that they listen on, and the folder of files; end them with: kill -- -%d",
+			args[0], names(result.Left), result.Group))
+	}
+	if result.Code != 0 {
+		return exit.Code(result.Code).Silently()
 	}
 	return nil
 }
+
+// names returns the names of processes.
+func names(all []process.Left) string {
+	var out []string
+	for _, one := range all {
+		out = append(out, one.String())
+	}
+	return strings.Join(out, ", ")
+}
+
+// patience is how long processes may go on that outlive an interrupted command.
+const patience = 10 * time.Second

@@ -49,6 +49,21 @@ func NewFolder(workload string) (*Folder, error) {
 	return f, nil
 }
 
+// Release removes the folder, unless a process has inherited its lock and goes on: then the next
+// NewFolder after the end of that process does.
+func (f *Folder) Release() error {
+	_ = f.Lock.Close() // the process has its own
+	lock, err := os.OpenFile(filepath.Join(f.top, "lock"), os.O_RDWR|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	f.Lock = lock
+	if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+		return lock.Close()
+	}
+	return f.Remove()
+}
+
 // Remove removes the folder.
 func (f *Folder) Remove() error {
 	if f.Lock != nil {

@@ -1,0 +1,152 @@
+// Package process runs a command as a job of its own, as a shell does: signals go to all of its
+// processes, it gets the terminal when it reads from it, and what it leaves running is known.
+package process
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// Job is a command with its processes.
+type Job struct {
+	// Cmd is the command. Required.
+	Cmd *exec.Cmd
+	// Signals are sent to the processes of the job.
+	Signals <-chan os.Signal
+	// Patience is how long processes may go on that outlive a command which a signal was sent to.
+	// Then they get SIGTERM, and as long again.
+	Patience time.Duration
+
+	terminal terminal
+	told     bool // of a signal that ends it
+}
+
+// Result is how a job ended.
+type Result struct {
+	// Code is the exit code of the command; 128 and the number of the signal that ended it.
+	Code int
+	// Left are the processes that go on.
+	Left []Left
+	// Group is the process group that they are in.
+	Group int
+}
+
+// Run runs a job to its end.
+func (j *Job) Run() (Result, error) {
+	if j.Cmd.SysProcAttr == nil {
+		j.Cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	j.Cmd.SysProcAttr.Setpgid = true
+	j.Cmd.WaitDelay = time.Second // for output that is copied, after the command's end
+	if err := j.Cmd.Start(); err != nil {
+		return Result{}, err
+	}
+	group := j.Cmd.Process.Pid
+	j.terminal = openTerminal(j.Cmd.Stdin, group)
+	defer j.terminal.close()
+	stops := make(chan os.Signal, 8)
+	signal.Notify(stops, syscall.SIGTSTP, syscall.SIGQUIT, syscall.SIGWINCH, syscall.SIGUSR1, syscall.SIGUSR2)
+	defer signal.Stop(stops)
+	ended := make(chan syscall.WaitStatus, 1)
+	go func() { ended <- j.wait(group) }()
+	r := Result{Group: group}
+	r.Code = code(j.until(group, ended, stops))
+	if j.told {
+		j.outlive(group)
+	}
+	r.Left = left(group)
+	_ = j.Cmd.Wait() // for output that is copied: the process itself has been waited for
+	return r, nil
+}
+
+// until sends signals to the job until its command has ended.
+func (j *Job) until(group int, ended <-chan syscall.WaitStatus, stops <-chan os.Signal) syscall.WaitStatus {
+	for {
+		select {
+		case s := <-j.Signals:
+			j.told = true
+			send(group, s)
+		case s := <-stops:
+			send(group, s)
+		case status := <-ended:
+			return status
+		}
+	}
+}
+
+// wait waits for the end of the command. One that is stopped for the terminal gets it; else this
+// program stops too, as the shell that started it expects, and both go on together.
+func (j *Job) wait(pid int) syscall.WaitStatus {
+	for {
+		var status syscall.WaitStatus
+		_, err := syscall.Wait4(pid, &status, syscall.WUNTRACED, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+			continue
+		case err != nil || !status.Stopped():
+			return status
+		}
+		s := status.StopSignal()
+		if s != syscall.SIGTSTP && s != syscall.SIGTTIN && s != syscall.SIGTTOU {
+			continue // somebody has stopped it, and will have it go on
+		}
+		if s == syscall.SIGTSTP || !j.terminal.lend() {
+			j.terminal.take()
+			_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+			j.terminal.lend()
+		}
+		send(pid, syscall.SIGCONT)
+	}
+}
+
+// outlive waits for processes of a job whose command has ended.
+func (j *Job) outlive(group int) {
+	for _, more := range []os.Signal{syscall.SIGTERM, nil} {
+		ctx, cancel := context.WithTimeout(context.Background(), j.Patience)
+		for ctx.Err() == nil && alive(group) {
+			select {
+			case s := <-j.Signals:
+				send(group, s)
+			case <-time.After(20 * time.Millisecond):
+			case <-ctx.Done():
+			}
+		}
+		cancel()
+		if !alive(group) {
+			return
+		}
+		if more != nil {
+			send(group, more)
+		}
+	}
+}
+
+// send sends a signal to all processes of a group.
+func send(group int, s os.Signal) {
+	if number, ok := s.(syscall.Signal); ok {
+		_ = syscall.Kill(-group, number) // they may have ended
+	}
+}
+
+func alive(group int) bool {
+	return !errors.Is(syscall.Kill(-group, 0), syscall.ESRCH) && len(left(group)) > 0
+}
+
+func code(status syscall.WaitStatus) int {
+	if status.Signaled() {
+		return 128 + int(status.Signal())
+	}
+	return status.ExitStatus()
+}
+
+// file returns the file that a reader is; nil for none.
+func file(r io.Reader) *os.File {
+	f, _ := r.(*os.File)
+	return f
+}
