@@ -11,6 +11,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/sandbox/census"
 )
 
 // Config is what a Reconciler needs.
@@ -28,12 +29,12 @@ type Config struct {
 type Reconciler struct {
 	config Config
 	writer apply.Writer
-	census *census
+	census *census.Census
 }
 
 // New returns a Reconciler.
 func New(c Config) *Reconciler {
-	return &Reconciler{config: c, writer: c.Writer(), census: newCensus(c.Live)}
+	return &Reconciler{config: c, writer: c.Writer(), census: census.New(c.Live)}
 }
 
 // Reconcile brings one sandbox into line.

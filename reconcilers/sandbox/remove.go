@@ -9,6 +9,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/sandbox/census"
 )
 
 // stages are the kinds of parts in the order in which they go: the routing first, so
@@ -22,7 +23,7 @@ func stages() [][]string {
 // empty when nothing is left. Before it goes on to the next stage it asks past the
 // cache, which may not have heard of the last thing that was made; asked is true when the
 // answer is yet to come.
-func remove(ctx context.Context, w apply.Writer, c *census, in Input) (waitsFor string, asked bool, err error) {
+func remove(ctx context.Context, w apply.Writer, c *census.Census, in Input) (waitsFor string, asked bool, err error) {
 	known := parts(in)
 	for _, kinds := range stages() {
 		var left []client.Object
@@ -30,10 +31,10 @@ func remove(ctx context.Context, w apply.Writer, c *census, in Input) (waitsFor 
 			left = append(left, known[k]...)
 		}
 		if len(left) > 0 {
-			c.forget(in.Sandbox, kinds)
+			c.Forget(in.Sandbox, kinds)
 		} else {
 			var known bool
-			if left, known, err = c.left(ctx, in.Sandbox, kinds); err != nil {
+			if left, known, err = c.Left(ctx, in.Sandbox, kinds); err != nil {
 				return "", false, err
 			}
 			if !known {

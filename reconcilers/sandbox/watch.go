@@ -16,7 +16,7 @@ import (
 // Watch adds the sources of events about sandboxes: their parts, others that claim their keys, baselines
 // that appear, and what the census has found.
 func (r *Reconciler) Watch(b *builder.Builder, mgr ctrl.Manager) error {
-	r.census.again = make(chan event.GenericEvent)
+	r.census.Again = make(chan event.GenericEvent)
 	for _, kind := range crdv1.MadeKinds() {
 		b.Owns(kind.New())
 	}
@@ -24,7 +24,7 @@ func (r *Reconciler) Watch(b *builder.Builder, mgr ctrl.Manager) error {
 	b.Watches(&crdv1.SignadotSandbox{}, rivals, spec).
 		Watches(&crdv1.SignadotRouteGroup{}, rivals, spec).
 		Watches(&crdv1.RoutingConfig{}, rivals, spec).
-		WatchesRawSource(source.Channel(r.census.again, &handler.EnqueueRequestForObject{}))
+		WatchesRawSource(source.Channel(r.census.Again, &handler.EnqueueRequestForObject{}))
 	member.WatchBaselines(b, mgr.GetClient())
 	return nil
 }

@@ -19,14 +19,14 @@ const maxPackageLines = 1500
 // more than slack above what there is fails as well: what was won is kept.
 var roomLines = map[string]int{
 	"eventbus":    9947,
-	"protos":      1247,
-	"reconcilers": 28187,
-	"routeserver": 17106,
-	"sidecars":    6049,
-	"tests":       33520,
+	"protos":      1248,
+	"reconcilers": 28336,
+	"routeserver": 17441,
+	"sidecars":    6243,
+	"tests":       33533,
 	"tools":       6996,
-	"tunnels":     13009,
-	"workflows":   6474,
+	"tunnels":     13320,
+	"workflows":   6557,
 	"xds":         4073,
 }
 

@@ -79,7 +79,7 @@ func afterTLS(a attack, protocols ...string) attack {
 	return attack{a.name + " " + afterHandshake, func(ctx context.Context, c net.Conn) { a.do(ctx, tls.Client(c, overTLS(protocols...))) }}
 }
 
-// The attacks that a server of gRPC meets too: connections that greet and say no more, and that
+// The attacks that a server of gRPC meets too: connections that send a greeting alone, and that
 // open streams which they leave alone.
 var (
 	greetings    = attack{"greetings", func(_ context.Context, c net.Conn) { say(c, greeting()) }}
@@ -136,7 +136,7 @@ var waits = attack{"waits", func(ctx context.Context, c net.Conn) {
 	hold(ctx, c)
 }}
 
-// strangeClients greet the bus as its clients do, with a token that is none: they read what it is,
+// strangeClients greet the bus as its clients do, with an invalid token: they read its greeting,
 // and speak TLS from then on.
 var strangeClients = attack{"tokens that are none", func(_ context.Context, c net.Conn) {
 	if _, err := bufio.NewReader(c).ReadSlice('\n'); err != nil {

@@ -75,7 +75,7 @@ func askApplication(w *World, l *Listener) (call, error) {
 	return get("http://" + pod.Status.PodIP + ":8081/customer?customer=123"), nil
 }
 
-// overTLS returns how TLS is spoken with a pod. Certificates name Services, and what is called is a
+// overTLS returns the TLS settings of a connection to a pod. Certificates name Services, and the address is a
 // pod's address: so none is verified.
 func overTLS(protocols ...string) *tls.Config {
 	return &tls.Config{InsecureSkipVerify: true, NextProtos: protocols}

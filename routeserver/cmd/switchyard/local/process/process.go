@@ -94,7 +94,7 @@ func (j *Job) wait(pid int) syscall.WaitStatus {
 		}
 		s := status.StopSignal()
 		if s != syscall.SIGTSTP && s != syscall.SIGTTIN && s != syscall.SIGTTOU {
-			continue // somebody has stopped it, and will have it go on
+			continue // a user stopped it, and continues it
 		}
 		if s == syscall.SIGTSTP || !j.terminal.lend() {
 			j.terminal.take()
@@ -105,7 +105,7 @@ func (j *Job) wait(pid int) syscall.WaitStatus {
 	}
 }
 
-// outlive waits for processes of a job whose command has ended.
+// outlive waits for the processes of a job after the end of its command.
 func (j *Job) outlive(group int) {
 	for _, more := range []os.Signal{syscall.SIGTERM, nil} {
 		ctx, cancel := context.WithTimeout(context.Background(), j.Patience)

@@ -64,7 +64,7 @@ func job(t *testing.T, script string, change func(*exec.Cmd)) (c *exec.Cmd, out 
 	return c, out, notes
 }
 
-// said returns what was printed, without what shells say of their children.
+// said returns the output without the lines that shells print about their children.
 func said(out *bytes.Buffer) string {
 	return strings.NewReplacer("Terminated\n", "", "Hangup\n", "", "Killed\n", "").Replace(out.String())
 }

@@ -1,4 +1,4 @@
-package sandbox
+package census
 
 import (
 	"context"
@@ -25,11 +25,11 @@ func (r *slowReader) List(context.Context, client.ObjectList, ...client.ListOpti
 // What was asked before a sandbox had parts again says nothing of whether they are gone.
 func TestAnAnswerFromBeforeItWasForgottenIsNotGiven(t *testing.T) {
 	r := &slowReader{asked: make(chan struct{}), goOn: make(chan struct{})}
-	c, s := newCensus(r), &crdv1.SignadotSandbox{ObjectMeta: metav1.ObjectMeta{Name: "goes", UID: "uid"}}
+	c, s := New(r), &crdv1.SignadotSandbox{ObjectMeta: metav1.ObjectMeta{Name: "goes", UID: "uid"}}
 	kinds := []string{"ForkedWorkload"}
 	known := make(chan bool)
 	ask := func() {
-		_, is, err := c.left(context.Background(), s, kinds)
+		_, is, err := c.Left(context.Background(), s, kinds)
 		if err != nil {
 			t.Error(err)
 		}
@@ -37,7 +37,7 @@ func TestAnAnswerFromBeforeItWasForgottenIsNotGiven(t *testing.T) {
 	}
 	go ask()
 	<-r.asked
-	c.forget(s, kinds)
+	c.Forget(s, kinds)
 	r.goOn <- struct{}{}
 	if <-known {
 		t.Error("the answer of a look from before it was forgotten is given")

@@ -1,4 +1,5 @@
-package sandbox
+// Package census finds the parts of sandboxes that a cache has not heard of.
+package census
 
 import (
 	"context"
@@ -19,15 +20,15 @@ import (
 	"switchyard.dev/reconcilers/apply"
 )
 
-// census finds the parts of sandboxes that the cache has not heard of. The API server has
+// Census finds the parts of sandboxes that the cache has not heard of. The API server has
 // no index of owners: it looks through every object of a kind, so that one look for each
 // of n sandboxes makes n² of them. Instead, sandboxes that go at about the same time share
 // a look. Each is told only what a look has found that began after it had asked.
-type census struct {
+type Census struct {
 	live client.Reader
-	// again brings sandboxes for which there is an answer; nil: nobody reads it, and each
+	// Again brings sandboxes for which there is an answer; nil: nobody reads it, and each
 	// question is answered at once.
-	again chan event.GenericEvent
+	Again chan event.GenericEvent
 
 	mu     sync.Mutex
 	stages map[string]*looks
@@ -66,13 +67,14 @@ const (
 	lookWithin = 30 * time.Second
 )
 
-func newCensus(live client.Reader) *census {
-	return &census{live: live, stages: map[string]*looks{}}
+// New returns a census that asks live.
+func New(live client.Reader) *Census {
+	return &Census{live: live, stages: map[string]*looks{}}
 }
 
-// left returns what is there of a sandbox of these kinds; false when that is not known
+// Left returns what is there of a sandbox of these kinds; false when that is not known
 // yet: the sandbox is brought again then.
-func (c *census) left(ctx context.Context, s *crdv1.SignadotSandbox, kinds []string) ([]client.Object, bool, error) {
+func (c *Census) Left(ctx context.Context, s *crdv1.SignadotSandbox, kinds []string) ([]client.Object, bool, error) {
 	c.mu.Lock()
 	l := c.of(kinds)
 	if a, ok := l.take(s.UID); ok {
@@ -89,16 +91,16 @@ func (c *census) left(ctx context.Context, s *crdv1.SignadotSandbox, kinds []str
 	c.look(ctx, kinds)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if l.busy = c.again != nil; l.busy {
+	if l.busy = c.Again != nil; l.busy {
 		go c.goOn(kinds)
 	}
 	a, ok := l.take(s.UID)
 	return a.left, ok, a.err
 }
 
-// forget drops what is known and asked of a sandbox: it has parts of these kinds, and asks
+// Forget drops what is known and asked of a sandbox: it has parts of these kinds, and asks
 // anew when they are gone.
-func (c *census) forget(s *crdv1.SignadotSandbox, kinds []string) {
+func (c *Census) Forget(s *crdv1.SignadotSandbox, kinds []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := c.of(kinds)
@@ -110,7 +112,7 @@ func (c *census) forget(s *crdv1.SignadotSandbox, kinds []string) {
 }
 
 // of returns the looks for a stage. c.mu is held.
-func (c *census) of(kinds []string) *looks {
+func (c *Census) of(kinds []string) *looks {
 	l := c.stages[kinds[0]]
 	if l == nil {
 		l = &looks{waiting: map[types.UID]string{}, found: map[types.UID]answer{}, forgotten: map[types.UID]bool{}}
@@ -128,7 +130,7 @@ func (l *looks) take(sandbox types.UID) (answer, bool) {
 }
 
 // goOn looks again as long as somebody waits, and brings those for whom there is an answer.
-func (c *census) goOn(kinds []string) {
+func (c *Census) goOn(kinds []string) {
 	for {
 		time.Sleep(betweenLooks)
 		c.mu.Lock()
@@ -142,7 +144,7 @@ func (c *census) goOn(kinds []string) {
 		ctx, cancel := context.WithTimeout(context.Background(), lookWithin)
 		for _, name := range c.look(ctx, kinds) {
 			select {
-			case c.again <- event.GenericEvent{Object: &crdv1.SignadotSandbox{ObjectMeta: metav1.ObjectMeta{Name: name}}}:
+			case c.Again <- event.GenericEvent{Object: &crdv1.SignadotSandbox{ObjectMeta: metav1.ObjectMeta{Name: name}}}:
 			case <-ctx.Done(): // It comes again by itself.
 			}
 		}
@@ -151,7 +153,7 @@ func (c *census) goOn(kinds []string) {
 }
 
 // look answers those who wait, and returns their names.
-func (c *census) look(ctx context.Context, kinds []string) []string {
+func (c *Census) look(ctx context.Context, kinds []string) []string {
 	c.mu.Lock()
 	l := c.of(kinds)
 	asked := map[types.UID]string{}
@@ -177,7 +179,7 @@ func (c *census) look(ctx context.Context, kinds []string) []string {
 }
 
 // ask asks the API server for what is there of sandboxes.
-func (c *census) ask(ctx context.Context, kinds []string, asked map[types.UID]string) (map[types.UID][]client.Object, error) {
+func (c *Census) ask(ctx context.Context, kinds []string, asked map[types.UID]string) (map[types.UID][]client.Object, error) {
 	var names []string
 	for _, name := range asked {
 		names = append(names, crdv1.LabelValue(name))
@@ -189,7 +191,7 @@ func (c *census) ask(ctx context.Context, kinds []string, asked map[types.UID]st
 	out := map[types.UID][]client.Object{}
 	for _, k := range kinds {
 		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(kind(k + "List"))
+		list.SetGroupVersionKind(crdv1.GroupVersion().WithKind(k + "List"))
 		if err := c.live.List(ctx, list, client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*theirs)}); err != nil {
 			return nil, fmt.Errorf("look for what is left of %d sandboxes that are being deleted: %w", len(asked), err)
 		}
