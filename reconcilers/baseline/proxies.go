@@ -21,7 +21,7 @@ func PodsWithSidecar(ctx context.Context, c client.Reader, m crdv1.Member) ([]st
 	if err != nil || w == nil {
 		return nil, err
 	}
-	pods, err := Pods(ctx, c, w)
+	pods, _, err := Pods(ctx, c, w)
 	if err != nil {
 		return nil, err
 	}

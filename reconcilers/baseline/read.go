@@ -52,11 +52,25 @@ type PodSource interface {
 	PodEvents(h handler.EventHandler, predicates ...predicate.Predicate) source.Source
 }
 
-// Pods reads the pods that the selector of the workload selects, from c when that is a
-// PodSource as one. They are shared with the cache.
+// Pods reads the pods that the workload owns (Workload.Owns), and the others that its selector
+// selects: pods of other workloads with matching labels. It uses PodsOf when c is a PodSource.
+// The pods are shared with the cache.
+func Pods(ctx context.Context, c client.Reader, w *Workload) (own, others []corev1.Pod, err error) {
+	selected, err := selectedPods(ctx, c, w)
+	for i := range selected {
+		if pod := &selected[i]; w.Owns(pod) {
+			own = append(own, *pod)
+		} else {
+			others = append(others, *pod)
+		}
+	}
+	return own, others, err
+}
+
+// selectedPods reads the pods that the selector of the workload selects.
 //
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
-func Pods(ctx context.Context, c client.Reader, w *Workload) ([]corev1.Pod, error) {
+func selectedPods(ctx context.Context, c client.Reader, w *Workload) ([]corev1.Pod, error) {
 	selector, err := metav1.LabelSelectorAsSelector(w.Selector)
 	if err != nil {
 		return nil, nil // The API server takes no such workload.

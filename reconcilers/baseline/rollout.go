@@ -14,6 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/sidecars/inject"
 )
 
 // RolloutDefinition is the name of the CustomResourceDefinition of Rollouts.
@@ -86,6 +89,35 @@ func readRollout(ctx context.Context, c client.Reader, key client.ObjectKey) (*W
 		}
 	}
 	return OfRollout(u, referred), nil
+}
+
+// RunByRollout returns the problem of a Deployment that has no pods because a Rollout runs its template by
+// spec.workloadRef: the sidecars of these pods, which are among others, have the routes of the Rollout. It is empty when none of the pods is one of such a Rollout.
+func RunByRollout(ctx context.Context, c client.Reader, w *Workload, others []corev1.Pod) (string, error) {
+	if w.Ref.Kind != KindDeployment {
+		return "", nil
+	}
+	seen := map[string]bool{}
+	for i := range others {
+		owner, _ := inject.OwnerOf(&others[i], others[i].Namespace)
+		if owner.Kind != RoutedKind(crdv1.ObjectRef{Kind: KindRollout}) || seen[owner.Name] {
+			continue
+		}
+		seen[owner.Name] = true
+		u := NewRollout()
+		err := c.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: owner.Name}, u)
+		if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+			continue
+		}
+		if err != nil {
+			return "", fmt.Errorf("read Rollout %s/%s: %w", owner.Namespace, owner.Name, err)
+		}
+		if name, ok := ReferredDeployment(u); ok && name == w.Ref.Name {
+			return fmt.Sprintf("%s has no pods of its own: Rollout %s runs them (spec.workloadRef). Name that Rollout instead: apiVersion %s, kind %s, name %s",
+				w, owner.Name, RolloutKind().GroupVersion(), KindRollout, owner.Name), nil
+		}
+	}
+	return "", nil
 }
 
 // OfRollout returns a Rollout as a Workload. referred is the Deployment that its

@@ -30,7 +30,7 @@ func isRouted(s *corev1.Service) bool {
 type Forms struct {
 	// Template is what new pods are made from.
 	Template *corev1.PodTemplateSpec
-	// Pods are those that the baseline's selector selects. Of their containers only ports
+	// Pods are those that the baseline owns. Of their containers only ports
 	// with a name count.
 	Pods []corev1.Pod
 }

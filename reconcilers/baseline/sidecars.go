@@ -127,7 +127,7 @@ func NeedsNone(m crdv1.Conditioned) bool {
 // the Services lead to are not read.
 func covered(w *Workload, pods []corev1.Pod, services []crdv1.ServiceMapping, injected inject.Settings) coverage.Report {
 	s := coverage.Subject{
-		Workload: inject.Workload{Kind: RoutedKind(w.Ref), Namespace: w.Ref.Namespace, Name: w.Ref.Name},
+		Workload: w.Routed(),
 		Asks:     inject.Asks(w.Template.Annotations[inject.AnnotationInject]),
 	}
 	for _, m := range services {

@@ -156,7 +156,13 @@ func (m Members) byRollout(ctx context.Context, o client.Object) []reconcile.Req
 	case madeForMember(o):
 		return nil
 	}
-	return m.named(ctx, o.GetNamespace(), o.GetName())
+	out := m.named(ctx, o.GetNamespace(), o.GetName())
+	for _, deployment := range ByReferred(o) { // Whether that has pods of its own changes with the Rollout.
+		if deployment != o.GetName() {
+			out = append(out, m.named(ctx, o.GetNamespace(), deployment)...)
+		}
+	}
+	return out
 }
 
 // byService leads from a Service to the members whose baseline it selects, in any of its

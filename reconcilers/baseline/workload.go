@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/sidecars/inject"
 )
 
 // Kinds of baselines, as custom resources name them.
@@ -48,6 +49,18 @@ func OfDeployment(d *appsv1.Deployment) *Workload {
 		Ref: crdv1.ObjectRef{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: KindDeployment, Namespace: d.Namespace, Name: d.Name},
 		UID: d.UID, Generation: d.Generation, Selector: d.Spec.Selector, Template: &d.Spec.Template, Object: d,
 	}
+}
+
+// Routed returns the workload as facts, sidecars and the routes API name it.
+func (w *Workload) Routed() inject.Workload {
+	return inject.Workload{Kind: RoutedKind(w.Ref), Namespace: w.Ref.Namespace, Name: w.Ref.Name}
+}
+
+// Owns reports whether a pod belongs to the workload. A selector does not decide that: those of
+// two workloads can overlap. Package coverage and the injector use the same definition.
+func (w *Workload) Owns(pod *corev1.Pod) bool {
+	owner, none := inject.OwnerOf(pod, pod.Namespace)
+	return none == "" && owner == w.Routed()
 }
 
 // String names it for messages, as kind namespace/name.

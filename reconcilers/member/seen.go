@@ -17,7 +17,7 @@ import (
 type Seen struct {
 	// Baseline is the live workload; nil when there is none.
 	Baseline *baseline.Workload
-	// Pods are those that the baseline's selector selects.
+	// Pods are those that the baseline owns.
 	Pods []corev1.Pod
 	// Injected is what pods get from their injection now, where that is known.
 	Injected inject.Settings
@@ -31,8 +31,15 @@ func (s *Seen) Look(ctx context.Context, c client.Reader, m crdv1.Member, servic
 	if s.Baseline, err = baseline.Read(ctx, c, ref); err != nil || s.Baseline == nil {
 		return services, err
 	}
-	if s.Pods, err = baseline.Pods(ctx, c, s.Baseline); err != nil {
+	pods, others, err := baseline.Pods(ctx, c, s.Baseline)
+	if err != nil {
 		return services, err
+	}
+	s.Pods = pods
+	if len(pods) == 0 && s.Baseline.Problem == "" {
+		if s.Baseline.Problem, err = baseline.RunByRollout(ctx, c, s.Baseline, others); err != nil {
+			return services, err
+		}
 	}
 	return baseline.WithEndpoints(ctx, c, s.Baseline, s.Pods, services)
 }

@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"switchyard.dev/sidecars/inject"
 )
 
 // tokenSeconds is longer than any run: nobody renews tokens here, as a kubelet does.
@@ -18,13 +20,14 @@ const tokenSeconds = 24 * 3600
 // do. Whether its owner is there nobody asks: what a token is good for hangs on the
 // references alone.
 func ReplicaSet(ctx context.Context, kube kubernetes.Interface, namespace, kind, workload string) (*appsv1.ReplicaSet, error) {
-	owner := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: workload, UID: "uid-of-its-owner", Controller: new(true)}
+	const hash = "5f6d"
+	label, owner := appsv1.DefaultDeploymentUniqueLabelKey, metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: workload, UID: "uid-of-its-owner", Controller: new(true)}
 	if kind == "ArgoRollout" {
-		owner.APIVersion, owner.Kind = "argoproj.io/v1alpha1", "Rollout"
+		label, owner.APIVersion, owner.Kind = inject.RolloutHash, "argoproj.io/v1alpha1", "Rollout"
 	}
-	labels := map[string]string{"app": workload}
+	labels := map[string]string{"app": workload, label: hash}
 	set := &appsv1.ReplicaSet{
-		ObjectMeta: metav1.ObjectMeta{Name: workload + "-5f6d", OwnerReferences: []metav1.OwnerReference{owner}},
+		ObjectMeta: metav1.ObjectMeta{Name: workload + "-" + hash, OwnerReferences: []metav1.OwnerReference{owner}},
 		Spec: appsv1.ReplicaSetSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{

@@ -156,6 +156,9 @@ func sameSpec(a, b runtime.Object) (bool, error) {
 	return reflect.DeepEqual(inA["spec"], inB["spec"]), err
 }
 
+// replicaSets is a kind that the cluster has no objects of: Collect keeps pods that name one as their owner.
+const replicaSets = "ReplicaSet"
+
 // Collect deletes what belongs to a controller that is gone, as Kubernetes does.
 func (w *Cluster) Collect(ctx context.Context) error {
 	lists := []client.ObjectList{&corev1.ServiceList{}, &appsv1.DeploymentList{}, &discoveryv1.EndpointSliceList{}, &corev1.PodList{}, &corev1.SecretList{}}
@@ -175,7 +178,7 @@ func (w *Cluster) Collect(ctx context.Context) error {
 		all = append(all, items...)
 	}
 	for _, o := range all {
-		if ref := metav1.GetControllerOfNoCopy(o); ref != nil && !there[ref.UID] && o.GetDeletionTimestamp() == nil {
+		if ref := metav1.GetControllerOfNoCopy(o); ref != nil && ref.Kind != replicaSets && !there[ref.UID] && o.GetDeletionTimestamp() == nil {
 			if err := client.IgnoreNotFound(w.Client.Delete(ctx, o)); err != nil {
 				return err
 			}

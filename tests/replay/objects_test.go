@@ -78,7 +78,7 @@ func (o *operator) objects(ctx context.Context, d *datadriven.TestData) error {
 func versioned(d fakecluster.Document) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: d}
 	version, other := map[string]string{
-		"Deployment": "apps/v1", "Service": "v1", "Pod": "v1", "Secret": "v1", "VirtualService": "networking.istio.io/v1", "NetworkPolicy": "networking.k8s.io/v1",
+		"Deployment": "apps/v1", "Service": "v1", "Pod": "v1", "Secret": "v1", "Rollout": "argoproj.io/v1alpha1", "VirtualService": "networking.istio.io/v1", "NetworkPolicy": "networking.k8s.io/v1",
 		"HTTPRoute": "gateway.networking.k8s.io/v1", "GRPCRoute": "gateway.networking.k8s.io/v1",
 	}[u.GetKind()]
 	if u.SetAPIVersion(crdv1.APIVersion); other {
