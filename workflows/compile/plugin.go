@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"switchyard.dev/workflows/iocontext"
 	"switchyard.dev/workflows/spec"
 	"switchyard.dev/workflows/specfile"
 )
@@ -31,6 +32,25 @@ func Plugin(p spec.Plugin) specfile.Problems {
 	}
 	return c.problems
 }
+
+// Warnings returns inputs of a plugin that take the place of variables which shells and loaders read.
+func Warnings(p spec.Plugin) (out specfile.Problems) {
+	for part, name := range []string{"create", "delete"} {
+		for i, s := range [][]spec.Step{p.Spec.Create, p.Spec.Delete}[part] {
+			for j, in := range s.Inputs {
+				env := destination(in).Env
+				if slices.Contains(systemVariables, env) || strings.HasPrefix(env, "LD_") {
+					out.Add(fmt.Sprintf("spec.%s[%d].inputs[%d]", name, i, j),
+						"sets variable %s of the script, which shells and programs read: give the input another one with as: {env: NAME}", env)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// systemVariables are variables that change how a script and its programs run.
+var systemVariables = []string{"PATH", "HOME", "IFS", "SHELL", "ENV", "BASH_ENV", "CDPATH", "LANG", "LC_ALL", "USER", "PWD", "TMPDIR", "TERM", "PS4", "SHELLOPTS", "PYTHONPATH", "NODE_OPTIONS", "HOSTNAME"}
 
 // pluginCheck is one look at a plugin.
 type pluginCheck struct {
@@ -154,6 +174,8 @@ func (c *pluginCheck) destination(at string, in spec.Input, env map[string]bool)
 	}
 	if len(validation.IsEnvVarName(to.Env)) > 0 {
 		c.problems.Add(at+".env", "is %q, which is not a valid name", to.Env)
+	} else if strings.HasPrefix(to.Env, iocontext.ReservedVariables) {
+		c.problems.Add(at+".env", "is %s, and variables that begin with %s are the operator's: give the input another one with as: {env: NAME}", to.Env, iocontext.ReservedVariables)
 	} else if env[to.Env] {
 		c.problems.Add(at+".env", "is %s, which another input of the step has", to.Env)
 	}

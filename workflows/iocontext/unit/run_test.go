@@ -177,6 +177,18 @@ func TestSignalsAreHandedOn(t *testing.T) {
 	}
 }
 
+// Delete steps remove by SIGNADOT_SANDBOX_NAME: an input must not be able to name another sandbox.
+func TestInputsReplaceNoVariableOfTheOperator(t *testing.T) {
+	s := newScene(t, "#!/bin/sh\necho $SIGNADOT_SANDBOX_NAME $OTHER\n")
+	s.main.Environ = append(s.main.Environ, "SIGNADOT_SANDBOX_NAME=mine")
+	s.input("signadot-sandbox-name", "SIGNADOT_SANDBOX_NAME", "others")
+	s.input("other", "OTHER", "x")
+	e := s.run()
+	if got := s.printed.String(); e.Reason != "" || !strings.HasSuffix(got, "mine x\n") || !strings.Contains(got, "warning: input signadot-sandbox-name is not set as variable SIGNADOT_SANDBOX_NAME") {
+		t.Errorf("it ended with %+v and printed %q", e, got)
+	}
+}
+
 // What a script leaves behind in the background does not hold up its end.
 func TestWhatStaysBehindIsNotWaitedFor(t *testing.T) {
 	s := newScene(t, "#!/bin/sh\nsleep 60 &\n")

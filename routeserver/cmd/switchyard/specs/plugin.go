@@ -36,6 +36,9 @@ func applyPlugin(s *session.Session) *cobra.Command {
 		if problems := f.Locate(compile.Plugin(p)); len(problems) > 0 {
 			return exit.Usage.Errorf("%w", problems)
 		}
+		for _, w := range f.Locate(compile.Warnings(p)) {
+			_, _ = io.WriteString(s.Err, show.Line("warning: "+w.Error())+"\n")
+		}
 		cluster, err := Connect(s)
 		if err != nil {
 			return err
