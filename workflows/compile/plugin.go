@@ -96,9 +96,7 @@ func (c *pluginCheck) step(at string, s spec.Step, readable []spec.Step) {
 		c.problems.Add(at+".name", "is %q, which %s already has; create and delete steps need different names", s.Name, other)
 	}
 	c.steps[s.Name] = at
-	if !strings.HasPrefix(s.Script, "#!") {
-		c.problems.Add(at+".script", "must begin with #! and an interpreter, such as #!/bin/sh")
-	}
+	c.script(at+".script", s.Script)
 	inputs, env, outputs := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for i, in := range s.Inputs {
 		place := fmt.Sprintf("%s.inputs[%d]", at, i)
@@ -122,6 +120,27 @@ func (c *pluginCheck) step(at string, s spec.Step, readable []spec.Step) {
 		}
 		if !strings.HasPrefix(o.ValueFromPath, "/") {
 			c.problems.Add(place+".valueFromPath", "is %q; write the absolute path of a file, such as /tmp/%s", o.ValueFromPath, o.Name)
+		}
+	}
+}
+
+// byteOrderMark is what some editors put before a text.
+const byteOrderMark = "\ufeff"
+
+// script checks the text of a script. No interpreter is found behind a byte order mark, nor one
+// whose name ends with a carriage return, and shells take that for a part of words.
+func (c *pluginCheck) script(at, text string) {
+	text, marked := strings.CutPrefix(text, byteOrderMark)
+	switch {
+	case marked:
+		c.problems.Add(at, "begins with a byte order mark, in front of its first line: save the script as UTF-8 without it")
+	case !strings.HasPrefix(text, "#!"):
+		c.problems.Add(at, "must begin with #! and an interpreter, such as #!/bin/sh")
+	}
+	for i, line := range strings.Split(text, "\n") {
+		if strings.HasSuffix(line, "\r") {
+			c.problems.Add(at, "has a carriage return at the end of its line %d: save the script with line ends of Unix (LF)", i+1)
+			return
 		}
 	}
 }
