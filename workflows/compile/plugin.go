@@ -127,8 +127,8 @@ func (c *pluginCheck) step(at string, s spec.Step, readable []spec.Step) {
 // byteOrderMark is what some editors put before a text.
 const byteOrderMark = "\ufeff"
 
-// script checks the text of a script. No interpreter is found behind a byte order mark, nor one
-// whose name ends with a carriage return, and shells take that for a part of words.
+// script checks the text of a script. The kernel finds no interpreter behind a byte order mark
+// or before a carriage return, which shells take for a part of words.
 func (c *pluginCheck) script(at, text string) {
 	text, marked := strings.CutPrefix(text, byteOrderMark)
 	switch {
