@@ -265,6 +265,9 @@ func (g *Gate) resolve(ctx context.Context, who Who, host string) ([]netip.Addr,
 	if !isName(host) {
 		return nil, refusal(tunnelv1.Reason_REASON_INVALID, "%.80q is neither a name nor an address.", host)
 	}
+	if !strings.Contains(host, ".") { // The resolver would look in the proxy's own namespace.
+		return nil, refusal(tunnelv1.Reason_REASON_NOT_FOUND, "The cluster knows no name %s: write it as %s.NAMESPACE, with the namespace of the Service.", host, host)
+	}
 	if !g.cfg.Cluster.Service(host) {
 		leave, err := g.lookups.Enter(who.resolver())
 		if err != nil {
@@ -278,7 +281,7 @@ func (g *Gate) resolve(ctx context.Context, who Who, host string) ([]netip.Addr,
 	var dns *net.DNSError
 	switch {
 	case errors.As(err, &dns) && dns.IsNotFound, err == nil && len(found) == 0:
-		return nil, refusal(tunnelv1.Reason_REASON_NOT_FOUND, "The cluster knows no name %s: write it as name.namespace.", host)
+		return nil, refusal(tunnelv1.Reason_REASON_NOT_FOUND, "The cluster knows no name %s: write the name of a Service as NAME.NAMESPACE.", host)
 	case err != nil:
 		return nil, refusal(tunnelv1.Reason_REASON_UNREACHABLE, "The cluster's DNS did not say where %s is: try again.", host)
 	}

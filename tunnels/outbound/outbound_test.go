@@ -275,3 +275,18 @@ func TestLookUpsOutsideOfTheClusterAreBounded(t *testing.T) {
 	}
 	g.refuses(t, Who{Via: "ssh", User: "bob", From: ada.From}, "data.example.com", tunnelv1.Reason_REASON_NOT_FOUND)
 }
+
+// A name without a namespace would be one of the proxy's own namespace.
+func TestShortNamesAreRefused(t *testing.T) {
+	g := newGate(t, 100)
+	g.around.asked = []netip.Addr{netip.MustParseAddr(g.host)}
+	for _, host := range []string{"route", "routeserver", "localhost"} {
+		_, refused := g.Open(t.Context(), ada, host, g.port)
+		if refused.GetReason() != tunnelv1.Reason_REASON_NOT_FOUND || !strings.Contains(refused.GetMessage(), "write it as "+host+".NAMESPACE") {
+			t.Errorf("%s: %v", host, refused)
+		}
+	}
+	if _, refused := g.Open(t.Context(), ada, "route.shop", g.port); refused != nil {
+		t.Errorf("a name with a namespace: %v", refused)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"switchyard.dev/workflows/iocontext"
 	"switchyard.dev/workflows/spec"
 	"switchyard.dev/workflows/specfile"
 )
@@ -31,6 +32,25 @@ func Plugin(p spec.Plugin) specfile.Problems {
 	}
 	return c.problems
 }
+
+// Warnings returns inputs of a plugin that take the place of variables which shells and loaders read.
+func Warnings(p spec.Plugin) (out specfile.Problems) {
+	for part, name := range []string{"create", "delete"} {
+		for i, s := range [][]spec.Step{p.Spec.Create, p.Spec.Delete}[part] {
+			for j, in := range s.Inputs {
+				env := destination(in).Env
+				if slices.Contains(systemVariables, env) || strings.HasPrefix(env, "LD_") {
+					out.Add(fmt.Sprintf("spec.%s[%d].inputs[%d]", name, i, j),
+						"sets variable %s of the script, which shells and programs read: give the input another one with as: {env: NAME}", env)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// systemVariables are variables that change how a script and its programs run.
+var systemVariables = []string{"PATH", "HOME", "IFS", "SHELL", "ENV", "BASH_ENV", "CDPATH", "LANG", "LC_ALL", "USER", "PWD", "TMPDIR", "TERM", "PS4", "SHELLOPTS", "PYTHONPATH", "NODE_OPTIONS", "HOSTNAME"}
 
 // pluginCheck is one look at a plugin.
 type pluginCheck struct {
@@ -76,9 +96,7 @@ func (c *pluginCheck) step(at string, s spec.Step, readable []spec.Step) {
 		c.problems.Add(at+".name", "is %q, which %s already has; create and delete steps need different names", s.Name, other)
 	}
 	c.steps[s.Name] = at
-	if !strings.HasPrefix(s.Script, "#!") {
-		c.problems.Add(at+".script", "must begin with #! and an interpreter, such as #!/bin/sh")
-	}
+	c.script(at+".script", s.Script)
 	inputs, env, outputs := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for i, in := range s.Inputs {
 		place := fmt.Sprintf("%s.inputs[%d]", at, i)
@@ -102,6 +120,27 @@ func (c *pluginCheck) step(at string, s spec.Step, readable []spec.Step) {
 		}
 		if !strings.HasPrefix(o.ValueFromPath, "/") {
 			c.problems.Add(place+".valueFromPath", "is %q; write the absolute path of a file, such as /tmp/%s", o.ValueFromPath, o.Name)
+		}
+	}
+}
+
+// byteOrderMark is what some editors put before a text.
+const byteOrderMark = "\ufeff"
+
+// script checks the text of a script. The kernel finds no interpreter behind a byte order mark
+// or before a carriage return, which shells take for a part of words.
+func (c *pluginCheck) script(at, text string) {
+	text, marked := strings.CutPrefix(text, byteOrderMark)
+	switch {
+	case marked:
+		c.problems.Add(at, "begins with a byte order mark, in front of its first line: save the script as UTF-8 without it")
+	case !strings.HasPrefix(text, "#!"):
+		c.problems.Add(at, "must begin with #! and an interpreter, such as #!/bin/sh")
+	}
+	for i, line := range strings.Split(text, "\n") {
+		if strings.HasSuffix(line, "\r") {
+			c.problems.Add(at, "has a carriage return at the end of its line %d: save the script with line ends of Unix (LF)", i+1)
+			return
 		}
 	}
 }
@@ -154,6 +193,8 @@ func (c *pluginCheck) destination(at string, in spec.Input, env map[string]bool)
 	}
 	if len(validation.IsEnvVarName(to.Env)) > 0 {
 		c.problems.Add(at+".env", "is %q, which is not a valid name", to.Env)
+	} else if strings.HasPrefix(to.Env, iocontext.ReservedVariables) {
+		c.problems.Add(at+".env", "is %s, and variables that begin with %s are the operator's: give the input another one with as: {env: NAME}", to.Env, iocontext.ReservedVariables)
 	} else if env[to.Env] {
 		c.problems.Add(at+".env", "is %s, which another input of the step has", to.Env)
 	}

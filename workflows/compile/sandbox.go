@@ -56,7 +56,16 @@ func Sandbox(in Input) (Output, error) {
 	c.middleware()
 	c.endpoints()
 	c.fits()
+	if c.empty() && len(c.problems) == 0 {
+		c.problems.Add("spec", "has no workload, resource or endpoint, so the sandbox would be empty: give it forks, local, virtual or resources")
+	}
 	return Output{Sandbox: c.object, Notes: c.notes}, c.problems.OrNil()
+}
+
+// empty reports whether the specification gives a sandbox nothing but its name and labels.
+func (c *compilation) empty() bool {
+	o := c.spec()
+	return len(o.Forks)+len(o.Local)+len(o.Virtual)+len(o.Resources)+len(o.Endpoints)+len(o.Middleware) == 0 && o.Routing == nil && o.DefaultRouteGroup == nil
 }
 
 // compilation is the work on one sandbox.

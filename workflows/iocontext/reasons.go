@@ -70,3 +70,7 @@ const MaxInputs = 16 * MaxValue
 // MaxVariable is how many bytes the kernel takes for one variable: its name, "=", the value
 // and the NUL behind it (MAX_ARG_STRLEN).
 const MaxVariable = 128 << 10
+
+// ReservedVariables begins the names of the variables that the operator gives scripts. Inputs have
+// no such variable.
+const ReservedVariables = "SIGNADOT_"

@@ -23,8 +23,10 @@ func (f *File) Decode(into any) error {
 		key, value := f.root.Content[i], f.root.Content[i+1]
 		if field, ok := fieldNamed(t, key.Value); ok {
 			c.check(value, field, key.Value)
-		} else if text := stray(key.Value, t, spec); text != "" {
+		} else if text, wrong := stray(key.Value, t, spec); wrong {
 			c.problems = append(c.problems, Problem{Text: text, File: f.Name, Line: key.Line})
+		} else if text != "" {
+			f.warnings = append(f.warnings, Problem{Text: text, File: f.Name, Line: key.Line})
 		}
 	}
 	for _, name := range fields(t) {
@@ -54,22 +56,29 @@ func (f *File) KeepName() {
 // them.
 var shown = []string{"createdAt", "updatedAt", "routingKey", "endpoints", "status", "defaults"}
 
-// stray returns what is wrong with a field beside those of t: others are ignored, but one
-// that is misspelt, or that belongs into the spec, would be missed.
-func stray(name string, t, spec reflect.Type) string {
-	if slices.Contains(shown, name) {
-		return ""
+// heads are fields that objects of the cluster have beside spec.
+var heads = []string{"apiVersion", "kind"}
+
+// stray returns a message about a field beside those of t. wrong: it is misspelt, or belongs
+// into the spec, and would be missed. Others have no effect.
+func stray(name string, t, spec reflect.Type) (text string, wrong bool) {
+	if slices.Contains(shown, name) || slices.Contains(heads, name) {
+		return "", false
+	}
+	if spec != nil {
+		if _, ok := fieldNamed(spec, name); ok {
+			return fmt.Sprintf("has the field %q beside spec; move it into spec", name), true
+		}
 	}
 	if meant := nearest(name, fields(t)); meant != "" {
-		return fmt.Sprintf("has a field %q that nobody reads; did you mean %q?", name, meant)
+		return fmt.Sprintf("has a field %q, which does not exist; did you mean %q?", name, meant), true
 	}
-	if spec == nil {
-		return ""
+	if spec != nil {
+		if meant := nearest(name, fields(spec)); meant != "" {
+			return fmt.Sprintf("has a field %q beside spec, which does not exist; did you mean %q in spec?", name, meant), true
+		}
 	}
-	if _, ok := fieldNamed(spec, name); ok {
-		return fmt.Sprintf("has the field %q beside spec; move it into spec", name)
-	}
-	return ""
+	return fmt.Sprintf("has a field %q beside spec, which has no effect", name), false
 }
 
 // DecodeText reads a text of YAML that a field holds into a value, as strictly as Decode.

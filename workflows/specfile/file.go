@@ -26,7 +26,12 @@ type File struct {
 	// Name is how problems call it.
 	Name string
 	root *yaml.Node
+	// warnings are fields that have no effect.
+	warnings Problems
 }
+
+// Warnings returns the fields that Decode has found to have no effect.
+func (f *File) Warnings() Problems { return f.warnings }
 
 // Parse takes a file of one YAML or JSON document apart. The error is Problems.
 func Parse(name string, text []byte) (*File, error) {
@@ -36,6 +41,9 @@ func Parse(name string, text []byte) (*File, error) {
 	}
 	if len(text) > MaxBytes {
 		return refuse(0, "has %d bytes; the limit is %d", len(text), MaxBytes)
+	}
+	if strings.HasSuffix(name, ".star") {
+		return refuse(1, "describes a %s; %s", smartTest, remedies[smartTest])
 	}
 	root, err := parse(text)
 	var p Problem
@@ -53,24 +61,30 @@ func Parse(name string, text []byte) (*File, error) {
 // a Problem.
 func parse(text []byte) (*yaml.Node, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	var document, second yaml.Node
-	switch err := decoder.Decode(&document); {
-	case errors.Is(err, io.EOF):
-		return nil, nil
-	case err != nil:
-		return nil, wrong(err)
+	var first *yaml.Node
+	for {
+		var document yaml.Node
+		err := decoder.Decode(&document)
+		switch {
+		case errors.Is(err, io.EOF) && first == nil:
+			return nil, nil
+		case errors.Is(err, io.EOF):
+			r := resolution{room: maxNodes}
+			return r.resolve(first, 0)
+		case err != nil:
+			return nil, wrong(err)
+		case empty(&document): // as between a separator and the end
+		case first != nil:
+			return nil, Problem{Line: document.Content[0].Line, Text: "has a second document, and a file describes one object: put each in a file of its own"}
+		default:
+			first = document.Content[0]
+		}
 	}
-	switch err := decoder.Decode(&second); {
-	case err == nil:
-		return nil, Problem{Line: second.Line, Text: "holds a second document; a file describes one object"}
-	case !errors.Is(err, io.EOF):
-		return nil, wrong(err)
-	}
-	if len(document.Content) == 0 {
-		return nil, nil
-	}
-	r := resolution{room: maxNodes}
-	return r.resolve(document.Content[0], 0)
+}
+
+// empty reports whether a document has nothing in it.
+func empty(document *yaml.Node) bool {
+	return len(document.Content) == 0 || document.Content[0].ShortTag() == "!!null" && document.Content[0].Value == ""
 }
 
 // atLine is how the library names a line in its errors.

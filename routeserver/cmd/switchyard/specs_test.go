@@ -106,7 +106,21 @@ func TestSandboxesAndPluginsFromTheirFiles(t *testing.T) {
 	d.does(t, exit.OK, "    sandbox: specs-a", "resourceplugin", "get", "db@1.0.0")
 	d.does(t, exit.No, "there is no resource plugin queue", "resourceplugin", "get", "queue")
 
+	// While it is being deleted nothing is written.
+	there := &crdv1.SignadotSandbox{}
+	d.Must(d.Client.Get(t.Context(), client.ObjectKey{Name: "specs-a"}, there))
+	there.Finalizers = []string{"example.com/hold"}
+	d.Must(d.Client.Update(t.Context(), there))
+	d.does(t, exit.OK, "is being deleted", "sandbox", "delete", "specs-a", "--wait=false")
+	d.does(t, exit.No, "sandbox specs-a is being deleted, and nothing was written", apply...)
+	d.Must(d.Client.Get(t.Context(), client.ObjectKey{Name: "specs-a"}, there))
+	there.Finalizers = nil
+	d.Must(d.Client.Update(t.Context(), there))
+	d.does(t, exit.OK, "sandbox specs-a is written", apply...)
+
 	d.does(t, exit.OK, "", "sandbox", "delete", "-f", file, "--set", "name=specs-a")
+	bare := d.write("bare.yaml", strings.ReplaceAll(strings.ReplaceAll(databasePlugin, "@VERSION", ""), "VERSION", ""))
+	d.does(t, exit.No, "there is no resource plugin db", "resourceplugin", "delete", "-f", bare) // not the highest
 	d.does(t, exit.OK, "resource plugin db@1.1.0 is deleted", "resourceplugin", "delete", "db")
 	d.does(t, exit.OK, "resource plugin db@1.0.0 is deleted", "resourceplugin", "delete", "-f", plugin("1.0.0"))
 	d.does(t, exit.OK, "no resource plugins", "resourceplugin", "list")
@@ -189,7 +203,7 @@ func TestWhoMayNotIsTold(t *testing.T) {
 	d.args[1] = as(t, "reader", "")
 	file := d.write("sandbox.yaml", databaseSandbox)
 	d.does(t, exit.Failed, "list ConfigMaps in namespace strict-operator, where resource plugins are kept: ", "sandbox", "apply", "-f", file, "--set", "name=strict")
-	plain := d.write("plain.yaml", "name: strict\nspec: {}\n")
+	plain := d.write("plain.yaml", "name: strict\nspec: {forks: [{forkOf: {kind: Deployment, namespace: shop, name: cart}}]}\n")
 	d.does(t, exit.Failed, "create SignadotSandbox strict: signadotsandboxes.signadot.com is forbidden", "sandbox", "apply", "-f", plain)
 	d.does(t, exit.Usage, "spec.fork is not a field; did you mean \"forks\"?", "sandbox", "render", "-f", d.write("bad.yaml", "name: a\nspec: {fork: []}\n"))
 	d.does(t, exit.Usage, `name is "a/b"; a name has lower-case letters`, "sandbox", "apply", "-f", d.write("name.yaml", "name: a/b\nspec: {}\n"))

@@ -387,7 +387,7 @@ func TestMappingsAsPeopleWriteThem(t *testing.T) {
 	if err != nil || m != (loopback.Mapping{Scheme: "http", Host: "cart.shop.svc", Port: 80, Bind: "localhost:8080"}) {
 		t.Errorf("got %+v, %v", m, err)
 	}
-	for _, text := range []string{"cart.shop:80@localhost:8080", "udp://cart:80@localhost:1", "http://cart:80", "http://cart@localhost:1", "http://cart:0@localhost:1", "http://cart:80@8080", "http://:80@localhost:1", "http://cart:99999@localhost:1"} {
+	for _, text := range []string{"cart.shop:80@localhost:8080", "udp://cart:80@localhost:1", "http://cart:80", "http://cart@localhost:1", "http://cart:0@localhost:1", "http://cart:80@8080", "http://:80@localhost:1", "http://cart:99999@localhost:1", "http://cart:80@localhost:1"} {
 		if m, err := loopback.ParseMapping(text); err == nil {
 			t.Errorf("%q was read as %+v", text, m)
 		}

@@ -41,6 +41,9 @@ func ParseMapping(text string) (Mapping, error) {
 	if err != nil {
 		return Mapping{}, fmt.Errorf("%q: %w; %s", text, err, form)
 	}
+	if !strings.ContainsAny(host, ".:") {
+		return Mapping{}, fmt.Errorf("%q: %s has no namespace: write it as %s.NAMESPACE, with the namespace of the Service", text, host, host)
+	}
 	if _, _, err := net.SplitHostPort(bind); err != nil {
 		return Mapping{}, fmt.Errorf("%q: %q is no address to listen on; %s", text, bind, form)
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -76,6 +77,7 @@ func (m Main) run() result {
 	if err != nil {
 		return result{Ending: notStarted(iocontext.VolumeFailed, "the volume at %s cannot be read: %v", iocontext.Root, err)}
 	}
+	p = m.unreserved(p)
 	environ, wrong := variables(m.Environ, p, inputs)
 	if wrong != nil {
 		return result{Ending: *wrong}
@@ -99,6 +101,20 @@ func (m Main) run() result {
 
 func notStarted(reason, format string, args ...any) iocontext.Ending {
 	return iocontext.Ending{Reason: reason, ExitCode: notBegun, Message: fmt.Sprintf(format, args...)}
+}
+
+// unreserved leaves out inputs that would replace variables of the operator, and reports each.
+func (m Main) unreserved(p plan) plan {
+	var kept []variable
+	for _, v := range p.Variables {
+		if strings.HasPrefix(v.Name, iocontext.ReservedVariables) {
+			fmt.Fprintf(m.Stderr, "io-run: warning: input %s is not set as variable %s, which is the operator's: give it another one with as: {env: NAME}\n", v.Input, v.Name)
+			continue
+		}
+		kept = append(kept, v)
+	}
+	p.Variables = kept
+	return p
 }
 
 // variables returns the environment of the script, or what does not fit into it.

@@ -172,8 +172,28 @@ func TestSignalsAreHandedOn(t *testing.T) {
 		wait.Holds(t, "the script runs", func() bool { _, err := os.Stat(filepath.Join(s.out, "up")); return err == nil })
 		signals <- syscall.SIGTERM
 	}()
-	if e := s.run(); e.ExitCode != 7 || !strings.HasPrefix(e.Tail, "told\n") {
+	if e := s.run(); e.ExitCode != 7 || !strings.Contains(e.Tail, "told\n") {
 		t.Errorf("it ended with %+v", e)
+	}
+}
+
+// Delete steps remove by SIGNADOT_SANDBOX_NAME: an input must not be able to name another sandbox.
+func TestInputsReplaceNoVariableOfTheOperator(t *testing.T) {
+	s := newScene(t, "#!/bin/sh\necho $SIGNADOT_SANDBOX_NAME $OTHER\n")
+	s.main.Environ = append(s.main.Environ, "SIGNADOT_SANDBOX_NAME=mine")
+	s.input("signadot-sandbox-name", "SIGNADOT_SANDBOX_NAME", "others")
+	s.input("other", "OTHER", "x")
+	e := s.run()
+	if got := s.printed.String(); e.Reason != "" || !strings.HasSuffix(got, "mine x\n") || !strings.Contains(got, "warning: input signadot-sandbox-name is not set as variable SIGNADOT_SANDBOX_NAME") {
+		t.Errorf("it ended with %+v and printed %q", e, got)
+	}
+}
+
+func TestTheTailHasNoColourCodes(t *testing.T) {
+	s := newScene(t, "#!/bin/sh\nprintf '\\033[31m\\342\\224\\202\\033[0m \\033[1;38:5:9mError:\\033[0m locked\\033[K\\n\\033]8;;http://x\\007link\\033]8;;\\033\\\\\\n\\033(Bsec\\033[0mret-1\\n'; exit 1\n")
+	s.input("pw", "PW", "secret-1")
+	if e := s.run(); e.Tail != "│ Error: locked\nlink\n<pw>\n" {
+		t.Errorf("the tail is %q", e.Tail)
 	}
 }
 

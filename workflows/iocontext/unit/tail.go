@@ -3,6 +3,7 @@ package unit
 import (
 	"bytes"
 	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -96,7 +97,23 @@ func (t *tail) text(values []value) string {
 			at = spans[i].to
 		}
 	}
-	return iocontext.Last(out.String(), iocontext.MaxTail)
+	return iocontext.Last(uncoloured(out.String(), patterns), iocontext.MaxTail)
+}
+
+// controls are sequences by which programs color and move on terminals (ECMA-48).
+var controls = regexp.MustCompile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)|[ -/]+[0-~]|[0-Z\\\\^_`-~])")
+
+// uncoloured returns a text without such sequences. A value that one of them has cut in two is
+// replaced by its name.
+func uncoloured(text string, values []value) string {
+	plain := controls.ReplaceAllString(text, "")
+	if plain == text {
+		return text
+	}
+	for _, v := range values {
+		plain = strings.ReplaceAll(plain, string(v.content), "<"+v.name+">")
+	}
+	return plain
 }
 
 // span is a part of a stream that is hidden behind names.

@@ -3,13 +3,14 @@ package specs
 import (
 	"switchyard.dev/routeserver/cli/session"
 	"switchyard.dev/workflows/spec"
+	"switchyard.dev/workflows/specfile"
 )
 
 // LocalAddresses reads a sandbox's file in the published format, and returns the sandbox's name and
 // the local addresses that it names.
 func LocalAddresses(s *session.Session, file string, values Values) (sandbox string, addresses []string, err error) {
 	var asked spec.Sandbox
-	in := input{path: file, Values: values}
+	in := input{path: file, what: specfile.Sandbox, Values: values}
 	if _, err := in.read(s, &asked); err != nil {
 		return "", nil, err
 	}

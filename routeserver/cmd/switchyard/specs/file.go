@@ -25,6 +25,7 @@ import (
 // input is a file that a command reads, with values for its variables.
 type input struct {
 	path string
+	what string // the kind of object
 	Values
 }
 
@@ -42,6 +43,7 @@ func (v *Values) Flags(f *pflag.FlagSet, kind string) {
 
 // flags adds the flags that say which file is read.
 func (in *input) flags(f *pflag.FlagSet, what string) {
+	in.what = what
 	f.StringVarP(&in.path, "filename", "f", "", "the `file` of the "+what+", or - for standard input")
 	in.Values.Flags(f, "file")
 }
@@ -69,6 +71,9 @@ func (in *input) open(s *session.Session, nameOnly bool) (*specfile.File, error)
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
 	f, err := specfile.Parse(name, text)
+	if err == nil {
+		err = f.Check(in.what)
+	}
 	if err == nil && nameOnly {
 		f.KeepName()
 	}
@@ -89,6 +94,9 @@ func (in *input) read(s *session.Session, into any) (*specfile.File, error) {
 	}
 	if err := f.Decode(into); err != nil {
 		return nil, exit.Usage.Errorf("%w", err)
+	}
+	for _, w := range f.Warnings() {
+		_, _ = io.WriteString(s.Err, show.Line("warning: "+w.Error())+"\n")
 	}
 	return f, nil
 }

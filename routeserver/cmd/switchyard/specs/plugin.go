@@ -36,6 +36,9 @@ func applyPlugin(s *session.Session) *cobra.Command {
 		if problems := f.Locate(compile.Plugin(p)); len(problems) > 0 {
 			return exit.Usage.Errorf("%w", problems)
 		}
+		for _, w := range f.Locate(compile.Warnings(p)) {
+			_, _ = io.WriteString(s.Err, show.Line("warning: "+w.Error())+"\n")
+		}
 		cluster, err := Connect(s)
 		if err != nil {
 			return err
@@ -80,7 +83,7 @@ func deletePlugin(s *session.Session) *cobra.Command {
 	var in input
 	c := &cobra.Command{
 		Use: "delete (NAME[@VERSION] | -f FILE)", Short: "Delete a version of a resource plugin that no sandbox uses", Args: cobra.MaximumNArgs(1),
-		Long: "Delete a version of a resource plugin that no sandbox uses. Without a version it is the highest.",
+		Long: "Delete a version of a resource plugin that no sandbox uses. NAME without a version is the highest; a file without one is version 0.0.0, as for apply.",
 	}
 	in.flags(c.Flags(), "resource plugin")
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -91,6 +94,9 @@ func deletePlugin(s *session.Session) *cobra.Command {
 		name, err := named(text)
 		if err != nil {
 			return err
+		}
+		if in.path != "" {
+			name = name.Defaulted()
 		}
 		cluster, err := Connect(s)
 		if err != nil {

@@ -110,6 +110,9 @@ func write(ctx context.Context, s *session.Session, cluster client.Client, f *sp
 	if unread != nil && !isNew { // Of a name that nothing can have the compiler told.
 		return nil, refused("read", asked.Name, unread)
 	}
+	if there.DeletionTimestamp != nil {
+		return nil, exit.No.Errorf("sandbox %s is being deleted, and nothing was written: apply it again when it is deleted (switchyard sandbox get %s shows how far it is)", there.Name, there.Name)
+	}
 	object.Annotations[crdv1.AnnotationUpdatedAt] = s.Now().UTC().Format(time.RFC3339)
 	if isNew {
 		return object, refused("create", object.Name, cluster.Create(ctx, object, client.FieldValidation("Strict")))
@@ -167,7 +170,7 @@ func pluginsFor(ctx context.Context, s *session.Session, cluster client.Client, 
 	var out []spec.Plugin
 	for _, path := range files {
 		var p spec.Plugin
-		f, err := (&input{path: path}).read(s, &p)
+		f, err := (&input{path: path, what: specfile.ResourcePlugin}).read(s, &p)
 		if err != nil {
 			return nil, err
 		}

@@ -1,5 +1,5 @@
 // Package process runs a command as a job of its own, as a shell does: signals go to all of its
-// processes, it gets the terminal when it reads from it, and what it leaves running is known.
+// processes, it gets the terminal when it reads from it, and processes that outlive it are listed.
 package process
 
 import (
@@ -94,7 +94,7 @@ func (j *Job) wait(pid int) syscall.WaitStatus {
 		}
 		s := status.StopSignal()
 		if s != syscall.SIGTSTP && s != syscall.SIGTTIN && s != syscall.SIGTTOU {
-			continue // a user stopped it, and continues it
+			continue // the sender of SIGSTOP sends SIGCONT too
 		}
 		if s == syscall.SIGTSTP || !j.terminal.lend() {
 			j.terminal.take()
@@ -105,7 +105,7 @@ func (j *Job) wait(pid int) syscall.WaitStatus {
 	}
 }
 
-// outlive waits for the processes of a job after the end of its command.
+// outlive waits for processes of a job after the end of its command.
 func (j *Job) outlive(group int) {
 	for _, more := range []os.Signal{syscall.SIGTERM, nil} {
 		ctx, cancel := context.WithTimeout(context.Background(), j.Patience)

@@ -64,8 +64,8 @@ func job(t *testing.T, script string, change func(*exec.Cmd)) (c *exec.Cmd, out 
 	return c, out, notes
 }
 
-// said returns the output without the lines that shells print about their children.
-func said(out *bytes.Buffer) string {
+// printed returns the output without the lines that shells print about their children.
+func printed(out *bytes.Buffer) string {
 	return strings.NewReplacer("Terminated\n", "", "Hangup\n", "", "Killed\n", "").Replace(out.String())
 }
 
@@ -81,7 +81,7 @@ func TestASignalIsOneSignal(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = c.Wait()
-			if got, _ := os.ReadFile(notes); string(got) != name+"\ndrained\n" || said(out) != "code 3 <nil> left 0 canceled <nil>\n" {
+			if got, _ := os.ReadFile(notes); string(got) != name+"\ndrained\n" || printed(out) != "code 3 <nil> left 0 canceled <nil>\n" {
 				t.Errorf("%s to the group %t: it got %q and ended with %s", name, group, got, out)
 			}
 		}
@@ -106,7 +106,7 @@ func TestChildrenOfAWrapperAreEndedOrNamed(t *testing.T) {
 		}
 		_ = p.Wait()
 		// The child's own sleep may be left a moment longer.
-		if got := strings.ReplaceAll(said(out), "left 2", "left 1"); got != c.want {
+		if got := strings.ReplaceAll(printed(out), "left 2", "left 1"); got != c.want {
 			t.Errorf("%s: %q", name, got)
 		}
 	}

@@ -1,0 +1,95 @@
+package specfile
+
+import (
+	"fmt"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Kinds of specifications, as commands name them.
+const (
+	Sandbox        = "sandbox"
+	ResourcePlugin = "resource plugin"
+	RouteGroup     = "route group"
+	job            = "job"
+	runnerGroup    = "job runner group"
+	smartTest      = "smart test"
+)
+
+// kinds are what people write as kind, in lower case and without "signadot".
+var kinds = map[string]string{
+	"sandbox": Sandbox, "resourceplugin": ResourcePlugin, "plugin": ResourcePlugin, "routegroup": RouteGroup,
+	"job": job, "jobrunnergroup": runnerGroup, "runnergroup": runnerGroup, "test": smartTest, "smarttest": smartTest,
+}
+
+// marks are fields of spec that one kind alone has; the first that is there counts.
+var marks = []struct{ field, kind string }{
+	{"forks", Sandbox}, {"local", Sandbox}, {"virtual", Sandbox},
+	{"create", ResourcePlugin}, {"delete", ResourcePlugin},
+	{"match", RouteGroup},
+	{"runnerGroup", job}, {"namePrefix", job}, {"uploadArtifact", job}, {"routingContext", job},
+	{"scaling", runnerGroup}, {"jobTimeout", runnerGroup}, {"podTemplate", runnerGroup},
+	{"script", smartTest},
+}
+
+// remedies are what to do with a file of another kind.
+var remedies = map[string]string{
+	Sandbox:        "use switchyard sandbox",
+	ResourcePlugin: "use switchyard resourceplugin",
+	RouteGroup:     "switchyard has no command for it yet: write a SignadotRouteGroup with spec.routingKey and spec.sandboxNames, and apply it with kubectl",
+	job:            "switchyard has no command for it yet",
+	runnerGroup:    "switchyard has no command for it yet",
+	smartTest:      "switchyard has no command for it yet",
+}
+
+// Check returns an error if the file describes another kind of object than is wanted. A file
+// that names no kind, and has no field that one kind alone has, passes. The error is Problems.
+func (f *File) Check(wanted string) error {
+	kind, line := f.kind()
+	if kind == "" || wanted == "" || kind == wanted {
+		return f.placed()
+	}
+	text := fmt.Sprintf("describes a %s, not a %s", kind, wanted)
+	if remedy := remedies[kind]; remedy != "" {
+		text += "; " + remedy
+	}
+	return Problems{{File: f.Name, Line: line, Text: text}}
+}
+
+// kind returns the kind that the file names or shows; empty when it does neither.
+func (f *File) kind() (kind string, line int) {
+	if named, line := child(f.root, "kind"); named != nil && named.Kind == yaml.ScalarNode && named.Value != "" {
+		if kind := kinds[strings.TrimPrefix(strings.ToLower(named.Value), "signadot")]; kind != "" {
+			return kind, line
+		}
+		return named.Value, line
+	}
+	spec, _ := child(f.root, "spec")
+	if spec == nil {
+		return "", 0
+	}
+	for _, m := range marks {
+		if _, line := child(spec, m.field); line > 0 {
+			return m.kind, line
+		}
+	}
+	return "", 0
+}
+
+// placed returns an error if the name is where objects of the cluster have it.
+func (f *File) placed() error {
+	if keyed(f.root, "name") != nil {
+		return nil
+	}
+	metadata, _ := child(f.root, "metadata")
+	if metadata == nil {
+		return nil
+	}
+	name, line := child(metadata, "name")
+	if name == nil {
+		return nil
+	}
+	return Problems{{File: f.Name, Line: line, Text: fmt.Sprintf(
+		"has its name in metadata; write \"name: %s\" at the top. If it is an object of the cluster, apply it with kubectl", name.Value)}}
+}
