@@ -277,21 +277,12 @@ func (r *running) start(ctx context.Context, args []string) error {
 	}
 	if len(result.Left) > 0 {
 		say(r.s.Err, fmt.Sprintf("note: %s ended, and left processes running: %s. They keep the ports that they listen on, and the folder of files; end them with: kill -- -%d",
-			args[0], names(result.Left), result.Group))
+			args[0], result.Names(), result.Group))
 	}
 	if result.Code != 0 {
 		return exit.Code(result.Code).Silently()
 	}
 	return nil
-}
-
-// names returns the names of processes.
-func names(all []process.Left) string {
-	var out []string
-	for _, one := range all {
-		out = append(out, one.String())
-	}
-	return strings.Join(out, ", ")
 }
 
 // patience is how long processes may go on that outlive an interrupted command.

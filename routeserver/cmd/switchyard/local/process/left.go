@@ -18,6 +18,15 @@ type Left struct {
 // String returns its name and ID.
 func (l Left) String() string { return fmt.Sprintf("%s (process %d)", l.Command, l.PID) }
 
+// Names returns the names of the processes that go on.
+func (r Result) Names() string {
+	var out []string
+	for _, one := range r.Left {
+		out = append(out, one.String())
+	}
+	return strings.Join(out, ", ")
+}
+
 // listing reads what ps writes of all processes: ID, group, state and command.
 func listing(text string, group int) (out []Left) {
 	for line := range strings.Lines(text) {
