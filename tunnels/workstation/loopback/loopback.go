@@ -37,21 +37,26 @@ const (
 // Opener opens a connection to an address in the cluster.
 type Opener func(ctx context.Context, host string, port uint16) (net.Conn, error)
 
-// Listen listens on a loopback address, host:port; localhost is 127.0.0.1, and port 0 any. The
-// error says what to do.
+// Listen listens on a loopback address, host:port; localhost is 127.0.0.1 and, on machines that have
+// it, ::1, and port 0 any. The error has the remedy.
 func Listen(address string) (net.Listener, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, fmt.Errorf("%q is no address to listen on, such as localhost:8080", address)
 	}
 	if host == "localhost" {
-		host = "127.0.0.1"
+		return both(port)
 	}
 	ip, err := netip.ParseAddr(host)
 	if err != nil || !ip.IsLoopback() {
 		return nil, fmt.Errorf("%s is not an address of this machine alone: listen on localhost, 127.0.0.1 or ::1", address)
 	}
-	l, err := net.Listen("tcp", net.JoinHostPort(host, port))
+	return one(net.JoinHostPort(host, port))
+}
+
+// one listens on one address.
+func one(address string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("another program listens on %s: stop it, or choose another port", address)
 	}
@@ -87,7 +92,7 @@ func serve(ctx context.Context, l net.Listener, handle func(context.Context, net
 		case ctx.Err() != nil:
 			return nil
 		case err != nil && !errors.Is(err, net.ErrClosed):
-			time.Sleep(10 * time.Millisecond) // Out of files, say: others end.
+			wait()
 			continue
 		case err != nil:
 			return err
@@ -100,6 +105,9 @@ func serve(ctx context.Context, l net.Listener, handle func(context.Context, net
 		}()
 	}
 }
+
+// wait waits a moment after a listener failed: without free file descriptors, until others end.
+func wait() { time.Sleep(10 * time.Millisecond) }
 
 // through opens an address and joins a client with it; answered tells the client what came of it
 // before.

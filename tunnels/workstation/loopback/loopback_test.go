@@ -117,6 +117,32 @@ func TestOnlyThisMachineIsListenedOn(t *testing.T) {
 	}
 }
 
+func TestLocalhostIsBothFamilies(t *testing.T) {
+	six, err := net.Listen("tcp6", "[::1]:0")
+	if err != nil {
+		t.Skipf("no IPv6: %v", err)
+	}
+	defer six.Close()
+	_, port, _ := net.SplitHostPort(six.Addr().String())
+	if l, err := loopback.Listen("localhost:" + port); err == nil || !strings.Contains(err.Error(), "another program listens on [::1]:"+port) {
+		if err == nil {
+			l.Close()
+		}
+		t.Errorf("the address of IPv6 is taken: %v", err)
+	}
+	w, _ := web(t)
+	at := listen(t, func(ctx context.Context, l net.Listener) error {
+		return loopback.ServeMapping(ctx, l, loopback.Mapping{Scheme: "http", Host: "cart.shop", Port: 80}, w)
+	})
+	_, port, _ = net.SplitHostPort(at)
+	for _, host := range []string{"127.0.0.1", "::1"} {
+		r, err := http.Get("http://" + net.JoinHostPort(host, port) + "/x")
+		if got := read(t, r, err); !strings.HasPrefix(got, "200 cart.shop /x") {
+			t.Errorf("%s: %s", host, got)
+		}
+	}
+}
+
 func TestSOCKSResolvesInTheCluster(t *testing.T) {
 	w, _ := web(t)
 	at := listen(t, func(ctx context.Context, l net.Listener) error { return loopback.ServeSOCKS(ctx, l, w.Open) })

@@ -18,7 +18,7 @@ type Left struct {
 // String returns its name and ID.
 func (l Left) String() string { return fmt.Sprintf("%s (process %d)", l.Command, l.PID) }
 
-// Names returns the names and IDs of the processes that go on.
+// Names returns the names of the processes that go on.
 func (r Result) Names() string {
 	var out []string
 	for _, one := range r.Left {
