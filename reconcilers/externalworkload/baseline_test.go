@@ -134,10 +134,10 @@ func TestABaselineThatIsRolledOut(t *testing.T) {
 		says string
 	}{
 		{"a name that new pods do not have stays mapped for old ones", rollsOut("web", 8080, old(8080)), []uint32{80, 8080}, 8080, "that have a tunnel: 1."},
-		{"it goes with them", rollsOut("web", 8080), nil, 0, "that so requests to them fail: a 80"},
+		{"it goes with them", rollsOut("web", 8080), nil, 0, "so requests to them fail: a 80"},
 		{"and those that have ended get no requests", rollsOut("web", 8080, ended), nil, 0, ""},
 		{"a name that has moved, of which both numbers are listed", func(w *world) { rollsOut("http", 9090, old(8080))(w); both(w) },
-			[]uint32{80, 8080, 80, 9090}, 9090, "does not carry these ports, so requests to them fail: a 80"},
+			[]uint32{80, 8080, 80, 9090}, 9090, "does not carry these ports, so that requests to them fail: a 80"},
 		{"of which that of old pods is listed", rollsOut("http", 9090, old(8080)), []uint32{80, 8080}, 8080,
 			"Requests to these ports stay at pods that listen at a number which spec.tunnel.baselineToLocals does not list: a 80."},
 		{"and old pods are gone", rollsOut("http", 9090), nil, 0, "lists port 8080: no container of Deployment ns/a declares it"},

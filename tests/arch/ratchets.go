@@ -20,13 +20,13 @@ const maxPackageLines = 1500
 var roomLines = map[string]int{
 	"eventbus":    9947,
 	"protos":      1248,
-	"reconcilers": 28336,
-	"routeserver": 17441,
+	"reconcilers": 28396,
+	"routeserver": 17459,
 	"sidecars":    6243,
-	"tests":       33533,
+	"tests":       33536,
 	"tools":       6996,
-	"tunnels":     13320,
-	"workflows":   6557,
+	"tunnels":     13401,
+	"workflows":   6717,
 	"xds":         4073,
 }
 
