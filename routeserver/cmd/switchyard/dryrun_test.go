@@ -85,7 +85,7 @@ func TestADryRunReadsTheClusterAndChangesNothing(t *testing.T) {
 		t.Fatalf("exit code %d\n%s%s", code, out, errs)
 	}
 	for _, want := range []string{
-		"create SignadotSandbox new-customer", "create ForkedWorkload shop/", "create RoutingConfig ", "the operator would find nothing wrong",
+		"create SignadotSandbox new-customer", "create ForkedWorkload shop/", "create RoutingConfig ", "SidecarsReady is True (NoPods)",
 		"Deployment shop/customer, key k7q2m9x4v1tz8, port 8080\n    - the baseline\n    + sandbox new-customer (ForkedWorkload shop/", "not ready",
 	} {
 		if !strings.Contains(out, want) {
@@ -107,7 +107,7 @@ func TestADryRunGoesByTheOperatorsConfiguration(t *testing.T) {
 		code         exit.Code
 		says         []string
 	}{
-		"a power that it allows":     {"sandboxes: {patches: {allow: [hostNamespaces]}}", powerful, exit.OK, []string{"create Deployment shop/", "nothing wrong"}},
+		"a power that it allows":     {"sandboxes: {patches: {allow: [hostNamespaces]}}", powerful, exit.OK, []string{"create Deployment shop/", "SidecarsReady is True (NoPods)"}},
 		"a power that it does not":   {"{}", powerful, exit.InTheWay, []string{"PatchNotAllowed", "hostPID"}},
 		"a namespace that it is not": {"allowedNamespaces: [elsewhere]", file(t, sandbox), exit.InTheWay, []string{"NamespaceNotAllowed"}},
 		"none": {"", file(t, sandbox), exit.OK, []string{"not known:\n  the operator's configuration was not read", "assumed that it may work in all namespaces",
