@@ -45,6 +45,9 @@ type Settings struct {
 	Namespaces string
 	// ValuesNamespace has the values of units; it is deleted when it is empty. Empty: none is.
 	ValuesNamespace string
+	// Job is the Job that runs the command, in namespace signadot: unless a Helm client created it as
+	// a hook, nothing is drained (NotByHelm). Empty: the cluster is drained in any case.
+	Job string
 }
 
 // ParseSettings reads the command's arguments, without its name. Usage goes to help; the
@@ -57,6 +60,7 @@ func ParseSettings(args []string, help io.Writer) (Settings, error) {
 	flags.BoolVar(&s.Keep, "keep", false, "leave what people have made, and take away only what was made for it")
 	flags.StringVar(&s.Namespaces, "namespaces", "", "the namespaces in which the operator may work, with commas between them; empty for all")
 	flags.StringVar(&s.ValuesNamespace, "values-namespace", "", "namespace of the values of units, which is deleted when none is left")
+	flags.StringVar(&s.Job, "job", "", "the Job that runs this command, in namespace "+home+": unless a Helm client created it as a hook, nothing is drained")
 	flags.DurationVar(&s.Force, "force-within", 30*time.Second, "how long what is left after that is given, once finalizers are taken off")
 	if err := program.Parse(flags, args, help); err != nil {
 		return Settings{}, err
@@ -94,6 +98,17 @@ func (s Settings) Drain(ctx context.Context, access *rest.Config, logger *slog.L
 	c, err := client.New(quiet, client.Options{Scheme: scheme})
 	if err != nil {
 		return fmt.Errorf("reach the API server: %w", err)
+	}
+	if s.Job != "" {
+		why, err := notByHelm(ctx, c, home, s.Job)
+		if err != nil {
+			return err
+		}
+		if why != "" {
+			logger.Info("nothing is drained: this Job is a hook of helm uninstall, and no Helm client created it. "+
+				"Leave hooks out when you apply the chart (helm template --no-hooks). To uninstall without Helm, set uninstall.now to true", "job", home+"/"+s.Job, "why", why)
+			return nil
+		}
 	}
 	namespaces := strings.FieldsFunc(s.Namespaces, func(r rune) bool { return r == ',' })
 	err = Run(ctx, Config{Client: c, Wait: s.Wait, Workflows: s.Workflows, Force: s.Force, Keep: s.Keep, Namespaces: namespaces, Logger: logger})

@@ -67,6 +67,9 @@ const (
 	mostSaid = 5
 )
 
+// home is the namespace of the operator.
+const home = "signadot"
+
 // Config is what draining needs.
 type Config struct {
 	// Client reads and writes past every cache. Required.
@@ -111,7 +114,7 @@ func Run(ctx context.Context, c Config) error {
 		c.Logger = slog.Default()
 	}
 	if c.Namespace == "" {
-		c.Namespace = "signadot"
+		c.Namespace = home
 	}
 	d := &draining{Config: c, told: map[string]bool{}, began: time.Now()}
 	if c.Keep {

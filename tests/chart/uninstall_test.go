@@ -217,6 +217,19 @@ func (s apiServer) drainAsTheJob(t *testing.T, then func()) error {
 	}); err != nil {
 		return err
 	}
+	drained := s.runJob(t, job, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	then()
+	now := metav1.Now()
+	job.Status.StartTime, job.Status.CompletionTime = &now, &now
+	job.Status.Succeeded = 1
+	for _, condition := range []batchv1.JobConditionType{batchv1.JobSuccessCriteriaMet, batchv1.JobComplete} {
+		job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{Type: condition, Status: corev1.ConditionTrue, LastTransitionTime: now})
+	}
+	return errors.Join(drained, s.Status().Update(ctx, job))
+}
+
+// runJob runs the program of the Job with its arguments, under its service account.
+func (s apiServer) runJob(t *testing.T, job *batchv1.Job, logger *slog.Logger) error {
 	settings, err := drain.ParseSettings(job.Spec.Template.Spec.Containers[0].Args, t.Output())
 	if err != nil {
 		return err
@@ -226,15 +239,7 @@ func (s apiServer) drainAsTheJob(t *testing.T, then func()) error {
 		UserName: "system:serviceaccount:" + namespace + ":" + job.Spec.Template.Spec.ServiceAccountName,
 		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
 	}
-	drained := settings.Drain(ctx, access, slog.New(slog.NewTextHandler(t.Output(), nil)))
-	then()
-	now := metav1.Now()
-	job.Status.StartTime, job.Status.CompletionTime = &now, &now
-	job.Status.Succeeded = 1
-	for _, condition := range []batchv1.JobConditionType{batchv1.JobSuccessCriteriaMet, batchv1.JobComplete} {
-		job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{Type: condition, Status: corev1.ConditionTrue, LastTransitionTime: now})
-	}
-	return errors.Join(drained, s.Status().Update(ctx, job))
+	return settings.Drain(t.Context(), access, logger)
 }
 
 // withoutHooks leaves out what is there only while helm works.

@@ -106,6 +106,7 @@ func TestValuesOfAnOlderReleaseRender(t *testing.T) {
 		"ioContextServer: {replicas: null, imagePullPolicy: null, logLevel: null, resources: null, podDisruptionBudget: null}",
 		"ioInit: {image: null, imagePullPolicy: null, imagePullSecret: null, resources: null}\nioSidecar: null",
 		"uninstall: {workflowsSeconds: null}",
+		"uninstall: {now: null}",
 		"tunnel: null",
 		"tunnel: {enabled: null, api: null, proxy: null, config: null}",
 		"tunnel: {api: {replicas: null, imagePullPolicy: null, logLevel: null, resources: null, podDisruptionBudget: null}}",

@@ -7,6 +7,7 @@ The names are the published ones.
 - name: POD_NAME
   valueFrom:
     fieldRef:
+      apiVersion: v1
       fieldPath: metadata.name
 - name: EVENTBUS_URL
   value: {{ include "operator.eventBusURL" . | quote }}
