@@ -20,7 +20,7 @@ const maxPackageLines = 1500
 var roomLines = map[string]int{
 	"eventbus":    9947,
 	"protos":      1248,
-	"reconcilers": 28396,
+	"reconcilers": 28488,
 	"routeserver": 17459,
 	"sidecars":    6243,
 	"tests":       33536,
