@@ -12,8 +12,8 @@ import (
 // It is as the spec asks, and no caveat.
 const ReasonNoBaseline = "NoBaseline"
 
-// Caveats returns the conditions of a member that are True and contain a caveat: those whose
-// reason is another word than their type. Ready repeats others and is left out. Of several
+// Caveats returns the conditions of a member that are True and contain a caveat: those with a
+// reason that differs from their type. Ready repeats others and is left out. Of several
 // conditions with the same reason it returns the first.
 func Caveats(m crdv1.Conditioned) []crdv1.StatusCondition {
 	var out []crdv1.StatusCondition

@@ -75,7 +75,7 @@ func Advise(message, advice string) string {
 // lowered are words that begin sentences and are no names.
 var lowered = strings.NewReplacer("; Some ", "; some ", "; In ", "; in ", "; Of ", "; of ", "; Ports ", "; ports ", "; Requests ", "; requests ")
 
-// OneSentence returns a message as one sentence of one line, for where it stands beside another.
+// OneSentence returns a message as one sentence of one line, to follow another sentence.
 func OneSentence(message string) string {
 	message = strings.Join(strings.Fields(message), " ")
 	var out strings.Builder

@@ -65,7 +65,7 @@ func TestTheDrainingJobActsForHelmClientsAlone(t *testing.T) {
 			}
 		})
 	}
-	t.Run("whoever says that the operator is uninstalled", func(t *testing.T) {
+	t.Run("any program, with uninstall.now", func(t *testing.T) {
 		s.hold(t)
 		s.kubectl(t, mustRender(t, "uninstall: {waitSeconds: 0, now: true}").find("Job", namespace, drainJob), "apply")
 		if said, drained := s.drains(t); !drained {
@@ -108,7 +108,7 @@ func (s apiServer) kubectl(t *testing.T, o *unstructured.Unstructured, args ...s
 }
 
 // drains runs the Job once and deletes it. It returns what the Job logs, and whether the finalizer of
-// the RoutingConfig is gone.
+// the RoutingConfig was removed.
 func (s apiServer) drains(t *testing.T) (said string, drained bool) {
 	t.Helper()
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: drainJob}}
