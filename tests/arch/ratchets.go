@@ -21,7 +21,7 @@ var roomLines = map[string]int{
 	"eventbus":    9947,
 	"protos":      1248,
 	"reconcilers": 28488,
-	"routeserver": 17459,
+	"routeserver": 17461,
 	"sidecars":    6243,
 	"tests":       33536,
 	"tools":       6996,

@@ -115,7 +115,7 @@ func (p Policy) Decide(r Request) Decision {
 			if a.Allowed {
 				return Decision{Verdict: Allowed}
 			}
-			return Decision{Why: fmt.Sprintf("you refused to open %s: open it with --allow %s", address, address)}
+			return Decision{Why: fmt.Sprintf("you refused before to open %s for this sandbox, and the answer is kept: open it with --allow %s", address, address)}
 		}
 	}
 	return Decision{Verdict: Ask, Why: fmt.Sprintf("%s is not opened to the cluster: open it with --allow %s", address, address)}

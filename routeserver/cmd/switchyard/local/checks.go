@@ -283,7 +283,7 @@ func mayLead(context.Context) (string, error) {
 }
 
 func (e *examined) mayWrite(ctx context.Context) (string, error) {
-	stream, err := e.api.WatchLocalSandboxes(ctx, &tunnelv1.WatchLocalSandboxesRequest{})
+	stream, err := e.api.WatchLocalSandboxes(ctx, &tunnelv1.WatchLocalSandboxesRequest{Sandboxes: []string{e.sandbox}})
 	if err != nil {
 		return "", err
 	}
@@ -291,14 +291,16 @@ func (e *examined) mayWrite(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", wrong{err.Error(), "ask who runs the operator: the log of tunnel-api says why"}
 	}
-	var names []string
 	for _, s := range all.GetSandboxes() {
-		if s.GetSandboxName() == e.sandbox {
+		switch {
+		case s.GetSandboxName() != e.sandbox:
+		case s.GetCallerIsAuthor():
 			return "", nil
+		default:
+			return fmt.Sprintf("%s changed it last, so connect serves it only with --sandbox %s", orElse(s.GetAuthor(), "a user that is not recorded"), e.sandbox), nil
 		}
-		names = append(names, s.GetSandboxName())
 	}
-	return "", wrong{"tunnel-api does not count sandbox " + e.sandbox + " among yours, which are " + orElse(strings.Join(names, ", "), "none"),
+	return "", wrong{"you cannot update sandbox " + e.sandbox,
 		"ask for the right to update signadotsandboxes, or see the annotation switchyard.dev/machine of the sandbox"}
 }
 
