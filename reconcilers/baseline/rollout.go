@@ -91,8 +91,10 @@ func readRollout(ctx context.Context, c client.Reader, key client.ObjectKey) (*W
 	return OfRollout(u, referred), nil
 }
 
-// RunByRollout returns the problem of a Deployment that has no pods because a Rollout runs its template by
-// spec.workloadRef: the sidecars of these pods, which are among others, have the routes of the Rollout. It is empty when none of the pods is one of such a Rollout.
+// RunByRollout returns the problem of a Deployment that has no pods because a Rollout runs its
+// template by spec.workloadRef: sidecars of the Rollout's pods have the routes of the Rollout. others
+// are the pods that the Deployment's selector selects and that it does not own. Empty: no such
+// Rollout owns any of them.
 func RunByRollout(ctx context.Context, c client.Reader, w *Workload, others []corev1.Pod) (string, error) {
 	if w.Ref.Kind != KindDeployment {
 		return "", nil

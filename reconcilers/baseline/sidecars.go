@@ -93,7 +93,7 @@ func meshed(w *Workload, pods []corev1.Pod, services []crdv1.ServiceMapping, inj
 			". Some requests reach the baseline whatever key they carry, those to " + r.Bypassed(w.Template)
 	}
 	if conflicts := r.Conflicts(); len(conflicts) > 0 {
-		reason, message = ReasonBesideProxy, strings.TrimSuffix(message, ".")+". But "+strings.Join(conflicts, "; ")
+		reason, message = ReasonBesideProxy, strings.TrimSuffix(message, ".")+"; but "+strings.Join(conflicts, "; ")
 	}
 	return condition.True(reason, message)
 }

@@ -134,7 +134,7 @@ func TestABaselineThatIsRolledOut(t *testing.T) {
 		says string
 	}{
 		{"a name that new pods do not have stays mapped for old ones", rollsOut("web", 8080, old(8080)), []uint32{80, 8080}, 8080, "that have a tunnel: 1."},
-		{"it goes with them", rollsOut("web", 8080), nil, 0, "so requests to them fail: a 80"},
+		{"it is removed with them", rollsOut("web", 8080), nil, 0, "so requests to them fail: a 80"},
 		{"and those that have ended get no requests", rollsOut("web", 8080, ended), nil, 0, ""},
 		{"a name that has moved, of which both numbers are listed", func(w *world) { rollsOut("http", 9090, old(8080))(w); both(w) },
 			[]uint32{80, 8080, 80, 9090}, 9090, "does not carry these ports, so that requests to them fail: a 80"},
@@ -144,7 +144,7 @@ func TestABaselineThatIsRolledOut(t *testing.T) {
 		{"of which that of new pods is listed", rollsOut("http", 8080, old(7070)), []uint32{80, 8080}, 8080, "at a number which"},
 		{"pods of one form are mapped once", rollsOut("http", 8080, old(8080), old(8080)), []uint32{80, 8080}, 8080, "that have a tunnel: 1."},
 		{"a Service that leads to old pods alone stays", func(w *world) { relabelled(w); w.in.Pods = []corev1.Pod{canary} }, []uint32{80, 8080}, 8080, ""},
-		{"and goes with them", relabelled, nil, 0, "No Service selects Deployment"},
+		{"and is removed with them", relabelled, nil, 0, "No Service selects Deployment"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

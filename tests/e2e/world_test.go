@@ -91,7 +91,7 @@ func (w *world) declare(key, sandbox string) {
 	fork := w.kubectl("", "get", "forkedworkloads", "-n", "hotrod", "-l", "signadot.com/sandbox="+sandbox, "-o", "jsonpath={.items[0].metadata.name}")
 	manifest := fmt.Sprintf(`{"apiVersion":"signadot.com/v1","kind":"RoutingConfig","metadata":{"name":%q},
 "spec":{"sandboxedWorkloads":[{"kind":"ForkedWorkload","namespace":"hotrod","name":%q,"sandboxName":%q}]}}`, key, fork, sandbox)
-	// A pod is ready a moment before its Service leads to it, and the manager reviews declarations.
+	// A pod is ready a moment before it is an endpoint of its Service, and the manager reviews declarations.
 	w.eventually("the declaration is accepted", 60*time.Second, func() error {
 		_, err := demo.Kubectl(w.t.Context(), manifest, "apply", "-f", "-")
 		return err

@@ -26,7 +26,7 @@ import (
 // a look. Each is told only what a look has found that began after it had asked.
 type Census struct {
 	live client.Reader
-	// Again brings sandboxes for which there is an answer; nil: nobody reads it, and each
+	// Again brings sandboxes for which there is an answer; nil: no controller reads it, and each
 	// question is answered at once.
 	Again chan event.GenericEvent
 
@@ -72,8 +72,8 @@ func New(live client.Reader) *Census {
 	return &Census{live: live, stages: map[string]*looks{}}
 }
 
-// Left returns what is there of a sandbox of these kinds; false when that is not known
-// yet: the sandbox is brought again then.
+// Left returns the objects of these kinds that a sandbox owns; false when they are not known
+// yet: Again brings the sandbox later.
 func (c *Census) Left(ctx context.Context, s *crdv1.SignadotSandbox, kinds []string) ([]client.Object, bool, error) {
 	c.mu.Lock()
 	l := c.of(kinds)
@@ -98,8 +98,8 @@ func (c *Census) Left(ctx context.Context, s *crdv1.SignadotSandbox, kinds []str
 	return a.left, ok, a.err
 }
 
-// Forget drops what is known and asked of a sandbox: it has parts of these kinds, and asks
-// anew when they are gone.
+// Forget drops the answers and questions about a sandbox: it has parts of these kinds, and asks
+// again after they are deleted.
 func (c *Census) Forget(s *crdv1.SignadotSandbox, kinds []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

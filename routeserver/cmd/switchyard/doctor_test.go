@@ -64,7 +64,7 @@ func TestTheDoctorNamesWhatIsWrong(t *testing.T) {
 		"not ready":            {usual, []string{"--sandbox", "local-broken"}, saysOfIt, "Ready is False (BaselineNotFound): Some message.", "kubectl describe signadotsandbox local-broken"},
 		"not looked at":        {usual, []string{"--sandbox", "local-changed"}, saysOfIt, "has not looked at sandbox local-changed as it is now", "kubectl get pods"},
 		"nothing listens":      {usual, []string{"--sandbox", "local-down"}, "local processes listen", "nothing takes connections on 127.0.0.1:1", "start the local process"},
-		"somebody else's":      {usual, []string{"--sandbox", "local-not-mine"}, "you may write the sandbox", "you cannot update sandbox local-not-mine", "ask for the right"},
+		"another user's":       {usual, []string{"--sandbox", "local-not-mine"}, "you may write the sandbox", "you cannot update sandbox local-not-mine", "ask for the right"},
 		"nothing of a cluster": {usual, nil, "", "", ""},
 		"nothing":              {usual, []string{"--sandbox", "local-well"}, "", "", ""},
 	} {
