@@ -110,7 +110,7 @@ func startedOf(r coverage.Report) []string {
 // empty otherwise.
 func Caveat(m crdv1.Conditioned) string {
 	c := crdv1.FindCondition(*m.StatusConditions(), ConditionSidecarsReady)
-	if c == nil || !slices.Contains([]string{ReasonNoPods, ReasonSomePortsUnread, ReasonBesideProxy, ReasonNoService}, c.Reason) {
+	if c == nil || !isCaveat(*c) {
 		return ""
 	}
 	return c.Message
