@@ -1,16 +1,20 @@
 package devmesh
 
 import (
+	_ "embed" // the script
+	"strings"
+
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
-	mutationv3 "github.com/envoyproxy/go-control-plane/envoy/config/common/mutation_rules/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
-	headermutationv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/header_mutation/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	luav3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/lua/v3"
 	upstreamcodecv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/upstream_codec/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	upstreamproxyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/proxy_protocol/v3"
 	rawbufferv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/raw_buffer/v3"
 	httpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
+	metadatav3 "github.com/envoyproxy/go-control-plane/envoy/type/metadata/v3"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -25,27 +29,50 @@ const protocolOptions = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 // application in this pod.
 func (b *builder) app() *clusterv3.Cluster {
 	c := b.originalDestination(translate.AppCluster)
-	c.TypedExtensionProtocolOptions = b.sameProtocol(toServers(idleToApp, 0))
+	c.TypedExtensionProtocolOptions = map[string]*anypb.Any{protocolOptions: b.any(b.sameProtocol(toServers(idleToApp, 0)))}
 	return c
 }
 
 // forks leads to the address that the matched route has put into the internal
-// header, and takes the header out on the way: nobody outside gets to see it. No
-// request is sent again: without the header Envoy would send it to the baseline.
+// header, and moves it on the way to where the tries after the first look for it (retry.lua):
+// nobody outside gets to see the header, and with neither Envoy would send the request to the
+// baseline.
 func (b *builder) forks() *clusterv3.Cluster {
 	c := b.originalDestination(translate.ForksCluster)
+	c.ConnectTimeout = durationpb.New(forkConnectTimeout)
 	c.LbConfig = &clusterv3.Cluster_OriginalDstLbConfig_{OriginalDstLbConfig: &clusterv3.Cluster_OriginalDstLbConfig{
 		UseHttpHeader: true, HttpHeaderName: translate.DestinationHeader,
+		MetadataKey: &metadatav3.MetadataKey{Key: translate.MetadataNamespace, Path: []*metadatav3.MetadataKey_PathSegment{{
+			Segment: &metadatav3.MetadataKey_PathSegment_Key{Key: destinationKey},
+		}}},
 	}}
-	c.TypedExtensionProtocolOptions = b.sameProtocol(toServers(idleToApp, forkConnection),
-		b.httpFilter("envoy.filters.http.header_mutation", &headermutationv3.HeaderMutation{
-			Mutations: &headermutationv3.Mutations{RequestMutations: []*mutationv3.HeaderMutation{{
-				Action: &mutationv3.HeaderMutation_Remove{Remove: translate.DestinationHeader},
-			}}},
-		}),
+	options := b.sameProtocol(toServers(idleToApp, forkConnection),
+		b.httpFilter("envoy.filters.http.lua", keepDestination()),
 		b.httpFilter("envoy.filters.http.upstream_codec", &upstreamcodecv3.UpstreamCodec{}),
 	)
+	options.RetryPolicy = connectAgain()
+	c.TypedExtensionProtocolOptions = map[string]*anypb.Any{protocolOptions: b.any(options)}
 	return c
+}
+
+// destinationKey is where in a request's metadata the tries after the first find the address.
+const destinationKey = "destination"
+
+//go:embed retry.lua
+var retryScript string
+
+// keepDestination is a script because nothing else of Envoy can keep a header's value for later
+// tries: filters that write metadata or filter state do not run on the way to a cluster.
+func keepDestination() *luav3.Lua {
+	script := strings.NewReplacer("HEADER", translate.DestinationHeader, "NAMESPACE", translate.MetadataNamespace, "KEY", destinationKey).Replace(retryScript)
+	return &luav3.Lua{DefaultSourceCode: &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{InlineString: script}}}
+}
+
+// connectAgain has a request sent again when no connection to its fork could be made. The fork
+// has seen nothing of it then, so this holds for all methods. A request that was sent is never
+// sent again.
+func connectAgain() *routev3.RetryPolicy {
+	return &routev3.RetryPolicy{RetryOn: "connect-failure", NumRetries: wrapperspb.UInt32(forkTries - 1)}
 }
 
 func (b *builder) originalDestination(name string) *clusterv3.Cluster {
@@ -63,8 +90,8 @@ func (b *builder) originalDestination(name string) *clusterv3.Cluster {
 
 // sameProtocol speaks upstream what the client spoke: HTTP/1.1 stays HTTP/1.1,
 // and HTTP/2 (gRPC) stays HTTP/2.
-func (b *builder) sameProtocol(common *corev3.HttpProtocolOptions, filters ...*hcmv3.HttpFilter) map[string]*anypb.Any {
-	return map[string]*anypb.Any{protocolOptions: b.any(&httpv3.HttpProtocolOptions{
+func (b *builder) sameProtocol(common *corev3.HttpProtocolOptions, filters ...*hcmv3.HttpFilter) *httpv3.HttpProtocolOptions {
+	return &httpv3.HttpProtocolOptions{
 		CommonHttpProtocolOptions: common,
 		UpstreamProtocolOptions: &httpv3.HttpProtocolOptions_UseDownstreamProtocolConfig{
 			UseDownstreamProtocolConfig: &httpv3.HttpProtocolOptions_UseDownstreamHttpConfig{
@@ -72,7 +99,7 @@ func (b *builder) sameProtocol(common *corev3.HttpProtocolOptions, filters ...*h
 			},
 		},
 		HttpFilters: filters,
-	})}
+	}
 }
 
 // xds leads to the program that keeps this Envoy. It is on a socket that only

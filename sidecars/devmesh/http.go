@@ -73,8 +73,8 @@ func (b *builder) httpFilters() []*hcmv3.HttpFilter {
 
 // asSent puts the client's x-forwarded-proto aside before Envoy says it for clients that
 // did not. The routes put it back (package translate), so nobody else may say it there. And
-// it takes out what asks Envoy to send a request again: at the second time Envoy would not
-// know to which fork. (Envoy passes over these by itself unless the caller is internal,
+// it takes out what asks Envoy to send a request again: only the sidecar decides that
+// (connectAgain). (Envoy passes over these by itself unless the caller is internal,
 // which an empty list of internal addresses makes anybody in a private network.)
 func (b *builder) asSent() *earlymutationv3.HeaderMutation {
 	const header = "x-forwarded-proto"

@@ -15,6 +15,11 @@ const (
 	// connectTimeout is how long a connection to the application or a sandbox
 	// may take to be made.
 	connectTimeout = 5 * time.Second
+	// forkTries is how often the sidecar tries to connect to a fork for one request, with
+	// Envoy's pauses of 25 to 250 ms, and forkConnectTimeout how long each try may take. While
+	// one of a fork's pods ends, its Service still sends connections there for some hundred milliseconds.
+	forkTries          = 5
+	forkConnectTimeout = 1250 * time.Millisecond
 	// headersTimeout is how long a client may take to send a request's headers.
 	headersTimeout = time.Minute
 	// sniffTimeout is how long a new connection may say nothing before it is

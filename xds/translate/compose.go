@@ -10,6 +10,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"switchyard.dev/routeserver/table"
 )
@@ -125,12 +126,18 @@ func Compose(h *Head, parts *Parts) (Resource, error) {
 	return written(RouteType, name, versionOf(h, parts), content...), nil
 }
 
+// keptBody is how much of a request's body a proxy keeps in case that it has to connect to a
+// fork again (package devmesh); a request with a longer one is not tried again. Envoy would
+// keep as much as connections may buffer, for every upload that a fork has not answered yet.
+const keptBody = 16 << 10
+
 // hostOf returns the virtual host that a proxy takes, without the map.
 func hostOf(says heading) (*routev3.VirtualHost, error) {
 	host, err := headOf(says)
 	if err != nil {
 		return nil, err
 	}
+	host.RequestBodyBufferLimit = wrapperspb.UInt64(keptBody)
 	if host.TypedPerFilterConfig, err = perHost(says.keyHeaders, KeyExtraction); err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/timestamppb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 	"pgregory.net/rapid"
 
 	"switchyard.dev/eventbus/event"
@@ -47,6 +48,7 @@ func plainly(t table.Table, w table.Workload) (*routev3.RouteConfiguration, erro
 	if err := switchOn(host, t.KeyHeaders()); err != nil {
 		return nil, err
 	}
+	host.RequestBodyBufferLimit = wrapperspb.UInt64(keptBody)
 	config := forAll()
 	config.Name, config.VirtualHosts = RouteName(w), []*routev3.VirtualHost{host}
 	return config, nil

@@ -32,8 +32,7 @@ func TestAClientCannotSayWhatTheProxySaysToItself(t *testing.T) {
 	}
 }
 
-// A request to a fork that is sent again would go to the baseline: what says where the
-// fork is was taken out the first time.
+// A fork may have acted on a request that it was sent: no client can have it sent again.
 func TestNoClientHasARequestToAForkSentAgain(t *testing.T) {
 	r := newRig(t)
 	r.serveHTTP(r.app(8080), "baseline")
