@@ -50,19 +50,31 @@ func Apply[T any, P Object[T]](ctx context.Context, w Writer, want, have P, left
 	if err != nil {
 		return nil, fmt.Errorf("apply %s: %w", Describe(want), err)
 	}
-	var uid types.UID
-	byPeople := false
-	if have == nil {
-		if uid, err = w.find(ctx, want, owner.UID); err == nil && uid == "" {
-			byPeople, err = w.lives(ctx, want, owner)
+	uid, byPeople := types.UID(""), false
+	switch {
+	case have == nil:
+		live, err := w.live(ctx, want.GetObjectKind().GroupVersionKind(), client.ObjectKeyFromObject(want))
+		if err != nil {
+			return nil, err
+		}
+		if live != nil && IsOwned(live, owner.UID) {
+			uid = live.GetUID()
+			break
+		}
+		if live != nil && !Restored(want, live) {
+			return nil, taken(want, live)
+		}
+		if byPeople, err = w.lives(ctx, want, owner); err == nil && live != nil {
+			uid, err = w.adopt(ctx, want, doc, left)
 		}
 		if err != nil {
 			return nil, err
 		}
-	} else {
-		if !IsOwned(have, owner.UID) {
-			return nil, taken(want)
-		}
+	case !IsOwned(have, owner.UID) && Restored(want, have):
+		return Apply[T, P](ctx, w, want, nil, left...) // It is compared with what the API server has.
+	case !IsOwned(have, owner.UID):
+		return nil, taken(want, have)
+	default:
 		if err := keep(doc, have, left); err != nil {
 			return nil, fmt.Errorf("apply %s: %w", Describe(want), err)
 		}
@@ -84,18 +96,6 @@ func Apply[T any, P Object[T]](ctx context.Context, w Writer, want, have P, left
 		}
 	}
 	return out, err
-}
-
-// find returns the UID of the object of this name, or none when there is none.
-func (w Writer) find(ctx context.Context, want client.Object, owner types.UID) (types.UID, error) {
-	live, err := w.live(ctx, want.GetObjectKind().GroupVersionKind(), client.ObjectKeyFromObject(want))
-	switch {
-	case err != nil || live == nil:
-		return "", err
-	case !IsOwned(live, owner):
-		return "", taken(want)
-	}
-	return live.GetUID(), nil
 }
 
 // lives returns a conflict when the owner is not there any more, is another object of that

@@ -49,9 +49,10 @@ func conflictMessage(o *unstructured.Unstructured, conflicts []metav1.StatusCaus
 
 // Argument returns how an object of a kind is named to kubectl, namespace included.
 func Argument(gvk schema.GroupVersionKind, o metav1.Object) string {
-	resource := strings.ToLower(gvk.GroupKind().String()) // Such as deployment.apps.
-	if o.GetNamespace() == "" {
-		return resource + "/" + o.GetName()
-	}
-	return fmt.Sprintf("-n %s %s/%s", o.GetNamespace(), resource, o.GetName())
+	return strings.TrimSpace(inNamespace(o.GetNamespace()) + " " + resourceArgument(gvk, o))
+}
+
+// resourceArgument returns how an object of a kind is named to kubectl within its namespace.
+func resourceArgument(gvk schema.GroupVersionKind, o metav1.Object) string {
+	return strings.ToLower(gvk.GroupKind().String()) + "/" + o.GetName() // Such as deployment.apps.
 }

@@ -12,7 +12,9 @@
 // a condition:
 //
 //   - an object of that name exists that we did not make (NameTaken). Ours is
-//     what has our owner, by UID, as its controller; we adopt nothing;
+//     what has our owner, by UID, as its controller. An object that a backup
+//     tool restored without its owner is adopted if it has the intended specification
+//     (decision record 54);
 //   - another field manager has set a field that we want to set to something else
 //     (FieldConflict), unless that field yields (decision record 0021);
 //   - the API server does not take it: not valid, not allowed, or its namespace

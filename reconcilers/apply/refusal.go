@@ -17,7 +17,7 @@ import (
 
 // Reasons of refusals, as they stand in conditions.
 const (
-	// ReasonNameTaken: an object of that name exists that we did not make.
+	// ReasonNameTaken: an object of that name exists that the operator did not create and does not adopt.
 	ReasonNameTaken = "NameTaken"
 	// ReasonFieldConflict: somebody else owns a field that we want to set.
 	ReasonFieldConflict = "FieldConflict"
@@ -38,16 +38,12 @@ type Refusal struct {
 	Reason string
 	// Message says what is wrong, with which object, and what to do.
 	Message string
+	// InTheWay are the objects that have the name; for ReasonNameTaken.
+	InTheWay []InTheWay
 }
 
 // Error returns the message.
 func (r *Refusal) Error() string { return r.Message }
-
-// taken is the refusal of an object that somebody else made.
-func taken(o client.Object) *Refusal {
-	return &Refusal{ReasonNameTaken, fmt.Sprintf(
-		"%s exists and was not made for this object, so it is left alone: delete or rename it", Describe(o))}
-}
 
 // refusalOf reads the answer of the API server; it returns an error of another
 // kind when trying again may help.
@@ -57,20 +53,23 @@ func refusalOf(o *unstructured.Unstructured, err error) error {
 		// The copy that we held was of an object that is gone.
 		return Overtaken(o.GetKind(), o.GetName(), "it was replaced by another object of the same name")
 	case apierrors.IsConflict(err) && hasCause(err, isFieldConflict):
-		return &Refusal{ReasonFieldConflict, conflictMessage(o, conflictsOf(err))}
+		return refusal(ReasonFieldConflict, "%s", conflictMessage(o, conflictsOf(err)))
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err), isUntyped(err):
-		return &Refusal{ReasonRejected, fmt.Sprintf("the API server does not take %s: %v", Describe(o), err)}
+		return refusal(ReasonRejected, "the API server does not take %s: %v", Describe(o), err)
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return &Refusal{ReasonNamespaceTerminating, fmt.Sprintf(
-			"%s cannot be made: namespace %q is being deleted", Describe(o), o.GetNamespace())}
+		return refusal(ReasonNamespaceTerminating, "%s cannot be made: namespace %q is being deleted", Describe(o), o.GetNamespace())
 	case apierrors.IsForbidden(err):
-		return &Refusal{ReasonForbidden, fmt.Sprintf("%s may not be written: %v", Describe(o), err)}
+		return refusal(ReasonForbidden, "%s may not be written: %v", Describe(o), err)
 	case apierrors.IsNotFound(err):
-		return &Refusal{ReasonNamespaceNotFound, fmt.Sprintf(
-			"%s cannot be made: namespace %q does not exist", Describe(o), o.GetNamespace())}
+		return refusal(ReasonNamespaceNotFound, "%s cannot be made: namespace %q does not exist", Describe(o), o.GetNamespace())
 	default:
 		return err
 	}
+}
+
+// refusal returns a Refusal with a formatted message.
+func refusal(reason, format string, args ...any) *Refusal {
+	return &Refusal{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
 // RefusalOf returns the refusal of an object, which the API server has answered with err; nil

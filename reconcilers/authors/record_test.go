@@ -256,6 +256,8 @@ func (c *cluster) guardsMarks(t *testing.T) {
 	c.Read(tunnel, "metadata: {name: owned, namespace: shop, ownerReferences: [{apiVersion: signadot.com/v1, kind: SignadotSandbox, name: guarded, uid: u}]}\nspec: {name: x, routingKey: x, workloadID: x, "+baseline("shop", "customer")+"}")
 	denied(t, "an owner", c.tries(func() error { return c.as("admin").Create(t.Context(), tunnel.DeepCopy()) }), "Owner references to objects of signadot.com are written by the operator only")
 
+	c.restoresWithoutMarks(t, behalf)
+
 	// One of the operator, with its owner and its cause.
 	own := c.ClientWith(c.As(ownAccount, "system:masters"), schemeOf)
 	tunnel.Annotations = map[string]string{crdv1.AnnotationOnBehalf: behalf}
@@ -288,6 +290,34 @@ func (c *cluster) guardsMarks(t *testing.T) {
 		if err := write(body, client.DryRunAll); err != nil {
 			t.Errorf("%s: %v", says, err)
 		}
+	}
+}
+
+// restoresWithoutMarks creates objects as a backup tool does that copied those of the operator: they are
+// the tool's own then, and the tool gains no owner, cause or author.
+func (c *cluster) restoresWithoutMarks(t *testing.T, behalf string) {
+	c.Helper()
+	const marks = `, annotations: {signadot.com/on-behalf-of: '{"kind":"SignadotSandbox","name":"another"}', switchyard.dev/author: '{"user":"ada"}', other: kept},
+  ownerReferences: [{apiVersion: signadot.com/v1, kind: SignadotSandbox, name: guarded, uid: u, controller: true},
+    {apiVersion: v1, kind: ConfigMap, name: other, uid: w}, {apiVersion: signadot.com/v1beta1, kind: SignadotSandbox, name: guarded, uid: v}]}`
+	config, fork := &crdv1.RoutingConfig{}, &crdv1.ForkedWorkload{}
+	c.Read(config, "metadata: {name: restored"+marks+"\nspec: {sandboxedWorkloads: []}")
+	c.Read(fork, "metadata: {name: restored, namespace: shop"+marks+"\nspec: {"+baseline("shop", "customer")+"}")
+	for _, o := range []client.Object{config, fork} {
+		c.Must(c.tries(func() error { return c.as("admin").Create(c.Context(), o) }))
+		c.authored(fmt.Sprintf("a restored %T", o), o, "admin")
+		_, caused := o.GetAnnotations()[crdv1.AnnotationOnBehalf]
+		if owners := o.GetOwnerReferences(); caused || o.GetAnnotations()["other"] != "kept" || len(owners) != 1 || owners[0].Kind != "ConfigMap" {
+			c.Errorf("%T has annotations %v and owners %v", o, o.GetAnnotations(), owners)
+		}
+		denied(t, "a cause in an update", c.tries(func() error {
+			body := fmt.Sprintf(`{"metadata": {"annotations": {"signadot.com/on-behalf-of": %q}}}`, behalf)
+			return c.as("admin").Patch(c.Context(), o.DeepCopyObject().(client.Object), client.RawPatch("application/merge-patch+json", []byte(body)))
+		}), "written by the operator only")
+		denied(t, "an owner in an update", c.tries(func() error {
+			body := `{"metadata": {"ownerReferences": [{"apiVersion": "signadot.com/v1", "kind": "SignadotSandbox", "name": "guarded", "uid": "u"}]}}`
+			return c.as("admin").Patch(c.Context(), o.DeepCopyObject().(client.Object), client.RawPatch("application/merge-patch+json", []byte(body)))
+		}), "written by the operator only")
 	}
 }
 

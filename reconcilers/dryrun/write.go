@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"switchyard.dev/reconcilers/inmemory"
 )
 
 // What an object that would be new has in place of what the API server gives.
@@ -72,6 +74,12 @@ func (w *world) apply(ctx context.Context, store client.WithWatch, c runtime.App
 		return err
 	}
 	gvk := doc.GroupVersionKind()
+	if (&client.ApplyOptions{}).ApplyOptions(options).DryRun != nil {
+		if _, err := w.find(ctx, gvk, client.ObjectKeyFromObject(doc)); err != nil {
+			return err
+		}
+		return inmemory.DryRuns(w.store).Apply(ctx, store, c, options...)
+	}
 	if err := w.namespace(ctx, doc.GetNamespace()); err != nil {
 		return err
 	}
@@ -126,6 +134,9 @@ func (w *world) update(ctx context.Context, store client.WithWatch, o client.Obj
 
 // patch changes an object.
 func (w *world) patch(ctx context.Context, store client.WithWatch, o client.Object, patch client.Patch, options ...client.PatchOption) error {
+	if (&client.PatchOptions{}).ApplyOptions(options).DryRun != nil { // It was read before.
+		return inmemory.DryRuns(w.store).Patch(ctx, store, o, patch, options...)
+	}
 	return w.writeBack(ctx, o, func() error { return store.Patch(ctx, o, patch, options...) })
 }
 

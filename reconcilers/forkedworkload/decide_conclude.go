@@ -31,9 +31,28 @@ type Made struct {
 	Silent string
 }
 
+// together returns the result with one refusal in place of all about names that are taken.
+func (m Made) together() Made {
+	one := apply.Together(nil, append(slices.Collect(maps.Values(m.ServiceRefusals)), m.ForkRefusal)...)
+	if one == nil {
+		return m
+	}
+	m.ServiceRefusals = maps.Clone(m.ServiceRefusals)
+	for from, r := range m.ServiceRefusals {
+		if r.Reason == one.Reason {
+			m.ServiceRefusals[from] = one
+		}
+	}
+	if r := m.ForkRefusal; r != nil && r.Reason == one.Reason {
+		m.ForkRefusal = one
+	}
+	return m
+}
+
 // Conclude returns the ForkedWorkload with its new status. now is taken as the
 // time of conditions that changed.
 func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.ForkedWorkload {
+	made = made.together()
 	w := in.Workload.DeepCopy()
 	w.Status.ObservedGeneration = w.Generation
 	if w.Status.Baseline = in.Seen.Status(w.Status.Baseline); !in.reached() {

@@ -72,6 +72,6 @@
 // stay until the ForkedWorkload goes.
 //
 // Names say nothing: what belongs to a ForkedWorkload is what has its UID as
-// controller. An object with the wanted name that somebody else made is left
-// alone, and the condition says NameTaken.
+// controller. An object with the wanted name and another owner, or one that was restored from a
+// backup and differs, is left alone; the condition is NameTaken and names all of them.
 package forkedworkload

@@ -186,7 +186,7 @@ func TestWhatSomebodyElseMadeIsLeftAlone(t *testing.T) {
 	fork.Namespace, fork.ResourceVersion = ns, ""
 	c.Create(fork)
 	again := c.sandbox("taken", forkOf("taken-key", ns, "a"))
-	c.Says(c.Condition(again, crdv1.ConditionReady, "False", "NameTaken"), foreignName, "left alone")
+	c.Says(c.Condition(again, crdv1.ConditionReady, "False", "NameTaken"), "Deployment taken/"+foreignName+" (lacks the label signadot.com/sandbox=taken)", "leaves them alone")
 	if err := c.Client.Get(c.Context(), client.ObjectKey{Namespace: ns, Name: foreignName}, foreign); err != nil {
 		t.Fatal(err)
 	}

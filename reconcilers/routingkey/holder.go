@@ -24,7 +24,7 @@ import (
 func Holder(own Claim, others []Claim, config *crdv1.RoutingConfig) Claim {
 	first := own
 	for _, c := range append([]Claim{own}, others...) {
-		if config != nil && apply.IsOwned(config, c.UID) {
+		if config != nil && (apply.IsOwned(config, c.UID) || c.restored(config)) {
 			return c
 		}
 		if c.UID != first.UID && compare(c, first) < 0 {
@@ -37,7 +37,17 @@ func Holder(own Claim, others []Claim, config *crdv1.RoutingConfig) Claim {
 // Has reports whether own has the key, and nobody else's RoutingConfig has its name. The
 // other arguments are those of Holder.
 func Has(own Claim, others []Claim, config *crdv1.RoutingConfig) bool {
-	return Holder(own, others, config).UID == own.UID && (config == nil || apply.IsOwned(config, own.UID))
+	return Holder(own, others, config).UID == own.UID && (config == nil || apply.IsOwned(config, own.UID) || own.restored(config))
+}
+
+// restored reports whether a RoutingConfig may have been created for the claim and restored from a
+// backup without its owner. The claim adopts it if it is as it should be.
+func (c Claim) restored(config *crdv1.RoutingConfig) bool {
+	label := crdv1.LabelSandbox
+	if c.Kind == crdv1.KindRouteGroup {
+		label = crdv1.LabelRouteGroup
+	}
+	return apply.Restored(&metav1.ObjectMeta{Labels: map[string]string{label: crdv1.LabelValue(c.Name)}}, config)
 }
 
 // ReasonTaken is the reason of a condition of who claims a key and has not got it.

@@ -25,6 +25,9 @@ type Made struct {
 	Config *crdv1.RoutingConfig
 	// ConfigRefusal is why the RoutingConfig was not written.
 	ConfigRefusal *apply.Refusal
+	// Taken, where a name of anything that the sandbox needs is taken, names all objects that are in
+	// the way.
+	Taken *apply.Refusal
 }
 
 // Conclude returns the sandbox with its new status. now is taken as the time of
@@ -120,6 +123,9 @@ func workloads(in Input, d Decision, made Made) condition.Condition {
 	if len(d.Members) == 0 {
 		out = condition.True("NoWorkloads", "The sandbox names no workloads.")
 	}
+	if made.Taken != nil {
+		return condition.False(made.Taken.Reason, made.Taken.Message)
+	}
 	for i := range d.Members {
 		f := memberReady(in, d.Members[i], made.Members[i], made.Refusals[i])
 		if f.IsFalse() {
@@ -199,6 +205,8 @@ func refused(in Input, want Wanted, r *apply.Refusal) condition.Condition {
 // member's baseline meet a sidecar that acts on it.
 func routingReady(in Input, d Decision, made Made) condition.Condition {
 	switch {
+	case made.ConfigRefusal != nil && made.ConfigRefusal.Reason == apply.ReasonNameTaken && made.Taken != nil:
+		return condition.False(made.Taken.Reason, made.Taken.Message)
 	case made.ConfigRefusal != nil:
 		return condition.False(made.ConfigRefusal.Reason, made.ConfigRefusal.Message)
 	case d.Config == nil:

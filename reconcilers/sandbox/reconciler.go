@@ -59,9 +59,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, s *crdv1.SignadotSandbox) (t
 	in, provided := provide(ctx, r.writer, in)
 	decision := Decide(in)
 	made, acted := act(ctx, r.writer, in, decision)
+	taken, found := inTheWay(ctx, r.writer, in, made)
+	made.Taken = taken
 	after := Conclude(in, decision, made, metav1.NewTime(r.config.Now()))
-	err = errors.Join(provided, acted, r.writer.Status(ctx, s, after))
-	if made.refused() || in.refusedResource() || !in.acceptKey().IsTrue() {
+	err = errors.Join(provided, acted, found, r.writer.Status(ctx, s, after))
+	if made.refused() || taken != nil || in.refusedResource() || !in.acceptKey().IsTrue() {
 		return sooner(left, apply.RefusedAgain), err
 	}
 	return left, err

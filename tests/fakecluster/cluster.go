@@ -78,7 +78,7 @@ func New(now func() time.Time, objects ...Document) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	builder.WithObjectTracker(tracked).WithReturnManagedFields()
+	builder.WithObjectTracker(tracked).WithReturnManagedFields().WithInterceptorFuncs(inmemory.DryRuns(tracked.trials()))
 	for _, d := range objects {
 		if o, err := decode(scheme, d); err == nil {
 			builder.WithObjects(o)

@@ -72,6 +72,21 @@ func (t *tracker) Delete(gvr schema.GroupVersionResource, ns, name string, optio
 	return err
 }
 
+// trials returns the tracker for writes that restore an object, which count for nothing: nor does
+// the write before.
+func (t *tracker) trials() clienttesting.ObjectTracker { return trials{t.ObjectTracker, t} }
+
+type trials struct {
+	clienttesting.ObjectTracker
+	of *tracker
+}
+
+// Update implements clienttesting.ObjectTracker.
+func (t trials) Update(gvr schema.GroupVersionResource, o runtime.Object, ns string, options ...metav1.UpdateOptions) error {
+	t.of.writes.Add(-1)
+	return t.ObjectTracker.Update(gvr, o, ns, options...)
+}
+
 // write writes, and adds to the object what is missing. Writes come one at a time: the fake
 // client holds a lock.
 func (t *tracker) write(gvr schema.GroupVersionResource, o runtime.Object, ns string, do func() error) error {

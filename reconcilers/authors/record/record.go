@@ -50,11 +50,11 @@ func Reviews(c authors.Config) (map[string]Review, error) {
 type operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
-	Value any    `json:"value"`
+	Value any    `json:"value,omitempty"`
 }
 
 // Review answers one request: it records the author if the request changes what makes its sender
-// the author (authors.Change). It refuses a delegate that names a user that it may not name.
+// the author (authors.Change), and removes marks of the operator from objects that a user restores. It refuses a delegate that names a user that it may not name.
 func (r Recorder) Review(_ context.Context, req *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	allowed := &admissionv1.AdmissionResponse{Allowed: true}
 	if slices.Contains(r.Exempt, req.UserInfo.Username) || !authors.ChangeOf(req).Author {
@@ -72,10 +72,20 @@ func (r Recorder) Review(_ context.Context, req *admissionv1.AdmissionRequest) *
 	if err != nil {
 		return authors.Refused(http.StatusForbidden, metav1.StatusReasonForbidden, err.Error())
 	}
-	if after[crdv1.AnnotationAuthor] == author.String() {
+	operations, err := withoutMarks(req)
+	if err != nil {
+		return authors.Refused(http.StatusBadRequest, metav1.StatusReasonBadRequest, fmt.Sprintf("the object cannot be read: %v", err))
+	}
+	if len(operations) > 0 {
+		allowed.Warnings = []string{unmarked}
+	}
+	if after[crdv1.AnnotationAuthor] != author.String() {
+		operations = append(operations, written(after, author))
+	}
+	if len(operations) == 0 {
 		return allowed
 	}
-	patch, err := json.Marshal([]operation{written(after, author)})
+	patch, err := json.Marshal(operations)
 	if err != nil {
 		return authors.Refused(http.StatusInternalServerError, metav1.StatusReasonInternalError, fmt.Sprintf("the author cannot be recorded: %v", err))
 	}

@@ -1,0 +1,124 @@
+package apply
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
+
+// adopted are the kinds whose objects are adopted. Never Secrets or pods: their content is used
+// by others before the operator can compare it.
+var adopted = []string{crdv1.KindForkedWorkload, crdv1.KindRoutingConfig, "Deployment", "Rollout", "Service"}
+
+// Restored reports whether have can be an object that the operator created and that a backup
+// tool restored without its owner: it has no controller, is not being deleted, and has the label
+// of the same sandbox or route group as want.
+func Restored(want, have metav1.Object) bool {
+	mine := func(label string) bool {
+		name := want.GetLabels()[label]
+		return name != "" && have.GetLabels()[label] == name
+	}
+	return (mine(crdv1.LabelSandbox) || mine(crdv1.LabelRouteGroup)) && metav1.GetControllerOfNoCopy(have) == nil && have.GetDeletionTimestamp() == nil
+}
+
+// adopt prepares the object of this name for an apply of doc, if it is a restored one that is
+// what is intended once doc is applied by force (decision record 54). Then doc gets its fields
+// that are kept, and the operator is its only field manager: another one would be in conflict
+// with each later change. Otherwise it returns a *Refusal. Until doc is applied the object has no
+// owner, and the next attempt adopts it again.
+func (w Writer) adopt(ctx context.Context, want client.Object, doc *unstructured.Unstructured, left []Left) (types.UID, error) {
+	have := &unstructured.Unstructured{}
+	have.SetGroupVersionKind(doc.GroupVersionKind())
+	if err := w.Live.Get(ctx, client.ObjectKeyFromObject(want), have); err != nil {
+		return "", fmt.Errorf("read %s past the cache: %w", Describe(want), err)
+	}
+	if !Restored(want, have) {
+		return "", taken(want, have)
+	}
+	if !slices.Contains(adopted, have.GetKind()) {
+		return "", Taken(inTheWay(want, "has no owner"))
+	}
+	if err := keep(doc, have, left); err != nil {
+		return "", fmt.Errorf("adopt %s: %w", Describe(want), err)
+	}
+	forced, err := w.forced(ctx, doc, have)
+	if err != nil {
+		return "", unlike(want, err)
+	}
+	equal, err := w.intended(ctx, doc, have, forced)
+	if err != nil || !equal {
+		return "", unlike(want, err)
+	}
+	patch, err := release(have, forced)
+	if err != nil {
+		return "", fmt.Errorf("adopt %s: %w", Describe(want), err)
+	}
+	if err := w.Client.Patch(ctx, have, client.RawPatch(types.MergePatchType, patch), FieldOwner); err != nil {
+		return "", fmt.Errorf("adopt %s: %w", Describe(want), err)
+	}
+	log.FromContext(ctx).Info("adopted an object without an owner", "object", Describe(want))
+	return have.GetUID(), nil
+}
+
+// unlike is the refusal of an object that is not adopted; err is why it could not be compared.
+// An answer of the API server about the object itself does not change by another attempt.
+func unlike(want client.Object, err error) error {
+	status := apierrors.APIStatus(nil)
+	if err == nil || errors.As(err, &status) && status.Status().Code < 500 && !apierrors.IsTooManyRequests(err) {
+		return differs(want)
+	}
+	return fmt.Errorf("compare %s with what is asked for: %w", Describe(want), err)
+}
+
+// forced returns the object as it would be after a forced apply of doc.
+func (w Writer) forced(ctx context.Context, doc, have *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	out := doc.DeepCopy()
+	out.SetUID(have.GetUID())
+	err := w.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(out), FieldOwner, client.ForceOwnership, client.DryRunAll)
+	return out, err
+}
+
+// intended reports whether the object has nothing beside what is applied: whether its
+// specification would be the same if it were replaced. What the API server adds is in both.
+func (w Writer) intended(ctx context.Context, doc, have, forced *unstructured.Unstructured) (bool, error) {
+	replace, err := json.Marshal([]map[string]any{
+		{"op": "test", "path": "/metadata/uid", "value": have.GetUID()},
+		{"op": "add", "path": "/spec", "value": doc.Object["spec"]},
+	})
+	if err != nil {
+		return false, err
+	}
+	replaced := &unstructured.Unstructured{}
+	replaced.SetGroupVersionKind(have.GroupVersionKind())
+	replaced.SetNamespace(have.GetNamespace())
+	replaced.SetName(have.GetName())
+	err = w.Client.Patch(ctx, replaced, client.RawPatch(types.JSONPatchType, replace), FieldOwner, client.DryRunAll)
+	return err == nil && reflect.DeepEqual(forced.Object["spec"], replaced.Object["spec"]), err
+}
+
+// release returns the patch that leaves the operator as the only field manager of an object,
+// statuses apart, and removes the author: whoever restored it has written nothing that is left.
+func release(have, forced *unstructured.Unstructured) ([]byte, error) {
+	managers := slices.DeleteFunc(slices.Clone(have.GetManagedFields()), func(m metav1.ManagedFieldsEntry) bool { return m.Subresource == "" })
+	for _, m := range forced.GetManagedFields() {
+		if m.Manager == string(FieldOwner) && m.Operation == metav1.ManagedFieldsOperationApply && m.Subresource == "" {
+			managers = append(managers, m)
+		}
+	}
+	return json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": have.GetUID(), "resourceVersion": have.GetResourceVersion(), "managedFields": managers,
+		"annotations": map[string]any{crdv1.AnnotationAuthor: nil},
+	}})
+}
