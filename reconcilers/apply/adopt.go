@@ -18,8 +18,8 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// adopted are the kinds whose objects are adopted. Never Secrets or pods: their content is used
-// by others before the operator can compare it.
+// adopted are the kinds of objects that are adopted. Never Secrets or pods: they are in use before
+// the operator can compare them.
 var adopted = []string{crdv1.KindForkedWorkload, crdv1.KindRoutingConfig, "Deployment", "Rollout", "Service"}
 
 // Restored reports whether have can be an object that the operator created and that a backup
@@ -33,8 +33,8 @@ func Restored(want, have metav1.Object) bool {
 	return (mine(crdv1.LabelSandbox) || mine(crdv1.LabelRouteGroup)) && metav1.GetControllerOfNoCopy(have) == nil && have.GetDeletionTimestamp() == nil
 }
 
-// adopt prepares the object of this name for an apply of doc, if it is a restored one that is
-// what is intended once doc is applied by force (decision record 54). Then doc gets its fields
+// adopt prepares the object of this name for an apply of doc, if it is a restored one with
+// the intended specification once doc is applied by force (decision record 54). Then doc gets its fields
 // that are kept, and the operator is its only field manager: another one would be in conflict
 // with each later change. Otherwise it returns a *Refusal. Until doc is applied the object has no
 // owner, and the next attempt adopts it again.
@@ -79,7 +79,7 @@ func unlike(want client.Object, err error) error {
 	if err == nil || errors.As(err, &status) && status.Status().Code < 500 && !apierrors.IsTooManyRequests(err) {
 		return differs(want)
 	}
-	return fmt.Errorf("compare %s with what is asked for: %w", Describe(want), err)
+	return fmt.Errorf("compare %s with the intended object: %w", Describe(want), err)
 }
 
 // forced returns the object as it would be after a forced apply of doc.
@@ -90,8 +90,8 @@ func (w Writer) forced(ctx context.Context, doc, have *unstructured.Unstructured
 	return out, err
 }
 
-// intended reports whether the object has nothing beside what is applied: whether its
-// specification would be the same if it were replaced. What the API server adds is in both.
+// intended reports whether the object has no field beside the applied ones: whether its
+// specification would be the same if it were replaced. Both have the defaults of the API server.
 func (w Writer) intended(ctx context.Context, doc, have, forced *unstructured.Unstructured) (bool, error) {
 	replace, err := json.Marshal([]map[string]any{
 		{"op": "test", "path": "/metadata/uid", "value": have.GetUID()},
@@ -109,7 +109,7 @@ func (w Writer) intended(ctx context.Context, doc, have, forced *unstructured.Un
 }
 
 // release returns the patch that leaves the operator as the only field manager of an object,
-// statuses apart, and removes the author: whoever restored it has written nothing that is left.
+// statuses apart, and removes the author: no content of the user who restored it remains.
 func release(have, forced *unstructured.Unstructured) ([]byte, error) {
 	managers := slices.DeleteFunc(slices.Clone(have.GetManagedFields()), func(m metav1.ManagedFieldsEntry) bool { return m.Subresource == "" })
 	for _, m := range forced.GetManagedFields() {

@@ -12,7 +12,7 @@
 // a condition:
 //
 //   - an object of that name exists that we did not make (NameTaken). Ours is
-//     what has our owner, by UID, as its controller. An object that a backup
+//     an object with our owner, by UID, as its controller. An object that a backup
 //     tool restored without its owner is adopted if it has the intended specification
 //     (decision record 54);
 //   - another field manager has set a field that we want to set to something else

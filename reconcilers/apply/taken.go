@@ -33,7 +33,7 @@ func inTheWay(o client.Object, why string) InTheWay {
 	return InTheWay{Object: Describe(o), Namespace: o.GetNamespace(), Argument: resourceArgument(gvk, o), Why: why}
 }
 
-// taken is the refusal of an object whose name another one has, in the kind of want.
+// taken is the refusal of an object: another one of its kind has its name.
 func taken(want client.Object, have metav1.Object) *Refusal {
 	return Taken(inTheWay(want, notRestored(want, have)))
 }
@@ -59,8 +59,8 @@ func notRestored(want client.Object, have metav1.Object) string {
 	return "was not created by the operator"
 }
 
-// Taken is the refusal of everything whose name one of these objects has, which may be given
-// twice. It has one command that deletes all of them.
+// Taken is the refusal of all objects with names that these have. Its message has one command that
+// deletes them. One may be given twice.
 func Taken(all ...InTheWay) *Refusal {
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, func(a, b InTheWay) int {

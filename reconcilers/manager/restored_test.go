@@ -131,7 +131,7 @@ func TestObjectsThatDifferAreNotAdopted(t *testing.T) {
 	})
 	c.restore(b)
 	s := c.sandbox(b.sandbox, b.spec)
-	c.Eventually("the RoutingConfig is adopted, whose only list was replaced", func() error {
+	c.Eventually("the RoutingConfig is adopted, and its only list replaced", func() error {
 		c.Get(b.config)
 		if metav1.GetControllerOf(b.config) == nil || len(b.config.Spec.SandboxedWorkloads) != 1 {
 			return fmt.Errorf("it is %+v", b.config)

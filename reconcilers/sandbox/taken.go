@@ -15,7 +15,7 @@ import (
 )
 
 // inTheWay returns one refusal for all names that are taken, of the sandbox's parts and of what its
-// members need; nil when none is. Members report theirs one after the other, so that all objects
+// members need; nil when none is. Members report them one after the other, so that all objects
 // without an owner are named that have the sandbox's label.
 func inTheWay(ctx context.Context, w apply.Writer, in Input, made Made) (*apply.Refusal, error) {
 	refusals := append([]*apply.Refusal{made.ConfigRefusal}, made.Refusals...)
@@ -24,7 +24,7 @@ func inTheWay(ctx context.Context, w apply.Writer, in Input, made Made) (*apply.
 	}
 	more, err := w.Unowned(ctx, crdv1.LabelSandbox, crdv1.LabelValue(in.Sandbox.Name), &crdv1.RoutingConfigList{}, &crdv1.ForkedWorkloadList{},
 		&appsv1.DeploymentList{}, baseline.NewRolloutList(), &corev1.ServiceList{})
-	// The cache may not show yet what was adopted just now.
+	// The cache may not show an object yet that was adopted just now.
 	adopted := func(o apply.InTheWay) bool {
 		return made.Config != nil && o.Object == crdv1.KindRoutingConfig+" "+made.Config.Name || slices.ContainsFunc(made.Members, func(m crdv1.Member) bool {
 			return m != nil && o.Object == member.NameOf(m).String()

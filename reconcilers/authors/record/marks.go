@@ -16,7 +16,7 @@ import (
 // them again (decision record 54).
 var restorable = []string{crdv1.KindForkedWorkload, crdv1.KindRoutingConfig}
 
-// unmarked is the warning for a user whose object lost marks of the operator.
+// unmarked is the warning for a user of an object that lost marks of the operator.
 const unmarked = "the annotation " + crdv1.AnnotationOnBehalf + " and owners of signadot.com are written by the operator only: they were removed from the new object"
 
 // withoutMarks returns the operations that remove the operator's marks from an object that a user
