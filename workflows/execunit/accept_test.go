@@ -98,10 +98,11 @@ func refusals() map[string]struct {
 		"an output of ours":             {out("{name: a}", "{outputName: a, fromPath: /signadot/io/result.json}"), "OutputRefused", "is the operator's own"},
 		"a namespace that is not ours":  {written{meta: "namespace: kube-system"}, "NamespaceNotAllowed", "signadot, shop"},
 		"a namespace that is none":      {written{meta: "namespace: A B"}, "NamespaceNotAllowed", "not a valid name"},
-		"a service account":             {written{pod: "serviceAccountName: a"}, "PodNotAllowed", "workflows.runner.allow: [serviceAccount]"},
-		"a service account, as of old":  {written{pod: "serviceAccount: a"}, "PodNotAllowed", "[serviceAccount]"},
-		"a token":                       {written{pod: "automountServiceAccountToken: true"}, "PodNotAllowed", "automountServiceAccountToken. Take it out"},
-		"a projected token":             {written{pod: "volumes: [{name: a, projected: {sources: [{serviceAccountToken: {path: t, audience: io-context.signadot.com}}]}}]"}, "PodNotAllowed", `a serviceAccountToken in the volume "a"`},
+		"an account of the operator":    {written{pod: "serviceAccountName: a"}, "PodNotAllowed", `serviceAccountName "a" in the operator's namespace "signadot"`},
+		"the same by its older name":    {written{pod: "serviceAccount: a"}, "PodNotAllowed", `serviceAccountName "a" in the operator's namespace`},
+		"the same, named by namespace":  {written{meta: "namespace: signadot", pod: "serviceAccountName: a"}, "PodNotAllowed", "run the unit in another one"},
+		"a token in its namespace":      {written{pod: "automountServiceAccountToken: true"}, "PodNotAllowed", "automountServiceAccountToken in the operator's namespace"},
+		"a projected token":             {written{meta: "namespace: shop", pod: "serviceAccountName: a, volumes: [{name: a, projected: {sources: [{serviceAccountToken: {path: t, audience: io-context.signadot.com}}]}}]"}, "PodNotAllowed", `a serviceAccountToken in the volume "a"`},
 		"a certificate":                 {written{pod: "volumes: [{name: a, projected: {sources: [{podCertificate: {signerName: a/b, keyType: ED25519}}]}}]"}, "PodNotAllowed", "podCertificate"},
 		"the node's network":            {written{pod: "hostNetwork: true"}, "PodNotAllowed", "host namespaces (hostNetwork=true). Take it out, or, for every unit, let the operator's chart have workflows.runner.allow: [hostNamespaces]"},
 		"a directory of the node":       {written{pod: "volumes: [{name: a, hostPath: {path: /}}]"}, "PodNotAllowed", `hostPath volumes (volume "a")`},
@@ -113,6 +114,28 @@ func refusals() map[string]struct {
 		"no AppArmor, by an annotation": {written{meta: "annotations: {container.apparmor.security.beta.kubernetes.io/main: unconfined}"}, "PodNotAllowed", "[securityProfiles]"},
 		"a setting of the kernel":       {written{pod: "securityContext: {sysctls: [{name: kernel.msgmax, value: '1'}]}"}, "PodNotAllowed", "[sysctls]"},
 		"a probe of another host":       {written{main: "image: i, livenessProbe: {httpGet: {host: a, port: 80}}"}, "PodNotAllowed", "[probeHosts]"},
+	}
+}
+
+// The author needs the right to create pods in the namespace, which includes its service accounts.
+func TestAServiceAccountIsForAuthorsThatAreAsked(t *testing.T) {
+	unasked := settings
+	unasked.AuthorAsked = false
+	for spec, mounted := range map[string]*bool{
+		"serviceAccountName: a": nil, "serviceAccount: a": nil, "automountServiceAccountToken: true": new(true),
+		"serviceAccountName: a, automountServiceAccountToken: false": new(false), "terminationGracePeriodSeconds: 1": new(false),
+	} {
+		u := unit(t, written{meta: "namespace: shop", pod: spec}.text())
+		if p := execunit.Accept(u, "own", settings); p != nil {
+			t.Errorf("%s: %+v", spec, p)
+		}
+		if got := execunit.Pod(u, identity, settings).Spec.AutomountServiceAccountToken; (got == nil) != (mounted == nil) || got != nil && *got != *mounted {
+			t.Errorf("%s: automountServiceAccountToken is %v", spec, got)
+		}
+		p := execunit.Accept(u, "own", unasked)
+		if uses := strings.Contains(spec, "ccount"); uses != (p != nil) || uses && !strings.Contains(p.Message, "workflows.runner.allow: [serviceAccount]") {
+			t.Errorf("%s without asking the author: %+v", spec, p)
+		}
 	}
 }
 

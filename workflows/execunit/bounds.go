@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
 )
@@ -57,17 +58,18 @@ func (c checking) notAllowed(power Power, what string) *Problem {
 	return problem(ReasonNotAllowed, "the pod template of unit %s asks for more than such pods may have: %s. Take it out%s.", quoted(c.unit.Name), what, setting)
 }
 
-// account refuses a service account, and whatever else shows who the pod is.
+// account refuses a service account that the author may not use, and tokens and certificates for other
+// audiences. Where authors are asked, they need the right to create pods in the namespace of the
+// unit, which includes its service accounts.
 func (c checking) account() *Problem {
 	pod := c.exec.PodTemplate.Spec
 	if slices.Contains(c.Allow, ServiceAccount) {
 		return nil
 	}
-	if account(pod) != "" {
-		return c.notAllowed(ServiceAccount, "serviceAccountName "+quoted(account(pod)))
-	}
-	if pod.AutomountServiceAccountToken != nil && *pod.AutomountServiceAccountToken {
-		return c.notAllowed(ServiceAccount, "automountServiceAccountToken")
+	if what := usesAccount(pod); what != "" && Namespace(c.unit, c.Settings) == c.OperatorNamespace {
+		return c.notAllowed(ServiceAccount, fmt.Sprintf("%s in the operator's namespace %s (run the unit in another one: podTemplate.metadata.namespace)", what, quoted(c.OperatorNamespace)))
+	} else if what != "" && !c.AuthorAsked {
+		return c.notAllowed(ServiceAccount, what+", while the operator does not ask whether its author may use it (sandboxes.authors.ask)")
 	}
 	for _, v := range pod.Volumes {
 		if v.Projected == nil {
@@ -83,6 +85,18 @@ func (c checking) account() *Problem {
 		}
 	}
 	return nil
+}
+
+// usesAccount returns the field by which a pod gets the token of a service account; empty when it
+// gets none.
+func usesAccount(pod corev1.PodSpec) string {
+	if account(pod) != "" {
+		return "serviceAccountName " + quoted(account(pod))
+	}
+	if pod.AutomountServiceAccountToken != nil && *pod.AutomountServiceAccountToken {
+		return "automountServiceAccountToken"
+	}
+	return ""
 }
 
 // reads refuses objects of the namespace where nobody asks whether the author may read them.

@@ -17,11 +17,13 @@
 //
 // # What it is bound to
 //
-// Nothing stands behind such a pod as the baseline does behind a fork: Pod Security baseline
-// is what it may do, without a service account and without any token but that of the managers,
-// which they alone have. What the template reads of Secrets, ConfigMaps and claims is for the
-// API server to ask its author about (reconcilers/authors); where it does not ask, that is a
-// power as well.
+// Nothing stands behind such a pod as the baseline does behind a fork: it is bound to Pod Security
+// baseline. The managers alone have the token for the IO context server, and the template
+// can project no other token. The API server asks the author of the unit (reconcilers/authors) about what the
+// template reads of Secrets, ConfigMaps and claims, and about the right to create pods in its namespace,
+// which includes its service accounts; where it does not ask, these are powers. A token is mounted
+// only where the template names an account or sets automountServiceAccountToken. Units in the
+// operator's namespace use none of its accounts.
 //
 // # A script runs at most once in an attempt
 //

@@ -36,7 +36,7 @@ func FuzzUnits(f *testing.F) {
 		}
 		pod := execunit.Pod(u, identity, settings)
 		if p == nil {
-			bound(t, pod)
+			bound(t, u, pod)
 		}
 		_ = yaml.Unmarshal([]byte(status), &pod.Status)
 		if o := execunit.Observe(u, pod); o.State == "" || len(o.Message) > 2048 || (o.Reason == "") != (o.Message == "") {
@@ -48,11 +48,16 @@ func FuzzUnits(f *testing.F) {
 }
 
 // bound fails a test unless a pod can do no more than it may.
-func bound(t *testing.T, pod *corev1.Pod) {
+func bound(t *testing.T, u crdv1.WorkUnit, pod *corev1.Pod) {
 	t.Helper()
 	s := pod.Spec
-	if s.RestartPolicy != corev1.RestartPolicyNever || s.HostNetwork || s.AutomountServiceAccountToken == nil || *s.AutomountServiceAccountToken || s.ServiceAccountName != "default" {
+	if s.RestartPolicy != corev1.RestartPolicyNever || s.HostNetwork {
 		t.Fatalf("it may do more: %+v", s)
+	}
+	asked := u.ExecUnitTemplate.PodTemplate.Spec
+	asks := asked.ServiceAccountName != "" || asked.DeprecatedServiceAccount != "" || asked.AutomountServiceAccountToken != nil && *asked.AutomountServiceAccountToken
+	if mounts := s.AutomountServiceAccountToken == nil || *s.AutomountServiceAccountToken; (mounts || s.ServiceAccountName != "default") && (!asks || pod.Namespace == settings.OperatorNamespace) {
+		t.Fatalf("it has a service account: %+v", s)
 	}
 	for _, c := range append(s.InitContainers, s.Containers...) {
 		ours := c.Name == execunit.InputManager || c.Name == execunit.OutputManager

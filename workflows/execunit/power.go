@@ -11,7 +11,7 @@ import (
 // add have the same names (reconcilers/fork/power).
 type Power string
 
-// The powers beyond Pod Security baseline without a service account.
+// The powers beyond Pod Security baseline.
 const (
 	// HostNamespaces: hostNetwork, hostPID and hostIPC.
 	HostNamespaces Power = "hostNamespaces"
@@ -25,8 +25,8 @@ const (
 	Sysctls Power = "sysctls"
 	// SecurityProfiles: no seccomp or AppArmor, other SELinux.
 	SecurityProfiles Power = "securityProfiles"
-	// ServiceAccount: a service account that is named, its token, tokens and certificates for
-	// other audiences.
+	// ServiceAccount: a service account or its token where the author is not asked or in the operator's
+	// namespace; tokens and certificates for other audiences.
 	ServiceAccount Power = "serviceAccount"
 	// HostPath: directories of the node.
 	HostPath Power = "hostPath"

@@ -28,8 +28,9 @@ type Settings struct {
 	Namespaces []string
 	// Allow are the powers beyond Pod Security baseline that units may have.
 	Allow Powers
-	// AuthorAsked: the API server asks, when a unit is written, whether its author may read
-	// the Secrets, ConfigMaps and claims that its template names.
+	// AuthorAsked: the API server asks, when a unit is written, whether its author may create pods in
+	// its namespace, which includes service accounts, and read the Secrets, ConfigMaps and claims that
+	// its template names.
 	AuthorAsked bool
 	// Deadline is how long an attempt may take until its script has ended; 0: no bound.
 	Deadline time.Duration

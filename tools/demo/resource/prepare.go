@@ -8,14 +8,13 @@ import (
 )
 
 // Prepare makes the cluster, and brings Switchyard, podinfo and Redis into it, with these
-// images for samples beside ours. Steps may use service accounts there.
+// images for samples beside the operator's.
 func Prepare(ctx context.Context, c demo.Config, images ...string) error {
 	c.Tests = true // podinfo is an image of the tests.
-	c.Values = append(c.Values, "--set", "workflows.runner.allow={serviceAccount}")
 	return between(ctx, c, images, demo.PrepareNode, demo.PrepareShop)
 }
 
-// PrepareBeside does so beside HotROD, and lets steps use no service account.
+// PrepareBeside does so beside HotROD.
 func PrepareBeside(ctx context.Context, c demo.Config, images ...string) error {
 	return between(ctx, c, images, demo.Prepare, demo.AddShop)
 }
