@@ -400,7 +400,7 @@ func serviceChanged(before, after client.Object) bool {
 	a, okA := after.(*corev1.Service)
 	return !okA || !okB || b.UID != a.UID || (b.DeletionTimestamp == nil) != (a.DeletionTimestamp == nil) ||
 		madeForMember(b) != madeForMember(a) || b.Annotations[crdv1.AnnotationIgnore] != a.Annotations[crdv1.AnnotationIgnore] ||
-		!equality.Semantic.DeepEqual(b.Spec, a.Spec)
+		!equality.Semantic.DeepEqual(b.Spec, a.Spec) || !maps.Equal(b.Labels, a.Labels)
 }
 
 // sliceChanged passes over changes of an EndpointSlice that lead to the same addresses.

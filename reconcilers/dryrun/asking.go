@@ -19,8 +19,10 @@ import (
 var errNotAsked = errors.New("the API server was not asked")
 
 // asks reports whether the API server is asked about objects of a kind that controllers
-// write: those that people's patches are in.
-func asks(gvk schema.GroupVersionKind) bool { return gvk.Kind == "Deployment" || isRollout(gvk) }
+// write: the workloads of forks, and Services.
+func asks(gvk schema.GroupVersionKind) bool {
+	return gvk.Kind == "Deployment" || gvk.Kind == "Service" || isRollout(gvk)
+}
 
 // asking asks the API server whether it would take objects, with dryRun=All: it
 // checks them in full, quotas and admission webhooks too, and keeps nothing.

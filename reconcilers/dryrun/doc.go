@@ -31,7 +31,7 @@
 //
 // What the API server would refuse beyond what the controllers check themselves
 // (admission webhooks, quotas, a Deployment that is not valid) is seen where the Config
-// has a Client: the objects, and the Deployments and Rollouts of their forks, are sent
+// has a Client: the objects, and the Deployments, Rollouts and Services of their forks, are sent
 // with dryRun=All. An object that would be refused is in the Refusals, and nothing
 // follows from it; about a fork that would be, the controllers report. A Plan says
 // what could not be asked (Unknown).

@@ -41,7 +41,7 @@ type Config struct {
 	// Reader reads the cluster with the rights of the caller. Required. Its scheme
 	// has to know what Scheme knows.
 	Reader client.Reader
-	// Client sends the object, and the Deployments and Rollouts that forks would be, to the
+	// Client sends the object, and the Deployments, Rollouts and Services of forks, to the
 	// API server, with dryRun=All and the rights of the caller. nil: only what the
 	// controllers check is reported.
 	Client client.Client

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	appsv1 "k8s.io/api/apps/v1"
+	registrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -449,6 +450,44 @@ func TestWhatTheAPIServerWouldRefuseIsSaid(t *testing.T) {
 	}
 }
 
+// A policy of the cluster demands a label of Services, which a fork's Service keeps if the sandbox asks for it.
+func TestTheAPIServerIsAskedAboutServicesOfForks(t *testing.T) {
+	c := start(t, "dry-service")
+	d := c.baseline("a")
+	c.Must(c.Client.Patch(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: "a"}},
+		client.RawPatch("application/merge-patch+json", []byte(`{"metadata": {"labels": {"example.com/owner": "team"}}}`))))
+	policy, binding := &registrationv1.ValidatingAdmissionPolicy{}, &registrationv1.ValidatingAdmissionPolicyBinding{}
+	c.Make(policy, `
+metadata: {name: dry-service}
+spec:
+  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [services]}]}
+  validations: [{expression: "has(object.metadata.labels) && 'example.com/owner' in object.metadata.labels", message: each Service needs an owner}]`)
+	c.Make(binding, `
+metadata: {name: dry-service}
+spec: {policyName: dry-service, validationActions: [Deny], matchResources: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: dry-service}}}}`)
+	config := c.config()
+	config.Client = c.user("")
+	plain, keeping := c.sandbox("dry-service", "dry-service", "a"), c.sandbox("dry-service", "dry-service", "a")
+	keeping.Spec.Customization.PreservedLabels = []string{"^example.com/owner$"}
+	c.Eventually("a Service without the label would be refused", func() error {
+		p, err := dryrun.Apply(t.Context(), config, plain)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(p.Findings, func(f dryrun.Finding) bool { return f.InTheWay() && strings.Contains(f.Message, "each Service needs an owner") }) {
+			return fmt.Errorf("findings are %+v", p.Findings)
+		}
+		return nil
+	})
+	p, err := dryrun.Apply(t.Context(), config, keeping)
+	c.Must(err)
+	for _, f := range p.Findings {
+		if f.InTheWay() {
+			t.Errorf("with the label: %+v", f)
+		}
+	}
+}
+
 func TestObjectsOfOneFileAreSeenTogether(t *testing.T) {
 	c := start(t, "dry-many")
 	c.baseline("a")
@@ -495,7 +534,7 @@ func TestWhoMayNotWriteIsToldWhatWasNotAsked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(p.Refusals) > 0 || len(p.Changes) != 5 || len(p.Unknown) != 2 || !strings.Contains(p.Unknown[0], "you may not patch signadotsandboxes.signadot.com") {
+	if len(p.Refusals) > 0 || len(p.Changes) != 5 || len(p.Unknown) != 3 || !strings.Contains(p.Unknown[0], "you may not patch signadotsandboxes.signadot.com") {
 		t.Errorf("%+v", p)
 	}
 }

@@ -47,6 +47,18 @@ func keepLabels(expressions []string) (reserved.Filter, *Problem) {
 	return filter, nil
 }
 
+// validLabels reads those of the expressions that are valid. Clone reports the others.
+func validLabels(expressions []string) reserved.Filter {
+	var filter reserved.Filter
+	for _, expression := range expressions {
+		one, p := keepLabels([]string{expression})
+		if p == nil {
+			filter = append(filter, one...)
+		}
+	}
+	return filter
+}
+
 // KeepsApart reports whether pods of a fork with these labels are not taken for those of the
 // baseline.
 func KeepsApart(pod map[string]string, live *baseline.Workload, plan Plan) bool {

@@ -10,19 +10,24 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/fork/reserved"
 	"switchyard.dev/reconcilers/member"
 )
 
 // Services returns a Mapping for each Service that selects the baseline's pods, in whichever
 // form they are, sorted by name, for the fork with the given pod, as Clone made it.
 // Services without selector, of type ExternalName, or with the annotation
-// routing.signadot.com/ignore are left out.
-func Services(live baseline.Forms, fork corev1.PodSpec, neighbours []corev1.Service, id Identity) []member.Mapping {
+// routing.signadot.com/ignore are left out. kept are RE2 expressions for the keys of labels of a
+// Service that the fork's keeps; an invalid one keeps none.
+func Services(live baseline.Forms, fork corev1.PodSpec, neighbours []corev1.Service, id Identity, kept ...string) []member.Mapping {
 	var out []member.Mapping
+	keep := validLabels(kept)
 	for i := range neighbours {
 		s := &neighbours[i]
 		if live.Selected(s) {
-			out = append(out, mapService(s, live, fork, id))
+			m := mapService(s, live, fork, id)
+			keepServiceLabels(m.Service, s, keep)
+			out = append(out, m)
 		}
 	}
 	slices.SortFunc(out, func(a, b member.Mapping) int { return strings.Compare(a.From, b.From) })
@@ -66,6 +71,26 @@ func mapService(s *corev1.Service, live baseline.Forms, fork corev1.PodSpec, id 
 		m.Service = service(s, ports, id)
 	}
 	return m
+}
+
+// keepServiceLabels gives the Service of a fork, which may be nil, the labels of the baseline's that
+// are kept: a Service's labels select nothing. Annotations are never kept: controllers act on them, such as
+// by creating a load balancer.
+func keepServiceLabels(made, of *corev1.Service, keep reserved.Filter) {
+	if made == nil {
+		return
+	}
+	for key, value := range of.Labels {
+		if _, own := made.Labels[key]; !own && keep.Matches(key) && !ofOperator(key) {
+			made.Labels[key] = value
+		}
+	}
+}
+
+// ofOperator reports whether the key of a label is the operator's.
+func ofOperator(key string) bool {
+	domain, _, _ := strings.Cut(key, "/")
+	return domain == crdv1.Group || strings.HasSuffix(domain, "."+crdv1.Group)
 }
 
 // declarations counts how often the pod declares a port.

@@ -242,6 +242,33 @@ func TestEachServiceOfTheBaselineHasOneMapping(t *testing.T) {
 	}
 }
 
+// Labels of a Service select nothing, so those that expressions match are kept; annotations never are.
+func TestLabelsOfServicesAreKept(t *testing.T) {
+	b := baseline(t)
+	s := service(t, `{metadata: {name: s, namespace: hotrod, labels: {example.com/owner: team, other: x, signadot.com/sandbox: x, sidecar.signadot.com/x: z, notsignadot.com/x: z}, annotations: {example.com/owner: x}},
+  spec: {selector: {app: customer}, ports: [{port: 80, targetPort: http, protocol: TCP}]}}`)
+	for _, tt := range []struct {
+		kept []string
+		want []string
+	}{
+		{nil, nil},
+		{[]string{"owner$"}, []string{"example.com/owner"}},
+		{[]string{"[", "^oth"}, []string{"other"}},
+		{[]string{""}, []string{"example.com/owner", "notsignadot.com/x", "other"}},
+	} {
+		made := fork.Services(livebaseline.Forms{Template: &b.Spec.Template}, b.Spec.Template.Spec, []corev1.Service{s}, identity(), tt.kept...)[0].Service
+		var got []string
+		for key, value := range made.Labels {
+			if s.Labels[key] == value {
+				got = append(got, key)
+			}
+		}
+		if slices.Sort(got); !slices.Equal(got, tt.want) || made.Annotations["example.com/owner"] != "" {
+			t.Errorf("%q: kept are %q, annotations %v", tt.kept, got, made.Annotations)
+		}
+	}
+}
+
 func TestARolloutHasServicesAsADeploymentHas(t *testing.T) {
 	live := rollout(t)
 	got, _ := cloneRollout(t, live, fork.Plan{})

@@ -2,6 +2,7 @@ package forkedworkload
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -120,7 +121,7 @@ func Decide(in Input) Decision {
 		d.Fork, pod = in.keepingNotes(fork.Writable(clone.Object)), clone.Template.Spec
 		d.SurplusForks = otherForks(in, d.Fork)
 	}
-	d.Services = fork.Services(in.Forms(), pod, in.neighbours(), id)
+	d.Services = fork.Services(in.Forms(), pod, in.neighbours(), id, slices.Concat(in.Workload.Spec.PreservedLabels, in.InstallationLabels)...)
 	d.Surplus = member.SurplusServices(in.Services, in.Workload.UID, d.Services)
 	return d
 }

@@ -56,7 +56,8 @@ type ForkedWorkloadSpec struct {
 	Patches []Patch `json:"patches,omitempty"`
 
 	// RE2 expressions, not anchored, for the keys of those labels of the
-	// baseline's pods that the clone keeps.
+	// baseline's pods that the clone keeps, and of its Services that their clones
+	// keep.
 	// +optional
 	PreservedLabels []string `json:"preservedLabels,omitempty"`
 

@@ -103,7 +103,8 @@ type SandboxCustomization struct {
 
 	// RE2 expressions, not anchored, for the keys of those labels of the
 	// baseline's pods that a clone keeps. All others are removed, so that no
-	// Service of the baseline selects a clone.
+	// Service of the baseline selects a clone. The Services of a clone keep
+	// such labels of the baseline's Services, and no annotations.
 	// +optional
 	PreservedLabels []string `json:"preservedLabels,omitempty"`
 }
