@@ -56,7 +56,7 @@ func finish(last, first *draft, live *baseline.Workload, id Identity, keep keptK
 	last.fields["metadata"] = metadata
 	delete(last.fields, "status")
 
-	labels := ownLabels(last.template.Labels, first.template.Labels, keep)
+	labels := ownLabels(last.template.Labels, first.template.Labels, keep.ofPods(last.written))
 	labels[crdv1.LabelForkedWorkload] = id.selectorValue()
 	template := at(last.fields, "spec", "template", "metadata")
 	template["labels"] = ofStrings(labels)
@@ -88,8 +88,8 @@ func nameAccountOnce(fields map[string]any, pod corev1.PodSpec) {
 	}
 }
 
-// ownLabels returns the labels without those of the baseline. A label that a
-// patch gave another value is the patch's, not the baseline's.
+// ownLabels returns the labels without those of the baseline that are not kept. A label that
+// a patch gave another value is the patch's, not the baseline's.
 func ownLabels(labels, baseline map[string]string, keep keptKeys) map[string]string {
 	out := map[string]string{}
 	for key, value := range labels {

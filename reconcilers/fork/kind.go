@@ -54,6 +54,8 @@ type draft struct {
 	template         corev1.PodTemplateSpec
 	// sized says that a patch has given the number of replicas.
 	sized bool
+	// written are the keys of the pod labels that patches have written.
+	written map[string]bool
 	// unknown are fields of the pod template that this program does not know.
 	unknown map[string]bool
 }

@@ -16,6 +16,8 @@ import (
 type keptKeys struct {
 	sandbox, installation reserved.Filter
 	reserved              map[string]string
+	// names are further keys, of labels that stay unless the baseline's pods are selected by them.
+	names map[string]bool
 }
 
 // keptLabels reads the expressions of a plan.
@@ -25,12 +27,22 @@ func keptLabels(live *baseline.Workload, plan Plan) (keptKeys, *Problem) {
 		return keptKeys{}, p
 	}
 	installation, p := keepLabels(plan.InstallationLabels)
-	return keptKeys{sandbox, installation, reserved.Keys(live, plan.Neighbours, plan.Budgets)}, p
+	return keptKeys{sandbox: sandbox, installation: installation, reserved: reserved.Keys(live, plan.Neighbours, plan.Budgets)}, p
 }
 
 // matches reports whether the key stays.
 func (k keptKeys) matches(key string) bool {
-	return k.sandbox.Matches(key) || k.reserved[key] == "" && k.installation.Matches(key)
+	return k.sandbox.Matches(key) || k.reserved[key] == "" && (k.names[key] || k.installation.Matches(key))
+}
+
+// ofPods returns the keys of the labels of pods that stay: also those that patches wrote, though
+// with the baseline's value, and those by which a pod is in a mesh.
+func (k keptKeys) ofPods(written map[string]bool) keptKeys {
+	k.names = both(nil, written)
+	for _, key := range meshLabels() {
+		k.names[key] = true
+	}
+	return k
 }
 
 // keepLabels reads the expressions. They are not anchored, as published.
