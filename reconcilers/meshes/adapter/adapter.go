@@ -20,6 +20,7 @@ import (
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/wake"
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/meshes"
 	"switchyard.dev/reconcilers/meshes/istio"
 	"switchyard.dev/reconcilers/policies"
@@ -109,7 +110,7 @@ func New(c Config) (*Adapter, error) {
 		written: map[types.NamespacedName]written{}, missed: map[string]time.Time{},
 	}
 	var err error
-	watched := []schema.GroupKind{VirtualServices.GroupKind()}
+	watched := []schema.GroupKind{VirtualServices.GroupKind(), baseline.RolloutKind().GroupKind()}
 	for _, kind := range c.Policies {
 		watched = append(watched, kind.GroupKind())
 	}

@@ -67,7 +67,9 @@ type counted struct {
 }
 
 func (c counted) Present(ctx context.Context, kind schema.GroupKind) (bool, error) {
-	c.looks.Add(1)
+	if kind == adapter.VirtualServices.GroupKind() {
+		c.looks.Add(1)
+	}
 	return c.Kinds.Present(ctx, kind)
 }
 

@@ -6,8 +6,10 @@ import (
 	"maps"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/meshes/istio"
 	"switchyard.dev/reconcilers/policies"
@@ -42,6 +44,10 @@ func (a *Adapter) look(ctx context.Context, t table.Table) bool {
 	if err != nil {
 		return a.failed(ctx, err)
 	}
+	inferring, err := a.inferring(ctx)
+	if err != nil {
+		return a.failed(ctx, err)
+	}
 	all, trouble := a.virtualServices(ctx)
 	if ctx.Err() != nil {
 		return false
@@ -52,7 +58,7 @@ func (a *Adapter) look(ctx context.Context, t table.Table) bool {
 	leads := a.Elected()
 	now := before.next(found{trouble: trouble, settings: istio.Settings{
 		ClusterDomain: a.config.ClusterDomain, Headers: t.KeyHeaders(), Labels: a.config.Settings.Labels, Annotations: a.config.Settings.Annotations,
-		Filtered: filtered, RefuseFiltered: a.config.RefusePolicies,
+		Filtered: filtered, RefuseFiltered: a.config.RefusePolicies, Inferring: inferring,
 	}, services: services, objects: all, written: since, leads: leads})
 	changed := now.changed(before)
 	a.mu.Lock()
@@ -83,6 +89,19 @@ func (a *Adapter) filtered(ctx context.Context) (map[string]string, error) {
 		}
 	}
 	return policies.RouteNames(all), nil
+}
+
+// inferring returns the VirtualServices that get no routes because of an Argo Rollout.
+func (a *Adapter) inferring(ctx context.Context) (map[types.NamespacedName]types.NamespacedName, error) {
+	present, err := a.config.Kinds.Present(ctx, baseline.RolloutKind().GroupKind())
+	if err != nil || !present {
+		return nil, err
+	}
+	rollouts := baseline.NewRolloutList()
+	if err := a.config.Client.List(ctx, rollouts, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list Rollouts: %w", err)
+	}
+	return istio.Inferring(rollouts.Items), nil
 }
 
 // failed logs why there was no look.

@@ -34,6 +34,7 @@ import (
 	"switchyard.dev/eventbus/memory"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/meshes/istio"
 	"switchyard.dev/reconcilers/optional"
@@ -155,7 +156,8 @@ func (c *cluster) run(user string, groups ...string) {
 		})
 	})
 	all, err := optional.New(optional.Config{REST: access, Logger: world.Quiet,
-		Kinds: append(policyreader.Optional(c.policies), optional.Kind{GroupVersionKind: adapter.VirtualServices, Definition: adapter.Definition})})
+		Kinds: append(policyreader.Optional(c.policies), optional.Kind{GroupVersionKind: adapter.VirtualServices, Definition: adapter.Definition},
+			optional.Kind{GroupVersionKind: baseline.RolloutKind(), Definition: baseline.RolloutDefinition})})
 	c.Must(err)
 	background.Run(c, all.Start)
 	elected, again := make(chan struct{}), make(chan ctrlevent.GenericEvent)

@@ -35,6 +35,8 @@ const (
 	ReasonUnreadable = "VirtualServiceUnreadable"
 	// ReasonIgnored: its owner wants none of our routes.
 	ReasonIgnored = "VirtualServiceIgnored"
+	// ReasonReleaseInfersRoute: a Rollout would fail with a second route.
+	ReasonReleaseInfersRoute = "ReleaseInfersRoute"
 	// ReasonShadowed: an older VirtualService has its hosts in the mesh.
 	ReasonShadowed = "VirtualServiceShadowed"
 	// ReasonDelegateUnused: no VirtualService delegates to it.
@@ -251,6 +253,9 @@ func (r *Rendering) aboutObject(m *Mesh, vs *virtualService) {
 	if vs.ignored != "" {
 		r.add(ReasonIgnored, nil, true, "VirtualService %s has the annotation %s, so it gets no routes.", r.Name, vs.ignored)
 		return
+	}
+	if rollout, inferred := m.inferred(vs); inferred {
+		r.aboutRelease(vs, rollout)
 	}
 	if !vs.public() {
 		r.add(ReasonExportedToSome, nil, false, "VirtualService %s is exported to some namespaces only (exportTo: %s). Requests from others reach the baseline.", r.Name, strings.Join(vs.spec.GetExportTo(), ", "))

@@ -53,9 +53,15 @@ func TestGoldenPairs(t *testing.T) {
 				given.Settings.ClusterDomain = "cluster.local"
 			}
 			var objects []*unstructured.Unstructured
+			var rollouts []unstructured.Unstructured
 			for _, document := range documents[1:] {
-				objects = append(objects, parse(t, document))
+				if object := parse(t, document); object.GetKind() == "Rollout" {
+					rollouts = append(rollouts, *object)
+				} else {
+					objects = append(objects, object)
+				}
 			}
+			given.Settings.Inferring = istio.Inferring(rollouts)
 			golden.Compare(t, strings.Replace(file, ".in.", ".out.", 1), rendered(t, given, objects))
 		})
 	}

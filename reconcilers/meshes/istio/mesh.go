@@ -27,6 +27,9 @@ type Settings struct {
 	// RefuseFiltered: no routes are derived from these.
 	Filtered       map[string]string
 	RefuseFiltered bool
+	// Inferring are VirtualServices that get no routes while they have one, and the Rollout for
+	// which that is so (function Inferring).
+	Inferring map[types.NamespacedName]types.NamespacedName `json:"-"`
 }
 
 // Service is a baseline Service, with the sandboxes that have a Service beside it.

@@ -93,6 +93,7 @@ func (m *Mesh) render(r *Rendering, wanted map[string]any) {
 	vs := r.read
 	spec, _ := wanted["spec"].(map[string]any)
 	list, _ := spec["http"].([]any)
+	_, inferred := m.inferred(vs)
 	var sources []source
 	for i, one := range list {
 		entry, _ := one.(map[string]any)
@@ -102,7 +103,7 @@ func (m *Mesh) render(r *Rendering, wanted map[string]any) {
 		for _, s := range services {
 			r.leads[s.id()] = r.leads[s.id()] || m.straight(vs, i, s)
 		}
-		if vs.ignored == "" && len(services) > 0 && m.sound(r, vs, i, services) {
+		if vs.ignored == "" && !inferred && len(services) > 0 && m.sound(r, vs, i, services) {
 			sources = append(sources, source{i: i, entry: entry, services: services, listeners: listeners(targets), bases: bases(entry, r.from.roots)})
 		}
 	}

@@ -31,6 +31,7 @@ import (
 	routing "switchyard.dev/eventbus/event"
 	"switchyard.dev/eventbus/memory"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/optional"
 	"switchyard.dev/routeserver/table"
@@ -108,7 +109,8 @@ func (r *rig) adapt() *adapter.Adapter {
 	r.Helper()
 	access := r.access()
 	kinds, err := optional.New(optional.Config{REST: access, Logger: world.Quiet,
-		Kinds: []optional.Kind{{GroupVersionKind: adapter.VirtualServices, Definition: adapter.Definition}}})
+		Kinds: []optional.Kind{{GroupVersionKind: adapter.VirtualServices, Definition: adapter.Definition},
+			{GroupVersionKind: baseline.RolloutKind(), Definition: baseline.RolloutDefinition}}})
 	r.Must(err)
 	background.Run(r, kinds.Start)
 	elected, again := make(chan struct{}), make(chan event.GenericEvent)

@@ -1,0 +1,50 @@
+package istio
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Inferring returns the VirtualServices in which an Argo Rollout sets the weights of a route that it
+// does not name, and for each the name of that Rollout. Such a VirtualService must have one HTTP
+// route: with a second one the Rollout fails ("must have exactly one route").
+// Source: spec.strategy.canary.trafficRouting.istio of argoproj.io/v1alpha1.
+func Inferring(rollouts []unstructured.Unstructured) map[types.NamespacedName]types.NamespacedName {
+	all := map[types.NamespacedName]types.NamespacedName{}
+	for i := range rollouts {
+		rollout := types.NamespacedName{Namespace: rollouts[i].GetNamespace(), Name: rollouts[i].GetName()}
+		routing, _, _ := unstructured.NestedMap(rollouts[i].Object, "spec", "strategy", "canary", "trafficRouting", "istio")
+		several, _ := routing["virtualServices"].([]any)
+		for _, one := range append(several, routing["virtualService"]) {
+			fields, _ := one.(map[string]any)
+			written, _ := fields["name"].(string)
+			if routes, _ := fields["routes"].([]any); written == "" || len(routes) > 0 {
+				continue
+			}
+			name, namespace, _ := strings.Cut(written, ".")
+			all[types.NamespacedName{Namespace: cmp.Or(namespace, rollout.Namespace), Name: name}] = rollout
+		}
+	}
+	return all
+}
+
+// inferred returns the Rollout that fails when a VirtualService gets routes; false for none.
+func (m *Mesh) inferred(vs *virtualService) (types.NamespacedName, bool) {
+	rollout, has := m.settings.Inferring[vs.name]
+	return rollout, has && len(vs.spec.GetHttp()) == 1
+}
+
+// aboutRelease notes that a VirtualService gets no routes because of a Rollout.
+func (r *Rendering) aboutRelease(vs *virtualService, rollout types.NamespacedName) {
+	name, first := vs.spec.GetHttp()[0].GetName(), ""
+	if name == "" {
+		name, first = "primary", "name the route of the VirtualService (name: primary), and "
+	}
+	r.add(ReasonReleaseInfersRoute, nil, true, "Rollout %s does not say in which route of VirtualService %s it sets weights, which works only while that has one route. "+
+		"So the VirtualService gets no routes, and requests with the key reach the baseline. To have them routed, %sset spec.strategy.canary.trafficRouting.istio.virtualService.routes of the Rollout to %s.",
+		rollout, r.Name, first, fmt.Sprintf("[%s]", name))
+}
