@@ -78,7 +78,7 @@ func (r *Receipts) put(ctx context.Context, q question) Answer {
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(seconds)*time.Second+grace)
 	defer cancel()
-	got, err := r.client.Wait(ctx, &routingv1.WaitRequest{RoutingKey: q.ask.Key, TimeoutSeconds: seconds, Pods: q.ask.Pods})
+	got, err := r.client.Wait(ctx, &routingv1.WaitRequest{RoutingKey: q.ask.Key, TimeoutSeconds: seconds, Pods: q.ask.Pods, ConnectedOnly: true})
 	if err != nil {
 		return Answer{Trouble: status.Convert(err).Message()}
 	}

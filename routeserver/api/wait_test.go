@@ -2,13 +2,16 @@ package api_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 
 	"switchyard.dev/eventbus/event"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/routeserver/api"
 	"switchyard.dev/routeserver/api/failure"
@@ -90,6 +93,57 @@ func TestAWaitNamesThePodsWhoseSidecarIsNotConnected(t *testing.T) {
 	here.acknowledge("b", r.tip())
 	if got := <-answer; !got.GetConverged() || got.GetSidecars() != 2 {
 		t.Errorf("once it has it: %v", got)
+	}
+}
+
+// behindService is observe with a Service of the baseline.
+func behindService() *factv1.WorkloadObserved {
+	o := observe()
+	o.Services = []*factv1.ServicePair{{From: "customer", To: "fork", ClusterIp: "10.0.0.9", Ports: []*factv1.PortPair{{Port: 80, WorkloadPort: 8080}}}}
+	return o
+}
+
+// A baseline with one sidecar, which has never connected, routes no request of the key: an empty
+// list of sidecars is no proof that they have the route.
+func TestAWaitNeedsASidecarOfEachBaselineThatHasServices(t *testing.T) {
+	here := &proxies{}
+	r := newRig(t, api.Config{Sidecars: here}, behindService(), declare("k1", "sb"))
+	names := func(got *routingv1.WaitResponse) (names []string) {
+		for _, w := range got.GetUnconnected() {
+			names = append(names, w.GetKind()+" "+w.GetNamespace()+"/"+w.GetName())
+		}
+		return names
+	}
+	customers := []string{"Deployment shop/customer"}
+	if got := r.wait(1); got.GetConverged() || !slices.Equal(names(got), customers) {
+		t.Errorf("without a sidecar: %v", got)
+	}
+	if got, err := r.client.Wait(within(t), &routingv1.WaitRequest{RoutingKey: "k1", ConnectedOnly: true}); err != nil || !got.GetConverged() || !slices.Equal(names(got), customers) {
+		t.Errorf("of connected sidecars alone: %v, %v", got, err)
+	}
+	if got, err := r.client.Wait(within(t), &routingv1.WaitRequest{}); err != nil || !got.GetConverged() || names(got) != nil {
+		t.Errorf("without a key: %v, %v", got, err)
+	}
+	answer := make(chan *routingv1.WaitResponse, 1)
+	go func() { answer <- r.wait(60) }()
+	here.acknowledge("a", r.tip())
+	if got := <-answer; !got.GetConverged() || got.GetSidecars() != 1 || names(got) != nil {
+		t.Errorf("once it is connected: %v", got)
+	}
+}
+
+func TestAWaitNeedsNoSidecarWhereNoRequestIsRouted(t *testing.T) {
+	virtual, virtually := behindService(), declare("k1", "sb")
+	virtual.Workload.Kind, virtually.Members[0].Kind = "VirtualWorkload", "VirtualWorkload"
+	for name, facts := range map[string][]proto.Message{
+		"no Service":            {observe(), declare("k1", "sb")},
+		"stays at the baseline": {virtual, virtually},
+		"withdrawn":             {behindService(), declare("k1", "sb"), &factv1.RoutingWithdrawn{RoutingKey: "k1"}},
+	} {
+		r := newRig(t, api.Config{Sidecars: &proxies{}}, facts...)
+		if got := r.wait(1); !got.GetConverged() || len(got.GetUnconnected()) > 0 {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }
 

@@ -103,7 +103,7 @@ func root(s *session.Session, cfg Config) *cobra.Command {
 	root.SetErr(s.Err)
 	s.Flags(root.PersistentFlags())
 	root.AddCommand(routes.Table(s), routes.Explain(s, caveats(s, cfg)), routes.Diff(s), routes.History(s), routes.Watch(s),
-		sidecars.Wait(s), sidecars.List(s), logs.Log(s), logs.Replay(s), logs.Bisect(s), logs.Audit(s, cfg.Witness), version(s))
+		sidecars.Wait(s, cfg.Coverage), sidecars.List(s), logs.Log(s), logs.Replay(s), logs.Bisect(s), logs.Audit(s, cfg.Witness), version(s))
 	if cfg.Plan != nil {
 		root.AddCommand(routes.DryRun(s, cfg.Plan))
 	}

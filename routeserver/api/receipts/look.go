@@ -2,6 +2,7 @@ package receipts
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"switchyard.dev/eventbus/event"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/routeserver/api/failure"
+	"switchyard.dev/routeserver/api/messages"
 	"switchyard.dev/routeserver/table"
 )
 
@@ -43,9 +45,31 @@ func (r *Receipts) look(ctx context.Context, w wanted, everywhere bool) (*routin
 			out.Missing = append(out.Missing, pod)
 		}
 	}
-	out.Converged = len(out.GetLagging()) == 0 && len(out.GetSilent()) == 0 && len(out.GetMissing()) == 0 &&
-		(everywhere || r.peers == nil)
+	whole := everywhere || r.peers == nil
+	if whole {
+		out.Unconnected = w.unconnected(t, all)
+	}
+	out.Converged = whole && len(out.GetLagging()) == 0 && len(out.GetSilent()) == 0 && len(out.GetMissing()) == 0 &&
+		(w.connectedOnly || len(out.GetUnconnected()) == 0)
 	return out, nil
+}
+
+// unconnected returns, sorted, the baselines that have none of these sidecars and where requests
+// with the key need one to reach a sandbox. A consumer of messages has no Service, and the
+// requests of a virtual workload stay with the baseline.
+func (w wanted) unconnected(t table.Table, sidecars []*routingv1.Sidecar) []*routingv1.Workload {
+	connected := map[table.Workload]bool{}
+	for _, c := range sidecars {
+		connected[table.WorkloadOf(c.GetBaseline())] = true
+	}
+	var out []*routingv1.Workload
+	for _, baseline := range slices.SortedFunc(maps.Keys(w.who), table.Workload.Compare) {
+		rule, has := t.Lookup(baseline, w.key)
+		if has && !rule.Kept() && len(rule.Mappings) > 0 && !connected[baseline] {
+			out = append(out, messages.Workload(baseline))
+		}
+	}
+	return out
 }
 
 // news returns a channel that is closed when a sidecar that is connected

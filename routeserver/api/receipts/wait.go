@@ -35,7 +35,10 @@ const (
 // accepted, and only then. What that proves: the routes that this Envoy has
 // accepted last are those of a table that holds everything up to the position.
 //
-// What it does not prove: anything about pods that have no sidecar, or one that is
+// With a routing key it also takes one connected sidecar of each baseline of which requests
+// with the key need one (wanted.unconnected), unless the request counts connected ones only.
+//
+// What it does not prove: anything about other pods without a sidecar, or with one that is
 // not connected just now (a route server that has just started knows no sidecar
 // until they are back, within seconds), unless the caller names the pods; nor that
 // a request which was under way has been routed anew, for Envoy's workers take new
@@ -71,7 +74,7 @@ func (r *Receipts) Wait(ctx context.Context, req *routingv1.WaitRequest) (*routi
 	if _, err := r.versions.Reach(ended, pos); err != nil {
 		return nil, r.versions.Failed(ended, err)
 	}
-	out, err := r.await(ctx, ended, wanted{pos: pos, who: who, pods: pods})
+	out, err := r.await(ctx, ended, wanted{pos: pos, who: who, pods: pods, key: req.GetRoutingKey(), connectedOnly: req.GetConnectedOnly()})
 	return out, r.versions.Failed(ctx, err)
 }
 
@@ -108,6 +111,9 @@ type wanted struct {
 	pos  event.Pos
 	who  concerned
 	pods []string
+	// key is the routing key, or empty. connectedOnly: baselines without sidecars do not count.
+	key           string
+	connectedOnly bool
 }
 
 // await looks until all have acknowledged, or the time is over; ctx is the

@@ -16,8 +16,9 @@ import (
 	"switchyard.dev/routeserver/cli/show"
 )
 
-// Wait returns the command that waits until every sidecar has acknowledged.
-func Wait(s *session.Session) *cobra.Command {
+// Wait returns the command that waits until every sidecar has acknowledged. The survey finds out
+// whether a workload without a connected sidecar needs one; it may be nil.
+func Wait(s *session.Session, survey Survey) *cobra.Command {
 	req := &routingv1.WaitRequest{}
 	var at string
 	var timeout time.Duration
@@ -31,10 +32,11 @@ servers, and those of the pods that are named with --pod. Of a key that has no
 rule yet it waits for the first one; the operator records what kubectl has applied
 a moment later.
 
-Exit code 0 when they have, 1 when the time is over and they have not; then it
-says which. It is 0 also where no sidecar is connected that could have to, which
-it says: then requests reach no sandbox, unless a mesh routes them. That a sandbox
-is there and routed is for kubectl wait --for=condition=Ready signadotsandbox/NAME.`,
+Exit code 0 when they have, 1 when the time is over and they have not; the output
+names which. It is 1 too when no sidecar of a workload that the key routes is
+connected, unless that workload needs none: it has no Service or no pods, or a mesh
+routes its requests. Your kubeconfig is used to find that out. To wait until a
+sandbox is ready use kubectl wait --for=condition=Ready signadotsandbox/NAME.`,
 		Example: `  kubectl apply -f sandbox.yaml && switchyard wait --key k7q2m9x4v1tz8 --timeout 1m`,
 		Args:    cobra.NoArgs,
 	}
@@ -56,11 +58,16 @@ is there and routed is for kubectl wait --for=condition=Ready signadotsandbox/NA
 		}
 		ctx, cancel := s.WaitPatiently(c.Context(), timeout)
 		defer cancel()
-		got, err := waitFor(ctx, client, req, timeout)
+		var lacking []show.Unconnected
+		got, err := waitFor(ctx, client, req, timeout, func(without []*routingv1.Workload) []*routingv1.Workload {
+			lacking = needing(ctx, s, survey, without)
+			return workloadsOf(lacking)
+		})
 		if err != nil {
 			return err
 		}
-		if err := show.Answer(s.Show, got, func(w *routingv1.WaitResponse) string { return s.Show.Wait(w, req.GetRoutingKey() != "") }); err != nil {
+		text := func(w *routingv1.WaitResponse) string { return s.Show.Wait(w, req.GetRoutingKey() != "", lacking) }
+		if err := show.Answer(s.Show, got, text); err != nil {
 			return err
 		}
 		return exit.No.Unless(got.GetConverged())
@@ -68,19 +75,40 @@ is there and routed is for kubectl wait --for=condition=Ready signadotsandbox/NA
 	return c
 }
 
+func workloadsOf(lacking []show.Unconnected) (out []*routingv1.Workload) {
+	for _, u := range lacking {
+		out = append(out, u.Workload)
+	}
+	return out
+}
+
 // A route server keeps a caller that it does not know waiting for half a minute at most,
 // and answers only so many at a time.
 const oneWait, nextTry = 30 * time.Second, time.Second
 
+// surveyEvery is how long one wait lasts while a workload has no connected sidecar: after it the
+// cluster is asked again whether that workload needs one.
+const surveyEvery = 5 * time.Second
+
 // waitFor asks again and again until all have acknowledged or the time is over. Whoever
 // has to acknowledge the end of the log has to in each round what the table had at the
 // end of the first: in a cluster in which much changes nobody ever has the newest.
-func waitFor(ctx context.Context, client routingv1.RoutingClient, req *routingv1.WaitRequest, timeout time.Duration) (*routingv1.WaitResponse, error) {
-	pinned := false
+// At first the connected sidecars are waited for. Then needing returns which of the workloads
+// without one need it; for these the route server is asked to wait.
+func waitFor(ctx context.Context, client routingv1.RoutingClient, req *routingv1.WaitRequest, timeout time.Duration,
+	needing func([]*routingv1.Workload) []*routingv1.Workload,
+) (*routingv1.WaitResponse, error) {
+	pinned, longest := false, oneWait
+	req.ConnectedOnly = true
 	for end := time.Now().Add(timeout); ; {
 		left := max(time.Second, time.Until(end).Round(time.Second))
-		req.TimeoutSeconds = int32(min(left, oneWait) / time.Second)
+		req.TimeoutSeconds = int32(min(left, longest) / time.Second)
 		got, err := client.Wait(ctx, req)
+		if err == nil && acknowledged(got) {
+			got.Unconnected = needing(got.GetUnconnected())
+			got.Converged = len(got.GetUnconnected()) == 0
+			req.ConnectedOnly, longest = false, surveyEvery
+		}
 		code := status.Code(err)
 		began := pinned && failure.Reason(err) == failure.ReasonOtherEpoch
 		switch {
@@ -107,5 +135,10 @@ func waitFor(ctx context.Context, client routingv1.RoutingClient, req *routingv1
 // concernsSomebody reports whether the key that was waited for had a rule: before there
 // is one nobody knows at which position it will be.
 func concernsSomebody(w *routingv1.WaitResponse) bool {
-	return w.GetSidecars() > 0 || len(w.GetLagging()) > 0 || len(w.GetSilent()) > 0
+	return w.GetSidecars() > 0 || len(w.GetLagging()) > 0 || len(w.GetSilent()) > 0 || len(w.GetUnconnected()) > 0
+}
+
+// acknowledged reports whether nothing is missing but sidecars of workloads without any.
+func acknowledged(w *routingv1.WaitResponse) bool {
+	return len(w.GetUnconnected()) > 0 && len(w.GetLagging()) == 0 && len(w.GetSilent()) == 0 && len(w.GetMissing()) == 0
 }

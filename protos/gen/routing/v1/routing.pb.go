@@ -2727,7 +2727,10 @@ type WaitRequest struct {
 	// Pods, as namespace/name, whose sidecars have to be among those that have
 	// acknowledged: for callers that know which pods there are. Without them only
 	// sidecars that are connected count. 10,000 at most.
-	Pods          []string `protobuf:"bytes,4,rep,name=pods,proto3" json:"pods,omitempty"`
+	Pods []string `protobuf:"bytes,4,rep,name=pods,proto3" json:"pods,omitempty"`
+	// Count connected sidecars alone: baselines in WaitResponse.unconnected do not prevent
+	// convergence. For callers that check by other means whether these need a sidecar.
+	ConnectedOnly bool `protobuf:"varint,5,opt,name=connected_only,json=connectedOnly,proto3" json:"connected_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2790,12 +2793,19 @@ func (x *WaitRequest) GetPods() []string {
 	return nil
 }
 
+func (x *WaitRequest) GetConnectedOnly() bool {
+	if x != nil {
+		return x.ConnectedOnly
+	}
+	return false
+}
+
 type WaitResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Every sidecar that is connected has acknowledged, and so has that of each pod
 	// that the request names. This says nothing about other pods without a sidecar,
 	// and other sidecars that are not connected. It is never so of a routing key that
-	// no rule was recorded for.
+	// no rule was recorded for, nor, without connected_only, while a baseline is unconnected.
 	Converged bool     `protobuf:"varint,1,opt,name=converged,proto3" json:"converged,omitempty"`
 	Version   *Version `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
 	// How many sidecars were looked at.
@@ -2807,7 +2817,11 @@ type WaitResponse struct {
 	Silent []string `protobuf:"bytes,5,rep,name=silent,proto3" json:"silent,omitempty"`
 	// Pods that the request names and whose sidecar, as one of those looked at, is not
 	// connected to any route server, as namespace/name.
-	Missing       []string `protobuf:"bytes,6,rep,name=missing,proto3" json:"missing,omitempty"`
+	Missing []string `protobuf:"bytes,6,rep,name=missing,proto3" json:"missing,omitempty"`
+	// With a routing key: baselines with Services for which the key has a rule now, and no
+	// sidecar connected to any route server. Requests with the key reach such a baseline,
+	// unless a mesh routes them or it has no pods. Sorted.
+	Unconnected   []*Workload `protobuf:"bytes,7,rep,name=unconnected,proto3" json:"unconnected,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2880,6 +2894,13 @@ func (x *WaitResponse) GetSilent() []string {
 func (x *WaitResponse) GetMissing() []string {
 	if x != nil {
 		return x.Missing
+	}
+	return nil
+}
+
+func (x *WaitResponse) GetUnconnected() []*Workload {
+	if x != nil {
+		return x.Unconnected
 	}
 	return nil
 }
@@ -3309,20 +3330,22 @@ const file_routing_v1_routing_proto_rawDesc = "" +
 	"\x04data\x18\x04 \x01(\fR\x04data\x1a9\n" +
 	"\vHeaderEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa8\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xcf\x01\n" +
 	"\vWaitRequest\x12\x1f\n" +
 	"\vrouting_key\x18\x01 \x01(\tR\n" +
 	"routingKey\x12;\n" +
 	"\bposition\x18\x02 \x01(\v2\x1f.switchyard.routing.v1.PositionR\bposition\x12'\n" +
 	"\x0ftimeout_seconds\x18\x03 \x01(\x05R\x0etimeoutSeconds\x12\x12\n" +
-	"\x04pods\x18\x04 \x03(\tR\x04pods\"\xee\x01\n" +
+	"\x04pods\x18\x04 \x03(\tR\x04pods\x12%\n" +
+	"\x0econnected_only\x18\x05 \x01(\bR\rconnectedOnly\"\xb1\x02\n" +
 	"\fWaitResponse\x12\x1c\n" +
 	"\tconverged\x18\x01 \x01(\bR\tconverged\x128\n" +
 	"\aversion\x18\x02 \x01(\v2\x1e.switchyard.routing.v1.VersionR\aversion\x12\x1a\n" +
 	"\bsidecars\x18\x03 \x01(\x05R\bsidecars\x128\n" +
 	"\alagging\x18\x04 \x03(\v2\x1e.switchyard.routing.v1.SidecarR\alagging\x12\x16\n" +
 	"\x06silent\x18\x05 \x03(\tR\x06silent\x12\x18\n" +
-	"\amissing\x18\x06 \x03(\tR\amissing\"^\n" +
+	"\amissing\x18\x06 \x03(\tR\amissing\x12A\n" +
+	"\vunconnected\x18\a \x03(\v2\x1f.switchyard.routing.v1.WorkloadR\vunconnected\"^\n" +
 	"\x0fSidecarsRequest\x125\n" +
 	"\x06filter\x18\x01 \x01(\v2\x1d.switchyard.routing.v1.FilterR\x06filter\x12\x14\n" +
 	"\x05local\x18\x02 \x01(\bR\x05local\"f\n" +
@@ -3516,37 +3539,38 @@ var file_routing_v1_routing_proto_depIdxs = []int32{
 	1,  // 73: switchyard.routing.v1.WaitRequest.position:type_name -> switchyard.routing.v1.Position
 	3,  // 74: switchyard.routing.v1.WaitResponse.version:type_name -> switchyard.routing.v1.Version
 	39, // 75: switchyard.routing.v1.WaitResponse.lagging:type_name -> switchyard.routing.v1.Sidecar
-	9,  // 76: switchyard.routing.v1.SidecarsRequest.filter:type_name -> switchyard.routing.v1.Filter
-	39, // 77: switchyard.routing.v1.SidecarsResponse.sidecars:type_name -> switchyard.routing.v1.Sidecar
-	4,  // 78: switchyard.routing.v1.Sidecar.baseline:type_name -> switchyard.routing.v1.Workload
-	1,  // 79: switchyard.routing.v1.Sidecar.reached:type_name -> switchyard.routing.v1.Position
-	13, // 80: switchyard.routing.v1.Routing.Lookup:input_type -> switchyard.routing.v1.LookupRequest
-	15, // 81: switchyard.routing.v1.Routing.Explain:input_type -> switchyard.routing.v1.ExplainRequest
-	18, // 82: switchyard.routing.v1.Routing.GetTable:input_type -> switchyard.routing.v1.GetTableRequest
-	21, // 83: switchyard.routing.v1.Routing.Diff:input_type -> switchyard.routing.v1.DiffRequest
-	24, // 84: switchyard.routing.v1.Routing.DryRun:input_type -> switchyard.routing.v1.DryRunRequest
-	26, // 85: switchyard.routing.v1.Routing.History:input_type -> switchyard.routing.v1.HistoryRequest
-	28, // 86: switchyard.routing.v1.Routing.Kept:input_type -> switchyard.routing.v1.KeptRequest
-	30, // 87: switchyard.routing.v1.Routing.Watch:input_type -> switchyard.routing.v1.WatchRequest
-	32, // 88: switchyard.routing.v1.Routing.ReadLog:input_type -> switchyard.routing.v1.ReadLogRequest
-	35, // 89: switchyard.routing.v1.Routing.Wait:input_type -> switchyard.routing.v1.WaitRequest
-	37, // 90: switchyard.routing.v1.Routing.Sidecars:input_type -> switchyard.routing.v1.SidecarsRequest
-	14, // 91: switchyard.routing.v1.Routing.Lookup:output_type -> switchyard.routing.v1.LookupResponse
-	17, // 92: switchyard.routing.v1.Routing.Explain:output_type -> switchyard.routing.v1.ExplainResponse
-	19, // 93: switchyard.routing.v1.Routing.GetTable:output_type -> switchyard.routing.v1.GetTableResponse
-	22, // 94: switchyard.routing.v1.Routing.Diff:output_type -> switchyard.routing.v1.DiffResponse
-	25, // 95: switchyard.routing.v1.Routing.DryRun:output_type -> switchyard.routing.v1.DryRunResponse
-	27, // 96: switchyard.routing.v1.Routing.History:output_type -> switchyard.routing.v1.HistoryResponse
-	29, // 97: switchyard.routing.v1.Routing.Kept:output_type -> switchyard.routing.v1.KeptResponse
-	31, // 98: switchyard.routing.v1.Routing.Watch:output_type -> switchyard.routing.v1.WatchResponse
-	33, // 99: switchyard.routing.v1.Routing.ReadLog:output_type -> switchyard.routing.v1.ReadLogResponse
-	36, // 100: switchyard.routing.v1.Routing.Wait:output_type -> switchyard.routing.v1.WaitResponse
-	38, // 101: switchyard.routing.v1.Routing.Sidecars:output_type -> switchyard.routing.v1.SidecarsResponse
-	91, // [91:102] is the sub-list for method output_type
-	80, // [80:91] is the sub-list for method input_type
-	80, // [80:80] is the sub-list for extension type_name
-	80, // [80:80] is the sub-list for extension extendee
-	0,  // [0:80] is the sub-list for field type_name
+	4,  // 76: switchyard.routing.v1.WaitResponse.unconnected:type_name -> switchyard.routing.v1.Workload
+	9,  // 77: switchyard.routing.v1.SidecarsRequest.filter:type_name -> switchyard.routing.v1.Filter
+	39, // 78: switchyard.routing.v1.SidecarsResponse.sidecars:type_name -> switchyard.routing.v1.Sidecar
+	4,  // 79: switchyard.routing.v1.Sidecar.baseline:type_name -> switchyard.routing.v1.Workload
+	1,  // 80: switchyard.routing.v1.Sidecar.reached:type_name -> switchyard.routing.v1.Position
+	13, // 81: switchyard.routing.v1.Routing.Lookup:input_type -> switchyard.routing.v1.LookupRequest
+	15, // 82: switchyard.routing.v1.Routing.Explain:input_type -> switchyard.routing.v1.ExplainRequest
+	18, // 83: switchyard.routing.v1.Routing.GetTable:input_type -> switchyard.routing.v1.GetTableRequest
+	21, // 84: switchyard.routing.v1.Routing.Diff:input_type -> switchyard.routing.v1.DiffRequest
+	24, // 85: switchyard.routing.v1.Routing.DryRun:input_type -> switchyard.routing.v1.DryRunRequest
+	26, // 86: switchyard.routing.v1.Routing.History:input_type -> switchyard.routing.v1.HistoryRequest
+	28, // 87: switchyard.routing.v1.Routing.Kept:input_type -> switchyard.routing.v1.KeptRequest
+	30, // 88: switchyard.routing.v1.Routing.Watch:input_type -> switchyard.routing.v1.WatchRequest
+	32, // 89: switchyard.routing.v1.Routing.ReadLog:input_type -> switchyard.routing.v1.ReadLogRequest
+	35, // 90: switchyard.routing.v1.Routing.Wait:input_type -> switchyard.routing.v1.WaitRequest
+	37, // 91: switchyard.routing.v1.Routing.Sidecars:input_type -> switchyard.routing.v1.SidecarsRequest
+	14, // 92: switchyard.routing.v1.Routing.Lookup:output_type -> switchyard.routing.v1.LookupResponse
+	17, // 93: switchyard.routing.v1.Routing.Explain:output_type -> switchyard.routing.v1.ExplainResponse
+	19, // 94: switchyard.routing.v1.Routing.GetTable:output_type -> switchyard.routing.v1.GetTableResponse
+	22, // 95: switchyard.routing.v1.Routing.Diff:output_type -> switchyard.routing.v1.DiffResponse
+	25, // 96: switchyard.routing.v1.Routing.DryRun:output_type -> switchyard.routing.v1.DryRunResponse
+	27, // 97: switchyard.routing.v1.Routing.History:output_type -> switchyard.routing.v1.HistoryResponse
+	29, // 98: switchyard.routing.v1.Routing.Kept:output_type -> switchyard.routing.v1.KeptResponse
+	31, // 99: switchyard.routing.v1.Routing.Watch:output_type -> switchyard.routing.v1.WatchResponse
+	33, // 100: switchyard.routing.v1.Routing.ReadLog:output_type -> switchyard.routing.v1.ReadLogResponse
+	36, // 101: switchyard.routing.v1.Routing.Wait:output_type -> switchyard.routing.v1.WaitResponse
+	38, // 102: switchyard.routing.v1.Routing.Sidecars:output_type -> switchyard.routing.v1.SidecarsResponse
+	92, // [92:103] is the sub-list for method output_type
+	81, // [81:92] is the sub-list for method input_type
+	81, // [81:81] is the sub-list for extension type_name
+	81, // [81:81] is the sub-list for extension extendee
+	0,  // [0:81] is the sub-list for field type_name
 }
 
 func init() { file_routing_v1_routing_proto_init() }
