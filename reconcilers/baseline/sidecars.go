@@ -1,6 +1,7 @@
 package baseline
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -28,6 +29,9 @@ const (
 	ReasonSomePortsUnread = "SomePortsUnread"
 	// ReasonBesideProxy: pods have the proxy of another product beside their sidecar.
 	ReasonBesideProxy = "BesideProxy"
+	// ReasonPodsRefused: the API server refuses new pods. It is also a reason where the condition is
+	// false: there are no pods.
+	ReasonPodsRefused = "PodsRefused"
 	// ReasonNoService: no Service leads to the workload, so it needs no sidecar.
 	ReasonNoService = "NoService"
 )
@@ -75,6 +79,10 @@ func meshed(w *Workload, pods []corev1.Pod, services []crdv1.ServiceMapping, inj
 		return condition.False(ReasonSidecarNotReady, fmt.Sprintf(
 			"DevMesh Sidecar not ready on baseline %s: %d of %d pods (%s)", name, len(names), r.Total, coverage.Some(names)))
 	}
+	refused := r.NewPodsRefused()
+	if r.Total == 0 && refused != "" {
+		return condition.False(ReasonPodsRefused, name+" has no pods: "+refused)
+	}
 	if r.Total == 0 {
 		return condition.True(ReasonNoPods, name+" has no pods; its pod template asks for a DevMesh Sidecar, which they will have.")
 	}
@@ -83,8 +91,10 @@ func meshed(w *Workload, pods []corev1.Pod, services []crdv1.ServiceMapping, inj
 	}
 	message := fmt.Sprintf("Every pod of %s has a ready DevMesh Sidecar.", name)
 	if names := r.Pods[coverage.Outdated]; len(names) > 0 {
-		message += fmt.Sprintf(" In %d of %d it is OUTDATED (%s; injected with another %s than now): restart them with %s",
-			len(names), r.Total, coverage.Some(names), r.Differing(), r.Restart())
+		message += fmt.Sprintf(" In %d of %d it is OUTDATED (%s; injected with another %s than now)", len(names), r.Total, coverage.Some(names), r.Differing())
+		if refused == "" {
+			message += ": restart them with " + r.Restart()
+		}
 	}
 	reason := "SidecarsReady"
 	if len(r.Unread) > 0 {
@@ -94,6 +104,9 @@ func meshed(w *Workload, pods []corev1.Pod, services []crdv1.ServiceMapping, inj
 	}
 	if conflicts := r.Conflicts(); len(conflicts) > 0 {
 		reason, message = ReasonBesideProxy, strings.TrimSuffix(message, ".")+"; but "+strings.Join(conflicts, "; ")
+	}
+	if refused != "" {
+		reason, message = ReasonPodsRefused, strings.TrimSuffix(message, ".")+"; but "+refused
 	}
 	return condition.True(reason, message)
 }
@@ -129,6 +142,7 @@ func covered(w *Workload, pods []corev1.Pod, services []crdv1.ServiceMapping, in
 	s := coverage.Subject{
 		Workload: w.Routed(),
 		Asks:     inject.Asks(w.Template.Annotations[inject.AnnotationInject]),
+		Refused:  PodsRefused(w.Object),
 	}
 	for _, m := range services {
 		for _, p := range m.Ports {
@@ -155,8 +169,8 @@ func absence(r coverage.Report) string {
 			len(r.Refusals[why]), r.Total, coverage.Some(r.Refusals[why]), why))
 	}
 	if names := r.Unexplained(); len(names) > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %d pods started without it (%s): restart them with %s",
-			len(names), r.Total, coverage.Some(names), r.Restart()))
+		todo := cmp.Or(r.NewPodsRefused(), "restart them with "+r.Restart())
+		parts = append(parts, fmt.Sprintf("%d of %d pods started without it (%s): %s", len(names), r.Total, coverage.Some(names), todo))
 	}
 	return strings.Join(parts, "; ")
 }

@@ -353,10 +353,10 @@ func (m Members) find(ctx context.Context, options ...client.ListOption) []recon
 }
 
 // workloadChanged passes over changes of a baseline that no fork has: of its status,
-// but for how many pods it counts, since not all of them are watched, and of what its own
-// controllers and tools note on it.
+// but for how many pods it counts, since not all of them are watched, and whether new ones are
+// refused, and of what its own controllers and tools note on it.
 func workloadChanged(before, after client.Object) bool {
-	return podsCounted(before) != podsCounted(after) || before.GetGeneration() != after.GetGeneration() || before.GetUID() != after.GetUID() ||
+	return podsCounted(before) != podsCounted(after) || PodsRefused(before) != PodsRefused(after) || before.GetGeneration() != after.GetGeneration() || before.GetUID() != after.GetUID() ||
 		(before.GetDeletionTimestamp() == nil) != (after.GetDeletionTimestamp() == nil) ||
 		!maps.Equal(before.GetLabels(), after.GetLabels()) || !maps.Equal(said(before), said(after))
 }

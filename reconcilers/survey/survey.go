@@ -217,7 +217,7 @@ func (m *Metric) reports(ctx context.Context) ([]coverage.Report, error) {
 	paths, meshed := baseline.NewPaths(services.Items, endpoints.Items), routing.RoutedByMesh(routes)
 	return coverage.Reports(known.asks, each, m.config.Now, nil, func(w inject.Workload, pods []*corev1.Pod) bool {
 		return !meshed[w] && paths.LeadTo(w.Namespace, known.labels[w], pods)
-	}), nil
+	}, nil), nil
 }
 
 // workloadOf names a workload as sidecars know it.

@@ -146,7 +146,7 @@ func TestReportsAreOfWorkloadsThatAreConcerned(t *testing.T) {
 		return w.Name != "consumer" || len(pods) != 1 || pods[0].Name != "consumer-1"
 	}
 	var got []string
-	for _, r := range coverage.Reports(known, slices.Values(pods), now, nil, led) {
+	for _, r := range coverage.Reports(known, slices.Values(pods), now, nil, led, nil) {
 		line := r.Workload.Kind + " " + r.Workload.Name
 		for _, s := range []coverage.State{coverage.OK, coverage.Outdated, coverage.NotReady, coverage.Missing, coverage.NotNeeded} {
 			if names := r.Pods[s]; len(names) > 0 {
@@ -236,6 +236,40 @@ func TestAReportSaysWhatToDo(t *testing.T) {
 	behind := coverage.Of(coverage.Subject{Pods: []coverage.Pod{{Name: "p", Present: true, Ready: true}}}, now, coverage.Connected{})
 	if todo := strings.Join(behind.ToDo(), "\n"); !strings.Contains(todo, "switchyard sidecars") || behind.Full() {
 		t.Errorf("behind: %s", todo)
+	}
+}
+
+// The pods of a workload are as they are because the API server refuses new ones: a restart, which
+// makes new ones, is no remedy.
+func TestRefusedPodsAreRepeatedWithWhatToChange(t *testing.T) {
+	w := inject.Workload{Kind: "Deployment", Namespace: "shop", Name: "a"}
+	for words, says := range map[string]string{
+		`pods "a" is forbidden: violates PodSecurity "baseline:latest": non-default capabilities (container "sd-sidecar-init")`: "exempt the init container sd-sidecar-init",
+		"denied: init containers may not add the capability NET_ADMIN":                                                          "exempt the init container sd-sidecar-init",
+		"exceeded quota: objects, requested: pods=1, used: pods=2, limited: pods=2":                                             "raise that quota of the namespace",
+		"failed quota: q: must specify limits.cpu for: main":                                                                    "raise that quota of the namespace",
+		"maximum memory usage per Container is 256Mi, but limit is 1Gi":                                                         "change that LimitRange of the namespace",
+		"minimum cpu usage per Pod is 1, but request is 100m":                                                                   "change that LimitRange of the namespace",
+		`error looking up service account shop/a: serviceaccount "a" not found`:                                                 "change what these words name",
+	} {
+		for name, pods := range map[string][]*corev1.Pod{
+			"older pods": {pod("a", "p")}, "outdated pods": {pod("a", "p", with("sidecar:1", "init:2", true))},
+			"current pods": {pod("a", "p", with("sidecar:2", "init:2", true))}, "refused a sidecar": {pod("a", "p", refused("set hostNetwork to false"))}, "no pods": nil,
+		} {
+			s := coverage.Subject{Workload: w, Asks: true, Refused: words}
+			for _, p := range pods {
+				s.Pods = append(s.Pods, coverage.PodOf(p))
+			}
+			r := coverage.Of(s, now, nil)
+			todo := strings.Join(r.ToDo(), "\n")
+			if r.Full() || !strings.Contains(todo, "the API server refuses new pods ("+words+"): "+says) || strings.Contains(todo, r.Restart()) {
+				t.Errorf("%s, %s: full %t, to do: %s", words, name, r.Full(), todo)
+			}
+			s.Unled = true
+			if r := coverage.Of(s, now, nil); r.NewPodsRefused() != "" {
+				t.Errorf("%s: no request needs a sidecar there", name)
+			}
+		}
 	}
 }
 

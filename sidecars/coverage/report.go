@@ -30,6 +30,9 @@ type Subject struct {
 	// Unled is true when no request needs a sidecar in its pods: no Service leads to the
 	// workload, or a mesh routes what does.
 	Unled bool
+	// Refused are the API server's words when it refuses new pods of the workload; empty when it
+	// accepts them, or that is not known.
+	Refused string
 }
 
 // Report is where the pods of one workload stand.
@@ -38,8 +41,9 @@ type Report struct {
 	Workload inject.Workload
 	// Asks reports whether it asks for sidecars.
 	Asks bool
-	// Unled is that of the Subject.
-	Unled bool
+	// Unled and Refused are those of the Subject.
+	Unled   bool
+	Refused string
 	// Pods are the names of its pods in each state, sorted.
 	Pods map[State][]string
 	// Total is how many pods it has.
@@ -68,7 +72,7 @@ type Report struct {
 // what is empty in it is not known.
 func Of(s Subject, now inject.Settings, connected Connected) Report {
 	r := Report{
-		Workload: s.Workload, Asks: s.Asks, Unled: s.Unled, Total: len(s.Pods),
+		Workload: s.Workload, Asks: s.Asks, Unled: s.Unled, Refused: s.Refused, Total: len(s.Pods),
 		Pods: map[State][]string{}, Refusals: map[string][]string{}, Differ: map[string][]string{}, Beside: map[string][]string{},
 		SettingsKnown: now.Sidecar != "" && now.Redirect != "", ConnectionsKnown: connected != nil,
 		Unread: unread(s.Ports, s.Pods), Ports: len(spec.Normalize(slices.Clone(s.Ports))),
@@ -108,9 +112,10 @@ func Of(s Subject, now inject.Settings, connected Connected) Report {
 // says of workloads that ask for sidecars, and of those that have a fork, whether
 // they ask; pods are all pods, of which only those that count are looked at. led
 // reports whether requests to a workload that has these pods need sidecars (not Unled); without
-// it those to every workload do.
+// it those to every workload do. refused has the API server's words for each workload of
+// which it refuses new pods.
 func Reports(known map[inject.Workload]bool, pods iter.Seq[*corev1.Pod], now inject.Settings, connected Connected,
-	led func(w inject.Workload, pods []*corev1.Pod) bool,
+	led func(w inject.Workload, pods []*corev1.Pod) bool, refused map[inject.Workload]string,
 ) []Report {
 	subjects, counted := map[inject.Workload]*Subject{}, map[inject.Workload][]*corev1.Pod{}
 	for w, asks := range known {
@@ -133,7 +138,7 @@ func Reports(known map[inject.Workload]bool, pods iter.Seq[*corev1.Pod], now inj
 	var reports []Report
 	for w, s := range subjects {
 		if _, is := known[w]; is || concerned[w] {
-			s.Unled = led != nil && !led(w, counted[w])
+			s.Unled, s.Refused = led != nil && !led(w, counted[w]), refused[w]
 			reports = append(reports, Of(*s, now, connected))
 		}
 	}
@@ -167,10 +172,10 @@ func (r Report) Counts() string {
 }
 
 // Full reports whether every pod that needs a sidecar has a ready and current one, as far
-// as that is known, and no other proxy beside it. A workload that does not ask for sidecars, and has none, lacks nothing
-// but the wish: it is not full, unless it needs none.
+// as that is known, with no other proxy beside it, and new pods are accepted. A workload that
+// neither asks for sidecars nor has any is not full, unless it needs none.
 func (r Report) Full() bool {
-	return r.Count(OK)+r.Count(NotNeeded) == r.Total && len(r.Beside) == 0 && (r.Total > 0 || r.Asks || r.Unled)
+	return r.Count(OK)+r.Count(NotNeeded) == r.Total && len(r.Beside) == 0 && (r.Total > 0 || r.Asks || r.Unled) && r.NewPodsRefused() == ""
 }
 
 // Unwanted reports whether sidecars are needed, nobody asked for any, and no pod has one.
@@ -193,19 +198,7 @@ func (r Report) ToDo() []string {
 	if r.Unwanted() {
 		return []string{fmt.Sprintf("it does not ask for sidecars: annotate its pod template with %s: \"true\"", crdv1.AnnotationInject)}
 	}
-	var todo []string
-	restart := false
-	for _, why := range slices.Sorted(maps.Keys(r.Refusals)) {
-		// Who mends an annotation of the pod template has the pods made anew by that.
-		restart = restart || !strings.HasPrefix(why, "annotation ")
-		todo = append(todo, fmt.Sprintf("%s got no sidecar: %s", Some(r.Refusals[why]), why))
-	}
-	if missing := r.Unexplained(); len(missing) > 0 {
-		todo = append(todo, fmt.Sprintf("%s started before a sidecar was asked for, or while the operator was away: %s",
-			Some(missing), r.Restart()))
-	} else if restart {
-		todo = append(todo, "once that is mended: "+r.Restart())
-	}
+	todo := r.absent()
 	if len(r.Pending) > 0 {
 		todo = append(todo, fmt.Sprintf("the sidecar has not started in %s, which is Pending: kubectl describe pod -n %s %s",
 			Some(r.Pending), r.Workload.Namespace, r.Pending[0]))
@@ -215,14 +208,41 @@ func (r Report) ToDo() []string {
 			Some(names), r.Workload.Namespace, names[0], devmesh.ContainerName))
 	}
 	if names := r.Pods[Outdated]; len(names) > 0 {
-		todo = append(todo, fmt.Sprintf("the sidecar is OUTDATED in %s (injected with another %s than now): %s",
-			Some(names), r.Differing(), r.Restart()))
+		outdated := fmt.Sprintf("the sidecar is OUTDATED in %s (injected with another %s than now)", Some(names), r.Differing())
+		if r.NewPodsRefused() == "" {
+			outdated += ": " + r.Restart()
+		}
+		todo = append(todo, outdated)
 	}
 	if names := r.Pods[Behind]; len(names) > 0 {
 		todo = append(todo, fmt.Sprintf("the sidecar is not connected to a route server, or has not acknowledged its rules, in %s: see switchyard sidecars, and kubectl logs -n %s %s -c %s",
 			Some(names), r.Workload.Namespace, names[0], devmesh.ContainerName))
 	}
 	return append(todo, r.Conflicts()...)
+}
+
+// absent returns why pods have no sidecar and what to do about it. Where new pods are refused it
+// advises no restart, which cannot work.
+func (r Report) absent() (todo []string) {
+	refused, restart := r.NewPodsRefused(), false
+	if refused != "" {
+		todo = append(todo, refused)
+	}
+	for _, why := range slices.Sorted(maps.Keys(r.Refusals)) {
+		// A changed annotation of the pod template restarts the pods.
+		restart = restart || !strings.HasPrefix(why, "annotation ")
+		todo = append(todo, fmt.Sprintf("%s got no sidecar: %s", Some(r.Refusals[why]), why))
+	}
+	switch missing := r.Unexplained(); {
+	case len(missing) > 0 && refused != "":
+		todo = append(todo, Some(missing)+" started without a sidecar; new pods replace them once they are accepted")
+	case len(missing) > 0:
+		todo = append(todo, fmt.Sprintf("%s started before a sidecar was asked for, or while the operator was away: %s",
+			Some(missing), r.Restart()))
+	case restart && refused == "":
+		todo = append(todo, "once that is mended: "+r.Restart())
+	}
+	return todo
 }
 
 // Conflicts returns, for each proxy of another product that pods have beside their sidecar, which

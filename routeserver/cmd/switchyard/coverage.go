@@ -40,7 +40,7 @@ func covered(ctx context.Context, access *rest.Config, ask sidecars.Question) (s
 	if err != nil {
 		return sidecars.Coverage{}, fmt.Errorf("reach the cluster: %w", err)
 	}
-	s := survey{reader: reader, ask: ask, labels: map[inject.Workload]map[string]string{}}
+	s := survey{reader: reader, ask: ask, labels: map[inject.Workload]map[string]string{}, refused: map[inject.Workload]string{}}
 	var pods []corev1.Pod
 	if err := pages(ctx, reader, ask.Namespace, pageSize, func(l *corev1.PodList) { pods = append(pods, l.Items...) }); err != nil {
 		return sidecars.Coverage{}, mayNot("pods", ask.Namespace, err)
@@ -57,7 +57,7 @@ func covered(ctx context.Context, access *rest.Config, ask sidecars.Question) (s
 		}
 	}
 	var out sidecars.Coverage
-	for _, r := range coverage.Reports(known, each, s.injected(ctx), ask.Connected, s.led(ctx)) {
+	for _, r := range coverage.Reports(known, each, s.injected(ctx), ask.Connected, s.led(ctx), s.refused) {
 		out.Workloads = append(out.Workloads, shown(r))
 	}
 	out.Unknown = s.unknown
@@ -70,6 +70,8 @@ type survey struct {
 	ask    sidecars.Question
 	// labels are those that Deployments give their pods.
 	labels map[inject.Workload]map[string]string
+	// refused are the API server's words for each workload of which it refuses new pods.
+	refused map[inject.Workload]string
 	// unknown are sentences about what could not be read.
 	unknown []string
 }
@@ -85,6 +87,7 @@ func (s *survey) known(ctx context.Context) (map[inject.Workload]bool, error) {
 			annotations, w := d.Spec.Template.Annotations, deployment(d.Namespace, d.Name)
 			asks := inject.Asks(annotations[inject.AnnotationInject])
 			s.labels[w] = d.Spec.Template.Labels
+			s.note(w, d)
 			if _, said := annotations[crdv1.AnnotationInject]; !said {
 				asks = asking[d.Namespace]
 			}
@@ -96,7 +99,33 @@ func (s *survey) known(ctx context.Context) (map[inject.Workload]bool, error) {
 	if err != nil {
 		return nil, mayNot("deployments", s.ask.Namespace, err)
 	}
+	s.rollouts(ctx)
 	return known, nil
+}
+
+// note records the API server's words if it refuses new pods of a workload.
+func (s *survey) note(w inject.Workload, o client.Object) {
+	if words := baseline.PodsRefused(o); words != "" {
+		s.refused[w] = words
+	}
+}
+
+// rollouts notes which Rollouts are refused new pods. A cluster may have no such kind, and users
+// without the right to list them miss these words alone.
+func (s *survey) rollouts(ctx context.Context) {
+	for next := ""; ; {
+		l := baseline.NewRolloutList()
+		if err := s.reader.List(ctx, l, client.InNamespace(s.ask.Namespace), client.Limit(pageSize), client.Continue(next)); err != nil {
+			return
+		}
+		for i := range l.Items {
+			w := inject.Workload{Kind: baseline.RoutedKind(crdv1.ObjectRef{Kind: baseline.KindRollout}), Namespace: l.Items[i].GetNamespace(), Name: l.Items[i].GetName()}
+			s.note(w, &l.Items[i])
+		}
+		if next = l.GetContinue(); next == "" {
+			return
+		}
+	}
 }
 
 // forked returns the baselines of forks.

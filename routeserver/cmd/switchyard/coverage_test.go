@@ -102,6 +102,17 @@ Deployment market/cart
 		t.Errorf("exit code %d (-want +got):\n%s%s", code, diff, errs)
 	}
 
+	// While the API server refuses new pods its words are shown, and no restart is advised.
+	d := &appsv1.Deployment{}
+	must(t, c.Client.Get(t.Context(), client.ObjectKey{Namespace: "market", Name: "cart"}, d))
+	d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate", Message: "exceeded quota: objects"}}
+	must(t, c.Client.Status().Update(t.Context(), d))
+	if _, out, _ = ask(t, args...); !strings.Contains(out, "\n  the API server refuses new pods (exceeded quota: objects): raise that quota") || strings.Contains(out, "rollout restart") {
+		t.Errorf("while new pods are refused:\n%s", out)
+	}
+	d.Status.Conditions = nil
+	must(t, c.Client.Status().Update(t.Context(), d))
+
 	// A fork makes its baseline one of those that matter, and everything covered is yes.
 	c.Create(&crdv1.ForkedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: "market", Name: "f"},
 		Spec: crdv1.ForkedWorkloadSpec{Baseline: crdv1.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "market", Name: "plain"}}})
