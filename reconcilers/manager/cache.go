@@ -2,6 +2,7 @@ package manager
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -167,9 +168,9 @@ func keepSidecars(o metav1.Object) {
 		return
 	}
 	p.ManagedFields = nil
-	why, processed := p.Annotations[crdv1.AnnotationProcessed]
-	if p.Annotations = nil; processed {
-		p.Annotations = map[string]string{crdv1.AnnotationProcessed: why}
+	maps.DeleteFunc(p.Annotations, func(key, _ string) bool { return key != crdv1.AnnotationProcessed && key != inject.AnnotationResources })
+	if len(p.Annotations) == 0 {
+		p.Annotations = nil
 	}
 	troubles := keepTroubles(p)
 	kept := isInjected

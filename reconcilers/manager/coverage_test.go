@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
@@ -35,6 +36,18 @@ func TestPodsAreCountedByHowTheyStandWithTheirSidecar(t *testing.T) {
 	c.podAs(asks, "of-before", func(p *corev1.Pod) {
 		ofImages("sidecar:2", "init:2")(p)
 		p.Annotations = map[string]string{byEarlierVersion: "yes"}
+	}, ready)
+	// The memory of the manager keeps the annotation by which this one is current.
+	c.podAs(asks, "sized", func(p *corev1.Pod) {
+		ofImages("sidecar:2", "init:2")(p)
+		p.Annotations = map[string]string{inject.AnnotationResources: "limits.memory=256Mi"}
+		small := inject.DefaultResources()
+		small.Limits[corev1.ResourceMemory] = resource.MustParse("256Mi")
+		for _, containers := range [][]corev1.Container{p.Spec.Containers, p.Spec.InitContainers} {
+			for i := range containers {
+				containers[i].Resources = small
+			}
+		}
 	}, ready)
 	c.podAs(asks, "starting", ofImages("sidecar:2", "init:2"))
 	c.podAs(asks, "refused", func(p *corev1.Pod) {
@@ -69,7 +82,7 @@ func TestPodsAreCountedByHowTheyStandWithTheirSidecar(t *testing.T) {
 		}
 		return nil
 	}
-	expect("asks", 1, 2, 1, 1)
+	expect("asks", 2, 2, 1, 1)
 	c.Eventually("the pods of the workload that asks are counted", counted)
 
 	// A workload that gets a fork is one of those that matter, and the condition
@@ -87,7 +100,7 @@ func TestPodsAreCountedByHowTheyStandWithTheirSidecar(t *testing.T) {
 	for _, w := range c.forks(ns) {
 		message := c.Condition(&w, baseline.ConditionSidecarsReady, "False", baseline.ReasonSidecarAbsent)
 		if w.Spec.Baseline.Name == "asks" {
-			c.Says(message, "1 of 5 pods got none (refused): the pod uses the node's network", "5 pods: 1 ok, 2 outdated, 1 not ready, 1 missing")
+			c.Says(message, "1 of 6 pods got none (refused): the pod uses the node's network", "6 pods: 2 ok, 2 outdated, 1 not ready, 1 missing")
 		}
 	}
 }

@@ -34,6 +34,8 @@ type Config struct {
 	// IptablesMode reports whether nftables or legacy iptables redirect connections.
 	// Default: spec.ModeAuto.
 	IptablesMode spec.Mode
+	// Bounds are those of AnnotationResources. Default: DefaultBounds.
+	Bounds *Bounds
 }
 
 // Container says where one of the two containers comes from and what it may
@@ -72,6 +74,9 @@ func (c Config) WithDefaults() Config {
 	c.XDSAddress = cmp.Or(c.XDSAddress, devmesh.DefaultXDSAddress)
 	c.LogLevel = cmp.Or(c.LogLevel, devmesh.DefaultLogLevel)
 	c.IptablesMode = cmp.Or(c.IptablesMode, spec.ModeAuto)
+	if c.Bounds == nil {
+		c.Bounds = new(DefaultBounds())
+	}
 	return c
 }
 
@@ -105,8 +110,14 @@ func (c Config) Validate() error {
 	if _, err := spec.ParseMode(string(c.IptablesMode)); err != nil {
 		errs = append(errs, fmt.Errorf("iptables mode: %w", err))
 	}
+	if c.Bounds != nil {
+		errs = append(errs, c.Bounds.validate())
+	}
 	return errors.Join(errs...)
 }
+
+// EnvBounds is the manager's variable with the Bounds, as JSON.
+const EnvBounds = "DEV_MESH_SIDECAR_RESOURCE_BOUNDS"
 
 // EnvTLS is the manager's variable that is true where route servers speak TLS.
 const EnvTLS = "ROUTESERVER_TLS"
@@ -124,7 +135,14 @@ func FromEnv(get func(string) string) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	c := Config{Sidecar: sidecar, Redirect: redirect, TLS: get(EnvTLS) == "true"}.WithDefaults()
+	c := Config{Sidecar: sidecar, Redirect: redirect, TLS: get(EnvTLS) == "true"}
+	if text := get(EnvBounds); text != "" {
+		c.Bounds = &Bounds{}
+		if err := json.Unmarshal([]byte(text), c.Bounds); err != nil {
+			return Config{}, fmt.Errorf("%s does not have the bounds min and max: %w", EnvBounds, err)
+		}
+	}
+	c = c.WithDefaults()
 	return c, c.Validate()
 }
 

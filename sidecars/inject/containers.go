@@ -43,8 +43,12 @@ func putIn(p *patcher, pod *corev1.Pod, d Decision, cfg Config) (warnings []stri
 	if value := pod.Annotations[AnnotationEdge]; d.Edge && value != devmesh.EdgeYes {
 		warnings = append(warnings, fmt.Sprintf("annotation %s: %q is neither \"true\" nor \"false\"; it is taken for \"true\"", AnnotationEdge, value))
 	}
+	cfg, _ = cfg.sizedFor(pod)
 	sidecar, redirect := sidecarContainer(d, level, cfg), redirectContainer(d.Ports, cfg)
 	if pod.Spec.Resources != nil {
+		if _, set := pod.Annotations[AnnotationResources]; set {
+			warnings = append(warnings, "annotation "+AnnotationResources+" has no effect: the pod has resources of its own (spec.resources), which its containers share")
+		}
 		// Requests of the whole pod must cover those of its containers, which
 		// ours could break; without any of its own it shares the pod's.
 		sidecar.Resources, redirect.Resources = corev1.ResourceRequirements{}, corev1.ResourceRequirements{}

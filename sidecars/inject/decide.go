@@ -102,8 +102,9 @@ func Decide(pod *corev1.Pod, ns Namespace, cfg Config) Decision {
 	workload, noWorkload := OwnerOf(pod, ns.Name)
 	ports, badPorts := redirected(pod, devmesh.ListenerPort, OwnPorts())
 	plain, badPlain := plainPorts(pod)
+	_, badResources := cfg.sizedFor(pod)
 	// Of several obstacles people read the first.
-	if reason := cmp.Or(placeObstacle(ns), podObstacle(pod), nameObstacle(pod), proxyObstacle(pod, ns), noWorkload, badPorts, portObstacle(pod), badPlain, trustObstacle(cfg)); reason != "" {
+	if reason := cmp.Or(placeObstacle(ns), podObstacle(pod), nameObstacle(pod), proxyObstacle(pod, ns), noWorkload, badPorts, portObstacle(pod), badPlain, badResources, trustObstacle(cfg)); reason != "" {
 		return Decision{Asked: true, Reason: reason}
 	}
 	return Decision{Asked: true, Inject: true, Workload: workload, Ports: ports, Plain: plain, Edge: isEdge(pod)}

@@ -67,6 +67,12 @@
 // all that it reads, so that every request reaches the baseline, and the application hands
 // no key on. A value that is neither "true" nor "false" counts as "true", with a warning.
 //
+// # Resources
+//
+// The annotation sidecar.signadot.com/resources sets cpu and memory of the injected containers
+// of one workload, within Bounds of the configuration (sized). A value out of bounds is a reason
+// against a sidecar.
+//
 // # Probes
 //
 // A tcpSocket probe of a redirected port would be answered by the sidecar's

@@ -2,7 +2,6 @@ package inject
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -28,6 +27,9 @@ type Settings struct {
 	RouteServer string
 	// Label is the value of LabelInjected; unlabelled where a sidecar came without.
 	Label string
+	// Resources is the value of AnnotationResources, of a pod that has one; of what pods get now
+	// it is empty, and Bounds is what that annotation can set, as words.
+	Resources, Bounds string
 }
 
 const (
@@ -53,7 +55,7 @@ func (c Config) Settings() Settings {
 		RouteServer: speaks,
 		Sidecar:     c.Sidecar.Image, Redirect: c.Redirect.Image,
 		SidecarResources: resourcesText(*c.Sidecar.Resources), RedirectResources: resourcesText(*c.Redirect.Resources),
-		XDSAddress: c.XDSAddress, IptablesMode: string(c.IptablesMode), Label: labelValue,
+		XDSAddress: c.XDSAddress, IptablesMode: string(c.IptablesMode), Label: labelValue, Bounds: c.Bounds.text(),
 	}
 }
 
@@ -76,8 +78,11 @@ func SettingsOf(pod *corev1.Pod) Settings {
 			}
 		}
 	}
+	if s.Sidecar != "" {
+		s.Resources = pod.Annotations[AnnotationResources]
+	}
 	if pod.Spec.Resources != nil { // ours share the pod's then
-		s.SidecarResources, s.RedirectResources = "", ""
+		s.SidecarResources, s.RedirectResources, s.Resources = "", "", ""
 	}
 	return s
 }
@@ -85,10 +90,15 @@ func SettingsOf(pod *corev1.Pod) Settings {
 // Outdated names the settings in which s differs from those that pods get now, as
 // people call them. What is not known of either is no difference, nor are resources
 // that a pod has beyond those of now: the API server copies limits into requests that
-// are missing, and namespaces have defaults.
+// are missing, and namespaces have defaults. Resources are those for the pod's own
+// AnnotationResources; a value that new pods are refused for is named.
 func (s Settings) Outdated(now Settings) []string {
 	same := func(have, want string) bool { return have == want }
 	var names []string
+	now, bad := now.sizedFor(s.Resources)
+	if bad != "" {
+		names = append(names, bad)
+	}
 	for _, setting := range []struct {
 		name, have, want string
 		fits             func(have, want string) bool
@@ -112,14 +122,7 @@ func (s Settings) Outdated(now Settings) []string {
 // resourcesText returns requests and limits as words such as requests.cpu=100m, sorted,
 // with a space between them; empty without any.
 func resourcesText(r corev1.ResourceRequirements) string {
-	var words []string
-	for of, list := range map[string]corev1.ResourceList{"requests": r.Requests, "limits": r.Limits} {
-		for name, quantity := range list {
-			words = append(words, fmt.Sprintf("%s.%s=%s", of, name, quantity.String()))
-		}
-	}
-	slices.Sort(words)
-	return strings.Join(words, " ")
+	return wordsOf(map[string]corev1.ResourceList{"requests": r.Requests, "limits": r.Limits})
 }
 
 // within reports whether one resourcesText has every word of another.

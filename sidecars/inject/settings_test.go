@@ -16,7 +16,13 @@ import (
 // injectedPod returns a pod as it is after its injection.
 func injectedPod(t *testing.T, cfg Config) *corev1.Pod {
 	t.Helper()
-	raw, err := json.Marshal(baseline(func(*corev1.Pod) {}))
+	return injectedPodOf(t, cfg, baseline(func(*corev1.Pod) {}))
+}
+
+// injectedPodOf returns this pod as it is after its injection.
+func injectedPodOf(t *testing.T, cfg Config, from *corev1.Pod) *corev1.Pod {
+	t.Helper()
+	raw, err := json.Marshal(from)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,6 +35,13 @@ func injectedPod(t *testing.T, cfg Config) *corev1.Pod {
 		t.Fatal(err)
 	}
 	return pod
+}
+
+// withoutBounds returns the settings that a pod without AnnotationResources has.
+func withoutBounds(c Config) Settings {
+	s := c.Settings()
+	s.Bounds = ""
+	return s
 }
 
 // Whatever the operator is told that ends in the pod is compared: each field of the
@@ -51,12 +64,13 @@ func TestEverySettingThatAPodKeepsIsCompared(t *testing.T) {
 	change("TLS", func(c *Config) { c.TLS = true })
 	change("IptablesMode", func(c *Config) { c.IptablesMode = spec.ModeLegacy })
 	doNotCount := []string{
+		"Bounds",                                                                                 // of what pods ask for, which is compared
 		"Trust",                                                                                  // followed while the sidecar runs
 		"LogLevel",                                                                               // what is logged routes nothing
 		"Sidecar.PullPolicy", "Sidecar.PullSecret", "Redirect.PullPolicy", "Redirect.PullSecret", // over once the image is there
 	}
 	pod := injectedPod(t, base)
-	if have, want := SettingsOf(pod), base.Settings(); have != want {
+	if have, want := SettingsOf(pod), withoutBounds(base); have != want {
 		t.Fatalf("a new pod has %+v, want %+v", have, want)
 	}
 	for _, field := range fieldsOf(reflect.TypeFor[Config]()) {
@@ -75,7 +89,7 @@ func TestAPodThatSpeaksTLSIsNotOutdatedByAnotherAuthority(t *testing.T) {
 	c := Config{Sidecar: Container{Image: "sidecar:1"}, Redirect: Container{Image: "init:1"}, TLS: true, Trust: "first"}
 	pod := injectedPod(t, c)
 	c.Trust = "second"
-	if have, want := SettingsOf(pod), c.Settings(); have != want {
+	if have, want := SettingsOf(pod), withoutBounds(c); have != want {
 		t.Errorf("a pod with TLS has %+v, want %+v", have, want)
 	}
 }

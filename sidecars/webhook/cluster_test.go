@@ -18,6 +18,7 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -222,6 +223,7 @@ func TestPodsOfARealCluster(t *testing.T) {
 		t.Errorf("a pod of our own namespace: injected %v, annotations %v", injected, pod.Annotations)
 	}
 
+	k.expectLimitRange()
 	expectNoHTTP2(t, address)
 	k.forgetBundle()
 	k.Eventually("the bundle is published again", func() error {
@@ -251,6 +253,35 @@ func TestPodsOfARealCluster(t *testing.T) {
 	defer k.start(k.injector(address))()
 	if pod := k.eventuallyInjected("another"); pod == nil || len(k.bundle()) != 1 {
 		t.Error("another replica began anew")
+	}
+}
+
+// expectLimitRange checks that the API server takes a pod with the sidecar in a namespace whose
+// LimitRange allows less than the chart's resources, once its annotation sets smaller ones.
+func (k *cluster) expectLimitRange() {
+	k.Helper()
+	k.Namespaces("small")
+	k.Accounts("small", "default")
+	most := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("256Mi")}
+	k.Create(&corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: "small", Name: "small"},
+		Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Max: most}}}})
+	k.Eventually("the chart's resources are refused", func() error {
+		pod := customer("", asks())
+		pod.Namespace, pod.GenerateName = "small", "usual-"
+		if err := k.Client.Create(k.Context(), pod, client.DryRunAll); err == nil || !strings.Contains(err.Error(), "usage per Container") {
+			return fmt.Errorf("the API server says %w", err)
+		}
+		return nil
+	})
+	annotations := asks()
+	annotations[inject.AnnotationResources] = "limits.cpu=1,limits.memory=256Mi"
+	pod, injected := k.pod("small", "sized", annotations)
+	if !injected || pod.Spec.InitContainers[0].Resources.Limits.Memory().String() != "256Mi" {
+		k.Errorf("with the annotation: injected %v, %+v", injected, pod.Spec.InitContainers)
+	}
+	annotations[inject.AnnotationResources] = "limits.memory=8Gi"
+	if pod, injected := k.pod("small", "out-of-bounds", annotations); injected || !strings.Contains(pod.Annotations[inject.AnnotationProcessed], "more than 4Gi") {
+		k.Errorf("out of bounds: injected %v, %v", injected, pod.Annotations)
 	}
 }
 

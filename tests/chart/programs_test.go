@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -19,6 +20,7 @@ import (
 	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/reconcilers/tunnels"
 	routeserver "switchyard.dev/routeserver/server"
+	injector "switchyard.dev/sidecars/inject"
 	"switchyard.dev/tunnels/api"
 	"switchyard.dev/tunnels/proxy"
 	iocontext "switchyard.dev/workflows/iocontext/server"
@@ -220,6 +222,23 @@ func TestTheInjectorGetsImagesAndResourcesFromTheValues(t *testing.T) {
 	if sidecar.Image != "mirror.example/envoy-sidecar:7" || sidecar.PullPolicy != corev1.PullNever ||
 		sidecar.Resources.Requests.Cpu().String() != "10m" {
 		t.Errorf("sidecar: %+v", sidecar)
+	}
+	if most := settings.Inject.Bounds.Max; most.Memory().String() != "512Mi" || most.Cpu().String() != "4" {
+		t.Errorf("bounds of the annotation: %+v", settings.Inject.Bounds)
+	}
+}
+
+// The chart's default bounds are those of the program, which a release without the value has.
+func TestTheBoundsOfSidecarsHaveOneDefault(t *testing.T) {
+	for name, values := range map[string]string{"default": "", "reused values of a release without it": "routeSidecar: {resourceBounds: null}"} {
+		spec := mustRender(t, values).podOf(t, "signadot-controller-manager")
+		settings, err := manager.ParseSettings(spec.Containers[0].Args, getenv(spec), t.Output())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(new(injector.DefaultBounds()), settings.Inject.Bounds); diff != "" {
+			t.Errorf("%s:\n%s", name, diff)
+		}
 	}
 }
 

@@ -66,6 +66,8 @@ func TestBadValuesAreRefusedWithWhatIsWrong(t *testing.T) {
 		{"a component taken away", "routeServer: null", "missing property 'routeServer'"},
 		{"SOCKS5 on loopback for all", "tunnel: {config: {socks5Loopback: open}}", "/tunnel/config/socks5Loopback"},
 		{"SOCKS5 on loopback as a flag", "tunnel: {config: {socks5Loopback: true}}", "/tunnel/config/socks5Loopback"},
+		{"a bound that is no quantity", "routeSidecar: {resourceBounds: {max: {memory: 1GB}}}", "/routeSidecar/resourceBounds/max/memory"},
+		{"a bound of another resource", "routeSidecar: {resourceBounds: {min: {pods: 1}}}", "'pods' not allowed"},
 		{"a misspelt key of tunnels", "tunnel: {proxies: {}}", "'proxies' not allowed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -18,6 +18,10 @@ The names are the published ones.
 {{- end }}
 {{- include "operator.injectedEnv" (dict "root" . "of" .Values.routeInit "name" "route-sidecar-init" "prefix" "SIDECAR_INIT" "resources" "DEV_MESH_INIT_CONTAINER_RESOURCES") }}
 {{- include "operator.injectedEnv" (dict "root" . "of" .Values.routeSidecar "name" "route-sidecar" "prefix" "ROUTE_SIDECAR" "resources" "DEV_MESH_SIDECAR_CONTAINER_RESOURCES") }}
+{{- with .Values.routeSidecar.resourceBounds }}
+- name: DEV_MESH_SIDECAR_RESOURCE_BOUNDS
+  value: {{ include "operator.json" . | quote }}
+{{- end }}
 {{- include "operator.injectedEnv" (dict "root" . "of" (include "operator.ioContainer" .Values.ioInit | fromJson) "name" "io-init" "prefix" "IO_INIT" "resources" "IO_INIT_CONTAINER_RESOURCES") }}
 {{- include "operator.injectedEnv" (dict "root" . "of" (include "operator.ioContainer" .Values.ioSidecar | fromJson) "name" "io-sidecar" "prefix" "IO_SIDECAR" "resources" "IO_SIDECAR_CONTAINER_RESOURCES") }}
 {{- end }}
