@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"switchyard.dev/eventbus/trust"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/carrier"
@@ -28,8 +30,16 @@ func (w *Workstation) Try(ctx context.Context, epoch uint64) (*carrier.Session, 
 
 // again reports whether a trouble may come of a token or of roots that were read a while ago.
 func (t *Trouble) again() bool {
+	return t.Part == PartCertificate || isRefused(t.Err)
+}
+
+// isStranger reports whether the tunnel proxy or the API server does not take the user's token.
+func isStranger(err error) bool { return isRefused(err) || apierrors.IsUnauthorized(err) }
+
+// isRefused reports whether the tunnel proxy does not take the user's token.
+func isRefused(err error) bool {
 	var refused *carrier.RefusedError
-	return t.Part == PartCertificate || errors.As(t.Err, &refused) && refused.Refused.GetReason() == tunnelv1.Reason_REASON_UNAUTHENTICATED
+	return errors.As(err, &refused) && refused.Refused.GetReason() == tunnelv1.Reason_REASON_UNAUTHENTICATED
 }
 
 func (w *Workstation) try(ctx context.Context, epoch uint64, again bool) (*carrier.Session, *tunnelv1.Welcome, *Trouble) {

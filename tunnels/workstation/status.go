@@ -30,6 +30,8 @@ type Status struct {
 	Trouble string `json:"trouble,omitempty"`
 	Unsure  string `json:"unsure,omitempty"`
 	Asks    bool   `json:"asks,omitempty"`
+	// Login reports whether there is no session since the cluster does not take the user's token.
+	Login bool `json:"login,omitempty"`
 	// Workloads are those of the user at this workstation.
 	Workloads []WorkloadStatus `json:"workloads"`
 	// Ways lead into the cluster.
@@ -139,7 +141,7 @@ func (w *Workstation) Status() (Status, <-chan struct{}) {
 		Inbound: w.inbound.read(), Outbound: w.outbound.read(),
 	}
 	if w.trouble != nil {
-		s.Trouble = w.trouble.Error()
+		s.Trouble, s.Login = w.trouble.Error(), isStranger(w.trouble)
 	}
 	if w.unsure != nil {
 		s.Unsure = w.unsure.Error()

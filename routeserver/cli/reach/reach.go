@@ -53,18 +53,25 @@ const userAgent = "switchyard-cli"
 
 // Rest returns the access to the cluster. The error says what was tried.
 func (c Cluster) Rest() (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = c.Kubeconfig
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: c.Context})
-	config, err := loader.ClientConfig()
-	if clientcmd.IsEmptyConfig(err) {
-		return nil, fmt.Errorf("there is no kubeconfig with a cluster in it (looked at %s)", strings.Join(rules.GetLoadingPrecedence(), ", "))
+	config, _, err := c.read()
+	return config, err
+}
+
+// read is Rest, and returns the current context too, both of one reading of the files.
+func (c Cluster) read() (config *rest.Config, current string, err error) {
+	rules := c.rules()
+	loader := c.loader()
+	if config, err = loader.ClientConfig(); clientcmd.IsEmptyConfig(err) {
+		return nil, "", fmt.Errorf("there is no kubeconfig with a cluster in it (looked at %s)", strings.Join(rules.GetLoadingPrecedence(), ", "))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the kubeconfig cannot be used: %w", err)
+		return nil, "", fmt.Errorf("the kubeconfig cannot be used: %w", err)
+	}
+	if raw, err := loader.RawConfig(); err == nil {
+		current = raw.CurrentContext
 	}
 	config.UserAgent = userAgent
-	return config, nil
+	return config, current, nil
 }
 
 // Forward opens a port of this machine that leads to a port of a pod of a program
@@ -75,6 +82,10 @@ func (c Cluster) Forward(ctx context.Context, to Target) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return c.forward(ctx, config, to)
+}
+
+func (c Cluster) forward(ctx context.Context, config *rest.Config, to Target) (string, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return "", fmt.Errorf("the kubeconfig cannot be used: %w", err)

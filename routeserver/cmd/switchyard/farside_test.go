@@ -70,6 +70,23 @@ func newFarSide(t *testing.T, namespace string) *farSide {
 	return f
 }
 
+// believes returns the token that is taken.
+func (f *farSide) believes() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.token
+}
+
+// logIn has another token be taken, which it returns, and ends all sessions.
+func (f *farSide) logIn() string {
+	token := f.Token(f.namespace, "developer", "", nil)
+	f.mu.Lock()
+	f.token = token
+	f.mu.Unlock()
+	f.kill()
+	return token
+}
+
 func (f *farSide) user() string { return "system:serviceaccount:" + f.namespace + ":developer" }
 
 // proxyPod makes the proxy's pod, on a node whose kubelet listens on a port.
@@ -114,7 +131,7 @@ func (f *farSide) listenProxy(t *testing.T) string {
 
 func (f *farSide) serve(c net.Conn) {
 	s, _, err := carrier.Serve(context.Background(), c, func(_ context.Context, h *tunnelv1.Hello) (*tunnelv1.Welcome, *tunnelv1.Refused) {
-		if h.GetToken() != f.token {
+		if h.GetToken() != f.believes() {
 			return nil, &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_UNAUTHENTICATED, Message: "the token is not known"}
 		}
 		return &tunnelv1.Welcome{User: f.user(), Proxy: "tunnel-proxy-0"}, nil
@@ -219,7 +236,7 @@ func (f *farSide) GetOperatorInfo(context.Context, *tunnelv1.GetOperatorInfoRequ
 // WatchLocalSandboxes implements tunnelv1.TunnelAPIServer.
 func (f *farSide) WatchLocalSandboxes(_ *tunnelv1.WatchLocalSandboxesRequest, stream grpc.ServerStreamingServer[tunnelv1.WatchLocalSandboxesResponse]) error {
 	md, _ := metadata.FromIncomingContext(stream.Context())
-	if got := md.Get("authorization"); len(got) != 1 || got[0] != "Bearer "+f.token {
+	if got := md.Get("authorization"); len(got) != 1 || got[0] != "Bearer "+f.believes() {
 		return status.Error(codes.Unauthenticated, "the token is not known")
 	}
 	f.mu.Lock()

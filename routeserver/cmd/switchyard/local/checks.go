@@ -90,11 +90,14 @@ func (e *examined) checks() []check {
 }
 
 func (e *examined) kubeconfig(context.Context) (string, error) {
-	config, err := e.s.Cluster.Rest()
+	at, err := e.context()
 	if err != nil {
 		return "", wrong{err.Error(), "name a kubeconfig with --kubeconfig or KUBECONFIG, or a road without one with --address or --proxy-url"}
 	}
-	e.rest = config
+	config, err := at.Rest()
+	if err != nil {
+		return "", wrong{err.Error(), "mend the kubeconfig"}
+	}
 	if e.kube, err = kubernetes.NewForConfig(config); err != nil {
 		return "", wrong{err.Error(), "mend the kubeconfig"}
 	}
@@ -105,7 +108,7 @@ func (e *examined) cluster(ctx context.Context) (string, error) {
 	who, err := e.kube.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	switch {
 	case apierrors.IsUnauthorized(err):
-		return "", wrong{reach.Stranger, reach.Login}
+		return "", wrong{reach.Stranger, reach.Login + "; a connection that is running then comes back without a restart"}
 	case err != nil:
 		return "", wrong{err.Error(), "see that the cluster is there, and that no VPN or proxy is missing"}
 	}

@@ -3,10 +3,12 @@ package local
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net"
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
@@ -15,6 +17,7 @@ import (
 	"switchyard.dev/eventbus/trust"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/routeserver/cli/exit"
+	"switchyard.dev/routeserver/cli/reach"
 	"switchyard.dev/routeserver/cli/session"
 	"switchyard.dev/routeserver/cmd/switchyard/local/allow"
 	"switchyard.dev/routeserver/cmd/switchyard/local/identity"
@@ -41,8 +44,10 @@ type place struct {
 	roots *trust.Roots
 	// addresses decide which local addresses are opened; nil: none is.
 	addresses *allow.Addresses
-	rest      *rest.Config // nil until it is needed
 	token     workstation.Token
+
+	mu    sync.Mutex
+	fixed *reach.Fixed // nil until the cluster is needed
 }
 
 // flags adds the flags that say so.
@@ -62,17 +67,38 @@ func (p *place) proxyURL() string {
 	return cmp.Or(p.through, p.s.Getenv(proxyVariable))
 }
 
-// access returns the access to the cluster.
+// access returns the access to the cluster: of the context that the kubeconfig has at first, as it
+// is each time.
 func (p *place) access() (*rest.Config, error) {
-	if p.rest != nil {
-		return p.rest, nil
-	}
-	config, err := p.s.Cluster.Rest()
+	at, err := p.context()
 	if err != nil {
 		return nil, exit.Unavailable.Errorf("this needs a cluster: %w", err)
 	}
-	p.rest = config
+	config, err := at.Rest()
+	if moved := (*reach.MovedError)(nil); errors.As(err, &moved) {
+		return nil, exit.Unavailable.Errorf("%w", err)
+	}
+	if err != nil {
+		return nil, exit.Unavailable.Errorf("this needs a cluster: %w", err)
+	}
+	if text := at.Switched(); text != "" {
+		say(p.s.Err, "Note: "+text)
+	}
 	return config, nil
+}
+
+// context fixes the context of the kubeconfig, for whatever asks the cluster in this session.
+func (p *place) context() (*reach.Fixed, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.fixed == nil {
+		fixed, err := p.s.Cluster.Fix()
+		if err != nil {
+			return nil, err
+		}
+		p.fixed, p.s.Cluster = fixed, fixed.Cluster
+	}
+	return p.fixed, nil
 }
 
 // host returns the name of a Service, as certificates have it.
@@ -109,6 +135,7 @@ func (p *place) prepare() (err error) {
 	if err := p.addressed(); err != nil {
 		return err
 	}
+	_, _ = p.context() // With --address and --token-file none is needed.
 	switch {
 	case p.through != "" && p.address != "":
 		return exit.Usage.Errorf("--proxy-url and --address are two roads: give one")
@@ -136,7 +163,7 @@ func (p *place) road() workstation.Road {
 	if p.address != "" {
 		return workstation.Address(p.address)
 	}
-	return forwarded{p.s.Cluster}
+	return forwarded{p}
 }
 
 // over returns the host over which the road leads; empty: it is not known.
@@ -220,18 +247,17 @@ func (p *place) identity() (workstation.Token, error) {
 	if p.account == "" && file != "" {
 		return identity.FromFile(file), nil
 	}
-	config, err := p.access()
-	if err != nil {
+	if _, err := p.access(); err != nil {
 		return nil, exit.Unavailable.Errorf("who you are is not known without a kubeconfig: give a token in the file of --token-file, or a kubeconfig (%w)", err)
 	}
 	if p.account == "" {
-		return identity.Narrowed(config, func(text string) { say(p.s.Err, "Note: "+text) })
+		return identity.Narrowed(p.access, func(text string) { say(p.s.Err, "Note: "+text) })
 	}
 	namespace, name, err := named(p.account)
 	if err != nil {
 		return nil, err
 	}
-	return identity.Of(config, namespace, name), nil
+	return identity.Of(p.access, namespace, name), nil
 }
 
 // agree sets p.addresses for a command, the end of which is for messages (allow.Config). connect asks on

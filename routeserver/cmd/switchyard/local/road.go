@@ -49,13 +49,16 @@ func (p *place) controlPlane() (workstation.Through, error) {
 
 // forwarded is a road through the API server of a cluster: a port-forward to a proxy that is
 // ready, a new one for each connection.
-type forwarded struct{ cluster reach.Cluster }
+type forwarded struct{ *place }
 
 // Dial implements workstation.Road.
 func (f forwarded) Dial(ctx context.Context) (net.Conn, error) {
+	if _, err := f.access(); err != nil { // It fixes the context, and states another current one.
+		return nil, workstation.Final(err)
+	}
 	open, stop := context.WithCancel(context.WithoutCancel(ctx))
 	unhook := context.AfterFunc(ctx, stop)
-	address, err := f.cluster.Forward(open, tunnelProxy)
+	address, err := f.fixed.Forward(open, tunnelProxy)
 	if err != nil {
 		stop()
 		if stranger := (*reach.StrangerError)(nil); errors.As(err, &stranger) {

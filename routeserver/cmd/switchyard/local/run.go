@@ -94,6 +94,7 @@ func run(s *session.Session, headers Headers) *cobra.Command {
 
 // run prepares what the process has, connects, and runs it.
 func (r *running) run(ctx context.Context, headers Headers, given func(string) bool, args []string) error {
+	_, _ = r.context() // What comes asks the same one; Connect says what is wrong with it.
 	cluster, err := specs.Connect(r.s)
 	if err != nil {
 		return err

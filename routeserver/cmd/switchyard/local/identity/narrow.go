@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/rest"
 
 	"switchyard.dev/eventbus/callers/tokens"
 	"switchyard.dev/tunnels/workstation"
@@ -17,7 +16,7 @@ import (
 // shows is a service account's that may request tokens for itself: the API server does not accept them,
 // so a proxy that was taken over can do nothing else with them. Other users show the token itself; why
 // is passed to note once.
-func Narrowed(access *rest.Config, note func(string)) (workstation.Token, error) {
+func Narrowed(access Access, note func(string)) (workstation.Token, error) {
 	shown, err := Shown(access)
 	if err != nil {
 		return nil, err
@@ -27,24 +26,31 @@ func Narrowed(access *rest.Config, note func(string)) (workstation.Token, error)
 
 // narrowed requests tokens for the user of a kubeconfig.
 type narrowed struct {
-	access *rest.Config
+	access Access
 	shown  workstation.Token
 	say    func(string)
 
-	mu   sync.Mutex
-	of   *requested // nil: not yet, or the token is shown as it is
-	full bool
+	mu      sync.Mutex
+	subject string     // of the token that the kubeconfig showed last
+	of      *requested // nil: not yet, or the token is shown as it is
+	full    bool
 }
 
 func (n *narrowed) token(ctx context.Context, again bool) (string, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	own, err := n.shown(ctx, again)
-	if err != nil || n.full {
+	if err != nil {
 		return own, err
 	}
+	claims, _ := tokens.Claims(own)
+	if claims.Subject != n.subject { // Somebody else has logged in.
+		n.subject, n.of, n.full = claims.Subject, nil, false
+	}
+	if n.full {
+		return own, nil
+	}
 	if n.of == nil {
-		claims, _ := tokens.Claims(own)
 		if slices.Contains(claims.Audience, Audience) {
 			return own, nil
 		}

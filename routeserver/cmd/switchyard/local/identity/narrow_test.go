@@ -40,7 +40,7 @@ func TestTokensHaveTheAudienceOfTheProxies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var notes []string
-			token, err := identity.Narrowed(as(c.token), func(text string) { notes = append(notes, text) })
+			token, err := identity.Narrowed(func() (*rest.Config, error) { return as(c.token), nil }, func(text string) { notes = append(notes, text) })
 			w.Must(err)
 			for range 2 {
 				got, err := token(t.Context(), false)

@@ -37,33 +37,50 @@ func FromFile(path string) workstation.Token {
 	}
 }
 
-// Of returns tokens that are made for a service account. access is the access to the cluster.
-func Of(access *rest.Config, namespace, name string) workstation.Token {
+// Access returns the access to the cluster, as the kubeconfig has it each time.
+type Access func() (*rest.Config, error)
+
+// Of returns tokens that are made for a service account.
+func Of(access Access, namespace, name string) workstation.Token {
 	return (&requested{access: access, namespace: namespace, name: name}).token
 }
 
 // Shown returns the token that a kubeconfig shows to the API server, whatever it has it from: it
-// is asked to show it to nobody.
-func Shown(config *rest.Config) (workstation.Token, error) {
-	if who := config.Impersonate.UserName; who != "" {
-		return nil, exit.Unavailable.Errorf("the kubeconfig speaks as %s, which a token cannot: use one of your own, or come as a service account, with --as-service-account NAMESPACE/NAME", who)
-	}
+// is asked to show it to nobody. The kubeconfig is read each time, so that a new login counts.
+func Shown(access Access) (workstation.Token, error) {
 	seen := &mirror{}
-	asks, err := rest.HTTPWrappersForConfig(config, seen)
-	if err != nil {
-		return nil, exit.Unavailable.Errorf("the kubeconfig cannot be used: %w", err)
+	asks := func() (http.RoundTripper, error) {
+		config, err := access()
+		if err != nil {
+			return nil, err
+		}
+		if who := config.Impersonate.UserName; who != "" {
+			return nil, exit.Unavailable.Errorf("the kubeconfig speaks as %s, which a token cannot: use one of your own, or come as a service account, with --as-service-account NAMESPACE/NAME", who)
+		}
+		through, err := rest.HTTPWrappersForConfig(config, seen)
+		if err != nil {
+			return nil, exit.Unavailable.Errorf("the kubeconfig cannot be used: %w", err)
+		}
+		return through, nil
+	}
+	if _, err := asks(); err != nil {
+		return nil, err
 	}
 	return func(ctx context.Context, again bool) (string, error) {
 		seen.mu.Lock()
 		defer seen.mu.Unlock()
+		through, err := asks()
+		if err != nil {
+			return "", workstation.Final(err)
+		}
 		if again { // A plugin makes a new one when the server refuses the last.
 			seen.status = http.StatusUnauthorized
-			if _, err := seen.ask(ctx, asks); err != nil {
+			if _, err := seen.ask(ctx, through); err != nil {
 				return "", err
 			}
 		}
 		seen.status = http.StatusOK
-		return seen.ask(ctx, asks)
+		return seen.ask(ctx, through)
 	}, nil
 }
 
@@ -104,7 +121,7 @@ func (m *mirror) ask(ctx context.Context, asks http.RoundTripper) (string, error
 
 // requested has tokens of a service account made.
 type requested struct {
-	access          *rest.Config
+	access          Access
 	namespace, name string
 
 	mu    sync.Mutex
@@ -125,7 +142,11 @@ func (r *requested) token(ctx context.Context, again bool) (string, error) {
 	if !again && r.last != "" && time.Now().Before(r.until) {
 		return r.last, nil
 	}
-	client, err := kubernetes.NewForConfig(r.access)
+	config, err := r.access()
+	if err != nil {
+		return "", workstation.Final(err)
+	}
+	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return "", workstation.Final(fmt.Errorf("the kubeconfig cannot be used: %w", err))
 	}

@@ -44,7 +44,7 @@ func TestTheTokenThatAKubeconfigShows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.config.Host = "https://127.0.0.1:1"
-			token, err := identity.Shown(&c.config)
+			token, err := identity.Shown(func() (*rest.Config, error) { return &c.config, nil })
 			first, again := "", ""
 			if err == nil {
 				first, err = token(t.Context(), false)

@@ -89,6 +89,8 @@ func lines(s workstation.Status) (out []string) {
 	switch {
 	case s.Connected:
 		add("connected to %s as %s", cmp.Or(s.Proxy, "a tunnel proxy"), cmp.Or(s.User, "somebody"))
+	case s.Login && !s.Since.IsZero():
+		add("not connected: %s. Log in again: the connection then comes back without a restart", s.Trouble)
 	case s.Trouble != "":
 		add("not connected: %s", s.Trouble)
 	default:
