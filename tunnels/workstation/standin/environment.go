@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"switchyard.dev/tunnels/workstation/standin/unsafeenv"
 )
@@ -22,6 +23,7 @@ func (r *resolution) environment() {
 	}
 	for _, e := range r.container.Env {
 		value, source, ok := r.value(e)
+		r.seen[e.Name] = true
 		if ok {
 			r.env[e.Name] = Var{e.Name, value, source}
 		}
@@ -82,7 +84,13 @@ func (r *resolution) value(e corev1.EnvVar) (value, source string, ok bool) {
 		if r.in.own[r.container.Name+"/"+e.Name] {
 			source = fromSandbox
 		}
-		return expand(e.Value, func(name string) (string, bool) { v, ok := r.env[name]; return v.Value, ok }), source, true
+		return expand(e.Value, func(name string) (string, bool) {
+			v, ok := r.env[name]
+			if !ok {
+				r.unresolved(e.Name, name)
+			}
+			return v.Value, ok
+		}), source, true
 	case from.ConfigMapKeyRef != nil:
 		ref := from.ConfigMapKeyRef
 		return r.key("ConfigMap", ref.Name, ref.Key, "variable "+e.Name, is(ref.Optional))
@@ -104,6 +112,27 @@ func (r *resolution) value(e corev1.EnvVar) (value, source string, ok bool) {
 	}
 	r.note("Variable %s is left out: where its value is from is not known to this version.", e.Name)
 	return "", "", false
+}
+
+// unresolved notes that a variable refers to one that has no value before it.
+func (r *resolution) unresolved(variable, name string) {
+	later := slices.ContainsFunc(r.container.Env, func(e corev1.EnvVar) bool { return e.Name == name })
+	var note string
+	switch {
+	case len(validation.IsEnvVarName(name)) > 0: // $() and the like are no references.
+		return
+	case name == variable:
+		note = fmt.Sprintf("Variable %s keeps $(%s) as written, as in a pod: a variable cannot refer to itself.", variable, name)
+	case later && r.seen[name]:
+		note = fmt.Sprintf("Variable %s keeps $(%s) as written: %s is left out here.", variable, name, name)
+	case later:
+		note = fmt.Sprintf("Variable %s keeps $(%s) as written, as in a pod: %s stands after it in the list. Place %s before %s.", variable, name, name, name, variable)
+	default:
+		note = fmt.Sprintf("Variable %s keeps $(%s) as written: no variable %s is known here. In a pod it may be one of a Service. Set %s with --env.", variable, name, name, variable)
+	}
+	if !slices.Contains(r.notes, note) {
+		r.notes = append(r.notes, note)
+	}
 }
 
 // key returns a key of an object, for a variable or a file.

@@ -83,7 +83,7 @@ func TestWhatASandboxGivesBesideTheBaseline(t *testing.T) {
 		for _, f := range r.Files {
 			fmt.Fprintf(&out, "%s %04o %q (%s)\n", f.Path, f.Mode, f.Data, f.Source)
 		}
-		vars, changed := r.Below("/tmp/x")
+		vars, changed, _ := r.Below("/tmp/x")
 		for _, v := range vars {
 			if slices.Contains(changed, v.Name) {
 				fmt.Fprintf(&out, "below /tmp/x: %s=%s\n", v.Name, v.Value)

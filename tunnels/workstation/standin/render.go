@@ -2,10 +2,11 @@ package standin
 
 import (
 	"fmt"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
+
+	"switchyard.dev/tunnels/workstation/standin/paths"
 )
 
 // shellName is what a POSIX shell takes for the name of a variable.
@@ -47,38 +48,26 @@ func special(c rune) bool {
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// Below returns the variables with paths of mounted volumes moved below a folder, and the names
-// of those that were changed. A value is such a path when it is one as a whole, or each part
-// between colons is some path and one of them such a one, as in PATH.
-func (r Result) Below(root string) (vars []Var, changed []string) {
+// Below returns the variables with paths of mounted volumes moved below a folder (paths says which
+// they are), the names of those that were changed, and of those that name such paths in a form that
+// is not understood, and stay as they are.
+func (r Result) Below(root string) (vars []Var, changed, left []string) {
 	folders := r.Mounts
 	if slices.ContainsFunc(r.Files, func(f File) bool { return strings.HasPrefix(f.Path, ResourcesFolder+"/") }) {
 		folders = append(slices.Clone(folders), ResourcesFolder)
 	}
 	for _, v := range r.Env {
-		parts := strings.Split(v.Value, ":")
-		moved := false
-		for i, p := range parts {
-			if !path.IsAbs(p) {
-				moved = false
-				break
-			}
-			if within(path.Clean(p), folders) {
-				parts[i], moved = path.Join(root, p), true
-			}
-		}
-		if moved {
-			v.Value = strings.Join(parts, ":")
+		moved, unclear := paths.Below(v.Value, root, folders)
+		switch {
+		case unclear:
+			left = append(left, v.Name)
+		case moved != v.Value:
 			changed = append(changed, v.Name)
 		}
+		v.Value = moved
 		vars = append(vars, v)
 	}
-	return vars, changed
-}
-
-// within reports whether a path is one of folders, or in one.
-func within(p string, folders []string) bool {
-	return slices.ContainsFunc(folders, func(f string) bool { return p == f || strings.HasPrefix(p, strings.TrimSuffix(f, "/")+"/") })
+	return vars, changed, left
 }
 
 // kept are the variables that a local process has from its user and not from the baseline: they

@@ -232,7 +232,7 @@ func Resolve(in Input) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	r := &resolution{in: in, container: c, env: map[string]Var{}, files: map[string]File{}}
+	r := &resolution{in: in, container: c, env: map[string]Var{}, seen: map[string]bool{}, files: map[string]File{}}
 	r.environment()
 	r.volumes()
 	r.ownFiles()
@@ -260,6 +260,7 @@ type resolution struct {
 	in        Input
 	container *corev1.Container
 	env       map[string]Var
+	seen      map[string]bool // variables of the container's list so far
 	files     map[string]File
 	mounts    []string
 	notes     []string

@@ -73,7 +73,7 @@ func TestWhatAContainerHas(t *testing.T) {
 		fmt.Fprintf(&out, "%s %04o %q (%s)\n", f.Path, f.Mode, f.Data, f.Source)
 	}
 	out.WriteString("\n" + strings.Join(r.Notes, "\n") + "\n\n")
-	vars, changed := r.Below("/tmp/x")
+	vars, changed, _ := r.Below("/tmp/x")
 	fmt.Fprintf(&out, "below /tmp/x: %s\n", strings.Join(changed, " "))
 	for _, v := range vars {
 		if slices.Contains(changed, v.Name) {
@@ -214,6 +214,37 @@ template:
 	if got := standin.Shell(r.Env, false); got != "A=x\nB='x$(A'\nC='$x$(A)$$'\nD='$()x$(A'\n" {
 		t.Errorf("got %s", got)
 	}
+	if len(r.Notes) > 0 {
+		t.Errorf("it notes %q", r.Notes)
+	}
+}
+
+// A program gets the text of a reference that is not resolved, and fails somewhere else.
+func TestReferencesThatAreNotResolvedAreNoted(t *testing.T) {
+	in := input(t, `
+template:
+  spec:
+    automountServiceAccountToken: false
+    containers:
+    - name: a
+      env:
+      - {name: URL, value: "http://$(CART_SERVICE_HOST):$(PORT)/$(CART_SERVICE_HOST)"}
+      - {name: PORT, value: "80"}
+      - {name: SELF, value: "$(SELF)x"}
+      - {name: FINE, value: "$(PORT)$$(NOT)"}
+`)
+	r, err := standin.Resolve(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"Variable URL keeps $(CART_SERVICE_HOST) as written: no variable CART_SERVICE_HOST is known here. In a pod it may be one of a Service. Set URL with --env.",
+		"Variable URL keeps $(PORT) as written, as in a pod: PORT stands after it in the list. Place PORT before URL.",
+		"Variable SELF keeps $(SELF) as written, as in a pod: a variable cannot refer to itself.",
+	}
+	if !slices.Equal(r.Notes, want) {
+		t.Errorf("it notes\n%s", strings.Join(r.Notes, "\n"))
+	}
 }
 
 // codePod has a variable that runs code from each of its sources.
@@ -256,9 +287,9 @@ func TestVariablesThatRunCodeAreWithheld(t *testing.T) {
 	if got := strings.Join(r.Withheld, " "); got != "BASH_ENV GIT_SSH_COMMAND LD_PRELOAD PYTHONPATH" {
 		t.Errorf("withheld: %s", got)
 	}
-	vars, _ := r.Below("/tmp/x")
+	vars, _, _ := r.Below("/tmp/x")
 	got := strings.Join(standin.Environ([]string{"BASH_ENV=mine", "LD_PRELOAD=mine.so"}, vars, false), " ")
-	if want := "BASH_ENV=mine COLOR=blue COPY=/tmp/x/config/start.sh ENV=production LD_PRELOAD=mine.so NODE_OPTIONS=--require /config/start.sh PERL5OPT=-W RUBYLIB=/lib"; got != want {
+	if want := "BASH_ENV=mine COLOR=blue COPY=/tmp/x/config/start.sh ENV=production LD_PRELOAD=mine.so NODE_OPTIONS=--require /tmp/x/config/start.sh PERL5OPT=-W RUBYLIB=/lib"; got != want {
 		t.Errorf("the environment is %s, not %s", got, want)
 	}
 }

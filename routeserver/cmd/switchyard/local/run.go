@@ -94,7 +94,7 @@ func run(s *session.Session, headers Headers) *cobra.Command {
 
 // run prepares what the process has, connects, and runs it.
 func (r *running) run(ctx context.Context, headers Headers, given func(string) bool, args []string) error {
-	_, _ = r.context() // What comes asks the same one; Connect says what is wrong with it.
+	_, _ = r.context() // Connect reports its error.
 	cluster, err := specs.Connect(r.s)
 	if err != nil {
 		return err
@@ -236,12 +236,15 @@ func first(ctx context.Context, w *workstation.Workstation, workload string, end
 func (r *running) environ() []string {
 	vars := r.result.Env
 	if !r.asIs {
-		var changed []string
-		if vars, changed = r.result.Below(r.root); len(changed) > 0 {
+		var changed, left []string
+		if vars, changed, left = r.result.Below(r.root); len(changed) > 0 {
 			say(r.s.Err, "note: these variables name paths below "+r.root+": "+strings.Join(changed, ", "))
 			if loads := slices.DeleteFunc(changed, func(name string) bool { return !unsafeenv.NamesPath(name) }); len(loads) > 0 {
 				say(r.s.Err, "warning: programs may load code or configuration of the cluster by these variables: "+strings.Join(loads, ", ")+". --as-is leaves their values unchanged")
 			}
+		}
+		if len(left) > 0 {
+			say(r.s.Err, "note: these variables are unchanged, although they may name paths below "+r.root+", since it is not clear where a path begins: "+strings.Join(left, ", ")+". The command can make them from $SWITCHYARD_ROOT")
 		}
 	}
 	vars = append(vars, standin.Var{Name: "SWITCHYARD_ROOT", Value: r.root})

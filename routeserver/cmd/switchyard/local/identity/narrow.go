@@ -44,7 +44,7 @@ func (n *narrowed) token(ctx context.Context, again bool) (string, error) {
 		return own, err
 	}
 	claims, _ := tokens.Claims(own)
-	if claims.Subject != n.subject { // Somebody else has logged in.
+	if claims.Subject != n.subject { // Another user has logged in.
 		n.subject, n.of, n.full = claims.Subject, nil, false
 	}
 	if n.full {

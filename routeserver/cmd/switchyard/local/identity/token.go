@@ -45,8 +45,8 @@ func Of(access Access, namespace, name string) workstation.Token {
 	return (&requested{access: access, namespace: namespace, name: name}).token
 }
 
-// Shown returns the token that a kubeconfig shows to the API server, whatever it has it from: it
-// is asked to show it to nobody. The kubeconfig is read each time, so that a new login counts.
+// Shown returns the token that a kubeconfig shows to the API server, whatever it has it from,
+// without a request to that server. The kubeconfig is read each time, so that a new login counts.
 func Shown(access Access) (workstation.Token, error) {
 	seen := &mirror{}
 	asks := func() (http.RoundTripper, error) {
