@@ -7,12 +7,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/protos/crd/variable"
 	"switchyard.dev/workflows/iocontext"
 )
 
 // FitsVariable reports whether a program can be given a variable of this value.
 func FitsVariable(name, value string) bool {
-	return len(name)+1+len(value)+1 <= iocontext.MaxVariable && !strings.Contains(value, "\x00")
+	return len(name)+1+len(value)+1 <= iocontext.MaxVariable && variable.Describe([]byte(value)) == ""
 }
 
 // inputs refuses values that are nowhere to be had, or too large for any input.
@@ -61,8 +62,8 @@ func (c checking) variables() *Problem {
 			return problem(ReasonInputRefused, "input %s of unit %s is to be the variable %s, which is not a valid name. Change dst.env.", name, unit, quoted(env))
 		case taken[env]:
 			return problem(ReasonInputRefused, "two inputs of unit %s are to be the variable %s. Change dst.env of one of them.", unit, quoted(env))
-		case in.IOContext == nil && strings.Contains(in.Value, "\x00"):
-			return problem(ReasonInputRefused, "input %s of unit %s has a NUL byte, which no variable can have. Use dst.localPath instead of dst.env.", name, unit)
+		case in.IOContext == nil && variable.Describe([]byte(in.Value)) != "":
+			return problem(ReasonInputRefused, "input %s of unit %s %s, so that it cannot be variable %s. Use dst.localPath instead of dst.env.", name, unit, variable.Describe([]byte(in.Value)), quoted(env))
 		case in.IOContext == nil && !FitsVariable(env, in.Value):
 			return problem(ReasonInputRefused, "input %s of unit %s has %d bytes, and a variable at most %d with its name. Use dst.localPath instead of dst.env.", name, unit, len(in.Value), iocontext.MaxVariable)
 		}

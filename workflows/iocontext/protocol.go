@@ -17,6 +17,8 @@ type Assignment struct {
 // Input is one input with its value.
 type Input struct {
 	Name string `json:"name"`
+	// From is the key of the output that it is (OutputKey); empty: it is a constant.
+	From string `json:"from,omitempty"`
 	// Env is the variable that has it; empty: none.
 	Env string `json:"env,omitempty"`
 	// Path is the file that has it; empty: none.

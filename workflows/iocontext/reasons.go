@@ -46,10 +46,11 @@ const (
 	ScriptNotRunnable = "ScriptNotRunnable"
 	// CommandMissing: the image lacks the command of a unit without a script.
 	CommandMissing = "CommandMissing"
-	// VariableTooLarge, VariableHasNUL and VariablesTooLarge: an input does not fit a variable,
-	// or all variables together are more than the kernel takes.
+	// VariableTooLarge, VariableHasNUL, VariableNotUTF8 and VariablesTooLarge: an input does not fit a
+	// variable (protos/crd/variable), or all variables together are more than the kernel takes.
 	VariableTooLarge  = "VariableTooLarge"
 	VariableHasNUL    = "VariableHasNUL"
+	VariableNotUTF8   = "VariableNotUTF8"
 	VariablesTooLarge = "VariablesTooLarge"
 	// OutputMissing and OutputNotAFile: what the script was to leave is not there.
 	OutputMissing  = "OutputMissing"

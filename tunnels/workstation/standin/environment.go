@@ -146,6 +146,9 @@ func (r *resolution) key(kind, name, key, what string, optional bool) (value, so
 	if !has && !optional {
 		r.problem("%s needs key %q of %s %s/%s, which is not there", what, key, kind, r.in.Namespace, name)
 	}
+	if resource, is := r.in.OutputSecrets[name]; is && kind == "Secret" {
+		return string(text), fmt.Sprintf("resource %s, output %s", resource, key), has
+	}
 	return string(text), fmt.Sprintf("%s %s, key %s", kind, name, key), has
 }
 

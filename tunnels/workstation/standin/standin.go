@@ -20,7 +20,8 @@
 // of Services (FOO_SERVICE_HOST) and those of the image are not known here.
 //
 // Variables from which loaders, shells and interpreters run code (unsafeenv) are withheld, whatever
-// object of the cluster they are from. Those of Input.Extra and Input.Allow are not.
+// object of the cluster they are from. Those of Input.Extra and Input.Allow are not. Values with a NUL byte
+// or that are not UTF-8 are left out too (protos/crd/variable), and Notes names them.
 //
 // # What the sandbox gives beside
 //
@@ -38,6 +39,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/protos/crd/variable"
 )
 
 // Variables that say which sandbox it is, as forks have them; and where files are.
@@ -73,6 +75,8 @@ type Input struct {
 	Sandbox, RoutingKey string
 	// Outputs are those of the sandbox's resources, by resource and output.
 	Outputs map[string]map[string][]byte
+	// OutputSecrets are the Secrets with these outputs, by name, and the resource of each.
+	OutputSecrets map[string]string
 	// Extra are further variables, which win.
 	Extra []Extra
 	// Allow are names of variables that the process gets from the cluster although they run code.
@@ -242,6 +246,10 @@ func Resolve(in Input) (Result, error) {
 	}
 	out := Result{Container: c.Name, Notes: r.notes, Mounts: r.mounts}
 	for _, name := range slices.Sorted(maps.Keys(r.env)) {
+		if wrong := variable.Describe([]byte(r.env[name].Value)); wrong != "" {
+			out.Notes = append(out.Notes, fmt.Sprintf("Variable %s is left out: its value (%s) %s, which no variable can have, in a pod neither. Take it as a file, or encode it.", name, r.env[name].Source, wrong))
+			continue
+		}
 		if r.withholds(r.env[name]) {
 			out.Withheld = append(out.Withheld, name)
 			continue

@@ -293,3 +293,45 @@ func TestVariablesThatRunCodeAreWithheld(t *testing.T) {
 		t.Errorf("the environment is %s, not %s", got, want)
 	}
 }
+
+// A value that no variable can have is left out and named, whatever it comes from: the rule is that
+// of pods. As a file it is there.
+func TestValuesThatNoVariableCanHave(t *testing.T) {
+	in := input(t, `
+template:
+  spec:
+    automountServiceAccountToken: false
+    containers:
+    - name: a
+      envFrom: [{secretRef: {name: db}}]
+      env:
+      - {name: DUMP, valueFrom: {secretKeyRef: {name: outputs, key: make.dump}}}
+      - {name: COPY, value: "x$(DUMP)"}
+      - {name: LATIN, valueFrom: {secretKeyRef: {name: db, key: latin}}}
+secrets:
+- {metadata: {name: db}, data: {latin: Y2Fm6Q==, fine: Y2Fmw6k=}}
+- {metadata: {name: outputs}, data: {make.dump: YQBi}}
+`)
+	in.OutputSecrets = map[string]string{"outputs": "store"}
+	in.Outputs = map[string]map[string][]byte{"store": {"make.dump": []byte("a\x00b")}}
+	in.Extra = []standin.Extra{{Name: "OWN", Resource: "store", Output: "make.dump"}}
+	r, err := standin.Resolve(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := standin.Shell(r.Env, false); got != "fine='café'\n" {
+		t.Errorf("it has %s", got)
+	}
+	text := strings.Join(r.Notes, "\n")
+	for _, want := range []string{
+		"Variable DUMP is left out: its value (resource store, output make.dump) has a NUL byte (byte 2)", "Variable COPY is left out: its value (the container) has a NUL byte (byte 3)",
+		"Variable LATIN is left out: its value (Secret db, key latin) is not UTF-8 (byte 4)", "Variable latin is left out: its value (Secret db) is not UTF-8 (byte 4)", "Variable OWN is left out: its value (resource store, output make.dump)",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("it does not note %q:\n%s", want, text)
+		}
+	}
+	if len(r.Files) != 1 || string(r.Files[0].Data) != "a\x00b" {
+		t.Errorf("the file is %v", r.Files)
+	}
+}

@@ -195,7 +195,7 @@ func (m *Main) assignment(ctx context.Context, of work) (iocontext.Assignment, e
 		if err != nil {
 			return out, err
 		}
-		copies := injected(input.Name, value, template.InputInjects)
+		copies := injected(input, value, template.InputInjects)
 		if total += len(copies) * len(value); total > iocontext.MaxInputs {
 			return out, refuse(http.StatusForbidden, iocontext.InputsTooLarge,
 				"the inputs of unit %s have more than %d bytes together, each counted once per variable and file: give it fewer, or smaller ones", of.unit.Name, iocontext.MaxInputs)
@@ -206,17 +206,22 @@ func (m *Main) assignment(ctx context.Context, of work) (iocontext.Assignment, e
 }
 
 // injected returns an input for each place where it is to be; the first has the value.
-func injected(name string, value []byte, places []crdv1.InputInject) []iocontext.Input {
-	all := []iocontext.Input{{Name: name, Value: value}}
+func injected(input crdv1.WorkUnitInput, value []byte, places []crdv1.InputInject) []iocontext.Input {
+	one := iocontext.Input{Name: input.Name, Value: value}
+	if input.IOContext != nil {
+		one.From = input.IOContext.Key
+	}
+	all := []iocontext.Input{one}
 	for _, place := range places {
-		if place.InputName != name {
+		if place.InputName != input.Name {
 			continue
 		}
 		if first := &all[0]; first.Env == "" && first.Path == "" {
 			first.Env, first.Path = place.Dst.Env, place.Dst.LocalPath
 			continue
 		}
-		all = append(all, iocontext.Input{Name: name, Env: place.Dst.Env, Path: place.Dst.LocalPath, Value: value})
+		one.Env, one.Path = place.Dst.Env, place.Dst.LocalPath
+		all = append(all, one)
 	}
 	return all
 }

@@ -50,6 +50,8 @@ type plan struct {
 type variable struct {
 	Name  string `json:"name"`
 	Input string `json:"input"`
+	// From is iocontext.Input.From.
+	From string `json:"from,omitempty"`
 }
 
 // result says how the main container ended. Outputs that are there have files.

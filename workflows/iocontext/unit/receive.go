@@ -136,7 +136,7 @@ func (v Volume) unpackInput(input iocontext.Input, p *plan) error {
 	}
 	p.Inputs = append(p.Inputs, input.Name)
 	if input.Env != "" {
-		p.Variables = append(p.Variables, variable{Name: input.Env, Input: input.Name})
+		p.Variables = append(p.Variables, variable{Name: input.Env, Input: input.Name, From: input.From})
 	}
 	return put(filepath.Join(v.in(iocontext.InputsDir), input.Name), input.Value, 0o644)
 }

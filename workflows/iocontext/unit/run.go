@@ -1,7 +1,6 @@
 package unit
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	values "switchyard.dev/protos/crd/variable"
 	"switchyard.dev/workflows/iocontext"
 )
 
@@ -78,7 +78,7 @@ func (m Main) run() result {
 		return result{Ending: notStarted(iocontext.VolumeFailed, "the volume at %s cannot be read: %v", iocontext.Root, err)}
 	}
 	p = m.unreserved(p)
-	environ, wrong := variables(m.Environ, p, inputs)
+	environ, wrong := environment(m.Environ, p, inputs)
 	if wrong != nil {
 		return result{Ending: *wrong}
 	}
@@ -117,12 +117,21 @@ func (m Main) unreserved(p plan) plan {
 	return p
 }
 
-// variables returns the environment of the script, or what does not fit into it.
-func variables(environ []string, p plan, inputs map[string][]byte) ([]string, *iocontext.Ending) {
+// described names the input of a variable, and which output of which step it is.
+func (v variable) described() string {
+	if step, output, ok := strings.Cut(v.From, "."); ok {
+		return fmt.Sprintf("input %s, which is output %s of step %s,", v.Input, output, step)
+	}
+	return "input " + v.Input
+}
+
+// environment returns the environment of the script, or what does not fit into it.
+func environment(environ []string, p plan, inputs map[string][]byte) ([]string, *iocontext.Ending) {
 	for _, v := range p.Variables {
 		content := inputs[v.Input]
-		if bytes.IndexByte(content, 0) >= 0 {
-			e := notStarted(iocontext.VariableHasNUL, "input %s has a NUL byte, which variable %s cannot have: take the input as a file", v.Input, v.Name)
+		if problem, at := values.Of(content); problem != "" {
+			reason := map[values.Problem]string{values.NUL: iocontext.VariableHasNUL, values.NotUTF8: iocontext.VariableNotUTF8}[problem]
+			e := notStarted(reason, "%s %s (byte %d), so that it cannot be variable %s: take it as a file, or encode it", v.described(), problem, at, v.Name)
 			return nil, &e
 		}
 		if n := len(v.Name) + len("=") + len(content) + 1; n > iocontext.MaxVariable {

@@ -52,6 +52,12 @@ func (s *scene) input(name, env, value string) {
 	s.must(s.volume.unpackInput(iocontext.Input{Name: name, Env: env, Value: []byte(value)}, &s.plan))
 }
 
+// outputOf gives the script the output of another step.
+func (s *scene) outputOf(name, key, env, value string) {
+	s.Helper()
+	s.must(s.volume.unpackInput(iocontext.Input{Name: name, From: key, Env: env, Value: []byte(value)}, &s.plan))
+}
+
 // output has the script owe an output.
 func (s *scene) output(name, file string) {
 	s.plan.Outputs = append(s.plan.Outputs, iocontext.Output{Name: name, Path: filepath.Join(s.out, file)})
@@ -115,7 +121,12 @@ func TestHowScriptsEnd(t *testing.T) {
 		"no first line":           {script: "echo hello\n", reason: iocontext.ScriptNotRunnable, code: 126, says: "#!/bin/sh"},
 		"a folder as interpreter": {script: "#!/usr\n", reason: iocontext.ScriptNotRunnable, code: 126, says: "/usr"},
 		"a NUL in a variable": {script: "#!/bin/sh\n", set: func(s *scene) { s.input("in", "IN", "SECRET\x00") },
-			reason: iocontext.VariableHasNUL, code: 126, says: "input in has a NUL byte", without: "SECRET"},
+			reason: iocontext.VariableHasNUL, code: 126, says: "input in has a NUL byte (byte 7), so that it cannot be variable IN: take it as a file", without: "SECRET"},
+		"an output with a NUL": {script: "#!/bin/sh\n", set: func(s *scene) { s.outputOf("dump", "make.dump", "DUMP", "SECRET\x00") },
+			reason: iocontext.VariableHasNUL, code: 126, says: "input dump, which is output dump of step make, has a NUL byte (byte 7), so that it cannot be variable DUMP", without: "SECRET"},
+		"an output that is not UTF-8": {script: "#!/bin/sh\n", set: func(s *scene) { s.outputOf("dump", "make.dump", "DUMP", "é\xffSECRET") },
+			reason: iocontext.VariableNotUTF8, code: 126, says: "output dump of step make, is not UTF-8 (byte 3), so that it cannot be variable DUMP", without: "SECRET"},
+		"such an output as a file": {script: "#!/bin/sh\nexit 3\n", set: func(s *scene) { s.outputOf("dump", "make.dump", "", "é\xff\x00") }, reason: iocontext.ScriptFailed, code: 3},
 		"one byte too much": {script: "#!/bin/sh\n", set: func(s *scene) { s.input("in", "IN", big[:iocontext.MaxVariable-3]) },
 			reason: iocontext.VariableTooLarge, code: 126, says: fmt.Sprintf("variable IN has room for %d", iocontext.MaxVariable-4)},
 		"just enough": {script: "#!/bin/sh\nexit ${#IN}\n", set: func(s *scene) { s.input("in", "IN", big[:iocontext.MaxVariable-4]) },

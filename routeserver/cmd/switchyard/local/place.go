@@ -20,6 +20,7 @@ import (
 	"switchyard.dev/routeserver/cli/reach"
 	"switchyard.dev/routeserver/cli/session"
 	"switchyard.dev/routeserver/cmd/switchyard/local/allow"
+	"switchyard.dev/routeserver/cmd/switchyard/local/authority"
 	"switchyard.dev/routeserver/cmd/switchyard/local/identity"
 	"switchyard.dev/tunnels/workstation"
 	"switchyard.dev/tunnels/workstation/consent"
@@ -149,7 +150,7 @@ func (p *place) prepare() (err error) {
 	if err != nil {
 		return err
 	}
-	p.roots = trust.NewRoots(cmp.Or(p.ca, "ConfigMap "+authority+" of the operator"))
+	p.roots = trust.NewRoots(cmp.Or(p.ca, "ConfigMap "+authority.Name+" of the operator"))
 	p.token, err = p.identity()
 	return err
 }

@@ -230,14 +230,14 @@ func resources(ctx context.Context, c client.Reader, o *crdv1.SignadotSandbox) (
 // outputs reads those of the sandbox's resources, from the Secrets that forks get. Notes say of
 // which they are not known.
 func outputs(ctx context.Context, c client.Reader, all []crdv1.Resource, in *standin.Input) (notes []string) {
-	in.Outputs = map[string]map[string][]byte{}
+	in.Outputs, in.OutputSecrets = map[string]map[string][]byte{}, map[string]string{}
 	for i := range all {
 		r := &all[i]
 		found := false
 		for _, namespace := range r.Spec.OutputNamespaces {
 			s := &corev1.Secret{}
 			if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: r.OutputsSecret()}, s); err == nil {
-				in.Outputs[r.Spec.Name], in.Secrets[s.Name], found = s.Data, s, true
+				in.Outputs[r.Spec.Name], in.Secrets[s.Name], in.OutputSecrets[s.Name], found = s.Data, s, r.Spec.Name, true
 				break
 			}
 		}

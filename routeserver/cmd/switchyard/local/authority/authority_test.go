@@ -1,4 +1,4 @@
-package local
+package authority
 
 import (
 	"encoding/json"
@@ -51,7 +51,7 @@ func TestATokenThatIsRefusedIsMadeAnew(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			bundle, err := published(t.Context(), client, "signadot")
+			bundle, err := Published(t.Context(), client, "signadot")
 			var stranger *reach.StrangerError
 			switch {
 			case known && (err != nil || string(bundle) != "bundle"):
