@@ -102,6 +102,7 @@ func DecodeText(path, text string, into any) Problems {
 		err = assign(root, into)
 	}
 	if p, ok := err.(Problem); ok {
+		p = hinted([]byte(text), p)
 		return Problems{{Path: path, Text: fmt.Sprintf("%s (on its line %d)", p.Text, p.Line)}}
 	}
 	if err != nil {

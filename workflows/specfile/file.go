@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -49,7 +48,8 @@ func Parse(name string, text []byte) (*File, error) {
 	var p Problem
 	switch {
 	case errors.As(err, &p):
-		return refuse(p.Line, "%s%s", p.Text, hint(text, p.Line))
+		p = hinted(text, p)
+		return refuse(p.Line, "%s", p.Text)
 	case root == nil || root.Kind != yaml.MappingNode:
 		return refuse(1, "must be an object with the fields name and spec")
 	}
@@ -87,38 +87,6 @@ func empty(document *yaml.Node) bool {
 	return len(document.Content) == 0 || document.Content[0].ShortTag() == "!!null" && document.Content[0].Value == ""
 }
 
-// atLine is how the library names a line in its errors.
-var atLine = regexp.MustCompile(`line (\d+): `)
-
-// wrong returns what is wrong with a text that is no YAML.
-func wrong(err error) Problem {
-	text := strings.TrimPrefix(err.Error(), "yaml: ")
-	p := Problem{Line: 1, Text: "is not YAML: " + text} // The library leaves out the first line.
-	if m := atLine.FindStringSubmatch(text); m != nil {
-		p.Line, _ = strconv.Atoi(m[1]) // digits
-		p.Text = "is not YAML: " + strings.Replace(text, m[0], "", 1)
-	}
-	return p
-}
-
-// unquoted is a directive at the beginning of a text without quotes, where YAML takes none.
-var unquoted = regexp.MustCompile(`(?m)^[^"'#]*[:\-\[,]\s*@\{`)
-
-// hint returns what may help whoever wrote a text that is no YAML.
-func hint(text []byte, line int) string {
-	lines := bytes.Split(text, []byte("\n"))
-	for _, at := range []int{line, line + 1} { // The library names the line before some.
-		switch {
-		case at <= 0 || at > len(lines):
-		case unquoted.Match(lines[at-1]):
-			return `; put a text that begins with a directive in quotes: "@{name}"`
-		case bytes.HasPrefix(bytes.TrimLeft(lines[at-1], " "), []byte("\t")):
-			return "; indent with spaces, not with tabs"
-		}
-	}
-	return ""
-}
-
 // resolution copies a tree without its aliases.
 type resolution struct {
 	room int // How many nodes there may still be.
@@ -151,7 +119,7 @@ func (r *resolution) resolve(n *yaml.Node, depth int) (*yaml.Node, error) {
 		case err != nil:
 			return nil, err
 		case isKey && next.Kind != yaml.ScalarNode:
-			return nil, Problem{Line: c.Line, Text: "has a field whose name is not text"}
+			return nil, Problem{Line: c.Line, Text: "has a field name that is not text"}
 		case isKey && keyed(out, next.Value) != nil:
 			return nil, Problem{Line: c.Line, Text: fmt.Sprintf("has the field %q twice, first on line %d", next.Value, keyed(out, next.Value).Line)}
 		}

@@ -62,3 +62,32 @@ func TestFieldsBesideSpec(t *testing.T) {
 		}
 	}
 }
+
+func TestHintsMatchTheirCause(t *testing.T) {
+	for text, want := range map[string]string{
+		"text: @{a}\n  more: @{b}":               `:3: is not YAML: found character that cannot start any token; put a text that begins with a directive in quotes: "@{name}"`,
+		"text: @{a}":                             `:3: is not YAML: found character that cannot start any token; put a text that begins with a directive in quotes: "@{name}"`,
+		"texts: [a, @{a}]":                       `:3: is not YAML: found character that cannot start any token; put a text that begins with a directive in quotes: "@{name}"`,
+		"texts:\n  - @{a}\r":                     `:4: is not YAML: found character that cannot start any token; put a text that begins with a directive in quotes: "@{name}"`,
+		"text: a: b\n  more: \"@{x}\"":           `:3: is not YAML: mapping values are not allowed in this context; put a text that contains ": " in quotes`,
+		"text: |\n    - @{b}\n  x: y: z":         `:5: is not YAML: mapping values are not allowed in this context; put a text that contains ": " in quotes`,
+		"text: a, @{b}\n  x: `z`":                `:4: is not YAML: found character that cannot start any token; put a text that begins with this character in quotes`,
+		"text: \"@{a}\" x":                       `:3: is not YAML: did not find expected key; put the quotes around the whole text`,
+		"text: 'a, @{b}\n  x: y":                 `:3: is not YAML: found unexpected end of stream; close the quotes`,
+		"objects: {a: b\n  # c\nmore: c":         `:3: is not YAML: did not find expected ',' or '}'; close the brace {`,
+		`text: "a\qb"`:                           `:3: is not YAML: found unknown escape character; write \\ for a backslash in double quotes, or use single quotes`,
+		"text: {{ .x }}":                         `:3: has a field name that is not text; put a text that begins with {{ in quotes`,
+		"text: a\n\n\n  objects:\n   - a\n  - b": `:8: is not YAML: did not find expected key; indent it as the line before it`,
+		"text: a\n   port: 1":                    `:4: is not YAML: mapping values are not allowed in this context; indent it as the line before it`,
+		"text: a\n\tport: 1":                     `:4: is not YAML: found a tab character that violates indentation; indent with spaces, not with tabs`,
+		"text: 1\n  texts:\n  - *a\n  - b":       `:5: is not YAML: unknown anchor 'a' referenced; put a text that begins with this character in quotes`,
+		"text: 1\n  texts: [\x01]":               `:4: is not YAML: control characters are not allowed`,
+		"text: 1\n  texts: [\xff]":               `:4: is not YAML: invalid leading UTF-8 octet`,
+		"text: 1\n  @{a}: b":                     `:4: is not YAML: found character that cannot start any token`,
+	} {
+		_, err := specfile.Parse("f.yaml", []byte("name: n\nspec:\n  "+text+"\n"))
+		if got := fmt.Sprint(err); got != "f.yaml"+want {
+			t.Errorf("%q: %s, not f.yaml%s", text, got, want)
+		}
+	}
+}

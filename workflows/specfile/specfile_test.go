@@ -151,7 +151,7 @@ spec:
 		bomb + "]":                "holds more than 20000 values",
 		"name: &a [*a]\nspec: {}": "nested more than 64 levels deep",
 		"name: n\nspec: {<<: x}":  "has << before something that is not an object",
-		"name: n\nspec: {[a]: x}": "has a field whose name is not text",
+		"name: n\nspec: {[a]: x}": "has a field name that is not text",
 		strings.Repeat("[", 200):  "is not YAML",
 		"name: n\nspec: " + strings.Repeat("[", 80) + strings.Repeat("]", 80): "nested more than 64 levels deep",
 		"name: n\nspec: {port: 3000000000}":                                   "spec.port must be a whole number of at most 32 bits, not the number 3000000000",
