@@ -29,6 +29,7 @@ func AuthorAnnotations() []string {
 	return []string{
 		crdv1.AnnotationSandboxName, crdv1.AnnotationRoutingKey, // Templates in patches can use them.
 		crdv1.AnnotationLocal,
+		crdv1.AnnotationSpecification, // Other users can apply what "sandbox get" prints.
 	}
 }
 

@@ -23,14 +23,18 @@ func (f *File) Decode(into any) error {
 		key, value := f.root.Content[i], f.root.Content[i+1]
 		if field, ok := fieldNamed(t, key.Value); ok {
 			c.check(value, field, key.Value)
-		} else if text, wrong := stray(key.Value, t, spec); wrong {
+		} else if text, wrong := f.stray(key.Value, t, spec); wrong {
 			c.problems = append(c.problems, Problem{Text: text, File: f.Name, Line: key.Line})
 		} else if text != "" {
 			f.warnings = append(f.warnings, Problem{Text: text, File: f.Name, Line: key.Line})
 		}
 	}
 	for _, name := range fields(t) {
-		if keyed(f.root, name) == nil {
+		switch {
+		case keyed(f.root, name) != nil:
+		case f.printed():
+			c.problems.Add("", "is the output of a get command without a %s: those print one only for objects that apply has written and nothing else has changed", name)
+		default:
 			c.problems.Add("", "has no field %q", name)
 		}
 	}
@@ -52,22 +56,44 @@ func (f *File) KeepName() {
 	}
 }
 
-// shown are fields that answers have beside name and spec, as the published client shows
-// them.
-var shown = []string{"createdAt", "updatedAt", "routingKey", "endpoints", "status", "defaults"}
+// shown are fields that the output of get commands has beside name and spec, here and of the
+// published client.
+var shown = []string{"createdAt", "updatedAt", "routingKey", "endpoints", "status", "defaults", "workloads", "matchedSandboxes"}
+
+// printed reports whether the file is the output of a get command: it states how the object is.
+func (f *File) printed() bool {
+	return keyed(f.root, "status") != nil || keyed(f.root, "createdAt") != nil
+}
+
+// JSON returns a field of the file, with its directives replaced, as JSON.
+func (f *File) JSON(field string) (json.RawMessage, error) {
+	n, _ := child(f.root, field)
+	if n == nil {
+		return nil, nil
+	}
+	value, err := plain(n)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(value)
+}
 
 // heads are fields that objects of the cluster have beside spec.
 var heads = []string{"apiVersion", "kind"}
 
 // stray returns a message about a field beside those of t. wrong: it is misspelt, or belongs
 // into the spec, and would be missed. Others have no effect.
-func stray(name string, t, spec reflect.Type) (text string, wrong bool) {
-	if slices.Contains(shown, name) || slices.Contains(heads, name) {
+func (f *File) stray(name string, t, spec reflect.Type) (text string, wrong bool) {
+	if slices.Contains(heads, name) || f.printed() && slices.Contains(shown, name) {
 		return "", false
 	}
 	if spec != nil {
-		if _, ok := fieldNamed(spec, name); ok {
+		if _, ok := fieldNamed(spec, name); ok && !f.printed() {
 			return fmt.Sprintf("has the field %q beside spec; move it into spec", name), true
+		} else if ok && !f.repeats(name) {
+			return fmt.Sprintf("has the field %q beside spec with another value than in spec; change it in spec", name), true
+		} else if ok {
+			return "", false
 		}
 	}
 	if meant := nearest(name, fields(t)); meant != "" {
@@ -79,6 +105,39 @@ func stray(name string, t, spec reflect.Type) (text string, wrong bool) {
 		}
 	}
 	return fmt.Sprintf("has a field %q beside spec, which has no effect", name), false
+}
+
+// repeats reports whether a field beside spec has the same value as in spec: of a list, the same
+// names.
+func (f *File) repeats(name string) bool {
+	top, _ := child(f.root, name)
+	spec, _ := child(f.root, "spec")
+	if spec == nil {
+		return true
+	}
+	in, _ := child(spec, name)
+	if in == nil {
+		return len(top.Content) == 0 && top.Value == ""
+	}
+	if len(top.Content) != len(in.Content) || top.Value != in.Value {
+		return false
+	}
+	for i := range top.Content {
+		a, b := top.Content[i], in.Content[i]
+		if top.Kind == yaml.MappingNode && i%2 == 0 {
+			a, _ = child(top, b.Value)
+			b = in.Content[i+1]
+		} else if top.Kind == yaml.MappingNode {
+			continue
+		} else if named, _ := child(b, "name"); named != nil {
+			a, _ = child(a, "name")
+			b = named
+		}
+		if a == nil || a.Value != b.Value {
+			return false
+		}
+	}
+	return true
 }
 
 // DecodeText reads a text of YAML that a field holds into a value, as strictly as Decode.

@@ -22,7 +22,7 @@
 //
 // A field that is not there is refused with its line and the name that is nearest, and so
 // are a number where text has to stand, a field that is given twice, and whatever else would
-// be lost without a word. Fields beside name and spec are the exception: the published
-// client ignores them, so that what it shows of a sandbox can be applied again. They are
-// refused only where they look like a slip of the pen.
+// be lost without a word. Fields beside name and spec are warnings, or refused if they are
+// fields of spec or near to one. The output of get commands can be applied: its fields have no
+// effect, and those of them that repeat the spec have to agree with it.
 package specfile

@@ -43,7 +43,10 @@ func TestFieldsBesideSpec(t *testing.T) {
 		"texts: []":               `f.yaml:3: has the field "texts" beside spec; move it into spec`,
 		"nmae: x":                 `f.yaml:3: has a field "nmae", which does not exist; did you mean "name"?`,
 		"kind: Thing\nstatus: {}": "",
-		"---":                     "", "---\n": "", "---\n# nothing\n---": "", "...": "",
+		"endpoints: []":           `warning f.yaml:3: has a field "endpoints" beside spec`,
+		"status: {}\nendpoints: [x]\nworkloads: []\nroutingKey: k": "",
+		"status: {}\ntexts: []": "", "status: {}\ntexts: [a]": "f.yaml:4: has the field \"texts\" beside spec with another value than in spec; change it in spec",
+		"---": "", "---\n": "", "---\n# nothing\n---": "", "...": "",
 		"---\nname: other\nspec: {}": "f.yaml:4: has a second document, and a file describes one object: put each in a file of its own",
 	} {
 		got := ""

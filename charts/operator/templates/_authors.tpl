@@ -14,14 +14,14 @@ system:serviceaccount:signadot:signadot-controller-manager
 
 {{/* The annotations that count as specification: the list of authors.Annotations(), for CEL. */}}
 {{- define "operator.authorsAnnotations" -}}
-['signadot.com/sandbox-name', 'signadot.com/routing-key', 'signadot.com/local',
+['signadot.com/sandbox-name', 'signadot.com/routing-key', 'signadot.com/local', 'signadot.com/specification',
 'signadot.com/ttl', 'signadot.com/ttl-offset-from', 'signadot.com/updated-at',
 'signadot.com/retry', 'signadot.com/give-up', 'switchyard.dev/machine']
 {{- end }}
 
 {{/* The annotations of which a change makes the user the author: the list of authors.AuthorAnnotations(), for CEL. */}}
 {{- define "operator.authorAnnotations" -}}
-['signadot.com/sandbox-name', 'signadot.com/routing-key', 'signadot.com/local']
+['signadot.com/sandbox-name', 'signadot.com/routing-key', 'signadot.com/local', 'signadot.com/specification']
 {{- end }}
 
 {{/*

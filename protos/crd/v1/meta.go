@@ -109,6 +109,11 @@ const (
 	// in the cluster acts on it.
 	AnnotationLocal = "signadot.com/local"
 
+	// AnnotationSpecification, on a SignadotSandbox or a SignadotRouteGroup, has the published
+	// specification that the object was compiled from, and a digest of the result, as a
+	// JSON object. The command line shows it. Nothing in the cluster acts on it.
+	AnnotationSpecification = "signadot.com/specification"
+
 	// AnnotationMachine, on a SignadotSandbox, is the workstation on which its local workloads
 	// run.
 	AnnotationMachine = "switchyard.dev/machine"

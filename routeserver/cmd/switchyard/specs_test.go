@@ -197,6 +197,44 @@ Status:       ready: All desired workloads are available.
 	d.does(t, exit.No, "there is no sandbox shown", "sandbox", "delete", "shown")
 }
 
+// What get prints is a file that can be applied.
+func TestWhatGetPrintsCanBeApplied(t *testing.T) {
+	d := newDesk(t, "again-operator")
+	d.does(t, exit.OK, "", "resourceplugin", "apply", "-f", d.write("db.yaml", strings.ReplaceAll(databasePlugin, "@VERSION", "")))
+	d.does(t, exit.OK, "resource plugin db is there already, unchanged", "resourceplugin", "apply", "-f",
+		d.write("db-again.yaml", d.does(t, exit.OK, "", "resourceplugin", "get", "db", "-o", "yaml")))
+	d.does(t, exit.OK, "", "sandbox", "apply", "-f", d.write("sandbox.yaml", databaseSandbox), "--set", "name=again", "--wait=false")
+	was := &crdv1.SignadotSandbox{ObjectMeta: metav1.ObjectMeta{Name: "again"}}
+	d.Get(was)
+	for _, form := range []string{"yaml", "json"} {
+		text := d.does(t, exit.OK, "", "sandbox", "get", "again", "-o", form)
+		d.does(t, exit.OK, "sandbox again is written", "sandbox", "apply", "-f", d.write("again."+form, text), "--wait=false")
+		is := &crdv1.SignadotSandbox{ObjectMeta: metav1.ObjectMeta{Name: "again"}}
+		d.Get(is)
+		was.Annotations[crdv1.AnnotationUpdatedAt] = is.Annotations[crdv1.AnnotationUpdatedAt]
+		if diff := cmp.Diff([]any{was.Spec, was.Annotations}, []any{is.Spec, is.Annotations}); diff != "" {
+			t.Errorf("%s (-was +is):\n%s", form, diff)
+		}
+	}
+	printed := d.does(t, exit.OK, "", "sandbox", "get", "again", "-o", "yaml")
+	for change, says := range map[string]string{
+		"description: mine": `has the field "description" beside spec with another value than in spec; change it in spec`,
+		"  team: shop":      `has the field "labels" beside spec with another value than in spec; change it in spec`,
+		"  name: store":     `has the field "resources" beside spec with another value than in spec; change it in spec`,
+	} {
+		changed := strings.Replace(printed, "\n"+change, "\n"+change+"-2", 1)
+		d.does(t, exit.Usage, says, "sandbox", "apply", "-f", d.write("changed.yaml", changed), "--wait=false")
+	}
+
+	// After a change by another client the specification is not known.
+	was = &crdv1.SignadotSandbox{ObjectMeta: metav1.ObjectMeta{Name: "again"}}
+	d.Get(was)
+	was.Annotations[crdv1.AnnotationTTL] = "9d"
+	d.Must(d.Client.Update(t.Context(), was))
+	text := d.does(t, exit.OK, "note: the specification of again is not known", "sandbox", "get", "again", "-o", "yaml")
+	d.does(t, exit.Usage, "is the output of a get command without a spec", "sandbox", "apply", "-f", d.write("again.yaml", text), "--wait=false")
+}
+
 func TestWhoMayNotIsTold(t *testing.T) {
 	d := newDesk(t, "strict-operator")
 	d.Grant("reader", "", rbacv1.PolicyRule{APIGroups: []string{"signadot.com"}, Resources: []string{"signadotsandboxes"}, Verbs: []string{"get", "list"}})

@@ -4,5 +4,6 @@
 //	sandbox apply, render, delete, get, list            sandbox.go, wait.go
 //	resourceplugin apply, delete, get, list             plugin.go
 //	a file, with the variables that people give it      file.go
+//	the specification in the annotations of an object   kept.go
 //	what people are shown                               show.go
 package specs

@@ -113,13 +113,15 @@ func write(ctx context.Context, s *session.Session, cluster client.Client, f *sp
 	if there.DeletionTimestamp != nil {
 		return nil, exit.No.Errorf("sandbox %s is being deleted, and nothing was written: apply it again when it is deleted (switchyard sandbox get %s shows how far it is)", there.Name, there.Name)
 	}
+	if err := keep(s, f, object); err != nil {
+		return nil, err
+	}
 	object.Annotations[crdv1.AnnotationUpdatedAt] = s.Now().UTC().Format(time.RFC3339)
 	if isNew {
 		return object, refused("create", object.Name, cluster.Create(ctx, object, client.FieldValidation("Strict")))
 	}
 	there.Spec = object.Spec
-	for _, key := range []string{crdv1.AnnotationDescription, crdv1.AnnotationLabels, crdv1.AnnotationTTL, crdv1.AnnotationTTLFrom,
-		crdv1.AnnotationEndpoints, crdv1.AnnotationPlugins, crdv1.AnnotationLocal, crdv1.AnnotationUpdatedAt} {
+	for _, key := range append([]string{crdv1.AnnotationSpecification, crdv1.AnnotationUpdatedAt}, compiledTo...) {
 		if value, has := object.Annotations[key]; has {
 			if there.Annotations == nil {
 				there.Annotations = map[string]string{}
@@ -307,6 +309,7 @@ func getSandbox(s *session.Session) *cobra.Command {
 				return err
 			}
 			r := reportOf(o)
+			unknown(s, r.Spec, o)
 			return s.Show.Report(r, r.text(s))
 		},
 	}

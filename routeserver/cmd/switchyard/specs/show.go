@@ -1,6 +1,7 @@
 package specs
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -25,7 +26,9 @@ type report struct {
 	Endpoints   []spec.Endpoint   `json:"endpoints"`
 	Workloads   []workload        `json:"workloads"`
 	Resources   []resource        `json:"resources"`
-	Status      status            `json:"status"`
+	// Spec is the specification, if it is known: a file with it can be applied again.
+	Spec   json.RawMessage `json:"spec,omitempty"`
+	Status status          `json:"status"`
 }
 
 // workload is one of a sandbox.
@@ -58,7 +61,7 @@ func reportOf(o *crdv1.SignadotSandbox) report {
 		Labels:    noted[map[string]string](o, crdv1.AnnotationLabels),
 		CreatedAt: o.CreationTimestamp.UTC().Format(time.RFC3339), UpdatedAt: o.Annotations[crdv1.AnnotationUpdatedAt],
 		Endpoints: append([]spec.Endpoint{}, noted[[]spec.Endpoint](o, crdv1.AnnotationEndpoints)...),
-		Workloads: workloads(o), Resources: []resource{}, Status: statusOf(o),
+		Workloads: workloads(o), Resources: []resource{}, Spec: known(o), Status: statusOf(o),
 	}
 	for _, m := range o.Spec.ManagedResources {
 		one := resource{Name: m.Name, Plugin: m.PluginName}
