@@ -74,7 +74,7 @@ either through the cluster of your kubeconfig, by forwarding a port to a route
 server there (this takes the rights to list pods and to create pods/portforward
 in the operator's namespace). With --archive it asks a log in a file instead.
 
-The commands sandbox, resourceplugin, resource and logs work with a kubeconfig alone;
+The commands sandbox, routegroup, resourceplugin, resource and logs work with a kubeconfig alone;
 connect, proxy, run and doctor are for a workload on this workstation.
 
 Versions of the table are written as

@@ -18,7 +18,7 @@
 // tables as routes does. Every command asks switchyard.routing.v1 and shows the answer: the
 // present, the past and a file are answered by the same code.
 //
-// The commands sandbox and resourceplugin are the program's own (cmd/switchyard/specs), since
+// The commands sandbox, routegroup and resourceplugin are the program's own (cmd/switchyard/specs), since
 // they ask a cluster and no route server.
 //
 // What needs the controllers (turning an object into facts) or what they keep in a

@@ -1,11 +1,12 @@
 // Package compile makes a SignadotSandbox of the published specification of a sandbox and of
-// the resource plugins that it names. It is pure: values in, values out.
+// the resource plugins that it names, and a SignadotRouteGroup of that of a route group. It is pure: values in, values out.
 //
 //	Sandbox   the object, or what is wrong                       sandbox.go
 //	          forks: images, environment, patches                forks.go, env.go
 //	          workloads elsewhere, middleware, endpoints         members.go, endpoints.go
 //	          env and files of those on a workstation            local.go
 //	          resources: which version of a plugin, its steps    resources.go, units.go
+//	Group     a route group, of the sandboxes that match now    group.go
 //	Plugin    what is wrong with a resource plugin               plugin.go
 //
 // Everything that is wrong is found in one go, each with the path of its field; specfile

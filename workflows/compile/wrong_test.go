@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestWhatPeopleAreTold shows what is said of files that are wrong: sandbox and plugin
+// TestWhatPeopleAreTold shows the messages about files that are wrong: sandbox, group and plugin
 // compile one, with variables of set.
 func TestWhatPeopleAreTold(t *testing.T) {
 	all := plugins(t)
@@ -65,6 +65,18 @@ func told(what, text string, set []string, all []spec.Plugin) (string, error) {
 			return "", err
 		}
 		return "", f.Locate(compile.Plugin(p)).OrNil()
+	}
+	if what == "group" {
+		var g spec.Group
+		if err := f.Decode(&g); err != nil {
+			return "", err
+		}
+		out, err := compile.Group(compile.GroupInput{Group: g, Sandboxes: map[string]map[string]string{"a": {"team": "shop", "feature": "x"}, "b": {"team": "pay"}, "c": nil}})
+		var problems specfile.Problems
+		if errors.As(err, &problems) {
+			return "", f.Locate(problems)
+		}
+		return strings.Join(out.Group.Spec.SandboxNames, ", "), err
 	}
 	var s spec.Sandbox
 	if err := f.Decode(&s); err != nil {

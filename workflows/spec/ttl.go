@@ -16,6 +16,8 @@ import (
 const (
 	FromCreated = "createdAt"
 	FromUpdated = "updatedAt"
+	// FromUnmatched, of a route group: when the last of its sandboxes was deleted.
+	FromUnmatched = "noMatchedSandboxes"
 )
 
 // lifetime is how a duration is written.

@@ -60,6 +60,9 @@ func (f *File) KeepName() {
 // published client.
 var shown = []string{"createdAt", "updatedAt", "routingKey", "endpoints", "status", "defaults", "workloads", "matchedSandboxes"}
 
+// repeated are fields of spec that the output of our get commands has beside it, too.
+var repeated = []string{"description", "labels", "resources"}
+
 // printed reports whether the file is the output of a get command: it states how the object is.
 func (f *File) printed() bool {
 	return keyed(f.root, "status") != nil || keyed(f.root, "createdAt") != nil
@@ -88,7 +91,8 @@ func (f *File) stray(name string, t, spec reflect.Type) (text string, wrong bool
 		return "", false
 	}
 	if spec != nil {
-		if _, ok := fieldNamed(spec, name); ok && !f.printed() {
+		_, ok := fieldNamed(spec, name)
+		if known := f.printed() && slices.Contains(repeated, name); ok && !known {
 			return fmt.Sprintf("has the field %q beside spec; move it into spec", name), true
 		} else if ok && !f.repeats(name) {
 			return fmt.Sprintf("has the field %q beside spec with another value than in spec; change it in spec", name), true

@@ -1,6 +1,7 @@
 package specfile
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -37,7 +38,7 @@ var marks = []struct{ field, kind string }{
 var remedies = map[string]string{
 	Sandbox:        "use switchyard sandbox",
 	ResourcePlugin: "use switchyard resourceplugin",
-	RouteGroup:     "switchyard has no command for it yet: write a SignadotRouteGroup with spec.routingKey and spec.sandboxNames, and apply it with kubectl",
+	RouteGroup:     "use switchyard routegroup",
 	job:            "switchyard has no command for it yet",
 	runnerGroup:    "switchyard has no command for it yet",
 	smartTest:      "switchyard has no command for it yet",
@@ -50,10 +51,7 @@ func (f *File) Check(wanted string) error {
 	if kind == "" || wanted == "" || kind == wanted {
 		return f.placed()
 	}
-	text := fmt.Sprintf("describes a %s, not a %s", kind, wanted)
-	if remedy := remedies[kind]; remedy != "" {
-		text += "; " + remedy
-	}
+	text := fmt.Sprintf("describes a %s, not a %s; %s", kind, wanted, cmp.Or(remedies[kind], "apply an object of the cluster with kubectl"))
 	return Problems{{File: f.Name, Line: line, Text: text}}
 }
 

@@ -36,6 +36,11 @@ func Plain(s string) string {
 // Line returns a text as one plain line.
 func Line(s string) string { return strings.ReplaceAll(Plain(s), "\n", `\n`) }
 
+// Indented returns a text with each line after the first indented.
+func Indented(s string) string {
+	return strings.ReplaceAll(strings.TrimRight(Plain(s), "\n"), "\n", "\n  ")
+}
+
 // colour is a sequence that changes colours and fonts of a terminal, as many programs write to logs.
 var colour = regexp.MustCompile("\x1b\\[[0-9;:]*m")
 

@@ -134,7 +134,7 @@ func TestASandboxIsShownAsItIs(t *testing.T) {
 	// Somebody else made it, under another key: that stays, and so does what is not ours.
 	d.Make(&crdv1.SignadotSandbox{}, `{metadata: {name: shown, annotations: {theirs: x, signadot.com/ttl-offset-from: updatedAt}}, spec: {id: k3y}}`)
 	apply := []string{"sandbox", "apply", "-f", file, "--set", "name=shown"}
-	d.does(t, exit.No, "sandbox shown is not ready after 10ms: the operator has not looked at it yet", append(apply, "--wait-timeout", "10ms")...)
+	d.does(t, exit.No, "sandbox shown is not ready after 10ms: the operator has not reported on it yet", append(apply, "--wait-timeout", "10ms")...)
 
 	o := &crdv1.SignadotSandbox{ObjectMeta: metav1.ObjectMeta{Name: "shown"}}
 	d.Get(o)
@@ -188,7 +188,7 @@ Status:       ready: All desired workloads are available.
 	d.Get(o)
 	o.Finalizers = []string{"example.com/held"}
 	d.Must(d.Client.Update(t.Context(), o))
-	d.does(t, exit.No, "sandbox shown is not gone after 10ms: ", "sandbox", "delete", "shown", "--wait-timeout", "10ms")
+	d.does(t, exit.No, "sandbox shown is not deleted after 10ms: ", "sandbox", "delete", "shown", "--wait-timeout", "10ms")
 	d.Get(o)
 	o.Finalizers = nil
 	d.Must(d.Client.Update(t.Context(), o))
@@ -233,6 +233,83 @@ func TestWhatGetPrintsCanBeApplied(t *testing.T) {
 	d.Must(d.Client.Update(t.Context(), was))
 	text := d.does(t, exit.OK, "note: the specification of again is not known", "sandbox", "get", "again", "-o", "yaml")
 	d.does(t, exit.Usage, "is the output of a get command without a spec", "sandbox", "apply", "-f", d.write("again.yaml", text), "--wait=false")
+}
+
+const pluginlessSandbox = "name: NAME\nspec: {labels: {feature: FEATURE}, forks: [{forkOf: {kind: Deployment, namespace: shop, name: cart}}]}\n"
+
+const routeGroup = `#!/usr/bin/env -S switchyard routegroup apply -f
+name: rg-team
+spec:
+  cluster: demo
+  description: two sandboxes, tested together
+  match:
+    any:
+    - label: {key: feature, value: "rg-*"}
+    - all: [{label: {key: feature, value: other}}, {label: {key: team, value: shop}}]
+  endpoints: [{name: front, target: "http://frontend.shop.svc:8080"}]
+  ttl: {duration: 2d}
+`
+
+// A route group unites the sandboxes that match when it is applied.
+func TestRouteGroupsFromTheirFiles(t *testing.T) {
+	d := newDesk(t, "groups-operator")
+	file := d.write("group.yaml", routeGroup)
+	apply := []string{"routegroup", "apply", "-f", file, "--wait=false"}
+	sandbox := func(name, feature string) {
+		text := strings.NewReplacer("NAME", name, "FEATURE", feature).Replace(pluginlessSandbox)
+		d.does(t, exit.OK, "", "sandbox", "apply", "-f", d.write(name+".yaml", text), "--wait=false")
+	}
+	sandbox("rg-other", "other")
+	d.does(t, exit.Usage, "group.yaml:6: spec.match matches no sandbox of the cluster; their labels are feature=other", apply...)
+	sandbox("rg-a", "rg-1")
+	d.Make(&crdv1.SignadotSandbox{}, "{metadata: {name: rg-b, labels: {team: shop, feature: other}}, spec: {id: rg-b}}") // made with kubectl
+	_, out, errs := ask(t, append(apply, d.args...)...)
+	for _, line := range []string{
+		"route group rg-team has the sandboxes that match now: rg-a, rg-b\n",
+		"note: sandboxes that match later are not added; apply the file again to add them\n",
+		"group.yaml:11: spec.ttl has no effect; without a control plane a route group lives until it is deleted\n",
+	} {
+		if strings.Count(errs, line) != 1 {
+			t.Errorf("without %q: %s%s", line, out, errs)
+		}
+	}
+	o := &crdv1.SignadotRouteGroup{ObjectMeta: metav1.ObjectMeta{Name: "rg-team"}}
+	d.Get(o)
+	if diff := cmp.Diff(crdv1.SignadotRouteGroupSpec{RoutingKey: "rg-team", SandboxNames: []string{"rg-a", "rg-b"}}, o.Spec); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+
+	// Applied again it has those that match then, and what get prints can be applied.
+	o.Spec.RoutingKey = "k3y-of-group"
+	o.Spec.TrafficManagerMatches = []crdv1.MiddlewareMatch{{Instance: crdv1.MiddlewareInstance{Middleware: "override"}}}
+	d.Must(d.Client.Update(t.Context(), o))
+	d.does(t, exit.OK, "note: the specification of rg-team is not known", "routegroup", "get", "rg-team", "-o", "yaml")
+	d.does(t, exit.OK, "", "sandbox", "delete", "rg-a")
+	sandbox("rg-c", "rg-3")
+	d.does(t, exit.OK, "no longer in it: rg-a\n", apply...)
+	again := d.write("again.yaml", d.does(t, exit.OK, "  endpoints:", "routegroup", "get", "rg-team", "-o", "yaml"))
+	d.does(t, exit.OK, "route group rg-team is written, with the routing key k3y-of-group", "routegroup", "apply", "-f", again, "--wait=false")
+	d.Get(o)
+	if strings.Join(o.Spec.SandboxNames, " ") != "rg-b rg-c" || len(o.Spec.TrafficManagerMatches) != 1 {
+		t.Errorf("%+v", o.Spec)
+	}
+
+	o.Status.Conditions = []crdv1.StatusCondition{{Type: crdv1.ConditionReady, Status: "True", Reason: "Ready", Message: "All are ready.", ObservedGeneration: o.Generation}}
+	o.Status.ReadySandboxes, o.Status.TotalSandboxes = 2, 2
+	d.Must(d.Client.Status().Update(t.Context(), o))
+	out = d.does(t, exit.OK, "", "routegroup", "apply", "-f", file)
+	for _, line := range []string{"Description:  two sandboxes, tested together\n", "Sandboxes:    rg-b, rg-c\n", "Endpoint:     front http://frontend.shop.svc:8080\n", "Status:       ready: All are ready.\n"} {
+		if !strings.Contains(out, line) {
+			t.Errorf("without %q:\n%s", line, out)
+		}
+	}
+	d.does(t, exit.OK, "rg-team  k3y-of-group  yes    Ready   2 of 2 ready", "routegroup", "list")
+
+	d.does(t, exit.Usage, "describes a route group, not a sandbox; use switchyard routegroup", "sandbox", "apply", "-f", file)
+	d.does(t, exit.Usage, "describes a sandbox, not a route group; use switchyard sandbox", "routegroup", "apply", "-f", filepath.Join(d.dir, "rg-c.yaml"))
+	d.does(t, exit.OK, "route group rg-team is deleted", "routegroup", "delete", "-f", file)
+	d.does(t, exit.No, "there is no route group rg-team", "routegroup", "get", "rg-team")
+	d.does(t, exit.OK, "no route groups", "routegroup", "list")
 }
 
 func TestWhoMayNotIsTold(t *testing.T) {

@@ -1,7 +1,9 @@
 // Package specs has the commands that work with published specifications and a kubeconfig
-// alone: sandbox and resourceplugin.
+// alone: sandbox, routegroup and resourceplugin.
 //
-//	sandbox apply, render, delete, get, list            sandbox.go, wait.go
+//	sandbox apply, render                               sandbox.go
+//	routegroup apply                                    group.go
+//	apply, delete, get and list of both                 kind.go, wait.go
 //	resourceplugin apply, delete, get, list             plugin.go
 //	a file, with the variables that people give it      file.go
 //	the specification in the annotations of an object   kept.go

@@ -2,15 +2,11 @@ package specs
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -38,7 +34,7 @@ plane is needed. The specification is compiled here to a SignadotSandbox, which 
 with your own rights; whoever may write one may also use kubectl.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	sandbox.AddCommand(applySandbox(s), renderSandbox(s), deleteSandbox(s), getSandbox(s), listSandboxes(s))
+	sandbox.AddCommand(applySandbox(s), renderSandbox(s), sandboxes.deleted(s), sandboxes.shownByName(s), sandboxes.all(s, "List the sandboxes of the cluster"))
 	sandbox.AddCommand(further...)
 	plugin := &cobra.Command{
 		Use: "resourceplugin", Short: "Keep the resource plugins that sandboxes name", Args: cobra.NoArgs, Aliases: []string{"rp"},
@@ -49,56 +45,38 @@ no version gets the highest, and keeps it.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	plugin.AddCommand(applyPlugin(s), deletePlugin(s), getPlugin(s), listPlugins(s))
-	return []*cobra.Command{sandbox, plugin}
+	group := &cobra.Command{
+		Use: "routegroup", Short: "Set up route groups from their published specification", Args: cobra.NoArgs, Aliases: []string{"rg"},
+		Long: `Set up route groups from their published specification, with a kubeconfig alone: a route
+group unites sandboxes under one routing key. spec.match is evaluated when the file is
+applied: sandboxes that match later are not added until it is applied again.`,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	group.AddCommand(applyGroup(s), groups.deleted(s), groups.shownByName(s), groups.all(s, "List the route groups of the cluster"))
+	return []*cobra.Command{sandbox, group, plugin}
+}
+
+// sandboxes is the kind of sandboxes.
+var sandboxes = kind{
+	what: specfile.Sandbox, plural: "sandboxes", command: "sandbox", of: crdv1.KindSandbox,
+	report: func(o crdv1.Object) shown { return reportOf(o.(*crdv1.SignadotSandbox)) }, listed: listed,
 }
 
 func applySandbox(s *session.Session) *cobra.Command {
-	var in input
-	var wait bool
-	var patience time.Duration
-	c := &cobra.Command{
-		Use: "apply -f FILE", Short: "Create or change a sandbox", Args: cobra.NoArgs,
-		Example: "  switchyard sandbox apply -f sandbox.yaml --set tag=pr-12",
-	}
-	in.flags(c.Flags(), "sandbox")
-	c.Flags().BoolVar(&wait, "wait", true, "wait until the sandbox is ready")
-	c.Flags().DurationVar(&patience, "wait-timeout", waitReady, "how long to wait for that")
-	c.RunE = func(c *cobra.Command, _ []string) error {
+	c := &cobra.Command{Example: "  switchyard sandbox apply -f sandbox.yaml --set tag=pr-12"}
+	return sandboxes.apply(s, c, func(in *input) (func(context.Context, client.Client) (crdv1.Object, error), error) {
 		var asked spec.Sandbox
-		if in.path == "" {
-			return exit.Usage.Errorf("give -f FILE")
-		}
 		f, err := in.read(s, &asked)
-		if err != nil {
-			return err
-		}
-		cluster, err := Connect(s)
-		if err != nil {
-			return err
-		}
-		var written *crdv1.SignadotSandbox
-		err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
-			written, err = write(c.Context(), s, cluster, f, asked)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		if wait {
-			return awaitReady(c.Context(), s, cluster, written, patience)
-		}
-		return s.Show.Report(reportOf(written), fmt.Sprintf("sandbox %s is written, with the routing key %s\n", written.Name, written.Spec.ID))
-	}
-	return c
+		return func(ctx context.Context, cluster client.Client) (crdv1.Object, error) {
+			return write(ctx, s, cluster, f, asked)
+		}, err
+	})
 }
 
 // write compiles a sandbox and creates it, or replaces the one that is there.
-func write(ctx context.Context, s *session.Session, cluster client.Client, f *specfile.File, asked spec.Sandbox) (*crdv1.SignadotSandbox, error) {
-	ctx, cancel := s.Patiently(ctx)
-	defer cancel()
+func write(ctx context.Context, s *session.Session, cluster client.Client, f *specfile.File, asked spec.Sandbox) (crdv1.Object, error) {
 	there := &crdv1.SignadotSandbox{}
 	unread := cluster.Get(ctx, client.ObjectKey{Name: asked.Name}, there)
-	isNew := apierrors.IsNotFound(unread)
 	plugins, err := pluginsFor(ctx, s, cluster, asked, nil)
 	if err != nil {
 		return nil, err
@@ -107,39 +85,10 @@ func write(ctx context.Context, s *session.Session, cluster client.Client, f *sp
 	if err != nil {
 		return nil, err
 	}
-	if unread != nil && !isNew { // Of a name that nothing can have the compiler told.
-		return nil, refused("read", asked.Name, unread)
+	if client.IgnoreNotFound(unread) != nil { // The compiler reports a name that no object can have.
+		return nil, sandboxes.refused("read", asked.Name, unread)
 	}
-	if there.DeletionTimestamp != nil {
-		return nil, exit.No.Errorf("sandbox %s is being deleted, and nothing was written: apply it again when it is deleted (switchyard sandbox get %s shows how far it is)", there.Name, there.Name)
-	}
-	if err := keep(s, f, object); err != nil {
-		return nil, err
-	}
-	object.Annotations[crdv1.AnnotationUpdatedAt] = s.Now().UTC().Format(time.RFC3339)
-	if isNew {
-		return object, refused("create", object.Name, cluster.Create(ctx, object, client.FieldValidation("Strict")))
-	}
-	there.Spec = object.Spec
-	for _, key := range append([]string{crdv1.AnnotationSpecification, crdv1.AnnotationUpdatedAt}, compiledTo...) {
-		if value, has := object.Annotations[key]; has {
-			if there.Annotations == nil {
-				there.Annotations = map[string]string{}
-			}
-			there.Annotations[key] = value
-		} else {
-			delete(there.Annotations, key)
-		}
-	}
-	return there, refused("change", there.Name, cluster.Update(ctx, there, client.FieldValidation("Strict")))
-}
-
-// refused says what the API server did not do; nil for nil.
-func refused(what, name string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s SignadotSandbox %s: %w", what, name, err)
+	return sandboxes.put(ctx, s, cluster, f, object, there, func() { there.Spec = object.Spec })
 }
 
 // pinned returns the versions of plugins that a sandbox has.
@@ -238,108 +187,4 @@ the sandbox has already, and when it was last changed.`,
 		return s.Show.Report(object, string(text))
 	}
 	return c
-}
-
-func deleteSandbox(s *session.Session) *cobra.Command {
-	var in input
-	var wait bool
-	var patience time.Duration
-	c := &cobra.Command{
-		Use: "delete (NAME | -f FILE)", Short: "Delete a sandbox", Args: cobra.MaximumNArgs(1),
-		Long: "Delete a sandbox, by its name or that in a file: variables elsewhere in it need no value.",
-	}
-	in.flags(c.Flags(), "sandbox")
-	c.Flags().BoolVar(&wait, "wait", true, "wait until all of it is gone")
-	c.Flags().DurationVar(&patience, "wait-timeout", waitGone, "how long to wait for that")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		name, err := in.name(s, args)
-		if err != nil {
-			return err
-		}
-		cluster, err := Connect(s)
-		if err != nil {
-			return err
-		}
-		there, err := sandboxNamed(c.Context(), s, cluster, name)
-		if err != nil {
-			return err
-		}
-		ctx, cancel := s.Patiently(c.Context())
-		defer cancel()
-		if err := cluster.Delete(ctx, there); err != nil && !apierrors.IsNotFound(err) {
-			return refused("delete", name, err)
-		}
-		if wait {
-			if err := awaitGone(c.Context(), s, cluster, there, patience); err != nil {
-				return err
-			}
-		}
-		word := "is deleted"
-		if !wait {
-			word = "is being deleted"
-		}
-		_, err = io.WriteString(s.Out, show.Plain(fmt.Sprintf("sandbox %s %s\n", name, word)))
-		return err
-	}
-	return c
-}
-
-// sandboxNamed reads a sandbox.
-func sandboxNamed(ctx context.Context, s *session.Session, cluster client.Client, name string) (*crdv1.SignadotSandbox, error) {
-	ctx, cancel := s.Patiently(ctx)
-	defer cancel()
-	o := &crdv1.SignadotSandbox{}
-	err := cluster.Get(ctx, client.ObjectKey{Name: name}, o)
-	if apierrors.IsNotFound(err) {
-		return nil, exit.No.Errorf("there is no sandbox %s", name)
-	}
-	return o, refused("read", name, err)
-}
-
-func getSandbox(s *session.Session) *cobra.Command {
-	return &cobra.Command{
-		Use: "get NAME", Short: "Show a sandbox", Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			cluster, err := Connect(s)
-			if err != nil {
-				return err
-			}
-			o, err := sandboxNamed(c.Context(), s, cluster, args[0])
-			if err != nil {
-				return err
-			}
-			r := reportOf(o)
-			unknown(s, r.Spec, o)
-			return s.Show.Report(r, r.text(s))
-		},
-	}
-}
-
-func listSandboxes(s *session.Session) *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Short: "List the sandboxes of the cluster", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			cluster, err := Connect(s)
-			if err != nil {
-				return err
-			}
-			ctx, cancel := s.Patiently(c.Context())
-			defer cancel()
-			var list crdv1.SignadotSandboxList
-			if err := cluster.List(ctx, &list); err != nil {
-				return fmt.Errorf("list SignadotSandboxes: %w", err)
-			}
-			reports := []report{}
-			for i := range list.Items {
-				reports = append(reports, reportOf(&list.Items[i]))
-			}
-			return s.Show.Report(reports, listed(s, reports))
-		},
-	}
-}
-
-// noted reads an annotation that is JSON into a value; what is none is left out.
-func noted[T any](o client.Object, key string) (value T) {
-	_ = json.Unmarshal([]byte(o.GetAnnotations()[key]), &value) // Somebody else wrote it.
-	return value
 }

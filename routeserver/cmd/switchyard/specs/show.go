@@ -52,7 +52,13 @@ type status struct {
 	Reason              string `json:"reason"`
 	Message             string `json:"message"`
 	ScheduledDeleteTime string `json:"scheduledDeleteTime,omitempty"`
+
+	// unobserved: the operator has not reported this form of the object.
+	unobserved bool
 }
+
+// unobserved is the message of an object that the operator has not reported.
+const unobserved = "the operator has not reported on it yet"
 
 // reportOf returns what there is to say of a sandbox.
 func reportOf(o *crdv1.SignadotSandbox) report {
@@ -75,10 +81,10 @@ func reportOf(o *crdv1.SignadotSandbox) report {
 	return r
 }
 
-// statusOf returns how a sandbox is, in its present form.
-func statusOf(o *crdv1.SignadotSandbox) status {
-	out := status{Reason: crdv1.ReasonPending, Message: "the operator has not looked at it yet"}
-	if c := crdv1.FindCondition(o.Status.Conditions, crdv1.ConditionReady); c != nil && c.ObservedGeneration >= o.Generation {
+// statusOf returns how an object is, in its present form.
+func statusOf(o crdv1.Object) status {
+	out := status{Reason: crdv1.ReasonPending, Message: unobserved, unobserved: true}
+	if c := crdv1.FindCondition(*o.StatusConditions(), crdv1.ConditionReady); c != nil && c.ObservedGeneration >= o.GetGeneration() {
 		out = status{Ready: c.Status == string(metav1.ConditionTrue), Reason: c.Reason, Message: c.Message}
 	}
 	if at, ends, err := spec.Expires(o); err == nil && ends {
@@ -115,7 +121,6 @@ func workloads(o *crdv1.SignadotSandbox) []workload {
 
 // text returns a report for people.
 func (r report) text(s *session.Session) string {
-	word := map[bool]string{true: "ready", false: "not ready (" + r.Status.Reason + ")"}[r.Status.Ready]
 	rows := show.Grid{{"Name:", r.Name}, {"Routing key:", r.RoutingKey}}
 	add := func(title, value string) {
 		if value != "" {
@@ -139,8 +144,18 @@ func (r report) text(s *session.Session) string {
 	for _, e := range r.Endpoints {
 		add("Endpoint:", e.Name+" "+e.Target)
 	}
-	add("Status:", word+": "+r.Status.Message)
-	return rows.String()
+	return rows.String() + r.Status.line(len("Routing key:  "))
+}
+
+// state implements shown, and known does.
+func (r report) state() status { return r.Status }
+
+func (r report) known() json.RawMessage { return r.Spec }
+
+// line returns the line Status of a report with the value at a column.
+func (s status) line(column int) string {
+	word := map[bool]string{true: "ready", false: "not ready (" + s.Reason + ")"}[s.Ready]
+	return fmt.Sprintf("%-*s", column, "Status:") + show.Indented(show.Plain(word)+": "+s.Message) + "\n"
 }
 
 // of names the baseline of a workload, where it has one.
@@ -161,12 +176,10 @@ func moment(s *session.Session, text string) string {
 }
 
 // listed returns reports for people.
-func listed(s *session.Session, reports []report) string {
-	if len(reports) == 0 {
-		return "no sandboxes\n"
-	}
+func listed(s *session.Session, reports []shown) string {
 	rows := show.Grid{{"NAME", "KEY", "READY", "REASON", "CREATED", "ENDS"}}
-	for _, r := range reports {
+	for _, one := range reports {
+		r := one.(report)
 		ready := map[bool]string{true: "yes", false: "no"}[r.Status.Ready]
 		rows = append(rows, []string{r.Name, r.RoutingKey, ready, r.Status.Reason, moment(s, r.CreatedAt), moment(s, r.Status.ScheduledDeleteTime)})
 	}

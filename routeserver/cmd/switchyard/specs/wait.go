@@ -15,56 +15,83 @@ import (
 	"switchyard.dev/routeserver/cli/show"
 )
 
-// lookAgain is how long a command waits before it looks at a sandbox again.
-const lookAgain = time.Second
+// pollEvery is how long a command waits before it reads an object again.
+const pollEvery = time.Second
+
+// quiet is how long the operator's first report can take before a command prints that it is missing.
+const quiet = 2 * time.Second
 
 // reasonResourceFailed is the reason of a sandbox that will not become ready.
 const reasonResourceFailed = "ResourceFailed"
 
-// awaitReady waits until a sandbox is ready in the form in which it was written, and says
-// meanwhile what it waits for.
-func awaitReady(ctx context.Context, s *session.Session, cluster client.Client, written *crdv1.SignadotSandbox, patience time.Duration) error {
-	told := ""
-	o, err := watched(ctx, s, cluster, written, patience, func(o *crdv1.SignadotSandbox) (done bool, err error) {
-		r := reportOf(o)
+// progress prints what a command waits for, each state once.
+type progress struct {
+	s      *session.Session
+	word   string // before the state, such as "not ready"
+	since  time.Time
+	status status
+}
+
+// shows notes a state and prints it if it is new.
+func (p *progress) shows(now status) {
+	if now.Message == p.status.Message || now.unobserved && p.s.Now().Sub(p.since) < quiet {
+		return
+	}
+	p.status = now
+	_, _ = fmt.Fprintln(p.s.Err, show.Indented(p.word+": "+now.Message))
+}
+
+// last returns the message of the last state, for an error.
+func (p *progress) last() string {
+	if p.status.Message == "" {
+		return unobserved
+	}
+	return show.Indented(p.status.Message)
+}
+
+// awaitReady waits until an object is ready in the form in which it was written, and prints what
+// it waits for.
+func (k kind) awaitReady(ctx context.Context, s *session.Session, cluster client.Client, written crdv1.Object, patience time.Duration) error {
+	p := progress{s: s, word: "not ready", since: s.Now()}
+	o, err := k.watched(ctx, s, cluster, written, patience, func(o crdv1.Object) (done bool, err error) {
+		now := k.report(o).state()
 		switch {
-		case o.UID != written.UID || o.DeletionTimestamp != nil:
-			return true, exit.No.Errorf("sandbox %s was deleted meanwhile", o.Name)
-		case r.Status.Ready:
+		case o.GetUID() != written.GetUID():
+			return true, exit.No.Errorf("%s %s was deleted and created again while this command waited", k.what, o.GetName())
+		case o.GetDeletionTimestamp() != nil:
+			return true, exit.No.Errorf("%s %s is being deleted: wait for that with %s %s delete %s", k.what, o.GetName(), s.Name, k.command, o.GetName())
+		case now.Ready:
 			return true, nil
-		case r.Status.Reason == reasonResourceFailed:
-			return true, exit.No.Errorf("sandbox %s will not become ready: %s", o.Name, r.Status.Message)
-		case r.Status.Message != told:
-			told = r.Status.Message
-			_, _ = fmt.Fprintln(s.Err, show.Line("not ready: "+told))
+		case now.Reason == reasonResourceFailed:
+			return true, exit.No.Errorf("%s %s will not become ready: %s", k.what, o.GetName(), show.Indented(now.Message))
 		}
+		p.shows(now)
 		return false, nil
 	})
 	switch {
 	case errors.Is(err, errImpatient):
-		return exit.No.Errorf("sandbox %s is not ready after %s: %s", written.Name, patience, told)
+		return exit.No.Errorf("%s %s is not ready after %s: %s", k.what, written.GetName(), patience, p.last())
 	case apierrors.IsNotFound(err):
-		return exit.No.Errorf("sandbox %s was deleted meanwhile", written.Name)
+		return exit.No.Errorf("%s %s was deleted while this command waited", k.what, written.GetName())
 	case err != nil:
 		return err
 	}
-	r := reportOf(o)
+	r := k.report(o)
 	return s.Show.Report(r, r.text(s))
 }
 
-// awaitGone waits until a sandbox is gone, and says meanwhile what it waits for.
-func awaitGone(ctx context.Context, s *session.Session, cluster client.Client, there *crdv1.SignadotSandbox, patience time.Duration) error {
-	told := ""
-	_, err := watched(ctx, s, cluster, there, patience, func(o *crdv1.SignadotSandbox) (done bool, err error) {
-		if message := reportOf(o).Status.Message; o.UID == there.UID && message != told {
-			told = message
-			_, _ = fmt.Fprintln(s.Err, show.Line("not gone: "+told))
+// awaitGone waits until an object is deleted, and prints the reasons why it is not.
+func (k kind) awaitGone(ctx context.Context, s *session.Session, cluster client.Client, there crdv1.Object, patience time.Duration) error {
+	p := progress{s: s, word: "not deleted", since: s.Now()}
+	_, err := k.watched(ctx, s, cluster, there, patience, func(o crdv1.Object) (done bool, err error) {
+		if o.GetUID() == there.GetUID() {
+			p.shows(k.report(o).state())
 		}
-		return o.UID != there.UID, nil
+		return o.GetUID() != there.GetUID(), nil
 	})
 	switch {
 	case errors.Is(err, errImpatient):
-		return exit.No.Errorf("sandbox %s is not gone after %s: %s", there.Name, patience, told)
+		return exit.No.Errorf("%s %s is not deleted after %s: %s", k.what, there.GetName(), patience, p.last())
 	case apierrors.IsNotFound(err):
 		return nil
 	}
@@ -74,18 +101,18 @@ func awaitGone(ctx context.Context, s *session.Session, cluster client.Client, t
 // errImpatient: it took too long.
 var errImpatient = errors.New("it took too long")
 
-// watched looks at a sandbox again and again until done says so, or it took too long.
-func watched(ctx context.Context, s *session.Session, cluster client.Client, like *crdv1.SignadotSandbox, patience time.Duration,
-	done func(*crdv1.SignadotSandbox) (bool, error)) (*crdv1.SignadotSandbox, error) {
+// watched reads an object again and again until done returns true, or it took too long.
+func (k kind) watched(ctx context.Context, s *session.Session, cluster client.Client, like crdv1.Object, patience time.Duration,
+	done func(crdv1.Object) (bool, error)) (crdv1.Object, error) {
 	late := time.NewTimer(patience)
 	defer late.Stop()
 	for {
-		o := &crdv1.SignadotSandbox{}
+		o := k.definition().New()
 		one, cancel := s.Patiently(ctx)
 		err := cluster.Get(one, client.ObjectKeyFromObject(like), o)
 		cancel()
 		if err != nil {
-			return nil, refused("read", like.Name, err)
+			return nil, k.refused("read", like.GetName(), err)
 		}
 		if ended, err := done(o); ended || err != nil {
 			return o, err
@@ -95,7 +122,7 @@ func watched(ctx context.Context, s *session.Session, cluster client.Client, lik
 			return nil, ctx.Err()
 		case <-late.C:
 			return o, errImpatient
-		case <-time.After(lookAgain):
+		case <-time.After(pollEvery):
 		}
 	}
 }
