@@ -109,5 +109,18 @@ func deletion(in Input) condition.Condition {
 	if !c.IsFalse() || in.Methods.DeletionTimestamp == nil {
 		return condition.False(ReasonDeleting, "Units that remove it are about to run.")
 	}
-	return condition.False(c.Reason, strings.ReplaceAll(c.Message, crdv1.KindLifecycleMethods+" "+in.Methods.Name, crdv1.KindResource+" "+in.Resource.Name))
+	if strings.Contains(c.Message, crdv1.AnnotationGiveUp) { // Its steps do not run again by themselves.
+		c.Message = condition.Advise(c.Message, advice(in.Resource))
+	}
+	return condition.False(c.Reason, c.Message)
+}
+
+// advice returns the commands for a Resource with delete steps that have failed or cannot run.
+func advice(r *crdv1.Resource) string {
+	name := r.Name
+	if sandbox := r.Labels[crdv1.LabelSandbox]; sandbox != "" {
+		name = "--sandbox " + sandbox + " " + r.Spec.Name
+	}
+	return fmt.Sprintf("Run them again with switchyard resource retry %s, mended steps with --with FILE, or skip them with switchyard resource give-up %s (annotations %s: TIME and %s: \"true\").",
+		name, name, crdv1.AnnotationRetry, crdv1.AnnotationGiveUp)
 }

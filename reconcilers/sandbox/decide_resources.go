@@ -166,7 +166,8 @@ func resourceReady(in Input, name string) condition.Condition {
 	}
 	if why, failed := failure(have); failed {
 		return condition.False(ReasonResourceFailed, condition.Advise(fmt.Sprintf("%s failed, and its forks do not start: %s", shown, why),
-			"Annotate it with "+crdv1.AnnotationRetry+": TIME to try again, change managedResources, or delete the sandbox."))
+			fmt.Sprintf("Mend the cause and run switchyard resource retry --sandbox %s %s (or annotate the Resource with %s: TIME), or change the resource in the sandbox.",
+				in.Sandbox.Name, name, crdv1.AnnotationRetry)))
 	}
 	c := crdv1.FindCondition(have.Status.Conditions, crdv1.ConditionReady)
 	switch {

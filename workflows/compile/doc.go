@@ -7,6 +7,7 @@
 //	          env and files of those on a workstation            local.go
 //	          resources: which version of a plugin, its steps    resources.go, units.go
 //	Group     a route group, of the sandboxes that match now    group.go
+//	DeleteSteps  the delete steps of a mended plugin for a Resource that exists    mended.go
 //	Plugin    what is wrong with a resource plugin               plugin.go
 //
 // Everything that is wrong is found in one go, each with the path of its field; specfile

@@ -119,7 +119,8 @@ Delete
 
 To do
   See what step seed wrote: kubectl switchyard logs --sandbox graph --resource db --step seed
-  When the cause is mended, have it run again: kubectl switchyard resource retry graph-db
+  When the cause is outside of the script, run it again: kubectl switchyard resource retry graph-db
+  When the script is the cause, apply the next version of the plugin (kubectl switchyard resourceplugin apply), and sandbox graph with that version
 `
 	out = strings.ReplaceAll(out, r.CreationTimestamp.Local().Format("2006-01-02 15:04:05 MST"), "CREATED")
 	if diff := cmp.Diff(want, out); diff != "" {
@@ -139,7 +140,7 @@ To do
 		ToDo []string
 	}
 	d.Must(json.Unmarshal([]byte(d.does(t, exit.OK, "", append(get, "-o", "json")...)), &got))
-	if got.Sandbox != "graph" || len(got.Create) != 3 || got.Create[1].Name != "seed" || *got.Create[1].Seconds != 62 || got.Create[2].Seconds != nil || len(got.ToDo) != 2 {
+	if got.Sandbox != "graph" || len(got.Create) != 3 || got.Create[1].Name != "seed" || *got.Create[1].Seconds != 62 || got.Create[2].Seconds != nil || len(got.ToDo) != 3 {
 		t.Errorf("%+v", got)
 	}
 	d.does(t, exit.OK, "graph-db  graph    db        postgres@1.0.0  not ready (StepFailed)  1 of 3", "resource", "list", "--sandbox", "graph")
@@ -161,6 +162,22 @@ func (d desk) deleted(r *crdv1.Resource) *crdv1.Resource {
 	return r
 }
 
+const mendedPlugin = `
+name: postgres@1.0.1
+spec:
+  runner: {image: "psql:2"}
+  create:
+  - name: make
+    script: "#!/bin/sh"
+    outputs: [{name: host, valueFromPath: /tmp/host}]
+  delete:
+  - name: drop
+    inputs: [{name: host, valueFromStep: {name: make, output: host}}]
+    script: |
+      #!/bin/sh
+      mended
+`
+
 func TestStepsAreRetriedAndGivenUp(t *testing.T) {
 	d := newDesk(t, "ask-operator")
 	r := d.resource("ask-db", "ask")
@@ -177,6 +194,7 @@ func TestStepsAreRetriedAndGivenUp(t *testing.T) {
 	if _, err := time.Parse(time.RFC3339Nano, second); err != nil || second == first {
 		t.Errorf("asked with %q, and before with %q: %v", second, first, err)
 	}
+	d.does(t, exit.No, "resource ask-db is not being deleted, so nothing was written: give the plugin its next version", "resource", "retry", "ask-db", "--with", d.write("early.yaml", mendedPlugin))
 	d.does(t, exit.No, "resource ask-db is not being deleted: delete sandbox ask first", "resource", "give-up", "ask-db")
 	if annotation(crdv1.AnnotationGiveUp) != "" {
 		t.Error("it was given up nevertheless")
@@ -188,6 +206,20 @@ func TestStepsAreRetriedAndGivenUp(t *testing.T) {
 	for _, line := range []string{"Step drop never ran: mend what its message says.", "resource retry ask-db", "Or let the resource go, with whatever its steps have not removed: kubectl switchyard resource give-up ask-db"} {
 		if !strings.Contains(out, line) {
 			t.Errorf("without %q:\n%s", line, out)
+		}
+	}
+
+	// Mended delete steps take the place of those that failed.
+	plugin := d.write("mended.yaml", mendedPlugin)
+	d.does(t, exit.Usage, `mysql.yaml:2: name is "mysql", and resource db is of plugin postgres@1.0.0`, "resource", "retry", "ask-db", "--with", d.write("mysql.yaml", strings.Replace(mendedPlugin, "postgres@1.0.1", "mysql", 1)))
+	before := annotation(crdv1.AnnotationRetry)
+	d.does(t, exit.OK, "resource ask-db has the delete steps of postgres@1.0.1, which run now: drop", "resource", "retry", "db", "--sandbox", "ask", "--with", plugin)
+	if annotation(crdv1.AnnotationRetry) == before || len(r.Spec.OLM.PreStart) != 3 || len(r.Spec.OLM.PostStop) != 1 || r.Spec.OLM.PostStop[0].ExecUnitTemplate.Script != "#!/bin/sh\nmended\n" {
+		t.Errorf("%+v", r.Spec.OLM)
+	}
+	for _, m := range r.ManagedFields {
+		if m.Manager == "switchyard" && strings.Contains(string(m.FieldsV1.Raw), "postStop") {
+			t.Error("written as the operator writes")
 		}
 	}
 	d.does(t, exit.OK, "resource ask-db is let go; what these steps remove may be left: drop", "resource", "give-up", "ask-db")

@@ -15,6 +15,7 @@ import (
 	"switchyard.dev/workflows/compile"
 	"switchyard.dev/workflows/plugins"
 	"switchyard.dev/workflows/spec"
+	"switchyard.dev/workflows/specfile"
 )
 
 func applyPlugin(s *session.Session) *cobra.Command {
@@ -25,16 +26,12 @@ func applyPlugin(s *session.Session) *cobra.Command {
 	}
 	in.flags(c.Flags(), "resource plugin")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		var p spec.Plugin
 		if in.path == "" {
 			return exit.Usage.Errorf("give -f FILE")
 		}
-		f, err := in.read(s, &p)
+		p, f, err := in.plugin(s)
 		if err != nil {
 			return err
-		}
-		if problems := f.Locate(compile.Plugin(p)); len(problems) > 0 {
-			return exit.Usage.Errorf("%w", problems)
 		}
 		for _, w := range f.Locate(compile.Warnings(p)) {
 			_, _ = io.WriteString(s.Err, show.Line("warning: "+w.Error())+"\n")
@@ -59,6 +56,22 @@ func applyPlugin(s *session.Session) *cobra.Command {
 		return err
 	}
 	return c
+}
+
+// plugin reads a resource plugin and checks it.
+func (in *input) plugin(s *session.Session) (p spec.Plugin, f *specfile.File, err error) {
+	if f, err = in.read(s, &p); err != nil {
+		return p, nil, err
+	}
+	if problems := f.Locate(compile.Plugin(p)); len(problems) > 0 {
+		return p, nil, exit.Usage.Errorf("%w", problems)
+	}
+	return p, f, nil
+}
+
+// Plugin reads the file of a resource plugin and checks it.
+func Plugin(s *session.Session, file string, values Values) (spec.Plugin, *specfile.File, error) {
+	return (&input{path: file, what: specfile.ResourcePlugin, Values: values}).plugin(s)
 }
 
 // nextOf returns a name with a version that is higher than that of a name that is right.

@@ -120,13 +120,9 @@ func compiled(s *session.Session, f *specfile.File, in compile.Input) (*crdv1.Si
 func pluginsFor(ctx context.Context, s *session.Session, cluster client.Client, asked spec.Sandbox, files []string) ([]spec.Plugin, error) {
 	var out []spec.Plugin
 	for _, path := range files {
-		var p spec.Plugin
-		f, err := (&input{path: path, what: specfile.ResourcePlugin}).read(s, &p)
+		p, _, err := Plugin(s, path, Values{})
 		if err != nil {
 			return nil, err
-		}
-		if problems := f.Locate(compile.Plugin(p)); len(problems) > 0 {
-			return nil, exit.Usage.Errorf("%w", problems)
 		}
 		out = append(out, p)
 	}

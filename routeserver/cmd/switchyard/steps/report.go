@@ -149,8 +149,11 @@ func toDo(r report, called string) []string {
 	if !slices.ContainsFunc(r.present(), step.trouble) {
 		return out
 	}
-	out = append(out, "When the cause is mended, have it run again: "+called+" resource retry "+r.Name)
-	if r.Deleting {
+	out = append(out, "When the cause is outside of the script, run it again: "+called+" resource retry "+r.Name)
+	if !r.Deleting {
+		out = append(out, "When the script is the cause, apply the next version of the plugin ("+called+" resourceplugin apply), and sandbox "+r.Sandbox+" with that version")
+	} else {
+		out = append(out, "When the script is the cause, run a mended one: "+called+" resource retry "+r.Name+" --with plugin.yaml")
 		out = append(out, "Or let the resource go, with whatever its steps have not removed: "+called+" resource give-up "+r.Name)
 	}
 	return out
