@@ -11,6 +11,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/fork/meaning"
 	"switchyard.dev/reconcilers/fork/power"
 	"switchyard.dev/reconcilers/fork/variables"
 )
@@ -74,6 +75,10 @@ type Fork struct {
 	Keeps [][]string
 	// Added are the names of containers that patches put beside those of the baseline.
 	Added []string
+	// Circle are variables that refer to each other, as container/name, so that some keep $(NAME) as
+	// written; Lost are labels of the baseline that the fork reads and does not have.
+	Circle []string
+	Lost   []meaning.Read
 }
 
 // Clone returns the fork of a live workload. The workload is not changed. A Problem
@@ -111,6 +116,7 @@ func Clone(live *baseline.Workload, plan Plan) (*Fork, *Problem) {
 		return nil, p
 	}
 	fork.Object, fork.Template, fork.Added = object, template, added(first.template.Spec, template.Spec)
+	fork.Circle, fork.Lost = circles(last.template.Spec, first.template.Spec), meaning.LostLabels(template, live.Template.Labels)
 	fork.Yields = yields(object, template, first)
 	if _, written := at(last.fields, "spec")["replicas"]; written && fork.Replicas == nil {
 		fork.Keeps = [][]string{{"spec", "replicas"}}
@@ -149,6 +155,9 @@ func patched(k kind, live *baseline.Workload, plan Plan) ([]*draft, *Problem) {
 		}
 		if p := checkNames(form.name, before.template.Spec, next.template.Spec, here); p != nil {
 			return nil, p
+		}
+		if wrong := meaning.Doubled(before.template.Spec, next.template.Spec); form.name == formStrategic && wrong != "" {
+			return nil, problem(ReasonPatchFailed, "%s %s", here, wrong)
 		}
 		if p := checkPatched(k, next, first, here); p != nil {
 			return nil, p
@@ -222,6 +231,27 @@ func containerNames(kind string, of []corev1.Container) string {
 		return "the " + kind + " " + names[0]
 	}
 	return "the " + kind + "s " + strings.Join(names, ", ")
+}
+
+// circles returns the variables that refer to each other, as container/name.
+func circles(pod, live corev1.PodSpec) (out []string) {
+	for _, c := range power.Containers(pod) {
+		before := variablesIn(live, c.Name)
+		_, circle := meaning.Order(c.Env, before)
+		if len(c.EnvFrom) == 0 { // Otherwise a variable of the same name may stand there.
+			circle = append(circle, meaning.OfThemselves(c.Env, before)...)
+		}
+		for _, name := range circle {
+			out = append(out, c.Name+"/"+name)
+		}
+	}
+	return out
+}
+
+// variablesIn returns the variables of a container of a pod.
+func variablesIn(pod corev1.PodSpec, name string) []corev1.EnvVar {
+	c, _ := power.ContainerNamed(pod, name)
+	return c.Env
 }
 
 // added returns the names of the containers of a pod that the baseline's has not.

@@ -9,6 +9,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/fork/meaning"
 	"switchyard.dev/reconcilers/fork/power"
 )
 
@@ -71,6 +72,7 @@ func finish(last, first *draft, live *baseline.Workload, id Identity, keep keptK
 	pod := at(last.fields, "spec", "template", "spec")
 	for _, list := range []string{"initContainers", "containers"} {
 		for _, c := range objects(pod, list) {
+			ordered(c, last.template.Spec, first.template.Spec)
 			setEnv(c, id)
 		}
 	}
@@ -98,6 +100,21 @@ func ownLabels(labels, baseline map[string]string, keep keptKeys) map[string]str
 		}
 	}
 	return out
+}
+
+// ordered places the variables of a container so that each can refer to the others.
+func ordered(container map[string]any, pod, live corev1.PodSpec) {
+	name, _ := container["name"].(string)
+	env, _ := container["env"].([]any)
+	order, _ := meaning.Order(variablesIn(pod, name), variablesIn(live, name))
+	if len(order) != len(env) {
+		return
+	}
+	out := make([]any, 0, len(env))
+	for _, i := range order {
+		out = append(out, env[i])
+	}
+	container["env"] = out
 }
 
 // setEnv tells a container for whom it runs. The variables come first, so that

@@ -2,6 +2,7 @@ package forkedworkload
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -14,6 +15,7 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/fork"
+	"switchyard.dev/reconcilers/fork/meaning"
 	"switchyard.dev/reconcilers/member"
 )
 
@@ -34,6 +36,10 @@ const (
 	// ReasonPatchedContainerGone: the patches apply, and one adds a container that was the
 	// baseline's when the patches were accepted.
 	ReasonPatchedContainerGone = "PatchedContainerGone"
+	// ReasonVariablesInCircle: variables of the fork refer to each other, or to themselves.
+	ReasonVariablesInCircle = "VariablesInCircle"
+	// ReasonLabelNotKept: the fork reads a label of its baseline that forks do not have.
+	ReasonLabelNotKept = "LabelNotKept"
 	// ReasonSiblingServiceChosen: the patches name another fork that has several Services.
 	ReasonSiblingServiceChosen = "SiblingServiceChosen"
 )
@@ -50,6 +56,8 @@ const (
 	ReasonCrashLoop = "CrashLoopBackOff"
 	// ReasonUnschedulable: no node takes the pod.
 	ReasonUnschedulable = "Unschedulable"
+	// ReasonReadinessGates: the containers are ready, and a readiness gate of the pod is not set.
+	ReasonReadinessGates = "ReadinessGatesNotReady"
 	// ReasonPodsRefused: the API server takes no pods of the fork, for a quota or an
 	// admission webhook.
 	ReasonPodsRefused = "PodsRefused"
@@ -106,7 +114,7 @@ func Decide(in Input) Decision {
 		d.Left, d.Replicas = leftOf(clone), clone.Replicas
 	}
 	if clone != nil {
-		d.Conditions[crdv1.ConditionAccepted] = in.applied(accepted, clone.Added)
+		d.Conditions[crdv1.ConditionAccepted] = in.applied(accepted, clone)
 	}
 	refused := in.notePolicies(d.Conditions, clone)
 	var pod corev1.PodSpec
@@ -175,16 +183,37 @@ func acceptSpec(in Input) condition.Condition {
 }
 
 // applied is the condition about patches that apply, and what is worth knowing of them.
-func (in Input) applied(accepted condition.Condition, added []string) condition.Condition {
+func (in Input) applied(accepted condition.Condition, clone *fork.Fork) condition.Condition {
+	added := clone.Added
 	if len(added) > 0 {
 		accepted = in.adds(added)
 	}
-	chosen := in.chosen()
-	if chosen != "" && len(added) == 0 {
-		return condition.True(ReasonSiblingServiceChosen, strings.TrimSpace(chosen))
+	and := func(reason, message string) {
+		if accepted.Reason == "Accepted" {
+			accepted = condition.True(reason, message)
+			return
+		}
+		accepted.Message += " " + message
 	}
-	accepted.Message += chosen
+	if chosen := in.chosen(); chosen != "" {
+		and(ReasonSiblingServiceChosen, strings.TrimSpace(chosen))
+	}
+	if c := clone.Circle; len(c) > 0 {
+		and(ReasonVariablesInCircle, fmt.Sprintf("These variables of the fork refer to each other or to themselves, so that the container gets $(NAME) as written for some of them (container/variable): %s: remove one of the references.", strings.Join(c, ", ")))
+	}
+	if l := clone.Lost; len(l) > 0 {
+		and(ReasonLabelNotKept, fmt.Sprintf("Forks do not have the labels of their baseline, so the value is empty where %s: add the label to spec.customization.preservedLabels of the sandbox (%q), or set it by a patch.", list(l), "^"+regexp.QuoteMeta(l[0].Label)+"$"))
+	}
 	return accepted
+}
+
+// list returns what reads labels, for a message.
+func list(reads []meaning.Read) string {
+	var all []string
+	for _, r := range reads {
+		all = append(all, r.String())
+	}
+	return strings.Join(all, ", and ")
 }
 
 // adds is the condition about patches that apply and add containers: under a name that is

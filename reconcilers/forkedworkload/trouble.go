@@ -21,7 +21,7 @@ type trouble struct{ reason, message string }
 // severity orders troubles by how much they explain: a pod that no node takes has no
 // containers, and one whose image cannot be had never ends.
 func severity() []string {
-	return []string{ReasonUnschedulable, ReasonImagePull, ReasonConfigError, ReasonCrashLoop}
+	return []string{ReasonUnschedulable, ReasonImagePull, ReasonConfigError, ReasonCrashLoop, ReasonReadinessGates}
 }
 
 // newest returns the pods of the form that was started last, where that can be told: what a
@@ -83,7 +83,32 @@ func podTrouble(p *corev1.Pod) (trouble, bool) {
 			return t, true
 		}
 	}
-	return trouble{}, false
+	return gateTrouble(p)
+}
+
+// gateTrouble returns the readiness gates that keep a pod from being ready whose containers are.
+func gateTrouble(p *corev1.Pod) (trouble, bool) {
+	status := map[corev1.PodConditionType]corev1.PodCondition{}
+	for _, c := range p.Status.Conditions {
+		status[c.Type] = c
+	}
+	if status[corev1.ContainersReady].Status != corev1.ConditionTrue || status[corev1.PodReady].Status == corev1.ConditionTrue {
+		return trouble{}, false
+	}
+	var waits []string
+	for _, g := range p.Spec.ReadinessGates {
+		switch c, set := status[g.ConditionType]; {
+		case !set:
+			waits = append(waits, string(g.ConditionType)+" (not set)")
+		case c.Status != corev1.ConditionTrue:
+			waits = append(waits, strings.TrimSuffix(fmt.Sprintf("%s (%s: %s", g.ConditionType, c.Status, c.Message), ": ")+")")
+		}
+	}
+	if len(waits) == 0 {
+		return trouble{}, false
+	}
+	return trouble{ReasonReadinessGates, fmt.Sprintf("pod %s: its containers are ready, and it waits for readiness gates: %s. If nothing sets them for pods of forks, take them out with a strategic patch: {spec: {template: {spec: {readinessGates: []}}}}",
+		p.Name, strings.Join(waits, ", "))}, true
 }
 
 // containerTrouble returns what is wrong with one container. One that is ready, or an

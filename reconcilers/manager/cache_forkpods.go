@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -22,15 +23,30 @@ func keepTroubles(p *corev1.Pod) func(*corev1.Pod) {
 	if p.Labels[crdv1.LabelForkedWorkload] == "" {
 		return func(*corev1.Pod) {}
 	}
-	was := p.Status
+	was, gates := p.Status, p.Spec.ReadinessGates
 	return func(p *corev1.Pod) {
+		keepGates(p, gates, was.Conditions)
 		for _, c := range was.Conditions {
 			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-				p.Status.Conditions = []corev1.PodCondition{{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: told(c.Message)}}
+				p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: told(c.Message)})
 			}
 		}
 		keepStates(p.Status.ContainerStatuses, was.ContainerStatuses)
 		keepStates(p.Status.InitContainerStatuses, was.InitContainerStatuses)
+	}
+}
+
+// keepGates keeps the readiness gates of a pod, and the conditions that tell whether it waits for one.
+func keepGates(p *corev1.Pod, gates []corev1.PodReadinessGate, conditions []corev1.PodCondition) {
+	if len(gates) == 0 {
+		return
+	}
+	p.Spec.ReadinessGates = gates
+	for _, c := range conditions {
+		is := func(g corev1.PodReadinessGate) bool { return g.ConditionType == c.Type }
+		if c.Type == corev1.ContainersReady || c.Type == corev1.PodReady || slices.ContainsFunc(gates, is) {
+			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: c.Type, Status: c.Status, Message: told(c.Message)})
+		}
 	}
 }
 

@@ -229,6 +229,12 @@ func TestTheCacheKeepsOnlyWhatIsRead(t *testing.T) {
 	if _, err := transform(keepSidecars)(fork); err != nil || len(fork.Spec.Containers) != 1 || fork.Status.ContainerStatuses[0].Name != "main" {
 		t.Errorf("of a pod of a fork, whose own containers are told of, there is %+v, %v", fork.Status, err)
 	}
+	gated := fork.DeepCopy()
+	gated.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "lb"}}
+	gated.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: "False", LastProbeTime: metav1.Now()}, {Type: corev1.ContainersReady, Status: "True"}, {Type: "lb", Status: "False", Message: "no target"}, {Type: "x"}}
+	if _, err := transform(keepSidecars)(gated); err != nil || len(gated.Spec.ReadinessGates) != 1 || len(gated.Status.Conditions) != 3 || gated.Status.Conditions[2].Message != "no target" || !gated.Status.Conditions[0].LastProbeTime.IsZero() {
+		t.Errorf("of a pod of a fork that waits for a readiness gate there is %+v, %+v, %v", gated.Spec, gated.Status, err)
+	}
 	plain := pod.DeepCopy()
 	plain.Spec.InitContainers = nil
 	if _, err := transform(keepSidecars)(plain); err != nil || len(plain.Spec.Containers) != 0 {
