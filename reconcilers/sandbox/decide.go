@@ -19,6 +19,8 @@ const (
 	ReasonResourcesNotReady = "ResourcesNotReady"
 	// ReasonResourceFailed: a resource failed for good; clients stop waiting.
 	ReasonResourceFailed = crdv1.ReasonResourceFailed
+	// ReasonNullsLost: kubectl apply removed null from a patch, which has another meaning without it.
+	ReasonNullsLost = "NullsLost"
 )
 
 // Decision is which parts there should be.
@@ -155,7 +157,14 @@ func accept(in Input, all []entry) condition.Condition {
 	if rivals := routingkey.Rivals(routingkey.OfSandbox(in.Sandbox), in.Claims); rivals != "" {
 		remarks = append(remarks, rivals)
 	}
-	return routingkey.Accepted(key, strings.Join(append(remarks, idle(in, all)...), " "))
+	accepted := routingkey.Accepted(key, strings.Join(append(remarks, idle(in, all)...), " "))
+	if lost := in.lostNulls(); lost != "" {
+		accepted.Message += " " + lost
+		if accepted.Reason == crdv1.ConditionAccepted {
+			accepted.Reason = ReasonNullsLost
+		}
+	}
+	return accepted
 }
 
 // nothing is what a sandbox without members comes to.

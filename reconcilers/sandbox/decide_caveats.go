@@ -1,12 +1,16 @@
 package sandbox
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/condition"
+	"switchyard.dev/reconcilers/fork/meaning"
 	"switchyard.dev/reconcilers/routingkey"
 )
 
@@ -25,6 +29,9 @@ func caveats(in Input, d Decision, made Made) []string {
 	if warning := routingkey.Warning(in.routingKey()); warning != "" {
 		add(warning)
 	}
+	if lost := in.lostNulls(); lost != "" {
+		add(lost)
+	}
 	for i, m := range made.Members {
 		if m == nil {
 			continue
@@ -34,6 +41,25 @@ func caveats(in Input, d Decision, made Made) []string {
 		}
 	}
 	return out
+}
+
+// lostNulls says which null kubectl apply removed from the patches; empty: none.
+func (in Input) lostNulls() string {
+	var applied struct {
+		Spec json.RawMessage `json:"spec"`
+	}
+	note := in.Sandbox.Annotations[corev1.LastAppliedConfigAnnotation]
+	if note == "" || json.Unmarshal([]byte(note), &applied) != nil {
+		return ""
+	}
+	stored, err := json.Marshal(in.Sandbox.Spec)
+	if err != nil {
+		return ""
+	}
+	if paths := meaning.LostNulls(applied.Spec, stored, "spec"); len(paths) > 0 {
+		return meaning.ExplainLostNulls(paths)
+	}
+	return ""
 }
 
 // withCaveats returns the message of Ready: the sentence alone without caveats, otherwise with
