@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -175,6 +177,13 @@ the sandbox has already, and when it was last changed.`,
 		object, err := compiled(s, f, compile.Input{Sandbox: asked, Plugins: plugins})
 		if err != nil {
 			return err
+		}
+		object, left, err := compile.WithoutNulls(object)
+		if err != nil {
+			return err
+		}
+		if len(left) > 0 {
+			_, _ = fmt.Fprintln(s.Err, show.Plain("note: a patch of the specification has null in "+strings.Join(left, ", ")+", which kubectl apply removes: use {$patch: delete} instead, or kubectl apply --server-side"))
 		}
 		text, err := yaml.Marshal(object)
 		if err != nil {
