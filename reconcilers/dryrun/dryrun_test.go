@@ -11,8 +11,8 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
-	appsv1 "k8s.io/api/apps/v1"
 	registrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -474,7 +474,9 @@ spec: {policyName: dry-service, validationActions: [Deny], matchResources: {name
 		if err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(p.Findings, func(f dryrun.Finding) bool { return f.InTheWay() && strings.Contains(f.Message, "each Service needs an owner") }) {
+		if !slices.ContainsFunc(p.Findings, func(f dryrun.Finding) bool {
+			return f.InTheWay() && strings.Contains(f.Message, "each Service needs an owner")
+		}) {
 			return fmt.Errorf("findings are %+v", p.Findings)
 		}
 		return nil

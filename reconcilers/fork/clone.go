@@ -14,6 +14,7 @@ import (
 	"switchyard.dev/reconcilers/fork/meaning"
 	"switchyard.dev/reconcilers/fork/power"
 	"switchyard.dev/reconcilers/fork/variables"
+	"switchyard.dev/reconcilers/fork/written"
 )
 
 // Environment variables by which a fork knows for whom it runs.
@@ -166,7 +167,7 @@ func patched(k kind, live *baseline.Workload, plan Plan) ([]*draft, *Problem) {
 			return nil, problem(ReasonPatchFailed, "%s (%s) does not give a %s: %v", here, form.name, live.Ref.Kind, err)
 		}
 		next.sized = before.sized || form.sizes()
-		next.written = both(before.written, form.labels())
+		next.written = both(before.written, written.PodLabels(form.name, form.content))
 		if c := book.enter(i, before.template.Spec, next.template.Spec); c != nil {
 			return nil, problem(ReasonPortConflict, "%s: container port %s is given by %s and again by %s: give it in one of them only",
 				here, c.port, c.first, c.second)

@@ -49,7 +49,7 @@ func finish(last, first *draft, live *baseline.Workload, id Identity, keep keptK
 		Annotations:     last.meta.Annotations,
 		OwnerReferences: []metav1.OwnerReference{id.Owner},
 	}
-	id.mark(&own)
+	id.Mark(&own)
 	metadata, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&own)
 	if err != nil {
 		return err

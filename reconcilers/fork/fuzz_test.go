@@ -11,6 +11,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	livebaseline "switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/fork"
+	"switchyard.dev/reconcilers/fork/services"
 )
 
 // maxFork is more than the API server takes; no patch may make more of a baseline.
@@ -96,9 +97,9 @@ func tryClone(t *testing.T, live *livebaseline.Workload, list []crdv1.Patch) {
 		}
 		return
 	}
-	services := fork.Services(livebaseline.Forms{Template: live.Template}, got.Template.Spec, []corev1.Service{service(t, `{metadata: {name: s}, spec: {selector: {app: customer}, ports: [{port: 80, targetPort: http}]}}`)}, identity())
-	if len(services) != 1 {
-		t.Fatalf("%d Services", len(services))
+	mappings := services.Of(livebaseline.Forms{Template: live.Template}, got.Template.Spec, []corev1.Service{service(t, `{metadata: {name: s}, spec: {selector: {app: customer}, ports: [{port: 80, targetPort: http}]}}`)}, identity())
+	if len(mappings) != 1 {
+		t.Fatalf("%d Services", len(mappings))
 	}
 	for _, o := range []fork.Object{got.Object, fork.Writable(got.Object)} {
 		text := document(t, o)

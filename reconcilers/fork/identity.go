@@ -49,8 +49,8 @@ func (id Identity) name(part string) string {
 
 func (id Identity) selectorValue() string { return crdv1.LabelValue(id.ForkedWorkload) }
 
-// mark writes the identity on an object.
-func (id Identity) mark(o *metav1.ObjectMeta) {
+// Mark writes the identity on an object.
+func (id Identity) Mark(o *metav1.ObjectMeta) {
 	if o.Labels == nil {
 		o.Labels = map[string]string{}
 	}

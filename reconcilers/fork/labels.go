@@ -1,6 +1,7 @@
 package fork
 
 import (
+	"maps"
 	"regexp"
 
 	policyv1 "k8s.io/api/policy/v1"
@@ -59,18 +60,6 @@ func keepLabels(expressions []string) (reserved.Filter, *Problem) {
 	return filter, nil
 }
 
-// validLabels reads those of the expressions that are valid. Clone reports the others.
-func validLabels(expressions []string) reserved.Filter {
-	var filter reserved.Filter
-	for _, expression := range expressions {
-		one, p := keepLabels([]string{expression})
-		if p == nil {
-			filter = append(filter, one...)
-		}
-	}
-	return filter
-}
-
 // KeepsApart reports whether pods of a fork with these labels are not taken for those of the
 // baseline.
 func KeepsApart(pod map[string]string, live *baseline.Workload, plan Plan) bool {
@@ -120,4 +109,20 @@ func guardLabels(pod map[string]string, live *baseline.Workload, plan Plan) *Pro
 func counts(b *policyv1.PodDisruptionBudget, pod, ofBaseline labels.Set, id Identity) bool {
 	selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
 	return err == nil && selector.Matches(pod) && selector.Matches(ofBaseline) && !selector.Matches(labels.Set(id.Selector()))
+}
+
+// meshLabels are the keys of labels by which Istio decides whether a pod is in the mesh, and in
+// which revision of it. A fork is in the mesh as its baseline is, so its pods keep them.
+func meshLabels() []string {
+	return []string{"sidecar.istio.io/inject", "istio.io/rev", "istio.io/dataplane-mode"}
+}
+
+// both returns the keys of two sets.
+func both(a, b map[string]bool) map[string]bool {
+	all := maps.Clone(a)
+	if all == nil {
+		all = map[string]bool{}
+	}
+	maps.Copy(all, b)
+	return all
 }

@@ -11,15 +11,16 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	livebaseline "switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/fork"
+	"switchyard.dev/reconcilers/fork/services"
 	"switchyard.dev/reconcilers/member"
 )
 
 // mapped maps Services for a fork with the given patches.
-func mapped(t *testing.T, patchText string, services ...corev1.Service) []member.Mapping {
+func mapped(t *testing.T, patchText string, of ...corev1.Service) []member.Mapping {
 	t.Helper()
 	b := baseline(t)
 	c := clone(t, fork.Plan{Patches: patches(t, patchText)})
-	return fork.Services(livebaseline.Forms{Template: &b.Spec.Template}, c.Spec.Template.Spec, services, identity())
+	return services.Of(livebaseline.Forms{Template: &b.Spec.Template}, c.Spec.Template.Spec, of, identity())
 }
 
 func TestServicesThatAreMapped(t *testing.T) {
@@ -256,7 +257,7 @@ func TestLabelsOfServicesAreKept(t *testing.T) {
 		{[]string{"[", "^oth"}, []string{"other"}},
 		{[]string{""}, []string{"example.com/owner", "notsignadot.com/x", "other"}},
 	} {
-		made := fork.Services(livebaseline.Forms{Template: &b.Spec.Template}, b.Spec.Template.Spec, []corev1.Service{s}, identity(), tt.kept...)[0].Service
+		made := services.Of(livebaseline.Forms{Template: &b.Spec.Template}, b.Spec.Template.Spec, []corev1.Service{s}, identity(), tt.kept...)[0].Service
 		var got []string
 		for key, value := range made.Labels {
 			if s.Labels[key] == value {
@@ -273,7 +274,7 @@ func TestARolloutHasServicesAsADeploymentHas(t *testing.T) {
 	live := rollout(t)
 	got, _ := cloneRollout(t, live, fork.Plan{})
 	s := service(t, `{metadata: {name: s, namespace: hotrod}, spec: {selector: {app: customer}, ports: [{port: 80, targetPort: http, protocol: TCP}]}}`)
-	m := fork.Services(livebaseline.Forms{Template: live.Template}, got.Template.Spec, []corev1.Service{s}, identity())
+	m := services.Of(livebaseline.Forms{Template: live.Template}, got.Template.Spec, []corev1.Service{s}, identity())
 	if len(m) != 1 || m[0].Ports[0].TargetPort != 8081 || len(m[0].Missing) != 0 {
 		t.Errorf("%+v", m)
 	}
@@ -326,7 +327,7 @@ func TestAPortWithTwoNamesIsWrittenOnceAndServedUnderBoth(t *testing.T) {
 		t.Error("aliases and secrets:", diff, written.ImagePullSecrets)
 	}
 	s := service(t, `{metadata: {name: x}, spec: {selector: {app: customer}, ports: [{port: 80, targetPort: metrics, protocol: TCP}]}}`)
-	m := fork.Services(livebaseline.Forms{Template: &b.Spec.Template}, c.Spec.Template.Spec, []corev1.Service{s}, identity())[0]
+	m := services.Of(livebaseline.Forms{Template: &b.Spec.Template}, c.Spec.Template.Spec, []corev1.Service{s}, identity())[0]
 	if m.Service == nil || m.Service.Spec.Ports[0].TargetPort.IntVal != 8081 || m.Ports[0].TargetPort != 8081 {
 		t.Errorf("%+v", m)
 	}

@@ -16,6 +16,7 @@ import (
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/fork"
 	"switchyard.dev/reconcilers/fork/meaning"
+	"switchyard.dev/reconcilers/fork/services"
 	"switchyard.dev/reconcilers/member"
 )
 
@@ -129,7 +130,7 @@ func Decide(in Input) Decision {
 		d.Fork, pod = in.keepingNotes(fork.Writable(clone.Object)), clone.Template.Spec
 		d.SurplusForks = otherForks(in, d.Fork)
 	}
-	d.Services = fork.Services(in.Forms(), pod, in.neighbours(), id, slices.Concat(in.Workload.Spec.PreservedLabels, in.InstallationLabels)...)
+	d.Services = services.Of(in.Forms(), pod, in.neighbours(), id, slices.Concat(in.Workload.Spec.PreservedLabels, in.InstallationLabels)...)
 	d.Surplus = member.SurplusServices(in.Services, in.Workload.UID, d.Services)
 	return d
 }

@@ -9,6 +9,7 @@ import (
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/fork"
+	"switchyard.dev/reconcilers/fork/services"
 )
 
 // listens adds to a pod a container with a port of this name.
@@ -60,7 +61,7 @@ func rolledOut() []observedTest {
 func TestAPortThatOnlyOldPodsHaveLeadsToTheForkAndFails(t *testing.T) {
 	w := newWorld()
 	rolledOut()[0].change(w)
-	m := fork.Services(baseline.Forms{Template: w.in.Baseline.Template, Pods: w.in.Pods}, w.in.Baseline.Template.Spec, w.in.Services, fork.Identity{SandboxName: "sb"})[0]
+	m := services.Of(baseline.Forms{Template: w.in.Baseline.Template, Pods: w.in.Pods}, w.in.Baseline.Template.Spec, w.in.Services, fork.Identity{SandboxName: "sb"})[0]
 	if len(m.Missing) != 1 || m.Service == nil || m.Service.Spec.Ports[0].TargetPort != intstr.FromString("http") {
 		t.Errorf("%+v", m)
 	}

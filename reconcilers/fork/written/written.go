@@ -1,25 +1,20 @@
-package fork
+// Package written finds what a patch writes, whether it changes that or not. It is pure.
+package written
 
 import (
 	"encoding/json"
-	"maps"
 	"strings"
 )
-
-// meshLabels are the keys of labels by which Istio decides whether a pod is in the mesh, and in
-// which revision of it. A fork is in the mesh as its baseline is, so its pods keep them.
-func meshLabels() []string {
-	return []string{"sidecar.istio.io/inject", "istio.io/rev", "istio.io/dataplane-mode"}
-}
 
 // podLabels is where the labels of a workload's pods are.
 const podLabels = "/spec/template/metadata/labels"
 
-// labels returns the keys of the pod labels that a patch writes, whether they change or not.
-func (f patchForm) labels() map[string]bool {
+// PodLabels returns the keys of the pod labels that a patch writes, whether they change or not. form
+// is that of the patch: strategic, merge or json.
+func PodLabels(form string, content []byte) map[string]bool {
 	keys := map[string]bool{}
-	switch f.name {
-	case formStrategic, formMerge:
+	switch form {
+	case "strategic", "merge":
 		var patch struct {
 			Spec struct {
 				Template struct {
@@ -29,15 +24,15 @@ func (f patchForm) labels() map[string]bool {
 				} `json:"template"`
 			} `json:"spec"`
 		}
-		if json.Unmarshal(f.content, &patch) == nil { // what does not fit was refused when it was applied
+		if json.Unmarshal(content, &patch) == nil { // what does not fit was refused when it was applied
 			note(keys, patch.Spec.Template.Metadata.Labels)
 		}
-	case formJSON:
+	case "json":
 		var operations []struct {
 			Path  string `json:"path"`
 			Value any    `json:"value"`
 		}
-		_ = json.Unmarshal(f.content, &operations) // as above
+		_ = json.Unmarshal(content, &operations) // as above
 		for _, o := range operations {
 			note(keys, labelsAt(o.Path, o.Value))
 		}
@@ -69,14 +64,4 @@ func note(keys map[string]bool, labels map[string]any) {
 			keys[key] = true
 		}
 	}
-}
-
-// both returns the keys of two sets.
-func both(a, b map[string]bool) map[string]bool {
-	all := maps.Clone(a)
-	if all == nil {
-		all = map[string]bool{}
-	}
-	maps.Copy(all, b)
-	return all
 }

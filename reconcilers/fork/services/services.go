@@ -1,6 +1,9 @@
-package fork
+// Package services decides the Services of a fork: one beside each Service of its baseline. It is
+// pure.
+package services
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -10,22 +13,23 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/fork"
 	"switchyard.dev/reconcilers/fork/reserved"
 	"switchyard.dev/reconcilers/member"
 )
 
-// Services returns a Mapping for each Service that selects the baseline's pods, in whichever
-// form they are, sorted by name, for the fork with the given pod, as Clone made it.
+// Of returns a Mapping for each Service that selects the baseline's pods, in whichever
+// form they are, sorted by name, for the fork with this pod, as fork.Clone made it.
 // Services without selector, of type ExternalName, or with the annotation
 // routing.signadot.com/ignore are left out. kept are RE2 expressions for the keys of labels of a
 // Service that the fork's keeps; an invalid one keeps none.
-func Services(live baseline.Forms, fork corev1.PodSpec, neighbours []corev1.Service, id Identity, kept ...string) []member.Mapping {
+func Of(live baseline.Forms, pod corev1.PodSpec, neighbours []corev1.Service, id fork.Identity, kept ...string) []member.Mapping {
 	var out []member.Mapping
-	keep := validLabels(kept)
+	keep := validExpressions(kept)
 	for i := range neighbours {
 		s := &neighbours[i]
 		if live.Selected(s) {
-			m := mapService(s, live, fork, id)
+			m := mapService(s, live, pod, id)
 			keepServiceLabels(m.Service, s, keep)
 			out = append(out, m)
 		}
@@ -37,12 +41,12 @@ func Services(live baseline.Forms, fork corev1.PodSpec, neighbours []corev1.Serv
 
 // mapService makes the Mapping of one Service. A port whose target is a name that only
 // the fork has not is in Ports and in Missing.
-func mapService(s *corev1.Service, live baseline.Forms, fork corev1.PodSpec, id Identity) member.Mapping {
+func mapService(s *corev1.Service, live baseline.Forms, pod corev1.PodSpec, id fork.Identity) member.Mapping {
 	m := member.Mapping{From: s.Name}
 	var ports []corev1.ServicePort
 	for _, p := range s.Spec.Ports {
 		targets := live.ListenOn(p)
-		answers, answered := baseline.ListensOn(fork, p)
+		answers, answered := baseline.ListensOn(pod, p)
 		if len(targets) == 0 || !answered {
 			m.Missing = append(m.Missing, p.Port)
 		}
@@ -52,7 +56,7 @@ func mapService(s *corev1.Service, live baseline.Forms, fork corev1.PodSpec, id 
 		if p.TargetPort == (intstr.IntOrString{}) {
 			p.TargetPort = intstr.FromInt32(p.Port) // As the API server writes it.
 		}
-		if p.TargetPort.Type == intstr.String && declarations(fork, answers, p.Protocol) > 1 {
+		if p.TargetPort.Type == intstr.String && declarations(pod, answers, p.Protocol) > 1 {
 			p.TargetPort = intstr.FromInt32(answers) // Writable may have left this name out.
 		}
 		ports = append(ports, corev1.ServicePort{
@@ -87,6 +91,17 @@ func keepServiceLabels(made, of *corev1.Service, keep reserved.Filter) {
 	}
 }
 
+// validExpressions reads those expressions that are valid. fork.Clone reports the others.
+func validExpressions(expressions []string) reserved.Filter {
+	var filter reserved.Filter
+	for _, expression := range expressions {
+		if re, err := regexp.Compile(expression); err == nil {
+			filter = append(filter, re)
+		}
+	}
+	return filter
+}
+
 // ofOperator reports whether the key of a label is the operator's.
 func ofOperator(key string) bool {
 	domain, _, _ := strings.Cut(key, "/")
@@ -95,11 +110,13 @@ func ofOperator(key string) bool {
 
 // declarations counts how often the pod declares a port.
 func declarations(pod corev1.PodSpec, port int32, protocol corev1.Protocol) (n int) {
-	eachPort(pod, func(k portKey, _, _ string) {
-		if k == (portKey{port, baseline.ProtocolOf(protocol)}) {
-			n++
+	for _, c := range baseline.Running(pod) {
+		for _, p := range c.Ports {
+			if p.ContainerPort == port && baseline.ProtocolOf(p.Protocol) == baseline.ProtocolOf(protocol) {
+				n++
+			}
 		}
-	})
+	}
 	return n
 }
 
@@ -109,7 +126,7 @@ func declarations(pod corev1.PodSpec, port int32, protocol corev1.Protocol) (n i
 // listen on one only, and clients stay at a pod as they do there. What the baseline's
 // says of near and far is left out: a fork has one pod, and where that is far or on
 // another node it is to be reached all the same.
-func service(s *corev1.Service, ports []corev1.ServicePort, id Identity) *corev1.Service {
+func service(s *corev1.Service, ports []corev1.ServicePort, id fork.Identity) *corev1.Service {
 	out := &corev1.Service{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
 		ObjectMeta: metav1.ObjectMeta{
@@ -129,7 +146,7 @@ func service(s *corev1.Service, ports []corev1.ServicePort, id Identity) *corev1
 	if s.Spec.SessionAffinity == corev1.ServiceAffinityClientIP {
 		out.Spec.SessionAffinity, out.Spec.SessionAffinityConfig = s.Spec.SessionAffinity, s.Spec.SessionAffinityConfig.DeepCopy()
 	}
-	id.mark(&out.ObjectMeta)
+	id.Mark(&out.ObjectMeta)
 	out.Annotations[crdv1.AnnotationBaselineService] = s.Namespace + "/" + s.Name
 	return out
 }
