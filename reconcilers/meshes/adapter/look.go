@@ -12,6 +12,7 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/meshes/istio"
+	"switchyard.dev/reconcilers/meshes/releases"
 	"switchyard.dev/reconcilers/policies"
 	"switchyard.dev/reconcilers/policyreader"
 	"switchyard.dev/routeserver/table"
@@ -101,7 +102,7 @@ func (a *Adapter) inferring(ctx context.Context) (map[types.NamespacedName]types
 	if err := a.config.Client.List(ctx, rollouts, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list Rollouts: %w", err)
 	}
-	return istio.Inferring(rollouts.Items), nil
+	return releases.Inferring(rollouts.Items), nil
 }
 
 // failed logs why there was no look.

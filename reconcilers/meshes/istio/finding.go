@@ -9,6 +9,8 @@ import (
 	networking "istio.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+
+	"switchyard.dev/reconcilers/meshes/releases"
 )
 
 // Finding is something about a VirtualService, or the lack of one, that people should know.
@@ -255,7 +257,7 @@ func (r *Rendering) aboutObject(m *Mesh, vs *virtualService) {
 		return
 	}
 	if rollout, inferred := m.inferred(vs); inferred {
-		r.aboutRelease(vs, rollout)
+		r.add(ReasonReleaseInfersRoute, nil, true, "%s", releases.Advice(rollout, r.Name, vs.spec.GetHttp()[0].GetName()))
 	}
 	if !vs.public() {
 		r.add(ReasonExportedToSome, nil, false, "VirtualService %s is exported to some namespaces only (exportTo: %s). Requests from others reach the baseline.", r.Name, strings.Join(vs.spec.GetExportTo(), ", "))

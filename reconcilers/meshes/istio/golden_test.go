@@ -17,6 +17,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/meshes/istio"
+	"switchyard.dev/reconcilers/meshes/releases"
 	"switchyard.dev/tests/golden"
 )
 
@@ -61,7 +62,7 @@ func TestGoldenPairs(t *testing.T) {
 					objects = append(objects, object)
 				}
 			}
-			given.Settings.Inferring = istio.Inferring(rollouts)
+			given.Settings.Inferring = releases.Inferring(rollouts)
 			golden.Compare(t, strings.Replace(file, ".in.", ".out.", 1), rendered(t, given, objects))
 		})
 	}

@@ -28,7 +28,7 @@ type Settings struct {
 	Filtered       map[string]string
 	RefuseFiltered bool
 	// Inferring are VirtualServices that get no routes while they have one, and the Rollout for
-	// which that is so (function Inferring).
+	// which that is so (releases.Inferring).
 	Inferring map[types.NamespacedName]types.NamespacedName `json:"-"`
 }
 

@@ -128,6 +128,12 @@ func (m *Mesh) render(r *Rendering, wanted map[string]any) {
 	}
 }
 
+// inferred returns the Rollout that fails when a VirtualService gets routes; false for none.
+func (m *Mesh) inferred(vs *virtualService) (types.NamespacedName, bool) {
+	rollout, has := m.settings.Inferring[vs.name]
+	return rollout, has && len(vs.spec.GetHttp()) == 1
+}
+
 // derive returns the routes of ours for a key before an owner's, by port.
 func (m *Mesh) derive(r *Rendering, s source, key string) []derived {
 	owns := func(match map[string]any, header string) bool {

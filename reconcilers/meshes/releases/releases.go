@@ -1,4 +1,5 @@
-package istio
+// Package releases reads what release controllers need of the objects of a mesh. It is pure.
+package releases
 
 import (
 	"cmp"
@@ -32,19 +33,14 @@ func Inferring(rollouts []unstructured.Unstructured) map[types.NamespacedName]ty
 	return all
 }
 
-// inferred returns the Rollout that fails when a VirtualService gets routes; false for none.
-func (m *Mesh) inferred(vs *virtualService) (types.NamespacedName, bool) {
-	rollout, has := m.settings.Inferring[vs.name]
-	return rollout, has && len(vs.spec.GetHttp()) == 1
-}
-
-// aboutRelease notes that a VirtualService gets no routes because of a Rollout.
-func (r *Rendering) aboutRelease(vs *virtualService, rollout types.NamespacedName) {
-	name, first := vs.spec.GetHttp()[0].GetName(), ""
-	if name == "" {
-		name, first = "primary", "name the route of the VirtualService (name: primary), and "
+// Advice states why a VirtualService gets no routes because of a Rollout, and what its owner can
+// change. route is the name of its one HTTP route; may be empty.
+func Advice(rollout, virtualService types.NamespacedName, route string) string {
+	first := ""
+	if route == "" {
+		route, first = "primary", "name the route of the VirtualService (name: primary), and "
 	}
-	r.add(ReasonReleaseInfersRoute, nil, true, "Rollout %s does not say in which route of VirtualService %s it sets weights, which works only while that has one route. "+
-		"So the VirtualService gets no routes, and requests with the key reach the baseline. To have them routed, %sset spec.strategy.canary.trafficRouting.istio.virtualService.routes of the Rollout to %s.",
-		rollout, r.Name, first, fmt.Sprintf("[%s]", name))
+	return fmt.Sprintf("Rollout %s does not say in which route of VirtualService %s it sets weights, which works only while that has one route. "+
+		"So the VirtualService gets no routes, and requests with the key reach the baseline. To have them routed, %sset spec.strategy.canary.trafficRouting.istio.virtualService.routes of the Rollout to [%s].",
+		rollout, virtualService, first, route)
 }
