@@ -49,6 +49,9 @@ func (r Routing) represents(m crdv1.SandboxedWorkload, noted map[string]*represe
 		return nil
 	}
 	was := noted[NameIn(m).String()]
+	if have == nil && was == nil {
+		return r.specified(m)
+	}
 	if have == nil {
 		return was
 	}
@@ -63,7 +66,14 @@ func (r Routing) represents(m crdv1.SandboxedWorkload, noted map[string]*represe
 		}
 		return nil
 	}
-	for _, s := range have.RoutingInfo().Services {
+	is.Services = servicesOf(have.RoutingInfo().Services)
+	return is
+}
+
+// servicesOf returns the Services of a baseline that others represent.
+func servicesOf(all []crdv1.ServiceMapping) []served {
+	var out []served
+	for _, s := range all {
 		if s.To == "" {
 			continue
 		}
@@ -71,9 +81,37 @@ func (r Routing) represents(m crdv1.SandboxedWorkload, noted map[string]*represe
 		for _, p := range s.Ports {
 			of.Ports = append(of.Ports, [2]uint32{uint32(p.Port), uint32(p.TargetPort)})
 		}
-		is.Services = append(is.Services, of)
+		out = append(out, of)
 	}
-	return is
+	return out
+}
+
+// Specified is the baseline of a member that does not exist, and its Services.
+type Specified struct {
+	// Baseline is in the namespace of the member.
+	Baseline crdv1.ObjectRef
+	Services []crdv1.ServiceMapping
+}
+
+// specified returns which baseline a member would represent; nil where that is not known.
+func (r Routing) specified(m crdv1.SandboxedWorkload) *represented {
+	s, known := r.Specified[NameIn(m)]
+	if !known {
+		return nil
+	}
+	return &represented{Kind: baseline.RoutedKind(s.Baseline), Name: s.Baseline.Name, Services: servicesOf(s.Services)}
+}
+
+// Unknown returns the members that do not exist and of which nothing is noted.
+func (r Routing) Unknown() []crdv1.SandboxedWorkload {
+	var out []crdv1.SandboxedWorkload
+	noted := r.noted()
+	for _, m := range r.Named() {
+		if r.Member(m) == nil && r.represents(m, noted) == nil {
+			out = append(out, m)
+		}
+	}
+	return out
 }
 
 // noted returns what AnnotationMembers states, by the name of the member.

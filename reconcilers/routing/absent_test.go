@@ -12,6 +12,7 @@ import (
 	"switchyard.dev/eventbus"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/routing"
 )
 
@@ -75,6 +76,37 @@ func TestWhatIsToldOfMembers(t *testing.T) {
 				t.Errorf("noted is %s, want %s", r.Note(), note)
 			}
 		})
+	}
+}
+
+// Where nothing was noted of a member that does not exist, the specification of its sandbox counts; it
+// is noted then. What was noted or observed goes before it.
+func TestASpecificationCountsWhereNothingWasNoted(t *testing.T) {
+	before := of([]crdv1.Member{seen("fork", "base")})
+	spec := map[member.Name]routing.Specified{{Kind: crdv1.KindForkedWorkload, Namespace: "ns", Name: "fork"}: {
+		Baseline: crdv1.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "ns", Name: "other"},
+		Services: []crdv1.ServiceMapping{{From: "other", To: "fork-other", Ports: []crdv1.MappedPort{{Port: 80, TargetPort: 8080}}}, {From: "unmapped"}},
+	}}
+	for _, tt := range []struct {
+		name, note string
+		have       []crdv1.Member
+		want       string
+	}{
+		{"nothing was noted", "", nil, "other"},
+		{"it was noted", before.Note(), nil, "base"},
+		{"it is there", "", []crdv1.Member{seen("fork", "base")}, "base"},
+	} {
+		c := before.Config.DeepCopy()
+		c.Annotations = map[string]string{routing.AnnotationMembers: tt.note}
+		r := routing.Of(c, tt.have, nil)
+		if unknown := len(r.Unknown()); (unknown == 1) != (tt.want == "other") {
+			t.Errorf("%s: %d unknown", tt.name, unknown)
+		}
+		r.Specified = spec
+		got := r.Declaration().Members[0]
+		if got.Baseline.GetName() != tt.want || len(got.Services) != 1 || !strings.Contains(r.Note(), `"name":"`+tt.want+`"`) || len(r.Unknown()) > 0 {
+			t.Errorf("%s: declared %v, noted %s", tt.name, got, r.Note())
+		}
 	}
 }
 

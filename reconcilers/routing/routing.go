@@ -18,6 +18,9 @@ type Routing struct {
 	KeyHeaders []string
 	// Mesh is what meshes say that are on.
 	Mesh MeshRoutes
+	// Specified are baselines of members that do not exist and of which nothing is noted: as the
+	// specification of their sandboxes and the Services of the baselines are now.
+	Specified map[member.Name]Specified
 }
 
 // Of returns the Routing of a RoutingConfig, which may be nil, with these members, and with

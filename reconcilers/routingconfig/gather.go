@@ -34,6 +34,9 @@ func (r *Reconciler) gather(ctx context.Context, config *crdv1.RoutingConfig) (I
 			in.Members[member.NameOf(found)] = found
 		}
 	}
+	if in.Specified, err = specified(ctx, c, in); err != nil {
+		return in, err
+	}
 	in.MeshRoutes, in.Mesh, err = r.meshRoutes(ctx, config)
 	return in, err
 }

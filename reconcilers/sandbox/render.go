@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/reconcilers/routingkey"
@@ -18,21 +18,12 @@ import (
 func forkFor(in Input, ref crdv1.ObjectRef) *crdv1.ForkedWorkload {
 	w := &crdv1.ForkedWorkload{
 		TypeMeta:   typeOf(crdv1.KindForkedWorkload),
-		ObjectMeta: memberOf(in, forkName(in.Sandbox, ref), ref.Namespace, ref),
+		ObjectMeta: memberOf(in, member.ForkName(in.Sandbox.Name, ref), ref.Namespace, ref),
 	}
 	w.Spec.Baseline = ref
 	w.Spec.PreservedLabels = append([]string(nil), in.Sandbox.Spec.Customization.PreservedLabels...)
 	w.Spec.ResourceTemplateData = templateData(in)
 	return w
-}
-
-// forkName names the ForkedWorkload of a target. A Deployment's has no kind in it: it
-// is from when nothing else could be forked, and what is there keeps its name.
-func forkName(s *crdv1.SignadotSandbox, ref crdv1.ObjectRef) string {
-	if ref.Kind == baseline.KindDeployment {
-		return crdv1.ObjectName(crdv1.MaxServiceName, s.Name, ref.Name)
-	}
-	return crdv1.ObjectName(crdv1.MaxServiceName, s.Name, ref.Kind, ref.Name)
 }
 
 // externalFor makes the SignadotExternalWorkload of a member outside the cluster,
