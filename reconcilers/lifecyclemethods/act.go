@@ -132,7 +132,7 @@ func (r *Reconciler) create(ctx context.Context, in Input, u crdv1.WorkUnit, st 
 	}
 	if err != nil {
 		if refusal := apply.RefusalOf(want, err); refusal != nil {
-			*st = engine.Refused(*st, refusal.Reason, refusal.Message, in.Now)
+			*st = engine.Refused(*st, refusal.Reason, messageOf(refusal.Reason, u.Name, want.Namespace, err), in.Now)
 			return apply.RefusedAgain, nil
 		}
 		return 0, fmt.Errorf("create pod %s/%s of unit %s: %w", want.Namespace, want.Name, u.Name, err)
@@ -146,6 +146,15 @@ func (r *Reconciler) create(ctx context.Context, in Input, u crdv1.WorkUnit, st 
 	}
 	*st = engine.Began(u, *st, string(pod.UID), signed, in.Now)
 	return 0, nil
+}
+
+// messageOf returns why the pod of a unit was refused, and what to change.
+func messageOf(reason, unit, namespace string, err error) string {
+	switch reason {
+	case apply.ReasonNamespaceNotFound, apply.ReasonNamespaceTerminating:
+		return execunit.WithoutNamespace(unit, namespace, reason == apply.ReasonNamespaceTerminating)
+	}
+	return execunit.Refused(unit, namespace, err.Error())
 }
 
 // release lets go, or takes away, pods whose attempt has ended. after has the status as it is

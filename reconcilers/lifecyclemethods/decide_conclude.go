@@ -5,8 +5,10 @@ import (
 	"strings"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/workflows/engine"
+	"switchyard.dev/workflows/execunit"
 )
 
 // Phases of an object, beside crdv1.PhaseOLMFailed.
@@ -61,9 +63,14 @@ func ending(name string, d Decision) condition.Condition {
 		return condition.False(d.Accepted.Reason, condition.Advise("Units of postStop cannot run: "+d.Accepted.Message, annotate+giveUp))
 	case !d.Posts:
 		return condition.False(ReasonEnding, "Units of postStop run once those of preStart have ended: "+running(d.Pre)+".")
+	case d.Post.Trouble != nil && d.Post.Trouble.Reason == engine.ReasonInputMissing: // Another attempt has no input either.
+		return condition.False(d.Post.Trouble.Reason, condition.Advise(d.Post.Trouble.Message, "Remove by hand what the earlier unit made, and annotate "+crdv1.KindLifecycleMethods+" "+name+" with "+giveUp))
 	case d.Post.Trouble != nil:
 		c := done(engine.FieldPostStop, d.Post)
 		return condition.False(c.Reason, condition.Advise(c.Message, annotate+crdv1.AnnotationRetry+": TIME to run it again, or with "+giveUp))
+	case waiting(d.Post) != nil:
+		st := waiting(d.Post)
+		return condition.False(st.Reason, condition.Advise(st.Message, "Or annotate "+crdv1.KindLifecycleMethods+" "+name+" with "+giveUp))
 	default:
 		return condition.False(ReasonEnding, "Units of postStop run: "+running(d.Post)+".")
 	}
@@ -86,7 +93,22 @@ func done(field string, d engine.Decision) condition.Condition {
 		}
 		return condition.True("Done", message)
 	}
+	if st := waiting(d); st != nil {
+		return condition.False(st.Reason, "Units under way: "+running(d)+".")
+	}
 	return condition.False(ReasonRunning, "Units under way: "+running(d)+".")
+}
+
+// waiting returns the first unit that waits for a change by a user: its pod is refused or does not
+// start. nil when there is none.
+func waiting(d engine.Decision) *crdv1.WorkUnitStatus {
+	for i := range d.Status {
+		if st := &d.Status[i]; st.Message != "" && (st.Phase == crdv1.UnitStarting && st.Reason != apply.ReasonNameTaken ||
+			st.Phase == crdv1.UnitRunning && execunit.Blocked(st.Reason)) {
+			return st
+		}
+	}
+	return nil
 }
 
 // mostNamed is how many units a message names.

@@ -108,6 +108,8 @@ func TestDecide(t *testing.T) {
 		"deleted while its unit runs":             {status: "preCreate: [{name: make, phase: Running, " + runs + "}]", pods: []*corev1.Pod{podOf("make", -1)}, deleted: true, want: "Stopping: False Ending"},
 		"deleted":                                 {status: made, deleted: true, want: "Stopping begin drop: False Ending"},
 		"its removal runs":                        {status: dropped, pods: []*corev1.Pod{podOf("drop", -1)}, deleted: true, want: "Stopping: False Ending"},
+		"its removal waits for a quota":           {status: made + ", postStop: [{name: drop, phase: Starting, reason: Forbidden, message: m, execUnit: {namespace: n, name: x}, started: 2026-11-24T11:59:00Z}]", deleted: true, want: "Stopping begin drop: False Forbidden"},
+		"its unit waits for a namespace":          {status: "preCreate: [{name: make, phase: Starting, reason: NamespaceNotFound, message: m, execUnit: {namespace: n, name: x}, started: 2026-11-24T11:59:00Z}]", want: "Starting begin make: False NamespaceNotFound"},
 		"its removal is done":                     {status: dropped, pods: []*corev1.Pod{podOf("drop", 0)}, deleted: true, want: "Stopped over: False Ending"},
 		"its removal has failed":                  {status: dropped, pods: []*corev1.Pod{podOf("drop", 3)}, deleted: true, want: "OLMFailed in postStop: False ScriptFailed"},
 		"its removal is tried again":              {status: made + ", postStop: [{name: drop, phase: Failed, form: old, attempt: 1, retried: before}]", deleted: true, notes: map[string]string{crdv1.AnnotationRetry: "now"}, want: "Stopping begin drop: False Ending"},

@@ -305,3 +305,63 @@ func TestAPodOfAnObjectThatIsGoneGoes(t *testing.T) {
 	}
 	c.unitPod(r.Name, "provision", 1) // Its own pod stays.
 }
+
+// Steps wait for a namespace or a quota, and report it with a remedy: they go on by themselves, or
+// the person who deletes the sandbox lets the resource go.
+func TestStepsThatWaitNameTheirCause(t *testing.T) {
+	c := withUnits(t, "units-wait")
+	in := strings.ReplaceAll(twoSteps, "podTemplate: {spec", "podTemplate: {metadata: {namespace: units-wait-later}, spec")
+	s := &crdv1.SignadotSandbox{}
+	c.Make(s, "\nmetadata: {name: waits}\nspec:\n  id: waits\n  managedResources:\n  - name: db\n    pluginName: p\n    olm:"+strings.ReplaceAll(in, "\n", "\n    "))
+	r := c.resource("waits", "db")
+	says := func(o client.Object, conditionType string, parts ...string) {
+		c.Helper()
+		c.Eventually(fmt.Sprintf("%s of %s names the cause", conditionType, o.GetName()), func() error {
+			if err := c.Client.Get(c.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+				return err
+			}
+			has := crdv1.FindCondition(*o.(crdv1.Conditioned).StatusConditions(), conditionType)
+			for _, part := range parts {
+				if has == nil || !strings.Contains(has.Reason+": "+has.Message, part) {
+					return fmt.Errorf("without %q: %+v", part, has)
+				}
+			}
+			return nil
+		})
+	}
+	says(r, crdv1.ConditionProvisioned, "NamespaceNotFound: ", `Unit "provision" waits, since its namespace units-wait-later does not exist: create it; the unit then starts by itself`)
+	says(s, crdv1.ConditionReady, "ResourcesNotReady: ", "(NamespaceNotFound)", "namespace units-wait-later does not exist: create it")
+
+	c.Namespaces("units-wait-later")
+	c.Accounts("units-wait-later", "default")
+	quota := &corev1.ResourceQuota{}
+	c.Make(quota, `
+metadata: {name: limits, namespace: units-wait-later}
+spec: {hard: {limits.cpu: "2"}}`)
+	c.Make(&corev1.LimitRange{}, `
+metadata: {name: small, namespace: units-wait-later}
+spec: {limits: [{type: Container, max: {memory: 64Mi}}]}`)
+	says(r, crdv1.ConditionProvisioned, "Forbidden: ", `The API server refuses the pod of unit "provision" in namespace units-wait-later (`, "ioInit.resources and ioSidecar.resources of the chart")
+	c.Remove(&corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: "units-wait-later", Name: "small"}})
+	c.Remove(quota)
+	pod := c.unitPod(r.Name, "provision", 1)
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/1 nodes are available"}}
+	c.Must(c.Client.Status().Update(c.Context(), pod))
+	says(r, crdv1.ConditionProvisioned, "Unschedulable: ", "0/1 nodes are available")
+	c.Must(c.Client.Get(c.Context(), client.ObjectKeyFromObject(pod), pod))
+	c.gives(r.Name, "provision.host", "host")
+	c.ends(pod, iocontext.Ending{})
+	c.ends(c.unitPod(r.Name, "seed", 1), iocontext.Ending{})
+	c.Condition(s, crdv1.ConditionReady, "True", "Ready")
+
+	c.Make(&corev1.LimitRange{}, `
+metadata: {name: small, namespace: units-wait-later}
+spec: {limits: [{type: Container, max: {memory: 64Mi}}]}`)
+	c.Must(c.Client.Delete(c.Context(), s))
+	giveUp := "Or annotate Resource " + r.Name + " with signadot.com/give-up: \"true\" to leave behind what it would remove."
+	says(r, crdv1.ConditionReady, "Forbidden: ", `The API server refuses the pod of unit "remove"`, "maximum memory usage per Container", giveUp)
+	says(s, crdv1.ConditionReady, giveUp)
+	c.Remove(&corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: "units-wait-later", Name: "small"}})
+	c.ends(c.unitPod(r.Name, "remove", 1), iocontext.Ending{})
+	c.Gone(s)
+}

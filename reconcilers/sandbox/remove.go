@@ -3,8 +3,10 @@ package sandbox
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -78,7 +80,7 @@ func describe(in Input, kinds []string, left []client.Object) string {
 	name := "Resource " + o.GetName()
 	if r := in.resource(o.GetName()); r != nil {
 		name = fmt.Sprintf("Resource %q (%s)", r.Spec.Name, name)
-		if c := crdv1.FindCondition(r.Status.Conditions, crdv1.ConditionReady); r.Status.Phase == phaseFailed && c != nil {
+		if c := crdv1.FindCondition(r.Status.Conditions, crdv1.ConditionReady); c != nil && (r.Status.Phase == phaseFailed || waitsForPerson(c)) {
 			return fmt.Sprintf("%s holds the sandbox, which is being deleted: %s", name, c.Message)
 		}
 	}
@@ -88,3 +90,16 @@ func describe(in Input, kinds []string, left []client.Object) string {
 	}
 	return fmt.Sprintf(going+"%s is going (Resources left: %d).", name, len(left))
 }
+
+// waitsForPerson reports whether the delete steps of a Resource wait for a change by a user: the
+// reason is then that of a step, and not one of the kind's own while steps run.
+func waitsForPerson(ready *crdv1.StatusCondition) bool {
+	own := []string{reasonDeleting, reasonEnding, crdv1.ReasonPending}
+	return ready.Status == string(metav1.ConditionFalse) && !slices.Contains(own, ready.Reason)
+}
+
+// Reasons of a Resource while its delete steps run.
+const (
+	reasonDeleting = "Deleting"
+	reasonEnding   = "Ending"
+)

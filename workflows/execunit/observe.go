@@ -43,6 +43,12 @@ const (
 	ReasonInitRunning      = "InitContainerRunning"
 )
 
+// Blocked reports whether a pod that waits for this reason starts only after a change
+// of its template, of an object that it names, or of the cluster.
+func Blocked(reason string) bool {
+	return slices.Contains([]string{ReasonUnschedulable, ReasonImagePullFailed, ReasonSecretMissing, ReasonConfigMapMissing, ReasonContainerConfig, ReasonContainerStart}, reason)
+}
+
 // Reasons for which a pod has ended; what the wrapper and the managers give as theirs is
 // passed on.
 const (

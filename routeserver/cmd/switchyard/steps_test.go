@@ -229,6 +229,44 @@ func TestStepsAreRetriedAndGivenUp(t *testing.T) {
 	d.release(r)
 }
 
+// Steps that wait have a next command, and give-up is named where only it can end the waiting.
+func TestStepsThatWaitHaveANextCommand(t *testing.T) {
+	d := newDesk(t, "wait-operator")
+	r := d.resource("wait-db", "wait")
+	waiting := func(phase, reason string) []crdv1.WorkUnitStatus {
+		return []crdv1.WorkUnitStatus{unit("make", phase, 1, func(u *crdv1.WorkUnitStatus) { u.Reason, u.Message, u.Finished = reason, "It waits.", nil })}
+	}
+	made := []crdv1.WorkUnitStatus{unit("make", "Succeeded", 1, nil)}
+	cases := []struct{ phase, reason, says string }{
+		{"Starting", "NamespaceNotFound", "Create the namespace of step make: kubectl create namespace ns"},
+		{"Starting", "NamespaceTerminating", "Once namespace ns is deleted, create it again for step make: kubectl create namespace ns"},
+		{"Starting", "Forbidden", "See what limits the pods of step make: kubectl describe resourcequota,limitrange -n ns"},
+		{"Running", "Unschedulable", "See why the pod of step make does not start: kubectl describe pod -n ns pod-make"},
+		{"Running", "Starting", "Follow step make: kubectl switchyard logs --sandbox wait --resource db --step make -f"},
+	}
+	for _, c := range cases {
+		d.is(r, c.reason, "no", waiting(c.phase, c.reason), nil)
+		if out := d.does(t, exit.OK, c.says, "resource", "get", "wait-db"); strings.Contains(out, "give-up") || strings.Contains(out, "resource retry") {
+			t.Errorf("%s: nothing is to be tried again or given up:\n%s", c.reason, out)
+		}
+	}
+	d.deleted(r)
+	const letGo = "Or let the resource go, with whatever its steps have not removed: kubectl switchyard resource give-up wait-db"
+	for _, c := range cases[:4] {
+		left := waiting(c.phase, c.reason)
+		left[0].Name = "drop"
+		d.is(r, c.reason, "no", made, left)
+		if out := d.does(t, exit.OK, letGo, "resource", "get", "wait-db"); !strings.Contains(out, strings.ReplaceAll(strings.ReplaceAll(c.says, "step make", "step drop"), "pod-drop", "pod-make")) {
+			t.Errorf("%s: without %q:\n%s", c.reason, c.says, out)
+		}
+	}
+	d.is(r, "InputMissing", "no", made, []crdv1.WorkUnitStatus{unit("drop", "Failed", 1, func(u *crdv1.WorkUnitStatus) { u.ExecUnit = nil; u.Reason = "InputMissing" })})
+	if out := d.does(t, exit.OK, letGo, "resource", "get", "wait-db"); !strings.Contains(out, "Step drop cannot run, since an earlier step has not given its input") || strings.Contains(out, "resource retry") {
+		t.Errorf("another attempt has no input either:\n%s", out)
+	}
+	d.release(r)
+}
+
 // logging is the part of a kubelet that has the logs of containers: each writes the names of
 // its pod and itself in two lines, the second one when the test says so.
 // asked counts how often it was asked.

@@ -9,7 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/workflows/engine"
+	"switchyard.dev/workflows/execunit"
 )
 
 // report is a resource as people and scripts are shown it. It has names of outputs and no
@@ -107,6 +109,31 @@ func (s step) trouble() bool { return s.Phase == crdv1.UnitFailed || s.Phase == 
 // runs reports whether a step has a pod that has not ended yet.
 func (s step) runs() bool { return s.Phase == crdv1.UnitRunning || s.Phase == crdv1.UnitStarting }
 
+// retries reports whether another attempt of a step can help.
+func (s step) retries() bool { return s.trouble() && s.Reason != engine.ReasonInputMissing }
+
+// waits reports whether a step starts only after a change by a user.
+func (s step) waits() bool {
+	return s.Phase == crdv1.UnitStarting && s.Message != "" || s.Phase == crdv1.UnitRunning && execunit.Blocked(s.Reason)
+}
+
+// unblock returns the next command for a step that waits.
+func (s step) unblock() string {
+	pod := crdv1.NamespacedName{}
+	if s.Pod != nil {
+		pod = *s.Pod
+	}
+	switch {
+	case s.Phase == crdv1.UnitRunning:
+		return fmt.Sprintf("See why the pod of step %s does not start: kubectl describe pod -n %s %s", s.Name, pod.Namespace, pod.Name)
+	case s.Reason == apply.ReasonNamespaceNotFound:
+		return fmt.Sprintf("Create the namespace of step %s: kubectl create namespace %s", s.Name, pod.Namespace)
+	case s.Reason == apply.ReasonNamespaceTerminating:
+		return fmt.Sprintf("Once namespace %s is deleted, create it again for step %s: kubectl create namespace %s", pod.Namespace, s.Name, pod.Namespace)
+	}
+	return fmt.Sprintf("See what limits the pods of step %s: kubectl describe resourcequota,limitrange -n %s", s.Name, pod.Namespace)
+}
+
 // done reports whether a step has ended as it is to.
 func (s step) done() bool { return s.Phase == crdv1.UnitSucceeded || s.Phase == crdv1.UnitSkipped }
 
@@ -136,24 +163,31 @@ func toDo(r report, called string) []string {
 	}
 	for _, s := range r.present() {
 		switch {
+		case s.Reason == engine.ReasonInputMissing:
+			out = append(out, "Step "+s.Name+" cannot run, since an earlier step has not given its input: remove by hand what that step made.")
+		case s.waits():
+			out = append(out, s.unblock())
 		case s.Phase == crdv1.UnitLost:
 			out = append(out, "Nobody can say whether the script of step "+s.Name+" came to its end: look at what it made before you have it run again.")
 		case s.Phase == crdv1.UnitFailed && s.Pod != nil:
 			out = append(out, "See what step "+s.Name+" wrote: "+logs(s))
 		case s.Phase == crdv1.UnitFailed:
 			out = append(out, "Step "+s.Name+" never ran: mend what its message says.")
-		case s.runs() && s.Pod != nil:
+		case s.Phase == crdv1.UnitRunning && s.Pod != nil:
 			out = append(out, "Follow step "+s.Name+": "+logs(s)+" -f")
 		}
 	}
-	if !slices.ContainsFunc(r.present(), step.trouble) {
-		return out
+	retries := slices.ContainsFunc(r.present(), step.retries)
+	if retries {
+		out = append(out, "When the cause is outside of the script, run it again: "+called+" resource retry "+r.Name)
 	}
-	out = append(out, "When the cause is outside of the script, run it again: "+called+" resource retry "+r.Name)
-	if !r.Deleting {
+	if retries && !r.Deleting {
 		out = append(out, "When the script is the cause, apply the next version of the plugin ("+called+" resourceplugin apply), and sandbox "+r.Sandbox+" with that version")
-	} else {
+	}
+	if retries && r.Deleting {
 		out = append(out, "When the script is the cause, run a mended one: "+called+" resource retry "+r.Name+" --with plugin.yaml")
+	}
+	if r.Deleting && (retries || slices.ContainsFunc(r.present(), func(s step) bool { return s.trouble() || s.waits() })) {
 		out = append(out, "Or let the resource go, with whatever its steps have not removed: "+called+" resource give-up "+r.Name)
 	}
 	return out

@@ -1,0 +1,51 @@
+package execunit
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Refused returns one sentence about a pod of a unit that the API server does not accept in a
+// namespace, with its words and what to change. The pod is created again and again, so that the
+// unit starts once the cause is removed.
+func Refused(unit, namespace, words string) string {
+	// Conditions have two sentences, of which this is one.
+	words = strings.TrimSuffix(sentence(words), ".")
+	return fmt.Sprintf("The API server refuses the pod of unit %s in namespace %s (%s): %s; the unit then starts by itself.", quoted(unit), namespace, words, remedyOf(words))
+}
+
+// WithoutNamespace is Refused for a namespace that does not exist, or is being deleted.
+func WithoutNamespace(unit, namespace string, terminating bool) string {
+	state, todo := "does not exist", "create it"
+	if terminating {
+		state, todo = "is being deleted", "create it again once it is deleted"
+	}
+	return fmt.Sprintf("Unit %s waits, since its namespace %s %s: %s; the unit then starts by itself.", quoted(unit), namespace, state, todo)
+}
+
+// remedyOf returns what to change so that the API server accepts a pod which it refused in these
+// words.
+func remedyOf(words string) string {
+	const values = "the containers " + InputManager + " and " + OutputManager + " are the operator's: ioInit.resources and ioSidecar.resources of the chart set their resources"
+	has := func(some ...string) bool {
+		for _, s := range some {
+			if strings.Contains(words, s) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case has("failed quota"):
+		return "set the resources that it asks for in the pod template, or defaults in a LimitRange of the namespace; " + values
+	case has("exceeded quota"):
+		return "raise that quota, or delete objects that it counts"
+	case has("usage per Container", "usage per Pod", "limit to request ratio"):
+		return "change that LimitRange, or the resources in the pod template; " + values
+	case has("PodSecurity"):
+		return "change the pod template, or the Pod Security level of the namespace"
+	case has(`cannot create resource "pods"`):
+		return "give the operator that right: with allowedNamespaces of the chart it works in these namespaces alone"
+	}
+	return "change the pod template, or what these words name"
+}
