@@ -11,6 +11,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/fork"
+	"switchyard.dev/reconcilers/fork/services"
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/routing"
 )
@@ -98,7 +99,7 @@ func wouldServe(ctx context.Context, c client.Reader, id fork.Identity) ([]crdv1
 		return nil, err
 	}
 	var out []crdv1.ServiceMapping
-	for _, m := range fork.Services(baseline.Forms{Template: w.Template, Pods: pods}, w.Template.Spec, services, id) {
+	for _, m := range services.Of(baseline.Forms{Template: w.Template, Pods: pods}, w.Template.Spec, services, id) {
 		s := crdv1.ServiceMapping{From: m.From, Ports: m.Ports}
 		if m.Service != nil {
 			s.To = m.Service.Name
