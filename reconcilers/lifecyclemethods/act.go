@@ -135,7 +135,7 @@ func (r *Reconciler) create(ctx context.Context, in Input, u crdv1.WorkUnit, st 
 			*st = engine.Refused(*st, refusal.Reason, messageOf(refusal.Reason, u.Name, want.Namespace, err), in.Now)
 			return apply.RefusedAgain, nil
 		}
-		return 0, fmt.Errorf("create pod %s/%s of unit %s: %w", want.Namespace, want.Name, u.Name, err)
+		return 0, fmt.Errorf("create pod %s/%s of step %s: %w", want.Namespace, want.Name, u.Name, err)
 	}
 	signed, err := grant.Sign(grant.Grant{
 		Lifecycle: in.Object.UID, Unit: u.Name, Attempt: who.Attempt, Form: engine.Form(u),
@@ -206,8 +206,8 @@ func (r *Reconciler) letGo(ctx context.Context, p *corev1.Pod) error {
 func (r *Reconciler) end(ctx context.Context, in Input, d Decision) error {
 	if len(d.LeftBehind) > 0 {
 		left := strings.Join(d.LeftBehind, ", ")
-		log.FromContext(ctx).Info("gave up, as its annotation asks: what these units would have removed may be left behind", "units", left)
-		r.writer.Tell(ctx, in.Object, apply.Event{Type: corev1.EventTypeWarning, Reason: "GaveUp", Note: "What these units would have removed may be left behind: " + left + "."})
+		log.FromContext(ctx).Info("gave up, as its annotation asks: what these steps would have removed may be left behind", "units", left)
+		r.writer.Tell(ctx, in.Object, apply.Event{Type: corev1.EventTypeWarning, Reason: "GaveUp", Note: "What these steps would have removed may be left behind: " + left + "."})
 	}
 	if err := r.writer.Status(ctx, in.Object, Conclude(in, d)); err != nil {
 		return err

@@ -2,6 +2,7 @@ package lifecyclemethods
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -22,8 +23,10 @@ const (
 
 // Reasons of conditions, beside those of units.
 const (
-	// ReasonRunning: units run, or wait for others.
+	// ReasonRunning: the script of a unit runs.
 	ReasonRunning = "Running"
+	// ReasonWaiting: no script runs yet, or none at the moment.
+	ReasonWaiting = "Waiting"
 	// ReasonNotDeleted: the units of postStop wait until the object is deleted.
 	ReasonNotDeleted = "NotDeleted"
 	// ReasonEnding: the object is being deleted.
@@ -39,14 +42,14 @@ func Conclude(in Input, d Decision) *crdv1.SignadotObjectLifecycleMethods {
 		s.PostStop = d.Post.Status
 	}
 	pre := done(engine.FieldPreStart, d.Pre)
-	post := condition.Unknown(ReasonNotDeleted, "Units of postStop run once the object is deleted.")
+	post := condition.Unknown(ReasonNotDeleted, "Delete steps run once the object is deleted.")
 	if d.Posts {
 		post = done(engine.FieldPostStop, d.Post)
 	}
 	conditions := condition.Set{
 		crdv1.ConditionAccepted: d.Accepted, crdv1.ConditionPreStartDone: pre, crdv1.ConditionPostStopDone: post,
 	}
-	conditions[crdv1.ConditionReady] = conditions.Ready("Every unit of preStart has succeeded.", crdv1.ConditionAccepted, crdv1.ConditionPreStartDone)
+	conditions[crdv1.ConditionReady] = conditions.Ready("Every create step has succeeded.", crdv1.ConditionAccepted, crdv1.ConditionPreStartDone)
 	if o.DeletionTimestamp != nil {
 		conditions[crdv1.ConditionReady] = ending(o.Name, d)
 	}
@@ -60,11 +63,11 @@ func ending(name string, d Decision) condition.Condition {
 	annotate := "Annotate " + crdv1.KindLifecycleMethods + " " + name + " with "
 	switch {
 	case !d.Accepted.IsTrue():
-		return condition.False(d.Accepted.Reason, condition.Advise("Units of postStop cannot run: "+d.Accepted.Message, annotate+giveUp))
+		return condition.False(d.Accepted.Reason, condition.Advise("Delete steps cannot run: "+d.Accepted.Message, annotate+giveUp))
 	case !d.Posts:
-		return condition.False(ReasonEnding, "Units of postStop run once those of preStart have ended: "+running(d.Pre)+".")
+		return condition.False(ReasonEnding, "Delete steps run once the create steps have ended: "+running(d.Pre)+".")
 	case d.Post.Trouble != nil && d.Post.Trouble.Reason == engine.ReasonInputMissing: // Another attempt has no input either.
-		return condition.False(d.Post.Trouble.Reason, condition.Advise(d.Post.Trouble.Message, "Remove by hand what the earlier unit made, and annotate "+crdv1.KindLifecycleMethods+" "+name+" with "+giveUp))
+		return condition.False(d.Post.Trouble.Reason, condition.Advise(d.Post.Trouble.Message, "Remove by hand what the earlier step made, and annotate "+crdv1.KindLifecycleMethods+" "+name+" with "+giveUp))
 	case d.Post.Trouble != nil:
 		c := done(engine.FieldPostStop, d.Post)
 		return condition.False(c.Reason, condition.Advise(c.Message, annotate+crdv1.AnnotationRetry+": TIME to run it again, or with "+giveUp))
@@ -72,12 +75,15 @@ func ending(name string, d Decision) condition.Condition {
 		st := waiting(d.Post)
 		return condition.False(st.Reason, condition.Advise(st.Message, "Or annotate "+crdv1.KindLifecycleMethods+" "+name+" with "+giveUp))
 	default:
-		return condition.False(ReasonEnding, "Units of postStop run: "+running(d.Post)+".")
+		return condition.False(ReasonEnding, "Delete steps under way: "+running(d.Post)+".")
 	}
 }
 
 // giveUp says how to let go what cannot be removed.
 const giveUp = crdv1.AnnotationGiveUp + `: "true" to leave behind what it would remove.`
+
+// stepsOf names the steps of a field of the specification.
+var stepsOf = map[string]string{engine.FieldPreStart: "create steps", engine.FieldPostStop: "delete steps"}
 
 // done reports whether every unit of a graph has succeeded.
 func done(field string, d engine.Decision) condition.Condition {
@@ -85,18 +91,22 @@ func done(field string, d engine.Decision) condition.Condition {
 	case st != nil:
 		return condition.False(st.Reason, st.Message)
 	case d.Done && len(d.Status) == 0:
-		return condition.True("NoUnits", "There are no units of "+field+".")
+		return condition.True("NoUnits", "There are no "+stepsOf[field]+".")
 	case d.Done:
-		message := fmt.Sprintf("Units of %s that have ended: %d of %d.", field, len(d.Status), len(d.Status))
+		message := fmt.Sprintf("Ended %s: %d of %d.", stepsOf[field], len(d.Status), len(d.Status))
 		if len(d.Stale) > 0 {
 			message += fmt.Sprintf(" These ran in an earlier form, and do not run again: %s.", condition.List(d.Stale, mostNamed, ", "))
 		}
 		return condition.True("Done", message)
 	}
 	if st := waiting(d); st != nil {
-		return condition.False(st.Reason, "Units under way: "+running(d)+".")
+		return condition.False(st.Reason, "Steps under way: "+running(d)+".")
 	}
-	return condition.False(ReasonRunning, "Units under way: "+running(d)+".")
+	reason := ReasonWaiting
+	if slices.ContainsFunc(d.Status, func(st crdv1.WorkUnitStatus) bool { return st.Phase == crdv1.UnitRunning && st.Message == "" }) {
+		reason = ReasonRunning
+	}
+	return condition.False(reason, "Steps under way: "+running(d)+".")
 }
 
 // waiting returns the first unit that waits for a change by a user: its pod is refused or does not

@@ -91,15 +91,15 @@ func TestDecide(t *testing.T) {
 		form    bool     // The units that are recorded were begun in their present form.
 		want    string
 	}{
-		"a new object":                            {want: "Starting begin make: False Running"},
+		"a new object":                            {want: "Starting begin make: False Waiting"},
 		"its unit runs":                           {status: "preCreate: [{name: make, phase: Running, " + runs + "}]", pods: []*corev1.Pod{podOf("make", -1)}, want: "Starting: False Running"},
 		"its unit has succeeded":                  {status: "preCreate: [{name: make, phase: Running, " + runs + "}]", pods: []*corev1.Pod{podOf("make", 0)}, want: "Started: True Ready"},
 		"its unit has failed":                     {status: "preCreate: [{name: make, phase: Running, form: x, message: m, " + runs + "}]", pods: []*corev1.Pod{podOf("make", 3)}, want: "OLMFailed in preStart: False ScriptFailed"},
-		"a unit that failed has another form now": {status: "preCreate: [{name: make, phase: Failed, form: old, reason: X, attempt: 1, finished: 2026-11-24T11:00:00Z}]", want: "Starting begin make: False Running"},
+		"a unit that failed has another form now": {status: "preCreate: [{name: make, phase: Failed, form: old, reason: X, attempt: 1, finished: 2026-11-24T11:00:00Z}]", want: "Starting begin make: False Waiting"},
 		"a unit that failed has the same form":    {status: "preCreate: [{name: make, phase: Failed, reason: X, message: m, attempt: 1}]", form: true, want: "OLMFailed in preStart: False X"},
-		"another attempt is asked for":            {status: "preCreate: [{name: make, phase: Lost, reason: X, attempt: 1, retried: before}]", notes: map[string]string{crdv1.AnnotationRetry: "now"}, want: "Starting begin make: False Running"},
+		"another attempt is asked for":            {status: "preCreate: [{name: make, phase: Lost, reason: X, attempt: 1, retried: before}]", notes: map[string]string{crdv1.AnnotationRetry: "now"}, want: "Starting begin make: False Waiting"},
 		"it was asked for before":                 {status: "preCreate: [{name: make, phase: Lost, reason: X, attempt: 1, retried: now}]", notes: map[string]string{crdv1.AnnotationRetry: "now"}, want: "OLMFailed in preStart: False X"},
-		"an attempt ended by no fault of its own": {status: "preCreate: [{name: make, phase: Pending, reason: Retrying, message: m, attempt: 1, finished: 2026-11-24T11:59:59Z}]", want: "Starting: False Running"},
+		"an attempt ended by no fault of its own": {status: "preCreate: [{name: make, phase: Pending, reason: Retrying, message: m, attempt: 1, finished: 2026-11-24T11:59:59Z}]", want: "Starting: False Waiting"},
 		"its pod is gone":                         {status: "preCreate: [{name: make, phase: Running, " + runs + "}]", want: "OLMFailed in preStart: False PodGone"},
 		"it may run nowhere":                      {allow: []string{"shop"}, want: "Pending: False NamespaceNotAllowed"},
 		"the present form is not that which ran":  {status: "preCreate: [{name: make, phase: Succeeded, form: old, attempt: 1}]", want: "Started: True Ready"},

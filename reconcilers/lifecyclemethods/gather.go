@@ -57,7 +57,7 @@ func (r *Reconciler) gather(ctx context.Context, o *crdv1.SignadotObjectLifecycl
 func (r *Reconciler) podsOf(ctx context.Context, name string) (out []*corev1.Pod, err error) {
 	var pods corev1.PodList
 	if err := r.config.Pods.List(ctx, &pods, client.MatchingLabels{crdv1.LabelLifecycle: crdv1.LabelValue(name)}); err != nil {
-		return nil, fmt.Errorf("list the pods of units of %s: %w", name, err)
+		return nil, fmt.Errorf("list the pods of steps of %s: %w", name, err)
 	}
 	for i := range pods.Items {
 		if ref := metav1.GetControllerOfNoCopy(&pods.Items[i]); ref != nil && ref.Kind == crdv1.KindLifecycleMethods && ref.Name == name {
@@ -78,7 +78,7 @@ func (r *Reconciler) missing(ctx context.Context, in *Input) error {
 		pod := &corev1.Pod{}
 		err := r.config.Live.Get(ctx, client.ObjectKey{Namespace: st.ExecUnit.Namespace, Name: st.ExecUnit.Name}, pod)
 		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("read pod %s/%s of unit %s: %w", st.ExecUnit.Namespace, st.ExecUnit.Name, st.Name, err)
+			return fmt.Errorf("read pod %s/%s of step %s: %w", st.ExecUnit.Namespace, st.ExecUnit.Name, st.Name, err)
 		}
 		if err == nil && apply.IsOwned(pod, in.Object.UID) {
 			in.Pods = append(in.Pods, pod)

@@ -67,7 +67,7 @@ func (c *cluster) resourceOf(name, olm string) *crdv1.Resource {
 func (c *cluster) unitPod(object, unit string, attempt int32) *corev1.Pod {
 	c.Helper()
 	pod := &corev1.Pod{}
-	c.Eventually(fmt.Sprintf("attempt %d of unit %s runs", attempt, unit), func() error {
+	c.Eventually(fmt.Sprintf("attempt %d of step %s runs", attempt, unit), func() error {
 		m := &crdv1.SignadotObjectLifecycleMethods{}
 		if err := c.Client.Get(c.Context(), client.ObjectKey{Name: object}, m); err != nil {
 			return err
@@ -148,7 +148,7 @@ func TestAResourceIsMadeAndRemoved(t *testing.T) {
 	const ns = "units"
 	c := withUnits(t, ns)
 	r := c.resourceOf("units-db", twoSteps)
-	c.Condition(r, crdv1.ConditionReady, "False", "Running")
+	c.Condition(r, crdv1.ConditionReady, "False", "Waiting")
 
 	first := c.unitPod(r.Name, "provision", 1)
 	if !slices.Contains(first.Finalizers, crdv1.Finalizer) || first.Namespace != c.operator() {
@@ -207,7 +207,7 @@ func TestAUnitThatFailsFailsTheSandbox(t *testing.T) {
 	c := withUnits(t, ns)
 	r := c.resourceOf("units-fail-db", twoSteps)
 	c.ends(c.unitPod(r.Name, "provision", 1), iocontext.Ending{ExitCode: 3, Reason: "ScriptFailed", Tail: "no such host <host>"})
-	c.Says(c.Condition(r, crdv1.ConditionReady, "False", crdv1.ReasonResourceFailed), `unit "provision"`, "exit code 3", "no such host <host>")
+	c.Says(c.Condition(r, crdv1.ConditionReady, "False", crdv1.ReasonResourceFailed), `step "provision"`, "exit code 3", "no such host <host>")
 	if c.Look(r) != nil || r.Status.Phase != "Failed" {
 		t.Errorf("the phase is %s", r.Status.Phase)
 	}
@@ -240,7 +240,7 @@ func TestAUnitThatFailsFailsTheSandbox(t *testing.T) {
 		}
 	}
 
-	// A unit of postStop that fails holds it, and says how to go on; giving up lets it go.
+	// A delete step that fails holds it, and the message names the ways on; giving up lets it go.
 	c.Remove(r)
 	c.ends(c.unitPod(r.Name, "remove", 1), iocontext.Ending{ExitCode: 1, Tail: "still in use"})
 	c.Says(c.Condition(r, crdv1.ConditionReady, "False", "ScriptFailed"), "still in use", crdv1.AnnotationGiveUp, r.Name)
@@ -262,7 +262,7 @@ func TestASandboxIsDeletedWhileItsResourceIsMade(t *testing.T) {
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
 	c.Must(c.Client.Status().Update(c.Context(), pod))
 	c.Remove(s)
-	c.Says(c.Condition(r, crdv1.ConditionReady, "False", "Ending"), "once those of preStart have ended")
+	c.Says(c.Condition(r, crdv1.ConditionReady, "False", "Ending"), "once the create steps have ended")
 	c.ends(pod, iocontext.Ending{})
 	c.ends(c.unitPod(r.Name, "z", 1), iocontext.Ending{})
 	c.Gone(s)

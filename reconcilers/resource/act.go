@@ -45,7 +45,7 @@ func keys(m *crdv1.SignadotObjectLifecycleMethods) []string { return engine.Keys
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=create
 func (r *Reconciler) outputs(ctx context.Context, in Input) (Input, condition.Condition, error) {
 	if !Provisioned(in).IsTrue() {
-		return in, condition.False(crdv1.ReasonPending, "Outputs are written once every unit of preStart has succeeded."), nil
+		return in, condition.False(crdv1.ReasonPending, "Outputs are written once every create step has succeeded."), nil
 	}
 	if len(in.Resource.Spec.OutputNamespaces) == 0 {
 		return in, condition.True("NoOutputsWanted", "No namespace wants the outputs."), nil
@@ -66,7 +66,7 @@ func (r *Reconciler) outputs(ctx context.Context, in Input) (Input, condition.Co
 			return in, written(in), nil // There is nothing to write again.
 		}
 		if !all {
-			return in, condition.False("OutputMissing", "A value that a unit has given was deleted. Delete the resource, and have it created again."), nil
+			return in, condition.False("OutputMissing", "A value that a step has given was deleted. Delete the resource, and have it created again."), nil
 		}
 		if err := Fits(values); err != nil {
 			return in, condition.False(ReasonOutputsTooLarge, "Resource "+in.Resource.Spec.Name+": "+err.Error()+"."), nil //nolint:nilerr // The condition reports it, and a retry does not help.

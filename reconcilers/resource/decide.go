@@ -50,7 +50,7 @@ func Provisioned(in Input) condition.Condition {
 	case in.Refusal != nil:
 		return condition.False(in.Refusal.Reason, in.Refusal.Message)
 	case in.Methods == nil:
-		return condition.Unknown(crdv1.ReasonPending, "What runs its units is not there yet.")
+		return condition.Unknown(crdv1.ReasonPending, "The object that runs its steps is not created yet.")
 	}
 	return of(in.Methods, crdv1.ConditionPreStartDone)
 }
@@ -59,7 +59,7 @@ func Provisioned(in Input) condition.Condition {
 func of(m *crdv1.SignadotObjectLifecycleMethods, conditionType string) condition.Condition {
 	c := crdv1.FindCondition(m.Status.Conditions, conditionType)
 	if c == nil || c.ObservedGeneration < m.Generation {
-		return condition.Unknown(crdv1.ReasonPending, "Its units are looked at.")
+		return condition.Unknown(crdv1.ReasonPending, "Its steps are being read.")
 	}
 	return condition.Condition{Status: metav1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message}
 }
@@ -103,11 +103,11 @@ func Conclude(in Input, now metav1.Time) *crdv1.Resource {
 // deletion returns the condition Ready of a Resource that is being deleted.
 func deletion(in Input) condition.Condition {
 	if in.Methods == nil {
-		return condition.False(ReasonDeleting, "Its units have removed it.")
+		return condition.False(ReasonDeleting, "Its steps have removed it.")
 	}
 	c := of(in.Methods, crdv1.ConditionReady)
 	if !c.IsFalse() || in.Methods.DeletionTimestamp == nil {
-		return condition.False(ReasonDeleting, "Units that remove it are about to run.")
+		return condition.False(ReasonDeleting, "Steps that remove it are about to run.")
 	}
 	if strings.Contains(c.Message, crdv1.AnnotationGiveUp) { // Its steps do not run again by themselves.
 		c.Message = condition.Advise(c.Message, advice(in.Resource))
@@ -121,6 +121,6 @@ func advice(r *crdv1.Resource) string {
 	if sandbox := r.Labels[crdv1.LabelSandbox]; sandbox != "" {
 		name = "--sandbox " + sandbox + " " + r.Spec.Name
 	}
-	return fmt.Sprintf("Run them again with switchyard resource retry %s, mended steps with --with FILE, or skip them with switchyard resource give-up %s (annotations %s: TIME and %s: \"true\").",
+	return fmt.Sprintf("Run the delete steps again with switchyard resource retry %s, mended steps with --with FILE, or skip them with switchyard resource give-up %s (annotations %s: TIME and %s: \"true\").",
 		name, name, crdv1.AnnotationRetry, crdv1.AnnotationGiveUp)
 }

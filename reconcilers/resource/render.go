@@ -59,7 +59,7 @@ func Fits(values map[string][]byte) error {
 		size += len(v)
 	}
 	if size > maxSecret {
-		return fmt.Errorf("the outputs have %d bytes together, and a Secret takes %d: let the units of the plugin give less", size, maxSecret)
+		return fmt.Errorf("the outputs have %d bytes together, and a Secret takes %d: let the steps of the plugin give less", size, maxSecret)
 	}
 	return nil
 }

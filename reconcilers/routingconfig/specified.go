@@ -94,12 +94,12 @@ func wouldServe(ctx context.Context, c client.Reader, id fork.Identity) ([]crdv1
 	if err != nil {
 		return nil, err
 	}
-	services, err := baseline.ServicesIn(ctx, c, id.Namespace)
+	neighbours, err := baseline.ServicesIn(ctx, c, id.Namespace)
 	if err != nil {
 		return nil, err
 	}
 	var out []crdv1.ServiceMapping
-	for _, m := range services.Of(baseline.Forms{Template: w.Template, Pods: pods}, w.Template.Spec, services, id) {
+	for _, m := range services.Of(baseline.Forms{Template: w.Template, Pods: pods}, w.Template.Spec, neighbours, id) {
 		s := crdv1.ServiceMapping{From: m.From, Ports: m.Ports}
 		if m.Service != nil {
 			s.To = m.Service.Name

@@ -84,11 +84,14 @@ func describe(in Input, kinds []string, left []client.Object) string {
 			return fmt.Sprintf("%s holds the sandbox, which is being deleted: %s", name, c.Message)
 		}
 	}
-	if keep := o.GetFinalizers(); len(keep) > 0 {
-		return fmt.Sprintf(going+"%s goes once its delete steps have run (Resources left: %d; its finalizers: %s).",
-			name, len(left), strings.Join(keep, ", "))
+	more := ""
+	if len(left) > 1 {
+		more = fmt.Sprintf(" (and %d more)", len(left)-1)
 	}
-	return fmt.Sprintf(going+"%s is going (Resources left: %d).", name, len(left))
+	if keep := slices.DeleteFunc(slices.Clone(o.GetFinalizers()), func(f string) bool { return f == crdv1.Finalizer }); len(keep) > 0 {
+		return fmt.Sprintf(going+"%s%s is deleted once its delete steps have run and other controllers have removed their finalizers: %s.", name, more, strings.Join(keep, ", "))
+	}
+	return fmt.Sprintf(going+"%s%s is deleted once its delete steps have run.", name, more)
 }
 
 // waitsForPerson reports whether the delete steps of a Resource wait for a change by a user: the

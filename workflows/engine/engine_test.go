@@ -56,10 +56,10 @@ func TestCheckFindsWhatCannotRun(t *testing.T) {
 		"no name":                        {pre: units(""), want: []string{"preStart[0] has no name"}},
 		"two outputs of one name":        {pre: []crdv1.WorkUnit{doubled}, want: []string{`preStart[0].outputs[1].name is "x"`}},
 		"two inputs of one name":         {pre: []crdv1.WorkUnit{unit("a: x"), same}, want: []string{`preStart[1].inputs[1].name is "in0"`}},
-		"nobody gives it":                {pre: units("a", "b <- a.x"), want: []string{`preStart[1].inputs[0] of unit b reads "a.x", which no unit gives`}},
-		"preStart cannot read postStop":  {pre: units("a <- z.x"), post: units("z: x"), want: []string{`reads "z.x", which no unit gives`}},
+		"without a source":               {pre: units("a", "b <- a.x"), want: []string{`preStart[1].inputs[0] of step b reads "a.x", which no step gives`}},
+		"preStart cannot read postStop":  {pre: units("a <- z.x"), post: units("z: x"), want: []string{`reads "z.x", which no step gives`}},
 		"constant and read":              {pre: []crdv1.WorkUnit{unit("a: x"), both}, want: []string{"has both value and iocontext"}},
-		"one that reads itself":          {pre: units("a: x <- a.x"), want: []string{"preStart has units that wait for each other: a reads a."}},
+		"one that reads itself":          {pre: units("a: x <- a.x"), want: []string{"preStart has steps that wait for each other: a reads a."}},
 		"three that wait for each other": {pre: units("o: x", "a: x <- c.x o.x", "b: x <- a.x", "c: x <- b.x"), want: []string{"a reads c reads b reads a."}},
 	} {
 		t.Run(name, func(t *testing.T) {

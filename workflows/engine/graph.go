@@ -50,14 +50,14 @@ func (c *checking) add(format string, args ...any) {
 // name checks the names of a unit and its outputs, which together name a value.
 func (c *checking) name(at string, u crdv1.WorkUnit) {
 	if other, taken := c.names[u.Name]; taken {
-		c.add("%s.name is %q, which %s has: give each unit of preStart and postStop a name of its own", at, u.Name, other)
+		c.add("%s.name is %q, which %s has: give each step of preStart and postStop a name of its own", at, u.Name, other)
 	}
 	if c.names[u.Name] = at; u.Name == "" {
-		c.add("%s has no name: give it one that no other unit has", at)
+		c.add("%s has no name: give it one that no other step has", at)
 	}
 	for i, out := range u.Outputs {
 		if first := slices.Index(u.Outputs, out); first < i {
-			c.add("%s.outputs[%d].name is %q, as that of outputs[%d]: give each output of a unit a different name", at, i, out.Name, first)
+			c.add("%s.outputs[%d].name is %q, as that of outputs[%d]: give each output of a step a different name", at, i, out.Name, first)
 		}
 	}
 }
@@ -68,16 +68,16 @@ func (c *checking) inputs(field string, units, before []crdv1.WorkUnit) {
 		for k, in := range u.Inputs {
 			at := fmt.Sprintf("%s[%d].inputs[%d]", field, i, k)
 			if slices.IndexFunc(u.Inputs, func(o crdv1.WorkUnitInput) bool { return o.Name == in.Name }) < k {
-				c.add("%s.name is %q, which another input of unit %s has: give each a different name", at, in.Name, u.Name)
+				c.add("%s.name is %q, which another input of step %s has: give each a different name", at, in.Name, u.Name)
 			}
 			if in.IOContext == nil {
 				continue
 			}
 			if in.Value != "" {
-				c.add("%s of unit %s has both value and iocontext: remove one of them", at, u.Name)
+				c.add("%s of step %s has both value and iocontext: remove one of them", at, u.Name)
 			}
 			if producer(before, in.IOContext.Key) == nil {
-				c.add("%s of unit %s reads %q, which no unit gives: write it as UNIT.OUTPUT, of a unit that has that output", at, u.Name, in.IOContext.Key)
+				c.add("%s of step %s reads %q, which no step gives: write it as STEP.OUTPUT, of a step that has that output", at, u.Name, in.IOContext.Key)
 			}
 		}
 	}
@@ -93,7 +93,7 @@ func (c *checking) cycle(field string, units []crdv1.WorkUnit) {
 		path = append(path, u.Name)
 		if seen[u.Name] == underWay {
 			from := slices.Index(path, u.Name)
-			c.add("%s has units that wait for each other: %s. Take one of these inputs away", field, strings.Join(path[from:], " reads "))
+			c.add("%s has steps that wait for each other: %s. Take one of these inputs away", field, strings.Join(path[from:], " reads "))
 			return true
 		}
 		if seen[u.Name] == 0 {

@@ -129,7 +129,7 @@ func (p *planning) begin(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus) {
 // that has nothing to do, and fails one whose input there will never be.
 func (p *planning) ready(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus) bool {
 	if len(p.Made) > 0 && !slices.ContainsFunc(p.MadeStatus, begun) {
-		skip(st, p.Now, fmt.Sprintf("Unit %q has nothing to do, since no unit of preStart has begun.", u.Name))
+		skip(st, p.Now, fmt.Sprintf("Step %q has nothing to do, since no step of preStart has begun.", u.Name))
 		return false
 	}
 	for _, key := range keys(u) {
@@ -137,7 +137,7 @@ func (p *planning) ready(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus) bool {
 			switch have := p.status(need.Name); have.Phase {
 			case crdv1.UnitSucceeded:
 			case crdv1.UnitSkipped:
-				skip(st, p.Now, fmt.Sprintf("Unit %q has nothing to do, as unit %q, which it reads, has not.", u.Name, need.Name))
+				skip(st, p.Now, fmt.Sprintf("Step %q has nothing to do, as step %q, which it reads, has not.", u.Name, need.Name))
 				return false
 			default:
 				return false
@@ -149,10 +149,10 @@ func (p *planning) ready(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus) bool {
 		}
 		if made := producer(p.Made, key); made != nil {
 			if have := StatusOf(p.MadeStatus, made.Name); have == nil || !begun(*have) {
-				skip(st, p.Now, fmt.Sprintf("Unit %q has nothing to do, since unit %q, which it reads, has not begun.", u.Name, made.Name))
+				skip(st, p.Now, fmt.Sprintf("Step %q has nothing to do, since step %q, which it reads, has not begun.", u.Name, made.Name))
 				return false
 			}
-			fail(st, p.Now, ReasonInputMissing, fmt.Sprintf("Unit %q reads %q, which unit %q has not given. Remove by hand what that made.", u.Name, key, made.Name))
+			fail(st, p.Now, ReasonInputMissing, fmt.Sprintf("Step %q reads %q, which step %q has not given. Remove by hand what that made.", u.Name, key, made.Name))
 			return false
 		}
 	}

@@ -69,7 +69,7 @@ func (p *planning) step(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus) {
 		pod, there := p.Pods[u.Name]
 		if !there || pod.UID != st.PodUID {
 			p.interrupted(u, st, execunit.Observation{State: execunit.Interrupted, Begun: true, Reason: ReasonPodGone,
-				Message: fmt.Sprintf("The pod of unit %q is gone, and nobody has seen how it ended.", u.Name)})
+				Message: fmt.Sprintf("The pod of step %q was deleted before its result was read.", u.Name)})
 			return
 		}
 		p.watch(u, st, pod)
@@ -80,7 +80,7 @@ func (p *planning) step(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus) {
 		if p.overdue(st) {
 			fail(st, p.Now, st.Reason, st.Message)
 		} else if p.Ending {
-			skip(st, p.Now, fmt.Sprintf("Unit %q has not begun.", u.Name))
+			skip(st, p.Now, fmt.Sprintf("Step %q has not begun.", u.Name))
 		}
 	}
 }
@@ -118,7 +118,7 @@ func (p *planning) bound(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus, pod Pod) {
 	switch {
 	case p.overdue(st):
 		p.out.End = append(p.out.End, u.Name)
-		fail(st, p.Now, ReasonDeadlineExceeded, fmt.Sprintf("Unit %q has not ended within %s (workflows.unitDeadline)%s", u.Name, p.Deadline, because(pod.Message)))
+		fail(st, p.Now, ReasonDeadlineExceeded, fmt.Sprintf("Step %q has not ended within %s (workflows.unitDeadline)%s", u.Name, p.Deadline, because(pod.Message)))
 	case p.Ending && !pod.Begun && !pod.Deleting:
 		p.out.End = append(p.out.End, u.Name)
 	}
@@ -131,9 +131,9 @@ func (p *planning) interrupted(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus, pod e
 	case pod.Begun && (p.Ending || !mayRepeat(u)):
 		st.Phase, st.Reason, st.Message = crdv1.UnitLost, pod.Reason, strings.TrimSuffix(pod.Message, ".")+tryAgain
 	case p.Ending:
-		skip(st, p.Now, fmt.Sprintf("The script of unit %q has not begun.", u.Name))
+		skip(st, p.Now, fmt.Sprintf("The script of step %q has not begun.", u.Name))
 	case st.Attempt%mostAttempts == 0:
-		fail(st, p.Now, ReasonTriedOften, fmt.Sprintf("Unit %q was begun %d times%s", u.Name, st.Attempt, because(pod.Message)))
+		fail(st, p.Now, ReasonTriedOften, fmt.Sprintf("Step %q was begun %d times%s", u.Name, st.Attempt, because(pod.Message)))
 	default:
 		st.Phase, st.Reason, st.Message = crdv1.UnitPending, ReasonRetrying, pod.Message
 		st.ExecUnit, st.PodUID, st.Grant, st.Started = nil, "", "", nil

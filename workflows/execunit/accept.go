@@ -39,7 +39,7 @@ type checking struct {
 // when its pod can be made.
 func Accept(u crdv1.WorkUnit, own string, s Settings) *Problem {
 	if u.ExecUnitTemplate == nil {
-		return problem(ReasonNoTemplate, "unit %s has no execUnitTemplate, so there is nothing to run. Add one with a podTemplate and a script.", quoted(u.Name))
+		return problem(ReasonNoTemplate, "step %s has no execUnitTemplate, so there is nothing to run. Add one with a podTemplate and a script.", quoted(u.Name))
 	}
 	c := checking{unit: u, exec: *u.ExecUnitTemplate, own: own, Settings: s}
 	for _, check := range []func() *Problem{
@@ -57,7 +57,7 @@ func (c checking) container() *Problem {
 	if len(c.exec.PodTemplate.Spec.Containers) > 0 {
 		return nil
 	}
-	return problem(ReasonTemplateRefused, "the pod template of unit %s has no container. Add one, named %s, with an image.", quoted(c.unit.Name), mainName)
+	return problem(ReasonTemplateRefused, "the pod template of step %s has no container. Add one, named %s, with an image.", quoted(c.unit.Name), mainName)
 }
 
 // script refuses a unit that says nothing of what is run, or how.
@@ -65,9 +65,9 @@ func (c checking) script() *Problem {
 	main := c.exec.PodTemplate.Spec.Containers[mainIndex(c.exec.PodTemplate.Spec)]
 	switch script := c.exec.Script; {
 	case script == "" && len(main.Command) == 0:
-		return problem(ReasonNothingToRun, "unit %s has neither a script nor a command in the container %s. Add one of them.", quoted(c.unit.Name), quoted(main.Name))
+		return problem(ReasonNothingToRun, "step %s has neither a script nor a command in the container %s. Add one of them.", quoted(c.unit.Name), quoted(main.Name))
 	case script != "" && !strings.HasPrefix(script, "#!"):
-		return problem(ReasonNoInterpreter, "the script of unit %s does not say what interprets it. Begin it with #! and an interpreter, such as #!/bin/sh.", quoted(c.unit.Name))
+		return problem(ReasonNoInterpreter, "the script of step %s names no interpreter. Begin it with #! and an interpreter, such as #!/bin/sh.", quoted(c.unit.Name))
 	}
 	return nil
 }
@@ -77,9 +77,9 @@ func (c checking) namespace() *Problem {
 	namespace := Namespace(c.unit, c.Settings)
 	switch {
 	case namespace != "" && len(validation.IsDNS1123Label(namespace)) > 0:
-		return problem(ReasonNamespace, "unit %s would run in the namespace %s, which is not a valid name. Change podTemplate.metadata.namespace.", quoted(c.unit.Name), quoted(namespace))
+		return problem(ReasonNamespace, "step %s would run in the namespace %s, which is not a valid name. Change podTemplate.metadata.namespace.", quoted(c.unit.Name), quoted(namespace))
 	case len(c.Namespaces) > 0 && !slices.Contains(c.Namespaces, namespace):
-		return problem(ReasonNamespace, "unit %s would run in the namespace %s, where the operator may do nothing. Name one of its allowedNamespaces in podTemplate.metadata.namespace: %s.",
+		return problem(ReasonNamespace, "step %s would run in the namespace %s, where the operator may do nothing. Name one of its allowedNamespaces in podTemplate.metadata.namespace: %s.",
 			quoted(c.unit.Name), quoted(namespace), list(c.Namespaces))
 	}
 	return nil

@@ -53,9 +53,9 @@ func (c checking) baseline() *Problem {
 func (c checking) notAllowed(power Power, what string) *Problem {
 	setting := ""
 	if power != "" {
-		setting = fmt.Sprintf(", or, for every unit, let the operator's chart have %s: [%s]", Setting, power)
+		setting = fmt.Sprintf(", or, for every step, let the operator's chart have %s: [%s]", Setting, power)
 	}
-	return problem(ReasonNotAllowed, "the pod template of unit %s asks for more than such pods may have: %s. Take it out%s.", quoted(c.unit.Name), what, setting)
+	return problem(ReasonNotAllowed, "the pod template of step %s asks for more than such pods may have: %s. Take it out%s.", quoted(c.unit.Name), what, setting)
 }
 
 // account refuses a service account that the author may not use, and tokens and certificates for other

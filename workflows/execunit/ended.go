@@ -48,7 +48,7 @@ func (l look) delivered() Observation {
 	said, spoke := endingOf(handed)
 	if spoke && !slices.Contains(notItsFault, said.Reason) {
 		return Observation{State: Failed, Reason: cmp.Or(said.Reason, ReasonOutputRefused),
-			Message: fmt.Sprintf("the script of unit %s ended with 0, but its outputs were not kept: %s%s",
+			Message: fmt.Sprintf("the script of step %s ended with 0, but its outputs were not kept: %s%s",
 				quoted(l.unit.Name), cmp.Or(sentence(said.Message), "look at the log of the container "+OutputManager+"."), lastLines(said.Tail))}
 	}
 	why := "its pod was gone before that"
@@ -56,7 +56,7 @@ func (l look) delivered() Observation {
 		why = strings.TrimSuffix(sentence(said.Message), ".")
 	}
 	return Observation{State: Interrupted, Reason: ReasonOutputsLost,
-		Message: fmt.Sprintf("the script of unit %s ended with 0 in the pod %s, but its outputs were not kept: %s. Look at what it made, and let it run again where that does no harm.",
+		Message: fmt.Sprintf("the script of step %s ended with 0 in the pod %s, but its outputs were not kept: %s. Check its results, and let it run again where that does no harm.",
 			quoted(l.unit.Name), l.name(), why)}
 }
 
@@ -80,14 +80,14 @@ func (l look) failure(t corev1.ContainerStateTerminated) (reason, message string
 	unit := quoted(l.unit.Name)
 	switch {
 	case t.Reason == "OOMKilled":
-		return ReasonOutOfMemory, fmt.Sprintf("the script of unit %s was killed, since it needed more memory than the limit of the container %s. Raise resources.limits.memory there.%s",
+		return ReasonOutOfMemory, fmt.Sprintf("the script of step %s was killed, since it needed more memory than the limit of the container %s. Raise resources.limits.memory there.%s",
 			unit, l.mainName, lastLines(said.Tail))
 	case neverRan(t):
-		return ReasonContainerStart, fmt.Sprintf("the container %s of unit %s could not be started: %s", l.mainName, unit, sentence(t.Message))
+		return ReasonContainerStart, fmt.Sprintf("the container %s of step %s could not be started: %s", l.mainName, unit, sentence(t.Message))
 	case spoke && said.Message != "":
-		return cmp.Or(said.Reason, ReasonScriptFailed), fmt.Sprintf("unit %s: %s%s", unit, sentence(said.Message), lastLines(said.Tail))
+		return cmp.Or(said.Reason, ReasonScriptFailed), fmt.Sprintf("step %s: %s%s", unit, sentence(said.Message), lastLines(said.Tail))
 	default:
-		return cmp.Or(said.Reason, ReasonScriptFailed), fmt.Sprintf("the script of unit %s ended with exit code %d. Look at its log, kubectl logs -n %s %s -c %s.%s",
+		return cmp.Or(said.Reason, ReasonScriptFailed), fmt.Sprintf("the script of step %s ended with exit code %d. Check its log: kubectl logs -n %s %s -c %s.%s",
 			unit, t.ExitCode, l.pod.Namespace, l.pod.Name, l.mainName, lastLines(said.Tail))
 	}
 }
@@ -109,13 +109,13 @@ func (l look) interrupted(e ending) Observation {
 			advice = "Its script had not begun: see why with kubectl describe pod, or give it more time"
 		}
 		return Observation{State: Failed, Reason: e.reason, Message: fmt.Sprintf(
-			"the pod %s of unit %s %s. %s (workflows.unitDeadline of the operator's chart, activeDeadlineSeconds of the pod template).", l.name(), quoted(l.unit.Name), e.how, advice)}
+			"the pod %s of step %s %s. %s (workflows.unitDeadline of the operator's chart, activeDeadlineSeconds of the pod template).", l.name(), quoted(l.unit.Name), e.how, advice)}
 	}
 	begun := "before its script began. It is tried again"
 	if l.begun() {
 		begun = "and nobody can say how far its script was. Look at what it made, and let it run again where that does no harm"
 	}
-	return Observation{State: Interrupted, Reason: e.reason, Message: fmt.Sprintf("the pod %s of unit %s %s, %s.", l.name(), quoted(l.unit.Name), e.how, begun)}
+	return Observation{State: Interrupted, Reason: e.reason, Message: fmt.Sprintf("the pod %s of step %s %s, %s.", l.name(), quoted(l.unit.Name), e.how, begun)}
 }
 
 // causeOf returns what has ended the main container without its own fault; nil when it ended
@@ -198,13 +198,13 @@ func (l look) withoutEnd() Observation {
 		switch {
 		case s.Name == InputManager && spoke && !slices.Contains(notItsFault, said.Reason):
 			return Observation{State: Failed, Reason: cmp.Or(said.Reason, ReasonInputRefused),
-				Message: fmt.Sprintf("the script of unit %s was not run, since its inputs could not be handed to it: %s", unit, sentence(said.Message))}
+				Message: fmt.Sprintf("the script of step %s was not run, since its inputs could not be handed to it: %s", unit, sentence(said.Message))}
 		case s.Name == InputManager:
 			return Observation{State: Interrupted, Reason: cmp.Or(said.Reason, ReasonInitFailed), Message: fmt.Sprintf(
-				"the container %s of unit %s ended with exit code %d before its script began: %s", s.Name, unit, t.ExitCode, cmp.Or(sentence(said.Message), "it did not say why."))}
+				"the container %s of step %s ended with exit code %d before its script began: %s", s.Name, unit, t.ExitCode, cmp.Or(sentence(said.Message), "it gave no reason."))}
 		}
 		return Observation{State: Failed, Reason: ReasonInitFailed, Message: fmt.Sprintf(
-			"the init container %s of unit %s ended with exit code %d, so its script was not run. Look at its log, kubectl logs -n %s %s -c %s.",
+			"the init container %s of step %s ended with exit code %d, so its script was not run. Check its log: kubectl logs -n %s %s -c %s.",
 			s.Name, unit, t.ExitCode, l.pod.Namespace, l.pod.Name, s.Name)}
 	}
 	// A node that says why would say so again. One that does not may have been short of something.
@@ -212,5 +212,5 @@ func (l look) withoutEnd() Observation {
 	if why == "" {
 		state, why = Interrupted, "its node did not say why."
 	}
-	return Observation{State: state, Reason: ReasonPodFailed, Message: fmt.Sprintf("the pod %s of unit %s failed before its script began: %s", l.name(), unit, why)}
+	return Observation{State: state, Reason: ReasonPodFailed, Message: fmt.Sprintf("the pod %s of step %s failed before its script began: %s", l.name(), unit, why)}
 }

@@ -101,7 +101,7 @@ func endedSights() []sight {
 		{"all is there", onNode + main(good, hasGiven) + "}", execunit.Succeeded, "", "b", nil},
 		{"all is over", onNode + "phase: Succeeded, " + main(good, hasGiven) + "}", execunit.Succeeded, "", "bo", nil},
 		{"it failed, and gives what there is", onNode + main(failed, delivers) + "}", execunit.Delivering, "ScriptFailed", "b", []string{"exit code 3"}},
-		{"it failed", onNode + main(failed, hasGiven) + "}", execunit.Failed, "ScriptFailed", "b", []string{`unit "make": the script ended with exit code 3.`, "\nIts last lines:\none\ntwo <password>"}},
+		{"it failed", onNode + main(failed, hasGiven) + "}", execunit.Failed, "ScriptFailed", "b", []string{`step "make": the script ended with exit code 3.`, "\nIts last lines:\none\ntwo <password>"}},
 		{"no interpreter", onNode + main(ended("127", iocontext.Ending{Reason: "InterpreterMissing", Message: "the image has no /bin/bash: choose another"}), hasGiven) + "}",
 			execunit.Failed, "InterpreterMissing", "b", []string{"the image has no /bin/bash"}},
 		{"it says nothing of ours", onNode + main("terminated: {exitCode: 2, message: 'password: hunter2'}", delivers) + "}", execunit.Failed, "ScriptFailed", "b", []string{"exit code 2", "kubectl logs -n signadot sb-db-make-1"}},
@@ -111,13 +111,13 @@ func endedSights() []sight {
 		{"an output is missing", onNode + main(good, refused(iocontext.Ending{Reason: "OutputMissing", Message: "there is no /tmp/host for output host"})) + "}",
 			execunit.Failed, "OutputMissing", "b", []string{"ended with 0", "there is no /tmp/host"}},
 		{"an output is too large", onNode + main(good, refused(iocontext.Ending{Reason: "OutputTooLarge", Message: "m"})) + "}", execunit.Failed, "OutputTooLarge", "b", nil},
-		{"the server is away to the end", onNode + main(good, refused(iocontext.Ending{Reason: "ServerUnreachable", Message: "m"})) + "}", execunit.Interrupted, "OutputsLost", "b", []string{"not kept: m. Look at what it made"}},
+		{"the server is away to the end", onNode + main(good, refused(iocontext.Ending{Reason: "ServerUnreachable", Message: "m"})) + "}", execunit.Interrupted, "OutputsLost", "b", []string{"not kept: m. Check its results"}},
 		{"outputs are lost", onNode + "phase: Failed, " + main(good, killedToo) + "}", execunit.Interrupted, "OutputsLost", "bo", []string{"its pod was gone before that"}},
 		{"inputs are refused", onNode + "phase: Failed, initContainerStatuses: [{name: prepare, state: {terminated: {exitCode: 0}}}, {name: signadot-execunit-input-manager, state: {terminated: {exitCode: 1, message: " +
 			said(iocontext.Ending{Reason: "VariableTooLarge", Message: "input a has 200000 bytes"}) + "}}}]}", execunit.Failed, "VariableTooLarge", "o", []string{"input a has 200000 bytes."}},
 		{"inputs cannot be had", onNode + "phase: Failed, initContainerStatuses: [{name: signadot-execunit-input-manager, state: {terminated: {exitCode: 1, message: " +
 			said(iocontext.Ending{Reason: "ServerUnreachable", Message: "m"}) + "}}}]}", execunit.Interrupted, "ServerUnreachable", "o", nil},
-		{"an init container fails", onNode + "phase: Failed, initContainerStatuses: [{name: prepare, state: {terminated: {exitCode: 7}}}]}", execunit.Failed, "InitContainerFailed", "o", []string{"prepare of unit", "exit code 7"}},
+		{"an init container fails", onNode + "phase: Failed, initContainerStatuses: [{name: prepare, state: {terminated: {exitCode: 7}}}]}", execunit.Failed, "InitContainerFailed", "o", []string{"prepare of step", "exit code 7"}},
 		{"nobody says why it is over", onNode + "phase: Failed, initContainerStatuses: [{name: prepare, state: {terminated: {exitCode: 0}}}]}", execunit.Interrupted, "PodFailed", "o", []string{"did not say why."}},
 		{"its node refuses it", onNode + "phase: Failed, reason: SysctlForbidden, message: forbidden sysctl}", execunit.Failed, "PodFailed", "o", []string{"forbidden sysctl."}},
 	}

@@ -60,7 +60,7 @@ func Parse(names []string) (Powers, error) {
 			for _, p := range All() {
 				known = append(known, string(p))
 			}
-			return nil, fmt.Errorf("%q is no power that the pods of units may be allowed; there are: %s", name, strings.Join(known, ", "))
+			return nil, fmt.Errorf("%q is no power that the pods of steps may be allowed; there are: %s", name, strings.Join(known, ", "))
 		}
 		out = append(out, Power(name))
 	}

@@ -15,9 +15,9 @@ func (c checking) metadata() *Problem {
 	m, unit := c.exec.PodTemplate.ObjectMeta, quoted(c.unit.Name)
 	switch {
 	case m.Name != "" || m.GenerateName != "":
-		return problem(ReasonTemplateRefused, "the pod template of unit %s names the pod. Remove metadata.name and metadata.generateName, since every attempt gets a new pod.", unit)
+		return problem(ReasonTemplateRefused, "the pod template of step %s names the pod. Remove metadata.name and metadata.generateName, since every attempt gets a new pod.", unit)
 	case len(m.Finalizers) > 0 || len(m.OwnerReferences) > 0 || m.UID != "" || m.ResourceVersion != "" || m.DeletionTimestamp != nil || m.Generation != 0 || m.SelfLink != "":
-		return problem(ReasonTemplateRefused, "the pod template of unit %s sets metadata other than namespace, labels and annotations, such as finalizers or ownerReferences. Remove it.", unit)
+		return problem(ReasonTemplateRefused, "the pod template of step %s sets metadata other than namespace, labels and annotations, such as finalizers or ownerReferences. Remove it.", unit)
 	}
 	return nil
 }
@@ -26,16 +26,16 @@ func (c checking) metadata() *Problem {
 func (c checking) restarts() *Problem {
 	pod, unit := c.exec.PodTemplate.Spec, quoted(c.unit.Name)
 	if pod.RestartPolicy != "" && pod.RestartPolicy != corev1.RestartPolicyNever {
-		return problem(ReasonTemplateRefused, "the pod template of unit %s sets restartPolicy %s. Remove it, since a unit runs once.", unit, quoted(string(pod.RestartPolicy)))
+		return problem(ReasonTemplateRefused, "the pod template of step %s sets restartPolicy %s. Remove it, since a step runs once.", unit, quoted(string(pod.RestartPolicy)))
 	}
 	main := pod.Containers[mainIndex(pod)].Name
 	for _, container := range containersOf(pod) {
 		policy := container.RestartPolicy
 		switch {
 		case len(container.RestartPolicyRules) > 0:
-			return problem(ReasonTemplateRefused, "the container %s of unit %s has restartPolicyRules. Remove them, since a unit runs once.", quoted(container.Name), unit)
+			return problem(ReasonTemplateRefused, "the container %s of step %s has restartPolicyRules. Remove them, since a step runs once.", quoted(container.Name), unit)
 		case container.Name == main && policy != nil && *policy != corev1.ContainerRestartPolicyNever:
-			return problem(ReasonTemplateRefused, "the container %s of unit %s sets restartPolicy %s. Remove it, since a unit runs once.", quoted(main), unit, quoted(string(*policy)))
+			return problem(ReasonTemplateRefused, "the container %s of step %s sets restartPolicy %s. Remove it, since a step runs once.", quoted(main), unit, quoted(string(*policy)))
 		}
 	}
 	return nil
@@ -51,21 +51,21 @@ func (c checking) names() *Problem {
 	pod, unit := c.exec.PodTemplate.Spec, quoted(c.unit.Name)
 	switch {
 	case len(pod.EphemeralContainers) > 0 || len(pod.EvictionResponders) > 0:
-		return problem(ReasonTemplateRefused, "the pod template of unit %s sets ephemeralContainers or evictionResponders. Remove them, since the pod of a unit has none.", unit)
+		return problem(ReasonTemplateRefused, "the pod template of step %s sets ephemeralContainers or evictionResponders. Remove them, since the pod of a step has none.", unit)
 	case pod.OS != nil && pod.OS.Name != corev1.Linux:
-		return problem(ReasonTemplateRefused, "the pod template of unit %s asks for os %s. Remove it, since units run on Linux.", unit, quoted(string(pod.OS.Name)))
+		return problem(ReasonTemplateRefused, "the pod template of step %s asks for os %s. Remove it, since steps run on Linux.", unit, quoted(string(pod.OS.Name)))
 	}
 	taken := map[string]bool{}
 	for _, container := range containersOf(pod) {
 		switch name := container.Name; {
 		case name == InputManager || name == OutputManager:
-			return problem(ReasonTemplateRefused, "the pod template of unit %s has a container named %s, which is the operator's own. Give it another name.", unit, name)
+			return problem(ReasonTemplateRefused, "the pod template of step %s has a container named %s, which is the operator's own. Give it another name.", unit, name)
 		case len(validation.IsDNS1123Label(name)) > 0:
-			return problem(ReasonTemplateRefused, "the pod template of unit %s has a container named %s, which is not a valid name. Change it.", unit, quoted(name))
+			return problem(ReasonTemplateRefused, "the pod template of step %s has a container named %s, which is not a valid name. Change it.", unit, quoted(name))
 		case taken[name]:
-			return problem(ReasonTemplateRefused, "the pod template of unit %s has two containers named %s. Give one of them another name.", unit, quoted(name))
+			return problem(ReasonTemplateRefused, "the pod template of step %s has two containers named %s. Give one of them another name.", unit, quoted(name))
 		case container.Image == "":
-			return problem(ReasonTemplateRefused, "the container %s of unit %s has no image. Add it.", quoted(name), unit)
+			return problem(ReasonTemplateRefused, "the container %s of step %s has no image. Add it.", quoted(name), unit)
 		}
 		taken[container.Name] = true
 	}
@@ -79,9 +79,9 @@ func (c checking) mounts() *Problem {
 	for _, v := range pod.Volumes {
 		switch {
 		case v.Name == VolumeIO || v.Name == VolumeToken:
-			return problem(ReasonTemplateRefused, "the pod template of unit %s has a volume named %s, which is the operator's own. Give it another name.", unit, v.Name)
+			return problem(ReasonTemplateRefused, "the pod template of step %s has a volume named %s, which is the operator's own. Give it another name.", unit, v.Name)
 		case have[v.Name]:
-			return problem(ReasonTemplateRefused, "the pod template of unit %s has two volumes named %s. Give one of them another name.", unit, quoted(v.Name))
+			return problem(ReasonTemplateRefused, "the pod template of step %s has two volumes named %s. Give one of them another name.", unit, quoted(v.Name))
 		}
 		have[v.Name] = true
 	}
@@ -97,9 +97,9 @@ func (c checking) mounts() *Problem {
 		for j, name := range names {
 			switch {
 			case !have[name]:
-				return problem(ReasonTemplateRefused, "the container %s of unit %s mounts the volume %s, which is none of the pod template's. Change its volumeMounts, or add the volume.", quoted(container.Name), unit, quoted(name))
+				return problem(ReasonTemplateRefused, "the container %s of step %s mounts the volume %s, which is none of the pod template's. Change its volumeMounts, or add the volume.", quoted(container.Name), unit, quoted(name))
 			case main && ours(paths[j]):
-				return problem(ReasonTemplateRefused, "the container %s of unit %s mounts something at %s, which is the operator's own. Choose another path.", quoted(container.Name), unit, quoted(paths[j]))
+				return problem(ReasonTemplateRefused, "the container %s of step %s mounts something at %s, which is the operator's own. Choose another path.", quoted(container.Name), unit, quoted(paths[j]))
 			}
 		}
 	}

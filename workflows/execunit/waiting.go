@@ -16,7 +16,7 @@ func (l look) waiting() Observation {
 	for _, c := range l.pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
 			o.Reason = ReasonUnschedulable
-			o.Message = fmt.Sprintf("no node takes the pod %s of unit %s: %s Change what its template asks of nodes, or add a node.", l.name(), unit, sentence(c.Message))
+			o.Message = fmt.Sprintf("no node takes the pod %s of step %s: %s Change what its template asks of nodes, or add a node.", l.name(), unit, sentence(c.Message))
 			return o
 		}
 	}
@@ -25,7 +25,7 @@ func (l look) waiting() Observation {
 		return o
 	}
 	if l.pod.Spec.NodeName == "" {
-		o.Message = fmt.Sprintf("the pod %s of unit %s waits for a node.", l.name(), unit)
+		o.Message = fmt.Sprintf("the pod %s of step %s waits for a node.", l.name(), unit)
 		return o
 	}
 	started := slices.ContainsFunc(l.pod.Status.InitContainerStatuses, func(s corev1.ContainerStatus) bool {
@@ -33,16 +33,16 @@ func (l look) waiting() Observation {
 	})
 	if names := mounted(l.pod.Spec); !started && len(names) > 0 {
 		o.Reason = ReasonVolumesPending
-		o.Message = fmt.Sprintf("the pod %s of unit %s waits for its volumes: %s. If it stays so, see that they are in the namespace %s.", l.name(), unit, list(names), l.pod.Namespace)
+		o.Message = fmt.Sprintf("the pod %s of step %s waits for its volumes: %s. If it stays so, see that they are in the namespace %s.", l.name(), unit, list(names), l.pod.Namespace)
 		return o
 	}
 	for _, s := range l.pod.Status.InitContainerStatuses {
 		if s.State.Running != nil && s.Name != InputManager && !restarts(l.pod.Spec, s.Name) {
-			o.Reason, o.Message = ReasonInitRunning, fmt.Sprintf("the script of unit %s begins when the init container %s has ended.", unit, s.Name)
+			o.Reason, o.Message = ReasonInitRunning, fmt.Sprintf("the script of step %s begins when the init container %s has ended.", unit, s.Name)
 			return o
 		}
 	}
-	o.Message = fmt.Sprintf("the pod %s of unit %s is starting.", l.name(), unit)
+	o.Message = fmt.Sprintf("the pod %s of step %s is starting.", l.name(), unit)
 	return o
 }
 
@@ -89,12 +89,12 @@ func (l look) refused(s corev1.ContainerStatus, w corev1.ContainerStateWaiting) 
 		if s.Name == InputManager || s.Name == OutputManager {
 			where = "the operator's chart"
 		}
-		return ReasonImagePullFailed, fmt.Sprintf("the image %s of the container %s of unit %s cannot be pulled: %s Change the image or the imagePullSecrets of %s.",
+		return ReasonImagePullFailed, fmt.Sprintf("the image %s of the container %s of step %s cannot be pulled: %s Change the image or the imagePullSecrets of %s.",
 			quoted(l.imageOf(s)), s.Name, unit, sentence(w.Message), where)
 	case w.Reason == "CreateContainerConfigError":
 		return l.configError(s.Name, w.Message)
 	case slices.Contains(noStart, w.Reason):
-		return ReasonContainerStart, fmt.Sprintf("the container %s of unit %s cannot be started: %s Change the pod template.", s.Name, unit, sentence(w.Message))
+		return ReasonContainerStart, fmt.Sprintf("the container %s of step %s cannot be started: %s Change the pod template.", s.Name, unit, sentence(w.Message))
 	}
 	return "", ""
 }
@@ -105,14 +105,14 @@ func (l look) configError(container, text string) (reason, message string) {
 	reasons := map[string]string{"secret": ReasonSecretMissing, "configmap": ReasonConfigMapMissing}
 	if m := missing.FindStringSubmatch(text); m != nil {
 		kind := map[string]string{"secret": "Secret", "configmap": "ConfigMap"}[m[1]]
-		return reasons[m[1]], fmt.Sprintf("the container %s of unit %s needs the %s %s/%s, which is not there. Create it, or take it out of the pod template.",
+		return reasons[m[1]], fmt.Sprintf("the container %s of step %s needs the %s %s/%s, which is not there. Create it, or take it out of the pod template.",
 			container, unit, kind, l.pod.Namespace, m[2])
 	}
 	if m := missingKey.FindStringSubmatch(text); m != nil {
-		return reasons[strings.ToLower(m[2])], fmt.Sprintf("the container %s of unit %s needs the key %s of the %s %s, which has none. Add it, or name another one in the pod template.",
+		return reasons[strings.ToLower(m[2])], fmt.Sprintf("the container %s of step %s needs the key %s of the %s %s, which has none. Add it, or name another one in the pod template.",
 			container, unit, m[1], m[2], m[3])
 	}
-	return ReasonContainerConfig, fmt.Sprintf("the container %s of unit %s cannot be made as the pod template says: %s", container, unit, sentence(text))
+	return ReasonContainerConfig, fmt.Sprintf("the container %s of step %s cannot be created from the pod template: %s", container, unit, sentence(text))
 }
 
 // imageOf returns the image of a container as its template has it.

@@ -62,7 +62,7 @@ func TestTheDoctorNamesWhatIsWrong(t *testing.T) {
 		"it is cut off":        {usual, []string{"--sandbox", "local-lost"}, saysOfIt, "Ready is False (TunnelDisconnected): Some message.", "run switchyard connect; where it runs already, see switchyard connect status"},
 		"nothing connects":     {usual, []string{"--sandbox", "local-new"}, saysOfIt, "Ready is Unknown (NoTunnel): Some message.", "run switchyard connect"},
 		"not ready":            {usual, []string{"--sandbox", "local-broken"}, saysOfIt, "Ready is False (BaselineNotFound): Some message.", "kubectl describe signadotsandbox local-broken"},
-		"not looked at":        {usual, []string{"--sandbox", "local-changed"}, saysOfIt, "has not looked at sandbox local-changed as it is now", "kubectl get pods"},
+		"not reported yet":     {usual, []string{"--sandbox", "local-changed"}, saysOfIt, "has not reported on the present form of sandbox local-changed", "kubectl get pods"},
 		"nothing listens":      {usual, []string{"--sandbox", "local-down"}, "local processes listen", "nothing takes connections on 127.0.0.1:1", "start the local process"},
 		"another user's":       {usual, []string{"--sandbox", "local-not-mine"}, "you may write the sandbox", "you cannot update sandbox local-not-mine", "ask for the right"},
 		"nothing of a cluster": {usual, nil, "", "", ""},

@@ -89,14 +89,14 @@ func TestSandboxesAndPluginsFromTheirFiles(t *testing.T) {
 	apply := []string{"sandbox", "apply", "-f", file, "--set", "name=specs-a", "--wait=false"}
 
 	d.does(t, exit.Usage, `sandbox.yaml:7: spec.resources[0].plugin is "db", and there is no such plugin`, apply...)
-	d.does(t, exit.OK, "resource plugin db@1.0.0 is kept", "resourceplugin", "apply", "-f", plugin("1.0.0"))
-	d.does(t, exit.OK, "resource plugin db@1.0.0 is there already, unchanged", "resourceplugin", "apply", "-f", plugin("1.0.0"))
+	d.does(t, exit.OK, "resource plugin db is stored (version 1.0.0)", "resourceplugin", "apply", "-f", plugin("1.0.0"))
+	d.does(t, exit.OK, "resource plugin db exists already, unchanged (version 1.0.0)", "resourceplugin", "apply", "-f", plugin("1.0.0"))
 	d.write("make.sh", "#!/bin/sh\necho other\n")
-	d.does(t, exit.No, "resource plugin db@1.0.0 is there with another content, and a version never changes; give it another one in its name, such as db@1.0.1",
+	d.does(t, exit.No, "resource plugin db@1.0.0 exists with other content, and a version never changes: give it another version in its name, such as db@1.0.1",
 		"resourceplugin", "apply", "-f", plugin("1.0.0"))
 
 	d.does(t, exit.OK, "sandbox specs-a is written, with the routing key specs-a", apply...)
-	d.does(t, exit.OK, "resource plugin db@1.1.0 is kept", "resourceplugin", "apply", "-f", plugin("1.1.0"))
+	d.does(t, exit.OK, "resource plugin db is stored (version 1.1.0)", "resourceplugin", "apply", "-f", plugin("1.1.0"))
 	d.does(t, exit.OK, "specs-a", apply...) // It keeps the version that it has.
 	d.does(t, exit.No, "resource plugin db@1.0.0 is not deleted: the resource plugin is in use by resource store of sandbox specs-a", "resourceplugin", "delete", "db@1.0.0")
 	d.does(t, exit.OK, "db    1.1.0", "resourceplugin", "list")
@@ -130,7 +130,7 @@ func TestSandboxesAndPluginsFromTheirFiles(t *testing.T) {
 func TestASandboxIsShownAsItIs(t *testing.T) {
 	d := newDesk(t, "shown-operator")
 	file := d.write("sandbox.yaml", databaseSandbox)
-	d.does(t, exit.OK, "is kept", "resourceplugin", "apply", "-f", d.write("db.yaml", strings.ReplaceAll(databasePlugin, "@VERSION", "")))
+	d.does(t, exit.OK, "is stored (version 0.0.0)", "resourceplugin", "apply", "-f", d.write("db.yaml", strings.ReplaceAll(databasePlugin, "@VERSION", "")))
 	// Somebody else made it, under another key: that stays, and so does what is not ours.
 	d.Make(&crdv1.SignadotSandbox{}, `{metadata: {name: shown, annotations: {theirs: x, signadot.com/ttl-offset-from: updatedAt}}, spec: {id: k3y}}`)
 	apply := []string{"sandbox", "apply", "-f", file, "--set", "name=shown"}
@@ -201,7 +201,7 @@ Status:       ready: All desired workloads are available.
 func TestWhatGetPrintsCanBeApplied(t *testing.T) {
 	d := newDesk(t, "again-operator")
 	d.does(t, exit.OK, "", "resourceplugin", "apply", "-f", d.write("db.yaml", strings.ReplaceAll(databasePlugin, "@VERSION", "")))
-	d.does(t, exit.OK, "resource plugin db is there already, unchanged", "resourceplugin", "apply", "-f",
+	d.does(t, exit.OK, "resource plugin db exists already, unchanged (version 0.0.0)", "resourceplugin", "apply", "-f",
 		d.write("db-again.yaml", d.does(t, exit.OK, "", "resourceplugin", "get", "db", "-o", "yaml")))
 	d.does(t, exit.OK, "", "sandbox", "apply", "-f", d.write("sandbox.yaml", databaseSandbox), "--set", "name=again", "--wait=false")
 	was := &crdv1.SignadotSandbox{ObjectMeta: metav1.ObjectMeta{Name: "again"}}

@@ -90,7 +90,7 @@ func TestAResourceIsShownAsAGraph(t *testing.T) {
 	d := newDesk(t, "steps-operator")
 	r := d.resource("graph-db", "graph")
 	get := []string{"resource", "get", "graph-db"}
-	if out := d.does(t, exit.OK, "Status:    not ready (Pending): the operator has not looked at it yet", get...); strings.Contains(out, "To do") {
+	if out := d.does(t, exit.OK, "Status:    not ready (Pending): the operator has not reported on it yet", get...); strings.Contains(out, "To do") {
 		t.Error(out)
 	}
 	make := unit("make", "Succeeded", 4, func(u *crdv1.WorkUnitStatus) { u.Outputs = []string{"host", "password"} })
@@ -147,7 +147,7 @@ To do
 	d.does(t, exit.OK, "no resources", "resource", "list", "--sandbox", "nobodys")
 	d.does(t, exit.No, "there is no resource object nothing; name the sandbox too", "resource", "get", "nothing")
 	d.does(t, exit.No, "sandbox graph has no resource queue; it has db", "resource", "get", "queue", "--sandbox", "graph")
-	d.does(t, exit.No, "sandbox nobodys has no resources, or there is no such sandbox", "resource", "get", "nobodys/db")
+	d.does(t, exit.No, "there is no sandbox nobodys", "resource", "get", "nobodys/db")
 
 	running := unit("seed", "Running", 0, func(u *crdv1.WorkUnitStatus) { u.Finished = nil })
 	d.is(r, "Pending", "Step seed runs.", []crdv1.WorkUnitStatus{make, running}, nil)

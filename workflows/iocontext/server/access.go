@@ -46,7 +46,7 @@ var (
 func read(r *http.Request) (asked, error) {
 	a := asked{r.PathValue("lifecycle"), r.PathValue("unit")}
 	if !objectName.MatchString(a.lifecycle) || !partName.MatchString(a.unit) {
-		return a, refuse(http.StatusBadRequest, iocontext.BadRequest, "the path names no SignadotObjectLifecycleMethods, or no unit of one")
+		return a, refuse(http.StatusBadRequest, iocontext.BadRequest, "the path names no SignadotObjectLifecycleMethods, or no step of one")
 	}
 	return a, nil
 }
@@ -96,8 +96,8 @@ func (w work) current() error {
 	if w.grant.Form == engine.Form(w.unit) {
 		return nil
 	}
-	return refuse(http.StatusForbidden, iocontext.UnitChanged, "the specification of unit %s was changed after pod %s/%s had been created: "+
-		"the unit begins again in another pod", w.unit.Name, w.grant.Namespace, w.grant.Pod)
+	return refuse(http.StatusForbidden, iocontext.UnitChanged, "the specification of step %s was changed after pod %s/%s had been created: "+
+		"the step begins again in another pod", w.unit.Name, w.grant.Namespace, w.grant.Pod)
 }
 
 // find returns the unit of the request if the operator has granted its attempt to the pod and the
@@ -108,7 +108,7 @@ func (m *Main) find(ctx context.Context, who tokens.Identity, a asked) (work, er
 	err := m.cfg.Store.Client.Get(ctx, client.ObjectKey{Name: a.lifecycle}, of)
 	if err != nil && !apierrors.IsNotFound(err) {
 		m.cfg.Logger.Warn("a SignadotObjectLifecycleMethods cannot be read", "name", a.lifecycle, "error", err)
-		return work{}, refuse(http.StatusServiceUnavailable, iocontext.TryAgain, "the API server does not say which pod runs the unit: try again")
+		return work{}, refuse(http.StatusServiceUnavailable, iocontext.TryAgain, "the API server did not report which pod runs the step: try again")
 	}
 	waits := false
 	if err == nil {
@@ -129,9 +129,9 @@ func (m *Main) find(ctx context.Context, who tokens.Identity, a asked) (work, er
 		}
 	}
 	if waits {
-		return work{}, refuse(http.StatusConflict, iocontext.NotYet, "the status of unit %s does not have the UID of the pod yet: ask again", a.unit)
+		return work{}, refuse(http.StatusConflict, iocontext.NotYet, "the status of step %s does not have the UID of the pod yet: ask again", a.unit)
 	}
-	return work{}, refuse(http.StatusForbidden, iocontext.NotYours, "pod %s/%s (%s) does not run unit %s of SignadotObjectLifecycleMethods %s",
+	return work{}, refuse(http.StatusForbidden, iocontext.NotYours, "pod %s/%s (%s) does not run step %s of SignadotObjectLifecycleMethods %s",
 		who.Namespace, who.PodName, who.PodUID, a.unit, a.lifecycle)
 }
 

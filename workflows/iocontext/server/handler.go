@@ -27,7 +27,7 @@ func (m *Main) handler() http.Handler {
 	mux.HandleFunc("GET /v1/units/{lifecycle}/{unit}/assignment", m.known("assignment", m.assign))
 	mux.HandleFunc("PUT /v1/units/{lifecycle}/{unit}/outputs/{output}", m.known("output", m.keep))
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		m.answer(w, "nothing", refuse(http.StatusNotFound, iocontext.BadRequest, "a unit's pod may GET its assignment and PUT its outputs, and nothing else"))
+		m.answer(w, "nothing", refuse(http.StatusNotFound, iocontext.BadRequest, "a step's pod may GET its assignment and PUT its outputs, and nothing else"))
 	})
 	return mux
 }
@@ -198,7 +198,7 @@ func (m *Main) assignment(ctx context.Context, of work) (iocontext.Assignment, e
 		copies := injected(input, value, template.InputInjects)
 		if total += len(copies) * len(value); total > iocontext.MaxInputs {
 			return out, refuse(http.StatusForbidden, iocontext.InputsTooLarge,
-				"the inputs of unit %s have more than %d bytes together, each counted once per variable and file: give it fewer, or smaller ones", of.unit.Name, iocontext.MaxInputs)
+				"the inputs of step %s have more than %d bytes together, each counted once per variable and file: give it fewer, or smaller ones", of.unit.Name, iocontext.MaxInputs)
 		}
 		out.Inputs = append(out.Inputs, copies...)
 	}
@@ -233,8 +233,8 @@ func (m *Main) value(ctx context.Context, of *crdv1.SignadotObjectLifecycleMetho
 		return []byte(input.Value), nil
 	}
 	if from.Name != "" && from.Name != of.Spec.IOContextName {
-		return nil, refuse(http.StatusForbidden, iocontext.OtherContext, "input %s is to come from the IO context %s, and the unit's own is %s: "+
-			"a unit has the values of its own alone", input.Name, from.Name, of.Spec.IOContextName)
+		return nil, refuse(http.StatusForbidden, iocontext.OtherContext, "input %s is to come from the IO context %s, and the step's own is %s: "+
+			"a step has the values of its own alone", input.Name, from.Name, of.Spec.IOContextName)
 	}
 	value, found, err := m.cfg.Store.Get(ctx, of, from.Key)
 	if err != nil {
@@ -242,7 +242,7 @@ func (m *Main) value(ctx context.Context, of *crdv1.SignadotObjectLifecycleMetho
 	}
 	if !found {
 		return nil, refuse(http.StatusForbidden, iocontext.InputMissing, "no value of %s is kept, which input %s is to have: "+
-			"has somebody deleted its Secret? The unit that gives it has to run again", from.Key, input.Name)
+			"its Secret may have been deleted. The step that gives it has to run again", from.Key, input.Name)
 	}
 	return value, nil
 }
@@ -263,7 +263,7 @@ func (m *Main) keep(w http.ResponseWriter, r *http.Request, who tokens.Identity,
 		return err
 	}
 	if !slices.ContainsFunc(of.unit.Outputs, func(o crdv1.WorkUnitOutput) bool { return o.Name == output }) {
-		return refuse(http.StatusForbidden, iocontext.OutputUnknown, "unit %s has no output %s", a.unit, output)
+		return refuse(http.StatusForbidden, iocontext.OutputUnknown, "step %s has no output %s", a.unit, output)
 	}
 	if r.ContentLength > iocontext.MaxValue {
 		return tooLarge(output, strconv.FormatInt(r.ContentLength, 10))

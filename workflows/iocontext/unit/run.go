@@ -46,7 +46,7 @@ func (m Main) Run() iocontext.Ending {
 	alive, err := m.Volume.begin()
 	if errors.Is(err, fs.ErrExist) {
 		return iocontext.Ending{Reason: iocontext.BegunBefore, ExitCode: notBegun,
-			Message: "the script was begun in this pod before, and is not begun twice: let the unit have another pod"}
+			Message: "the script was begun in this pod before, and is not begun twice: let the step have another pod"}
 	}
 	if err != nil {
 		return iocontext.Ending{Reason: iocontext.VolumeFailed, ExitCode: notBegun,
@@ -176,7 +176,7 @@ func (m Main) command(p plan) (*exec.Cmd, *iocontext.Ending) {
 		return exec.CommandContext(context.Background(), path), nil
 	}
 	if len(m.Command) == 0 {
-		e := notStarted(iocontext.CommandMissing, "the unit has neither a script nor a command: give it one of them")
+		e := notStarted(iocontext.CommandMissing, "the step has neither a script nor a command: give it one of them")
 		return nil, &e
 	}
 	command := exec.CommandContext(context.Background(), m.Command[0], m.Command[1:]...)

@@ -237,7 +237,7 @@ func (e *examined) theSandbox(ctx context.Context) (string, error) {
 func (e *examined) seen(context.Context) (string, error) {
 	ready := crdv1.FindCondition(e.object.Status.Conditions, crdv1.ConditionReady)
 	if ready == nil || ready.ObservedGeneration < e.object.Generation {
-		return "", wrong{"the operator has not looked at sandbox " + e.sandbox + " as it is now", "ask again; if it stays so, see that the controller manager runs: kubectl get pods -n " + e.s.Cluster.Namespace}
+		return "", wrong{"the operator has not reported on the present form of sandbox " + e.sandbox, "ask again; if it stays so, see that the controller manager runs: kubectl get pods -n " + e.s.Cluster.Namespace}
 	}
 	says := fmt.Sprintf("Ready is %s (%s): %s", ready.Status, ready.Reason, ready.Message)
 	if crdv1.IsTrue(e.object.Status.Conditions, crdv1.ConditionReady, e.object.Generation) {

@@ -21,7 +21,7 @@ import (
 func applyPlugin(s *session.Session) *cobra.Command {
 	var in input
 	c := &cobra.Command{
-		Use: "apply -f FILE", Short: "Keep a version of a resource plugin", Args: cobra.NoArgs,
+		Use: "apply -f FILE", Short: "Store a version of a resource plugin", Args: cobra.NoArgs,
 		Example: "  switchyard resourceplugin apply -f mariadb.yaml",
 	}
 	in.flags(c.Flags(), "resource plugin")
@@ -43,16 +43,20 @@ func applyPlugin(s *session.Session) *cobra.Command {
 		ctx, cancel := s.Patiently(c.Context())
 		defer cancel()
 		isNew, err := store(s, cluster).Put(ctx, p)
-		word := "is kept"
+		word := "is stored"
 		switch {
 		case errors.Is(err, plugins.ErrChanged):
-			return exit.No.Errorf("resource plugin %s is there with another content, and a version never changes; give it another one in its name, such as %s", p.Name, nextOf(p.Name))
+			return exit.No.Errorf("resource plugin %s exists with other content, and a version never changes: give it another version in its name, such as %s", p.Name, nextOf(p.Name))
 		case err != nil:
 			return err
 		case !isNew:
-			word = "is there already, unchanged"
+			word = "exists already, unchanged"
 		}
-		_, err = io.WriteString(s.Out, show.Plain(fmt.Sprintf("resource plugin %s %s\n", p.Name, word)))
+		name, err := named(p.Name)
+		if err != nil {
+			return err
+		}
+		_, err = io.WriteString(s.Out, show.Plain(fmt.Sprintf("resource plugin %s %s (version %s)\n", name.Bare, word, name.Defaulted().Version)))
 		return err
 	}
 	return c

@@ -15,9 +15,9 @@ func (r report) text(s *session.Session) string {
 	var b strings.Builder
 	rows := show.Grid{
 		{"Name:", r.Name}, {"Resource:", r.Resource + " of sandbox " + r.Sandbox}, {"Plugin:", r.Plugin},
-		{"Created:", moment(s, r.CreatedAt)}, {"Status:", r.state() + ": " + r.Message},
+		{"Created:", moment(s, r.CreatedAt)},
 	}
-	b.WriteString(rows.String())
+	b.WriteString(rows.String() + "Status:    " + show.Indented(r.state()+": "+r.Message) + "\n")
 	for _, graph := range []struct {
 		title string
 		steps []step

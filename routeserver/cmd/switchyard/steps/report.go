@@ -55,7 +55,7 @@ func reportOf(r *crdv1.Resource, called string, now time.Time) report {
 	out := report{
 		Name: r.Name, Sandbox: sandboxOf(r), Resource: r.Spec.Name, Plugin: r.Spec.PluginName,
 		CreatedAt: r.CreationTimestamp.UTC().Format(time.RFC3339), Deleting: r.DeletionTimestamp != nil,
-		Reason: crdv1.ReasonPending, Message: "the operator has not looked at it yet",
+		Reason: crdv1.ReasonPending, Message: "the operator has not reported on it yet",
 		Create: stepsOf(r.Spec.OLM.PreStart, r.Status.Create, now), Delete: stepsOf(r.Spec.OLM.PostStop, r.Status.Delete, now),
 	}
 	if c := crdv1.FindCondition(r.Status.Conditions, crdv1.ConditionReady); c != nil && c.ObservedGeneration >= r.Generation {

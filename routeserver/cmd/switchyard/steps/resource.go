@@ -57,7 +57,11 @@ func found(ctx context.Context, s *session.Session, cluster client.Client, sandb
 		names = append(names, all[i].Spec.Name)
 	}
 	if len(names) == 0 {
-		return nil, exit.No.Errorf("sandbox %s has no resources, or there is no such sandbox", sandbox)
+		err := cluster.Get(ctx, client.ObjectKey{Name: sandbox}, &crdv1.SignadotSandbox{})
+		if apierrors.IsNotFound(err) {
+			return nil, exit.No.Errorf("there is no sandbox %s", sandbox)
+		}
+		return nil, exit.No.Errorf("sandbox %s has no resources", sandbox)
 	}
 	return nil, exit.No.Errorf("sandbox %s has no resource %s; it has %s", sandbox, name, strings.Join(names, ", "))
 }
