@@ -10,6 +10,7 @@
 //	WithEndpoints  Services without a selector that lead to its pods  endpoints.go
 //	Paths       whether any Service leads to a workload              endpoints.go  pure
 //	Sidecars    whether requests to the baseline meet a sidecar      sidecars.go  pure
+//	Surroundings.Reach  where requests to the Services arrive        reach.go
 //	Watch       which members an event is about                      watch.go
 //
 // Members of all kinds may have a Rollout as their baseline: it is read and watched

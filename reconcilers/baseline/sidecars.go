@@ -84,7 +84,7 @@ func meshed(w *Workload, pods []corev1.Pod, services []crdv1.ServiceMapping, inj
 		return condition.False(ReasonPodsRefused, name+" has no pods: "+refused)
 	}
 	if r.Total == 0 {
-		return condition.True(ReasonNoPods, name+" has no pods; its pod template asks for a DevMesh Sidecar, which they will have.")
+		return condition.True(ReasonNoPods, w.Sleeping())
 	}
 	if len(r.Pending) == r.Total {
 		return condition.True(ReasonNoPods, name+" has no pods that have started; each of them has a DevMesh Sidecar.")

@@ -116,7 +116,8 @@ type RolloutSource interface {
 // nobody here reads lead to none.
 func Watch(b *builder.Builder, m Members) *builder.Builder {
 	if rollouts, ok := m.Client.(RolloutSource); ok {
-		b = b.WatchesRawSource(rollouts.Source(RolloutKind().GroupKind(), controller.Enqueue(m.byRollout), controller.Updates(workloadChanged)))
+		b = b.WatchesRawSource(rollouts.Source(RolloutKind().GroupKind(), controller.Enqueue(m.byRollout), controller.Updates(workloadChanged))).
+			WatchesRawSource(rollouts.Source(RolloutKind().GroupKind(), controller.Enqueue(m.byNeighbour), controller.Updates(selectionChanged)))
 	}
 	if pods, ok := m.Client.(PodSource); ok {
 		b = b.WatchesRawSource(pods.PodEvents(controller.Enqueue(m.byPod), controller.Updates(podChanged)))
@@ -125,6 +126,7 @@ func Watch(b *builder.Builder, m Members) *builder.Builder {
 	}
 	return b.
 		Watches(&appsv1.Deployment{}, controller.Enqueue(m.byDeployment), builder.WithPredicates(controller.Updates(workloadChanged))).
+		Watches(&appsv1.Deployment{}, controller.Enqueue(m.byNeighbour), builder.WithPredicates(controller.Updates(selectionChanged))).
 		Watches(&corev1.Service{}, controller.Enqueue(m.byService), builder.WithPredicates(controller.Updates(serviceChanged))).
 		Watches(&discoveryv1.EndpointSlice{}, controller.Enqueue(m.bySlice), builder.WithPredicates(controller.Updates(sliceChanged)))
 }
@@ -163,6 +165,29 @@ func (m Members) byRollout(ctx context.Context, o client.Object) []reconcile.Req
 		}
 	}
 	return out
+}
+
+// byNeighbour returns the members of baselines that share a Service with this workload: what a
+// member reports of its Services depends on the other workloads (Reach).
+func (m Members) byNeighbour(ctx context.Context, o client.Object) []reconcile.Request {
+	if o.GetName() == "" || madeForMember(o) || len(m.find(ctx, client.InNamespace(o.GetNamespace()), client.Limit(1))) == 0 {
+		return nil
+	}
+	var services corev1.ServiceList
+	m.list(ctx, &services, client.InNamespace(o.GetNamespace()), client.MatchingFields{indexNotOfMember: "true"})
+	var out []reconcile.Request
+	for i := range services.Items {
+		if s := &services.Items[i]; ledTo(s)(labelsOfNew(o)) {
+			out = append(out, m.byService(ctx, s)...)
+		}
+	}
+	return out
+}
+
+// selectionChanged passes over changes of a workload that neither begin nor end that Services
+// select pods of it.
+func selectionChanged(before, after client.Object) bool {
+	return hasPods(before) != hasPods(after) || before.GetUID() != after.GetUID() || !maps.Equal(labelsOfNew(before), labelsOfNew(after))
 }
 
 // byService leads from a Service to the members whose baseline it selects, in any of its

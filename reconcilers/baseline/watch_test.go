@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -93,6 +94,43 @@ func TestWhichMembersAServiceIsAbout(t *testing.T) {
 				t.Errorf("it leads to %v, not to %v", got, c.want)
 			}
 		})
+	}
+}
+
+// A Service that selects pods of two workloads concerns the members of each when the other one is
+// created, deleted or scaled.
+func TestMembersOfANeighbour(t *testing.T) {
+	deployment := func(name string, labels map[string]string) *appsv1.Deployment {
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
+		d.Spec.Template.Labels = labels
+		return d
+	}
+	w := &crdv1.ForkedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "of-a"}}
+	w.Spec.Baseline = crdv1.ObjectRef{APIVersion: "apps/v1", Kind: KindDeployment, Name: "a"}
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "a"}}}
+	objects := []client.Object{deployment("a", map[string]string{"app": "a", "track": "stable"}), w, service}
+	canary := deployment("canary", map[string]string{"app": "a", "track": "canary"})
+	fork := deployment("fork", map[string]string{"app": "a"})
+	fork.Labels = map[string]string{crdv1.LabelForkedWorkload: "of-a"}
+	for name, c := range map[string]struct {
+		of   *appsv1.Deployment
+		want int
+	}{
+		"a canary behind the Service": {canary, 1},
+		"a fork":                      {fork, 0},
+		"a workload of other pods":    {deployment("b", map[string]string{"app": "b"}), 0},
+	} {
+		if got := members(t, objects).byNeighbour(t.Context(), c.of); len(got) != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	none := int32(0)
+	asleep := canary.DeepCopy()
+	asleep.Spec.Replicas = &none
+	counted := canary.DeepCopy()
+	counted.Status.Replicas = 1
+	if !selectionChanged(canary, asleep) || selectionChanged(canary, counted) {
+		t.Error("a change to 0 replicas does not pass, or a change of the number of pods does")
 	}
 }
 
@@ -201,6 +239,7 @@ func members(t *testing.T, objects []client.Object) Members {
 	}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithIndex(&appsv1.Deployment{}, indexNotOfMember, func(client.Object) []string { return []string{"true"} }).
+		WithIndex(&corev1.Service{}, indexNotOfMember, func(o client.Object) []string { return []string{strconv.FormatBool(!madeForMember(o))} }).
 		WithIndex(&discoveryv1.EndpointSlice{}, indexService, byServiceName).
 		WithIndex(&crdv1.ForkedWorkload{}, indexBaseline, byName).Build()
 	return Members{Client: c, List: func() client.ObjectList { return &crdv1.ForkedWorkloadList{} }}

@@ -59,8 +59,9 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.SignadotE
 	conditions := maps.Clone(d.Conditions)
 	conditions[crdv1.ConditionServicesReady] = servicesCondition(in, d, made)
 	conditions[baseline.ConditionSidecarsReady] = sidecar
+	in.WriteReached(w, conditions)
 	conditions[crdv1.ConditionReady] = conditions.Ready("Requests reach the workstation.",
-		crdv1.ConditionBaselineFound, crdv1.ConditionAccepted, crdv1.ConditionTunnelConnected, crdv1.ConditionServicesReady)
+		crdv1.ConditionBaselineFound, crdv1.ConditionAccepted, crdv1.ConditionTunnelConnected, crdv1.ConditionServicesReady, baseline.ConditionBaselineReached)
 	condition.Write(w, conditions, now)
 	return w
 }
@@ -71,7 +72,7 @@ func sidecars(in Input, services []crdv1.ServiceMapping) (f condition.Condition,
 	if !in.takesRequests() {
 		return condition.True(ReasonNoBaseline, "It stands for no workload, so no sidecar is needed."), false
 	}
-	return baseline.Sidecars(in.Baseline, in.Pods, services, in.Injected)
+	return in.Sidecars(services)
 }
 
 // routingInfo returns how traffic can reach the workstation; nil as long as that is not known.
@@ -79,7 +80,7 @@ func routingInfo(in Input, services []crdv1.ServiceMapping, present bool) *crdv1
 	if !in.reached() {
 		return nil
 	}
-	return &crdv1.WorkloadRoutingInfo{DevMeshSidecarPresent: present, Services: services}
+	return &crdv1.WorkloadRoutingInfo{DevMeshSidecarPresent: present, Services: services, FormerServices: in.Former(in.Workload, services)}
 }
 
 // servicesCondition reports whether there is a Service for each of the baseline's, and
@@ -139,6 +140,9 @@ func endpointsCondition(in Input, d Decision, made Made, count int) condition.Co
 			names = append(names, s.Name+"."+s.Namespace+".svc")
 		}
 		return condition.True("ServicesReady", "The workstation is reached in the cluster as "+strings.Join(names, ", ")+".")
+	}
+	if len(d.Services) == 0 && len(in.Reach.Had) > 0 {
+		return condition.True(crdv1.ConditionServicesReady, fmt.Sprintf("No Service selects %s any more.", in.baselineName()))
 	}
 	if len(d.Services) == 0 {
 		return condition.True(baseline.ReasonNoService, fmt.Sprintf("No Service selects %s (one with the annotation %s does not count), so no request is routed to the workstation: create a Service.",

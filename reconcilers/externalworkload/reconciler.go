@@ -107,6 +107,9 @@ func lookAgain(in Input, d Decision, made Made, o *crdv1.SignadotExternalWorkloa
 	if in.holderUnwatched() {
 		within(holderAgain)
 	}
+	if again := in.ReachAgain(); again > 0 {
+		within(again)
+	}
 	if refreshed := in.refreshAt(o.Status.Tunnel); !refreshed.IsZero() {
 		within(max(refreshed.Sub(now), time.Millisecond))
 	}

@@ -60,9 +60,9 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.ForkedWor
 	}
 	w.Status.Fork = forkStatus(made.Fork)
 	services := made.Mapped(d.Services)
-	sidecar, present := baseline.Sidecars(in.Baseline, in.Pods, services, in.Injected)
+	sidecar, present := in.Sidecars(services)
 	if w.Status.RoutingConfig = nil; in.reached() {
-		w.Status.RoutingConfig = &crdv1.WorkloadRoutingInfo{DevMeshSidecarPresent: present, Services: services}
+		w.Status.RoutingConfig = &crdv1.WorkloadRoutingInfo{DevMeshSidecarPresent: present, Services: services, FormerServices: in.Former(in.Workload, services)}
 	}
 
 	conditions := maps.Clone(d.Conditions)
@@ -70,8 +70,9 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.ForkedWor
 		conditions[crdv1.ConditionAccepted] = condition.False(r.Reason, r.Message+in.stillRunning())
 	}
 	conditions[crdv1.ConditionForkAvailable] = forkCondition(in, d, made)
-	conditions[crdv1.ConditionServicesReady] = servicesCondition(in.baselineName(), d, made)
+	conditions[crdv1.ConditionServicesReady] = servicesCondition(in, d, made)
 	conditions[baseline.ConditionSidecarsReady] = sidecar
+	in.WriteReached(w, conditions)
 	conditions[crdv1.ConditionReady] = readyCondition(in, d, conditions)
 	if _, found := conditions[crdv1.ConditionPoliciesApply]; !found {
 		condition.Drop(w, crdv1.ConditionPoliciesApply)
@@ -83,7 +84,7 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.ForkedWor
 // readyCondition reports whether all is as it is wanted. What waits is not, whatever runs; what
 // is wrong anyway goes before that.
 func readyCondition(in Input, d Decision, all condition.Set) condition.Condition {
-	types := []string{crdv1.ConditionBaselineFound, crdv1.ConditionAccepted, crdv1.ConditionServicesReady, crdv1.ConditionForkAvailable}
+	types := []string{crdv1.ConditionBaselineFound, crdv1.ConditionAccepted, crdv1.ConditionServicesReady, crdv1.ConditionForkAvailable, baseline.ConditionBaselineReached}
 	message := "The fork of " + in.baselineName() + " is available."
 	if accepted := all[crdv1.ConditionAccepted]; accepted.Reason == ReasonPatchAddsContainer || accepted.Reason == ReasonPatchedContainerGone {
 		message += " " + accepted.Message
@@ -204,7 +205,7 @@ func (in Input) withoutArgo(o fork.Object) string {
 func serves(o fork.Object) bool { return o != nil && progressOf(o).available > 0 }
 
 // servicesCondition reports whether there is a Service for each of the baseline's.
-func servicesCondition(name string, d Decision, made Made) condition.Condition {
+func servicesCondition(in Input, d Decision, made Made) condition.Condition {
 	if !d.Conditions[crdv1.ConditionBaselineFound].IsTrue() {
 		return condition.Unknown(baseline.ReasonBaselineNotFound, "There is no baseline to take Services from.")
 	}
@@ -228,10 +229,13 @@ func servicesCondition(name string, d Decision, made Made) condition.Condition {
 	if len(missing) > 0 {
 		return condition.False(ReasonServicesMissing, "There is no Service yet for "+strings.Join(missing, ", ")+".")
 	}
+	if len(d.Services) == 0 && len(in.Reach.Had) > 0 {
+		return condition.True(crdv1.ConditionServicesReady, fmt.Sprintf("No Service selects %s any more.", in.baselineName()))
+	}
 	if len(d.Services) == 0 {
 		return condition.True(baseline.ReasonNoService, fmt.Sprintf("No Service selects %s (one with the annotation %s does not count), "+
 			"so no request is routed to the fork: create a Service, unless the workload consumes a queue.",
-			name, crdv1.AnnotationIgnore))
+			in.baselineName(), crdv1.AnnotationIgnore))
 	}
 	if len(unmapped) > 0 {
 		return condition.True(ReasonPortsWithoutTarget, "No container declares the target that these Service ports name, so requests to them fail: "+strings.Join(unmapped, "; ")+".")

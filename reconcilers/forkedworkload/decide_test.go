@@ -294,7 +294,7 @@ func TestSidecars(t *testing.T) {
 		{"one is there and not ready", asked, []corev1.Pod{unready}, "False", "SidecarNotReady", "1 of 1 pods (unready)"},
 		{"a pod is starting", asked, []corev1.Pod{ready, starting}, "False", "SidecarNotReady", "starting"},
 		{"pods that get no requests do not count", asked, []corev1.Pod{ready, deleted, failed, forked}, "True", "SidecarsReady", ""},
-		{"without pods the template counts", asked, nil, "True", "NoPods", "ns/a has no pods; its pod template asks for a DevMesh Sidecar"},
+		{"without pods the template counts", asked, nil, "True", "NoPods", "Deployment ns/a has no pods, so requests to its Services fail, also those with the routing key, until it has one: kubectl describe"},
 		{"without pods and without asking there is none", unasked, nil, "False", "SidecarAbsent", "annotate"},
 	}
 	for _, tt := range tests {

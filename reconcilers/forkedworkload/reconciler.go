@@ -76,17 +76,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, w *crdv1.ForkedWorkload) (ti
 	after := Conclude(in, decision, made, metav1.NewTime(r.config.Now()))
 	fact, ok := Fact(after, decision, made)
 	surplus := append(apply.Objects(decision.SurplusForks), apply.Objects(decision.Surplus)...)
-	return lookAgain(made), r.Finish(ctx, w, after, fact, ok, acted, surplus)
+	return lookAgain(in, made), r.Finish(ctx, w, after, fact, ok, acted, surplus)
 }
 
 // lookAgain returns after what time to look again although nothing has changed
 // that we are told of; zero for never.
-func lookAgain(made Made) time.Duration {
+func lookAgain(in Input, made Made) time.Duration {
 	switch {
 	case made.Silent != "":
 		return reachAgain
 	case made.ForkRefusal != nil || len(made.ServiceRefusals) > 0:
 		return apply.RefusedAgain
 	}
-	return 0
+	return in.ReachAgain()
 }

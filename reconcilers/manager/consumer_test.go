@@ -21,7 +21,7 @@ import (
 // consumers of the Kafka and Pub/Sub ones): a Deployment without a Service and without an
 // annotation that asks for a sidecar. It asks the route server itself which keys are its
 // own, so its sandbox is Ready; with a Service, whose requests no sidecar would read, it is
-// not, whether that has a selector or names addresses.
+// not, whether that has a selector or names addresses, nor while that Service selects others.
 func TestAConsumerNeedsNoSidecarUntilAServiceLeadsToIt(t *testing.T) {
 	const ns = "consumer"
 	c := newCluster(t, ns)
@@ -42,11 +42,10 @@ spec:
 	_, fork := c.fork(ns)
 	c.Available(fork)
 
-	needsNone := func(when string) {
+	needsNone := func(when, ready string, says ...string) {
 		t.Helper()
-		c.Condition(s, crdv1.ConditionReady, "True", "Ready")
-		c.Says(c.Condition(s, crdv1.ConditionRoutingReady, "True", "RoutingReady"),
-			"No Service leads to Deployment consumer/consumer, so it needs no DevMesh sidecar", "it asks the route server itself")
+		c.Condition(s, crdv1.ConditionReady, map[bool]string{true: "True", false: "False"}[ready == "Ready"], ready)
+		c.Says(c.Condition(s, crdv1.ConditionRoutingReady, "True", "RoutingReady"), says...)
 		c.counted(t, registry, ns, when, "not_needed")
 		w := c.forks(ns)[0]
 		c.Condition(&w, baseline.ConditionSidecarsReady, "True", baseline.ReasonNoService)
@@ -68,13 +67,13 @@ spec:
 			return nil
 		})
 	}
-	needsNone("at first")
+	needsNone("at first", "Ready", "No Service leads to Deployment consumer/consumer, so it needs no DevMesh sidecar", "it asks the route server itself")
 
 	selects := &corev1.Service{}
 	c.Make(selects, "{metadata: {name: selects, namespace: "+ns+"}, spec: {selector: {app: consumer}, ports: [{port: 80, targetPort: 8080}]}}")
 	needsOne("with a Service", "selects", 8080)
 	c.remove(selects)
-	needsNone("without it")
+	needsNone("without it", "Ready", "Service selects, which selected Deployment consumer/consumer, was deleted")
 
 	c.Make(&corev1.Service{}, "{metadata: {name: names, namespace: "+ns+"}, spec: {ports: [{port: 80}]}}")
 	slice := &discoveryv1.EndpointSlice{}
@@ -84,16 +83,16 @@ addressType: IPv4
 endpoints: [{addresses: [10.1.2.3]}]
 ports: [{port: 9090}]`)
 	c.quiet()
-	needsNone("while the Service leads elsewhere")
+	needsNone("while the Service selects other addresses", "Ready", "Service selects, which selected Deployment consumer/consumer, was deleted")
 	address(c, pod, "10.1.2.3")
 	c.count(d)
 	needsOne("once the pod has the address", "names", 9090)
 	world.Edit(c.World, slice, func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses[0] = "10.1.2.4" })
-	needsNone("when the address is another one's")
+	needsNone("when the address is another one's", baseline.ReasonServicesMoved, "No Service selects Deployment consumer/consumer any more")
 	world.Edit(c.World, slice, func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses[0] = "10.1.2.3" })
 	needsOne("when it is the pod's again", "names", 9090)
 	c.remove(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "names"}})
-	needsNone("when the Service is gone, whose EndpointSlice is left")
+	needsNone("when the Service is deleted and its EndpointSlice is left", "Ready", "Service names, which selected Deployment consumer/consumer, was deleted")
 }
 
 // address gives a pod its address.

@@ -138,7 +138,7 @@ func (c *cluster) count(d *appsv1.Deployment) {
 	for i := range pods.Items {
 		said += len(pods.Items[i].Status.PodIPs) // One that has its address is soon ready.
 	}
-	patch := fmt.Sprintf(`{"status": {"replicas": %d}}`, said)
+	patch := fmt.Sprintf(`{"status": {"replicas": %[1]d, "readyReplicas": %[1]d}}`, said)
 	c.Must(c.Client.Status().Patch(c.Context(), d.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch))))
 }
 

@@ -19,6 +19,8 @@ type Seen struct {
 	Baseline *baseline.Workload
 	// Pods are those that the baseline owns.
 	Pods []corev1.Pod
+	// Reach is where requests to the Services of the baseline arrive.
+	Reach baseline.Reach
 	// Injected is what pods get from their injection now, where that is known.
 	Injected inject.Settings
 }
@@ -41,7 +43,16 @@ func (s *Seen) Look(ctx context.Context, c client.Reader, m crdv1.Member, servic
 			return services, err
 		}
 	}
-	return baseline.WithEndpoints(ctx, c, s.Baseline, s.Pods, services)
+	routed, err := baseline.WithEndpoints(ctx, c, s.Baseline, s.Pods, services)
+	if err == nil && s.Known() {
+		in := baseline.Surroundings{
+			Workload: s.Baseline, Pods: pods, Others: others, Services: services, Routed: routed, Had: s.had(m), Covered: covered(ctx, c, m),
+		}
+		if s.Reach, err = in.Reach(ctx, c); err == nil {
+			routed = in.Kept(s.Reach)
+		}
+	}
+	return routed, err
 }
 
 // Known reports whether the baseline is there, and what its pods are.

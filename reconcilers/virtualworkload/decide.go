@@ -41,7 +41,7 @@ func Decide(in Input) Decision {
 		d.Seen = in.Seen.Status(s.Baseline.DeepCopy())
 		d.Services = lastSeen(s.RoutingConfig)
 	}
-	d.Conditions[baseline.ConditionSidecarsReady], d.Meshed = baseline.Sidecars(in.Baseline, in.Pods, d.Services, in.Injected)
+	d.Conditions[baseline.ConditionSidecarsReady], d.Meshed = in.Sidecars(d.Services)
 	return d
 }
 

@@ -19,14 +19,15 @@ func Conclude(in Input, d Decision, now metav1.Time) *crdv1.VirtualWorkload {
 	w.Status.Baseline, w.Status.RoutingConfig = d.Seen, nil
 	if d.Seen != nil {
 		w.Status.RoutingConfig = &crdv1.WorkloadRoutingInfo{
-			DevMeshSidecarPresent: d.Meshed, Services: d.Services,
+			DevMeshSidecarPresent: d.Meshed, Services: d.Services, FormerServices: in.Former(in.Workload, d.Services),
 		}
 	}
 	ref, _ := w.BaselineRef()
 	conditions := maps.Clone(d.Conditions)
+	in.WriteReached(w, conditions)
 	conditions[crdv1.ConditionReady] = conditions.Ready(fmt.Sprintf(
 		"%s exists, and requests with the routing key stay with it, as virtual workload %q asks.", baseline.Describe(ref), w.Spec.Name),
-		crdv1.ConditionAccepted, crdv1.ConditionBaselineFound)
+		crdv1.ConditionAccepted, crdv1.ConditionBaselineFound, baseline.ConditionBaselineReached)
 	condition.Write(w, conditions, now)
 	return w
 }

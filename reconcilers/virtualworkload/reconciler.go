@@ -41,5 +41,5 @@ func (r *Reconciler) Reconcile(ctx context.Context, w *crdv1.VirtualWorkload) (t
 	}
 	in.Injected = r.config.Injected
 	after := Conclude(in, Decide(in), metav1.NewTime(r.config.Now()))
-	return 0, r.Finish(ctx, w, after, Observed(after), true, nil, nil)
+	return in.ReachAgain(), r.Finish(ctx, w, after, Observed(after), true, nil, nil)
 }

@@ -9,6 +9,10 @@ type WorkloadRoutingInfo struct {
 	// One entry for each Service of the baseline.
 	// +optional
 	Services []ServiceMapping `json:"services,omitempty"`
+
+	// Names of Services that have selected the baseline and no longer do.
+	// +optional
+	FormerServices []string `json:"formerServices,omitempty"`
 }
 
 // ServiceMapping says which Service stands for a baseline Service.
