@@ -21,7 +21,7 @@ import (
 // They may never do so here, where a network policy keeps us out; so this waits
 // only for so long.
 const (
-	// reachFor is how long after the pods are ready a Service may stay silent.
+	// reachFor is how long after the pods are ready, or the Service was created, it may stay silent.
 	reachFor = 5 * time.Second
 	// reachAgain is the time between two attempts, and bounds one of them.
 	reachAgain = 100 * time.Millisecond
@@ -42,17 +42,17 @@ func DialTCP(ctx context.Context, address string) error {
 	return conn.Close()
 }
 
-// silent returns the name of a Service of the fork that does not answer although
-// the fork's pods have just become ready; empty when there is none, or nothing
-// is to be waited for. A fork that was available is not asked again.
+// silent returns the name of a Service of the fork that does not answer although the fork's pods
+// or the Service itself became ready a moment ago; empty when there is none. A Service that
+// answered is not asked again.
 func (r *Reconciler) silent(ctx context.Context, w *crdv1.ForkedWorkload, made Made) string {
-	if crdv1.IsTrue(w.Status.Conditions, crdv1.ConditionForkAvailable, w.Generation) || !r.justReady(made.Fork) {
-		return ""
-	}
 	for _, from := range slices.Sorted(maps.Keys(made.Services)) {
 		service := made.Services[from]
+		if !member.Reachable(service) || !r.awaited(w, made.Fork, service) {
+			continue
+		}
 		for _, port := range service.Spec.Ports {
-			if !member.Reachable(service) || port.Protocol != corev1.ProtocolTCP {
+			if port.Protocol != corev1.ProtocolTCP {
 				continue
 			}
 			address := net.JoinHostPort(service.Spec.ClusterIP, strconv.Itoa(int(port.Port)))
@@ -64,12 +64,23 @@ func (r *Reconciler) silent(ctx context.Context, w *crdv1.ForkedWorkload, made M
 	return ""
 }
 
-// justReady reports whether the fork serves, and has done so for less than
-// reachFor.
-func (r *Reconciler) justReady(o client.Object) bool {
-	if !serves(o) {
+// awaited reports whether a Service of the fork may not answer yet: the fork was not available
+// before and has served for less than reachFor, or the Service is younger than that and the fork
+// has not become available after it was created.
+func (r *Reconciler) awaited(w *crdv1.ForkedWorkload, fork client.Object, service *corev1.Service) bool {
+	if !serves(fork) {
 		return false
 	}
-	since := progressOf(o).since
-	return !since.IsZero() && r.config.Now().Sub(since) < reachFor
+	was := crdv1.IsTrue(w.Status.Conditions, crdv1.ConditionForkAvailable, w.Generation)
+	if r.recent(service.CreationTimestamp.Time) {
+		since := crdv1.FindCondition(w.Status.Conditions, crdv1.ConditionForkAvailable)
+		return !was || !since.LastTransitionTime.After(service.CreationTimestamp.Time)
+	}
+	return !was && r.recent(progressOf(fork).since)
+}
+
+// recent reports whether a time is less than reachFor away; the clock of the API server can be
+// ahead.
+func (r *Reconciler) recent(t time.Time) bool {
+	return !t.IsZero() && r.config.Now().Sub(t).Abs() < reachFor
 }

@@ -66,6 +66,46 @@ func TestAForkWaitsForItsServicesToAnswer(t *testing.T) {
 	}
 }
 
+// A Service that is created while the fork's pods are ready, such as for a Service that selects the
+// baseline from now on, answers some time after that.
+func TestAForkWaitsForAServiceCreatedAfterItsPods(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	ago := func(d time.Duration) metav1.Time { return metav1.NewTime(now.Add(-d)) }
+	fork := &appsv1.Deployment{}
+	fork.Status.AvailableReplicas = 1
+	fork.Status.Conditions = []appsv1.DeploymentCondition{{
+		Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue, LastTransitionTime: ago(time.Hour),
+	}}
+	for name, c := range map[string]struct {
+		available, created metav1.Time
+		was                string
+		silent             string
+	}{
+		"it was created a moment ago":                  {ago(time.Hour), ago(time.Second), "True", "sb-cart"},
+		"created in the second of the last transition": {ago(time.Second), ago(time.Second), "True", "sb-cart"},
+		"it was silent before":                         {ago(time.Second), ago(2 * time.Second), "False", "sb-cart"},
+		"it answered since":                            {ago(time.Second), ago(2 * time.Second), "True", ""},
+		"it is silent for too long":                    {ago(time.Hour), ago(time.Minute), "True", ""},
+		"it is silent for too long and was before":     {ago(time.Second), ago(time.Minute), "False", ""},
+		"the API server's clock is far ahead":          {ago(time.Hour), ago(-time.Hour), "True", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &crdv1.ForkedWorkload{}
+			w.Status.Conditions = []crdv1.StatusCondition{{Type: crdv1.ConditionForkAvailable, Status: c.was, LastTransitionTime: c.available}}
+			service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "sb-cart", CreationTimestamp: c.created}, Spec: corev1.ServiceSpec{
+				ClusterIP: "10.0.0.9", Ports: []corev1.ServicePort{{Port: 80, Protocol: corev1.ProtocolTCP}},
+			}}
+			r := &Reconciler{config: Config{
+				Needs: member.Needs{Access: apply.Access{Now: func() time.Time { return now }}},
+				Dial:  func(context.Context, string) error { return errors.New("connection refused") },
+			}}
+			if got := r.silent(t.Context(), w, Made{Fork: fork, Made: member.Made{Services: map[string]*corev1.Service{"cart": service}}}); got != c.silent {
+				t.Errorf("silent: %q, want %q", got, c.silent)
+			}
+		})
+	}
+}
+
 func TestOfSeveralSilentServicesItIsAlwaysTheSameOneThatIsNamed(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	d := &appsv1.Deployment{}
