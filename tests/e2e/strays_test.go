@@ -17,9 +17,10 @@ import (
 	"switchyard.dev/tools/demo"
 )
 
-// TestNoKeyStraysToTheBaselineOfItsMember deletes the member of a routing key, and the namespace of
-// that member, while requests with this key are sent: none may reach the member's baseline.
-// STRAYS_ROUNDS is how often each is deleted: `make strays` sets 20.
+// TestNoKeyStraysToTheBaselineOfItsMember deletes the member of a routing key and the namespace of
+// that member, adds a canary behind its Service, moves the Service to another workload and back, and
+// scales the baseline to zero and back, while requests with this key are sent: none may reach the
+// member's baseline. STRAYS_ROUNDS is the number of rounds: `make strays` sets 20.
 func TestNoKeyStraysToTheBaselineOfItsMember(t *testing.T) {
 	rounds, _ := strconv.Atoi(os.Getenv("STRAYS_ROUNDS")) // none: one
 	s := newStrays(t)
@@ -30,6 +31,9 @@ func TestNoKeyStraysToTheBaselineOfItsMember(t *testing.T) {
 		}{
 			{"the member is deleted", s.deleteMember},
 			{"the namespace is deleted and created again", s.renewNamespace},
+			{"the Service also selects a canary", s.addCanary},
+			{"the Service moves to another workload and back", s.moveService},
+			{"the baseline is scaled to zero and back", s.scaleToZero},
 		} {
 			t.Run(change.name, func(t *testing.T) {
 				s.t = t
@@ -39,6 +43,7 @@ func TestNoKeyStraysToTheBaselineOfItsMember(t *testing.T) {
 	}
 	s.t = t
 	figures.Told(os.Stdout, "STRAYS_KEYED_AT_BASELINE", s.strayed, fmt.Sprintf("of %d keyed requests", s.sent), "0", s.strayed == 0)
+	figures.Told(os.Stdout, "STRAYS_READY_SECONDS", fmt.Sprintf("%.1f", s.slowest.Seconds()), "at most, until Ready or its caveat was right", "5", s.slowest < 5*time.Second)
 }
 
 // strays is a workload in a namespace of its own, and a sandbox that forks it. The sandbox's name is
@@ -50,6 +55,8 @@ type strays struct {
 	service atomic.Value
 
 	sent, strayed int
+	// slowest is the longest time until Ready of the sandbox, or its caveat, was right after a change.
+	slowest time.Duration
 }
 
 func newStrays(t *testing.T) *strays {
@@ -73,16 +80,23 @@ func (s *strays) sandboxManifest() string {
 	return strings.ReplaceAll(sandboxManifest(s.name, "desk"), `"namespace":"hotrod"`, fmt.Sprintf(`"namespace":%q`, s.name))
 }
 
-// workload is a Deployment of HotROD's customer service. Its pods have the label app.
-func (s *strays) workload(name, app string) string {
+// customerArgs and otherArgs start HotROD services that listen on port 8081. The other one does not answer
+// requests for a customer, so these count as failed and not as answered by the baseline.
+const (
+	customerArgs = `"customer","--fix-db-query-delay=20ms","--fix-disable-db-conn-mutex"`
+	otherArgs    = `"route","--route-service-port=8081"`
+)
+
+// workload is a Deployment of a HotROD service. Its pods have the label app.
+func (s *strays) workload(name, app, args string) string {
 	return fmt.Sprintf(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":%[1]q,"namespace":%[3]q},
 "spec":{"selector":{"matchLabels":{"app":%[2]q,"of":%[1]q}},"template":{
   "metadata":{"labels":{"app":%[2]q,"of":%[1]q},"annotations":{"sidecar.signadot.com/inject":"true"}},
   "spec":{"automountServiceAccountToken":false,"containers":[{"name":"hotrod","image":"switchyard.dev/hotrod:dev","imagePullPolicy":"IfNotPresent",
-    "args":["customer","--fix-db-query-delay=20ms","--fix-disable-db-conn-mutex"],
+    "args":[%[4]s],
     "env":[{"name":"OTEL_TRACES_SAMPLER","value":"always_off"}],"ports":[{"name":"http","containerPort":8081}],
     "readinessProbe":{"tcpSocket":{"port":8081},"periodSeconds":2},
-    "resources":{"requests":{"cpu":"10m","memory":"32Mi"},"limits":{"memory":"128Mi"}}}]}}}}`, name, app, s.name)
+    "resources":{"requests":{"cpu":"10m","memory":"32Mi"},"limits":{"memory":"128Mi"}}}]}}}}`, name, app, s.name, args)
 }
 
 // applyBaseline makes the namespace, the baseline and its Service, and finds the Service.
@@ -92,7 +106,7 @@ func (s *strays) applyBaseline() {
 	s.apply(fmt.Sprintf(`{"apiVersion":"v1","kind":"Service","metadata":{"name":"desk","namespace":%q},
 "spec":{"selector":{"app":"desk"},"ports":[{"name":"http","port":8081,"targetPort":8081,"appProtocol":"http"}]}}`, s.name))
 	s.service.Store(strings.TrimPrefix(s.url(s.name, "desk", 8081), "http://"))
-	s.apply(s.workload("desk", "desk"))
+	s.apply(s.workload("desk", "desk", customerArgs))
 }
 
 func (s *strays) apply(manifest string) {
@@ -151,5 +165,87 @@ func (s *strays) renewNamespace() {
 	s.keyed(func() {
 		s.kubectl("", "delete", "namespace", s.name, "--timeout=120s")
 		s.applyBaseline()
+	})
+}
+
+// ready waits until Ready of the sandbox is status and its message contains this text, and records
+// how long that took.
+func (s *strays) ready(status, text string) {
+	s.t.Helper()
+	began := time.Now()
+	s.eventually("Ready is "+status+": "+text, time.Minute, func() error {
+		const path = `jsonpath={range .status.conditions[?(@.type=="Ready")]}{.status} {.message}{end}`
+		if ready := s.kubectl("", "get", "signadotsandbox", s.name, "-o", path); !strings.HasPrefix(ready, status+" ") || !strings.Contains(ready, text) {
+			return fmt.Errorf("it is %s", ready)
+		}
+		return nil
+	})
+	took := time.Since(began)
+	s.slowest = max(s.slowest, took)
+	s.t.Logf("%.1f s until Ready was %s: %s", took.Seconds(), status, text)
+}
+
+// withoutCaveat is how the message of Ready ends when there is no caveat.
+const withoutCaveat = "All desired workloads are available."
+
+// rollOut waits for the pods of a workload.
+func (s *strays) rollOut(name string) {
+	s.t.Helper()
+	s.kubectl("", "rollout", "status", "-n", s.name, "deployment/"+name, "--timeout=120s")
+}
+
+// remove deletes a workload.
+func (s *strays) remove(name string) {
+	s.t.Helper()
+	s.kubectl("", "delete", "deployment", "-n", s.name, name, "--timeout=60s")
+}
+
+func (s *strays) addCanary() {
+	s.keyed(func() {
+		s.apply(s.workload("canary", "desk", otherArgs))
+		s.ready("True", "Service desk also selects pods of Deployment canary")
+		s.rollOut("canary")
+		s.remove("canary")
+		s.readyAgain()
+	})
+}
+
+// readyAgain waits until the sandbox is Ready without a caveat.
+func (s *strays) readyAgain() {
+	s.t.Helper()
+	s.ready("True", withoutCaveat)
+	s.eventually("there is no caveat", time.Minute, func() error {
+		if caveats := s.kubectl("", "get", "signadotsandbox", s.name, "-o", `jsonpath={.status.conditions[?(@.type=="Caveats")].message}`); caveats != "" {
+			return fmt.Errorf("it is %s", caveats)
+		}
+		return nil
+	})
+}
+
+func (s *strays) moveService() {
+	s.apply(s.workload("green", "green", otherArgs))
+	s.rollOut("green")
+	s.keyed(func() {
+		s.selectApp("green")
+		s.ready("False", "Service desk no longer selects Deployment "+s.name+"/desk but pods of Deployment green")
+		s.selectApp("desk")
+		s.readyAgain()
+	})
+	s.remove("green")
+}
+
+// selectApp makes the Service select pods with this label app.
+func (s *strays) selectApp(app string) {
+	s.t.Helper()
+	s.kubectl("", "patch", "service", "-n", s.name, "desk", "-p", fmt.Sprintf(`{"spec":{"selector":{"app":%q}}}`, app))
+}
+
+func (s *strays) scaleToZero() {
+	s.keyed(func() {
+		s.kubectl("", "scale", "-n", s.name, "deployment/desk", "--replicas=0")
+		s.ready("True", "desk has 0 replicas")
+		s.kubectl("", "scale", "-n", s.name, "deployment/desk", "--replicas=1")
+		s.rollOut("desk")
+		s.readyAgain()
 	})
 }
