@@ -58,17 +58,21 @@ func (a asking) whose(ctx context.Context, o *unstructured.Unstructured, refused
 		return refused
 	}
 	for _, verb := range []string{"patch", "create"} {
-		may := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-			ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Verb: verb, Group: gvk.Group, Resource: mapping.Resource.Resource, Namespace: o.GetNamespace(), Name: o.GetName(),
-			},
-		}}
-		if err := a.client.Create(ctx, may); err != nil || !may.Status.Allowed {
+		if may, err := a.may(ctx, verb, gvk.Group, mapping.Resource.Resource, o.GetNamespace(), o.GetName()); err != nil || !may {
 			return fmt.Errorf("%w whether it would take %s %s: you may not %s %s.%s, so its own checks (admission webhooks, quotas) are not seen",
 				errNotAsked, gvk.Kind, o.GetName(), verb, mapping.Resource.Resource, gvk.Group)
 		}
 	}
 	return refused
+}
+
+// may reports whether the caller has a right.
+func (a asking) may(ctx context.Context, verb, group, resource, namespace, name string) (bool, error) {
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: verb, Group: group, Resource: resource, Namespace: namespace, Name: name},
+	}}
+	err := a.client.Create(ctx, review)
+	return review.Status.Allowed, err
 }
 
 // refuses reports whether an answer is about the object, so that asking again gives

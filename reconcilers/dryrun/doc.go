@@ -18,6 +18,7 @@
 //	simulation     who looks at what again, until nobody has to        simulation.go
 //	statements     the facts, on a log of their own                    statements.go
 //	asking         what the API server would take                      asking.go
+//	steps          the pods of steps                                   steps.go
 //	plan           what came of it                                     plan.go
 //
 // # What cannot be known
@@ -31,8 +32,8 @@
 //
 // What the API server would refuse beyond what the controllers check themselves
 // (admission webhooks, quotas, a Deployment that is not valid) is seen where the Config
-// has a Client: the objects, and the Deployments, Rollouts and Services of their forks, are sent
-// with dryRun=All. An object that would be refused is in the Refusals, and nothing
+// has a Client: the objects, the Deployments, Rollouts and Services of their forks, and (with Steps)
+// the pods of the steps of resources are sent with dryRun=All. An object that would be refused is in the Refusals, and nothing
 // follows from it; about a fork that would be, the controllers report. A Plan says
 // what could not be asked (Unknown).
 //

@@ -23,6 +23,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/fork/power"
 	"switchyard.dev/reconcilers/routegroup"
+	"switchyard.dev/workflows/execunit"
 )
 
 // Errors that a caller can act on; test with errors.Is.
@@ -56,6 +57,9 @@ type Config struct {
 	// Powers are those that patches may add, as the operator's configuration says; none
 	// when it is empty.
 	Powers power.Powers
+	// Steps returns how pods of steps look; an error states why that is not known. nil: the API server
+	// is not asked about pods of steps.
+	Steps func(context.Context) (execunit.Settings, error)
 	// Now gives the time of facts and of objects that would be new; time.Now when
 	// it is nil.
 	Now func() time.Time
@@ -223,7 +227,7 @@ func run(ctx context.Context, c Config, objects []client.Object, happen func(con
 		if err := happen(ctx, s, o); err != nil {
 			return Plan{}, err
 		}
-		if err := errors.Join(s.begin(ctx, ids[i]), s.settle(ctx)); err != nil {
+		if err := errors.Join(s.begin(ctx, ids[i]), s.settle(ctx), s.steps(ctx, ids[i])); err != nil {
 			return Plan{}, fmt.Errorf("find out what %s would change: %w", ids[i].object(), err)
 		}
 	}

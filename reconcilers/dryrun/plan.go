@@ -31,7 +31,7 @@ func (s *simulation) plan(subjects []identity) Plan {
 			p.Changes = append(p.Changes, Change{id.object(), action})
 		}
 	}
-	p.Findings = s.findings(subjects)
+	p.Findings = append(s.findings(subjects), s.waiting...)
 	return p
 }
 

@@ -42,6 +42,8 @@ type simulation struct {
 	touched []touch
 	// refusals are of the objects that were asked about.
 	refusals []Refusal
+	// waiting are findings about steps: the API server would refuse their pods.
+	waiting []Finding
 }
 
 func newSimulation(ctx context.Context, c Config, scheme *runtime.Scheme, now time.Time) (*simulation, error) {

@@ -131,8 +131,8 @@ func (r *Reconciler) create(ctx context.Context, in Input, u crdv1.WorkUnit, st 
 		return nameTakenAgain, nil
 	}
 	if err != nil {
-		if refusal := apply.RefusalOf(want, err); refusal != nil {
-			*st = engine.Refused(*st, refusal.Reason, messageOf(refusal.Reason, u.Name, want.Namespace, err), in.Now)
+		if reason, message, refused := RefusedPod(u.Name, want, err); refused {
+			*st = engine.Refused(*st, reason, message, in.Now)
 			return apply.RefusedAgain, nil
 		}
 		return 0, fmt.Errorf("create pod %s/%s of step %s: %w", want.Namespace, want.Name, u.Name, err)
@@ -148,13 +148,18 @@ func (r *Reconciler) create(ctx context.Context, in Input, u crdv1.WorkUnit, st 
 	return 0, nil
 }
 
-// messageOf returns why the pod of a unit was refused, and what to change.
-func messageOf(reason, unit, namespace string, err error) string {
-	switch reason {
-	case apply.ReasonNamespaceNotFound, apply.ReasonNamespaceTerminating:
-		return execunit.WithoutNamespace(unit, namespace, reason == apply.ReasonNamespaceTerminating)
+// RefusedPod returns why the API server refuses the pod of a unit, which it has answered with err,
+// and what to change; false when trying again may help.
+func RefusedPod(unit string, pod *corev1.Pod, err error) (reason, message string, refused bool) {
+	refusal := apply.RefusalOf(pod, err)
+	if refusal == nil {
+		return "", "", false
 	}
-	return execunit.Refused(unit, namespace, err.Error())
+	switch refusal.Reason {
+	case apply.ReasonNamespaceNotFound, apply.ReasonNamespaceTerminating:
+		return refusal.Reason, execunit.WithoutNamespace(unit, pod.Namespace, refusal.Reason == apply.ReasonNamespaceTerminating), true
+	}
+	return refusal.Reason, execunit.Refused(unit, pod.Namespace, err.Error()), true
 }
 
 // release lets go, or takes away, pods whose attempt has ended. after has the status as it is

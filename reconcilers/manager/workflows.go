@@ -83,6 +83,21 @@ func (w Workflows) within(c Cluster) Workflows {
 	return w
 }
 
+// StepSettings returns how pods of steps look to a manager with this environment, in the operator's
+// namespace, and this configuration.
+func StepSettings(getenv func(string) string, operator string, c Cluster) (execunit.Settings, error) {
+	w, err := workflowsFromEnv(getenv)
+	if err != nil {
+		return execunit.Settings{}, err
+	}
+	if !w.Enabled() {
+		return execunit.Settings{}, errors.New("this operator does not run steps of resources")
+	}
+	s := w.within(c).Settings
+	s.OperatorNamespace, s.Namespaces = operator, c.AllowedNamespaces
+	return s, nil
+}
+
 // What holds where nothing is said, as in the chart.
 const unitDeadline, parallelUnits = 30 * time.Minute, 10
 

@@ -19,7 +19,7 @@ func Methods(r *crdv1.Resource) *crdv1.SignadotObjectLifecycleMethods {
 	o := &crdv1.SignadotObjectLifecycleMethods{
 		TypeMeta:   metav1.TypeMeta{APIVersion: crdv1.APIVersion, Kind: crdv1.KindLifecycleMethods},
 		ObjectMeta: partOf(r),
-		Spec:       crdv1.SignadotObjectLifecycleMethodsSpec{OLM: *r.Spec.OLM.DeepCopy(), IOContextName: contextName(r)},
+		Spec:       crdv1.SignadotObjectLifecycleMethodsSpec{OLM: *r.Spec.OLM.DeepCopy(), IOContextName: ContextName(r)},
 	}
 	for _, name := range passed {
 		if value, ok := r.Annotations[name]; ok {
@@ -31,8 +31,8 @@ func Methods(r *crdv1.Resource) *crdv1.SignadotObjectLifecycleMethods {
 	return o
 }
 
-// contextName names the IO context of a Resource.
-func contextName(r *crdv1.Resource) string { return crdv1.ObjectName(maxContextName, r.Name) }
+// ContextName names the IO context of a Resource.
+func ContextName(r *crdv1.Resource) string { return crdv1.ObjectName(maxContextName, r.Name) }
 
 // maxContextName is how long the name of an IO context may be.
 const maxContextName = 60

@@ -22,6 +22,7 @@ import (
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/routeserver/cli/exit"
 	"switchyard.dev/routeserver/cli/routes"
+	"switchyard.dev/workflows/execunit"
 )
 
 // silent takes what libraries would write between the lines of an answer.
@@ -46,6 +47,7 @@ func plan(ctx context.Context, access *rest.Config, ask routes.Question) (routes
 		return routes.Plan{Unknown: passed}, nil // Nothing of ours would change.
 	}
 	config := dryrun.Config{Reader: c, Client: c, OperatorNamespace: ask.Operator}
+	config.Steps = func(ctx context.Context) (execunit.Settings, error) { return stepSettings(ctx, c, ask.Operator) }
 	assumed, err := configured(ctx, c, &config)
 	if err != nil {
 		return routes.Plan{}, err
@@ -121,6 +123,19 @@ func configured(ctx context.Context, reader client.Reader, c *dryrun.Config) (as
 	}
 	c.Namespaces, c.Powers = cluster.AllowedNamespaces, cluster.PatchPowers
 	return nil, err
+}
+
+// stepSettings returns how the operator's pods of steps look.
+func stepSettings(ctx context.Context, reader client.Reader, operator string) (execunit.Settings, error) {
+	cluster, err := configuration(ctx, reader, operator)
+	if err != nil {
+		return execunit.Settings{}, err
+	}
+	getenv, err := managerEnv(ctx, reader, operator)
+	if err != nil {
+		return execunit.Settings{}, err
+	}
+	return manager.StepSettings(getenv, operator, cluster)
 }
 
 func planOf(p dryrun.Plan) routes.Plan {

@@ -173,17 +173,11 @@ func (s *survey) injected(ctx context.Context) inject.Settings {
 		s.unknown = append(s.unknown, "nobody knows here which sidecars are outdated: "+err.Error())
 		return inject.Settings{}
 	}
-	var deployed appsv1.Deployment
-	if err := s.reader.Get(ctx, client.ObjectKey{Namespace: s.ask.Operator, Name: managerName}, &deployed); err != nil {
+	getenv, err := managerEnv(ctx, s.reader, s.ask.Operator)
+	if err != nil {
 		return unknown(err)
 	}
-	env := map[string]string{}
-	for i := range deployed.Spec.Template.Spec.Containers {
-		for _, v := range deployed.Spec.Template.Spec.Containers[i].Env {
-			env[v.Name] = v.Value
-		}
-	}
-	config, err := inject.FromEnv(func(name string) string { return env[name] })
+	config, err := inject.FromEnv(getenv)
 	if err != nil {
 		return unknown(fmt.Errorf("what Deployment %s/%s injects: %w", s.ask.Operator, managerName, err))
 	}
@@ -196,6 +190,21 @@ func (s *survey) injected(ctx context.Context) inject.Settings {
 	}
 	config.IptablesMode = cluster.IptablesMode
 	return config.Settings()
+}
+
+// managerEnv returns the environment of the manager's Deployment.
+func managerEnv(ctx context.Context, reader client.Reader, operator string) (func(string) string, error) {
+	var deployed appsv1.Deployment
+	if err := reader.Get(ctx, client.ObjectKey{Namespace: operator, Name: managerName}, &deployed); err != nil {
+		return nil, err
+	}
+	env := map[string]string{}
+	for i := range deployed.Spec.Template.Spec.Containers {
+		for _, v := range deployed.Spec.Template.Spec.Containers[i].Env {
+			env[v.Name] = v.Value
+		}
+	}
+	return func(name string) string { return env[name] }, nil
 }
 
 // routedByMesh returns the workloads that meshes route.

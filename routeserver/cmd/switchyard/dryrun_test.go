@@ -213,3 +213,38 @@ func TestWhatADryRunCannotBeAskedIsSaid(t *testing.T) {
 		})
 	}
 }
+
+// The pods of steps look as the operator's Deployment and configuration have them.
+func TestADryRunAsksAboutThePodsOfSteps(t *testing.T) {
+	args := shop(t, "dry-steps-operator", "{}")
+	one := file(t, `apiVersion: signadot.com/v1
+kind: SignadotSandbox
+metadata: {name: with-steps}
+spec:
+  id: withsteps
+  managedResources:
+  - name: db
+    pluginName: p
+    olm: {preStart: [{name: make, type: ExecUnit, execUnitTemplate: {script: "#!/bin/sh", podTemplate: {metadata: {namespace: no-such-place}, spec: {containers: [{name: main, image: a}]}}}}]}
+`)
+	gives := func(code exit.Code, says string) {
+		t.Helper()
+		got, out, errs := ask(t, append(args, "-f", one)...)
+		if got != code || !strings.Contains(out, says) {
+			t.Errorf("exit code %d, without %q:\n%s%s", got, says, out, errs)
+		}
+	}
+	gives(exit.OK, `whether it would take the pods of steps: deployments.apps "signadot-controller-manager" not found`)
+	w := world.Shared(t)
+	w.Make(&appsv1.Deployment{}, `
+metadata: {name: signadot-controller-manager, namespace: dry-steps-operator}
+spec:
+  selector: {matchLabels: {a: b}}
+  template:
+    metadata: {labels: {a: b}}
+    spec: {containers: [{name: manager, image: m, env: [{name: IO_INIT_IMAGE, value: "io-init:1"}, {name: IO_SIDECAR_IMAGE, value: "io-sidecar:1"}]}]}`)
+	gives(exit.InTheWay, `Provisioned is False (NamespaceNotFound): Unit "make" waits, since its namespace no-such-place does not exist: create it`)
+	w.Namespaces("no-such-place")
+	w.Accounts("no-such-place", "default")
+	gives(exit.OK, "create Resource ")
+}
