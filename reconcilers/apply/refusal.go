@@ -31,6 +31,9 @@ const (
 	ReasonNamespaceTerminating = "NamespaceTerminating"
 )
 
+// ReasonQuota: a ResourceQuota has no room for it, or asks for settings that it lacks.
+const ReasonQuota = "QuotaExceeded"
+
 // Refusal is an object that was not written, and trying again would not help
 // until somebody changes something. Test with errors.As.
 type Refusal struct {
@@ -59,7 +62,7 @@ func refusalOf(o *unstructured.Unstructured, err error) error {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return refusal(ReasonNamespaceTerminating, "%s cannot be made: namespace %q is being deleted", Describe(o), o.GetNamespace())
 	case apierrors.IsForbidden(err):
-		return refusal(ReasonForbidden, "%s may not be written: %v", Describe(o), err)
+		return forbidden(o, err)
 	case apierrors.IsNotFound(err):
 		return refusal(ReasonNamespaceNotFound, "%s cannot be made: namespace %q does not exist", Describe(o), o.GetNamespace())
 	default:
@@ -120,3 +123,15 @@ func Describe(o client.Object) string {
 
 // FieldOwner is under which name we write.
 const FieldOwner = client.FieldOwner(crdv1.FieldManager)
+
+// forbidden returns the refusal of an object by an authorizer, or by a plugin that limits objects.
+func forbidden(o *unstructured.Unstructured, err error) *Refusal {
+	text := err.Error()
+	switch {
+	case strings.Contains(text, "exceeded quota: "), strings.Contains(text, "failed quota: "):
+		return refusal(ReasonQuota, "a ResourceQuota of namespace %s refuses %s, which is retried every %s: %v", o.GetNamespace(), Describe(o), RefusedAgain, err)
+	case strings.Contains(text, " cannot "): // of a user
+		return refusal(ReasonForbidden, "%s may not be written: %v", Describe(o), err)
+	}
+	return refusal(ReasonForbidden, "the API server refuses %s, which is retried every %s: %v", Describe(o), RefusedAgain, err)
+}

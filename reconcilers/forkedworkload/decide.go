@@ -231,7 +231,7 @@ func (in Input) adds(names []string) condition.Condition {
 			in.baselineName(), added, have))
 	}
 	return condition.True(ReasonPatchAddsContainer, fmt.Sprintf(
-		"The patches apply and add containers (%s) to those of %s (%s): to change one of those use its name.", added, in.baselineName(), have))
+		"The patches add containers that %s does not have (%s; it has %s): to change one of the baseline's, use its name.", in.baselineName(), added, have))
 }
 
 // addedNone reports whether these patches added no container when they were accepted.

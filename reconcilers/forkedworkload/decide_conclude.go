@@ -157,11 +157,12 @@ func available(made Made, p progress) condition.Condition {
 
 // progressing returns how many pods of the newest form of the fork are ready.
 func progressing(in Input, made Made, p progress, ready int32) condition.Condition {
-	message := fmt.Sprintf("%s: new pods ready: %d of %d. If that lasts: kubectl describe pods -n %s -l %s=%s",
-		p.name, ready, p.wanted, made.Fork.GetNamespace(), crdv1.LabelForkedWorkload, in.identity().Selector()[crdv1.LabelForkedWorkload])
+	argo := ""
 	if !p.seen {
-		message += in.withoutArgo(made.Fork)
+		argo = in.withoutArgo(made.Fork)
 	}
+	message := fmt.Sprintf("%s: new pods ready: %d of %d. If that lasts%s: kubectl describe pods -n %s -l %s=%s",
+		p.name, ready, p.wanted, argo, made.Fork.GetNamespace(), crdv1.LabelForkedWorkload, in.identity().Selector()[crdv1.LabelForkedWorkload])
 	return condition.False(ReasonForkProgressing, message)
 }
 
@@ -193,12 +194,12 @@ func resume(o fork.Object) string {
 // argument returns how a fork is named to kubectl.
 func argument(o fork.Object) string { return apply.Argument(kindOf(o), o) }
 
-// withoutArgo is the end of a message about a Rollout that nobody looks at.
+// withoutArgo is the advice for a Rollout without a status.
 func (in Input) withoutArgo(o fork.Object) string {
 	if kindOf(o).Kind != baseline.KindRollout {
 		return ""
 	}
-	return " If that lasts, see whether the controller of Argo Rollouts runs."
+	return ", check that the controller of Argo Rollouts runs, and the pods"
 }
 
 // serves reports whether some pod of the fork can serve a request now.

@@ -291,7 +291,7 @@ func TestTheForkOfARollout(t *testing.T) {
 		reason, says, saysNo string
 	}{
 		{"it is available", up(func(map[string]any) {}), "True", "ForkAvailable", "Rollout ns/sb-a-x: pods ready: 1 of 1", ""},
-		{"Argo has never looked at it", nil, "False", "ForkProgressing", "see whether the controller of Argo Rollouts runs", ""},
+		{"Argo has never written its status", nil, "False", "ForkProgressing", "If that lasts, check that the controller of Argo Rollouts runs, and the pods: kubectl", ""},
 		{"observedGeneration, a text, is that of a former spec", up(func(s map[string]any) { s["observedGeneration"] = "1" }), "False", "ForkProgressing", "new pods ready", ""},
 		{"observedGeneration is a hash, as very old versions write", up(func(s map[string]any) { s["observedGeneration"] = "7f8b" }), "True", "ForkAvailable", "", ""},
 		{"it is paused, and Argo does not look at its newest form", up(func(s map[string]any) { s["observedGeneration"], s["paused"] = "1", true }),

@@ -154,9 +154,9 @@ func TestConditions(t *testing.T) {
 			w.in.Workload.Spec.Patches = []crdv1.Patch{patchOf("strategic", `{"spec":{"template":{"spec":{"containers":[{"name":"proxy","env":[]}]}}}}`)}
 		}, crdv1.ConditionReady, "False", "PatchFailed", `gives container "proxy" no image: the baseline has the container main`},
 		{"a patch adds a container", func(w *world) { w.adds("proxy") },
-			crdv1.ConditionAccepted, "True", "PatchAddsContainer", "add containers (proxy) to those of Deployment ns/a (main)"},
+			crdv1.ConditionAccepted, "True", "PatchAddsContainer", "add containers that Deployment ns/a does not have (proxy; it has main)"},
 		{"and who looks whether it is ready reads it", func(w *world) { w.adds("proxy") },
-			crdv1.ConditionReady, "True", "Ready", "is available. The patches apply and add containers (proxy)"},
+			crdv1.ConditionReady, "True", "Ready", "is available. The patches add containers that Deployment ns/a does not have (proxy"},
 		{"a patch changes a container that the baseline has no longer", func(w *world) {
 			w.adds("proxy")
 			w.in.Workload.Status.Conditions = []crdv1.StatusCondition{{Type: crdv1.ConditionAccepted, Status: "True", Reason: "Accepted", ObservedGeneration: w.in.Workload.Generation}}

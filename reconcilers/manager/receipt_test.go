@@ -118,7 +118,7 @@ func TestAPodWhoseProxyIsNotConnectedIsNamed(t *testing.T) {
 	_, fork := c.fork(ns)
 	c.Available(fork)
 	c.Says(c.Condition(s, crdv1.ConditionReady, "False", routing.ReasonNotReady),
-		"1 of 2 proxies", ns+"/b (not connected to a route server)")
+		"1 of 2 proxies", ns+"/b (its sidecar is not connected to a route server)")
 	routes.proxy(ns, "b", "customer")
 	c.Condition(s, crdv1.ConditionReady, "True", "Ready")
 

@@ -75,9 +75,9 @@ func behind(key string, a receipt.Answer) string {
 		}
 		names = append(names, name)
 	}
-	where := " (not connected to a route server)"
+	where := " (its sidecar is not connected to a route server)"
 	if len(a.Silent) > 0 {
-		where = " (not connected to a route server that answers)"
+		where = " (its sidecar is not connected to a route server that answers)"
 	}
 	for _, pod := range a.Missing {
 		names = append(names, pod+where)

@@ -312,7 +312,7 @@ func TestASandboxThatForksNothingSaysSo(t *testing.T) {
 }
 
 // A namespace that is deleted takes the operator's RoleBinding with it, and nothing brings that
-// back but an upgrade of the installation. Quotas forbid as well.
+// back but an upgrade of the installation. Policies forbid as well.
 func TestWhatIsSaidWhereTheRightsOfANamespaceAreMissing(t *testing.T) {
 	missing := `ForkedWorkload shop/x may not be written: forkedworkloads.signadot.com "x" is forbidden: User "manager" cannot patch resource "forkedworkloads" in API group "signadot.com" in the namespace "shop"`
 	for _, tt := range []struct {
@@ -323,7 +323,7 @@ func TestWhatIsSaidWhereTheRightsOfANamespaceAreMissing(t *testing.T) {
 	}{
 		{"the namespace is listed", []string{"shop"}, missing, true},
 		{"all namespaces are allowed", nil, missing, false},
-		{"a quota", []string{"shop"}, `ForkedWorkload shop/x may not be written: "x" is forbidden: exceeded quota`, false},
+		{"another right", []string{"shop"}, `ForkedWorkload shop/x may not be written: "x" is forbidden: a policy`, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			in := full(t)

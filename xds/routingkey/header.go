@@ -41,7 +41,7 @@ func CheckHeader(name string) error {
 	case !headerName.MatchString(name):
 		return fmt.Errorf("%q is not the name of a request header", name)
 	case slices.Contains(notCustom, strings.ToLower(name)), slices.ContainsFunc(notCustomAs, begins(name)):
-		return fmt.Errorf("header %q cannot carry a routing key: it has a meaning of its own; choose a plain request header", name)
+		return fmt.Errorf("header %q cannot carry a routing key: it has a meaning for clients, proxies or servers; choose a plain request header", name)
 	}
 	return nil
 }
