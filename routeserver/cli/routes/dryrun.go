@@ -195,7 +195,7 @@ func planText(p *show.Printer, plan Plan, r *routingv1.DryRunResponse) string {
 	}
 	part("these objects would be written:", "no object would be written", show.Lines(plan.Objects))
 	if len(plan.Findings) > 0 || len(plan.Refusals) == 0 {
-		part("the operator would report:", "the operator would find nothing wrong", show.Lines(plan.Findings))
+		part("the operator would report:", "the operator would report no problem", show.Lines(plan.Findings))
 	}
 	var conflicts, changes []string
 	starts := false

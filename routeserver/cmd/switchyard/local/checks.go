@@ -101,6 +101,9 @@ func (e *examined) kubeconfig(context.Context) (string, error) {
 	if e.kube, err = kubernetes.NewForConfig(config); err != nil {
 		return "", wrong{err.Error(), "mend the kubeconfig"}
 	}
+	if name := e.s.Cluster.ContextName(); name != "" {
+		return "context " + name + ", " + config.Host, nil
+	}
 	return config.Host, nil
 }
 

@@ -60,9 +60,10 @@ func (y *ways) listen(s *session.Session, given func(flag string) bool) (err err
 			continue
 		}
 		err := y.open(flag, address, loopback.Mapping{})
-		if err != nil && !given(flag) { // Nobody counts on the usual port.
-			_, _ = fmt.Fprintf(s.Err, "note: %v; another port is taken\n", err)
-			err = y.open(flag, "127.0.0.1:0", loopback.Mapping{})
+		if err != nil && !given(flag) { // The usual port was not asked for.
+			if err = y.open(flag, "127.0.0.1:0", loopback.Mapping{}); err == nil {
+				_, _ = fmt.Fprintf(s.Err, "note: %s is in use by another program, such as another connect: --%s listens on %s instead\n", address, flag, y.opened[len(y.opened)-1].l.Addr())
+			}
 		}
 		if err != nil {
 			return err

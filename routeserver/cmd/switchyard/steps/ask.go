@@ -101,7 +101,7 @@ func replace(ctx context.Context, s *session.Session, cluster client.Client, o *
 	}
 	ctx, cancel := s.Patiently(ctx)
 	defer cancel()
-	if err := cluster.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch), fieldOwner); err != nil {
+	if err := cluster.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch)); err != nil {
 		return failed("change", r.Name, err)
 	}
 	var names []string
@@ -111,10 +111,6 @@ func replace(ctx context.Context, s *session.Session, cluster client.Client, o *
 	_, err = io.WriteString(s.Out, show.Plain(fmt.Sprintf("resource %s has the delete steps of %s, which run now: %s\n", r.Name, p.Name, strings.Join(names, ", "))))
 	return err
 }
-
-// fieldOwner is the field manager of changes of specifications that the operator wrote: the name of
-// the program, which would be used otherwise, is the operator's.
-const fieldOwner = client.FieldOwner("switchyard-cli")
 
 // asked returns a value of crdv1.AnnotationRetry.
 func asked(s *session.Session) string { return s.Now().UTC().Format(time.RFC3339Nano) }
