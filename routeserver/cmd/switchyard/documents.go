@@ -40,6 +40,9 @@ func ours(text []byte) (objects []client.Object, passed []string, err error) {
 // documents reads objects in YAML or JSON, one in each document, or many in a List.
 func documents(text []byte) (all []*unstructured.Unstructured, err error) {
 	add := func(u *unstructured.Unstructured) error {
+		if _, published := u.Object["name"].(string); published && u.GetName() == "" {
+			return errors.New("the file is a specification and not an object of the cluster: use the output of switchyard sandbox render")
+		}
 		if u.GetKind() == "" || u.GetAPIVersion() == "" {
 			return errors.New("the file holds what is no object of Kubernetes: it says no apiVersion or no kind")
 		}
