@@ -101,6 +101,9 @@ func Clone(live *baseline.Workload, plan Plan) (*Fork, *Problem) {
 		return nil, p
 	}
 	first, last := drafts[0], drafts[len(drafts)-1]
+	if p := plan.unfit(last.template.Spec); p != nil {
+		return nil, p
+	}
 	fork := &Fork{}
 	if last.sized && last.replicas != nil {
 		fork.Replicas = last.replicas

@@ -16,6 +16,8 @@ const (
 	ReasonPatchNotAllowed = "PatchNotAllowed"
 	// ReasonPatchFailed: a patch does not apply to this baseline.
 	ReasonPatchFailed = "PatchFailed"
+	// ReasonOutputNotVariable: a variable is to have the output of a resource that no variable can have.
+	ReasonOutputNotVariable = "OutputNotVariable"
 	// ReasonPortConflict: two patches give the same container port.
 	ReasonPortConflict = "PortConflict"
 	// ReasonInvalidPreservedLabels: an expression for labels cannot be read.

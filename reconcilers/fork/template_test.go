@@ -182,3 +182,25 @@ func TestTheMainContainerIsKnownWhereOneIsMeant(t *testing.T) {
 	mustContain(t, p.Message, "patch 1 of 1 for Deployment hotrod/customer (strategic) is for the main container, and the baseline has the containers main, cache",
 		"name one of them in the patch, or in the annotation kubectl.kubernetes.io/default-container of the pod template")
 }
+
+// A container with such a variable is not created, and the container runtime names neither the step nor
+// the output.
+func TestAnOutputThatNoVariableCanHave(t *testing.T) {
+	made := map[string]crdv1.ResourceTemplateData{"db": {Name: "db", ObjectName: "sb1-db", NotVariables: map[string]string{"make.dump": "has a NUL byte (byte 3)"}}}
+	const spec = `strategic: {spec: {template: {spec: {containers: [{name: main, `
+	for patch, says := range map[string]string{
+		spec + `env: [{name: DUMP, valueFrom: {secretKeyRef: {name: "{{ .resources.db.objectName }}", key: make.dump}}}]}]}}}}`: `variable DUMP of container "main" has output dump of step make of resource "db", which has a NUL byte (byte 3)`,
+		spec + `envFrom: [{secretRef: {name: "{{ .resources.db.objectName }}"}}]}]}}}}`:                                         `envFrom of container "main" has output dump of step make of resource "db", which has a NUL byte (byte 3)`,
+		spec + `env: [{name: HOST, valueFrom: {secretKeyRef: {name: "{{ .resources.db.objectName }}", key: make.host}}}]}]}}}}`: "",
+		spec + `env: [{name: HOST, valueFrom: {secretKeyRef: {name: other, key: make.dump}}}]}]}}}}`:                            "",
+		`strategic: {spec: {template: {spec: {volumes: [{name: v, secret: {secretName: "{{ .resources.db.objectName }}"}}]}}}}`: "",
+	} {
+		_, p := cloneOf(baseline(t), fork.Plan{Identity: identity(), Patches: patches(t, `[{template: true, `+patch+`}]`), Resources: made, AuthorAsked: true})
+		switch {
+		case says == "" && p != nil:
+			t.Errorf("%s: %s", patch, p.Message)
+		case says != "" && (p == nil || p.Reason != fork.ReasonOutputNotVariable || !strings.HasPrefix(p.Message, says)):
+			t.Errorf("%s: %v", patch, p)
+		}
+	}
+}

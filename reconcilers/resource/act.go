@@ -74,6 +74,7 @@ func (r *Reconciler) outputs(ctx context.Context, in Input) (Input, condition.Co
 		if in, err = r.named(ctx, in, form); err != nil {
 			return in, condition.Unknown(crdv1.ReasonPending, "Outputs are being written."), err
 		}
+		in.Outputs.NotVariables = notVariables(values)
 		for _, namespace := range in.Resource.Spec.OutputNamespaces {
 			recorded := slices.Contains(in.Outputs.Namespaces, namespace)
 			refusal, err := r.create(ctx, Output(in.Resource, in.Outputs.SecretName, namespace, values))

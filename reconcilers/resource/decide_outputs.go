@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/protos/crd/variable"
 	"switchyard.dev/workflows/engine"
 )
 
@@ -39,6 +40,20 @@ func Recorded(r *crdv1.Resource, form string) *crdv1.ResourceOutputs {
 		return nil
 	}
 	return &crdv1.ResourceOutputs{SecretName: r.Name, Form: form, Namespaces: slices.Clone(r.Spec.OutputNamespaces)}
+}
+
+// notVariables returns the outputs that cannot be environment variables, by key, and why.
+func notVariables(values map[string][]byte) map[string]string {
+	var out map[string]string
+	for key, value := range values {
+		if why := variable.Describe(value); why != "" {
+			if out == nil {
+				out = map[string]string{}
+			}
+			out[key] = why
+		}
+	}
+	return out
 }
 
 // Missing returns the namespaces that want the outputs and do not have them.

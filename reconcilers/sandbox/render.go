@@ -114,7 +114,11 @@ func templateData(in Input) map[string]crdv1.ResourceTemplateData {
 			out = map[string]crdv1.ResourceTemplateData{}
 		}
 		resource := ResourceName(in.Sandbox, r.Name)
-		out[r.Name] = crdv1.ResourceTemplateData{Name: r.Name, ObjectName: cmp.Or(in.resource(resource).OutputsSecret(), resource), OutputKind: outputKind}
+		data := crdv1.ResourceTemplateData{Name: r.Name, ObjectName: cmp.Or(in.resource(resource).OutputsSecret(), resource), OutputKind: outputKind}
+		if have := in.resource(resource); have != nil && have.Status.Outputs != nil {
+			data.NotVariables = have.Status.Outputs.NotVariables
+		}
+		out[r.Name] = data
 	}
 	return out
 }

@@ -80,6 +80,10 @@ type ResourceTemplateData struct {
 	// +kubebuilder:validation:Enum=Secret;ConfigMap
 	// +kubebuilder:default=Secret
 	OutputKind string `json:"outputKind,omitempty"`
+
+	// Outputs that cannot be environment variables, by their key, and why.
+	// +optional
+	NotVariables map[string]string `json:"notVariables,omitempty"`
 }
 
 // ForkedWorkloadStatus is how far a fork is.

@@ -132,6 +132,11 @@ type ResourceOutputs struct {
 	// The namespaces in which the Secret was created.
 	// +optional
 	Namespaces []string `json:"namespaces,omitempty"`
+
+	// Outputs that cannot be environment variables, by their key, and why: those with a NUL
+	// byte, or that are not UTF-8.
+	// +optional
+	NotVariables map[string]string `json:"notVariables,omitempty"`
 }
 
 // OutputsSecret returns the name of the Secrets with the outputs of a Resource: the recorded one, if it
