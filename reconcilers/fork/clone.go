@@ -242,7 +242,7 @@ func circles(pod, live corev1.PodSpec) (out []string) {
 	for _, c := range power.Containers(pod) {
 		before := variablesIn(live, c.Name)
 		_, circle := meaning.Order(c.Env, before)
-		if len(c.EnvFrom) == 0 { // Otherwise a variable of the same name may stand there.
+		if len(c.EnvFrom) == 0 { // Otherwise that may have a variable of the same name.
 			circle = append(circle, meaning.OfThemselves(c.Env, before)...)
 		}
 		for _, name := range circle {

@@ -86,7 +86,7 @@ func podTrouble(p *corev1.Pod) (trouble, bool) {
 	return gateTrouble(p)
 }
 
-// gateTrouble returns the readiness gates that keep a pod from being ready whose containers are.
+// gateTrouble returns the readiness gates that keep a pod with ready containers from being ready.
 func gateTrouble(p *corev1.Pod) (trouble, bool) {
 	status := map[corev1.PodConditionType]corev1.PodCondition{}
 	for _, c := range p.Status.Conditions {

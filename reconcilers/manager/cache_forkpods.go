@@ -36,7 +36,7 @@ func keepTroubles(p *corev1.Pod) func(*corev1.Pod) {
 	}
 }
 
-// keepGates keeps the readiness gates of a pod, and the conditions that tell whether it waits for one.
+// keepGates keeps the readiness gates of a pod, and the conditions that show whether it waits for one.
 func keepGates(p *corev1.Pod, gates []corev1.PodReadinessGate, conditions []corev1.PodCondition) {
 	if len(gates) == 0 {
 		return

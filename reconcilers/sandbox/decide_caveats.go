@@ -43,7 +43,7 @@ func caveats(in Input, d Decision, made Made) []string {
 	return out
 }
 
-// lostNulls says which null kubectl apply removed from the patches; empty: none.
+// lostNulls is the caveat about null that kubectl apply removed from patches; empty: none.
 func (in Input) lostNulls() string {
 	var applied struct {
 		Spec json.RawMessage `json:"spec"`

@@ -11,7 +11,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// WithoutNulls returns a sandbox whose patches have the same meaning without null, which kubectl apply
+// WithoutNulls returns a sandbox with patches that have the same meaning without null, which kubectl apply
 // removes from a file: a variable is deleted, and added again with its new value. left are the fields
 // in which null stays, since a patch of the specification itself has it.
 func WithoutNulls(s *crdv1.SignadotSandbox) (out *crdv1.SignadotSandbox, left []string, err error) {

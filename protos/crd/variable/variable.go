@@ -1,6 +1,6 @@
 // Package variable has the rule for values of environment variables that steps, forks and local
 // processes share: the kernel ends a variable at a NUL byte, and container runtimes take UTF-8 alone.
-// What is no variable can be a file.
+// Other values can be files.
 package variable
 
 import (

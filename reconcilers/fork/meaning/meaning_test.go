@@ -110,7 +110,7 @@ func TestNullsThatKubectlRemoved(t *testing.T) {
 		{"strategic", `{"affinity":null}`, `{"affinity":null}`, ""},
 		{"strategic", `{"affinity":null}`, `{"affinity":{"$patch":"delete"}}`, ""},
 		{"strategic", `{"containers":[{"name":"a","env":[{"name":"X","valueFrom":null}]}]}`, `{"containers":[{"name":"a","env":[{"name":"X"}]}]}`, at + "containers[0].env[0].valueFrom"},
-		{"strategic", `{"containers":[{"name":"a","x":null}]}`, `{"containers":[]}`, ""}, // Somebody has changed it since.
+		{"strategic", `{"containers":[{"name":"a","x":null}]}`, `{"containers":[]}`, ""}, // It was changed afterwards.
 		{"strategic", `{"securityContext":{"runAsUser":null},"a":1}`, `{"a":1}`, at + "securityContext"},
 		{"strategic", `{"a":1}`, `{"a":1}`, ""},
 		{"merge", `{"b":null,"a":{"c":null}}`, `{"a":{}}`, strings.ReplaceAll(at, "strategic", "merge") + "a.c " + strings.ReplaceAll(at, "strategic", "merge") + "b"},

@@ -33,7 +33,7 @@ func lostNulls(given, has any, path string, counts bool) (out []string) {
 				out = append(out, at)
 			case there:
 				out = append(out, lostNulls(given[key], value, at, counts || slices.Contains(freeForm, key))...)
-			case counts && onlyNulls(given[key]): // kubectl keeps what is then empty, others may not.
+			case counts && onlyNulls(given[key]): // kubectl keeps the empty object, other clients may not.
 				out = append(out, at)
 			}
 		}

@@ -13,8 +13,8 @@ import (
 // Order returns the positions of the variables of a container in the order in which each $(NAME) is
 // replaced: Kubernetes replaces references to variables that stand earlier in the list. A strategic merge places
 // new variables first, so that they could not refer to others. References between two variables that
-// the baseline has in the same form keep their order, and so does what they mean. circle has
-// the names of variables that refer to each other, whose order stays.
+// the baseline has in the same form keep their order, and so their meaning. circle has
+// the names of variables that refer to each other; order is nil then.
 func Order(env, baseline []corev1.EnvVar) (order []int, circle []string) {
 	place := map[string]int{}
 	for i, e := range env {

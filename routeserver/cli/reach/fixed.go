@@ -16,7 +16,7 @@ import (
 )
 
 // Fixed is the cluster of a program that runs for long: the context of the kubeconfig that it began
-// with, by its name. What the kubeconfig has for that context is read anew at each use, so that a new
+// with, by its name. The contents of that context are read again at each use, so that a new
 // login counts; another current context does not, and another cluster by the same name is refused.
 type Fixed struct {
 	// Cluster has the context by its name; empty: there is no context, as in a pod.
@@ -71,7 +71,7 @@ func (f *Fixed) Forward(ctx context.Context, to Target) (string, error) {
 	return f.Cluster.forward(ctx, config, to)
 }
 
-// Switched says that the kubeconfig has another current context than it had, once for each; empty:
+// Switched returns a note that the kubeconfig has another current context than it had, once for each; empty:
 // it has not.
 func (f *Fixed) Switched() string {
 	f.mu.Lock()
@@ -88,7 +88,7 @@ func (f *Fixed) Switched() string {
 		f.current, f.Cluster.Context, f.begun.server, f.current)
 }
 
-// MovedError says that a context names another cluster than when the program began.
+// MovedError is the error of a context that names another cluster than when the program began.
 type MovedError struct {
 	context  string
 	was, now identity

@@ -60,7 +60,7 @@ func TestAConnectionStaysWithItsCluster(t *testing.T) {
 			k.Clusters["a"].Server, k.Clusters["a"].CertificateAuthorityData, k.Clusters["a"].CertificateAuthority = "HTTPS://A.test:6443/", nil, authority
 		}, "old", nil, nil},
 		"another road to it": {"", func(k *clientcmdapi.Config) { k.Clusters["a"].ProxyURL = "http://proxy.test:3128" }, "old", nil, nil},
-		"it is gone":         {"", func(k *clientcmdapi.Config) { delete(k.Contexts, "a"); k.CurrentContext = "b" }, "", []string{`"a" does not exist`}, nil},
+		"deleted":            {"", func(k *clientcmdapi.Config) { delete(k.Contexts, "a"); k.CurrentContext = "b" }, "", []string{`"a" does not exist`}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "kubeconfig")
@@ -80,9 +80,9 @@ func TestAConnectionStaysWithItsCluster(t *testing.T) {
 			got, err := f.Rest()
 			switch {
 			case c.refused == nil && (err != nil || got.BearerToken != c.token || !strings.EqualFold(strings.TrimSuffix(got.Host, "/"), "https://a.test:6443")):
-				t.Errorf("it leads to %v, %v", got, err)
+				t.Errorf("it is of %v, %v", got, err)
 			case c.refused != nil && !says(err, c.refused):
-				t.Errorf("it says %v, not %q", err, c.refused)
+				t.Errorf("the error is %v, not %q", err, c.refused)
 			}
 			if note := f.Switched(); c.note != nil && !says(errors.New(note), c.note) || c.note == nil && c.token != "" && note != "" {
 				t.Errorf("it notes %q, not %q", note, c.note)

@@ -22,7 +22,7 @@ func rewrite(t *testing.T, path string, change func(*clientcmdapi.Config)) {
 	must(t, clientcmd.WriteToFile(*config, path))
 }
 
-// Somebody whose login has ended logs in again, switches to another cluster for other work, and has
+// A user logs in again after the login has expired, switches to another cluster for other work, and has
 // the context of this one replaced. The connection needs no restart, and never moves.
 func TestAConnectionOutlivesALogin(t *testing.T) {
 	f := newFarSide(t, "local-login")
@@ -35,7 +35,7 @@ func TestAConnectionOutlivesALogin(t *testing.T) {
 			code, out, _ := b.does(t.Context(), "connect", "status")
 			for _, s := range says {
 				if !strings.Contains(out, s) {
-					return fmt.Errorf("it does not say %q: %d\n%s", s, code, out)
+					return fmt.Errorf("%q is missing: %d\n%s", s, code, out)
 				}
 			}
 			if code != want {
@@ -65,6 +65,6 @@ func TestAConnectionOutlivesALogin(t *testing.T) {
 	rewrite(t, path, func(c *clientcmdapi.Config) { c.Contexts["c"].Cluster = "c" })
 	status("the context is restored", exit.OK, "connected to tunnel-proxy-0")
 	if _, text := end(); strings.Count(text, "the current context of the kubeconfig is now other. This connection stays with context c") != 1 {
-		t.Errorf("it does not say that it stays:\n%s", text)
+		t.Errorf("the note that it stays is missing:\n%s", text)
 	}
 }

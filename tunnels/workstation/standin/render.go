@@ -48,8 +48,8 @@ func special(c rune) bool {
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// Below returns the variables with paths of mounted volumes moved below a folder (paths says which
-// they are), the names of those that were changed, and of those that name such paths in a form that
+// Below returns the variables with paths of mounted volumes moved below a folder (package
+// paths), the names of those that were changed, and of those that name such paths in a form that
 // is not understood, and stay as they are.
 func (r Result) Below(root string) (vars []Var, changed, left []string) {
 	folders := r.Mounts

@@ -82,7 +82,7 @@ func (k kind) awaitReady(ctx context.Context, s *session.Session, cluster client
 
 // awaitGone waits until an object is deleted, and prints the reasons why it is not.
 func (k kind) awaitGone(ctx context.Context, s *session.Session, cluster client.Client, there crdv1.Object, patience time.Duration) error {
-	p := progress{s: s, word: "not deleted", since: s.Now()}
+	p := progress{s: s, word: "still being deleted", since: s.Now()}
 	_, err := k.watched(ctx, s, cluster, there, patience, func(o crdv1.Object) (done bool, err error) {
 		if o.GetUID() == there.GetUID() {
 			p.shows(k.report(o).state())

@@ -94,7 +94,7 @@ func word(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c >= 0x80
 }
 
-// words reads what stands between blanks, commas, semicolons and quotes.
+// words reads the words between blanks, commas, semicolons and quotes.
 func (v *reading) words() {
 	for from := 0; from < len(v.value); {
 		n := strings.IndexAny(v.value[from:], " \t\r\n,;\"'")
@@ -139,7 +139,7 @@ func (v *reading) word(from, to int) {
 	}
 }
 
-// afterURL reports whether a word may be the rest of a URL whose user or password has a comma.
+// afterURL reports whether a word may be the rest of a URL that has a comma in its user or password.
 func (v *reading) afterURL(from, to int) bool {
 	before := v.value[strings.LastIndexAny(v.value[:from], " \t\r\n\"'")+1 : from]
 	return strings.Contains(before, "://") && strings.Contains(v.value[from:to], "@")

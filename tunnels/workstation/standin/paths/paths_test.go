@@ -12,7 +12,7 @@ import (
 // folders are those that a process has elsewhere.
 var folders = []string{"/etc/cart", "/tls", "/etc/one.yaml"}
 
-// ^ stands for the place at which a path is moved; nothing else of a value changes.
+// ^ marks the place at which a path is moved; nothing else of a value changes.
 func TestPathsAreMovedWhereTheyArePaths(t *testing.T) {
 	for _, marked := range []string{
 		"^/etc/cart", "^/etc/cart/", "^/etc/cart/a.yaml", "^/etc/cart//a/./b", "^/etc/one.yaml", "^/etc/cart/with blank, and comma", "^/etc/cart/a?b=c", "^/etc/cart/a@b",
@@ -53,7 +53,7 @@ func TestWhatIsNotUnderstoodIsReported(t *testing.T) {
 	}
 }
 
-// A folder whose name means something in JSON or a list is put before a whole value only.
+// A folder with a name that means something in JSON or a list is put before a whole value only.
 func TestAFolderWithAnOddName(t *testing.T) {
 	for value, want := range map[string]string{"/tls/a": `/tmp/"x/tls/a`, "/tls/a:/tls/b": ""} {
 		got, left := paths.Below(value, `/tmp/"x`, folders)

@@ -18,7 +18,7 @@ import (
 
 // Where the operator writes the certificates of its authority (sidecars/certs): a ConfigMap of its
 // namespace, and, as operators before it alone did, its webhook configurations. Its Secret has the
-// key too, and is nobody's to read.
+// key too, and users may not read it.
 const (
 	Name              = "signadot-authority"
 	mutatingWebhook   = "signadot-mutating-webhook-configuration"
@@ -57,11 +57,11 @@ func Published(ctx context.Context, client kubernetes.Interface, namespace strin
 	}
 	switch {
 	case apierrors.IsForbidden(err):
-		return nil, workstation.Final(fmt.Errorf("whom to trust is not known: you may not get %s, which has the operator's authority. Ask to be bound to Role signadot-developer there, or for the authority as a file for --ca", where))
+		return nil, workstation.Final(fmt.Errorf("the operator's authority is not known: you may not get %s, which has it. Ask to be bound to Role signadot-developer there, or for the authority as a file for --ca", where))
 	case err == nil:
-		return nil, fmt.Errorf("whom to trust is not known yet: %s is empty, which the controller manager fills", where)
+		return nil, fmt.Errorf("the operator's authority is not known yet: %s is empty, which the controller manager fills", where)
 	}
-	return nil, workstation.Final(fmt.Errorf("whom to trust is not known: there is no %s. Install the operator with its tunnels, name its namespace with --namespace-of-operator, or give its authority as a file with --ca", where))
+	return nil, workstation.Final(fmt.Errorf("the operator's authority is not known: there is no %s. Install the operator with its tunnels, name its namespace with --namespace-of-operator, or give its authority as a file with --ca", where))
 }
 
 // ofWebhooks returns the authority by which the API server knows the operator's webhooks; nil
