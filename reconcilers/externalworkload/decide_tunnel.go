@@ -75,9 +75,9 @@ func tunnelOf(in Input) (t Tunnel, collect bool) {
 
 // noTunnel is the tunnel that nobody has told of.
 func noTunnel(h *crdv1.TunnelHealth) Tunnel {
-	message := "No workstation is connected: run `switchyard connect` there."
+	message := crdv1.NoWorkstation + ": run `switchyard connect` there."
 	if h != nil && h.LastConnectedTime != nil {
-		message = fmt.Sprintf("No workstation is connected; one was until %s. Run `switchyard connect` there again.", at(h.LastConnectedTime.Time))
+		message = fmt.Sprintf(crdv1.NoWorkstation+"; one was until %s. Run `switchyard connect` there again.", at(h.LastConnectedTime.Time))
 	}
 	return Tunnel{Connected: condition.Unknown(ReasonNoTunnel, message)}
 }

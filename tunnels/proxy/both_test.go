@@ -118,7 +118,7 @@ func TestWhatASecondConnectionTookComesBack(t *testing.T) {
 	s.Eventually("the first has it again", func() error { return open(first) })
 	s.Eventually("the second is told", func() error {
 		status, _ := second.Status()
-		if m := status.Workloads[0].Message; !strings.Contains(m, "taken over by "+s.user("ada")+", and comes back") {
+		if m := status.Workloads[0].Message; !strings.Contains(m, "taken over by another session of yours, and comes back") {
 			return errors.New(m)
 		}
 		return nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"strings"
 
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/cluster"
@@ -153,6 +154,9 @@ func (r *review) takenBy(key inbound.Key) *tunnelv1.Refused {
 		return nil
 	}
 	delete(r.seen, key)
+	if host, own := strings.CutPrefix(by, r.w.user.Name); own && (host == "" || strings.HasPrefix(host, " at ")) {
+		by = "another session of yours" + host
+	}
 	return taken(key, by)
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	crdv1 "switchyard.dev/protos/crd/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/workstation/consent"
 	"switchyard.dev/tunnels/workstation/course"
@@ -155,6 +156,15 @@ func (w *Workstation) Status() (Status, <-chan struct{}) {
 	return s, w.changed.Next()
 }
 
+// unconfirmed returns the message of the operator about a workload that is open here: that no workstation
+// is connected is what it knew before it heard of this one.
+func unconfirmed(message string) string {
+	if strings.HasPrefix(message, crdv1.NoWorkstation) {
+		return "the operator has not confirmed the connection yet"
+	}
+	return message
+}
+
 // statusOf returns how a workload is, as the proxy says, and else as the cluster does.
 func (w *Workstation) statusOf(one Workload) WorkloadStatus {
 	out := WorkloadStatus{
@@ -188,7 +198,7 @@ func (w *Workstation) statusOf(one Workload) WorkloadStatus {
 	default:
 		out.Open = true
 		if !one.Connected {
-			out.Message = one.Message
+			out.Message = unconfirmed(one.Message)
 		}
 	}
 	return out

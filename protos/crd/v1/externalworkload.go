@@ -103,3 +103,7 @@ func (w *SignadotExternalWorkload) StatusConditions() *[]StatusCondition { retur
 func (*SignadotExternalWorkload) ConditionTypes() []string {
 	return []string{ConditionReady, ConditionAccepted, ConditionBaselineFound, ConditionTunnelConnected, ConditionServicesReady}
 }
+
+// NoWorkstation begins the message of an external workload without a workstation, which a workstation
+// that has just connected does not repeat.
+const NoWorkstation = "No workstation is connected"

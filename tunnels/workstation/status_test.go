@@ -1,0 +1,19 @@
+package workstation
+
+import (
+	"testing"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
+
+// A workstation that is connected does not advise to connect it.
+func TestAConnectedWorkstationAdvisesNoConnection(t *testing.T) {
+	for message, want := range map[string]string{
+		crdv1.NoWorkstation + ": run `switchyard connect` there.": "the operator has not confirmed the connection yet",
+		"The baseline is not there.":                              "The baseline is not there.", "": "",
+	} {
+		if got := unconfirmed(message); got != want {
+			t.Errorf("%q became %q", message, got)
+		}
+	}
+}
