@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"switchyard.dev/protos/crd/variable/unsafeenv"
 	"switchyard.dev/workflows/iocontext"
 	"switchyard.dev/workflows/spec"
 	"switchyard.dev/workflows/specfile"
@@ -39,7 +40,7 @@ func Warnings(p spec.Plugin) (out specfile.Problems) {
 		for i, s := range [][]spec.Step{p.Spec.Create, p.Spec.Delete}[part] {
 			for j, in := range s.Inputs {
 				env := destination(in).Env
-				if slices.Contains(systemVariables, env) || strings.HasPrefix(env, "LD_") {
+				if unsafeenv.Changes(env) {
 					out.Add(fmt.Sprintf("spec.%s[%d].inputs[%d]", name, i, j),
 						"sets variable %s of the script, which shells and programs read: give the input another one with as: {env: NAME}", env)
 				}
@@ -48,9 +49,6 @@ func Warnings(p spec.Plugin) (out specfile.Problems) {
 	}
 	return out
 }
-
-// systemVariables are variables that change how a script and its programs run.
-var systemVariables = []string{"PATH", "HOME", "IFS", "SHELL", "ENV", "BASH_ENV", "CDPATH", "LANG", "LC_ALL", "USER", "PWD", "TMPDIR", "TERM", "PS4", "SHELLOPTS", "PYTHONPATH", "NODE_OPTIONS", "HOSTNAME"}
 
 // pluginCheck is one look at a plugin.
 type pluginCheck struct {

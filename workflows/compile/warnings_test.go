@@ -15,9 +15,9 @@ func TestInputsInPlaceOfSystemVariablesAreReported(t *testing.T) {
 		}
 		return []spec.Step{s}
 	}
-	got := compile.Warnings(spec.Plugin{Spec: spec.PluginSpec{Create: steps("path", "size"), Delete: steps("ld-preload", "home")}})
+	got := compile.Warnings(spec.Plugin{Spec: spec.PluginSpec{Create: steps("path", "size", "java-tool-options"), Delete: steps("ld-preload", "home")}})
 	const says = " of the script, which shells and programs read: give the input another one with as: {env: NAME}"
-	want := "spec.create[0].inputs[0] sets variable PATH" + says + "\nspec.delete[0].inputs[0] sets variable LD_PRELOAD" + says + "\nspec.delete[0].inputs[1] sets variable HOME" + says
+	want := "spec.create[0].inputs[0] sets variable PATH" + says + "\nspec.create[0].inputs[2] sets variable JAVA_TOOL_OPTIONS" + says + "\nspec.delete[0].inputs[0] sets variable LD_PRELOAD" + says + "\nspec.delete[0].inputs[1] sets variable HOME" + says
 	if got.Error() != want {
 		t.Errorf("got\n%s", got.Error())
 	}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"switchyard.dev/tunnels/workstation/standin/unsafeenv"
+	"switchyard.dev/protos/crd/variable/unsafeenv"
 )
 
 // environment makes the variables, in the order that a kubelet does: whole objects first, then

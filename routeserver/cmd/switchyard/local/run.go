@@ -27,7 +27,7 @@ import (
 	"switchyard.dev/tunnels/workstation"
 	"switchyard.dev/tunnels/workstation/socket"
 	"switchyard.dev/tunnels/workstation/standin"
-	"switchyard.dev/tunnels/workstation/standin/unsafeenv"
+	"switchyard.dev/protos/crd/variable/unsafeenv"
 )
 
 const aboutRun = `Start a process of this machine in the place of a container of the cluster: with the

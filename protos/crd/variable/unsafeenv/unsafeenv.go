@@ -1,6 +1,7 @@
 // Package unsafeenv lists the environment variables from which dynamic loaders, shells,
 // interpreters, build tools and Git take code or commands to run. A local process does not get
-// them from a cluster unless its user allows them by name.
+// them from a cluster unless its user allows them by name, and a plugin with an input of such a name is
+// warned about.
 package unsafeenv
 
 import (
@@ -45,6 +46,13 @@ func NamesPath(name string) bool {
 // shEnv is the file that POSIX shells read when they start interactively. Applications use the
 // same name for the name of an environment ("production"), which is no path.
 const shEnv = "ENV"
+
+// machine are variables that change how a script and its programs run, without code of their own.
+var machine = []string{"PATH", "HOME", "IFS", "SHELL", shEnv, "CDPATH", "LANG", "LC_ALL", "USER", "PWD", "TMPDIR", "TERM", "HOSTNAME"}
+
+// Changes reports whether a variable of this name changes how a script and its programs run, whatever
+// its value is: those that run code, and those that are about the machine.
+func Changes(name string) bool { return slices.Contains(machine, name) || RunsCode(name, "") }
 
 // RunsCode reports whether a variable with this name and value can make a program run code.
 func RunsCode(name, value string) bool {

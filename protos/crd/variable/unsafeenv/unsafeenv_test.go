@@ -3,7 +3,7 @@ package unsafeenv_test
 import (
 	"testing"
 
-	"switchyard.dev/tunnels/workstation/standin/unsafeenv"
+	"switchyard.dev/protos/crd/variable/unsafeenv"
 )
 
 func TestVariablesThatRunCode(t *testing.T) {
