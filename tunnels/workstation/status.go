@@ -156,8 +156,8 @@ func (w *Workstation) Status() (Status, <-chan struct{}) {
 	return s, w.changed.Next()
 }
 
-// unconfirmed returns the message of the operator about a workload that is open here: that no workstation
-// is connected is what it knew before it heard of this one.
+// unconfirmed returns the message of the operator about a workload that is open here. That no workstation
+// is connected is older than this connection.
 func unconfirmed(message string) string {
 	if strings.HasPrefix(message, crdv1.NoWorkstation) {
 		return "the operator has not confirmed the connection yet"
