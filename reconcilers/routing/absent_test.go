@@ -80,7 +80,7 @@ func TestWhatIsToldOfMembers(t *testing.T) {
 }
 
 // Where nothing was noted of a member that does not exist, the specification of its sandbox counts; it
-// is noted then. What was noted or observed goes before it.
+// is noted then. Noted and observed baselines go before it.
 func TestASpecificationCountsWhereNothingWasNoted(t *testing.T) {
 	before := of([]crdv1.Member{seen("fork", "base")})
 	spec := map[member.Name]routing.Specified{{Kind: crdv1.KindForkedWorkload, Namespace: "ns", Name: "fork"}: {

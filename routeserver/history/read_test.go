@@ -117,12 +117,13 @@ func TestTheBaselinesThatAKeyConcernsAreThoseOfTheLog(t *testing.T) {
 			t.Fatal(err)
 		}
 		several := 0
+		represented := declaredBaselines(t, w)
 		for key := range w.newest {
 			routingKey, ok := strings.CutPrefix(string(key), "key/")
 			if !ok {
 				continue
 			}
-			want := concernedByTheLog(t, w, key)
+			want := concernedByTheLog(t, w, key, represented)
 			if several += len(want) / 2; !slices.Equal(h.Concerned(routingKey), want) {
 				t.Errorf("%s: key %s concerns %v, not %v", when, routingKey, h.Concerned(routingKey), want)
 			}
@@ -138,26 +139,54 @@ func TestTheBaselinesThatAKeyConcernsAreThoseOfTheLog(t *testing.T) {
 	check("after the floor")
 }
 
-func concernedByTheLog(t *testing.T, w *writer, key event.Key) []table.Workload {
+// concernedByTheLog returns the baselines that members of a key were observed to represent, or any key
+// declares of them.
+func concernedByTheLog(t *testing.T, w *writer, key event.Key, represented map[event.Key][]table.Workload) []table.Workload {
 	t.Helper()
-	history := func(of event.Key) []event.Recorded {
-		all, err := w.log.HistoryOf(t.Context(), of)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return all
-	}
 	found := map[table.Workload]bool{}
-	for _, d := range history(key) {
-		said, _ := d.Fact.Data.(*factv1.RoutingDeclared)
-		for _, m := range said.GetMembers() {
-			for _, o := range history(event.Workload(m.GetKind(), m.GetNamespace(), m.GetName())) {
-				if said, ok := o.Fact.Data.(*factv1.WorkloadObserved); ok {
-					b := said.GetBaseline()
-					found[table.Workload{Kind: b.GetKind(), Namespace: b.GetNamespace(), Name: b.GetName()}] = true
-				}
+	for _, named := range declarations(t, w, key) {
+		member := event.Workload(named.GetKind(), named.GetNamespace(), named.GetName())
+		for _, o := range historyOf(t, w, member) {
+			if said, ok := o.Fact.Data.(*factv1.WorkloadObserved); ok {
+				found[table.WorkloadOf(said.GetBaseline())] = true
 			}
+		}
+		for _, declared := range represented[member] {
+			found[declared] = true
 		}
 	}
 	return slices.SortedFunc(maps.Keys(found), table.Workload.Compare)
+}
+
+// declaredBaselines returns the baselines that keys declare of each member.
+func declaredBaselines(t *testing.T, w *writer) map[event.Key][]table.Workload {
+	t.Helper()
+	out := map[event.Key][]table.Workload{}
+	for key := range w.newest {
+		for _, m := range declarations(t, w, key) {
+			if member := event.Workload(m.GetKind(), m.GetNamespace(), m.GetName()); m.GetBaseline() != nil {
+				out[member] = append(out[member], table.WorkloadOf(m.GetBaseline()))
+			}
+		}
+	}
+	return out
+}
+
+// declarations returns the members that a key has named, and historyOf all that was said of it.
+func declarations(t *testing.T, w *writer, key event.Key) (out []*factv1.Member) {
+	t.Helper()
+	for _, d := range historyOf(t, w, key) {
+		said, _ := d.Fact.Data.(*factv1.RoutingDeclared)
+		out = append(out, said.GetMembers()...)
+	}
+	return out
+}
+
+func historyOf(t *testing.T, w *writer, of event.Key) []event.Recorded {
+	t.Helper()
+	all, err := w.log.HistoryOf(t.Context(), of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
 }

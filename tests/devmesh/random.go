@@ -84,9 +84,11 @@ func keyNumber(i int) string {
 func (r *randomFacts) declared(key string) *factv1.RoutingDeclared {
 	d := &factv1.RoutingDeclared{RoutingKey: key, Owner: &factv1.ObjectRef{Kind: "SignadotRouteGroup", Name: "any"}}
 	for range 1 + r.random.IntN(3) {
-		d.Members = append(d.Members, &factv1.Member{
-			Kind: forkKind, Namespace: control.Namespace, Name: r.member(), Sandbox: oddSandboxes[r.random.IntN(len(oddSandboxes))],
-		})
+		m := &factv1.Member{Kind: forkKind, Namespace: control.Namespace, Name: r.member(), Sandbox: oddSandboxes[r.random.IntN(len(oddSandboxes))]}
+		if r.random.IntN(3) > 0 { // While the member does not exist, its baseline has a rule that is never ready.
+			m.Baseline, m.Services = r.represents(m.GetName(), func() string { return "" })
+		}
+		d.Members = append(d.Members, m)
 	}
 	return d
 }
@@ -105,19 +107,25 @@ func (r *randomFacts) address() string {
 }
 
 func (r *randomFacts) observed(name string) *factv1.WorkloadObserved {
-	baseline := workloads[r.random.IntN(r.baselines)]
 	o := &factv1.WorkloadObserved{
 		Workload: &factv1.ObjectRef{Kind: forkKind, Namespace: control.Namespace, Name: name, Uid: "uid-" + name},
 		Created:  &timestamppb.Timestamp{Seconds: int64(r.random.IntN(1000))},
-		Baseline: &factv1.ObjectRef{Kind: baseline.Kind, Namespace: baseline.Namespace, Name: baseline.Name},
 		Ready:    r.random.IntN(4) > 0, DevMeshPresent: true,
 	}
+	o.Baseline, o.Services = r.represents(name, r.address)
+	return o
+}
+
+// represents returns some baseline, and Services of it that a member has, with these addresses.
+func (r *randomFacts) represents(name string, address func() string) (*factv1.ObjectRef, []*factv1.ServicePair) {
+	baseline := workloads[r.random.IntN(r.baselines)]
+	var services []*factv1.ServicePair
 	for i := range r.random.IntN(3) {
-		pair := &factv1.ServicePair{From: fmt.Sprintf("%s-%d", baseline.Name, i), To: fmt.Sprintf("%s-%d", name, i), ClusterIp: r.address()}
+		pair := &factv1.ServicePair{From: fmt.Sprintf("%s-%d", baseline.Name, i), To: fmt.Sprintf("%s-%d", name, i), ClusterIp: address()}
 		for _, port := range []uint32{80, 443, 9090, 65535}[:1+r.random.IntN(4)] {
 			pair.Ports = append(pair.Ports, &factv1.PortPair{Port: port, WorkloadPort: []uint32{8080, 8081, 1, 65535}[r.random.IntN(4)]})
 		}
-		o.Services = append(o.Services, pair)
+		services = append(services, pair)
 	}
-	return o
+	return &factv1.ObjectRef{Kind: baseline.Kind, Namespace: baseline.Namespace, Name: baseline.Name}, services
 }

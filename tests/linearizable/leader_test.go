@@ -102,7 +102,7 @@ func (o *objects) fact(key event.Key) event.Fact {
 		return event.Fact{Key: key, Data: &factv1.RoutingWithdrawn{RoutingKey: name}}
 	}
 	return event.Fact{Key: key, Data: &factv1.RoutingDeclared{RoutingKey: name, Members: []*factv1.Member{
-		{Kind: "ForkedWorkload", Namespace: "shop", Name: "fork-" + name, Sandbox: value},
+		memberOf(name, value),
 	}}}
 }
 
@@ -110,8 +110,18 @@ func (o *objects) fact(key event.Key) event.Fact {
 func (o *objects) usurped(key event.Key, n int) *factv1.RoutingDeclared {
 	name := strings.TrimPrefix(string(key), "key/")
 	return &factv1.RoutingDeclared{RoutingKey: name, Members: []*factv1.Member{
-		{Kind: "ForkedWorkload", Namespace: "shop", Name: "fork-" + name, Sandbox: fmt.Sprint("usurped-", n)},
+		memberOf(name, fmt.Sprint("usurped-", n)),
 	}}
+}
+
+// memberOf is the member of a register, with the baseline that it represents: the key has a rule before
+// the member is observed.
+func memberOf(register, sandbox string) *factv1.Member {
+	b := baselineOf(register)
+	return &factv1.Member{
+		Kind: "ForkedWorkload", Namespace: "shop", Name: "fork-" + register, Sandbox: sandbox,
+		Baseline: &factv1.ObjectRef{Kind: b.Kind, Namespace: b.Namespace, Name: b.Name},
+	}
 }
 
 // leader states what is true of the objects.

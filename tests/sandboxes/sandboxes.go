@@ -122,25 +122,30 @@ func (c *Cluster) declare(i int) event.Fact {
 	d := &factv1.RoutingDeclared{RoutingKey: keyName(i), Owner: &factv1.ObjectRef{Kind: "SignadotSandbox", Name: fmt.Sprintf("feature-%d", i)}}
 	for range 1 + c.random.IntN(4) {
 		fork := c.random.IntN(c.Forks)
-		d.Members = append(d.Members, &factv1.Member{
-			Kind: kind, Namespace: namespace, Name: forkName(fork), Sandbox: fmt.Sprintf("feature-%d", fork),
-		})
+		m := &factv1.Member{Kind: kind, Namespace: namespace, Name: forkName(fork), Sandbox: fmt.Sprintf("feature-%d", fork)}
+		if c.random.IntN(4) > 0 { // Otherwise an older manager declared it, or it was never observed.
+			m.Baseline, m.Services = c.represents(fork, "")
+		}
+		d.Members = append(d.Members, m)
 	}
 	return c.say(event.RoutingKey(d.GetRoutingKey()), d)
 }
 
+// represents returns the baseline of a fork, and its Service, which has this address.
+func (c *Cluster) represents(fork int, address string) (*factv1.ObjectRef, []*factv1.ServicePair) {
+	baseline := baselineName(fork % c.Baselines)
+	return &factv1.ObjectRef{Kind: "Deployment", Namespace: namespace, Name: baseline}, []*factv1.ServicePair{{
+		From: baseline, To: fmt.Sprintf("feature-%d-%s", fork, baseline), ClusterIp: address,
+		Ports: []*factv1.PortPair{{Port: 80, WorkloadPort: 8080}},
+	}}
+}
+
 func (c *Cluster) observe(i int) event.Fact {
-	baseline := baselineName(i % c.Baselines)
 	o := &factv1.WorkloadObserved{
 		Workload: &factv1.ObjectRef{Kind: kind, Namespace: namespace, Name: forkName(i), Uid: fmt.Sprintf("%08d-1111-4000-8000-000000000000", i)},
 		Created:  &timestamppb.Timestamp{Seconds: int64(i)},
-		Baseline: &factv1.ObjectRef{Kind: "Deployment", Namespace: namespace, Name: baseline},
-		Services: []*factv1.ServicePair{{
-			From: baseline, To: fmt.Sprintf("feature-%d-%s", i, baseline),
-			ClusterIp: fmt.Sprintf("10.1.%d.%d", c.random.IntN(256), c.random.IntN(256)),
-			Ports:     []*factv1.PortPair{{Port: 80, WorkloadPort: 8080}},
-		}},
-		Ready: c.random.IntN(4) > 0, DevMeshPresent: true,
+		Ready:    c.random.IntN(4) > 0, DevMeshPresent: true,
 	}
+	o.Baseline, o.Services = c.represents(i, fmt.Sprintf("10.1.%d.%d", c.random.IntN(256), c.random.IntN(256)))
 	return c.say(event.Workload(kind, namespace, forkName(i)), o)
 }
