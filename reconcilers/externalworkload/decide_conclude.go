@@ -80,7 +80,7 @@ func routingInfo(in Input, services []crdv1.ServiceMapping, present bool) *crdv1
 	if !in.reached() {
 		return nil
 	}
-	return &crdv1.WorkloadRoutingInfo{DevMeshSidecarPresent: present, Services: services, FormerServices: in.Former(in.Workload, services)}
+	return &crdv1.WorkloadRoutingInfo{DevMeshSidecarPresent: present, Services: services, FormerServices: in.Former(in.Workload)}
 }
 
 // servicesCondition reports whether there is a Service for each of the baseline's, and

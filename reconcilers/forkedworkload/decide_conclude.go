@@ -62,7 +62,7 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.ForkedWor
 	services := made.Mapped(d.Services)
 	sidecar, present := in.Sidecars(services)
 	if w.Status.RoutingConfig = nil; in.reached() {
-		w.Status.RoutingConfig = &crdv1.WorkloadRoutingInfo{DevMeshSidecarPresent: present, Services: services, FormerServices: in.Former(in.Workload, services)}
+		w.Status.RoutingConfig = &crdv1.WorkloadRoutingInfo{DevMeshSidecarPresent: present, Services: services, FormerServices: in.Former(in.Workload)}
 	}
 
 	conditions := maps.Clone(d.Conditions)

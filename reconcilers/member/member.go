@@ -25,6 +25,7 @@ package member
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -101,8 +102,19 @@ func Observed(m crdv1.Member) (*factv1.WorkloadObserved, bool) {
 	return fact, true
 }
 
-// Fact returns the fact about a member that says this.
+// Fact returns the fact about a member with this content. An observation marks the Services that the
+// member's status lists as former, and names those without a mapping.
 func Fact(m crdv1.Member, says proto.Message) event.Fact {
+	if observed, ok := says.(*factv1.WorkloadObserved); ok && m.RoutingInfo() != nil {
+		for _, name := range m.RoutingInfo().FormerServices {
+			i := slices.IndexFunc(observed.GetServices(), func(p *factv1.ServicePair) bool { return p.GetFrom() == name })
+			if i < 0 {
+				i = len(observed.GetServices())
+				observed.Services = append(observed.Services, &factv1.ServicePair{From: name})
+			}
+			observed.Services[i].Former = true
+		}
+	}
 	return event.Fact{Key: Key(m.MemberKind(), m.GetNamespace(), m.GetName()), Cause: publish.CauseOf(m.MemberKind(), m), Data: says}
 }
 

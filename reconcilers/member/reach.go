@@ -48,9 +48,9 @@ func (s *Seen) had(m crdv1.Member) []string {
 	return slices.Compact(out)
 }
 
-// Former returns the Services that have selected the baseline and are none of these any more;
-// those that the status lists where the baseline is not known now.
-func (s Seen) Former(m crdv1.Member, services []crdv1.ServiceMapping) []string {
+// Former returns the Services that have selected the baseline and do not select it now; those that
+// the status lists where the baseline is not known now.
+func (s Seen) Former(m crdv1.Member) []string {
 	if !s.Known() {
 		if info := m.RoutingInfo(); info != nil {
 			return slices.Clone(info.FormerServices)
@@ -58,7 +58,7 @@ func (s Seen) Former(m crdv1.Member, services []crdv1.ServiceMapping) []string {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(s.Reach.Had), func(name string) bool {
-		return slices.ContainsFunc(services, func(have crdv1.ServiceMapping) bool { return have.From == name })
+		return slices.ContainsFunc(s.Reach.Selecting, func(a baseline.Arrival) bool { return a.Service == name })
 	})
 }
 

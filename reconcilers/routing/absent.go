@@ -38,6 +38,8 @@ type served struct {
 	To   string `json:"to"`
 	// Ports are pairs of the Service's port and that of the workload.
 	Ports [][2]uint32 `json:"ports"`
+	// Former: the Service has selected the baseline and no longer does.
+	Former bool `json:"former,omitempty"`
 }
 
 // represents returns which baseline a member represents: as its status states, or, where there is no
@@ -66,18 +68,18 @@ func (r Routing) represents(m crdv1.SandboxedWorkload, noted map[string]*represe
 		}
 		return nil
 	}
-	is.Services = servicesOf(have.RoutingInfo().Services)
+	is.Services = servicesOf(have.RoutingInfo())
 	return is
 }
 
 // servicesOf returns the Services of a baseline that others represent.
-func servicesOf(all []crdv1.ServiceMapping) []served {
+func servicesOf(info *crdv1.WorkloadRoutingInfo) []served {
 	var out []served
-	for _, s := range all {
+	for _, s := range info.Services {
 		if s.To == "" {
 			continue
 		}
-		of := served{From: s.From, To: s.To}
+		of := served{From: s.From, To: s.To, Former: info.Former(s.From)}
 		for _, p := range s.Ports {
 			of.Ports = append(of.Ports, [2]uint32{uint32(p.Port), uint32(p.TargetPort)})
 		}
@@ -99,7 +101,7 @@ func (r Routing) specified(m crdv1.SandboxedWorkload) *represented {
 	if !known {
 		return nil
 	}
-	return &represented{Kind: baseline.RoutedKind(s.Baseline), Name: s.Baseline.Name, Services: servicesOf(s.Services)}
+	return &represented{Kind: baseline.RoutedKind(s.Baseline), Name: s.Baseline.Name, Services: servicesOf(&crdv1.WorkloadRoutingInfo{Services: s.Services})}
 }
 
 // Unknown returns the members that do not exist and of which nothing is noted.
@@ -182,7 +184,7 @@ func sizeOf(m proto.Message) int {
 func (s *represented) addTo(m *factv1.Member) {
 	m.Baseline = &factv1.ObjectRef{Kind: s.Kind, Namespace: m.GetNamespace(), Name: s.Name}
 	for _, of := range s.Services {
-		pair := &factv1.ServicePair{From: of.From, To: of.To}
+		pair := &factv1.ServicePair{From: of.From, To: of.To, Former: of.Former}
 		for _, p := range of.Ports {
 			pair.Ports = append(pair.Ports, &factv1.PortPair{Port: p[0], WorkloadPort: p[1]})
 		}

@@ -19,7 +19,7 @@ func Conclude(in Input, d Decision, now metav1.Time) *crdv1.VirtualWorkload {
 	w.Status.Baseline, w.Status.RoutingConfig = d.Seen, nil
 	if d.Seen != nil {
 		w.Status.RoutingConfig = &crdv1.WorkloadRoutingInfo{
-			DevMeshSidecarPresent: d.Meshed, Services: d.Services, FormerServices: in.Former(in.Workload, d.Services),
+			DevMeshSidecarPresent: d.Meshed, Services: d.Services, FormerServices: in.Former(in.Workload),
 		}
 	}
 	ref, _ := w.BaselineRef()

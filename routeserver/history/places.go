@@ -34,7 +34,7 @@ type target struct {
 }
 
 // span is a stretch of the log in which all that was said of a target was this
-// port.
+// port; 0 where the Service no longer selected the baseline.
 type span struct {
 	since, last  uint64
 	workloadPort uint32
@@ -77,8 +77,22 @@ func (p *places) learn(member event.Key, is statement, seq uint64) {
 	last(p.members, baseline)[member] = seq
 	last(p.baselines, member)[baseline] = seq
 	for _, pair := range is.GetServices() {
+		of := service{baseline.Namespace, pair.GetFrom()}
+		if pair.GetFormer() {
+			p.left(of, baseline, seq)
+			continue
+		}
 		for _, port := range pair.GetPorts() {
-			p.said(service{baseline.Namespace, pair.GetFrom()}, target{baseline, port.GetPort()}, port.GetWorkloadPort(), seq)
+			p.said(of, target{baseline, port.GetPort()}, port.GetWorkloadPort(), seq)
+		}
+	}
+}
+
+// left records that a Service no longer selects a baseline.
+func (p *places) left(s service, baseline table.Workload, seq uint64) {
+	for t := range p.services[s] {
+		if t.baseline == baseline {
+			p.said(s, t, 0, seq)
 		}
 	}
 }
@@ -139,13 +153,16 @@ func (p *places) of(d explain.Destination, upTo uint64) []explain.Place {
 		}
 		for t, spans := range targets {
 			for _, span := range slices.Backward(spans) {
-				if span.since <= upTo {
+				if span.since > upTo {
+					continue
+				}
+				if span.workloadPort != 0 {
 					out = append(out, explain.Place{
 						Namespace: s.namespace, Service: s.name, Port: t.port,
 						Baseline: t.baseline, WorkloadPort: span.workloadPort,
 					})
-					break
 				}
+				break
 			}
 		}
 	}

@@ -34,7 +34,7 @@ func (f *folding) declared(m member, said *factv1.Member) *Serving {
 func withoutAddresses(services []*factv1.ServicePair) []*factv1.ServicePair {
 	out := make([]*factv1.ServicePair, 0, len(services))
 	for _, s := range services {
-		out = append(out, &factv1.ServicePair{From: s.GetFrom(), To: s.GetTo(), Ports: s.GetPorts()})
+		out = append(out, &factv1.ServicePair{From: s.GetFrom(), To: s.GetTo(), Ports: s.GetPorts(), Former: s.GetFormer()})
 	}
 	return out
 }

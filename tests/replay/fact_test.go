@@ -20,7 +20,8 @@ import (
 //	declare KEY MEMBER@SANDBOX… or MEMBER@SANDBOX=KIND/NAMESPACE/NAME,SERVICE… with the
 //	            baseline that it names; its SERVICEs have no address: FROM>TO:PORT>PORT
 //	withdraw KEY
-//	observe MEMBER of=KIND/NAMESPACE/NAME via=SERVICE… created=SECONDS uid=UID unready
+//	observe MEMBER of=KIND/NAMESPACE/NAME via=SERVICE… created=SECONDS uid=UID unready; a SERVICE
+//	            that no longer selects the baseline is shown as former=SERVICE
 //	gone MEMBER
 //	headers NAME…
 //	floor
@@ -156,7 +157,7 @@ func factText(f event.Fact) string {
 		out := "observe " + objectText(d.GetWorkload()) + " of=" + objectText(d.GetBaseline())
 		for _, s := range d.GetServices() {
 			for _, p := range s.GetPorts() {
-				out += fmt.Sprintf(" via=%s>%s@%s:%d>%d", s.GetFrom(), s.GetTo(), s.GetClusterIp(), p.GetPort(), p.GetWorkloadPort())
+				out += fmt.Sprintf(" %s=%s>%s@%s:%d>%d", map[bool]string{false: "via", true: "former"}[s.GetFormer()], s.GetFrom(), s.GetTo(), s.GetClusterIp(), p.GetPort(), p.GetWorkloadPort())
 			}
 		}
 		return out + map[bool]string{false: " unready"}[d.GetReady()]

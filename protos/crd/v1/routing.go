@@ -1,5 +1,7 @@
 package v1
 
+import "slices"
+
 // WorkloadRoutingInfo is what a member tells about how traffic can reach it.
 // The controller of the member writes it, that of the RoutingConfig reads it.
 type WorkloadRoutingInfo struct {
@@ -13,6 +15,11 @@ type WorkloadRoutingInfo struct {
 	// Names of Services that have selected the baseline and no longer do.
 	// +optional
 	FormerServices []string `json:"formerServices,omitempty"`
+}
+
+// Former reports whether a Service has selected the baseline and no longer does. i may be nil.
+func (i *WorkloadRoutingInfo) Former(service string) bool {
+	return i != nil && slices.Contains(i.FormerServices, service)
 }
 
 // ServiceMapping says which Service stands for a baseline Service.

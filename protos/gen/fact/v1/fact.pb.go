@@ -543,7 +543,10 @@ type ServicePair struct {
 	// then its requests fail visibly.
 	ClusterIp string `protobuf:"bytes,3,opt,name=cluster_ip,json=clusterIp,proto3" json:"cluster_ip,omitempty"`
 	// Sorted by port.
-	Ports         []*PortPair `protobuf:"bytes,4,rep,name=ports,proto3" json:"ports,omitempty"`
+	Ports []*PortPair `protobuf:"bytes,4,rep,name=ports,proto3" json:"ports,omitempty"`
+	// Whether the baseline Service has selected the baseline and no longer does: requests to it arrive
+	// elsewhere. The ports stay routed at the baseline, for when it selects it again.
+	Former        bool `protobuf:"varint,5,opt,name=former,proto3" json:"former,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -604,6 +607,13 @@ func (x *ServicePair) GetPorts() []*PortPair {
 		return x.Ports
 	}
 	return nil
+}
+
+func (x *ServicePair) GetFormer() bool {
+	if x != nil {
+		return x.Former
+	}
+	return false
 }
 
 type PortPair struct {
@@ -979,13 +989,14 @@ const file_fact_v1_fact_proto_rawDesc = "" +
 	"\bservices\x18\x04 \x03(\v2\x1f.switchyard.fact.v1.ServicePairR\bservices\x122\n" +
 	"\x06tunnel\x18\x05 \x01(\v2\x1a.switchyard.fact.v1.TunnelR\x06tunnel\x12\x14\n" +
 	"\x05ready\x18\x06 \x01(\bR\x05ready\x12(\n" +
-	"\x10dev_mesh_present\x18\a \x01(\bR\x0edevMeshPresent\"\x84\x01\n" +
+	"\x10dev_mesh_present\x18\a \x01(\bR\x0edevMeshPresent\"\x9c\x01\n" +
 	"\vServicePair\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x1d\n" +
 	"\n" +
 	"cluster_ip\x18\x03 \x01(\tR\tclusterIp\x122\n" +
-	"\x05ports\x18\x04 \x03(\v2\x1c.switchyard.fact.v1.PortPairR\x05ports\"C\n" +
+	"\x05ports\x18\x04 \x03(\v2\x1c.switchyard.fact.v1.PortPairR\x05ports\x12\x16\n" +
+	"\x06former\x18\x05 \x01(\bR\x06former\"C\n" +
 	"\bPortPair\x12\x12\n" +
 	"\x04port\x18\x01 \x01(\rR\x04port\x12#\n" +
 	"\rworkload_port\x18\x02 \x01(\rR\fworkloadPort\"^\n" +
