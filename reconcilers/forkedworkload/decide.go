@@ -17,6 +17,7 @@ import (
 	"switchyard.dev/reconcilers/fork"
 	"switchyard.dev/reconcilers/fork/meaning"
 	"switchyard.dev/reconcilers/fork/services"
+	"switchyard.dev/reconcilers/fork/trouble"
 	"switchyard.dev/reconcilers/member"
 )
 
@@ -49,16 +50,16 @@ const (
 // people find help. Each stands for all that comes to the same.
 const (
 	// ReasonImagePull: an image cannot be had.
-	ReasonImagePull = "ImagePullBackOff"
+	ReasonImagePull = trouble.ReasonImagePull
 	// ReasonConfigError: a container cannot be made, mostly for a ConfigMap, a Secret
 	// or a key in one that is not there.
-	ReasonConfigError = "CreateContainerConfigError"
+	ReasonConfigError = trouble.ReasonConfigError
 	// ReasonCrashLoop: a container ends each time it is started.
-	ReasonCrashLoop = "CrashLoopBackOff"
+	ReasonCrashLoop = trouble.ReasonCrashLoop
 	// ReasonUnschedulable: no node takes the pod.
-	ReasonUnschedulable = "Unschedulable"
+	ReasonUnschedulable = trouble.ReasonUnschedulable
 	// ReasonReadinessGates: the containers are ready, and a readiness gate of the pod is not set.
-	ReasonReadinessGates = "ReadinessGatesNotReady"
+	ReasonReadinessGates = trouble.ReasonReadinessGates
 	// ReasonPodsRefused: the API server takes no pods of the fork, for a quota or an
 	// admission webhook.
 	ReasonPodsRefused = "PodsRefused"

@@ -14,6 +14,7 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/fork"
+	"switchyard.dev/reconcilers/fork/trouble"
 	"switchyard.dev/reconcilers/member"
 )
 
@@ -119,7 +120,7 @@ func forkCondition(in Input, d Decision, made Made) condition.Condition {
 		return condition.False(ReasonForkMissing, "The workload of the fork has not been made.")
 	}
 	p := progressOf(made.Fork)
-	why, troubled := troubleOf(newest(in.ForkPods))
+	why, troubled := trouble.Of(in.ForkPods)
 	switch {
 	case p.wanted == 0:
 		return condition.False(crdv1.ReasonScaledToZero, scaledToZero(d, made, p))
@@ -136,7 +137,7 @@ func forkCondition(in Input, d Decision, made Made) condition.Condition {
 	case p.refused != "":
 		return condition.False(ReasonPodsRefused, p.name+": "+p.refused)
 	case troubled && p.updated > 0: // Until then all pods are of a former form.
-		return condition.False(why.reason, p.name+": "+why.message)
+		return condition.False(why.Reason, p.name+": "+why.Message)
 	case p.failed != "":
 		return condition.False(ReasonForkFailed, p.name+": "+p.failed)
 	default:

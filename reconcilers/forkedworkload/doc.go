@@ -9,7 +9,7 @@
 //	Finish    state the fact, delete what it does not name, write both  ../member/lifecycle.go
 //	held      what a fork waits for before it starts                    waiting.go  pure
 //	progress  how far the workload of the fork is, whatever its kind    progress.go  pure
-//	trouble   why a pod of the fork does not start                      trouble.go   pure
+//	trouble   why a pod of the fork does not start                      fork/trouble pure
 //
 // How a baseline becomes a fork is in the package fork.
 //

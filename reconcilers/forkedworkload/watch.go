@@ -22,6 +22,7 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/controller"
 	"switchyard.dev/reconcilers/fork"
+	"switchyard.dev/reconcilers/fork/trouble"
 )
 
 const (
@@ -92,7 +93,7 @@ func (r *Reconciler) byForkPod(ctx context.Context, o client.Object) []reconcile
 	if !ok || p.Labels[crdv1.LabelForkedWorkload] == "" {
 		return nil
 	}
-	if _, ok := podTrouble(p); !ok {
+	if _, ok := trouble.OfPod(p); !ok {
 		return nil
 	}
 	return r.find(ctx, client.InNamespace(p.Namespace), client.MatchingFields{indexFork: p.Labels[crdv1.LabelForkedWorkload]})
@@ -176,8 +177,8 @@ func troubleChanged(before, after client.Object) bool {
 	if !okA || !okB {
 		return true
 	}
-	was, _ := podTrouble(b)
-	is, _ := podTrouble(a)
+	was, _ := trouble.OfPod(b)
+	is, _ := trouble.OfPod(a)
 	return was != is
 }
 

@@ -23,6 +23,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/atrest"
 	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/manager/trim"
 	"switchyard.dev/reconcilers/policies"
 	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/sidecars/inject"
@@ -62,7 +63,7 @@ func CacheOptions(namespaces []string, operator string, installation types.UID) 
 			&appsv1.Deployment{}:            {Transform: transform(keepNoBooks)},
 			&corev1.Service{}:               {Transform: transform(keepNoBooks)},
 			&networkingv1.NetworkPolicy{}:   {Transform: transform(policies.KeepPodSelector)},
-			&policyv1.PodDisruptionBudget{}: {Transform: transform(keepSelector)},
+			&policyv1.PodDisruptionBudget{}: {Transform: transform(trim.Selector)},
 			&discoveryv1.EndpointSlice{}:    {Label: notOfSelectors()},
 			&corev1.Endpoints{}:             {Label: ofExternalWorkloads()}, //nolint:staticcheck // For clusters in which something reads nothing else.
 		},
@@ -172,7 +173,7 @@ func keepSidecars(o metav1.Object) {
 	if len(p.Annotations) == 0 {
 		p.Annotations = nil
 	}
-	troubles := keepTroubles(p)
+	troubles := trim.Troubles(p)
 	kept := isInjected
 	if slices.ContainsFunc(slices.Concat(p.Spec.Containers, p.Spec.InitContainers), func(c corev1.Container) bool { return isInjected(c.Name) }) {
 		kept = injectedOrProxy

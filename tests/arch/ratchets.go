@@ -19,14 +19,14 @@ const maxPackageLines = 1500
 // more than slack above what there is fails as well: what was won is kept.
 var roomLines = map[string]int{
 	"eventbus":    9947,
-	"protos":      1248,
-	"reconcilers": 28488,
-	"routeserver": 17461,
-	"sidecars":    6259,
-	"tests":       33536,
-	"tools":       6996,
-	"tunnels":     13401,
-	"workflows":   6717,
+	"protos":      1326,
+	"reconcilers": 30308,
+	"routeserver": 18276,
+	"sidecars":    6494,
+	"tests":       33554,
+	"tools":       6995,
+	"tunnels":     13562,
+	"workflows":   7263,
 	"xds":         4076,
 }
 

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"switchyard.dev/workflows/compile"
+	"switchyard.dev/workflows/nulls"
 	"switchyard.dev/workflows/spec"
 )
 
@@ -50,7 +51,7 @@ func TestARenderedSandboxHasNoNull(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plain, left, err := compile.WithoutNulls(out.Sandbox)
+	plain, left, err := nulls.Without(out.Sandbox)
 	if err != nil || len(left) > 0 {
 		t.Fatal(left, err)
 	}
@@ -95,7 +96,7 @@ func TestANullOfTheAuthorIsNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, left, err := compile.WithoutNulls(out.Sandbox)
+	_, left, err := nulls.Without(out.Sandbox)
 	if err != nil || len(left) != 1 || !strings.HasSuffix(left[0], ".strategic.spec.template.spec.affinity") {
 		t.Errorf("left is %q, %v", left, err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/protos/crd/variable/unsafeenv"
 	"switchyard.dev/routeserver/cli/exit"
 	"switchyard.dev/routeserver/cli/interrupt"
 	"switchyard.dev/routeserver/cli/session"
@@ -27,7 +28,6 @@ import (
 	"switchyard.dev/tunnels/workstation"
 	"switchyard.dev/tunnels/workstation/socket"
 	"switchyard.dev/tunnels/workstation/standin"
-	"switchyard.dev/protos/crd/variable/unsafeenv"
 )
 
 const aboutRun = `Start a process of this machine in the place of a container of the cluster: with the

@@ -16,6 +16,7 @@ import (
 	"switchyard.dev/routeserver/cli/session"
 	"switchyard.dev/routeserver/cli/show"
 	"switchyard.dev/workflows/compile"
+	"switchyard.dev/workflows/nulls"
 	"switchyard.dev/workflows/spec"
 	"switchyard.dev/workflows/specfile"
 )
@@ -177,7 +178,7 @@ the sandbox has already, and when it was last changed.`,
 		if err != nil {
 			return err
 		}
-		object, left, err := compile.WithoutNulls(object)
+		object, left, err := nulls.Without(object)
 		if err != nil {
 			return err
 		}

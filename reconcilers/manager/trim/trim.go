@@ -1,4 +1,5 @@
-package manager
+// Package trim leaves of objects in the manager's cache what is read of them. It is pure.
+package trim
 
 import (
 	"slices"
@@ -16,10 +17,10 @@ import (
 // name what is missing, and no page of a log.
 const longestTold = 512
 
-// keepTroubles remembers what tells why a pod of a fork does not start, and returns what
+// Troubles remembers what tells why a pod of a fork does not start, and returns what
 // puts that back when all else has been cut away. Of other pods it keeps nothing: there
 // are many more of them, and nobody asks.
-func keepTroubles(p *corev1.Pod) func(*corev1.Pod) {
+func Troubles(p *corev1.Pod) func(*corev1.Pod) {
 	if p.Labels[crdv1.LabelForkedWorkload] == "" {
 		return func(*corev1.Pod) {}
 	}
@@ -96,8 +97,8 @@ func told(message string) string {
 	return strings.TrimSpace(cut) + "…"
 }
 
-// keepSelector leaves of a PodDisruptionBudget which pods count for it.
-func keepSelector(o metav1.Object) {
+// Selector leaves of a PodDisruptionBudget which pods count for it.
+func Selector(o metav1.Object) {
 	b, ok := o.(*policyv1.PodDisruptionBudget)
 	if !ok {
 		return

@@ -1,4 +1,5 @@
-package compile
+// Package nulls writes sandboxes without null, which kubectl apply removes from a file. It is pure.
+package nulls
 
 import (
 	"encoding/json"
@@ -11,10 +12,10 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// WithoutNulls returns a sandbox with patches that have the same meaning without null, which kubectl apply
+// Without returns a sandbox with patches that have the same meaning without null, which kubectl apply
 // removes from a file: a variable is deleted, and added again with its new value. left are the fields
 // in which null stays, since a patch of the specification itself has it.
-func WithoutNulls(s *crdv1.SignadotSandbox) (out *crdv1.SignadotSandbox, left []string, err error) {
+func Without(s *crdv1.SignadotSandbox) (out *crdv1.SignadotSandbox, left []string, err error) {
 	out = s.DeepCopy()
 	if out.Spec.Customization == nil {
 		return out, nil, nil
@@ -33,7 +34,7 @@ func WithoutNulls(s *crdv1.SignadotSandbox) (out *crdv1.SignadotSandbox, left []
 		for form, raw := range map[string]*runtime.RawExtension{"strategic": p.Strategic, "merge": p.Merge} {
 			var patch any
 			if raw != nil && json.Unmarshal(raw.Raw, &patch) == nil {
-				left = append(left, nulls(patch, fmt.Sprintf("spec.customization.patches[%d].%s", i, form))...)
+				left = append(left, places(patch, fmt.Sprintf("spec.customization.patches[%d].%s", i, form))...)
 			}
 		}
 	}
@@ -63,7 +64,7 @@ func replaced(value any) any {
 func variables(env []any) (out []any) {
 	for _, e := range env {
 		item, is := e.(map[string]any)
-		if is && item["name"] != nil && len(nulls(item, "")) > 0 {
+		if is && item["name"] != nil && len(places(item, "")) > 0 {
 			out = append(out, map[string]any{"name": item["name"], "$patch": "delete"})
 			e = stripped(item)
 		}
@@ -86,18 +87,18 @@ func stripped(object map[string]any) map[string]any {
 	return out
 }
 
-// nulls returns where a value has null.
-func nulls(value any, path string) (out []string) {
+// places returns where a value has null.
+func places(value any, path string) (out []string) {
 	switch value := value.(type) {
 	case nil:
 		return []string{path}
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(value)) {
-			out = append(out, nulls(value[key], path+"."+key)...)
+			out = append(out, places(value[key], path+"."+key)...)
 		}
 	case []any:
 		for i, v := range value {
-			out = append(out, nulls(v, fmt.Sprintf("%s[%d]", path, i))...)
+			out = append(out, places(v, fmt.Sprintf("%s[%d]", path, i))...)
 		}
 	}
 	return out

@@ -1,4 +1,5 @@
-package forkedworkload
+// Package trouble tells why pods of a fork do not start. It is pure.
+package trouble
 
 import (
 	"cmp"
@@ -13,10 +14,25 @@ import (
 	"switchyard.dev/sidecars/inject"
 )
 
-// trouble is why a pod does not get ready, as a reason for programs and a message for
+// Trouble is why a pod does not get ready, as a reason for programs and a message for
 // people. It stays the same through the turns of a container that is started again and
 // again, so that nothing is written at each of them.
-type trouble struct{ reason, message string }
+type Trouble struct{ Reason, Message string }
+
+// Reasons of troubles.
+const (
+	// ReasonUnschedulable: no node takes the pod.
+	ReasonUnschedulable = "Unschedulable"
+	// ReasonImagePull: an image cannot be had.
+	ReasonImagePull = "ImagePullBackOff"
+	// ReasonConfigError: a container cannot be made, mostly for a ConfigMap, a Secret
+	// or a key in one that is not there.
+	ReasonConfigError = "CreateContainerConfigError"
+	// ReasonCrashLoop: a container ends each time it is started.
+	ReasonCrashLoop = "CrashLoopBackOff"
+	// ReasonReadinessGates: the containers are ready, and a readiness gate of the pod is not set.
+	ReasonReadinessGates = "ReadinessGatesNotReady"
+)
 
 // severity orders troubles by how much they explain: a pod that no node takes has no
 // containers, and one whose image cannot be had never ends.
@@ -45,55 +61,57 @@ func newest(pods []corev1.Pod) []corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool { return !forms[form(&p)] })
 }
 
-// troubleOf returns the most telling trouble of some pods; false when none has any.
+// Of returns the most telling trouble of those pods of a fork that were started last; false when none
+// has any.
 // Pods that are being deleted or have ended do not count.
-func troubleOf(pods []corev1.Pod) (trouble, bool) {
-	var all []trouble
+func Of(pods []corev1.Pod) (Trouble, bool) {
+	pods = newest(pods)
+	var all []Trouble
 	for i := range pods {
-		if t, ok := podTrouble(&pods[i]); ok {
+		if t, ok := OfPod(&pods[i]); ok {
 			all = append(all, t)
 		}
 	}
 	if len(all) == 0 {
-		return trouble{}, false
+		return Trouble{}, false
 	}
-	return slices.MinFunc(all, func(a, b trouble) int {
+	return slices.MinFunc(all, func(a, b Trouble) int {
 		order := severity()
-		return cmp.Or(cmp.Compare(slices.Index(order, a.reason), slices.Index(order, b.reason)), cmp.Compare(a.message, b.message))
+		return cmp.Or(cmp.Compare(slices.Index(order, a.Reason), slices.Index(order, b.Reason)), cmp.Compare(a.Message, b.Message))
 	}), true
 }
 
-// podTrouble returns what is wrong with one pod.
-func podTrouble(p *corev1.Pod) (trouble, bool) {
+// OfPod returns what is wrong with one pod.
+func OfPod(p *corev1.Pod) (Trouble, bool) {
 	if p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
-		return trouble{}, false
+		return Trouble{}, false
 	}
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Message != "" {
-			return trouble{ReasonUnschedulable, fmt.Sprintf("pod %s gets no node: %s", p.Name, c.Message)}, true
+			return Trouble{ReasonUnschedulable, fmt.Sprintf("pod %s gets no node: %s", p.Name, c.Message)}, true
 		}
 	}
 	for _, s := range p.Status.InitContainerStatuses {
-		if t, ok := containerTrouble(p.Name, "init container "+s.Name, s); ok {
+		if t, ok := ofContainer(p.Name, "init container "+s.Name, s); ok {
 			return t, true
 		}
 	}
 	for _, s := range p.Status.ContainerStatuses {
-		if t, ok := containerTrouble(p.Name, "container "+s.Name, s); ok {
+		if t, ok := ofContainer(p.Name, "container "+s.Name, s); ok {
 			return t, true
 		}
 	}
-	return gateTrouble(p)
+	return ofGates(p)
 }
 
-// gateTrouble returns the readiness gates that keep a pod with ready containers from being ready.
-func gateTrouble(p *corev1.Pod) (trouble, bool) {
+// ofGates returns the readiness gates that keep a pod with ready containers from being ready.
+func ofGates(p *corev1.Pod) (Trouble, bool) {
 	status := map[corev1.PodConditionType]corev1.PodCondition{}
 	for _, c := range p.Status.Conditions {
 		status[c.Type] = c
 	}
 	if status[corev1.ContainersReady].Status != corev1.ConditionTrue || status[corev1.PodReady].Status == corev1.ConditionTrue {
-		return trouble{}, false
+		return Trouble{}, false
 	}
 	var waits []string
 	for _, g := range p.Spec.ReadinessGates {
@@ -105,18 +123,18 @@ func gateTrouble(p *corev1.Pod) (trouble, bool) {
 		}
 	}
 	if len(waits) == 0 {
-		return trouble{}, false
+		return Trouble{}, false
 	}
-	return trouble{ReasonReadinessGates, fmt.Sprintf("pod %s: its containers are ready, and it waits for readiness gates: %s. If nothing sets them for pods of forks, take them out with a strategic patch: {spec: {template: {spec: {readinessGates: []}}}}",
+	return Trouble{ReasonReadinessGates, fmt.Sprintf("pod %s: its containers are ready, and it waits for readiness gates: %s. If nothing sets them for pods of forks, take them out with a strategic patch: {spec: {template: {spec: {readinessGates: []}}}}",
 		p.Name, strings.Join(waits, ", "))}, true
 }
 
-// containerTrouble returns what is wrong with one container. One that is ready, or an
+// ofContainer returns what is wrong with one container. One that is ready, or an
 // init container that has done its work, has none.
-func containerTrouble(pod, container string, s corev1.ContainerStatus) (trouble, bool) {
+func ofContainer(pod, container string, s corev1.ContainerStatus) (Trouble, bool) {
 	ended := s.State.Terminated
 	if s.Ready || ended != nil && ended.ExitCode == 0 && strings.HasPrefix(container, "init ") {
-		return trouble{}, false
+		return Trouble{}, false
 	}
 	if w := s.State.Waiting; w != nil {
 		switch w.Reason {
@@ -126,19 +144,19 @@ func containerTrouble(pod, container string, s corev1.ContainerStatus) (trouble,
 			if _, cause, ok := strings.Cut(message, "ErrImagePull: "); ok {
 				message = cause
 			}
-			return trouble{ReasonImagePull, fmt.Sprintf("pod %s, %s: its image cannot be pulled: %s", pod, container, message)}, true
+			return Trouble{ReasonImagePull, fmt.Sprintf("pod %s, %s: its image cannot be pulled: %s", pod, container, message)}, true
 		case "CreateContainerConfigError", "CreateContainerError":
-			return trouble{ReasonConfigError, fmt.Sprintf("pod %s, %s cannot be made: %s", pod, container, w.Message)}, true
+			return Trouble{ReasonConfigError, fmt.Sprintf("pod %s, %s cannot be made: %s", pod, container, w.Message)}, true
 		}
 	}
 	if !loops(s) {
-		return trouble{}, false // It may serve the next time.
+		return Trouble{}, false // It may serve the next time.
 	}
 	if ended == nil {
 		ended = s.LastTerminationState.Terminated
 	}
 	if ended == nil {
-		return trouble{}, false
+		return Trouble{}, false
 	}
 	how := fmt.Sprintf("exit code %d", ended.ExitCode)
 	if ended.Reason != "" {
@@ -147,7 +165,7 @@ func containerTrouble(pod, container string, s corev1.ContainerStatus) (trouble,
 	if ended.Message != "" {
 		how += ": " + ended.Message
 	}
-	return trouble{ReasonCrashLoop, fmt.Sprintf("pod %s, %s ends each time it is started, last with %s", pod, container, how)}, true
+	return Trouble{ReasonCrashLoop, fmt.Sprintf("pod %s, %s ends each time it is started, last with %s", pod, container, how)}, true
 }
 
 // loops reports whether a container has ended more than once, or is kept from starting for
