@@ -358,8 +358,8 @@ spec: {limits: [{type: Container, max: {memory: 64Mi}}]}`)
 metadata: {name: small, namespace: units-wait-later}
 spec: {limits: [{type: Container, max: {memory: 64Mi}}]}`)
 	c.Must(c.Client.Delete(c.Context(), s))
-	giveUp := "Or annotate Resource " + r.Name + " with signadot.com/give-up: \"true\" to leave behind what it would remove."
-	says(r, crdv1.ConditionReady, "Forbidden: ", `The API server refuses the pod of unit "remove"`, "maximum memory usage per Container", giveUp)
+	giveUp := "or skip them with switchyard resource give-up"
+	says(r, crdv1.ConditionReady, "Forbidden: ", `The API server refuses the pod of`, "maximum memory usage per Container", giveUp)
 	says(s, crdv1.ConditionReady, giveUp)
 	c.Remove(&corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: "units-wait-later", Name: "small"}})
 	c.ends(c.unitPod(r.Name, "remove", 1), iocontext.Ending{})

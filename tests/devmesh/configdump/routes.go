@@ -43,7 +43,7 @@ func (r *Reading) routesOf(config node) error {
 	if len(domains) != 1 || domains[0].text() != "*" {
 		return host.at("domains").wrong("does not take every request")
 	}
-	if err := host.only("name", "domains", "matcher", "metadata", "typed_per_filter_config", "request_headers_to_remove"); err != nil {
+	if err := host.only("name", "domains", "matcher", "metadata", "typed_per_filter_config", "request_headers_to_remove", "request_body_buffer_limit"); err != nil {
 		return err
 	}
 	if err := aboutForwardedProto(host); err != nil {
