@@ -134,8 +134,12 @@ func TestALocalProcessThatIsDownIsNamed(t *testing.T) {
 	local := answers(t, "local")
 	local.Close()
 	list <- []workstation.Workload{cart(local.Addr().String())}
-	_, err := p.nth(1).connects("shop", "mine-cart", 80)
-	refused := refusedWith(err)
+	var refused *tunnelv1.Refused
+	wait.Holds(t, "the workload is at the workstation", func() bool {
+		_, err := p.nth(1).connects("shop", "mine-cart", 80)
+		refused = refusedWith(err)
+		return refused.GetReason() != tunnelv1.Reason_REASON_NOT_FOUND
+	})
 	if refused.GetReason() != tunnelv1.Reason_REASON_UNREACHABLE || !strings.Contains(refused.GetMessage(), local.Addr().String()) {
 		t.Fatalf("the refusal is %v", refused)
 	}
