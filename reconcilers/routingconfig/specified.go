@@ -16,9 +16,9 @@ import (
 	"switchyard.dev/reconcilers/routing"
 )
 
-// specified returns the baselines of forks that do not exist and of which nothing is noted, such as
-// after a restore of the RoutingConfig without its annotation: from the specifications of sandboxes,
-// with the Services that lead to each baseline now.
+// specified returns the baselines of forks that do not exist and that the RoutingConfig's annotation
+// does not name, such as after a restore without it. They are read from the specifications of
+// sandboxes, with the Services that select each baseline now.
 //
 // +kubebuilder:rbac:groups=signadot.com,resources=signadotsandboxes,verbs=get;list;watch
 func specified(ctx context.Context, c client.Reader, in Input) (map[member.Name]routing.Specified, error) {
@@ -67,8 +67,8 @@ func sandboxes(ctx context.Context, c client.Reader, config *crdv1.RoutingConfig
 	return all.Items, nil
 }
 
-// sandboxOf returns the sandbox whose specification has a fork of this name, and its baseline; nil
-// where none has.
+// sandboxOf returns the sandbox with a fork of this name in its specification, and the baseline of the
+// fork; nil if there is none.
 func sandboxOf(all []crdv1.SignadotSandbox, name member.Name) (*crdv1.SignadotSandbox, crdv1.ObjectRef) {
 	for i := range all {
 		s := &all[i]

@@ -172,7 +172,7 @@ func declaredBaselines(t *testing.T, w *writer) map[event.Key][]table.Workload {
 	return out
 }
 
-// declarations returns the members that a key has named, and historyOf all that was said of it.
+// declarations returns the members that a key has named, and historyOf all facts of it.
 func declarations(t *testing.T, w *writer, key event.Key) (out []*factv1.Member) {
 	t.Helper()
 	for _, d := range historyOf(t, w, key) {

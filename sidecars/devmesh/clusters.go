@@ -33,10 +33,9 @@ func (b *builder) app() *clusterv3.Cluster {
 	return c
 }
 
-// forks leads to the address that the matched route has put into the internal
-// header, and moves it on the way to where the tries after the first look for it (retry.lua):
-// nobody outside gets to see the header, and with neither Envoy would send the request to the
-// baseline.
+// forks sends requests to the address that the matched route has written into the internal header.
+// On the way the address moves into the request's metadata, where later tries find it (retry.lua):
+// forks do not receive the header, and without an address Envoy would send the request to the baseline.
 func (b *builder) forks() *clusterv3.Cluster {
 	c := b.originalDestination(translate.ForksCluster)
 	c.ConnectTimeout = durationpb.New(forkConnectTimeout)

@@ -256,8 +256,8 @@ func TestPodsOfARealCluster(t *testing.T) {
 	}
 }
 
-// expectLimitRange checks that the API server takes a pod with the sidecar in a namespace whose
-// LimitRange allows less than the chart's resources, once its annotation sets smaller ones.
+// expectLimitRange checks that the API server accepts a pod with the sidecar in a namespace with a
+// LimitRange below the chart's resources, once its annotation sets smaller ones.
 func (k *cluster) expectLimitRange() {
 	k.Helper()
 	k.Namespaces("small")
@@ -269,7 +269,7 @@ func (k *cluster) expectLimitRange() {
 		pod := customer("", asks())
 		pod.Namespace, pod.GenerateName = "small", "usual-"
 		if err := k.Client.Create(k.Context(), pod, client.DryRunAll); err == nil || !strings.Contains(err.Error(), "usage per Container") {
-			return fmt.Errorf("the API server says %w", err)
+			return fmt.Errorf("the API server did not refuse the chart's resources: %w", err)
 		}
 		return nil
 	})

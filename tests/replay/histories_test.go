@@ -171,7 +171,7 @@ func (h *history) deleteMember(ctx context.Context, sandbox, workload string) {
 	}
 }
 
-// forget forgets the Services that a workload had: the status of its member is gone.
+// forget forgets the Services that a workload had: the status of its member is deleted with it.
 func (h *history) forget(sandbox, workload string) { delete(h.had, sandbox+"/"+workload) }
 
 func (h *history) deployment(ctx context.Context, name string) *appsv1.Deployment {

@@ -23,7 +23,7 @@ type GroupInput struct {
 	RoutingKey string
 }
 
-// GroupOutput is what came of it.
+// GroupOutput is the compiled route group.
 type GroupOutput struct {
 	// Group is the object, with the sandboxes that match now.
 	Group *crdv1.SignadotRouteGroup
@@ -81,7 +81,7 @@ func Group(in GroupInput) (GroupOutput, error) {
 	return out, problems.OrNil()
 }
 
-// checkMatch notes what is wrong with a match.
+// checkMatch adds the problems of a match.
 func checkMatch(problems *specfile.Problems, at string, m spec.Match) {
 	given := 0
 	for _, is := range []bool{m.Label != nil, m.Any != nil, m.All != nil} {

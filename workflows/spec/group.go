@@ -6,11 +6,11 @@ import "path"
 type Group struct {
 	// Name is unique in the cluster.
 	Name string `json:"name"`
-	// Spec is what is asked for.
+	// Spec names the sandboxes and their endpoints.
 	Spec GroupSpec `json:"spec"`
 }
 
-// GroupSpec is what a route group asks for.
+// GroupSpec is the specification of a route group.
 type GroupSpec struct {
 	// Cluster is the name of the cluster, as a control plane knows it.
 	Cluster string `json:"cluster"`

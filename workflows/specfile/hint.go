@@ -33,7 +33,7 @@ type fix struct {
 	text   string
 }
 
-// value is a line with a field or an item: what is before its value, and the value.
+// value matches a line with a field or an item: the part before its value, and the value.
 var value = regexp.MustCompile(`^(\s*(?:- +)*(?:[^"'#:\[{]+: +|- +))(\S.*?)\s*$`)
 
 // quoting returns a change that puts the value of a line in quotes, if the value is of a form.

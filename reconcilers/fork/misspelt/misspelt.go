@@ -1,4 +1,4 @@
-// Package misspelt tells misspelt names from others. It is pure.
+// Package misspelt recognizes misspelt names. It is pure.
 package misspelt
 
 import (

@@ -1,4 +1,4 @@
-// Package trouble tells why pods of a fork do not start. It is pure.
+// Package trouble finds the cause why pods of a fork do not start. It is pure.
 package trouble
 
 import (
@@ -81,7 +81,7 @@ func Of(pods []corev1.Pod) (Trouble, bool) {
 	}), true
 }
 
-// OfPod returns what is wrong with one pod.
+// OfPod returns the trouble of one pod; false if it has none.
 func OfPod(p *corev1.Pod) (Trouble, bool) {
 	if p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
 		return Trouble{}, false
@@ -129,8 +129,8 @@ func ofGates(p *corev1.Pod) (Trouble, bool) {
 		p.Name, strings.Join(waits, ", "))}, true
 }
 
-// ofContainer returns what is wrong with one container. One that is ready, or an
-// init container that has done its work, has none.
+// ofContainer returns the trouble of one container. A ready one, and an init container that has
+// succeeded, have none.
 func ofContainer(pod, container string, s corev1.ContainerStatus) (Trouble, bool) {
 	ended := s.State.Terminated
 	if s.Ready || ended != nil && ended.ExitCode == 0 && strings.HasPrefix(container, "init ") {

@@ -1,4 +1,4 @@
-// Package trim leaves of objects in the manager's cache what is read of them. It is pure.
+// Package trim removes fields that no controller reads from objects in the manager's cache. It is pure.
 package trim
 
 import (
@@ -13,13 +13,12 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// longestTold is how many bytes are kept of what is told of a container: enough to
-// name what is missing, and no page of a log.
+// longestTold is the number of bytes that are kept of a message about a container: enough to name a
+// missing object.
 const longestTold = 512
 
-// Troubles remembers what tells why a pod of a fork does not start, and returns what
-// puts that back when all else has been cut away. Of other pods it keeps nothing: there
-// are many more of them, and nobody asks.
+// Troubles reads the fields of a fork's pod that show why it does not start, and returns a function
+// that writes them back into the trimmed pod. For other pods the function does nothing.
 func Troubles(p *corev1.Pod) func(*corev1.Pod) {
 	if p.Labels[crdv1.LabelForkedWorkload] == "" {
 		return func(*corev1.Pod) {}

@@ -40,7 +40,7 @@ func Advice(rollout, virtualService types.NamespacedName, route string) string {
 	if route == "" {
 		route, first = "primary", "name the route of the VirtualService (name: primary), and "
 	}
-	return fmt.Sprintf("Rollout %s does not say in which route of VirtualService %s it sets weights, which works only while that has one route. "+
+	return fmt.Sprintf("Rollout %s does not name the route of VirtualService %s in which it sets weights, and fails if the VirtualService has more than one route. "+
 		"So the VirtualService gets no routes, and requests with the key reach the baseline. To have them routed, %sset spec.strategy.canary.trafficRouting.istio.virtualService.routes of the Rollout to [%s].",
 		rollout, virtualService, first, route)
 }

@@ -38,9 +38,9 @@ const (
 // With a routing key it also takes one connected sidecar of each baseline of which requests
 // with the key need one (wanted.unconnected), unless the request counts connected ones only.
 //
-// What it does not prove: anything about other pods without a sidecar, or with one that is
+// It proves nothing about other pods without a sidecar, or with one that is
 // not connected just now (a route server that has just started knows no sidecar
-// until they are back, within seconds), unless the caller names the pods; nor that
+// until they are back, within seconds), unless the caller names the pods. Nor does it prove that
 // a request which was under way has been routed anew, for Envoy's workers take new
 // routes a moment after it accepts them. A sidecar whose Envoy refuses some of its
 // routes uses the others, and has acknowledged none of them: it is named, and why.

@@ -23,7 +23,7 @@ const (
 	// kernel reports a socket that was destroyed by its port alone, not whether it listened.
 	lookForPorts = time.Second
 	// lookAgain is how often leave and awaitApplication check what they wait for, and
-	// leavePatience for how long leave does. Meanwhile each request to the application is
+	// leavePatience for how long leave does. In that time each request to the application is
 	// answered 503, where the application's own connections would be closed.
 	lookAgain     = 2 * time.Millisecond
 	leavePatience = 5 * time.Second

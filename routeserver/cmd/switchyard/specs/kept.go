@@ -66,7 +66,7 @@ func known(o client.Object) json.RawMessage {
 	return noted.Spec
 }
 
-// unknown notes that what is printed of an object cannot be applied.
+// unknown prints a note that the printed object cannot be applied.
 func unknown(s *session.Session, spec json.RawMessage, o client.Object) {
 	if spec == nil && s.Show.Form != show.Table {
 		_, _ = fmt.Fprintln(s.Err, show.Plain("note: the specification of "+o.GetName()+" is not known, so the output cannot be applied: the object was not written by apply, or was changed since"))

@@ -23,7 +23,8 @@ import (
 // kind is a kind of object that has a published specification. Its methods are the commands that
 // all such kinds have.
 type kind struct {
-	// what is how messages name one, such as specfile.Sandbox, plural several, and command its command.
+	// what names one in messages, such as specfile.Sandbox, plural names several, and command is the name
+	// of its command.
 	what, plural, command string
 	// of is the kind of the object.
 	of string
@@ -99,8 +100,8 @@ func (k kind) put(ctx context.Context, s *session.Session, cluster client.Client
 	return there, k.refused("change", there.GetName(), cluster.Update(ctx, there, client.FieldValidation("Strict")))
 }
 
-// apply makes a command one that applies a file. open reads the file; what it returns writes the
-// object and is called again after a conflict.
+// apply adds the flags and the action of a command that applies a file. open reads the file and returns
+// a function that writes the object, which is called again after a conflict.
 func (k kind) apply(s *session.Session, c *cobra.Command, open func(*input) (func(context.Context, client.Client) (crdv1.Object, error), error)) *cobra.Command {
 	var in input
 	var wait bool
