@@ -329,7 +329,7 @@ func TestStepsThatWaitNameTheirCause(t *testing.T) {
 			return nil
 		})
 	}
-	says(r, crdv1.ConditionProvisioned, "NamespaceNotFound: ", `Unit "provision" waits, since its namespace units-wait-later does not exist: create it; the unit then starts by itself`)
+	says(r, crdv1.ConditionProvisioned, "NamespaceNotFound: ", `Step "provision" waits, since its namespace units-wait-later does not exist: create it; the step then starts by itself`)
 	says(s, crdv1.ConditionReady, "ResourcesNotReady: ", "(NamespaceNotFound)", "namespace units-wait-later does not exist: create it")
 
 	c.Namespaces("units-wait-later")
@@ -341,7 +341,7 @@ spec: {hard: {limits.cpu: "2"}}`)
 	c.Make(&corev1.LimitRange{}, `
 metadata: {name: small, namespace: units-wait-later}
 spec: {limits: [{type: Container, max: {memory: 64Mi}}]}`)
-	says(r, crdv1.ConditionProvisioned, "Forbidden: ", `The API server refuses the pod of unit "provision" in namespace units-wait-later (`, "ioInit.resources and ioSidecar.resources of the chart")
+	says(r, crdv1.ConditionProvisioned, "Forbidden: ", `The API server refuses the pod of step "provision" in namespace units-wait-later (`, "ioInit.resources and ioSidecar.resources of the chart")
 	c.Remove(&corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: "units-wait-later", Name: "small"}})
 	c.Remove(quota)
 	pod := c.unitPod(r.Name, "provision", 1)
@@ -359,7 +359,7 @@ metadata: {name: small, namespace: units-wait-later}
 spec: {limits: [{type: Container, max: {memory: 64Mi}}]}`)
 	c.Must(c.Client.Delete(c.Context(), s))
 	giveUp := "or skip them with switchyard resource give-up"
-	says(r, crdv1.ConditionReady, "Forbidden: ", `The API server refuses the pod of`, "maximum memory usage per Container", giveUp)
+	says(r, crdv1.ConditionReady, "Forbidden: ", `The API server refuses the pod of step "remove"`, "maximum memory usage per Container", giveUp)
 	says(s, crdv1.ConditionReady, giveUp)
 	c.Remove(&corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: "units-wait-later", Name: "small"}})
 	c.ends(c.unitPod(r.Name, "remove", 1), iocontext.Ending{})

@@ -11,7 +11,7 @@ import (
 func Refused(unit, namespace, words string) string {
 	// Conditions have two sentences, of which this is one.
 	words = strings.TrimSuffix(sentence(words), ".")
-	return fmt.Sprintf("The API server refuses the pod of unit %s in namespace %s (%s): %s; the unit then starts by itself.", quoted(unit), namespace, words, remedyOf(words))
+	return fmt.Sprintf("The API server refuses the pod of step %s in namespace %s (%s): %s; the step then starts by itself.", quoted(unit), namespace, words, remedyOf(words))
 }
 
 // WithoutNamespace is Refused for a namespace that does not exist, or is being deleted.
@@ -20,7 +20,7 @@ func WithoutNamespace(unit, namespace string, terminating bool) string {
 	if terminating {
 		state, todo = "is being deleted", "create it again once it is deleted"
 	}
-	return fmt.Sprintf("Unit %s waits, since its namespace %s %s: %s; the unit then starts by itself.", quoted(unit), namespace, state, todo)
+	return fmt.Sprintf("Step %s waits, since its namespace %s %s: %s; the step then starts by itself.", quoted(unit), namespace, state, todo)
 }
 
 // remedyOf returns what to change so that the API server accepts a pod which it refused in these

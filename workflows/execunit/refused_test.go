@@ -17,7 +17,7 @@ func TestARefusedPodNamesWhatToChange(t *testing.T) {
 		"admission webhook \"a.b\" denied the request: no.  Ask ops.":                                                                                "change the pod template, or what these words name",
 	} {
 		got := execunit.Refused("drop", "runners", words)
-		if !strings.HasPrefix(got, `The API server refuses the pod of unit "drop" in namespace runners (`) || !strings.Contains(got, says) || !strings.HasSuffix(got, "; the unit then starts by itself.") {
+		if !strings.HasPrefix(got, `The API server refuses the pod of step "drop" in namespace runners (`) || !strings.Contains(got, says) || !strings.HasSuffix(got, "; the step then starts by itself.") {
 			t.Errorf("%s", got)
 		}
 		if strings.Contains(strings.TrimSuffix(got, "."), ". ") {

@@ -245,7 +245,7 @@ spec:
   template:
     metadata: {labels: {a: b}}
     spec: {containers: [{name: manager, image: m, env: [{name: IO_INIT_IMAGE, value: "io-init:1"}, {name: IO_SIDECAR_IMAGE, value: "io-sidecar:1"}]}]}`)
-	gives(exit.InTheWay, `Provisioned is False (NamespaceNotFound): Unit "make" waits, since its namespace no-such-place does not exist: create it`)
+	gives(exit.InTheWay, `Provisioned is False (NamespaceNotFound): Step "make" waits, since its namespace no-such-place does not exist: create it`)
 	w.Namespaces("no-such-place")
 	w.Accounts("no-such-place", "default")
 	gives(exit.OK, "create Resource ")
