@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/routeserver/table"
 )
@@ -22,7 +23,8 @@ import (
 // TestKeyedRequestsInRandomHistories plays random histories of sandboxes, members, workloads and
 // Services, and sends in a model a request with each routing key to each Service after each step:
 //
-//   - none reaches the baseline of a member of its key;
+//   - none reaches the baseline of a member of its key, at no event of the routing log while the
+//     sandbox has that member;
 //   - where one arrives at another workload, or at no pod, the sandbox is not Ready, or has a caveat.
 //
 // Not in the model are virtual workloads, edges and consumers without Services (decision records
@@ -34,6 +36,7 @@ func TestKeyedRequestsInRandomHistories(t *testing.T) {
 		h := &history{story: newStory(t), r: r, forks: map[string][]string{}, had: map[string]map[string]bool{}}
 		h.do(ctx, "baseline shop/a shop/b", "")
 		for range rapid.IntRange(3, 10).Draw(r, "steps") {
+			h.before(ctx)
 			h.step(ctx)
 			h.check(ctx)
 		}
@@ -49,6 +52,9 @@ type history struct {
 	forks map[string][]string
 	// had are the Services that have selected a workload since a sandbox forks it, by both.
 	had map[string]map[string]bool
+	// last is the table before the newest step, and routed what it routed: by sandbox, workloads.
+	last   table.Table
+	routed map[string][]string
 }
 
 // do plays one step of a story.
@@ -182,8 +188,69 @@ func (h *history) deployment(ctx context.Context, name string) *appsv1.Deploymen
 	return d
 }
 
+// before notes which workloads that a Service selects are routed before a step.
+func (h *history) before(ctx context.Context) {
+	now, err := h.current(ctx)
+	if err != nil {
+		h.fatal(err)
+	}
+	h.last, h.routed = now, map[string][]string{}
+	var services corev1.ServiceList
+	if err := h.operator.cluster.Client.List(ctx, &services); err != nil {
+		h.fatal(err)
+	}
+	for sandbox, forks := range h.forks {
+		for _, workload := range forks {
+			selected := slices.ContainsFunc(services.Items, func(s corev1.Service) bool {
+				return s.Labels[crdv1.LabelForkedWorkload] == "" && s.Spec.Selector["app"] == workload
+			})
+			if selected && decides(now, sandbox, workload) {
+				h.routed[sandbox] = append(h.routed[sandbox], workload)
+			}
+		}
+	}
+}
+
+// each checks the table after each event since the newest step.
+func (h *history) each(ctx context.Context) {
+	cursor, err := h.log.Read(ctx, h.last.Pos())
+	if err != nil {
+		h.fatal(err)
+	}
+	defer cursor.Close()
+	tip, err := h.log.Tip(ctx)
+	if err != nil {
+		h.fatal(err)
+	}
+	for h.last.Pos().Seq < tip.Seq {
+		events, unread := cursor.Next(ctx)
+		facts, damaged := eventbus.Open(events)
+		if err := errors.Join(unread, damaged); err != nil {
+			h.fatal(err)
+		}
+		for _, fact := range facts {
+			h.last = h.last.Apply(fact)
+			for sandbox, workloads := range h.routed {
+				for _, workload := range workloads {
+					if slices.Contains(h.forks[sandbox], workload) && !decides(h.last, sandbox, workload) {
+						h.fatal(fmt.Errorf("after event %d a request with the key of %s reaches the baseline %s of its member", fact.Pos.Seq, sandbox, workload))
+					}
+				}
+			}
+		}
+	}
+}
+
+// decides reports whether a pod of a workload sends requests with the key of a sandbox to a fork, or
+// refuses them.
+func decides(now table.Table, sandbox, workload string) bool {
+	rule, known := now.Lookup(table.Workload{Kind: "Deployment", Namespace: "shop", Name: workload}, "k"+sandbox)
+	return known && slices.ContainsFunc(rule.Mappings, func(m table.Mapping) bool { return m.WorkloadPort == 8080 })
+}
+
 // check sends the requests.
 func (h *history) check(ctx context.Context) {
+	h.each(ctx)
 	now, err := h.current(ctx)
 	if err != nil {
 		h.fatal(err)
@@ -244,10 +311,8 @@ func (h *history) send(now table.Table, sandbox string, s *corev1.Service, workl
 			continue
 		}
 		arrives = true
-		rule, known := now.Lookup(table.Workload{Kind: "Deployment", Namespace: "shop", Name: d.Name}, "k"+sandbox)
-		routed := known && slices.ContainsFunc(rule.Mappings, func(m table.Mapping) bool { return m.WorkloadPort == 8080 })
 		switch {
-		case routed:
+		case decides(now, sandbox, d.Name):
 		case member:
 			h.fatal(fmt.Errorf("a request to Service %s with the key of %s reaches the baseline %s of its member", s.Name, sandbox, d.Name))
 		default:
