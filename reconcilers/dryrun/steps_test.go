@@ -57,7 +57,7 @@ spec:
 			t.Fatalf("%s: %q", why, got)
 		}
 		for i, name := range []string{"make", "drop"} {
-			for _, part := range append(each, `nit "`+name+`"`) {
+			for _, part := range append(each, `tep "`+name+`"`) {
 				if !strings.Contains(got[i], part) {
 					t.Errorf("%s: without %q: %s", why, part, got[i])
 				}
