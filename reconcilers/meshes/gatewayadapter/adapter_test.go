@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -131,6 +132,31 @@ func TestADerivedRouteFollowsItsOriginalAndIsRepaired(t *testing.T) {
 			return r.Lost != nil && r.Lost.Reason == gatewayapi.ReasonNoRoute && len(c.derivedOf("k1")) == 0
 		})
 	})
+}
+
+// TestARouteThatIsDeletedAsItIsRepairedIsMadeAgain takes a route's key out of it, and deletes it
+// before the adapter can see that it has repaired it.
+func TestARouteThatIsDeletedAsItIsRepairedIsMadeAgain(t *testing.T) {
+	w := world.Shared(t)
+	w.DefineGatewayAPI()
+	c := start(t, w, gatewayadapter.Settings{})
+	c.httpRoute("shop", "customer")
+	fork := c.sandbox("k1")
+	r := c.derives("k1", "it leads to the fork", leadsTo(fork))
+	c.edit(r, func(r *gatewayv1.HTTPRoute) { r.Spec.Hostnames = []gatewayv1.Hostname{"other.test"} })
+	c.derives("k1", "the adapter has seen it", func(r *gatewayv1.HTTPRoute) bool {
+		return len(r.Spec.Hostnames) == 1 && r.Spec.Hostnames[0] != "other.test"
+	})
+	var once sync.Once
+	c.after = func(*http.Request) {
+		once.Do(func() {
+			if err := c.routes.Delete(t.Context(), r.DeepCopy()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	c.edit(r, func(r *gatewayv1.HTTPRoute) { delete(r.Annotations, crdv1.AnnotationRoutingKey) })
+	c.derives("k1", "it is made again", func(now *gatewayv1.HTTPRoute) bool { return now.UID != r.UID && leadsTo(fork)(now) })
 }
 
 func TestDefinitionsMayComeLate(t *testing.T) {

@@ -53,6 +53,11 @@ type route struct {
 	grpc     *gatewayv1.GRPCRoute
 }
 
+// derivedFor reports whether it is derived for a routing key.
+func (r *route) derivedFor(key string) bool {
+	return gatewayapi.IsDerived(r.meta) && r.meta.Annotations[crdv1.AnnotationRoutingKey] == key
+}
+
 // cluster is what the cluster has of the Gateway API, from one look to the next.
 type cluster struct {
 	// parsed are all objects by UID, so that each is parsed once for each of its versions.

@@ -53,7 +53,8 @@ type keyed struct {
 	asks map[gatewayapi.Object]bool
 	// behind are the routes that are not as they should be, by what is to be said of each.
 	behind map[gatewayapi.Object]behind
-	// wrote are those that this process made and the cache has not shown, by UID.
+	// wrote are those that this process made, or made this key's again, and the cache has not shown
+	// as such, by UID.
 	wrote map[gatewayapi.Object]types.UID
 	// failures are those in a row. again is when to try again; zero for not at all.
 	failures int
@@ -216,7 +217,7 @@ func (a *Adapter) write(ctx context.Context, c *cluster, k *keyed, want client.O
 	switch {
 	case err == nil:
 		delete(k.behind, object)
-		if c.all[object] == nil {
+		if r := c.all[object]; r == nil || !r.derivedFor(want.GetAnnotations()[crdv1.AnnotationRoutingKey]) {
 			k.wrote[object] = uid
 		}
 		return nil

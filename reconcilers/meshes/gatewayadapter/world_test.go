@@ -48,9 +48,10 @@ type cluster struct {
 	stop     func()
 	// virtualServices: the operator routes by these as well.
 	virtualServices bool
-	// writes are those of the adapter; before is called before each, if not nil.
-	writes atomic.Int64
-	before func(*http.Request)
+	// writes are those of the adapter; before is called before each, and after once it is answered,
+	// if not nil.
+	writes        atomic.Int64
+	before, after func(*http.Request)
 	// routes reads and writes what is the owners'.
 	routes client.WithWatch
 }
@@ -96,13 +97,18 @@ func (c *cluster) run(user string, groups ...string) {
 	access := c.As(user, groups...)
 	access.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return world.RoundTrip(func(q *http.Request) (*http.Response, error) {
-			if q.Method != http.MethodGet {
-				c.writes.Add(1)
-				if c.before != nil {
-					c.before(q)
-				}
+			if q.Method == http.MethodGet {
+				return next.RoundTrip(q)
 			}
-			return next.RoundTrip(q)
+			c.writes.Add(1)
+			if c.before != nil {
+				c.before(q)
+			}
+			answer, err := next.RoundTrip(q)
+			if c.after != nil {
+				c.after(q)
+			}
+			return answer, err
 		})
 	})
 	var read []optional.Kind
