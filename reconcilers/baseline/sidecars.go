@@ -91,7 +91,7 @@ func meshed(w *Workload, pods []corev1.Pod, services []crdv1.ServiceMapping, inj
 	}
 	message := fmt.Sprintf("Every pod of %s has a ready DevMesh Sidecar.", name)
 	if names := r.Pods[coverage.Outdated]; len(names) > 0 {
-		message += fmt.Sprintf(" In %d of %d it is OUTDATED (%s; injected with another %s than now)", len(names), r.Total, coverage.Some(names), r.Differing())
+		message += fmt.Sprintf(" In %d of %d it is OUTDATED (%s; %s)", len(names), r.Total, coverage.Some(names), r.Differing())
 		if refused == "" {
 			message += ": restart them with " + r.Restart()
 		}

@@ -208,7 +208,7 @@ func (r Report) ToDo() []string {
 			Some(names), r.Workload.Namespace, names[0], devmesh.ContainerName))
 	}
 	if names := r.Pods[Outdated]; len(names) > 0 {
-		outdated := fmt.Sprintf("the sidecar is OUTDATED in %s (injected with another %s than now)", Some(names), r.Differing())
+		outdated := fmt.Sprintf("the sidecar is OUTDATED in %s (%s)", Some(names), r.Differing())
 		if r.NewPodsRefused() == "" {
 			outdated += ": " + r.Restart()
 		}
@@ -257,12 +257,12 @@ func (r Report) Conflicts() []string {
 	return out
 }
 
-// Differing lists the settings in which some outdated pod differs from what is
-// injected now, sorted.
+// Differing returns a phrase with the settings in which some outdated pod differs from what is
+// injected now (inject.Differences).
 func (r Report) Differing() string {
 	names := slices.Concat(slices.Collect(maps.Values(r.Differ))...)
 	slices.Sort(names)
-	return strings.Join(slices.Compact(names), ", ")
+	return inject.Differences(slices.Compact(names))
 }
 
 // Unexplained are the pods without a sidecar and without a reason.

@@ -108,7 +108,7 @@ func (s Settings) Outdated(now Settings) []string {
 		{"resources of the sidecar", s.SidecarResources, now.SidecarResources, within},
 		{"resources of the init container", s.RedirectResources, now.RedirectResources, within},
 		{"address of the route server", s.XDSAddress, now.XDSAddress, same},
-		{"encryption of the way to the route server", s.RouteServer, now.RouteServer, same},
+		{"encryption of the connection to the route server", s.RouteServer, now.RouteServer, same},
 		{"routing.iptablesMode", s.IptablesMode, now.IptablesMode, same},
 		{"label " + LabelInjected, s.Label, now.Label, same},
 	} {

@@ -62,6 +62,8 @@ type Workload struct {
 	// Differ says of each outdated pod in which settings it differs from what a new
 	// pod would get.
 	Differ map[string][]string `json:"differ,omitempty"`
+	// Differences has that of each outdated pod as a phrase.
+	Differences map[string]string `json:"-"`
 	// Restart is the command that makes all pods anew.
 	Restart string `json:"restart,omitempty"`
 	// ToDo says what is wrong and what to do, in sentences.

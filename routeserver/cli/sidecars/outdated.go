@@ -30,8 +30,8 @@ func Outdated(ctx context.Context, s *session.Session, survey Survey, pod string
 	}
 	for _, w := range got.Workloads {
 		if name, ok := strings.CutPrefix(pod, w.Namespace+"/"); ok && slices.Contains(w.Outdated, name) {
-			return fmt.Sprintf("Pod %s is OUTDATED: it was injected with another %s than now. Restart it: %s\n",
-				pod, show.Plain(strings.Join(w.Differ[name], ", ")), show.Plain(w.Restart))
+			return fmt.Sprintf("Pod %s is OUTDATED: %s. Restart it: %s\n",
+				pod, show.Plain(w.Differences[name]), show.Plain(w.Restart))
 		}
 	}
 	return ""

@@ -290,7 +290,10 @@ func shown(r coverage.Report) sidecars.Workload {
 		ToDo: append([]string{}, r.ToDo()...),
 	}
 	if len(r.Differ) > 0 {
-		out.Differ, out.Restart = r.Differ, r.Restart()
+		out.Differ, out.Restart, out.Differences = r.Differ, r.Restart(), map[string]string{}
+		for pod, names := range r.Differ {
+			out.Differences[pod] = inject.Differences(names)
+		}
 	}
 	return out
 }

@@ -94,7 +94,7 @@ Deployment market/cart  5     1   1         1       1          1        0
 Deployment market/cart
   cart-none started before a sidecar was asked for, or while the operator was away: kubectl rollout restart -n market deployment/cart
   the sidecar is not ready in cart-starting: kubectl logs -n market cart-starting -c sd-sidecar
-  the sidecar is OUTDATED in cart-old (injected with another image of the init container, image of the sidecar than now): kubectl rollout restart -n market deployment/cart
+  the sidecar is OUTDATED in cart-old (injected with another image of the sidecar and of the init container than now): kubectl rollout restart -n market deployment/cart
   the sidecar is not connected to a route server, or has not acknowledged its rules, in cart-lags: see switchyard sidecars, and kubectl logs -n market cart-lags -c sd-sidecar
 1 workload, 0 covered
 `
@@ -189,7 +189,7 @@ func TestExplainOfAPodSaysThatItsSidecarIsOutdated(t *testing.T) {
 	for pod, outdated := range map[string]bool{"cart-old": true, "cart-good": false} {
 		_, out, errs := ask(t, "explain", "deployment/bazaar/cart", "--key", "k", "--pod", "bazaar/"+pod,
 			"--kubeconfig", as(t, "", ""), "--server", address, "--namespace-of-operator", "bazaar-operator")
-		if strings.Contains(out, "Pod bazaar/"+pod+" is OUTDATED: it was injected with another image of the sidecar, image of the init container than now. Restart it: kubectl") != outdated {
+		if strings.Contains(out, "Pod bazaar/"+pod+" is OUTDATED: injected with another image of the sidecar and of the init container than now. Restart it: kubectl") != outdated {
 			t.Errorf("%s: outdated is %t:\n%s%s", pod, outdated, out, errs)
 		}
 	}
