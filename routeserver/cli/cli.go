@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
@@ -38,6 +39,9 @@ type Config struct {
 	// Mesh looks in the cluster what the meshes do with a request that a route server has
 	// explained, in lines; empty when nothing. Without it explain does not say so.
 	Mesh func(ctx context.Context, access *rest.Config, asked *routingv1.ExplainRequest, got *routingv1.ExplainResponse) (string, error)
+	// Caveats reads in the cluster the caveats of a sandbox that is ready, a line each. Without it
+	// explain does not show them.
+	Caveats func(ctx context.Context, access *rest.Config, sandbox string) ([]string, error)
 	// Further returns commands that need more than a route server. Without it there are none.
 	Further func(*session.Session) []*cobra.Command
 }
@@ -127,8 +131,32 @@ func caveats(s *session.Session, cfg Config) routes.Caveats {
 			return byMesh(ctx, s, cfg, asked, got)
 		}
 	}
+	if cfg.Caveats != nil {
+		c.Sandbox = func(ctx context.Context, sandbox string) string { return ofSandbox(ctx, s, cfg, sandbox) }
+	}
 	return c
 }
+
+// ofSandbox returns a line for each caveat of a sandbox. Without a kubeconfig there is none.
+func ofSandbox(ctx context.Context, s *session.Session, cfg Config, sandbox string) (out string) {
+	access, err := s.Cluster.Rest()
+	if err != nil || s.Archive != "" {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, caveatsWithin)
+	defer cancel()
+	caveats, err := cfg.Caveats(ctx, access, sandbox)
+	if err != nil {
+		return show.Line(fmt.Sprintf("The caveats of sandbox %s are not known: %v", sandbox, err)) + "\n"
+	}
+	for _, c := range caveats {
+		out += show.Line(fmt.Sprintf("Caveat of sandbox %s: %s", sandbox, c)) + "\n"
+	}
+	return out
+}
+
+// caveatsWithin is how long explain waits for the caveats of a sandbox.
+const caveatsWithin = 3 * time.Second
 
 // byMesh returns what the cluster says of a request that no sidecar routes.
 func byMesh(ctx context.Context, s *session.Session, cfg Config, asked *routingv1.ExplainRequest, got *routingv1.ExplainResponse) string {

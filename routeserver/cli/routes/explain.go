@@ -21,6 +21,8 @@ type Caveats struct {
 	// Outdated returns a line about the sidecar of a pod, namespace/name, when it is outdated
 	// or nobody knows.
 	Outdated func(ctx context.Context, pod string) string
+	// Sandbox returns a line for each caveat of a sandbox.
+	Sandbox func(ctx context.Context, sandbox string) string
 	// Mesh returns lines about what meshes do with a request that no sidecar routes.
 	Mesh func(ctx context.Context, asked *routingv1.ExplainRequest, got *routingv1.ExplainResponse) string
 }
@@ -38,6 +40,7 @@ and since when. DESTINATION is what a client calls, host:port of a Service or it
 cluster IP. With the headers of a request the routing key is taken out of them as
 a sidecar does; or name the key itself.
 
+With a kubeconfig the text also has the caveats of the sandbox, as its condition Ready has them.
 With --pod the text also says whether that pod's sidecar is outdated, which the cluster
 tells; -o json has the route server's answer alone (coverage -o json has the other).
 Of a workload without sidecars the text also says whether a mesh routes it: which
@@ -100,6 +103,9 @@ func explain(ctx context.Context, s *session.Session, req *routingv1.ExplainRequ
 		}
 		if pod := req.GetPod(); pod != "" && req.GetAt().GetVersion() == nil && caveats.Outdated != nil {
 			out += caveats.Outdated(ctx, pod)
+		}
+		if sandbox := e.GetRule().GetSandbox(); sandbox != "" && req.GetAt().GetVersion() == nil && caveats.Sandbox != nil {
+			out += caveats.Sandbox(ctx, sandbox)
 		}
 		if e.GetVerdict() == routingv1.Verdict_NO_SIDECAR && req.GetAt().GetVersion() == nil && caveats.Mesh != nil {
 			out += caveats.Mesh(ctx, req, e)

@@ -36,7 +36,7 @@ func run(args []string) int {
 func wired(name string) cli.Config {
 	return cli.Config{
 		Config: session.Config{Name: name, Getenv: os.Getenv, Keys: routingkey.Find},
-		Plan:   plan, Witness: witness, Coverage: covered, Unfit: unfit, Mesh: routedByMesh,
+		Plan:   plan, Witness: witness, Coverage: covered, Unfit: unfit, Mesh: routedByMesh, Caveats: caveatsOf,
 		Further: further,
 	}
 }
