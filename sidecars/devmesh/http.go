@@ -9,6 +9,7 @@ import (
 	setfilterstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/set_filter_state/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	earlymutationv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/http/early_header_mutation/header_mutation/v3"
+	envoymatcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -111,22 +112,44 @@ func matchValueToState() *setfilterstatev3.Config {
 	}
 }
 
-// failures puts a reason on the answers that Envoy gives in place of a
-// destination that it could not reach.
+// unanswered is the body of an answer for a destination of a sandbox. A route has no text of its
+// own: sidecars of earlier releases refuse routes that have more than theirs.
+const unanswered = "%ROUTE_NAME% holds this routing key, and its fork or its workstation does not answer: %LOCAL_REPLY_BODY%\n"
+
+// failures puts a reason on the answers that Envoy gives in place of a destination that it could
+// not reach, and names the sandbox in the body where that is the destination.
 func failures() *hcmv3.LocalReplyConfig {
-	reason := func(reason string, flags ...string) *hcmv3.ResponseMapper {
-		return &hcmv3.ResponseMapper{
-			Filter: &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{
-				ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{Flags: flags},
-			}},
-			HeadersToAdd: []*corev3.HeaderValueOption{
+	reason := func(reason string, flags ...string) []*hcmv3.ResponseMapper {
+		failed := &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{
+			ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{Flags: flags},
+		}}
+		mapper := func(f *accesslogv3.AccessLogFilter, body *corev3.SubstitutionFormatString) *hcmv3.ResponseMapper {
+			return &hcmv3.ResponseMapper{Filter: f, BodyFormatOverride: body, HeadersToAdd: []*corev3.HeaderValueOption{
 				set(translate.ReasonHeader, reason), set(translate.RoutedHeader, "%ROUTE_NAME%"),
-			},
+			}}
 		}
+		ofSandbox := &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_AndFilter{
+			AndFilter: &accesslogv3.AndFilter{Filters: []*accesslogv3.AccessLogFilter{failed, sent()}},
+		}}
+		return []*hcmv3.ResponseMapper{mapper(ofSandbox, format(unanswered)), mapper(failed, nil)}
 	}
-	return &hcmv3.LocalReplyConfig{Mappers: []*hcmv3.ResponseMapper{
+	return &hcmv3.LocalReplyConfig{Mappers: append(
 		reason(translate.ReasonUnreachable, "UF", "UH", "NC", "UO"),
-		reason(translate.ReasonReset, "UC", "UR", "UPE", "URX", "UT"),
+		reason(translate.ReasonReset, "UC", "UR", "UPE", "URX", "UT")...,
+	)}
+}
+
+// sent matches requests that were sent to a sandbox: keepDestination has noted the address.
+func sent() *accesslogv3.AccessLogFilter {
+	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_MetadataFilter{
+		MetadataFilter: &accesslogv3.MetadataFilter{
+			Matcher: &envoymatcherv3.MetadataMatcher{
+				Filter: translate.MetadataNamespace,
+				Path:   []*envoymatcherv3.MetadataMatcher_PathSegment{{Segment: &envoymatcherv3.MetadataMatcher_PathSegment_Key{Key: destinationKey}}},
+				Value:  &envoymatcherv3.ValueMatcher{MatchPattern: &envoymatcherv3.ValueMatcher_PresentMatch{PresentMatch: true}},
+			},
+			MatchIfKeyNotFound: wrapperspb.Bool(false),
+		},
 	}}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"unicode/utf8"
 
@@ -165,7 +166,7 @@ func TestASandboxThatCannotBeReachedFailsVisibly(t *testing.T) {
 		xdstest.Fork{Baseline: customer, Key: "headless", Sandbox: "sb-headless", Port: 8080},
 		sandbox("gone", "10.96.1.5:80", 8080),
 		sandbox("mute", "10.96.1.6:80", 8080),
-	)
+			)
 	r.must(podnet.ServeAddress(net.ParseIP("10.96.1.5"))) // an address at which nobody listens
 	mute := r.fork("10.96.1.6:80")
 	go func() {
@@ -191,9 +192,20 @@ func TestASandboxThatCannotBeReachedFailsVisibly(t *testing.T) {
 			if got.Status != 503 || got.Header.Get(translate.ReasonHeader) != reason || got.Header.Get(translate.RoutedHeader) != routed {
 				t.Errorf("got %d, %v, %s", got.Status, got.Header, got.Body)
 			}
+			sentence := routed + " holds this routing key, and its fork or its workstation does not answer: upstream connect error"
+			if answered := reason == translate.ReasonNotReady || reason == translate.ReasonNoAddress; strings.HasPrefix(got.Body, sentence) == answered {
+				t.Errorf("the body is %q", got.Body)
+			}
 		})
 	}
 	r.expect("baseline", 8080)
+
+	// The words about a baseline stay Envoy's.
+	r.Board.Declare(sandbox("other", "10.96.1.5:80", 8081))
+	r.acked()
+	if got, err := r.get(8081); err != nil || got.Header.Get(translate.RoutedHeader) != translate.RoutedBaseline || !strings.HasPrefix(got.Body, "upstream connect error") {
+		t.Errorf("a baseline that does not listen: %+v, %v", got, err)
+	}
 }
 
 func TestAPortWithoutAMappingStaysWithTheBaseline(t *testing.T) {
