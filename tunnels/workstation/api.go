@@ -34,7 +34,7 @@ func (w *Workstation) API(address, name string) (*grpc.ClientConn, error) {
 			if err != nil {
 				return nil, fmt.Errorf("%s has no port: %w", address, err)
 			}
-			c, err := w.open(ctx, host, uint16(port))
+			c, err := w.open(ctx, host, uint16(port), &w.own)
 			if err != nil {
 				return nil, err
 			}

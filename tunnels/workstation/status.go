@@ -39,7 +39,7 @@ type Status struct {
 	Ways []Way `json:"ways,omitempty"`
 	// Inside is how this machine reaches the cluster as if it were in it; nil: it does not.
 	Inside *Inside `json:"privileged,omitempty"`
-	// Inbound and Outbound are the connections.
+	// Inbound and Outbound are the connections, without those of the Workstation to tunnel-api.
 	Inbound  Connections `json:"inbound"`
 	Outbound Connections `json:"outbound"`
 }

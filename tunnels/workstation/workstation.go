@@ -38,6 +38,7 @@ type Workstation struct {
 	inside   *Inside // replaced, never changed
 	inbound  counts
 	outbound counts
+	own      counts // connections to tunnel-api, which Status leaves out
 }
 
 // counts are connections of one direction.
@@ -334,31 +335,32 @@ func (w *Workstation) session(ctx context.Context) (*carrier.Session, error) {
 // Open opens a connection to an address in the cluster; names are resolved there. It waits for
 // a session where there is none just now. A refusal is a *carrier.RefusedError.
 func (w *Workstation) Open(ctx context.Context, host string, port uint16) (net.Conn, error) {
-	c, err := w.open(ctx, host, port)
+	c, err := w.open(ctx, host, port, &w.outbound)
 	if err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-func (w *Workstation) open(ctx context.Context, host string, port uint16) (*outward, error) {
+// open opens a connection that is counted in n.
+func (w *Workstation) open(ctx context.Context, host string, port uint16, n *counts) (*outward, error) {
 	what := &tunnelv1.Open{To: &tunnelv1.Open_Address{Address: &tunnelv1.Address{Host: host, Port: uint32(port)}}}
-	w.outbound.total.Add(1)
+	n.total.Add(1)
 	for {
 		s, err := w.session(ctx)
 		if err != nil {
-			w.outbound.failed.Add(1)
+			n.failed.Add(1)
 			return nil, err
 		}
 		c, err := s.Open(ctx, what)
 		if err == nil {
-			w.outbound.active.Add(1)
+			n.active.Add(1)
 			o := &outward{Stream: c.(*carrier.Stream), session: s, over: make(chan struct{})} // As Open says.
-			o.end = sync.OnceFunc(func() { w.outbound.active.Add(-1); close(o.over) })
+			o.end = sync.OnceFunc(func() { n.active.Add(-1); close(o.over) })
 			return o, nil
 		}
 		if ctx.Err() != nil || s.Err() == nil {
-			w.outbound.failed.Add(1)
+			n.failed.Add(1)
 			return nil, err
 		}
 		// The session ended under it. No byte was sent, so that the next may be asked.

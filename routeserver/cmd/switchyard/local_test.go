@@ -143,6 +143,9 @@ func TestAWorkstationIsConnected(t *testing.T) {
 		}
 		return nil
 	})
+	if all[0].Outbound != (workstation.Connections{}) {
+		t.Errorf("its own connections count: %+v", all[0].Outbound)
+	}
 	for _, way := range all[0].Ways {
 		client, at := http.DefaultClient, "http://"+way.Address
 		if way.Kind == "http-proxy" {
