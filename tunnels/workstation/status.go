@@ -57,6 +57,9 @@ type WorkloadStatus struct {
 	// Open reports whether the proxy leads requests here, and Message why not.
 	Open    bool   `json:"open"`
 	Message string `json:"message,omitempty"`
+	// Settling reports whether it has been open for so short a time that the operator's Message
+	// may be of the connection before.
+	Settling bool `json:"settling,omitempty"`
 	// Allowed reports whether the user allows at least one of its addresses, and Holder is the
 	// user that has its tunnel in another session.
 	Allowed bool   `json:"allowed"`
@@ -156,10 +159,13 @@ func (w *Workstation) Status() (Status, <-chan struct{}) {
 	return s, w.changed.Next()
 }
 
+// settles is how long an open tunnel has before the operator's message of it counts.
+const settles = 10 * time.Second
+
 // unconfirmed returns the message of the operator about a workload that is open here. That no workstation
-// is connected is older than this connection.
-func unconfirmed(message string) string {
-	if strings.HasPrefix(message, crdv1.NoWorkstation) {
+// is connected is older than this connection, and so is any message while it settles.
+func unconfirmed(message string, settling bool) string {
+	if settling || strings.HasPrefix(message, crdv1.NoWorkstation) {
 		return "the operator has not confirmed the connection yet"
 	}
 	return message
@@ -198,7 +204,8 @@ func (w *Workstation) statusOf(one Workload) WorkloadStatus {
 	default:
 		out.Open = true
 		if !one.Connected {
-			out.Message = unconfirmed(one.Message)
+			out.Settling = time.Since(w.openedAt[one.Tunnel]) < settles
+			out.Message = unconfirmed(one.Message, out.Settling)
 		}
 	}
 	return out

@@ -31,9 +31,10 @@ type Workstation struct {
 	trouble  error     // why there is no session
 	over     error     // why there never will be one
 	wanted   map[course.Tunnel]Workload
-	down     map[string]string // local addresses that took no connection, and why
-	unsure   error             // why it is not known what is wanted
-	asks     bool              // whether Follow has yet to be told what is wanted
+	openedAt map[course.Tunnel]time.Time // since when those are open that are
+	down     map[string]string           // local addresses that took no connection, and why
+	unsure   error                       // why it is not known what is wanted
+	asks     bool                        // whether Follow has yet to be told what is wanted
 	listens  []Way
 	inside   *Inside // replaced, never changed
 	inbound  counts
@@ -56,7 +57,7 @@ func New(cfg Config) (*Workstation, error) {
 		return nil, err
 	}
 	return &Workstation{
-		cfg: cfg, course: course.New(cfg.Policy), wanted: map[course.Tunnel]Workload{}, down: map[string]string{},
+		cfg: cfg, course: course.New(cfg.Policy), wanted: map[course.Tunnel]Workload{}, openedAt: map[course.Tunnel]time.Time{}, down: map[string]string{},
 		events: make(chan func(time.Time) course.Step), moved: make(chan struct{}, 1),
 	}, nil
 }
@@ -233,6 +234,7 @@ func (l *loop) lost(s *carrier.Session, epoch uint64) {
 	l.mu.Lock() // At once, and not when the loop comes to it: nothing is opened on it any more.
 	if l.current == s {
 		l.current, l.welcome, l.since, l.trouble, l.aside = nil, nil, time.Now(), err, aside{}
+		clear(l.openedAt)
 	}
 	l.mu.Unlock()
 	var left *carrier.LeftError
@@ -291,9 +293,24 @@ func (l *loop) receive(s *carrier.Session, epoch uint64) {
 			return
 		}
 		if d := m.GetDeclared(); d != nil {
-			l.event(func(time.Time) course.Step {
-				return l.course.Answered(epoch, d)
+			l.event(func(now time.Time) course.Step {
+				step := l.course.Answered(epoch, d)
+				l.noteOpened(now)
+				return step
 			})
+		}
+	}
+}
+
+// noteOpened notes since when tunnels are open.
+func (l *loop) noteOpened(now time.Time) {
+	for t := range l.wanted {
+		_, known := l.openedAt[t]
+		switch open := l.course.Answer(t).GetOpen(); {
+		case open && !known:
+			l.openedAt[t] = now
+		case !open:
+			delete(l.openedAt, t)
 		}
 	}
 }

@@ -25,7 +25,7 @@ func TestScriptsWait(t *testing.T) {
 	f.mu.Lock()
 	f.sandboxes[0].CallerIsAuthor = true
 	workload := f.sandboxes[0].ExternalWorkloads[0]
-	workload.Connected, workload.Message = false, "The tunnel is new."
+	workload.Connected, workload.Message = false, "The tunnel at pod p has lost its workstation."
 	f.mu.Unlock()
 	// It is waited for while it begins, as scripts do.
 	begun := make(chan exit.Code, 1)
@@ -43,5 +43,7 @@ func TestScriptsWait(t *testing.T) {
 	f.mu.Unlock()
 	f.kill() // It asks again which sandboxes there are.
 	waits(exit.OK, "", "sandboxes", "--wait-timeout", "1m")
-	end()
+	if _, text := end(); strings.Contains(text, ", but: ") {
+		t.Errorf("before the operator has confirmed the connection it wrote\n%s", text)
+	}
 }

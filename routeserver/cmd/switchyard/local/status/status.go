@@ -135,11 +135,13 @@ func lines(s workstation.Status) (out []string) {
 // ownPort is this machine's end of a connection, in an error about it: another one at each attempt.
 var ownPort = regexp.MustCompile(`[0-9a-f.:\[\]]+:\d+->`)
 
-// Tell writes what changes of a workstation, line by line, until ctx ends.
-func Tell(ctx context.Context, out io.Writer, w *workstation.Workstation) {
+// Tell writes what changes of a workstation, line by line, until ctx ends, and returns whether the
+// last lines had an error. Workloads of which the operator is about to report are left out.
+func Tell(ctx context.Context, out io.Writer, w *workstation.Workstation) (written func(error) bool) {
 	told := map[string]bool{}
 	for {
 		now, changed := w.Status()
+		now.Workloads = slices.DeleteFunc(now.Workloads, func(one workstation.WorkloadStatus) bool { return one.Settling })
 		said := map[string]bool{}
 		for _, line := range lines(now) {
 			words := ownPort.ReplaceAllString(line, "")
@@ -152,7 +154,10 @@ func Tell(ctx context.Context, out io.Writer, w *workstation.Workstation) {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return
+			return func(err error) bool {
+				line := show.Line("not connected: " + err.Error())
+				return told[ownPort.ReplaceAllString(line, "")]
+			}
 		}
 	}
 }
