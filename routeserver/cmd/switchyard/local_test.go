@@ -312,7 +312,7 @@ func TestAServiceAccountStandsInForACertificate(t *testing.T) {
 	}
 	// The proxy of a test believes one token; that this is another shows that it was made and shown.
 	code, _, errs = b.does(t.Context(), "connect", "--socks5", "", "--http-proxy", "", "--as-service-account", f.namespace+"/developer")
-	if code != exit.Unavailable || !strings.Contains(errs, "does not know who you are") {
+	if code != exit.Unavailable || strings.Count(errs, "does not know who you are") != 1 || !strings.Contains(errs, "doctor checks each part") {
 		t.Errorf("with: exit code %d\n%s", code, errs)
 	}
 	code, _, errs = b.does(t.Context(), "connect", "--socks5", "", "--http-proxy", "", "--as-service-account", f.namespace+"/nobody")

@@ -161,7 +161,6 @@ func (p *place) keep(ctx context.Context, w *workstation.Workstation, y *ways, k
 func (p *place) serve(ctx context.Context, parts *sync.WaitGroup, w *workstation.Workstation, y *ways, key func(http.Header)) error {
 	parts.Go(func() { y.serve(ctx, w, key) })
 	parts.Go(func() { moves(ctx, w) })
-	parts.Go(func() { status.Tell(ctx, p.s.Err, w) })
 	parts.Go(func() {
 		now, _ := w.Status()
 		err := socket.Serve(ctx, socket.Folder(p.s.Getenv), now.Session, func() any { s, _ := w.Status(); return s })
@@ -169,7 +168,15 @@ func (p *place) serve(ctx context.Context, parts *sync.WaitGroup, w *workstation
 			say(p.s.Err, "note: "+p.s.Name+" connect status will not know of this one: "+err.Error())
 		}
 	})
-	return unconnected(p.s, w.Run(ctx))
+	telling, stop := context.WithCancel(ctx)
+	written := make(chan func(error) bool, 1)
+	go func() { written <- status.Tell(telling, p.s.Err, w) }()
+	err := w.Run(ctx)
+	stop()
+	if is := <-written; err != nil && is(err) {
+		return exit.Unavailable.Errorf("no tunnel, for the reason above; %s doctor checks each part", p.s.Name)
+	}
+	return unconnected(p.s, err)
 }
 
 // moves tells a workstation when the addresses of the machine have changed.

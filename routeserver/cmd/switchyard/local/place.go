@@ -229,7 +229,7 @@ func unconnected(s *session.Session, err error) error {
 	if err == nil {
 		return nil
 	}
-	return exit.Unavailable.Errorf("no tunnel: %w\n%s doctor looks at each part", err, s.Name)
+	return exit.Unavailable.Errorf("no tunnel: %w\n%s doctor checks each part", err, s.Name)
 }
 
 // named returns both parts of namespace/name.
