@@ -23,6 +23,9 @@ const (
 	ReasonFieldConflict = "FieldConflict"
 	// ReasonRejected: the API server finds the object not valid.
 	ReasonRejected = "Rejected"
+	// ReasonRefused: a policy of the cluster, an admission webhook or a ValidatingAdmissionPolicy,
+	// refuses the object. It is valid.
+	ReasonRefused = "Refused"
 	// ReasonForbidden: the operator has not the right to write it.
 	ReasonForbidden = "Forbidden"
 	// ReasonNamespaceNotFound: its namespace does not exist.
@@ -57,8 +60,10 @@ func refusalOf(o *unstructured.Unstructured, err error) error {
 		return Overtaken(o.GetKind(), o.GetName(), "it was replaced by another object of the same name")
 	case apierrors.IsConflict(err) && hasCause(err, isFieldConflict):
 		return refusal(ReasonFieldConflict, "%s", conflictMessage(o, conflictsOf(err)))
+	case isPolicy(err):
+		return refusal(ReasonRefused, "a policy of the cluster refuses %s, which is retried every %s: %v", Describe(o), RefusedAgain, err)
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err), isUntyped(err):
-		return refusal(ReasonRejected, "the API server does not take %s: %v", Describe(o), err)
+		return refusal(ReasonRejected, "the API server rejects %s: %v", Describe(o), err)
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return refusal(ReasonNamespaceTerminating, "%s cannot be made: namespace %q is being deleted", Describe(o), o.GetNamespace())
 	case apierrors.IsForbidden(err):
@@ -86,6 +91,14 @@ func RefusalOf(o client.Object, err error) *Refusal {
 		return r
 	}
 	return nil
+}
+
+// isPolicy reports whether an admission webhook or a ValidatingAdmissionPolicy denied a request,
+// whatever code it chose for that.
+func isPolicy(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "admission webhook ") && strings.Contains(text, " denied the request") ||
+		strings.Contains(text, "ValidatingAdmissionPolicy ") && strings.Contains(text, " denied request")
 }
 
 // isUntyped reports whether server-side apply cannot make sense of the object,

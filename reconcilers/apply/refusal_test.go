@@ -2,8 +2,10 @@ package apply_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,6 +13,28 @@ import (
 
 	"switchyard.dev/reconcilers/apply"
 )
+
+// A policy refuses an object that is valid, with a code of its choice.
+func TestWhatAPolicyRefuses(t *testing.T) {
+	d := &appsv1.Deployment{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}, ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "d"}}
+	for text, reason := range map[string]string{
+		"ValidatingAdmissionPolicy 'owners' with binding 'owners' denied request: each Deployment needs an owner": "Refused",
+		`admission webhook "validate.gatekeeper.sh" denied the request: [owners] you must provide labels: {"x"}`:  "Refused",
+		`admission webhook "a.b" denied the request without explanation`:                                          "Refused",
+		"spec.template.spec.containers[0].ports[0].containerPort: Invalid value: 99999":                           "Rejected",
+	} {
+		for _, code := range []metav1.StatusReason{metav1.StatusReasonInvalid, metav1.StatusReasonForbidden, metav1.StatusReasonBadRequest} {
+			err := &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Reason: code, Message: text}}
+			want := reason
+			if reason == "Rejected" && code == metav1.StatusReasonForbidden {
+				want = "Forbidden"
+			}
+			if r := apply.RefusalOf(d, err); r == nil || r.Reason != want || !strings.HasSuffix(r.Message, ": "+text) {
+				t.Errorf("%s, %s: %+v", code, text, r)
+			}
+		}
+	}
+}
 
 // An exhausted quota is not a missing right.
 func TestWhatIsForbidden(t *testing.T) {

@@ -475,7 +475,7 @@ spec: {policyName: dry-service, validationActions: [Deny], matchResources: {name
 			return err
 		}
 		if !slices.ContainsFunc(p.Findings, func(f dryrun.Finding) bool {
-			return f.InTheWay() && strings.Contains(f.Message, "each Service needs an owner")
+			return f.InTheWay() && f.Type != crdv1.ConditionAccepted && f.Reason == "Refused" && strings.Contains(f.Message, "each Service needs an owner")
 		}) {
 			return fmt.Errorf("findings are %+v", p.Findings)
 		}
