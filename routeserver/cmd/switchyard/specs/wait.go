@@ -18,7 +18,8 @@ import (
 // pollEvery is how long a command waits before it reads an object again.
 const pollEvery = time.Second
 
-// quiet is how long the operator's first report can take before a command prints that it is missing.
+// quiet is how long the operator's first report, or a deletion, can take before a command prints what
+// it waits for.
 const quiet = 2 * time.Second
 
 // reasonResourceFailed is the reason of a sandbox that will not become ready.
@@ -30,11 +31,13 @@ type progress struct {
 	word   string // before the state, such as "not ready"
 	since  time.Time
 	status status
+	// patient: no state is printed before quiet has passed.
+	patient bool
 }
 
 // shows notes a state and prints it if it is new.
 func (p *progress) shows(now status) {
-	if now.Message == p.status.Message || now.unobserved && p.s.Now().Sub(p.since) < quiet {
+	if now.Message == p.status.Message || (now.unobserved || p.patient) && p.s.Now().Sub(p.since) < quiet {
 		return
 	}
 	p.status = now
@@ -82,7 +85,7 @@ func (k kind) awaitReady(ctx context.Context, s *session.Session, cluster client
 
 // awaitGone waits until an object is deleted, and prints the reasons why it is not.
 func (k kind) awaitGone(ctx context.Context, s *session.Session, cluster client.Client, there crdv1.Object, patience time.Duration) error {
-	p := progress{s: s, word: "still being deleted", since: s.Now()}
+	p := progress{s: s, word: "still being deleted", since: s.Now(), patient: true}
 	_, err := k.watched(ctx, s, cluster, there, patience, func(o crdv1.Object) (done bool, err error) {
 		if o.GetUID() == there.GetUID() {
 			p.shows(k.report(o).state())
