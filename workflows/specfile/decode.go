@@ -58,7 +58,7 @@ func (f *File) KeepName() {
 
 // shown are fields that the output of get commands has beside name and spec, here and of the
 // published client.
-var shown = []string{"createdAt", "updatedAt", "routingKey", "endpoints", "status", "defaults", "workloads", "matchedSandboxes"}
+var shown = []string{"createdAt", "updatedAt", "author", "routingKey", "endpoints", "status", "defaults", "workloads", "matchedSandboxes"}
 
 // repeated are fields of spec that the output of our get commands has beside it, too.
 var repeated = []string{"description", "labels", "resources"}

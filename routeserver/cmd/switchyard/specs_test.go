@@ -109,8 +109,11 @@ func TestSandboxesAndPluginsFromTheirFiles(t *testing.T) {
 	// While it is being deleted nothing is written.
 	there := &crdv1.SignadotSandbox{}
 	d.Must(d.Client.Get(t.Context(), client.ObjectKey{Name: "specs-a"}, there))
+	there.Annotations[crdv1.AnnotationAuthor] = crdv1.Author{User: "dora"}.String()
 	there.Finalizers = []string{"example.com/hold"}
 	d.Must(d.Client.Update(t.Context(), there))
+	d.does(t, exit.OK, "Author:       dora\n", "sandbox", "get", "specs-a")
+	d.does(t, exit.OK, `"author": "dora"`, "sandbox", "get", "specs-a", "-o", "json")
 	d.does(t, exit.OK, "is being deleted", "sandbox", "delete", "specs-a", "--wait=false")
 	d.does(t, exit.No, "sandbox specs-a is being deleted, and nothing was written", apply...)
 	d.Must(d.Client.Get(t.Context(), client.ObjectKey{Name: "specs-a"}, there))

@@ -103,6 +103,7 @@ type groupReport struct {
 	RoutingKey string          `json:"routingKey"`
 	CreatedAt  string          `json:"createdAt"`
 	UpdatedAt  string          `json:"updatedAt,omitempty"`
+	Author     string          `json:"author,omitempty"`
 	Endpoints  []spec.Endpoint `json:"endpoints"`
 	// Spec is the specification, if it is known: a file with it can be applied again.
 	Spec   json.RawMessage `json:"spec,omitempty"`
@@ -122,7 +123,7 @@ type groupStatus struct {
 func groupOf(o *crdv1.SignadotRouteGroup) groupReport {
 	return groupReport{
 		Name: o.Name, RoutingKey: o.Spec.RoutingKey, description: o.Annotations[crdv1.AnnotationDescription],
-		CreatedAt: o.CreationTimestamp.UTC().Format(time.RFC3339), UpdatedAt: o.Annotations[crdv1.AnnotationUpdatedAt],
+		CreatedAt: o.CreationTimestamp.UTC().Format(time.RFC3339), UpdatedAt: o.Annotations[crdv1.AnnotationUpdatedAt], Author: authorOf(o),
 		Endpoints: append([]spec.Endpoint{}, noted[[]spec.Endpoint](o, crdv1.AnnotationEndpoints)...), Spec: known(o),
 		Status: groupStatus{status: statusOf(o), MatchedSandboxes: append([]string{}, o.Spec.SandboxNames...), ReadySandboxes: o.Status.ReadySandboxes},
 	}
@@ -132,7 +133,7 @@ func groupOf(o *crdv1.SignadotRouteGroup) groupReport {
 func (r groupReport) text(s *session.Session) string {
 	rows := show.Grid{{"Name:", r.Name}, {"Routing key:", r.RoutingKey}}
 	for _, row := range []struct{ title, value string }{
-		{"Description:", r.description}, {"Created:", moment(s, r.CreatedAt)}, {"Changed:", moment(s, r.UpdatedAt)},
+		{"Description:", r.description}, {"Created:", moment(s, r.CreatedAt)}, {"Changed:", moment(s, r.UpdatedAt)}, {"Author:", r.Author},
 		{"Sandboxes:", strings.Join(r.Status.MatchedSandboxes, ", ")},
 	} {
 		if row.value != "" {

@@ -23,9 +23,11 @@ type report struct {
 	Labels      map[string]string `json:"labels,omitempty"`
 	CreatedAt   string            `json:"createdAt"`
 	UpdatedAt   string            `json:"updatedAt,omitempty"`
-	Endpoints   []spec.Endpoint   `json:"endpoints"`
-	Workloads   []workload        `json:"workloads"`
-	Resources   []resource        `json:"resources"`
+	// Author is the user who last changed the specification, if the operator recorded it.
+	Author    string          `json:"author,omitempty"`
+	Endpoints []spec.Endpoint `json:"endpoints"`
+	Workloads []workload      `json:"workloads"`
+	Resources []resource      `json:"resources"`
 	// Spec is the specification, if it is known: a file with it can be applied again.
 	Spec   json.RawMessage `json:"spec,omitempty"`
 	Status status          `json:"status"`
@@ -65,7 +67,7 @@ func reportOf(o *crdv1.SignadotSandbox) report {
 	r := report{
 		Name: o.Name, RoutingKey: o.Spec.ID, Description: o.Annotations[crdv1.AnnotationDescription],
 		Labels:    noted[map[string]string](o, crdv1.AnnotationLabels),
-		CreatedAt: o.CreationTimestamp.UTC().Format(time.RFC3339), UpdatedAt: o.Annotations[crdv1.AnnotationUpdatedAt],
+		CreatedAt: o.CreationTimestamp.UTC().Format(time.RFC3339), UpdatedAt: o.Annotations[crdv1.AnnotationUpdatedAt], Author: authorOf(o),
 		Endpoints: append([]spec.Endpoint{}, noted[[]spec.Endpoint](o, crdv1.AnnotationEndpoints)...),
 		Workloads: workloads(o), Resources: []resource{}, Spec: known(o), Status: statusOf(o),
 	}
@@ -79,6 +81,13 @@ func reportOf(o *crdv1.SignadotSandbox) report {
 		r.Resources = append(r.Resources, one)
 	}
 	return r
+}
+
+// authorOf returns the name of the user who last changed the specification of an object; empty when
+// that is not recorded, as by an operator that does not ask authors for their rights.
+func authorOf(o crdv1.Object) string {
+	author, _, _ := crdv1.AuthorOf(o.GetAnnotations()) // What cannot be read names nobody.
+	return author.User
 }
 
 // statusOf returns how an object is, in its present form.
@@ -130,6 +139,7 @@ func (r report) text(s *session.Session) string {
 	add("Description:", r.Description)
 	add("Created:", moment(s, r.CreatedAt))
 	add("Changed:", moment(s, r.UpdatedAt))
+	add("Author:", r.Author)
 	add("Ends:", moment(s, r.Status.ScheduledDeleteTime))
 	for _, w := range r.Workloads {
 		add("Workload:", strings.TrimSpace(w.How+" "+w.Name)+of(w.Baseline))
