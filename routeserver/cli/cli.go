@@ -124,6 +124,9 @@ func root(s *session.Session, cfg Config) *cobra.Command {
 func caveats(s *session.Session, cfg Config) routes.Caveats {
 	c := routes.Caveats{Unfit: cfg.Unfit}
 	if cfg.Coverage != nil {
+		c.Unconnected = func(ctx context.Context, w *routingv1.Workload) string {
+			return sidecars.Unconnected(ctx, s, cfg.Coverage, w)
+		}
 		c.Outdated = func(ctx context.Context, pod string) string { return sidecars.Outdated(ctx, s, cfg.Coverage, pod) }
 	}
 	if cfg.Mesh != nil {

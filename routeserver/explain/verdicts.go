@@ -145,7 +145,8 @@ func (c *inquiry) acknowledgement() bool {
 			hint = "Check that the pod exists and has a sidecar (kubectl switchyard coverage); the log of the sidecar says why it is not connected."
 		}
 		c.say(routingv1.Verdict_NOT_ACKNOWLEDGED,
-			who+" connected to a route server, so the request goes where older routes say, which may not be sandbox "+quoted(c.Rule.Sandbox)+".", hint)
+			who+" connected to a route server, so it is not known to route the request to sandbox "+quoted(c.Rule.Sandbox)+
+				". A sidecar that was connected before uses its last routes; one that never was sends the request to the baseline.", hint)
 		return true
 	}
 	first := c.Lagging[0]
@@ -159,7 +160,7 @@ func (c *inquiry) acknowledgement() bool {
 		who += ", which refused them: " + first.GetRejected()
 		hint = "Report what the sidecar said: it keeps its last good routes until those that it refused are replaced."
 	}
-	c.say(routingv1.Verdict_NOT_ACKNOWLEDGED, strings.TrimSuffix(who, ".")+". There the request goes where older routes say.", hint)
+	c.say(routingv1.Verdict_NOT_ACKNOWLEDGED, strings.TrimSuffix(who, ".")+". There the request is routed as before.", hint)
 	return true
 }
 

@@ -23,6 +23,9 @@ type Caveats struct {
 	Outdated func(ctx context.Context, pod string) string
 	// Sandbox returns a line for each caveat of a sandbox.
 	Sandbox func(ctx context.Context, sandbox string) string
+	// Unconnected returns lines about a workload of which no sidecar is connected: that it has no
+	// pods, or what to do about them.
+	Unconnected func(ctx context.Context, w *routingv1.Workload) string
 	// Mesh returns lines about what meshes do with a request that no sidecar routes.
 	Mesh func(ctx context.Context, asked *routingv1.ExplainRequest, got *routingv1.ExplainResponse) string
 }
@@ -106,6 +109,9 @@ func explain(ctx context.Context, s *session.Session, req *routingv1.ExplainRequ
 		}
 		if sandbox := e.GetRule().GetSandbox(); sandbox != "" && req.GetAt().GetVersion() == nil && caveats.Sandbox != nil {
 			out += caveats.Sandbox(ctx, sandbox)
+		}
+		if e.GetVerdict() == routingv1.Verdict_NOT_ACKNOWLEDGED && len(e.GetLagging()) == 0 && req.GetPod() == "" && req.GetAt().GetVersion() == nil && caveats.Unconnected != nil {
+			out += caveats.Unconnected(ctx, e.GetBaseline())
 		}
 		if e.GetVerdict() == routingv1.Verdict_NO_SIDECAR && req.GetAt().GetVersion() == nil && caveats.Mesh != nil {
 			out += caveats.Mesh(ctx, req, e)

@@ -3,6 +3,7 @@ package sidecars
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/routeserver/cli/session"
@@ -25,6 +26,49 @@ func needing(ctx context.Context, s *session.Session, survey Survey, without []*
 		}
 	}
 	return out
+}
+
+// Unconnected returns lines about a workload of which no sidecar is connected, as the cluster has it:
+// no pod answers its requests, its pods are of another workload, or what to do about them.
+func Unconnected(ctx context.Context, s *session.Session, survey Survey, of *routingv1.Workload) (lines string) {
+	if s.Archive != "" {
+		return ""
+	}
+	in := surveyNamespace(ctx, s, survey, of.GetNamespace())
+	if in.err != nil {
+		return show.Line(fmt.Sprintf("Whether it has pods is not known: %v", in.err)) + "\n"
+	}
+	todo, _ := in.needs(of)
+	if pods, refused := in.pods(of); pods == 0 {
+		todo = append([]string{in.absent(of)}, refused...)
+	}
+	for _, line := range todo {
+		lines += show.Line(strings.ToUpper(line[:1])+line[1:]) + "\n"
+	}
+	return lines
+}
+
+// pods returns how many pods a workload has, and what to do about it.
+func (n namespaceSurvey) pods(of *routingv1.Workload) (int, []string) {
+	for _, w := range n.coverage.Workloads {
+		if w.Kind == of.GetKind() && w.Namespace == of.GetNamespace() && w.Name == of.GetName() {
+			return w.Pods, w.ToDo
+		}
+	}
+	return 0, nil
+}
+
+// absent states that a workload has no pods, and which workload of its name has some.
+func (n namespaceSurvey) absent(of *routingv1.Workload) string {
+	for _, w := range n.coverage.Workloads {
+		if w.Kind != of.GetKind() && w.Namespace == of.GetNamespace() && w.Name == of.GetName() && w.Pods > 0 {
+			return fmt.Sprintf("%s %s/%s has no pods: those behind its Services belong to %s %s/%s. Name that in the sandbox.",
+				of.GetKind(), of.GetNamespace(), of.GetName(), w.Kind, w.Namespace, w.Name)
+		}
+	}
+	kind := map[string]string{"Deployment": "deployment", "ArgoRollout": "rollout.argoproj.io"}[of.GetKind()]
+	return fmt.Sprintf("%s %s/%s has no pods, so nothing answers the request. Scale it up, or see kubectl describe -n %s %s/%s.",
+		of.GetKind(), of.GetNamespace(), of.GetName(), of.GetNamespace(), kind, of.GetName())
 }
 
 // namespaceSurvey is the coverage of one namespace, or why it is not known.

@@ -5,9 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/tests/world"
 	"switchyard.dev/xds/xdstest"
@@ -36,5 +38,25 @@ func TestExplainShowsTheCaveatsOfTheSandbox(t *testing.T) {
 	}
 	if out := explained("nobody"); !strings.Contains(out, "The caveats of sandbox cautioned are not known: SignadotSandbox cautioned cannot be read, ask for the right: ") {
 		t.Errorf("without the right it shows\n%s", out)
+	}
+}
+
+// TestExplainShowsWhyNoSidecarIsConnected asks about requests to workloads of which no sidecar is connected:
+// its pods are there, there are none, and there are those of a Rollout of the same name.
+func TestExplainShowsWhyNoSidecarIsConnected(t *testing.T) {
+	c := market(t, "silent", "")
+	c.Make(&corev1.Pod{}, strings.ReplaceAll(strings.ReplaceAll(podOf("rolled", "rolled-1", "2"), "NS", "silent"),
+		"pod-template-hash", "rollouts-pod-template-hash"))
+	for name, want := range map[string]string{
+		"cart":    "The sidecar is not connected to a route server, or has not acknowledged its rules, in ",
+		"nothing": "Deployment silent/nothing has no pods, so nothing answers the request. Scale it up, or see kubectl describe -n silent deployment/nothing.\n",
+		"rolled":  "Deployment silent/rolled has no pods: those behind its Services belong to ArgoRollout silent/rolled. Name that in the sandbox.\n",
+	} {
+		address := telling(t, xdstest.Fork{Baseline: table.Workload{Kind: "Deployment", Namespace: "silent", Name: name}, Key: "k7", Sandbox: "silent",
+			Port: 8080, Destination: netip.MustParseAddrPort("10.0.0.9:8081")}, func(o *factv1.WorkloadObserved) { o.DevMeshPresent = true })
+		_, out, errs := ask(t, "explain", "deployment/silent/"+name, "--key", "k7", "--kubeconfig", as(t, "", ""), "--server", address, "--namespace-of-operator", "silent-operator")
+		if !strings.HasPrefix(out, "NOT_ACKNOWLEDGED") || !strings.Contains(out, want) {
+			t.Errorf("%s:\n%s%s", name, out, errs)
+		}
 	}
 }

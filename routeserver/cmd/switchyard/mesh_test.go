@@ -25,11 +25,14 @@ import (
 )
 
 // telling runs a route server that knows the facts of a fork, and returns where.
-func telling(t *testing.T, f xdstest.Fork) string {
+func telling(t *testing.T, f xdstest.Fork, change ...func(*factv1.WorkloadObserved)) string {
 	t.Helper()
 	log := memory.New()
 	served.Begin(t, log)
 	observed, declared := f.Facts()
+	for _, do := range change {
+		do(observed.Data.(*factv1.WorkloadObserved))
+	}
 	headers := event.Fact{Key: event.KeyHeaders, Data: &factv1.KeyHeadersDeclared{Names: []string{"x-team"}}}
 	for _, fact := range []event.Fact{headers, observed, declared, {Key: event.Log, Data: &factv1.Complete{Reason: "first"}}} {
 		_, err := log.Append(t.Context(), fact, 0)
