@@ -115,7 +115,7 @@ func (p *Printer) noneRoutes(w *routingv1.WaitResponse, keyed bool) string {
 func manyHave(n int) string {
 	switch n {
 	case 0:
-		return "no sidecar is concerned, so nothing is to be"
+		return "no connected sidecar needs the rules of this key, so nothing has to be"
 	case 1:
 		return "1 sidecar has"
 	}

@@ -65,10 +65,10 @@ func TestWaitIsAGate(t *testing.T) {
 	route.Status.ObservedGeneration = route.Generation
 	route.Status.Conditions = []crdv1.StatusCondition{{Type: crdv1.ConditionReady, Status: "True", Reason: "Ready", LastTransitionTime: metav1.Now()}}
 	must(t, c.Client.Status().Update(t.Context(), route))
-	gives("a mesh routes it", append(plain, admin), exit.OK, "converged: no sidecar is concerned", "no workload of this key needs one")
+	gives("a mesh routes it", append(plain, admin), exit.OK, "converged: no connected sidecar needs the rules of this key", "no workload of this key needs one")
 	for _, pod := range []string{"cart-good", "cart-lags", "cart-old", "cart-starting", "cart-none"} {
 		gives("there are pods", append(cart, admin), exit.No, no)
 		must(t, c.Client.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "gate", Name: pod}}, client.GracePeriodSeconds(0)))
 	}
-	gives("no pods", append(cart, admin), exit.OK, "converged: no sidecar is concerned", "no workload of this key needs one")
+	gives("no pods", append(cart, admin), exit.OK, "converged: no connected sidecar needs the rules of this key", "no workload of this key needs one")
 }
