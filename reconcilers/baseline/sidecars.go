@@ -51,8 +51,8 @@ func Sidecars(w *Workload, pods []corev1.Pod, services []crdv1.ServiceMapping, i
 	if w == nil || w.Problem != "" || len(services) > 0 {
 		return f, f.IsTrue()
 	}
-	return condition.True(ReasonNoService, fmt.Sprintf("No Service leads to %s, so it needs no DevMesh sidecar: "+
-		"it is routed by what it asks the route server itself, as message consumers do, until it has a Service.", w)), f.IsTrue()
+	return condition.True(ReasonNoService, fmt.Sprintf("No Service selects %s, so no request reaches its fork, and it needs no DevMesh sidecar "+
+		"(a consumer of messages asks the route server itself).", w)), f.IsTrue()
 }
 
 // meshed reports whether requests to the baseline, led by these Services to ports of
@@ -170,7 +170,7 @@ func absence(r coverage.Report) string {
 	}
 	if names := r.Unexplained(); len(names) > 0 {
 		todo := cmp.Or(r.NewPodsRefused(), "restart them with "+r.Restart())
-		parts = append(parts, fmt.Sprintf("%d of %d pods started without it (%s): %s", len(names), r.Total, coverage.Some(names), todo))
+		parts = append(parts, fmt.Sprintf("%d of %d pods started without it (%s), before it was asked for or while the operator was away: %s", len(names), r.Total, coverage.Some(names), todo))
 	}
 	return strings.Join(parts, "; ")
 }

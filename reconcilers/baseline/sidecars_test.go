@@ -85,7 +85,7 @@ func TestABaselineThatNoServiceLeadsToNeedsNoSidecar(t *testing.T) {
 				t.Errorf("present: %t, %+v", present, f)
 			}
 			if tt.reason == "NoService" && !strings.Contains(f.Message,
-				"No Service leads to Deployment shop/consumer, so it needs no DevMesh sidecar: it is routed by what it asks the route server itself") {
+				"No Service selects Deployment shop/consumer, so no request reaches its fork, and it needs no DevMesh sidecar (a consumer of messages asks the route server itself)") {
 				t.Error(f.Message)
 			}
 		})

@@ -216,7 +216,7 @@ func TestConditions(t *testing.T) {
 		{"no Service selects the baseline's pods", func(w *world) { w.in.Services = nil },
 			crdv1.ConditionServicesReady, "True", "NoService", "No Service selects Deployment ns/a "},
 		{"no Service leads to it, so no sidecar is needed", consumer,
-			baseline.ConditionSidecarsReady, "True", "NoService", "it is routed by what it asks the route server itself"},
+			baseline.ConditionSidecarsReady, "True", "NoService", "a consumer of messages asks the route server itself"},
 		{"one that no Service leads to is ready", consumer, crdv1.ConditionReady, "True", "Ready", ""},
 	}
 	for _, tt := range tests {
@@ -283,7 +283,7 @@ func TestSidecars(t *testing.T) {
 		{"nobody asked for one", unasked, []corev1.Pod{plain}, "False", "SidecarAbsent",
 			`DevMesh Sidecar absent on baseline ns/a: annotate its pod template with sidecar.signadot.com/inject: "true"`},
 		{"a pod is from before it was asked for", asked, []corev1.Pod{ready, plain}, "False", "SidecarAbsent",
-			"1 of 2 pods started without it (plain): restart them"},
+			"1 of 2 pods started without it (plain), before it was asked for or while the operator was away: restart them"},
 		{"many pods are named up to a few", asked, many, "False", "SidecarAbsent", "4 of 5 pods started without it (p1, p2, p3, …)"},
 		{"a pod was refused one", asked, []corev1.Pod{ready, refused}, "False", "SidecarAbsent",
 			"1 of 2 pods got none (refused): the pod uses the node's network"},

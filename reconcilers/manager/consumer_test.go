@@ -67,7 +67,7 @@ spec:
 			return nil
 		})
 	}
-	needsNone("at first", "Ready", "No Service leads to Deployment consumer/consumer, so it needs no DevMesh sidecar", "it asks the route server itself")
+	needsNone("at first", "Ready", "No Service selects Deployment consumer/consumer, so no request reaches its fork, and it needs no DevMesh sidecar", "asks the route server itself")
 
 	selects := &corev1.Service{}
 	c.Make(selects, "{metadata: {name: selects, namespace: "+ns+"}, spec: {selector: {app: consumer}, ports: [{port: 80, targetPort: 8080}]}}")

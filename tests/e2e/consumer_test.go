@@ -41,8 +41,8 @@ func TestAConsumerOfMessagesIsRoutedByWhatItAsks(t *testing.T) {
 	w.kubectl(fmt.Sprintf(consumerSandbox, sandbox, namespace), "apply", "-f", "-")
 	w.removeAfter("signadotsandbox", sandbox)
 	w.kubectl("", "wait", "signadotsandbox/"+sandbox, "--for=condition=Ready", "--timeout=120s")
-	w.routingReady(sandbox, "True", "No Service leads to Deployment "+namespace+"/consumer, so it needs no DevMesh sidecar",
-		"it is routed by what it asks the route server itself")
+	w.routingReady(sandbox, "True", "No Service selects Deployment "+namespace+"/consumer, so no request reaches its fork, and it needs no DevMesh sidecar",
+		"(a consumer of messages asks the route server itself")
 	w.countsConsumer(namespace, "not_needed")
 
 	w.kubectl("", "rollout", "status", "deployment/broker", "-n", namespace, "--timeout=60s")
