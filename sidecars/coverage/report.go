@@ -257,8 +257,8 @@ func (r Report) Conflicts() []string {
 	return out
 }
 
-// Differing returns a phrase with the settings in which some outdated pod differs from what is
-// injected now (inject.Differences).
+// Differing returns a phrase with the settings in which some outdated pod differs from those
+// of new pods (inject.Differences).
 func (r Report) Differing() string {
 	names := slices.Concat(slices.Collect(maps.Values(r.Differ))...)
 	slices.Sort(names)

@@ -52,7 +52,7 @@ type history struct {
 	forks map[string][]string
 	// had are the Services that have selected a workload since a sandbox forks it, by both.
 	had map[string]map[string]bool
-	// last is the table before the newest step, and routed what it routed: by sandbox, workloads.
+	// last is the table before the newest step, and routed its routes: workloads by sandbox.
 	last   table.Table
 	routed map[string][]string
 }

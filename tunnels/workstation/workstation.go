@@ -33,8 +33,8 @@ type Workstation struct {
 	wanted   map[course.Tunnel]Workload
 	openedAt map[course.Tunnel]time.Time // since when those are open that are
 	down     map[string]string           // local addresses that took no connection, and why
-	unsure   error                       // why it is not known what is wanted
-	asks     bool                        // whether Follow has yet to be told what is wanted
+	unsure   error                       // why the wanted tunnels are not known
+	asks     bool                        // whether Follow waits for the first list of wanted tunnels
 	listens  []Way
 	inside   *Inside // replaced, never changed
 	inbound  counts

@@ -237,7 +237,7 @@ func TestStepsThatWaitHaveANextCommand(t *testing.T) {
 		return []crdv1.WorkUnitStatus{unit("make", phase, 1, func(u *crdv1.WorkUnitStatus) { u.Reason, u.Message, u.Finished = reason, "It waits.", nil })}
 	}
 	made := []crdv1.WorkUnitStatus{unit("make", "Succeeded", 1, nil)}
-	cases := []struct{ phase, reason, says string }{
+	cases := []struct{ phase, reason, wants string }{
 		{"Starting", "NamespaceNotFound", "Create the namespace of step make: kubectl create namespace ns"},
 		{"Starting", "NamespaceTerminating", "Once namespace ns is deleted, create it again for step make: kubectl create namespace ns"},
 		{"Starting", "Forbidden", "See what limits the pods of step make: kubectl describe resourcequota,limitrange -n ns"},
@@ -246,7 +246,7 @@ func TestStepsThatWaitHaveANextCommand(t *testing.T) {
 	}
 	for _, c := range cases {
 		d.is(r, c.reason, "no", waiting(c.phase, c.reason), nil)
-		if out := d.does(t, exit.OK, c.says, "resource", "get", "wait-db"); strings.Contains(out, "give-up") || strings.Contains(out, "resource retry") {
+		if out := d.does(t, exit.OK, c.wants, "resource", "get", "wait-db"); strings.Contains(out, "give-up") || strings.Contains(out, "resource retry") {
 			t.Errorf("%s: nothing is to be tried again or given up:\n%s", c.reason, out)
 		}
 	}
@@ -256,8 +256,8 @@ func TestStepsThatWaitHaveANextCommand(t *testing.T) {
 		left := waiting(c.phase, c.reason)
 		left[0].Name = "drop"
 		d.is(r, c.reason, "no", made, left)
-		if out := d.does(t, exit.OK, letGo, "resource", "get", "wait-db"); !strings.Contains(out, strings.ReplaceAll(strings.ReplaceAll(c.says, "step make", "step drop"), "pod-drop", "pod-make")) {
-			t.Errorf("%s: without %q:\n%s", c.reason, c.says, out)
+		if out := d.does(t, exit.OK, letGo, "resource", "get", "wait-db"); !strings.Contains(out, strings.ReplaceAll(strings.ReplaceAll(c.wants, "step make", "step drop"), "pod-drop", "pod-make")) {
+			t.Errorf("%s: without %q:\n%s", c.reason, c.wants, out)
 		}
 	}
 	d.is(r, "InputMissing", "no", made, []crdv1.WorkUnitStatus{unit("drop", "Failed", 1, func(u *crdv1.WorkUnitStatus) { u.ExecUnit = nil; u.Reason = "InputMissing" })})

@@ -81,7 +81,7 @@ func TestAForkThatRefusesEveryConnectionIsNotReplacedByTheBaseline(t *testing.T)
 	r := start(t, sandbox("k1", address, 8080))
 	r.must(r.fork(address).Close())
 	for name, transport := range map[string]*http.Transport{"h1": {}, "h2": http2Only()} {
-		request, err := http.NewRequest(http.MethodGet, "http://"+r.address+":8080/", http.NoBody)
+		request, err := http.NewRequest(http.MethodGet, "http://"+r.address+":8080/", nil)
 		r.must(err)
 		request.Header.Set("baggage", "sd-routing-key=k1")
 		answer, err := transport.RoundTrip(request)

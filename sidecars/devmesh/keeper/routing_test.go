@@ -166,7 +166,7 @@ func TestASandboxThatCannotBeReachedFailsVisibly(t *testing.T) {
 		xdstest.Fork{Baseline: customer, Key: "headless", Sandbox: "sb-headless", Port: 8080},
 		sandbox("gone", "10.96.1.5:80", 8080),
 		sandbox("mute", "10.96.1.6:80", 8080),
-			)
+	)
 	r.must(podnet.ServeAddress(net.ParseIP("10.96.1.5"))) // an address at which nobody listens
 	mute := r.fork("10.96.1.6:80")
 	go func() {

@@ -170,7 +170,7 @@ func (p *place) serve(ctx context.Context, parts *sync.WaitGroup, w *workstation
 	})
 	telling, stop := context.WithCancel(ctx)
 	written := make(chan func(error) bool, 1)
-	go func() { written <- status.Tell(telling, p.s.Err, w) }()
+	go func() { written <- status.Report(telling, p.s.Err, w) }()
 	err := w.Run(ctx)
 	stop()
 	if is := <-written; err != nil && is(err) {

@@ -86,7 +86,7 @@ func reportOf(o *crdv1.SignadotSandbox) report {
 // authorOf returns the name of the user who last changed the specification of an object; empty when
 // that is not recorded, as by an operator that does not ask authors for their rights.
 func authorOf(o crdv1.Object) string {
-	author, _, _ := crdv1.AuthorOf(o.GetAnnotations()) // What cannot be read names nobody.
+	author, _, _ := crdv1.AuthorOf(o.GetAnnotations()) // An annotation that cannot be parsed counts as none.
 	return author.User
 }
 

@@ -135,9 +135,9 @@ func lines(s workstation.Status) (out []string) {
 // ownPort is this machine's end of a connection, in an error about it: another one at each attempt.
 var ownPort = regexp.MustCompile(`[0-9a-f.:\[\]]+:\d+->`)
 
-// Tell writes what changes of a workstation, line by line, until ctx ends, and returns whether the
+// Report writes the changes of a workstation, line by line, until ctx ends, and returns whether the
 // last lines had an error. Workloads of which the operator is about to report are left out.
-func Tell(ctx context.Context, out io.Writer, w *workstation.Workstation) (written func(error) bool) {
+func Report(ctx context.Context, out io.Writer, w *workstation.Workstation) (written func(error) bool) {
 	told := map[string]bool{}
 	for {
 		now, changed := w.Status()
