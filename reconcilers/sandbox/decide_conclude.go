@@ -214,6 +214,9 @@ func routingReady(in Input, d Decision, made Made) condition.Condition {
 		return condition.False(a.Reason, a.Message)
 	}
 	ready := routing.Of(made.Config, made.Members, in.KeyHeaders).Ready()
+	if refused := slices.IndexFunc(made.Refusals, func(r *apply.Refusal) bool { return r != nil }); refused >= 0 && ready.Reason == crdv1.ReasonPending {
+		return condition.False(made.Refusals[refused].Reason, fmt.Sprintf("No proxy gets rules for %s, which was refused: see %s.", d.Members[refused].Field, crdv1.ConditionWorkloadsReady))
+	}
 	if !ready.IsTrue() {
 		return ready
 	}

@@ -1,6 +1,7 @@
 package sandbox_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -107,6 +108,25 @@ func TestCaveatsOfMembersAreInReady(t *testing.T) {
 	check(well+" One is ready; ports fail: a 80. (+1)", "One is ready; ports fail: a 80.\nc has no pods.")
 	set(1, crdv1.ConditionBaselineFound, "NoBaseline", "It has none.")
 	check(well+" One is ready; ports fail: a 80. (+1)", "One is ready; ports fail: a 80.\nc has no pods.")
+}
+
+// Proxies get no rules for a member that was refused, so nothing is waited for.
+func TestRoutingOfARefusedMemberIsNotPending(t *testing.T) {
+	in := full(t)
+	d := sandbox.Decide(in)
+	made := acted(in, d)
+	made.Config = made.Config.DeepCopy()
+	made.Config.Status.Conditions = slices.DeleteFunc(made.Config.Status.Conditions, func(c crdv1.StatusCondition) bool { return c.Type == "ProxiesCurrent" })
+	reports := func(status, reason, message string) {
+		t.Helper()
+		c := crdv1.FindCondition(sandbox.Conclude(in, d, made, then).Status.Conditions, crdv1.ConditionRoutingReady)
+		if c.Status != status || c.Reason != reason || !strings.Contains(c.Message, message) {
+			t.Errorf("RoutingReady is %+v", *c)
+		}
+	}
+	reports("Unknown", "Pending", "are getting its rules")
+	made.Members[0], made.Refusals[0] = nil, &apply.Refusal{Reason: apply.ReasonNameTaken, Message: "ForkedWorkload x exists"}
+	reports("False", "NameTaken", "No proxy gets rules for "+d.Members[0].Field+", which was refused: see WorkloadsReady.")
 }
 
 func TestWhatStandsInTheWayOfReadyIsNamed(t *testing.T) {
