@@ -232,19 +232,20 @@ func routingReady(in Input, d Decision, made Made) condition.Condition {
 	return ready
 }
 
-// routed says that the key is routed, and what of it is not.
+// routed states that the key is routed, with the first caveat of its members and the number of others.
 func routed(made Made) string {
 	message := "The rules of the routing key are on the routing log, every baseline has the sidecars it needs, and every proxy knows them."
 	if c := crdv1.FindCondition(made.Config.Status.Conditions, routing.ConditionProxiesCurrent); c != nil && c.Reason == routing.ReasonNotAwaited {
 		message = "The rules of the routing key are on the routing log, and every baseline has the sidecars it needs."
 	}
+	var caveats []string
 	for _, m := range made.Members {
 		if m == nil {
 			continue
 		}
 		if but := baseline.Caveat(m); but != "" {
-			message += " " + but
+			caveats = append(caveats, but)
 		}
 	}
-	return message
+	return withCaveats(message, caveats)
 }

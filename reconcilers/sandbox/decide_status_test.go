@@ -110,6 +110,20 @@ func TestCaveatsOfMembersAreInReady(t *testing.T) {
 	check(well+" One is ready; ports fail: a 80. (+1)", "One is ready; ports fail: a 80.\nc has no pods.")
 }
 
+// RoutingReady has two sentences at most, however many members have a caveat.
+func TestRoutingReadyHasTheFirstCaveatOfMembers(t *testing.T) {
+	in := full(t)
+	d := sandbox.Decide(in)
+	made := acted(in, d)
+	for _, m := range made.Members[:2] {
+		crdv1.SetCondition(m.StatusConditions(), metav1.Condition{Type: "SidecarsReady", Status: "True", Reason: "NoPods", Message: "One has no pods.", ObservedGeneration: m.GetGeneration()})
+	}
+	c := crdv1.FindCondition(sandbox.Conclude(in, d, made, then).Status.Conditions, crdv1.ConditionRoutingReady)
+	if c.Status != "True" || strings.Count(c.Message, "One has no pods.") != 1 || !strings.HasSuffix(c.Message, " One has no pods. (+1)") {
+		t.Errorf("RoutingReady is %+v", *c)
+	}
+}
+
 // Proxies get no rules for a member that was refused, so nothing is waited for.
 func TestRoutingOfARefusedMemberIsNotPending(t *testing.T) {
 	in := full(t)
