@@ -9,6 +9,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/condition"
+	"switchyard.dev/workflows/engine"
 )
 
 // Phases of a Resource.
@@ -83,7 +84,7 @@ func Conclude(in Input, now metav1.Time) *crdv1.Resource {
 	switch {
 	case r.DeletionTimestamp != nil:
 		s.Phase, ready = PhaseDeleting, deletion(in)
-		if in.Methods != nil && in.Methods.Status.Phase == crdv1.PhaseOLMFailed {
+		if ready.Reason != ReasonDeleting && in.Methods.Status.Phase == crdv1.PhaseOLMFailed { // Its delete steps failed.
 			s.Phase = PhaseFailed
 		}
 	case failed || in.Written.Reason == ReasonOutputsTooLarge:
@@ -110,16 +111,24 @@ func deletion(in Input) condition.Condition {
 		return condition.False(ReasonDeleting, "Steps that remove it are about to run.")
 	}
 	if strings.Contains(c.Message, crdv1.AnnotationGiveUp) { // Its steps do not run again by themselves.
-		c.Message = condition.Advise(c.Message, advice(in.Resource))
+		c.Message = condition.Advise(c.Message, advice(in, c))
 	}
 	return condition.False(c.Reason, c.Message)
 }
 
-// advice returns the commands for a Resource with delete steps that have failed or cannot run.
-func advice(r *crdv1.Resource) string {
-	name := r.Name
-	if sandbox := r.Labels[crdv1.LabelSandbox]; sandbox != "" {
-		name = "--sandbox " + sandbox + " " + r.Spec.Name
+// advice returns the commands for a Resource with delete steps that have failed, cannot run or wait.
+// Steps that lack an input fail again, and steps that wait start by themselves: retry is not for them.
+func advice(in Input, ready condition.Condition) string {
+	name := in.Resource.Name
+	if sandbox := in.Resource.Labels[crdv1.LabelSandbox]; sandbox != "" {
+		name = "--sandbox " + sandbox + " " + in.Resource.Spec.Name
+	}
+	skip := fmt.Sprintf("skip the delete steps with switchyard resource give-up %s (annotation %s: \"true\").", name, crdv1.AnnotationGiveUp)
+	switch {
+	case ready.Reason == engine.ReasonInputMissing:
+		return "Remove by hand what the earlier step made, and " + skip
+	case of(in.Methods, crdv1.ConditionAccepted).IsTrue() && !strings.Contains(ready.Message, crdv1.AnnotationRetry):
+		return "Or " + skip
 	}
 	return fmt.Sprintf("Run the delete steps again with switchyard resource retry %s, mended steps with --with FILE, or skip them with switchyard resource give-up %s (annotations %s: TIME and %s: \"true\").",
 		name, name, crdv1.AnnotationRetry, crdv1.AnnotationGiveUp)

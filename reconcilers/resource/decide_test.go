@@ -65,20 +65,21 @@ func TestConclude(t *testing.T) {
 		deleted, leaves bool
 		want            string
 	}{
-		"nothing runs its units yet":  {written: unwritten, want: "Pending: False Pending"},
-		"what runs them is refused":   {refusal: &apply.Refusal{Reason: "NameTaken", Message: "m"}, written: unwritten, want: "Pending: False NameTaken"},
-		"nobody has looked at it":     {methods: head + "{phase: Starting}", written: unwritten, want: "Creating: False Pending"},
-		"a former form was looked at": {methods: strings.Replace(methods("Started", "True A", "True D", "True R"), "generation: 1", "generation: 2", 1), written: unwritten, want: "Creating: False Pending"},
-		"its units run":               {methods: methods("Starting", "True A", "False Running", "False Running"), written: unwritten, want: "Creating: False Running"},
-		"a unit has failed":           {methods: methods("OLMFailed", "True A", "False ScriptFailed", "False ScriptFailed"), written: unwritten, want: "Failed: False ResourceFailed"},
-		"its units cannot run":        {methods: methods("Pending", "False NoInterpreter", "False Running", "False NoInterpreter"), written: unwritten, want: "Failed: False ResourceFailed"},
-		"its outputs are not there":   {methods: methods("Started", "True A", "True D", "True R"), written: unwritten, want: "Creating: False Pending"},
-		"its outputs are too large":   {methods: methods("Started", "True A", "True D", "True R"), written: condition.False(resource.ReasonOutputsTooLarge, "m"), want: "Failed: False ResourceFailed"},
-		"it is made":                  {methods: methods("Started", "True A", "True D", "True R"), written: written, want: "Ready: True Ready"},
-		"it is about to be removed":   {methods: methods("Started", "True A", "True D", "True R"), written: written, deleted: true, want: "Deleting: False Deleting"},
-		"it is being removed":         {methods: methods("Stopping", "True A", "True D", "False Ending"), written: written, deleted: true, leaves: true, want: "Deleting: False Ending"},
-		"its removal has failed":      {methods: methods("OLMFailed", "True A", "True D", "False ScriptFailed"), written: written, deleted: true, leaves: true, want: "Failed: False ScriptFailed"},
-		"it is removed":               {written: written, deleted: true, want: "Deleting: False Deleting"},
+		"nothing runs its units yet":               {written: unwritten, want: "Pending: False Pending"},
+		"what runs them is refused":                {refusal: &apply.Refusal{Reason: "NameTaken", Message: "m"}, written: unwritten, want: "Pending: False NameTaken"},
+		"nobody has looked at it":                  {methods: head + "{phase: Starting}", written: unwritten, want: "Creating: False Pending"},
+		"a former form was looked at":              {methods: strings.Replace(methods("Started", "True A", "True D", "True R"), "generation: 1", "generation: 2", 1), written: unwritten, want: "Creating: False Pending"},
+		"its units run":                            {methods: methods("Starting", "True A", "False Running", "False Running"), written: unwritten, want: "Creating: False Running"},
+		"a unit has failed":                        {methods: methods("OLMFailed", "True A", "False ScriptFailed", "False ScriptFailed"), written: unwritten, want: "Failed: False ResourceFailed"},
+		"its units cannot run":                     {methods: methods("Pending", "False NoInterpreter", "False Running", "False NoInterpreter"), written: unwritten, want: "Failed: False ResourceFailed"},
+		"its outputs are not there":                {methods: methods("Started", "True A", "True D", "True R"), written: unwritten, want: "Creating: False Pending"},
+		"its outputs are too large":                {methods: methods("Started", "True A", "True D", "True R"), written: condition.False(resource.ReasonOutputsTooLarge, "m"), want: "Failed: False ResourceFailed"},
+		"it is made":                               {methods: methods("Started", "True A", "True D", "True R"), written: written, want: "Ready: True Ready"},
+		"it is about to be removed":                {methods: methods("Started", "True A", "True D", "True R"), written: written, deleted: true, want: "Deleting: False Deleting"},
+		"it had failed and is about to be removed": {methods: methods("OLMFailed", "True A", "False ScriptFailed", "False ScriptFailed"), written: unwritten, deleted: true, want: "Deleting: False Deleting"},
+		"it is being removed":                      {methods: methods("Stopping", "True A", "True D", "False Ending"), written: written, deleted: true, leaves: true, want: "Deleting: False Ending"},
+		"its removal has failed":                   {methods: methods("OLMFailed", "True A", "True D", "False ScriptFailed"), written: written, deleted: true, leaves: true, want: "Failed: False ScriptFailed"},
+		"it is removed":                            {written: written, deleted: true, want: "Deleting: False Deleting"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := resource.Input{Refusal: tt.refusal, Written: tt.written}
@@ -167,5 +168,31 @@ func TestSecretsOfAnEarlierReleaseAreKept(t *testing.T) {
 		if (have != nil) != c.kept || c.kept && (have.SecretName != "sb-db" || len(resource.Missing(r, have)) > 0) {
 			t.Errorf("%s: %+v", name, have)
 		}
+	}
+}
+
+// Delete steps that wait start by themselves, and those that lack an input fail again: retry is
+// advised for neither.
+func TestAdviceOnDeleteSteps(t *testing.T) {
+	const giveUp = ` Annotate X with signadot.com/give-up: "true" to leave behind what it would remove.`
+	for name, tt := range map[string]struct {
+		phase, accepted, reason, message string
+		retry                            bool
+	}{
+		"they failed":       {"OLMFailed", "True A", "ScriptFailed", `Step "drop": exit code 3. Annotate X with signadot.com/retry: TIME to run it again, or with signadot.com/give-up: "true".`, true},
+		"they cannot run":   {"Pending", "False NoInterpreter", "NoInterpreter", "Delete steps cannot run: no interpreter." + giveUp, true},
+		"they wait":         {"Stopping", "True A", "NamespaceNotFound", `Step "drop" waits: create its namespace.` + giveUp, false},
+		"they lack a value": {"OLMFailed", "True A", "InputMissing", `Step "drop" reads "make.url", which is not given.` + giveUp, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := read[crdv1.SignadotObjectLifecycleMethods](t, methods(tt.phase, tt.accepted, "True D", "False "+tt.reason))
+			m.DeletionTimestamp = &now
+			crdv1.FindCondition(m.Status.Conditions, crdv1.ConditionReady).Message = tt.message
+			got := resource.Conclude(resource.Input{Resource: db(t, true), Methods: m}, now)
+			message := crdv1.FindCondition(got.Status.Conditions, crdv1.ConditionReady).Message
+			if strings.Contains(message, "resource retry") != tt.retry || !strings.Contains(message, "switchyard resource give-up --sandbox sb db") {
+				t.Errorf("retry advised: want %t: %s", tt.retry, message)
+			}
+		})
 	}
 }
