@@ -80,7 +80,7 @@ func describe(in Input, kinds []string, left []client.Object) string {
 	name := "Resource " + o.GetName()
 	if r := in.resource(o.GetName()); r != nil {
 		name = fmt.Sprintf("Resource %q (%s)", r.Spec.Name, name)
-		if c := crdv1.FindCondition(r.Status.Conditions, crdv1.ConditionReady); c != nil && (r.Status.Phase == phaseFailed || waitsForPerson(c)) {
+		if c := crdv1.FindCondition(r.Status.Conditions, crdv1.ConditionReady); c != nil && knowsDeletion(r) && (r.Status.Phase == phaseFailed || waitsForPerson(c)) {
 			return fmt.Sprintf("%s holds the sandbox, which is being deleted: %s", name, c.Message)
 		}
 	}
@@ -92,6 +92,12 @@ func describe(in Input, kinds []string, left []client.Object) string {
 		return fmt.Sprintf(going+"%s%s is deleted once its delete steps have run and other controllers have removed their finalizers: %s.", name, more, strings.Join(keep, ", "))
 	}
 	return fmt.Sprintf(going+"%s%s is deleted once its delete steps have run.", name, more)
+}
+
+// knowsDeletion reports whether the status of a Resource was written since its deletion began, which
+// raises the generation: what was written before is about its create steps.
+func knowsDeletion(r *crdv1.Resource) bool {
+	return r.DeletionTimestamp != nil && r.Status.ObservedGeneration >= r.Generation
 }
 
 // waitsForPerson reports whether the delete steps of a Resource wait for a change by a user: the
