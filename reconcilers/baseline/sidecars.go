@@ -83,6 +83,9 @@ func meshed(w *Workload, pods []corev1.Pod, services []crdv1.ServiceMapping, inj
 	if r.Total == 0 && refused != "" {
 		return condition.False(ReasonPodsRefused, name+" has no pods: "+refused)
 	}
+	if r.Total == 0 && w.Problem != "" { // Its pods are another workload's, or are not known.
+		return condition.Unknown(ReasonTemplateUnknown, w.Problem)
+	}
 	if r.Total == 0 {
 		return condition.True(ReasonNoPods, w.Sleeping())
 	}
