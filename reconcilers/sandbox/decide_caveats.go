@@ -74,10 +74,10 @@ func withCaveats(well string, caveats []string) string {
 	return fmt.Sprintf("%s %s (+%d)", well, caveats[0], len(caveats)-1)
 }
 
-// writeCaveats lists all caveats in a condition of their own while the sandbox is Ready, and
-// removes that condition otherwise.
+// writeCaveats lists all caveats in a condition of their own, and removes that condition when there
+// are none. It does so while the sandbox is not Ready, too: what a patch loses can be the cause.
 func writeCaveats(s *crdv1.SignadotSandbox, conditions condition.Set, caveats []string) {
-	if len(caveats) == 0 || !conditions[crdv1.ConditionReady].IsTrue() {
+	if len(caveats) == 0 {
 		condition.Drop(s, crdv1.ConditionCaveats)
 		return
 	}

@@ -143,6 +143,31 @@ func TestRoutingOfARefusedMemberIsNotPending(t *testing.T) {
 	reports("False", "NameTaken", "No proxy gets rules for "+d.Members[0].Field+", which was refused: see WorkloadsReady.")
 }
 
+// A caveat may be the cause of a fork that does not start: what patches lose, or a label that it lacks.
+func TestCaveatsAreShownWhileAForkIsNotReady(t *testing.T) {
+	in := full(t)
+	d := sandbox.Decide(in)
+	made := acted(in, d)
+	set := func(i int, conditionType, status, reason, message string) {
+		m := made.Members[i]
+		crdv1.SetCondition(m.StatusConditions(), metav1.Condition{Type: conditionType, Status: metav1.ConditionStatus(status), Reason: reason, Message: message, ObservedGeneration: m.GetGeneration()})
+	}
+	check := func(ready string, listed bool) {
+		t.Helper()
+		after := sandbox.Conclude(in, d, made, then)
+		if c := after.Status.Conditions[0]; c.Status != "False" || c.Message != ready {
+			t.Errorf("Ready is %+v, want %q", c, ready)
+		}
+		if c := crdv1.FindCondition(after.Status.Conditions, crdv1.ConditionCaveats); (c != nil) != listed {
+			t.Errorf("Caveats is %+v", c)
+		}
+	}
+	set(0, crdv1.ConditionReady, "False", "CrashLoopBackOff", "container app ends\nits log")
+	check("container app ends\nits log", false)
+	set(0, crdv1.ConditionAccepted, "True", "LabelNotKept", "Forks lack label delay.")
+	check("container app ends\nits log", true)
+}
+
 func TestWhatStandsInTheWayOfReadyIsNamed(t *testing.T) {
 	change := func(conditionType, status, reason string) func(in *sandbox.Input, made *sandbox.Made) {
 		return func(_ *sandbox.Input, made *sandbox.Made) {

@@ -14,8 +14,8 @@ const (
 	// ConditionAccepted: the spec makes sense. When it is False, the message
 	// says what to change.
 	ConditionAccepted = "Accepted"
-	// ConditionCaveats is True while the object is Ready and users should know of an
-	// exception; its message has a line for each. Without caveats the condition is absent.
+	// ConditionCaveats is True while users should know of an exception, also of an object
+	// that is not Ready; its message has a line for each. Without caveats the condition is absent.
 	ConditionCaveats = "Caveats"
 )
 
