@@ -29,7 +29,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/reconcilers/meshes/adapter"
-	"switchyard.dev/reconcilers/meshes/istio"
+	"switchyard.dev/reconcilers/meshes/istio/names"
 	"switchyard.dev/sidecars/inject"
 	"switchyard.dev/tests/apiserver"
 	"switchyard.dev/tests/background"
@@ -236,7 +236,7 @@ func (s *shop) gaps() func() int {
 			if !is {
 				s.Fatalf("the watch says %+v", e)
 			}
-			if routes, err := json.Marshal(u.Object["spec"]); err != nil || !bytes.Contains(routes, []byte(istio.NamePrefix)) {
+			if routes, err := json.Marshal(u.Object["spec"]); err != nil || !bytes.Contains(routes, []byte(names.Prefix)) {
 				n++
 			}
 			if last[u.GetName()] == u.GetResourceVersion() {

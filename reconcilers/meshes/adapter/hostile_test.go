@@ -15,7 +15,7 @@ import (
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/eventbus/memory"
 	"switchyard.dev/reconcilers/meshes/adapter"
-	"switchyard.dev/reconcilers/meshes/istio"
+	"switchyard.dev/reconcilers/meshes/istio/names"
 	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/world"
 )
@@ -117,7 +117,7 @@ func (h *hostile) settle(i int, answer *unstructured.Unstructured, theirs []any)
 			case u.GetResourceVersion() == answer.GetResourceVersion():
 				written, h.since = true, 0
 				h.his++
-			case !istio.Equal(list(u), list(h.seen)):
+			case !names.Equal(list(u), list(h.seen)):
 				h.ours++
 				if h.since++; h.since > 1 {
 					h.Fatalf("write %d: we have changed the routes %d times since: %q", i, h.since, routes(u))
@@ -133,7 +133,7 @@ func (h *hostile) settle(i int, answer *unstructured.Unstructured, theirs []any)
 // misplaced says what is wrong with the routes of a VirtualService, where theirs are the owner's:
 // they stand as they are, and ours before each, with its settings.
 func misplaced(u *unstructured.Unstructured, theirs []any) string {
-	if !istio.Equal(bare(u), theirs) {
+	if !names.Equal(bare(u), theirs) {
 		return fmt.Sprintf("his part is %v, not %v", bare(u), theirs)
 	}
 	var want []string
@@ -198,7 +198,7 @@ func tampered(u *unstructured.Unstructured, random *rand.Rand, i int) []any {
 	for _, one := range all {
 		fields, _ := one.(map[string]any)
 		name, _ := fields["name"].(string)
-		mine := strings.HasPrefix(name, istio.NamePrefix)
+		mine := strings.HasPrefix(name, names.Prefix)
 		switch {
 		case mine && random.IntN(3) == 0, !mine && random.IntN(4) == 0:
 			continue

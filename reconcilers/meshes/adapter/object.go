@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"switchyard.dev/reconcilers/meshes/istio"
+	"switchyard.dev/reconcilers/meshes/istio/names"
 )
 
 // AnnotationRoutes, on a VirtualService, is a digest of its routes while some of them are ours.
@@ -46,7 +47,7 @@ func renderAgain(m *istio.Mesh, have *unstructured.Unstructured, original *istio
 	if r, made = m.RenderAgain(original, before); !made {
 		return r, false
 	}
-	if istio.HasRoutes(r.Object) {
+	if names.HasRoutes(r.Object) {
 		annotate(r.Object, digest(r.Object))
 	}
 	r.Changed = !same(have, r.Object) || slices.ContainsFunc(have.GetManagedFields(), ownsSpec)
@@ -105,5 +106,5 @@ func digest(o *unstructured.Unstructured) string {
 // same reports whether two copies of a VirtualService have the same routes, labels and
 // annotations, which is all that we write.
 func same(a, b *unstructured.Unstructured) bool {
-	return istio.Equal(routesOf(a), routesOf(b)) && maps.Equal(a.GetLabels(), b.GetLabels()) && maps.Equal(a.GetAnnotations(), b.GetAnnotations())
+	return names.Equal(routesOf(a), routesOf(b)) && maps.Equal(a.GetLabels(), b.GetLabels()) && maps.Equal(a.GetAnnotations(), b.GetAnnotations())
 }

@@ -10,6 +10,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/meshes/istio"
+	"switchyard.dev/reconcilers/meshes/istio/names"
 )
 
 // ours reports whether an entry of managedFields says what we have written.
@@ -43,7 +44,7 @@ const kubectlApply = "kubectl-client-side-apply"
 // our routes; so kubectl apply does not hold the field meanwhile (returned gives it back).
 func passable(o *unstructured.Unstructured) []metav1.ManagedFieldsEntry {
 	fields := o.GetManagedFields()
-	if !istio.HasRoutes(o) || !asApplied(o) {
+	if !names.HasRoutes(o) || !asApplied(o) {
 		return fields
 	}
 	var out []metav1.ManagedFieldsEntry
@@ -76,7 +77,7 @@ func returned(o *unstructured.Unstructured) []metav1.ManagedFieldsEntry {
 func asApplied(o *unstructured.Unstructured) bool {
 	applied := &unstructured.Unstructured{}
 	note := o.GetAnnotations()[corev1.LastAppliedConfigAnnotation]
-	return note != "" && applied.UnmarshalJSON([]byte(note)) == nil && istio.Equal(routesOf(istio.Strip(o)), routesOf(applied))
+	return note != "" && applied.UnmarshalJSON([]byte(note)) == nil && names.Equal(routesOf(istio.Strip(o)), routesOf(applied))
 }
 
 // byKubectlApply reports whether an entry of managedFields says what kubectl apply holds.

@@ -5,7 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"switchyard.dev/reconcilers/meshes/istio"
+	"switchyard.dev/reconcilers/meshes/istio/names"
 )
 
 // operation is one of a JSON patch (RFC 6902).
@@ -23,7 +23,7 @@ func patchOf(have, want *unstructured.Unstructured) []operation {
 		after, has, _ := unstructured.NestedFieldNoCopy(want.Object, path...)
 		at := "/" + path[0] + "/" + path[1]
 		switch {
-		case has && !istio.Equal(before, after):
+		case has && !names.Equal(before, after):
 			out = append(out, operation{"add", at, after})
 		case had && !has:
 			out = append(out, operation{Op: "remove", Path: at})
@@ -58,9 +58,9 @@ func patchOfRoutes(have, want *unstructured.Unstructured) (out []operation) {
 			wanted = after[done]
 		}
 		at := fmt.Sprintf("/spec/http/%d", done)
-		oldName, newName := istio.NameOfOurs(old), istio.NameOfOurs(wanted)
+		oldName, newName := names.OfOurs(old), names.OfOurs(wanted)
 		switch {
-		case old != nil && istio.Equal(old, wanted):
+		case old != nil && names.Equal(old, wanted):
 			before, done = before[1:], done+1
 		case oldName != "" && (newName == "" || oldName <= newName):
 			out, before = append(out, operation{Op: "remove", Path: at}), before[1:]

@@ -9,6 +9,7 @@ import (
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/meshes"
 	"switchyard.dev/reconcilers/meshes/istio"
+	"switchyard.dev/reconcilers/meshes/istio/names"
 )
 
 // Target is what an IstioRoute asks for.
@@ -32,7 +33,7 @@ func reportOf(r istio.Report, key string, objects map[types.NamespacedName]*kept
 		m := &out.Matches[i]
 		k := objects[types.NamespacedName{Namespace: m.Namespace, Name: m.Name}]
 		if k.behind() && (m.Status == istio.StatusApplied || m.Status == istio.StatusPartial) &&
-			slices.ContainsFunc(k.differ, func(name string) bool { return istio.NamedFor(name, key) }) {
+			slices.ContainsFunc(k.differ, func(name string) bool { return names.NamedFor(name, key) }) {
 			m.Status, m.Message = k.status, k.message
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"switchyard.dev/reconcilers/meshes/istio"
+	"switchyard.dev/reconcilers/meshes/istio/names"
 )
 
 // Path is where the API server asks about VirtualServices.
@@ -138,7 +139,7 @@ func (a *Adapter) known(o *unstructured.Unstructured, meant string) *unstructure
 	}
 	had, want := withoutDigest(k.have), k.rendering.Object
 	if want.GetAnnotations()[AnnotationRoutes] != meant || !maps.Equal(withoutDigest(o).GetAnnotations(), had.GetAnnotations()) ||
-		!maps.Equal(o.GetLabels(), had.GetLabels()) || !istio.Equal(o.Object["spec"], had.Object["spec"]) {
+		!maps.Equal(o.GetLabels(), had.GetLabels()) || !names.Equal(o.Object["spec"], had.Object["spec"]) {
 		return nil
 	}
 	as := &unstructured.Unstructured{Object: maps.Clone(o.Object)}

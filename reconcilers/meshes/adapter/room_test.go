@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
-	"switchyard.dev/reconcilers/meshes/istio"
+	"switchyard.dev/reconcilers/meshes/istio/names"
 )
 
 // TestAWriteTakesNoKeyItsRoom has the owner write a full VirtualService without our routes: the same
@@ -63,7 +63,7 @@ func TestAWriteTakesNoKeyItsRoom(t *testing.T) {
 			if err := got.UnmarshalJSON(text); err != nil {
 				t.Fatal(err)
 			}
-			if differ := istio.DifferingRoutes(got, full); len(differ) > 0 {
+			if differ := names.DifferingRoutes(got, full); len(differ) > 0 {
 				t.Errorf("%d routes are not what they were", len(differ))
 			}
 		})

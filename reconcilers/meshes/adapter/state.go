@@ -13,6 +13,7 @@ import (
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/meshes"
 	"switchyard.dev/reconcilers/meshes/istio"
+	"switchyard.dev/reconcilers/meshes/istio/names"
 )
 
 // state is what one look has found. Nobody changes it after that.
@@ -157,7 +158,7 @@ func (k *kept) brought(m *istio.Mesh, before *kept, w written, leads bool) *kept
 	default:
 		k.status, k.message = StatusPending, "The replica that leads writes its routes."
 	}
-	k.differ = istio.DifferingRoutes(k.have, r.Object)
+	k.differ = names.DifferingRoutes(k.have, r.Object)
 	return k
 }
 
@@ -208,7 +209,7 @@ func (s *state) settled(key string) bool {
 		}
 	}
 	for _, k := range s.objects {
-		if k.behind() && len(istio.RoutesOf(k.have, key)) > 0 {
+		if k.behind() && len(names.RoutesOf(k.have, key)) > 0 {
 			return false
 		}
 	}

@@ -36,7 +36,7 @@ import (
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/meshes/adapter"
-	"switchyard.dev/reconcilers/meshes/istio"
+	"switchyard.dev/reconcilers/meshes/istio/names"
 	"switchyard.dev/reconcilers/optional"
 	"switchyard.dev/reconcilers/policies"
 	"switchyard.dev/reconcilers/policyreader"
@@ -322,7 +322,7 @@ func routes(u *unstructured.Unstructured) (out []string) {
 	for _, one := range list {
 		fields, _ := one.(map[string]any)
 		name, _ := fields["name"].(string)
-		if rest, is := strings.CutPrefix(name, istio.NamePrefix); is {
+		if rest, is := strings.CutPrefix(name, names.Prefix); is {
 			key, _, _ := strings.Cut(rest, "-")
 			name = "ours " + key
 		}

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/reconcilers/apply"
-	"switchyard.dev/reconcilers/meshes/istio"
+	"switchyard.dev/reconcilers/meshes/istio/names"
 )
 
 // write brings a VirtualService from what it is, as the cache has it, to what is wanted. It
@@ -66,7 +66,7 @@ func (a *Adapter) write(ctx context.Context, have, want *unstructured.Unstructur
 	}
 	if !holds(w.got, want) {
 		return w, fmt.Errorf("VirtualService %s/%s: something changes our routes within the write that puts them in. "+
-			"Have the mutating webhooks for VirtualServices leave alone what has a name with %s or istio.signadot.com", have.GetNamespace(), have.GetName(), istio.NamePrefix)
+			"Have the mutating webhooks for VirtualServices leave routes alone that have a name with %s, and annotations of istio.signadot.com", have.GetNamespace(), have.GetName(), names.Prefix)
 	}
 	return w, nil
 }
@@ -126,7 +126,7 @@ func holds(got, want *unstructured.Unstructured) bool {
 		maps.Copy(both, some)
 		return maps.Equal(all, both)
 	}
-	return istio.Equal(routesOf(got), routesOf(want)) && has(got.GetLabels(), want.GetLabels()) && has(got.GetAnnotations(), want.GetAnnotations())
+	return names.Equal(routesOf(got), routesOf(want)) && has(got.GetLabels(), want.GetLabels()) && has(got.GetAnnotations(), want.GetAnnotations())
 }
 
 // edit writes a change of a VirtualService, and returns what the API server then has. It does so

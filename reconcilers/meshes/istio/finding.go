@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"switchyard.dev/reconcilers/meshes/istio/expressions"
+	"switchyard.dev/reconcilers/meshes/istio/names"
 	"switchyard.dev/reconcilers/meshes/releases"
 )
 
@@ -64,6 +66,9 @@ const (
 	// ReasonHostNotRouted: in the mesh none decides requests to the host of the Service, and no
 	// owner says by AnnotationGatewaysOnly that there are none.
 	ReasonHostNotRouted = "HostNotRouted"
+	// ReasonRoutedElsewhere: a VirtualService decides requests to the host of the Service and routes
+	// none of them to a Service with a sandbox.
+	ReasonRoutedElsewhere = "HostRoutedElsewhere"
 
 	// ReasonLarge: the object will soon have no room.
 	ReasonLarge = "VirtualServiceLarge"
@@ -132,16 +137,16 @@ func (m *Mesh) Unrendered(object *unstructured.Unstructured, err error) *Renderi
 // named returns the managed Services that an object names as the host of something.
 func (m *Mesh) named(object map[string]any, namespace string) []*managed {
 	var all []target
-	hostsIn(object, func(host string) {
-		all = append(all, target{service: m.services[m.resolve(host, namespace)]})
-	})
+	note := func(host string) { all = append(all, target{service: m.services[m.resolve(host, namespace)]}) }
+	hostsIn(object, note)
+	eachHost(object, note)
 	return ledTo(all)
 }
 
 // aboutRoute notes what is odd about an owner's route as a whole: a name like ours, and hosts
 // that Istio does not know.
 func (r *Rendering) aboutRoute(m *Mesh, vs *virtualService, i int, targets []target) {
-	if name := vs.spec.GetHttp()[i].GetName(); strings.HasPrefix(name, NamePrefix) {
+	if name := vs.spec.GetHttp()[i].GetName(); strings.HasPrefix(name, names.Prefix) {
 		r.add(ReasonPrefixTaken, nil, false, "Route %s of VirtualService %s is not ours, and has a name like our routes; it is kept. Rename or remove it.", name, r.Name)
 	}
 	for _, t := range targets {
@@ -163,7 +168,7 @@ func (r *Rendering) route(vs *virtualService, i int) string {
 // sound reports whether routes may be derived from an owner's.
 func (m *Mesh) sound(r *Rendering, vs *virtualService, i int, services []*managed) bool {
 	route := vs.spec.GetHttp()[i]
-	expression, why := badExpression(route)
+	expression, why := expressions.Bad(route)
 	root, field := clash(m.rootsOf(vs), route)
 	policy := m.settings.filtering(route)
 	for _, s := range services {

@@ -108,6 +108,9 @@ func rendered(t *testing.T, given situation, objects []*unstructured.Unstructure
 		for _, sandbox := range s.Sandboxes {
 			id := types.NamespacedName{Namespace: s.Namespace, Name: s.Name}
 			report := m.Report(id, sandbox.Key, renderings)
+			for _, f := range report.Findings {
+				heeded(t, given, objects, sandbox.Key, f)
+			}
 			fmt.Fprintf(&out, "# Service %s, key %.40s\n", id, sandbox.Key)
 			for _, match := range report.Matched {
 				fmt.Fprintf(&out, "#   %s/%s %s: %s\n", match.Namespace, match.Name, match.Status, match.Message)

@@ -14,6 +14,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/meshes/istio"
+	"switchyard.dev/reconcilers/meshes/istio/names"
 )
 
 // lawful checks what holds of any rendering: rendering again changes nothing, and what it is
@@ -110,7 +111,7 @@ func (d drawn) destination() map[string]any {
 func (d drawn) route() map[string]any {
 	entry := map[string]any{}
 	if d.maybe("named") {
-		entry["name"] = d.one("name", "a", "b", istio.NamePrefix+"theirs", istio.NamePrefix+"k1-customer-8081-00000000")
+		entry["name"] = d.one("name", "a", "b", names.Prefix+"theirs", names.Prefix+"k1-customer-8081-00000000")
 	}
 	if n := rapid.IntRange(0, 3).Draw(d.T, "matches"); n > 0 {
 		var matches []any
@@ -272,7 +273,7 @@ func (d drawn) vandalise(object *unstructured.Unstructured) {
 		object.SetAnnotations(nil)
 		list = slices.DeleteFunc(list, func(entry any) bool {
 			name, _ := entry.(map[string]any)["name"].(string)
-			return strings.HasPrefix(name, istio.NamePrefix)
+			return strings.HasPrefix(name, names.Prefix)
 		})
 	}
 	spec["http"] = list

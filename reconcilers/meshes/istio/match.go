@@ -3,13 +3,13 @@ package istio
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	networking "istio.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"switchyard.dev/reconcilers/meshes/istio/expressions"
 	"switchyard.dev/reconcilers/meshes/keymatch"
 )
 
@@ -140,64 +140,14 @@ func rootMatches(roots []delegating, header string) (root *virtualService, alway
 	return root, always
 }
 
-// maxExpression is how long Istio lets a regular expression be.
-var maxExpression = keymatch.Istio.Bytes
-
-// badExpression returns a regular expression of a route that Envoy would refuse, and with it
-// all routes of that port, and why; or "".
-func badExpression(route *networking.HTTPRoute) (expression, why string) {
-	var all []string
-	for _, match := range route.GetMatch() {
-		for name, field := range fieldsOf(match) {
-			if field.GetRegex() == "*" && strings.HasPrefix(name, withoutHeaders) {
-				continue // it stands for any value there
-			}
-			all = append(all, field.GetRegex())
-		}
-	}
-	for _, origin := range route.GetCorsPolicy().GetAllowOrigins() {
-		all = append(all, origin.GetRegex())
-	}
-	all = append(all, route.GetRewrite().GetUriRegexRewrite().GetMatch())
-	slices.Sort(all)
-	for _, expression := range all {
-		if len(expression) > maxExpression {
-			return expression, fmt.Sprintf("it has %d bytes, and Istio takes %d", len(expression), maxExpression)
-		}
-		if _, err := regexp.Compile(expression); err != nil {
-			return expression, strings.TrimPrefix(err.Error(), "error parsing regexp: ")
-		}
-	}
-	return "", ""
-}
-
-// withoutHeaders is how the names of such conditions begin.
-const withoutHeaders = "withoutHeaders."
-
-// fieldsOf returns the conditions of a match on texts, by the name of the field.
-func fieldsOf(match *networking.HTTPMatchRequest) map[string]*networking.StringMatch {
-	all := map[string]*networking.StringMatch{
-		"uri": match.GetUri(), "scheme": match.GetScheme(), "method": match.GetMethod(), "authority": match.GetAuthority(),
-	}
-	for kind, conditions := range map[string]map[string]*networking.StringMatch{
-		"headers.": match.GetHeaders(), withoutHeaders: match.GetWithoutHeaders(), "queryParams.": match.GetQueryParams(),
-	} {
-		for name, condition := range conditions {
-			all[kind+name] = condition
-		}
-	}
-	maps.DeleteFunc(all, func(_ string, m *networking.StringMatch) bool { return m == nil })
-	return all
-}
-
 // clash returns a root and a field that both it and a delegate's route match, one of them by
 // a regular expression: Istio drops the route then. The root is nil where there is none.
 func clash(roots []delegating, route *networking.HTTPRoute) (*virtualService, string) {
 	for _, d := range roots {
 		for _, match := range d.route.GetMatch() {
-			of := fieldsOf(match)
+			of := expressions.FieldsOf(match)
 			for _, ofDelegate := range route.GetMatch() {
-				fields := fieldsOf(ofDelegate)
+				fields := expressions.FieldsOf(ofDelegate)
 				for _, name := range slices.Sorted(maps.Keys(fields)) {
 					if of[name] != nil && (of[name].GetRegex() != "" || fields[name].GetRegex() != "") {
 						return d.root, name

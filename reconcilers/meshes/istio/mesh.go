@@ -61,6 +61,7 @@ type Mesh struct {
 	inMesh map[string][]*virtualService
 	// delegating are the routes that lead to a delegate, by the delegate.
 	delegating map[types.NamespacedName][]delegating
+	hosts      hosts
 }
 
 // managed is a Service, ready to be looked up in.
@@ -109,6 +110,10 @@ func Next(before *Mesh, settings Settings, services []Service, originals []*Orig
 		}
 	}
 	slices.SortFunc(m.virtualServices, (*virtualService).compare)
+	names := map[types.NamespacedName]bool{}
+	for _, o := range originals {
+		names[o.name] = true
+	}
 	for _, vs := range m.virtualServices {
 		if vs.inMesh() {
 			for _, host := range vs.hosts {
@@ -122,6 +127,7 @@ func Next(before *Mesh, settings Settings, services []Service, originals []*Orig
 			}
 		}
 	}
+	m.hosts = m.hostsOf(names)
 	return m
 }
 
@@ -173,11 +179,14 @@ func (m *Mesh) manage(s Service, host string, before *managed) *managed {
 func (m *Mesh) ClusterDomain() string { return m.settings.ClusterDomain }
 
 // Kept reports whether a Service, if it is managed, is what it was in the mesh before, which may
-// be nil.
+// be nil, and the VirtualService that is advised for it has the same name.
 func (m *Mesh) Kept(before *Mesh, service types.NamespacedName) bool {
 	host := m.resolve(service.Name, service.Namespace)
-	return before != nil && m.services[host] == before.services[host]
+	return before != nil && m.services[host] == before.services[host] && m.hosts.freeName(service) == before.hosts.freeName(service)
 }
+
+// compare orders Services by host.
+func (s *managed) compare(other *managed) int { return strings.Compare(s.host, other.host) }
 
 func (s *managed) id() types.NamespacedName {
 	return types.NamespacedName{Namespace: s.Namespace, Name: s.Name}

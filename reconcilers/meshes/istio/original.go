@@ -3,9 +3,12 @@ package istio
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+
+	"switchyard.dev/reconcilers/meshes/istio/names"
 )
 
 // Original is what the owner of a VirtualService has in it, read once for all renderings. Nobody
@@ -39,15 +42,29 @@ func Read(object *unstructured.Unstructured, clusterDomain string) *Original {
 			all[host+end] = true
 		}
 	})
+	if o.read == nil {
+		eachHost(o.bare, func(host string) { all[resolve(host, o.name.Namespace, clusterDomain)] = true })
+	}
 	o.hosts = slices.Sorted(maps.Keys(all))
 	return o
 }
 
 // Keep has those keys keep their room first that have routes in another copy of the object.
 func (o *Original) Keep(object *unstructured.Unstructured) {
-	for _, entry := range routesIn(object.Object) {
-		if ours(entry) {
-			o.ours[nameOf(entry)] = true
+	for _, entry := range names.RoutesIn(object.Object) {
+		if name := names.OfOurs(entry); name != "" {
+			o.ours[name] = true
+		}
+	}
+}
+
+// eachHost has each of spec.hosts noted. Those of an object that cannot be read may not be texts.
+func eachHost(object map[string]any, note func(host string)) {
+	spec, _ := object["spec"].(map[string]any)
+	list, _ := spec["hosts"].([]any)
+	for _, one := range list {
+		if host, ok := one.(string); ok {
+			note(strings.ToLower(host))
 		}
 	}
 }
@@ -72,8 +89,10 @@ func hostsIn(value any, note func(host string)) {
 // inputs are what a rendering follows from beside its Original and the settings.
 type inputs struct {
 	services []*managed
-	roots    []delegating
-	shadows  []shadow
+	// hosted are the Services for which it decides requests to their hosts.
+	hosted  []*managed
+	roots   []delegating
+	shadows []shadow
 }
 
 // shadow is a host that another VirtualService has in the mesh.
@@ -83,7 +102,7 @@ type shadow struct {
 }
 
 func (i inputs) equal(j inputs) bool {
-	return slices.Equal(i.services, j.services) && slices.Equal(i.roots, j.roots) && slices.Equal(i.shadows, j.shadows)
+	return slices.Equal(i.services, j.services) && slices.Equal(i.hosted, j.hosted) && slices.Equal(i.roots, j.roots) && slices.Equal(i.shadows, j.shadows)
 }
 
 // inputsOf returns what a rendering follows from. One that names no managed Service follows from
@@ -94,6 +113,9 @@ func (m *Mesh) inputsOf(o *Original) inputs {
 		if s := m.services[host]; s != nil {
 			in.services = append(in.services, s)
 		}
+	}
+	if o.read != nil {
+		in.hosted = m.hostedBy(o.read)
 	}
 	if len(in.services) > 0 && o.read != nil {
 		in.roots, in.shadows = m.rootsOf(o.read), m.shadowsOf(o.read)
@@ -128,7 +150,7 @@ func (m *Mesh) RenderAgain(o *Original, before *Rendering) (r *Rendering, made b
 	}
 	r = &Rendering{
 		Name: o.name, original: o, mesh: m.settings, from: in,
-		leads: map[types.NamespacedName]bool{}, routes: map[claim]int{},
+		leads: map[types.NamespacedName]bool{}, hosts: map[types.NamespacedName][]types.NamespacedName{}, routes: map[claim]int{},
 	}
 	if o.err != nil {
 		r.unreadable(m, o.bare, o.err)

@@ -104,10 +104,7 @@ func (v *virtualService) inMesh() bool {
 
 // covers reports whether it decides requests to a full host name.
 func (v *virtualService) covers(host string) bool {
-	return slices.ContainsFunc(v.hosts, func(h string) bool {
-		end, wild := strings.CutPrefix(h, "*")
-		return h == host || wild && strings.HasSuffix(host, end)
-	})
+	return slices.ContainsFunc(v.hosts, func(h string) bool { return covers(h, host) })
 }
 
 // forMesh reports whether a route is one of sidecars, in a VirtualService that they have.

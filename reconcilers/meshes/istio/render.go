@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"switchyard.dev/reconcilers/meshes/istio/marks"
+	"switchyard.dev/reconcilers/meshes/istio/names"
 	"switchyard.dev/reconcilers/meshes/keymatch"
 )
 
@@ -30,7 +32,11 @@ type Rendering struct {
 	// leads are the managed Services that it routes HTTP to, and whether those requests of the
 	// mesh that are sent straight to the Service.
 	leads map[types.NamespacedName]bool
-	// routes are how many routes there are of a key, by Service.
+	// hosts are the other managed Services to which it routes requests of the mesh that are sent
+	// straight to a managed Service.
+	hosts map[types.NamespacedName][]types.NamespacedName
+	// routes are how many routes there are of a key, by Service: those with it as a destination, and
+	// those for its host.
 	routes map[claim]int
 	// keyed are the findings of one key each, by key; general are the others.
 	keyed   map[string][]Finding
@@ -47,6 +53,9 @@ func (r *Rendering) Concerns() map[types.NamespacedName]bool {
 	all := map[types.NamespacedName]bool{}
 	for s := range r.leads {
 		all[s] = true
+	}
+	for _, s := range r.from.hosted {
+		all[s.id()] = true
 	}
 	for _, f := range r.Findings {
 		all[f.Service] = true
@@ -71,6 +80,8 @@ type source struct {
 	i        int
 	entry    map[string]any
 	services []*managed
+	// hosted are other Services: requests of the mesh to their hosts take the route.
+	hosted []*managed
 	// listeners are the ports for which a route of ours is needed each, and bases the matches that
 	// they start from.
 	listeners []int32
@@ -103,8 +114,9 @@ func (m *Mesh) render(r *Rendering, wanted map[string]any) {
 		for _, s := range services {
 			r.leads[s.id()] = r.leads[s.id()] || m.straight(vs, i, s)
 		}
+		hosted := m.hostedAt(r, i, services)
 		if vs.ignored == "" && !inferred && len(services) > 0 && m.sound(r, vs, i, services) {
-			sources = append(sources, source{i: i, entry: entry, services: services, listeners: listeners(targets), bases: bases(entry, r.from.roots)})
+			sources = append(sources, source{i: i, entry: entry, services: services, hosted: hosted, listeners: listeners(targets), bases: bases(entry, r.from.roots)})
 		}
 	}
 	r.aboutObject(m, vs)
@@ -116,7 +128,7 @@ func (m *Mesh) render(r *Rendering, wanted map[string]any) {
 		rest = s.i
 		for _, d := range s.derived {
 			all = append(all, d.entry)
-			for _, service := range d.services {
+			for _, service := range slices.Concat(d.services, s.hosted) {
 				r.routes[claim{service.id(), d.key}]++
 			}
 		}
@@ -124,8 +136,26 @@ func (m *Mesh) render(r *Rendering, wanted map[string]any) {
 	all = append(all, list[rest:]...)
 	if len(all) > len(list) {
 		spec["http"] = all
-		m.add(wanted)
+		metadata, _ := wanted["metadata"].(map[string]any)
+		marks.Add(metadata, m.settings.Labels, m.settings.Annotations)
 	}
+}
+
+// hostedAt returns the Services that are no destination of an owner's route, while requests of the
+// mesh to their hosts take it. It notes the destinations, services, for each.
+func (m *Mesh) hostedAt(r *Rendering, i int, services []*managed) (hosted []*managed) {
+	for _, s := range r.from.hosted {
+		if len(services) == 0 || slices.Contains(services, s) || !m.straight(r.read, i, s) {
+			continue
+		}
+		hosted = append(hosted, s)
+		for _, to := range services {
+			if !slices.Contains(r.hosts[s.id()], to.id()) {
+				r.hosts[s.id()] = append(r.hosts[s.id()], to.id())
+			}
+		}
+	}
+	return hosted
 }
 
 // inferred returns the Rollout that fails when a VirtualService gets routes; false for none.
@@ -220,7 +250,7 @@ func (m *Mesh) lead(vs *virtualService, entry map[string]any, key string, listen
 		}
 		needed = needed || t.port == 0
 		if len(d.services) == 0 {
-			d.entry["name"] = routeName(key, t.service.Name, port)
+			d.entry["name"] = names.Of(key, t.service.Name, port)
 		}
 		if !slices.Contains(d.services, t.service) {
 			d.services = append(d.services, t.service)

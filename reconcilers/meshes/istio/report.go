@@ -43,7 +43,12 @@ func (m *Mesh) Report(service types.NamespacedName, key string, renderings []Ren
 	straight, expected, covered := false, true, false
 	for _, r := range renderings {
 		direct, leads := r.leads[service]
+		serving := m.serving(&r, service, key)
+		direct, leads = direct || len(serving) > 0, leads || len(serving) > 0
 		findings := r.of(service, key, leads)
+		for _, other := range serving {
+			findings = append(findings, r.lost(other.id(), key)...)
+		}
 		for _, f := range findings {
 			all = append(all, f)
 			if r.beside(f, service.Namespace) {
@@ -51,7 +56,10 @@ func (m *Mesh) Report(service types.NamespacedName, key string, renderings []Ren
 			}
 		}
 		if leads {
-			match := r.match(r.routes[claim{service, key}], append(ofKey, findings...))
+			if _, itself := r.leads[service]; itself {
+				serving = nil
+			}
+			match := r.match(r.routes[claim{service, key}], append(ofKey, findings...), serving)
 			report.Matched = append(report.Matched, match)
 			straight = straight || direct
 			expected = expected && !r.read.gatewaysOnly
@@ -64,11 +72,15 @@ func (m *Mesh) Report(service types.NamespacedName, key string, renderings []Ren
 		}
 	}
 	all = append(all, ofKey...)
+	unreadable := slices.ContainsFunc(all, func(f Finding) bool { return f.Reason == ReasonUnreadable })
 	switch {
+	case unreadable || straight || !expected:
+	case len(m.hosts.deciding[s.host].by) > 0:
+		all = append(all, s.routedElsewhere(m.hosts.deciding[s.host].by[0]))
 	case len(report.Matched) == 0:
-		all = append(all, s.none())
-	case !straight && expected:
-		all = append(all, s.notRouted())
+		all = append(all, m.none(s))
+	default:
+		all = append(all, m.notRouted(s))
 	}
 	sortFindings(all)
 	report.Findings = all
@@ -100,8 +112,14 @@ func (r *Rendering) of(service types.NamespacedName, key string, leads bool) []F
 	return all
 }
 
-// match is the line of an IstioRoute's status, for so many routes.
-func (r *Rendering) match(routes int, findings []Finding) crdv1.VirtualServiceMatch {
+// lost returns the findings of lost requests that name a Service and concern a key.
+func (r *Rendering) lost(service types.NamespacedName, key string) []Finding {
+	return slices.DeleteFunc(r.of(service, key, false), func(f Finding) bool { return f.Service != service || !f.Lost })
+}
+
+// match is the line of an IstioRoute's status, for so many routes. serving are the Services to
+// which requests for the host of its Service are routed instead of it.
+func (r *Rendering) match(routes int, findings []Finding, serving []*managed) crdv1.VirtualServiceMatch {
 	match := crdv1.VirtualServiceMatch{Namespace: r.Name.Namespace, Name: r.Name.Name}
 	lost := slices.IndexFunc(findings, func(f Finding) bool { return f.Lost })
 	switch {
@@ -119,26 +137,46 @@ func (r *Rendering) match(routes int, findings []Finding) crdv1.VirtualServiceMa
 		match.Message = findings[lost].Message
 	case routes == 0:
 		match.Message = "None of its routes leads to a port for which the sandbox has a Service."
+	case len(serving) > 0:
+		match.Message = fmt.Sprintf("Routes for the key: %d. Requests to the host of the Service are routed to those beside Service %s.", routes, namesOf(serving))
 	default:
 		match.Message = fmt.Sprintf("Routes for the key: %d.", routes)
 	}
 	return match
 }
 
+// namesOf lists Services.
+func namesOf(services []*managed) string {
+	var all []string
+	for _, s := range services {
+		all = append(all, s.id().String())
+	}
+	return strings.Join(all, ", ")
+}
+
 // none says which VirtualService to add.
-func (s *managed) none() Finding {
+func (m *Mesh) none(s *managed) Finding {
 	return Finding{Reason: ReasonNoVirtualService, Service: s.id(), Lost: true, Message: fmt.Sprintf(
-		"No VirtualService routes HTTP to Service %s, so requests with the key reach the baseline. Add %s.", s.id(), s.example())}
+		"No VirtualService routes HTTP to Service %s, so requests with the key reach the baseline. Add %s.", s.id(), m.example(s))}
 }
 
-// example returns the smallest VirtualService for the Service, as YAML in one line.
-func (s *managed) example() string {
+// example returns the smallest VirtualService for a Service, as YAML in one line. Its name is free;
+// the caller checks that no VirtualService decides requests to the host.
+func (m *Mesh) example(s *managed) string {
 	return fmt.Sprintf("{apiVersion: networking.istio.io/v1, kind: VirtualService, metadata: {name: %s, namespace: %s}, spec: {hosts: [%s], http: [{route: [{destination: {host: %s}}]}]}}",
-		s.Name, s.Namespace, s.host, s.host)
+		m.hosts.freeName(s.id()), s.Namespace, s.host, s.host)
 }
 
-func (s *managed) notRouted() Finding {
+func (m *Mesh) notRouted(s *managed) Finding {
 	return Finding{Reason: ReasonHostNotRouted, Service: s.id(), Lost: true, Message: fmt.Sprintf(
 		"No VirtualService decides requests from within the mesh to the host %s itself; with the key they reach the baseline. Add %s, or, if no workload calls it, annotate one that leads to it with %s=true.",
-		s.host, s.example(), AnnotationGatewaysOnly)}
+		s.host, m.example(s), AnnotationGatewaysOnly)}
+}
+
+// routedElsewhere names the VirtualService that lacks a route to the Service.
+func (s *managed) routedElsewhere(by *virtualService) Finding {
+	return Finding{Reason: ReasonRoutedElsewhere, VirtualService: by.name, Service: s.id(), Lost: true, Message: fmt.Sprintf(
+		"VirtualService %s decides requests to the host %s and has no HTTP route from there to Service %s or to another Service of the sandbox, so requests with the key are routed like those without. "+
+			"Add an HTTP route with the destination %s to VirtualService %s, or fork the workloads that it routes to.",
+		by.name, s.host, s.id(), s.host, by.name)}
 }

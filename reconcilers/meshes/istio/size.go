@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+
+	"switchyard.dev/reconcilers/meshes/istio/names"
 )
 
 // etcd refuses a request of more than 1.5 MiB, and the API server keeps every object in one.
@@ -24,7 +26,7 @@ func (m *Mesh) fill(r *Rendering, sources []source) {
 	for _, s := range sources {
 		services = append(services, s.services...)
 	}
-	services = slices.Compact(slices.SortedFunc(slices.Values(services), func(a, b *managed) int { return strings.Compare(a.host, b.host) }))
+	services = slices.Compact(slices.SortedFunc(slices.Values(services), (*managed).compare))
 	total := size(r.original.bare)
 	all, there := byPresence(keys(services), services, r.original.ours)
 	shares := shares{}
@@ -104,15 +106,15 @@ func authorOf(services []*managed, key string) string {
 
 // byPresence returns sorted keys, those first that have a route of one of these names, and how many
 // these are.
-func byPresence(keys []string, services []*managed, names map[string]bool) (all []string, present int) {
-	if len(names) == 0 {
+func byPresence(keys []string, services []*managed, has map[string]bool) (all []string, present int) {
+	if len(has) == 0 {
 		return keys, 0
 	}
 	var there, others []string
 	for _, key := range keys {
 		if slices.ContainsFunc(services, func(s *managed) bool {
 			for port := range s.sandboxes[key].to {
-				if names[routeName(key, s.Name, port)] {
+				if has[names.Of(key, s.Name, port)] {
 					return true
 				}
 			}

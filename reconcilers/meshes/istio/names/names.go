@@ -1,4 +1,6 @@
-package istio
+// Package names tells the operator's routes in a VirtualService from those of its owner, by their
+// names. It is pure.
+package names
 
 import (
 	"fmt"
@@ -11,17 +13,17 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// NamePrefix is how the names of all routes of ours begin. Tools that compare a cluster with
+// Prefix is how the names of all routes of ours begin. Tools that compare a cluster with
 // a repository leave out what begins so.
-const NamePrefix = "signadot-operator-"
+const Prefix = "signadot-operator-"
 
 // checkDigits is how many hexadecimal digits end a name of ours.
 const checkDigits = 8
 
-// routeName returns the name of a route of ours. It ends in a check of what comes before, so
+// Of returns the name of a route of ours. It ends in a check of what comes before, so
 // that a route of the owner's with the prefix is told from ours.
-func routeName(key, service string, port int32) string {
-	name := fmt.Sprintf("%s%s-%s-%d", NamePrefix, key, service, port)
+func Of(key, service string, port int32) string {
+	name := fmt.Sprintf("%s%s-%s-%d", Prefix, key, service, port)
 	return name + "-" + check(name)
 }
 
@@ -31,14 +33,14 @@ func check(name string) string {
 	return fmt.Sprintf("%0*x", checkDigits, h.Sum32())
 }
 
-// ours reports whether an entry of spec.http is one that we wrote.
-func ours(entry any) bool { return NameOfOurs(entry) != "" }
+// Ours reports whether an entry of spec.http is one that we wrote.
+func Ours(entry any) bool { return OfOurs(entry) != "" }
 
-// NameOfOurs returns the name of an entry of spec.http that we wrote; empty for one of the owner's.
-func NameOfOurs(entry any) string {
+// OfOurs returns the name of an entry of spec.http that we wrote; empty for one of the owner's.
+func OfOurs(entry any) string {
 	name := nameOf(entry)
 	end := len(name) - checkDigits - 1
-	if !strings.HasPrefix(name, NamePrefix) || end <= 0 || name[end:] != "-"+check(name[:end]) {
+	if !strings.HasPrefix(name, Prefix) || end <= 0 || name[end:] != "-"+check(name[:end]) {
 		return ""
 	}
 	return name
@@ -48,8 +50,8 @@ func NameOfOurs(entry any) string {
 // keys that begin with it and a hyphen, which names do not tell apart.
 func RoutesOf(object *unstructured.Unstructured, key string) []any {
 	var all []any
-	for _, entry := range routesIn(object.Object) {
-		if NamedFor(nameOf(entry), key) && ours(entry) {
+	for _, entry := range RoutesIn(object.Object) {
+		if NamedFor(nameOf(entry), key) && Ours(entry) {
 			all = append(all, entry)
 		}
 	}
@@ -58,7 +60,7 @@ func RoutesOf(object *unstructured.Unstructured, key string) []any {
 
 // NamedFor reports whether a route of ours with this name is for a routing key, or for one that
 // begins with it and a hyphen.
-func NamedFor(name, key string) bool { return strings.HasPrefix(name, NamePrefix+key+"-") }
+func NamedFor(name, key string) bool { return strings.HasPrefix(name, Prefix+key+"-") }
 
 // DifferingRoutes returns the names of those routes of ours that two copies of a VirtualService do
 // not have alike, or not among the same routes of the owner's: behind one that takes every request
@@ -88,8 +90,8 @@ func (p place) equal(other place) bool {
 func placesOf(o *unstructured.Unstructured) map[string][]place {
 	all := map[string][]place{}
 	theirs := 0
-	for _, entry := range routesIn(o.Object) {
-		if !ours(entry) {
+	for _, entry := range RoutesIn(o.Object) {
+		if !Ours(entry) {
 			theirs++
 			continue
 		}
@@ -116,11 +118,11 @@ func Equal(a, b any) bool {
 
 // HasRoutes reports whether a VirtualService has any route of ours.
 func HasRoutes(object *unstructured.Unstructured) bool {
-	return slices.ContainsFunc(routesIn(object.Object), ours)
+	return slices.ContainsFunc(RoutesIn(object.Object), Ours)
 }
 
-// routesIn returns the HTTP routes of a VirtualService.
-func routesIn(object map[string]any) []any {
+// RoutesIn returns the HTTP routes of a VirtualService.
+func RoutesIn(object map[string]any) []any {
 	spec, _ := object["spec"].(map[string]any)
 	list, _ := spec["http"].([]any)
 	return list
