@@ -15,7 +15,8 @@
 //     them all.
 //   - each match is joined with each match of the key (package keymatch). A route without
 //     matches gets those of the key alone.
-//   - the name begins with NamePrefix and ends in a check of itself.
+//   - the name begins with names.Prefix, has the name or the index of its original, and ends in a
+//     check of itself. Names of earlier releases lack the original; their routes are replaced.
 //
 // Which routes lead to a Service is read as Istio reads it: a host without a dot is in the
 // namespace of the VirtualService, any other is a full name. "name.namespace" is no name of a

@@ -12,7 +12,6 @@ import (
 
 	"switchyard.dev/reconcilers/meshes/istio/expressions"
 	"switchyard.dev/reconcilers/meshes/istio/names"
-	"switchyard.dev/reconcilers/meshes/releases"
 )
 
 // Finding is something about a VirtualService, or the lack of one, that people should know.
@@ -41,6 +40,8 @@ const (
 	ReasonIgnored = "VirtualServiceIgnored"
 	// ReasonReleaseInfersRoute: a Rollout would fail with a second route.
 	ReasonReleaseInfersRoute = "ReleaseInfersRoute"
+	// ReasonReleaseReplacesRoutes: a Canary of Flagger owns it.
+	ReasonReleaseReplacesRoutes = "ReleaseReplacesRoutes"
 	// ReasonShadowed: an older VirtualService has its hosts in the mesh.
 	ReasonShadowed = "VirtualServiceShadowed"
 	// ReasonDelegateUnused: no VirtualService delegates to it.
@@ -261,8 +262,8 @@ func (r *Rendering) aboutObject(m *Mesh, vs *virtualService) {
 		r.add(ReasonIgnored, nil, true, "VirtualService %s has the annotation %s, so it gets no routes.", r.Name, vs.ignored)
 		return
 	}
-	if rollout, inferred := m.inferred(vs); inferred {
-		r.add(ReasonReleaseInfersRoute, nil, true, "%s", releases.Advice(rollout, r.Name, vs.spec.GetHttp()[0].GetName()))
+	if reason, message := m.released(vs); reason != "" {
+		r.add(reason, nil, true, "%s", message)
 	}
 	if !vs.public() {
 		r.add(ReasonExportedToSome, nil, false, "VirtualService %s is exported to some namespaces only (exportTo: %s). Requests from others reach the baseline.", r.Name, strings.Join(vs.spec.GetExportTo(), ", "))

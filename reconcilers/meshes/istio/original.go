@@ -23,7 +23,7 @@ type Original struct {
 	err  error
 	// hosts are the full host names, each once, that the hosts in it may stand for.
 	hosts []string
-	// ours are the names of those routes of ours that it had.
+	// ours are the stems of the names of the operator's routes that it had (names.Stems).
 	ours map[string]bool
 }
 
@@ -52,8 +52,8 @@ func Read(object *unstructured.Unstructured, clusterDomain string) *Original {
 // Keep has those keys keep their room first that have routes in another copy of the object.
 func (o *Original) Keep(object *unstructured.Unstructured) {
 	for _, entry := range names.RoutesIn(object.Object) {
-		if name := names.OfOurs(entry); name != "" {
-			o.ours[name] = true
+		for stem := range names.Stems(names.OfOurs(entry)) {
+			o.ours[stem] = true
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/meshes/releases"
 )
 
 // meshGateway is the name under which gateways list the sidecars.
@@ -25,7 +26,9 @@ type virtualService struct {
 	ignored string
 	// gatewaysOnly: its owner says that no workload of the mesh calls what it leads to.
 	gatewaysOnly bool
-	spec         *networking.VirtualService
+	// canary is the Canary of Flagger that created it; may be empty.
+	canary string
+	spec   *networking.VirtualService
 	// hosts are full host names.
 	hosts []string
 }
@@ -51,6 +54,7 @@ func read(object map[string]any, clusterDomain string) (*virtualService, error) 
 		name: types.NamespacedName{Namespace: typed.Namespace, Name: typed.Name}, created: typed.CreationTimestamp.Time,
 		spec: &typed.Spec, gatewaysOnly: typed.Annotations[AnnotationGatewaysOnly] == "true",
 	}
+	vs.canary = releases.CanaryOf(typed.OwnerReferences)
 	for _, annotation := range []string{crdv1.AnnotationIgnore, AnnotationIgnore} {
 		if typed.Annotations[annotation] == "true" {
 			vs.ignored = annotation

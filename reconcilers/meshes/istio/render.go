@@ -11,6 +11,7 @@ import (
 	"switchyard.dev/reconcilers/meshes/istio/marks"
 	"switchyard.dev/reconcilers/meshes/istio/names"
 	"switchyard.dev/reconcilers/meshes/keymatch"
+	"switchyard.dev/reconcilers/meshes/releases"
 )
 
 // Rendering is a VirtualService as it should be.
@@ -77,7 +78,9 @@ type derived struct {
 
 // source is a route of the owner's that ours come from.
 type source struct {
-	i        int
+	i int
+	// name distinguishes it from the other routes of the owner.
+	name     string
 	entry    map[string]any
 	services []*managed
 	// hosted are other Services: requests of the mesh to their hosts take the route.
@@ -104,7 +107,8 @@ func (m *Mesh) render(r *Rendering, wanted map[string]any) {
 	vs := r.read
 	spec, _ := wanted["spec"].(map[string]any)
 	list, _ := spec["http"].([]any)
-	_, inferred := m.inferred(vs)
+	reason, _ := m.released(vs)
+	originals := originals(vs)
 	var sources []source
 	for i, one := range list {
 		entry, _ := one.(map[string]any)
@@ -115,8 +119,8 @@ func (m *Mesh) render(r *Rendering, wanted map[string]any) {
 			r.leads[s.id()] = r.leads[s.id()] || m.straight(vs, i, s)
 		}
 		hosted := m.hostedAt(r, i, services)
-		if vs.ignored == "" && !inferred && len(services) > 0 && m.sound(r, vs, i, services) {
-			sources = append(sources, source{i: i, entry: entry, services: services, hosted: hosted, listeners: listeners(targets), bases: bases(entry, r.from.roots)})
+		if vs.ignored == "" && reason == "" && len(services) > 0 && m.sound(r, vs, i, services) {
+			sources = append(sources, source{i: i, name: originals[i], entry: entry, services: services, hosted: hosted, listeners: listeners(targets), bases: bases(entry, r.from.roots)})
 		}
 	}
 	r.aboutObject(m, vs)
@@ -158,10 +162,25 @@ func (m *Mesh) hostedAt(r *Rendering, i int, services []*managed) (hosted []*man
 	return hosted
 }
 
-// inferred returns the Rollout that fails when a VirtualService gets routes; false for none.
-func (m *Mesh) inferred(vs *virtualService) (types.NamespacedName, bool) {
-	rollout, has := m.settings.Inferring[vs.name]
-	return rollout, has && len(vs.spec.GetHttp()) == 1
+// originals returns what distinguishes the HTTP routes of a VirtualService.
+func originals(vs *virtualService) []string {
+	var all []string
+	for _, route := range vs.spec.GetHttp() {
+		all = append(all, route.GetName())
+	}
+	return names.Originals(all)
+}
+
+// released returns why a VirtualService gets no routes because of a release controller, as the reason
+// and the message of a finding. Both are empty where it may get routes.
+func (m *Mesh) released(vs *virtualService) (reason, message string) {
+	if vs.canary != "" {
+		return ReasonReleaseReplacesRoutes, releases.Replaced(types.NamespacedName{Namespace: vs.name.Namespace, Name: vs.canary}, vs.name)
+	}
+	if rollout, has := m.settings.Inferring[vs.name]; has && len(vs.spec.GetHttp()) == 1 {
+		return ReasonReleaseInfersRoute, releases.Advice(rollout, vs.name, vs.spec.GetHttp()[0].GetName())
+	}
+	return "", ""
 }
 
 // derive returns the routes of ours for a key before an owner's, by port.
@@ -187,7 +206,7 @@ func (m *Mesh) derive(r *Rendering, s source, key string) []derived {
 				from = alone(from)
 			}
 			for _, b := range from {
-				all = append(all, m.deriveOne(r.read, s.entry, key, listener, b.join(group, listener, owns))...)
+				all = append(all, m.deriveOne(r.read, s, key, listener, b.join(group, listener, owns))...)
 			}
 		}
 	}
@@ -196,11 +215,11 @@ func (m *Mesh) derive(r *Rendering, s source, key string) []derived {
 
 // deriveOne returns the route with the matches, if there are any and the key leads elsewhere
 // than the entry does.
-func (m *Mesh) deriveOne(vs *virtualService, entry map[string]any, key string, listener int32, matches []any) []derived {
+func (m *Mesh) deriveOne(vs *virtualService, s source, key string, listener int32, matches []any) []derived {
 	if len(matches) == 0 {
 		return nil
 	}
-	d, ok := m.lead(vs, entry, key, listener)
+	d, ok := m.lead(vs, s, key, listener)
 	if !ok {
 		return nil
 	}
@@ -238,10 +257,10 @@ func matchesOf(services []*managed, key string) []keymatch.Match {
 	return nil
 }
 
-// lead returns the copy of an entry that leads requests with the key, which come at listener,
-// to their sandbox; it reports whether there is one for what the entry leads to.
-func (m *Mesh) lead(vs *virtualService, entry map[string]any, key string, listener int32) (derived, bool) {
-	d := derived{key: key, entry: runtime.DeepCopyJSON(entry)}
+// lead returns the copy of an owner's route that forwards requests with the key, which come at listener,
+// to their sandbox; it reports whether there is one for any destination of the route.
+func (m *Mesh) lead(vs *virtualService, s source, key string, listener int32) (derived, bool) {
+	d := derived{key: key, entry: runtime.DeepCopyJSON(s.entry)}
 	needed := listener == 0 // a route for one port is needed only where the port decides
 	for _, t := range m.targets(d.entry, vs.name.Namespace) {
 		port := t.lead(key, listener)
@@ -250,7 +269,7 @@ func (m *Mesh) lead(vs *virtualService, entry map[string]any, key string, listen
 		}
 		needed = needed || t.port == 0
 		if len(d.services) == 0 {
-			d.entry["name"] = names.Of(key, t.service.Name, port)
+			d.entry["name"] = names.Of(key, t.service.Name, port, s.name)
 		}
 		if !slices.Contains(d.services, t.service) {
 			d.services = append(d.services, t.service)

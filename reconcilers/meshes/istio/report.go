@@ -95,7 +95,7 @@ func (m *Mesh) Report(service types.NamespacedName, key string, renderings []Ren
 // not used, or wants no routes, or is not seen there.
 func (r *Rendering) beside(f Finding, namespace string) bool {
 	switch f.Reason {
-	case ReasonIgnored, ReasonReleaseInfersRoute, ReasonShadowed, ReasonDelegateUnused:
+	case ReasonIgnored, ReasonReleaseInfersRoute, ReasonReleaseReplacesRoutes, ReasonShadowed, ReasonDelegateUnused:
 		return true
 	}
 	return r.read != nil && !r.read.seenBy(namespace)

@@ -104,17 +104,17 @@ func authorOf(services []*managed, key string) string {
 	return ""
 }
 
-// byPresence returns sorted keys, those first that have a route of one of these names, and how many
+// byPresence returns sorted keys, those first that have a route with one of these stems, and how many
 // these are.
-func byPresence(keys []string, services []*managed, has map[string]bool) (all []string, present int) {
-	if len(has) == 0 {
+func byPresence(keys []string, services []*managed, stems map[string]bool) (all []string, present int) {
+	if len(stems) == 0 {
 		return keys, 0
 	}
 	var there, others []string
 	for _, key := range keys {
 		if slices.ContainsFunc(services, func(s *managed) bool {
 			for port := range s.sandboxes[key].to {
-				if has[names.Of(key, s.Name, port)] {
+				if stems[names.Stem(key, s.Name, port)] {
 					return true
 				}
 			}

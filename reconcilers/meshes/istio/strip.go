@@ -33,7 +33,7 @@ func strip(object map[string]any) map[string]any {
 	if spec, ok := object["spec"].(map[string]any); ok {
 		if routes, ok := spec["http"].([]any); ok { // Ours are not even copied: they are many.
 			spec = maps.Clone(spec)
-			spec["http"] = slices.DeleteFunc(slices.Clone(routes), names.Ours)
+			spec["http"] = slices.DeleteFunc(slices.Clone(routes), names.Derived)
 			object["spec"] = spec
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -43,4 +44,23 @@ func Advice(rollout, virtualService types.NamespacedName, route string) string {
 	return fmt.Sprintf("Rollout %s does not name the route of VirtualService %s in which it sets weights, and fails if the VirtualService has more than one route. "+
 		"So the VirtualService gets no routes, and requests with the key reach the baseline. To have them routed, %sset spec.strategy.canary.trafficRouting.istio.virtualService.routes of the Rollout to [%s].",
 		rollout, virtualService, first, route)
+}
+
+// CanaryOf returns the Canary of Flagger that created an object, by its owners; empty for none. Flagger
+// replaces the whole specification of its VirtualServices and returns to the first weights when it
+// finds other routes in them.
+func CanaryOf(owners []metav1.OwnerReference) string {
+	for _, o := range owners {
+		if group, _, _ := strings.Cut(o.APIVersion, "/"); group == "flagger.app" && o.Kind == "Canary" {
+			return o.Name
+		}
+	}
+	return ""
+}
+
+// Replaced states why a VirtualService gets no routes because of a Canary, and the remedy.
+func Replaced(canary, virtualService types.NamespacedName) string {
+	return fmt.Sprintf("Canary %s of Flagger replaces the routes of VirtualService %s, and its release would stop if the VirtualService had further routes. "+
+		"So the VirtualService gets no routes, and requests with the key that the mesh routes reach the baseline. To have them routed, have the operator inject DevMesh sidecars into the pods of the baseline.",
+		canary, virtualService)
 }

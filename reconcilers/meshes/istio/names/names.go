@@ -5,26 +5,70 @@ package names
 import (
 	"fmt"
 	"hash/fnv"
+	"iter"
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Prefix is how the names of all routes of ours begin. Tools that compare a cluster with
+// Prefix begins the names of all routes of the operator. Tools that compare a cluster with
 // a repository leave out what begins so.
 const Prefix = "signadot-operator-"
 
 // checkDigits is how many hexadecimal digits end a name of ours.
 const checkDigits = 8
 
-// Of returns the name of a route of ours. It ends in a check of what comes before, so
-// that a route of the owner's with the prefix is told from ours.
-func Of(key, service string, port int32) string {
-	name := fmt.Sprintf("%s%s-%s-%d", Prefix, key, service, port)
+// Of returns the name of a route for a routing key, derived from an original, with a Service and a
+// port of the baseline. original distinguishes the originals of one VirtualService. The name ends in a
+// check of the text before it, which an owner's route with the prefix lacks.
+func Of(key, service string, port int32, original string) string {
+	name := Stem(key, service, port) + "-" + original
 	return name + "-" + check(name)
+}
+
+// Stem returns how the names of all routes for a routing key, a Service and a port begin. In earlier
+// releases the check followed it.
+func Stem(key, service string, port int32) string {
+	return fmt.Sprintf("%s%s-%s-%d", Prefix, key, service, port)
+}
+
+// Stems yields each beginning of a name that may be its Stem.
+func Stems(name string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for end := strings.LastIndex(name, "-"); end > len(Prefix); end = strings.LastIndex(name[:end], "-") {
+			if !yield(name[:end]) {
+				return
+			}
+		}
+	}
+}
+
+// longest is how many bytes of an original's name are in the name of a derived route.
+const longest = 63
+
+// Originals returns a distinct text for each HTTP route of an owner, given their names: the name, a
+// check of a long one, or the index of a route without a name.
+func Originals(given []string) []string {
+	var all []string
+	used := map[string]bool{}
+	for i, name := range given {
+		switch {
+		case name == "":
+			name = strconv.Itoa(i)
+		case len(name) > longest:
+			name = check(name)
+		}
+		for used[name] {
+			name = fmt.Sprintf("%s-%d", name, i)
+		}
+		used[name] = true
+		all = append(all, name)
+	}
+	return all
 }
 
 func check(name string) string {
@@ -33,8 +77,8 @@ func check(name string) string {
 	return fmt.Sprintf("%0*x", checkDigits, h.Sum32())
 }
 
-// Ours reports whether an entry of spec.http is one that we wrote.
-func Ours(entry any) bool { return OfOurs(entry) != "" }
+// Derived reports whether an entry of spec.http is a route of the operator.
+func Derived(entry any) bool { return OfOurs(entry) != "" }
 
 // OfOurs returns the name of an entry of spec.http that we wrote; empty for one of the owner's.
 func OfOurs(entry any) string {
@@ -51,7 +95,7 @@ func OfOurs(entry any) string {
 func RoutesOf(object *unstructured.Unstructured, key string) []any {
 	var all []any
 	for _, entry := range RoutesIn(object.Object) {
-		if NamedFor(nameOf(entry), key) && Ours(entry) {
+		if NamedFor(nameOf(entry), key) && Derived(entry) {
 			all = append(all, entry)
 		}
 	}
@@ -91,7 +135,7 @@ func placesOf(o *unstructured.Unstructured) map[string][]place {
 	all := map[string][]place{}
 	theirs := 0
 	for _, entry := range RoutesIn(o.Object) {
-		if !Ours(entry) {
+		if !Derived(entry) {
 			theirs++
 			continue
 		}
@@ -118,7 +162,7 @@ func Equal(a, b any) bool {
 
 // HasRoutes reports whether a VirtualService has any route of ours.
 func HasRoutes(object *unstructured.Unstructured) bool {
-	return slices.ContainsFunc(RoutesIn(object.Object), Ours)
+	return slices.ContainsFunc(RoutesIn(object.Object), Derived)
 }
 
 // RoutesIn returns the HTTP routes of a VirtualService.
