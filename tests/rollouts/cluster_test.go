@@ -29,6 +29,7 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/reconcilers/member"
+	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/tests/apiserver"
 	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/conformance/crd"
@@ -58,11 +59,20 @@ type cluster struct {
 
 func start(t *testing.T) *cluster {
 	t.Helper()
+	return startIn(t, adapter.Settings{})
+}
+
+// startIn starts it with a mesh, if that is enabled.
+func startIn(t *testing.T, mesh adapter.Settings) *cluster {
+	t.Helper()
 	c := &cluster{World: world.New(t), log: facts{memory.New()}, asked: &requests{}, output: &background.Output{}}
 	c.Namespaces(namespace, namespace+"-operator")
 	c.program(filepath.Join(apiserver.Binaries(), "kube-controller-manager"), "--kubeconfig", c.Kubeconfig, "--leader-elect=false",
 		"--controllers=replicaset-controller,deployment-controller", "--secure-port=0")
-	c.manage()
+	if mesh.Enabled {
+		c.DefineIstio()
+	}
+	c.manage(mesh)
 	go c.kubelet(t.Context())
 	return c
 }
@@ -87,7 +97,7 @@ func (c *cluster) program(path string, args ...string) (stop func()) {
 }
 
 // manage runs our manager.
-func (c *cluster) manage() {
+func (c *cluster) manage(mesh adapter.Settings) {
 	c.Helper()
 	logger := slog.New(slog.NewTextHandler(c.output, nil))
 	klog.SetSlogLogger(logger)
@@ -95,7 +105,7 @@ func (c *cluster) manage() {
 	access.Wrap(c.asked.wrap)
 	main, err := manager.New(c.Context(), manager.Config{
 		REST: access, Log: c.log.Log, WithoutWebhook: true, SeveralInProcess: true,
-		MetricsAddress: "0", HealthAddress: "0", Namespace: namespace + "-operator", Logger: logger,
+		MetricsAddress: "0", HealthAddress: "0", Namespace: namespace + "-operator", Istio: mesh, Logger: logger,
 	})
 	c.Must(err)
 	c.Cleanup(func() {
