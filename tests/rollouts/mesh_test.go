@@ -17,8 +17,8 @@ import (
 	"switchyard.dev/tests/world"
 )
 
-// release is a Rollout with a root Service beside a stable and a canary one, whose weights Argo sets in
-// a VirtualService. NAME is its name, and ROUTES names the route or is empty.
+// release is a Rollout with a root Service beside a stable and a canary one. Argo sets their
+// weights in a VirtualService. NAME is its name, and ROUTES names the route or is empty.
 const release = `
 apiVersion: v1
 kind: List

@@ -76,6 +76,8 @@ type Adapter struct {
 	reviews *semaphore.Weighted
 	// pauses say how long to wait after a look failed.
 	pauses workqueue.TypedRateLimiter[bool]
+	// rewrites are writes that removed routes.
+	rewrites rewrites
 	// queue has the VirtualServices that are to be written.
 	queue workqueue.TypedRateLimitingInterface[types.NamespacedName]
 

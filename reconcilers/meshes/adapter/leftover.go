@@ -40,6 +40,7 @@ func LeftIn(all []crdv1.VirtualServiceMatch) (left []crdv1.VirtualServiceMatch) 
 func bareOf(o *unstructured.Unstructured) *unstructured.Unstructured {
 	bare := istio.Strip(o)
 	annotate(bare, "")
+	unmark(bare)
 	return bare
 }
 

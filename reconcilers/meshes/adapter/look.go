@@ -61,6 +61,7 @@ func (a *Adapter) look(ctx context.Context, t table.Table) bool {
 		ClusterDomain: a.config.ClusterDomain, Headers: t.KeyHeaders(), Labels: a.config.Settings.Labels, Annotations: a.config.Settings.Annotations,
 		Filtered: filtered, RefuseFiltered: a.config.RefusePolicies, Inferring: inferring,
 	}, services: services, objects: all, written: since, leads: leads})
+	a.markRewritten(before, now)
 	changed := now.changed(before)
 	a.mu.Lock()
 	a.state = now // From now on the webhook has it, which is to put in what is written next.

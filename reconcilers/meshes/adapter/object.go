@@ -49,6 +49,8 @@ func renderAgain(m *istio.Mesh, have *unstructured.Unstructured, original *istio
 	}
 	if names.HasRoutes(r.Object) {
 		annotate(r.Object, digest(r.Object))
+	} else {
+		unmark(r.Object)
 	}
 	r.Changed = !same(have, r.Object) || slices.ContainsFunc(have.GetManagedFields(), ownsSpec)
 	return r, true

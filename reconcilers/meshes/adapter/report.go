@@ -36,6 +36,9 @@ func reportOf(r istio.Report, key string, objects map[types.NamespacedName]*kept
 			slices.ContainsFunc(k.differ, func(name string) bool { return names.NamedFor(name, key) }) {
 			m.Status, m.Message = k.status, k.message
 		}
+		if note := rewritten(k.have); note != "" && !slices.Contains(out.Notes, note) {
+			out.Notes = append(out.Notes, note)
+		}
 	}
 	for _, f := range r.Findings {
 		switch {

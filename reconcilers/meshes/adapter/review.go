@@ -56,6 +56,9 @@ func (a *Adapter) Review(ctx context.Context, req *admissionv1.AdmissionRequest)
 	if want == nil {
 		return answer
 	}
+	if !own {
+		a.markReviewed(req, o, want)
+	}
 	patch := patchOf(o, want)
 	fields := passable(want)
 	if had := o.GetAnnotations()[AnnotationRoutes] != ""; (own || had) && want.GetAnnotations()[AnnotationRoutes] == "" {

@@ -15,9 +15,9 @@ import (
 // advised are the objects that a message advises to add.
 var advised = regexp.MustCompile(`\{apiVersion: .*\}`)
 
-// heeded applies the object that a finding advises to the objects from which the finding came:
+// adviceApplies applies the object that a finding advises to the objects from which the finding came:
 // it must overwrite none and take no host from one, and the finding must disappear.
-func heeded(t *testing.T, given situation, objects []*unstructured.Unstructured, key string, f istio.Finding) {
+func adviceApplies(t *testing.T, given situation, objects []*unstructured.Unstructured, key string, f istio.Finding) {
 	t.Helper()
 	if f.Reason == istio.ReasonRoutedElsewhere {
 		added(t, given, objects, key, f)

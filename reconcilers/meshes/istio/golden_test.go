@@ -109,7 +109,7 @@ func rendered(t *testing.T, given situation, objects []*unstructured.Unstructure
 			id := types.NamespacedName{Namespace: s.Namespace, Name: s.Name}
 			report := m.Report(id, sandbox.Key, renderings)
 			for _, f := range report.Findings {
-				heeded(t, given, objects, sandbox.Key, f)
+				adviceApplies(t, given, objects, sandbox.Key, f)
 			}
 			fmt.Fprintf(&out, "# Service %s, key %.40s\n", id, sandbox.Key)
 			for _, match := range report.Matched {

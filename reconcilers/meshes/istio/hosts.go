@@ -47,8 +47,8 @@ func (m *Mesh) hostsOf(names map[types.NamespacedName]bool) hosts {
 	return h
 }
 
-// hostedBy returns the managed Services to whose hosts requests of sidecars are decided by a
-// VirtualService, or by one that delegates to it, sorted by host. The mesh may have another version
+// hostedBy returns the managed Services for which a VirtualService, or one that delegates to it,
+// decides requests of sidecars to their hosts, sorted by host. The mesh may have another version
 // of the VirtualService.
 func (m *Mesh) hostedBy(vs *virtualService) []*managed {
 	roots := []*virtualService{vs}

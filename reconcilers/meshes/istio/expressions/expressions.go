@@ -23,7 +23,7 @@ func Bad(route *networking.HTTPRoute) (expression, why string) {
 	for _, match := range route.GetMatch() {
 		for name, field := range FieldsOf(match) {
 			if field.GetRegex() == "*" && strings.HasPrefix(name, withoutHeaders) {
-				continue // it stands for any value there
+				continue // any value
 			}
 			all = append(all, field.GetRegex())
 		}

@@ -30,7 +30,7 @@ func Add(metadata map[string]any, labels, annotations map[string]string) {
 	}
 }
 
-// put adds to a map of the metadata what it has not, and returns that.
+// put adds the values to a map of the metadata where it has none of the name, and returns those added.
 func put(metadata map[string]any, field string, values map[string]string) map[string]string {
 	has, _ := metadata[field].(map[string]any)
 	now := maps.Clone(has)
@@ -58,7 +58,7 @@ func Remove(metadata map[string]any) {
 	}
 	var note added
 	if json.Unmarshal([]byte(text), &note) != nil {
-		return // not as we write it, so not ours
+		return // the operator writes no such value
 	}
 	delete(annotations, Annotation)
 	take(metadata, "labels", note.Labels)

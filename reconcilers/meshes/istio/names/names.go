@@ -1,5 +1,4 @@
-// Package names tells the operator's routes in a VirtualService from those of its owner, by their
-// names. It is pure.
+// Package names recognizes the operator's routes in a VirtualService by their names. It is pure.
 package names
 
 import (
