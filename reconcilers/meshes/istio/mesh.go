@@ -209,7 +209,12 @@ func (m *Mesh) resolve(host, namespace string) string {
 	return resolve(host, namespace, m.settings.ClusterDomain)
 }
 
-// resolve returns the full host name of a host: only one without a dot is short.
+// Resolve returns the full host name of a host in an object of a namespace: only one without a dot
+// is short.
+func Resolve(host, namespace, clusterDomain string) string {
+	return resolve(host, namespace, clusterDomain)
+}
+
 func resolve(host, namespace, clusterDomain string) string {
 	if host == "" || host == "*" || strings.ContainsAny(host, ".:") {
 		return host

@@ -1,0 +1,403 @@
+// Package destinationrules derives DestinationRules of Istio for the hosts of sandboxes from those for
+// the hosts of their baselines (decision record 0056). It is pure.
+package destinationrules
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/meshes/istio"
+)
+
+const (
+	// LabelDerived is on each DestinationRule that the operator derives.
+	LabelDerived = "istio.signadot.com/derived"
+	// AnnotationDerivedFrom names the DestinationRules from which one is derived.
+	AnnotationDerivedFrom = "istio.signadot.com/derived-from"
+	// rulePrefix is how the names of derived DestinationRules begin; a digest follows.
+	rulePrefix = "signadot-"
+	// labelRevision names the istiod that reads an object.
+	labelRevision = "istio.io/rev"
+)
+
+// Reasons of findings.
+const (
+	// ReasonNotDerived: a DestinationRule of the baseline's host does not apply to the sandbox's.
+	ReasonNotDerived = "DestinationRuleNotDerived"
+	// ReasonSubsetsDiffer: routes use subsets with different traffic policies.
+	ReasonSubsetsDiffer = "SubsetsDiffer"
+)
+
+// Rule is a DestinationRule that gives the host of a sandbox the settings of the baseline's.
+type Rule struct {
+	Object *unstructured.Unstructured
+	// Host is the sandbox's; To is the Service of that host.
+	Host string
+	To   types.NamespacedName
+	// Of are the Services of baselines for which it is derived, sorted.
+	Of []types.NamespacedName
+	// From names the DestinationRules from which it is derived.
+	From string
+	// TLS reports whether it sets TLS, or replaces a more general rule by none, so that requests can
+	// fail without it.
+	TLS bool
+}
+
+// Rules are the DestinationRules that sandboxes need, by name, and what there is to report of
+// those of owners.
+type Rules struct {
+	Wanted   map[types.NamespacedName]*Rule
+	Findings map[types.NamespacedName][]istio.Finding
+}
+
+// Derived reports whether the operator has created a DestinationRule.
+func Derived(o *unstructured.Unstructured) bool {
+	return o.GetLabels()[LabelDerived] == "true" && strings.HasPrefix(o.GetName(), rulePrefix)
+}
+
+// HostOf returns the host of a DestinationRule, as it is written.
+func HostOf(o *unstructured.Unstructured) string {
+	host, _, _ := unstructured.NestedString(o.Object, "spec", "host")
+	return host
+}
+
+// Same reports whether a DestinationRule is as it is wanted.
+func Same(have, want *unstructured.Unstructured) bool {
+	return istio.Equal(have.Object["spec"], want.Object["spec"]) && maps.Equal(have.GetLabels(), want.GetLabels()) &&
+		have.GetAnnotations()[AnnotationDerivedFrom] == want.GetAnnotations()[AnnotationDerivedFrom]
+}
+
+// service is the Service of a baseline.
+type service struct {
+	istio.Service
+	host string
+	// subsets are those that routes to it use; "" for routes without one.
+	subsets map[string]bool
+}
+
+// Derive returns the DestinationRules that the hosts of sandboxes need so that they have the
+// settings of their baselines' hosts, where these are the VirtualServices and DestinationRules of the
+// cluster.
+//
+// Istio takes for a host, of the client's namespace, then of the Service's, then of its root
+// namespace, the DestinationRules with the most specific host. So in each namespace those with the
+// most specific host for the baseline's are copied, with the host of the sandbox, unless they apply
+// to it already; exportTo and workloadSelector are copied. Several that Istio merges are one copy.
+// Routes for sandboxes have no subset, so the traffic policy of the subset is merged into the copy.
+func Derive(clusterDomain string, services []istio.Service, virtualServices, destinationRules []*unstructured.Unstructured) Rules {
+	out := Rules{Wanted: map[types.NamespacedName]*Rule{}, Findings: map[types.NamespacedName][]istio.Finding{}}
+	namespaces := ofOwners(destinationRules, clusterDomain)
+	if len(services) == 0 || len(namespaces) == 0 {
+		return out
+	}
+	subsets := subsetsIn(virtualServices, clusterDomain)
+	for _, of := range services {
+		host := istio.Resolve(of.Name, of.Namespace, clusterDomain)
+		s := service{of, host, subsets[host]}
+		for _, namespace := range slices.Sorted(maps.Keys(namespaces)) {
+			in := namespaces[namespace]
+			best, found := in.mostSpecific(host)
+			if !found {
+				continue
+			}
+			for _, g := range grouped(in[best]) {
+				out.derive(s, g, namespaces, clusterDomain)
+			}
+		}
+	}
+	return out
+}
+
+// derive derives the DestinationRules for the sandboxes of a Service from a group.
+func (r Rules) derive(s service, g group, namespaces map[string]hostRules, clusterDomain string) {
+	if g.ignored() {
+		return
+	}
+	policy, differ := g.policy(s.subsets)
+	if len(differ) > 1 {
+		r.Findings[s.id()] = append(r.Findings[s.id()], istio.Finding{Reason: ReasonSubsetsDiffer, Service: s.id(), Message: fmt.Sprintf(
+			"Routes to Service %s use the subsets %s of DestinationRule %s, whose traffic policies differ. A sandbox has no subsets: its requests have the traffic policy of the DestinationRule itself.",
+			s.id(), strings.Join(differ, ", "), g.names())})
+	}
+	for _, to := range s.hosts(clusterDomain) {
+		in := namespaces[g.namespace()]
+		if _, own := in[to]; own {
+			continue // An owner has one for it.
+		}
+		applies := covers(g.host, to) && istio.Equal(policy, g.top())
+		needless := len(policy) == 0 && !anyCovers(namespaces, to)
+		if applies || needless {
+			continue
+		}
+		o := g.copyFor(to, policy)
+		id := types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
+		if have := r.Wanted[id]; have != nil {
+			if !slices.Contains(have.Of, s.id()) {
+				have.Of = append(have.Of, s.id())
+			}
+			continue
+		}
+		name, _, _ := strings.Cut(to, ".")
+		r.Wanted[id] = &Rule{Object: o, Host: to, To: types.NamespacedName{Namespace: s.Namespace, Name: name}, Of: []types.NamespacedName{s.id()}, From: g.names(), TLS: hasTLS(policy) || len(policy) == 0}
+	}
+}
+
+func (s service) id() types.NamespacedName {
+	return types.NamespacedName{Namespace: s.Namespace, Name: s.Name}
+}
+
+// hosts returns the hosts of the sandboxes of a Service, each once.
+func (s service) hosts(clusterDomain string) []string {
+	all := map[string]bool{}
+	for _, of := range s.Sandboxes {
+		for _, m := range of.Mappings {
+			all[istio.Resolve(m.ToService, s.Namespace, clusterDomain)] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// hostRules are the DestinationRules of a namespace by host.
+type hostRules map[string][]*unstructured.Unstructured
+
+// ofOwners returns the DestinationRules of owners, by namespace.
+func ofOwners(objects []*unstructured.Unstructured, clusterDomain string) map[string]hostRules {
+	out := map[string]hostRules{}
+	for _, o := range objects {
+		if Derived(o) || o.GetDeletionTimestamp() != nil {
+			continue
+		}
+		namespace := o.GetNamespace()
+		if out[namespace] == nil {
+			out[namespace] = hostRules{}
+		}
+		host := strings.ToLower(istio.Resolve(HostOf(o), namespace, clusterDomain))
+		out[namespace][host] = append(out[namespace][host], o)
+	}
+	return out
+}
+
+// covers reports whether a host of a DestinationRule, which may begin with a wildcard, applies to
+// a full host name.
+func covers(host, name string) bool {
+	end, wild := strings.CutPrefix(host, "*")
+	return host == name || wild && strings.HasSuffix(name, end)
+}
+
+func anyCovers(namespaces map[string]hostRules, name string) bool {
+	for _, in := range namespaces {
+		if _, found := in.mostSpecific(name); found {
+			return true
+		}
+	}
+	return false
+}
+
+// mostSpecific returns the host that Istio takes for a full host name.
+func (r hostRules) mostSpecific(name string) (host string, found bool) {
+	if _, has := r[name]; has {
+		return name, true
+	}
+	for of := range r {
+		if covers(of, name) && len(of) > len(host) {
+			host, found = of, true
+		}
+	}
+	return host, found
+}
+
+// group are DestinationRules with the same host that Istio merges, in its order: those of a
+// namespace with the same exportTo and the same workloadSelector.
+type group struct {
+	host  string
+	rules []*unstructured.Unstructured
+}
+
+// grouped returns the groups of DestinationRules with the same host and namespace.
+func grouped(rules []*unstructured.Unstructured) []group {
+	rules = slices.Clone(rules)
+	slices.SortFunc(rules, func(a, b *unstructured.Unstructured) int {
+		return cmp.Or(a.GetCreationTimestamp().Compare(b.GetCreationTimestamp().Time), cmp.Compare(a.GetName(), b.GetName()))
+	})
+	var all []group
+	at := map[string]int{}
+	for _, o := range rules {
+		as := visibility(o)
+		if i, has := at[as]; has {
+			all[i].rules = append(all[i].rules, o)
+			continue
+		}
+		at[as] = len(all)
+		host := strings.ToLower(HostOf(o))
+		all = append(all, group{host, []*unstructured.Unstructured{o}})
+	}
+	return all
+}
+
+// visibility returns what differs between DestinationRules that Istio does not merge.
+func visibility(o *unstructured.Unstructured) string {
+	spec := specOf(o)
+	to, _, _ := unstructured.NestedStringSlice(spec, "exportTo")
+	slices.Sort(to)
+	text, err := json.Marshal([]any{to, spec["workloadSelector"], o.GetLabels()[labelRevision]})
+	if err != nil {
+		return "" // Never: JSON came in.
+	}
+	return string(text)
+}
+
+func specOf(o *unstructured.Unstructured) map[string]any {
+	spec, _ := o.Object["spec"].(map[string]any)
+	return spec
+}
+
+func (g group) namespace() string { return g.rules[0].GetNamespace() }
+
+// names names the DestinationRules for messages.
+func (g group) names() string {
+	var all []string
+	for _, o := range g.rules {
+		all = append(all, o.GetNamespace()+"/"+o.GetName())
+	}
+	return strings.Join(all, ", ")
+}
+
+// ignored reports whether an owner wants nothing derived.
+func (g group) ignored() bool {
+	return slices.ContainsFunc(g.rules, func(o *unstructured.Unstructured) bool {
+		return o.GetAnnotations()[istio.AnnotationIgnore] == "true" || o.GetAnnotations()[crdv1.AnnotationIgnore] == "true"
+	})
+}
+
+// top returns the traffic policy outside subsets: the first that there is.
+func (g group) top() map[string]any {
+	for _, o := range g.rules {
+		if policy, has := specOf(o)["trafficPolicy"].(map[string]any); has {
+			return policy
+		}
+	}
+	return nil
+}
+
+// subset returns the traffic policy of a subset; nil for none. The first subset of a name counts.
+func (g group) subset(name string) map[string]any {
+	for _, o := range g.rules {
+		list, _ := specOf(o)["subsets"].([]any)
+		for _, one := range list {
+			if fields, _ := one.(map[string]any); fields["name"] == name {
+				policy, _ := fields["trafficPolicy"].(map[string]any)
+				return policy
+			}
+		}
+	}
+	return nil
+}
+
+// policy returns the traffic policy for a host without subsets, where routes use these of the
+// group's ("" for none). If they differ, it is that outside subsets, and differ names them.
+func (g group) policy(used map[string]bool) (policy map[string]any, differ []string) {
+	top := g.top()
+	if len(used) == 0 {
+		return top, nil
+	}
+	names := slices.Sorted(maps.Keys(used))
+	policy = withSubset(top, g.subset(names[0]))
+	for _, name := range names[1:] {
+		if !istio.Equal(policy, withSubset(top, g.subset(name))) {
+			return top, slices.DeleteFunc(names, func(name string) bool { return name == "" })
+		}
+	}
+	return policy, nil
+}
+
+// copyFor returns the DestinationRule for the host of a sandbox.
+func (g group) copyFor(host string, policy map[string]any) *unstructured.Unstructured {
+	first := g.rules[0]
+	spec := map[string]any{"host": host}
+	for _, field := range []string{"exportTo", "workloadSelector"} {
+		if value, has := specOf(first)[field]; has {
+			spec[field] = runtime.DeepCopyJSONValue(value)
+		}
+	}
+	if len(policy) > 0 {
+		spec["trafficPolicy"] = runtime.DeepCopyJSON(policy)
+	}
+	sum := sha256.Sum256([]byte(host + "\n" + visibility(first)))
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "networking.istio.io/v1", "kind": "DestinationRule", "spec": spec}}
+	o.SetNamespace(g.namespace())
+	o.SetName(rulePrefix + hex.EncodeToString(sum[:10]))
+	labels := map[string]string{LabelDerived: "true"}
+	if revision := first.GetLabels()[labelRevision]; revision != "" {
+		labels[labelRevision] = revision
+	}
+	o.SetLabels(labels)
+	o.SetAnnotations(map[string]string{AnnotationDerivedFrom: g.names()})
+	return o
+}
+
+// subsetsIn returns the subsets that owners' HTTP routes use, by full host name; "" for routes
+// without one.
+func subsetsIn(virtualServices []*unstructured.Unstructured, clusterDomain string) map[string]map[string]bool {
+	out := map[string]map[string]bool{}
+	for _, vs := range virtualServices {
+		for _, entry := range routesIn(vs) {
+			if istio.NameOfOurs(entry) != "" {
+				continue
+			}
+			destinationsIn(entry, func(of map[string]any) {
+				written, _ := of["host"].(string)
+				subset, _ := of["subset"].(string)
+				host := istio.Resolve(written, vs.GetNamespace(), clusterDomain)
+				if out[host] == nil {
+					out[host] = map[string]bool{}
+				}
+				out[host][subset] = true
+			})
+		}
+	}
+	return out
+}
+
+// RoutesTo reports whether a VirtualService has routes for sandboxes to a full host name.
+func RoutesTo(virtualService *unstructured.Unstructured, host string) bool {
+	found := false
+	for _, entry := range routesIn(virtualService) {
+		if !found && istio.NameOfOurs(entry) != "" {
+			destinationsIn(entry, func(of map[string]any) { found = found || of["host"] == host })
+		}
+	}
+	return found
+}
+
+func routesIn(virtualService *unstructured.Unstructured) []any {
+	list, _ := specOf(virtualService)["http"].([]any)
+	return list
+}
+
+// destinationsIn calls note with each destination of a route, those of mirrors too.
+func destinationsIn(entry any, note func(map[string]any)) {
+	fields, _ := entry.(map[string]any)
+	for _, field := range []string{"route", "mirrors"} {
+		list, _ := fields[field].([]any)
+		for _, one := range list {
+			holder, _ := one.(map[string]any)
+			if of, is := holder["destination"].(map[string]any); is {
+				note(of)
+			}
+		}
+	}
+	if of, is := fields["mirror"].(map[string]any); is {
+		note(of)
+	}
+}

@@ -1,0 +1,100 @@
+package destinationrules
+
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// portFields are the settings of a traffic policy that an entry of portLevelSettings replaces, all
+// of them: one that the entry lacks has its default.
+var portFields = []string{"connectionPool", "outlierDetection", "loadBalancer", "tls"}
+
+const portLevel = "portLevelSettings"
+
+// withSubset returns the traffic policy that requests to a subset have, for a host without subsets:
+// that of the DestinationRule, in which each setting of the subset's replaces the same one. It is
+// what Istio does per port (MergeSubsetTrafficPolicy): settings of the subset for all ports replace
+// those of the DestinationRule for one port, too. Neither is changed; both may be nil.
+func withSubset(rule, subset map[string]any) map[string]any {
+	if len(subset) == 0 {
+		return runtime.DeepCopyJSON(rule)
+	}
+	merged := runtime.DeepCopyJSON(rule)
+	if merged == nil {
+		merged = map[string]any{}
+	}
+	delete(merged, portLevel)
+	general := runtime.DeepCopyJSON(subset)
+	delete(general, portLevel)
+	maps.Copy(merged, general)
+	ofRule, ofSubset := byPort(rule), byPort(subset)
+	var all []any
+	for _, port := range ports(ofRule, ofSubset) {
+		entry, has := ofSubset[port]
+		if !has {
+			entry = maps.Clone(ofRule[port])
+			maps.Copy(entry, onlyFields(general, portFields))
+		}
+		all = append(all, runtime.DeepCopyJSON(entry))
+	}
+	if len(all) > 0 {
+		merged[portLevel] = all
+	}
+	return merged
+}
+
+// byPort returns the entries of portLevelSettings by port. The first of a port counts.
+func byPort(policy map[string]any) map[int32]map[string]any {
+	out := map[int32]map[string]any{}
+	list, _ := policy[portLevel].([]any)
+	for _, one := range list {
+		entry, _ := one.(map[string]any)
+		port, _ := entry["port"].(map[string]any)
+		if n := number(port["number"]); n != 0 && out[n] == nil {
+			out[n] = entry
+		}
+	}
+	return out
+}
+
+func ports(a, b map[int32]map[string]any) []int32 {
+	all := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func onlyFields(of map[string]any, fields []string) map[string]any {
+	out := map[string]any{}
+	for _, field := range fields {
+		if value, has := of[field]; has {
+			out[field] = value
+		}
+	}
+	return out
+}
+
+// number returns a JSON number, in any of the types that decoders make of one.
+func number(value any) int32 {
+	switch n := value.(type) {
+	case int64:
+		return int32(n)
+	case float64:
+		return int32(n)
+	}
+	return 0
+}
+
+// hasTLS reports whether a traffic policy sets TLS, for any port.
+func hasTLS(policy map[string]any) bool {
+	if _, has := policy["tls"]; has {
+		return true
+	}
+	for _, entry := range byPort(policy) {
+		if _, has := entry["tls"]; has {
+			return true
+		}
+	}
+	return false
+}
