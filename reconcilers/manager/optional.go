@@ -19,7 +19,8 @@ func (m *Main) optionalKinds() (*optional.Kinds, error) {
 		Indexes: kinds.RolloutIndexes(), Keep: transform(keepNoBooks, baseline.KeepProgress),
 	}}
 	if m.config.Istio.Enabled { // The chart gives the right to read them then.
-		all = append(all, optional.Kind{GroupVersionKind: adapter.VirtualServices, Definition: adapter.Definition})
+		all = append(all, optional.Kind{GroupVersionKind: adapter.VirtualServices, Definition: adapter.Definition},
+			optional.Kind{GroupVersionKind: adapter.DestinationRules, Definition: adapter.RulesDefinition, Keep: transform(keepNoBooks)})
 	}
 	if m.config.GatewayAPI.Enabled {
 		for kind, definition := range gatewayadapter.Definitions {

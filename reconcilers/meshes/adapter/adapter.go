@@ -93,6 +93,10 @@ type Adapter struct {
 	// missed is when the webhook was last found not to put routes in, by namespace: some it is not
 	// asked about.
 	missed map[string]time.Time
+	// ruleQueue has the derived DestinationRules that are not as they are wanted, and ruleFailures why
+	// some could not be written.
+	ruleQueue    workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	ruleFailures map[types.NamespacedName]string
 	// looked wakes who waits for the next look.
 	looked wake.Signal
 }
@@ -108,11 +112,12 @@ func New(c Config) (*Adapter, error) {
 	c.ClusterDomain = cmp.Or(c.ClusterDomain, "cluster.local")
 	a := &Adapter{
 		config: c, pauses: meshes.NewPauses[bool](), reviews: semaphore.NewWeighted(mostReviews),
-		queue:   workqueue.NewTypedRateLimitingQueue(meshes.NewPauses[types.NamespacedName]()),
+		queue:     workqueue.NewTypedRateLimitingQueue(meshes.NewPauses[types.NamespacedName]()),
+		ruleQueue: workqueue.NewTypedRateLimitingQueue(meshes.NewPauses[types.NamespacedName]()), ruleFailures: map[types.NamespacedName]string{},
 		written: map[types.NamespacedName]written{}, missed: map[string]time.Time{},
 	}
 	var err error
-	watched := []schema.GroupKind{VirtualServices.GroupKind(), baseline.RolloutKind().GroupKind()}
+	watched := []schema.GroupKind{VirtualServices.GroupKind(), DestinationRules.GroupKind(), baseline.RolloutKind().GroupKind()}
 	for _, kind := range c.Policies {
 		watched = append(watched, kind.GroupKind())
 	}
@@ -140,6 +145,7 @@ func (a *Adapter) Start(ctx context.Context) error {
 		writing.Wait()
 	}()
 	a.work(ctx, &writing)
+	a.workRules(ctx, &writing)
 	return a.Follower.Start(ctx)
 }
 

@@ -10,6 +10,8 @@
 //	reportOf     what an IstioRoute is told                   report.go    pure
 //	work         writes those that are not as they should be  work.go
 //	write        how one is written                           write.go
+//	bringRule    writes DestinationRules for the hosts of
+//	             sandboxes, before the routes to them         rules.go
 //	givenUp      who looks as if he had written it            owners.go    pure
 //	Review       what the webhook puts in                     review.go
 //	TakeOut      all of ours, where no Adapter runs           leftover.go

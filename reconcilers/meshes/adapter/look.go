@@ -50,6 +50,7 @@ func (a *Adapter) look(ctx context.Context, t table.Table) bool {
 		return a.failed(ctx, err)
 	}
 	all, trouble := a.virtualServices(ctx)
+	rules := a.rules(ctx)
 	if ctx.Err() != nil {
 		return false
 	}
@@ -60,7 +61,7 @@ func (a *Adapter) look(ctx context.Context, t table.Table) bool {
 	now := before.next(found{trouble: trouble, settings: istio.Settings{
 		ClusterDomain: a.config.ClusterDomain, Headers: t.KeyHeaders(), Labels: a.config.Settings.Labels, Annotations: a.config.Settings.Annotations,
 		Filtered: filtered, RefuseFiltered: a.config.RefusePolicies, Inferring: inferring,
-	}, services: services, objects: all, written: since, leads: leads})
+	}, services: services, objects: all, written: since, leads: leads, rules: rules})
 	a.markRewritten(before, now)
 	changed := now.changed(before)
 	a.mu.Lock()
@@ -72,6 +73,7 @@ func (a *Adapter) look(ctx context.Context, t table.Table) bool {
 	a.looked.Send()
 	a.Tell(changed)
 	if leads {
+		a.enqueueRules(now, rules.failed)
 		a.enqueue(now, since)
 	}
 	return trouble == nil || trouble.Reason == ReasonNoVirtualServices

@@ -27,6 +27,7 @@ type state struct {
 	// of are the objects that concern a Service, sorted.
 	of      map[types.NamespacedName][]*kept
 	reports map[Target]Report
+	rules   rules
 }
 
 // kept is a VirtualService from one look to the next.
@@ -70,6 +71,7 @@ type found struct {
 	services []istio.Service
 	objects  []*unstructured.Unstructured
 	written  map[types.NamespacedName]written
+	rules    foundRules
 	// leads: this process writes.
 	leads bool
 }
@@ -107,6 +109,7 @@ func (s *state) next(f found) *state {
 			now.of[service] = append(now.of[service], k)
 		}
 	}
+	now.rules = now.rulesFrom(f)
 	now.report(s)
 	return now
 }
@@ -166,7 +169,8 @@ func (k *kept) brought(m *istio.Mesh, before *kept, w written, leads bool) *kept
 // which nothing has changed.
 func (s *state) report(before *state) {
 	for id, service := range s.services {
-		same := s.mesh.Kept(before.mesh, id) && reflect.DeepEqual(s.trouble, before.trouble) && slices.Equal(s.of[id], before.of[id])
+		same := s.mesh.Kept(before.mesh, id) && reflect.DeepEqual(s.trouble, before.trouble) && slices.Equal(s.of[id], before.of[id]) &&
+			slices.Equal(s.rules.findings[id], before.rules.findings[id])
 		var renderings []istio.Rendering
 		if !same {
 			for _, k := range s.of[id] {
@@ -181,7 +185,7 @@ func (s *state) report(before *state) {
 			}
 			report := Report{Trouble: s.trouble}
 			if s.trouble == nil {
-				report = reportOf(s.mesh.Report(id, sandbox.Key, renderings), sandbox.Key, s.objects)
+				report = reportOf(s.mesh.Report(id, sandbox.Key, renderings, s.rules.findings[id]...), sandbox.Key, s.objects)
 			}
 			report.Looked, report.Mappings = true, sandbox.Mappings
 			s.reports[t] = report

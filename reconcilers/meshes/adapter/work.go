@@ -70,6 +70,7 @@ func (a *Adapter) writeOne(ctx context.Context, id types.NamespacedName) {
 	if k == nil || !k.behind() || !a.Elected() {
 		return
 	}
+	a.rulesFirst(ctx, k.concerns)
 	w, err := a.write(ctx, k.have, k.rendering.Object)
 	switch {
 	case err == nil:

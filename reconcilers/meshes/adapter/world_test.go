@@ -157,6 +157,7 @@ func (c *cluster) run(user string, groups ...string) {
 	})
 	all, err := optional.New(optional.Config{REST: access, Logger: world.Quiet,
 		Kinds: append(policyreader.Optional(c.policies), optional.Kind{GroupVersionKind: adapter.VirtualServices, Definition: adapter.Definition},
+			optional.Kind{GroupVersionKind: adapter.DestinationRules, Definition: adapter.RulesDefinition},
 			optional.Kind{GroupVersionKind: baseline.RolloutKind(), Definition: baseline.RolloutDefinition})})
 	c.Must(err)
 	background.Run(c, all.Start)

@@ -18,6 +18,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/meshes/istio"
+	"switchyard.dev/reconcilers/meshes/istio/names"
 )
 
 const (
@@ -74,7 +75,7 @@ func HostOf(o *unstructured.Unstructured) string {
 
 // Same reports whether a DestinationRule is as it is wanted.
 func Same(have, want *unstructured.Unstructured) bool {
-	return istio.Equal(have.Object["spec"], want.Object["spec"]) && maps.Equal(have.GetLabels(), want.GetLabels()) &&
+	return names.Equal(have.Object["spec"], want.Object["spec"]) && maps.Equal(have.GetLabels(), want.GetLabels()) &&
 		have.GetAnnotations()[AnnotationDerivedFrom] == want.GetAnnotations()[AnnotationDerivedFrom]
 }
 
@@ -135,7 +136,7 @@ func (r Rules) derive(s service, g group, namespaces map[string]hostRules, clust
 		if _, own := in[to]; own {
 			continue // An owner has one for it.
 		}
-		applies := covers(g.host, to) && istio.Equal(policy, g.top())
+		applies := covers(g.host, to) && names.Equal(policy, g.top())
 		needless := len(policy) == 0 && !anyCovers(namespaces, to)
 		if applies || needless {
 			continue
@@ -311,11 +312,11 @@ func (g group) policy(used map[string]bool) (policy map[string]any, differ []str
 	if len(used) == 0 {
 		return top, nil
 	}
-	names := slices.Sorted(maps.Keys(used))
-	policy = withSubset(top, g.subset(names[0]))
-	for _, name := range names[1:] {
-		if !istio.Equal(policy, withSubset(top, g.subset(name))) {
-			return top, slices.DeleteFunc(names, func(name string) bool { return name == "" })
+	subsets := slices.Sorted(maps.Keys(used))
+	policy = withSubset(top, g.subset(subsets[0]))
+	for _, name := range subsets[1:] {
+		if !names.Equal(policy, withSubset(top, g.subset(name))) {
+			return top, slices.DeleteFunc(subsets, func(name string) bool { return name == "" })
 		}
 	}
 	return policy, nil
@@ -352,7 +353,7 @@ func subsetsIn(virtualServices []*unstructured.Unstructured, clusterDomain strin
 	out := map[string]map[string]bool{}
 	for _, vs := range virtualServices {
 		for _, entry := range routesIn(vs) {
-			if istio.NameOfOurs(entry) != "" {
+			if names.OfOurs(entry) != "" {
 				continue
 			}
 			destinationsIn(entry, func(of map[string]any) {
@@ -373,7 +374,7 @@ func subsetsIn(virtualServices []*unstructured.Unstructured, clusterDomain strin
 func RoutesTo(virtualService *unstructured.Unstructured, host string) bool {
 	found := false
 	for _, entry := range routesIn(virtualService) {
-		if !found && istio.NameOfOurs(entry) != "" {
+		if !found && names.OfOurs(entry) != "" {
 			destinationsIn(entry, func(of map[string]any) { found = found || of["host"] == host })
 		}
 	}

@@ -31,8 +31,8 @@ type Report struct {
 }
 
 // Report returns what the renderings of all VirtualServices come to for requests with a key
-// to a Service.
-func (m *Mesh) Report(service types.NamespacedName, key string, renderings []Rendering) Report {
+// to a Service. further are findings about the Service from elsewhere.
+func (m *Mesh) Report(service types.NamespacedName, key string, renderings []Rendering, further ...Finding) Report {
 	s := m.services[m.resolve(service.Name, service.Namespace)]
 	if s == nil {
 		return Report{}
@@ -71,7 +71,7 @@ func (m *Mesh) Report(service types.NamespacedName, key string, renderings []Ren
 			all[i].Lost = f.Lost && !slices.Contains(beside, f)
 		}
 	}
-	all = append(all, ofKey...)
+	all = slices.Concat(all, ofKey, further)
 	unreadable := slices.ContainsFunc(all, func(f Finding) bool { return f.Reason == ReasonUnreadable })
 	switch {
 	case unreadable || straight || !expected:

@@ -110,6 +110,7 @@ func (r *rig) adapt() *adapter.Adapter {
 	access := r.access()
 	kinds, err := optional.New(optional.Config{REST: access, Logger: world.Quiet,
 		Kinds: []optional.Kind{{GroupVersionKind: adapter.VirtualServices, Definition: adapter.Definition},
+			{GroupVersionKind: adapter.DestinationRules, Definition: adapter.RulesDefinition},
 			{GroupVersionKind: baseline.RolloutKind(), Definition: baseline.RolloutDefinition}}})
 	r.Must(err)
 	background.Run(r, kinds.Start)
