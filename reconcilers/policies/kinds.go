@@ -20,14 +20,14 @@ type Kind struct {
 	observes bool
 	// everywhere: objects in any namespace, or in none, may apply to pods in any other.
 	everywhere bool
-	// root: objects in rootNamespace apply to pods in all namespaces.
+	// root: objects in RootNamespace apply to pods in all namespaces.
 	root bool
 	// further: a value names it, so its objects may select by fields that are not read.
 	further bool
 }
 
-// rootNamespace is where Istio reads policies for the whole mesh, unless configured otherwise.
-const rootNamespace = "istio-system"
+// RootNamespace is where Istio reads policies for the whole mesh, unless configured otherwise.
+const RootNamespace = "istio-system"
 
 // known are the kinds that are read wherever the cluster has them. Kinds that only attach to
 // Gateways are left out, since derived routes have the same Gateway; so are those that rules
@@ -103,8 +103,8 @@ func (k Kind) Namespaces(of string) []string {
 	switch {
 	case k.everywhere:
 		return []string{""}
-	case k.root && of != rootNamespace:
-		return []string{of, rootNamespace}
+	case k.root && of != RootNamespace:
+		return []string{of, RootNamespace}
 	}
 	return []string{of}
 }
@@ -114,7 +114,7 @@ func (k Kind) Observes() bool { return k.observes }
 
 // Crosses reports whether an object of the kind in a namespace may apply to pods of others.
 func (k Kind) Crosses(namespace string) bool {
-	return k.everywhere || k.root && namespace == rootNamespace
+	return k.everywhere || k.root && namespace == RootNamespace
 }
 
 // Validate returns an error that names a missing field.

@@ -149,6 +149,15 @@ func keepSpec(spec map[string]any) map[string]any {
 	if names := routeNames(spec); len(names) > 0 {
 		kept[keptNames] = anys(names)
 	}
+	var listeners []any
+	for _, listener := range objectsIn(spec["egress"]) {
+		if _, has := listener["hosts"]; has { // of a Sidecar
+			listeners = append(listeners, only(listener, "hosts"))
+		}
+	}
+	if len(listeners) > 0 {
+		kept["egress"] = listeners
+	}
 	return kept
 }
 

@@ -98,6 +98,11 @@ func EnvoyFilters() Kind {
 	return known[slices.IndexFunc(known, func(k Kind) bool { return k.Kind == "EnvoyFilter" })]
 }
 
+// Sidecars returns the kind of Istio that limits what proxies know.
+func Sidecars() Kind {
+	return known[slices.IndexFunc(known, func(k Kind) bool { return k.Kind == "Sidecar" })]
+}
+
 // RouteNames returns the names that policies have for routes in Envoy's configuration, each with
 // the first policy that has it.
 func RouteNames(all []Policy) map[string]string {

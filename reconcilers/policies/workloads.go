@@ -106,7 +106,7 @@ func (p Policy) reaches(namespace string, s podSelector) bool {
 	switch {
 	case s.within != "":
 		return s.within == namespace && (p.Namespace == "" || p.Namespace == namespace)
-	case p.Namespace == "", p.anywhere, p.Kind.root && p.Namespace == rootNamespace:
+	case p.Namespace == "", p.anywhere, p.Kind.root && p.Namespace == RootNamespace:
 		return true
 	case len(p.within) > 0:
 		return slices.Contains(p.within, namespace)

@@ -52,7 +52,8 @@ type Config struct {
 	Own string
 	// ClusterDomain is that of Services.
 	ClusterDomain string
-	// Policies are kinds of policies that may name routes in Envoy's configuration. Where
+	// Policies are kinds of policies that may name routes in Envoy's configuration, and Sidecars, which
+	// may hide VirtualServices. Where
 	// RefusePolicies is set no routes are derived from those that they name.
 	Policies       []policies.Kind
 	RefusePolicies bool

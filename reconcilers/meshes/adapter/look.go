@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -61,7 +62,7 @@ func (a *Adapter) look(ctx context.Context, t table.Table) bool {
 	now := before.next(found{trouble: trouble, settings: istio.Settings{
 		ClusterDomain: a.config.ClusterDomain, Headers: t.KeyHeaders(), Labels: a.config.Settings.Labels, Annotations: a.config.Settings.Annotations,
 		Filtered: filtered, RefuseFiltered: a.config.RefusePolicies, Inferring: inferring,
-	}, services: services, objects: all, written: since, leads: leads, rules: rules})
+	}, services: services, objects: all, written: since, leads: leads, rules: rules, sidecars: a.sidecars(ctx)})
 	a.markRewritten(before, now)
 	changed := now.changed(before)
 	a.mu.Lock()
@@ -93,6 +94,23 @@ func (a *Adapter) filtered(ctx context.Context) (map[string]string, error) {
 		}
 	}
 	return policies.RouteNames(all), nil
+}
+
+// sidecars returns the Sidecars of the cluster, where they are read. Those that cannot be read are not
+// reported: routes do not depend on them.
+func (a *Adapter) sidecars(ctx context.Context) (out []*unstructured.Unstructured) {
+	kind := policies.Sidecars()
+	if !slices.ContainsFunc(a.config.Policies, func(k policies.Kind) bool { return k.GroupKind() == kind.GroupKind() }) {
+		return nil
+	}
+	found, err := policyreader.List(ctx, a.config.Client, a.config.Kinds, kind)
+	if err != nil {
+		return nil
+	}
+	for i := range found {
+		out = append(out, &found[i])
+	}
+	return out
 }
 
 // inferring returns the VirtualServices that get no routes because of an Argo Rollout.

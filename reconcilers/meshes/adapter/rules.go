@@ -44,7 +44,7 @@ type foundRules struct {
 type rules struct {
 	wanted, have map[types.NamespacedName]*unstructured.Unstructured
 	derived      map[types.NamespacedName]*destinationrules.Rule
-	// findings are by the Service of the baseline.
+	// findings are by the Service of the baseline, those about Sidecars too.
 	findings map[types.NamespacedName][]istio.Finding
 }
 
@@ -88,11 +88,7 @@ func (s *state) rulesFrom(f found) rules {
 			out.have[types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}] = o
 		}
 	}
-	var virtualServices []*unstructured.Unstructured
-	for _, k := range s.objects {
-		virtualServices = append(virtualServices, k.have)
-	}
-	all := destinationrules.Derive(s.mesh.ClusterDomain(), f.services, virtualServices, f.rules.objects)
+	all := destinationrules.Derive(s.mesh.ClusterDomain(), f.services, s.virtualServices(), f.rules.objects)
 	out.derived, out.findings = all.Wanted, all.Findings
 	for id, rule := range all.Wanted {
 		out.wanted[id] = rule.Object
@@ -107,6 +103,17 @@ func (s *state) rulesFrom(f found) rules {
 	for service := range out.findings {
 		slices.SortFunc(out.findings[service], func(a, b istio.Finding) int { return cmp.Compare(a.Message, b.Message) })
 	}
+	return out
+}
+
+// virtualServices returns the newest versions of the VirtualServices, sorted.
+func (s *state) virtualServices() (out []*unstructured.Unstructured) {
+	for _, k := range s.objects {
+		out = append(out, k.have)
+	}
+	slices.SortFunc(out, func(a, b *unstructured.Unstructured) int {
+		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+	})
 	return out
 }
 

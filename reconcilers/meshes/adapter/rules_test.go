@@ -16,7 +16,6 @@ import (
 
 	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/meshes/destinationrules"
-	"switchyard.dev/reconcilers/meshes/istio"
 	"switchyard.dev/reconcilers/meshes/istio/names"
 	"switchyard.dev/tests/world"
 )

@@ -14,6 +14,7 @@ import (
 	"switchyard.dev/reconcilers/meshes"
 	"switchyard.dev/reconcilers/meshes/istio"
 	"switchyard.dev/reconcilers/meshes/istio/names"
+	"switchyard.dev/reconcilers/meshes/sidecarscope"
 )
 
 // state is what one look has found. Nobody changes it after that.
@@ -72,6 +73,7 @@ type found struct {
 	objects  []*unstructured.Unstructured
 	written  map[types.NamespacedName]written
 	rules    foundRules
+	sidecars []*unstructured.Unstructured
 	// leads: this process writes.
 	leads bool
 }
@@ -110,6 +112,11 @@ func (s *state) next(f found) *state {
 		}
 	}
 	now.rules = now.rulesFrom(f)
+	if f.trouble == nil {
+		for id, hidden := range sidecarscope.Hidden(f.settings.ClusterDomain, f.services, now.virtualServices(), f.sidecars) {
+			now.rules.findings[id] = append(now.rules.findings[id], hidden...)
+		}
+	}
 	now.report(s)
 	return now
 }
