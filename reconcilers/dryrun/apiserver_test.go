@@ -26,18 +26,37 @@ type cluster struct {
 	*world.World
 	ns  string
 	log *memory.Log
+	// meshes are those of the dry run.
+	meshes dryrun.Meshes
 }
 
 // start runs all controllers until the test ends, and returns the test a namespace
 // of its own.
 func start(t *testing.T, ns string) *cluster {
 	t.Helper()
-	c := &cluster{World: world.Shared(t), ns: ns, log: memory.New()}
+	return on(t, world.Shared(t), ns, func(*manager.Config) {})
+}
+
+// started runs all controllers in a cluster of its own that has the kinds of meshes, and lets the test change the
+// configuration.
+func started(t *testing.T, ns string, change func(*manager.Config)) *cluster {
+	t.Helper()
+	w := world.New(t)
+	w.DefineIstio()
+	w.DefineGatewayAPI()
+	return on(t, w, ns, change)
+}
+
+func on(t *testing.T, w *world.World, ns string, change func(*manager.Config)) *cluster {
+	t.Helper()
+	c := &cluster{World: w, ns: ns, log: memory.New()}
 	c.Namespaces(ns, ns+"-operator")
-	main, err := manager.New(t.Context(), manager.Config{
+	config := manager.Config{
 		REST: c.As(""), Log: c.log, WithoutWebhook: true, SeveralInProcess: true,
 		MetricsAddress: "0", HealthAddress: "0", Namespace: ns + "-operator", Logger: world.Quiet,
-	})
+	}
+	change(&config)
+	main, err := manager.New(t.Context(), config)
 	c.Must(err)
 	background.Run(t, main.Run)
 	c.Eventually("the log is whole", main.LogReady)
@@ -123,7 +142,7 @@ func (c *cluster) apply(o client.Object) {
 
 // config is what a dry run is given: a client that has no cache and no index.
 func (c *cluster) config() dryrun.Config {
-	return dryrun.Config{Reader: c.user(""), OperatorNamespace: c.ns + "-operator"}
+	return dryrun.Config{Reader: c.user(""), OperatorNamespace: c.ns + "-operator", Meshes: c.meshes}
 }
 
 // said returns the newest fact of every key that the log has now.

@@ -8,21 +8,24 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/controller"
+	"switchyard.dev/reconcilers/dryrun/meshtrial"
 	"switchyard.dev/reconcilers/kinds"
 	"switchyard.dev/reconcilers/member"
 )
 
 // controllersOn returns the real controllers, at work on a world, by the kind that they
 // look at.
-func controllersOn(w *world, facts *statements, c Config, now time.Time) (map[string]controller.Controller, error) {
-	all, err := kinds.Controllers(kinds.Config{
+func controllersOn(w *world, facts *statements, c Config, m *meshtrial.Routers) (map[string]controller.Controller, error) {
+	needs := kinds.Config{
 		Needs: member.Needs{
-			Access:    apply.Access{Client: w, Live: w, Now: func() time.Time { return now }},
+			Access:    apply.Access{Client: w, Live: w, Now: func() time.Time { return w.now }},
 			Publisher: facts,
 		},
 		Namespaces: c.Namespaces, OperatorNamespace: c.OperatorNamespace, PatchPowers: c.Powers, AuthorsAsked: true,
 		Dial: func(context.Context, string) error { return nil }, // Nothing runs that could answer.
-	})
+	}
+	m.Wire(&needs)
+	all, err := kinds.Controllers(needs)
 	for _, kind := range pods() {
 		delete(all, kind)
 	}

@@ -19,6 +19,7 @@
 //	statements     the facts, on a log of their own                    statements.go
 //	asking         what the API server would take                      asking.go
 //	steps          the pods of steps                                   steps.go
+//	meshes         what the adapters of meshes would write             meshes.go, package meshtrial
 //	plan           what came of it                                     plan.go
 //
 // # What cannot be known
@@ -41,12 +42,22 @@
 // does not know that, a plan refuses patches that the operator would take (Powers), and
 // takes namespaces that it would not (Namespaces).
 //
+// # Meshes
+//
+// Where a mesh is on, its adapter syncs with the table of the plan's own statements. Changes
+// include the VirtualServices and the derived routes that it would write, for the routing keys of
+// the plan. A workload without sidecars that the mesh routes is a remark (ReasonRoutedByMesh).
+// Unknown lists kinds of the mesh that the user may not list. Not simulated: the routes of other
+// sandboxes in the same VirtualService, and so its size, whether the implementation of the Gateway
+// API accepts a derived route (it is assumed if it accepts the original), and a cluster domain
+// other than cluster.local.
+//
 // # What callers owe
 //
 // A Reader whose scheme knows what Scheme knows, and that gives objects with their
 // managedFields; it needs no index. It needs the right to get and list all kinds of
 // signadot.com that Scheme knows of in the whole cluster, and Deployments, Services,
 // EndpointSlices, pods and PodDisruptionBudgets in the namespaces of the workloads, and Rollouts
-// where one is forked. An error means that there is no plan: what is wrong with the
-// object itself is in the Findings.
+// where one is forked; with a mesh also a RESTMapper, as a client.Client has. An error means that there is no plan: faults of the
+// object itself are in the Findings.
 package dryrun

@@ -57,6 +57,9 @@ type Config struct {
 	// Powers are those that patches may add, as the operator's configuration says; none
 	// when it is empty.
 	Powers power.Powers
+	// Meshes are the meshes that are on. With one, Reader has to have a RESTMapper, as a client.Client
+	// has.
+	Meshes Meshes
 	// Steps returns how pods of steps look; an error states why that is not known. nil: the API server
 	// is not asked about pods of steps.
 	Steps func(context.Context) (execunit.Settings, error)

@@ -91,6 +91,8 @@ func (c *cluster) come(p dryrun.Plan, before map[event.Key]event.Fact) {
 				crdv1.KindRouteGroup: &crdv1.SignadotRouteGroup{}, crdv1.KindResource: &crdv1.Resource{},
 				"EndpointSlice":         &discoveryv1.EndpointSlice{},
 				crdv1.KindRoutingConfig: &crdv1.RoutingConfig{}, "Deployment": &appsv1.Deployment{}, "Service": &corev1.Service{},
+				crdv1.KindIstioRoute: &crdv1.IstioRoute{}, crdv1.KindGatewayAPIRoute: &crdv1.GatewayAPIRoute{},
+				"VirtualService": of("networking.istio.io/v1", "VirtualService"), "HTTPRoute": of("gateway.networking.k8s.io/v1", "HTTPRoute"),
 			}[change.Object.Kind]
 			err := c.Client.Get(c.Context(), client.ObjectKey{Namespace: change.Object.Namespace, Name: change.Object.Name}, o)
 			if gone := change.Action == dryrun.Remove; gone != apierrors.IsNotFound(err) {
@@ -99,6 +101,14 @@ func (c *cluster) come(p dryrun.Plan, before map[event.Key]event.Fact) {
 			return nil
 		})
 	}
+}
+
+// of returns an empty object without a Go type.
+func of(apiVersion, kind string) client.Object {
+	u := &unstructured.Unstructured{}
+	u.SetAPIVersion(apiVersion)
+	u.SetKind(kind)
+	return u
 }
 
 // tried asks what applying the object would change, checks that asking changed
@@ -258,7 +268,7 @@ func TestWhatStandsInTheWayIsSaid(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			in := cluster{c.In(t), c.ns, c.log}
+			in := cluster{World: c.In(t), ns: c.ns, log: c.log}
 			p := in.tried(tt.object)
 			_, findings := describe(p)
 			for i, want := range tt.findings {

@@ -20,9 +20,7 @@ import (
 // plan returns what came of it all.
 func (s *simulation) plan(subjects []identity) Plan {
 	p := Plan{Refusals: s.refusals, Unknown: s.world.unknown}
-	facts := slices.SortedFunc(maps.Values(s.statements.newest), func(a, b event.Recorded) int {
-		return cmp.Compare(a.Pos.Seq, b.Pos.Seq)
-	})
+	facts := slices.SortedFunc(maps.Values(s.statements.newest), byPosition)
 	for _, r := range facts {
 		p.Statements = append(p.Statements, withoutInventions(r.Fact))
 	}
@@ -31,9 +29,13 @@ func (s *simulation) plan(subjects []identity) Plan {
 			p.Changes = append(p.Changes, Change{id.object(), action})
 		}
 	}
+	p.Changes = append(p.Changes, s.meshChanges()...)
 	p.Findings = append(s.findings(subjects), s.waiting...)
 	return p
 }
+
+// byPosition orders facts as they are on the log.
+func byPosition(a, b event.Recorded) int { return cmp.Compare(a.Pos.Seq, b.Pos.Seq) }
 
 // actionOf returns what was done to an object, besides to its status; nil is one
 // that does not exist.
@@ -55,7 +57,9 @@ func (s *simulation) findings(subjects []identity) []Finding {
 	var all []told
 	about := func(id identity, o client.Object) {
 		for _, f := range findingsOf(id.object(), o) {
-			all = saidOnce(all, f)
+			if f, counts := s.besideMeshes(o, f); counts {
+				all = saidOnce(all, f)
+			}
 		}
 	}
 	var wholes []client.Object

@@ -15,6 +15,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/controller"
+	"switchyard.dev/reconcilers/dryrun/meshtrial"
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/routingkey"
 )
@@ -34,6 +35,9 @@ type simulation struct {
 	world       *world
 	statements  *statements
 	controllers map[string]controller.Controller
+	meshes      *meshtrial.Routers
+	// waited are the RoutingConfigs for which time has passed (route).
+	waited map[identity]bool
 	// queue are the objects to look at, each once; looked are all that were, in
 	// order.
 	queue  []identity
@@ -51,12 +55,13 @@ func newSimulation(ctx context.Context, c Config, scheme *runtime.Scheme, now ti
 	if err != nil {
 		return nil, err
 	}
-	s := &simulation{config: c, statements: facts}
+	s := &simulation{config: c, statements: facts, waited: map[identity]bool{}}
 	if s.world, err = newWorld(ctx, c, scheme, now); err != nil {
 		return nil, err
 	}
 	s.world.changed = s.notify
-	s.controllers, err = controllersOn(s.world, facts, c, now)
+	s.meshes = routersOn(s.world, c)
+	s.controllers, err = controllersOn(s.world, facts, c, s.meshes)
 	return s, err
 }
 
@@ -85,7 +90,7 @@ func (s *simulation) begin(ctx context.Context, subject identity) error {
 	return nil
 }
 
-// settle looks at objects until none has to be looked at again.
+// settle reconciles objects until none has to be reconciled again, and meshes report nothing new.
 func (s *simulation) settle(ctx context.Context) error {
 	ctx = log.IntoContext(ctx, logr.Discard())
 	for range mostLooks {
@@ -93,7 +98,9 @@ func (s *simulation) settle(ctx context.Context) error {
 			return err
 		}
 		if len(s.queue) == 0 {
-			return nil
+			if err := s.route(ctx); err != nil || len(s.queue) == 0 {
+				return err
+			}
 		}
 		if err := s.look(ctx); err != nil {
 			return err

@@ -68,7 +68,9 @@ func DryRun(s *session.Session, plan Planner) *cobra.Command {
 would take them, which objects the operator would write, what it would find wrong,
 and which decisions of the table would become others. Nothing is written anywhere.
 The cluster, and the operator's configuration in it, are read with your kubeconfig,
-and the API server is asked with dryRun=All; what you may not read or ask is said.
+and the API server is asked with dryRun=All; what you may not read or ask is listed.
+Where Istio or the Gateway API is on, the VirtualServices and derived routes that would
+be written are listed too, and a workload that they route needs no sidecar.
 FILE holds objects in YAML or JSON, which are taken in order; - is standard input.
 
 Exit code 6 when it would not work as it is: the API server would refuse an object, or

@@ -118,11 +118,37 @@ func keyHeaders(ctx context.Context, access *rest.Config, operator string) []str
 func configured(ctx context.Context, reader client.Reader, c *dryrun.Config) (assumed []string, err error) {
 	cluster, err := configuration(ctx, reader, c.OperatorNamespace)
 	if errors.Is(err, errNotRead) {
-		return []string{fmt.Sprintf("%v: it is assumed that it may work in all namespaces, and that patches may add no powers (%s)",
-			err, power.Setting)}, nil
+		on, which, unread := meshesInUse(ctx, reader)
+		c.Meshes = on
+		return []string{fmt.Sprintf("%v: it is assumed that it may work in all namespaces, that patches may add no powers (%s), and that %s",
+			err, power.Setting, which)}, unread
 	}
 	c.Namespaces, c.Powers = cluster.AllowedNamespaces, cluster.PatchPowers
+	c.Meshes = dryrun.Meshes{Istio: cluster.Istio, GatewayAPI: cluster.GatewayAPI, Policies: cluster.Policies, KeyHeaders: cluster.CustomHeaders}
 	return nil, err
+}
+
+// meshesInUse returns the meshes by which the operator routes requests, judged by the IstioRoutes and
+// GatewayAPIRoutes in the cluster, and names them.
+func meshesInUse(ctx context.Context, reader client.Reader) (on dryrun.Meshes, which string, err error) {
+	err = meshRoutes(ctx, reader, func(r crdv1.MeshRoute) {
+		if _, is := r.(*crdv1.IstioRoute); is {
+			on.Istio.Enabled = true
+		} else {
+			on.GatewayAPI.Enabled = true
+		}
+	})
+	switch {
+	case on.Istio.Enabled && on.GatewayAPI.Enabled:
+		which = "Istio and the Gateway API are on, since there are IstioRoutes and GatewayAPIRoutes"
+	case on.Istio.Enabled:
+		which = "Istio alone is on, since there are IstioRoutes"
+	case on.GatewayAPI.Enabled:
+		which = "the Gateway API alone is on, since there are GatewayAPIRoutes"
+	default:
+		which = "neither Istio nor the Gateway API is on (istio.enabled, gatewayAPI.enabled)"
+	}
+	return on, which, err
 }
 
 // stepSettings returns how the operator's pods of steps look.
