@@ -36,9 +36,9 @@ type Config struct {
 	// Unfit says in a sentence in which headers no request can carry a routing key, and
 	// why; empty when every header can carry it. Without it explain does not say so.
 	Unfit func(key string) string
-	// Mesh looks in the cluster what the meshes do with a request that a route server has
-	// explained, in lines; empty when nothing. Without it explain does not say so.
-	Mesh func(ctx context.Context, access *rest.Config, asked *routingv1.ExplainRequest, got *routingv1.ExplainResponse) (string, error)
+	// Mesh reads from the cluster how meshes route a request that a route server has explained.
+	// Without it explain knows no meshes.
+	Mesh func(ctx context.Context, access *rest.Config, asked *routingv1.ExplainRequest, got *routingv1.ExplainResponse) (routes.Mesh, error)
 	// Caveats reads in the cluster the caveats of a sandbox that is ready, a line each. Without it
 	// explain does not show them.
 	Caveats func(ctx context.Context, access *rest.Config, sandbox string) ([]string, error)
@@ -130,7 +130,7 @@ func caveats(s *session.Session, cfg Config) routes.Caveats {
 		c.Outdated = func(ctx context.Context, pod string) string { return sidecars.Outdated(ctx, s, cfg.Coverage, pod) }
 	}
 	if cfg.Mesh != nil {
-		c.Mesh = func(ctx context.Context, asked *routingv1.ExplainRequest, got *routingv1.ExplainResponse) string {
+		c.Mesh = func(ctx context.Context, asked *routingv1.ExplainRequest, got *routingv1.ExplainResponse) routes.Mesh {
 			return byMesh(ctx, s, cfg, asked, got)
 		}
 	}
@@ -161,22 +161,22 @@ func ofSandbox(ctx context.Context, s *session.Session, cfg Config, sandbox stri
 // caveatsWithin is how long explain waits for the caveats of a sandbox.
 const caveatsWithin = 3 * time.Second
 
-// byMesh returns what the cluster says of a request that no sidecar routes.
-func byMesh(ctx context.Context, s *session.Session, cfg Config, asked *routingv1.ExplainRequest, got *routingv1.ExplainResponse) string {
+// byMesh returns the effect of meshes on a request that no sidecar routes.
+func byMesh(ctx context.Context, s *session.Session, cfg Config, asked *routingv1.ExplainRequest, got *routingv1.ExplainResponse) routes.Mesh {
 	if s.Archive != "" {
-		return "" // An archive has nothing of it.
+		return routes.Mesh{} // An archive has nothing of it.
 	}
 	ctx, cancel := s.Patiently(ctx)
 	defer cancel()
 	access, err := s.Cluster.Rest()
-	var says string
+	var mesh routes.Mesh
 	if err == nil {
-		says, err = cfg.Mesh(ctx, access, asked, got)
+		mesh, err = cfg.Mesh(ctx, access, asked, got)
 	}
 	if err != nil {
-		return "Whether a mesh routes it is not known: " + show.Plain(err.Error()) + "\n"
+		return routes.Mesh{Lines: "Whether a mesh routes it is not known: " + show.Plain(err.Error()) + "\n"}
 	}
-	return says
+	return mesh
 }
 
 // marked lets every command note that it began: errors before that are in the usage.

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"switchyard.dev/reconcilers/meshes"
-	"switchyard.dev/reconcilers/meshes/istio"
+	"switchyard.dev/reconcilers/meshes/istio/names"
 	"switchyard.dev/routeserver/table"
 )
 
@@ -34,7 +34,7 @@ func (a *Adapter) Behind(keys []string) (out []*unstructured.Unstructured) {
 	}
 	for _, k := range a.state.objects {
 		if k.behind() && slices.ContainsFunc(k.differ, func(name string) bool {
-			return slices.ContainsFunc(keys, func(key string) bool { return istio.NamedFor(name, key) })
+			return slices.ContainsFunc(keys, func(key string) bool { return names.NamedFor(name, key) })
 		}) {
 			out = append(out, k.rendering.Object)
 		}

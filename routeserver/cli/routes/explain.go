@@ -2,9 +2,11 @@ package routes
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
 
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/routeserver/cli/exit"
@@ -26,8 +28,17 @@ type Caveats struct {
 	// Unconnected returns lines about a workload of which no sidecar is connected: that it has no
 	// pods, or what to do about them.
 	Unconnected func(ctx context.Context, w *routingv1.Workload) string
-	// Mesh returns lines about what meshes do with a request that no sidecar routes.
-	Mesh func(ctx context.Context, asked *routingv1.ExplainRequest, got *routingv1.ExplainResponse) string
+	// Mesh returns the effect of meshes on a request that no sidecar routes.
+	Mesh func(ctx context.Context, asked *routingv1.ExplainRequest, got *routingv1.ExplainResponse) Mesh
+}
+
+// Mesh is the effect of meshes on a request.
+type Mesh struct {
+	// By names the object of the operator that reports that a mesh routes the request to the
+	// sandbox, and the routes of the mesh; empty when none does.
+	By string
+	// Lines are the reports of all such objects.
+	Lines string
 }
 
 // Explain returns the command that says where a request goes, and why.
@@ -50,8 +61,8 @@ Of a workload without sidecars the text also says whether a mesh routes it: whic
 VirtualServices of Istio, as its IstioRoutes in the cluster say, or which routes of the
 Gateway API, as its GatewayAPIRoutes do.
 
-Exit code 0 when the request is routed to the sandbox of its key, or stays at the
-baseline because that sandbox wants it so; 1 when not, or when only a mesh may route it.`,
+Exit code 0 when the request is routed to the sandbox of its key, by a sidecar or a
+mesh, or stays at the baseline because that sandbox wants it so; otherwise 1.`,
 		Example: `  switchyard explain customer.shop:8081 --key k7q2m9x4v1tz8
   switchyard explain customer.shop:8081 -H 'baggage: sd-routing-key=k7q2m9x4v1tz8'
   switchyard explain deployment/shop/customer --key k7q2m9x4v1tz8 --at 14:03
@@ -97,8 +108,12 @@ func explain(ctx context.Context, s *session.Session, req *routingv1.ExplainRequ
 	if err != nil {
 		return err
 	}
+	var mesh Mesh
+	if got.GetVerdict() == routingv1.Verdict_NO_SIDECAR && req.GetAt().GetVersion() == nil && caveats.Mesh != nil {
+		mesh = caveats.Mesh(ctx, req, got)
+	}
 	text := func(e *routingv1.ExplainResponse) string {
-		out := s.Show.Explanation(e)
+		out := s.Show.Explanation(routedBy(mesh, e))
 		if key := req.GetRoutingKey(); key != "" && caveats.Unfit != nil {
 			if why := caveats.Unfit(key); why != "" {
 				out += show.Plain(why) + "\n"
@@ -113,19 +128,36 @@ func explain(ctx context.Context, s *session.Session, req *routingv1.ExplainRequ
 		if e.GetVerdict() == routingv1.Verdict_NOT_ACKNOWLEDGED && len(e.GetLagging()) == 0 && req.GetPod() == "" && req.GetAt().GetVersion() == nil && caveats.Unconnected != nil {
 			out += caveats.Unconnected(ctx, e.GetBaseline())
 		}
-		if e.GetVerdict() == routingv1.Verdict_NO_SIDECAR && req.GetAt().GetVersion() == nil && caveats.Mesh != nil {
-			out += caveats.Mesh(ctx, req, e)
-		}
-		return out
+		return out + mesh.Lines
 	}
 	if err := show.Answer(s.Show, got, text); err != nil {
 		return err
 	}
-	switch got.GetVerdict() {
+	switch routedBy(mesh, got).GetVerdict() {
 	case routingv1.Verdict_ROUTED, routingv1.Verdict_KEPT_AT_BASELINE:
 		return nil
 	case routingv1.Verdict_TABLE_NOT_WHOLE:
 		return exit.Unavailable.Silently()
 	}
 	return exit.No.Silently()
+}
+
+// routedBy returns the answer of a route server about a workload without sidecars as it is beside a
+// mesh that routes the request.
+func routedBy(mesh Mesh, got *routingv1.ExplainResponse) *routingv1.ExplainResponse {
+	if mesh.By == "" {
+		return got
+	}
+	verdict, isClone := proto.Clone(got).(*routingv1.ExplainResponse)
+	if !isClone {
+		return got
+	}
+	verdict.Verdict, verdict.Hint = routingv1.Verdict_ROUTED, ""
+	verdict.Summary = fmt.Sprintf("%s routes the request to sandbox %q. The workload has no DevMesh sidecar and needs none.", mesh.By, got.GetRule().GetSandbox())
+	if !got.GetRule().GetReady() {
+		verdict.Verdict = routingv1.Verdict_NOT_READY
+		verdict.Summary = fmt.Sprintf("%s routes the request to sandbox %q, which is not ready, so the request fails.", mesh.By, got.GetRule().GetSandbox())
+		verdict.Hint = fmt.Sprintf("See the conditions of %s %s/%s and its pods.", got.GetRule().GetMember().GetKind(), got.GetRule().GetMember().GetNamespace(), got.GetRule().GetMember().GetName())
+	}
+	return verdict
 }

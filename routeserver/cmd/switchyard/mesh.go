@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -15,56 +16,118 @@ import (
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/dryrun"
+	"switchyard.dev/reconcilers/meshes/istio"
 	"switchyard.dev/reconcilers/meshes/keymatch"
+	"switchyard.dev/reconcilers/routing"
+	"switchyard.dev/routeserver/cli/routes"
 	"switchyard.dev/routeserver/cli/show"
+	"switchyard.dev/sidecars/inject"
 	"switchyard.dev/xds/routingkey"
 )
 
-// routedByMesh returns lines about what the meshes that are on do with a request that a route
-// server has explained, as its IstioRoutes and GatewayAPIRoutes say; none where it has neither.
-func routedByMesh(ctx context.Context, access *rest.Config, asked *routingv1.ExplainRequest, got *routingv1.ExplainResponse) (string, error) {
+// routedByMesh returns the effect of the meshes that are on on a request that a route server has
+// explained, as its IstioRoutes and GatewayAPIRoutes report it; the zero Mesh where it has neither.
+func routedByMesh(ctx context.Context, access *rest.Config, asked *routingv1.ExplainRequest, got *routingv1.ExplainResponse) (routes.Mesh, error) {
+	var none routes.Mesh
 	scheme, err := dryrun.Scheme()
 	if err != nil {
-		return "", err
+		return none, err
 	}
 	reader, err := client.New(access, client.Options{Scheme: scheme})
 	if err != nil {
-		return "", fmt.Errorf("reach the cluster: %w", err)
+		return none, fmt.Errorf("reach the cluster: %w", err)
 	}
-	var istio, gatewayAPI []string
+	var byIstio, byGatewayAPI []string
+	var all []crdv1.MeshRoute
 	if err := meshRoutes(ctx, reader, func(r crdv1.MeshRoute) {
 		if r.Asked().RoutingKey != got.GetRoutingKey() || !of(r, got.GetBaseline()) {
 			return
 		}
+		all = append(all, r)
 		switch r := r.(type) {
 		case *crdv1.IstioRoute:
-			istio = append(istio, decided(r, crdv1.KindIstioRoute)...)
+			byIstio = append(byIstio, decided(r, crdv1.KindIstioRoute)...)
 			for _, m := range r.Status.MatchedVirtualServices {
-				istio = append(istio, "  "+show.Plain(fmt.Sprintf("VirtualService %s/%s is %s: %s", m.Namespace, m.Name, m.Status, m.Message)))
+				byIstio = append(byIstio, "  "+show.Plain(fmt.Sprintf("VirtualService %s/%s is %s: %s", m.Namespace, m.Name, m.Status, m.Message)))
 			}
 		case *crdv1.GatewayAPIRoute:
-			gatewayAPI = append(gatewayAPI, decided(r, crdv1.KindGatewayAPIRoute)...)
+			byGatewayAPI = append(byGatewayAPI, decided(r, crdv1.KindGatewayAPIRoute)...)
 			for _, m := range r.Status.MatchedObjects {
-				gatewayAPI = append(gatewayAPI, beside(m))
+				byGatewayAPI = append(byGatewayAPI, beside(m))
 			}
 		}
 	}); err != nil {
-		return "", err
+		return none, err
 	}
 	var lines []string
-	if istio != nil {
-		lines = append(append(lines, show.Plain("Istio is on: the VirtualServices of the mesh decide.")), istio...)
+	if byIstio != nil {
+		lines = append(append(lines, show.Plain("Istio is on: the VirtualServices of the mesh decide.")), byIstio...)
 	}
-	if gatewayAPI != nil {
-		lines = append(append(lines, show.Plain("The Gateway API is on: HTTPRoutes and GRPCRoutes decide where no VirtualService leads to the Service.")), gatewayAPI...)
+	if byGatewayAPI != nil {
+		lines = append(append(lines, show.Plain("The Gateway API is on: HTTPRoutes and GRPCRoutes decide where no VirtualService routes to the Service.")), byGatewayAPI...)
 	}
 	if lines == nil {
-		return "", nil
+		return none, nil
 	}
 	for _, d := range deviations(asked.GetHeaders(), got.GetKeyHeaders()) {
 		lines = append(lines, d.Sentence+" (The README of the chart, Where a mesh tells keys otherwise: "+d.Name+".)")
 	}
-	return strings.Join(lines, "\n") + "\n", nil
+	return routes.Mesh{By: deciding(destined(all, asked.GetDestination()), got), Lines: strings.Join(lines, "\n") + "\n"}, nil
+}
+
+// destined returns those MeshRoutes of the Service that a destination names; all where it names none of
+// their Services, as a cluster IP does.
+func destined(all []crdv1.MeshRoute, destination string) []crdv1.MeshRoute {
+	host, _, _ := strings.Cut(destination, ":")
+	of := slices.DeleteFunc(slices.Clone(all), func(r crdv1.MeshRoute) bool {
+		name := r.Asked().Managed.TargetService
+		return host != name && !strings.HasPrefix(host, name+"."+r.Asked().Managed.Namespace)
+	})
+	if len(of) == 0 {
+		return all
+	}
+	return of
+}
+
+// deciding names the MeshRoutes that report that requests within the mesh are routed to the sandbox,
+// with the routes of the mesh; empty where some requests that are asked about are not routed.
+func deciding(all []crdv1.MeshRoute, got *routingv1.ExplainResponse) string {
+	w := got.GetBaseline()
+	if !routing.RoutedByMesh(all)[inject.Workload{Kind: w.GetKind(), Namespace: w.GetNamespace(), Name: w.GetName()}] || !mapsPort(all, got.GetWorkloadPort()) {
+		return ""
+	}
+	var by []string
+	for _, r := range all {
+		var names []string
+		kind := crdv1.KindIstioRoute
+		switch r := r.(type) {
+		case *crdv1.IstioRoute:
+			for _, m := range r.Status.MatchedVirtualServices {
+				if m.Status == istio.StatusApplied {
+					names = append(names, "VirtualService "+m.Namespace+"/"+m.Name)
+				}
+			}
+		case *crdv1.GatewayAPIRoute:
+			kind = crdv1.KindGatewayAPIRoute
+			for _, m := range r.Status.MatchedObjects {
+				if m.Derived != nil {
+					names = append(names, m.Derived.String())
+				}
+			}
+		}
+		ready := crdv1.FindCondition(*r.StatusConditions(), crdv1.ConditionReady)
+		if len(names) > 0 && ready != nil && ready.Status == string(metav1.ConditionTrue) {
+			by = append(by, fmt.Sprintf("%s %s (%s)", kind, r.GetName(), strings.Join(names, ", ")))
+		}
+	}
+	return show.Plain(strings.Join(by, " and "))
+}
+
+// mapsPort reports whether some MeshRoute has the port of the workload; 0 is any.
+func mapsPort(all []crdv1.MeshRoute, port uint32) bool {
+	return port == 0 || slices.ContainsFunc(all, func(r crdv1.MeshRoute) bool {
+		return slices.ContainsFunc(r.Asked().Managed.Mappings, func(m crdv1.IstioPortMapping) bool { return uint32(m.WorkloadPort) == port })
+	})
 }
 
 // meshRoutes reads everything that RoutingConfigs ask meshes for, which has no namespace. A

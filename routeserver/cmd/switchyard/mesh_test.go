@@ -108,7 +108,7 @@ func TestExplainSaysWhatTheGatewayAPIDecides(t *testing.T) {
 	}
 	r.Status.MatchedObjects = []crdv1.MatchedObject{{Baseline: route("a"), Status: "Ignored", Message: "It has the annotation."}, {Baseline: route("b"), Derived: new(route("b-k6")), Status: "Derived"}}
 	must(t, c.Client.Status().Update(t.Context(), r))
-	const want = `The Gateway API is on: HTTPRoutes and GRPCRoutes decide where no VirtualService leads to the Service.
+	const want = `The Gateway API is on: HTTPRoutes and GRPCRoutes decide where no VirtualService routes to the Service.
 GatewayAPIRoute k6-gated, of Service gated/customer: Ready is False (RequestsLost): Requests such as GET / are lost.
   beside HTTPRoute gated/a stands nothing (Ignored): It has the annotation.
   beside HTTPRoute gated/b stands HTTPRoute gated/b-k6, which is Derived
@@ -124,6 +124,49 @@ GatewayAPIRoute k6-gated, of Service gated/customer: Ready is False (RequestsLos
 	if out := explained(); !strings.HasSuffix(out, "\nIstio is on: the VirtualServices of the mesh decide.\nIstioRoute k6-gated, of Service gated/customer: nothing is known of it yet\n"+want) {
 		t.Errorf("with both it says\n%s", out)
 	}
+}
+
+// TestExplainNamesTheMeshRouteThatDecides asks about workloads without sidecars that a mesh routes.
+func TestExplainNamesTheMeshRouteThatDecides(t *testing.T) {
+	c := world.Shared(t)
+	fork := xdstest.Fork{Baseline: table.Workload{Kind: "Deployment", Namespace: "decided", Name: "customer"}, Key: "k9", Sandbox: "sb",
+		Port: 8080, Destination: netip.MustParseAddrPort("10.0.0.9:8081")}
+	address := telling(t, fork)
+	explained := func(want exit.Code, begins string, args ...string) {
+		t.Helper()
+		code, out, errs := ask(t, append([]string{"explain", "--key", "k9", "--kubeconfig", as(t, "", ""), "--server", address}, args...)...)
+		if code != want || !strings.HasPrefix(out, begins) {
+			t.Errorf("exit code %d, not %d, and it begins not with %q:\n%s%s", code, want, begins, out, errs)
+		}
+	}
+	const asked = `, ownerReferences: [{apiVersion: signadot.com/v1, kind: RoutingConfig, name: k9, uid: u, controller: true}]},
+  spec: {routingKey: k9, managed: {baseline: {workloadID: u, kind: Deployment, namespace: decided, name: customer},
+  namespace: decided, targetService: customer, mappings: [{fromPort: 80, toService: fork, workloadPort: 8080}], sandboxedWorkload: {kind: ForkedWorkload, namespace: decided, name: f}}}}`
+	r := &crdv1.IstioRoute{}
+	c.Make(r, `{metadata: {name: k9-decided`+asked)
+	explained(exit.No, "NO_SIDECAR", "deployment/decided/customer")
+	r.Status.ObservedGeneration = r.Generation
+	r.Status.Conditions = []crdv1.StatusCondition{{Type: crdv1.ConditionReady, Status: "True", Reason: "Ready", LastTransitionTime: metav1.Now()}}
+	r.Status.MatchedVirtualServices = []crdv1.VirtualServiceMatch{{Namespace: "decided", Name: "a", Status: "Applied"}, {Namespace: "decided", Name: "b", Status: "Ignored"}}
+	must(t, c.Client.Status().Update(t.Context(), r))
+	const istio = `ROUTED  IstioRoute k9-decided (VirtualService decided/a) routes the request to sandbox "sb". The workload has no DevMesh sidecar and needs none.`
+	explained(exit.OK, istio, "deployment/decided/customer")
+	explained(exit.OK, istio, "deployment/decided/customer", "--port", "8080")
+	explained(exit.OK, "{", "deployment/decided/customer", "-o", "json")
+
+	r.Status.Conditions[0].Status = "False"
+	must(t, c.Client.Status().Update(t.Context(), r))
+	g := &crdv1.GatewayAPIRoute{}
+	c.Make(g, `{metadata: {name: k9-decided`+asked)
+	g.Status.ObservedGeneration = g.Generation
+	g.Status.Conditions = []crdv1.StatusCondition{{Type: crdv1.ConditionReady, Status: "True", Reason: "Ready", LastTransitionTime: metav1.Now()}}
+	route := crdv1.RouteObject{Kind: "HTTPRoute", Namespace: "decided", Name: "a"}
+	g.Status.MatchedObjects = []crdv1.MatchedObject{{Baseline: route, Derived: &crdv1.RouteObject{Kind: "HTTPRoute", Namespace: "decided", Name: "a-k9"}, Status: "Derived"}}
+	must(t, c.Client.Status().Update(t.Context(), g))
+	explained(exit.No, "NO_SIDECAR", "deployment/decided/customer") // Only gateways have the route.
+	g.Status.MatchedObjects[0].ParentKinds = []string{"Service"}
+	must(t, c.Client.Status().Update(t.Context(), g))
+	explained(exit.OK, `ROUTED  GatewayAPIRoute k9-decided (HTTPRoute decided/a-k9) routes the request to sandbox "sb".`, "deployment/decided/customer")
 }
 
 func TestWhereAMeshTellsKeysOtherwise(t *testing.T) {
