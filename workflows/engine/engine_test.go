@@ -107,6 +107,12 @@ func TestPlan(t *testing.T) {
 	notBegun := func(p *engine.Pod) { p.Begun = false }
 	notOver := func(p *engine.Pod) { p.Over = false }
 	late := metav1.NewTime(start.Add(time.Hour))
+	asking := func(seconds time.Duration, reason string) func(*engine.Pod) {
+		return func(p *engine.Pod) {
+			p.Reason, p.Message = reason, reason
+			p.Asking = &execunit.Asking{Since: start.Add(-seconds * time.Second), Reason: "OutputsUndelivered", Message: "cannot reach it."}
+		}
+	}
 	for _, tt := range []struct {
 		name   string
 		in     engine.Input
@@ -123,6 +129,11 @@ func TestPlan(t *testing.T) {
 		{"none begins when one has failed", engine.Input{Units: wide, Status: []crdv1.WorkUnitStatus{status("b", "Failed")}}, "a:Pending b:Failed c:Pending", "", "", 0},
 		{"a script has ended with 0, and its outputs are kept", engine.Input{Units: chain, Status: []crdv1.WorkUnitStatus{status("a", "Running")}, Pods: pod("a", execunit.Succeeded)}, "a:Succeeded B:Pending c:Pending", "", "", 0},
 		{"outputs are under way, however long", engine.Input{Units: chain, Status: []crdv1.WorkUnitStatus{status("a", "Running")}, Pods: pod("a", execunit.Delivering), Deadline: time.Minute, Now: late}, "a:Running b:Pending c:Pending", "Because", "", 0},
+		{"outputs have been under way for a moment", engine.Input{Units: chain, Status: []crdv1.WorkUnitStatus{status("a", "Running")}, Pods: pod("a", execunit.Delivering, asking(10, ""))}, "a:Running b:Pending c:Pending", " ", "", 20 * time.Second},
+		{"outputs cannot be delivered", engine.Input{Units: chain, Status: []crdv1.WorkUnitStatus{status("a", "Running")}, Pods: pod("a", execunit.Delivering, asking(30, ""))}, "a:Running b:Pending c:Pending", "OutputsUndelivered Cannot reach it.", "", 0},
+		{"outputs of a script that failed cannot be delivered", engine.Input{Units: chain, Status: []crdv1.WorkUnitStatus{status("a", "Running")}, Pods: pod("a", execunit.Delivering, asking(30, "ScriptFailed"))}, "a:Running b:Pending c:Pending", "ScriptFailed ScriptFailed Cannot reach it.", "", 0},
+		{"the image that delivers is missing", engine.Input{Units: chain, Status: []crdv1.WorkUnitStatus{status("a", "Running")}, Pods: pod("a", execunit.Delivering, asking(30, "ImagePullFailed"))}, "a:Running b:Pending c:Pending", "ImagePullFailed ImagePullFailed", "", 0},
+		{"inputs cannot be delivered", engine.Input{Units: chain, Status: []crdv1.WorkUnitStatus{status("a", "Running")}, Pods: pod("a", execunit.Waiting, asking(30, "Starting"))}, "a:Running b:Pending c:Pending", "OutputsUndelivered Cannot reach it.", "", 0},
 		{"a script has failed", engine.Input{Units: chain, Status: []crdv1.WorkUnitStatus{status("a", "Running")}, Pods: pod("a", execunit.Failed)}, "a:Failed b:Pending c:Pending", "Of this.", "", 0},
 		{"a pod was evicted before its script began", engine.Input{Units: wide[:1], Status: []crdv1.WorkUnitStatus{status("a", "Running")}, Pods: pod("a", execunit.Interrupted, notBegun)}, "a:Pending", "Retrying", "", 2 * time.Second},
 		{"and begins again after a while", engine.Input{Units: wide[:1], Now: late, Status: []crdv1.WorkUnitStatus{status("a", "Pending", func(st *crdv1.WorkUnitStatus) {

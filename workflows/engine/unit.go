@@ -93,6 +93,7 @@ func (p *planning) watch(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus, pod Pod) {
 	if (st.Grant == "" || stale) && !pod.Begun && !pod.Deleting && !pod.Over {
 		p.out.End = append(p.out.End, u.Name)
 	}
+	p.unanswered(&pod)
 	pod.Message = Sentence(pod.Message)
 	st.Reason, st.Message = pod.Reason, pod.Message
 	switch pod.State {
@@ -107,10 +108,32 @@ func (p *planning) watch(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus, pod Pod) {
 			return
 		}
 		p.bound(u, st, pod) // It may yet come to an end.
-	case execunit.Delivering: // However long it takes: its script has ended, and is not to run again.
+	case execunit.Delivering: // There is no deadline: its script has ended, and is not to run again.
 	case execunit.Waiting, execunit.Running:
 		p.bound(u, st, pod)
 	}
+}
+
+// patience is the time that a container of the operator has for its request to io-context-server before
+// the status of the step reports it.
+const patience = 30 * time.Second
+
+// unanswered gives a pod the reason that io-context-server cannot be reached, where its container has
+// had no success for patience. The failure of a script stays in the message.
+func (p *planning) unanswered(pod *Pod) {
+	asking := pod.Asking
+	if asking == nil || pod.Reason != "" && execunit.Blocked(pod.Reason) {
+		return
+	}
+	if left := asking.Since.Add(patience).Sub(p.Now.Time); left > 0 {
+		p.after(left)
+		return
+	}
+	if pod.State == execunit.Delivering && pod.Reason != "" { // The script failed.
+		pod.Message = strings.TrimSpace(pod.Message) + " " + Sentence(asking.Message)
+		return
+	}
+	pod.Reason, pod.Message = asking.Reason, asking.Message
 }
 
 // bound ends a unit that has had its time, or that has not begun while all ends.

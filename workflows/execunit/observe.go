@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -41,6 +42,10 @@ const (
 	ReasonContainerConfig  = "ContainerConfigRefused"
 	ReasonContainerStart   = "ContainerCannotStart"
 	ReasonInitRunning      = "InitContainerRunning"
+	// ReasonInputsUndelivered and ReasonOutputsUndelivered: a container of the operator has had no
+	// success at io-context-server for long.
+	ReasonInputsUndelivered  = "InputsUndelivered"
+	ReasonOutputsUndelivered = "OutputsUndelivered"
 )
 
 // Blocked reports whether a pod that waits for this reason starts only after a change
@@ -75,6 +80,17 @@ type Observation struct {
 	Over bool
 	// Reason and Message say why it is not further, and what to change.
 	Reason, Message string
+	// Asking is a container of the operator that sends requests to io-context-server; nil when none
+	// does.
+	Asking *Asking
+}
+
+// Asking is a container that sends requests to io-context-server until one succeeds.
+type Asking struct {
+	// Since is the time of its first request, at the earliest.
+	Since time.Time
+	// Reason and Message are those of a step after a long time without success.
+	Reason, Message string
 }
 
 // Observe returns what the pod of an attempt tells of it.
@@ -95,6 +111,7 @@ func Observe(u crdv1.WorkUnit, pod *corev1.Pod) Observation {
 		o = l.waiting()
 	}
 	o.Begun, o.Over = l.begun(), l.over
+	o.Asking = l.asking(o.State)
 	o.Message = cut(o.Message, maxMessage)
 	return o
 }

@@ -187,6 +187,42 @@ func observed(t *testing.T, s sight) execunit.Observation {
 	return execunit.Observe(u, pod)
 }
 
+// TestContainersThatAskTheServer are the containers that a step waits for.
+func TestContainersThatAskTheServer(t *testing.T) {
+	good := ended("0", iocontext.Ending{})
+	asksForInputs := onNode + "phase: Pending, initContainerStatuses: [{name: prepare, state: {terminated: {exitCode: 0}}}, {name: signadot-execunit-input-manager, state: {running: {startedAt: '2026-01-01T00:10:00Z'}}}]}"
+	for _, tt := range []struct {
+		name, status, reason string
+		message              []string
+	}{
+		{"outputs", onNode + main(good, delivers) + "}", execunit.ReasonOutputsUndelivered, []string{
+			`the script of step "make" has ended; its outputs cannot be delivered: cannot reach io-context-server`, "kubectl logs -n signadot sb-db-make-1-random -c signadot-execunit-output-manager"}},
+		{"outputs of a script that failed", onNode + main(ended("3", iocontext.Ending{Reason: "ScriptFailed", ExitCode: 3}), delivers) + "}", execunit.ReasonOutputsUndelivered, nil},
+		{"inputs", asksForInputs, execunit.ReasonInputsUndelivered, []string{"has not begun; its inputs cannot be delivered: cannot reach io-context-server", "-c signadot-execunit-input-manager"}},
+		{"all is there", onNode + main(good, hasGiven) + "}", "", nil},
+		{"it runs", onNode + main("running: {}", delivers) + "}", "", nil},
+		{"it waits", "{}", "", nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			asking := observed(t, sight{status: tt.status}).Asking
+			if asking == nil != (tt.reason == "") {
+				t.Fatalf("asking is %+v", asking)
+			}
+			if asking == nil {
+				return
+			}
+			if at := asking.Since.UTC().Format("15:04"); asking.Reason != tt.reason || at != "00:10" {
+				t.Errorf("%s since %s", asking.Reason, at)
+			}
+			for _, m := range tt.message {
+				if !strings.Contains(asking.Message, m) {
+					t.Errorf("%q is not in %q", m, asking.Message)
+				}
+			}
+		})
+	}
+}
+
 func TestWhatPodsTell(t *testing.T) {
 	for _, all := range [][]sight{waitingSights(), endedSights(), interruptedSights()} {
 		for _, s := range all {

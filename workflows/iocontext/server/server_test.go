@@ -241,11 +241,16 @@ func TestASidecarAsksNobodyWhomItDoesNotKnow(t *testing.T) {
 	methods := s.lifecycle("db")
 	other := s.server(methods, "make", "token")
 	other.CA = newSite(t).ca
+	var attempts []string
+	other.Log = func(format string, args ...any) { attempts = append(attempts, fmt.Sprintf(format, args...)) }
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	ending := unit.Receive(ctx, other, unit.Volume{Root: t.TempDir()}, "/bin/true")
 	if ending == nil || ending.Reason != iocontext.ServerUnreachable || !strings.Contains(ending.Message, "certificate") {
 		t.Errorf("it ends with %+v", ending)
+	}
+	if len(attempts) < 2 || !strings.Contains(attempts[0], "attempt 1 failed; retrying: ") || !strings.Contains(attempts[1], "attempt 2") || !strings.Contains(attempts[0], "certificate") {
+		t.Errorf("its log has %q", attempts)
 	}
 	wait.Holds(t, "no request arrived", func() bool { return s.logs.String() == "" || !strings.Contains(s.logs.String(), "given") })
 }

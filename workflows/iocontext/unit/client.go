@@ -29,6 +29,8 @@ type Server struct {
 	// TokenFile has the token of the pod; it is read anew for each request, since the kubelet
 	// replaces it.
 	TokenFile string
+	// Log takes a line about each request that failed and is sent again; nil: none.
+	Log func(format string, args ...any)
 }
 
 // FromEnv reads what stands in the environment of the containers.
@@ -89,7 +91,9 @@ func (r *refused) Error() string { return r.Message }
 // error is a *refused, or that of ctx with what was wrong last.
 func (c *client) until(ctx context.Context, method, path string, body []byte, read func(io.Reader) error) error {
 	var doubted time.Time
+	attempt := 0
 	for pause := firstPause; ; pause = min(2*pause, c.most) {
+		attempt++
 		err := c.once(ctx, method, path, body, read)
 		final := (*refused)(nil)
 		switch {
@@ -103,6 +107,9 @@ func (c *client) until(ctx context.Context, method, path string, body []byte, re
 			doubted = time.Now()
 		case time.Since(doubted) > doubtToken:
 			return err
+		}
+		if c.Log != nil {
+			c.Log("%s %s: attempt %d failed; retrying: %v", method, path, attempt, err)
 		}
 		select {
 		case <-time.After(pause/2 + rand.N(pause)): //nolint:gosec // Not all at once, that is all.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"switchyard.dev/workflows/iocontext"
 )
@@ -18,8 +19,13 @@ func Container(name string, work func(context.Context, Server) *iocontext.Ending
 	var ending *iocontext.Ending
 	if s, err := FromEnv(os.Getenv); err != nil {
 		ending = failed(iocontext.ServerUnreachable, "%v", err)
-	} else if ending = work(ctx, s); ending == nil {
-		return
+	} else {
+		s.Log = func(format string, args ...any) {
+			fmt.Fprintf(os.Stderr, "%s %s: %s\n", time.Now().UTC().Format(time.RFC3339), name, fmt.Sprintf(format, args...))
+		}
+		if ending = work(ctx, s); ending == nil {
+			return
+		}
 	}
 	fmt.Fprintf(os.Stderr, "%s: %s: %s\n", name, ending.Reason, ending.Message)
 	if err := Ended(TerminationPath, *ending); err != nil {
