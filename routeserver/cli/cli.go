@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -57,7 +58,7 @@ func Main(ctx context.Context, cfg Config, args []string) exit.Code {
 	root.SetArgs(args)
 	err := reach.Explained(root.ExecuteContext(ctx))
 	if !began && exit.Of(err) == exit.Failed {
-		err = exit.Usage.Errorf("%w\n%s --help says what there is", err, cfg.Name)
+		err = misused(root, args, err, cfg.Name)
 	}
 	if err != nil && ctx.Err() != nil {
 		return interrupt.Code(ctx)
@@ -68,6 +69,18 @@ func Main(ctx context.Context, cfg Config, args []string) exit.Code {
 		}
 	}
 	return exit.Of(err)
+}
+
+// misused explains an error of the command line and names the help that lists the right form. A
+// command that takes flags only has no commands of its own, which cobra would call its arguments.
+func misused(root *cobra.Command, args []string, err error, name string) error {
+	c, _, lost := root.Find(args)
+	_, of, unknown := strings.Cut(err.Error(), "unknown command ")
+	if lost != nil || !unknown || c.HasSubCommands() {
+		return exit.Usage.Errorf("%w\n%s --help says what there is", err, name)
+	}
+	word, _, _ := strings.Cut(of, " for ")
+	return exit.Usage.Errorf("%s takes flags only, so it does not take %s\n%[1]s --help lists the flags", c.CommandPath(), word)
 }
 
 const about = `switchyard asks a route server what is routed where, what was routed where at

@@ -72,6 +72,7 @@ func TestExitCodesAndWhatIsSaid(t *testing.T) {
 		"a difference that matters":         {"diff 3 --exit-code --server LIVE", exit.No, ""},
 		"no difference":                     {"diff 3 4 --exit-code --server LIVE", exit.OK, ""},
 		"an unknown command":                {"tabel", exit.Usage, `unknown command "tabel"`},
+		"a name for a flag":                 {"wait dana", exit.Usage, `wait takes flags only, so it does not take "dana"`},
 		"an unknown flag":                   {"table --workloads x", exit.Usage, "unknown flag: --workloads"},
 		"too few arguments":                 {"explain --server LIVE", exit.Usage, "accepts 1 arg"},
 		"an unknown form of output":         {"table -o xml", exit.Usage, "--output is table, json or yaml"},
