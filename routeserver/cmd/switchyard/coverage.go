@@ -16,6 +16,7 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/dryrun"
 	"switchyard.dev/reconcilers/routing"
+	"switchyard.dev/routeserver/cli/exit"
 	"switchyard.dev/routeserver/cli/sidecars"
 	"switchyard.dev/sidecars/coverage"
 	"switchyard.dev/sidecars/inject"
@@ -79,9 +80,13 @@ type survey struct {
 // known returns the Deployments that ask for sidecars, and those that have a fork,
 // with whether they ask.
 func (s *survey) known(ctx context.Context) (map[inject.Workload]bool, error) {
-	forked, asking := s.forked(ctx), s.askingNamespaces(ctx)
+	forked := s.forked(ctx)
+	asking, err := s.askingNamespaces(ctx)
+	if err != nil {
+		return nil, err
+	}
 	known := map[inject.Workload]bool{}
-	err := pages(ctx, s.reader, s.ask.Namespace, pageSize, func(l *appsv1.DeploymentList) {
+	err = pages(ctx, s.reader, s.ask.Namespace, pageSize, func(l *appsv1.DeploymentList) {
 		for i := range l.Items {
 			d := &l.Items[i]
 			annotations, w := d.Spec.Template.Annotations, deployment(d.Namespace, d.Name)
@@ -142,8 +147,9 @@ func (s *survey) forked(ctx context.Context) map[inject.Workload]bool {
 	return forked
 }
 
-// askingNamespaces returns the namespaces whose label asks for sidecars.
-func (s *survey) askingNamespaces(ctx context.Context) map[string]bool {
+// askingNamespaces returns the namespaces whose label asks for sidecars, and an error when the one
+// that is asked about does not exist.
+func (s *survey) askingNamespaces(ctx context.Context) (map[string]bool, error) {
 	asking := map[string]bool{}
 	add := func(n *corev1.Namespace) { asking[n.Name] = inject.Asks(n.Labels[inject.AnnotationInject]) }
 	var err error
@@ -158,11 +164,14 @@ func (s *survey) askingNamespaces(ctx context.Context) map[string]bool {
 		if err = s.reader.Get(ctx, client.ObjectKey{Name: s.ask.Namespace}, &one); err == nil {
 			add(&one)
 		}
+		if apierrors.IsNotFound(err) {
+			return nil, exit.Failed.Errorf("there is no namespace %s", s.ask.Namespace)
+		}
 	}
 	if err != nil {
 		s.unknown = append(s.unknown, "workloads for which only their namespace asks, and that have no sidecar at all, are not shown: "+err.Error())
 	}
-	return asking
+	return asking, nil
 }
 
 // injected returns what pods get from their injection now: the environment of the
