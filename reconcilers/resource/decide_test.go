@@ -65,21 +65,21 @@ func TestConclude(t *testing.T) {
 		deleted, leaves bool
 		want            string
 	}{
-		"nothing runs its units yet":               {written: unwritten, want: "Pending: False Pending"},
-		"what runs them is refused":                {refusal: &apply.Refusal{Reason: "NameTaken", Message: "m"}, written: unwritten, want: "Pending: False NameTaken"},
-		"nobody has looked at it":                  {methods: head + "{phase: Starting}", written: unwritten, want: "Creating: False Pending"},
-		"a former form was looked at":              {methods: strings.Replace(methods("Started", "True A", "True D", "True R"), "generation: 1", "generation: 2", 1), written: unwritten, want: "Creating: False Pending"},
-		"its units run":                            {methods: methods("Starting", "True A", "False Running", "False Running"), written: unwritten, want: "Creating: False Running"},
-		"a unit has failed":                        {methods: methods("OLMFailed", "True A", "False ScriptFailed", "False ScriptFailed"), written: unwritten, want: "Failed: False ResourceFailed"},
-		"its units cannot run":                     {methods: methods("Pending", "False NoInterpreter", "False Running", "False NoInterpreter"), written: unwritten, want: "Failed: False ResourceFailed"},
-		"its outputs are not there":                {methods: methods("Started", "True A", "True D", "True R"), written: unwritten, want: "Creating: False Pending"},
-		"its outputs are too large":                {methods: methods("Started", "True A", "True D", "True R"), written: condition.False(resource.ReasonOutputsTooLarge, "m"), want: "Failed: False ResourceFailed"},
-		"it is made":                               {methods: methods("Started", "True A", "True D", "True R"), written: written, want: "Ready: True Ready"},
-		"it is about to be removed":                {methods: methods("Started", "True A", "True D", "True R"), written: written, deleted: true, want: "Deleting: False Deleting"},
-		"it had failed and is about to be removed": {methods: methods("OLMFailed", "True A", "False ScriptFailed", "False ScriptFailed"), written: unwritten, deleted: true, want: "Deleting: False Deleting"},
-		"it is being removed":                      {methods: methods("Stopping", "True A", "True D", "False Ending"), written: written, deleted: true, leaves: true, want: "Deleting: False Ending"},
-		"its removal has failed":                   {methods: methods("OLMFailed", "True A", "True D", "False ScriptFailed"), written: written, deleted: true, leaves: true, want: "Failed: False ScriptFailed"},
-		"it is removed":                            {written: written, deleted: true, want: "Deleting: False Deleting"},
+		"nothing runs its units yet":  {written: unwritten, want: "Pending: False Pending"},
+		"what runs them is refused":   {refusal: &apply.Refusal{Reason: "NameTaken", Message: "m"}, written: unwritten, want: "Pending: False NameTaken"},
+		"nobody has looked at it":     {methods: head + "{phase: Starting}", written: unwritten, want: "Creating: False Pending"},
+		"a former form was looked at": {methods: strings.Replace(methods("Started", "True A", "True D", "True R"), "generation: 1", "generation: 2", 1), written: unwritten, want: "Creating: False Pending"},
+		"its units run":               {methods: methods("Starting", "True A", "False Running", "False Running"), written: unwritten, want: "Creating: False Running"},
+		"a unit has failed":           {methods: methods("OLMFailed", "True A", "False ScriptFailed", "False ScriptFailed"), written: unwritten, want: "Failed: False ResourceFailed"},
+		"its units cannot run":        {methods: methods("Pending", "False NoInterpreter", "False Running", "False NoInterpreter"), written: unwritten, want: "Failed: False ResourceFailed"},
+		"its outputs are not there":   {methods: methods("Started", "True A", "True D", "True R"), written: unwritten, want: "Creating: False Pending"},
+		"its outputs are too large":   {methods: methods("Started", "True A", "True D", "True R"), written: condition.False(resource.ReasonOutputsTooLarge, "m"), want: "Failed: False ResourceFailed"},
+		"it is made":                  {methods: methods("Started", "True A", "True D", "True R"), written: written, want: "Ready: True Ready"},
+		"it is about to be removed":   {methods: methods("Started", "True A", "True D", "True R"), written: written, deleted: true, want: "Deleting: False Deleting"},
+		"a failed one is deleted":     {methods: methods("OLMFailed", "True A", "False ScriptFailed", "False ScriptFailed"), written: unwritten, deleted: true, want: "Deleting: False Deleting"},
+		"it is being removed":         {methods: methods("Stopping", "True A", "True D", "False Ending"), written: written, deleted: true, leaves: true, want: "Deleting: False Ending"},
+		"its removal has failed":      {methods: methods("OLMFailed", "True A", "True D", "False ScriptFailed"), written: written, deleted: true, leaves: true, want: "Failed: False ScriptFailed"},
+		"it is removed":               {written: written, deleted: true, want: "Deleting: False Deleting"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := resource.Input{Refusal: tt.refusal, Written: tt.written}
@@ -174,7 +174,7 @@ func TestSecretsOfAnEarlierReleaseAreKept(t *testing.T) {
 // Delete steps that wait start by themselves, and those that lack an input fail again: retry is
 // advised for neither.
 func TestAdviceOnDeleteSteps(t *testing.T) {
-	const giveUp = ` Annotate X with signadot.com/give-up: "true" to leave behind what it would remove.`
+	const giveUp = ` Annotate X with signadot.com/give-up: "true" to skip them.`
 	for name, tt := range map[string]struct {
 		phase, accepted, reason, message string
 		retry                            bool

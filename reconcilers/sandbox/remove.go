@@ -95,7 +95,7 @@ func describe(in Input, kinds []string, left []client.Object) string {
 }
 
 // knowsDeletion reports whether the status of a Resource was written since its deletion began, which
-// raises the generation: what was written before is about its create steps.
+// raises the generation: an earlier status is about its create steps.
 func knowsDeletion(r *crdv1.Resource) bool {
 	return r.DeletionTimestamp != nil && r.Status.ObservedGeneration >= r.Generation
 }

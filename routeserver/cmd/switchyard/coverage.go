@@ -147,8 +147,8 @@ func (s *survey) forked(ctx context.Context) map[inject.Workload]bool {
 	return forked
 }
 
-// askingNamespaces returns the namespaces whose label asks for sidecars, and an error when the one
-// that is asked about does not exist.
+// askingNamespaces returns the namespaces that ask for sidecars by a label, and an error when the one
+// of the question does not exist.
 func (s *survey) askingNamespaces(ctx context.Context) (map[string]bool, error) {
 	asking := map[string]bool{}
 	add := func(n *corev1.Namespace) { asking[n.Name] = inject.Asks(n.Labels[inject.AnnotationInject]) }
