@@ -144,7 +144,7 @@ func (s *shop) answers(key, user, name string) error {
 
 // asUser sends a request of a user to driver's host, and returns the name of what answers.
 func (s *shop) asUser(key, user string) (string, error) {
-	q, err := http.NewRequestWithContext(context.Background(), http.MethodGet, fmt.Sprintf("http://%s:%d/", serviceHost("driver"), Port), http.NoBody)
+	q, err := http.NewRequestWithContext(context.Background(), http.MethodGet, fmt.Sprintf("http://%s:%d/", serviceHost("driver"), Port), nil)
 	if err != nil {
 		return "", err
 	}

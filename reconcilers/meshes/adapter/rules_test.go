@@ -34,6 +34,17 @@ func (c *cluster) forkHost() string {
 	return ""
 }
 
+// routed waits until the VirtualService has routes for a key.
+func (c *cluster) routed(key string) {
+	c.Helper()
+	c.Eventually("it has routes for "+key, func() error {
+		if n := len(istio.RoutesOf(c.virtualService(), key)); n != 2 {
+			return fmt.Errorf("there are %d", n)
+		}
+		return nil
+	})
+}
+
 // rule creates a DestinationRule of the owner's for the baseline's host.
 func (c *cluster) rule(policy string) *unstructured.Unstructured {
 	c.Helper()
@@ -63,7 +74,7 @@ func TestCopiesOfRulesComeBeforeRoutes(t *testing.T) {
 		t.Fatal(said)
 	}
 	c.sandbox("k1")
-	c.has("ours k1", "api", "ours k1", "rest")
+	c.routed("k1")
 	host := c.forkHost()
 	c.withdraw("k1")
 	c.has("api", "rest")
@@ -86,7 +97,7 @@ func TestCopiesOfRulesComeBeforeRoutes(t *testing.T) {
 	}
 	c.run(own, "system:masters")
 	c.sandbox("k1")
-	c.has("ours k1", "api", "ours k1", "rest")
+	c.routed("k1")
 	c.Eventually("there is a copy", func() error {
 		all := c.copies()
 		if len(all) != 1 || destinationrules.HostOf(&all[0]) != host {
@@ -135,7 +146,7 @@ func TestRightsOnDestinationRulesAreMissing(t *testing.T) {
 		t.Fatal(said)
 	}
 	c.sandbox("k8")
-	c.has("ours k8", "api", "ours k8", "rest")
+	c.routed("k8")
 	name, _, _ := strings.Cut(c.forkHost(), ".")
 	c.Create(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: c.ns, Name: name}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 8081}}}})
 	c.rule("{tls: {mode: DISABLE}}")

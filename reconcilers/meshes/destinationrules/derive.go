@@ -128,7 +128,7 @@ func (r Rules) derive(s service, g group, namespaces map[string]hostRules, clust
 	policy, differ := g.policy(s.subsets)
 	if len(differ) > 1 {
 		r.Findings[s.id()] = append(r.Findings[s.id()], istio.Finding{Reason: ReasonSubsetsDiffer, Service: s.id(), Message: fmt.Sprintf(
-			"Routes to Service %s use the subsets %s of DestinationRule %s, whose traffic policies differ. A sandbox has no subsets: its requests have the traffic policy of the DestinationRule itself.",
+			"Routes to Service %s use the subsets %s of DestinationRule %s, which have different traffic policies. A sandbox has no subsets: its requests have the traffic policy of the DestinationRule itself.",
 			s.id(), strings.Join(differ, ", "), g.names())})
 	}
 	for _, to := range s.hosts(clusterDomain) {

@@ -18,7 +18,7 @@ import (
 // ReasonHidden: proxies do not use a VirtualService since a Sidecar does not list it.
 const ReasonHidden = "HiddenBySidecar"
 
-// Hidden returns the findings about Services whose VirtualServices a Sidecar hides. It is lost if the
+// Hidden returns the findings about Services with VirtualServices that a Sidecar hides. They are lost if the
 // Sidecar applies to the whole namespace of the Service. Of other Sidecars only those are reported
 // that list the Service itself: the others are of clients that do not call it.
 func Hidden(clusterDomain string, services []istio.Service, virtualServices, sidecars []*unstructured.Unstructured) map[types.NamespacedName][]istio.Finding {
@@ -131,7 +131,7 @@ func imports(sidecar *unstructured.Unstructured, namespace string) imported {
 	return all
 }
 
-// has reports whether what is in a namespace is imported for a full host name.
+// has reports whether objects of a namespace are imported for a full host name.
 func (i imported) has(namespace, host string) bool {
 	return slices.ContainsFunc(i, func(entry [2]string) bool {
 		return (entry[0] == "*" || entry[0] == namespace) && covers(entry[1], host)

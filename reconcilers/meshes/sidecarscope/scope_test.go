@@ -20,7 +20,7 @@ func object(t *testing.T, text string) *unstructured.Unstructured {
 	return o
 }
 
-// TestHidden has Service shop/customer, whose VirtualService is in namespace routes.
+// TestHidden has Service shop/customer with a VirtualService in namespace routes.
 func TestHidden(t *testing.T) {
 	const host = "customer.shop.svc.cluster.local"
 	listing := func(namespace string, hosts ...string) string {
