@@ -20,13 +20,13 @@ const maxPackageLines = 1500
 var roomLines = map[string]int{
 	"eventbus":    9947,
 	"protos":      1326,
-	"reconcilers": 30308,
-	"routeserver": 18276,
-	"sidecars":    6494,
+	"reconcilers": 32063,
+	"routeserver": 18529,
+	"sidecars":    6550,
 	"tests":       33554,
 	"tools":       6995,
-	"tunnels":     13562,
-	"workflows":   7263,
+	"tunnels":     13581,
+	"workflows":   7320,
 	"xds":         4076,
 }
 

@@ -12,7 +12,8 @@
 //	write        how one is written                           write.go
 //	bringRule    writes DestinationRules for the hosts of
 //	             sandboxes, before the routes to them         rules.go
-//	givenUp      who looks as if he had written it            owners.go    pure
+//	GivenUp      who looks as if he had written it            managedfields  pure
+//	Of           the JSON patch of the webhook                routepatch     pure
 //	Review       what the webhook puts in                     review.go
 //	TakeOut      all of ours, where no Adapter runs           leftover.go
 //	Settings     whether there is an adapter, what it adds    settings.go

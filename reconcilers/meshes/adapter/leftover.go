@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/meshes/adapter/managedfields"
 	"switchyard.dev/reconcilers/meshes/istio"
 )
 
@@ -46,7 +47,7 @@ func bareOf(o *unstructured.Unstructured) *unstructured.Unstructured {
 
 // Marked reports whether a VirtualService has anything of ours.
 func Marked(o *unstructured.Unstructured) bool {
-	return !same(o, bareOf(o)) || slices.ContainsFunc(o.GetManagedFields(), ownsSpec)
+	return !same(o, bareOf(o)) || slices.ContainsFunc(o.GetManagedFields(), managedfields.OwnsSpec)
 }
 
 // TakeOut takes everything of ours out of a VirtualService where no Adapter does. It is what a

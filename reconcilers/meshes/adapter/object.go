@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"switchyard.dev/reconcilers/meshes/adapter/managedfields"
 	"switchyard.dev/reconcilers/meshes/istio"
 	"switchyard.dev/reconcilers/meshes/istio/names"
 )
@@ -52,7 +53,7 @@ func renderAgain(m *istio.Mesh, have *unstructured.Unstructured, original *istio
 	} else {
 		unmark(r.Object)
 	}
-	r.Changed = !same(have, r.Object) || slices.ContainsFunc(have.GetManagedFields(), ownsSpec)
+	r.Changed = !same(have, r.Object) || slices.ContainsFunc(have.GetManagedFields(), managedfields.OwnsSpec)
 	return r, true
 }
 

@@ -9,6 +9,7 @@ import (
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"switchyard.dev/reconcilers/meshes/adapter/routepatch"
 )
 
 // rendered returns a VirtualService that leads to customer by two routes, with routes for these keys.
@@ -50,7 +51,7 @@ func TestAPatchMakesWhatIsWanted(t *testing.T) {
 		case 2:
 			have.Object["spec"].(map[string]any)["http"] = routes[:random.IntN(len(routes))]
 		}
-		before, patch := text(t, have), patchOf(have, want)
+		before, patch := text(t, have), routepatch.Of(have, want)
 		operations, err := jsonpatch.DecodePatch([]byte(text(t, patch)))
 		if err != nil {
 			t.Fatal(err)
@@ -80,7 +81,7 @@ func TestAPatchIsAsLargeAsTheChange(t *testing.T) {
 	for _, at := range []int{0, 100, 199} {
 		without := append(append([]string{}, keys[:at]...), keys[at+1:]...)
 		a, b := rendered(t, without...), rendered(t, keys...)
-		for what, patch := range map[string][]operation{"comes": patchOf(a, b), "goes": patchOf(b, a)} {
+		for what, patch := range map[string][]routepatch.Operation{"comes": routepatch.Of(a, b), "goes": routepatch.Of(b, a)} {
 			if len(patch) != 3 { // A route before each of the owner's, and the digest.
 				t.Errorf("sandbox %d of 200 %s with %d operations", at, what, len(patch))
 			}

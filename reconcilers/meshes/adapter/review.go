@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"switchyard.dev/reconcilers/meshes/adapter/managedfields"
+	"switchyard.dev/reconcilers/meshes/adapter/routepatch"
 	"switchyard.dev/reconcilers/meshes/istio"
 	"switchyard.dev/reconcilers/meshes/istio/names"
 )
@@ -59,13 +61,13 @@ func (a *Adapter) Review(ctx context.Context, req *admissionv1.AdmissionRequest)
 	if !own {
 		a.markReviewed(req, o, want)
 	}
-	patch := patchOf(o, want)
-	fields := passable(want)
+	patch := routepatch.Of(o, want)
+	fields := managedfields.Passable(want)
 	if had := o.GetAnnotations()[AnnotationRoutes] != ""; (own || had) && want.GetAnnotations()[AnnotationRoutes] == "" {
-		fields = returned(want)
+		fields = managedfields.Returned(want)
 	}
 	if !reflect.DeepEqual(fields, o.GetManagedFields()) {
-		patch = append(patch, operation{"add", "/metadata/managedFields", fields})
+		patch = append(patch, routepatch.Operation{Op: "add", Path: "/metadata/managedFields", Value: fields})
 	}
 	if len(patch) == 0 {
 		return answer

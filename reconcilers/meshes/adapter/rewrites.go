@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/meshes/adapter/managedfields"
 	"switchyard.dev/reconcilers/meshes/istio"
 	"switchyard.dev/reconcilers/meshes/istio/names"
 )
@@ -132,7 +133,7 @@ func unmark(o *unstructured.Unstructured) {
 func writerOf(o *unstructured.Unstructured, other string) string {
 	var last metav1.ManagedFieldsEntry
 	for _, e := range o.GetManagedFields() {
-		if e.Manager == crdv1.FieldManager || !owns(e, "f:spec", "f:http") {
+		if e.Manager == crdv1.FieldManager || !managedfields.Owns(e, "f:spec", "f:http") {
 			continue
 		}
 		if last.Time == nil || e.Time != nil && !e.Time.Before(last.Time) {

@@ -38,7 +38,7 @@ func (c *cluster) forkHost() string {
 func (c *cluster) routed(key string) {
 	c.Helper()
 	c.Eventually("it has routes for "+key, func() error {
-		if n := len(istio.RoutesOf(c.virtualService(), key)); n != 2 {
+		if n := len(names.RoutesOf(c.virtualService(), key)); n != 2 {
 			return fmt.Errorf("there are %d", n)
 		}
 		return nil

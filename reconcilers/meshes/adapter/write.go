@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/meshes/adapter/managedfields"
 	"switchyard.dev/reconcilers/meshes/istio/names"
 )
 
@@ -91,13 +92,13 @@ func (a *Adapter) miss(namespace string) {
 // of them (whole).
 func owners(before []metav1.ManagedFieldsEntry, got, want *unstructured.Unstructured, whole bool) []metav1.ManagedFieldsEntry {
 	after := got.GetManagedFields()
-	if !whole || slices.ContainsFunc(after, ownsSpec) {
+	if !whole || slices.ContainsFunc(after, managedfields.OwnsSpec) {
 		got = got.DeepCopy()
-		got.SetManagedFields(givenUp(before, after))
-		after = passable(got)
+		got.SetManagedFields(managedfields.GivenUp(before, after))
+		after = managedfields.Passable(got)
 	}
 	if want.GetAnnotations()[AnnotationRoutes] == "" {
-		after = returned(got)
+		after = managedfields.Returned(got)
 	}
 	return after
 }

@@ -1,4 +1,6 @@
-package adapter
+// Package managedfields decides which field managers of a VirtualService own its fields once routes
+// of sandboxes are in it: nobody owns these (decision record 0041).
+package managedfields
 
 import (
 	"encoding/json"
@@ -13,21 +15,21 @@ import (
 	"switchyard.dev/reconcilers/meshes/istio/names"
 )
 
-// ours reports whether an entry of managedFields says what we have written.
-func ours(e metav1.ManagedFieldsEntry) bool {
+// Ours reports whether an entry of managedFields says what we have written.
+func Ours(e metav1.ManagedFieldsEntry) bool {
 	return e.Manager == crdv1.FieldManager && e.Operation == metav1.ManagedFieldsOperationUpdate && e.Subresource == ""
 }
 
-// ownsSpec reports whether an entry of managedFields says that some of the spec is ours.
-func ownsSpec(e metav1.ManagedFieldsEntry) bool { return ours(e) && owns(e, "f:spec") }
+// OwnsSpec reports whether an entry of managedFields says that some of the spec is ours.
+func OwnsSpec(e metav1.ManagedFieldsEntry) bool { return Ours(e) && Owns(e, "f:spec") }
 
-// givenUp returns managedFields in which everybody has again the fields that they had before we
+// GivenUp returns managedFields in which everybody has again the fields that they had before we
 // wrote routes, and we have our annotation alone: who owns spec.http by applying it would meet
 // a conflict with us.
-func givenUp(before, after []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
-	out := slices.DeleteFunc(slices.Clone(before), ours)
+func GivenUp(before, after []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
+	out := slices.DeleteFunc(slices.Clone(before), Ours)
 	for _, e := range after {
-		if ours(e) {
+		if Ours(e) {
 			if e, left := without(e, "f:spec"); left {
 				out = append(out, e)
 			}
@@ -39,10 +41,10 @@ func givenUp(before, after []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEn
 // kubectlApply is the field manager of kubectl apply on the client's side.
 const kubectlApply = "kubectl-client-side-apply"
 
-// passable returns managedFields by which the owner may go over from kubectl apply to server-side
+// Passable returns managedFields by which the owner may go over from kubectl apply to server-side
 // apply. The API server lets him while spec.http is what he applied last, which it is but for
-// our routes; so kubectl apply does not hold the field meanwhile (returned gives it back).
-func passable(o *unstructured.Unstructured) []metav1.ManagedFieldsEntry {
+// our routes; so kubectl apply does not hold the field meanwhile (Returned gives it back).
+func Passable(o *unstructured.Unstructured) []metav1.ManagedFieldsEntry {
 	fields := o.GetManagedFields()
 	if !names.HasRoutes(o) || !asApplied(o) {
 		return fields
@@ -60,12 +62,12 @@ func passable(o *unstructured.Unstructured) []metav1.ManagedFieldsEntry {
 	return out
 }
 
-// returned returns managedFields once our routes are gone: we own nothing, and kubectl apply holds
-// spec.http again where passable has taken that from it.
-func returned(o *unstructured.Unstructured) []metav1.ManagedFieldsEntry {
-	fields := slices.DeleteFunc(slices.Clone(o.GetManagedFields()), ours)
+// Returned returns managedFields once our routes are gone: we own nothing, and kubectl apply holds
+// spec.http again where Passable has taken that from it.
+func Returned(o *unstructured.Unstructured) []metav1.ManagedFieldsEntry {
+	fields := slices.DeleteFunc(slices.Clone(o.GetManagedFields()), Ours)
 	at := slices.IndexFunc(fields, byKubectlApply)
-	if at < 0 || routesOf(o) == nil || !asApplied(o) || slices.ContainsFunc(fields, func(e metav1.ManagedFieldsEntry) bool { return owns(e, "f:spec", "f:http") }) {
+	if at < 0 || names.RoutesIn(o.Object) == nil || !asApplied(o) || slices.ContainsFunc(fields, func(e metav1.ManagedFieldsEntry) bool { return Owns(e, "f:spec", "f:http") }) {
 		return fields
 	}
 	fields[at] = with(fields[at], "f:spec", "f:http")
@@ -77,7 +79,7 @@ func returned(o *unstructured.Unstructured) []metav1.ManagedFieldsEntry {
 func asApplied(o *unstructured.Unstructured) bool {
 	applied := &unstructured.Unstructured{}
 	note := o.GetAnnotations()[corev1.LastAppliedConfigAnnotation]
-	return note != "" && applied.UnmarshalJSON([]byte(note)) == nil && names.Equal(routesOf(istio.Strip(o)), routesOf(applied))
+	return note != "" && applied.UnmarshalJSON([]byte(note)) == nil && names.Equal(names.RoutesIn(istio.Strip(o).Object), names.RoutesIn(applied.Object))
 }
 
 // byKubectlApply reports whether an entry of managedFields says what kubectl apply holds.
@@ -85,8 +87,8 @@ func byKubectlApply(e metav1.ManagedFieldsEntry) bool {
 	return e.Manager == kubectlApply && e.Operation == metav1.ManagedFieldsOperationUpdate
 }
 
-// owns reports whether an entry has a field.
-func owns(e metav1.ManagedFieldsEntry, path ...string) bool {
+// Owns reports whether an entry has a field.
+func Owns(e metav1.ManagedFieldsEntry, path ...string) bool {
 	var fields map[string]any
 	if e.FieldsV1 == nil || json.Unmarshal(e.FieldsV1.Raw, &fields) != nil {
 		return false

@@ -1,4 +1,5 @@
-package adapter
+// Package routepatch makes the JSON patches by which a webhook puts routes into a VirtualService.
+package routepatch
 
 import (
 	"fmt"
@@ -8,25 +9,25 @@ import (
 	"switchyard.dev/reconcilers/meshes/istio/names"
 )
 
-// operation is one of a JSON patch (RFC 6902).
-type operation struct {
+// Operation is one of a JSON patch (RFC 6902).
+type Operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
 	Value any    `json:"value,omitempty"`
 }
 
-// patchOf returns the JSON patch that makes of a VirtualService the one that is wanted.
-func patchOf(have, want *unstructured.Unstructured) []operation {
-	out := patchOfRoutes(have, want)
+// Of returns the JSON patch that makes of a VirtualService the one that is wanted.
+func Of(have, want *unstructured.Unstructured) []Operation {
+	out := ofRoutes(have, want)
 	set := func(path ...string) {
 		before, had, _ := unstructured.NestedFieldNoCopy(have.Object, path...)
 		after, has, _ := unstructured.NestedFieldNoCopy(want.Object, path...)
 		at := "/" + path[0] + "/" + path[1]
 		switch {
 		case has && !names.Equal(before, after):
-			out = append(out, operation{"add", at, after})
+			out = append(out, Operation{"add", at, after})
 		case had && !has:
-			out = append(out, operation{Op: "remove", Path: at})
+			out = append(out, Operation{Op: "remove", Path: at})
 		}
 	}
 	if out == nil {
@@ -40,12 +41,11 @@ func patchOf(have, want *unstructured.Unstructured) []operation {
 // mostSingly is how many routes a patch puts in and takes out one by one at most.
 const mostSingly = 32
 
-// patchOfRoutes returns the part of a patch that puts in and takes out single routes of ours; nil
+// ofRoutes returns the part of a patch that puts in and takes out single routes of ours; nil
 // where the list stays, or is to be written as a whole. The API server parses a patch as it parses
 // an object: a list of hundreds of routes, of which one is new, would take longer than the rest.
-func patchOfRoutes(have, want *unstructured.Unstructured) (out []operation) {
-	before, _ := routesOf(have).([]any)
-	after, _ := routesOf(want).([]any)
+func ofRoutes(have, want *unstructured.Unstructured) (out []Operation) {
+	before, after := names.RoutesIn(have.Object), names.RoutesIn(want.Object)
 	if len(before) == 0 || len(after) == 0 {
 		return nil
 	}
@@ -63,9 +63,9 @@ func patchOfRoutes(have, want *unstructured.Unstructured) (out []operation) {
 		case old != nil && names.Equal(old, wanted):
 			before, done = before[1:], done+1
 		case oldName != "" && (newName == "" || oldName <= newName):
-			out, before = append(out, operation{Op: "remove", Path: at}), before[1:]
+			out, before = append(out, Operation{Op: "remove", Path: at}), before[1:]
 		case newName != "":
-			out, done = append(out, operation{"add", at, wanted}), done+1
+			out, done = append(out, Operation{"add", at, wanted}), done+1
 		default:
 			return nil // One of the owner's differs.
 		}
