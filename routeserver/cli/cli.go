@@ -77,7 +77,7 @@ func misused(root *cobra.Command, args []string, err error, name string) error {
 	c, _, lost := root.Find(args)
 	_, of, unknown := strings.Cut(err.Error(), "unknown command ")
 	if lost != nil || !unknown || c.HasSubCommands() {
-		return exit.Usage.Errorf("%w\n%s --help says what there is", err, name)
+		return exit.Usage.Errorf("%w\n%s --help lists what there is", err, name)
 	}
 	word, _, _ := strings.Cut(of, " for ")
 	return exit.Usage.Errorf("%s takes flags only, so it does not take %s\n%[1]s --help lists the flags", c.CommandPath(), word)

@@ -23,15 +23,15 @@ type Original struct {
 	err  error
 	// hosts are the full host names, each once, that the hosts in it may stand for.
 	hosts []string
-	// ours are the stems of the names of the operator's routes that it had (names.Stems).
-	ours map[string]bool
+	// stems are those of the names of the operator's routes that it had (names.Stems).
+	stems map[string]bool
 }
 
 // Read reads a VirtualService, where Services have this domain.
 func Read(object *unstructured.Unstructured, clusterDomain string) *Original {
 	o := &Original{
 		name:  types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()},
-		given: object, bare: strip(object.Object), ours: map[string]bool{},
+		given: object, bare: strip(object.Object), stems: map[string]bool{},
 	}
 	o.Keep(object)
 	o.read, o.err = read(o.bare, clusterDomain)
@@ -53,7 +53,7 @@ func Read(object *unstructured.Unstructured, clusterDomain string) *Original {
 func (o *Original) Keep(object *unstructured.Unstructured) {
 	for _, entry := range names.RoutesIn(object.Object) {
 		for stem := range names.Stems(names.OfOurs(entry)) {
-			o.ours[stem] = true
+			o.stems[stem] = true
 		}
 	}
 }

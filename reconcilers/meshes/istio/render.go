@@ -219,7 +219,7 @@ func (m *Mesh) deriveOne(vs *virtualService, s source, key string, listener int3
 	if len(matches) == 0 {
 		return nil
 	}
-	d, ok := m.lead(vs, s, key, listener)
+	d, ok := m.copyFor(vs, s, key, listener)
 	if !ok {
 		return nil
 	}
@@ -257,9 +257,9 @@ func matchesOf(services []*managed, key string) []keymatch.Match {
 	return nil
 }
 
-// lead returns the copy of an owner's route that forwards requests with the key, which come at listener,
+// copyFor returns the copy of an owner's route that forwards requests with the key, which come at listener,
 // to their sandbox; it reports whether there is one for any destination of the route.
-func (m *Mesh) lead(vs *virtualService, s source, key string, listener int32) (derived, bool) {
+func (m *Mesh) copyFor(vs *virtualService, s source, key string, listener int32) (derived, bool) {
 	d := derived{key: key, entry: runtime.DeepCopyJSON(s.entry)}
 	needed := listener == 0 // a route for one port is needed only where the port decides
 	for _, t := range m.targets(d.entry, vs.name.Namespace) {

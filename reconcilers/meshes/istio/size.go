@@ -28,7 +28,7 @@ func (m *Mesh) fill(r *Rendering, sources []source) {
 	}
 	services = slices.Compact(slices.SortedFunc(slices.Values(services), (*managed).compare))
 	total := size(r.original.bare)
-	all, there := byPresence(keys(services), services, r.original.ours)
+	all, there := byPresence(keys(services), services, r.original.stems)
 	shares := shares{}
 	for i, key := range all {
 		author := authorOf(services, key)

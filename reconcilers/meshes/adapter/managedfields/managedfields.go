@@ -1,5 +1,5 @@
-// Package managedfields decides which field managers of a VirtualService own its fields once routes
-// of sandboxes are in it: nobody owns these (decision record 0041).
+// Package managedfields decides which field managers of a VirtualService own its fields once it has
+// routes of sandboxes. These routes have no owner (decision record 0041).
 package managedfields
 
 import (
@@ -15,17 +15,17 @@ import (
 	"switchyard.dev/reconcilers/meshes/istio/names"
 )
 
-// Ours reports whether an entry of managedFields says what we have written.
+// Ours reports whether an entry of managedFields is of writes by the operator.
 func Ours(e metav1.ManagedFieldsEntry) bool {
 	return e.Manager == crdv1.FieldManager && e.Operation == metav1.ManagedFieldsOperationUpdate && e.Subresource == ""
 }
 
-// OwnsSpec reports whether an entry of managedFields says that some of the spec is ours.
+// OwnsSpec reports whether by an entry of managedFields the operator owns a part of the spec.
 func OwnsSpec(e metav1.ManagedFieldsEntry) bool { return Ours(e) && Owns(e, "f:spec") }
 
-// GivenUp returns managedFields in which everybody has again the fields that they had before we
-// wrote routes, and we have our annotation alone: who owns spec.http by applying it would meet
-// a conflict with us.
+// GivenUp returns managedFields in which each manager has the fields that it had before the operator
+// wrote routes, and the operator has its annotation alone: an owner who applies spec.http would meet a
+// conflict with the operator.
 func GivenUp(before, after []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	out := slices.DeleteFunc(slices.Clone(before), Ours)
 	for _, e := range after {
@@ -42,8 +42,8 @@ func GivenUp(before, after []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEn
 const kubectlApply = "kubectl-client-side-apply"
 
 // Passable returns managedFields by which the owner may go over from kubectl apply to server-side
-// apply. The API server lets him while spec.http is what he applied last, which it is but for
-// our routes; so kubectl apply does not hold the field meanwhile (Returned gives it back).
+// apply. The API server allows that while spec.http is as it was applied last, which it is but for the
+// operator's routes; so kubectl apply does not own the field until Returned gives it back.
 func Passable(o *unstructured.Unstructured) []metav1.ManagedFieldsEntry {
 	fields := o.GetManagedFields()
 	if !names.HasRoutes(o) || !asApplied(o) {
@@ -62,8 +62,8 @@ func Passable(o *unstructured.Unstructured) []metav1.ManagedFieldsEntry {
 	return out
 }
 
-// Returned returns managedFields once our routes are gone: we own nothing, and kubectl apply holds
-// spec.http again where Passable has taken that from it.
+// Returned returns managedFields after the operator's routes are removed: the operator owns nothing,
+// and kubectl apply owns spec.http again if Passable took that from it.
 func Returned(o *unstructured.Unstructured) []metav1.ManagedFieldsEntry {
 	fields := slices.DeleteFunc(slices.Clone(o.GetManagedFields()), Ours)
 	at := slices.IndexFunc(fields, byKubectlApply)

@@ -41,7 +41,7 @@ func Of(have, want *unstructured.Unstructured) []Operation {
 // mostSingly is how many routes a patch puts in and takes out one by one at most.
 const mostSingly = 32
 
-// ofRoutes returns the part of a patch that puts in and takes out single routes of ours; nil
+// ofRoutes returns the part of a patch that adds and removes single routes of the operator; nil
 // where the list stays, or is to be written as a whole. The API server parses a patch as it parses
 // an object: a list of hundreds of routes, of which one is new, would take longer than the rest.
 func ofRoutes(have, want *unstructured.Unstructured) (out []Operation) {
