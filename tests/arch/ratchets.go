@@ -21,7 +21,7 @@ var roomLines = map[string]int{
 	"eventbus":    9947,
 	"protos":      1326,
 	"reconcilers": 32063,
-	"routeserver": 18529,
+	"routeserver": 18539,
 	"sidecars":    6550,
 	"tests":       33554,
 	"tools":       6995,

@@ -50,10 +50,12 @@ type resource struct {
 
 // status is how a sandbox is.
 type status struct {
-	Ready               bool   `json:"ready"`
-	Reason              string `json:"reason"`
-	Message             string `json:"message"`
-	ScheduledDeleteTime string `json:"scheduledDeleteTime,omitempty"`
+	Ready   bool   `json:"ready"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+	// Caveats are all that the operator reports of its members.
+	Caveats             []string `json:"caveats,omitempty"`
+	ScheduledDeleteTime string   `json:"scheduledDeleteTime,omitempty"`
 
 	// unobserved: the operator has not reported this form of the object.
 	unobserved bool
@@ -95,6 +97,9 @@ func statusOf(o crdv1.Object) status {
 	out := status{Reason: crdv1.ReasonPending, Message: unobserved, unobserved: true}
 	if c := crdv1.FindCondition(*o.StatusConditions(), crdv1.ConditionReady); c != nil && c.ObservedGeneration >= o.GetGeneration() {
 		out = status{Ready: c.Status == string(metav1.ConditionTrue), Reason: c.Reason, Message: c.Message}
+	}
+	if c := crdv1.FindCondition(*o.StatusConditions(), crdv1.ConditionCaveats); c != nil && c.ObservedGeneration >= o.GetGeneration() {
+		out.Caveats = strings.Split(c.Message, "\n")
 	}
 	if at, ends, err := spec.Expires(o); err == nil && ends {
 		out.ScheduledDeleteTime = at.UTC().Format(time.RFC3339)
@@ -162,10 +167,17 @@ func (r report) state() status { return r.Status }
 
 func (r report) known() json.RawMessage { return r.Spec }
 
-// line returns the line Status of a report with the value at a column.
+// line returns the line Status of a report with the value at a column, and a line for each caveat
+// that the message does not have.
 func (s status) line(column int) string {
 	word := map[bool]string{true: "ready", false: "not ready (" + s.Reason + ")"}[s.Ready]
-	return fmt.Sprintf("%-*s", column, "Status:") + show.Indented(show.Plain(word)+": "+s.Message) + "\n"
+	out := fmt.Sprintf("%-*s", column, "Status:") + show.Indented(show.Plain(word)+": "+s.Message) + "\n"
+	for _, caveat := range s.Caveats {
+		if !strings.Contains(s.Message, caveat) {
+			out += fmt.Sprintf("%-*s", column, "Caveat:") + show.Plain(caveat) + "\n"
+		}
+	}
+	return out
 }
 
 // of names the baseline of a workload, where it has one.
