@@ -358,7 +358,7 @@ spec: {limits: [{type: Container, max: {memory: 64Mi}}]}`)
 metadata: {name: small, namespace: units-wait-later}
 spec: {limits: [{type: Container, max: {memory: 64Mi}}]}`)
 	c.Must(c.Client.Delete(c.Context(), s))
-	giveUp := "or skip them with switchyard resource give-up"
+	giveUp := "Or skip the delete steps with switchyard resource give-up"
 	says(r, crdv1.ConditionReady, "Forbidden: ", `The API server refuses the pod of step "remove"`, "maximum memory usage per Container", giveUp)
 	says(s, crdv1.ConditionReady, giveUp)
 	c.Remove(&corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: "units-wait-later", Name: "small"}})

@@ -64,11 +64,20 @@ func TestAProcessThatDiesAtAnyWriteLeavesNothingWrong(t *testing.T) {
 	step := max(1, g.Writes)
 	first := 1 + int(*seed%uint64(step))
 	t.Logf("seed %d: a process dies at write %d of %d", *seed, first, step)
-	out, err := Crashes{Ways: wire.Ways(), First: first, Step: step}.Run(t.Context(), world, g)
-	if err != nil {
-		t.Fatal(err)
+	for {
+		out, err := Crashes{Ways: wire.Ways(), First: first, Step: step}.Run(t.Context(), world, g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// A slow machine joins writes, so these runs may have fewer than the golden one.
+		if first > 1 && out.Lives <= out.Runs && len(out.Failures) == 0 {
+			t.Logf("%d runs had no write %d", out.Runs, first)
+			first /= 2
+			continue
+		}
+		check(t, out)
+		return
 	}
-	check(t, out)
 }
 
 // check fails the test for each run that failed.
