@@ -128,7 +128,7 @@ func Keep(o any) (any, error) {
 		return o, nil
 	}
 	meta, _ := u.Object["metadata"].(map[string]any)
-	kept := map[string]any{"apiVersion": u.Object["apiVersion"], "kind": u.Object["kind"], "metadata": only(meta, "name", "namespace", "uid", "resourceVersion", "generation")}
+	kept := map[string]any{"apiVersion": u.Object["apiVersion"], "kind": u.Object["kind"], "metadata": only(meta, "name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp")}
 	for _, field := range []string{"spec", "specs"} {
 		var all []any
 		for _, spec := range objectsIn(u.Object[field]) {

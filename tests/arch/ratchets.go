@@ -20,7 +20,7 @@ const maxPackageLines = 1500
 var roomLines = map[string]int{
 	"eventbus":    9947,
 	"protos":      1326,
-	"reconcilers": 32063,
+	"reconcilers": 32093,
 	"routeserver": 18539,
 	"sidecars":    6550,
 	"tests":       33554,

@@ -77,7 +77,7 @@ func (a *Adapter) look(ctx context.Context, t table.Table) bool {
 		a.enqueueRules(now, rules.failed)
 		a.enqueue(now, since)
 	}
-	return trouble == nil || trouble.Reason == ReasonNoVirtualServices
+	return (trouble == nil || trouble.Reason == ReasonNoVirtualServices) && rules.unread == nil
 }
 
 // filtered returns the names of routes that policies apply to. Policies that cannot be read count
@@ -85,6 +85,9 @@ func (a *Adapter) look(ctx context.Context, t table.Table) bool {
 func (a *Adapter) filtered(ctx context.Context) (map[string]string, error) {
 	var all []policies.Policy
 	for _, kind := range a.config.Policies {
+		if kind.GroupKind() == policies.Sidecars().GroupKind() {
+			continue // It names no routes; see sidecars.
+		}
 		found, err := policyreader.List(ctx, a.config.Client, a.config.Kinds, kind)
 		if err != nil && a.config.RefusePolicies {
 			return nil, err

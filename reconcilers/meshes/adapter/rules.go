@@ -44,6 +44,8 @@ type foundRules struct {
 type rules struct {
 	wanted, have map[types.NamespacedName]*unstructured.Unstructured
 	derived      map[types.NamespacedName]*destinationrules.Rule
+	// hosts are those of all Services of sandboxes.
+	hosts map[string]bool
 	// findings are by the Service of the baseline, those about Sidecars too.
 	findings map[types.NamespacedName][]istio.Finding
 }
@@ -89,14 +91,14 @@ func (s *state) rulesFrom(f found) rules {
 		}
 	}
 	all := destinationrules.Derive(s.mesh.ClusterDomain(), f.services, s.virtualServices(), f.rules.objects)
-	out.derived, out.findings = all.Wanted, all.Findings
+	out.derived, out.findings, out.hosts = all.Wanted, all.Findings, destinationrules.Hosts(s.mesh.ClusterDomain(), f.services)
 	for id, rule := range all.Wanted {
 		out.wanted[id] = rule.Object
 		if why := f.rules.failed[id]; why != "" && !out.current(id) {
-			for _, service := range rule.Of {
-				out.findings[service] = append(out.findings[service], istio.Finding{Reason: destinationrules.ReasonNotDerived, Service: service, Lost: rule.TLS, Message: fmt.Sprintf(
+			for _, of := range rule.Of {
+				out.findings[of.Service] = append(out.findings[of.Service], istio.Finding{Reason: destinationrules.ReasonNotDerived, Service: of.Service, Key: of.Key, Lost: rule.TLS, Message: fmt.Sprintf(
 					"DestinationRule %s for the host of Service %s does not apply to requests with the key: a copy of it for %s cannot be written (%s). Correct that, or copy it for that host yourself.",
-					rule.From, service, rule.Host, why)})
+					rule.From, of.Service, rule.Host, why)})
 			}
 		}
 	}
@@ -145,7 +147,7 @@ func (a *Adapter) enqueueRules(s *state, failed map[types.NamespacedName]string)
 		}
 	}
 	for id := range s.rules.have {
-		if s.rules.wanted[id] == nil {
+		if s.rules.wanted[id] == nil && failed[id] == "" {
 			a.ruleQueue.Add(id)
 		}
 	}
@@ -179,15 +181,15 @@ func (a *Adapter) rulesFirst(ctx context.Context, services map[types.NamespacedN
 	s, failed := a.state, maps.Clone(a.ruleFailures)
 	a.mu.Unlock()
 	for id, rule := range s.rules.derived {
-		concerned := slices.ContainsFunc(rule.Of, func(of types.NamespacedName) bool { return services[of] })
+		concerned := slices.ContainsFunc(rule.Of, func(of destinationrules.Of) bool { return services[of.Service] })
 		if concerned && failed[id] == "" && !s.rules.current(id) {
 			a.bringRule(ctx, id)
 		}
 	}
 }
 
-// bringRule writes or deletes a derived DestinationRule where it is not as it is wanted. It is
-// deleted once no VirtualService has routes to its host.
+// bringRule writes or deletes a derived DestinationRule where it is not as it is wanted. That of a
+// sandbox that has been deleted is deleted once no VirtualService has routes to its host.
 func (a *Adapter) bringRule(ctx context.Context, id types.NamespacedName) {
 	a.mu.Lock()
 	s := a.state
@@ -201,7 +203,7 @@ func (a *Adapter) bringRule(ctx context.Context, id types.NamespacedName) {
 	switch rule := s.rules.derived[id]; {
 	case rule != nil:
 		err = a.applyRule(limited, rule)
-	case s.routesTo(destinationrules.HostOf(have)):
+	case !s.rules.hosts[destinationrules.HostOf(have)] && s.routesTo(destinationrules.HostOf(have)):
 		return // The next sync deletes it.
 	default:
 		uid := have.GetUID()
@@ -209,6 +211,7 @@ func (a *Adapter) bringRule(ctx context.Context, id types.NamespacedName) {
 	}
 	switch {
 	case err == nil:
+		a.ruleFailed(id, "")
 		a.config.Logger.Info("synced a derived DestinationRule", "namespace", id.Namespace, "name", id.Name)
 	case ctx.Err() != nil:
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), errors.Is(err, errNoHost):

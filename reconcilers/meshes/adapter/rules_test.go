@@ -115,14 +115,28 @@ func TestCopiesOfRulesComeBeforeRoutes(t *testing.T) {
 		}
 		return nil
 	})
-	c.withdraw("k1")
-	c.has("api", "rest")
-	c.Eventually("the copy is deleted", func() error {
-		if n := len(c.copies()); n > 0 {
+	none := func(what string) {
+		t.Helper()
+		c.Eventually(what, func() error {
+			if n := len(c.copies()); n > 0 {
+				return fmt.Errorf("there are %d", n)
+			}
+			return nil
+		})
+	}
+	c.Must(c.Client.Delete(t.Context(), original))
+	none("the copy is deleted with its original, while the sandbox is there")
+	c.routed("k1")
+	original = c.rule("{loadBalancer: {simple: RANDOM}}")
+	c.Eventually("it is copied again", func() error {
+		if n := len(c.copies()); n != 1 {
 			return fmt.Errorf("there are %d", n)
 		}
 		return nil
 	})
+	c.withdraw("k1")
+	c.has("api", "rest")
+	none("the copy is deleted with the sandbox")
 	mu.Lock()
 	if want := []string{"PATCH destinationrules", "PATCH virtualservices", "DELETE destinationrules"}; !slices.Equal(order, want) {
 		t.Errorf("the order is %q", order)

@@ -66,8 +66,8 @@ func (a *Adapter) write(ctx context.Context, have, want *unstructured.Unstructur
 		}
 	}
 	if !holds(w.got, want) {
-		return w, fmt.Errorf("VirtualService %s/%s: something changes our routes within the write that puts them in. "+
-			"Have the mutating webhooks for VirtualServices leave routes alone that have a name with %s, and annotations of istio.signadot.com", have.GetNamespace(), have.GetName(), names.Prefix)
+		return w, fmt.Errorf("VirtualService %s/%s: another mutating webhook changes the operator's routes while they are written. "+
+			"Exclude from it routes with names that begin with %s, and annotations of istio.signadot.com", have.GetNamespace(), have.GetName(), names.Prefix)
 	}
 	return w, nil
 }

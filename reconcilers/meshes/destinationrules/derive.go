@@ -46,13 +46,19 @@ type Rule struct {
 	// Host is the sandbox's; To is the Service of that host.
 	Host string
 	To   types.NamespacedName
-	// Of are the Services of baselines for which it is derived, sorted.
-	Of []types.NamespacedName
+	// Of is for which it is derived, sorted.
+	Of []Of
 	// From names the DestinationRules from which it is derived.
 	From string
 	// TLS reports whether it sets TLS, or replaces a more general rule by none, so that requests can
 	// fail without it.
 	TLS bool
+}
+
+// Of is a routing key and the Service of a baseline.
+type Of struct {
+	Service types.NamespacedName
+	Key     string
 }
 
 // Rules are the DestinationRules that sandboxes need, by name, and what there is to report of
@@ -73,10 +79,20 @@ func HostOf(o *unstructured.Unstructured) string {
 	return host
 }
 
-// Same reports whether a DestinationRule is as it is wanted.
+// Same reports whether a DestinationRule is as it is wanted. It may have further labels.
 func Same(have, want *unstructured.Unstructured) bool {
-	return names.Equal(have.Object["spec"], want.Object["spec"]) && maps.Equal(have.GetLabels(), want.GetLabels()) &&
+	return names.Equal(have.Object["spec"], want.Object["spec"]) && hasAll(have.GetLabels(), want.GetLabels()) &&
 		have.GetAnnotations()[AnnotationDerivedFrom] == want.GetAnnotations()[AnnotationDerivedFrom]
+}
+
+// hasAll reports whether labels have all that are wanted.
+func hasAll(labels, wanted map[string]string) bool {
+	for name, value := range wanted {
+		if have, has := labels[name]; !has || have != value {
+			return false
+		}
+	}
+	return true
 }
 
 // service is the Service of a baseline.
@@ -126,12 +142,13 @@ func (r Rules) derive(s service, g group, namespaces map[string]hostRules, clust
 		return
 	}
 	policy, differ := g.policy(s.subsets)
-	if len(differ) > 1 {
+	if len(differ) > 0 {
 		r.Findings[s.id()] = append(r.Findings[s.id()], istio.Finding{Reason: ReasonSubsetsDiffer, Service: s.id(), Message: fmt.Sprintf(
-			"Routes to Service %s use the subsets %s of DestinationRule %s, which have different traffic policies. A sandbox has no subsets: its requests have the traffic policy of the DestinationRule itself.",
-			s.id(), strings.Join(differ, ", "), g.names())})
+			"Routes to Service %s use destinations with different traffic policies of DestinationRule %s, of subsets %s among them. A sandbox has no subsets: its requests have the traffic policy of the DestinationRule itself.",
+			s.id(), g.names(), strings.Join(differ, ", "))})
 	}
-	for _, to := range s.hosts(clusterDomain) {
+	hosts := s.hosts(clusterDomain)
+	for _, to := range slices.Sorted(maps.Keys(hosts)) {
 		in := namespaces[g.namespace()]
 		if _, own := in[to]; own {
 			continue // An owner has one for it.
@@ -144,13 +161,11 @@ func (r Rules) derive(s service, g group, namespaces map[string]hostRules, clust
 		o := g.copyFor(to, policy)
 		id := types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 		if have := r.Wanted[id]; have != nil {
-			if !slices.Contains(have.Of, s.id()) {
-				have.Of = append(have.Of, s.id())
-			}
+			have.Of = append(have.Of, hosts[to]...)
 			continue
 		}
 		name, _, _ := strings.Cut(to, ".")
-		r.Wanted[id] = &Rule{Object: o, Host: to, To: types.NamespacedName{Namespace: s.Namespace, Name: name}, Of: []types.NamespacedName{s.id()}, From: g.names(), TLS: hasTLS(policy) || len(policy) == 0}
+		r.Wanted[id] = &Rule{Object: o, Host: to, To: types.NamespacedName{Namespace: s.Namespace, Name: name}, Of: hosts[to], From: g.names(), TLS: hasTLS(policy) || len(policy) == 0}
 	}
 }
 
@@ -158,15 +173,29 @@ func (s service) id() types.NamespacedName {
 	return types.NamespacedName{Namespace: s.Namespace, Name: s.Name}
 }
 
-// hosts returns the hosts of the sandboxes of a Service, each once.
-func (s service) hosts(clusterDomain string) []string {
-	all := map[string]bool{}
-	for _, of := range s.Sandboxes {
-		for _, m := range of.Mappings {
-			all[istio.Resolve(m.ToService, s.Namespace, clusterDomain)] = true
+// hosts returns the hosts of the sandboxes of a Service, each with the routing keys that have it.
+func (s service) hosts(clusterDomain string) map[string][]Of {
+	all := map[string][]Of{}
+	for _, sandbox := range s.Sandboxes {
+		for _, m := range sandbox.Mappings {
+			host, of := istio.Resolve(m.ToService, s.Namespace, clusterDomain), Of{s.id(), sandbox.Key}
+			if !slices.Contains(all[host], of) {
+				all[host] = append(all[host], of)
+			}
 		}
 	}
-	return slices.Sorted(maps.Keys(all))
+	return all
+}
+
+// Hosts returns the hosts of all sandboxes of Services.
+func Hosts(clusterDomain string, services []istio.Service) map[string]bool {
+	all := map[string]bool{}
+	for _, of := range services {
+		for host := range (service{Service: of}).hosts(clusterDomain) {
+			all[host] = true
+		}
+	}
+	return all
 }
 
 // hostRules are the DestinationRules of a namespace by host.

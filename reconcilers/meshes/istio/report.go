@@ -71,12 +71,14 @@ func (m *Mesh) Report(service types.NamespacedName, key string, renderings []Ren
 			all[i].Lost = f.Lost && !slices.Contains(beside, f)
 		}
 	}
+	further = slices.DeleteFunc(slices.Clone(further), func(f Finding) bool { return f.Key != "" && f.Key != key })
 	all = slices.Concat(all, ofKey, further)
+	elsewhere := slices.IndexFunc(m.hosts.deciding[s.host].by, func(vs *virtualService) bool { return vs.seenBy(service.Namespace) && !vs.gatewaysOnly })
 	unreadable := slices.ContainsFunc(all, func(f Finding) bool { return f.Reason == ReasonUnreadable })
 	switch {
 	case unreadable || straight || !expected:
-	case len(m.hosts.deciding[s.host].by) > 0:
-		all = append(all, s.routedElsewhere(m.hosts.deciding[s.host].by[0]))
+	case elsewhere >= 0:
+		all = append(all, s.routedElsewhere(m.hosts.deciding[s.host].by[elsewhere]))
 	case len(report.Matched) == 0:
 		all = append(all, m.none(s))
 	default:
@@ -138,7 +140,7 @@ func (r *Rendering) match(routes int, findings []Finding, serving []*managed) cr
 	case routes == 0:
 		match.Message = "None of its routes leads to a port for which the sandbox has a Service."
 	case len(serving) > 0:
-		match.Message = fmt.Sprintf("Routes for the key: %d. Requests to the host of the Service are routed to those beside Service %s.", routes, namesOf(serving))
+		match.Message = fmt.Sprintf("Routes for the key: %d. Requests to the host of this Service take them too: the VirtualService routes that host to Service %s.", routes, namesOf(serving))
 	default:
 		match.Message = fmt.Sprintf("Routes for the key: %d.", routes)
 	}
