@@ -102,13 +102,14 @@ func (s *simulation) besideMeshes(o any, f Finding) (Finding, bool) {
 	}
 	if s.meshes.NotKnown(f.Message) {
 		f.Status = string(metav1.ConditionUnknown)
-		f.Message = "Whether a mesh routes its requests is not known, since you may not list the objects of the mesh."
+		f.Message = "Whether a mesh routes its requests is not known, since the objects of the mesh could not be read."
 		return f, true
 	}
 	m, is := o.(crdv1.Member)
 	if !is || !s.meshes.On() || f.Type != baseline.ConditionSidecarsReady || f.Reason != baseline.ReasonSidecarAbsent {
 		return f, true
 	}
+	routed, unsure := f, false
 	for id := range s.world.read {
 		c, is := s.world.current(id).(*crdv1.RoutingConfig)
 		if !is || !names(c, m) {
@@ -116,15 +117,17 @@ func (s *simulation) besideMeshes(o any, f Finding) (Finding, bool) {
 		}
 		said := crdv1.FindCondition(c.Status.Conditions, baseline.ConditionSidecarsReady)
 		switch {
-		case said == nil:
+		case said != nil && (said.Status == string(metav1.ConditionUnknown) || s.meshes.NotKnown(said.Message)):
+			unsure = true
+		case said == nil, said.Status == string(metav1.ConditionFalse):
 			return f, true
-		case said.Status == string(metav1.ConditionUnknown), s.meshes.NotKnown(said.Message):
-			f.Status = string(metav1.ConditionUnknown)
-			return f, true
-		case said.Status == string(metav1.ConditionFalse):
-			return f, true
+		default:
+			routed = Finding{f.Object, f.Type, ReasonRoutedByMesh, said.Status, said.Message}
 		}
-		f = Finding{f.Object, f.Type, ReasonRoutedByMesh, said.Status, said.Message}
 	}
-	return f, true
+	if unsure {
+		f.Status = string(metav1.ConditionUnknown)
+		return f, true
+	}
+	return routed, true
 }

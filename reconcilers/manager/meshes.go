@@ -51,7 +51,7 @@ func (m *Main) addIstio(ctx context.Context, again publish.Again) (istioroute.Re
 		Settings: m.config.Istio, Log: m.config.Log, Client: m.manager.GetClient(), Kinds: m.optional,
 		Elected: m.manager.Elected(), Again: again, Own: m.ownUser(), Logger: m.config.Logger,
 		ClusterDomain: program.ClusterDomain(program.ResolverFile),
-		Policies:      []policies.Kind{policies.EnvoyFilters(), policies.Sidecars()}, RefusePolicies: m.policySettings().Routes == policies.Refuse,
+		Policies:      policies.OfVirtualServices(), RefusePolicies: m.policySettings().Routes == policies.Refuse,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make what writes VirtualServices: %w", err)

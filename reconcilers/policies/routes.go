@@ -103,6 +103,10 @@ func Sidecars() Kind {
 	return known[slices.IndexFunc(known, func(k Kind) bool { return k.Kind == "Sidecar" })]
 }
 
+// OfVirtualServices returns the kinds that are read beside VirtualServices: those that name routes,
+// and those that hide VirtualServices from proxies.
+func OfVirtualServices() []Kind { return []Kind{EnvoyFilters(), Sidecars()} }
+
 // RouteNames returns the names that policies have for routes in Envoy's configuration, each with
 // the first policy that has it.
 func RouteNames(all []Policy) map[string]string {

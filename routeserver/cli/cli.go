@@ -40,7 +40,7 @@ type Config struct {
 	// Mesh reads from the cluster how meshes route a request that a route server has explained.
 	// Without it explain knows no meshes.
 	Mesh func(ctx context.Context, access *rest.Config, asked *routingv1.ExplainRequest, got *routingv1.ExplainResponse) (routes.Mesh, error)
-	// Caveats reads in the cluster the caveats of a sandbox that is ready, a line each. Without it
+	// Caveats reads in the cluster the caveats of a sandbox, a line each. Without it
 	// explain does not show them.
 	Caveats func(ctx context.Context, access *rest.Config, sandbox string) ([]string, error)
 	// Further returns commands that need more than a route server. Without it there are none.
@@ -79,8 +79,7 @@ func misused(root *cobra.Command, args []string, err error, name string) error {
 	if lost != nil || !unknown || c.HasSubCommands() {
 		return exit.Usage.Errorf("%w\n%s --help lists what there is", err, name)
 	}
-	word, _, _ := strings.Cut(of, " for ")
-	return exit.Usage.Errorf("%s takes flags only, so it does not take %s\n%[1]s --help lists the flags", c.CommandPath(), word)
+	return exit.Usage.Errorf("%s takes flags only, so it does not take %s\n%[1]s --help lists the flags", c.CommandPath(), of[:max(0, strings.LastIndex(of, " for "))])
 }
 
 const about = `switchyard asks a route server what is routed where, what was routed where at

@@ -20,12 +20,12 @@ const maxPackageLines = 1500
 var roomLines = map[string]int{
 	"eventbus":    9947,
 	"protos":      1326,
-	"reconcilers": 32093,
-	"routeserver": 18539,
+	"reconcilers": 32097,
+	"routeserver": 18540,
 	"sidecars":    6550,
 	"tests":       33554,
 	"tools":       6995,
-	"tunnels":     13581,
+	"tunnels":     13586,
 	"workflows":   7320,
 	"xds":         4076,
 }

@@ -304,6 +304,11 @@ func (l *loop) receive(s *carrier.Session, epoch uint64) {
 
 // noteOpened notes since when tunnels are open.
 func (l *loop) noteOpened(now time.Time) {
+	for t := range l.openedAt {
+		if _, still := l.wanted[t]; !still {
+			delete(l.openedAt, t)
+		}
+	}
 	for t := range l.wanted {
 		_, known := l.openedAt[t]
 		switch open := l.course.Answer(t).GetOpen(); {

@@ -57,7 +57,7 @@ func Sandbox(in Input) (Output, error) {
 	c.endpoints()
 	c.fits()
 	if c.empty() && len(c.problems) == 0 {
-		c.problems.Add("spec", "has no workload, resource or endpoint, so the sandbox would be empty: give it forks, local, virtual or resources. A route group has match: give it one, and use switchyard routegroup")
+		c.problems.Add("spec", "has no workload, resource or endpoint, so the sandbox would be empty: give it forks, local, virtual or resources. For a route group, give match and use switchyard routegroup apply")
 	}
 	return Output{Sandbox: c.object, Notes: c.notes}, c.problems.OrNil()
 }

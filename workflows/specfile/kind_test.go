@@ -45,7 +45,7 @@ func TestFieldsBesideSpec(t *testing.T) {
 		"kind: Thing\nstatus: {}": "",
 		"endpoints: []":           `warning f.yaml:3: has a field "endpoints" beside spec`,
 		"status: {}\nendpoints: [x]\nworkloads: []\nroutingKey: k\nauthor: dora": "",
-		"status: {}\nlabels: {}":                                   "", "status: {}\nlabels: {a: b}": "f.yaml:4: has the field \"labels\" beside spec with another value than in spec; change it in spec",
+		"status: {}\nlabels: {}": "", "status: {}\nlabels: {a: b}": "f.yaml:4: has the field \"labels\" beside spec with another value than in spec; change it in spec",
 		"status: {}\ntexts: []": "f.yaml:4: has the field \"texts\" beside spec; move it into spec",
 		"---":                   "", "---\n": "", "---\n# nothing\n---": "", "...": "",
 		"---\nname: other\nspec: {}": "f.yaml:4: has a second document, and a file describes one object: put each in a file of its own",

@@ -67,7 +67,7 @@ func New(c Config) *Routers {
 	if c.Meshes.Istio.Enabled {
 		m.istio = adapter.Trial(adapter.Config{
 			Settings: c.Meshes.Istio, Client: m.world, Kinds: m.world,
-			Policies: []policies.Kind{policies.EnvoyFilters()}, RefusePolicies: mode.Routes == policies.Refuse,
+			Policies: policies.OfVirtualServices(), RefusePolicies: mode.Routes == policies.Refuse,
 		})
 	}
 	if c.Meshes.GatewayAPI.Enabled {

@@ -54,9 +54,10 @@ and since when. DESTINATION is what a client calls, host:port of a Service or it
 cluster IP. With the headers of a request the routing key is taken out of them as
 a sidecar does; or name the key itself.
 
-With a kubeconfig the text also has the caveats of the sandbox, as its condition Ready has them.
+With a kubeconfig the text also lists all caveats of the sandbox.
 With --pod the text also says whether that pod's sidecar is outdated, which the cluster
-tells; -o json has the route server's answer alone (coverage -o json has the other).
+tells; -o json has the route server's answer alone (coverage -o json has the other), and
+its exit code counts the mesh, too.
 Of a workload without sidecars the text also says whether a mesh routes it: which
 VirtualServices of Istio, as its IstioRoutes in the cluster say, or which routes of the
 Gateway API, as its GatewayAPIRoutes do.
@@ -153,7 +154,7 @@ func routedBy(mesh Mesh, got *routingv1.ExplainResponse) *routingv1.ExplainRespo
 		return got
 	}
 	verdict.Verdict, verdict.Hint = routingv1.Verdict_ROUTED, ""
-	verdict.Summary = fmt.Sprintf("%s routes the request to sandbox %q. The workload has no DevMesh sidecar and needs none.", mesh.By, got.GetRule().GetSandbox())
+	verdict.Summary = fmt.Sprintf("%s routes the request to sandbox %q, so no DevMesh sidecar is needed.", mesh.By, got.GetRule().GetSandbox())
 	if !got.GetRule().GetReady() {
 		verdict.Verdict = routingv1.Verdict_NOT_READY
 		verdict.Summary = fmt.Sprintf("%s routes the request to sandbox %q, which is not ready, so the request fails.", mesh.By, got.GetRule().GetSandbox())

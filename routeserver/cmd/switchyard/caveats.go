@@ -13,7 +13,7 @@ import (
 	"switchyard.dev/reconcilers/dryrun"
 )
 
-// caveatsOf returns the caveats of a sandbox that is Ready; none when there is no such sandbox.
+// caveatsOf returns the caveats of a sandbox; none when there is no such sandbox.
 func caveatsOf(ctx context.Context, access *rest.Config, sandbox string) ([]string, error) {
 	scheme, err := dryrun.Scheme()
 	if err != nil {

@@ -81,7 +81,8 @@ func destined(all []crdv1.MeshRoute, destination string) []crdv1.MeshRoute {
 	host, _, _ := strings.Cut(destination, ":")
 	of := slices.DeleteFunc(slices.Clone(all), func(r crdv1.MeshRoute) bool {
 		name := r.Asked().Managed.TargetService
-		return host != name && !strings.HasPrefix(host, name+"."+r.Asked().Managed.Namespace)
+		full := name + "." + r.Asked().Managed.Namespace
+		return host != name && host != full && !strings.HasPrefix(host, full+".")
 	})
 	if len(of) == 0 {
 		return all

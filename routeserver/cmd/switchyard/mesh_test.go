@@ -149,7 +149,7 @@ func TestExplainNamesTheMeshRouteThatDecides(t *testing.T) {
 	r.Status.Conditions = []crdv1.StatusCondition{{Type: crdv1.ConditionReady, Status: "True", Reason: "Ready", LastTransitionTime: metav1.Now()}}
 	r.Status.MatchedVirtualServices = []crdv1.VirtualServiceMatch{{Namespace: "decided", Name: "a", Status: "Applied"}, {Namespace: "decided", Name: "b", Status: "Ignored"}}
 	must(t, c.Client.Status().Update(t.Context(), r))
-	const istio = `ROUTED  IstioRoute k9-decided (VirtualService decided/a) routes the request to sandbox "sb". The workload has no DevMesh sidecar and needs none.`
+	const istio = `ROUTED  IstioRoute k9-decided (VirtualService decided/a) routes the request to sandbox "sb", so no DevMesh sidecar is needed.`
 	explained(exit.OK, istio, "deployment/decided/customer")
 	explained(exit.OK, istio, "deployment/decided/customer", "--port", "8080")
 	explained(exit.OK, "{", "deployment/decided/customer", "-o", "json")
@@ -166,7 +166,7 @@ func TestExplainNamesTheMeshRouteThatDecides(t *testing.T) {
 	explained(exit.No, "NO_SIDECAR", "deployment/decided/customer") // Only gateways have the route.
 	g.Status.MatchedObjects[0].ParentKinds = []string{"Service"}
 	must(t, c.Client.Status().Update(t.Context(), g))
-	explained(exit.OK, `ROUTED  GatewayAPIRoute k9-decided (HTTPRoute decided/a-k9) routes the request to sandbox "sb".`, "deployment/decided/customer")
+	explained(exit.OK, `ROUTED  GatewayAPIRoute k9-decided (HTTPRoute decided/a-k9) routes the request to sandbox "sb", so`, "deployment/decided/customer")
 }
 
 func TestWhereAMeshTellsKeysOtherwise(t *testing.T) {
