@@ -84,7 +84,7 @@ func TestWhoeverTakesOurRoutesOutIsSaid(t *testing.T) {
 		}
 		return nil
 	})
-	c.Says(c.main.Report(target).Matches[0].Message, "something changes our routes", "mutating webhooks")
+	c.Says(c.main.Report(target).Matches[0].Message, "another mutating webhook changes the operator's routes", "Exclude from it routes")
 	c.meddles.Store(false)
 	c.has("ours k1", "api", "ours k1", "rest")
 }
