@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/tests/world"
@@ -51,7 +52,16 @@ func TestAFieldManagerThatReplacesTheRoutes(t *testing.T) {
 				})
 			}
 			// Without the webhook, a write that comes before the adapter has read its own is not counted.
-			for i := 9; i < 50 && !hooked && !noted(); i++ {
+			late := func() bool {
+				for range 60 {
+					if noted() {
+						return false
+					}
+					time.Sleep(50 * time.Millisecond)
+				}
+				return true
+			}
+			for i := 9; i < 30 && !hooked && late(); i++ {
 				run(c.file(fmt.Sprintf("%ds", i+2)), "replace", "--field-manager=releaser", "-f", "-")
 				c.has(with...)
 			}

@@ -15,21 +15,21 @@ import (
 	"switchyard.dev/reconcilers/meshes/istio/names"
 )
 
-// Ours reports whether an entry of managedFields is of writes by the operator.
-func Ours(e metav1.ManagedFieldsEntry) bool {
+// byOperator reports whether an entry of managedFields is of writes by the operator.
+func byOperator(e metav1.ManagedFieldsEntry) bool {
 	return e.Manager == crdv1.FieldManager && e.Operation == metav1.ManagedFieldsOperationUpdate && e.Subresource == ""
 }
 
 // OwnsSpec reports whether by an entry of managedFields the operator owns a part of the spec.
-func OwnsSpec(e metav1.ManagedFieldsEntry) bool { return Ours(e) && Owns(e, "f:spec") }
+func OwnsSpec(e metav1.ManagedFieldsEntry) bool { return byOperator(e) && Owns(e, "f:spec") }
 
 // GivenUp returns managedFields in which each manager has the fields that it had before the operator
 // wrote routes, and the operator has its annotation alone: an owner who applies spec.http would meet a
 // conflict with the operator.
 func GivenUp(before, after []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
-	out := slices.DeleteFunc(slices.Clone(before), Ours)
+	out := slices.DeleteFunc(slices.Clone(before), byOperator)
 	for _, e := range after {
-		if Ours(e) {
+		if byOperator(e) {
 			if e, left := without(e, "f:spec"); left {
 				out = append(out, e)
 			}
@@ -65,7 +65,7 @@ func Passable(o *unstructured.Unstructured) []metav1.ManagedFieldsEntry {
 // Returned returns managedFields after the operator's routes are removed: the operator owns nothing,
 // and kubectl apply owns spec.http again if Passable took that from it.
 func Returned(o *unstructured.Unstructured) []metav1.ManagedFieldsEntry {
-	fields := slices.DeleteFunc(slices.Clone(o.GetManagedFields()), Ours)
+	fields := slices.DeleteFunc(slices.Clone(o.GetManagedFields()), byOperator)
 	at := slices.IndexFunc(fields, byKubectlApply)
 	if at < 0 || names.RoutesIn(o.Object) == nil || !asApplied(o) || slices.ContainsFunc(fields, func(e metav1.ManagedFieldsEntry) bool { return Owns(e, "f:spec", "f:http") }) {
 		return fields
