@@ -44,7 +44,12 @@ demo-local: preflight ## a service on a workstation: connected, stopped, unplugg
 
 # Packages whose tests take minutes: they begin first, so that no processor waits for one
 # that began last.
-SLOW := ./reconcilers/manager ./tests/sweep ./reconcilers/meshes/adapter ./tests/chart ./tests/badobjects ./sidecars/devmesh/keeper ./tests/meshes ./tests/sweep/workflows
+SLOW := ./reconcilers/manager ./tests/sweep ./reconcilers/meshes/adapter ./tests/chart ./tests/badobjects ./sidecars/devmesh/keeper ./tests/sweep/workflows
+
+# Tests that run when something they are built from has changed since the last make test-all:
+# those that need istiod, the proof that the sweep finds faults, and those of the cluster tool.
+WHEN_CHANGED := tests/meshes tests/sweep/sensitivity tools/cluster
+unchanged = $(if $(ALL),,$(shell tools/unchanged $(WHEN_CHANGED)))
 
 # What make test runs, in this order: what needs no minutes of preparation first.
 TEST_GROUPS := build vet gen-check test-units parts test-packages $(MODULES:%=test-in-%) test-cluster
@@ -53,8 +58,14 @@ TEST_GROUPS := build vet gen-check test-units parts test-packages $(MODULES:%=te
 # begins later they take a tenth less processor time.
 .PHONY: test
 test: export GOGC ?= 400
-test: preflight ## everything: what continuous integration runs; goes on after a group that failed
+test: preflight ## what continuous integration runs; goes on after a group that failed
 	@MAKE='$(MAKE)' tools/keep-going $(TEST_GROUPS)
+
+.PHONY: test-all
+test-all: export ALL := 1
+test-all: test ## also the tests that make test skips while nothing they depend on has changed; before a release
+	@if git diff --quiet HEAD; then git rev-parse HEAD >tests/passed && echo 'All tests passed: commit tests/passed.'; \
+		else echo 'All tests passed. tests/passed is left as it is: the working tree has changes that are not committed.'; fi
 
 .PHONY: vet
 vet: ## go vet
@@ -71,13 +82,16 @@ test-packages: ## tests of every package: with a real API server and etcd, a rea
 	$(call say,tests of every package: with a real API server and etcd, a real Envoy and istiod)
 	@# vet has read all of it before, with more checks than go test's own. Most of the time tests wait:
 	@# with four at a time two processors are busy.
-	$(GO) test -vet=off -p 4 -timeout 30m $(SLOW) $$(go list ./... | grep -v -e '^switchyard.dev/tests/e2e' -e '^switchyard.dev/tests/meshes' -e '^switchyard.dev/tests/bench/meshes' -e '^switchyard.dev/tests/upgrade')
+	@unchanged='$(unchanged)'; echo "skipped, unchanged since the last make test-all: $${unchanged:-nothing}"; \
+		when=$$(for folder in $(filter-out tools/%,$(WHEN_CHANGED)); do [[ " $$unchanged " = *" $$folder "* ]] || echo "./$$folder"; done); \
+		set -x; $(GO) test -vet=off -p 4 -timeout 30m $(SLOW) $$when $$(go list ./... | grep -v $(patsubst %,-e '^switchyard.dev/%',tests/e2e tests/bench/meshes tests/upgrade tests/meshes tests/sweep/sensitivity))
 
 .PHONY: $(MODULES:%=test-in-%)
 $(MODULES:%=test-in-%): test-in-%: ## test-in-tools/cluster, …: vet and tests of a module of its own
 	$(call say,tests of $*)
 	@# Not -trimpath, whoever exports it: tools/cluster finds its build recipes beside its source.
-	cd $* && export GOFLAGS= && go vet ./... && go test -timeout 10m ./...
+	@if [[ ' $(unchanged) ' = *' $* '* ]]; then echo 'skipped: unchanged since the last make test-all'; \
+		else set -x; cd $* && export GOFLAGS= && go vet ./... && go test -timeout 10m ./...; fi
 
 .PHONY: test-cluster
 test-cluster: ## tests on a real cluster

@@ -10,7 +10,7 @@
 //
 //	Crashes    the process dies at write 1, 2, … N                     crash.go
 //	Stale      every cache is older than the truth                     stale.go
-//	Guards     with a guard missing, the same checks find a fault      guards.go
+//	Guards     with a guard disabled, the same checks find a fault     guards.go
 //	Expiries, Outages   410 Gone, and an API server that is killed,
 //	                    with and without routes in meshes              churn.go
 //	Cycles     sandboxes come and go, and leave nothing                cycles.go
@@ -21,6 +21,6 @@
 // the golden run; nothing was made that the golden run did not make, nor oftener; and of
 // what is wanted nothing was deleted, and no key was taken back.
 //
-// Short forms run as tests, all of it with `make sweep`. Whatever is random follows
+// Short forms run as tests (guards in package sensitivity), all of it with `make sweep`. Whatever is random follows
 // from a seed that is printed.
 package sweep

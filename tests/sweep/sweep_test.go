@@ -105,32 +105,6 @@ func TestOldCachesDoNoHarm(t *testing.T) {
 	check(t, out)
 }
 
-// TestASweepCatchesAGuardThatIsMissing is what makes the other tests count.
-func TestASweepCatchesAGuardThatIsMissing(t *testing.T) {
-	for _, trap := range Traps() {
-		t.Run(trap.Name, func(t *testing.T) {
-			g, err := trap.Golden(t.Context(), world)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, guarded := range []bool{true, false} {
-				if !guarded && trap.Guard == "" {
-					return
-				}
-				findings, err := trap.Spring(t.Context(), world, g, guarded)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if guarded != (len(findings) == 0) {
-					t.Errorf("%s; guarded %t; found:\n%s", trap.Name, guarded, strings.Join(findings, "\n"))
-				} else {
-					t.Logf("%s; guarded %t; found:\n%s", trap.Name, guarded, strings.Join(findings, "\n"))
-				}
-			}
-		})
-	}
-}
-
 func TestExpiredWatchesAndAKilledAPIServerHideNothing(t *testing.T) {
 	t.Logf("seed %d", *seed)
 	for _, c := range []Churn{{Changes: 40, Kills: 2}, {Changes: 20, Kills: 1, Meshes: true}} {
