@@ -23,7 +23,7 @@ var roomLines = map[string]int{
 	"reconcilers": 32097,
 	"routeserver": 18540,
 	"sidecars":    6550,
-	"tests":       33554,
+	"tests":       33669,
 	"tools":       6995,
 	"tunnels":     13586,
 	"workflows":   7320,
