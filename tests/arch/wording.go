@@ -28,6 +28,7 @@ type Text struct {
 	Kind   Kind
 }
 
+// String returns the folder and the kind.
 func (t Text) String() string { return t.Folder + " " + string(t.Kind) }
 
 // flagged are the words and constructions to replace, with the usual replacements.
