@@ -154,7 +154,7 @@ BIN ?= bin
 .PHONY: cli
 cli: ## build the command-line client: bin/switchyard, and bin/kubectl-switchyard (BIN=/usr/local/bin)
 	@mkdir -p $(BIN)
-	$(GO) build -buildvcs=true -o $(BIN)/switchyard ./routeserver/cmd/switchyard
+	$(GO) build -buildvcs=true -o $(BIN)/switchyard ./tools/cmd/switchyard
 	@ln -sf switchyard $(BIN)/kubectl-switchyard
 	@printf '%s\n' '#!/bin/sh' 'exec kubectl switchyard __complete "$$@"' >$(BIN)/kubectl_complete-switchyard && chmod 755 $(BIN)/kubectl_complete-switchyard
 

@@ -14,11 +14,11 @@ import (
 	"github.com/cockroachdb/datadriven"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 
-	"switchyard.dev/routeserver/cli"
-	"switchyard.dev/routeserver/cli/exit"
-	"switchyard.dev/routeserver/cli/session"
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/tests/traffic"
+	"switchyard.dev/tools/switchyard"
+	"switchyard.dev/tools/switchyard/command"
+	"switchyard.dev/tools/switchyard/command/exit"
 	"switchyard.dev/xds/routingkey"
 	"switchyard.dev/xds/translate"
 )
@@ -37,7 +37,7 @@ func (s *story) ask(ctx context.Context, d *datadriven.TestData) (string, error)
 
 func (s *story) run(ctx context.Context, args ...string) (string, error) {
 	var out bytes.Buffer
-	code := cli.Main(ctx, cli.Config{Config: session.Config{
+	code := switchyard.Main(ctx, switchyard.Config{Config: command.Config{
 		Name: "switchyard", In: strings.NewReader(""), Out: &out, Err: &out, Zone: time.UTC, Keys: routingkey.Find,
 		Getenv: func(name string) string {
 			return map[string]string{"KUBECONFIG": os.DevNull, "SWITCHYARD_SERVER": s.main.GRPCAddress()}[name]

@@ -14,11 +14,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"switchyard.dev/routeserver/cli/reach"
 	"switchyard.dev/tests/figures"
 	"switchyard.dev/tests/hostile/listeners"
 	"switchyard.dev/tests/process"
 	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/switchyard/command/reach"
 )
 
 const (

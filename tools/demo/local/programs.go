@@ -21,7 +21,7 @@ var manifests embed.FS
 const Sandbox = "laptop"
 
 // Programs are those of this machine that the story runs, by their main packages.
-var Programs = map[string]string{"switchyard": "./routeserver/cmd/switchyard", "customer": "./tools/demo/cmd/customer"}
+var Programs = map[string]string{"switchyard": "./tools/cmd/switchyard", "customer": "./tools/demo/cmd/customer"}
 
 // Program returns the path of one of Programs, once Build has made it.
 func Program(name string) string { return filepath.Join(cache.Dir(), "tools", "local", name) }

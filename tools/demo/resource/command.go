@@ -10,11 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"switchyard.dev/routeserver/cli"
-	"switchyard.dev/routeserver/cli/exit"
-	"switchyard.dev/routeserver/cli/session"
-	"switchyard.dev/routeserver/cmd/switchyard/specs"
-	"switchyard.dev/routeserver/cmd/switchyard/steps"
+	"switchyard.dev/tools/switchyard"
+	"switchyard.dev/tools/switchyard/command"
+	"switchyard.dev/tools/switchyard/command/exit"
+	"switchyard.dev/tools/switchyard/sandboxes"
+	"switchyard.dev/tools/switchyard/sandboxes/steps"
 	"switchyard.dev/workflows/samples"
 )
 
@@ -22,9 +22,9 @@ import (
 // what it complained of.
 func Command(ctx context.Context, args ...string) (string, error) {
 	var out, errs bytes.Buffer
-	code := cli.Main(ctx, cli.Config{
-		Config:  session.Config{Name: "switchyard", Getenv: os.Getenv, In: strings.NewReader(""), Out: &out, Err: &errs},
-		Further: func(s *session.Session) []*cobra.Command { return append(specs.Commands(s), steps.Commands(s)...) },
+	code := switchyard.Main(ctx, switchyard.Config{
+		Config:  command.Config{Name: "switchyard", Getenv: os.Getenv, In: strings.NewReader(""), Out: &out, Err: &errs},
+		Further: func(s *command.Session) []*cobra.Command { return append(sandboxes.Commands(s), steps.Commands(s)...) },
 	}, args)
 	if code != exit.OK {
 		return out.String(), fmt.Errorf("switchyard %s: exit code %d: %s", strings.Join(args, " "), code, errs.String())

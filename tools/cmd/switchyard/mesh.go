@@ -1,0 +1,229 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/dryrun"
+	"switchyard.dev/reconcilers/meshes/istio"
+	"switchyard.dev/reconcilers/meshes/keymatch"
+	"switchyard.dev/reconcilers/routing"
+	"switchyard.dev/sidecars/inject"
+	commands "switchyard.dev/tools/switchyard/routing"
+	"switchyard.dev/tools/switchyard/show"
+	"switchyard.dev/xds/routingkey"
+)
+
+// routedByMesh returns the effect of the meshes that are on on a request that a route server has
+// explained, as its IstioRoutes and GatewayAPIRoutes report it; the zero Mesh where it has neither.
+func routedByMesh(ctx context.Context, access *rest.Config, asked *routingv1.ExplainRequest, got *routingv1.ExplainResponse) (commands.Mesh, error) {
+	var none commands.Mesh
+	scheme, err := dryrun.Scheme()
+	if err != nil {
+		return none, err
+	}
+	reader, err := client.New(access, client.Options{Scheme: scheme})
+	if err != nil {
+		return none, fmt.Errorf("reach the cluster: %w", err)
+	}
+	var byIstio, byGatewayAPI []string
+	var all []crdv1.MeshRoute
+	if err := meshRoutes(ctx, reader, func(r crdv1.MeshRoute) {
+		if r.Asked().RoutingKey != got.GetRoutingKey() || !of(r, got.GetBaseline()) {
+			return
+		}
+		all = append(all, r)
+		switch r := r.(type) {
+		case *crdv1.IstioRoute:
+			byIstio = append(byIstio, decided(r, crdv1.KindIstioRoute)...)
+			for _, m := range r.Status.MatchedVirtualServices {
+				byIstio = append(byIstio, "  "+show.Plain(fmt.Sprintf("VirtualService %s/%s is %s: %s", m.Namespace, m.Name, m.Status, m.Message)))
+			}
+		case *crdv1.GatewayAPIRoute:
+			byGatewayAPI = append(byGatewayAPI, decided(r, crdv1.KindGatewayAPIRoute)...)
+			for _, m := range r.Status.MatchedObjects {
+				byGatewayAPI = append(byGatewayAPI, beside(m))
+			}
+		}
+	}); err != nil {
+		return none, err
+	}
+	var lines []string
+	if byIstio != nil {
+		lines = append(append(lines, show.Plain("Istio is on: the VirtualServices of the mesh decide.")), byIstio...)
+	}
+	if byGatewayAPI != nil {
+		lines = append(append(lines, show.Plain("The Gateway API is on: HTTPRoutes and GRPCRoutes decide where no VirtualService routes to the Service.")), byGatewayAPI...)
+	}
+	if lines == nil {
+		return none, nil
+	}
+	for _, d := range deviations(asked.GetHeaders(), got.GetKeyHeaders()) {
+		lines = append(lines, d.Sentence+" (The README of the chart, Where a mesh tells keys otherwise: "+d.Name+".)")
+	}
+	return commands.Mesh{By: deciding(destined(all, asked.GetDestination()), got), Lines: strings.Join(lines, "\n") + "\n"}, nil
+}
+
+// destined returns those MeshRoutes of the Service that a destination names; all where it names none of
+// their Services, as a cluster IP does.
+func destined(all []crdv1.MeshRoute, destination string) []crdv1.MeshRoute {
+	host, _, _ := strings.Cut(destination, ":")
+	of := slices.DeleteFunc(slices.Clone(all), func(r crdv1.MeshRoute) bool {
+		name := r.Asked().Managed.TargetService
+		full := name + "." + r.Asked().Managed.Namespace
+		return host != name && host != full && !strings.HasPrefix(host, full+".")
+	})
+	if len(of) == 0 {
+		return all
+	}
+	return of
+}
+
+// deciding names the MeshRoutes that report that requests within the mesh are routed to the sandbox,
+// with the routes of the mesh; empty where some requests that are asked about are not routed.
+func deciding(all []crdv1.MeshRoute, got *routingv1.ExplainResponse) string {
+	w := got.GetBaseline()
+	if !routing.RoutedByMesh(all)[inject.Workload{Kind: w.GetKind(), Namespace: w.GetNamespace(), Name: w.GetName()}] || !mapsPort(all, got.GetWorkloadPort()) {
+		return ""
+	}
+	var by []string
+	for _, r := range all {
+		var names []string
+		kind := crdv1.KindIstioRoute
+		switch r := r.(type) {
+		case *crdv1.IstioRoute:
+			for _, m := range r.Status.MatchedVirtualServices {
+				if m.Status == istio.StatusApplied {
+					names = append(names, "VirtualService "+m.Namespace+"/"+m.Name)
+				}
+			}
+		case *crdv1.GatewayAPIRoute:
+			kind = crdv1.KindGatewayAPIRoute
+			for _, m := range r.Status.MatchedObjects {
+				if m.Derived != nil {
+					names = append(names, m.Derived.String())
+				}
+			}
+		}
+		ready := crdv1.FindCondition(*r.StatusConditions(), crdv1.ConditionReady)
+		if len(names) > 0 && ready != nil && ready.Status == string(metav1.ConditionTrue) {
+			by = append(by, fmt.Sprintf("%s %s (%s)", kind, r.GetName(), strings.Join(names, ", ")))
+		}
+	}
+	return show.Plain(strings.Join(by, " and "))
+}
+
+// mapsPort reports whether some MeshRoute has the port of the workload; 0 is any.
+func mapsPort(all []crdv1.MeshRoute, port uint32) bool {
+	return port == 0 || slices.ContainsFunc(all, func(r crdv1.MeshRoute) bool {
+		return slices.ContainsFunc(r.Asked().Managed.Mappings, func(m crdv1.IstioPortMapping) bool { return uint32(m.WorkloadPort) == port })
+	})
+}
+
+// meshRoutes reads everything that RoutingConfigs ask meshes for, which has no namespace. A
+// cluster with an earlier operator has no GatewayAPIRoutes.
+func meshRoutes(ctx context.Context, reader client.Reader, each func(crdv1.MeshRoute)) error {
+	if err := pages(ctx, reader, "", pageSize, func(l *crdv1.IstioRouteList) {
+		for i := range l.Items {
+			each(&l.Items[i])
+		}
+	}); err != nil {
+		return mayNot("istioroutes", "", err)
+	}
+	if err := pages(ctx, reader, "", pageSize, func(l *crdv1.GatewayAPIRouteList) {
+		for i := range l.Items {
+			each(&l.Items[i])
+		}
+	}); err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
+		return mayNot("gatewayapiroutes", "", err)
+	}
+	return nil
+}
+
+// of reports whether something is asked about a workload.
+func of(r crdv1.MeshRoute, w *routingv1.Workload) bool {
+	at := r.Asked().Managed.Baseline.WorkloadRef
+	return baseline.RoutedKind(crdv1.ObjectRef{Kind: at.Kind}) == w.GetKind() && at.Namespace == w.GetNamespace() && at.Name == w.GetName()
+}
+
+// decided returns what an object of a kind says of itself.
+func decided(r crdv1.MeshRoute, kind string) []string {
+	says := "nothing is known of it yet"
+	if ready := crdv1.FindCondition(*r.StatusConditions(), crdv1.ConditionReady); ready != nil {
+		says = fmt.Sprintf("Ready is %s (%s): %s", ready.Status, ready.Reason, ready.Message)
+	}
+	return []string{show.Plain(fmt.Sprintf("%s %s, of Service %s/%s: %s", kind, r.GetName(), r.Asked().Managed.Namespace, r.Asked().Managed.TargetService, says))}
+}
+
+// beside returns what stands beside a route, and what became of it.
+func beside(m crdv1.MatchedObject) string {
+	line := fmt.Sprintf("beside %s stands nothing (%s)", m.Baseline, m.Status)
+	if m.Derived != nil {
+		line = fmt.Sprintf("beside %s stands %s, which is %s", m.Baseline, m.Derived, m.Status)
+	}
+	if m.Message != "" {
+		line += ": " + m.Message
+	}
+	return "  " + show.Plain(line)
+}
+
+// deviations returns where a mesh may tell the key of a request otherwise: the request says
+// several things. custom are the headers that carry a key as their whole value.
+func deviations(headers []*routingv1.Header, custom []string) (out []keymatch.Deviation) {
+	keys, members, spaced := map[string]bool{}, 0, false
+	for _, name := range append([]string{routingkey.Baggage, routingkey.Tracestate}, custom...) {
+		var lines []string
+		for _, h := range headers {
+			if strings.EqualFold(h.GetName(), name) {
+				lines = append(lines, h.GetValue())
+			}
+		}
+		alone := func(asked string) []string {
+			if asked == name {
+				return lines
+			}
+			return nil
+		}
+		key, _ := routingkey.Find(alone, custom)
+		if key == "" {
+			continue
+		}
+		keys[key] = true
+		if slices.Contains(custom, name) {
+			spaced = spaced || lines[0] != key
+			continue
+		}
+		members = max(members, membersIn(lines))
+	}
+	if members > 1 {
+		out = append(out, keymatch.SeveralMembers)
+	}
+	if len(keys) > 1 {
+		out = append(out, keymatch.SeveralHeaders)
+	}
+	if spaced {
+		out = append(out, keymatch.WhiteSpace)
+	}
+	return out
+}
+
+// membersIn returns how many members of a list have a routing key.
+func membersIn(lines []string) (n int) {
+	for member := range strings.SplitSeq(strings.Join(lines, ","), ",") {
+		if name, value, _ := strings.Cut(member, "="); strings.TrimSpace(name) == routingkey.Member && strings.TrimSpace(value) != "" {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,218 @@
+// Package command is one run of the command line: what the user told it, and the route
+// server that it asks.
+package command
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"google.golang.org/grpc"
+
+	"switchyard.dev/eventbus/archive"
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/routeserver/api"
+	"switchyard.dev/tools/switchyard/command/exit"
+	"switchyard.dev/tools/switchyard/command/inprocess"
+	"switchyard.dev/tools/switchyard/command/reach"
+	"switchyard.dev/tools/switchyard/show"
+)
+
+// Config is where the program runs.
+type Config struct {
+	// Name is how the program was called: switchyard, or kubectl switchyard.
+	// Required.
+	Name string
+	// In, Out and Err are the standard streams. Required.
+	In       io.Reader
+	Out, Err io.Writer
+	// Getenv reads the environment. Required.
+	Getenv func(name string) string
+	// Now is the clock; time.Now when it is nil.
+	Now func() time.Time
+	// Zone is the time zone that times are shown in; time.Local when it is nil.
+	Zone *time.Location
+	// Terminal: Out is a terminal, so that colours help.
+	Terminal bool
+	// Keys takes the routing key out of a request's headers where an archive is
+	// asked. Without it an archive is asked about keys only.
+	Keys api.Keys
+}
+
+// Session is one run of the program. Make one with New, and Close it.
+type Session struct {
+	Config
+	// Show shows answers in the form that was asked for.
+	Show *show.Printer
+	// Cluster is the one to ask without a route server that is named, and Archive the file
+	// to ask instead of either.
+	Cluster reach.Cluster
+	Archive string
+
+	server, tokenFile string
+	patience          time.Duration
+	noColor           bool
+	// close is called at the end, the last first.
+	close []func()
+}
+
+// New returns a session that has yet to be told its flags.
+func New(cfg Config) *Session {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	clock, zone := cfg.Now, cmp.Or(cfg.Zone, time.Local)
+	cfg.Now = func() time.Time { return clock().In(zone) }
+	return &Session{Config: cfg, Show: &show.Printer{Out: cfg.Out, Now: cfg.Now}}
+}
+
+// Close ends the connections of the session, and what runs for it in this process.
+func (s *Session) Close() {
+	for _, end := range slices.Backward(s.close) {
+		end()
+	}
+}
+
+// Flags adds the flags that every command has.
+func (s *Session) Flags(f *pflag.FlagSet) {
+	f.SortFlags = false
+	f.StringVar(&s.tokenFile, "token-file", "", "file with a service-account token to show, where route servers want one (routeServer.anonymous); SWITCHYARD_TOKEN_FILE in the environment")
+	f.StringVar(&s.server, "server", "", "gRPC address of a route server, host:port; SWITCHYARD_SERVER in the environment")
+	f.StringVar(&s.Archive, "archive", "", "ask the log in this `file` instead of a route server (log export writes one)")
+	f.StringVar(&s.Cluster.Kubeconfig, "kubeconfig", "", "kubeconfig `file` of the cluster to ask; KUBECONFIG, or ~/.kube/config")
+	f.StringVar(&s.Cluster.Context, "context", "", "`context` of the kubeconfig; its current one")
+	f.StringVar(&s.Cluster.Namespace, "namespace-of-operator", "signadot", "`namespace` in which the operator runs")
+	f.StringVarP(&s.Show.Form, "output", "o", show.Table, "table, json or yaml")
+	f.DurationVar(&s.patience, "request-timeout", 30*time.Second, "how long to wait for an answer")
+	f.BoolVar(&s.noColor, "no-color", false, "no colours, also on a terminal; NO_COLOR in the environment")
+}
+
+// Begin checks the flags once they are read. Call it before any command.
+func (s *Session) Begin() error {
+	switch s.Show.Form {
+	case show.Table, show.JSON, show.YAML:
+	default:
+		return exit.Usage.Errorf("--output is table, json or yaml, not %q", s.Show.Form)
+	}
+	if s.server != "" && s.Archive != "" {
+		return exit.Usage.Errorf("--server and --archive are two different places to ask: give one")
+	}
+	if s.patience <= 0 {
+		return exit.Usage.Errorf("--request-timeout must be more than 0")
+	}
+	s.Show.Colours = s.Terminal && !s.noColor && s.Getenv("NO_COLOR") == ""
+	return nil
+}
+
+// Patiently returns a context that ends when an answer has taken too long.
+func (s *Session) Patiently(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, s.patience)
+}
+
+// WaitPatiently is Patiently for a call that waits by itself for so long.
+func (s *Session) WaitPatiently(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, wait+s.patience)
+}
+
+// Ask connects, and makes a call that answers once.
+func Ask[Q, A any](ctx context.Context, s *Session, call func(routingv1.RoutingClient, context.Context, Q, ...grpc.CallOption) (A, error), question Q) (answer A, err error) {
+	client, err := s.Connect(ctx)
+	if err != nil {
+		return answer, err
+	}
+	ctx, cancel := s.Patiently(ctx)
+	defer cancel()
+	return call(client, ctx, question)
+}
+
+// Connect returns the route server that the user means.
+func (s *Session) Connect(ctx context.Context) (routingv1.RoutingClient, error) {
+	if s.Archive != "" {
+		log, err := inprocess.Load(s.Archive, s.Name)
+		if err != nil {
+			return nil, err
+		}
+		server, err := s.Serve(ctx, log)
+		if err != nil {
+			return nil, err
+		}
+		s.close = append(s.close, server.Stop)
+		return server.Client, nil
+	}
+	address, how, err := s.address(ctx)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := reach.Dial(address, how, s.TokenFile())
+	if err != nil {
+		return nil, err
+	}
+	s.close = append(s.close, func() { _ = conn.Close() })
+	return routingv1.NewRoutingClient(conn), nil
+}
+
+// Serve runs a route server on a log in this process. The caller stops it.
+func (s *Session) Serve(ctx context.Context, log *archive.Log) (*inprocess.Server, error) {
+	return inprocess.Serve(ctx, log, s.Keys, s.TokenFile())
+}
+
+// TokenFile names the file with the token that is shown to servers; empty for none.
+func (s *Session) TokenFile() string {
+	return cmp.Or(s.tokenFile, s.Getenv("SWITCHYARD_TOKEN_FILE"))
+}
+
+// named returns the route server that the user names, and by what; empty for none.
+func (s *Session) named() (address, by string) {
+	if s.server != "" {
+		return s.server, "--server"
+	}
+	return s.Getenv("SWITCHYARD_SERVER"), "SWITCHYARD_SERVER"
+}
+
+// ClusterKnown reports whether the route server that is asked is known to be one of Cluster.
+func (s *Session) ClusterKnown() bool {
+	address, _ := s.named()
+	return address == "" || s.Cluster.Kubeconfig != "" || s.Cluster.Context != ""
+}
+
+// address finds where the route server is, and says how it was found.
+func (s *Session) address(ctx context.Context) (address, how string, err error) {
+	if address, by := s.named(); address != "" {
+		if _, _, err := net.SplitHostPort(address); err != nil || strings.Contains(address, "/") {
+			return "", "", exit.Usage.Errorf("%s is %q and not like routeserver.signadot.svc:7777: it is the gRPC address, host and port", by, address)
+		}
+		return address, by, nil
+	}
+	ctx, cancel := s.Patiently(ctx)
+	defer cancel()
+	if address, err = s.forward(ctx); err != nil {
+		return "", "", exit.Unavailable.Errorf(`no route server was reached.
+  --server and SWITCHYARD_SERVER name none
+  through the kubeconfig: %w
+Name a route server (--server host:port), or a cluster that has one (--kubeconfig, --context, --namespace-of-operator)`, err)
+	}
+	return address, "the kubeconfig", nil
+}
+
+// forward opens a port to a route server of the cluster until the end of the run.
+func (s *Session) forward(ctx context.Context) (string, error) {
+	open, stop := context.WithCancel(context.WithoutCancel(ctx))
+	unhook := context.AfterFunc(ctx, stop)
+	address, err := s.Cluster.Forward(open, reach.RouteServer)
+	unhook()
+	if err != nil {
+		stop()
+		if ctx.Err() != nil {
+			err = fmt.Errorf("it took longer than --request-timeout %s: %w", s.patience, err)
+		}
+		return "", err
+	}
+	s.close = append(s.close, stop)
+	return address, nil
+}

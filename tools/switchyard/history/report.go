@@ -1,0 +1,66 @@
+package history
+
+import (
+	"encoding/json"
+
+	"switchyard.dev/eventbus/event"
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/routeserver/api/messages"
+	"switchyard.dev/tools/switchyard/show"
+)
+
+// Reports are what commands say that no message of the API says. Their JSON is
+// part of the interface.
+type (
+	bisectReport struct {
+		FirstBad string            `json:"firstBad"`
+		LastGood string            `json:"lastGood"`
+		Exact    bool              `json:"exact"`
+		Probes   int               `json:"probes"`
+		Events   []json.RawMessage `json:"events"`
+		Diff     json.RawMessage   `json:"diff"`
+	}
+	auditReport struct {
+		Intact  bool          `json:"intact"`
+		Epoch   string        `json:"epoch"`
+		Floor   uint64        `json:"floor,string"`
+		Tip     uint64        `json:"tip,string"`
+		Events  uint64        `json:"events,string"`
+		Mark    string        `json:"mark,omitempty"`
+		Against string        `json:"heldAgainst,omitempty"`
+		Finding *auditFinding `json:"finding,omitempty"`
+	}
+	auditFinding struct {
+		Kind     string `json:"kind"`
+		Sequence uint64 `json:"sequence,string"`
+		Line     uint64 `json:"line,omitempty,string"`
+		Reason   string `json:"reason"`
+		// Event is what stands there, when that is an event that reads.
+		Event json.RawMessage `json:"event,omitempty"`
+	}
+)
+
+func (r *bisectReport) set(events []*routingv1.Event, diff *routingv1.DiffResponse) (err error) {
+	for _, e := range events {
+		b, err := show.Written(e)
+		if err != nil {
+			return err
+		}
+		r.Events = append(r.Events, b)
+	}
+	r.Diff, err = show.Written(diff)
+	return err
+}
+
+// eventOf reads an event of a log. One of a newer kind has a statement that says nothing.
+func eventOf(s event.Stored) (*routingv1.Event, error) {
+	r, err := event.Open(s)
+	if err != nil && r.Fact.Key == "" {
+		return nil, err
+	}
+	out := messages.Event(r)
+	if out.Statement == nil {
+		out.Statement = &routingv1.Statement{}
+	}
+	return out, nil
+}

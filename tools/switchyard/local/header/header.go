@@ -1,0 +1,87 @@
+// Package header adds the routing key of a sandbox or a route group to requests.
+package header
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/tools/switchyard/command/exit"
+	"switchyard.dev/tools/switchyard/local/standing"
+	"switchyard.dev/xds/routingkey"
+)
+
+// Source is where the routing key of requests is from: one of these, or none.
+type Source struct{ Sandbox, RouteGroup, Key string }
+
+// Find returns the routing key; empty for none.
+func (w Source) Find(ctx context.Context, cluster func() (client.WithWatch, error)) (string, error) {
+	given := 0
+	for _, one := range []string{w.Sandbox, w.RouteGroup, w.Key} {
+		if one != "" {
+			given++
+		}
+	}
+	if given > 1 {
+		return "", exit.Usage.Errorf("--sandbox, --routegroup and --key each say whose routing key is meant: give one")
+	}
+	if w.Key != "" || given == 0 {
+		return w.Key, nil
+	}
+	c, err := cluster()
+	if err != nil {
+		return "", err
+	}
+	if w.RouteGroup != "" {
+		o := &crdv1.SignadotRouteGroup{}
+		err := c.Get(ctx, client.ObjectKey{Name: w.RouteGroup}, o)
+		if apierrors.IsNotFound(err) {
+			return "", exit.No.Errorf("there is no route group %s", w.RouteGroup)
+		}
+		return o.Spec.RoutingKey, err
+	}
+	o, err := standing.Sandbox(ctx, c, w.Sandbox)
+	if err != nil {
+		return "", err
+	}
+	return o.Spec.ID, nil
+}
+
+// Keyed returns a function that adds a routing key to the headers of a request, in all forms that
+// the cluster reads: the members that others have set stay. custom are headers with the key as value.
+func Keyed(key string, custom []string) (func(http.Header), error) {
+	if key == "" {
+		return nil, nil
+	}
+	if defects := routingkey.Check(key); len(defects) > 0 {
+		return nil, exit.Usage.Errorf("no request can carry the routing key %q: it %s", key, defects[0].Why)
+	}
+	member := routingkey.Member + "=" + key
+	return func(h http.Header) {
+		// The last one of baggage counts, and the first one of tracestate.
+		set(h, routingkey.Baggage, append(others(h, routingkey.Baggage), member))
+		set(h, routingkey.Tracestate, append([]string{member}, others(h, routingkey.Tracestate)...))
+		for _, name := range custom {
+			h.Set(name, key)
+		}
+	}, nil
+}
+
+// others returns the members of a list that are not a routing key.
+func others(h http.Header, name string) (out []string) {
+	for _, line := range h.Values(name) {
+		for member := range strings.SplitSeq(line, ",") {
+			member = strings.TrimSpace(member)
+			if pair, _, _ := strings.Cut(member, "="); member != "" && strings.TrimSpace(pair) != routingkey.Member {
+				out = append(out, member)
+			}
+		}
+	}
+	return out
+}
+
+func set(h http.Header, name string, members []string) { h.Set(name, strings.Join(members, ",")) }

@@ -1,0 +1,171 @@
+// Package identity has the token by which the cluster knows the user of a workstation: the one that
+// his kubeconfig shows to the API server, whatever that has it from, one in a file, or one that is
+// made for a service account; and what people see of his workstation (Labels).
+package identity
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"switchyard.dev/tools/switchyard/command/exit"
+	"switchyard.dev/tools/switchyard/command/reach"
+	"switchyard.dev/tunnels/workstation"
+)
+
+// FromFile returns the token that is in a file, as it is each time.
+func FromFile(path string) workstation.Token {
+	return func(context.Context, bool) (string, error) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return "", workstation.Final(fmt.Errorf("read the token: %w", err))
+		}
+		return string(bytes.TrimSpace(text)), nil
+	}
+}
+
+// Access returns the access to the cluster, as the kubeconfig has it each time.
+type Access func() (*rest.Config, error)
+
+// Of returns tokens that are made for a service account.
+func Of(access Access, namespace, name string) workstation.Token {
+	return (&requested{access: access, namespace: namespace, name: name}).token
+}
+
+// Shown returns the token that a kubeconfig shows to the API server, whatever it has it from,
+// without a request to that server. The kubeconfig is read each time, so that a new login counts.
+func Shown(access Access) (workstation.Token, error) {
+	seen := &mirror{}
+	asks := func() (http.RoundTripper, error) {
+		config, err := access()
+		if err != nil {
+			return nil, err
+		}
+		if who := config.Impersonate.UserName; who != "" {
+			return nil, exit.Unavailable.Errorf("the kubeconfig speaks as %s, which a token cannot: use one of your own, or come as a service account, with --as-service-account NAMESPACE/NAME", who)
+		}
+		through, err := rest.HTTPWrappersForConfig(config, seen)
+		if err != nil {
+			return nil, exit.Unavailable.Errorf("the kubeconfig cannot be used: %w", err)
+		}
+		return through, nil
+	}
+	if _, err := asks(); err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, again bool) (string, error) {
+		seen.mu.Lock()
+		defer seen.mu.Unlock()
+		through, err := asks()
+		if err != nil {
+			return "", workstation.Final(err)
+		}
+		if again { // A plugin makes a new one when the server refuses the last.
+			seen.status = http.StatusUnauthorized
+			if _, err := seen.ask(ctx, through); err != nil {
+				return "", err
+			}
+		}
+		seen.status = http.StatusOK
+		return seen.ask(ctx, through)
+	}, nil
+}
+
+// mirror is an API server that only looks at what it is shown.
+type mirror struct {
+	mu     sync.Mutex
+	status int
+	header string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (m *mirror) RoundTrip(r *http.Request) (*http.Response, error) {
+	m.header = r.Header.Get("Authorization")
+	return &http.Response{StatusCode: m.status, Body: io.NopCloser(strings.NewReader("")), Header: http.Header{}, Request: r, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}, nil
+}
+
+// errNoToken says that a kubeconfig has something else.
+var errNoToken = errors.New("the kubeconfig shows no token to the API server, but a client certificate or nothing, which a tunnel proxy cannot check: log in with a token, or come as a service account, with --as-service-account NAMESPACE/NAME (it takes the right to create serviceaccounts/token)")
+
+// ask has a request shown to the mirror.
+func (m *mirror) ask(ctx context.Context, asks http.RoundTripper) (string, error) {
+	m.header = ""
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://nobody.invalid/", nil)
+	if err != nil {
+		return "", err
+	}
+	answer, err := asks.RoundTrip(r)
+	if err != nil {
+		return "", workstation.Final(fmt.Errorf("the kubeconfig gives no token: log in again (%w)", err))
+	}
+	_ = answer.Body.Close()
+	token, ok := strings.CutPrefix(m.header, "Bearer ")
+	if !ok || token == "" {
+		return "", workstation.Final(errNoToken)
+	}
+	return token, nil
+}
+
+// requested has tokens of a service account made.
+type requested struct {
+	access          Access
+	namespace, name string
+
+	mu    sync.Mutex
+	last  string
+	until time.Time
+}
+
+// Audience is that of tokens for tunnel proxies.
+const Audience = "tunnel-proxy"
+
+// lifetime is that of such a token.
+const lifetime = time.Hour
+
+// token returns one that is good for a while.
+func (r *requested) token(ctx context.Context, again bool) (string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !again && r.last != "" && time.Now().Before(r.until) {
+		return r.last, nil
+	}
+	config, err := r.access()
+	if err != nil {
+		return "", workstation.Final(err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return "", workstation.Final(fmt.Errorf("the kubeconfig cannot be used: %w", err))
+	}
+	seconds := int64(lifetime / time.Second)
+	made, err := reach.Again(func() (*authenticationv1.TokenRequest, error) {
+		return client.CoreV1().ServiceAccounts(r.namespace).CreateToken(ctx, r.name,
+			&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{Audience}, ExpirationSeconds: &seconds}}, metav1.CreateOptions{})
+	})
+	switch {
+	case apierrors.IsForbidden(err):
+		return "", workstation.Final(fmt.Errorf("no token may be made for service account %s/%s: ask for the right to create serviceaccounts/token in namespace %s: %w", r.namespace, r.name, r.namespace, err))
+	case apierrors.IsNotFound(err):
+		return "", workstation.Final(fmt.Errorf("there is no service account %s/%s", r.namespace, r.name))
+	case apierrors.IsUnauthorized(err):
+		return "", workstation.Final(reach.Explained(fmt.Errorf("have a token made for service account %s/%s: %w", r.namespace, r.name, err)))
+	case err != nil:
+		return "", fmt.Errorf("have a token made for service account %s/%s: %w", r.namespace, r.name, err)
+	}
+	r.last = made.Status.Token
+	r.until = time.Now().Add(time.Until(made.Status.ExpirationTimestamp.Time) * 4 / 5)
+	return r.last, nil
+}

@@ -1,0 +1,161 @@
+// Package privileges has the flags of connect --privileged, what doctor looks at for it, and what
+// people are told of it.
+package privileges
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"switchyard.dev/tools/switchyard/command/exit"
+	"switchyard.dev/tunnels/workstation"
+	"switchyard.dev/tunnels/workstation/hold"
+	"switchyard.dev/tunnels/workstation/inside"
+)
+
+// Privileges are what connect does with them: names and addresses of the cluster are reached as if
+// this machine were in it.
+type Privileges struct {
+	// Use reports whether they are to be used.
+	Use    bool
+	ranges []string
+}
+
+// Flags adds the flags that say so.
+func (v *Privileges) Flags(f *pflag.FlagSet) {
+	f.BoolVar(&v.Use, "privileged", false, "reach names and addresses of the cluster as if this machine were in it; it takes CAP_NET_ADMIN on Linux, root on macOS")
+	f.StringArrayVar(&v.ranges, "range", nil, "with --privileged, a further range of addresses that is led into the cluster, such as that of its pods, `CIDR`; may be given again")
+}
+
+// Begin takes what privileges give, for a way into the cluster that leads over a host; nil: without.
+func (v *Privileges) Begin(ctx context.Context, host string, w *workstation.Workstation) (*inside.Inside, error) {
+	if !v.Use {
+		if len(v.ranges) > 0 {
+			return nil, exit.Usage.Errorf("--range says what is led into the cluster with --privileged: give both")
+		}
+		return nil, nil
+	}
+	uid, err := caller(os.Getuid(), os.Getenv("SUDO_UID"))
+	if err != nil {
+		return nil, err
+	}
+	cfg := inside.Config{Open: w.Open, Tell: w.Reaches, UID: uid}
+	for _, text := range v.ranges {
+		one, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, exit.Usage.Errorf("--range %s is no range of addresses, such as 10.244.0.0/16", text)
+		}
+		cfg.Ranges = append(cfg.Ranges, one.Masked())
+	}
+	if cfg.Except, err = addresses(ctx, host); err != nil {
+		return nil, exit.Unavailable.Errorf("where the way into the cluster leads is not known: %w", err)
+	}
+	got, err := inside.Begin(cfg)
+	if err != nil {
+		return nil, exit.Unavailable.Errorf("no privileges: %w\nconnect works without --privileged too", err)
+	}
+	return got, nil
+}
+
+// caller returns the user of the redirected connections: the one of the process, or, where root
+// runs it by sudo, the one that called sudo. Only root is believed about that.
+func caller(uid int, sudo string) (uint32, error) {
+	if uid != 0 || sudo == "" {
+		return uint32(uid), nil
+	}
+	of, err := strconv.ParseUint(sudo, 10, 32)
+	if err != nil {
+		return 0, exit.Usage.Errorf("SUDO_UID is %q, which is no UID: unset it, or set it to the UID of the user that connects", sudo)
+	}
+	return uint32(of), nil
+}
+
+// addresses returns those of a host that are not of this machine: the way does not lead through
+// itself.
+func addresses(ctx context.Context, host string) (out []netip.Prefix, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	all, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	for _, a := range all {
+		if a = a.Unmap().WithZone(""); !a.IsLoopback() {
+			out = append(out, netip.PrefixFrom(a, a.BitLen()))
+		}
+	}
+	return out, err
+}
+
+// MayLead looks whether the kernel leads connections for us, and whether names come to us then:
+// what is wrong, and what to do; empty: nothing.
+func MayLead() (wrong, do string) {
+	t, err := hold.Open("switchyard_doctor")
+	if err != nil {
+		switch runtime.GOOS {
+		case "linux":
+			return err.Error(), "connect by sudo, or copy the program to a file that root and one group can run (mode 0750), and sudo setcap cap_net_admin+ep FILE"
+		case "darwin":
+			return err.Error(), "sudo " + program() + " connect --privileged, when no other such connection runs"
+		}
+		return err.Error(), "connect without --privileged, and use its proxies"
+	}
+	_ = t.Close()
+	file, err := os.Open("/etc/nsswitch.conf")
+	if err != nil {
+		return "", "" // As on machines without that C library.
+	}
+	defer file.Close()
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		words := strings.Fields(lines.Text())
+		if len(words) == 0 || words[0] != "hosts:" {
+			continue
+		}
+		own, usual := slices.Index(words, "resolve"), slices.Index(words, "dns")
+		if own >= 0 && (usual < 0 || own < usual) {
+			return "programs ask systemd-resolved for names, without a query that could be led", "put dns in front of resolve in the line hosts of /etc/nsswitch.conf"
+		}
+	}
+	return "", ""
+}
+
+// program is the path of this program, for a command.
+func program() string {
+	path, err := os.Executable()
+	if err != nil {
+		return "switchyard"
+	}
+	return path
+}
+
+// Lines says how the machine reaches the cluster as if it were in it.
+func Lines(i *workstation.Inside) (out []string) {
+	if i == nil {
+		return nil
+	}
+	switch {
+	case !i.Leads:
+		out = append(out, "names and addresses of the cluster are not led yet: tunnel-api has to say which it has")
+	case len(i.Ranges) > 0:
+		out = append(out, fmt.Sprintf("names of the cluster, addresses of its Services, and %s are reached from all programs of user %d", strings.Join(i.Ranges, ", "), i.UID))
+	default:
+		out = append(out, fmt.Sprintf("names of the cluster and addresses of its Services are reached from all programs of user %d", i.UID))
+	}
+	if len(i.PublicNamespaces) > 0 {
+		out = append(out, "use NAME.NAMESPACE.svc for Services of these namespaces, since NAME.NAMESPACE could be a public site: "+strings.Join(i.PublicNamespaces, ", "))
+	}
+	if len(i.Resolvers) > 0 {
+		out = append(out, "other names are asked of "+strings.Join(i.Resolvers, ", "))
+	}
+	if i.Trouble != "" {
+		out = append(out, "not all is as it should be: "+i.Trouble)
+	}
+	return out
+}

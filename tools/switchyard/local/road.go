@@ -1,0 +1,91 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+
+	"switchyard.dev/tools/switchyard/command/exit"
+	"switchyard.dev/tools/switchyard/command/reach"
+	"switchyard.dev/tunnels/workstation"
+)
+
+// tunnelProxy is the port of tunnel proxies for workstations.
+var tunnelProxy = reach.Target{What: "tunnel proxy", Deployment: "tunnel-proxy", Pods: "app=tunnel-proxy", Port: 7777,
+	Otherwise: "have the operator installed with its tunnels"}
+
+// What the published client reads of a control plane from its environment. The key is no flag, since
+// arguments are seen by everybody on a machine.
+const (
+	proxyVariable = "SIGNADOT_PROXY_URL"
+	keyVariable   = "SIGNADOT_API_KEY"
+)
+
+// controlPlane is the road through the proxy of a control plane, by the headers that the published
+// client shows it. Whoever comes is known to the operator by his own token, as on every road.
+func (p *place) controlPlane() (workstation.Through, error) {
+	at, err := url.Parse(p.proxyURL())
+	if err != nil {
+		if why := (*url.Error)(nil); errors.As(err, &why) {
+			err = why.Err // without the URL, which may have a password
+		}
+		return workstation.Through{}, exit.Usage.Errorf("--proxy-url is no URL: %w", err)
+	}
+	road := workstation.Through{Proxy: at, Target: p.host(proxyService) + ":" + fmt.Sprint(tunnelProxy.Port), Header: http.Header{}}
+	if err := road.Validate(); err != nil {
+		return road, exit.Usage.Errorf("--proxy-url: %w", err)
+	}
+	if p.cluster != "" {
+		road.Header.Set("Signadot-Cluster", p.cluster)
+	}
+	if key := p.s.Getenv(keyVariable); key != "" {
+		road.Header.Set("Signadot-Api-Key", key)
+	}
+	return road, nil
+}
+
+// forwarded is a road through the API server of a cluster: a port-forward to a proxy that is
+// ready, a new one for each connection.
+type forwarded struct{ *place }
+
+// Dial implements workstation.Road.
+func (f forwarded) Dial(ctx context.Context) (net.Conn, error) {
+	if _, err := f.access(); err != nil { // It fixes the context, and states another current one.
+		return nil, workstation.Final(err)
+	}
+	open, stop := context.WithCancel(context.WithoutCancel(ctx))
+	unhook := context.AfterFunc(ctx, stop)
+	address, err := f.fixed.Forward(open, tunnelProxy)
+	if err != nil {
+		stop()
+		if stranger := (*reach.StrangerError)(nil); errors.As(err, &stranger) {
+			err = workstation.Final(err)
+		}
+		return nil, err
+	}
+	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	if err == nil && !unhook() {
+		_ = c.Close()
+		err = ctx.Err()
+	}
+	if err != nil {
+		stop()
+		return nil, fmt.Errorf("forward a port to a tunnel proxy: %w", err)
+	}
+	return &forwardedConn{c, stop}, nil
+}
+
+// forwardedConn ends its port-forward with itself.
+type forwardedConn struct {
+	net.Conn
+	stop context.CancelFunc
+}
+
+// Close implements net.Conn.
+func (c *forwardedConn) Close() error {
+	defer c.stop()
+	return c.Conn.Close()
+}

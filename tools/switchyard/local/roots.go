@@ -1,0 +1,35 @@
+package local
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/client-go/kubernetes"
+
+	"switchyard.dev/tools/switchyard/local/authority"
+	"switchyard.dev/tunnels/workstation"
+)
+
+// refresh reads whom to trust.
+func (p *place) refresh(ctx context.Context) error {
+	if p.ca != "" {
+		bundle, err := authority.Read(p.ca)
+		if err != nil {
+			return workstation.Final(fmt.Errorf("the file of --ca cannot be read: %w. Name a file with the operator's authority, or leave --ca out to have it read from the cluster", err))
+		}
+		return workstation.Final(p.roots.Set(bundle))
+	}
+	config, err := p.access()
+	if err != nil {
+		return workstation.Final(fmt.Errorf("whom to trust is read from the cluster, or from the file of --ca: %w", err))
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return workstation.Final(fmt.Errorf("the kubeconfig cannot be used: %w", err))
+	}
+	bundle, err := authority.Published(ctx, client, p.s.Cluster.Namespace)
+	if err != nil {
+		return err
+	}
+	return workstation.Final(p.roots.Set(bundle))
+}

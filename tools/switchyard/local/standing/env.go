@@ -1,0 +1,72 @@
+package standing
+
+import (
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"switchyard.dev/tools/switchyard/command"
+	"switchyard.dev/tools/switchyard/sandboxes"
+	"switchyard.dev/tools/switchyard/show"
+	"switchyard.dev/tunnels/workstation/standin"
+)
+
+// Commands returns the commands of this package, which belong to the command sandbox.
+func Commands(s *command.Session) []*cobra.Command {
+	return []*cobra.Command{getEnv(s), getFiles(s)}
+}
+
+// Note tells the user what is not as in the pod.
+func Note(s *command.Session, note string) {
+	_, _ = io.WriteString(s.Err, show.Line("note: "+note)+"\n")
+}
+
+// Warn writes the notes of a result to standard error, and names the variables that were withheld.
+func Warn(s *command.Session, r standin.Result) {
+	for _, note := range r.Notes {
+		Note(s, note)
+	}
+	if len(r.Withheld) > 0 {
+		_, _ = io.WriteString(s.Err, show.Line("warning: variables from the cluster that can make programs of this machine run code are left out: "+
+			strings.Join(r.Withheld, ", ")+". Give --allow-env NAME for each one that you need and trust.")+"\n")
+	}
+}
+
+const aboutEnv = `Print the environment of the container whose place an external workload takes, as
+lines NAME='value' that a shell reads, or with their sources as -o json; with the env that the
+sandbox gives the workload (local). It is read with your own rights. What a pod's own fields would say, says the workstation; the variables of
+its image and of Services are not known here.
+
+Variables from which loaders, shells or interpreters run code, such as LD_PRELOAD or BASH_ENV, are left out
+and named on standard error, unless --allow-env names them.`
+
+func getEnv(s *command.Session) *cobra.Command {
+	var w Workload
+	var sources bool
+	c := &cobra.Command{
+		Use: "get-env NAME", Short: "Print the environment of an external workload's baseline", Args: cobra.ExactArgs(1), Long: aboutEnv,
+		Example: "  set -a; eval \"$(switchyard sandbox get-env mine)\"; set +a",
+	}
+	w.Flags(c.Flags(), "local", "l")
+	c.Flags().BoolVarP(&sources, "show-source", "s", false, "say in a comment where each value is from")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		cluster, err := sandboxes.Connect(s)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := s.Patiently(c.Context())
+		defer cancel()
+		r, _, err := w.Resolve(ctx, cluster, args[0])
+		if err != nil {
+			return err
+		}
+		Warn(s, r)
+		text := standin.Shell(r.Env, sources)
+		if s.Terminal { // A shell gets the values as they are.
+			text = show.Plain(text)
+		}
+		return s.Show.Report(append([]standin.Var{}, r.Env...), text)
+	}
+	return c
+}

@@ -1,0 +1,163 @@
+// Package status has the command connect status: how the running connections of a workstation
+// are, for people and for scripts, which may wait for them.
+package status
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"switchyard.dev/tools/switchyard/command"
+	"switchyard.dev/tools/switchyard/command/exit"
+	"switchyard.dev/tools/switchyard/local/privileges"
+	"switchyard.dev/tools/switchyard/show"
+	"switchyard.dev/tunnels/workstation"
+)
+
+const aboutStatus = `Show what is connected on this workstation: each connect, proxy and run of yours. The exit code is
+1 when none is, or one is not connected.
+
+With --wait it waits for that, as a script does that starts connect in the background: until there
+is a connection (connect), or until requests of your sandboxes come here too (sandboxes). Those whose
+addresses you do not allow, or that another session holds, are named and not waited for. One
+that was applied a moment ago may not be known here yet: name it with --sandbox. When that does not
+come about in time, the exit code is 1, and what is missing is said.`
+
+// Command returns the command.
+func Command(s *command.Session) *cobra.Command {
+	var until string
+	var patience time.Duration
+	var named []string
+	c := &cobra.Command{
+		Use: "status", Short: "Show what is connected on this workstation, or wait for it", Args: cobra.NoArgs, Long: aboutStatus,
+		Example: "  switchyard connect &\n  switchyard connect status --wait sandboxes --sandbox mine --wait-timeout 30s",
+	}
+	c.Flags().StringVar(&until, "wait", waitNone, "wait for `what`: connect, sandboxes or none")
+	c.Flags().DurationVar(&patience, "wait-timeout", 10*time.Second, "how long to wait at most")
+	c.Flags().StringSliceVarP(&named, "sandbox", "s", nil, "with --wait sandboxes: a `sandbox` that must be among them, also one that is new; may be given again")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if !slices.Contains([]string{waitNone, waitConnect, waitSandboxes}, until) {
+			return exit.Usage.Errorf("--wait %q: it is connect, sandboxes or none", until)
+		}
+		if len(named) > 0 && until != waitSandboxes {
+			return exit.Usage.Errorf("--sandbox goes with --wait sandboxes")
+		}
+		all, missing, wrong := awaited(c.Context(), s, until, named, patience)
+		var text strings.Builder
+		for _, one := range all {
+			for _, line := range lines(one) {
+				text.WriteString(line + "\n")
+			}
+			fmt.Fprintf(&text, "connections: from the cluster %d now, %d in all, %d failed; into it %d now, %d in all, %d failed\n",
+				one.Inbound.Active, one.Inbound.Total, one.Inbound.Failed, one.Outbound.Active, one.Outbound.Total, one.Outbound.Failed)
+			if i := one.Inside; i != nil {
+				fmt.Fprintf(&text, "names of %d Services, and %d single addresses; queries come to %s, connections to %s\n", i.Services, i.Addresses, i.DNS, i.Redirect)
+			}
+		}
+		if len(all) == 0 && wrong == nil {
+			text.WriteString("nothing is connected; " + s.Name + " connect does that\n")
+		}
+		if err := s.Show.Report(append([]workstation.Status{}, all...), text.String()); err != nil {
+			return err
+		}
+		if wrong != nil {
+			return wrong
+		}
+		if until == waitSandboxes {
+			for _, line := range uncounted(all) {
+				_, _ = io.WriteString(s.Err, show.Line(line)+"\n")
+			}
+		}
+		if missing != "" && until != waitNone {
+			return exit.No.Errorf("after %s %s", patience, missing)
+		}
+		return exit.No.Unless(missing == "")
+	}
+	return c
+}
+
+// lines says how a workstation is, a line for each part of it.
+func lines(s workstation.Status) (out []string) {
+	add := func(format string, values ...any) { out = append(out, show.Line(fmt.Sprintf(format, values...))) }
+	switch {
+	case s.Connected:
+		add("connected to %s as %s", cmp.Or(s.Proxy, "a tunnel proxy"), cmp.Or(s.User, "somebody"))
+	case s.Login && !s.Since.IsZero():
+		add("not connected: %s. Log in again: the connection then comes back without a restart", s.Trouble)
+	case s.Trouble != "":
+		add("not connected: %s", s.Trouble)
+	default:
+		add("connecting")
+	}
+	if s.Connected && s.Unsure != "" {
+		add("which sandboxes are yours is not known: %s", s.Unsure)
+	}
+	for _, w := range s.Workloads {
+		if len(w.Ports) == 0 {
+			add("%s/%s receives no requests here: %s", w.Sandbox, w.Name, w.Message)
+		}
+		for _, p := range w.Ports {
+			what := fmt.Sprintf("%s/%s: port %d of %s", w.Sandbox, w.Name, p.Baseline, cmp.Or(w.Baseline, "its own"))
+			switch {
+			case p.Refused != "":
+				add("%s is not opened: %s", what, p.Refused)
+			case !s.Connected:
+				add("%s waits for the connection", what)
+			case w.Open && w.Message == "":
+				add("%s leads to %s, with routing key %s", what, p.Local, w.RoutingKey)
+				if p.Trouble != "" {
+					add("%s/%s: the last request found nobody at %s (%s): start the local process, or change the mapping of the sandbox", w.Sandbox, w.Name, p.Local, p.Trouble)
+				}
+			case w.Open:
+				add("%s leads to %s, but: %s", what, p.Local, w.Message)
+			default:
+				add("%s does not lead here: %s", what, w.Message)
+			}
+		}
+	}
+	for _, way := range s.Ways {
+		if way.To != "" {
+			add("%s on %s leads to %s", way.Kind, way.Address, way.To)
+			continue
+		}
+		add("%s on %s leads into the cluster", way.Kind, way.Address)
+	}
+	return append(out, show.Lines(privileges.Lines(s.Inside))...)
+}
+
+// ownPort is this machine's end of a connection, in an error about it: another one at each attempt.
+var ownPort = regexp.MustCompile(`[0-9a-f.:\[\]]+:\d+->`)
+
+// Report writes the changes of a workstation, line by line, until ctx ends, and returns whether the
+// last lines had an error. Workloads of which the operator is about to report are left out.
+func Report(ctx context.Context, out io.Writer, w *workstation.Workstation) (written func(error) bool) {
+	told := map[string]bool{}
+	for {
+		now, changed := w.Status()
+		now.Workloads = slices.DeleteFunc(now.Workloads, func(one workstation.WorkloadStatus) bool { return one.Settling })
+		said := map[string]bool{}
+		for _, line := range lines(now) {
+			words := ownPort.ReplaceAllString(line, "")
+			said[words] = true
+			if !told[words] {
+				_, _ = io.WriteString(out, line+"\n")
+			}
+		}
+		told = said
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return func(err error) bool {
+				line := show.Line("not connected: " + err.Error())
+				return told[ownPort.ReplaceAllString(line, "")]
+			}
+		}
+	}
+}

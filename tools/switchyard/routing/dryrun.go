@@ -1,0 +1,223 @@
+package routing
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+
+	"switchyard.dev/eventbus/event"
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/routeserver/api/messages"
+	"switchyard.dev/tools/switchyard/command"
+	"switchyard.dev/tools/switchyard/command/exit"
+	"switchyard.dev/tools/switchyard/show"
+)
+
+// maxFile bounds the file that a dry run reads.
+const maxFile = 4 << 20
+
+// Question is what a dry run is about: the objects in Text, in YAML or JSON, or
+// the one of this kind and name, which can only be deleted.
+type Question struct {
+	Text                  []byte
+	Kind, Namespace, Name string
+	Delete                bool
+	// Operator is the namespace in which the operator runs.
+	Operator string
+}
+
+// Plan is what the controllers would do.
+type Plan struct {
+	// Statements are the facts that would be stated.
+	Statements []event.Fact
+	// Objects are those that would be made, changed or deleted, Refusals what the API
+	// server would not take, Findings what the controllers would report, and Unknown
+	// what could not be found out, or was assumed. All are sentences.
+	Objects, Refusals, Findings, Unknown []string
+	// InTheWay: a refusal or a finding is a reason not to do it as it is.
+	InTheWay bool
+}
+
+// Planner turns objects into the facts that would be stated.
+type Planner func(ctx context.Context, access *rest.Config, ask Question) (Plan, error)
+
+// planned is what a dry run tells in JSON.
+type planned struct {
+	Objects  []string        `json:"objects"`
+	Refusals []string        `json:"refusals"`
+	Findings []string        `json:"findings"`
+	Unknown  []string        `json:"unknown"`
+	InTheWay bool            `json:"inTheWay"`
+	Table    json.RawMessage `json:"table"`
+}
+
+// DryRun returns the command that says what objects would change.
+func DryRun(s *command.Session, plan Planner) *cobra.Command {
+	var file string
+	var remove, differs bool
+	c := &cobra.Command{
+		Use:   "dry-run (-f FILE [--delete] | --delete KIND NAME|NAMESPACE/NAME)",
+		Short: "Say what would change if objects were applied or deleted",
+		Long: `Say what would change if objects were applied, or deleted: whether the API server
+would take them, which objects the operator would write, what it would find wrong,
+and which decisions of the table would become others. Nothing is written anywhere.
+The cluster, and the operator's configuration in it, are read with your kubeconfig,
+and the API server is asked with dryRun=All; what you may not read or ask is listed.
+Where Istio or the Gateway API is on, the VirtualServices and derived routes that would
+be written are listed too, and a workload that they route needs no sidecar.
+FILE holds objects in YAML or JSON, which are taken in order; - is standard input.
+
+Exit code 6 when it would not work as it is: the API server would refuse an object, or
+the operator would report what somebody has to mend. Otherwise 0, also when something
+would change; with --exit-code 1 then, as kubectl diff has it.`,
+		Example: `  switchyard dry-run -f sandbox.yaml
+  switchyard dry-run --delete signadotsandbox new-customer
+  switchyard dry-run --delete forkedworkload shop/customer-1`,
+		Args: cobra.RangeArgs(0, 2),
+	}
+	f := c.Flags()
+	f.StringVarP(&file, "filename", "f", "", "the `file` with the objects, or -")
+	f.BoolVar(&remove, "delete", false, "say what would change if they were deleted")
+	f.BoolVar(&differs, "exit-code", false, "exit with 1 when an object or a decision would change")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		ask, err := question(s, file, remove, args)
+		if err != nil {
+			return err
+		}
+		return dryRun(c.Context(), s, plan, ask, differs)
+	}
+	return c
+}
+
+// question reads what the arguments ask about.
+func question(s *command.Session, file string, remove bool, args []string) (Question, error) {
+	ask := Question{Delete: remove, Operator: s.Cluster.Namespace}
+	switch {
+	case file != "" && len(args) > 0:
+		return ask, exit.Usage.Errorf("give the objects by -f FILE or by its kind and name, not by both")
+	case file == "" && (len(args) != 2 || !remove):
+		return ask, exit.Usage.Errorf("give -f FILE, or --delete KIND NAME")
+	case file == "":
+		ask.Kind, ask.Name = args[0], args[1]
+		if namespace, name, ok := strings.Cut(args[1], "/"); ok {
+			ask.Namespace, ask.Name = namespace, name
+		}
+		return ask, nil
+	}
+	in := s.In
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return ask, exit.Usage.Errorf("%w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	text, err := io.ReadAll(io.LimitReader(in, maxFile+1))
+	switch {
+	case err != nil:
+		return ask, fmt.Errorf("read the file: %w", err)
+	case len(text) > maxFile:
+		return ask, exit.Usage.Errorf("the file is larger than %d bytes", maxFile)
+	}
+	ask.Text = text
+	return ask, nil
+}
+
+func dryRun(ctx context.Context, s *command.Session, planner Planner, ask Question, differs bool) error {
+	access, err := s.Cluster.Rest()
+	if err != nil {
+		return exit.Unavailable.Errorf("a dry run reads the cluster: %w", err)
+	}
+	client, err := s.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := s.Patiently(ctx)
+	defer cancel()
+	plan, err := planner(ctx, access, ask)
+	if err != nil {
+		return err
+	}
+	got, err := whatIf(ctx, client, plan)
+	if err != nil {
+		return err
+	}
+	// In JSON all are lists, also when they are empty.
+	report := planned{
+		Objects: append([]string{}, plan.Objects...), Refusals: append([]string{}, plan.Refusals...), Findings: append([]string{}, plan.Findings...),
+		Unknown: append([]string{}, plan.Unknown...), InTheWay: plan.InTheWay,
+	}
+	if report.Table, err = show.Written(got); err != nil {
+		return err
+	}
+	if err := s.Show.Report(report, planText(s.Show, plan, show.ForPeople(got))); err != nil {
+		return err
+	}
+	if plan.InTheWay {
+		return exit.InTheWay.Silently()
+	}
+	return exit.No.Unless(!differs || len(plan.Objects)+len(got.GetChanges()) == 0)
+}
+
+// whatIf asks what the table would be if the facts of a plan were stated.
+func whatIf(ctx context.Context, client routingv1.RoutingClient, p Plan) (*routingv1.DryRunResponse, error) {
+	if len(p.Statements) == 0 {
+		kept, err := client.Kept(ctx, &routingv1.KeptRequest{})
+		return &routingv1.DryRunResponse{Version: kept.GetNewest()}, err
+	}
+	req := &routingv1.DryRunRequest{}
+	for _, f := range p.Statements {
+		req.Statements = append(req.Statements, messages.Statement(f.Data))
+	}
+	return client.DryRun(ctx, req)
+}
+
+// planText returns a plan for people.
+func planText(p *show.Printer, plan Plan, r *routingv1.DryRunResponse) string {
+	var b strings.Builder
+	part := func(title, none string, lines []string) {
+		if len(lines) == 0 {
+			fmt.Fprintf(&b, "%s\n", none)
+			return
+		}
+		fmt.Fprintf(&b, "%s\n", title)
+		for _, l := range lines {
+			fmt.Fprintf(&b, "  %s\n", l)
+		}
+	}
+	if len(plan.Refusals) > 0 {
+		part("the API server would refuse:", "", show.Lines(plan.Refusals))
+	}
+	part("these objects would be written:", "no object would be written", show.Lines(plan.Objects))
+	if len(plan.Findings) > 0 || len(plan.Refusals) == 0 {
+		part("the operator would report:", "the operator would report no problem", show.Lines(plan.Findings))
+	}
+	var conflicts, changes []string
+	starts := false
+	for _, c := range r.GetConflicts() {
+		conflicts = append(conflicts, show.Conflict(c))
+	}
+	for _, c := range r.GetChanges() {
+		changes = append(changes, strings.Split(strings.TrimSuffix(p.Change(c), "\n"), "\n")...)
+		starts = starts || c.GetOld() == nil && !c.GetNew().GetReady()
+	}
+	if len(conflicts) > 0 {
+		part("there would be conflicts:", "", conflicts)
+	}
+	part("these decisions would become others:", "no decision would become another one", changes)
+	if starts {
+		b.WriteString("what would be new is shown as it begins: not ready, and without an address, until its pods are\n")
+	}
+	if len(plan.Unknown) > 0 {
+		part("not known:", "", show.Lines(plan.Unknown))
+	}
+	fmt.Fprintf(&b, "\nas seen from %s\n", p.Version(r.GetVersion()))
+	return b.String()
+}

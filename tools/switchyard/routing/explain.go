@@ -1,0 +1,164 @@
+package routing
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/tools/switchyard/command"
+	"switchyard.dev/tools/switchyard/command/exit"
+	"switchyard.dev/tools/switchyard/command/parse"
+	"switchyard.dev/tools/switchyard/show"
+)
+
+// Caveats are what people are told beside an explanation. Each may be nil.
+type Caveats struct {
+	// Unfit returns in a sentence in which headers no request can carry a key; "" when every
+	// header can.
+	Unfit func(key string) string
+	// Outdated returns a line about the sidecar of a pod, namespace/name, when it is outdated
+	// or nobody knows.
+	Outdated func(ctx context.Context, pod string) string
+	// Sandbox returns a line for each caveat of a sandbox.
+	Sandbox func(ctx context.Context, sandbox string) string
+	// Unconnected returns lines about a workload of which no sidecar is connected: that it has no
+	// pods, or what to do about them.
+	Unconnected func(ctx context.Context, w *routingv1.Workload) string
+	// Mesh returns the effect of meshes on a request that no sidecar routes.
+	Mesh func(ctx context.Context, asked *routingv1.ExplainRequest, got *routingv1.ExplainResponse) Mesh
+}
+
+// Mesh is the effect of meshes on a request.
+type Mesh struct {
+	// By names the object of the operator that reports that a mesh routes the request to the
+	// sandbox, and the routes of the mesh; empty when none does.
+	By string
+	// Lines are the reports of all such objects.
+	Lines string
+}
+
+// Explain returns the command that says where a request goes, and why.
+func Explain(s *command.Session, caveats Caveats) *cobra.Command {
+	req := &routingv1.ExplainRequest{}
+	var headers []string
+	var at string
+	c := &cobra.Command{
+		Use:   "explain DESTINATION | KIND/NAMESPACE/NAME",
+		Short: "Say where a request goes, and why",
+		Long: `Say where a request goes, and why; and where a route is missing, what is missing
+and since when. DESTINATION is what a client calls, host:port of a Service or its
+cluster IP. With the headers of a request the routing key is taken out of them as
+a sidecar does; or name the key itself.
+
+With a kubeconfig the text also lists all caveats of the sandbox.
+With --pod the text also says whether that pod's sidecar is outdated, which the cluster
+tells; -o json has the route server's answer alone (coverage -o json has the other), and
+its exit code counts the mesh, too.
+Of a workload without sidecars the text also says whether a mesh routes it: which
+VirtualServices of Istio, as its IstioRoutes in the cluster say, or which routes of the
+Gateway API, as its GatewayAPIRoutes do.
+
+Exit code 0 when the request is routed to the sandbox of its key, by a sidecar or a
+mesh, or stays at the baseline because that sandbox wants it so; otherwise 1.`,
+		Example: `  switchyard explain customer.shop:8081 --key k7q2m9x4v1tz8
+  switchyard explain customer.shop:8081 -H 'baggage: sd-routing-key=k7q2m9x4v1tz8'
+  switchyard explain deployment/shop/customer --key k7q2m9x4v1tz8 --at 14:03
+  switchyard explain deployment/shop/customer --key k7q2m9x4v1tz8 --pod shop/customer-7d4b9-x2x`,
+		Args: cobra.ExactArgs(1),
+	}
+	f := c.Flags()
+	f.StringArrayVarP(&headers, "header", "H", nil, "a header of the request, `'name: value'`; may be given again")
+	f.StringVar(&req.RoutingKey, "key", "", "the routing key, instead of headers")
+	f.Uint32Var(&req.WorkloadPort, "port", 0, "with KIND/NAMESPACE/NAME: the port that the workload listens on; any")
+	f.StringVar(&req.Pod, "pod", "", "ask about the sidecar of this pod of the baseline, `NAMESPACE/NAME`, and whether it is outdated; all of them")
+	f.StringVar(&at, "at", "", "the `version` to explain; the newest")
+	c.RunE = func(c *cobra.Command, args []string) (err error) {
+		if req.Headers, err = headersOf(headers); err != nil {
+			return err
+		}
+		if req.At, err = parse.At(at, s.Now()); err != nil {
+			return err
+		}
+		req.Target = &routingv1.ExplainRequest_Destination{Destination: args[0]}
+		if w, ok := parse.Workload(args[0]); ok {
+			req.Target = &routingv1.ExplainRequest_Baseline{Baseline: w}
+		}
+		return explain(c.Context(), s, req, caveats)
+	}
+	return c
+}
+
+func headersOf(lines []string) ([]*routingv1.Header, error) {
+	var out []*routingv1.Header
+	for _, l := range lines {
+		name, value, ok := strings.Cut(l, ":")
+		if !ok || strings.TrimSpace(name) == "" {
+			return nil, exit.Usage.Errorf("--header is 'name: value', not %q", l)
+		}
+		out = append(out, &routingv1.Header{Name: strings.TrimSpace(name), Value: strings.TrimPrefix(value, " ")})
+	}
+	return out, nil
+}
+
+func explain(ctx context.Context, s *command.Session, req *routingv1.ExplainRequest, caveats Caveats) error {
+	got, err := command.Ask(ctx, s, routingv1.RoutingClient.Explain, req)
+	if err != nil {
+		return err
+	}
+	var mesh Mesh
+	if got.GetVerdict() == routingv1.Verdict_NO_SIDECAR && req.GetAt().GetVersion() == nil && caveats.Mesh != nil {
+		mesh = caveats.Mesh(ctx, req, got)
+	}
+	text := func(e *routingv1.ExplainResponse) string {
+		out := s.Show.Explanation(routedBy(mesh, e))
+		if key := req.GetRoutingKey(); key != "" && caveats.Unfit != nil {
+			if why := caveats.Unfit(key); why != "" {
+				out += show.Plain(why) + "\n"
+			}
+		}
+		if pod := req.GetPod(); pod != "" && req.GetAt().GetVersion() == nil && caveats.Outdated != nil {
+			out += caveats.Outdated(ctx, pod)
+		}
+		if sandbox := e.GetRule().GetSandbox(); sandbox != "" && req.GetAt().GetVersion() == nil && caveats.Sandbox != nil {
+			out += caveats.Sandbox(ctx, sandbox)
+		}
+		if e.GetVerdict() == routingv1.Verdict_NOT_ACKNOWLEDGED && len(e.GetLagging()) == 0 && req.GetPod() == "" && req.GetAt().GetVersion() == nil && caveats.Unconnected != nil {
+			out += caveats.Unconnected(ctx, e.GetBaseline())
+		}
+		return out + mesh.Lines
+	}
+	if err := show.Answer(s.Show, got, text); err != nil {
+		return err
+	}
+	switch routedBy(mesh, got).GetVerdict() {
+	case routingv1.Verdict_ROUTED, routingv1.Verdict_KEPT_AT_BASELINE:
+		return nil
+	case routingv1.Verdict_TABLE_NOT_WHOLE:
+		return exit.Unavailable.Silently()
+	}
+	return exit.No.Silently()
+}
+
+// routedBy returns the answer of a route server about a workload without sidecars as it is beside a
+// mesh that routes the request.
+func routedBy(mesh Mesh, got *routingv1.ExplainResponse) *routingv1.ExplainResponse {
+	if mesh.By == "" {
+		return got
+	}
+	verdict, isClone := proto.Clone(got).(*routingv1.ExplainResponse)
+	if !isClone {
+		return got
+	}
+	verdict.Verdict, verdict.Hint = routingv1.Verdict_ROUTED, ""
+	verdict.Summary = fmt.Sprintf("%s routes the request to sandbox %q, so no DevMesh sidecar is needed.", mesh.By, got.GetRule().GetSandbox())
+	if !got.GetRule().GetReady() {
+		verdict.Verdict = routingv1.Verdict_NOT_READY
+		verdict.Summary = fmt.Sprintf("%s routes the request to sandbox %q, which is not ready, so the request fails.", mesh.By, got.GetRule().GetSandbox())
+		verdict.Hint = fmt.Sprintf("See the conditions of %s %s/%s and its pods.", got.GetRule().GetMember().GetKind(), got.GetRule().GetMember().GetNamespace(), got.GetRule().GetMember().GetName())
+	}
+	return verdict
+}

@@ -1,0 +1,200 @@
+package sidecars
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/routeserver/explain"
+	"switchyard.dev/tools/switchyard/command"
+	"switchyard.dev/tools/switchyard/command/exit"
+	"switchyard.dev/tools/switchyard/show"
+)
+
+// Question says whose sidecars are asked about.
+type Question struct {
+	// Namespace is the one to look at; empty for all.
+	Namespace string
+	// Operator is the namespace in which the operator runs.
+	Operator string
+	// Connected says of each pod, by namespace/name, whose sidecar is connected to a
+	// route server, whether it has acknowledged what it is to have; nil when that is
+	// not known.
+	Connected map[string]bool
+}
+
+// Coverage says which pods have a ready and current sidecar. Its JSON is part of
+// the interface.
+type Coverage struct {
+	// Workloads are those that are concerned, sorted.
+	Workloads []Workload `json:"workloads"`
+	// Unknown are sentences that say what could not be read, and what is missing from the
+	// report because of it.
+	Unknown []string `json:"unknown"`
+}
+
+// Workload is where the pods of one workload stand.
+type Workload struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Asks: it asks for sidecars. Covered: every pod that needs one has a ready and current
+	// one.
+	Asks    bool `json:"asks"`
+	Covered bool `json:"covered"`
+	// Pods is how many it has. Below are the names of those in each state; Outdated
+	// and Behind are nil where that is not known.
+	Pods     int      `json:"pods"`
+	OK       []string `json:"ok"`
+	Outdated []string `json:"outdated"`
+	Behind   []string `json:"behind"`
+	NotReady []string `json:"notReady"`
+	Missing  []string `json:"missing"`
+	// NotNeeded are the pods without a sidecar of a workload that no Service leads to, or that
+	// a mesh routes.
+	NotNeeded []string `json:"notNeeded"`
+	// Differ says of each outdated pod in which settings it differs from what a new
+	// pod would get.
+	Differ map[string][]string `json:"differ,omitempty"`
+	// Differences has that of each outdated pod as a phrase.
+	Differences map[string]string `json:"-"`
+	// Restart is the command that makes all pods anew.
+	Restart string `json:"restart,omitempty"`
+	// ToDo says what is wrong and what to do, in sentences.
+	ToDo []string `json:"toDo"`
+}
+
+// Survey looks at the pods of a cluster.
+type Survey func(ctx context.Context, access *rest.Config, ask Question) (Coverage, error)
+
+// Covered returns the command that says which pods have a ready and current sidecar.
+func Covered(s *command.Session, survey Survey) *cobra.Command {
+	var namespace string
+	c := &cobra.Command{
+		Use:   "coverage",
+		Short: "Say which pods have a ready and current sidecar, and what to do about the others",
+		Long: `Say, for each workload that asks for DevMesh sidecars, has some, or has a fork, how
+many of its pods are
+  ok         the sidecar is ready, and current
+  outdated   ready, injected with another image or setting than a new pod would get
+  behind     ready, but connected to no route server, or has not acknowledged its rules
+  not ready  the sidecar is not ready
+  missing    there is none
+  not needed there is none, and no Service leads to the workload: no request comes to it;
+             or a mesh routes its requests
+and what to do about those that are not ok. It reads pods, Deployments,
+Services, IstioRoutes and GatewayAPIRoutes with your kubeconfig, and asks a route
+server which sidecars are connected. What cannot be read is said, and shown as ?, and
+makes no workload uncovered. Exit code 1 when a workload is known not to be covered.`,
+		Example: `  switchyard coverage
+  switchyard coverage -n shop -o json`,
+		Args: cobra.NoArgs,
+	}
+	c.Flags().StringVarP(&namespace, "namespace", "n", "", "only workloads in this namespace")
+	c.RunE = func(c *cobra.Command, _ []string) error { return showCoverage(c.Context(), s, survey, namespace) }
+	return c
+}
+
+func showCoverage(ctx context.Context, s *command.Session, survey Survey, namespace string) error {
+	if s.Archive != "" {
+		return exit.Usage.Errorf("coverage looks at pods, which no archive holds: leave out --archive")
+	}
+	access, err := s.Cluster.Rest()
+	if err != nil {
+		return exit.Unavailable.Errorf("coverage reads the cluster: %w", err)
+	}
+	ask := Question{Namespace: namespace, Operator: s.Cluster.Namespace}
+	current, why := connected(ctx, s, namespace)
+	ask.Connected = current
+	ctx, cancel := s.Patiently(ctx)
+	defer cancel()
+	got, err := survey(ctx, access, ask)
+	if err != nil {
+		return err
+	}
+	if why != nil {
+		got.Unknown = append(got.Unknown, "nobody knows here which sidecars are behind: "+why.Error())
+	}
+	// In JSON they are lists, also when they are empty.
+	got.Unknown, got.Workloads = append([]string{}, got.Unknown...), append([]Workload{}, got.Workloads...)
+	if err := s.Show.Report(got, coverageText(s.Show, got)); err != nil {
+		return err
+	}
+	uncovered := slices.ContainsFunc(got.Workloads, func(w Workload) bool { return !w.Covered })
+	return exit.No.Unless(!uncovered)
+}
+
+// connected asks which sidecars are connected and current. Without a route server
+// that says so the rest of the answer is worth having.
+func connected(ctx context.Context, s *command.Session, namespace string) (map[string]bool, error) {
+	got, err := command.Ask(ctx, s, routingv1.RoutingClient.Sidecars, &routingv1.SidecarsRequest{Filter: &routingv1.Filter{Namespace: namespace}})
+	if err != nil {
+		return nil, err
+	}
+	if silent := got.GetSilent(); len(silent) > 0 {
+		return nil, fmt.Errorf("route servers did not answer: %s", strings.Join(silent, ", "))
+	}
+	connected := map[string]bool{}
+	for _, s := range got.GetSidecars() {
+		connected[s.GetNamespace()+"/"+s.GetPod()] = s.GetCurrent()
+	}
+	return connected, nil
+}
+
+func coverageText(p *show.Printer, c Coverage) string {
+	var b strings.Builder
+	if len(c.Workloads) > 0 {
+		rows := show.Grid{{"WORKLOAD", "PODS", "OK", "OUTDATED", "BEHIND", "NOT READY", "MISSING", "NOT NEEDED"}}
+		for _, w := range c.Workloads {
+			rows = append(rows, []string{show.Plain(w.title()), strconv.Itoa(w.Pods), howMany(w.OK), howMany(w.Outdated),
+				howMany(w.Behind), howMany(w.NotReady), howMany(w.Missing), howMany(w.NotNeeded)})
+		}
+		b.WriteString(rows.String() + "\n")
+	}
+	covered := 0
+	for _, w := range c.Workloads {
+		if w.Covered {
+			covered++
+		}
+		if len(w.ToDo) == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, "%s\n", p.Paint(show.Bold, show.Plain(w.title())))
+		for _, line := range show.Lines(w.ToDo) {
+			fmt.Fprintf(&b, "  %s\n", line)
+		}
+	}
+	for _, unknown := range c.Unknown {
+		// Indented, so that no line of an error looks like one of ours.
+		b.WriteString(p.Paint(show.Yellow, strings.ReplaceAll(show.Plain(unknown), "\n", "\n    ")) + "\n")
+	}
+	fmt.Fprintf(&b, "%s, %d covered%s\n", show.Many(len(c.Workloads), "workload"), covered, asFarAs(c))
+	return b.String()
+}
+
+// asFarAs returns how much the number of those covered is worth.
+func asFarAs(c Coverage) string {
+	switch {
+	case slices.ContainsFunc(c.Workloads, func(w Workload) bool { return w.Behind == nil }):
+		return " as far as the cluster tells: whether their sidecars have their routes is not known"
+	case len(c.Unknown) > 0:
+		return " as far as is known"
+	}
+	return ""
+}
+
+func (w Workload) title() string { return explain.Object(w.Kind, w.Namespace, w.Name) }
+
+// howMany counts pods, where they are known.
+func howMany(pods []string) string {
+	if pods == nil {
+		return "?"
+	}
+	return strconv.Itoa(len(pods))
+}

@@ -1,0 +1,38 @@
+package sidecars
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"switchyard.dev/tools/switchyard/command"
+	"switchyard.dev/tools/switchyard/show"
+)
+
+// Outdated returns a line for people when the sidecar of a pod, namespace/name, was injected
+// with other settings than a new pod would get, or when nobody knows. Only the cluster tells:
+// an archive does not, and needs no line.
+func Outdated(ctx context.Context, s *command.Session, survey Survey, pod string) string {
+	namespace, _, named := strings.Cut(pod, "/")
+	if !named || s.Archive != "" {
+		return ""
+	}
+	ctx, cancel := s.Patiently(ctx)
+	defer cancel()
+	access, err := s.Cluster.Rest()
+	var got Coverage
+	if err == nil {
+		got, err = survey(ctx, access, Question{Namespace: namespace, Operator: s.Cluster.Namespace})
+	}
+	if err != nil {
+		return fmt.Sprintf("Whether the sidecar of pod %s is outdated is not known: %s\n", pod, show.Plain(err.Error()))
+	}
+	for _, w := range got.Workloads {
+		if name, ok := strings.CutPrefix(pod, w.Namespace+"/"); ok && slices.Contains(w.Outdated, name) {
+			return fmt.Sprintf("Pod %s is OUTDATED: %s. Restart it: %s\n",
+				pod, show.Plain(w.Differences[name]), show.Plain(w.Restart))
+		}
+	}
+	return ""
+}

@@ -1,0 +1,144 @@
+package sidecars
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/routeserver/api/failure"
+	"switchyard.dev/tools/switchyard/command"
+	"switchyard.dev/tools/switchyard/command/exit"
+	"switchyard.dev/tools/switchyard/command/parse"
+	"switchyard.dev/tools/switchyard/show"
+)
+
+// Wait returns the command that waits until every sidecar has acknowledged. The survey finds out
+// whether a workload without a connected sidecar needs one; it may be nil.
+func Wait(s *command.Session, survey Survey) *cobra.Command {
+	req := &routingv1.WaitRequest{}
+	var at string
+	var timeout time.Duration
+	c := &cobra.Command{
+		Use:   "wait",
+		Short: "Wait until every sidecar has acknowledged",
+		Long: `Wait until every sidecar that can see a routing key (without --key: any sidecar)
+has acknowledged a position of the log: what was recorded when the command was
+given, or --position. It counts the sidecars that are connected, over all route
+servers, and those of the pods that are named with --pod. Of a key that has no
+rule yet it waits for the first one; the operator records what kubectl has applied
+a moment later.
+
+Exit code 0 when they have, 1 when the time is over and they have not; the output
+names which. It is 1 too when no sidecar of a workload that the key routes is
+connected, unless that workload needs none: it has no Service or no pods, or a mesh
+routes its requests. Your kubeconfig is used to find that out. To wait until a
+sandbox is ready use kubectl wait --for=condition=Ready signadotsandbox/NAME.`,
+		Example: `  kubectl apply -f sandbox.yaml && switchyard wait --key k7q2m9x4v1tz8 --timeout 1m`,
+		Args:    cobra.NoArgs,
+	}
+	f := c.Flags()
+	f.StringVar(&req.RoutingKey, "key", "", "the sidecars of baselines that this routing key has, or had, a rule for")
+	f.StringVar(&at, "position", "", "the `position` to be acknowledged; the end of the log")
+	f.StringArrayVar(&req.Pods, "pod", nil, "a pod, as `namespace/name`, whose sidecar has to be one of them; may be repeated")
+	f.DurationVar(&timeout, "timeout", 10*time.Second, "how long to wait, from 1s to 5m")
+	c.RunE = func(c *cobra.Command, _ []string) (err error) {
+		if timeout < time.Second || timeout > 300*time.Second {
+			return exit.Usage.Errorf("--timeout is from 1s to 5m, not %s", timeout)
+		}
+		if req.Position, err = parse.Position("position", at); err != nil {
+			return err
+		}
+		client, err := s.Connect(c.Context())
+		if err != nil {
+			return err
+		}
+		ctx, cancel := s.WaitPatiently(c.Context(), timeout)
+		defer cancel()
+		var lacking []show.Unconnected
+		got, err := waitFor(ctx, client, req, timeout, func(without []*routingv1.Workload) []*routingv1.Workload {
+			lacking = needing(ctx, s, survey, without)
+			return workloadsOf(lacking)
+		})
+		if err != nil {
+			return err
+		}
+		text := func(w *routingv1.WaitResponse) string { return s.Show.Wait(w, req.GetRoutingKey() != "", lacking) }
+		if err := show.Answer(s.Show, got, text); err != nil {
+			return err
+		}
+		return exit.No.Unless(got.GetConverged())
+	}
+	return c
+}
+
+func workloadsOf(lacking []show.Unconnected) (out []*routingv1.Workload) {
+	for _, u := range lacking {
+		out = append(out, u.Workload)
+	}
+	return out
+}
+
+// A route server keeps a caller that it does not know waiting for half a minute at most,
+// and answers only so many at a time.
+const oneWait, nextTry = 30 * time.Second, time.Second
+
+// surveyEvery is how long one wait lasts while a workload has no connected sidecar: after it the
+// cluster is asked again whether that workload needs one.
+const surveyEvery = 5 * time.Second
+
+// waitFor asks again and again until all have acknowledged or the time is over. Whoever
+// has to acknowledge the end of the log has to in each round what the table had at the
+// end of the first: in a cluster in which much changes nobody ever has the newest.
+// At first the connected sidecars are waited for. Then needing returns which of the workloads
+// without one need it; for these the route server is asked to wait.
+func waitFor(ctx context.Context, client routingv1.RoutingClient, req *routingv1.WaitRequest, timeout time.Duration,
+	needing func([]*routingv1.Workload) []*routingv1.Workload,
+) (*routingv1.WaitResponse, error) {
+	pinned, longest := false, oneWait
+	req.ConnectedOnly = true
+	for end := time.Now().Add(timeout); ; {
+		left := max(time.Second, time.Until(end).Round(time.Second))
+		req.TimeoutSeconds = int32(min(left, longest) / time.Second)
+		got, err := client.Wait(ctx, req)
+		if err == nil && acknowledged(got) {
+			got.Unconnected = needing(got.GetUnconnected())
+			got.Converged = len(got.GetUnconnected()) == 0
+			req.ConnectedOnly, longest = false, surveyEvery
+		}
+		code := status.Code(err)
+		began := pinned && failure.Reason(err) == failure.ReasonOtherEpoch
+		switch {
+		case got.GetConverged(), time.Until(end) < time.Second:
+			return got, err
+		case err == nil:
+			if req.GetPosition() == nil && concernsSomebody(got) {
+				req.Position, pinned = got.GetVersion().GetPosition(), true
+			}
+			continue
+		case began:
+			req.Position, pinned = nil, false
+		case code != codes.ResourceExhausted && code != codes.DeadlineExceeded:
+			return got, err
+		}
+		select {
+		case <-time.After(nextTry):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+// concernsSomebody reports whether the key that was waited for had a rule: before there
+// is one nobody knows at which position it will be.
+func concernsSomebody(w *routingv1.WaitResponse) bool {
+	return w.GetSidecars() > 0 || len(w.GetLagging()) > 0 || len(w.GetSilent()) > 0 || len(w.GetUnconnected()) > 0
+}
+
+// acknowledged reports whether nothing is missing but sidecars of workloads without any.
+func acknowledged(w *routingv1.WaitResponse) bool {
+	return len(w.GetUnconnected()) > 0 && len(w.GetLagging()) == 0 && len(w.GetSilent()) == 0 && len(w.GetMissing()) == 0
+}

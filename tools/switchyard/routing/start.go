@@ -1,0 +1,69 @@
+package routing
+
+import (
+	"context"
+	"fmt"
+
+	"switchyard.dev/eventbus/event"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/routeserver/api/failure"
+	"switchyard.dev/routeserver/api/messages"
+	"switchyard.dev/tools/switchyard/command"
+)
+
+// beganAnew is the reason of the first Complete of a log that took the place of
+// another one, whose history is lost (fact.proto).
+const beganAnew = "epoch"
+
+// sinceStart asks for a difference again, from the start of the log, when it was refused
+// because its first moment is older than the log. A moment whose history was forgotten or
+// lost stays refused: whatever the log begins with then was there before.
+func sinceStart(ctx context.Context, s *command.Session, client routingv1.RoutingClient, req *routingv1.DiffRequest, refused error) (*routingv1.DiffResponse, error) {
+	if failure.Reason(refused) != failure.ReasonGone || req.GetFrom().GetTime() == nil {
+		return nil, refused
+	}
+	start, err := startOf(ctx, client)
+	if err != nil || start == nil || !req.GetFrom().GetTime().AsTime().Before(start.GetRecorded().AsTime()) {
+		return nil, refused
+	}
+	req.From = &routingv1.At{Version: &routingv1.At_Position{Position: start.GetPosition()}}
+	got, err := client.Diff(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(s.Err, "the log begins at %s, later than the moment asked for: this is the difference since then\n", s.Show.Clock(start.GetRecorded()))
+	return got, nil
+}
+
+// startOf returns the oldest version of a log that has no history before it: its first
+// event is still kept, and it did not take the place of another log. Otherwise nil.
+func startOf(ctx context.Context, client routingv1.RoutingClient) (*routingv1.Version, error) {
+	kept, err := client.Kept(ctx, &routingv1.KeptRequest{})
+	if err != nil || kept.GetFloor().GetSequence() != 1 {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	oldest := kept.GetOldest().GetPosition()
+	read := &routingv1.ReadLogRequest{}
+	if seq := oldest.GetSequence(); seq > 1 {
+		read.Behind = &routingv1.Position{Epoch: oldest.GetEpoch(), Sequence: seq - 1}
+	}
+	stream, err := client.ReadLog(ctx, read)
+	if err != nil {
+		return nil, err
+	}
+	m, err := stream.Recv()
+	if err != nil || len(m.GetEvents()) == 0 {
+		return nil, err
+	}
+	complete, err := event.Open(messages.Stored(m.GetEvents()[0]))
+	if err != nil {
+		return nil, err
+	}
+	if c, ok := complete.Fact.Data.(*factv1.Complete); !ok || c.GetReason() == beganAnew {
+		return nil, nil
+	}
+	return kept.GetOldest(), nil
+}

@@ -1,0 +1,119 @@
+package routing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/tools/switchyard/command"
+	"switchyard.dev/tools/switchyard/command/exit"
+	"switchyard.dev/tools/switchyard/command/parse"
+	"switchyard.dev/tools/switchyard/show"
+)
+
+// Between two attempts to go on with a watch.
+const (
+	againFirst = 200 * time.Millisecond
+	againLast  = 5 * time.Second
+)
+
+// Watch returns the command that shows decisions as they change.
+func Watch(s *command.Session) *cobra.Command {
+	var behind string
+	var once bool
+	c := &cobra.Command{
+		Use:   "watch",
+		Short: "Show decisions as they change",
+		Long: `Show the present, and then each decision that changes. With --behind it begins
+with what has changed since that position. When the connection is lost it goes on
+where it was; with -o json each line is one message, and the version in it is the
+position to go on from.`,
+		Example: `  switchyard watch --key k7q2m9x4v1tz8
+  switchyard watch --behind 4y2kq7m9x1v3tz8b/120 --once -o json`,
+		Args: cobra.NoArgs,
+	}
+	filter := parse.Filter(c)
+	c.Flags().StringVar(&behind, "behind", "", "begin behind this `position`; with the whole present")
+	c.Flags().BoolVar(&once, "once", false, "end when the present is reached")
+	c.RunE = func(c *cobra.Command, _ []string) (err error) {
+		req := &routingv1.WatchRequest{}
+		if req.Filter, err = filter(); err != nil {
+			return err
+		}
+		if req.Behind, err = parse.Position("behind", behind); err != nil {
+			return err
+		}
+		client, err := s.Connect(c.Context())
+		if err != nil {
+			return err
+		}
+		return watch(c.Context(), s, client, req, once)
+	}
+	return c
+}
+
+// watch follows, and goes on where it was when the stream ends.
+func watch(ctx context.Context, s *command.Session, client routingv1.RoutingClient, req *routingv1.WatchRequest, once bool) error {
+	pause := againFirst
+	for told := false; ; {
+		err := watchStream(ctx, s, client, req, once, func() { told, pause = true, againFirst })
+		switch {
+		case err == nil || ctx.Err() != nil:
+			return nil // it was interrupted, which is how a watch ends
+		case !told || !again(err):
+			return err
+		}
+		fmt.Fprintf(s.Err, "%s: the watch was interrupted and goes on: %s\n", s.Name, show.Plain(exit.Text(err, s.Name)))
+		if exit.Of(err) == exit.Gone {
+			req.Behind = nil // the log has begun again: so does the watch
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil
+		}
+		pause = min(2*pause, againLast)
+	}
+}
+
+// again reports whether a stream that ended so is to be opened again.
+func again(err error) bool {
+	if code := exit.Of(err); errors.Is(err, io.EOF) || code == exit.Unavailable || code == exit.Gone {
+		return true
+	}
+	code := status.Code(err)
+	return code == codes.Internal || code == codes.Unknown
+}
+
+// watchStream shows what one stream gives, and moves the request on with it.
+func watchStream(ctx context.Context, s *command.Session, client routingv1.RoutingClient, req *routingv1.WatchRequest, once bool, told func()) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := client.Watch(ctx, req)
+	if err != nil {
+		return err
+	}
+	for {
+		m, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		told()
+		if err := show.Part(s.Show, m, s.Show.Watch); err != nil {
+			return err
+		}
+		if m.GetVersion() != nil {
+			req.Behind = m.GetVersion().GetPosition()
+			if once {
+				return nil
+			}
+		}
+	}
+}

@@ -1,0 +1,11 @@
+// Package sandboxes has the commands that work with published specifications and a kubeconfig
+// alone: sandbox, routegroup and resourceplugin.
+//
+//	sandbox apply, render                               sandbox.go
+//	routegroup apply                                    group.go
+//	apply, delete, get and list of both                 kind.go, wait.go
+//	resourceplugin apply, delete, get, list             plugin.go
+//	a file, with the variables that people give it      file.go
+//	the specification in the annotations of an object   kept.go
+//	what people are shown                               show.go
+package sandboxes

@@ -1,0 +1,151 @@
+package sandboxes
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime"
+	kubernetesscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/tools/switchyard/command"
+	"switchyard.dev/tools/switchyard/command/exit"
+	"switchyard.dev/tools/switchyard/show"
+	"switchyard.dev/workflows/plugins"
+	"switchyard.dev/workflows/specfile"
+)
+
+// input is a file that a command reads, with values for its variables.
+type input struct {
+	path string
+	what string // the kind of object
+	Values
+}
+
+// Values are what a file's directives may take from the user.
+type Values struct {
+	// set are values of variables, NAME=VALUE, and roots further folders of embedded files.
+	set, roots []string
+}
+
+// Flags adds the flags of Values; kind is "file" or "files".
+func (v *Values) Flags(f *pflag.FlagSet, kind string) {
+	f.StringArrayVar(&v.set, "set", nil, "value of a variable of the "+kind+", `NAME=VALUE`; may be given again for others")
+	f.StringArrayVar(&v.roots, "embed-root", nil, "a further `DIR` below which @{embed: path} of the "+kind+" may read, beside the folder of the file; may be given again")
+}
+
+// flags adds the flags that say which file is read.
+func (in *input) flags(f *pflag.FlagSet, what string) {
+	in.what = what
+	f.StringVarP(&in.path, "filename", "f", "", "the `file` of the "+what+", or - for standard input")
+	in.Values.Flags(f, "file")
+}
+
+// open takes the file apart and replaces its directives. nameOnly: nothing but the name is
+// looked at.
+func (in *input) open(s *command.Session, nameOnly bool) (*specfile.File, error) {
+	values, err := specfile.ValuesOf(in.set)
+	if err != nil {
+		return nil, exit.Usage.Errorf("%w", err)
+	}
+	name, dir, from := in.path, filepath.Dir(in.path), s.In
+	if in.path == "-" {
+		name, dir = "standard input", "."
+	} else {
+		file, err := os.Open(in.path)
+		if err != nil {
+			return nil, exit.Usage.Errorf("%w", err)
+		}
+		defer file.Close()
+		from = file
+	}
+	text, err := io.ReadAll(io.LimitReader(from, specfile.MaxBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	f, err := specfile.Parse(name, text)
+	if err == nil {
+		err = f.Check(in.what)
+	}
+	if err == nil && nameOnly {
+		f.KeepName()
+	}
+	if err == nil {
+		err = f.Expand(values, func(path string) ([]byte, error) { return in.embedded(dir, path) })
+	}
+	if err != nil {
+		return nil, exit.Usage.Errorf("%w", err)
+	}
+	return f, nil
+}
+
+// read reads the whole file into a specification.
+func (in *input) read(s *command.Session, into any) (*specfile.File, error) {
+	f, err := in.open(s, false)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Decode(into); err != nil {
+		return nil, exit.Usage.Errorf("%w", err)
+	}
+	for _, w := range f.Warnings() {
+		_, _ = io.WriteString(s.Err, show.Line("warning: "+w.Error())+"\n")
+	}
+	return f, nil
+}
+
+// name returns the name that is given as an argument, or that the file has.
+func (in *input) name(s *command.Session, args []string) (string, error) {
+	switch {
+	case len(args) == 1 && in.path == "":
+		return args[0], nil
+	case len(args) > 0 || in.path == "":
+		return "", exit.Usage.Errorf("give a name or -f FILE")
+	}
+	f, err := in.open(s, true)
+	if err != nil {
+		return "", err
+	}
+	var named struct {
+		Name string `json:"name"`
+	}
+	if err := f.Decode(&named); err != nil {
+		return "", exit.Usage.Errorf("%w", err)
+	}
+	return named.Name, nil
+}
+
+// Connect returns a client of the cluster that the user means. What the API server warns of
+// goes to the user.
+func Connect(s *command.Session) (client.WithWatch, error) {
+	access, err := s.Cluster.Rest()
+	if err != nil {
+		return nil, exit.Unavailable.Errorf("this needs a cluster: %w", err)
+	}
+	scheme := runtime.NewScheme()
+	if err := kubernetesscheme.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	if err := crdv1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	access.WarningHandler = rest.NewWarningWriter(s.Err, rest.WarningWriterOptions{Deduplicate: true})
+	// Without a logger of its own it complains of that after half a minute, with a stack.
+	c, err := client.NewWithWatch(access, client.Options{Scheme: scheme, Log: logr.FromSlogHandler(slog.DiscardHandler)})
+	if err != nil {
+		return nil, exit.Unavailable.Errorf("reach the cluster: %w", err)
+	}
+	return c, nil
+}
+
+// store returns where the cluster keeps resource plugins.
+func store(s *command.Session, c client.Client) plugins.Store {
+	return plugins.Store{Client: c, Namespace: s.Cluster.Namespace, Warn: func(message string) { _, _ = io.WriteString(s.Err, show.Line("warning: "+message)+"\n") }}
+}

@@ -1,0 +1,236 @@
+package sandboxes
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"switchyard.dev/tools/switchyard/command"
+	"switchyard.dev/tools/switchyard/command/exit"
+	"switchyard.dev/tools/switchyard/show"
+	"switchyard.dev/workflows/compile"
+	"switchyard.dev/workflows/plugins"
+	"switchyard.dev/workflows/spec"
+	"switchyard.dev/workflows/specfile"
+)
+
+func applyPlugin(s *command.Session) *cobra.Command {
+	var in input
+	c := &cobra.Command{
+		Use: "apply -f FILE", Short: "Store a version of a resource plugin", Args: cobra.NoArgs,
+		Example: "  switchyard resourceplugin apply -f mariadb.yaml",
+	}
+	in.flags(c.Flags(), "resource plugin")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if in.path == "" {
+			return exit.Usage.Errorf("give -f FILE")
+		}
+		p, f, err := in.plugin(s)
+		if err != nil {
+			return err
+		}
+		for _, w := range f.Locate(compile.Warnings(p)) {
+			_, _ = io.WriteString(s.Err, show.Line("warning: "+w.Error())+"\n")
+		}
+		cluster, err := Connect(s)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := s.Patiently(c.Context())
+		defer cancel()
+		isNew, err := store(s, cluster).Put(ctx, p)
+		word := "is stored"
+		switch {
+		case errors.Is(err, plugins.ErrChanged):
+			return exit.No.Errorf("resource plugin %s exists with other content, and a version never changes: give it another version in its name, such as %s", p.Name, nextOf(p.Name))
+		case err != nil:
+			return err
+		case !isNew:
+			word = "exists already, unchanged"
+		}
+		name, err := named(p.Name)
+		if err != nil {
+			return err
+		}
+		_, err = io.WriteString(s.Out, show.Plain(fmt.Sprintf("resource plugin %s %s (version %s)\n", name.Bare, word, name.Defaulted().Version)))
+		return err
+	}
+	return c
+}
+
+// plugin reads a resource plugin and checks it.
+func (in *input) plugin(s *command.Session) (p spec.Plugin, f *specfile.File, err error) {
+	if f, err = in.read(s, &p); err != nil {
+		return p, nil, err
+	}
+	if problems := f.Locate(compile.Plugin(p)); len(problems) > 0 {
+		return p, nil, exit.Usage.Errorf("%w", problems)
+	}
+	return p, f, nil
+}
+
+// Plugin reads the file of a resource plugin and checks it.
+func Plugin(s *command.Session, file string, values Values) (spec.Plugin, *specfile.File, error) {
+	return (&input{path: file, what: specfile.ResourcePlugin, Values: values}).plugin(s)
+}
+
+// nextOf returns a name with a version that is higher than that of a name that is right.
+func nextOf(text string) string {
+	name, err := spec.ParsePluginName(text)
+	if err != nil {
+		return text
+	}
+	return name.Next().String()
+}
+
+// named reads the name of a plugin.
+func named(text string) (spec.PluginName, error) {
+	name, err := spec.ParsePluginName(text)
+	if err != nil {
+		return name, exit.Usage.Errorf("the name %w", err)
+	}
+	return name, nil
+}
+
+func deletePlugin(s *command.Session) *cobra.Command {
+	var in input
+	c := &cobra.Command{
+		Use: "delete (NAME[@VERSION] | -f FILE)", Short: "Delete a version of a resource plugin that no sandbox uses", Args: cobra.MaximumNArgs(1),
+		Long: "Delete a version of a resource plugin that no sandbox uses. NAME without a version is the highest; a file without one is version 0.0.0, as for apply.",
+	}
+	in.flags(c.Flags(), "resource plugin")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		text, err := in.name(s, args)
+		if err != nil {
+			return err
+		}
+		name, err := named(text)
+		if err != nil {
+			return err
+		}
+		if in.path != "" {
+			name = name.Defaulted()
+		}
+		cluster, err := Connect(s)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := s.Patiently(c.Context())
+		defer cancel()
+		gone, err := store(s, cluster).Delete(ctx, name)
+		switch {
+		case errors.Is(err, plugins.ErrNone):
+			return exit.No.Errorf("there is no resource plugin %s", text)
+		case errors.Is(err, plugins.ErrInUse):
+			return exit.No.Errorf("resource plugin %s is not deleted: %w", gone, err)
+		case err != nil:
+			return err
+		}
+		_, err = io.WriteString(s.Out, show.Plain(fmt.Sprintf("resource plugin %s is deleted\n", gone)))
+		return err
+	}
+	return c
+}
+
+// pluginReport is a plugin as scripts are shown it, with the names that the published API has.
+type pluginReport struct {
+	Name      string          `json:"name"`
+	CreatedAt string          `json:"createdAt"`
+	Spec      spec.PluginSpec `json:"spec"`
+	Status    struct {
+		Resources []plugins.User `json:"resources"`
+	} `json:"status"`
+}
+
+// reports returns plugins with who uses them.
+func reports(kept []plugins.Kept, users map[spec.PluginName][]plugins.User) []pluginReport {
+	out := []pluginReport{}
+	for _, k := range kept {
+		r := pluginReport{Name: k.Name.String(), CreatedAt: k.Created.UTC().Format(time.RFC3339), Spec: k.Plugin.Spec}
+		r.Status.Resources = append([]plugins.User{}, users[k.Name]...)
+		out = append(out, r)
+	}
+	return out
+}
+
+func getPlugin(s *command.Session) *cobra.Command {
+	return &cobra.Command{
+		Use: "get NAME[@VERSION]", Short: "Show a resource plugin", Args: cobra.ExactArgs(1),
+		Long: "Show a resource plugin: the version that is named, else the highest.",
+		RunE: func(c *cobra.Command, args []string) error {
+			name, err := named(args[0])
+			if err != nil {
+				return err
+			}
+			cluster, err := Connect(s)
+			if err != nil {
+				return err
+			}
+			ctx, cancel := s.Patiently(c.Context())
+			defer cancel()
+			kept, err := store(s, cluster).Get(ctx, name)
+			if errors.Is(err, plugins.ErrNone) {
+				return exit.No.Errorf("there is no resource plugin %s", args[0])
+			}
+			if err != nil {
+				return err
+			}
+			users, err := store(s, cluster).Users(ctx)
+			if err != nil {
+				return err
+			}
+			r := reports([]plugins.Kept{kept}, users)[0]
+			text, err := yaml.Marshal(r)
+			if err != nil {
+				return fmt.Errorf("write resource plugin %s: %w", r.Name, err)
+			}
+			return s.Show.Report(r, show.Plain(string(text)))
+		},
+	}
+}
+
+func listPlugins(s *command.Session) *cobra.Command {
+	var all bool
+	c := &cobra.Command{
+		Use: "list", Short: "List the resource plugins of the cluster, each in its highest version", Args: cobra.NoArgs,
+	}
+	c.Flags().BoolVarP(&all, "all-versions", "A", false, "list every version")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		cluster, err := Connect(s)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := s.Patiently(c.Context())
+		defer cancel()
+		kept, err := store(s, cluster).List(ctx)
+		if err != nil {
+			return err
+		}
+		users, err := store(s, cluster).Users(ctx)
+		if err != nil {
+			return err
+		}
+		var shown []plugins.Kept
+		for i, k := range kept {
+			if all || i == 0 || kept[i-1].Name.Bare != k.Name.Bare {
+				shown = append(shown, k)
+			}
+		}
+		rows := show.Grid{{"NAME", "VERSION", "CREATED", "USED BY", "DESCRIPTION"}}
+		out := reports(shown, users)
+		for i, r := range out {
+			used := fmt.Sprintf("%d", len(r.Status.Resources))
+			rows = append(rows, []string{shown[i].Name.Bare, shown[i].Name.Version, moment(s, r.CreatedAt), used, r.Spec.Description})
+		}
+		text := rows.String()
+		if len(out) == 0 {
+			text = "no resource plugins\n"
+		}
+		return s.Show.Report(out, text)
+	}
+	return c
+}

@@ -1,0 +1,49 @@
+package sandboxes
+
+import (
+	"strings"
+	"testing"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/tools/switchyard/command"
+)
+
+func TestATerminalObeysNothingOfASandbox(t *testing.T) {
+	const clears = "\x1b[2J\u009b31m"
+	s := command.New(command.Config{Name: "switchyard"})
+	r := report{Name: clears, RoutingKey: clears, CreatedAt: clears, UpdatedAt: clears, Status: status{Reason: clears, Message: clears, Caveats: []string{"\x1b[2J"}, ScheduledDeleteTime: clears}}
+	g := groupReport{Name: clears, RoutingKey: clears, CreatedAt: clears, UpdatedAt: clears, Status: groupStatus{status: status{Reason: clears, Message: clears, ScheduledDeleteTime: clears}, MatchedSandboxes: []string{clears}}}
+	if text := listedGroups(s, []shown{g}); strings.ContainsAny(text, "\x1b\u009b") {
+		t.Errorf("a route group is shown as %q", text)
+	}
+	for _, text := range []string{r.text(s), g.text(s), listed(s, []shown{r})} {
+		if strings.ContainsAny(text, "\x1b\u009b") || strings.Count(text, `\u001b[2J\u009b31m`) < 5 {
+			t.Errorf("a sandbox is shown as %q", text)
+		}
+	}
+}
+
+// The message of a sandbox that is ready has the first caveat, that of another none.
+func TestEachCaveatIsShownOnce(t *testing.T) {
+	s := command.New(command.Config{Name: "switchyard"})
+	for name, tt := range map[string]struct{ status, message, caveats string }{
+		"ready":     {"True", "It is ready. A 80 is lost. (+1)", "Caveat:       B has no pods.\n"},
+		"not ready": {"False", "It does not start.", "Caveat:       A 80 is lost.\nCaveat:       B has no pods.\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := &crdv1.SignadotSandbox{}
+			o.Name, o.Generation = "x", 2
+			o.Status.Conditions = []crdv1.StatusCondition{
+				{Type: crdv1.ConditionReady, Status: tt.status, Reason: "R", Message: tt.message, ObservedGeneration: 2},
+				{Type: crdv1.ConditionCaveats, Status: "True", Reason: "R", Message: "A 80 is lost.\nB has no pods.", ObservedGeneration: 2},
+			}
+			if text := reportOf(o).text(s); !strings.HasSuffix(text, tt.message+"\n"+tt.caveats) {
+				t.Errorf("it is shown as %q", text)
+			}
+			o.Generation = 3
+			if text := reportOf(o).text(s); strings.Contains(text, "Caveat") {
+				t.Errorf("caveats of an earlier form are shown: %q", text)
+			}
+		})
+	}
+}

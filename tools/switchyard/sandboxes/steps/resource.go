@@ -1,0 +1,161 @@
+package steps
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/tools/switchyard/command"
+	"switchyard.dev/tools/switchyard/command/exit"
+	"switchyard.dev/tools/switchyard/sandboxes"
+	"switchyard.dev/tools/switchyard/show"
+)
+
+// Commands returns the commands of this package.
+func Commands(s *command.Session) []*cobra.Command {
+	resource := &cobra.Command{
+		Use: "resource", Short: "See how far the resources of sandboxes are, and have steps run again", Args: cobra.NoArgs,
+		Long: `See how far the resources of sandboxes are, and have steps run again that failed. A resource
+is named by its object, or by its name in the sandbox: --sandbox S NAME, or S/NAME.`,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	resource.AddCommand(listResources(s), getResource(s), retry(s), giveUp(s))
+	return []*cobra.Command{resource, logs(s)}
+}
+
+// found reads the resource that is meant: the object of that name, or the resource of a
+// sandbox.
+func found(ctx context.Context, s *command.Session, cluster client.Client, sandbox, name string) (*crdv1.Resource, error) {
+	ctx, cancel := s.Patiently(ctx)
+	defer cancel()
+	if of, in, both := strings.Cut(name, "/"); both && sandbox == "" {
+		sandbox, name = of, in
+	}
+	if sandbox == "" {
+		r := &crdv1.Resource{}
+		err := cluster.Get(ctx, client.ObjectKey{Name: name}, r)
+		if apierrors.IsNotFound(err) {
+			return nil, exit.No.Errorf("there is no resource object %s; name the sandbox too, if you mean a resource of one: --sandbox S %s", name, name)
+		}
+		return r, failed("read", name, err)
+	}
+	all, err := of(ctx, cluster, sandbox)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for i := range all {
+		if all[i].Spec.Name == name {
+			return &all[i], nil
+		}
+		names = append(names, all[i].Spec.Name)
+	}
+	if len(names) == 0 {
+		err := cluster.Get(ctx, client.ObjectKey{Name: sandbox}, &crdv1.SignadotSandbox{})
+		if apierrors.IsNotFound(err) {
+			return nil, exit.No.Errorf("there is no sandbox %s", sandbox)
+		}
+		return nil, exit.No.Errorf("sandbox %s has no resources", sandbox)
+	}
+	return nil, exit.No.Errorf("sandbox %s has no resource %s; it has %s", sandbox, name, strings.Join(names, ", "))
+}
+
+// of returns the resources of a sandbox, or of all, by sandbox and name.
+func of(ctx context.Context, cluster client.Client, sandbox string) ([]crdv1.Resource, error) {
+	var list crdv1.ResourceList
+	if err := cluster.List(ctx, &list); err != nil {
+		return nil, fmt.Errorf("list Resources: %w", err)
+	}
+	out := slices.DeleteFunc(list.Items, func(r crdv1.Resource) bool { return sandbox != "" && sandboxOf(&r) != sandbox })
+	slices.SortStableFunc(out, func(a, b crdv1.Resource) int {
+		return slices.Compare([]string{sandboxOf(&a), a.Spec.Name, a.Name}, []string{sandboxOf(&b), b.Spec.Name, b.Name})
+	})
+	return out, nil
+}
+
+// failed says what was not done with a Resource; nil for nil.
+func failed(what, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s Resource %s: %w", what, name, err)
+}
+
+func getResource(s *command.Session) *cobra.Command {
+	c := &cobra.Command{
+		Use: "get NAME", Short: "Show the steps of a resource, and how far each is",
+		Example: "  switchyard resource get --sandbox mine db",
+	}
+	return about(s, c, func(_ context.Context, _ client.Client, _ *crdv1.Resource, r report) error {
+		return s.Show.Report(r, r.text(s))
+	})
+}
+
+// about makes a command one about the resource that its argument names.
+func about(s *command.Session, c *cobra.Command, do func(context.Context, client.Client, *crdv1.Resource, report) error) *cobra.Command {
+	var sandbox string
+	c.Args = cobra.ExactArgs(1)
+	c.Flags().StringVar(&sandbox, "sandbox", "", "the `sandbox` whose resource is meant")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		cluster, err := sandboxes.Connect(s)
+		if err != nil {
+			return err
+		}
+		o, err := found(c.Context(), s, cluster, sandbox, args[0])
+		if err != nil {
+			return err
+		}
+		return do(c.Context(), cluster, o, reportOf(o, s.Name, s.Now()))
+	}
+	return c
+}
+
+// rowsOf returns a row for each resource, below a head.
+func rowsOf(reports []report, s *command.Session) show.Grid {
+	rows := show.Grid{{"NAME", "SANDBOX", "RESOURCE", "PLUGIN", "STATE", "STEPS", "CREATED"}}
+	for _, r := range reports {
+		done := 0
+		for _, one := range r.present() {
+			if one.done() {
+				done++
+			}
+		}
+		steps := fmt.Sprintf("%d of %d", done, len(r.present()))
+		rows = append(rows, []string{r.Name, r.Sandbox, r.Resource, r.Plugin, r.state(), steps, moment(s, r.CreatedAt)})
+	}
+	return rows
+}
+
+func listResources(s *command.Session) *cobra.Command {
+	var sandbox string
+	c := &cobra.Command{Use: "list", Short: "List the resources of sandboxes", Args: cobra.NoArgs}
+	c.Flags().StringVar(&sandbox, "sandbox", "", "only those of this `sandbox`")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		cluster, err := sandboxes.Connect(s)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := s.Patiently(c.Context())
+		defer cancel()
+		all, err := of(ctx, cluster, sandbox)
+		if err != nil {
+			return err
+		}
+		reports := []report{}
+		for i := range all {
+			reports = append(reports, reportOf(&all[i], s.Name, s.Now()))
+		}
+		text := rowsOf(reports, s).String()
+		if len(reports) == 0 {
+			text = "no resources\n"
+		}
+		return s.Show.Report(reports, text)
+	}
+	return c
+}
