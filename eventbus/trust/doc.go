@@ -1,6 +1,6 @@
 // Package trust is who the operator's programs take each other for: TLS 1.3 with
 // certificates of the one authority that the controller manager keeps and rotates
-// (sidecars/certs).
+// (eventbus/trust/authority).
 //
 //   - Roots are the authorities that a client trusts: the old one and the new one, while
 //     one follows the other. What they are changes under connections that are open, and

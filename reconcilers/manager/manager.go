@@ -23,6 +23,7 @@ import (
 	"switchyard.dev/eventbus/program"
 	"switchyard.dev/eventbus/publisher"
 	"switchyard.dev/eventbus/trust"
+	"switchyard.dev/eventbus/trust/authority"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/atrest"
@@ -43,7 +44,6 @@ import (
 	"switchyard.dev/reconcilers/routingconfig"
 	"switchyard.dev/reconcilers/served"
 	"switchyard.dev/reconcilers/survey"
-	"switchyard.dev/sidecars/certs"
 	"switchyard.dev/sidecars/inject"
 	"switchyard.dev/sidecars/webhook"
 )
@@ -172,7 +172,7 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	if c.Trust == nil && c.Inject.TLS {
-		c.Trust = certs.NewRoots()
+		c.Trust = authority.NewRoots()
 	}
 	if c.SurveyEvery == 0 {
 		c.SurveyEvery = survey.Every

@@ -16,8 +16,8 @@ import (
 	"switchyard.dev/eventbus/program"
 	"switchyard.dev/eventbus/publisher"
 	"switchyard.dev/eventbus/trust"
+	"switchyard.dev/eventbus/trust/authority"
 	"switchyard.dev/routeserver/door"
-	"switchyard.dev/sidecars/certs"
 	"switchyard.dev/sidecars/inject"
 )
 
@@ -145,7 +145,7 @@ func (s Settings) Open(access *rest.Config, logger *slog.Logger) (Config, *nats.
 	bus.Logger = logger
 	var trusted *trust.Roots
 	if s.Inject.TLS {
-		trusted = certs.NewRoots()
+		trusted = authority.NewRoots()
 	}
 	if s.Bus.TLSWithOwn() {
 		bus.Roots = trusted

@@ -3,11 +3,11 @@ package manager
 import (
 	"fmt"
 
+	"switchyard.dev/eventbus/trust/authority"
 	"switchyard.dev/reconcilers/authors"
 	"switchyard.dev/reconcilers/authors/record"
 	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/tunnels"
-	"switchyard.dev/sidecars/certs"
 	"switchyard.dev/sidecars/webhook"
 )
 
@@ -34,10 +34,10 @@ func (m *Main) addWebhook() error {
 }
 
 // certificates are those that the manager keeps.
-func (m *Main) certificates() certs.Config {
-	return certs.Config{
+func (m *Main) certificates() authority.Config {
+	return authority.Config{
 		Namespace: m.config.Namespace, Validating: m.validating(), Roots: m.config.Trust, Authority: "signadot-authority",
-		Programs: []certs.Program{
+		Programs: []authority.Program{
 			{Secret: "routeserver-tls", Hosts: append(webhook.ServiceHosts("routeserver", m.config.Namespace),
 				webhook.ServiceHosts("routeserver-peers", m.config.Namespace)...)},
 			{Secret: "eventbus-tls", Hosts: webhook.ServiceHosts("eventbus", m.config.Namespace)},

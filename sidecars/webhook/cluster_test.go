@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/eventbus/trust"
-	"switchyard.dev/sidecars/certs"
+	"switchyard.dev/eventbus/trust/authority"
 	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/sidecars/inject"
 	"switchyard.dev/tests/background"
@@ -124,8 +124,8 @@ func (k *cluster) injector(address string) *Injector {
 		REST:    k.As(""),
 		Inject:  into,
 		Address: address,
-		Certs: certs.Config{Every: 50 * time.Millisecond, Roots: trust.NewRoots("the keeper's"),
-			Policy: certs.Policy{Hosts: []string{"127.0.0.1", "localhost"}}},
+		Certs: authority.Config{Every: 50 * time.Millisecond, Roots: trust.NewRoots("the keeper's"),
+			Policy: authority.Policy{Hosts: []string{"127.0.0.1", "localhost"}}},
 		Log: slog.New(slog.DiscardHandler),
 	})
 	k.Must(err)
@@ -161,8 +161,8 @@ func TestACertificateThatIsServedStaysReadyWhileTheAPIServerIsAway(t *testing.T)
 	k := newCluster(t)
 	api := &flaky{Client: k.Client}
 	api.away.Store(true)
-	keeper, err := certs.NewKeeper(certs.Config{
-		Client: api, Every: 10 * time.Millisecond, Policy: certs.Policy{Hosts: []string{"127.0.0.1"}},
+	keeper, err := authority.NewKeeper(authority.Config{
+		Client: api, Every: 10 * time.Millisecond, Policy: authority.Policy{Hosts: []string{"127.0.0.1"}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -360,8 +360,8 @@ func TestAnAuthorityChangesUnderARealCluster(t *testing.T) {
 	clock := &clock{ahead: -15*24*time.Hour - time.Hour}
 	injector, err := New(Config{
 		REST: k.As(""), Inject: testInject(), Address: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler),
-		Certs: certs.Config{Every: 20 * time.Millisecond, Now: clock.Now,
-			Policy: certs.Policy{Settle: time.Minute, Hosts: []string{"127.0.0.1"}}},
+		Certs: authority.Config{Every: 20 * time.Millisecond, Now: clock.Now,
+			Policy: authority.Policy{Settle: time.Minute, Hosts: []string{"127.0.0.1"}}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -417,9 +417,9 @@ func (k *cluster) holds(n int) func() error {
 func TestReplicasAgreeOnOneAuthority(t *testing.T) {
 	k := newCluster(t)
 	k.register("127.0.0.1:1")
-	var keepers []*certs.Keeper
+	var keepers []*authority.Keeper
 	for range 5 {
-		keeper, err := certs.NewKeeper(certs.Config{Client: k.Client, Policy: certs.Policy{Hosts: []string{"127.0.0.1"}}})
+		keeper, err := authority.NewKeeper(authority.Config{Client: k.Client, Policy: authority.Policy{Hosts: []string{"127.0.0.1"}}})
 		if err != nil {
 			t.Fatal(err)
 		}

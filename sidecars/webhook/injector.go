@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/eventbus/callers"
-	"switchyard.dev/sidecars/certs"
+	"switchyard.dev/eventbus/trust/authority"
 	"switchyard.dev/sidecars/inject"
 )
 
@@ -49,7 +49,7 @@ type Config struct {
 	// Certs says where the certificate stands. Client is made from REST when it
 	// is nil, and Hosts default to the names of the Service
 	// signadot-webhook-service.
-	Certs certs.Config
+	Certs authority.Config
 	// NamespaceLabels gives the labels of a namespace from a cache, without a
 	// call, or nil when they are not known. Default: nil for all, so that only
 	// pods themselves, and namespaces the API server selects, ask for sidecars.
@@ -67,7 +67,7 @@ type Review func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.Ad
 // needs no leader election.
 type Injector struct {
 	cfg     Config
-	keeper  *certs.Keeper
+	keeper  *authority.Keeper
 	address atomic.Value // string, once listening
 	most    int          // open connections; fewer than maxConnections in tests
 }
@@ -98,7 +98,7 @@ func New(cfg Config) (*Injector, error) {
 			return nil, fmt.Errorf("webhook: %w", err)
 		}
 	}
-	keeper, err := certs.NewKeeper(cfg.Certs)
+	keeper, err := authority.NewKeeper(cfg.Certs)
 	if err != nil {
 		return nil, fmt.Errorf("webhook: %w", err)
 	}

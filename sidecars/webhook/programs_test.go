@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/eventbus/trust"
-	"switchyard.dev/sidecars/certs"
+	"switchyard.dev/eventbus/trust/authority"
 )
 
 // picky is a client of an API server that takes no writing of one Secret.
@@ -32,13 +32,13 @@ func (p *picky) Update(ctx context.Context, o client.Object, options ...client.U
 func TestOneSecretThatCannotBeWrittenKeepsNobodyElseWaiting(t *testing.T) {
 	k := newCluster(t)
 	names := []string{"routeserver-tls", "eventbus-tls"}
-	config := certs.Config{Client: &picky{k.Client, names[0]}, Policy: certs.Policy{Hosts: []string{"127.0.0.1"}}}
+	config := authority.Config{Client: &picky{k.Client, names[0]}, Policy: authority.Policy{Hosts: []string{"127.0.0.1"}}}
 	for _, name := range names {
-		config.Programs = append(config.Programs, certs.Program{Secret: name, Hosts: []string{name}})
+		config.Programs = append(config.Programs, authority.Program{Secret: name, Hosts: []string{name}})
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "signadot", Name: name}}
 		k.Create(secret)
 	}
-	keeper, err := certs.NewKeeper(config)
+	keeper, err := authority.NewKeeper(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,8 +60,8 @@ func TestOneSecretThatCannotBeWrittenKeepsNobodyElseWaiting(t *testing.T) {
 func TestPeopleFindWhomToTrust(t *testing.T) {
 	k := newCluster(t)
 	const name = "signadot-authority"
-	config := certs.Config{Client: k.Client, Authority: name, Roots: certs.NewRoots(), Policy: certs.Policy{Hosts: []string{"127.0.0.1"}}}
-	keeper, err := certs.NewKeeper(config)
+	config := authority.Config{Client: k.Client, Authority: name, Roots: authority.NewRoots(), Policy: authority.Policy{Hosts: []string{"127.0.0.1"}}}
+	keeper, err := authority.NewKeeper(config)
 	k.Must(err)
 	k.Must(keeper.Ensure(t.Context())) // there is none yet
 	told := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "signadot", Name: name}, Data: map[string]string{"else": "stays"}}

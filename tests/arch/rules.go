@@ -17,7 +17,7 @@ var rooms = map[string][]string{
 	"eventbus":          {"protos"},
 	"routeserver":       {"eventbus", "protos"},
 	"xds":               {"routeserver", "eventbus", "protos"},
-	"sidecars":          {"xds", "routeserver", "protos", "eventbus/callers", "eventbus/trust", "eventbus/wake"},
+	"sidecars":          {"xds", "routeserver", "protos", "eventbus/callers", "eventbus/trust", "eventbus/trust/authority", "eventbus/wake"},
 	"tunnels":           {"eventbus", "protos"},
 	"workflows":         {"eventbus", "protos", "routeserver/spelling"},
 	"controlplane-link": {"protos", "eventbus"},

@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"switchyard.dev/sidecars/certs"
+	"switchyard.dev/eventbus/trust/authority"
 	"switchyard.dev/sidecars/devmesh"
 	injecting "switchyard.dev/sidecars/inject"
 	"switchyard.dev/sidecars/webhook"
@@ -123,7 +123,7 @@ func (s apiServer) runInjector(t *testing.T, address string, ahead time.Duration
 	t.Helper()
 	injector, err := webhook.New(webhook.Config{
 		REST: s.config, Inject: injectConfig(), Address: address, Log: slog.New(slog.DiscardHandler),
-		Certs: certs.Config{Every: 100 * time.Millisecond, Now: func() time.Time { return time.Now().Add(ahead) }},
+		Certs: authority.Config{Every: 100 * time.Millisecond, Now: func() time.Time { return time.Now().Add(ahead) }},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -15,21 +15,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/eventbus/trust"
+	"switchyard.dev/eventbus/trust/authority"
 	"switchyard.dev/routeserver/server"
-	"switchyard.dev/sidecars/certs"
 	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/tests/background"
 )
 
-// authority keeps the certificates of the world.
-type authority struct {
+// trusted keeps the certificates of the world.
+type trusted struct {
 	roots  *trust.Roots  // of the manager
 	folder *trust.Folder // of the route server
 }
 
 // certify keeps certificates, as the manager does, mounts that of the route server, and
 // opens it there.
-func (w *path) certify(policy certs.Policy) {
+func (w *path) certify(policy authority.Policy) {
 	w.Helper()
 	w.Namespaces("signadot")
 	for _, name := range []string{"webhook-server-cert", "routeserver-tls"} {
@@ -37,9 +37,9 @@ func (w *path) certify(policy certs.Policy) {
 	}
 	policy.Hosts = []string{"signadot-webhook-service.signadot.svc"}
 	roots := trust.NewRoots("what the test keeps")
-	keeper, err := certs.NewKeeper(certs.Config{
+	keeper, err := authority.NewKeeper(authority.Config{
 		Client: w.Client, Policy: policy, Roots: roots, Every: 100 * time.Millisecond, Log: w.logger,
-		Programs: []certs.Program{{Secret: "routeserver-tls", Hosts: []string{server.Name, "127.0.0.1", w.pod.Host.String()}}},
+		Programs: []authority.Program{{Secret: "routeserver-tls", Hosts: []string{server.Name, "127.0.0.1", w.pod.Host.String()}}},
 	})
 	w.Must(err)
 	background.Run(w, keeper.Run)
@@ -57,7 +57,7 @@ func (w *path) certify(policy certs.Policy) {
 	})
 	folder, err := trust.Open(trust.Config{Dir: dir, Name: server.Name, Every: 100 * time.Millisecond, Logger: w.logger})
 	w.Must(err)
-	w.tls = &authority{roots: roots, folder: folder}
+	w.tls = &trusted{roots: roots, folder: folder}
 }
 
 // mount does what the kubelet does with a Secret that is mounted: a new folder with all
@@ -104,7 +104,7 @@ func (w *path) signers() []*x509.Certificate {
 // The authority lives 30 days, and a pod longer: what a sidecar trusts follows, over
 // streams that stay open, and outlives its container.
 func TestASidecarFollowsTheAuthorityThroughThreeChanges(t *testing.T) {
-	w := newWorldWith(t, certs.Policy{Authority: 24 * time.Second, Leaf: 4 * time.Second, Settle: 4 * time.Second})
+	w := newWorldWith(t, authority.Policy{Authority: 24 * time.Second, Leaf: 4 * time.Second, Settle: 4 * time.Second})
 	injected := w.signers()
 	signs := injected[0] // the first of a bundle does
 	for changes := 0; changes < 3; {

@@ -15,8 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/trust/authority"
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/sidecars/certs"
 	"switchyard.dev/tests/cable"
 	"switchyard.dev/tests/podnet"
 	"switchyard.dev/tests/traffic"
@@ -42,7 +42,7 @@ type path struct {
 	xds    string // host:port of xDS, as the pod reaches it
 	pod    *podnet.Pod
 	cable  *cable.Cable // what sidecars reach the route server over
-	tls    *authority
+	tls    *trusted
 	keeper *keeping
 	sender traffic.Sender
 }
@@ -51,11 +51,11 @@ type path struct {
 // sidecar.
 func newWorld(t *testing.T) *path {
 	t.Helper()
-	return newWorldWith(t, certs.Policy{})
+	return newWorldWith(t, authority.Policy{})
 }
 
 // newWorldWith does so with certificates that live as long as a policy says.
-func newWorldWith(t *testing.T, policy certs.Policy) *path {
+func newWorldWith(t *testing.T, policy authority.Policy) *path {
 	t.Helper()
 	w := &path{World: world.New(t), logger: logger(t)}
 	w.startPod()

@@ -15,8 +15,8 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"switchyard.dev/eventbus/memory"
+	"switchyard.dev/eventbus/trust/authority"
 	"switchyard.dev/reconcilers/manager"
-	"switchyard.dev/sidecars/certs"
 	"switchyard.dev/sidecars/inject"
 	"switchyard.dev/sidecars/webhook"
 	"switchyard.dev/tests/apiserver"
@@ -90,7 +90,7 @@ func (o Orders) run(ctx context.Context) error {
 	if o.Behind > 0 {
 		injector, err := webhook.New(webhook.Config{
 			REST: access, Inject: images, Address: o.Webhook, Metrics: prometheus.NewRegistry(), Log: log,
-			Certs: certs.Config{Now: func() time.Time { return time.Now().Add(-o.Behind) }},
+			Certs: authority.Config{Now: func() time.Time { return time.Now().Add(-o.Behind) }},
 		})
 		if err != nil {
 			return err

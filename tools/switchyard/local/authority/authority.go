@@ -16,7 +16,7 @@ import (
 	"switchyard.dev/tunnels/workstation"
 )
 
-// Where the operator writes the certificates of its authority (sidecars/certs): a ConfigMap of its
+// Where the operator writes the certificates of its authority (eventbus/trust/authority): a ConfigMap of its
 // namespace, and, as operators before it alone did, its webhook configurations. Its Secret has the
 // key too, and users may not read it.
 const (

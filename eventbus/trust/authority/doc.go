@@ -1,4 +1,4 @@
-// Package certs makes, keeps and renews the certificates by which the operator's programs
+// Package authority makes, keeps and renews the certificates by which the operator's programs
 // are known: the webhook's, and those of the route server and the event bus, with an overlap
 // at every change, so that no call fails because of one.
 //
@@ -28,4 +28,4 @@
 //
 // Users owe the right to get, patch and update these Secrets, the ConfigMap and the webhook
 // configurations; where no chart has made the first of them, to create Secrets too.
-package certs
+package authority
