@@ -4,7 +4,7 @@ import (
 	"iter"
 	"strings"
 
-	"switchyard.dev/routeserver/spelling"
+	"switchyard.dev/eventbus/spelling"
 )
 
 // mostTypos is how many letters a name may differ by and still be a misspelling.

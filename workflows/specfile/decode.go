@@ -10,7 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"switchyard.dev/routeserver/spelling"
+	"switchyard.dev/eventbus/spelling"
 )
 
 // Decode reads the file into a struct with the fields name and, unless KeepName was called, spec. The error is Problems,

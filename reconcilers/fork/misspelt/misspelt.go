@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode"
 
-	"switchyard.dev/routeserver/spelling"
+	"switchyard.dev/eventbus/spelling"
 )
 
 // How alike two words are when one is taken for a misspelling of the other.

@@ -3,7 +3,7 @@ package spelling_test
 import (
 	"testing"
 
-	"switchyard.dev/routeserver/spelling"
+	"switchyard.dev/eventbus/spelling"
 )
 
 func TestDistance(t *testing.T) {
