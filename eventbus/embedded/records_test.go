@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"switchyard.dev/eventbus/connect"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 // The server sends an answer wherever the question says, without asking whether the one who asked

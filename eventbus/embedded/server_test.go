@@ -20,7 +20,7 @@ import (
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/eventbus/jetstream"
 	"switchyard.dev/eventbus/logtest"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 var quiet = slog.New(slog.DiscardHandler)

@@ -17,7 +17,7 @@ import (
 	"switchyard.dev/eventbus/publisher"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/tests/background"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 // world is the objects and their controllers: what they state, they state

@@ -25,8 +25,8 @@ import (
 	"switchyard.dev/eventbus/logtest"
 	"switchyard.dev/eventbus/server"
 	"switchyard.dev/tests/background"
-	"switchyard.dev/tests/wait"
 	"switchyard.dev/tests/world"
+	"switchyard.dev/tools/wait"
 )
 
 func TestMain(m *testing.M) { world.Main(m) }

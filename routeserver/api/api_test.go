@@ -29,7 +29,7 @@ import (
 	"switchyard.dev/routeserver/view"
 	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/conformance/served"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 const patience = 10 * time.Second

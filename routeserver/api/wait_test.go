@@ -17,7 +17,7 @@ import (
 	"switchyard.dev/routeserver/api/failure"
 	"switchyard.dev/routeserver/api/receipts"
 	"switchyard.dev/routeserver/table"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 var customer = table.Workload{Kind: "Deployment", Namespace: "shop", Name: "customer"}

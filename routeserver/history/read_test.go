@@ -11,7 +11,7 @@ import (
 	"switchyard.dev/routeserver/history"
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/tests/sandboxes"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 // eventually waits for what has to come.

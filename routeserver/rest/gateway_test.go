@@ -22,7 +22,7 @@ import (
 	"switchyard.dev/routeserver/rest"
 	"switchyard.dev/routeserver/view"
 	"switchyard.dev/tests/background"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 const patience = 20 * time.Second

@@ -14,8 +14,8 @@ import (
 
 	"switchyard.dev/routeserver/services"
 	"switchyard.dev/tests/background"
-	"switchyard.dev/tests/wait"
 	"switchyard.dev/tests/world"
+	"switchyard.dev/tools/wait"
 )
 
 // On a real API server, as an account that first may read nothing, as before

@@ -22,7 +22,7 @@ import (
 	"switchyard.dev/routeserver/view"
 	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/conformance/served"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 func TestATableIsShownOnceItIsWhole(t *testing.T) {

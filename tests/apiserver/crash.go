@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"switchyard.dev/tests/program"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 // Kill ends the API server at once, as a node that is lost would. What etcd holds

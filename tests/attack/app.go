@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"time"
 
-	"switchyard.dev/tests/traffic"
+	"switchyard.dev/tools/traffic"
 )
 
 // What the application does at its paths; elsewhere it answers OK.

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"switchyard.dev/tests/traffic"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/traffic"
+	"switchyard.dev/tools/wait"
 )
 
 // dialling bounds how many clients come at the same moment.

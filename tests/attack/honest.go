@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"time"
 
-	"switchyard.dev/tests/traffic"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/traffic"
+	"switchyard.dev/tools/wait"
 )
 
 // Honest is how honest requests fared.

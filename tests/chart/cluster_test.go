@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 func TestInARealAPIServer(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 	"switchyard.dev/eventbus/memory"
 	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/tests/background"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 const webhookConfiguration = "signadot-mutating-webhook-configuration"

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/reconcilers/drain"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 const drainJob = "signadot-drain"

@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 // webhooks reads the live webhook configuration.

@@ -15,7 +15,7 @@ import (
 	"switchyard.dev/tests/devmesh/configdump"
 	"switchyard.dev/tests/devmesh/control"
 	"switchyard.dev/tests/sidecar"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 // dump asks the pod's Envoy for its configuration.

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"switchyard.dev/routeserver/table"
-	"switchyard.dev/tests/traffic"
+	"switchyard.dev/tools/traffic"
 )
 
 // load sends requests to baselines over connections that are kept, and judges

@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/tests/devmesh/control"
 	"switchyard.dev/tests/figures"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 // Outage stops all programs of the control plane under load, restarts half of the

@@ -19,8 +19,8 @@ import (
 	"switchyard.dev/tests/process"
 	"switchyard.dev/tests/program"
 	"switchyard.dev/tests/sidecar"
-	"switchyard.dev/tests/traffic"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/traffic"
+	"switchyard.dev/tools/wait"
 )
 
 // workloadPort is where the baselines listen.

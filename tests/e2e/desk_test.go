@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"switchyard.dev/tests/traffic"
 	"switchyard.dev/tools/demo/local"
+	"switchyard.dev/tools/traffic"
 )
 
 // desk is a developer's machine and account, and the customer service as the cluster has it.

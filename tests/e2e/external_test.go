@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"switchyard.dev/tests/traffic"
+	"switchyard.dev/tools/traffic"
 )
 
 // The end of a tunnel in the cluster, played by a pod that says who answers: the

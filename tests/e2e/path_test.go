@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"switchyard.dev/tests/traffic"
 	"switchyard.dev/tools/demo"
+	"switchyard.dev/tools/traffic"
 )
 
 func TestEachOfAThousandRequestsReachesItsSide(t *testing.T) {

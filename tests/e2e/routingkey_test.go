@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"switchyard.dev/tests/traffic"
+	"switchyard.dev/tools/traffic"
 	"switchyard.dev/xds/routingkey"
 )
 

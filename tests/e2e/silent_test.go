@@ -15,9 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"switchyard.dev/tests/wait"
 	"switchyard.dev/tools/demo/local"
 	"switchyard.dev/tools/switchyard/command/reach"
+	"switchyard.dev/tools/wait"
 )
 
 // silentConnections is how many silent connections one address could have at a proxy: a port-forward

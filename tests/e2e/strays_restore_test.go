@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"switchyard.dev/tests/figures"
-	"switchyard.dev/tests/traffic"
+	"switchyard.dev/tools/traffic"
 )
 
 // TestNoKeyStraysDuringARestore restores the RoutingConfig and the member of a routing key as backup

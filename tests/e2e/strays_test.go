@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"switchyard.dev/tests/figures"
-	"switchyard.dev/tests/traffic"
 	"switchyard.dev/tools/demo"
+	"switchyard.dev/tools/traffic"
 )
 
 // TestNoKeyStraysToTheBaselineOfItsMember deletes the member of a routing key and the namespace of

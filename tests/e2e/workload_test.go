@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"switchyard.dev/tests/traffic"
+	"switchyard.dev/tools/traffic"
 )
 
 // ledgerManifest is a workload as real clusters have them, in a namespace of its own,

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"switchyard.dev/tests/traffic"
-	"switchyard.dev/tests/wait"
 	"switchyard.dev/tools/demo"
+	"switchyard.dev/tools/traffic"
+	"switchyard.dev/tools/wait"
 )
 
 // world is the cluster as the tests see it.

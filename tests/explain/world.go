@@ -29,7 +29,7 @@ import (
 	"switchyard.dev/tests/bench/frame"
 	"switchyard.dev/tests/sandboxes"
 	"switchyard.dev/tests/sidecar"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 	"switchyard.dev/xds/routingkey"
 	"switchyard.dev/xds/serve"
 )

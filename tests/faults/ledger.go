@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/eventbus/logtest"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 // Ledger is what writers know to be in the log, because it was acknowledged.

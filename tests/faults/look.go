@@ -8,7 +8,7 @@ import (
 
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/event"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 // beginWith begins a log, and tries again while the connection is being made.

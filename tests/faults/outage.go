@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 // An Outage breaks the disk under a running bus, leaves it broken for a while,

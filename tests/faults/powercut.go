@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 // PowerCuts says how often the power is cut, and how.

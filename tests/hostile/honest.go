@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc"
 
 	"switchyard.dev/tests/sidecar"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 // honest are sidecars that do as they should while others attack. Changes are

@@ -16,7 +16,7 @@ import (
 	"switchyard.dev/eventbus/publisher"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/routeserver/table"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 // objects is what Kubernetes would hold: the truth. Each object belongs to one

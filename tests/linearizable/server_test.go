@@ -10,7 +10,7 @@ import (
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/routeserver/view"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 // routeServer is a view and the log that it follows.

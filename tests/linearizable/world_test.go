@@ -15,7 +15,7 @@ import (
 	"switchyard.dev/eventbus/jetstream"
 	"switchyard.dev/eventbus/projection"
 	"switchyard.dev/routeserver/view"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 // options break the world on purpose.

@@ -16,8 +16,8 @@ import (
 	"switchyard.dev/tests/process"
 	"switchyard.dev/tests/program"
 	"switchyard.dev/tests/sidecar"
-	"switchyard.dev/tests/wait"
 	"switchyard.dev/tests/world"
+	"switchyard.dev/tools/wait"
 )
 
 // Where istiod listens: debug answers from loopback alone, xDS without TLS.

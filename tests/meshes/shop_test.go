@@ -34,9 +34,9 @@ import (
 	"switchyard.dev/tests/apiserver"
 	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/podnet"
-	"switchyard.dev/tests/traffic"
-	"switchyard.dev/tests/wait"
 	"switchyard.dev/tests/world"
+	"switchyard.dev/tools/traffic"
+	"switchyard.dev/tools/wait"
 )
 
 const (

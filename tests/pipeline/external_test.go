@@ -18,7 +18,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tests/podnet"
-	"switchyard.dev/tests/traffic"
+	"switchyard.dev/tools/traffic"
 )
 
 // Where the tunnel's pod is, and which of its ports stands for that of the workload.

@@ -19,8 +19,8 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tests/cable"
 	"switchyard.dev/tests/podnet"
-	"switchyard.dev/tests/traffic"
 	"switchyard.dev/tests/world"
+	"switchyard.dev/tools/traffic"
 )
 
 // patience is how long a test waits for what has to happen.

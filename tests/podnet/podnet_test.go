@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"switchyard.dev/tests/traffic"
+	"switchyard.dev/tools/traffic"
 )
 
 func TestMain(m *testing.M) {

@@ -25,7 +25,7 @@ import (
 	"switchyard.dev/reconcilers/policies"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/tests/fakecluster"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 // mesh is an adapter at work. It implements meshes.Kinds: the adapter asks it what there is at

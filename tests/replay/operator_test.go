@@ -22,7 +22,7 @@ import (
 	"switchyard.dev/reconcilers/policies"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/tests/fakecluster"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 const operatorNamespace = "signadot"

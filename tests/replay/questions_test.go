@@ -15,10 +15,10 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 
 	"switchyard.dev/routeserver/table"
-	"switchyard.dev/tests/traffic"
 	"switchyard.dev/tools/switchyard"
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/command/exit"
+	"switchyard.dev/tools/traffic"
 	"switchyard.dev/xds/routingkey"
 	"switchyard.dev/xds/translate"
 )

@@ -34,9 +34,9 @@ import (
 	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/conformance/crd"
 	"switchyard.dev/tests/program"
-	"switchyard.dev/tests/wait"
 	"switchyard.dev/tests/world"
 	"switchyard.dev/tools/argo"
+	"switchyard.dev/tools/wait"
 )
 
 const (

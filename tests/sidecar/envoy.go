@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"switchyard.dev/sidecars/devmesh"
-	"switchyard.dev/tests/traffic"
+	"switchyard.dev/tools/traffic"
 )
 
 // Envoy returns an Envoy with a bootstrap, to be started.

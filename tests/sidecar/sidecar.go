@@ -18,8 +18,8 @@ import (
 	"switchyard.dev/sidecars/redirect"
 	"switchyard.dev/sidecars/redirect/spec"
 	"switchyard.dev/tests/podnet"
-	"switchyard.dev/tests/traffic"
 	"switchyard.dev/tools/envoy"
+	"switchyard.dev/tools/traffic"
 )
 
 // Program is the package of the sidecar's program.

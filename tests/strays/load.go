@@ -16,8 +16,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"switchyard.dev/tests/traffic"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/traffic"
+	"switchyard.dev/tools/wait"
 )
 
 // PerSecond is how many requests a load sends that does not say it.

@@ -19,7 +19,7 @@ import (
 	"switchyard.dev/tests/bench/frame"
 	"switchyard.dev/tests/sweep/state"
 	"switchyard.dev/tests/sweep/wire"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 // Cycles are sandboxes, each of a name of its own, that come, get ready and go: with

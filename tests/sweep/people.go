@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"switchyard.dev/tests/sweep/state"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 // make makes objects from YAML documents.

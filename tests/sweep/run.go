@@ -18,7 +18,7 @@ import (
 	"switchyard.dev/tests/sweep/life"
 	"switchyard.dev/tests/sweep/state"
 	"switchyard.dev/tests/sweep/wire"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 // Golden is a run in which nothing went wrong.

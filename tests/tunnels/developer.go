@@ -16,7 +16,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tests/apiserver"
 	"switchyard.dev/tests/process"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 	"switchyard.dev/tunnels/api"
 	tunnelproxy "switchyard.dev/tunnels/proxy"
 )

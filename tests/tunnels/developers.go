@@ -16,7 +16,7 @@ import (
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/tests/devmesh/control"
 	"switchyard.dev/tests/sweep/state"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 // Developers has sandboxes of two developers come and go on one baseline.

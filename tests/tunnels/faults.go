@@ -11,7 +11,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tests/devmesh/control"
 	"switchyard.dev/tests/tunnels/capture"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 // Faults kills the tunnel proxies and the API server in turn, under load.

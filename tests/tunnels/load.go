@@ -11,9 +11,9 @@ import (
 	"sync"
 	"time"
 
-	"switchyard.dev/tests/traffic"
 	"switchyard.dev/tests/tunnels/capture"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/traffic"
+	"switchyard.dev/tools/wait"
 )
 
 // askWithin is how long a request may take on a machine that is busy.

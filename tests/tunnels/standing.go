@@ -10,7 +10,7 @@ import (
 	"switchyard.dev/tests/devmesh/control"
 	"switchyard.dev/tests/figures"
 	"switchyard.dev/tests/process"
-	"switchyard.dev/tests/traffic"
+	"switchyard.dev/tools/traffic"
 )
 
 // stands is what a process holds, or what several do together.

@@ -26,7 +26,7 @@ import (
 	"switchyard.dev/tests/program"
 	"switchyard.dev/tests/sidecar"
 	"switchyard.dev/tests/tunnels/capture"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 // Programs of tunnels.

@@ -14,8 +14,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"switchyard.dev/tests/wait"
 	"switchyard.dev/tools/demo/resource"
+	"switchyard.dev/tools/wait"
 	"switchyard.dev/workflows/iocontext/store"
 )
 

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"switchyard.dev/tests/traffic"
 	"switchyard.dev/tools/demo"
+	"switchyard.dev/tools/traffic"
 )
 
 //go:embed testdata/app.yaml

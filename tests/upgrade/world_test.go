@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"switchyard.dev/tests/traffic"
 	"switchyard.dev/tools/demo"
+	"switchyard.dev/tools/traffic"
 )
 
 // namespace is that of the workload.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"switchyard.dev/tests/traffic"
+	"switchyard.dev/tools/traffic"
 )
 
 // CustomerSender asks HotROD's customer service, whose fork marks its answers.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"switchyard.dev/tests/traffic"
+	"switchyard.dev/tools/traffic"
 )
 
 // routingKey is spec.id of manifests/sandbox.yaml.

@@ -17,9 +17,9 @@ import (
 	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/conformance/served"
 	"switchyard.dev/tests/port"
-	"switchyard.dev/tests/wait"
 	"switchyard.dev/tools/switchyard"
 	"switchyard.dev/tools/switchyard/command/exit"
+	"switchyard.dev/tools/wait"
 )
 
 // ok runs a command that has to succeed, and returns what it shows.

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 	"switchyard.dev/tunnels/audit"
 	"switchyard.dev/tunnels/cluster"
 	"switchyard.dev/tunnels/relay"

@@ -20,8 +20,8 @@ import (
 
 	"github.com/gorilla/websocket"
 
-	"switchyard.dev/tests/wait"
 	"switchyard.dev/tests/world"
+	"switchyard.dev/tools/wait"
 	"switchyard.dev/tunnels/workstation/loopback"
 )
 

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 	"switchyard.dev/tunnels/carrier"
 	"switchyard.dev/tunnels/identity"
 	"switchyard.dev/tunnels/proxy"

@@ -18,7 +18,7 @@ import (
 
 	"switchyard.dev/eventbus/connect"
 	"switchyard.dev/eventbus/embedded"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 	"switchyard.dev/tunnels/audit"
 	"switchyard.dev/tunnels/records"
 )

@@ -20,7 +20,7 @@ import (
 
 	"switchyard.dev/eventbus/callers"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 	"switchyard.dev/tunnels/audit"
 	"switchyard.dev/tunnels/cluster"
 	"switchyard.dev/tunnels/identity"

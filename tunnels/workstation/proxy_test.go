@@ -13,7 +13,7 @@ import (
 	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/eventbus/trust/trusttest"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 	"switchyard.dev/tunnels/carrier"
 	"switchyard.dev/tunnels/relay"
 	"switchyard.dev/tunnels/workstation"

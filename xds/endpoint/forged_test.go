@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"switchyard.dev/tests/background"
-	"switchyard.dev/tests/wait"
 	"switchyard.dev/tests/world"
+	"switchyard.dev/tools/wait"
 	"switchyard.dev/xds/endpoint"
 	"switchyard.dev/xds/identify"
 	"switchyard.dev/xds/translate"

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"switchyard.dev/routeserver/table"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 	"switchyard.dev/xds/serve"
 	"switchyard.dev/xds/translate"
 	"switchyard.dev/xds/xdstest"

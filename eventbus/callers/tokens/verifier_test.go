@@ -25,8 +25,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"switchyard.dev/eventbus/callers/tokens"
-	"switchyard.dev/tests/wait"
 	"switchyard.dev/tests/world"
+	"switchyard.dev/tools/wait"
 )
 
 const audience = "eventbus.signadot.svc"

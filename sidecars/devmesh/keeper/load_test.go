@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"switchyard.dev/tests/traffic"
+	"switchyard.dev/tools/traffic"
 )
 
 // While other keys come and go, and the server of routes with them, requests of

@@ -20,7 +20,7 @@ import (
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/tests/podnet"
 	"switchyard.dev/tests/sidecar"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 	"switchyard.dev/xds/routingkey/keytest"
 	"switchyard.dev/xds/serve"
 	"switchyard.dev/xds/xdstest"

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"switchyard.dev/tests/traffic"
+	"switchyard.dev/tools/traffic"
 )
 
 // Metrics of the webhook and of the API server.

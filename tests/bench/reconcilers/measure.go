@@ -14,7 +14,7 @@ import (
 
 	"switchyard.dev/tests/bench/reconcilers/busy"
 	"switchyard.dev/tests/process"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 // measurement is one run.

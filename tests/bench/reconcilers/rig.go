@@ -23,7 +23,7 @@ import (
 	"switchyard.dev/tests/bench/frame"
 	"switchyard.dev/tests/bench/reconcilers/busy"
 	"switchyard.dev/tests/process"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 // operator is the manager's namespace.

@@ -13,7 +13,7 @@ import (
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/routeserver/view"
 	"switchyard.dev/tests/bench/frame"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 // Server is the process of the server, as the first one calls it: a log, the

@@ -15,7 +15,7 @@ import (
 
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	pb "switchyard.dev/protos/gen/routes"
-	"switchyard.dev/tests/traffic"
+	"switchyard.dev/tools/traffic"
 )
 
 // The published models: a pointer is a field that must be there.

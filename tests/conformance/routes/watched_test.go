@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	pb "switchyard.dev/protos/gen/routes"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 // identity is the pair that names a rule: baseline and routing key.

@@ -17,7 +17,7 @@ import (
 	"switchyard.dev/routeserver/server"
 	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/conformance/served"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 // patience is how long a test waits for what must come.

@@ -29,7 +29,7 @@ import (
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/tests/bench/frame"
 	"switchyard.dev/tests/conformance/served"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 // patience is how long a test waits for what must come.

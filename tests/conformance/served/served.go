@@ -17,7 +17,7 @@ import (
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/routeserver/server"
 	"switchyard.dev/tests/background"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 // Log is a log and those who write to it.

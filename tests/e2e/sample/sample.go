@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"switchyard.dev/tests/wait"
 	"switchyard.dev/tools/demo/resource"
+	"switchyard.dev/tools/wait"
 )
 
 // Sample is one of workflows/samples, and how it is seen to work.

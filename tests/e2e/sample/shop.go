@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"switchyard.dev/tests/traffic"
-	"switchyard.dev/tests/wait"
 	"switchyard.dev/tools/demo"
+	"switchyard.dev/tools/traffic"
+	"switchyard.dev/tools/wait"
 )
 
 // Shop is what samples work on, as a test sees it.

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"switchyard.dev/tests/e2e/sample"
-	"switchyard.dev/tests/wait"
 	"switchyard.dev/tools/demo/resource"
+	"switchyard.dev/tools/wait"
 )
 
 // A step that fails is told of with the last lines that it printed, in which a value's name stands

@@ -19,7 +19,7 @@ import (
 	"switchyard.dev/tests/hostile/listeners"
 	"switchyard.dev/tests/hostile/slowbody"
 	"switchyard.dev/tests/process"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 	"switchyard.dev/workflows/iocontext"
 )
 

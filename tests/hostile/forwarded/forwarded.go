@@ -17,8 +17,8 @@ import (
 	"switchyard.dev/tests/figures"
 	"switchyard.dev/tests/hostile/listeners"
 	"switchyard.dev/tests/process"
-	"switchyard.dev/tests/wait"
 	"switchyard.dev/tools/switchyard/command/reach"
+	"switchyard.dev/tools/wait"
 )
 
 const (

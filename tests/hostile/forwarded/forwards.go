@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
 
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 // persistent is a port-forward that is established again whenever it ends: a client ends one, with all

@@ -20,7 +20,7 @@ import (
 	"switchyard.dev/eventbus/callers/tokens"
 	"switchyard.dev/tests/apiserver"
 	"switchyard.dev/tests/figures"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 	"switchyard.dev/tunnels/access"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"switchyard.dev/tests/figures"
 	"switchyard.dev/tests/podnet"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 const (

@@ -18,7 +18,7 @@ import (
 	"switchyard.dev/tests/apiserver"
 	"switchyard.dev/tests/hostile/listeners"
 	"switchyard.dev/tests/hostile/slowbody"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 	"switchyard.dev/workflows/iocontext"
 )
 

@@ -16,7 +16,7 @@ import (
 
 	"switchyard.dev/tests/figures"
 	"switchyard.dev/tests/hostile/listeners"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 const (

@@ -19,8 +19,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
-	"switchyard.dev/tests/traffic"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/traffic"
+	"switchyard.dev/tools/wait"
 	"switchyard.dev/workflows/iocontext"
 )
 

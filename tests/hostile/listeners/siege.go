@@ -9,7 +9,7 @@ import (
 
 	"switchyard.dev/tests/figures"
 	"switchyard.dev/tests/process"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 // Options say how hard and for how long.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"switchyard.dev/tests/hostile/slowbody"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 // SlowOrders name units with pods that attack an IO context server, and its address.

@@ -15,9 +15,9 @@ import (
 
 	"switchyard.dev/tests/figures"
 	"switchyard.dev/tests/process"
-	"switchyard.dev/tests/traffic"
-	"switchyard.dev/tests/wait"
 	"switchyard.dev/tools/demo"
+	"switchyard.dev/tools/traffic"
+	"switchyard.dev/tools/wait"
 )
 
 // Outcome is what still went on while the dearest attacks went on together.

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 // askOperator asks tunnel-api about the operator, which takes no token. Who is told to try again

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 	"switchyard.dev/workflows/iocontext"
 )
 

@@ -19,7 +19,7 @@ import (
 	"switchyard.dev/tests/sweep/state"
 	"switchyard.dev/tests/sweep/wire"
 	"switchyard.dev/tests/sweep/workflows/kubelet"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 	"switchyard.dev/workflows/execunit"
 	"switchyard.dev/workflows/iocontext/server"
 )

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"switchyard.dev/tests/figures"
-	"switchyard.dev/tests/traffic"
+	"switchyard.dev/tools/traffic"
 )
 
 // Run restarts each application so many times, without a key and with one, and ends its

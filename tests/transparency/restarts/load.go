@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"switchyard.dev/tests/traffic"
+	"switchyard.dev/tools/traffic"
 )
 
 // perSecond is how many requests each caller sends.

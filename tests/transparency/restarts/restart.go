@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"switchyard.dev/tests/traffic"
-	"switchyard.dev/tests/wait"
 	"switchyard.dev/tools/demo"
+	"switchyard.dev/tools/traffic"
+	"switchyard.dev/tools/wait"
 )
 
 // Outcome is what became of the requests of one kind of caller in one restart, without a

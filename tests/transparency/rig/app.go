@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/tests/podnet"
 	"switchyard.dev/tests/program"
 	"switchyard.dev/tests/transparency/suite"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 // App is an application.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"switchyard.dev/tests/podnet"
-	"switchyard.dev/tests/traffic"
+	"switchyard.dev/tools/traffic"
 )
 
 // The roles of the processes that this program starts.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"switchyard.dev/tests/traffic"
+	"switchyard.dev/tools/traffic"
 )
 
 // Echo is a server of Go's own that answers with the request, over HTTP/1 and HTTP/2.

@@ -9,8 +9,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"switchyard.dev/tests/wait"
 	"switchyard.dev/tools/switchyard/command/exit"
+	"switchyard.dev/tools/wait"
 )
 
 // rewrite changes a kubeconfig.

@@ -22,8 +22,8 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
-	"switchyard.dev/tests/wait"
 	"switchyard.dev/tools/switchyard/command/exit"
+	"switchyard.dev/tools/wait"
 	"switchyard.dev/tunnels/relay"
 	"switchyard.dev/tunnels/workstation"
 )

@@ -17,9 +17,9 @@ import (
 	"switchyard.dev/routeserver/server"
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/tests/conformance/served"
-	"switchyard.dev/tests/wait"
 	"switchyard.dev/tests/world"
 	"switchyard.dev/tools/switchyard/command/exit"
+	"switchyard.dev/tools/wait"
 	"switchyard.dev/xds/routingkey"
 	"switchyard.dev/xds/xdstest"
 )

@@ -21,7 +21,7 @@ import (
 
 	"switchyard.dev/eventbus/trust/trusttest"
 	"switchyard.dev/tests/process"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 	"switchyard.dev/tunnels/workstation/hold/guardian"
 )
 

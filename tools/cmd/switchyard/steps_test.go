@@ -18,8 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/tests/wait"
 	"switchyard.dev/tools/switchyard/command/exit"
+	"switchyard.dev/tools/wait"
 )
 
 // stepsResource is a resource of three steps that make it and one that removes it.

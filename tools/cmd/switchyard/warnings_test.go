@@ -8,8 +8,8 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
-	"switchyard.dev/tests/wait"
 	"switchyard.dev/tools/switchyard/command/exit"
+	"switchyard.dev/tools/wait"
 )
 
 // What the API server warns of, such as a policy of the cluster, is for who writes.

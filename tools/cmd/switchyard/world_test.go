@@ -30,10 +30,10 @@ import (
 	"switchyard.dev/routeserver/server"
 	"switchyard.dev/tests/conformance/served"
 	"switchyard.dev/tests/process"
-	"switchyard.dev/tests/wait"
 	"switchyard.dev/tests/world"
 	"switchyard.dev/tools/switchyard"
 	"switchyard.dev/tools/switchyard/command/exit"
+	"switchyard.dev/tools/wait"
 )
 
 func TestMain(m *testing.M) {

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"switchyard.dev/tests/traffic"
-	"switchyard.dev/tests/wait"
 	"switchyard.dev/tools/demo"
+	"switchyard.dev/tools/traffic"
+	"switchyard.dev/tools/wait"
 )
 
 // patience is how long the story waits for what is to come about.

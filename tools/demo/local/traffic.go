@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"switchyard.dev/tests/traffic"
+	"switchyard.dev/tools/traffic"
 )
 
 // Answer is what a request for customer 900 got: the baseline does not know that customer.

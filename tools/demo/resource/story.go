@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"switchyard.dev/tests/traffic"
 	"switchyard.dev/tools/demo"
+	"switchyard.dev/tools/traffic"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 	"switchyard.dev/tunnels/workstation/socket"
 )
 

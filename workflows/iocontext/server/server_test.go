@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 	"switchyard.dev/workflows/iocontext"
 	"switchyard.dev/workflows/iocontext/store"
 	"switchyard.dev/workflows/iocontext/unit"

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 	"switchyard.dev/workflows/iocontext"
 )
 

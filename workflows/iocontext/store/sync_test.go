@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/tests/wait"
 	"switchyard.dev/tests/world"
+	"switchyard.dev/tools/wait"
 	"switchyard.dev/workflows/execunit"
 	"switchyard.dev/workflows/iocontext/store"
 )

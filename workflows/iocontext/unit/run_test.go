@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 	"switchyard.dev/workflows/iocontext"
 )
 

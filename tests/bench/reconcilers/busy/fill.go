@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"switchyard.dev/tests/apiserver"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 // each does something for every item, several at the same time.

@@ -7,7 +7,7 @@ import (
 	"os"
 	"strings"
 
-	"switchyard.dev/tests/traffic"
+	"switchyard.dev/tools/traffic"
 )
 
 // chain answers with who answers, one after the other.

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 // Image is what a container runs that names it.

@@ -18,8 +18,8 @@ import (
 	"switchyard.dev/tests/container"
 	"switchyard.dev/tests/port"
 	"switchyard.dev/tests/program"
-	"switchyard.dev/tests/wait"
 	"switchyard.dev/tools/samples"
+	"switchyard.dev/tools/wait"
 )
 
 // What a script says in the ledger.

@@ -14,9 +14,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"switchyard.dev/tests/wait"
 	"switchyard.dev/tools/switchyard/command/interrupt"
 	"switchyard.dev/tools/switchyard/local/process"
+	"switchyard.dev/tools/wait"
 )
 
 // TestMain runs a job in place of the tests, if the environment names one.

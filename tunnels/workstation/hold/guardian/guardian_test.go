@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"switchyard.dev/tests/process"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 	"switchyard.dev/tunnels/workstation/hold/guardian"
 )
 
