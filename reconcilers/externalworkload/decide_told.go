@@ -11,7 +11,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
-	"switchyard.dev/reconcilers/tunnels/holders"
+	"switchyard.dev/reconcilers/tunnelholders/holders"
 )
 
 // controlPort is that of tunnel proxies of ours.

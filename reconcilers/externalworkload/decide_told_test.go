@@ -12,7 +12,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/reconcilers/externalworkload"
-	"switchyard.dev/reconcilers/tunnels/holders"
+	"switchyard.dev/reconcilers/tunnelholders/holders"
 )
 
 // toldBy is what a proxy in tunnel-proxy-1 tells, whose workstation was heard of that long

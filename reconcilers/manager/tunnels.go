@@ -10,8 +10,8 @@ import (
 
 	"switchyard.dev/reconcilers/kinds"
 	"switchyard.dev/reconcilers/publish"
+	"switchyard.dev/reconcilers/tunnelholders"
 	"switchyard.dev/reconcilers/tunnelkeys"
-	"switchyard.dev/reconcilers/tunnels"
 )
 
 // addTunnels adds what asks tunnel proxies which tunnels they hold, where they are to be
@@ -27,10 +27,10 @@ func (m *Main) addTunnels(ctx context.Context, c *kinds.Config, again publish.Ag
 	if err != nil {
 		return fmt.Errorf("reach the API server for keys of tunnels and Events: %w", err)
 	}
-	asked, err := tunnels.New(tunnels.Config{
+	asked, err := tunnelholders.New(tunnelholders.Config{
 		Client: m.manager.GetClient(), Namespace: m.config.Namespace, TokenFile: m.config.TunnelProxyToken,
 		Roots: m.config.Trust, Again: again, Dial: m.config.DialProxy, Logger: m.config.Logger, Metrics: m.config.Metrics,
-		Report: tunnels.Events{Client: m.manager.GetClient(), Create: kube.EventsV1().Events(metav1.NamespaceDefault), Logger: m.config.Logger}.Report,
+		Report: tunnelholders.Events{Client: m.manager.GetClient(), Create: kube.EventsV1().Events(metav1.NamespaceDefault), Logger: m.config.Logger}.Report,
 	})
 	if err != nil {
 		return fmt.Errorf("make what asks tunnel proxies: %w", err)

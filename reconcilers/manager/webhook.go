@@ -7,7 +7,7 @@ import (
 	"switchyard.dev/reconcilers/authors"
 	"switchyard.dev/reconcilers/authors/record"
 	"switchyard.dev/reconcilers/meshes/adapter"
-	"switchyard.dev/reconcilers/tunnels"
+	"switchyard.dev/reconcilers/tunnelholders"
 	"switchyard.dev/sidecars/webhook"
 )
 
@@ -42,7 +42,7 @@ func (m *Main) certificates() authority.Config {
 				webhook.ServiceHosts("routeserver-peers", m.config.Namespace)...)},
 			{Secret: "eventbus-tls", Hosts: webhook.ServiceHosts("eventbus", m.config.Namespace)},
 			{Secret: "io-context-tls", Hosts: webhook.ServiceHosts("io-context-server", m.config.Namespace)},
-			{Secret: "tunnel-tls", Hosts: append(webhook.ServiceHosts(tunnels.Name, m.config.Namespace),
+			{Secret: "tunnel-tls", Hosts: append(webhook.ServiceHosts(tunnelholders.Name, m.config.Namespace),
 				webhook.ServiceHosts("tunnel-api", m.config.Namespace)...)},
 		},
 	}

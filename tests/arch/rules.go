@@ -56,7 +56,7 @@ var (
 		"reconcilers/meshes/precedence",
 		"reconcilers/policies",
 		"reconcilers/routing",
-		"reconcilers/tunnels/holders",
+		"reconcilers/tunnelholders/holders",
 		"tunnels/credential",
 		"tunnels/identity",
 		"tunnels/policy",

@@ -18,7 +18,7 @@ import (
 	eventbus "switchyard.dev/eventbus/server"
 	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/reconcilers/manager"
-	"switchyard.dev/reconcilers/tunnels"
+	"switchyard.dev/reconcilers/tunnelholders"
 	routeserver "switchyard.dev/routeserver/server"
 	injector "switchyard.dev/sidecars/inject"
 	"switchyard.dev/tunnels/api"
@@ -441,12 +441,12 @@ func TestTheManagerAsksTunnelProxies(t *testing.T) {
 			}
 			continue
 		}
-		if settings.TunnelProxyToken != tunnels.TokenFile {
+		if settings.TunnelProxyToken != tunnelholders.TokenFile {
 			t.Errorf("the token is %q", settings.TunnelProxyToken)
 		}
 		mounted(t, spec, settings.TunnelProxyToken)
-		proxies := all.podOf(t, tunnels.Name)
-		listensOn(t, proxies, fmt.Sprintf(":%d", tunnels.ControlPort))
+		proxies := all.podOf(t, tunnelholders.Name)
+		listensOn(t, proxies, fmt.Sprintf(":%d", tunnelholders.ControlPort))
 		hasCertificate(t, proxies, "/var/run/secrets/tls", "tunnel-tls")
 	}
 }

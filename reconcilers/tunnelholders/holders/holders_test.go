@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
-	"switchyard.dev/reconcilers/tunnels/holders"
+	"switchyard.dev/reconcilers/tunnelholders/holders"
 )
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

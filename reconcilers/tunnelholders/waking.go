@@ -1,4 +1,4 @@
-package tunnels
+package tunnelholders
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/publish"
-	"switchyard.dev/reconcilers/tunnels/holders"
+	"switchyard.dev/reconcilers/tunnelholders/holders"
 )
 
 // changes are the external workloads that their controller is to look at: each once,

@@ -1,4 +1,4 @@
-package tunnels
+package tunnelholders
 
 import (
 	"cmp"
@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
-	"switchyard.dev/reconcilers/tunnels/holders"
+	"switchyard.dev/reconcilers/tunnelholders/holders"
 )
 
 // Takeover is a tunnel that a user took from another user's live session.

@@ -1,4 +1,4 @@
-package tunnels_test
+package tunnelholders_test
 
 import (
 	"context"
@@ -28,8 +28,8 @@ import (
 	"switchyard.dev/eventbus/trust/trusttest"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/reconcilers/publish"
-	"switchyard.dev/reconcilers/tunnels"
-	"switchyard.dev/reconcilers/tunnels/holders"
+	"switchyard.dev/reconcilers/tunnelholders"
+	"switchyard.dev/reconcilers/tunnelholders/holders"
 	"switchyard.dev/tests/background"
 )
 
@@ -46,9 +46,9 @@ type world struct {
 	authority *trusttest.Authority
 	client    client.Client
 	again     publish.Again
-	tunnels   *tunnels.Tunnels
+	tunnels   *tunnelholders.Tunnels
 	logged    lockedText
-	takeovers chan tunnels.Takeover
+	takeovers chan tunnelholders.Takeover
 
 	mu sync.Mutex
 	// at leads from addresses of pods to where their proxy listens.
@@ -58,7 +58,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	w := &world{
 		t: t, authority: trusttest.New(t, "ours"), client: fake.NewClientBuilder().Build(), again: make(publish.Again, 100), at: map[string]string{},
-		takeovers: make(chan tunnels.Takeover, 10),
+		takeovers: make(chan tunnelholders.Takeover, 10),
 	}
 	roots := trust.NewRoots("the Secret")
 	if err := roots.Set(w.authority.Bundle()); err != nil {
@@ -69,9 +69,9 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	var err error
-	w.tunnels, err = tunnels.New(tunnels.Config{
+	w.tunnels, err = tunnelholders.New(tunnelholders.Config{
 		Client: w.client, Namespace: "operators", TokenFile: token, Roots: roots, Again: w.again, Dial: w.dial,
-		Logger: slog.New(slog.NewTextHandler(&w.logged, nil)), Report: func(_ context.Context, one tunnels.Takeover) { w.takeovers <- one },
+		Logger: slog.New(slog.NewTextHandler(&w.logged, nil)), Report: func(_ context.Context, one tunnelholders.Takeover) { w.takeovers <- one },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package tunnels
+package tunnelholders
 
 import (
 	"context"
@@ -24,7 +24,7 @@ import (
 	"switchyard.dev/eventbus/wake"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/reconcilers/publish"
-	"switchyard.dev/reconcilers/tunnels/holders"
+	"switchyard.dev/reconcilers/tunnelholders/holders"
 )
 
 // Tunnel proxies, as the chart has them.

@@ -1,4 +1,4 @@
-package tunnels_test
+package tunnelholders_test
 
 import (
 	"fmt"
@@ -14,8 +14,8 @@ import (
 	"switchyard.dev/eventbus/trust/trusttest"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/reconcilers/publish"
-	"switchyard.dev/reconcilers/tunnels"
-	"switchyard.dev/reconcilers/tunnels/holders"
+	"switchyard.dev/reconcilers/tunnelholders"
+	"switchyard.dev/reconcilers/tunnelholders/holders"
 )
 
 func TestWhoHoldsATunnelIsKnownAtOnceAndAsLongAsItIsTold(t *testing.T) {
@@ -57,7 +57,7 @@ func TestTheProxyThatHasLostATunnelIsTold(t *testing.T) {
 	w.eventually("now the second is told", func() bool {
 		return len(a.lost()) == 0 && slices.Equal(b.lost(), []string{"ann to bob@example.com, through pod tunnel-proxy-a"})
 	})
-	if got, want := <-w.takeovers, (tunnels.Takeover{Workload: workload, From: "ann@example.com", By: "bob@example.com"}); got != want {
+	if got, want := <-w.takeovers, (tunnelholders.Takeover{Workload: workload, From: "ann@example.com", By: "bob@example.com"}); got != want {
 		t.Errorf("%+v is reported, not %+v", got, want)
 	}
 }
@@ -177,7 +177,7 @@ func TestOtherPodsAreNotAsked(t *testing.T) {
 
 // Before it is known which proxies there are, each is waited for: nothing is taken from where it is.
 func TestAProxyIsAwaitedBeforeTheFirstLook(t *testing.T) {
-	unknown, err := tunnels.New(tunnels.Config{Client: fake.NewClientBuilder().Build(), Namespace: "n", TokenFile: "f", Roots: trust.NewRoots("none"), Again: make(publish.Again)})
+	unknown, err := tunnelholders.New(tunnelholders.Config{Client: fake.NewClientBuilder().Build(), Namespace: "n", TokenFile: "f", Roots: trust.NewRoots("none"), Again: make(publish.Again)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func TestAProxyIsAwaitedBeforeTheFirstLook(t *testing.T) {
 }
 
 func TestAConfigWithoutTrustIsRefused(t *testing.T) {
-	if _, err := tunnels.New(tunnels.Config{Namespace: "n", TokenFile: "f"}); err == nil {
+	if _, err := tunnelholders.New(tunnelholders.Config{Namespace: "n", TokenFile: "f"}); err == nil {
 		t.Error("it is taken")
 	}
 }

@@ -1,4 +1,4 @@
-package tunnels
+package tunnelholders
 
 import (
 	"context"

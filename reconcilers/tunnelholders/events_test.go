@@ -1,4 +1,4 @@
-package tunnels_test
+package tunnelholders_test
 
 import (
 	"log/slog"
@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/tunnels"
-	"switchyard.dev/reconcilers/tunnels/holders"
+	"switchyard.dev/reconcilers/tunnelholders"
+	"switchyard.dev/reconcilers/tunnelholders/holders"
 	cluster "switchyard.dev/tests/world"
 )
 
@@ -30,9 +30,9 @@ func TestATakeoverIsAnEventOfItsSandbox(t *testing.T) {
 	w.Grant("manager", "default", rbacv1.PolicyRule{Verbs: []string{"create", "patch"}, APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}})
 	kube, err := kubernetes.NewForConfig(w.As("manager"))
 	w.Must(err)
-	events := tunnels.Events{Client: w.Client, Create: kube.EventsV1().Events("default"), Logger: slog.New(slog.NewTextHandler(t.Output(), nil))}
+	events := tunnelholders.Events{Client: w.Client, Create: kube.EventsV1().Events("default"), Logger: slog.New(slog.NewTextHandler(t.Output(), nil))}
 	for _, one := range []struct{ uid, from, by string }{{"another", "ada", "eve"}, {string(workload.UID), "ada", "bob"}, {string(workload.UID), "bob", "cleo"}} {
-		events.Report(t.Context(), tunnels.Takeover{Workload: holders.Workload{Namespace: "ns", Name: "w", UID: one.uid}, From: one.from, By: one.by})
+		events.Report(t.Context(), tunnelholders.Takeover{Workload: holders.Workload{Namespace: "ns", Name: "w", UID: one.uid}, From: one.from, By: one.by})
 	}
 	got := map[string]bool{}
 	var all corev1.EventList // As kubectl describe reads them.

@@ -1,4 +1,4 @@
-// Package tunnels asks the tunnel proxies which tunnels end at them, and knows for each
+// Package tunnelholders asks the tunnel proxies which tunnels end at them, and knows for each
 // external workload which proxy holds its tunnel, and whether its workstation can be reached.
 // It runs on the leader alone.
 //
@@ -12,4 +12,4 @@
 // something each second: who is silent for five, or whose stream broke and does not come
 // again within one, is gone, and so are all tunnels that it held. Who has lost a tunnel to
 // another proxy is told so.
-package tunnels
+package tunnelholders

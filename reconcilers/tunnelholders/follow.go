@@ -1,4 +1,4 @@
-package tunnels
+package tunnelholders
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 
 	"switchyard.dev/eventbus/trust"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
-	"switchyard.dev/reconcilers/tunnels/holders"
+	"switchyard.dev/reconcilers/tunnelholders/holders"
 )
 
 // The pause before a stream that broke is opened again: twice the one before, from the
