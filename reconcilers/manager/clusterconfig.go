@@ -10,7 +10,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"switchyard.dev/reconcilers/authors"
+	"switchyard.dev/reconcilers/admission"
 	"switchyard.dev/reconcilers/externalworkload"
 	"switchyard.dev/reconcilers/fork/power"
 	"switchyard.dev/reconcilers/meshes/adapter"
@@ -37,9 +37,9 @@ type Cluster struct {
 	// AskAuthors has authors of our objects asked about their rights, and Limits say how
 	// much one object may ask for.
 	AskAuthors bool
-	Limits     authors.Limits
+	Limits     admission.Limits
 	// Delegates are accounts that write objects on behalf of other users.
-	Delegates authors.Delegates
+	Delegates admission.Delegates
 	// ExternalWorkloads say when a tunnel counts as connected.
 	ExternalWorkloads externalworkload.Limits
 	// Istio reports whether requests are routed by VirtualServices, and GatewayAPI whether by
@@ -86,8 +86,8 @@ type clusterFile struct {
 			Allow []string `json:"allow"`
 		} `json:"patches"`
 		Authors struct {
-			Ask       bool              `json:"ask"`
-			Delegates authors.Delegates `json:"delegates"`
+			Ask       bool                `json:"ask"`
+			Delegates admission.Delegates `json:"delegates"`
 		} `json:"authors"`
 		Limits struct {
 			Members, Patches, Replicas int
@@ -141,7 +141,7 @@ func ParseCluster(content []byte) (Cluster, error) {
 		return Cluster{}, fmt.Errorf("routing.iptablesMode: %w", err)
 	}
 	c := Cluster{AllowedNamespaces: f.AllowedNamespaces, CustomHeaders: f.Routing.CustomHeaders, IptablesMode: mode,
-		AskAuthors: f.Sandboxes.Authors.Ask, Limits: authors.Limits(f.Sandboxes.Limits), Delegates: f.Sandboxes.Authors.Delegates}
+		AskAuthors: f.Sandboxes.Authors.Ask, Limits: admission.Limits(f.Sandboxes.Limits), Delegates: f.Sandboxes.Authors.Delegates}
 	if err := c.Delegates.Validate(); err != nil {
 		return Cluster{}, err
 	}

@@ -25,10 +25,10 @@ import (
 	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/eventbus/trust/authority"
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/admission"
+	"switchyard.dev/reconcilers/admission/forget"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/atrest"
-	"switchyard.dev/reconcilers/authors"
-	"switchyard.dev/reconcilers/authors/forget"
 	"switchyard.dev/reconcilers/baseline/pods"
 	"switchyard.dev/reconcilers/externalworkload"
 	"switchyard.dev/reconcilers/fork/power"
@@ -94,9 +94,9 @@ type Config struct {
 	// (package authors); without, reading what a baseline does not is a power of patches.
 	AskAuthors bool
 	// Limits are how much one object may ask for, where AskAuthors is set.
-	Limits authors.Limits
+	Limits admission.Limits
 	// Delegates are accounts that write objects on behalf of other users.
-	Delegates authors.Delegates
+	Delegates admission.Delegates
 	// MetricsAddress and HealthAddress are host:port; "0" listens nowhere.
 	MetricsAddress, HealthAddress string
 	// KeyHeaders are the custom headers that carry routing keys, by precedence.

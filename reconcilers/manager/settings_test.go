@@ -17,7 +17,7 @@ import (
 	"switchyard.dev/eventbus/connect"
 	"switchyard.dev/eventbus/publisher"
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/authors"
+	"switchyard.dev/reconcilers/admission"
 	"switchyard.dev/reconcilers/externalworkload"
 	"switchyard.dev/reconcilers/fork/power"
 	"switchyard.dev/reconcilers/meshes/adapter"
@@ -160,7 +160,7 @@ trafficManager: {enabled: true}
 		{"no power that patches may add", `{sandboxes: {patches: {allow: []}}}`, Cluster{IptablesMode: "auto"}, false},
 		{"a power that does not exist", `{sandboxes: {patches: {allow: [root]}}}`, Cluster{}, true},
 		{"that authors are asked, and how much they may ask for", `{sandboxes: {authors: {ask: true}, limits: {members: 3, patches: 4, replicas: 5}}}`,
-			Cluster{IptablesMode: "auto", AskAuthors: true, Limits: authors.Limits{Members: 3, Patches: 4, Replicas: 5}}, false},
+			Cluster{IptablesMode: "auto", AskAuthors: true, Limits: admission.Limits{Members: 3, Patches: 4, Replicas: 5}}, false},
 		{"bounds for tunnels", `{sandboxes: {externalWorkloads: {tunnelFresh: 30s, tunnelGrace: 1h30m, writeEndpoints: true}}}`,
 			Cluster{IptablesMode: "auto", ExternalWorkloads: externalworkload.Limits{
 				Fresh: 30 * time.Second, Grace: 90 * time.Minute, WriteEndpoints: true,

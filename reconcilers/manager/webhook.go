@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"switchyard.dev/eventbus/trust/authority"
-	"switchyard.dev/reconcilers/authors"
-	"switchyard.dev/reconcilers/authors/record"
+	"switchyard.dev/reconcilers/admission"
+	"switchyard.dev/reconcilers/admission/record"
 	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/tunnelholders"
 	"switchyard.dev/sidecars/webhook"
@@ -76,7 +76,7 @@ func (m *Main) reviews() (map[string]webhook.Review, error) {
 	if !m.config.AskAuthors {
 		return all, nil
 	}
-	asking, err := record.Reviews(authors.Config{
+	asking, err := record.Reviews(admission.Config{
 		Client: m.manager.GetClient(), REST: m.config.REST, Logger: m.config.Logger, Exempt: []string{m.ownUser()},
 		OperatorNamespace: m.config.Namespace, Values: m.values(), Namespaces: m.config.Namespaces,
 		Powers: m.config.PatchPowers, Limits: m.config.Limits, Delegates: m.config.Delegates,

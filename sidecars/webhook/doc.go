@@ -31,7 +31,7 @@
 // # What else it serves
 //
 // Config.Reviews are answered on the same listener, with the same caps and certificate:
-// the manager has its validating webhook there (reconcilers/authors), of which none of the
+// the manager has its validating webhook there (reconcilers/admission), of which none of the
 // above is true: it refuses, and it asks the API server.
 //
 // A manager adds the Injector with mgr.Add; it runs on every replica, leader or

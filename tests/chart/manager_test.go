@@ -119,7 +119,7 @@ func (s apiServer) create(t *testing.T, text string) *unstructured.Unstructured 
 
 // unasked returns a client that may do anything and whose objects the API server does not
 // ask the manager about: there is no network here by which it could (the webhook itself is
-// tested in reconcilers/authors).
+// tested in reconcilers/admission).
 func (s apiServer) unasked(t *testing.T) client.Client {
 	t.Helper()
 	access := rest.CopyConfig(s.config)

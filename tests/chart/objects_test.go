@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"switchyard.dev/reconcilers/authors"
-	"switchyard.dev/reconcilers/authors/forget"
-	"switchyard.dev/reconcilers/authors/record"
+	"switchyard.dev/reconcilers/admission"
+	"switchyard.dev/reconcilers/admission/forget"
+	"switchyard.dev/reconcilers/admission/record"
 )
 
 // scopeless are the kinds in the chart that have no namespace.
@@ -286,12 +286,12 @@ func TestTheWebhookForAuthorsIsAsHardAsItShouldBe(t *testing.T) {
 	}
 	hook := config.Webhooks[0]
 	got := []any{hook.FailurePolicy, hook.TimeoutSeconds, hook.SideEffects, hook.MatchPolicy, hook.ClientConfig.CABundle, *hook.ClientConfig.Service.Path}
-	want := []any{new(admissionv1.Fail), new(int32(5)), new(admissionv1.SideEffectClassNone), new(admissionv1.Equivalent), []byte(nil), authors.Path}
+	want := []any{new(admissionv1.Fail), new(int32(5)), new(admissionv1.SideEffectClassNone), new(admissionv1.Equivalent), []byte(nil), admission.Path}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("failure policy, timeout, side effects, match policy, CA bundle, path (-want +got):\n%s", diff)
 	}
 	var resources []string
-	for kind := range authors.Kinds() {
+	for kind := range admission.Kinds() {
 		for _, o := range all.kind("CustomResourceDefinition") {
 			if d := as[apiextensionsv1.CustomResourceDefinition](t, o); d.Spec.Names.Kind == kind {
 				resources = append(resources, d.Spec.Names.Plural)
@@ -303,7 +303,7 @@ func TestTheWebhookForAuthorsIsAsHardAsItShouldBe(t *testing.T) {
 	if len(hook.Rules) != 1 || !slices.Equal(rule.Resources, resources) || !slices.Equal(rule.Operations, []admissionv1.OperationType{admissionv1.Create, admissionv1.Update}) {
 		t.Errorf("it is called for %v; authors are asked about %v", hook.Rules, resources)
 	}
-	for _, a := range authors.Annotations() {
+	for _, a := range admission.Annotations() {
 		if !strings.Contains(hook.MatchConditions[1].Expression, "'"+a+"'") {
 			t.Errorf("a change of annotation %s does not call it", a)
 		}
@@ -320,14 +320,14 @@ func TestTheWebhookForAuthorsIsAsHardAsItShouldBe(t *testing.T) {
 		t.Errorf("the webhook that records: failure policy, timeout, side effects, match policy, CA bundle, path (-want +got):\n%s", diff)
 	}
 	policy := as[admissionv1.ValidatingAdmissionPolicy](t, all.find("ValidatingAdmissionPolicy", "", forget.Policy))
-	for _, a := range authors.AuthorAnnotations() {
+	for _, a := range admission.AuthorAnnotations() {
 		if !strings.Contains(records.MatchConditions[1].Expression, "'"+a+"'") || !strings.Contains(policy.Spec.Variables[3].Expression, "'"+a+"'") {
 			t.Errorf("a change of annotation %s does not count for the webhook that records, or for the policy", a)
 		}
 	}
 	for expression, list := range map[string][]string{
-		hook.MatchConditions[1].Expression:    authors.Annotations(),
-		records.MatchConditions[1].Expression: authors.AuthorAnnotations(), policy.Spec.Variables[3].Expression: authors.AuthorAnnotations(),
+		hook.MatchConditions[1].Expression:    admission.Annotations(),
+		records.MatchConditions[1].Expression: admission.AuthorAnnotations(), policy.Spec.Variables[3].Expression: admission.AuthorAnnotations(),
 	} {
 		if n := strings.Count(expression, "/"); n != len(list) {
 			t.Errorf("%d annotations count in the chart, and %d in the program: %s", n, len(list), expression)

@@ -19,7 +19,7 @@
 //
 // Nothing stands behind such a pod as the baseline does behind a fork: it is bound to Pod Security
 // baseline. The managers alone have the token for the IO context server, and the template
-// can project no other token. The API server asks the author of the unit (reconcilers/authors) about what the
+// can project no other token. The API server asks the author of the unit (reconcilers/admission) about what the
 // template reads of Secrets, ConfigMaps and claims, and about the right to create pods in its namespace,
 // which includes its service accounts; where it does not ask, these are powers. A token is mounted
 // only where the template names an account or sets automountServiceAccountToken. Units in the

@@ -1,4 +1,4 @@
-package authors_test
+package admission_test
 
 import (
 	"encoding/json"
@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/authors"
+	"switchyard.dev/reconcilers/admission"
 )
 
 // change is a change of an existing object, and the users who can make it. The objects of before
@@ -107,8 +107,8 @@ func TestWhoMayChangeWhat(t *testing.T) {
 			before.SetCreationTimestamp(metav1.NewTime(time.Now()))
 			in := inputOf(t, after)
 			in.Before, in.Resource = before, resources[c.of.kind]
-			in.Change = authors.ChangeOf(&admissionv1.AdmissionRequest{Operation: admissionv1.Update, OldObject: raw(t, before), Object: raw(t, after)})
-			d := authors.Decide(in)
+			in.Change = admission.ChangeOf(&admissionv1.AdmissionRequest{Operation: admissionv1.Update, OldObject: raw(t, before), Object: raw(t, after)})
+			d := admission.Decide(in)
 			got := ""
 			for _, u := range users() {
 				got += map[bool]string{true: "y", false: "n"}[d.TooMuch == "" && len(u.lacks(d)) == 0]

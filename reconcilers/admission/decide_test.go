@@ -1,4 +1,4 @@
-package authors_test
+package admission_test
 
 import (
 	"bytes"
@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/authors"
+	"switchyard.dev/reconcilers/admission"
 	livebaseline "switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/fork/power"
 	"switchyard.dev/tests/golden"
@@ -44,7 +44,7 @@ spec:
 // object reads the object of a row, under this name.
 func (r row) object(t testing.TB, name string) runtime.Object {
 	t.Helper()
-	o := authors.Kinds()[r.kind]
+	o := admission.Kinds()[r.kind]
 	text := "apiVersion: signadot.com/v1\nkind: " + r.kind + "\n" + strings.ReplaceAll(r.text, "NAME", name)
 	if err := yaml.UnmarshalStrict([]byte(text), o); err != nil {
 		t.Fatalf("%s: %v\n%s", r.says, err, text)
@@ -53,28 +53,28 @@ func (r row) object(t testing.TB, name string) runtime.Object {
 }
 
 // inputOf is the input for an object in a cluster with both Deployments.
-func inputOf(t testing.TB, o runtime.Object) authors.Input {
+func inputOf(t testing.TB, o runtime.Object) admission.Input {
 	t.Helper()
-	in := authors.Input{Object: o, Change: authors.Change{Spec: true}, OperatorNamespace: "signadot", Limits: authors.Limits{}.WithDefaults(), Baselines: map[crdv1.ObjectRef]authors.Baseline{}}
+	in := admission.Input{Object: o, Change: admission.Change{Spec: true}, OperatorNamespace: "signadot", Limits: admission.Limits{}.WithDefaults(), Baselines: map[crdv1.ObjectRef]admission.Baseline{}}
 	for _, text := range []string{customer, ledger} {
 		d := &appsv1.Deployment{}
 		if err := yaml.UnmarshalStrict([]byte(text), d); err != nil {
 			t.Fatal(err)
 		}
 		ref := crdv1.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Namespace: d.Namespace, Name: d.Name}
-		in.Baselines[ref] = authors.Baseline{Live: livebaseline.OfDeployment(d)}
+		in.Baselines[ref] = admission.Baseline{Live: livebaseline.OfDeployment(d)}
 	}
-	for _, ref := range authors.References(o, "signadot") {
+	for _, ref := range admission.References(o, "signadot") {
 		if _, ok := in.Baselines[ref]; !ok {
-			in.Baselines[ref] = authors.Baseline{Missing: "does not exist"}
+			in.Baselines[ref] = admission.Baseline{Missing: "does not exist"}
 		}
 	}
 	return in
 }
 
 // lacks returns what a user lacks for what was decided.
-func (u user) lacks(d authors.Decision) []authors.Want {
-	var out []authors.Want
+func (u user) lacks(d admission.Decision) []admission.Want {
+	var out []admission.Want
 	for _, w := range d.Wants {
 		if !u.has(w.Access) {
 			out = append(out, w)
@@ -88,7 +88,7 @@ func TestWhoMayWriteWhat(t *testing.T) {
 		t.Run(r.says, func(t *testing.T) {
 			in := inputOf(t, r.object(t, fmt.Sprintf("row-%d", i)))
 			in.Kept = keptBefore(r)
-			d := authors.Decide(in)
+			d := admission.Decide(in)
 			got := ""
 			for _, u := range users() {
 				if d.TooMuch == "" && len(u.lacks(d)) == 0 {
@@ -110,7 +110,7 @@ func TestWhoMayWriteWhat(t *testing.T) {
 // The document is the table, so that neither can change without the other.
 func TestTheDocumentIsTheTable(t *testing.T) {
 	var b bytes.Buffer
-	b.WriteString("# Who may write what\n\nWritten by the test of this package from its table (`go test ./reconcilers/authors -update`); the same answers come\n" +
+	b.WriteString("# Who may write what\n\nWritten by the test of this package from its table (`go test ./reconcilers/admission -update`); the same answers come\n" +
 		"from a real API server with these rights, with and without `--dry-run=server`.\n\n" +
 		"Namespace `shop` has the Deployment `customer`, which uses Secret, ConfigMap and claim `own`; namespace `pay` has the\n" +
 		"Deployment `ledger`. Each of these users may write all kinds of `signadot.com`, and besides:\n\n")
@@ -130,8 +130,8 @@ func TestTheDocumentIsTheTable(t *testing.T) {
 		b.WriteString("\n")
 	}
 	b.WriteString("\n## Changes\n\nWhich users can make which change to an existing object. The annotations that count as specification are `" +
-		strings.Join(authors.Annotations(), "`, `") + "`: a change of one takes the rights of the whole object. Only a change of the specification or of `" +
-		strings.Join(authors.AuthorAnnotations(), "`, `") + "` makes the user the author.\n\n| |")
+		strings.Join(admission.Annotations(), "`, `") + "`: a change of one takes the rights of the whole object. Only a change of the specification or of `" +
+		strings.Join(admission.AuthorAnnotations(), "`, `") + "` makes the user the author.\n\n| |")
 	for _, u := range users() {
 		b.WriteString(" " + u.name + " |")
 	}
@@ -148,7 +148,7 @@ func TestTheDocumentIsTheTable(t *testing.T) {
 
 func TestWhatARefusalSays(t *testing.T) {
 	refusal := func(u int, r row) string {
-		return authors.Refusal(users()[u].lacks(authors.Decide(inputOf(t, r.object(t, "x")))))
+		return admission.Refusal(users()[u].lacks(admission.Decide(inputOf(t, r.object(t, "x")))))
 	}
 	const builder, stranger = 2, 5
 	tests := []struct {
@@ -164,8 +164,8 @@ func TestWhatARefusalSays(t *testing.T) {
 		{"an external workload", refusal(stranger, others()[0]), []string{"you cannot take the requests of Deployment shop/customer (spec.externalWorkloads[0]"}},
 		{"a virtual workload", refusal(stranger, others()[3]), []string{"stand before Deployment shop/customer"}},
 		{"a RoutingConfig", refusal(stranger, others()[5]), []string{`get forkedworkloads.signadot.com "any" in namespace shop`, "spec.sandboxedWorkloads[0]"}},
-		{"many", authors.Refusal(make([]authors.Want, 9)), []string{"and more rights are lacking"}},
-		{"nothing", authors.Refusal(nil), nil},
+		{"many", admission.Refusal(make([]admission.Want, 9)), []string{"and more rights are lacking"}},
+		{"nothing", admission.Refusal(nil), nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -185,7 +185,7 @@ func TestWhatEverybodysPatchesMayRead(t *testing.T) {
 	for _, r := range []row{forkOf("", "", volume("secret: {secretName: other}")), unsure()[0], unsure()[2]} {
 		in := inputOf(t, r.object(t, "x"))
 		in.Powers = power.Powers{power.Secrets}
-		if d := authors.Decide(in); len(d.Wants) != 1 || d.Wants[0].Verb != "create" {
+		if d := admission.Decide(in); len(d.Wants) != 1 || d.Wants[0].Verb != "create" {
 			t.Errorf("it takes %v", d.Wants)
 		}
 	}
@@ -195,17 +195,17 @@ func TestBoundsAreSettings(t *testing.T) {
 	many := sandboxOf("", "", "virtualWorkloads: [{name: a, "+baseline("shop", "a")+"}, {name: b, "+baseline("shop", "b")+"}], customization: {patches: ["+
 		patchesFor("shop", "customer", "merge: {spec: {replicas: 3}}", "merge: {}")+"]}")
 	for _, tt := range []struct {
-		limits authors.Limits
+		limits admission.Limits
 		says   string
 	}{
-		{authors.Limits{Members: 3, Patches: 2, Replicas: 3}, ""},
-		{authors.Limits{Members: 2}, "it has 3 members, and at most 2 are possible (sandboxes.limits.members)"},
-		{authors.Limits{Patches: 1}, "it has 2 patches, and at most 1 are possible (sandboxes.limits.patches)"},
-		{authors.Limits{Replicas: 2}, "its forks ask for 3 pods, and at most 2 are possible (sandboxes.limits.replicas)"},
+		{admission.Limits{Members: 3, Patches: 2, Replicas: 3}, ""},
+		{admission.Limits{Members: 2}, "it has 3 members, and at most 2 are possible (sandboxes.limits.members)"},
+		{admission.Limits{Patches: 1}, "it has 2 patches, and at most 1 are possible (sandboxes.limits.patches)"},
+		{admission.Limits{Replicas: 2}, "its forks ask for 3 pods, and at most 2 are possible (sandboxes.limits.replicas)"},
 	} {
 		in := inputOf(t, many.object(t, "x"))
 		in.Limits = tt.limits.WithDefaults()
-		if d := authors.Decide(in); !strings.HasPrefix(d.TooMuch, tt.says) || (d.TooMuch == "") != (tt.says == "") {
+		if d := admission.Decide(in); !strings.HasPrefix(d.TooMuch, tt.says) || (d.TooMuch == "") != (tt.says == "") {
 			t.Errorf("%+v: %q", tt.limits, d.TooMuch)
 		}
 	}

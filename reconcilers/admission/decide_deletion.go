@@ -1,4 +1,4 @@
-package authors
+package admission
 
 import (
 	crdv1 "switchyard.dev/protos/crd/v1"

@@ -1,4 +1,4 @@
-package authors_test
+package admission_test
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-// Package authors asks whether the author of an object of ours has the rights that the
+// Package admission asks whether the author of an object of ours has the rights that the
 // operator will use for it. The operator may create workloads in every namespace and has
 // them started with what its patches name: without that question, whoever may write a
 // sandbox has the operator's rights.
@@ -52,4 +52,4 @@
 // What the API server has let pass is not asked about again: it has asked (failurePolicy
 // Fail), and a change of what is asked for is a change of the spec. So an object from
 // before there was a webhook goes on.
-package authors
+package admission

@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/authors"
+	"switchyard.dev/reconcilers/admission"
 )
 
 // Path is the path of the webhook.
@@ -30,7 +30,7 @@ type Recorder struct {
 	// service accounts, by their whole names.
 	Exempt []string
 	// Delegates are accounts that write on behalf of other users.
-	Delegates authors.Delegates
+	Delegates admission.Delegates
 }
 
 // Review answers one AdmissionReview.
@@ -38,12 +38,12 @@ type Review = func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.
 
 // Reviews returns the reviews of the webhook that asks about authors and of the one that
 // records them, by path, or an error in the configuration.
-func Reviews(c authors.Config) (map[string]Review, error) {
-	r, err := authors.New(c)
+func Reviews(c admission.Config) (map[string]Review, error) {
+	r, err := admission.New(c)
 	if err != nil {
 		return nil, err
 	}
-	return map[string]Review{authors.Path: r.Review, Path: Recorder{Exempt: c.Exempt, Delegates: c.Delegates}.Review}, nil
+	return map[string]Review{admission.Path: r.Review, Path: Recorder{Exempt: c.Exempt, Delegates: c.Delegates}.Review}, nil
 }
 
 // operation is one of a JSON patch.
@@ -54,15 +54,15 @@ type operation struct {
 }
 
 // Review answers one request: it records the author if the request changes what makes its sender
-// the author (authors.Change), and removes marks of the operator from objects that a user restores. It refuses a delegate that names a user that it may not name.
+// the author (admission.Change), and removes marks of the operator from objects that a user restores. It refuses a delegate that names a user that it may not name.
 func (r Recorder) Review(_ context.Context, req *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	allowed := &admissionv1.AdmissionResponse{Allowed: true}
-	if slices.Contains(r.Exempt, req.UserInfo.Username) || !authors.ChangeOf(req).Author {
+	if slices.Contains(r.Exempt, req.UserInfo.Username) || !admission.ChangeOf(req).Author {
 		return allowed
 	}
 	after, err := annotations(req.Object.Raw)
 	if err != nil {
-		return authors.Refused(http.StatusBadRequest, metav1.StatusReasonBadRequest, fmt.Sprintf("the object cannot be read: %v", err))
+		return admission.Refused(http.StatusBadRequest, metav1.StatusReasonBadRequest, fmt.Sprintf("the object cannot be read: %v", err))
 	}
 	var before map[string]string
 	if req.Operation == admissionv1.Update {
@@ -70,11 +70,11 @@ func (r Recorder) Review(_ context.Context, req *admissionv1.AdmissionRequest) *
 	}
 	author, _, err := r.Delegates.AuthorOf(req.UserInfo, after, before)
 	if err != nil {
-		return authors.Refused(http.StatusForbidden, metav1.StatusReasonForbidden, err.Error())
+		return admission.Refused(http.StatusForbidden, metav1.StatusReasonForbidden, err.Error())
 	}
 	operations, err := withoutMarks(req)
 	if err != nil {
-		return authors.Refused(http.StatusBadRequest, metav1.StatusReasonBadRequest, fmt.Sprintf("the object cannot be read: %v", err))
+		return admission.Refused(http.StatusBadRequest, metav1.StatusReasonBadRequest, fmt.Sprintf("the object cannot be read: %v", err))
 	}
 	if len(operations) > 0 {
 		allowed.Warnings = []string{unmarked}
@@ -87,7 +87,7 @@ func (r Recorder) Review(_ context.Context, req *admissionv1.AdmissionRequest) *
 	}
 	patch, err := json.Marshal(operations)
 	if err != nil {
-		return authors.Refused(http.StatusInternalServerError, metav1.StatusReasonInternalError, fmt.Sprintf("the author cannot be recorded: %v", err))
+		return admission.Refused(http.StatusInternalServerError, metav1.StatusReasonInternalError, fmt.Sprintf("the author cannot be recorded: %v", err))
 	}
 	allowed.Patch, allowed.PatchType = patch, new(admissionv1.PatchTypeJSONPatch)
 	return allowed

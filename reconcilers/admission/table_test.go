@@ -1,4 +1,4 @@
-package authors_test
+package admission_test
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/authors"
+	"switchyard.dev/reconcilers/admission"
 )
 
 // user is an author, with the rights that count here. Everybody may write all kinds of
@@ -50,7 +50,7 @@ func users() []user {
 }
 
 // has reports whether one of the rights is that access, as RBAC decides it.
-func (u user) has(a authors.Access) bool {
+func (u user) has(a admission.Access) bool {
 	in := func(list []string, one string) bool { return slices.Contains(list, "*") || slices.Contains(list, one) }
 	return slices.ContainsFunc(u.rights, func(r right) bool {
 		named := len(r.rule.ResourceNames) == 0 || a.Name != "" && slices.Contains(r.rule.ResourceNames, a.Name)
@@ -242,10 +242,10 @@ func units() []row {
 
 func bounds() []row {
 	var members, patches []string
-	for i := range authors.DefaultMembers + 1 {
+	for i := range admission.DefaultMembers + 1 {
 		members = append(members, fmt.Sprintf("{name: m%d, %s}", i, baseline("shop", fmt.Sprint("w", i))))
 	}
-	for range authors.DefaultPatches + 1 {
+	for range admission.DefaultPatches + 1 {
 		patches = append(patches, "template: false")
 	}
 	return []row{
@@ -253,6 +253,6 @@ func bounds() []row {
 		forkOf("more patches than are possible", "nnnnnn", patches...),
 		sandboxOf("more units than are possible", "nnnnnn", "managedResources: [{name: a, pluginName: p, olm: {preStart: ["+strings.Repeat("{name: u, type: ExecUnit},", 30)+"]}}, "+
 			"{name: b, pluginName: p, olm: {postStop: ["+strings.Repeat("{name: u, type: ExecUnit},", 21)+"]}}]"),
-		forkOf("more pods than are possible", "nnnnnn", fmt.Sprintf("merge: {spec: {replicas: %d}}", authors.DefaultReplicas+1)),
+		forkOf("more pods than are possible", "nnnnnn", fmt.Sprintf("merge: {spec: {replicas: %d}}", admission.DefaultReplicas+1)),
 	}
 }

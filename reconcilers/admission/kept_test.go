@@ -1,4 +1,4 @@
-package authors_test
+package admission_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/authors"
+	"switchyard.dev/reconcilers/admission"
 	"switchyard.dev/workflows/execunit"
 	"switchyard.dev/workflows/iocontext/store"
 	"switchyard.dev/workflows/podreads"
@@ -34,12 +34,12 @@ func keptValues() []row {
 }
 
 // keptBefore returns what the object of a row keeps.
-func keptBefore(r row) []authors.Kept {
+func keptBefore(r row) []admission.Kept {
 	rights, keeps := gave[r.says]
 	if !keeps {
 		return nil
 	}
-	return []authors.Kept{{At: "spec", Values: map[string]*execunit.Rights{"make.url": &rights}}}
+	return []admission.Kept{{At: "spec", Values: map[string]*execunit.Rights{"make.url": &rights}}}
 }
 
 // answersForKeptValues has the administrator create an object and keep a value for it, and each user
@@ -105,8 +105,8 @@ func TestWhatMayStillGiveAValueCounts(t *testing.T) {
 		"the unit that gave it is unknown":  {phase: "Succeeded, finished: 2026-11-28T12:00:00Z", values: map[string]*execunit.Rights{"gone.x": nil}, want: "create pods; get all secrets; get all configmaps; get all persistentvolumeclaims"},
 	} {
 		m := read(fmt.Sprintf(unit, tt.phase))
-		d := authors.Decide(authors.Input{Object: read("spec: {ioContextName: x}"), Change: authors.Change{Spec: true}, Limits: authors.Limits{}.WithDefaults(), OperatorNamespace: "signadot",
-			Kept: []authors.Kept{{At: "spec", Units: m.Spec.PreStart, Status: m.Status.PreCreate, Values: tt.values}}})
+		d := admission.Decide(admission.Input{Object: read("spec: {ioContextName: x}"), Change: admission.Change{Spec: true}, Limits: admission.Limits{}.WithDefaults(), OperatorNamespace: "signadot",
+			Kept: []admission.Kept{{At: "spec", Units: m.Spec.PreStart, Status: m.Status.PreCreate, Values: tt.values}}})
 		var got []string
 		for _, w := range d.Wants {
 			got = append(got, w.Access.String())

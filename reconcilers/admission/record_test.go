@@ -1,4 +1,4 @@
-package authors_test
+package admission_test
 
 import (
 	"errors"
@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/authors"
-	"switchyard.dev/reconcilers/authors/forget"
+	"switchyard.dev/reconcilers/admission"
+	"switchyard.dev/reconcilers/admission/forget"
 	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/tests/world"
 )
@@ -27,7 +27,7 @@ import (
 const agent = "system:serviceaccount:agents:agent"
 
 var (
-	delegates = authors.Delegates{{Account: agent, Prefix: "agent:"}}
+	delegates = admission.Delegates{{Account: agent, Prefix: "agent:"}}
 	schemeOf  = manager.Scheme
 )
 
