@@ -1,18 +1,19 @@
-// Package assembly puts the routes of a workload together from the parts in which a sidecar
-// receives them, and keeps from its proxy those parts that it refuses. It is pure: what the
-// proxy says of a whole comes from a function that the caller gives.
+// Package assembly puts the routes of a workload together from the parts that a sidecar
+// receives, and withholds from the proxy those parts that it refuses. It is pure: the caller
+// supplies the function that offers routes to the proxy and returns its answer.
 //
 // # Quarantine
 //
-// When the proxy refuses routes, the parts that changed are tried one by one. A part that it
-// refuses, or that has routes which no route server of ours makes (translate.Part.Unfit), is
-// in quarantine until it changes, and the others go on being updated. For its keys the proxy
-// keeps the routes that it had, and keys that are new in it answer 503 with sd-reason:
-// sandbox-route-refused, so no key that is known goes to the baseline. When the first routes
-// since the program started are refused there are no earlier parts: then all keys answer so
-// until their part has been tried, a second or two, and those in quarantine for as long as
-// they are. Only if the proxy refuses that too, or the routes without any of the parts, all
-// stays as it was: then a new key is not known yet, as before it came.
+// When the proxy refuses routes, the parts that changed are tried one by one. A part that the
+// proxy refuses, or that contains routes which the operator's route server never produces
+// (translate.Part.Unfit), stays in quarantine until it changes; the other parts are updated as
+// usual. For the keys of a quarantined part the proxy keeps its previous routes, and keys that
+// are new in it are answered with 503 and sd-reason: sandbox-route-refused, so that no known
+// key reaches the baseline. If the first routes since the program started are refused there are
+// no earlier parts: then all keys are answered this way until their part has been tried, which
+// takes a second or two, and those in quarantine for as long as they stay there. If the proxy
+// refuses that too, or refuses the routes without any part, nothing changes: a new key then
+// stays unknown.
 package assembly
 
 import (
@@ -25,8 +26,8 @@ import (
 	"switchyard.dev/xds/translate"
 )
 
-// Assembly is what a route server has sent of a workload's routes, and what the proxy has of
-// that. It is kept over all streams: only what has changed is sent again.
+// Assembly keeps the routes of a workload that a route server has sent, and which of them the
+// proxy uses. It outlives streams, so that only changes are sent again.
 type Assembly struct {
 	workload table.Workload
 	edge     bool
@@ -40,23 +41,23 @@ type Assembly struct {
 	kept map[int]kept
 }
 
-// Held is called for each part that is put in quarantine, with the sandboxes whose routes
-// in it differ from what the proxy has, and why.
+// Held is called for each part that is put in quarantine, with the sandboxes whose routes in it
+// differ from those in the proxy, and the reason.
 type Held func(part string, sandboxes []string, why string)
 
-// New returns an Assembly of nothing yet. edge says that the sidecar is that of an edge.
+// New returns an empty Assembly. edge is true for the sidecar of an edge workload.
 func New(w table.Workload, edge bool, held Held) *Assembly {
 	return &Assembly{workload: w, edge: edge, held: held, kept: map[int]kept{}}
 }
 
-// Forget drops what was received, to be sent anew. What the proxy has, and what is in
-// quarantine, is known all the same.
+// Forget drops the received parts, so that they are requested again. The proxy's parts and the
+// quarantine are kept.
 func (a *Assembly) Forget() { a.head, a.version, a.parts = nil, "", translate.Parts{} }
 
 // HasHead reports whether there is anything that could be a whole.
 func (a *Assembly) HasHead() bool { return a.head != nil }
 
-// Version returns the version that the whole is to have, as the head says.
+// Version returns the expected version of the whole, as given in the head.
 func (a *Assembly) Version() string { return a.version }
 
 // Versions returns those of the parts that are there, by name.
@@ -70,8 +71,8 @@ func (a *Assembly) Versions() map[string]string {
 	return out
 }
 
-// Take takes in a response. The error says what is wrong with it; nothing that was
-// received is of use then, for nobody knows what the route server takes it for: Forget it.
+// Take stores the resources of a response. After an error the received parts no longer match
+// the route server's record of them: call Forget.
 func (a *Assembly) Take(response *discoveryv3.DeltaDiscoveryResponse) error {
 	headName := translate.HeadName(a.workload)
 	for _, sent := range response.GetResources() {
@@ -109,11 +110,11 @@ func (a *Assembly) Take(response *discoveryv3.DeltaDiscoveryResponse) error {
 	return nil
 }
 
-// ErrNotWhole says that what was received is not what the route server meant.
+// ErrNotWhole means that the received parts are not the whole that the route server sent.
 var ErrNotWhole = errors.New("the parts received do not make the whole")
 
-// Whole puts together what was received. It is an error when that is not what the
-// head says.
+// Whole composes the received parts. It returns an error if the result does not have the
+// version that the head gives.
 func (a *Assembly) Whole() (translate.Resource, error) {
 	whole, err := translate.Compose(a.head, &a.parts)
 	if err != nil {

@@ -30,9 +30,9 @@ func (k kept) String() string {
 	return fmt.Sprintf("sandboxes %s%s: %s", strings.Join(names, ", "), more, k.why)
 }
 
-// Bring brings what was received, which makes the whole, to the proxy, all but what it
-// refuses of it. It returns the reason why the whole is not in use, "" when it is. The
-// error is that of try.
+// Bring offers the received routes to the proxy, without the parts that it refuses. whole is
+// the composition of all parts. Bring returns the reason why parts of the whole are not in use,
+// or "". The error is that of try.
 func (a *Assembly) Bring(whole translate.Resource, try Try) (reason string, err error) {
 	usable := a.parts
 	for i, k := range a.kept {
@@ -58,8 +58,8 @@ func (a *Assembly) Bring(whole translate.Resource, try Try) (reason string, err 
 	return a.reason(), nil
 }
 
-// holdBack puts stand-ins in the place of parts that are new and have routes that no
-// route server of ours makes: the proxy does not see those.
+// holdBack replaces new parts that contain routes which no route server of the operator
+// produces by stand-ins, so that the proxy never sees them.
 func (a *Assembly) holdBack(usable *translate.Parts) {
 	for i, p := range usable {
 		if _, in := a.kept[i]; in || !a.isNew(i, p) {
@@ -78,7 +78,7 @@ func (a *Assembly) isNew(i int, p *translate.Part) bool {
 	return p != nil && (a.good[i] == nil || a.good[i].Version != p.Version)
 }
 
-// inPlaceOf returns what stands in the place of a part that is kept from the proxy.
+// inPlaceOf returns the stand-in for a part that is withheld from the proxy.
 func (a *Assembly) inPlaceOf(i int, p *translate.Part, why string) kept {
 	k := kept{version: p.Version, why: why, sandboxes: translate.Differing(p, a.good[i])}
 	var err error
@@ -168,7 +168,7 @@ func (a *Assembly) eachAlone(usable, base *translate.Parts, changed map[int]kept
 	return nil
 }
 
-// reason returns what is in quarantine, "" if nothing is.
+// reason describes the parts in quarantine; it returns "" if there are none.
 func (a *Assembly) reason() string {
 	var all []string
 	for i := range translate.PartCount {
