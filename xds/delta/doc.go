@@ -3,25 +3,22 @@
 // given the resources that there are, at most one response per type comes out
 // (Next). It reads no clock and no network; xds/serve moves the messages.
 //
-// # What it promises
+// # Guarantees
 //
-//   - Only names that were asked for are sent, and only when the client does not
-//     have that version. A client that reconnects says what it has and is not
-//     sent that again.
-//   - One response per type is under way. Until the client has answered it, Next
-//     gives nothing; after that it gives the newest, and what came and went
-//     meanwhile is never sent.
-//   - A version that the client refused is not sent to it again, ever (the last
-//     256 of a resource are remembered). What it last accepted stays its version
-//     until the content changes.
-//   - Parts of routes (translate.PartType) are one thing to the client, which
-//     keeps what it was sent whatever it answers, and whose answer is about the
-//     head. So they are sent when they differ from what was sent last, and not
-//     again as long as they do not.
-//   - An answer to another response than the one under way changes nothing
-//     (its subscriptions count).
+//   - Only names that were asked for are sent, and only when the client does not have that
+//     version. A client that reconnects lists its versions and is not sent those again.
+//   - One response per type is in flight. Until the client has answered it, Next returns nil;
+//     after that it returns the newest version, and versions in between are skipped.
+//   - A version that the client refused is never sent to it again (the last 256 of a resource
+//     are remembered). The version that it last accepted remains its version until the content
+//     changes.
+//   - Parts of routes (translate.PartType) are one unit to the client: it keeps every part that
+//     it was sent, and its answer concerns the head. Parts are therefore sent whenever they
+//     differ from those sent last, and only then.
+//   - An answer to any response other than the one in flight changes nothing (its subscriptions
+//     count).
 //   - A name that has no resource is reported as removed, once.
 //
-// What a client makes a stream hold is bounded by MaxNames and told by Size.
-// Wildcards are refused: a sidecar asks for its own workload by name.
+// MaxNames bounds what a client can make a stream remember, and Size returns it. Wildcards are
+// refused: a sidecar asks for its own workload by name.
 package delta

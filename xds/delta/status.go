@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// Status is what is known of one resource at this client.
+// Status is the state of one resource at this client.
 type Status struct {
 	Type, Name string
 	// Sent is the version that was sent last and Acked the last one accepted;
 	// either may be "". They are the same when the client is current.
 	Sent, Acked string
-	// Rejected is the last version that the client refused since it accepted
-	// one, and Error its words; "" when it refused none.
+	// Rejected is the last version that the client refused since it accepted one, and Error is
+	// the client's message; both are "" when it refused none.
 	Rejected, Error string
 }
 

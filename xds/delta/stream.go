@@ -16,10 +16,10 @@ const (
 	MaxNames = 10_000
 	// wildcard subscribes to everything there is.
 	wildcard = "*"
-	// MaxVersion is how long a version that a client says it has may be; ours are
-	// shorter, so it has not what a longer one names.
+	// MaxVersion bounds the length of a version in a client's list. The server's own versions
+	// are shorter, so a longer one is ignored.
 	MaxVersion = 64
-	// MaxWords is how much, in bytes, is kept of what a client says when it refuses.
+	// MaxWords is how many bytes of a client's error message are kept.
 	MaxWords = 2 << 10
 )
 
@@ -28,7 +28,7 @@ const (
 type Stream struct {
 	allows func(typeURL, name string) error
 	types  []string
-	byType []*subscriptions // as types are; nil for what was not asked for
+	byType []*subscriptions // as types are; nil for types that were not requested
 	nonces uint64
 }
 

@@ -15,12 +15,11 @@ import (
 // subscriptions are those of one type.
 type subscriptions struct {
 	typeURL string
-	// together: what is sent in one response is one thing to the client, which
-	// keeps all of it whatever it answers.
+	// together is true when the client keeps all resources of a response whatever it answers.
 	together bool
-	// names that the client has asked for, sorted, with what is known of each.
+	// names are the subscribed names, sorted, with the state of each.
 	names []*known
-	// bytes is about what they take up.
+	// bytes is their approximate size in memory.
 	bytes int
 	// pending is the response that the client has not answered yet.
 	pending *pending
@@ -36,10 +35,10 @@ type known struct {
 	// refusals are those of the client, nil for none: a rare thing, and there is
 	// one known for each name on each stream.
 	refusals *refusals
-	// toldAbsent: the client was told that there is no such resource.
+	// toldAbsent: the client has been sent a removal for this name.
 	toldAbsent bool
-	// under is the version in the response under way, "" for none, and removal
-	// that the response says there is none.
+	// under is the version in the response in flight, "" for none; removal is true if that
+	// response removes the name.
 	under   string
 	removal bool
 }
@@ -88,8 +87,8 @@ func (s *subscriptions) subscribe(names []string) error {
 	return nil
 }
 
-// again: the client asks for what it may have. It is sent again, unless it was
-// refused, and the answer to a response under way says nothing about it.
+// again resets the state after a new subscription. The resource is sent again unless it was
+// refused, and the answer to a response in flight no longer applies to it.
 func (k *known) again() { k.acked, k.has, k.toldAbsent, k.under, k.removal = "", "", false, "", false }
 
 func (s *subscriptions) unsubscribe(name string) {
@@ -111,7 +110,7 @@ func (s *subscriptions) hasAlready(versions map[string]string) {
 	s.count()
 }
 
-// count adds up what is held.
+// count recomputes bytes.
 func (s *subscriptions) count() {
 	s.bytes = 0
 	for _, k := range s.names {
@@ -179,9 +178,9 @@ func (k *known) refused(version string) bool {
 	return k.refusals != nil && slices.Contains(k.refusals.all, version)
 }
 
-// needs reports whether the client is to be sent a version. Parts of what is put
-// together must be what the client was sent last, so they are sent when they
-// differ from it. Anything else is not sent if it was ever refused.
+// needs reports whether version must be sent to the client. Parts must be the ones that the
+// client was sent last, so they are sent when they differ. Other resources are not sent if they
+// were ever refused.
 func (s *subscriptions) needs(k *known, version string) bool {
 	return version != k.has && (s.together || !k.refused(version))
 }
@@ -210,7 +209,7 @@ func (s *subscriptions) each(resources []translate.Resource, f func(*known, *tra
 	}
 }
 
-// lacks reports whether there is anything that the client is to be told.
+// lacks reports whether the client is missing a version or a removal.
 func (s *subscriptions) lacks(resources []translate.Resource) bool {
 	found := false
 	s.each(resources, func(k *known, r *translate.Resource) bool {
