@@ -36,22 +36,22 @@ type Config struct {
 	Client kubernetes.Interface
 	// Address to listen on, as host:port. Default :7779.
 	Address string
-	// TLS, if not nil, is the certificate to serve with, and has whom sidecars are to trust,
-	// which they are told. It is watched by whoever has opened it. RequireTLS turns
-	// sidecars away that do not speak it.
+	// TLS, if not nil, is the serving certificate and the trust bundle that is sent to
+	// sidecars. The caller that opened it also watches it. With RequireTLS, connections without
+	// TLS are rejected.
 	TLS        *trust.Folder
 	RequireTLS bool
 	// MaxConnections bounds the open connections of strangers, and those of sidecars
 	// that have been identified; for more strangers, silent ones are closed
 	// (callers.Listener). Default 16384.
 	MaxConnections int
-	// Logger is told of refused clients and refused routes. Default: none.
+	// Logger logs refused clients and refused routes. Default: none.
 	Logger *slog.Logger
 	// Metrics gets the collectors of the server. Default: none.
 	Metrics prometheus.Registerer
 }
 
-// Validate returns what is wrong with a Config, or nil.
+// Validate returns an error if the Config is not valid.
 func (c Config) Validate() error {
 	switch {
 	case c.View == nil || c.Client == nil:
@@ -66,7 +66,7 @@ func (c Config) Validate() error {
 
 // Endpoint listens. Make one with New, then Run it.
 type Endpoint struct {
-	// Server answers the streams; its Acks tells who has what.
+	// Server serves the streams; its Acks lists the versions that each client acknowledged.
 	Server   *serve.Server
 	listener *callers.Listener
 	secure   credentials.TransportCredentials // nil: plain
@@ -119,11 +119,11 @@ func New(c Config) (*Endpoint, error) {
 	return e, nil
 }
 
-// questionsEach is how many tokens that are not known yet may wait to be checked of those
-// that come from one address: few enough that others have their turn within the patience of
-// a check, and enough for the sidecars of a node that masquerades, which all come at once
-// when a route server starts. Where a node masquerades, one pod of it can keep the others of
-// that node waiting; they have their last routes meanwhile.
+// questionsEach bounds the unverified tokens from one address that can wait for a check. It is
+// low enough that other addresses get their turn before a check times out, and high enough for
+// the sidecars of a node that masquerades, which all connect at once when a route server
+// starts. On such a node one pod can keep the others waiting; they use their last routes until
+// then.
 const questionsEach = 64
 
 // strangerIn returns the stranger that has opened a stream.
@@ -134,8 +134,8 @@ func strangerIn(ctx context.Context) callers.Caller {
 	return callers.Caller{}
 }
 
-// noting notes whose connection is a sidecar's that has been identified: it is not
-// closed to make room for strangers.
+// noting marks connections of identified sidecars, which are not closed to make room for
+// anonymous ones.
 func (e *Endpoint) noting(identify func(context.Context, string) (serve.Peer, error)) func(context.Context, string) (serve.Peer, error) {
 	return func(ctx context.Context, token string) (serve.Peer, error) {
 		who, err := identify(ctx, token)
