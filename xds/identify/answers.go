@@ -12,7 +12,7 @@ import (
 const (
 	// keepFor is how long an answer is kept.
 	keepFor = 60 * time.Second
-	// maxAnswers bounds what is kept.
+	// maxAnswers bounds the cached answers.
 	maxAnswers = 16 << 10
 )
 
@@ -22,7 +22,7 @@ type answers struct{ kept *cache.LRUExpireCache }
 
 func newAnswers() answers { return answers{cache.NewLRUExpireCache(maxAnswers)} }
 
-// get returns what is known of a UID, or asks. Two callers may ask at once.
+// get returns the cached workload of a UID, or calls ask. Two callers can ask at once.
 func (a answers) get(uid types.UID, ask func() (table.Workload, error)) (table.Workload, error) {
 	if known, ok := a.kept.Get(uid); ok {
 		return known.(table.Workload), nil

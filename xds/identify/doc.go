@@ -1,15 +1,15 @@
-// Package identify tells which baseline workload a sidecar belongs to, from the
-// token that its pod shows and from nothing that it says.
+// Package identify finds the baseline workload that a sidecar belongs to, from the token of its
+// pod alone.
 //
 //	token ─ TokenReview ─► pod ─ GET ─► its ReplicaSet ─ GET ─► its Deployment or Rollout
 //
-// The pod must be the one that the token was made for, by UID, and each owner
-// the controller of what it owns, by UID: a look-alike under the same name does
-// not count. Tokens must be made for the audience Audience.
+// The pod must be the one that the token was issued for, by UID, and each owner the controller
+// of the object that it owns, by UID: another object with the same name does not count. Tokens
+// must have the audience Audience.
 //
-// The result is kept for a minute at most, by the pod's UID, and a ReplicaSet's
-// owner for all its pods. So while the API server is away the sidecars that were
-// known a minute ago may come back, and others are told to try again.
+// The result is cached for at most a minute, by the pod's UID, and a ReplicaSet's owner for all
+// its pods. While the API server is unavailable, sidecars that were identified within the last
+// minute can reconnect, and others receive Unavailable.
 //
-// Users owe RBAC: create tokenreviews, get pods, get replicasets.
+// Callers need RBAC: create tokenreviews, get pods, get replicasets.
 package identify

@@ -24,8 +24,8 @@ const Audience = "routeserver.signadot.svc"
 
 // Config is what an Identifier needs.
 type Config struct {
-	// Verify returns whose token it is: a tokens.Verifier for Audience has it.
-	// Required.
+	// Verify returns the identity that a token belongs to, as tokens.Verifier does for
+	// Audience. Required.
 	Verify func(ctx context.Context, token string) (tokens.Identity, error)
 	// Pods and ReplicaSets read from the cluster. Required.
 	Pods        corev1.PodsGetter
@@ -35,7 +35,7 @@ type Config struct {
 // askTimeout bounds one question to the API server.
 const askTimeout = 4 * time.Second
 
-// Validate returns what is wrong with a Config, or nil.
+// Validate returns an error if the Config is not valid.
 func (c Config) Validate() error {
 	if c.Verify == nil || c.Pods == nil || c.ReplicaSets == nil {
 		return errors.New("identify: Verify, Pods and ReplicaSets are all needed")
@@ -57,9 +57,9 @@ func New(c Config) (*Identifier, error) {
 	return &Identifier{Config: c, pods: newAnswers(), replicaSets: newAnswers()}, nil
 }
 
-// Identify returns whose token it is. Its errors are gRPC statuses:
-// Unauthenticated for a token that is nobody's, PermissionDenied for one of a
-// pod that has no baseline, Unavailable when that could not be found out.
+// Identify returns the pod that a token belongs to and its baseline. Its errors are gRPC
+// statuses: Unauthenticated for an invalid token, PermissionDenied for a pod that has no
+// baseline, Unavailable when either could not be checked.
 func (i *Identifier) Identify(ctx context.Context, token string) (serve.Peer, error) {
 	identity, err := i.Verify(ctx, token)
 	switch {
@@ -98,7 +98,7 @@ func (i *Identifier) ofPod(ctx context.Context, identity tokens.Identity) (table
 	})
 }
 
-// ofReplicaSet returns the workload whose ReplicaSet this is.
+// ofReplicaSet returns the workload that owns the ReplicaSet ref.
 func (i *Identifier) ofReplicaSet(ctx context.Context, namespace string, ref metav1.OwnerReference) (table.Workload, error) {
 	set, err := i.ReplicaSets.ReplicaSets(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	if err != nil {
@@ -132,7 +132,7 @@ func noBaseline(namespace, name string) error {
 	return status.Errorf(codes.PermissionDenied, "%s/%s belongs to no Deployment or Argo Rollout, so nothing is routed for it", namespace, name)
 }
 
-// unread returns what it means that an object could not be read.
+// unread returns the gRPC status for an object that could not be read.
 func unread(what string, err error) error {
 	if apierrors.IsNotFound(err) {
 		return status.Errorf(codes.Unauthenticated, "%s is gone", what)
