@@ -8,7 +8,7 @@ import (
 // Form is a kind of header that can carry a routing key.
 type Form string
 
-// The forms, in the order in which they are looked at.
+// The forms, first in precedence first.
 const (
 	FormBaggage    Form = Baggage
 	FormTracestate Form = Tracestate
@@ -34,7 +34,7 @@ func (f Form) Header(key string) string {
 	return Member + "=" + key
 }
 
-// Defect says that a form cannot carry a key.
+// Defect is the reason why a form cannot carry a key.
 type Defect struct {
 	Form Form
 	// Why goes on from the key: `contains ",", which ends a value`.

@@ -1,7 +1,6 @@
-// Package routingkey says what the routing key of a request is. It is the one
-// definition: the Go parser (Of) and the expressions that Envoy runs in the
-// sidecar (Extractions) stand side by side here and are tested against each
-// other.
+// Package routingkey defines the routing key of a request. The Go parser (Of) and the
+// expressions that Envoy runs in the sidecar (Extractions) are both here and are tested against
+// each other.
 //
 // # Where the key is looked for
 //
@@ -30,10 +29,9 @@
 // in tracestate: senders append to baggage and prepend to tracestate, so that is
 // the newest in each.
 //
-// A custom header is no list. One with a comma, or of several lines, says several
-// things and so none: it is passed over. (HTTP/1.1 takes white space from the
-// ends of a line and HTTP/2 does not, so such a header joined would not even be
-// the same value over both.)
+// A custom header is not a list. One with a comma, or with several lines, is ambiguous and is
+// passed over. (HTTP/1.1 strips white space from the ends of a line and HTTP/2 does not, so the
+// joined value would not even be the same in both.)
 //
 // The value is the key, byte for byte. It is not percent-decoded: a key needs no
 // encoding (protos/crd limits what one may be made of), so an encoded value is
@@ -65,16 +63,15 @@
 //	Connection: baggage              the header ends at the proxy: as if it were not
 //	                                 there, and the application does not see it
 //
-// The W3C's 64 members and 8,192 bytes are what everybody must pass on at least,
-// so reading more contradicts nobody. HTTP/1.1 (and 1.0) and HTTP/2 are read
-// alike. HTTP/3 is not listened for: only TCP is redirected to the proxy, and
-// what the workload serves over UDP never meets it.
+// The W3C's 64 members and 8,192 bytes are the minimum that every participant must pass on, so
+// reading more is allowed. HTTP/1.1 (and 1.0) and HTTP/2 are read alike. HTTP/3 is not
+// supported: only TCP is redirected to the proxy, so UDP traffic of the workload bypasses it.
 //
 // # What a key may be
 //
-// Check says which header forms cannot carry a key, and why; it follows from the above.
-// No form carries an empty key, one with a comma, with white space at its ends, or with a
-// control character other than a tab. Baggage does not carry one with a semicolon.
+// Check lists the header forms that cannot carry a key, with reasons that follow from the
+// above. No form carries an empty key, one with a comma, with white space at its ends, or with
+// a control character other than a tab. Baggage does not carry one with a semicolon.
 //
 // Package keytest has the answers as requests, in all combinations; tests send them
 // through a real Envoy and through Of.

@@ -1,10 +1,9 @@
 package routingkey
 
-// Extraction tells a proxy how to take the key out of one header: the whole
-// joined value is replaced by Substitution according to Pattern, an RE2
-// expression. The pattern matches every value there is, because a proxy leaves a
-// value that does not match as it is, and would take "abc" for a key; where
-// there is no key the result is empty.
+// Extraction describes how a proxy takes the key out of one header: the whole joined value is
+// replaced by Substitution according to Pattern, an RE2 expression. The pattern matches every
+// value, because a proxy leaves a value that does not match unchanged, and would take "abc" for
+// a key; if there is no key the result is empty.
 type Extraction struct {
 	Header, Pattern, Substitution string
 	// Short means what Pattern does in fewer than 100 steps, which is what a proxy takes by
@@ -15,8 +14,8 @@ type Extraction struct {
 	Holds string
 }
 
-// Parts of the patterns. \C is any byte, UTF-8 or not. (Envoy matches bytes, so
-// that a negated class stands for any other byte.)
+// Parts of the patterns. \C is any byte, UTF-8 or not. (Envoy matches bytes, so a negated class
+// matches any other byte.)
 const (
 	ows = `[ \t]*`
 	// A value: neither empty nor with white space at its ends.
@@ -24,13 +23,13 @@ const (
 	tracestateValue = `[^` + separator + ` \t](?:[^` + separator + `]*[^` + separator + ` \t])?`
 	wholeValue      = tracestateValue
 	pair            = ows + Member + ows + `=` + ows
-	// What comes after the last member that counts, and a list without any.
+	// The rest after the last member that counts, and a list without any.
 	properties = `(?:` + property + `[^` + separator + `]*)?`
 	noKey      = `|\C*`
 )
 
-// Extractions returns one extraction for each place that may hold a key, first in
-// precedence first. Of is what they mean together.
+// Extractions returns one extraction for each header that can hold a key, first in precedence
+// first. Of defines their combined result.
 func Extractions(custom []string) []Extraction {
 	counted := pair + `(` + baggageValue + `)` + ows
 	all := []Extraction{
@@ -54,13 +53,13 @@ func alike(header, pattern, holds string) Extraction {
 	return Extraction{Header: header, Pattern: pattern, Short: pattern, Substitution: `\1`, Holds: holds}
 }
 
-// uncounted is an expression for the members of baggage that do not count: those with no
-// value, and those whose name leaves Member at one of its characters.
+// uncounted is an expression for the members of baggage that do not count: those without a
+// value, and those with a name that differs from Member.
 func uncounted() string {
 	const rest = `[^` + separator + `]*`
 	otherwise := ows + `(?:[^` + separator + `= \t]` + rest + `|=` + ows + properties + `)?`
 	for i := len(Member) - 1; i >= 0; i-- {
-		but := Member[i : i+1] // a hyphen stands for itself, for it comes last
+		but := Member[i : i+1] // a hyphen is literal, because it is last
 		if i == 0 {
 			but += ` \t`
 		}

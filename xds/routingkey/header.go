@@ -10,9 +10,9 @@ import (
 // A token of RFC 9110, as header names are.
 var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 
-// notCustom are headers that cannot carry a key as their whole value: they have a
-// form of their own, end at the next hop, or say something in requests of people who
-// have no key, so that whoever sends a proxy its routes could take those requests.
+// notCustom are headers that cannot carry a key as their whole value: they have a format of
+// their own, end at the next hop, or occur in requests without a key, which a sandbox could
+// then capture by choosing a common value as its key.
 var notCustom = []string{
 	Baggage, Tracestate, "host", "connection", "transfer-encoding",
 	"te", "upgrade", "keep-alive", "trailer",
@@ -34,8 +34,8 @@ func ReservedPrefixes() []string { return slices.Clone(notCustomAs) }
 // although HTTP allows them.
 func Reserved() []string { return slices.Clone(notCustom) }
 
-// CheckHeader returns an error that says why the header of this name cannot carry
-// a routing key as its whole value, or nil.
+// CheckHeader returns an error with the reason if the header of this name cannot carry a
+// routing key as its whole value.
 func CheckHeader(name string) error {
 	switch {
 	case !headerName.MatchString(name):

@@ -6,9 +6,9 @@ import "strings"
 const (
 	// Member is the name of the list member in Baggage and Tracestate.
 	Member = "sd-routing-key"
-	// Baggage is the W3C baggage header, looked at first.
+	// Baggage is the W3C baggage header, which is read first.
 	Baggage = "baggage"
-	// Tracestate is the W3C trace context header, looked at second.
+	// Tracestate is the W3C trace context header, which is read second.
 	Tracestate = "tracestate"
 	// MaxLength bounds a key: one of so many bytes or more is none.
 	MaxLength = 8192
@@ -18,10 +18,10 @@ const (
 	property  = ";"
 )
 
-// Of returns the routing key of a request, or "" when it has none. The function
-// lines returns the values of all header lines of a name (lower case), in order,
-// with or without white space at their ends; custom lists further headers whose
-// whole value is a key, by precedence. Those that CheckHeader refuses do not count.
+// Of returns the routing key of a request, or "" when it has none. The function lines returns
+// the values of all header lines of a name (lower case), in order, with or without white space
+// at their ends; custom lists further headers that carry a key as their whole value, by
+// precedence. Those that CheckHeader refuses do not count.
 func Of(lines func(name string) []string, custom []string) string {
 	if key := last(members(lines(Baggage), property)); key != "" {
 		return key
@@ -37,9 +37,9 @@ func Of(lines func(name string) []string, custom []string) string {
 	return ""
 }
 
-// Find returns the routing key of a request as Of does, and the name of the header
-// that holds it: the first, by precedence, that gives a key when it is looked at
-// alone. Both are empty when the request has none.
+// Find returns the routing key of a request as Of does, and the name of the header that holds
+// it: the first, by precedence, that yields a key on its own. Both are empty when the request
+// has none.
 func Find(lines func(name string) []string, custom []string) (key, header string) {
 	for _, name := range append([]string{Baggage, Tracestate}, usable(custom)...) {
 		only := func(asked string) []string {
