@@ -21,8 +21,8 @@ type Form struct {
 	Key string
 }
 
-// Forms returns header forms that parsers are known to read differently, each
-// named by what is special about it.
+// Forms returns header forms that parsers are known to read differently, each named by its
+// peculiarity.
 func Forms() map[string]Form {
 	all := map[string]Form{}
 	for _, forms := range []map[string]Form{members(), repeated(), elsewhere()} {
@@ -84,7 +84,7 @@ func repeated() map[string]Form {
 	}
 }
 
-// elsewhere are about tracestate, custom headers, and what comes first.
+// elsewhere are about tracestate, custom headers, and precedence.
 func elsewhere() map[string]Form {
 	return map[string]Form{
 		"a key that is too long, and a tracestate": {append(b("sd-routing-key="+strings.Repeat("k", routingkey.MaxLength)), ts("sd-routing-key=k2")...), "k2"},

@@ -14,14 +14,13 @@ type Case struct {
 	Form
 }
 
-// The matrix puts members together from parts, each of which a table below gives
-// with what it means, so the answer to a request is known from how it was made
-// and not from reading it.
+// The matrix combines members from parts. A table below gives each part with its meaning, so
+// the expected key of a request follows from its parts, not from parsing it.
 
 // name is a way to write a member's name.
 type name struct {
 	text   string
-	counts bool // it is ours
+	counts bool // it is Member
 }
 
 var names = []name{
@@ -41,7 +40,7 @@ var names = []name{
 	{"a;sd-routing-key", false},
 	{"sd-routing-key;p", false},
 	{"a=sd-routing-key", false},
-	{"sd-routing-key\xc2\xa0", false}, // a space, but none of ours
+	{"sd-routing-key\xc2\xa0", false}, // a no-break space, which is not white space here
 	{"\xffsd-routing-key", false},
 	{"", false},
 }
@@ -98,8 +97,8 @@ var values = []value{
 
 var longest = strings.Repeat("k", routingkey.MaxLength-1)
 
-// tooLong stands for a value that is not empty and no key either: it hides the
-// others of its list.
+// tooLong represents a value that is not empty and no key either: it hides the others of its
+// list.
 const tooLong = "\x00"
 
 // member is a name and a value.
@@ -108,7 +107,7 @@ type member struct {
 	value
 }
 
-// layout puts a member between others: nil stands for it.
+// layout puts a member between others: nil marks its position.
 type layout struct {
 	name   string
 	around []*member
@@ -138,15 +137,14 @@ func layouts() []layout {
 	}
 }
 
-// joint is what stands between two members; "" for a new header line.
+// joint is the text between two members; "" for a new header line.
 type joint struct{ name, text string }
 
 var joints = []joint{{"commas", ","}, {"commas and white space", " ,\t"}, {"lines", ""}}
 
-// Matrix returns requests with one list header for every combination of how the
-// member's name and value are written, what is around it, how the list is
-// joined, and in which header it is; and Precedence's. In the short form strange
-// names meet a few values; in the long one, all.
+// Matrix returns requests with one list header for every combination of the spelling of the
+// member's name and value, the members around it, the separator, and the header; and
+// Precedence's. With long false, unusual names are combined with few values.
 func Matrix(long bool) []Case {
 	var all []Case
 	for _, m := range written(long) {
@@ -224,14 +222,14 @@ func (m *member) write(header string) (text, key string) {
 	return text, m.tracestate
 }
 
-// source is what one header says; key is "" when it has none.
+// source is the content of one header; key is "" when it has none.
 type source struct {
 	lines []string
 	key   string
 }
 
-// Precedence returns requests in which several headers may have a key: every
-// combination of what each of them says.
+// Precedence returns requests in which several headers can have a key: every combination of
+// their contents.
 func Precedence() []Case {
 	list := func(k string) []source {
 		return []source{
