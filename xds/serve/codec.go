@@ -9,9 +9,9 @@ import (
 	"switchyard.dev/xds/delta"
 )
 
-// codec is the one for protobuf, but that a response is sent in the pieces it
-// shares with others: nothing is written anew for each of its clients. And of a
-// request only what is used is read (readRequest).
+// codec is gRPC's codec for protobuf, with two differences: a response is sent in the pieces
+// that it shares with others, so that nothing is marshaled for each client, and of a request
+// only the fields in use are read (readRequest).
 type codec struct{ encoding.CodecV2 }
 
 func newCodec() codec { return codec{encoding.GetCodecV2(proto.Name)} }

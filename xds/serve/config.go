@@ -17,24 +17,23 @@ import (
 type Config struct {
 	// Sessions lets peers in. Required.
 	Sessions Sessions
-	// Trust has whom clients are to trust, for those that ask. Default: none are told.
+	// Trust is the trust bundle for clients that ask for one. Default: none is sent.
 	Trust Bundles
 	// Types are the type URLs that are served, in the order in which they are
 	// sent. Default: translate.RouteType and translate.PartType.
 	Types []string
 	// StreamsPerPeer is how many streams one identity may have. Default 4.
 	StreamsPerPeer int
-	// OpensPerPeer is how many streams one identity may open in a row; after that
-	// one every OpenEvery. It bounds what a client costs that comes back again and
-	// again to be sent what it refuses. Defaults 20 and 2 s.
+	// OpensPerPeer is how many streams one identity can open in a row; after that one every
+	// OpenEvery. It bounds the cost of a client that keeps reconnecting to receive routes that
+	// it refuses. Defaults 20 and 2 s.
 	OpensPerPeer int
 	OpenEvery    time.Duration
 	// NamesPerPeer and BytesPerPeer bound what all streams of one identity make the
 	// server hold. Defaults 20,000 names and 8 MiB.
 	NamesPerPeer, BytesPerPeer int
-	// Pace is the least time between two responses to changes on one stream: what
-	// changes meanwhile is sent together. The first change is sent at once.
-	// Default 20 ms.
+	// Pace is the least time between two responses to changes on one stream: changes within it
+	// are sent together. The first change is sent at once. Default 20 ms.
 	Pace time.Duration
 	// Writers is how many responses are made and written at one time; the streams
 	// take turns. Default: 4 for each CPU.
@@ -44,13 +43,13 @@ type Config struct {
 	FirstRequest time.Duration
 	// Write is how long a response may take to be written. Default 10 s.
 	Write time.Duration
-	// Logger is told of refused clients and refused resources. Default: none.
+	// Logger logs refused clients and refused resources. Default: none.
 	Logger *slog.Logger
 	// Metrics gets the collectors of the server. Default: none.
 	Metrics prometheus.Registerer
 }
 
-// Validate returns what is wrong with a Config, or nil.
+// Validate returns an error if the Config is not valid.
 func (c Config) Validate() error {
 	switch {
 	case c.Sessions == nil:

@@ -11,14 +11,13 @@ import (
 	"switchyard.dev/routeserver/table"
 )
 
-// followPause is the least time between two looks at the view: of changes that
-// come faster only every so many are looked at.
+// followPause is the least time between two reads of the view.
 const followPause = 5 * time.Millisecond
 
-// follower keeps the routes of all workloads that have a stream at the newest
-// table. Each is worked out once for all its pods, from what changed; workloads
-// of which nothing changed are not looked at, nor their streams woken. A change of the
-// custom headers changes the routes of every workload.
+// follower keeps the routes of all workloads that have a stream up to date with the newest
+// table. Routes are computed once for all pods of a workload, from the changes; workloads
+// without changes are skipped and their streams not woken. A change of the custom headers
+// changes the routes of every workload.
 type follower struct {
 	view   View
 	logger *slog.Logger
@@ -74,7 +73,7 @@ func (f *follower) release(one *translation) {
 	if len(f.byWorkload) == 0 {
 		f.stop()
 		f.stop = nil
-		f.newest = table.Table{} // holds no old table for nobody
+		f.newest = table.Table{} // releases the table
 	}
 }
 
@@ -138,8 +137,7 @@ func (f *follower) take(t table.Table) {
 	}
 }
 
-// change brings the translations to a table that has something else to say about
-// their workloads. The lock is held.
+// change updates the translations from table was to table t. The caller holds the lock.
 func (f *follower) change(was, t table.Table) {
 	changes := table.Diff(was, t) // sorted by baseline
 	if !slices.Equal(was.KeyHeaders(), t.KeyHeaders()) {
@@ -165,7 +163,7 @@ func (f *follower) change(was, t table.Table) {
 func (f *follower) update(one *translation, was, t table.Table, changes []table.Change) {
 	one.supersede(was.Pos())
 	if _, unmade := f.unmade[one]; !unmade && !one.update(t, changes) {
-		f.unmade[one] = struct{}{} // tried again from scratch, and told of
+		f.unmade[one] = struct{}{} // retried from scratch, and logged
 	}
 }
 

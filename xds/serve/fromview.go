@@ -26,15 +26,14 @@ type View interface {
 type ViewConfig struct {
 	// View has the table. Required.
 	View View
-	// Identify returns whose token this is: a pod and the baseline that it belongs
-	// to. Its errors are gRPC statuses, as Sessions.Open wants them. Required;
-	// xds/identify has one.
+	// Identify returns the pod that a token belongs to, and its baseline. Its errors are gRPC
+	// statuses, as Sessions.Open requires. Required; xds/identify has one.
 	Identify func(ctx context.Context, token string) (Peer, error)
-	// Logger is told of rules that cannot be translated. Default: none.
+	// Logger logs rules that cannot be translated. Default: none.
 	Logger *slog.Logger
 }
 
-// Validate returns what is wrong with a ViewConfig, or nil.
+// Validate returns an error if the ViewConfig is not valid.
 func (c ViewConfig) Validate() error {
 	if c.View == nil || c.Identify == nil {
 		return errors.New("xds: ViewConfig needs a View and Identify")

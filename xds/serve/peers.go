@@ -24,17 +24,17 @@ type Status = delta.Status
 type Ack struct {
 	Peer
 	Status
-	// Due is the version that the peer should have. Reached is the newest position at which
-	// the version that it last accepted was due, so its routes are those of the table
-	// there. While an answer is outstanding, the older position of the two versions counts.
-	// A peer may use a part of what it refused: when the version that it accepted before is
-	// due again, Reached is empty until it accepts that again. Both are empty when the
-	// Session does not tell.
+	// Due is the version that the peer should have. Reached is the newest position at which the
+	// version that it last accepted was due, so its routes are those of the table there. While
+	// an answer is outstanding, the older position of the two versions counts. A peer can use
+	// some parts of a version that it refused: when the version that it accepted before is due
+	// again, Reached is empty until it accepts that again. Both are empty when the Session has
+	// no Reached function.
 	Due     string
 	Reached event.Pos
 }
 
-// peers knows the streams there are. The state of a stream goes with it.
+// peers keeps the open streams. The state of a stream ends with it.
 type peers struct {
 	Config
 
@@ -44,7 +44,7 @@ type peers struct {
 	entries    map[*entry]struct{}
 	identities map[string]*identity
 
-	// acknowledged is sent when what Acks says may have changed.
+	// acknowledged is sent when the result of Acks may have changed.
 	acknowledged wake.Signal
 }
 
@@ -55,7 +55,7 @@ type identity struct{ streams, names, bytes int }
 type entry struct {
 	peer         Peer
 	left         func()
-	reached      func(string) (string, event.Pos) // nil: not told
+	reached      func(string) (string, event.Pos) // nil: unknown
 	names, bytes int                              // guarded by the peers' lock
 
 	mu       sync.Mutex
@@ -119,8 +119,8 @@ func (p *peers) holds(e *entry, names, bytes int) error {
 	return nil
 }
 
-// report takes over what is known of a stream's receipts, and reports whether one of
-// them was refused.
+// report copies the statuses of a stream's receipts, and reports whether one of them was
+// refused.
 func (e *entry) report(state *delta.Stream, which func(typeURL, name string) bool) (refused bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

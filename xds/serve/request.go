@@ -21,11 +21,11 @@ const (
 	keyField, valueField, wordsField            = 1, 2, 2
 )
 
-// readRequest reads of a request what is used, and no more of it than may be: a
-// request of maxRequest bytes could otherwise become many times that in memory,
-// however soon it is refused. Who the client says it is (the node) is passed over, and so
-// are names and versions beyond delta.MaxNames, versions that cannot be ours, and
-// the details of an error. One name too many is read, so that it is refused.
+// readRequest decodes the fields of a request that are used, and no more than the limits allow:
+// a request of maxRequest bytes could otherwise take many times that in memory before it is
+// refused. It skips the client's description of itself (the node), names and versions beyond
+// delta.MaxNames, versions that are too long to be the server's, and the details of an error.
+// One name too many is read, so that the request is refused.
 func readRequest(b []byte, r *discoveryv3.DeltaDiscoveryRequest) error {
 	r.Reset()
 	return eachField(b, func(number protowire.Number, value []byte) (err error) {
@@ -64,7 +64,7 @@ func readVersion(b []byte, r *discoveryv3.DeltaDiscoveryRequest) error {
 			name, err = text(value)
 		case valueField:
 			if len(value) > delta.MaxVersion {
-				long = true // not one of ours
+				long = true // not one of this server's versions
 				return nil
 			}
 			version, err = text(value)

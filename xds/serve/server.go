@@ -23,8 +23,8 @@ type Server struct {
 	metrics *metrics
 	// writers are the turns of those who write.
 	writers chan struct{}
-	// told bounds how often the log says that a client was refused, and untold counts
-	// those of whom it has not said it since. The metric counts all.
+	// told limits the log entries for refused clients, and untold counts refusals since the
+	// last entry. The metric counts all.
 	told   *rate.Limiter
 	untold atomic.Int64
 }
@@ -49,18 +49,18 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 	discoveryv3.RegisterAggregatedDiscoveryServiceServer(r, s)
 }
 
-// refusalsTold is how many refused clients are logged at once; after these it is
-// one a second, since whoever is refused may ask again at once.
+// refusalsTold is how many refused clients are logged in a row; after that one a second, since
+// a refused client can retry at once.
 const refusalsTold = 20
 
 // maxRequest is how many bytes a request may have.
 const maxRequest = 512 << 10
 
-// ServerOptions are the limits of connections: dead peers are found within 15 s,
-// connections are renewed after half an hour, and nobody can make the server hold
-// much. gRPC takes or adds up to a tenth of the half hour for each connection, so
-// those that all came at one moment, because this server started, are renewed over
-// six minutes: of 5,000 that is 14 a second, and each is sent nothing that it has.
+// ServerOptions returns the limits of connections: dead peers are detected within 15 s,
+// connections are renewed after half an hour, and the memory that a client can use is bounded.
+// gRPC adds or subtracts up to a tenth of the half hour for each connection, so connections
+// that all began at one moment, because this server started, are renewed over six minutes: of
+// 5,000 that is 14 a second, and resources that a client has are not sent again.
 //
 // Requests are small and rare, so little memory waits for them.
 func ServerOptions() []grpc.ServerOption {
@@ -119,8 +119,8 @@ func (s *Server) refuse(err error) error {
 	return err
 }
 
-// bearer takes the token out of a call's metadata; "" when the call has none.
-// Whether that will do is for Sessions to say.
+// bearer returns the token of a call's metadata; "" when the call has none. It does not verify
+// the token.
 func bearer(ctx context.Context) (string, error) {
 	values := metadata.ValueFromIncomingContext(ctx, "authorization")
 	switch len(values) {

@@ -9,7 +9,7 @@ import (
 	"switchyard.dev/xds/translate"
 )
 
-// Peer is who is at the other end of a stream.
+// Peer is the client of a stream.
 type Peer struct {
 	// Workload is the baseline that the client routes for.
 	Workload table.Workload
@@ -27,13 +27,12 @@ type Session struct {
 	Allows func(typeURL, name string) error
 	// Source has what the peer is to have.
 	Source Source
-	// Settled, if not nil, is told the state of every subscription after the
-	// client has accepted or refused a response, and after it has said what it has
-	// from an earlier stream, on which its answer may have been lost. The stream
-	// waits for it.
+	// Settled, if not nil, receives the state of every subscription after the client has
+	// accepted or refused a response, and after it has listed its versions from an earlier
+	// stream, on which its answer may have been lost. The stream waits for it.
 	Settled func(Peer, []Status)
-	// Receipt, if not nil, chooses the resources that Acks tells of: those whose
-	// version speaks for all. Nil: all.
+	// Receipt, if not nil, selects the resources that Acks reports: those with a version that
+	// covers all others. Nil: all.
 	Receipt func(typeURL, name string) bool
 	// Overdue, if not nil, returns the moment since which a version is not the one
 	// due any more; zero when it is, or that is not known.
@@ -56,8 +55,8 @@ type Source interface {
 
 // Sessions lets peers in.
 type Sessions interface {
-	// Open returns the session of whoever holds the token. An error should be a
-	// gRPC status: Unauthenticated or PermissionDenied when asking again is no
-	// use, Unavailable when it is.
+	// Open returns the session of the client that presents the token. An error should be a gRPC
+	// status: Unauthenticated or PermissionDenied when a retry is useless, Unavailable
+	// otherwise.
 	Open(ctx context.Context, token string) (Session, error)
 }

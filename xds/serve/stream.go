@@ -23,7 +23,7 @@ type stream struct {
 	// changed is closed when there may be something to send; nil while nothing was
 	// asked for, and while it is not time yet.
 	changed <-chan struct{}
-	// trust is closed when there is somebody else to trust; nil when the client does not ask.
+	// trust is closed when the trust bundle changes; nil when the client does not ask for it.
 	trust <-chan struct{}
 	// pushed is when the last response went out, and again rings when it is time
 	// for the next.
@@ -33,7 +33,7 @@ type stream struct {
 	// overdue since when another was due by then; zero if that is not known.
 	sent    string
 	overdue time.Time
-	// words are what the client said last when it refused something.
+	// words is the client's message in its last refusal.
 	words    string
 	refusing bool
 }
@@ -120,7 +120,7 @@ func clientLeft(err error) error {
 	return nil
 }
 
-// take brings a request into the state and tells those who watch.
+// take applies a request to the state and signals the peers' watchers.
 func (s *stream) take(r *discoveryv3.DeltaDiscoveryRequest) error {
 	settled, err := s.state.Receive(r)
 	var invalid *delta.InvalidError
@@ -141,7 +141,7 @@ func (s *stream) take(r *discoveryv3.DeltaDiscoveryRequest) error {
 		s.setRefusing(refusing)
 		s.settle(r)
 	}
-	// What a client says that it has, it accepted on an earlier stream.
+	// A client has accepted the versions that it lists on an earlier stream.
 	if s.session.Settled != nil && (settled || len(r.GetInitialResourceVersions()) > 0) {
 		s.session.Settled(s.session.Peer, s.state.Statuses(nil, nil))
 	}
@@ -186,7 +186,7 @@ func (s *stream) bring() error {
 			return nil
 		}
 		if wait := s.Pace - time.Since(s.pushed); paced && wait > 0 {
-			s.changed = nil // what changes meanwhile is sent with this
+			s.changed = nil // changes until then are sent with this
 			s.again.Reset(wait)
 			return nil
 		}
@@ -197,8 +197,8 @@ func (s *stream) bring() error {
 	return nil // run sees that the client has gone
 }
 
-// push sends one response once it is this stream's turn: those who wait have
-// theirs in the order in which they came. What is sent is the newest by then.
+// push sends one response when it is this stream's turn; streams take turns in the order in
+// which they began to wait. It sends the newest version at that time.
 func (s *stream) push() error {
 	waited := time.Now()
 	turn := s.await()

@@ -18,8 +18,8 @@ type translation struct {
 	workload table.Workload
 	users    int
 	routes   translate.Translation
-	// failure says why the newest rules have no routes, so that those before stay;
-	// told is the last one that people were told of.
+	// failure is why the newest rules have no routes, so that the previous ones stay; told is
+	// the last failure that was logged.
 	failure, told string
 	// offer is what there is now, and changed is sent when there is another. Streams take
 	// them without the follower's lock.
@@ -57,7 +57,7 @@ func newTranslation(w table.Workload) *translation {
 	return one
 }
 
-// forget takes back what is offered: nothing is known any more.
+// forget withdraws the offered routes.
 func (t *translation) forget() { t.publish(&offer{}) }
 
 // supersede notes the last position at which the present version was due. A
@@ -110,7 +110,7 @@ func (t *translation) noteDue(version string) {
 		t.due = slices.Delete(t.due, i, i+1)
 	}
 	if n := len(t.due); n > 0 && t.due[n-1].until.IsZero() {
-		t.due[n-1].until = time.Now() // and nobody knows until which position
+		t.due[n-1].until = time.Now() // the last position is unknown
 	}
 	if len(t.due) == dueKept {
 		t.due = slices.Delete(t.due, 0, 1)
@@ -153,8 +153,8 @@ func (t *translation) reached(version string, newest event.Pos) (due string, at 
 	return due, t.due[i].pos
 }
 
-// overdue returns the moment since which the given version is not the one due; zero
-// if it is, or nobody knows.
+// overdue returns the moment since which the given version is no longer due; zero if it is due,
+// or unknown.
 func (t *translation) overdue(version string) time.Time {
 	t.history.Lock()
 	defer t.history.Unlock()

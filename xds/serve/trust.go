@@ -7,19 +7,19 @@ import (
 	"switchyard.dev/xds/translate"
 )
 
-// Bundles has whom clients are to trust: eventbus/trust has one.
+// Bundles provides the trust bundle for clients, as eventbus/trust does.
 type Bundles interface {
 	// Bundle returns the authorities, as PEM, nil while they are not known, and a channel
 	// that is closed when there are others.
 	Bundle() ([]byte, <-chan struct{})
 }
 
-// asksForTrust reports whether the client is to be told whom to trust.
+// asksForTrust reports whether the client asked for the trust bundle.
 func (s *stream) asksForTrust() bool {
 	return s.Trust != nil && len(metadata.ValueFromIncomingContext(s.rpc.Context(), translate.TrustKey)) > 0
 }
 
-// tellTrust sends whom to trust, and notes when that changes.
+// tellTrust sends the trust bundle, and notes when it changes.
 func (s *stream) tellTrust() error {
 	var bundle []byte
 	if bundle, s.trust = s.Trust.Bundle(); bundle == nil {
