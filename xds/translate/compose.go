@@ -15,9 +15,9 @@ import (
 	"switchyard.dev/routeserver/table"
 )
 
-// ReadHead reads a head that was received for a workload. Only its statements are used
-// (heading): Compose generates the proxy's configuration from them. The error says what is
-// wrong with it.
+// ReadHead decodes the head that was received for a workload. Only its statements are used
+// (heading): Compose generates the proxy's configuration from them. The error states the defect
+// of the head.
 func ReadHead(w table.Workload, r Resource) (*Head, error) {
 	if r.Type != PartType || r.Name != HeadName(w) || r.Any.GetTypeUrl() != PartType {
 		return nil, fmt.Errorf("%.200q of type %.200q is not the head %q", r.Name, r.Any.GetTypeUrl(), HeadName(w))
@@ -45,9 +45,8 @@ func (h *Head) AtEdge() *Head {
 	return &at
 }
 
-// ReadPart reads a part that was received for a workload, and gives its place
-// among the Parts. The error says what is wrong with it. What its routes do is looked at
-// by Part.Unfit.
+// ReadPart decodes a part that was received for a workload, and returns its index in Parts. The
+// error states the defect of the part. Part.Unfit checks what its routes do.
 func ReadPart(w table.Workload, r Resource) (int, *Part, error) {
 	i, err := PlaceOf(w, r.Name)
 	if err != nil {
@@ -86,9 +85,9 @@ func PlaceOf(w table.Workload, name string) (int, error) {
 	return int(i), nil
 }
 
-// Compose puts parts together: the RouteConfiguration that Envoy takes, with the
-// version of the whole. Nothing in the parts is read or written anew; of the head what
-// it says is. The error says why these do not belong together.
+// Compose puts parts together: the RouteConfiguration that Envoy takes, with the version of the
+// whole. The parts are copied as bytes; the head is generated from its statements. It returns
+// an error if the parts do not belong together.
 func Compose(h *Head, parts *Parts) (Resource, error) {
 	var input []byte
 	var entries [][]byte
@@ -144,10 +143,10 @@ func hostOf(says heading) (*routev3.VirtualHost, error) {
 	return host, switchOn(host, says.keyHeaders)
 }
 
-// forAll is what holds for all requests, beside the virtual host: the client's
-// x-forwarded-proto in place of the proxy's own. It is written here and not in the
-// head, so that it comes with the program whose proxy puts the client's aside; the
-// head then takes that out, which is why its turn is after this.
+// forAll applies to all requests, next to the virtual host: it restores the client's
+// x-forwarded-proto over the proxy's own. It is added here and not in the head, so that it
+// matches the bootstrap of the program that runs the proxy, which moves the client's value
+// aside; the head then removes the copy, because its mutations are applied after these.
 func forAll() *routev3.RouteConfiguration {
 	const forwardedProto = "x-forwarded-proto"
 	return &routev3.RouteConfiguration{
@@ -160,11 +159,11 @@ func forAll() *routev3.RouteConfiguration {
 	}
 }
 
-// Refit returns routes that another release of this program put together as this one
-// does: what they lead to is kept, and what Compose adds to it is made anew. Otherwise
-// routes that were kept on disk would not switch on the filters of today's proxy, and
-// requests with keys would go to the baseline. It is an error when they are none. For the
-// sidecar of an edge, what Head.AtEdge takes out is taken out here too.
+// Refit converts routes that another release of this program composed to this release's form:
+// it keeps their destinations and regenerates the rest as Compose does. Otherwise routes that
+// were kept on disk would not enable the filters of the current proxy, and requests with keys
+// would reach the baseline. It returns an error if r is not a composed RouteConfiguration. For
+// the sidecar of an edge it also removes what Head.AtEdge removes.
 func Refit(r Resource, edge bool) (Resource, error) {
 	config := &routev3.RouteConfiguration{}
 	if err := r.Any.UnmarshalTo(config); err != nil {

@@ -1,20 +1,19 @@
-// Package translate says the routing table in Envoy's language, for one
-// baseline workload. It is pure: a table in, resources out.
+// Package translate turns the routing table into Envoy configuration for one baseline workload.
+// It is pure: a table in, resources out.
 //
 // # In parts
 //
-// The same routes are also offered in parts (PartType), for a client that puts
-// them together itself: PartCount virtual hosts, each with the entries of the map
-// whose match value hashes to it, and a head with everything but the map. A change
-// of one rule changes the head and one part of 64: at 1,000 rules 3.4 KB instead of
-// 173 KB. The version of the head is that of the whole, a hash over the head's
-// content and that of all parts, and Compose gives back the whole to the byte, so a
-// client knows whether it has put together what it was to have.
+// The same routes are also offered in parts (PartType), for a client that puts them together
+// itself: PartCount virtual hosts, each with the entries of the map with a match value that
+// hashes to it, and a head with everything but the map. A change of one rule changes the head
+// and one part of 64: at 1,000 rules 3.4 KB instead of 173 KB. The version of the head is that
+// of the whole, a hash over the head's content and that of all parts. Compose returns the whole
+// to the byte, so a client can check that it has put together the intended whole.
 //
-// A part that has no entries is not there. Parts are cut out and put in as written
-// bytes; Updated writes anew only the entries that changed.
+// A part without entries is left out. Parts are cut out and inserted as bytes; Updated marshals
+// only the entries that changed.
 //
-// # What is dynamic
+// # Dynamic configuration
 //
 // The sidecar's listener, filters and clusters never change and are in its
 // bootstrap (sidecars/devmesh). Only a RouteConfiguration is served, one per
@@ -29,17 +28,17 @@
 //	anything else               → cluster AppCluster: the baseline
 //
 // The proxy computes the match value of a request that may carry a key; the map is a hash map
-// over bytes. So the cost of a request does not grow with the number of rules,
-// and keys are neither folded nor taken for patterns. A port that a rule has no
-// mapping for goes to the baseline, as the routes API has it. A rule that is kept (of a
-// VirtualWorkload) has an entry although its requests go where they would go without:
-// so an answer can say that the key is known, and whose it is.
+// over bytes. So the cost of a request does not grow with the number of rules, and keys are
+// neither folded nor taken for patterns. A port for which a rule has no mapping is routed to
+// the baseline, as the routes API specifies. A rule that is kept (of a VirtualWorkload) has an
+// entry although its requests reach the baseline anyway, so that a response can report that the
+// key is known and which sandbox owns it.
 //
 // Where custom headers carry routing keys (table.Table.KeyHeaders), the virtual host
 // also replaces the configuration of the proxy's KeyFilter, so that the proxy follows
 // the list.
 //
-// # What users owe
+// # Requirements for the proxy
 //
 // The proxy's listener must take the key with a filter of the name KeyFilter, made by
 // KeyExtraction, must set the filter state FilterStateKey to MatchValue of

@@ -18,12 +18,13 @@ import (
 	"switchyard.dev/xds/routingkey"
 )
 
-// Routes come over the network from whoever answers at the route server's name. What
-// follows holds what was received against what this package makes, so that whoever it is
+// Routes are received over the network from any server that answers to the route server's name.
+// The functions below accept only the forms that this package produces, so that such a server
 // cannot send requests without a key anywhere but to the baseline: see tools/adr/0030.
 
-// headingIn reads what the virtual host of a head says. It is an error when requests
-// without a key would not go to the baseline, or keys are read from anything but headers.
+// headingIn decodes the statements in the virtual host of a head. It returns an error if
+// requests without a key would not reach the baseline, or keys are read from anything but
+// headers.
 func headingIn(host *routev3.VirtualHost) (heading, error) {
 	otherwise := host.GetMatcher().GetOnNoMatch()
 	for otherwise.GetMatcher() != nil { // forms of switchOn
@@ -153,8 +154,8 @@ func unfitRefusal(name string, refusal *routev3.DirectResponseAction) error {
 	return nil
 }
 
-// unfitWay returns why a route that leads to a cluster, or a header that it adds, is none of
-// ours, or nil.
+// unfitWay returns an error if the cluster of a route, or a header that it adds, is not one
+// that this package produces.
 func unfitWay(r *routev3.Route, to *routev3.RouteAction) error {
 	rest := proto.CloneOf(to)
 	rest.ClusterSpecifier, rest.Timeout, rest.IdleTimeout = nil, nil, nil

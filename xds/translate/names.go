@@ -15,9 +15,9 @@ const (
 	PartType = "type.googleapis.com/envoy.config.route.v3.VirtualHost"
 	// PartCount is how many parts there can be.
 	PartCount = 64
-	// AppCluster leads to the application beside the proxy: the baseline.
+	// AppCluster is the application in the proxy's pod: the baseline.
 	AppCluster = "app"
-	// ForksCluster leads to the address in DestinationHeader: a sandbox.
+	// ForksCluster is the address in DestinationHeader: a sandbox.
 	ForksCluster = "forks"
 	// DestinationHeader carries the address from the matched route to
 	// ForksCluster, within the proxy. It leaves the proxy in no direction.
@@ -27,27 +27,27 @@ const (
 	ProtoHeader = "x-sd-forwarded-proto"
 	// FilterStateKey holds the request's MatchValue.
 	FilterStateKey = "signadot.com/route"
-	// MetadataNamespace and TableKey are where the virtual host's metadata says
-	// which version of the workload's routes this is.
+	// MetadataNamespace and TableKey are the path of the version of the workload's routes in
+	// the virtual host's metadata.
 	MetadataNamespace = "signadot.com"
 	TableKey          = "table"
 )
 
-// What an answer says about how it was routed.
+// Response headers that report how a request was routed.
 const (
 	// ReasonHeader is on every answer that the proxy gives because it could not
 	// reach where the request belongs; its value is one of the Reasons.
 	ReasonHeader = "sd-reason"
-	// RoutedHeader says where the request belonged: RoutedBaseline, or
-	// RoutedSandbox or RoutedKept and the sandbox's name, escaped with per cent
-	// signs where it is not printable ASCII.
+	// RoutedHeader names the destination that the request belonged to: RoutedBaseline, or
+	// RoutedSandbox or RoutedKept and the sandbox's name, escaped with per cent signs where it
+	// is not printable ASCII.
 	RoutedHeader   = "sd-routed"
 	RoutedBaseline = "baseline"
 	RoutedSandbox  = "sandbox="
 	// RoutedKept and the sandbox's name: the baseline, which is where this sandbox
 	// wants its requests.
 	RoutedKept = "baseline-for="
-	// TableHeader says which version of the workload's routes decided.
+	// TableHeader is the version of the workload's routes that decided.
 	TableHeader = "sd-table"
 	// ReasonNotReady: the sandbox exists and cannot serve yet, or any more.
 	ReasonNotReady = "sandbox-not-ready"

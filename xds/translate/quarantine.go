@@ -9,11 +9,11 @@ import (
 	"switchyard.dev/routeserver/table"
 )
 
-// StandIn returns what a proxy uses of a part that it refused: for each of the
-// part's match values what it had for it in the part that it last accepted, which
-// may be nil; and for the others a refusal with ReasonRefused, so that no key that
-// is known goes to the baseline, but for those that are to go there. What the refused
-// part does not have is gone.
+// StandIn returns the replacement for a part that the proxy refused. Each of its match values
+// has the entry of the part that the proxy last accepted (good, which can be nil); values that
+// are missing there are refused with ReasonRefused, so that no known key reaches the baseline,
+// except keys whose requests stay at the baseline. Values that are not in the refused part are
+// dropped.
 func StandIn(w table.Workload, refused, good *Part) (*Part, error) {
 	i, err := PlaceOf(w, refused.Name)
 	if err != nil {
@@ -44,8 +44,8 @@ func StandIn(w table.Workload, refused, good *Part) (*Part, error) {
 	return newPart(w, i, refused.input, entries)
 }
 
-// Differing names the sandboxes of a part whose entries are not in another one,
-// which may be nil: sorted, each once, as the answers' RoutedHeader does.
+// Differing returns the names of the sandboxes in a part with entries that another part, which
+// can be nil, does not have: sorted, each once, as in RoutedHeader.
 func Differing(p, from *Part) []string {
 	had, err := from.byValue()
 	if err != nil {

@@ -17,9 +17,9 @@ type Resource struct {
 	Version string
 	// Any is the resource. It is shared: read only.
 	Any *anypb.Any
-	// Encoded is the resource as the field of a delta discovery response, so that
-	// many responses can hold it without writing it anew. Shared: read only. Nil
-	// when nobody has made it; it can be made from the rest.
+	// Encoded is the resource as the field of a delta discovery response, so that many
+	// responses can share it without marshaling it again. Read only. Nil if it has not been
+	// built; it can be built from the other fields.
 	Encoded []byte
 }
 
@@ -27,10 +27,10 @@ type Resource struct {
 // table: the control plane has not been reached yet.
 const NoTable = "none"
 
-// Resources returns what a plain Envoy of one workload is to have: its
-// RouteConfiguration, the one resource in the list. A workload without rules gets
-// one that leads everything to the baseline. The table must be whole. The error
-// names the sandbox whose rule has no form in protobuf (text that is not UTF-8).
+// Resources returns the configuration of a plain Envoy of one workload: its RouteConfiguration,
+// the one resource in the list. For a workload without rules that sends everything to the
+// baseline. The table must be whole. The error names the sandbox with a rule that protobuf
+// cannot encode (text that is not UTF-8).
 func Resources(t table.Table, w table.Workload) ([]Resource, error) {
 	routes, err := Translate(t, w)
 	if err != nil {
@@ -40,9 +40,9 @@ func Resources(t table.Table, w table.Workload) ([]Resource, error) {
 	return []Resource{whole}, err
 }
 
-// Baseline returns the resources that lead everything to the baseline, for a
-// sidecar that has never reached the control plane. Its answers, when asked,
-// name the version NoTable.
+// Baseline returns the resources that send everything to the baseline, for a sidecar that has
+// never reached the control plane. Its responses, when asked to explain, give the version
+// NoTable.
 func Baseline(w table.Workload) ([]Resource, error) {
 	routes, err := emptyRoutes(w, heading{tableVersion: NoTable})
 	if err != nil {

@@ -19,13 +19,13 @@ import (
 	"switchyard.dev/xds/routingkey"
 )
 
-// heading is what the head of a workload's routes says beside the way to the
-// baseline: the version of the rules, for answers, and the custom headers that
-// carry keys.
+// heading are the statements of the head of a workload's routes besides the route to the
+// baseline: the version of the rules, for response headers, and the custom headers that carry
+// keys.
 type heading struct {
 	tableVersion string
 	keyHeaders   []string
-	// edge is not said on the wire: see Head.AtEdge.
+	// edge is not sent: see Head.AtEdge.
 	edge bool
 }
 
@@ -139,12 +139,12 @@ func routeOf(rule *table.Rule, m table.Mapping) *routev3.Route {
 		rule.Sandbox, m.WorkloadPort))
 }
 
-// baselineRoute leads to the application beside the proxy. What a client put
-// into the internal header ends here.
+// baselineRoute sends requests to the application in the pod. It removes the internal header of
+// the client, if any.
 func baselineRoute() *routev3.Route { return appRoute(RoutedBaseline) }
 
-// appRoute leads there under a name. It is the pod's own application, not a Service
-// of the baseline: that would come back to a sidecar, which would send it there again.
+// appRoute is that route under another name. It targets the pod's own application, not a
+// Service of the baseline: that would reach a sidecar again, in a loop.
 func appRoute(name string) *routev3.Route {
 	return &routev3.Route{
 		Name: name, Match: everything(), Action: toCluster(AppCluster),
@@ -152,8 +152,8 @@ func appRoute(name string) *routev3.Route {
 	}
 }
 
-// forkRoute leads to a sandbox's Service. The header replaces what a client may
-// have sent; ForksCluster takes it out again.
+// forkRoute sends requests to a sandbox's Service. The header overwrites the client's, if any;
+// ForksCluster removes it.
 func forkRoute(name string, destination netip.AddrPort) *routev3.Route {
 	return &routev3.Route{
 		Name: name, Match: everything(), Action: toCluster(ForksCluster),
@@ -190,8 +190,8 @@ func toCluster(name string) *routev3.Route_Route {
 	}}
 }
 
-// inHeader writes a name so that it can stand in a header: what is not printable
-// ASCII, and the per cent sign, with a per cent sign and two digits.
+// inHeader escapes a name for use in a header: bytes that are not printable ASCII, and the per
+// cent sign, become a per cent sign and two hexadecimal digits.
 func inHeader(name string) string {
 	var b strings.Builder
 	for i := range len(name) {
@@ -223,7 +223,7 @@ func onMatch(r *routev3.Route) (*matcherv3.Matcher_OnMatch, error) {
 	}}, nil
 }
 
-// packed puts a message into an Any whose bytes depend on its content alone.
+// packed puts a message into an Any with deterministic bytes.
 func packed(m proto.Message) (*anypb.Any, error) {
 	packed := &anypb.Any{}
 	if err := anypb.MarshalFrom(packed, m, proto.MarshalOptions{Deterministic: true}); err != nil {

@@ -20,16 +20,16 @@ const (
 	RefuseFilter = "signadot.com/refuse"
 	// MatchFilter sets the filter state FilterStateKey from what KeyFilter found.
 	MatchFilter = "envoy.filters.http.set_filter_state"
-	// ExplainFilter says in the answer how the request was routed.
+	// ExplainFilter adds response headers that report how the request was routed.
 	ExplainFilter = "signadot.com/explain"
 	// ExplainHeader with the value 1 asks for that.
 	ExplainHeader = "sd-explain"
 )
 
-// switchOn returns the route for no match of a virtual host that headOf made four forms,
-// which differ in the filters that they switch on. It is done where the parts are put
-// together, as forAll is, so that the forms come with the program whose proxy has these
-// filters. custom are the headers that carry keys.
+// switchOn gives the route for no match, of a virtual host that headOf built, four forms that
+// differ in the filters that they enable. This is done where the parts are composed, as with
+// forAll, so that the forms match the program whose proxy has these filters. custom are the
+// headers that carry keys.
 func switchOn(host *routev3.VirtualHost, custom []string) error {
 	plain := host.GetMatcher().GetOnNoMatch()
 	on := switches{host: host, route: baselineRoute()}
@@ -47,9 +47,9 @@ func switchOn(host *routev3.VirtualHost, custom []string) error {
 	return nil
 }
 
-// carriers returns a condition for each header that KeyFilter reads, first in precedence
-// first: where most keys are, so that the others are seldom looked at. A request that meets
-// none of them has no key: they may be wider than a key, and never narrower.
+// carriers returns a condition for each header that KeyFilter reads, first in precedence first:
+// most keys are there, so that the others are seldom evaluated. A request that matches none of
+// them has no key: the conditions can be wider than a key, and never narrower.
 func carriers(custom []string) []*predicate {
 	var all []*predicate
 	for _, e := range routingkey.Extractions(custom) {
@@ -81,7 +81,7 @@ func (s *switches) when(is *predicate, filters ...string) {
 		if s.host.TypedPerFilterConfig[name] != nil {
 			continue
 		}
-		// An empty configuration says: on, as the proxy has it.
+		// An empty configuration enables the filter with its configuration in the listener.
 		on, err := packed(&routev3.FilterConfig{Config: &anypb.Any{}})
 		if err != nil {
 			s.err = err

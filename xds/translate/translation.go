@@ -19,8 +19,8 @@ type Translation struct {
 	version  string
 }
 
-// Translate returns the routes of a workload. The table must be whole. The error
-// names the sandbox whose rule has no form in protobuf (text that is not UTF-8).
+// Translate returns the routes of a workload. The table must be whole. The error names the
+// sandbox with a rule that protobuf cannot encode (text that is not UTF-8).
 func Translate(t table.Table, w table.Workload) (Translation, error) {
 	empty, err := emptyRoutes(w, headingOf(t, w))
 	if err != nil {
@@ -35,9 +35,9 @@ func Translate(t table.Table, w table.Workload) (Translation, error) {
 	return empty.with(&all)
 }
 
-// Updated returns the routes at another version of the table. The changes are what
-// table.Diff gives for this workload, from the table of the old routes to t.
-// Only what changed is written anew.
+// Updated returns the routes at another version of the table. The changes are the result of
+// table.Diff for this workload, from the table of the old routes to t. Only the changes are
+// marshaled.
 func (r Translation) Updated(t table.Table, changes []table.Change) (Translation, error) {
 	head, err := newHead(r.workload, headingOf(t, r.workload))
 	if err != nil {
@@ -74,7 +74,7 @@ func (r Translation) with(changed *edits) (Translation, error) {
 	return r, nil
 }
 
-// emptyRoutes lead everything to the baseline.
+// emptyRoutes send everything to the baseline.
 func emptyRoutes(w table.Workload, says heading) (Translation, error) {
 	head, err := newHead(w, says)
 	if err != nil {
@@ -113,6 +113,6 @@ func (r Translation) Parts() []Resource {
 	return out
 }
 
-// Whole returns all in one: the RouteConfiguration, as Compose makes it of Head and
-// Parts. Each call writes it anew.
+// Whole returns the complete RouteConfiguration, as Compose builds it from Head and Parts. Each
+// call marshals it.
 func (r Translation) Whole() (Resource, error) { return Compose(r.head, &r.parts) }

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// Whom a client is to trust is told on its stream too, beside the routes: at the beginning
+// The trust bundle is sent to clients on their stream too, besides the routes: at the beginning
 // and whenever it changes. Such a response has no nonce and is not answered.
 const (
 	// TrustType is its type URL.

@@ -11,9 +11,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Parts are taken out of and put into the map as they were written, without
-// reading what is in them: a change then costs what changed. These are the
-// numbers of the fields on the way to the map's entries.
+// Parts are cut out of and inserted into the map as bytes, without decoding them, so that the
+// cost of a change is proportional to its size. These are the field numbers on the path to the
+// map's entries.
 const (
 	configName, configHosts   = 1, 2 // RouteConfiguration
 	hostMatcher               = 21   // VirtualHost
@@ -53,8 +53,8 @@ func entry(matchValue string, r *routev3.Route) ([]byte, error) {
 
 var errMalformed = errors.New("it is not written as these resources are")
 
-// fields goes over the fields of a message; raw is the field with its tag, and
-// value what is in it, nil if that is a number. It stops at the first error.
+// fields calls each for the fields of a message; raw is the field with its tag, and value its
+// content, nil if that is a number. It stops at the first error.
 func fields(message []byte, each func(number protowire.Number, raw, value []byte) error) error {
 	for len(message) > 0 {
 		number, kind, tag := protowire.ConsumeTag(message)
@@ -78,7 +78,7 @@ func fields(message []byte, each func(number protowire.Number, raw, value []byte
 	return nil
 }
 
-// only returns what is in a message's one field of a number.
+// only returns the content of a message's one field of a number.
 func only(message []byte, number protowire.Number) ([]byte, error) {
 	var found []byte
 	err := fields(message, func(n protowire.Number, _, value []byte) error {
