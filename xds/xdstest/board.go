@@ -54,19 +54,19 @@ type Fork struct {
 	Baseline table.Workload
 	// Key is the routing key and Sandbox the sandbox's name.
 	Key, Sandbox string
-	// Port is the port of the baseline that a Service leads to.
+	// Port is the port of the baseline that a Service targets.
 	Port uint32
 	// Destination is the cluster address of the fork's Service. The zero value
 	// is a headless one.
 	Destination netip.AddrPort
 	// NotReady: the fork cannot serve.
 	NotReady bool
-	// Kept: it is no fork but a virtual workload, whose requests stay.
+	// Kept: it is a virtual workload, not a fork; its requests stay at the baseline.
 	Kept bool
 }
 
-// Facts returns the two facts that make the fork's rule: what was observed of its
-// workload, and the declaration of its key.
+// Facts returns the two facts that make the fork's rule: the observation of its workload, and
+// the declaration of its key.
 func (f Fork) Facts() (observed, declared event.Fact) {
 	service := &factv1.ServicePair{
 		From: f.Baseline.Name, To: f.name(),

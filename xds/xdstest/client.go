@@ -55,8 +55,8 @@ func Open(t *testing.T, conn *grpc.ClientConn, token string) *Client {
 // Close ends the stream from the client's side.
 func (c *Client) Close() { c.cancel() }
 
-// Send sends a request as it is. If the server has ended the stream, Next or
-// Ended tells why.
+// Send sends a request unchanged. If the server has ended the stream, Next or Ended returns the
+// reason.
 func (c *Client) Send(r *discoveryv3.DeltaDiscoveryRequest) {
 	c.t.Helper()
 	if err := c.rpc.Send(r); err != nil && !errors.Is(err, io.EOF) {
@@ -70,8 +70,7 @@ func (c *Client) Subscribe(names ...string) {
 	c.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: translate.RouteType, ResourceNamesSubscribe: names})
 }
 
-// SubscribeParts asks for the routes of a workload in parts, all but those of
-// which it says that it has these versions.
+// SubscribeParts asks for the routes of a workload in parts, except the versions in has.
 func (c *Client) SubscribeParts(w table.Workload, has map[string]string) {
 	c.t.Helper()
 	c.Send(&discoveryv3.DeltaDiscoveryRequest{

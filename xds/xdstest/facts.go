@@ -40,7 +40,7 @@ func OpenFacts(ctx context.Context) (*Facts, error) {
 	return f, nil
 }
 
-// Close ends the view, and returns what it died of if it had died before.
+// Close ends the view, and returns the error if it had failed before.
 func (f *Facts) Close() error {
 	f.stop()
 	return <-f.ended
