@@ -18,11 +18,11 @@ const maxPackageLines = 1500
 // counted: its size when an issue was resolved, with five percent of headroom. A figure changes
 // at most once in an issue, in the commit that closes it, with the reason.
 var roomLines = map[string]int{
-	"eventbus":    10450,
+	"eventbus":    11300,
 	"protos":      1400,
 	"reconcilers": 33700,
 	"routeserver": 8850,
-	"sidecars":    6900,
+	"sidecars":    6050,
 	"tests":       35350,
 	"tools":       17950,
 	"tunnels":     14250,
