@@ -54,7 +54,16 @@ func (s *Server) Explain(ctx context.Context, req *routingv1.ExplainRequest) (*r
 	if err != nil {
 		return nil, s.versions.Failed(ctx, err)
 	}
-	return s.explained(e, from, version), nil
+	out := s.explained(e, from, version)
+	if e.Pod != "" {
+		return out, nil
+	}
+	for _, t := range explain.Others(e) {
+		e.Targets = []explain.Target{t}
+		s.acknowledged(ctx, req, &e)
+		out.Others = append(out.Others, s.explained(e, from, nil))
+	}
+	return out, nil
 }
 
 // explainable returns what is wrong with a request.
@@ -94,9 +103,7 @@ func (s *Server) evidence(ctx context.Context, req *routingv1.ExplainRequest, t 
 			return e, "", err
 		}
 	}
-	if newest, _ := s.versions.Tables.Current(); len(e.Targets) > 0 && asksForNewest(req.GetAt()) && newest.Pos().Epoch == t.Pos().Epoch {
-		s.acknowledged(ctx, &e)
-	}
+	s.acknowledged(ctx, req, &e)
 	return e, from, nil
 }
 
@@ -201,8 +208,13 @@ func (s *Server) keptSince(ctx context.Context) (time.Time, error) {
 
 // acknowledged gathers what the sidecars of the baseline have, and which route
 // servers did not say it: unless the one pod that is asked about was found, nobody
-// knows what their sidecars have.
-func (s *Server) acknowledged(ctx context.Context, e *explain.Evidence) {
+// knows what their sidecars have. Only the newest table is compared with them.
+func (s *Server) acknowledged(ctx context.Context, req *routingv1.ExplainRequest, e *explain.Evidence) {
+	e.Sidecars, e.Silent, e.SidecarsKnown = nil, nil, false
+	newest, _ := s.versions.Tables.Current()
+	if len(e.Targets) == 0 || !asksForNewest(req.GetAt()) || newest.Pos().Epoch != e.Table.Pos().Epoch {
+		return
+	}
 	sidecars, silent, known := s.receipts.Of(ctx, explain.Preferred(*e).Baseline)
 	if !known {
 		return

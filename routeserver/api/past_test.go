@@ -135,6 +135,57 @@ func TestExplainSaysWhatASilentRouteServerLeavesOpen(t *testing.T) {
 	}
 }
 
+func TestExplainAnswersForEachWorkloadBehindAService(t *testing.T) {
+	forks := func(name, baseline, address string) *factv1.WorkloadObserved {
+		o := observe()
+		o.Workload.Name, o.Baseline.Name, o.DevMeshPresent = name, baseline, true
+		o.Services = []*factv1.ServicePair{{From: "customer", To: name, ClusterIp: address, Ports: []*factv1.PortPair{{Port: 80, WorkloadPort: 8080}}}}
+		return o
+	}
+	declared := declare("k1", "sb")
+	declared.Members = append(declared.Members, &factv1.Member{Kind: "ForkedWorkload", Namespace: "shop", Name: "fork-2", Sandbox: "sb"})
+	stable, canary := forks("fork", "customer", "10.0.0.1"), forks("fork-2", "customer-canary", "10.0.0.2")
+	for name, c := range map[string]struct {
+		change func(ask *routingv1.ExplainRequest, canary *factv1.WorkloadObserved)
+		want   []routingv1.Verdict
+	}{
+		"both are routed": {func(*routingv1.ExplainRequest, *factv1.WorkloadObserved) {}, []routingv1.Verdict{routingv1.Verdict_ROUTED, routingv1.Verdict_ROUTED}},
+		"one fork is not ready": {
+			func(_ *routingv1.ExplainRequest, canary *factv1.WorkloadObserved) { canary.Ready = false },
+			[]routingv1.Verdict{routingv1.Verdict_NOT_READY, routingv1.Verdict_ROUTED},
+		},
+		"a pod is asked about": {func(ask *routingv1.ExplainRequest, _ *factv1.WorkloadObserved) { ask.Pod = "shop/customer-0" }, []routingv1.Verdict{routingv1.Verdict_ROUTED}},
+		"a baseline is asked about": {
+			func(ask *routingv1.ExplainRequest, _ *factv1.WorkloadObserved) {
+				ask.Target = &routingv1.ExplainRequest_Baseline{Baseline: &routingv1.Workload{Kind: "Deployment", Namespace: "shop", Name: "customer"}}
+			},
+			[]routingv1.Verdict{routingv1.Verdict_ROUTED},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			canary := proto.CloneOf(canary)
+			ask := &routingv1.ExplainRequest{Target: &routingv1.ExplainRequest_Destination{Destination: "customer.shop:80"}, RoutingKey: "k1"}
+			c.change(ask, canary)
+			r := newRig(t, api.Config{}, stable, canary, declared)
+			got, err := r.client.Explain(within(t), ask)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var verdicts []routingv1.Verdict
+			names := map[string]bool{}
+			for _, e := range append([]*routingv1.ExplainResponse{got}, got.GetOthers()...) {
+				verdicts = append(verdicts, e.GetVerdict())
+				names[e.GetBaseline().GetName()] = true
+			}
+			slices.Sort(verdicts)
+			want := slices.Sorted(slices.Values(c.want))
+			if !slices.Equal(verdicts, want) || len(names) != len(want) {
+				t.Errorf("verdicts %v for %v, want %v: %v", verdicts, names, want, got)
+			}
+		})
+	}
+}
+
 func TestDiffNamesTheEventsThatMadeTheDifference(t *testing.T) {
 	for name, again := range map[string]int{"of a short stretch": 0, "of a long stretch": 4200} {
 		t.Run(name, func(t *testing.T) {

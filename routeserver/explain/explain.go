@@ -84,6 +84,30 @@ func Preferred(e Evidence) Target {
 	return Target{}
 }
 
+// Others returns the targets of other workloads that have rules: a request to the
+// destination can reach each. A workload without rules is left out, since its last observation can
+// be out of date. It returns none where the table or the key alone decides.
+func Others(e Evidence) []Target {
+	if !e.Table.Whole() || e.Key == "" || len(e.OfKey) == 0 || e.OfKey[len(e.OfKey)-1].Fact.Tombstone() {
+		return nil
+	}
+	return others(e)
+}
+
+func others(e Evidence) []Target {
+	preferred := Preferred(e)
+	return slices.DeleteFunc(slices.Clone(e.Targets), func(t Target) bool {
+		return t.Baseline == preferred.Baseline || !hasRule(e.Table, t.Baseline)
+	})
+}
+
+func hasRule(t table.Table, baseline table.Workload) bool {
+	for range t.Of(baseline) {
+		return true
+	}
+	return false
+}
+
 func conflictOver(t table.Table, r *table.Rule) *table.Conflict {
 	for _, c := range t.Conflicts() {
 		if c.RoutingKey == r.RoutingKey && c.Baseline == r.Baseline {
@@ -134,7 +158,7 @@ func (c *inquiry) key() bool {
 		return false
 	}
 	c.say(routingv1.Verdict_NO_KEY,
-		"The request carries no routing key, so it goes to the baseline"+c.baseline(", ")+": "+c.WhyNoKey+".",
+		"The request carries no routing key, so it goes to the baseline"+c.baselines()+": "+c.WhyNoKey+".",
 		"Send the key as the member "+member+" of the header baggage.")
 	return true
 }
@@ -146,7 +170,7 @@ func (c *inquiry) declaration() bool {
 	}
 	if len(c.OfKey) == 0 {
 		c.say(routingv1.Verdict_NEVER_DECLARED,
-			"No object has declared the routing key "+quoted(c.Key)+c.asFarAsKept()+", so the request goes to the baseline"+c.baseline(", ")+".",
+			"No object has declared the routing key "+quoted(c.Key)+c.asFarAsKept()+", so the request goes to the baseline"+c.baselines()+".",
 			neverDeclaredHint(c.Key))
 		return true
 	}
@@ -156,7 +180,7 @@ func (c *inquiry) declaration() bool {
 	}
 	since := c.since(c.OfKey, bothTombstones)
 	c.say(routingv1.Verdict_WITHDRAWN,
-		"The routing key "+quoted(c.Key)+" was withdrawn at "+moment(since)+by(since)+", so the request goes to the baseline"+c.baseline(", ")+".",
+		"The routing key "+quoted(c.Key)+" was withdrawn at "+moment(since)+by(since)+", so the request goes to the baseline"+c.baselines()+".",
 		"Create the sandbox or route group again if its requests are still wanted.")
 	return true
 }

@@ -2,6 +2,7 @@ package explain_test
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -241,6 +242,41 @@ func TestWhereNoSidecarIsTheHintNamesTheCauses(t *testing.T) {
 			got := explain.Explain(c.evidence)
 			if !strings.Contains(got.Hint, c.says) || !strings.Contains(got.Hint, "kubectl switchyard coverage") || strings.Contains(got.Hint, c.not) {
 				t.Errorf("%v, with the hint %q", got.Verdict, got.Hint)
+			}
+		})
+	}
+}
+
+// A Service that selects pods of several workloads routes to each of them.
+func TestOthersAreWorkloadsThatTheServiceSelectsToo(t *testing.T) {
+	canary := table.Workload{Kind: "Deployment", Namespace: "shop", Name: "canary"}
+	a, b := fact(observed("a", "cart")), fact(observed("b", "canary"))
+	for name, c := range map[string]struct {
+		evidence explain.Evidence
+		want     []table.Workload
+		says     string
+	}{
+		"both are forked":             {told(declared("k", "a", "b"), a, b), []table.Workload{canary}, "for Deployment shop/cart under"},
+		"another key forks the other": {told(declared("k", "a"), declared("j", "b"), a, b), []table.Workload{canary}, "for Deployment shop/cart under"},
+		"only the other is forked":    {told(declared("k", "b"), declared("j", "a"), a, b), []table.Workload{cart}, "for Deployment shop/canary under"},
+		"the other has no rules":      {told(declared("k", "a"), a, b), nil, "for Deployment shop/cart under"},
+		"the key is not declared":     {told(declared("j", "a", "b"), a, b), nil, "the baseline, Deployment shop/cart or Deployment shop/canary."},
+		"the key is withdrawn":        {told(declared("k", "a", "b"), declared("j", "b"), a, b, withdrawn(event.RoutingKey("k"))), nil, "the baseline, Deployment shop/cart or Deployment shop/canary."},
+		"there is no key": {
+			with(told(declared("j", "a", "b"), a, b), func(e *explain.Evidence) { e.Key = "" }), nil, "the baseline, Deployment shop/cart or Deployment shop/canary:",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.evidence.Targets = append(c.evidence.Targets, explain.Target{Baseline: canary, WorkloadPort: 8080})
+			var got []table.Workload
+			for _, target := range explain.Others(c.evidence) {
+				got = append(got, target.Baseline)
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("others are %v, want %v", got, c.want)
+			}
+			if said := explain.Explain(c.evidence).Summary; !strings.Contains(said, c.says) {
+				t.Errorf("%s\ndoes not contain %q", said, c.says)
 			}
 		})
 	}

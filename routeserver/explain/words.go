@@ -40,6 +40,15 @@ func (c *inquiry) baseline(separator string) string {
 	return separator + name(c.Target.Baseline)
 }
 
+// baselines names all workloads that the request can reach, after a comma.
+func (c *inquiry) baselines() string {
+	out := c.baseline(", ")
+	for _, t := range others(c.Evidence) {
+		out += " or " + name(t.Baseline)
+	}
+	return out
+}
+
 // moment returns when an event was recorded.
 func moment(e event.Recorded) string {
 	at := e.At

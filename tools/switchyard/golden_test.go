@@ -37,6 +37,26 @@ func TestWhatIsKeptIsSaidToBeSo(t *testing.T) {
 	}
 }
 
+// A Service that selects pods of two forked workloads has an answer for each.
+func TestExplainShowsEachWorkloadBehindAService(t *testing.T) {
+	naming := declared("alice", "sb-alice", "fork-alice", "kubectl-client-side-apply")
+	said, _ := naming.Data.(*factv1.RoutingDeclared)
+	said.Members = append(said.Members, &factv1.Member{Kind: "ForkedWorkload", Namespace: "shop", Name: "fork-canary", Sandbox: "sb-alice"})
+	for name, ready := range map[string]bool{"others-routed": true, "others-not-ready": false} {
+		t.Run(name, func(t *testing.T) {
+			canary := observed("fork-canary", "10.96.0.13", ready)
+			seen, _ := canary.Data.(*factv1.WorkloadObserved)
+			seen.Baseline.Name, seen.Baseline.Uid = "customer-canary", "uid-canary"
+			path := save(t, "log.jsonl", sealed(t, append(story()[:3], canary, naming)))
+			got := client().run(t.Context(), "explain", "customer.shop:8081", "--key", "alice", "--archive", path)
+			if want := map[bool]exit.Code{true: exit.OK, false: exit.No}[ready]; got.code != want {
+				t.Errorf("exit code %d, want %d\n%s%s", got.code, want, got.out, got.err)
+			}
+			golden.Compare(t, "testdata/"+name+".txt", got.out)
+		})
+	}
+}
+
 // What each command shows of the story, to people and to scripts.
 func TestOutputs(t *testing.T) {
 	path := save(t, "log.jsonl", stored(t))

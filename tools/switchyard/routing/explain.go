@@ -3,6 +3,7 @@ package routing
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -62,8 +63,12 @@ Of a workload without sidecars the text also says whether a mesh routes it: whic
 VirtualServices of Istio, as its IstioRoutes in the cluster say, or which routes of the
 Gateway API, as its GatewayAPIRoutes do.
 
+Where the Service also selects pods of other workloads that sandboxes fork, there is
+an answer for each workload.
+
 Exit code 0 when the request is routed to the sandbox of its key, by a sidecar or a
-mesh, or stays at the baseline because that sandbox wants it so; otherwise 1.`,
+mesh, or stays at the baseline because that sandbox wants it so, whichever workload
+the Service selects; otherwise 1.`,
 		Example: `  switchyard explain customer.shop:8081 --key k7q2m9x4v1tz8
   switchyard explain customer.shop:8081 -H 'baggage: sd-routing-key=k7q2m9x4v1tz8'
   switchyard explain deployment/shop/customer --key k7q2m9x4v1tz8 --at 14:03
@@ -109,38 +114,65 @@ func explain(ctx context.Context, s *command.Session, req *routingv1.ExplainRequ
 	if err != nil {
 		return err
 	}
-	var mesh Mesh
-	if got.GetVerdict() == routingv1.Verdict_NO_SIDECAR && req.GetAt().GetVersion() == nil && caveats.Mesh != nil {
-		mesh = caveats.Mesh(ctx, req, got)
+	answers := append([]*routingv1.ExplainResponse{got}, got.GetOthers()...)
+	meshes := make([]Mesh, len(answers))
+	for i, e := range answers {
+		if e.GetVerdict() == routingv1.Verdict_NO_SIDECAR && isNewest(req) && caveats.Mesh != nil {
+			meshes[i] = caveats.Mesh(ctx, req, e)
+		}
 	}
 	text := func(e *routingv1.ExplainResponse) string {
-		out := s.Show.Explanation(routedBy(mesh, e))
-		if key := req.GetRoutingKey(); key != "" && caveats.Unfit != nil {
-			if why := caveats.Unfit(key); why != "" {
-				out += show.Plain(why) + "\n"
-			}
+		out := s.Show.Explanation(routedBy(meshes[0], e)) + meshes[0].Lines
+		for i, other := range e.GetOthers() {
+			out += s.Show.OtherExplanation(routedBy(meshes[i+1], other)) + meshes[i+1].Lines
 		}
-		if pod := req.GetPod(); pod != "" && req.GetAt().GetVersion() == nil && caveats.Outdated != nil {
-			out += caveats.Outdated(ctx, pod)
-		}
-		if sandbox := e.GetRule().GetSandbox(); sandbox != "" && req.GetAt().GetVersion() == nil && caveats.Sandbox != nil {
-			out += caveats.Sandbox(ctx, sandbox)
-		}
-		if e.GetVerdict() == routingv1.Verdict_NOT_ACKNOWLEDGED && len(e.GetLagging()) == 0 && req.GetPod() == "" && req.GetAt().GetVersion() == nil && caveats.Unconnected != nil {
-			out += caveats.Unconnected(ctx, e.GetBaseline())
-		}
-		return out + mesh.Lines
+		return out + caveats.lines(ctx, req, e)
 	}
 	if err := show.Answer(s.Show, got, text); err != nil {
 		return err
 	}
-	switch routedBy(mesh, got).GetVerdict() {
-	case routingv1.Verdict_ROUTED, routingv1.Verdict_KEPT_AT_BASELINE:
-		return nil
-	case routingv1.Verdict_TABLE_NOT_WHOLE:
-		return exit.Unavailable.Silently()
+	for i, e := range answers {
+		switch routedBy(meshes[i], e).GetVerdict() {
+		case routingv1.Verdict_ROUTED, routingv1.Verdict_KEPT_AT_BASELINE:
+		case routingv1.Verdict_TABLE_NOT_WHOLE:
+			return exit.Unavailable.Silently()
+		default:
+			return exit.No.Silently()
+		}
 	}
-	return exit.No.Silently()
+	return nil
+}
+
+// isNewest reports whether the request asks for no version of the past.
+func isNewest(req *routingv1.ExplainRequest) bool { return req.GetAt().GetVersion() == nil }
+
+// lines returns the lines below an answer and its others.
+func (c Caveats) lines(ctx context.Context, req *routingv1.ExplainRequest, e *routingv1.ExplainResponse) (out string) {
+	if key := req.GetRoutingKey(); key != "" && c.Unfit != nil {
+		if why := c.Unfit(key); why != "" {
+			out += show.Plain(why) + "\n"
+		}
+	}
+	if !isNewest(req) {
+		return out
+	}
+	if pod := req.GetPod(); pod != "" && c.Outdated != nil {
+		out += c.Outdated(ctx, pod)
+	}
+	answers := append([]*routingv1.ExplainResponse{e}, e.GetOthers()...)
+	var sandboxes []string
+	for _, e := range answers {
+		if name := e.GetRule().GetSandbox(); name != "" && c.Sandbox != nil && !slices.Contains(sandboxes, name) {
+			sandboxes = append(sandboxes, name)
+			out += c.Sandbox(ctx, name)
+		}
+	}
+	for _, e := range answers {
+		if e.GetVerdict() == routingv1.Verdict_NOT_ACKNOWLEDGED && len(e.GetLagging()) == 0 && req.GetPod() == "" && c.Unconnected != nil {
+			out += c.Unconnected(ctx, e.GetBaseline())
+		}
+	}
+	return out
 }
 
 // routedBy returns the answer of a route server about a workload without sidecars as it is beside a

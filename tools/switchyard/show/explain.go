@@ -7,6 +7,12 @@ import (
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 )
 
+// OtherExplanation returns where a request goes when the Service selects a pod of another
+// workload, and why.
+func (p *Printer) OtherExplanation(e *routingv1.ExplainResponse) string {
+	return fmt.Sprintf("\nThe Service also selects pods of %s. Where it selects one of these:\n\n", Name(e.GetBaseline())) + p.Explanation(e)
+}
+
 // Explanation returns where a request goes, and why.
 func (p *Printer) Explanation(e *routingv1.ExplainResponse) string {
 	colour := Red

@@ -1496,7 +1496,10 @@ type ExplainResponse struct {
 	// What to do about it, when something can be done.
 	Hint string `protobuf:"bytes,13,opt,name=hint,proto3" json:"hint,omitempty"`
 	// The custom headers that carry routing keys, by precedence.
-	KeyHeaders    []string `protobuf:"bytes,14,rep,name=key_headers,json=keyHeaders,proto3" json:"key_headers,omitempty"`
+	KeyHeaders []string `protobuf:"bytes,14,rep,name=key_headers,json=keyHeaders,proto3" json:"key_headers,omitempty"`
+	// The answers for the other workloads with rules, if the Service selects pods of several. Empty
+	// where the key is in no declaration, and when the request named a baseline or a pod.
+	Others        []*ExplainResponse `protobuf:"bytes,15,rep,name=others,proto3" json:"others,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1625,6 +1628,13 @@ func (x *ExplainResponse) GetHint() string {
 func (x *ExplainResponse) GetKeyHeaders() []string {
 	if x != nil {
 		return x.KeyHeaders
+	}
+	return nil
+}
+
+func (x *ExplainResponse) GetOthers() []*ExplainResponse {
+	if x != nil {
+		return x.Others
 	}
 	return nil
 }
@@ -3230,7 +3240,7 @@ const file_routing_v1_routing_proto_rawDesc = "" +
 	"\x06target\"2\n" +
 	"\x06Header\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"\xf3\x04\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\xb3\x05\n" +
 	"\x0fExplainResponse\x128\n" +
 	"\aversion\x18\x01 \x01(\v2\x1e.switchyard.routing.v1.VersionR\aversion\x128\n" +
 	"\averdict\x18\x02 \x01(\x0e2\x1e.switchyard.routing.v1.VerdictR\averdict\x12\x18\n" +
@@ -3248,7 +3258,8 @@ const file_routing_v1_routing_proto_rawDesc = "" +
 	"\alagging\x18\f \x03(\v2\x1e.switchyard.routing.v1.SidecarR\alagging\x12\x12\n" +
 	"\x04hint\x18\r \x01(\tR\x04hint\x12\x1f\n" +
 	"\vkey_headers\x18\x0e \x03(\tR\n" +
-	"keyHeaders\"\xaf\x01\n" +
+	"keyHeaders\x12>\n" +
+	"\x06others\x18\x0f \x03(\v2&.switchyard.routing.v1.ExplainResponseR\x06others\"\xaf\x01\n" +
 	"\x0fGetTableRequest\x12)\n" +
 	"\x02at\x18\x01 \x01(\v2\x19.switchyard.routing.v1.AtR\x02at\x125\n" +
 	"\x06filter\x18\x02 \x01(\v2\x1d.switchyard.routing.v1.FilterR\x06filter\x12\x1b\n" +
@@ -3498,79 +3509,80 @@ var file_routing_v1_routing_proto_depIdxs = []int32{
 	12, // 32: switchyard.routing.v1.ExplainResponse.because:type_name -> switchyard.routing.v1.Event
 	5,  // 33: switchyard.routing.v1.ExplainResponse.holder:type_name -> switchyard.routing.v1.Member
 	39, // 34: switchyard.routing.v1.ExplainResponse.lagging:type_name -> switchyard.routing.v1.Sidecar
-	2,  // 35: switchyard.routing.v1.GetTableRequest.at:type_name -> switchyard.routing.v1.At
-	9,  // 36: switchyard.routing.v1.GetTableRequest.filter:type_name -> switchyard.routing.v1.Filter
-	3,  // 37: switchyard.routing.v1.GetTableResponse.version:type_name -> switchyard.routing.v1.Version
-	6,  // 38: switchyard.routing.v1.GetTableResponse.rules:type_name -> switchyard.routing.v1.Rule
-	20, // 39: switchyard.routing.v1.GetTableResponse.conflicts:type_name -> switchyard.routing.v1.Conflict
-	4,  // 40: switchyard.routing.v1.Conflict.baseline:type_name -> switchyard.routing.v1.Workload
-	5,  // 41: switchyard.routing.v1.Conflict.holder:type_name -> switchyard.routing.v1.Member
-	5,  // 42: switchyard.routing.v1.Conflict.loser:type_name -> switchyard.routing.v1.Member
-	2,  // 43: switchyard.routing.v1.DiffRequest.from:type_name -> switchyard.routing.v1.At
-	2,  // 44: switchyard.routing.v1.DiffRequest.to:type_name -> switchyard.routing.v1.At
-	9,  // 45: switchyard.routing.v1.DiffRequest.filter:type_name -> switchyard.routing.v1.Filter
-	3,  // 46: switchyard.routing.v1.DiffResponse.from:type_name -> switchyard.routing.v1.Version
-	3,  // 47: switchyard.routing.v1.DiffResponse.to:type_name -> switchyard.routing.v1.Version
-	23, // 48: switchyard.routing.v1.DiffResponse.changes:type_name -> switchyard.routing.v1.Change
-	12, // 49: switchyard.routing.v1.DiffResponse.key_headers:type_name -> switchyard.routing.v1.Event
-	4,  // 50: switchyard.routing.v1.Change.baseline:type_name -> switchyard.routing.v1.Workload
-	6,  // 51: switchyard.routing.v1.Change.old:type_name -> switchyard.routing.v1.Rule
-	6,  // 52: switchyard.routing.v1.Change.new:type_name -> switchyard.routing.v1.Rule
-	12, // 53: switchyard.routing.v1.Change.because:type_name -> switchyard.routing.v1.Event
-	11, // 54: switchyard.routing.v1.DryRunRequest.statements:type_name -> switchyard.routing.v1.Statement
-	3,  // 55: switchyard.routing.v1.DryRunResponse.version:type_name -> switchyard.routing.v1.Version
-	23, // 56: switchyard.routing.v1.DryRunResponse.changes:type_name -> switchyard.routing.v1.Change
-	20, // 57: switchyard.routing.v1.DryRunResponse.conflicts:type_name -> switchyard.routing.v1.Conflict
-	5,  // 58: switchyard.routing.v1.HistoryRequest.member:type_name -> switchyard.routing.v1.Member
-	4,  // 59: switchyard.routing.v1.HistoryRequest.baseline:type_name -> switchyard.routing.v1.Workload
-	12, // 60: switchyard.routing.v1.HistoryResponse.events:type_name -> switchyard.routing.v1.Event
-	1,  // 61: switchyard.routing.v1.HistoryResponse.floor:type_name -> switchyard.routing.v1.Position
-	3,  // 62: switchyard.routing.v1.KeptResponse.oldest:type_name -> switchyard.routing.v1.Version
-	3,  // 63: switchyard.routing.v1.KeptResponse.newest:type_name -> switchyard.routing.v1.Version
-	1,  // 64: switchyard.routing.v1.KeptResponse.floor:type_name -> switchyard.routing.v1.Position
-	1,  // 65: switchyard.routing.v1.WatchRequest.behind:type_name -> switchyard.routing.v1.Position
-	9,  // 66: switchyard.routing.v1.WatchRequest.filter:type_name -> switchyard.routing.v1.Filter
-	3,  // 67: switchyard.routing.v1.WatchResponse.version:type_name -> switchyard.routing.v1.Version
-	23, // 68: switchyard.routing.v1.WatchResponse.changes:type_name -> switchyard.routing.v1.Change
-	1,  // 69: switchyard.routing.v1.ReadLogRequest.behind:type_name -> switchyard.routing.v1.Position
-	34, // 70: switchyard.routing.v1.ReadLogResponse.events:type_name -> switchyard.routing.v1.StoredEvent
-	1,  // 71: switchyard.routing.v1.StoredEvent.position:type_name -> switchyard.routing.v1.Position
-	40, // 72: switchyard.routing.v1.StoredEvent.header:type_name -> switchyard.routing.v1.StoredEvent.HeaderEntry
-	1,  // 73: switchyard.routing.v1.WaitRequest.position:type_name -> switchyard.routing.v1.Position
-	3,  // 74: switchyard.routing.v1.WaitResponse.version:type_name -> switchyard.routing.v1.Version
-	39, // 75: switchyard.routing.v1.WaitResponse.lagging:type_name -> switchyard.routing.v1.Sidecar
-	4,  // 76: switchyard.routing.v1.WaitResponse.unconnected:type_name -> switchyard.routing.v1.Workload
-	9,  // 77: switchyard.routing.v1.SidecarsRequest.filter:type_name -> switchyard.routing.v1.Filter
-	39, // 78: switchyard.routing.v1.SidecarsResponse.sidecars:type_name -> switchyard.routing.v1.Sidecar
-	4,  // 79: switchyard.routing.v1.Sidecar.baseline:type_name -> switchyard.routing.v1.Workload
-	1,  // 80: switchyard.routing.v1.Sidecar.reached:type_name -> switchyard.routing.v1.Position
-	13, // 81: switchyard.routing.v1.Routing.Lookup:input_type -> switchyard.routing.v1.LookupRequest
-	15, // 82: switchyard.routing.v1.Routing.Explain:input_type -> switchyard.routing.v1.ExplainRequest
-	18, // 83: switchyard.routing.v1.Routing.GetTable:input_type -> switchyard.routing.v1.GetTableRequest
-	21, // 84: switchyard.routing.v1.Routing.Diff:input_type -> switchyard.routing.v1.DiffRequest
-	24, // 85: switchyard.routing.v1.Routing.DryRun:input_type -> switchyard.routing.v1.DryRunRequest
-	26, // 86: switchyard.routing.v1.Routing.History:input_type -> switchyard.routing.v1.HistoryRequest
-	28, // 87: switchyard.routing.v1.Routing.Kept:input_type -> switchyard.routing.v1.KeptRequest
-	30, // 88: switchyard.routing.v1.Routing.Watch:input_type -> switchyard.routing.v1.WatchRequest
-	32, // 89: switchyard.routing.v1.Routing.ReadLog:input_type -> switchyard.routing.v1.ReadLogRequest
-	35, // 90: switchyard.routing.v1.Routing.Wait:input_type -> switchyard.routing.v1.WaitRequest
-	37, // 91: switchyard.routing.v1.Routing.Sidecars:input_type -> switchyard.routing.v1.SidecarsRequest
-	14, // 92: switchyard.routing.v1.Routing.Lookup:output_type -> switchyard.routing.v1.LookupResponse
-	17, // 93: switchyard.routing.v1.Routing.Explain:output_type -> switchyard.routing.v1.ExplainResponse
-	19, // 94: switchyard.routing.v1.Routing.GetTable:output_type -> switchyard.routing.v1.GetTableResponse
-	22, // 95: switchyard.routing.v1.Routing.Diff:output_type -> switchyard.routing.v1.DiffResponse
-	25, // 96: switchyard.routing.v1.Routing.DryRun:output_type -> switchyard.routing.v1.DryRunResponse
-	27, // 97: switchyard.routing.v1.Routing.History:output_type -> switchyard.routing.v1.HistoryResponse
-	29, // 98: switchyard.routing.v1.Routing.Kept:output_type -> switchyard.routing.v1.KeptResponse
-	31, // 99: switchyard.routing.v1.Routing.Watch:output_type -> switchyard.routing.v1.WatchResponse
-	33, // 100: switchyard.routing.v1.Routing.ReadLog:output_type -> switchyard.routing.v1.ReadLogResponse
-	36, // 101: switchyard.routing.v1.Routing.Wait:output_type -> switchyard.routing.v1.WaitResponse
-	38, // 102: switchyard.routing.v1.Routing.Sidecars:output_type -> switchyard.routing.v1.SidecarsResponse
-	92, // [92:103] is the sub-list for method output_type
-	81, // [81:92] is the sub-list for method input_type
-	81, // [81:81] is the sub-list for extension type_name
-	81, // [81:81] is the sub-list for extension extendee
-	0,  // [0:81] is the sub-list for field type_name
+	17, // 35: switchyard.routing.v1.ExplainResponse.others:type_name -> switchyard.routing.v1.ExplainResponse
+	2,  // 36: switchyard.routing.v1.GetTableRequest.at:type_name -> switchyard.routing.v1.At
+	9,  // 37: switchyard.routing.v1.GetTableRequest.filter:type_name -> switchyard.routing.v1.Filter
+	3,  // 38: switchyard.routing.v1.GetTableResponse.version:type_name -> switchyard.routing.v1.Version
+	6,  // 39: switchyard.routing.v1.GetTableResponse.rules:type_name -> switchyard.routing.v1.Rule
+	20, // 40: switchyard.routing.v1.GetTableResponse.conflicts:type_name -> switchyard.routing.v1.Conflict
+	4,  // 41: switchyard.routing.v1.Conflict.baseline:type_name -> switchyard.routing.v1.Workload
+	5,  // 42: switchyard.routing.v1.Conflict.holder:type_name -> switchyard.routing.v1.Member
+	5,  // 43: switchyard.routing.v1.Conflict.loser:type_name -> switchyard.routing.v1.Member
+	2,  // 44: switchyard.routing.v1.DiffRequest.from:type_name -> switchyard.routing.v1.At
+	2,  // 45: switchyard.routing.v1.DiffRequest.to:type_name -> switchyard.routing.v1.At
+	9,  // 46: switchyard.routing.v1.DiffRequest.filter:type_name -> switchyard.routing.v1.Filter
+	3,  // 47: switchyard.routing.v1.DiffResponse.from:type_name -> switchyard.routing.v1.Version
+	3,  // 48: switchyard.routing.v1.DiffResponse.to:type_name -> switchyard.routing.v1.Version
+	23, // 49: switchyard.routing.v1.DiffResponse.changes:type_name -> switchyard.routing.v1.Change
+	12, // 50: switchyard.routing.v1.DiffResponse.key_headers:type_name -> switchyard.routing.v1.Event
+	4,  // 51: switchyard.routing.v1.Change.baseline:type_name -> switchyard.routing.v1.Workload
+	6,  // 52: switchyard.routing.v1.Change.old:type_name -> switchyard.routing.v1.Rule
+	6,  // 53: switchyard.routing.v1.Change.new:type_name -> switchyard.routing.v1.Rule
+	12, // 54: switchyard.routing.v1.Change.because:type_name -> switchyard.routing.v1.Event
+	11, // 55: switchyard.routing.v1.DryRunRequest.statements:type_name -> switchyard.routing.v1.Statement
+	3,  // 56: switchyard.routing.v1.DryRunResponse.version:type_name -> switchyard.routing.v1.Version
+	23, // 57: switchyard.routing.v1.DryRunResponse.changes:type_name -> switchyard.routing.v1.Change
+	20, // 58: switchyard.routing.v1.DryRunResponse.conflicts:type_name -> switchyard.routing.v1.Conflict
+	5,  // 59: switchyard.routing.v1.HistoryRequest.member:type_name -> switchyard.routing.v1.Member
+	4,  // 60: switchyard.routing.v1.HistoryRequest.baseline:type_name -> switchyard.routing.v1.Workload
+	12, // 61: switchyard.routing.v1.HistoryResponse.events:type_name -> switchyard.routing.v1.Event
+	1,  // 62: switchyard.routing.v1.HistoryResponse.floor:type_name -> switchyard.routing.v1.Position
+	3,  // 63: switchyard.routing.v1.KeptResponse.oldest:type_name -> switchyard.routing.v1.Version
+	3,  // 64: switchyard.routing.v1.KeptResponse.newest:type_name -> switchyard.routing.v1.Version
+	1,  // 65: switchyard.routing.v1.KeptResponse.floor:type_name -> switchyard.routing.v1.Position
+	1,  // 66: switchyard.routing.v1.WatchRequest.behind:type_name -> switchyard.routing.v1.Position
+	9,  // 67: switchyard.routing.v1.WatchRequest.filter:type_name -> switchyard.routing.v1.Filter
+	3,  // 68: switchyard.routing.v1.WatchResponse.version:type_name -> switchyard.routing.v1.Version
+	23, // 69: switchyard.routing.v1.WatchResponse.changes:type_name -> switchyard.routing.v1.Change
+	1,  // 70: switchyard.routing.v1.ReadLogRequest.behind:type_name -> switchyard.routing.v1.Position
+	34, // 71: switchyard.routing.v1.ReadLogResponse.events:type_name -> switchyard.routing.v1.StoredEvent
+	1,  // 72: switchyard.routing.v1.StoredEvent.position:type_name -> switchyard.routing.v1.Position
+	40, // 73: switchyard.routing.v1.StoredEvent.header:type_name -> switchyard.routing.v1.StoredEvent.HeaderEntry
+	1,  // 74: switchyard.routing.v1.WaitRequest.position:type_name -> switchyard.routing.v1.Position
+	3,  // 75: switchyard.routing.v1.WaitResponse.version:type_name -> switchyard.routing.v1.Version
+	39, // 76: switchyard.routing.v1.WaitResponse.lagging:type_name -> switchyard.routing.v1.Sidecar
+	4,  // 77: switchyard.routing.v1.WaitResponse.unconnected:type_name -> switchyard.routing.v1.Workload
+	9,  // 78: switchyard.routing.v1.SidecarsRequest.filter:type_name -> switchyard.routing.v1.Filter
+	39, // 79: switchyard.routing.v1.SidecarsResponse.sidecars:type_name -> switchyard.routing.v1.Sidecar
+	4,  // 80: switchyard.routing.v1.Sidecar.baseline:type_name -> switchyard.routing.v1.Workload
+	1,  // 81: switchyard.routing.v1.Sidecar.reached:type_name -> switchyard.routing.v1.Position
+	13, // 82: switchyard.routing.v1.Routing.Lookup:input_type -> switchyard.routing.v1.LookupRequest
+	15, // 83: switchyard.routing.v1.Routing.Explain:input_type -> switchyard.routing.v1.ExplainRequest
+	18, // 84: switchyard.routing.v1.Routing.GetTable:input_type -> switchyard.routing.v1.GetTableRequest
+	21, // 85: switchyard.routing.v1.Routing.Diff:input_type -> switchyard.routing.v1.DiffRequest
+	24, // 86: switchyard.routing.v1.Routing.DryRun:input_type -> switchyard.routing.v1.DryRunRequest
+	26, // 87: switchyard.routing.v1.Routing.History:input_type -> switchyard.routing.v1.HistoryRequest
+	28, // 88: switchyard.routing.v1.Routing.Kept:input_type -> switchyard.routing.v1.KeptRequest
+	30, // 89: switchyard.routing.v1.Routing.Watch:input_type -> switchyard.routing.v1.WatchRequest
+	32, // 90: switchyard.routing.v1.Routing.ReadLog:input_type -> switchyard.routing.v1.ReadLogRequest
+	35, // 91: switchyard.routing.v1.Routing.Wait:input_type -> switchyard.routing.v1.WaitRequest
+	37, // 92: switchyard.routing.v1.Routing.Sidecars:input_type -> switchyard.routing.v1.SidecarsRequest
+	14, // 93: switchyard.routing.v1.Routing.Lookup:output_type -> switchyard.routing.v1.LookupResponse
+	17, // 94: switchyard.routing.v1.Routing.Explain:output_type -> switchyard.routing.v1.ExplainResponse
+	19, // 95: switchyard.routing.v1.Routing.GetTable:output_type -> switchyard.routing.v1.GetTableResponse
+	22, // 96: switchyard.routing.v1.Routing.Diff:output_type -> switchyard.routing.v1.DiffResponse
+	25, // 97: switchyard.routing.v1.Routing.DryRun:output_type -> switchyard.routing.v1.DryRunResponse
+	27, // 98: switchyard.routing.v1.Routing.History:output_type -> switchyard.routing.v1.HistoryResponse
+	29, // 99: switchyard.routing.v1.Routing.Kept:output_type -> switchyard.routing.v1.KeptResponse
+	31, // 100: switchyard.routing.v1.Routing.Watch:output_type -> switchyard.routing.v1.WatchResponse
+	33, // 101: switchyard.routing.v1.Routing.ReadLog:output_type -> switchyard.routing.v1.ReadLogResponse
+	36, // 102: switchyard.routing.v1.Routing.Wait:output_type -> switchyard.routing.v1.WaitResponse
+	38, // 103: switchyard.routing.v1.Routing.Sidecars:output_type -> switchyard.routing.v1.SidecarsResponse
+	93, // [93:104] is the sub-list for method output_type
+	82, // [82:93] is the sub-list for method input_type
+	82, // [82:82] is the sub-list for extension type_name
+	82, // [82:82] is the sub-list for extension extendee
+	0,  // [0:82] is the sub-list for field type_name
 }
 
 func init() { file_routing_v1_routing_proto_init() }
