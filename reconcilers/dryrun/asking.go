@@ -32,9 +32,9 @@ type asking struct {
 	manager string
 }
 
-// ask gives nil when the object would be taken, errNotAsked, or the answer of the API
+// ask returns the object as the API server would store it, errNotAsked, or the error of the API
 // server.
-func (a asking) ask(ctx context.Context, o *unstructured.Unstructured) error {
+func (a asking) ask(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	doc := o.DeepCopy()
 	doc.SetManagedFields(nil)
 	doc.SetResourceVersion("")
@@ -44,9 +44,9 @@ func (a asking) ask(ctx context.Context, o *unstructured.Unstructured) error {
 	unstructured.RemoveNestedField(doc.Object, "status")
 	err := a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(doc), client.DryRunAll, client.ForceOwnership, client.FieldOwner(a.manager))
 	if apierrors.IsForbidden(err) {
-		return a.whose(ctx, o, err)
+		return nil, a.whose(ctx, o, err)
 	}
-	return err
+	return doc, err
 }
 
 // whose gives errNotAsked where it is the caller who may not write such objects, and
@@ -93,7 +93,7 @@ func (s *simulation) taken(ctx context.Context, o client.Object) (bool, error) {
 		return false, err
 	}
 	delete(content, "status")
-	err = asking{s.config.Client, s.config.Manager}.ask(ctx, &unstructured.Unstructured{Object: content})
+	_, err = asking{s.config.Client, s.config.Manager}.ask(ctx, &unstructured.Unstructured{Object: content})
 	switch {
 	case err == nil:
 		return true, nil
@@ -108,26 +108,53 @@ func (s *simulation) taken(ctx context.Context, o client.Object) (bool, error) {
 	return false, fmt.Errorf("ask the API server whether it would take it: %w", err)
 }
 
+// answer is the reply of the API server about an object: as it would be stored, or an error.
+type answer struct {
+	stored *unstructured.Unstructured
+	err    error
+}
+
 // accepted asks the API server about an object that a controller would write, each
-// version of it once. What it refuses is the controller's to report.
-func (w *world) accepted(ctx context.Context, doc *unstructured.Unstructured) error {
+// version of it once. The controller reports a refusal. accepted returns the object as it would be
+// stored; nil when the API server was not asked.
+func (w *world) accepted(ctx context.Context, doc *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	if w.asking.client == nil || !asks(doc.GroupVersionKind()) {
-		return nil
+		return nil, nil
 	}
 	text, err := doc.MarshalJSON()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	answer, ok := w.answers[string(text)]
+	got, ok := w.answers[string(text)]
 	if !ok {
-		answer = w.asking.ask(ctx, doc)
-		w.answers[string(text)] = answer
+		got.stored, got.err = w.asking.ask(ctx, doc)
+		w.answers[string(text)] = got
 	}
-	if errors.Is(answer, errNotAsked) {
-		w.tell(answer.Error())
-		return nil
+	if errors.Is(got.err, errNotAsked) {
+		w.tell(got.err.Error())
+		return nil, nil
 	}
-	return answer
+	return got.stored, got.err
+}
+
+// unchanged reports whether the object that the API server would store is the one that it has, and
+// that this world has not changed yet. An admission policy can rewrite fields, so that the object
+// differs from each document that is applied, and no apply changes it.
+func (w *world) unchanged(stored *unstructured.Unstructured) (bool, error) {
+	gvk := stored.GroupVersionKind()
+	id := identity{gvk.GroupKind(), client.ObjectKeyFromObject(stored)}
+	have := w.read[id]
+	if _, written := w.written[id]; written || have == nil {
+		return false, nil
+	}
+	would, err := blank(w.scheme, gvk)
+	if err != nil {
+		return false, err
+	}
+	if err := copyJSON(would, stored); err != nil {
+		return false, err
+	}
+	return w.same(have, would)
 }
 
 // tell notes what could not be found out, once.

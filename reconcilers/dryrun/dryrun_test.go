@@ -500,6 +500,63 @@ spec: {policyName: dry-service, validationActions: [Deny], matchResources: {name
 	}
 }
 
+// A policy of the cluster rewrites Deployments, so that a fork always differs from the document that
+// the operator applies. An update is listed only if the API server would store another object.
+func TestAForkThatAPolicyRewritesIsNotListedUnchanged(t *testing.T) {
+	c := start(t, "dry-rewrite")
+	c.Make(&registrationv1.MutatingAdmissionPolicy{}, `
+metadata: {name: dry-rewrite}
+spec:
+  failurePolicy: Fail
+  reinvocationPolicy: IfNeeded
+  matchConstraints: {resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments]}]}
+  matchConditions: [{name: forks, expression: "object.metadata.name != 'a'"}]
+  mutations:
+  - patchType: JSONPatch
+    jsonPatch:
+      expression: >
+        [JSONPatch{op: "add", path: "/spec/template/spec/terminationGracePeriodSeconds", value: 5},
+         JSONPatch{op: "add", path: "/spec/template/spec/containers/0/image", value: "mirror.example.com/rewritten:1"}]`)
+	c.Make(&registrationv1.MutatingAdmissionPolicyBinding{}, `
+metadata: {name: dry-rewrite}
+spec: {policyName: dry-rewrite, matchResources: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: dry-rewrite}}}}`)
+	c.Eventually("the policy is in force", func() error {
+		d := &appsv1.Deployment{}
+		c.Read(d, `
+metadata: {name: probe, namespace: dry-rewrite}
+spec: {selector: {matchLabels: {app: probe}}, template: {metadata: {labels: {app: probe}}, spec: {containers: [{name: main, image: "probe:1"}]}}}`)
+		err := c.Client.Create(t.Context(), d, client.DryRunAll)
+		if image := d.Spec.Template.Spec.Containers[0].Image; err == nil && image == "probe:1" {
+			err = fmt.Errorf("its image is %s", image)
+		}
+		return err
+	})
+	c.baseline("a")
+	s := c.sandbox("dry-rewrite", "dry-rewrite", "a")
+	c.apply(s)
+	config := c.config()
+	config.Client = c.user("")
+	c.Eventually("nothing is left to do", func() error {
+		p, err := dryrun.Apply(t.Context(), config, s)
+		if err == nil && len(p.Changes) > 0 {
+			err = fmt.Errorf("still to be done: %v", p.Changes)
+		}
+		return err
+	})
+	var all appsv1.DeploymentList
+	c.List(&all, client.InNamespace("dry-rewrite"))
+	if i := slices.IndexFunc(all.Items, func(d appsv1.Deployment) bool { return d.Name != "a" }); i < 0 ||
+		all.Items[i].Spec.Template.Spec.Containers[0].Image != "mirror.example.com/rewritten:1" {
+		t.Errorf("the policy rewrote no fork: %v", all.Items)
+	}
+	s.Spec.Customization.Patches[0].Strategic.Raw = []byte(`{"spec":{"template":{"spec":{"containers":[{"name":"main","args":["more"]}]}}}}`)
+	p, err := dryrun.Apply(t.Context(), config, s)
+	c.Must(err)
+	if changes, _ := describe(p); !slices.Contains(changes, "update Deployment") {
+		t.Errorf("another patch changes %v", changes)
+	}
+}
+
 func TestObjectsOfOneFileAreSeenTogether(t *testing.T) {
 	c := start(t, "dry-many")
 	c.baseline("a")

@@ -57,7 +57,7 @@ type world struct {
 	// asking sends dry-run writes to the API server; without a client it asks nothing.
 	// answers caches its replies by document, and unknown is what could not be asked.
 	asking  asking
-	answers map[string]error
+	answers map[string]answer
 	unknown []string
 	// made counts the objects that are new.
 	made int
@@ -70,7 +70,7 @@ func newWorld(ctx context.Context, c Config, scheme *runtime.Scheme, now time.Ti
 	w := &world{
 		reader: c.Reader, scheme: scheme, namespaces: c.Namespaces, now: now,
 		read: map[identity]client.Object{}, listed: map[string]bool{}, written: map[identity]client.Object{},
-		asking: asking{c.Client, crdv1.FieldManager}, answers: map[string]error{},
+		asking: asking{c.Client, crdv1.FieldManager}, answers: map[string]answer{},
 		changed: func(identity, client.Object, client.Object) {},
 		store:   inmemory.NewTracker(scheme),
 	}

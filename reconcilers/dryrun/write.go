@@ -83,15 +83,27 @@ func (w *world) apply(ctx context.Context, store client.WithWatch, c runtime.App
 	if err := w.namespace(ctx, doc.GetNamespace()); err != nil {
 		return err
 	}
-	if err := w.accepted(ctx, doc); err != nil {
-		return err
-	}
-	if err := w.write(ctx, gvk, doc, func() error { return store.Apply(ctx, c, options...) }); err != nil {
+	stored, err := w.accepted(ctx, doc)
+	if err != nil {
 		return err
 	}
 	now, err := w.find(ctx, gvk, client.ObjectKeyFromObject(doc))
 	if err != nil {
 		return err
+	}
+	unchanged := false
+	if stored != nil {
+		if unchanged, err = w.unchanged(stored); err != nil {
+			return err
+		}
+	}
+	if !unchanged {
+		if err := w.write(ctx, gvk, doc, func() error { return store.Apply(ctx, c, options...) }); err != nil {
+			return err
+		}
+		if now, err = w.find(ctx, gvk, client.ObjectKeyFromObject(doc)); err != nil {
+			return err
+		}
 	}
 	content, _, err := w.document(now)
 	if err != nil {
@@ -229,6 +241,24 @@ func (w *world) admit(before, after client.Object) (same bool, err error) {
 		unstructured.RemoveNestedField(d, "metadata", "resourceVersion")
 	}
 	return reflect.DeepEqual(was, is), nil
+}
+
+// same reports whether two objects are the same but for their status and for metadata that the API
+// server writes.
+func (w *world) same(a, b client.Object) (bool, error) {
+	var all [2]map[string]any
+	for i, o := range []client.Object{a, b} {
+		content, _, err := w.document(o)
+		if err != nil {
+			return false, err
+		}
+		delete(content, "status")
+		for _, field := range []string{"resourceVersion", "generation", "managedFields"} {
+			unstructured.RemoveNestedField(content, "metadata", field)
+		}
+		all[i] = content
+	}
+	return reflect.DeepEqual(all[0], all[1]), nil
 }
 
 // document returns an object as JSON would have it, and its kind.
