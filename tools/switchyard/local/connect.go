@@ -159,7 +159,7 @@ func (p *place) keep(ctx context.Context, w *workstation.Workstation, y *ways, k
 
 // serve runs a workstation and its ways, tells of it, and ends with ctx.
 func (p *place) serve(ctx context.Context, parts *sync.WaitGroup, w *workstation.Workstation, y *ways, key func(http.Header)) error {
-	parts.Go(func() { y.serve(ctx, w, key) })
+	parts.Go(func() { y.serve(ctx, w, key, p.s.Err) })
 	parts.Go(func() { moves(ctx, w) })
 	parts.Go(func() {
 		now, _ := w.Status()

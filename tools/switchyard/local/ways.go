@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -11,6 +12,7 @@ import (
 
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/command/exit"
+	"switchyard.dev/tools/switchyard/local/status"
 	"switchyard.dev/tunnels/workstation"
 	"switchyard.dev/tunnels/workstation/inside"
 	"switchyard.dev/tunnels/workstation/loopback"
@@ -101,16 +103,16 @@ func (y *ways) at(kind string) string {
 	return ""
 }
 
-// serve serves all of them until ctx ends.
-func (y *ways) serve(ctx context.Context, w *workstation.Workstation, key func(http.Header)) {
-	web := loopback.Web{Open: w.Open, Keyed: key, Origins: y.origins}
+// serve serves all of them until ctx ends. Refusals that clients cannot show are written to out.
+func (y *ways) serve(ctx context.Context, w *workstation.Workstation, key func(http.Header), out io.Writer) {
+	web := loopback.Web{Open: w.Open, Keyed: key, Origins: y.origins, Refused: status.Refusals(out)}
 	var all sync.WaitGroup
 	for _, o := range y.opened {
 		w.Leads(o.way)
 		all.Go(func() {
 			switch o.way.Kind {
 			case "socks5":
-				_ = loopback.ServeSOCKS(ctx, o.l, web.Open)
+				_ = loopback.ServeSOCKS(ctx, o.l, web.Open.Refused(web.Refused))
 			case "http-proxy":
 				_ = loopback.ServeProxy(ctx, o.l, web)
 			default:

@@ -59,7 +59,7 @@ func (m Mapping) address() string { return net.JoinHostPort(m.Host, fmt.Sprint(m
 func ServeMapping(ctx context.Context, l net.Listener, m Mapping, w Web) error {
 	if m.Scheme == "tcp" {
 		return serve(ctx, l, func(ctx context.Context, c net.Conn) {
-			w.Open.through(ctx, c, m.Host, m.Port, func(err error) error { return err })
+			w.Open.Refused(w.Refused).through(ctx, c, m.Host, m.Port, func(err error) error { return err })
 		})
 	}
 	grpc := m.Scheme == "grpc"

@@ -28,6 +28,9 @@ type Web struct {
 	Keyed func(http.Header)
 	// Origins are further origins that may use ports for HTTP, such as http://shop.test:3000.
 	Origins []string
+	// Refused is called with each address that the cluster refuses to a client that shows no text, of
+	// CONNECT and of ports for tcp. Default: not.
+	Refused func(host string, port uint16, err error)
 }
 
 // idle is how long an unused connection into the cluster is kept: a route may change meanwhile.
@@ -199,7 +202,7 @@ func (w Web) connect(out http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), opening)
 	defer cancel()
-	there, err := w.Open(ctx, host, port)
+	there, err := w.Open.Refused(w.Refused)(ctx, host, port)
 	if err != nil {
 		say(out, statusOf(reasonOf(err)), fmt.Sprintf("%s is not reached through the tunnel: %v", r.Host, err))
 		return
