@@ -122,7 +122,9 @@ func (in Input) passedBy(p policies.Passed, clone *fork.Fork) (fact, remedy stri
 	case fork.KeepsApart(kept, in.Baseline, in.plan()):
 		return fact, remedy + "."
 	}
-	return fmt.Sprintf("%s; a fork cannot keep %s", fact, reservedBy), fmt.Sprintf("Add a policy that selects pods with label %s.", crdv1.LabelForkedWorkload)
+	return fmt.Sprintf("%s; a fork cannot keep %s", fact, reservedBy),
+		fmt.Sprintf("Copy the policy for pods with label %s=%s, or for a label of your own that a patch of the sandbox adds to spec.template.metadata.labels.",
+			crdv1.LabelForkedWorkload, clone.Template.Labels[crdv1.LabelForkedWorkload])
 }
 
 // baselineServices returns the names of the Services of the baseline.

@@ -66,7 +66,14 @@ func TestPoliciesThatDoNotApplyToTheFork(t *testing.T) {
 		}},
 		{name: "by a label that is never kept, since the Service selects by it", change: func(w *world) {
 			w.in.Policies, w.in.InstallationLabels = []policies.Policy{networkPolicy(map[string]string{"app": "a"})}, []string{"."}
-		}, reason: "PolicyNotApplied", message: "; a fork cannot keep label app, by which Deployment ns/a selects. Add a policy that selects pods with label signadot.com/forked-workload."},
+		}, reason: "PolicyNotApplied", message: "; a fork cannot keep label app, by which Deployment ns/a selects. Copy the policy for pods with label signadot.com/forked-workload=sb-a-1, or for a label"},
+		{name: "by such a label, and a copy of it selects the fork", change: func(w *world) {
+			w.in.Policies = []policies.Policy{networkPolicy(map[string]string{"app": "a"}), networkPolicy(map[string]string{crdv1.LabelForkedWorkload: "sb-a-1"})}
+		}},
+		{name: "by such a label, and a copy of it selects a label that a patch adds", change: func(w *world) {
+			w.in.Policies = []policies.Policy{networkPolicy(map[string]string{"app": "a"}), networkPolicy(map[string]string{"of": "fork"})}
+			w.in.Workload.Spec.Patches = []crdv1.Patch{patchOf("strategic", `{"spec":{"template":{"metadata":{"labels":{"of":"fork"}}}}}`)}
+		}},
 		{name: "by a part of the labels that the baseline selects by, which the sandbox may keep", change: func(w *world) {
 			w.in.Baseline.Selector.MatchLabels = map[string]string{"app": "a", "team": "shop"}
 			w.in.Policies = []policies.Policy{networkPolicy(team), podMonitor(map[string]any{"team": "shop"})}

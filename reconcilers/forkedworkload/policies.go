@@ -3,6 +3,7 @@ package forkedworkload
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -61,9 +62,9 @@ func (r *Reconciler) byPolicy(ctx context.Context, o client.Object) []reconcile.
 	return r.find(ctx, client.InNamespace(o.GetNamespace()))
 }
 
-// podsChanged passes over changes of a NetworkPolicy that select the same pods.
+// podsChanged ignores updates of a cached NetworkPolicy with the same pods and the same settings.
 func podsChanged(before, after client.Object) bool {
 	b, okB := before.(*networkingv1.NetworkPolicy)
 	a, okA := after.(*networkingv1.NetworkPolicy)
-	return !okA || !okB || !equality.Semantic.DeepEqual(b.Spec.PodSelector, a.Spec.PodSelector)
+	return !okA || !okB || !equality.Semantic.DeepEqual(b.Spec.PodSelector, a.Spec.PodSelector) || !maps.Equal(b.Annotations, a.Annotations)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
@@ -108,6 +109,49 @@ func TestWhichPoliciesApplyToABaselineAlone(t *testing.T) {
 				t.Errorf("it is %+v", passed)
 			}
 		})
+	}
+}
+
+func TestAPolicyWithTheSameSettingsReplacesOne(t *testing.T) {
+	w := policies.Workload{Namespace: "shop", Labels: map[string]string{"app": "cart"}, Fork: map[string]string{"f": "1"}}
+	const authorization = `{apiVersion: security.istio.io/v1, kind: AuthorizationPolicy, metadata: {namespace: shop, name: p}, spec: {selector: {matchLabels: {app: cart}}, action: DENY, rules: [{to: [{operation: {paths: [/a]}}]}]}}`
+	for name, tt := range map[string]struct {
+		policy, other string
+		replaced      bool
+	}{
+		"for a label of the fork":         {authorization, `{apiVersion: security.istio.io/v1, kind: AuthorizationPolicy, metadata: {namespace: shop, name: q}, spec: {rules: [{to: [{operation: {paths: [/a]}}]}], action: DENY, selector: {matchLabels: {f: "1"}}}}`, true},
+		"with another path":               {authorization, `{apiVersion: security.istio.io/v1, kind: AuthorizationPolicy, metadata: {namespace: shop, name: q}, spec: {selector: {matchLabels: {f: "1"}}, action: DENY, rules: [{to: [{operation: {paths: [/b]}}]}]}}`, false},
+		"for another fork":                {authorization, `{apiVersion: security.istio.io/v1, kind: AuthorizationPolicy, metadata: {namespace: shop, name: q}, spec: {selector: {matchLabels: {f: "2"}}, action: DENY, rules: [{to: [{operation: {paths: [/a]}}]}]}}`, false},
+		"in another namespace":            {authorization, `{apiVersion: security.istio.io/v1, kind: AuthorizationPolicy, metadata: {namespace: pay, name: q}, spec: {selector: {matchLabels: {f: "1"}}, action: DENY, rules: [{to: [{operation: {paths: [/a]}}]}]}}`, false},
+		"for the mesh":                    {authorization, `{apiVersion: security.istio.io/v1, kind: AuthorizationPolicy, metadata: {namespace: istio-system, name: q}, spec: {action: DENY, rules: [{to: [{operation: {paths: [/a]}}]}]}}`, true},
+		"for a Service":                   {authorization, `{apiVersion: security.istio.io/v1, kind: AuthorizationPolicy, metadata: {namespace: shop, name: q}, spec: {targetRefs: [{kind: Service, name: x}], action: DENY, rules: [{to: [{operation: {paths: [/a]}}]}]}}`, false},
+		"for the namespace":               {`{apiVersion: security.istio.io/v1, kind: PeerAuthentication, metadata: {namespace: shop, name: p}, spec: {selector: {matchLabels: {app: cart}}, mtls: {mode: STRICT}}}`, `{apiVersion: security.istio.io/v1, kind: PeerAuthentication, metadata: {namespace: shop, name: q}, spec: {mtls: {mode: STRICT}}}`, true},
+		"for the namespace, more loosely": {`{apiVersion: security.istio.io/v1, kind: PeerAuthentication, metadata: {namespace: shop, name: p}, spec: {selector: {matchLabels: {app: cart}}, mtls: {mode: STRICT}}}`, `{apiVersion: security.istio.io/v1, kind: PeerAuthentication, metadata: {namespace: shop, name: q}, spec: {mtls: {mode: PERMISSIVE}}}`, false},
+		"of another kind":                 {`{apiVersion: security.istio.io/v1, kind: PeerAuthentication, metadata: {namespace: shop, name: p}, spec: {selector: {matchLabels: {app: cart}}}}`, `{apiVersion: security.istio.io/v1, kind: AuthorizationPolicy, metadata: {namespace: shop, name: q}, spec: {selector: {matchLabels: {f: "1"}}}}`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if passed := policies.OnWorkload(append(read(t, tt.policy), read(t, tt.other)...), w); (len(passed) == 0) != tt.replaced {
+				t.Errorf("it is %+v", passed)
+			}
+		})
+	}
+}
+
+func TestANetworkPolicyWithTheSameSettingsReplacesOne(t *testing.T) {
+	w := policies.Workload{Namespace: "shop", Labels: map[string]string{"app": "cart"}, Fork: map[string]string{"f": "1"}}
+	cached := func(label, from string) policies.Policy {
+		var n networkingv1.NetworkPolicy
+		text := `{metadata: {namespace: shop, name: p}, spec: {podSelector: {matchLabels: {` + label + `}}, ingress: [{from: [{podSelector: {matchLabels: {app: ` + from + `}}}]}]}}`
+		if err := yaml.Unmarshal([]byte(text), &n); err != nil {
+			t.Fatal(err)
+		}
+		policies.KeepPodSelector(&n)
+		return policies.OfNetworkPolicy(&n)
+	}
+	for from, replaced := range map[string]bool{"web": true, "other": false} {
+		if passed := policies.OnWorkload([]policies.Policy{cached("app: cart", "web"), cached(`f: "1"`, from)}, w); (len(passed) == 0) != replaced {
+			t.Errorf("with one from %s it is %+v", from, passed)
+		}
 	}
 }
 

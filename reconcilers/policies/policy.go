@@ -60,18 +60,20 @@ func Read(kind Kind, object map[string]any) Policy {
 func OfNetworkPolicy(n *networkingv1.NetworkPolicy) Policy {
 	p := Policy{Kind: NetworkPolicies, Namespace: n.Namespace, Name: n.Name}
 	if s, ok := newPodSelector(n.Spec.PodSelector.DeepCopy()); ok {
+		s.settings = settingsOfNetwork(n)
 		p.pods = []podSelector{s}
 	}
 	return p
 }
 
-// KeepPodSelector leaves of a NetworkPolicy which pods it selects, to be cached.
+// KeepPodSelector leaves of a NetworkPolicy which pods it selects, and a digest of the rest, to be
+// cached.
 func KeepPodSelector(o metav1.Object) {
 	n, ok := o.(*networkingv1.NetworkPolicy)
 	if !ok {
 		return
 	}
-	n.Labels, n.Annotations, n.ManagedFields = nil, nil, nil
+	n.Labels, n.Annotations, n.ManagedFields = nil, map[string]string{keptSettings: settingsOfNetwork(n)}, nil
 	n.Spec = networkingv1.NetworkPolicySpec{PodSelector: n.Spec.PodSelector}
 }
 
@@ -111,8 +113,12 @@ func (p *Policy) readPods(spec map[string]any) {
 			continue
 		}
 		if s, ok := readSelector(of); ok {
+			s.settings = settingsOf(spec)
 			p.pods = append(p.pods, s)
 		}
+	}
+	if s, is := p.Kind.ofAllPods(spec); is {
+		p.pods = append(p.pods, s)
 	}
 	if of, is := spec["namespaceSelector"].(map[string]any); is { // of a PodMonitor
 		p.anywhere = p.anywhere || of["any"] == true
@@ -158,6 +164,7 @@ func keepSpec(spec map[string]any) map[string]any {
 	if len(listeners) > 0 {
 		kept["egress"] = listeners
 	}
+	kept[keptSettings] = settingsOf(spec)
 	return kept
 }
 

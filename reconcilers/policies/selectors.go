@@ -17,6 +17,8 @@ type podSelector struct {
 	keys []string
 	// within is the namespace that it names; empty for none.
 	within string
+	// settings is equal for selectors of policies that do the same to the pods that they select.
+	settings string
 }
 
 // readSelector reads a LabelSelector in the forms that known kinds have.

@@ -43,13 +43,13 @@ func (p Passed) ForksExcluded() bool {
 // OnlyReported reports whether the policy is no reason to refuse a fork.
 func (p Passed) OnlyReported() bool { return p.Observes() || p.ForksExcluded() || p.Policy.Unclear() }
 
-// OnWorkload returns the policies that apply to a baseline and not to its fork, and those beside it
-// of which that is not clear: those first that
-// are a reason to refuse it, by name.
+// OnWorkload returns the policies that apply to a baseline and not to its fork, unless another with
+// the same settings applies to the fork, and those of which that is not clear. Those that are a reason
+// to refuse the fork come first, by name.
 func OnWorkload(all []Policy, w Workload) []Passed {
 	var out []Passed
 	for _, p := range all {
-		if passed, is := p.onWorkload(w); p.Kind.workloads && is {
+		if passed, is := p.onWorkload(w, all); p.Kind.workloads && is {
 			out = append(out, passed)
 		}
 	}
@@ -62,7 +62,7 @@ func OnWorkload(all []Policy, w Workload) []Passed {
 	return out
 }
 
-func (p Policy) onWorkload(w Workload) (Passed, bool) {
+func (p Policy) onWorkload(w Workload, others []Policy) (Passed, bool) {
 	for _, name := range w.Services {
 		if slices.Contains(p.targets, target{"", "Service", w.Namespace, name}) {
 			return Passed{Policy: p, Service: name}, true
@@ -73,7 +73,7 @@ func (p Policy) onWorkload(w Workload) (Passed, bool) {
 	}
 	var all []Passed
 	for _, s := range p.pods {
-		if p.reaches(w.Namespace, s) && s.Matches(labels.Set(w.Labels)) && !s.Matches(labels.Set(w.Fork)) {
+		if p.reaches(w.Namespace, s) && s.Matches(labels.Set(w.Labels)) && !s.Matches(labels.Set(w.Fork)) && !s.replaced(p.Kind, others, w) {
 			all = append(all, s.passed(p, w))
 		}
 	}
