@@ -29,8 +29,8 @@
 // IstioRoutes and GatewayAPIRoutes that no other object of ours has made are left as they are, and
 // named: nothing acts on them. Routes of ours in VirtualServices are taken out in the end
 // (routes.go) where the right to is given, as while istio.enabled is true; else it is told where
-// they may stay. What is derived from routes of the Gateway API goes then too (derived.go), by
-// the garbage collection of the cluster where the right to is not given.
+// they may stay. Derived DestinationRules are deleted after that, and derived routes of the Gateway
+// API before (derived.go), by garbage collection if that right is missing.
 //
 // It needs the rights to list, delete and patch the kinds of Kinds and to patch their
 // status, to list and delete what members are made of, and to get the ConfigMap of
@@ -102,7 +102,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Run drains the cluster. It ends within Wait, Workflows and Force, and one more Force for each mesh. The error names what is left.
+// Run drains the cluster. It ends within Wait, Workflows and Force, and one more Force for each kind of object of a mesh. The error names what is left.
 func Run(ctx context.Context, c Config) error {
 	if err := c.Validate(); err != nil {
 		return err

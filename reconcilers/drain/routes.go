@@ -26,7 +26,10 @@ func (d *draining) endMeshes(ctx context.Context) (stay []item, err error) {
 	if err := d.removeDerived(ctx); err != nil {
 		return nil, err
 	}
-	return d.takeRoutes(ctx)
+	if stay, err = d.takeRoutes(ctx); err != nil {
+		return nil, err
+	}
+	return stay, d.removeCopies(ctx)
 }
 
 // noteRoutes notes the VirtualServices of which IstioRoutes say that they may have routes of

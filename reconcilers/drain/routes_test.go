@@ -184,6 +184,41 @@ func TestDerivedRoutesGo(t *testing.T) {
 	}
 }
 
+// TestCopiesOfRulesAreDeleted drains a cluster without a manager and without garbage collection: without the
+// right to DestinationRules, then with it.
+func TestCopiesOfRulesAreDeleted(t *testing.T) {
+	w := world.Shared(t)
+	w.DefineIstio()
+	off := drainer(w, "drain-no-rules", virtualServices)
+	on := drainer(w, "drain-rules", virtualServices, rbacv1.PolicyRule{APIGroups: []string{"networking.istio.io"}, Resources: []string{"destinationrules"}, Verbs: []string{"list", "delete"}})
+	for _, keep := range []bool{true, false} {
+		ns := w.NewNamespace("copies")
+		owners := routed(w, ns)
+		makes := func(metadata string) *unstructured.Unstructured {
+			r := &unstructured.Unstructured{}
+			w.Make(r, `{apiVersion: networking.istio.io/v1, kind: DestinationRule, metadata: {namespace: `+ns+`, `+metadata+`}, spec: {host: customer}}`)
+			return r
+		}
+		stay := []*unstructured.Unstructured{makes(`name: customer`), makes(`name: customer-copy, labels: {istio.signadot.com/derived: "true"}`), makes(`name: signadot-1`)}
+		derived := makes(`name: signadot-2, labels: {istio.signadot.com/derived: "true"}`)
+		var told bytes.Buffer
+		settings := drain.Config{Client: off, Wait: time.Millisecond, Keep: keep, Logger: slog.New(slog.NewTextHandler(&told, nil))}
+		w.Must(drain.Run(t.Context(), settings))
+		w.Get(derived)
+		w.Says(told.String(), "whether derived DestinationRules are left is not known", "-l istio.signadot.com/derived=true")
+		settings.Client = on
+		if err := drain.Run(t.Context(), settings); err != nil {
+			t.Fatalf("%v\n%s", err, &told)
+		}
+		theirs(w, owners)
+		w.Gone(derived)
+		for _, o := range stay {
+			w.Get(o)
+		}
+		w.Says(told.String(), "DestinationRule "+ns+"/signadot-2")
+	}
+}
+
 // TestIstioRoutesOfPeopleStay drains a cluster that has an IstioRoute which nobody of ours made.
 func TestIstioRoutesOfPeopleStay(t *testing.T) {
 	w := world.Shared(t)

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -69,7 +70,7 @@ type Rules struct {
 }
 
 // Derived reports whether the operator has created a DestinationRule.
-func Derived(o *unstructured.Unstructured) bool {
+func Derived(o metav1.Object) bool {
 	return o.GetLabels()[LabelDerived] == "true" && strings.HasPrefix(o.GetName(), rulePrefix)
 }
 
