@@ -241,7 +241,7 @@ func (s *Server) explained(e explain.Evidence, keyFrom string, version *routingv
 	if a.Target.Baseline != (table.Workload{}) {
 		out.Baseline, out.WorkloadPort = messages.Workload(a.Target.Baseline), a.Target.WorkloadPort
 	}
-	if a.Verdict == routingv1.Verdict_LOST {
+	if a.Conflict != nil && (a.Verdict == routingv1.Verdict_LOST || a.Verdict == routingv1.Verdict_NO_SIDECAR) {
 		conflict := messages.Conflict(*a.Conflict)
 		out.Holder, out.HolderSandbox = conflict.GetHolder(), conflict.GetHolderSandbox()
 	}

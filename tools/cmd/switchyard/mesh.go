@@ -1,25 +1,30 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/dryrun"
-	"switchyard.dev/reconcilers/meshes/istio"
+	"switchyard.dev/reconcilers/meshes/adapter"
+	"switchyard.dev/reconcilers/meshes/decision"
 	"switchyard.dev/reconcilers/meshes/keymatch"
-	"switchyard.dev/reconcilers/routing"
-	"switchyard.dev/sidecars/inject"
+	"switchyard.dev/reconcilers/meshes/precedence"
+	"switchyard.dev/routeserver/explain"
 	commands "switchyard.dev/tools/switchyard/routing"
 	"switchyard.dev/tools/switchyard/show"
 	"switchyard.dev/xds/routingkey"
@@ -30,6 +35,9 @@ import (
 func routedByMesh(ctx context.Context, access *rest.Config, asked *routingv1.ExplainRequest, got *routingv1.ExplainResponse) (commands.Mesh, error) {
 	var none commands.Mesh
 	scheme, err := dryrun.Scheme()
+	if err == nil {
+		err = gatewayv1.Install(scheme)
+	}
 	if err != nil {
 		return none, err
 	}
@@ -72,63 +80,68 @@ func routedByMesh(ctx context.Context, access *rest.Config, asked *routingv1.Exp
 	for _, d := range deviations(asked.GetHeaders(), got.GetKeyHeaders()) {
 		lines = append(lines, d.Sentence+" (The README of the chart, Where a mesh tells keys otherwise: "+d.Name+".)")
 	}
-	return commands.Mesh{By: deciding(destined(all, asked.GetDestination()), got), Lines: strings.Join(lines, "\n") + "\n"}, nil
+	d := decision.Of(all, requestOf(asked, got), meshObjects(ctx, reader, all))
+	return commands.Mesh{By: show.Plain(d.By), Lost: show.Plain(d.Lost), Remedy: show.Plain(d.Remedy), Lines: strings.Join(lines, "\n") + "\n"}, nil
 }
 
-// destined returns those MeshRoutes of the Service that a destination names; all where it names none of
-// their Services, as a cluster IP does.
-func destined(all []crdv1.MeshRoute, destination string) []crdv1.MeshRoute {
-	host, _, _ := strings.Cut(destination, ":")
-	of := slices.DeleteFunc(slices.Clone(all), func(r crdv1.MeshRoute) bool {
-		name := r.Asked().Managed.TargetService
-		full := name + "." + r.Asked().Managed.Namespace
-		return host != name && host != full && !strings.HasPrefix(host, full+".")
-	})
-	if len(of) == 0 {
-		return all
+// requestOf returns a request as the routes of a mesh see it.
+func requestOf(asked *routingv1.ExplainRequest, got *routingv1.ExplainResponse) decision.Request {
+	q := decision.Request{WorkloadPort: int32(got.GetWorkloadPort()), Request: precedence.Request{Path: "/", Method: "GET", Headers: map[string]string{}}}
+	if d, err := explain.ParseDestination(asked.GetDestination()); err == nil && asked.GetDestination() != "" {
+		q.Service, q.Port = types.NamespacedName{Namespace: cmp.Or(d.Namespace, got.GetBaseline().GetNamespace()), Name: d.Service}, int32(d.Port)
+		_, rest, _ := strings.Cut(strings.Replace(asked.GetDestination(), "://", "", 1), "/")
+		if u, err := url.Parse("/" + rest); err == nil {
+			q.Path, q.Query = u.Path, map[string]string{}
+			for name, values := range u.Query() {
+				q.Query[name] = values[0]
+			}
+		}
 	}
-	return of
+	if got.GetKeyFrom() == "" {
+		q.Headers[routingkey.Baggage] = routingkey.Member + "=" + got.GetRoutingKey()
+	}
+	for _, h := range asked.GetHeaders() {
+		if name := strings.ToLower(h.GetName()); name == commands.Method {
+			q.Method = h.GetValue()
+		} else {
+			q.Headers[name] = h.GetValue()
+		}
+	}
+	return q
 }
 
-// deciding names the MeshRoutes that report that requests within the mesh are routed to the sandbox,
-// with the routes of the mesh; empty where some requests that are asked about are not routed.
-func deciding(all []crdv1.MeshRoute, got *routingv1.ExplainResponse) string {
-	w := got.GetBaseline()
-	if !routing.RoutedByMesh(all)[inject.Workload{Kind: w.GetKind(), Namespace: w.GetNamespace(), Name: w.GetName()}] || !mapsPort(all, got.GetWorkloadPort()) {
-		return ""
-	}
-	var by []string
+// meshObjects returns the objects of meshes that can decide requests, as far as they can be read.
+func meshObjects(ctx context.Context, reader client.Reader, all []crdv1.MeshRoute) (out decision.Objects) {
+	out.Order = precedence.API
+	var namespaces []string
 	for _, r := range all {
-		var names []string
-		kind := crdv1.KindIstioRoute
 		switch r := r.(type) {
 		case *crdv1.IstioRoute:
+			out.Order = precedence.Istiod
 			for _, m := range r.Status.MatchedVirtualServices {
-				if m.Status == istio.StatusApplied {
-					names = append(names, "VirtualService "+m.Namespace+"/"+m.Name)
+				o := &unstructured.Unstructured{}
+				o.SetGroupVersionKind(adapter.VirtualServices)
+				if reader.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Name}, o) == nil {
+					out.VirtualServices = append(out.VirtualServices, o)
 				}
 			}
 		case *crdv1.GatewayAPIRoute:
-			kind = crdv1.KindGatewayAPIRoute
 			for _, m := range r.Status.MatchedObjects {
-				if m.Derived != nil {
-					names = append(names, m.Derived.String())
+				if m.WithinMesh() && !slices.Contains(namespaces, m.Derived.Namespace) {
+					namespaces = append(namespaces, m.Derived.Namespace)
 				}
 			}
 		}
-		ready := crdv1.FindCondition(*r.StatusConditions(), crdv1.ConditionReady)
-		if len(names) > 0 && ready != nil && ready.Status == string(metav1.ConditionTrue) {
-			by = append(by, fmt.Sprintf("%s %s (%s)", kind, r.GetName(), strings.Join(names, ", ")))
+	}
+	for _, in := range namespaces {
+		var http gatewayv1.HTTPRouteList
+		var grpc gatewayv1.GRPCRouteList
+		err := reader.List(ctx, &http, client.InNamespace(in))
+		if errGRPC := reader.List(ctx, &grpc, client.InNamespace(in)); err == nil && (errGRPC == nil || meta.IsNoMatchError(errGRPC)) {
+			out.HTTPRoutes, out.GRPCRoutes = append(out.HTTPRoutes, http.Items...), append(out.GRPCRoutes, grpc.Items...)
 		}
 	}
-	return show.Plain(strings.Join(by, " and "))
-}
-
-// mapsPort reports whether some MeshRoute has the port of the workload; 0 is any.
-func mapsPort(all []crdv1.MeshRoute, port uint32) bool {
-	return port == 0 || slices.ContainsFunc(all, func(r crdv1.MeshRoute) bool {
-		return slices.ContainsFunc(r.Asked().Managed.Mappings, func(m crdv1.IstioPortMapping) bool { return uint32(m.WorkloadPort) == port })
-	})
+	return out
 }
 
 // meshRoutes reads everything that RoutingConfigs ask meshes for, which has no namespace. A

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -154,7 +155,9 @@ func TestExplainNamesTheMeshRouteThatDecides(t *testing.T) {
 	explained(exit.OK, istio, "deployment/decided/customer", "--port", "8080")
 	explained(exit.OK, "{", "deployment/decided/customer", "-o", "json")
 
-	r.Status.Conditions[0].Status = "False"
+	explained(exit.OK, istio, "http://customer.decided/x?y=z", "--method", "POST")
+
+	r.Status.Conditions[0].Status, r.Status.Conditions[0].Reason, r.Status.MatchedVirtualServices = "False", "NoVirtualService", nil
 	must(t, c.Client.Status().Update(t.Context(), r))
 	g := &crdv1.GatewayAPIRoute{}
 	c.Make(g, `{metadata: {name: k9-decided`+asked)
@@ -167,6 +170,49 @@ func TestExplainNamesTheMeshRouteThatDecides(t *testing.T) {
 	g.Status.MatchedObjects[0].ParentKinds = []string{"Service"}
 	must(t, c.Client.Status().Update(t.Context(), g))
 	explained(exit.OK, `ROUTED  GatewayAPIRoute k9-decided (HTTPRoute decided/a-k9) routes the request to sandbox "sb", so`, "deployment/decided/customer")
+
+	r.Status.Conditions[0].Reason, r.Status.Conditions[0].Message = "HiddenBySidecar", "Sidecar decided/default does not list VirtualService routes/a."
+	r.Status.MatchedVirtualServices = []crdv1.VirtualServiceMatch{{Namespace: "routes", Name: "a", Status: "Applied"}}
+	must(t, c.Client.Status().Update(t.Context(), r))
+	explained(exit.No, `NO_SIDECAR  Neither a DevMesh sidecar nor a mesh routes the request to sandbox "sb", so it goes to the baseline: IstioRoute k9-decided is not ready (HiddenBySidecar).`, "deployment/decided/customer")
+	if _, out, _ := ask(t, "explain", "--key", "k9", "--kubeconfig", as(t, "", ""), "--server", address, "deployment/decided/customer"); !strings.Contains(out, "Sidecar decided/default does not list") || strings.Contains(out, "annotation sidecar.signadot.com/inject") {
+		t.Errorf("the remedy is missing:\n%s", out)
+	}
+}
+
+// TestExplainNamesTheSandboxThatHoldsAKeyBesideAMesh has two sandboxes fork one baseline under one key.
+func TestExplainNamesTheSandboxThatHoldsAKeyBesideAMesh(t *testing.T) {
+	c := world.Shared(t)
+	fork := xdstest.Fork{Baseline: table.Workload{Kind: "Deployment", Namespace: "contested", Name: "customer"}, Key: "k10", Sandbox: "older",
+		Port: 8080, Destination: netip.MustParseAddrPort("10.0.0.9:8081")}
+	log := memory.New()
+	served.Begin(t, log)
+	observed, declared := fork.Facts()
+	fork.Sandbox = "younger"
+	second, other := fork.Facts()
+	second.Data.(*factv1.WorkloadObserved).Created.Seconds++
+	of := declared.Data.(*factv1.RoutingDeclared)
+	of.Members = append(of.Members, other.Data.(*factv1.RoutingDeclared).GetMembers()...)
+	for _, fact := range []event.Fact{observed, second, declared, {Key: event.Log, Data: &factv1.Complete{Reason: "first"}}} {
+		_, err := log.Append(t.Context(), fact, 0)
+		must(t, err)
+	}
+	m, _ := served.Run(t, server.Config{Log: log, Sidecars: pods(nil), Keys: routingkey.Find})
+	r := &crdv1.IstioRoute{}
+	c.Make(r, `{metadata: {name: k10-contested, ownerReferences: [{apiVersion: signadot.com/v1, kind: RoutingConfig, name: k10, uid: u, controller: true}]},
+  spec: {routingKey: k10, managed: {baseline: {workloadID: u, kind: Deployment, namespace: contested, name: customer},
+  namespace: contested, targetService: customer, mappings: [{fromPort: 80, toService: fork, workloadPort: 8080}], sandboxedWorkload: {kind: ForkedWorkload, namespace: contested, name: f}}}}`)
+	r.Status.ObservedGeneration = r.Generation
+	r.Status.Conditions = []crdv1.StatusCondition{{Type: crdv1.ConditionReady, Status: "True", Reason: "Ready", LastTransitionTime: metav1.Now()}}
+	r.Status.MatchedVirtualServices = []crdv1.VirtualServiceMatch{{Namespace: "contested", Name: "a", Status: "Applied"}}
+	must(t, c.Client.Status().Update(t.Context(), r))
+	const want = `LOST  IstioRoute k10-contested (VirtualService contested/a) routes the request to sandbox "older": a younger one forks the same baseline`
+	c.Eventually("it names the older sandbox", func() error {
+		if code, out, errs := ask(t, "explain", "deployment/contested/customer", "--key", "k10", "--kubeconfig", as(t, "", ""), "--server", m.GRPCAddress()); code != exit.No || !strings.HasPrefix(out, want) {
+			return fmt.Errorf("exit code %d: %s%s", code, out, errs)
+		}
+		return nil
+	})
 }
 
 func TestWhereAMeshTellsKeysOtherwise(t *testing.T) {

@@ -38,21 +38,27 @@ type Mesh struct {
 	// By names the object of the operator that reports that a mesh routes the request to the
 	// sandbox, and the routes of the mesh; empty when none does.
 	By string
+	// Lost is why no mesh routes the request to the sandbox, and Remedy what to do; empty if one does, and
+	// if no mesh is on.
+	Lost, Remedy string
 	// Lines are the reports of all such objects.
 	Lines string
 }
+
+// Method names the method among the headers of a request that Caveats.Mesh takes.
+const Method = ":method"
 
 // Explain returns the command that says where a request goes, and why.
 func Explain(s *command.Session, caveats Caveats) *cobra.Command {
 	req := &routingv1.ExplainRequest{}
 	var headers []string
-	var at string
+	var at, method string
 	c := &cobra.Command{
 		Use:   "explain DESTINATION | KIND/NAMESPACE/NAME",
 		Short: "Say where a request goes, and why",
 		Long: `Say where a request goes, and why; and where a route is missing, what is missing
 and since when. DESTINATION is what a client calls, host:port of a Service or its
-cluster IP. With the headers of a request the routing key is taken out of them as
+cluster IP, or a URL: where a mesh routes by paths, its path counts. With the headers of a request the routing key is taken out of them as
 a sidecar does; or name the key itself.
 
 With a kubeconfig the text also lists all caveats of the sandbox.
@@ -78,6 +84,7 @@ the Service selects; otherwise 1.`,
 	f := c.Flags()
 	f.StringArrayVarP(&headers, "header", "H", nil, "a header of the request, `'name: value'`; may be given again")
 	f.StringVar(&req.RoutingKey, "key", "", "the routing key, instead of headers")
+	f.StringVar(&method, "method", "GET", "the method of the request, by which routes of a mesh may match")
 	f.Uint32Var(&req.WorkloadPort, "port", 0, "with KIND/NAMESPACE/NAME: the port that the workload listens on; any")
 	f.StringVar(&req.Pod, "pod", "", "ask about the sidecar of this pod of the baseline, `NAMESPACE/NAME`, and whether it is outdated; all of them")
 	f.StringVar(&at, "at", "", "the `version` to explain; the newest")
@@ -92,7 +99,7 @@ the Service selects; otherwise 1.`,
 		if w, ok := parse.Workload(args[0]); ok {
 			req.Target = &routingv1.ExplainRequest_Baseline{Baseline: w}
 		}
-		return explain(c.Context(), s, req, caveats)
+		return explain(c.Context(), s, req, method, caveats)
 	}
 	return c
 }
@@ -109,7 +116,7 @@ func headersOf(lines []string) ([]*routingv1.Header, error) {
 	return out, nil
 }
 
-func explain(ctx context.Context, s *command.Session, req *routingv1.ExplainRequest, caveats Caveats) error {
+func explain(ctx context.Context, s *command.Session, req *routingv1.ExplainRequest, method string, caveats Caveats) error {
 	got, err := command.Ask(ctx, s, routingv1.RoutingClient.Explain, req)
 	if err != nil {
 		return err
@@ -118,7 +125,9 @@ func explain(ctx context.Context, s *command.Session, req *routingv1.ExplainRequ
 	meshes := make([]Mesh, len(answers))
 	for i, e := range answers {
 		if e.GetVerdict() == routingv1.Verdict_NO_SIDECAR && isNewest(req) && caveats.Mesh != nil {
-			meshes[i] = caveats.Mesh(ctx, req, e)
+			asked := proto.CloneOf(req)
+			asked.Headers = append(asked.Headers, &routingv1.Header{Name: Method, Value: method})
+			meshes[i] = caveats.Mesh(ctx, asked, e)
 		}
 	}
 	text := func(e *routingv1.ExplainResponse) string {
@@ -176,21 +185,29 @@ func (c Caveats) lines(ctx context.Context, req *routingv1.ExplainRequest, e *ro
 }
 
 // routedBy returns the answer of a route server about a workload without sidecars as it is beside a
-// mesh that routes the request.
+// mesh: the mesh routes the request to the sandbox that holds the routing key, or does not.
 func routedBy(mesh Mesh, got *routingv1.ExplainResponse) *routingv1.ExplainResponse {
-	if mesh.By == "" {
+	if mesh.By == "" && mesh.Lost == "" {
 		return got
 	}
-	verdict, isClone := proto.Clone(got).(*routingv1.ExplainResponse)
-	if !isClone {
-		return got
-	}
-	verdict.Verdict, verdict.Hint = routingv1.Verdict_ROUTED, ""
-	verdict.Summary = fmt.Sprintf("%s routes the request to sandbox %q, so no DevMesh sidecar is needed.", mesh.By, got.GetRule().GetSandbox())
-	if !got.GetRule().GetReady() {
+	verdict := proto.CloneOf(got)
+	to := got.GetRule().GetSandbox()
+	verdict.Hint = ""
+	switch {
+	case mesh.Lost != "":
+		verdict.Summary = fmt.Sprintf("Neither a DevMesh sidecar nor a mesh routes the request to sandbox %q, so it goes to the baseline: %s.", to, mesh.Lost)
+		verdict.Hint = mesh.Remedy
+	case !got.GetRule().GetReady():
 		verdict.Verdict = routingv1.Verdict_NOT_READY
-		verdict.Summary = fmt.Sprintf("%s routes the request to sandbox %q, which is not ready, so the request fails.", mesh.By, got.GetRule().GetSandbox())
+		verdict.Summary = fmt.Sprintf("%s routes the request to sandbox %q, which is not ready, so the request fails.", mesh.By, to)
 		verdict.Hint = fmt.Sprintf("See the conditions of %s %s/%s and its pods.", got.GetRule().GetMember().GetKind(), got.GetRule().GetMember().GetNamespace(), got.GetRule().GetMember().GetName())
+	case got.GetHolder() != nil:
+		verdict.Verdict = routingv1.Verdict_LOST
+		verdict.Summary = fmt.Sprintf("%s routes the request to sandbox %q: a younger one forks the same baseline under the routing key, and gets no request.", mesh.By, to)
+		verdict.Hint = "Only one sandbox can serve a baseline under one key: remove one of the two from the route group."
+	default:
+		verdict.Verdict = routingv1.Verdict_ROUTED
+		verdict.Summary = fmt.Sprintf("%s routes the request to sandbox %q, so no DevMesh sidecar is needed.", mesh.By, to)
 	}
 	return verdict
 }

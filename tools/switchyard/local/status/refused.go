@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"switchyard.dev/routeserver/cli/show"
+	"switchyard.dev/tools/switchyard/show"
 )
 
 const (

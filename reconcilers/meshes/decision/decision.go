@@ -1,0 +1,198 @@
+// Package decision finds the MeshRoute that decides a request within a mesh, and the object of the
+// mesh by which it does. It is pure.
+//
+//	Of             the decision about a request               decision.go
+//	virtualService the VirtualService that Istio uses         virtualservice.go
+//	winners        the routes of a Service that take it       gatewayapi.go
+package decision
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/meshes/adapter"
+	"switchyard.dev/reconcilers/meshes/istio"
+	"switchyard.dev/reconcilers/meshes/precedence"
+)
+
+// Request is a request from a workload of the mesh with a routing key.
+type Request struct {
+	// Service is the one that it names; zero: any Service of the workload.
+	Service types.NamespacedName
+	// Port is that of the Service, and WorkloadPort that of the workload; 0 for any.
+	Port, WorkloadPort int32
+	// Path, Method and Headers are those of the request, as package precedence has them. Its host is
+	// that of the Service.
+	precedence.Request
+}
+
+// Objects are those of the mesh, as far as they can be read.
+type Objects struct {
+	VirtualServices []*unstructured.Unstructured
+	HTTPRoutes      []gatewayv1.HTTPRoute
+	GRPCRoutes      []gatewayv1.GRPCRoute
+	// Order is that of the HTTPRoutes and GRPCRoutes.
+	Order precedence.Order
+}
+
+// Decision is what happens to a request.
+type Decision struct {
+	// By names the MeshRoutes by which it is routed to the sandbox, and the objects of the mesh; empty
+	// if it is not.
+	By string
+	// Lost is why it is not routed to the sandbox, and Remedy what to do; empty if it is, and if nothing
+	// is known of it.
+	Lost, Remedy string
+}
+
+// Of returns what happens to a request. all are the MeshRoutes of its routing key and workload; those
+// that no RoutingConfig created do not count. Where the request names no Service, each of the workload's
+// Services has to be routed.
+func Of(all []crdv1.MeshRoute, q Request, objects Objects) Decision {
+	var by []string
+	services := servicesOf(all, q)
+	for _, id := range slices.SortedFunc(maps.Keys(services), byName) {
+		d := services[id].decide(id, q, objects)
+		if d.By == "" {
+			return d
+		}
+		if !slices.Contains(by, d.By) {
+			by = append(by, d.By)
+		}
+	}
+	return Decision{By: strings.Join(by, " and ")}
+}
+
+// service is what RoutingConfigs ask meshes for about a Service. Each may be nil.
+type service struct {
+	istio      *crdv1.IstioRoute
+	gatewayAPI *crdv1.GatewayAPIRoute
+}
+
+// servicesOf returns the Services to which a request can go.
+func servicesOf(all []crdv1.MeshRoute, q Request) map[types.NamespacedName]service {
+	out, named := map[types.NamespacedName]service{}, false
+	for _, r := range all {
+		maker, managed := metav1.GetControllerOfNoCopy(r), r.Asked().Managed
+		ported := q.WorkloadPort == 0 || slices.ContainsFunc(managed.Mappings, func(m crdv1.IstioPortMapping) bool { return m.WorkloadPort == q.WorkloadPort })
+		if maker == nil || maker.APIVersion != crdv1.APIVersion || maker.Kind != crdv1.KindRoutingConfig || !ported {
+			continue
+		}
+		id := types.NamespacedName{Namespace: managed.Namespace, Name: managed.TargetService}
+		s := out[id]
+		switch r := r.(type) {
+		case *crdv1.IstioRoute:
+			s.istio = r
+		case *crdv1.GatewayAPIRoute:
+			s.gatewayAPI = r
+		}
+		out[id] = s
+		named = named || id == q.Service
+	}
+	if named {
+		return map[types.NamespacedName]service{q.Service: out[q.Service]}
+	}
+	return out
+}
+
+// decide returns what happens to a request for a Service. Where a VirtualService decides requests to
+// its host, HTTPRoutes and GRPCRoutes do not.
+func (s service) decide(id types.NamespacedName, q Request, objects Objects) Decision {
+	if s.istio != nil && (s.gatewayAPI == nil || decides(s.istio)) {
+		return s.byIstio(id, objects)
+	}
+	return s.byGatewayAPI(id, q, objects)
+}
+
+// decides reports whether a VirtualService decides requests within the mesh to the host of the Service
+// of an IstioRoute.
+func decides(r *crdv1.IstioRoute) bool {
+	if len(r.Status.MatchedVirtualServices) == 0 {
+		return false
+	}
+	ready := crdv1.FindCondition(r.Status.Conditions, crdv1.ConditionReady)
+	return ready == nil || ready.Reason != istio.ReasonHostNotRouted && ready.Reason != istio.ReasonNoVirtualService && ready.Reason != adapter.ReasonNoVirtualServices
+}
+
+func (s service) byIstio(id types.NamespacedName, objects Objects) Decision {
+	if lost, remedy := notReady(s.istio, crdv1.KindIstioRoute); lost != "" {
+		return Decision{Lost: lost, Remedy: remedy}
+	}
+	var applied []types.NamespacedName
+	for _, m := range s.istio.Status.MatchedVirtualServices {
+		if m.Status == istio.StatusApplied {
+			applied = append(applied, types.NamespacedName{Namespace: m.Namespace, Name: m.Name})
+		}
+	}
+	if one, found := virtualService(objects.VirtualServices, applied, id); found {
+		applied = []types.NamespacedName{one}
+	}
+	var names []string
+	for _, of := range applied {
+		names = append(names, "VirtualService "+of.String())
+	}
+	return named(crdv1.KindIstioRoute, s.istio.Name, names)
+}
+
+func (s service) byGatewayAPI(id types.NamespacedName, q Request, objects Objects) Decision {
+	lost, remedy := notReady(s.gatewayAPI, crdv1.KindGatewayAPIRoute)
+	if lost != "" {
+		return Decision{Lost: lost, Remedy: remedy}
+	}
+	var derived []string
+	for _, m := range s.gatewayAPI.Status.MatchedObjects {
+		if m.WithinMesh() {
+			derived = append(derived, m.Derived.String())
+		}
+	}
+	if derived == nil {
+		return Decision{
+			Lost:   fmt.Sprintf("%s %s has routes of Gateways alone, and none for requests within the mesh to Service %s", crdv1.KindGatewayAPIRoute, s.gatewayAPI.Name, id),
+			Remedy: fmt.Sprintf("Create an HTTPRoute with Service %s as its parent.", id),
+		}
+	}
+	winners := objects.winners(id, q)
+	if other := slices.IndexFunc(winners, func(w string) bool { return !slices.Contains(derived, w) }); other >= 0 {
+		return Decision{
+			Lost:   fmt.Sprintf("%s has precedence for %s, and is not derived for the sandbox", winners[other], q.at(id).Request),
+			Remedy: fmt.Sprintf("See the matches of %s and of %s.", winners[other], strings.Join(derived, ", ")),
+		}
+	}
+	if len(winners) > 0 {
+		derived = winners
+	}
+	return named(crdv1.KindGatewayAPIRoute, s.gatewayAPI.Name, derived)
+}
+
+// named names a MeshRoute and the objects of the mesh by which it routes. Without any it routes nothing.
+func named(kind, name string, objects []string) Decision {
+	if len(objects) == 0 {
+		return Decision{}
+	}
+	return Decision{By: fmt.Sprintf("%s %s (%s)", kind, name, strings.Join(objects, ", "))}
+}
+
+// notReady returns why requests are not routed by a MeshRoute, and what to do; both are empty if they are.
+func notReady(r crdv1.MeshRoute, kind string) (why, remedy string) {
+	ready := crdv1.FindCondition(*r.StatusConditions(), crdv1.ConditionReady)
+	switch {
+	case ready == nil || r.Observed() < r.GetGeneration():
+		return fmt.Sprintf("%s %s has no report yet", kind, r.GetName()), "Ask again in a moment."
+	case ready.Status != string(metav1.ConditionTrue):
+		return fmt.Sprintf("%s %s is not ready (%s)", kind, r.GetName(), ready.Reason), ready.Message
+	}
+	return "", ""
+}
+
+func byName(a, b types.NamespacedName) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
