@@ -102,7 +102,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Run drains the cluster. It ends within Wait, Workflows and Force, and one more Force for each kind of object of a mesh. The error names what is left.
+// Run drains the cluster. It ends within Wait, Workflows and Force, and one more Force for each kind of object of a mesh. The error names the remaining objects.
 func Run(ctx context.Context, c Config) error {
 	if err := c.Validate(); err != nil {
 		return err
