@@ -26,7 +26,7 @@ import (
 )
 
 // cluster is three NATS servers that replicate, as somebody else would run them: TLS with
-// certificates of both sides, and the accounts and users that the chart's README names.
+// certificates of both sides, and the accounts and users in eventbus/README.md.
 type cluster struct {
 	dir     string
 	account string // that has the log
@@ -200,7 +200,7 @@ func (c *cluster) empty(t *testing.T) {
 }
 
 // TestThreeServersOfSomebodyElseAreALog: the writer and the readers have the rights that the
-// chart's README gives them, and no others.
+// page eventbus/README.md gives them, and no others.
 func TestThreeServersOfSomebodyElseAreALog(t *testing.T) {
 	c := startCluster(t)
 	logtest.Run(t, func(t *testing.T) logtest.Store {

@@ -66,7 +66,7 @@ func readUpTo(ctx context.Context, log eventbus.Reader, end uint64) ([]event.Sto
 	return all, errors.Join(ctx.Err(), err)
 }
 
-// TestTheLossOfOneOfThreeServersIsNotNoticed: with the rights that the chart's README gives
+// TestTheLossOfOneOfThreeServersIsNotNoticed: with the rights that eventbus/README.md gives
 // them, and no others, the manager writes and a route server reads while a server is lost,
 // and every fact arrives once.
 func TestTheLossOfOneOfThreeServersIsNotNoticed(t *testing.T) {

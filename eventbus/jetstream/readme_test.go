@@ -10,18 +10,18 @@ import (
 	"github.com/nats-io/nats-server/v2/conf"
 )
 
-// readmeAccounts returns the accounts and users that the README of the chart tells people to
-// make, as they stand there: in the language of NATS' configuration.
+// readmeAccounts returns the accounts and users in eventbus/README.md, section External NATS, in
+// the language of NATS' configuration.
 func readmeAccounts(t *testing.T) string {
 	t.Helper()
-	readme, err := os.ReadFile("../../charts/operator/README.md")
+	readme, err := os.ReadFile("../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rest, found := strings.Cut(string(readme), "```\naccounts {\n")
 	block, _, ended := strings.Cut(rest, "```\n")
 	if !found || !ended {
-		t.Fatal("the README of the chart has no block that begins with accounts {")
+		t.Fatal("eventbus/README.md has no block that begins with accounts {")
 	}
 	return "accounts {\n" + block
 }

@@ -118,12 +118,12 @@ func (d *draining) without(ctx context.Context, look lookup, act action, warning
 // tellRoutes tells which VirtualServices may keep routes of ours, and what to do about them.
 func (d *draining) tellRoutes() {
 	if len(d.marked) > 0 {
-		d.Logger.Warn("routes of sandboxes stay in VirtualServices: nobody here has the right to take them out, as while istio.enabled is false. "+
-			"Apply each again from its owner's file, or take out what the README of the chart shows", "stay in", say(d.marked))
+		d.Logger.Warn("routes of sandboxes stay in VirtualServices: the operator has no right to remove them, as while istio.enabled is false. "+
+			"Apply each again from its owner's file, or run the command in the guide to meshes, section Remaining routes", "stay in", say(d.marked))
 		return
 	}
-	d.Logger.Info("whether VirtualServices have routes of sandboxes is not known: nobody here has the right to read them, as while istio.enabled is false. " +
-		"If it was true once, look for annotation " + adapter.AnnotationRoutes + ", as the README of the chart shows")
+	d.Logger.Info("whether VirtualServices have routes of sandboxes is not known: the operator has no right to read them, as while istio.enabled is false. " +
+		"If it was true earlier, search for annotation " + adapter.AnnotationRoutes + ", as in the guide to meshes, section Remaining routes")
 }
 
 // takeOut takes everything of ours out of a VirtualService.

@@ -136,7 +136,7 @@ func TestRoutesThatStayAreTold(t *testing.T) {
 			}
 			w.Gone(made)
 			last := told.String()[strings.Index(told.String(), "routes of sandboxes stay"):]
-			w.Says(last, "nobody here has the right", "Apply each again", `stay in"="VirtualService `+ns+`/customer"`)
+			w.Says(last, "has no right to remove them", "Apply each again", `stay in"="VirtualService `+ns+`/customer"`)
 			w.Says(last[strings.Index(last, "\n"):], "VirtualService "+ns+"/customer")
 			if strings.Contains(last, ns+"/other") {
 				t.Errorf("it tells of a VirtualService without routes:\n%s", last)

@@ -21,13 +21,13 @@ func TestOnlyTheLeaderCountsPods(t *testing.T) {
 	}
 }
 
-func TestTheREADMEShowsTheLogOfTheLeader(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
+func TestThePageTroubleshootingShowsTheLogOfTheLeader(t *testing.T) {
+	page, err := os.ReadFile("../../charts/operator/troubleshooting.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	const line = `kubectl logs -n signadot "$(kubectl get lease -n signadot ` + leaderID + ` -o jsonpath='{.spec.holderIdentity}' | cut -d_ -f1)"`
-	if !strings.Contains(string(readme), line) || strings.Contains(string(readme), "logs -n signadot deployment/") {
-		t.Errorf("the README does not say: %s", line)
+	if !strings.Contains(string(page), line) || strings.Contains(string(page), "logs -n signadot deployment/") {
+		t.Errorf("the page lacks: %s", line)
 	}
 }

@@ -17,7 +17,7 @@ import (
 // changedDefaults returns the values of which the upgrade page lists another default than before.
 func changedDefaults(t *testing.T) (names []string) {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(chartDir, "README.md"))
+	page, err := os.ReadFile(filepath.Join(chartDir, "upgrade.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

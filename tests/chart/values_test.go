@@ -180,11 +180,12 @@ func TestTheREADMEListsEveryValueWithItsDefaultAndWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	var table strings.Builder
-	table.WriteString("| value | default | what for |\n| --- | --- | --- |\n")
+	table.WriteString("| value | type | default | meaning |\n| --- | --- | --- | --- |\n")
+	accepted := readSchema(t)
 	for _, v := range describe(t, document.Content[0], "") {
-		fmt.Fprintf(&table, "| `%s` | `%s` | %s |\n", v.path, v.value, v.why)
+		fmt.Fprintf(&table, "| `%s` | %s | `%s` | %s |\n", v.path, accepted.typeOf(t, v.path), v.value, v.why)
 	}
-	file := filepath.Join(chartDir, "README.md")
+	file := filepath.Join(chartDir, "values.md")
 	readme, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -199,7 +200,7 @@ func TestTheREADMEListsEveryValueWithItsDefaultAndWhy(t *testing.T) {
 
 // Each is said where people look, and in one place.
 func TestTheREADMENamesEveryDeviationOfAMesh(t *testing.T) {
-	readme, err := os.ReadFile(filepath.Join(chartDir, "README.md"))
+	readme, err := os.ReadFile("../../reconcilers/meshes/README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +217,7 @@ func TestTheREADMENamesEveryDeviationOfAMesh(t *testing.T) {
 	}
 }
 
-// described is one value, as the README lists it.
+// described is one value, as the page lists it.
 type described struct{ path, value, why string }
 
 // wholes are maps that are one value, whatever is in them.

@@ -78,7 +78,7 @@ func routedByMesh(ctx context.Context, access *rest.Config, asked *routingv1.Exp
 		return none, nil
 	}
 	for _, d := range deviations(asked.GetHeaders(), got.GetKeyHeaders()) {
-		lines = append(lines, d.Sentence+" (The README of the chart, Where a mesh tells keys otherwise: "+d.Name+".)")
+		lines = append(lines, d.Sentence+" (Guide to meshes, section Differences in key matching: "+d.Name+".)")
 	}
 	d := decision.Of(all, requestOf(asked, got), meshObjects(ctx, reader, all))
 	return commands.Mesh{By: show.Plain(d.By), Lost: show.Plain(d.Lost), Remedy: show.Plain(d.Remedy), Lines: strings.Join(lines, "\n") + "\n"}, nil

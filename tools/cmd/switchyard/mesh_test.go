@@ -82,7 +82,7 @@ IstioRoute k5-meshed, of Service meshed/customer: Ready is False (HeaderMatched)
 		t.Errorf("it says\n%s", out)
 	}
 	if out := explained("-H", "baggage: sd-routing-key=k4, sd-routing-key=k5"); !strings.HasSuffix(out, want+keymatch.SeveralMembers.Sentence+
-		" (The README of the chart, Where a mesh tells keys otherwise: several-members.)\n") {
+		" (Guide to meshes, section Differences in key matching: several-members.)\n") {
 		t.Errorf("of several members it says\n%s", out)
 	}
 	if out := explained("-H", "baggage: sd-routing-key=k5", "-H", "X-Team: k4"); !strings.Contains(out, keymatch.SeveralHeaders.Sentence) {
