@@ -1,21 +1,24 @@
-// Package access says who a workstation is and what it may do, by asking the API server.
+// Package access authenticates workstations and checks their rights, by TokenReview and
+// SubjectAccessReview requests to the API server.
 //
-// Who it is: TokenReview. A token may be made for us (Audience), or be the one with which the
-// user reaches the API server. One made for anybody else does not count.
+// Authentication uses TokenReview. A token counts when it was issued for the audience of the
+// tunnel proxies (Audience) or for the API server itself; tokens for any other audience are
+// refused.
 //
 // A token that claims the API server's issuer and that none of its published keys has signed is
 // refused without a review. A signed token, and one that was accepted in the last hour, is
 // reviewed within the bounds of its user. All others (of OIDC issuers, webhooks and plugins) are
 // reviewed in one pool, in the order in which they come, and at a bounded rate.
 //
-// What it may do: SubjectAccessReview, of the right to update the sandbox whose requests it
-// would get (MayUpdate), and of the right to list sandboxes, without which nobody uses the
-// proxies (MayUse): somebody whom the API server merely knows, as on some clouds everybody
-// with an account there, is not led into the cluster.
+// Authorization uses SubjectAccessReview. MayUpdate requires the right to update the sandbox that
+// the workstation takes requests of. MayUse requires the right to list sandboxes, because being
+// known to the API server is not enough to get connections into the cluster: on some clouds
+// everyone with an account is known to it.
 //
-// Answers are kept for a short while, in bounded room; every answer that was not kept is
-// logged. While the API server cannot be asked, what is not kept is refused with
-// REASON_UNAVAILABLE, but that who had a right a few minutes ago keeps it: tunnels go on.
+// Answers are cached for a short time, in a cache of bounded size, and every answer that did not
+// come from the cache is logged. While the API server is unavailable, a question without a cached
+// answer is refused with REASON_UNAVAILABLE, except that rights granted in the last minutes
+// (keepLast) stay valid, so that tunnels continue.
 package access
 
 import (
@@ -47,13 +50,13 @@ import (
 const Audience = "tunnel-proxy"
 
 const (
-	// keepUser is for how long it is believed whose a token is, and keepYes and keepNo what
-	// somebody may do.
+	// keepUser is the lifetime of cached TokenReviews; keepYes and keepNo are those of cached
+	// SubjectAccessReviews that allowed and that denied.
 	keepUser, keepYes, keepNo = 60 * time.Second, 10 * time.Second, 2 * time.Second
 	// keepAccepted is for how long a token is known to have been accepted.
 	keepAccepted = time.Hour
-	// keepLast is for how long somebody who was allowed something keeps that right while the
-	// API server cannot be asked.
+	// keepLast is for how long a right that was granted stays valid while the API server is
+	// unavailable.
 	keepLast = 10 * time.Minute
 	// maxKept bounds the answers of each kind that are kept.
 	maxKept = 4096
@@ -66,7 +69,7 @@ const (
 // sandboxes is the resource that rights are about.
 const sandboxes = "signadotsandboxes"
 
-// Config says how the API server is asked.
+// Config configures an Access.
 type Config struct {
 	// Tokens and Rights are the APIs. Required.
 	Tokens authentication.TokenReviewInterface
@@ -78,9 +81,9 @@ type Config struct {
 	Forwards callers.Forwards
 	// Accounts reads service accounts, for Exists. Default: every account counts as existing.
 	Accounts core.ServiceAccountsGetter
-	// Clock tells the time. Default: time.Now.
+	// Clock returns the current time. Default: time.Now.
 	Clock func() time.Time
-	// Logger is told of each answer. Default: none.
+	// Logger logs each answer. Default: none.
 	Logger *slog.Logger
 }
 
@@ -89,7 +92,7 @@ type Access struct {
 	cfg    Config
 	users  *kept
 	rights *cache.LRUExpireCache
-	// last has the rights that there were, for when nobody can be asked.
+	// last has the rights that were granted last, for when the API server is unavailable.
 	last *cache.LRUExpireCache
 	// accepted has the users of foreign tokens that were accepted.
 	accepted *kept
@@ -120,13 +123,14 @@ func New(cfg Config) (*Access, error) {
 		accepted: newKept(now), checks: newPools(), asking: make(chan struct{}, 32)}, nil
 }
 
-// Identify returns whose token it is. from is who shows it, as host:port.
+// Identify returns the user that a token belongs to. from is the address of the client, as
+// host:port.
 func (a *Access) Identify(ctx context.Context, token, from string) (identity.User, *tunnelv1.Refused) {
 	return a.identify(ctx, token, from, "")
 }
 
-// Again returns whose token it is that a user has shown before, from there. That costs others who
-// come from the same address nothing.
+// Again returns the user of a token that the same user has presented before from that address. It
+// does not count against other clients of the address.
 func (a *Access) Again(ctx context.Context, token, from string, user identity.User) (identity.User, *tunnelv1.Refused) {
 	return a.identify(ctx, token, from, user.Name)
 }
@@ -207,7 +211,8 @@ func (a *Access) admit(ctx context.Context, token string, key [sha256.Size]byte,
 	return leave, foreign, nil
 }
 
-// review asks whose token it is: one that is made for us, or for the API server itself.
+// review asks the API server for the user of a token: one issued for Audience if ours is set,
+// otherwise one issued for the API server itself.
 func (a *Access) review(ctx context.Context, token string, ours bool) (identity.User, *tunnelv1.Refused) {
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
@@ -246,13 +251,13 @@ func (a *Access) MayUse(ctx context.Context, user identity.User) *tunnelv1.Refus
 	return a.may(ctx, user, "list", "")
 }
 
-// MayUpdate returns nil when a user may have requests of a sandbox led to his workstation:
-// when he may update it.
+// MayUpdate returns nil when a user may redirect requests of a sandbox to their workstation, that
+// is, when the user may update the sandbox.
 func (a *Access) MayUpdate(ctx context.Context, user identity.User, sandbox string) *tunnelv1.Refused {
 	return a.may(ctx, user, "update", sandbox)
 }
 
-// right is a question, as what it is kept under.
+// right is the cache key of a question about a right.
 type right struct {
 	user       [sha256.Size]byte
 	verb, name string
@@ -294,7 +299,7 @@ func (a *Access) may(ctx context.Context, user identity.User, verb, name string)
 	return refused
 }
 
-// reviewed asks the API server whether a user has a right. The error says why nobody can say.
+// reviewed asks the API server whether a user has a right. The error is why there is no answer.
 func (a *Access) reviewed(ctx context.Context, user identity.User, what authorizationv1.ResourceAttributes) (allowed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()

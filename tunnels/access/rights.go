@@ -16,14 +16,14 @@ func (a *Access) MayListServices(ctx context.Context, user identity.User, namesp
 	return a.ask(ctx, user, authorizationv1.ResourceAttributes{Verb: "list", Resource: "services", Namespace: namespace})
 }
 
-// asked is a question about another resource than sandboxes, as what it is kept under.
+// asked is the cache key of a question about a resource other than sandboxes.
 type asked struct {
 	user [32]byte
 	what authorizationv1.ResourceAttributes
 }
 
-// ask asks for a right, and keeps the answer as may does. It is asked about many namespaces,
-// so the answers are not logged: who is told of what, is.
+// ask asks for a right, and caches the answer as may does. It is called for many namespaces, so
+// answers are not logged: callers log the outcome.
 func (a *Access) ask(ctx context.Context, user identity.User, what authorizationv1.ResourceAttributes) *tunnelv1.Refused {
 	if user.Name == "" {
 		return unauthenticated("nobody said who the user is")
