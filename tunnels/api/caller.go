@@ -28,15 +28,15 @@ const (
 	askAgain = 30 * time.Second
 )
 
-// caller is who calls.
+// caller is an authenticated client.
 type caller struct {
 	user  identity.User
 	token string
 	from  string
 }
 
-// admit returns who calls, and counts the call among those of his; leave ends it. The error is
-// what he is answered.
+// admit authenticates the caller of a request, and counts the call in that user's share of pool;
+// leave ends it. The error is a gRPC status.
 func (s *server) admit(ctx context.Context, pool *callers.Pool) (c caller, leave func(), err error) {
 	if !s.ready.Load() {
 		return c, nil, status.Error(codes.Unavailable, "the cluster is not known yet: try again")
@@ -57,8 +57,9 @@ func (s *server) admit(ctx context.Context, pool *callers.Pool) (c caller, leave
 	return caller{user, token, from}, leave, nil
 }
 
-// stays returns nil while a caller is still who he was. All workstations of a tunnel proxy come from
-// its address, so nobody else's questions keep it from being asked.
+// stays returns nil while the token of a caller is valid for the same user. Workstations behind a
+// tunnel proxy share its address; Again is used so that questions of the others do not delay this
+// one.
 func (s *server) stays(ctx context.Context, c caller) error {
 	user, refused := s.cfg.Access.Again(ctx, c.token, c.from, c.user)
 	switch {
@@ -118,7 +119,7 @@ func refusal(r *tunnelv1.Refused) error {
 	return status.Error(code, r.GetMessage())
 }
 
-// counted counts calls by what was answered, and bounds those that are no streams.
+// counted counts calls by status code, and bounds the duration of those that are not streams.
 func (s *server) counted(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()

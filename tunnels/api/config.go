@@ -31,7 +31,7 @@ const Name = "tunnel-api.signadot.svc"
 type Config struct {
 	// REST reaches the API server. Required.
 	REST *rest.Config
-	// Access says who calls and what he may do. Required.
+	// Access authenticates callers and checks their rights. Required.
 	Access *access.Access
 	// Keys sign certificates and make credentials. Required.
 	Keys keys.Signing
@@ -47,7 +47,7 @@ type Config struct {
 	Reflection bool
 	// CIDRs is the file with the ranges that workstations may reach; empty: none.
 	CIDRs string
-	// Operator is what is told of the operator, but for the ranges.
+	// Operator is the answer to GetOperatorInfo, except the ranges.
 	Operator *tunnelv1.GetOperatorInfoResponse
 	// Addresses to listen on, as host:port. Defaults: :9070, and :9090 for metrics and health.
 	Address, MetricsAddress string
@@ -56,13 +56,13 @@ type Config struct {
 	AskAgain time.Duration
 	// MaxConnections bounds the open connections of strangers on each listener. Default: 2048.
 	MaxConnections int
-	// Logger is told who was told what. Default: none.
+	// Logger logs which caller received which data. Default: none.
 	Logger *slog.Logger
 	// Metrics has the numbers. Default: a new one.
 	Metrics *prometheus.Registry
 }
 
-// Validate returns what is wrong with a Config, or nil.
+// Validate returns an error when a required field of a Config is missing.
 func (c Config) Validate() error {
 	if c.REST == nil || c.Access == nil || c.TLS == nil || c.Keys.SSHCA == nil || c.Keys.Host == nil || len(c.Keys.SOCKS) == 0 {
 		return errors.New("tunnel-api: REST, Access, Keys and TLS are all required")
@@ -105,9 +105,9 @@ func (c Config) ranges() ([]*tunnelv1.CIDR, error) {
 	return out, nil
 }
 
-// Settings are what the program is told by flags.
+// Settings are the values that the program takes from flags.
 type Settings struct {
-	// Config has the addresses, and what else is told as it is.
+	// Config has the addresses, and everything else that is passed on unchanged.
 	Config Config
 	// TLSDir is the folder with the certificate, Version that of the operator.
 	TLSDir, Version string

@@ -16,8 +16,8 @@ import (
 	"switchyard.dev/tunnels/sshcert"
 )
 
-// sshHosts are the names by which clients find the proxies in a known_hosts file: their
-// Service, the local end of a port-forward whatever its port, and what HostKeyAlias may say.
+// sshHosts are the names by which clients find the proxies in a known_hosts file: their Service,
+// the local end of a port-forward whatever its port, and the value for HostKeyAlias.
 var sshHosts = []string{"[tunnel-proxy.*]:2222", "[localhost]:*", "[127.0.0.1]:*", "[::1]:*", "tunnel-proxy"}
 
 // maxKey bounds a public key, in bytes.
@@ -65,7 +65,7 @@ func (s *server) IssueSOCKSCredential(ctx context.Context, _ *tunnelv1.IssueSOCK
 	return &tunnelv1.IssueSOCKSCredentialResponse{User: c.user.Name, Password: password, Expires: timestamppb.New(expires)}, nil
 }
 
-// admitted is admit for those who may use the tunnel proxies.
+// admitted is admit for callers that may use the tunnel proxies.
 func (s *server) admitted(ctx context.Context) (c caller, leave func(), err error) {
 	if c, leave, err = s.admit(ctx, s.requests); err != nil {
 		return c, nil, err

@@ -34,7 +34,7 @@ func (s *server) GetResourceOutputs(ctx context.Context, request *tunnelv1.GetRe
 	if err := s.cache.List(ctx, &resources, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, status.Error(codes.Unavailable, "the cluster is not known yet: try again")
 	}
-	// As the caller, whose rights to Secrets are his own.
+	// With the caller's token: the caller needs its own right to read the Secrets.
 	as := rest.AnonymousClientConfig(s.cfg.REST)
 	as.BearerToken, as.QPS = c.token, -1
 	kube, err := kubernetes.NewForConfig(as)

@@ -215,7 +215,7 @@ func names(sb *crdv1.SignadotSandbox, workload string, port crdv1.TunnelPort) bo
 	return false
 }
 
-// sortedBy sorts what has names.
+// sortedBy sorts all by name, in place, and returns it.
 func sortedBy[T interface{ GetName() string }](all []T) []T {
 	slices.SortFunc(all, func(a, b T) int { return strings.Compare(a.GetName(), b.GetName()) })
 	return all
@@ -255,7 +255,7 @@ func localWorkload(w *crdv1.SignadotExternalWorkload, sb *crdv1.SignadotSandbox)
 	return out
 }
 
-// localResource returns what is told of a resource.
+// localResource returns the message that describes a resource.
 func localResource(r *crdv1.Resource) *tunnelv1.LocalResource {
 	out := &tunnelv1.LocalResource{Name: r.Spec.Name}
 	if c := crdv1.FindCondition(r.Status.Conditions, crdv1.ConditionReady); c != nil {

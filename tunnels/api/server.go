@@ -46,7 +46,7 @@ type server struct {
 	cfg      Config
 	cache    cache.Cache
 	services *services
-	// sandboxes is sent when a sandbox, or what was made for one, changed.
+	// sandboxes is sent when a sandbox, or an object created for one, changed.
 	sandboxes wake.Signal
 	// requests bounds the calls that each user has under way.
 	requests *callers.Pool
@@ -128,10 +128,11 @@ func New(cfg Config) (*Main, error) {
 	return m, nil
 }
 
-// watched makes the cache of what is told.
+// watched returns the cache of the objects that the API reports.
 //
 // Its users owe the rights to list and watch Services, SignadotSandboxes,
-// SignadotExternalWorkloads and Resources everywhere, and EndpointSlices in the operator's namespace.
+// SignadotExternalWorkloads and Resources everywhere, and EndpointSlices in the operator's
+// namespace.
 func watched(cfg Config) (cache.Cache, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(corev1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme), crdv1.AddToScheme(scheme)); err != nil {
@@ -194,7 +195,7 @@ func (m *Main) serve(ctx context.Context) error {
 	return nil
 }
 
-// follow takes note of what the cluster has, and says that all is known when it is.
+// follow records changes of the cluster, and sets ready once the caches have synced.
 func (m *Main) follow(ctx context.Context) error {
 	s := m.server
 	note := func(any) { s.sandboxes.Send() }
@@ -232,7 +233,7 @@ func (m *Main) follow(ctx context.Context) error {
 	return nil
 }
 
-// serves says in health whether the API is served.
+// serves sets in the health service whether the API is served.
 func (m *Main) serves(is bool) {
 	as := healthv1.HealthCheckResponse_NOT_SERVING
 	if is {

@@ -16,7 +16,7 @@ import (
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 )
 
-// maxGone is how many Services that are gone are remembered, for those who come back.
+// maxGone is how many deleted Services are remembered, for clients that return with a position.
 const maxGone = 4096
 
 // services is which Services there are, and when each changed. It is safe for concurrent use.
@@ -38,7 +38,7 @@ type entry struct {
 	at      uint64
 }
 
-// departed is a Service that is gone, with the change that took it.
+// departed is a deleted Service, with the number of the change that deleted it.
 type departed struct {
 	name types.NamespacedName
 	at   uint64
@@ -63,7 +63,7 @@ func (s *services) set(o *corev1.Service) {
 	s.changed.Send()
 }
 
-// remove takes note that a Service is gone.
+// remove records that a Service was deleted.
 func (s *services) remove(name types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,8 +87,8 @@ type difference struct {
 	to      uint64
 }
 
-// since returns what changed after a change, of what visible says may be seen; 0 is the
-// beginning. False: what changed then is not known any more.
+// since returns the changes after a change, in the namespaces for which visible returns true; 0
+// is the beginning. It returns false when changes after that one are no longer in memory.
 func (s *services) since(after uint64, visible func(namespace string) bool) (difference, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +108,7 @@ func (s *services) since(after uint64, visible func(namespace string) bool) (dif
 		return d, true
 	}
 	for _, g := range s.gone {
-		// One that is there again is told as changed.
+		// A Service that exists again is reported as changed.
 		if _, back := s.there[g.name]; g.at > after && !back && visible(g.name.Namespace) {
 			d.gone = append(d.gone, &tunnelv1.ServiceName{Namespace: g.name.Namespace, Name: g.name.Name})
 		}
@@ -128,7 +128,7 @@ func (s *services) namespaces() []string {
 	return slices.Compact(out)
 }
 
-// serviceOf returns what is told of a Service.
+// serviceOf returns the message that describes a Service.
 func serviceOf(o *corev1.Service, domain string) *tunnelv1.Service {
 	out := &tunnelv1.Service{Namespace: o.Namespace, Name: o.Name}
 	if o.Spec.Type != corev1.ServiceTypeExternalName {

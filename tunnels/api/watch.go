@@ -22,7 +22,7 @@ const (
 	maxNamespaces = 256
 	// atOnce is how many Services an answer has.
 	atOnce = 500
-	// calm is how long changes are gathered before they are told.
+	// calm is how long changes are collected before they are sent.
 	calm = 100 * time.Millisecond
 )
 
@@ -89,7 +89,7 @@ func (s *server) position(at uint64, seen scope) string {
 	return strings.Join([]string{s.services.epoch, strconv.FormatUint(at, 10), seen.name()}, ".")
 }
 
-// errBegin is what somebody is told whose position does not count.
+// errBegin is the answer to a position that is not valid.
 var errBegin = status.Error(codes.OutOfRange, "the position is not known any more: begin again without one")
 
 // after reads a position; an empty one is the beginning.
@@ -169,8 +169,8 @@ func (s *server) tell(stream grpc.ServerStreamingServer[tunnelv1.WatchServicesRe
 	return stream.Send(&tunnelv1.WatchServicesResponse{Changed: d.changed, Gone: d.gone, Position: s.position(d.to, seen), Synced: true})
 }
 
-// rest waits until something changed, and a moment more; each time that again says so it asks
-// whether the caller may go on, however much changes.
+// rest waits until something changed, and for calm after that; at each tick of again it calls may
+// to check that the caller still has its rights, however much changes.
 func (s *server) rest(ctx context.Context, changed <-chan struct{}, again <-chan time.Time, may func() error) error {
 	for {
 		select {
