@@ -20,9 +20,9 @@
 // reach the journal is written again, as "proxy died", with the same id. Readers keep the first
 // last record of an id.
 //
-// # What it costs
+// # Cost
 //
-// Records that come while others are written are written with the next write and one sync:
-// a thousand connections at once cost a few. The journal is bounded: when it has grown it is
-// written anew with the connections that are open. So is the number of open connections.
+// Records that come while others are written are written with the next write and one sync: a
+// thousand connections at once cost a few. The journal is bounded: when it has grown by
+// JournalBytes it is rewritten with the connections that are open. Their number is bounded too.
 package audit

@@ -57,7 +57,7 @@ func readOpen(dir string) (open []Connection, skipped int, err error) {
 	for _, id := range order {
 		if c, is := found[id]; is {
 			open = append(open, c)
-			delete(found, id) // named once, although it may stand there twice
+			delete(found, id) // once, although the journal may contain it twice
 		}
 	}
 	return open, skipped, nil
@@ -72,7 +72,7 @@ type journal struct {
 	begun int64
 }
 
-// begin writes the journal anew, with the connections that are open.
+// begin replaces the journal by one with the connections that are open.
 func (j *journal) begin(open []Connection) error {
 	var text bytes.Buffer
 	for i := range open {
@@ -115,14 +115,15 @@ func (j *journal) append(text []byte, sync bool) error {
 		err = j.f.Sync()
 	}
 	if err != nil {
-		// What is on disk is not known any more, and a sync that failed cannot be repeated.
+		// The content on disk is unknown now, and a sync that failed cannot be repeated.
 		j.close()
 		return fmt.Errorf("write the journal of connections: %w", err)
 	}
 	return nil
 }
 
-// grown reports whether it is time to begin anew: there is none, or more than most was added.
+// grown reports whether the journal is due to be rewritten: there is none, or it grew by more
+// than most.
 func (j *journal) grown(most int64) bool { return j.f == nil || j.size-j.begun > most }
 
 func (j *journal) close() {
@@ -154,7 +155,7 @@ func write(to io.Writer, v any) error {
 // logged is a record as the log has it.
 type logged struct {
 	Time time.Time `json:"time"`
-	// Message tells records from what else the program logs.
+	// Message distinguishes records from other log lines of the program.
 	Message string `json:"msg"`
 	Record
 }

@@ -25,14 +25,14 @@ var (
 	ErrClosed = errors.New("the proxy ends")
 )
 
-// Config says where records go.
+// Config configures a Log.
 type Config struct {
 	// Dir is the folder of the journal. Required.
 	Dir string
 	// Out is the log. Required.
 	Out io.Writer
-	// Sinks take the records too. One that does not keep up loses some, which is counted and said:
-	// the log has them.
+	// Sinks receive the records too. One that does not keep up loses some, which is counted and
+	// logged: the log has them.
 	Sinks []Sink
 	// Proxy is the name of the proxy's pod.
 	Proxy string
@@ -40,7 +40,7 @@ type Config struct {
 	Most int
 	// JournalBytes is by how much the journal may grow. Default: 16 MiB.
 	JournalBytes int64
-	// Logger is told what goes wrong. Default: none.
+	// Logger logs errors. Default: none.
 	Logger *slog.Logger
 	// Metrics has the numbers. Default: none.
 	Metrics prometheus.Registerer
@@ -57,7 +57,7 @@ type Log struct {
 	mu     sync.Mutex
 	open   map[string]Connection
 	closed bool
-	// waiting are records that are not written yet; wake tells of them.
+	// waiting are records that are not written yet; wake is sent when there are some.
 	waiting []*entry
 	wake    chan struct{}
 	// untold are last records that could not be written to the log, and are with the next. They are
@@ -68,7 +68,7 @@ type Log struct {
 // entry is a record on its way.
 type entry struct {
 	record Record
-	done   chan error // nil: nobody waits
+	done   chan error // nil: no caller waits
 }
 
 // Open begins a log. Connections of the journal that it finds get their last record.
@@ -108,7 +108,8 @@ func Open(cfg Config) (*Log, error) {
 	return l, nil
 }
 
-// bury writes the last records of connections whose proxy died, and then begins the journal.
+// bury writes the last records of connections whose proxy terminated, and then begins the
+// journal.
 func (l *Log) bury(died []Connection, j *journal) error {
 	now := time.Now()
 	var records []Record
@@ -256,8 +257,8 @@ func (l *Log) write(j *journal) {
 }
 
 // commit writes a batch: last records to the log, all to the journal, first records to the log.
-// Without its first records no connection begins; last ones that are not told stay open in the
-// journal, and are told with the next batch.
+// No connection begins without its first record; last records that could not be logged stay open
+// in the journal, and are logged with the next batch.
 func (l *Log) commit(j *journal, batch []*entry) {
 	batch = append(l.untold, batch...)
 	l.untold = nil
@@ -278,7 +279,7 @@ func (l *Log) commit(j *journal, batch []*entry) {
 		ends.Reset()
 		l.untold = slices.DeleteFunc(slices.Clone(batch), func(e *entry) bool { return e.record.End == nil })
 	}
-	// A connection that ends in the batch in which it begins stands there in this order.
+	// A connection that ends in the batch in which it begins appears in this order.
 	if err == nil {
 		err = l.keep(j, append(begins.Bytes(), ends.Bytes()...), len(first) > 0)
 	}
@@ -301,8 +302,8 @@ func (l *Log) commit(j *journal, batch []*entry) {
 	}
 }
 
-// keep writes lines into the journal, which it begins anew where that is due: those of the
-// connections that are open then are the lines.
+// keep appends lines to the journal, or rewrites it when it has grown too much: the connections
+// that are open then include those of the lines.
 func (l *Log) keep(j *journal, text []byte, sync bool) error {
 	if sync {
 		l.syncs.Inc()
@@ -315,7 +316,8 @@ func (l *Log) keep(j *journal, text []byte, sync bool) error {
 	for _, c := range l.open {
 		open = append(open, c)
 	}
-	// Those whose last record is still on its way are open for the journal.
+	// Those with a last record that is not written yet are open as far as the journal is
+	// concerned.
 	for _, e := range slices.Concat(l.untold, l.waiting) {
 		if e != nil && e.record.End != nil {
 			open = append(open, e.record.Connection)
@@ -325,7 +327,7 @@ func (l *Log) keep(j *journal, text []byte, sync bool) error {
 	return j.begin(open)
 }
 
-// tell writes records to the log, and hands them to the sinks.
+// tell writes records to the log, and passes them to the sinks.
 func (l *Log) tell(records []Record) error {
 	if len(records) == 0 {
 		return nil

@@ -30,7 +30,7 @@ type outlet struct {
 
 	mu      sync.Mutex
 	queue   []Record
-	losing  bool // and it was said
+	losing  bool // and it was logged
 	closing bool
 	wake    chan struct{}
 }

@@ -20,11 +20,11 @@ const (
 const (
 	// Closed: both ends have closed it.
 	Closed = "closed"
-	// ProxyDied: the process that led it is gone, with the bytes that it would have counted.
+	// ProxyDied: the proxy process terminated, so the number of bytes is unknown.
 	ProxyDied = "proxy died"
 )
 
-// Connection is what is known of a connection when it begins.
+// Connection describes a connection when it begins.
 type Connection struct {
 	// ID is the connection's own; Begin makes it.
 	ID string `json:"id"`
@@ -34,13 +34,13 @@ type Connection struct {
 	Direction Direction `json:"direction"`
 	// Via is how the workstation is connected: carrier, ssh or socks5.
 	Via string `json:"via"`
-	// User is whose workstation it is, as the cluster knows the user; empty: nobody said.
+	// User is the workstation's user, as the cluster knows the user; empty where it is unknown.
 	User string `json:"user,omitempty"`
 	// Session is that of the workstation, where it has one.
 	Session string `json:"session,omitempty"`
 	// From is who connects, as address:port.
 	From string `json:"from"`
-	// To is what it leads to: the address that is dialled, or the port of a baseline.
+	// To is the destination: the address that is dialled, or the port of a baseline.
 	To string `json:"to"`
 	// Asked is the host:port that was asked for, where that is not To.
 	Asked string `json:"asked,omitempty"`
@@ -52,7 +52,7 @@ type Connection struct {
 	Proxy string `json:"proxy,omitempty"`
 }
 
-// End is what is known of a connection when it ends.
+// End describes the end of a connection.
 type End struct {
 	// At is when.
 	At time.Time `json:"at"`
