@@ -53,7 +53,7 @@ type Incoming struct {
 	stream *Stream
 }
 
-// Accept tells the other end that the connection is there, and returns this side of it.
+// Accept reports to the other end that the connection is open, and returns this side of it.
 func (in *Incoming) Accept() (net.Conn, error) {
 	if err := in.answer(&tunnelv1.Opened{}); err != nil {
 		in.stream.Cut()
@@ -62,7 +62,7 @@ func (in *Incoming) Accept() (net.Conn, error) {
 	return in.stream, nil
 }
 
-// Refuse tells the other end why there is no connection.
+// Refuse reports to the other end why there is no connection.
 func (in *Incoming) Refuse(refused *tunnelv1.Refused) {
 	if refused == nil {
 		refused = &tunnelv1.Refused{}

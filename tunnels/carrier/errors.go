@@ -14,16 +14,18 @@ import (
 
 var (
 	// ErrCut is the error of a stream that ended otherwise than by its other side closing it:
-	// that side gave it up, or the session is over. What was written may or may not have arrived.
+	// that side cut it, or the session ended. It is unknown whether all written bytes have
+	// arrived.
 	ErrCut = errors.New("the connection through the tunnel was cut")
 
-	// ErrSilent is why a session is over whose peer was not heard for Timing.Dead. It is an ErrCut.
+	// ErrSilent is the error of a session that heard nothing of its peer for Timing.Dead. It is
+	// an ErrCut.
 	ErrSilent = fmt.Errorf("nothing was heard of the other end of the tunnel: %w", ErrCut)
 
-	// ErrClosed is why a session is over that was closed at this end.
+	// ErrClosed is the error of a session that was closed at this end.
 	ErrClosed = fmt.Errorf("the session of the tunnel is closed: %w", net.ErrClosed)
 
-	// ErrEnded is why a session is over that the other end has closed without saying why.
+	// ErrEnded is the error of a session that the other end closed without a reason.
 	ErrEnded = errors.New("the other end of the tunnel has ended the session")
 )
 

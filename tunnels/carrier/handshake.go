@@ -111,7 +111,7 @@ func (s *Session) welcome(ctx context.Context, greet Greet) (*tunnelv1.Hello, er
 	return hello, writeMessage(s.control, &tunnelv1.Control{Is: &tunnelv1.Control_Welcome{Welcome: welcome}}, maxHello)
 }
 
-// sensible returns the refusal of a Hello that nobody may send, and nil for others.
+// sensible returns the refusal of an invalid Hello, and nil for a valid one.
 func sensible(hello *tunnelv1.Hello) *tunnelv1.Refused {
 	invalid := func(format string, values ...any) *tunnelv1.Refused {
 		return &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_INVALID, Message: fmt.Sprintf(format, values...)}
@@ -127,7 +127,7 @@ func sensible(hello *tunnelv1.Hello) *tunnelv1.Refused {
 	case len(hello.Labels) > maxLabels:
 		return invalid("There are %d labels, at most %d are allowed.", len(hello.Labels), maxLabels)
 	}
-	all := 0 // The manager is told of them with each tunnel.
+	all := 0 // The labels are sent to the manager with each tunnel.
 	for key, value := range hello.Labels {
 		if len(key) > maxLabel || len(value) > maxLabel {
 			return invalid("A label has more than %d bytes.", maxLabel)
@@ -140,7 +140,7 @@ func sensible(hello *tunnelv1.Hello) *tunnelv1.Refused {
 	return nil
 }
 
-// refuse says no to a Hello, and gives the other end a moment to read it.
+// refuse answers a Hello with a refusal, and gives the other end time to read it.
 func (s *Session) refuse(refused *tunnelv1.Refused) error {
 	if err := writeMessage(s.control, &tunnelv1.Control{Is: &tunnelv1.Control_Refused{Refused: refused}}, maxHello); err == nil {
 		_ = s.control.CloseWrite()

@@ -10,7 +10,7 @@ import (
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 )
 
-// looks is how often in Timing.Silence an end looks at the clock.
+// looks is how often in each Timing.Silence an end checks its clock.
 const looks = 4
 
 // keep speaks up when this end was silent, and ends the session when the other end was.

@@ -11,7 +11,7 @@ import (
 
 // Caps of messages, in bytes.
 const (
-	maxHello   = 64 << 10 // nobody is known yet
+	maxHello   = 64 << 10 // the peer is not authenticated yet
 	maxControl = 1 << 20
 	maxOpen    = 16 << 10
 )

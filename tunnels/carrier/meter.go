@@ -6,8 +6,9 @@ import (
 	"sync/atomic"
 )
 
-// Bounds of what has come and nobody has read, beyond the windows of streams: a session that has
-// 1,024 of them could be sent 280 MiB. Only who leaves a hundred connections unread meets the bound.
+// Bounds of unread data, beyond the windows of streams: a peer could send 280 MiB to a session
+// with 1,024 streams. Only a peer that leaves about a hundred connections unread reaches the
+// bound.
 const (
 	maxUnread    = 48 << 20
 	maxUnreadAll = 256 << 20
@@ -25,9 +26,9 @@ const (
 	flagRST     = 1 << 3
 )
 
-// meter counts what has come for each stream and was not read, from the frames that pass. The
-// multiplexer keeps each stream within its window, and tells neither how much of it is used, nor a
-// stream's owner that the other side has reset it while he waits for something else.
+// meter counts the unread data of each stream, from the frames that pass. The multiplexer keeps
+// each stream within its window, but does not expose how much of it is used, nor does it notify a
+// stream's owner of a reset while the owner waits for something else.
 type meter struct {
 	// The frame that is read, of the one goroutine that reads.
 	header [headerBytes]byte
@@ -55,7 +56,7 @@ func (u *unread) cost() int64 {
 	return u.bytes + frameCost*min(u.frames, u.bytes)
 }
 
-// everybody is the meters of this process.
+// everybody are the meters of this process.
 var everybody struct {
 	sync.Mutex
 	meters map[*meter]bool
@@ -73,7 +74,7 @@ func newMeter() *meter {
 	return m
 }
 
-// came is told what was read from the session's connection.
+// came takes bytes that were read from the session's connection.
 func (m *meter) came(b []byte) {
 	for len(b) > 0 {
 		if m.body == 0 {
@@ -96,8 +97,8 @@ func (m *meter) came(b []byte) {
 	}
 }
 
-// begins takes a frame's header. A stream that nobody has opened is passed over, as the multiplexer
-// does: the other side may name any, and one that was left here.
+// begins takes the header of a frame. A frame of an unknown stream is ignored, as the multiplexer
+// does: the other side may use any number, including that of a stream closed here.
 func (m *meter) begins() {
 	flags, id := binary.BigEndian.Uint16(m.header[2:]), binary.BigEndian.Uint32(m.header[4:])
 	m.opens(m.header[1], flags, id)
@@ -110,7 +111,8 @@ func (m *meter) begins() {
 	}
 }
 
-// sent is told each frame that is written. The multiplexer resets streams of its own accord.
+// sent takes each frame that is written, because the multiplexer resets streams of its own
+// accord.
 func (m *meter) sent(frame []byte) {
 	if len(frame) < headerBytes {
 		return
@@ -122,8 +124,8 @@ func (m *meter) sent(frame []byte) {
 	}
 }
 
-// opens takes a stream in with the frame that opens it, from either side: what comes for it may
-// come before its owner is known.
+// opens adds a stream at the frame that opens it, from either side: its data may arrive before
+// its owner is known.
 func (m *meter) opens(kind byte, flags uint16, id uint32) {
 	if flags&flagSYN == 0 || kind != typeData && kind != typeWindow {
 		return
@@ -164,7 +166,7 @@ func (m *meter) join(id uint32, s *Stream) {
 	m.streams[id].stream = s
 }
 
-// read is told what a stream's owner has read.
+// read records that a stream's owner has read n bytes.
 func (m *meter) read(id uint32, n int) {
 	m.change(id, func(u *unread) {
 		u.bytes = max(0, u.bytes-int64(n))
@@ -185,14 +187,14 @@ func (m *meter) leave(id uint32) *Stream {
 	return u.stream
 }
 
-// reset takes out a stream that the other side has given up, and tells its owner.
+// reset removes a stream that the other side has reset, and notifies its owner.
 func (m *meter) reset(id uint32) {
 	if s := m.leave(id); s != nil {
 		s.tell()
 	}
 }
 
-// stop takes all streams out, and tells their owners.
+// stop removes all streams, and notifies their owners.
 func (m *meter) stop() {
 	everybody.Lock()
 	delete(everybody.meters, m)

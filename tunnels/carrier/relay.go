@@ -14,10 +14,11 @@ const relayBuffer = maxFrame - headerBytes
 
 var relayBuffers = sync.Pool{New: func() any { return new([relayBuffer]byte) }}
 
-// Relay carries bytes between two connections, one of them usually a Stream, until both sides have
-// ended, and closes both. An end on one side is a CloseWrite on the other; any error cuts both, so
-// that neither side takes it for an end: a Stream by Cut, a TCP connection by a reset. It returns
-// how many bytes went each way, and the error. What is no net.Conn may have a CloseWrite.
+// Relay copies bytes between two connections, one of them usually a Stream, until both sides have
+// ended, and closes both. The end of one side is a CloseWrite on the other; any error cuts both,
+// so that neither side takes it for an end: a Stream by Cut, a TCP connection by a reset. It
+// returns the number of bytes in each direction, and the error. An argument need not be a
+// net.Conn; if it has a CloseWrite, that is used.
 func Relay(a, b io.ReadWriteCloser) (fromA, fromB int64, err error) {
 	var once sync.Once
 	sever := func(why error) {
@@ -41,7 +42,7 @@ func Relay(a, b io.ReadWriteCloser) (fromA, fromB int64, err error) {
 	return fromA, fromB, err
 }
 
-// carry copies one way, and says so to the one end or both.
+// carry copies in one direction until the end or an error, and passes either on.
 func carry(to io.WriteCloser, from io.Reader, sever func(error)) (n int64) {
 	read := reader(from)
 	for {

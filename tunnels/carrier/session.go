@@ -80,10 +80,10 @@ func (s *Session) Send(m *tunnelv1.Control) error {
 	return nil
 }
 
-// Receive returns the newest message of the other end that it has not returned: Declare at a proxy,
-// Declared and Leave at a workstation. Each takes the place of the one before, so whoever is slow to
-// receive skips some, and holds up nobody. Leave is the last. After it, and where the session is over
-// without, the error is that of Err. Only one goroutine may receive.
+// Receive returns the newest message of the other end that it has not returned: Declare at a
+// proxy, Declared and Leave at a workstation. Each message replaces the one before, so a slow
+// receiver skips some and delays nothing. Leave is the last. After it, and when the session ended
+// without one, the error is that of Err. Only one goroutine may receive.
 func (s *Session) Receive(ctx context.Context) (*tunnelv1.Control, error) {
 	select {
 	case <-s.done:
@@ -199,8 +199,8 @@ func (s *Session) because(err error) error {
 	return err
 }
 
-// Close ends the session; a proxy may say why. Connections in it are cut. It waits for the other
-// end to know, at most for Timing.Goodbye.
+// Close ends the session; a proxy may give a reason. Connections in it are cut. It waits for the
+// other end to acknowledge, at most for Timing.Goodbye.
 func (s *Session) Close(leave *tunnelv1.Leave) {
 	goodbye := time.AfterFunc(s.timing.Goodbye, func() { s.end(ErrClosed) })
 	defer goodbye.Stop()

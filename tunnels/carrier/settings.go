@@ -10,9 +10,9 @@ import (
 	"github.com/libp2p/go-yamux/v5"
 )
 
-// Timing says after how long things happen. What is zero has its default.
+// Timing has the time limits of a session. Fields that are zero have their defaults.
 type Timing struct {
-	// Silence is after how long without a word of its own an end says that it is there: 2 s.
+	// Silence is after how long without sending anything an end sends a sign of life: 2 s.
 	Silence time.Duration
 	// Dead is after how long of hearing nothing the other end is taken for dead: 5 s.
 	Dead time.Duration
@@ -53,14 +53,15 @@ const (
 	maxFrame = 32 << 10
 )
 
-// muxConfig returns the multiplexer's settings. Liveness is ours, so it has no keepalive.
+// muxConfig returns the multiplexer's settings. It has no keepalive: this package checks
+// liveness.
 func muxConfig(timing Timing) *yamux.Config {
 	return &yamux.Config{
 		AcceptBacklog:           acceptBacklog,
 		PingBacklog:             32,
 		MeasureRTTInterval:      30 * time.Second,
 		ConnectionWriteTimeout:  2 * timing.Dead,
-		MaxIncomingStreams:      maxStreams + acceptBacklog, // we refuse with a reason, before it resets
+		MaxIncomingStreams:      maxStreams + acceptBacklog, // this package refuses with a reason before the multiplexer resets
 		InitialStreamWindowSize: streamWindow,
 		MaxStreamWindowSize:     maxStreamWindow,
 		LogOutput:               io.Discard,

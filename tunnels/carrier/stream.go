@@ -16,7 +16,7 @@ import (
 type Stream struct {
 	mux     *yamux.Stream
 	session *Session
-	gone    func() // tells the session; once
+	gone    func() // removes it from the session; once
 
 	reading  sync.Mutex
 	writing  sync.Mutex
@@ -53,7 +53,7 @@ func (s *Stream) whenCut(do func()) {
 	}
 }
 
-// tell tells that the stream is cut.
+// tell notifies the owner, once, that the stream is cut.
 func (s *Stream) tell() {
 	s.telling.Lock()
 	do, told := s.cut, s.told
@@ -77,8 +77,8 @@ func (s *Stream) leave() {
 func (s *Stream) Read(b []byte) (int, error) {
 	s.reading.Lock()
 	defer s.reading.Unlock()
-	// The multiplexer loses what it owes the other side when a deadline passes between a read and
-	// the credit for it. So it waits under the deadline, and reads without.
+	// The multiplexer loses credit that it owes the other side when a deadline passes between a
+	// read and the update of the window. So this waits under the deadline, and reads without one.
 	if _, err := s.mux.Read(nil); err != nil {
 		return 0, s.failed(err)
 	}
@@ -130,9 +130,9 @@ func (s *Stream) CloseWrite() error {
 	return streamError(s.mux.CloseWrite())
 }
 
-// Close ends what this side sends, as CloseWrite does, and reads no more: from then on the other
-// side's writes fail with ErrCut. It does not wait for a Write; of one that goes on, nobody may
-// tell how much arrives.
+// Close ends the sending side, as CloseWrite does, and reads no more: from then on the other
+// side's writes fail with ErrCut. It does not wait for a Write; how much of a concurrent Write
+// arrives is undefined.
 func (s *Stream) Close() error {
 	s.closed.Store(true)
 	err := s.mux.CloseWrite()

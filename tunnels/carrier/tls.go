@@ -2,13 +2,13 @@ package carrier
 
 import "crypto/tls"
 
-// Protocol is what both ends say that they speak within TLS (ALPN).
+// Protocol is the name of the protocol that both ends negotiate within TLS (ALPN).
 const Protocol = "switchyard-tunnel/1"
 
-// Secure returns a TLS configuration, of either end, with what the session needs beside its
-// certificates: TLS 1.3 and the protocol's name; no resumption, since a session lasts, and who comes
-// back is to show himself anew; and records of full size from the first byte on, since what goes
-// over it are frames and not the pages of a browser.
+// Secure returns a TLS configuration, of either end, with the settings that the session needs
+// beside its certificates: TLS 1.3 and the protocol's name; no resumption, since sessions last
+// long and a client that reconnects has to authenticate again; and records of full size from the
+// first byte on, since the content are frames and not the pages of a browser.
 func Secure(config *tls.Config) *tls.Config {
 	config = config.Clone()
 	config.MinVersion = tls.VersionTLS13

@@ -55,8 +55,8 @@ func (w *wire) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Close closes what is below TLS, if that is what the connection is: to say goodbye, TLS may wait
-// for five seconds on a connection that takes nothing any more, and our own protocol has an end.
+// Close closes the connection below TLS, if there is one: the closing alert of TLS may block for
+// five seconds on a connection that accepts no more data, and the protocol has its own end.
 func (w *wire) Close() error {
 	if over, ok := w.Conn.(interface{ NetConn() net.Conn }); ok {
 		return over.NetConn().Close()
