@@ -1,6 +1,5 @@
-// Package cluster is what a tunnel proxy knows of the cluster, kept current by watches: which
-// external workloads there are, which addresses are those of Services, and where the things
-// are to which no tunnel leads.
+// Package cluster keeps, by watches, the state of the cluster that a tunnel proxy needs: the
+// external workloads, the addresses of Services, and the addresses that tunnels must not reach.
 package cluster
 
 import (
@@ -27,7 +26,7 @@ import (
 	"switchyard.dev/tunnels/policy"
 )
 
-// Refused is a Service to whose addresses, and those behind it, no tunnel leads.
+// Refused is a Service that tunnels must not reach: neither its own addresses nor its endpoints.
 type Refused struct {
 	Namespace, Name string
 	// What, Ports and Todo are as in policy.Place.
@@ -36,7 +35,7 @@ type Refused struct {
 	Todo  string
 }
 
-// Config says what is watched.
+// Config configures a Cluster.
 type Config struct {
 	// Access reaches the API server. Required.
 	Access *rest.Config
@@ -46,12 +45,12 @@ type Config struct {
 	Reach      policy.Reach
 	CIDRs      []policy.CIDR
 	Namespaces []string
-	// Refused are Services that cannot be reached, and Places what else cannot.
+	// Refused are Services that cannot be reached, and Places other destinations that cannot.
 	Refused []Refused
 	Places  []policy.Place
 }
 
-// Cluster is what is known. It is safe for concurrent use.
+// Cluster is the state that was observed last. It is safe for concurrent use.
 type Cluster struct {
 	cfg   Config
 	cache cache.Cache
@@ -76,11 +75,12 @@ type Workload struct {
 	Sandbox string
 	// owner is the UID of that, as the owner reference has it.
 	owner types.UID
-	// Ports lead to the workstation: the baseline's, each once, with what is dialled there.
+	// Ports are forwarded to the workstation: those of the baseline, each once, with the local
+	// address.
 	Ports []Port
 }
 
-// Port leads a port of a baseline to an address at the workstation.
+// Port forwards a port of a baseline to an address at the workstation.
 type Port struct {
 	Baseline int32
 	Local    string
@@ -119,7 +119,7 @@ func New(cfg Config) (*Cluster, error) {
 		services: map[netip.Addr]types.NamespacedName{}, of: map[types.NamespacedName][]netip.Addr{}, endpoints: newEndpoints(), nodes: nodes{}, changed: make(chan struct{})}, nil
 }
 
-// Run keeps what is known current until ctx ends, and returns nil then.
+// Run keeps the state current until ctx ends, and returns nil then.
 func (c *Cluster) Run(ctx context.Context) error {
 	if err := c.cache.Start(ctx); err != nil {
 		return fmt.Errorf("watch the cluster: %w", err)
@@ -183,7 +183,7 @@ func (c *Cluster) see(o any) {
 	}
 }
 
-// miss takes note that an object is gone.
+// miss removes a deleted object.
 func (c *Cluster) miss(o any) {
 	if last, is := o.(toolscache.DeletedFinalStateUnknown); is {
 		o = last.Obj
@@ -215,7 +215,7 @@ func (c *Cluster) setService(name types.NamespacedName, now []netip.Addr, there 
 		return
 	}
 	for _, a := range before {
-		if c.services[a] == name { // Another one may have it already: who watches anew hears of what is there first.
+		if c.services[a] == name { // Another Service may have the address already: a new watch reports existing objects before deletions.
 			delete(c.services, a)
 		}
 	}
@@ -228,7 +228,7 @@ func (c *Cluster) setService(name types.NamespacedName, now []netip.Addr, there 
 	c.rules = nil
 }
 
-// tell wakes those who wait for a change of workloads. c.mu is held.
+// tell wakes those that wait for a change of workloads. c.mu is held.
 func (c *Cluster) tell() {
 	close(c.changed)
 	c.changed = make(chan struct{})
@@ -262,7 +262,7 @@ func (c *Cluster) Rules() policy.Config {
 	return *c.rules
 }
 
-// places returns what no tunnel leads to. c.mu is held.
+// places returns the destinations that tunnels must not reach. c.mu is held.
 func (c *Cluster) places() []policy.Place {
 	all := slices.Clone(c.cfg.Places)
 	for _, r := range c.cfg.Refused {
