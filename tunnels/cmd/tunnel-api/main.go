@@ -1,5 +1,5 @@
-// Command tunnel-api tells workstations what there is in the cluster for them, and gives them
-// certificates and credentials of minutes.
+// Command tunnel-api answers questions of workstations about the cluster, and issues certificates
+// and credentials that are valid for minutes.
 package main
 
 import (
@@ -27,7 +27,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("reach the cluster: %w", err)
 	}
-	reach.QPS = -1 // who asks is bounded
+	reach.QPS = -1 // callers are rate-limited instead
 	config, err := settings.Open(ctx, reach, logger)
 	if err != nil {
 		return err
