@@ -1,4 +1,4 @@
-// Command tunnel-proxy leads connections between workstations and the cluster, in both
+// Command tunnel-proxy forwards connections between workstations and the cluster, in both
 // directions, and records each of them on standard output.
 package main
 
@@ -29,7 +29,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("reach the cluster: %w", err)
 	}
-	reach.QPS = -1 // who asks is bounded
+	reach.QPS = -1 // callers are rate-limited instead
 	config, err := settings.Open(ctx, reach, os.Stdout, logger)
 	if err != nil {
 		return err
