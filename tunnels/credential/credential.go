@@ -23,7 +23,7 @@ const Lifetime = 10 * time.Minute
 // maxName is how long a user name may be in SOCKS5.
 const maxName = 255
 
-// purpose keeps what is made with the key apart from what else may be made with it.
+// purpose separates passwords from anything else that is derived from the key.
 const purpose = "switchyard tunnel SOCKS5 v1"
 
 // Issue returns the password of a user, which counts until expires.
