@@ -8,7 +8,7 @@ import (
 	"errors"
 )
 
-// User is somebody whom the API server knows, with all that it needs to say what he may do.
+// User is a user known to the API server, with all fields that a SubjectAccessReview needs.
 type User struct {
 	Name   string              `json:"name"`
 	UID    string              `json:"uid,omitempty"`
