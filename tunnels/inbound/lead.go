@@ -13,7 +13,7 @@ import (
 	"switchyard.dev/tunnels/relay"
 )
 
-// accept leads the connections to one port until it is closed.
+// accept forwards the connections to one port until the port is closed.
 func (t *Table) accept(of *tunnel, port int32, l net.Listener) {
 	for {
 		conn, err := l.Accept()
@@ -32,7 +32,7 @@ func (t *Table) accept(of *tunnel, port int32, l net.Listener) {
 	}
 }
 
-// lead leads one connection to the workstation, if there is one.
+// lead forwards one connection to the workstation, if there is one.
 func (t *Table) lead(of *tunnel, port int32, conn net.Conn) {
 	stream := relay.Of(conn)
 	stop := context.AfterFunc(t.ctx, func() { relay.Cut(stream) })
@@ -75,7 +75,7 @@ func (t *Table) lead(of *tunnel, port int32, conn net.Conn) {
 	opened.End(r.Sent, r.Received, how)
 }
 
-// holderOf returns who holds a tunnel now, and what is to be recorded of a connection to it.
+// holderOf returns the holder of a tunnel, and the audit record of a connection to it.
 func (t *Table) holderOf(of *tunnel, port int32, conn net.Conn) (*Holder, audit.Connection) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// numbers are the ports that external workloads have here, or had until a while ago: nobody else
-// gets one of them, since requests may still be led there. They outlive the process, which may
-// be killed and start again at the same address while nobody can tell the cluster's nodes.
+// numbers are the ports of this pod that external workloads have, or had until recently. No other
+// workload gets one of them, since nodes may still route requests to it. They are kept in a file
+// because the process may crash and start again at the same address, before nodes are updated.
 type numbers struct {
-	// file keeps them; empty: they go with the process.
+	// file stores them; empty: they are lost with the process.
 	file   string
 	keep   time.Duration
 	logger *slog.Logger
@@ -41,12 +41,12 @@ type number struct {
 type kept struct {
 	number
 	Here int `json:"here"`
-	// Until is when somebody else may have it; zero: not while it is open.
+	// Until is when another workload may have it; zero: not while it is open.
 	Until time.Time `json:"until,omitzero"`
 }
 
 const (
-	// tries is how many ports of the system's choice are looked at.
+	// tries is how many ports of the system's choice are tried.
 	tries = 64
 	// mostKept bounds the ports that are kept.
 	mostKept = 2 * maxPorts
@@ -79,7 +79,8 @@ func newNumbers(file string, keep time.Duration, logger *slog.Logger) (*numbers,
 	return n, nil
 }
 
-// listen opens the port of one: that which it had, or one that nobody else has had lately.
+// listen opens the port of a number: the one it had before, or one that no other number had
+// recently.
 func (n *numbers) listen(host string, of number) (net.Listener, error) {
 	n.expire()
 	if had := n.of[of]; had != nil {
@@ -147,8 +148,8 @@ func (n *numbers) forget(k *kept) {
 	delete(n.of, k.number)
 }
 
-// save keeps them for the next process of this pod. They are not synced: what a process has written
-// outlives it, and a node that dies starts its pods anew, as a rule at other addresses.
+// save writes them for the next process of this pod. They are not synced: a write survives the
+// process, and after a crash of the node its pods start with other addresses, as a rule.
 func (n *numbers) save() {
 	if n.file == "" {
 		return

@@ -20,9 +20,9 @@ import (
 	"switchyard.dev/tunnels/relay"
 )
 
-// Counts is told of connections.
+// Counts counts connections.
 type Counts interface {
-	// Begun takes note of a connection, until what it returns is called.
+	// Begun counts a connection as open until ended is called.
 	Begun(audit.Direction) (ended func())
 }
 
@@ -33,8 +33,8 @@ type Config struct {
 	Counts Counts
 	// Host is where ports are opened. Default: every address of the pod.
 	Host string
-	// Grace is for how long ports stay open without a workstation, and for how long nobody else
-	// gets the number of one that is closed. Default: 10 minutes.
+	// Grace is for how long ports stay open without a workstation, and for how long the number of
+	// a closed port is reserved. Default: 10 minutes.
 	Grace time.Duration
 	// Free is how long after its workstation is lost a tunnel stays reserved for its user.
 	// Default: 5 seconds.
@@ -45,14 +45,14 @@ type Config struct {
 	// User returns the user that connects from an address through this proxy; empty: not known.
 	// It only informs the workstation. Default: no user is known.
 	User func(from string) string
-	// Logger is told of tunnels. Default: none.
+	// Logger logs changes of tunnels. Default: none.
 	Logger *slog.Logger
 }
 
 const (
 	// maxTunnels and maxPorts bound what one proxy has.
 	maxTunnels, maxPorts = 4096, 8192
-	// each is how many connections to one workload are led at once, most those to all.
+	// each is how many connections to one workload are open at once, most how many to all.
 	each, most = 1024, 32768
 	// openWithin is how long a workstation has to answer, recordWithin the audit.
 	openWithin, recordWithin = 15 * time.Second, 10 * time.Second
@@ -64,7 +64,7 @@ type Key struct{ Namespace, Name string }
 // String returns the name with its namespace.
 func (k Key) String() string { return k.Namespace + "/" + k.Name }
 
-// Owner is whose session holds a tunnel.
+// Owner is the session that holds a tunnel.
 type Owner struct {
 	// User and Session, with Epoch, are the session.
 	User, Session string
@@ -81,7 +81,8 @@ type Workstation interface {
 	Connect(ctx context.Context, to *tunnelv1.Inbound) (relay.Stream, error)
 	// Heard returns when it was last heard of.
 	Heard() time.Time
-	// Lost tells that another session has a tunnel now: whose, for people. It does not block.
+	// Lost reports that another session took a tunnel over; by describes that session. It does
+	// not block.
 	Lost(key Key, by string)
 }
 
@@ -90,7 +91,7 @@ type Table struct {
 	cfg     Config
 	pool    *callers.Pool
 	sources *sources
-	// ended waits for what accepts connections and what leads them, which ctx ends.
+	// ended waits for the goroutines that accept and forward connections, which end with ctx.
 	ended sync.WaitGroup
 	ctx   context.Context
 	stop  context.CancelFunc
@@ -112,7 +113,7 @@ type tunnel struct {
 	uid, sandbox string
 	ports        map[int32]net.Listener
 	owner        Owner
-	holder       *Holder // nil: the workstation is gone
+	holder       *Holder // nil: the workstation is disconnected
 	since, heard time.Time
 	// moved is since when the holder's session has it at another proxy; zero: it has not.
 	moved  time.Time
@@ -165,7 +166,7 @@ func (h *Holder) hold(w cluster.Workload, ports []int32, take bool) *tunnelv1.Re
 	if t.closed {
 		return refusal(tunnelv1.Reason_REASON_DRAINING, "The proxy ends: connect to another one.")
 	}
-	if h.gone { // while somebody was asked whether it may
+	if h.gone { // while the API server was asked
 		return refusal(tunnelv1.Reason_REASON_UNAVAILABLE, "The workstation's connection is over.")
 	}
 	if by := t.occupant(w, h.owner.User); by != "" && !take {
@@ -216,7 +217,7 @@ func (t *Table) open(of *tunnel, ports []int32) *tunnelv1.Refused {
 	changed := false
 	for p, l := range of.ports {
 		if !slices.Contains(ports, p) {
-			_ = l.Close() // nobody is led there any more
+			_ = l.Close() // no connection is accepted there any more
 			t.numbers.closed(number{of.uid, p})
 			delete(of.ports, p)
 			t.ports--
@@ -275,8 +276,8 @@ func (h *Holder) Holds(key Key) bool {
 	return false
 }
 
-// Gone tells that the workstation's connection is over. Its tunnels wait for it, and it holds no
-// others.
+// Gone reports that the workstation's connection ended. Its tunnels are kept for its return, and
+// it can hold no others.
 func (h *Holder) Gone() {
 	t := h.table
 	t.mu.Lock()
@@ -298,7 +299,7 @@ func (h *Holder) Gone() {
 	t.tell()
 }
 
-// expire forgets a tunnel whose workstation has not come back.
+// expire removes a tunnel after its workstation has not come back.
 func (t *Table) expire(have *tunnel) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -309,8 +310,8 @@ func (t *Table) expire(have *tunnel) {
 	}
 }
 
-// Forget forgets tunnels that wait for their workstations, where there reports that their workloads
-// are gone. Those that are held are their holders' to drop.
+// Forget removes tunnels that wait for their workstations, when there reports that their
+// workloads were deleted. A tunnel that has a holder is left for its holder to drop.
 func (t *Table) Forget(there func(key Key, uid string) bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -323,9 +324,8 @@ func (t *Table) Forget(there func(key Key, uid string) bool) {
 	}
 }
 
-// Linger has tunnels that their own sessions have moved to another proxy go on here for as long
-// as the earlier connection does: who has not heard of that yet is still led to the same
-// workstation.
+// Linger keeps serving tunnels that their session moved to another proxy until the old connection
+// closes, so that clients with a stale address still reach the workstation.
 func (t *Table) Linger() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -378,7 +378,7 @@ func (t *Table) Taken(by *tunnelv1.Taken) {
 // remove closes the ports of a tunnel and forgets it. t.mu is held.
 func (t *Table) remove(have *tunnel) {
 	for p, l := range have.ports {
-		_ = l.Close() // nobody is led there any more
+		_ = l.Close() // no connection is accepted there any more
 		t.numbers.closed(number{have.uid, p})
 	}
 	t.ports -= len(have.ports)
@@ -404,13 +404,13 @@ func (t *Table) notify() {
 	t.tell()
 }
 
-// tell wakes those who wait for a change. t.mu is held.
+// tell wakes those that wait for a change. t.mu is held.
 func (t *Table) tell() {
 	close(t.changed)
 	t.changed = make(chan struct{})
 }
 
-// Tunnels returns every tunnel, and what is closed when that changes.
+// Tunnels returns every tunnel, and a channel that is closed at the next change.
 func (t *Table) Tunnels() ([]*tunnelv1.Tunnel, <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -436,7 +436,7 @@ func (t *Table) Tunnels() ([]*tunnelv1.Tunnel, <-chan struct{}) {
 	return all, t.changed
 }
 
-// Close closes all ports and cuts the connections that are led.
+// Close closes all ports and cuts the connections.
 func (t *Table) Close() {
 	t.mu.Lock()
 	t.closed = true
