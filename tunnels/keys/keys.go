@@ -1,10 +1,10 @@
 // Package keys keeps the keys of tunnel proxies and tunnel-api in two Secrets of the operator's
-// namespace, so that each reads what it needs:
+// namespace, so that each program reads only the keys that it needs:
 //
-//	tunnel-keys      what every proxy has: the host key, the public key of who signs SSH users,
-//	                 and what credentials for SOCKS5 are made with
-//	tunnel-api-keys  what tunnel-api has: the key that signs SSH users, the public host key, and
-//	                 the same for SOCKS5
+//	tunnel-keys      for every proxy: the host key, the public key of the authority for SSH users,
+//	                 and the key of credentials for SOCKS5
+//	tunnel-api-keys  for tunnel-api: the private key of that authority, the public host key, and
+//	                 the same key for SOCKS5
 //
 // The controller manager makes both (Ensure), which takes the rights to create Secrets and to get and
 // update these two. Tunnel proxies (Read) and tunnel-api (ReadSigning) get their own and write neither.
@@ -151,8 +151,8 @@ func begin(ctx context.Context, secrets client.SecretInterface, owners []metav1.
 	return secret, err
 }
 
-// share moves what is the proxies' alone from a new Secret of tunnel-api into theirs. Whoever
-// comes upon it begun ends it; what two write at once is the same.
+// share moves the keys that only proxies need from a new Secret of tunnel-api into theirs. It can
+// be interrupted and repeated; concurrent writers write the same.
 func share(ctx context.Context, secrets client.SecretInterface, all *corev1.Secret, owners []metav1.OwnerReference) error {
 	theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: SecretName, OwnerReferences: owners}, Data: map[string][]byte{}}
 	for _, key := range []string{SSHHost, SSHCAPublic, SOCKS} {
