@@ -1,6 +1,6 @@
-// Package outbound leads connections of workstations into the cluster, whichever way they came
-// to the proxy: it resolves, judges, dials and records, in this order, and what it judged is
-// what it dials.
+// Package outbound forwards connections of workstations into the cluster, for every protocol of
+// the proxy: it resolves the name, checks the address against the policy, dials that same
+// address, and records the connection, in this order.
 package outbound
 
 import (
@@ -21,7 +21,7 @@ import (
 	"switchyard.dev/tunnels/relay"
 )
 
-// Knows is what is known of the cluster.
+// Knows is the state of the cluster that a Gate needs.
 type Knows interface {
 	// Rules returns what may be reached.
 	Rules() policy.Config
@@ -34,9 +34,9 @@ type Knows interface {
 	Kind(address netip.Addr) policy.Kind
 }
 
-// Counts is told of connections.
+// Counts counts connections.
 type Counts interface {
-	// Begun takes note of a connection, until what it returns is called.
+	// Begun counts a connection as open until ended is called.
 	Begun(audit.Direction) (ended func())
 }
 
@@ -53,11 +53,11 @@ type Config struct {
 	Counts  Counts
 	// Resolver looks up names. Default: the system's.
 	Resolver Resolver
-	// Logger is told of refusals. Default: none.
+	// Logger logs refusals. Default: none.
 	Logger *slog.Logger
 }
 
-// Gate leads connections. It is safe for concurrent use.
+// Gate opens connections into the cluster. It is safe for concurrent use.
 type Gate struct {
 	cfg Config
 	// pool bounds the connections of each user, and lookups how often each has names looked up
@@ -126,7 +126,7 @@ type Conn struct {
 	ended  func()
 }
 
-// Address is what it is connected to.
+// Address is the remote address of the connection.
 func (c *Conn) Address() net.Addr { return c.tcp.RemoteAddr() }
 
 // LocalAddress is its own.
@@ -139,7 +139,7 @@ func (c *Conn) Join(workstation relay.Stream) {
 	c.end(r.Sent, r.Received, how(r.Err))
 }
 
-// Abandon closes a connection of which the workstation has not been told.
+// Abandon closes a connection that was not reported to the workstation.
 func (c *Conn) Abandon(err error) {
 	_ = c.tcp.Close() // nothing has passed
 	c.end(0, 0, how(err))
@@ -242,7 +242,7 @@ func (g *Gate) reach(ctx context.Context, who Who, host string, port uint16) (co
 	for _, a := range addresses[:min(len(addresses), maxAddresses)] {
 		to, denied := rules.Judge(policy.Destination{Host: host, Address: netip.AddrPortFrom(a, port), Namespace: g.cfg.Cluster.Namespace(a, host), Kind: g.cfg.Cluster.Kind(a)})
 		if denied != nil {
-			// Why an address may not be reached tells more than that another did not answer.
+			// Why an address may not be reached is more useful than that another did not answer.
 			refused = denied
 			continue
 		}
@@ -291,7 +291,7 @@ func (g *Gate) resolve(ctx context.Context, who Who, host string) ([]netip.Addr,
 // isName reports whether a text may be the name of a host.
 func isName(text string) bool {
 	return text != "" && len(text) <= maxHost && strings.Trim(text, ".-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == "" &&
-		strings.Trim(text, "0123456789.") != "" // what is all digits is a way to write an address
+		strings.Trim(text, "0123456789.") != "" // a text of digits and dots is a form of an address
 }
 
 // bare returns what went wrong, without the addresses, which the message names.
