@@ -14,8 +14,8 @@ func prefixes(all ...string) []netip.Prefix {
 }
 
 var (
-	// metadata are the addresses at which clouds tell a node, and everybody on it, who it is
-	// and with which keys: beside 169.254.169.254, which is link-local.
+	// metadata are the addresses at which clouds serve instance metadata and credentials to every
+	// process of a node: beside 169.254.169.254, which is link-local.
 	metadata = prefixes(
 		"fd00:ec2::/32",      // Amazon
 		"fd20:ce::/32",       // Google
@@ -25,12 +25,11 @@ var (
 	)
 	// noHost are ranges with no address of one host.
 	noHost = prefixes("0.0.0.0/8", "240.0.0.0/4", "::/128")
-	// hiding are ranges of IPv6 addresses in which an IPv4 address is hidden, and which
-	// nobody uses within a cluster: IPv4-compatible, -translated, NAT64 of a local prefix,
-	// Teredo and 6to4.
+	// hiding are ranges of IPv6 addresses that embed an IPv4 address, and that are not used
+	// within a cluster: IPv4-compatible, -translated, NAT64 of a local prefix, Teredo and 6to4.
 	hiding = prefixes("::/96", "::ffff:0:0:0/96", "64:ff9b:1::/48", "2001::/32", "2002::/16")
-	// nat64 is where clusters with IPv6 alone find what has IPv4 alone; the last four bytes
-	// are the IPv4 address.
+	// nat64 is the prefix under which clusters with only IPv6 reach IPv4 addresses; the last four
+	// bytes are the IPv4 address.
 	nat64 = netip.MustParsePrefix("64:ff9b::/96")
 )
 
@@ -75,7 +74,7 @@ func neverAs(a netip.Addr) string {
 	return ""
 }
 
-// faces returns an address, and the one that it leads to where it hides another.
+// faces returns an address, and the IPv4 address that it embeds, if any.
 func faces(a netip.Addr) []netip.Addr {
 	if !nat64.Contains(a) {
 		return []netip.Addr{a}

@@ -1,17 +1,18 @@
-// Package policy says which addresses workstations may reach through a tunnel proxy. It is
-// pure: it is given an address that was resolved, and what the cluster has where, and
-// returns the address to dial or why not. Who dials must dial what Judge returned, and
-// never resolve the name again: what was judged and what is reached would not be the same.
+// Package policy decides which addresses workstations may reach through a tunnel proxy. It is
+// pure: it takes a resolved address and the state of the cluster, and returns the address to dial
+// or the reason of a refusal. Callers must dial the address that Judge returned and never resolve
+// the name again: the second answer might be an address that was not checked.
 //
 // In this order:
 //
-//	never     loopback, link-local, the metadata services of clouds, multicast, what is no
-//	          address of one host, and IPv6 addresses that hide an IPv4 one (never.go)
-//	excluded  what a CIDR of the configuration excludes
+//	never     loopback, link-local, the metadata services of clouds, multicast, addresses that are
+//	          not of one host, and IPv6 addresses that embed an IPv4 one (never.go)
+//	excluded  ranges that a CIDR of the configuration excludes
 //	places    the bus, API servers, the proxies' own ports, the ports of sidecars
-//	namespace an address of a Service counts as its namespace allows
+//	namespace an address of a Service is subject to the rule of its namespace
 //	nodes     with ReachCluster, addresses of nodes are refused unless a CIDR includes them
-//	else      what a CIDR includes; with ReachCluster pods; with ReachAny anything, when neither
+//	else      addresses in an included CIDR; with ReachCluster pods; with ReachAny every address,
+//	          when neither including CIDRs nor namespaces are configured
 //	          including CIDRs nor namespaces are configured
 package policy
 
@@ -44,35 +45,36 @@ const (
 	KindNode
 )
 
-// Config says what may be reached.
+// Config is the policy.
 type Config struct {
 	// Reach is what may be reached without a CIDR.
 	Reach Reach
 	// CIDRs are ranges that may be reached, or that may not.
 	CIDRs []CIDR
-	// Namespaces are those whose Services may be reached; none: all.
+	// Namespaces restrict the Services that may be reached to those of these namespaces; none:
+	// all.
 	Namespaces []string
-	// Places may not be reached, whatever CIDRs and Namespaces say.
+	// Places may not be reached, regardless of CIDRs and Namespaces.
 	Places []Place
 }
 
-// Place is somewhere that no tunnel leads to.
+// Place is a destination that tunnels must not reach.
 type Place struct {
-	// What it is, for people, with an article: "the event bus".
+	// What describes it in messages, with an article: "the event bus".
 	What string
 	// Addresses are those that it has; none: each address there is.
 	Addresses []netip.Addr
 	// Ports are those that are refused there; none: every port.
 	Ports []uint16
-	// Todo says what to do about it, as a sentence; empty: nothing can be done.
+	// Todo is the remedy, as a sentence; empty: there is none.
 	Todo string
 }
 
-// Destination is what somebody wants to reach.
+// Destination is the destination of a requested connection.
 type Destination struct {
-	// Host is what was asked for, a name or an address, for messages.
+	// Host is the requested name or address, for messages.
 	Host string
-	// Address is what it was resolved to.
+	// Address is the address to which Host was resolved.
 	Address netip.AddrPort
 	// Namespace is that of the Service that has the address or, where none has, of the
 	// Service that Host names; empty: of none.
@@ -81,8 +83,8 @@ type Destination struct {
 	Kind Kind
 }
 
-// Judge returns the address to dial, or why it may not be reached. The address is the one of
-// the destination, an IPv4 address that was written as IPv6 as what it is.
+// Judge returns the address to dial, or why it may not be reached. It is the address of the
+// destination; an IPv4-mapped IPv6 address is returned as IPv4.
 func (c Config) Judge(d Destination) (netip.AddrPort, *tunnelv1.Refused) {
 	address, port := d.Address.Addr().Unmap(), d.Address.Port()
 	refuse := func(format string, args ...any) (netip.AddrPort, *tunnelv1.Refused) {
@@ -94,7 +96,7 @@ func (c Config) Judge(d Destination) (netip.AddrPort, *tunnelv1.Refused) {
 	if problem := Never(address, false); problem != "" {
 		return refuse("it %s, which no tunnel leads to", problem)
 	}
-	// What is hidden in an address is judged as the address is.
+	// An embedded address is checked like the address itself.
 	for _, a := range faces(address) {
 		if i := slices.IndexFunc(c.CIDRs, func(r CIDR) bool { return r.Exclude && r.Prefix.Contains(a) }); i >= 0 {
 			return refuse("the configuration excludes %s: change tunnel.config.cidrs to reach it", c.CIDRs[i])
