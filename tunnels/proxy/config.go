@@ -25,8 +25,8 @@ type Config struct {
 	Audit   *audit.Log
 	TLS     *trust.Folder
 	Keys    keys.Keys
-	// Managers tells whose token it is that is shown at the control port; it is made for
-	// access.Audience. Manager is the account that may ask, as namespace/name. Required.
+	// Managers verifies tokens at the control port, which have audience access.Audience. Manager
+	// is the account that may connect there, as namespace/name. Required.
 	Managers *tokens.Verifier
 	Manager  string
 	// Resolver looks up names. Default: the system's.
@@ -34,7 +34,7 @@ type Config struct {
 	// Pod is the name of the proxy's pod, and Version the operator's, for people.
 	Pod, Version string
 	// Addresses to listen on, as host:port. Defaults: the ports of the package's document.
-	// With DisableSSH and DisableCarrier nobody listens there.
+	// DisableSSH and DisableCarrier switch a listener off.
 	SOCKSAddress, SSHAddress, CarrierAddress, ControlAddress, MetricsAddress string
 	DisableSSH, DisableCarrier                                               bool
 	// WorkloadHost is where ports of workloads are opened. Default: every address.
@@ -57,13 +57,13 @@ type Config struct {
 	Clock func() time.Time
 	// MaxConnections bounds the open connections of strangers on each listener. Default: 4096.
 	MaxConnections int
-	// Logger is told what happens. Default: none.
+	// Logger logs sessions, refusals and errors. Default: none.
 	Logger *slog.Logger
 	// Metrics has the numbers. Default: a new one.
 	Metrics *prometheus.Registry
 }
 
-// Validate returns what is wrong with a Config, or nil.
+// Validate returns an error when a field of a Config is missing or out of range.
 func (c Config) Validate() error {
 	switch {
 	case c.Access == nil || c.Cluster == nil || c.Audit == nil || c.TLS == nil || c.Keys.SSHHost == nil:

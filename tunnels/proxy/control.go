@@ -114,9 +114,9 @@ func (c *control) Tunnels(stream grpc.BidiStreamingServer[tunnelv1.TunnelsReques
 		case <-changed:
 		case <-ticker.C:
 		case <-drained:
-			drained = nil // said with the next answer, and from then on with each
+			drained = nil // the next answer reports it, and so does each after it
 		case <-received:
-			return nil // it may have sent all that it had to, but then it is no manager of ours
+			return nil // the client ended its side of the stream, which a manager keeps open
 		}
 	}
 }

@@ -32,7 +32,7 @@ type Main struct {
 	sessions  *sessions
 	socks     *socks.Server
 	ssh       *sshd.Server
-	// handshakes bounds those who have not shown who they are, perUser the sessions of each.
+	// handshakes bounds clients that have not authenticated, perUser the sessions of each user.
 	handshakes, perUser *callers.Pool
 	ready, draining     atomic.Bool
 	// drained is closed when the proxy is about to end.
@@ -42,7 +42,7 @@ type Main struct {
 // listeners are where it listens; nil: nowhere.
 type listeners struct{ socks, ssh, carrier, control, metrics *callers.Listener }
 
-// all returns the listeners with what they are called.
+// all returns the listeners by name.
 func (l *listeners) all() map[string]**callers.Listener {
 	return map[string]**callers.Listener{"socks5": &l.socks, "ssh": &l.ssh, "carrier": &l.carrier, "control": &l.control, "metrics": &l.metrics}
 }
@@ -139,7 +139,7 @@ func (m *Main) Close() error {
 
 // Run serves until ctx ends and returns nil then, or until a part fails. Call it once.
 func (m *Main) Run(ctx context.Context) error {
-	// What is there goes on for a moment after ctx has ended.
+	// Open connections may continue for a moment after ctx has ended.
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	all, failed := errgroup.WithContext(serving)
@@ -176,7 +176,7 @@ func (m *Main) Run(ctx context.Context) error {
 	return err
 }
 
-// forget has tunnels whose workstations are away go with their workloads, until ctx ends.
+// forget removes tunnels without a workstation when their workloads are deleted, until ctx ends.
 func (m *Main) forget(ctx context.Context) {
 	for {
 		changed := m.cfg.Cluster.Changed()
@@ -238,7 +238,7 @@ func (m *Main) drain(ctx context.Context) {
 	close(m.drained)
 	for _, l := range []*callers.Listener{m.listeners.socks, m.listeners.ssh, m.listeners.carrier} {
 		if l != nil {
-			_ = l.Close() // nobody comes any more
+			_ = l.Close() // no further client is accepted
 		}
 	}
 	m.cfg.Logger.Info("the proxy ends; workstations are told, and connections have a moment", "sessions", m.sessions.open(), "connections", m.counts.now.Load(), "moment", m.cfg.Moment)
@@ -255,7 +255,7 @@ func (m *Main) drain(ctx context.Context) {
 func (m *Main) serveProbes(ctx context.Context) error {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", scrapes.New(m.cfg.Metrics))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) }) // who has gone needs no answer
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) }) // an error means that the client has closed
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		switch {
 		case m.draining.Load():

@@ -12,25 +12,25 @@ import (
 	"switchyard.dev/tunnels/inbound"
 )
 
-// review is what came of a declaration, as far as it was looked at.
+// review is the outcome of a declaration, as far as it was evaluated.
 type review struct {
 	w *workstation
-	// seen has what was decided of workloads as they were.
+	// seen has the verdict on each workload, with the workload that it was made for.
 	seen map[inbound.Key]verdict
-	// held are the workloads that the workstation holds by what was decided.
+	// held are the workloads that the workstation holds according to these verdicts.
 	held map[inbound.Key]bool
 	// took is the revision of the declaration by which each workload was last taken.
 	took map[inbound.Key]uint64
 }
 
-// verdict is what was decided of a workload as it was.
+// verdict is a decision, with the workload that it was made for.
 type verdict struct {
 	workload cluster.Workload
 	found    bool
 	refused  *tunnelv1.Refused
 }
 
-// look looks at what is declared, and returns what came of it; nil when nothing was declared.
+// look evaluates the current declaration, and returns the outcome; nil when there is none.
 func (r *review) look(ctx context.Context) *tunnelv1.Declared {
 	w := r.w
 	w.mu.Lock()
@@ -72,7 +72,8 @@ func (r *review) look(ctx context.Context) *tunnelv1.Declared {
 	return now
 }
 
-// forget forgets what is not declared any more: who declares it again may have it again.
+// forget drops the state of tunnels that are not declared any more, so that they can be declared
+// again.
 func (r *review) forget(wanted map[inbound.Key]bool) {
 	maps.DeleteFunc(r.seen, func(key inbound.Key, _ verdict) bool { return !wanted[key] })
 	maps.DeleteFunc(r.took, func(key inbound.Key, _ uint64) bool { return !wanted[key] })
@@ -109,7 +110,7 @@ func (r *review) decide(ctx context.Context, key inbound.Key, take bool) (cluste
 			return workload, refused
 		}
 		if r.held[key] && !r.w.holder.Holds(key) {
-			// It was taken, and Lost is about to say so.
+			// Another session took it; the call of Lost that reports it follows.
 			if refused = r.takenBy(key); refused == nil {
 				refused = taken(key, "another workstation")
 			}
@@ -117,8 +118,8 @@ func (r *review) decide(ctx context.Context, key inbound.Key, take bool) (cluste
 		}
 		refused = r.w.holder.Hold(workload, ports)
 	}
-	// What could not be decided, and a tunnel that another user holds, is tried again with the
-	// next look.
+	// An undecided verdict, and a tunnel that another user holds, are tried again at the next
+	// evaluation.
 	if reason := refused.GetReason(); reason != tunnelv1.Reason_REASON_UNAVAILABLE && reason != tunnelv1.Reason_REASON_TAKEN {
 		r.seen[key] = verdict{workload, found, refused}
 	}
@@ -140,7 +141,7 @@ func (r *review) may(ctx context.Context, key inbound.Key, workload cluster.Work
 	}
 	refused := r.w.main.cfg.Access.MayUpdate(ctx, r.w.who(), workload.Sandbox)
 	if refused.GetReason() == tunnelv1.Reason_REASON_UNAVAILABLE && r.held[key] && r.w.holder.Holds(key) {
-		return nil // what was allowed goes on
+		return nil // a tunnel that was allowed stays open
 	}
 	return refused
 }

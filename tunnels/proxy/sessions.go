@@ -18,7 +18,8 @@ type sessions struct {
 	known    map[sessionKey]*known
 }
 
-// sessionKey is a session: of two users who say the same name neither can end the other's.
+// sessionKey identifies a session. It has the user's name, so that users cannot end each other's
+// sessions.
 type sessionKey struct{ user, session string }
 
 // known is a session, or one that was there lately.

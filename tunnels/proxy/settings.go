@@ -33,9 +33,9 @@ import (
 // for.
 const Name = "tunnel-proxy.signadot.svc"
 
-// Settings are what the program is told by flags.
+// Settings are the values that the program takes from flags.
 type Settings struct {
-	// Config has the addresses, and what else is told as it is.
+	// Config has the addresses, and everything else that is passed on unchanged.
 	Config Config
 	// Namespace is the operator's, Domain that of the cluster's Services.
 	Namespace, Domain string
@@ -44,11 +44,13 @@ type Settings struct {
 	TLSDir, JournalDir, CIDRs string
 	// Defaults decide what an empty file of ranges means: cluster with the current ones, else any.
 	Defaults program.Defaults
-	// Namespaces are those whose Services may be reached; none: all.
+	// Namespaces restrict the Services that may be reached to those of these namespaces; none:
+	// all.
 	Namespaces []string
-	// AllowAPIServer reports whether tunnels lead to API servers.
+	// AllowAPIServer reports whether tunnels may reach API servers.
 	AllowAPIServer bool
-	// SidecarPorts are ports to which no tunnel leads anywhere, since sidecars have them.
+	// SidecarPorts are ports that tunnels must not reach at any address, because sidecars use
+	// them.
 	SidecarPorts []uint16
 	// Stream reports whether records of connections go to their stream on the event bus too, and
 	// Bus is how that is reached.
@@ -172,7 +174,7 @@ func (s Settings) sinks(c Config) ([]audit.Sink, error) {
 	return []audit.Sink{stream}, nil
 }
 
-// watched returns what is watched of the cluster, and where no tunnel leads.
+// watched returns which objects to watch, and which destinations to refuse.
 func (s Settings) watched(reach *rest.Config) (cluster.Config, error) {
 	c := cluster.Config{Access: reach, Domain: cmp.Or(s.Domain, program.ClusterDomain(program.ResolverFile)), Namespaces: s.Namespaces}
 	if s.CIDRs != "" {

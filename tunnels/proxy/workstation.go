@@ -28,7 +28,7 @@ const (
 	tlsWithin = 10 * time.Second
 	// recheck is how often it is asked again what a user may do.
 	recheck = 30 * time.Second
-	// unsaid is how often what nobody could say is asked again.
+	// unsaid is how often a question without an answer is asked again.
 	unsaid = 2 * time.Second
 )
 
@@ -40,11 +40,11 @@ type workstation struct {
 	from    string
 	owner   inbound.Owner
 	holder  *inbound.Holder
-	// poke has what is declared be looked at again.
+	// poke triggers another evaluation of the declaration.
 	poke chan struct{}
 
 	mu sync.Mutex
-	// user is whose token it was when that was asked last.
+	// user is the user of the token at its last review.
 	user     identity.User
 	declared *tunnelv1.Declare
 	taken    map[inbound.Key]string
@@ -158,8 +158,8 @@ func (w *workstation) run(ctx context.Context) {
 // sidecars hear of that one after the other.
 const settle = 2 * time.Second
 
-// depart has the workstation go elsewhere as soon as the proxy is to end, and ends the session
-// once nothing needs it any more.
+// depart asks the workstation to connect to another proxy as soon as this one drains, and ends
+// the session once nothing needs it any more.
 func (w *workstation) depart(ctx context.Context) {
 	select {
 	case <-ctx.Done():
@@ -190,7 +190,7 @@ func (w *workstation) depart(ctx context.Context) {
 	}
 }
 
-// farewell returns what a workstation is told when the proxy ends its session.
+// farewell returns the reason that the workstation receives when the proxy ends its session.
 func (w *workstation) farewell() *tunnelv1.Leave {
 	if w.main.draining.Load() {
 		return &tunnelv1.Leave{Why: draining(), ComeBack: true}
@@ -220,7 +220,7 @@ func (w *workstation) receive(ctx context.Context) {
 // maxTunnels is how many tunnels a workstation may declare.
 const maxTunnels = 256
 
-// senseless returns what is wrong with a declaration; empty: nothing.
+// senseless returns the problem of an invalid declaration; empty: it is valid.
 func senseless(d *tunnelv1.Declare) string {
 	if d == nil {
 		return "Only Declare is sent to a proxy."
@@ -246,7 +246,7 @@ func (w *workstation) look() {
 	}
 }
 
-// keep tells the workstation what came of its declaration, whenever that changes.
+// keep sends the workstation the outcome of its declaration, whenever that changes.
 func (w *workstation) keep(ctx context.Context) {
 	ticker := time.NewTicker(recheck)
 	defer ticker.Stop()
@@ -279,7 +279,7 @@ func (w *workstation) keep(ctx context.Context) {
 }
 
 // expired ends the session when its token does not count any more, or is another user's. While
-// nobody can say, it goes on. Of the same user it is learned in which groups he is now.
+// the API server is unavailable the session continues. The user's groups are updated.
 func (w *workstation) expired(ctx context.Context) bool {
 	user, refused := w.main.cfg.Access.Again(ctx, w.token, w.from, w.who())
 	switch {
@@ -324,7 +324,7 @@ func (w *workstation) Connect(ctx context.Context, to *tunnelv1.Inbound) (relay.
 	return relay.Of(conn), nil
 }
 
-// accept leads what the workstation opens into the cluster.
+// accept forwards the connections that the workstation opens into the cluster.
 func (w *workstation) accept(ctx context.Context) {
 	for {
 		in, err := w.session.Accept(ctx)
@@ -335,7 +335,7 @@ func (w *workstation) accept(ctx context.Context) {
 	}
 }
 
-// lead leads one connection. It ends with the session.
+// lead forwards one connection. It ends with the session.
 func (w *workstation) lead(ctx context.Context, in *carrier.Incoming) {
 	to := in.Open.GetAddress()
 	if to == nil {
