@@ -1,11 +1,11 @@
 // Package records hands the records of connections (tunnels/audit) to their stream on the event
 // bus: beside the log, which has them all.
 //
-// Each record is a message of JSON, and is acknowledged once it is on the disk of the bus. What is
-// not acknowledged is sent again, for as long as the proxy lives and audit keeps it; a record that
-// was taken the first time is known by its id for ten minutes, and is there once. After a longer
-// silence of the bus one that it had taken may be there twice, with the same id. The client is a
-// Recorder, which may add to the stream and do nothing else.
+// Each record is a message of JSON, and is acknowledged once it is on the disk of the bus. A
+// record without an acknowledgement is sent again, while the proxy runs and audit keeps it. The
+// bus drops duplicates by the record's id for ten minutes; after a longer outage of the bus a
+// record may be there twice, with the same id. The client is a Recorder, which may add to the
+// stream and do nothing else.
 package records
 
 import (
@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// ackWithin is how long the bus has to say that it has a record.
+	// ackWithin is how long the bus has to acknowledge a record.
 	ackWithin = 5 * time.Second
 	// underway is how many are sent before the first is acknowledged.
 	underway = 256
