@@ -1,11 +1,11 @@
 // Package relay copies the bytes of a connection between its two ends.
 //
-// An end that has closed what it sends is told to the other one as that, and the other
-// direction goes on. Anything else that ends a direction cuts both ends: of a connection that
-// did not end by itself nobody may think that it did.
+// When one end closes its sending side, that is passed on to the other end, and the other
+// direction continues. Any other end of a direction cuts both ends as an error, so that neither
+// takes a truncated connection for a complete one.
 //
-// Connections over TCP and streams of tunnels are carrier.Relay's matter, which holds no memory
-// for those that are silent. What is here is for channels of SSH, which are neither.
+// Connections over TCP and streams of tunnels are copied by carrier.Relay, which uses no buffer
+// while they are idle. The copying code here is for channels of SSH, which are neither.
 package relay
 
 import (
@@ -30,7 +30,7 @@ type Ender interface {
 	OnEnd(cut func(reason error))
 }
 
-// Of returns a connection as a Stream. One that cannot close what it sends alone is closed.
+// Of returns a connection as a Stream. If it has no CloseWrite, CloseWrite closes it as a whole.
 func Of(conn net.Conn) Stream {
 	if counted, is := conn.(*callers.Conn); is {
 		if tcp, is := counted.Conn.(*net.TCPConn); is {
@@ -63,7 +63,7 @@ type whole struct{ net.Conn }
 // CloseWrite implements Stream.
 func (w whole) CloseWrite() error { return w.Close() }
 
-// Cut ends a connection so that the other side learns of an error, where it can be told.
+// Cut ends a connection so that the other side sees an error, where the protocol has one.
 func Cut(s io.Closer) {
 	switch c := s.(type) {
 	case interface{ Cut() }:
@@ -150,8 +150,8 @@ func one(to, from Stream) (int64, error) {
 	return n, nil
 }
 
-// What is read with. Most connections are silent most of the time: they wait with few bytes,
-// and borrow many while a lot comes.
+// Sizes of buffers. Most connections are idle most of the time: they wait with a small buffer,
+// and borrow a large one while much arrives.
 const (
 	few  = 2 << 10
 	many = 32 << 10
@@ -159,7 +159,7 @@ const (
 
 var buffers = sync.Pool{New: func() any { return new([many]byte) }}
 
-// copyAll copies until the end of what comes, or an error.
+// copyAll copies until the end of from, or an error.
 func copyAll(to io.Writer, from io.Reader) (n int64, err error) {
 	small := make([]byte, few)
 	for {
