@@ -1,13 +1,13 @@
-// Package socks serves SOCKS5 (RFC 1928) to workstations: CONNECT alone, with names that are
+// Package socks serves SOCKS5 (RFC 1928) to workstations: CONNECT only, with names that are
 // resolved in the cluster.
 //
-// Clients show a user name and a password (RFC 1929) that are good for minutes, those of a
-// port-forward too, so that each record names a user. Settings admit all clients without them,
-// or the clients at loopback addresses.
+// Clients authenticate with a user name and a password (RFC 1929) that are valid for minutes,
+// also through a port-forward, so that each record names a user. Config.Open admits all clients
+// without them, Config.OpenLoopback those at loopback addresses.
 //
-// The reader has some hundred lines: libraries decide which client needs a password before
-// they know who asks, tell refusals apart by the text of errors, and have no deadline for
-// each step.
+// The protocol is implemented here, in some hundred lines: libraries decide whether a client
+// needs a password before its address is known, distinguish refusals by the text of errors, and
+// have no deadline for each step.
 package socks
 
 import (
@@ -29,27 +29,28 @@ import (
 
 // Config is what a Server needs.
 type Config struct {
-	// Gate leads the connections. Required.
+	// Gate opens the connections. Required.
 	Gate *outbound.Gate
 	// Check returns nil when a user name and a password count. Required.
 	Check func(user, password string) error
-	// Open reports whether everybody is let in.
+	// Open admits all clients without credentials.
 	Open bool
-	// OpenLoopback reports whether connections from loopback addresses are let in without a
-	// credential, as those of a port-forward were in earlier releases.
+	// OpenLoopback admits clients at loopback addresses without credentials, as earlier releases
+	// did for those of a port-forward.
 	OpenLoopback bool
-	// Logger is told who is refused. Default: none.
+	// Logger logs refused clients. Default: none.
 	Logger *slog.Logger
 }
 
 // Server serves connections. It is safe for concurrent use.
 type Server struct {
 	cfg Config
-	// greeting bounds those who have not said what they want, and failing who guesses.
+	// greeting bounds clients that have not sent their request, and failing those that guess
+	// passwords.
 	greeting, failing *callers.Pool
 }
 
-// handshakeWithin is how long a client has to say what it wants.
+// handshakeWithin is how long a client has to send its request.
 const handshakeWithin = 10 * time.Second
 
 // New returns a Server.
@@ -86,7 +87,7 @@ func (s *Server) Serve(ctx context.Context, conn net.Conn, known func(user strin
 	out, err := s.shake(ctx, conn, known)
 	if err != nil {
 		s.cfg.Logger.Debug("a SOCKS5 client was refused", "from", conn.RemoteAddr().String(), "error", err)
-		_ = conn.Close() // it was told
+		_ = conn.Close() // the reply was sent
 		return
 	}
 	if err := conn.SetDeadline(time.Time{}); err == nil {
@@ -102,7 +103,7 @@ func (s *Server) Serve(ctx context.Context, conn net.Conn, known func(user strin
 	_ = conn.Close() // nothing has passed
 }
 
-// shake does what comes before the bytes of the connection, but for the last reply.
+// shake performs the handshake up to, but not including, the reply that reports success.
 func (s *Server) shake(ctx context.Context, conn net.Conn, known func(user string)) (*outbound.Conn, error) {
 	from := conn.RemoteAddr().String()
 	leave, err := s.greeting.Enter(callers.Behind(from, nil))
@@ -141,7 +142,7 @@ func (s *Server) shake(ctx context.Context, conn net.Conn, known func(user strin
 	return out, nil
 }
 
-// authenticate agrees on who the client is: the user, or nobody in particular.
+// authenticate negotiates the authentication. user is empty for a client without credentials.
 func (s *Server) authenticate(conn net.Conn, from string) (user string, err error) {
 	var head [2]byte
 	if _, err := io.ReadFull(conn, head[:]); err != nil {
@@ -214,7 +215,7 @@ func counted(r io.Reader) (string, error) {
 	return string(text), err
 }
 
-// request reads where the client wants to go. What it cannot have it is told.
+// request reads the destination of a request. It answers requests that are not supported.
 func request(conn net.Conn) (host string, port uint16, err error) {
 	var head [4]byte
 	if _, err := io.ReadFull(conn, head[:]); err != nil {
