@@ -1,10 +1,11 @@
-// Package sshcert makes and checks the certificates of minutes with which SSH clients show who
-// they are to a tunnel proxy. It is pure: the clock and the source of random bytes are given.
+// Package sshcert issues and verifies the certificates, valid for minutes, with which SSH clients
+// authenticate to a tunnel proxy. It is pure: the clock and the source of random bytes are
+// arguments.
 //
-// A certificate is one of a user (not of a host), its only principal is the user's name as the
-// cluster knows it, and an extension has the rest of what the API server needs to say what
-// the user may do. It has none of the extensions by which an SSH server would allow a
-// terminal, an agent or X11, since there is nothing of the kind here.
+// A certificate is one of a user (not of a host). Its only principal is the user's name as the
+// cluster knows it, and an extension has the other fields that the API server needs to authorize
+// the user. It has none of the extensions by which an SSH server would allow a terminal, an agent
+// or X11, since the proxy offers none of them.
 package sshcert
 
 import (
@@ -29,7 +30,7 @@ const leeway = time.Minute
 // Extension has the user, as package identity writes it.
 const Extension = "identity@switchyard.dev"
 
-// again says what to do.
+// again is the remedy.
 const again = "get one with `switchyard tunnel ssh-cert`"
 
 // Issue returns a certificate for a user's key, signed by the authority.
@@ -60,7 +61,8 @@ func Issue(authority ssh.Signer, random io.Reader, key ssh.PublicKey, user ident
 	return c, nil
 }
 
-// Check returns whose key it is, if the authority vouches for it now.
+// Check returns the user of a key, if the authority has certified it and the certificate is valid
+// now.
 func Check(authority, key ssh.PublicKey, now time.Time) (identity.User, error) {
 	c, is := key.(*ssh.Certificate)
 	if !is {
@@ -73,7 +75,7 @@ func Check(authority, key ssh.PublicKey, now time.Time) (identity.User, error) {
 		Clock:           func() time.Time { return now },
 		IsUserAuthority: func(k ssh.PublicKey) bool { return bytes.Equal(k.Marshal(), authority.Marshal()) },
 	}
-	// CheckCert verifies the signature, but not who made it.
+	// CheckCert verifies the signature, but not that it is the authority's.
 	if c.SignatureKey == nil || !checker.IsUserAuthority(c.SignatureKey) {
 		return identity.User{}, errors.New("the certificate is of an authority that nobody here knows: " + again)
 	}
