@@ -46,7 +46,8 @@ type client struct {
 	// changing is held while forwards change, which may take as long as the API server does;
 	// mu guards them.
 	changing, mu sync.Mutex
-	// forwards are those that the client asked for, by what it called them.
+	// forwards are the forwards that the client requested, by the address and port in its
+	// request.
 	forwards map[forward]target
 }
 
@@ -73,8 +74,8 @@ func newClient(s *Server, conn *ssh.ServerConn, bytes *unread.Conn, who certifie
 	return c
 }
 
-// readable returns the beginning of a text that the client chose. Labels go on as text, and one that
-// is none could not be told, nor what is told with it.
+// readable returns the beginning of a text that the client chose, as valid UTF-8: a label that is
+// not could not be sent, nor the message that contains it.
 func readable(text string) string {
 	const most = 200
 	return strings.ToValidUTF8(text[:min(len(text), most)], "")
@@ -117,8 +118,8 @@ func (c *client) keep(ctx context.Context) {
 	}
 }
 
-// answer answers the requests of the connection. It takes them until there are no more: the library
-// ends nothing of a connection while one of its requests waits for somebody who takes it.
+// answer answers the requests of the connection. It takes them until there are no more: the
+// library does not end a connection while one of its requests waits to be received.
 func (c *client) answer(ctx context.Context, requests <-chan *ssh.Request) {
 	defer ssh.DiscardRequests(requests)
 	for r := range requests {
@@ -220,8 +221,9 @@ func (c *client) wanted(key inbound.Key) (ports []int32, keys []inbound.Key) {
 	return ports, keys
 }
 
-// hold has the table lead what is forwarded of a workload; again: of one that the client holds, unless
-// somebody takes it meanwhile. c.changing is held.
+// hold forwards the connections of a workload to the client, on the ports that it requested. With
+// again set the client holds the workload already, unless another client took it in between.
+// c.changing is held.
 func (c *client) hold(ctx context.Context, key inbound.Key, again bool) *tunnelv1.Refused {
 	w, found := c.server.cfg.Cluster.Workload(key.Namespace, key.Name)
 	if !found {
@@ -264,7 +266,7 @@ func (c *client) cancel(payload []byte) error {
 	if !is {
 		return fmt.Errorf("%.253q:%d is not forwarded", asked.Host, asked.Port)
 	}
-	// The port of the pod goes with the last one of the workload.
+	// The port of the pod is closed with the last forward of the workload.
 	if ports, _ := c.wanted(to.key); len(ports) == 0 {
 		c.holder.Drop(to.key)
 	}
@@ -418,7 +420,7 @@ func (c *client) called(to target) (forward, bool) {
 func (c *client) open(ctx context.Context, ch ssh.NewChannel) {
 	reject := func(reason ssh.RejectionReason, why error) {
 		if c.refuse("channel "+ch.ChannelType(), why) {
-			_ = ch.Reject(reason, why.Error()) // who is gone needs no reason
+			_ = ch.Reject(reason, why.Error()) // an error means that the client has closed
 		}
 	}
 	if ch.ChannelType() != "direct-tcpip" {
@@ -452,7 +454,7 @@ func (c *client) open(ctx context.Context, ch ssh.NewChannel) {
 	}()
 }
 
-// direct leads a channel into the cluster.
+// direct forwards a channel into the cluster.
 //
 // left is called when the channel is closed, unless the channel is refused.
 func (c *client) direct(ctx context.Context, ch ssh.NewChannel, host string, port uint32, left func()) *tunnelv1.Refused {

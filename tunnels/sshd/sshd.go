@@ -36,14 +36,14 @@ import (
 	"switchyard.dev/tunnels/sshd/unread"
 )
 
-// Cluster is what is known of external workloads.
+// Cluster reads the external workloads of the cluster.
 type Cluster interface {
 	// Workload returns one, and whether there is one; Changed is closed when one changes.
 	Workload(namespace, name string) (cluster.Workload, bool)
 	Changed() <-chan struct{}
 }
 
-// Access says what a user may do.
+// Access checks the rights of users.
 type Access interface {
 	// MayUse and MayUpdate are those of access.Access.
 	MayUse(ctx context.Context, user identity.User) *tunnelv1.Refused
@@ -66,7 +66,7 @@ type Config struct {
 	Recheck time.Duration
 	// Clock returns the time. Default: time.Now.
 	Clock func() time.Time
-	// Logger is told who comes, and what is refused. Default: none.
+	// Logger logs connections and refusals. Default: none.
 	Logger *slog.Logger
 }
 
@@ -152,7 +152,7 @@ func (s *Server) Serve(ctx context.Context, conn net.Conn, known func(user strin
 		_ = server.Close()
 		go ssh.DiscardRequests(requests) // else nothing of it ends
 		for ch := range channels {
-			_ = ch.Reject(ssh.ResourceShortage, err.Error()) // who is gone needs no reason
+			_ = ch.Reject(ssh.ResourceShortage, err.Error()) // an error means that the client has closed
 		}
 		return
 	}
