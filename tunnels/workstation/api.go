@@ -43,8 +43,8 @@ func (w *Workstation) API(address, name string) (*grpc.ClientConn, error) {
 		}))
 }
 
-// moves cuts a connection to tunnel-api once there is another session than its own, so that it
-// begins anew there and its proxy may end.
+// moves cuts a connection to tunnel-api once another session replaces its own, so that it is
+// opened again there and its proxy may end.
 func (w *Workstation) moves(c *outward) {
 	for {
 		w.mu.Lock()
@@ -77,7 +77,7 @@ func (s shown) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]
 // RequireTransportSecurity implements credentials.PerRPCCredentials.
 func (s shown) RequireTransportSecurity() bool { return true }
 
-// Told is a Wanted: what tunnel-api says that the user has.
+// Told is a Wanted that reads the user's workloads from tunnel-api.
 type Told struct {
 	// Client asks tunnel-api.
 	Client tunnelv1.TunnelAPIClient

@@ -15,7 +15,7 @@ import (
 	"switchyard.dev/tunnels/workstation/course"
 )
 
-// Road leads to a tunnel proxy's port 7777. An error that Final marks ends a first connection.
+// Road dials port 7777 of a tunnel proxy. An error that Final marks ends a first connection.
 type Road interface {
 	Dial(ctx context.Context) (net.Conn, error)
 }
@@ -26,14 +26,14 @@ type Token func(ctx context.Context, again bool) (string, error)
 
 // Config is what a Workstation works with.
 type Config struct {
-	// Road leads to a proxy. Required.
+	// Road dials a proxy. Required.
 	Road Road
-	// Name is the name that the proxies' certificates are for, and Roots whom they are believed
-	// from. Required.
+	// Name is the name that the proxies' certificates are for, and Roots the authorities that
+	// they are verified against. Required.
 	Name  string
 	Roots *trust.Roots
-	// Refresh reads Roots anew, before the first connection and when a certificate was not
-	// believed. May be nil.
+	// Refresh reads Roots again, before the first connection and when a certificate was not
+	// trusted. May be nil.
 	Refresh func(context.Context) error
 	// Token is the user's. Required.
 	Token Token
@@ -93,16 +93,16 @@ const (
 type Trouble struct {
 	// Part is what does not work.
 	Part Part
-	// Final: trying again does not help before somebody has mended it.
+	// Final: trying again does not help before the problem is fixed.
 	Final bool
-	// Err says what is wrong.
+	// Err is the problem.
 	Err error
 }
 
 // Error implements error.
 func (t *Trouble) Error() string { return t.Err.Error() }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the problem.
 func (t *Trouble) Unwrap() error { return t.Err }
 
 // final is an error that trying again does not mend.

@@ -30,24 +30,24 @@ type Workload struct {
 	Name, Sandbox, RoutingKey string
 	// Baseline is kind/namespace/name.
 	Baseline string
-	// Locals lead ports of the baseline to addresses of this workstation, host:port.
+	// Locals maps ports of the baseline to addresses of this workstation, host:port.
 	Locals map[int32]string
 	// Take: the user asked to take its tunnel from another user.
 	Take bool
-	// Connected reports whether the cluster leads requests here, and Message why not.
+	// Connected reports whether the cluster routes requests here, and Message why not.
 	Connected bool
 	Message   string
 }
 
 // Wanted knows which external workloads the user has.
 type Wanted interface {
-	// Watch tells of all of them, at first and after each change, until ctx ends or it loses
-	// sight of them, which is an error.
+	// Watch calls tell with all of them, at first and after each change, until ctx ends or the
+	// connection is lost, which is an error.
 	Watch(ctx context.Context, tell func([]Workload)) error
 }
 
-// Follow brings requests to what is wanted, as that changes, until ctx ends. While it is not
-// known what is wanted, what was wanted last is.
+// Follow serves the workloads that wanted returns, as they change, until ctx ends. While the list
+// is unavailable, the last one is used.
 func (w *Workstation) Follow(ctx context.Context, wanted Wanted) {
 	const first, most = 200 * time.Millisecond, 5 * time.Second
 	w.mu.Lock()
@@ -62,7 +62,8 @@ func (w *Workstation) Follow(ctx context.Context, wanted Wanted) {
 		if ctx.Err() != nil {
 			return
 		}
-		// Who told something is asked again before anything is said: it ends with its session.
+		// After a list was received the first failure is not reported: the watch ends with its
+		// session.
 		if !told {
 			w.mu.Lock()
 			w.unsure = err
@@ -76,7 +77,7 @@ func (w *Workstation) Follow(ctx context.Context, wanted Wanted) {
 	}
 }
 
-// want replaces what is wanted.
+// want replaces the list of workloads.
 func (w *Workstation) want(ctx context.Context, list []Workload) {
 	all := map[course.Tunnel]Workload{}
 	for _, one := range list {
@@ -130,8 +131,8 @@ func (w *Workstation) decide(one Workload, address string) consent.Decision {
 	return w.cfg.Consent(consent.Request{UID: one.UID, Sandbox: one.Sandbox, Workload: one.Name, Address: address, Own: one.Own})
 }
 
-// brought reports whether the cluster leads requests of a tunnel to somebody, or may do so while
-// nobody says. The caller holds mu.
+// brought reports whether the cluster routes requests of a tunnel to a workstation, or may do so
+// while that is unknown. The caller holds mu.
 func (w *Workstation) brought(t course.Tunnel) bool { return w.unsure != nil || w.wanted[t].Connected }
 
 // accept takes the connections that come through a session.
@@ -148,7 +149,7 @@ func (l *loop) accept(s *carrier.Session) {
 // dialLocal is how long a local process may take to accept a connection.
 const dialLocal = 5 * time.Second
 
-// bring leads a connection to the local process that it is for.
+// bring forwards a connection to its local process.
 func (w *Workstation) bring(in *carrier.Incoming) {
 	w.inbound.total.Add(1)
 	w.inbound.active.Add(1)
@@ -239,14 +240,14 @@ func dialChecked(address string, explicit bool) (net.Conn, error) {
 	return d.Dial("tcp", address)
 }
 
-// down says that a local process does not answer.
+// down returns the refusal for a local process that does not answer.
 func down(address string, in *tunnelv1.Inbound, err error) *tunnelv1.Refused {
 	return &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_UNREACHABLE, Message: fmt.Sprintf(
 		"Nothing takes connections on %s of the workstation, where port %d of external workload %s/%s leads (%s). Start the local process, or change the mapping of the sandbox.",
 		address, in.GetBaselinePort(), in.GetNamespace(), in.GetName(), reason(err))}
 }
 
-// reason says why a local address took no connection.
+// reason describes why a local address took no connection.
 func reason(err error) string {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):

@@ -12,8 +12,9 @@ import (
 // Address is a Road: the address of a tunnel proxy, host:port.
 type Address string
 
-// hurry is when a further connection is begun beside one that has no answer: what is sent while
-// a network is away is sent again ever more slowly, and a new one finds it the moment it is back.
+// hurry is after how long without an answer a further connection is attempted beside the first:
+// while a network is down TCP retries ever more slowly, and a new connection succeeds the moment
+// it is back.
 const hurry = 500 * time.Millisecond
 
 // Dial implements Road.
@@ -74,7 +75,7 @@ func dial(ctx context.Context, address string) (net.Conn, error) {
 	}
 }
 
-// explained says what an error means.
+// explained adds the remedy to an error.
 func (a Address) explained(err error) error {
 	var name *net.DNSError
 	switch {

@@ -22,12 +22,12 @@ type Status struct {
 	// Connected reports whether there is a session, and Since since when, or since when not.
 	Connected bool      `json:"connected"`
 	Since     time.Time `json:"since,omitzero"`
-	// User, Proxy and Operator are what the proxy said: who the user is, its pod, its version.
+	// User, Proxy and Operator are reported by the proxy: the user, the proxy's pod, its version.
 	User     string `json:"user,omitempty"`
 	Proxy    string `json:"proxy,omitempty"`
 	Operator string `json:"operator,omitempty"`
-	// Trouble says why there is no session; Unsure, why it is not known what is wanted. Asks
-	// reports whether that has been asked, and has had no answer yet.
+	// Trouble is why there is no session; Unsure, why the list of workloads is unknown. Asks
+	// reports whether the list was requested and has not arrived yet.
 	Trouble string `json:"trouble,omitempty"`
 	Unsure  string `json:"unsure,omitempty"`
 	Asks    bool   `json:"asks,omitempty"`
@@ -35,7 +35,7 @@ type Status struct {
 	Login bool `json:"login,omitempty"`
 	// Workloads are those of the user at this workstation.
 	Workloads []WorkloadStatus `json:"workloads"`
-	// Ways lead into the cluster.
+	// Ways are listeners for connections into the cluster.
 	Ways []Way `json:"ways,omitempty"`
 	// Inside is how this machine reaches the cluster as if it were in it; nil: it does not.
 	Inside *Inside `json:"privileged,omitempty"`
@@ -54,7 +54,7 @@ type WorkloadStatus struct {
 	// Baseline is kind/namespace/name.
 	Baseline   string `json:"baseline,omitempty"`
 	RoutingKey string `json:"routingKey,omitempty"`
-	// Open reports whether the proxy leads requests here, and Message why not.
+	// Open reports whether the proxy forwards requests here, and Message why not.
 	Open    bool   `json:"open"`
 	Message string `json:"message,omitempty"`
 	// Settling reports whether it has been open for so short a time that the operator's Message
@@ -64,21 +64,21 @@ type WorkloadStatus struct {
 	// user that has its tunnel in another session.
 	Allowed bool   `json:"allowed"`
 	Holder  string `json:"holder,omitempty"`
-	// Ports are where ports of the baseline lead.
+	// Ports are the local addresses of ports of the baseline.
 	Ports []PortStatus `json:"ports,omitempty"`
 }
 
-// PortStatus is where a port of a baseline leads.
+// PortStatus is the local address of a port of a baseline.
 type PortStatus struct {
 	Baseline int32  `json:"baseline"`
 	Local    string `json:"local"`
 	// Refused is why the address is not opened to the cluster; empty: it is.
 	Refused string `json:"refused,omitempty"`
-	// Trouble says why it took no connection when the last one came.
+	// Trouble is why it took no connection when the last one came.
 	Trouble string `json:"trouble,omitempty"`
 }
 
-// Way is a port of this machine that leads into the cluster.
+// Way is a listener of this machine for connections into the cluster.
 type Way struct {
 	// Kind is socks5, http-proxy, or the scheme of a mapping; To its destination.
 	Kind    string `json:"kind"`
@@ -88,14 +88,16 @@ type Way struct {
 
 // Inside is how a machine reaches names and addresses of a cluster as if it were in it.
 type Inside struct {
-	// Leads reports whether it does; it waits until it knows what the cluster has.
+	// Leads reports whether it is active; it waits for the first state of the cluster.
 	Leads bool `json:"leads"`
 	// UID is a user of this machine: programs of that user reach it so.
 	UID uint32 `json:"uid"`
-	// Redirect and DNS are the ports of this machine to which connections and queries are led.
+	// Redirect and DNS are the ports of this machine to which connections and queries are
+	// redirected.
 	Redirect string `json:"redirect"`
 	DNS      string `json:"dns"`
-	// Services is how many have names; Addresses how many single addresses are led, beside Ranges.
+	// Services is how many have names; Addresses how many single addresses are redirected, beside
+	// Ranges.
 	Services  int      `json:"services"`
 	Addresses int      `json:"addresses"`
 	Ranges    []string `json:"ranges,omitempty"`
@@ -104,7 +106,7 @@ type Inside struct {
 	PublicNamespaces []string `json:"publicNamespaces,omitempty"`
 	// Resolvers are asked for other names.
 	Resolvers []string `json:"resolvers,omitempty"`
-	// Trouble says what is not as it should be.
+	// Trouble is the problem, if there is one.
 	Trouble string `json:"trouble,omitempty"`
 }
 
@@ -119,7 +121,7 @@ func (c *counts) read() Connections {
 	return Connections{c.active.Load(), c.total.Load(), c.failed.Load()}
 }
 
-// Leads notes the ways into the cluster, for Status.
+// Leads notes listeners for connections into the cluster, for Status.
 func (w *Workstation) Leads(ways ...Way) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -171,7 +173,8 @@ func unconfirmed(message string, settling bool) string {
 	return message
 }
 
-// statusOf returns how a workload is, as the proxy says, and else as the cluster does.
+// statusOf returns the status of a workload: as the proxy reports it, or else as the cluster
+// does.
 func (w *Workstation) statusOf(one Workload) WorkloadStatus {
 	out := WorkloadStatus{
 		Sandbox: one.Sandbox, Name: one.Name, Namespace: one.Namespace, Object: one.Tunnel.Name,

@@ -23,8 +23,8 @@ type Through struct {
 	Target string
 	// Header is shown to the proxy, such as the credentials of a control plane.
 	Header http.Header
-	// TLS is how the proxy is reached; nil: as the system trusts. What goes through it is encrypted
-	// once more, to the tunnel proxy itself.
+	// TLS is the configuration of the connection to the HTTP proxy; nil: the system's roots. The
+	// tunneled connection is encrypted once more, to the tunnel proxy itself.
 	TLS *tls.Config
 }
 
@@ -34,7 +34,7 @@ const (
 	maxAnswer    = 64 << 10
 )
 
-// Validate returns what is wrong with a Through, or nil.
+// Validate returns an error when the proxy's URL cannot be used.
 func (t Through) Validate() error {
 	if t.Proxy == nil || t.Proxy.Hostname() == "" || (t.Proxy.Scheme != "https" && t.Proxy.Scheme != "http") {
 		return fmt.Errorf("%q is not the URL of an HTTP proxy, such as https://proxy.example.com", t.Proxy.Redacted())
@@ -96,7 +96,7 @@ func (t Through) proxy(ctx context.Context) (net.Conn, error) {
 	return secure, nil
 }
 
-// connect has the proxy lead a connection to the target.
+// connect asks the proxy for a connection to the target.
 func (t Through) connect(c net.Conn) (net.Conn, error) {
 	_ = c.SetDeadline(time.Now().Add(answerWithin))
 	ask := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: t.Target}, Host: t.Target, Header: t.Header}
@@ -117,7 +117,7 @@ func (t Through) connect(c net.Conn) (net.Conn, error) {
 	return &begunConn{c, from}, nil
 }
 
-// refused says why a proxy leads nowhere.
+// refused returns the error for a proxy's refusal.
 func (t Through) refused(answer *http.Response) error {
 	said, _ := io.ReadAll(io.LimitReader(answer.Body, 256))
 	text := strings.Join(strings.Fields(answer.Status+": "+strings.ToValidUTF8(string(said), "")), " ")

@@ -45,7 +45,7 @@ type Workstation struct {
 // counts are connections of one direction.
 type counts struct{ active, total, failed atomic.Int64 }
 
-// aside is a session whose proxy ends, until another one is there.
+// aside is a session with a draining proxy, until another session replaces it.
 type aside struct {
 	session *carrier.Session
 	since   time.Time
@@ -62,7 +62,7 @@ func New(cfg Config) (*Workstation, error) {
 	}, nil
 }
 
-// Moved tells it that the network of the machine may be another one.
+// Moved reports that the network of the machine may have changed.
 func (w *Workstation) Moved() {
 	select {
 	case w.moved <- struct{}{}:
@@ -132,7 +132,7 @@ type loop struct {
 	tell chan *tunnelv1.Declare
 }
 
-// told asks the course about an event.
+// told passes an event to the course, and returns the step to execute.
 func (l *loop) told(event func(time.Time) course.Step) course.Step {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -140,7 +140,7 @@ func (l *loop) told(event func(time.Time) course.Step) course.Step {
 	return event(time.Now())
 }
 
-// do does what the course says.
+// do executes a step of the course.
 func (l *loop) do(step course.Step) {
 	if step.Drop {
 		l.drop()
@@ -245,11 +245,11 @@ func (l *loop) lost(s *carrier.Session, epoch uint64) {
 	})
 }
 
-// longestLinger bounds for how long a session goes on whose proxy ends.
+// longestLinger bounds for how long a session with a draining proxy continues.
 const longestLinger = 5 * time.Minute
 
-// leave has another session begin as soon as the proxy of this one says that it ends. This one
-// goes on until the proxy ends it, and not much longer than that has said.
+// leave begins another session as soon as the proxy of this one reports that it drains. This
+// session continues until the proxy ends it, or shortly after the time that the proxy announced.
 func (l *loop) leave(s *carrier.Session, epoch uint64) {
 	var leave *tunnelv1.Leave
 	select {
@@ -271,7 +271,7 @@ func (l *loop) leave(s *carrier.Session, epoch uint64) {
 	<-s.Done()
 }
 
-// declare sends what is wanted.
+// declare sends each declaration.
 func (l *loop) declare(s *carrier.Session, tell <-chan *tunnelv1.Declare) {
 	for {
 		select {
@@ -285,7 +285,7 @@ func (l *loop) declare(s *carrier.Session, tell <-chan *tunnelv1.Declare) {
 	}
 }
 
-// receive takes what the proxy says.
+// receive handles the messages of the proxy.
 func (l *loop) receive(s *carrier.Session, epoch uint64) {
 	for {
 		m, err := s.Receive(l.ctx)
@@ -377,7 +377,7 @@ func (w *Workstation) open(ctx context.Context, host string, port uint16, n *cou
 		c, err := s.Open(ctx, what)
 		if err == nil {
 			n.active.Add(1)
-			o := &outward{Stream: c.(*carrier.Stream), session: s, over: make(chan struct{})} // As Open says.
+			o := &outward{Stream: c.(*carrier.Stream), session: s, over: make(chan struct{})} // Open returns *carrier.Stream.
 			o.end = sync.OnceFunc(func() { n.active.Add(-1); close(o.over) })
 			return o, nil
 		}
