@@ -1,11 +1,12 @@
-// Package course is the course of a workstation's session with the tunnel proxies, as a value:
-// when it connects, under which epoch, what it declares, when it gives up. Somebody else has
-// the clock, the network and the dice, tells it what happened, and does what it says next.
+// Package course implements the reconnect state machine of a workstation as a pure value: when it
+// connects, under which epoch, which tunnels it declares, and when it gives up. The caller owns
+// the clock, the network and the random source; it feeds in events and executes the returned
+// Step.
 //
 // A Course waits between attempts: the first after a cut comes at once, then the pause doubles
-// from Policy.Shortest. While the cut is fresh it stays below Policy.Brisk, since most cuts are
-// short and somebody waits; later it grows to Policy.Longest. Each pause is shortened by chance,
-// by up to a half, so that workstations do not come back all at once.
+// from Policy.Shortest. While the cut is recent it stays below Policy.Brisk, since most cuts are
+// short and a user is waiting; later it grows to Policy.Longest. Each pause is shortened at
+// random, by up to a half, so that workstations do not reconnect all at once.
 //
 // After every Welcome the whole declaration goes out again, and the proxy's map is replaced by
 // it. Epochs only grow.
@@ -29,10 +30,10 @@ type Policy struct {
 	Patience time.Duration
 	// MaxGap is how long the clock may jump before the session is not trusted any more.
 	MaxGap time.Duration
-	// TakeBack is how long a tunnel that another session took over must have been brought by nobody
-	// before it is taken back: longer than a short cut of that session. It doubles, up to a minute,
-	// each time that the tunnel is taken again and nobody was seen to bring it: then both sessions
-	// may be there, and something else keeps requests away.
+	// TakeBack is for how long a tunnel that another session took over must have had no session
+	// before it is taken back: longer than a short cut of that session. It doubles, up to a
+	// minute, each time that the tunnel is taken over again without having been seen in use: then
+	// both sessions may be running, and something else keeps requests away.
 	TakeBack time.Duration
 }
 
@@ -69,13 +70,13 @@ type Tunnel struct {
 type Step struct {
 	// Dial: begin an attempt under this epoch, more than 0.
 	Dial uint64
-	// Aside: the session that there is goes on beside that attempt, for what is in it.
+	// Aside: keep the present session beside that attempt, for its open connections.
 	Aside bool
 	// Drop: close the session or the attempt that there is, before anything else.
 	Drop bool
 	// Declare: send this on the session.
 	Declare *tunnelv1.Declare
-	// At: tell Due at this time.
+	// At: call Due at this time.
 	At time.Time
 	// End: it is over, for the last failure's reason.
 	End bool
@@ -94,8 +95,8 @@ type Course struct {
 	wanted   []Tunnel
 	revision uint64 // of the declarations of this connection
 	answers  map[Tunnel]*tunnelv1.TunnelState
-	lonely   map[Tunnel]time.Time // tunnels that were taken over, and since when nobody brings them
-	retaken  map[Tunnel]int       // how often they were taken back since somebody was seen to bring them
+	lonely   map[Tunnel]time.Time // tunnels that were taken over, and since when no session serves them
+	retaken  map[Tunnel]int       // how often each was taken back since another session was seen to serve it
 	takes    map[Tunnel]bool      // tunnels that are taken from other users: true until that is answered
 	leftOut  map[Tunnel]bool      // taken back: the last declaration is without them, the next has them again
 }
@@ -162,7 +163,7 @@ func (c *Course) Failed(now time.Time, epoch uint64, final bool, chance float64)
 		c.phase = Over
 		return Step{End: true}
 	}
-	if final { // It may be mended meanwhile: a new token, another right.
+	if final { // It may be repaired in the meantime: a new token, another right.
 		return c.wait(now, c.policy.Longest, chance)
 	}
 	return c.wait(now, c.pause(now), chance)
@@ -192,8 +193,8 @@ func (c *Course) wait(now time.Time, d time.Duration, chance float64) Step {
 	return Step{At: c.until}
 }
 
-// Lost notes that the session of an epoch ended. comeBack is false where the proxy said that
-// nobody there would take the workstation.
+// Lost notes that the session of an epoch ended. comeBack is false when the proxy reported that
+// no proxy there would accept the workstation.
 func (c *Course) Lost(now time.Time, epoch uint64, comeBack bool, chance float64) Step {
 	if c.phase != Up || epoch != c.epoch {
 		return Step{}
@@ -247,7 +248,7 @@ func (c *Course) Moved(now time.Time) Step {
 	return c.anew(now)
 }
 
-// anew drops what there is, and begins an attempt.
+// anew drops the session or attempt that there is, and begins an attempt.
 func (c *Course) anew(now time.Time) Step {
 	drop := c.phase != Waiting
 	c.began, c.pauses = now, 0
@@ -292,8 +293,8 @@ func (c *Course) Wanted() []Tunnel { return slices.Clone(c.wanted) }
 // Wants reports whether a tunnel is one of those.
 func (c *Course) Wants(t Tunnel) bool { return slices.Contains(c.wanted, t) }
 
-// Answered notes what came of a declaration of an epoch. What answers an earlier one is passed
-// over: its successor's answer comes.
+// Answered notes the answer to a declaration of an epoch. An answer to an earlier declaration is
+// ignored, since the answer to its successor follows.
 func (c *Course) Answered(epoch uint64, d *tunnelv1.Declared) Step {
 	if c.phase != Up || epoch != c.epoch || d.GetRevision() != c.revision {
 		return Step{}
@@ -316,9 +317,10 @@ func (c *Course) Answered(epoch uint64, d *tunnelv1.Declared) Step {
 // longestTakeBack bounds what Policy.TakeBack grows to.
 const longestTakeBack = time.Minute
 
-// Brought is told now and then which tunnels somebody brings. Those that another session has taken
-// over, and that nobody has brought since Policy.TakeBack, are taken back: a proxy gives them again
-// to who has left them out, and names them again.
+// Brought takes back tunnels that another session took over and that no session has served for
+// Policy.TakeBack. It is called periodically; by reports whether a session serves a tunnel. To
+// take a tunnel back the Course declares without it, then with it again: a proxy then gives it to
+// this session.
 func (c *Course) Brought(now time.Time, by func(Tunnel) bool) Step {
 	if c.phase != Up || len(c.leftOut) > 0 {
 		return Step{}
@@ -345,5 +347,5 @@ func (c *Course) Brought(now time.Time, by func(Tunnel) bool) Step {
 	return Step{Declare: c.declare()}
 }
 
-// Answer returns what came of a tunnel; nil while that is not known.
+// Answer returns the proxy's answer for a tunnel; nil while there is none.
 func (c *Course) Answer(t Tunnel) *tunnelv1.TunnelState { return c.answers[t] }
