@@ -15,7 +15,7 @@ import (
 	"switchyard.dev/tunnels/workstation/redirect"
 )
 
-// LeadsSix reports whether IPv6 is led too.
+// LeadsSix reports whether IPv6 is redirected too.
 const LeadsSix = false
 
 // Table is rules that pf has. It is not safe for concurrent use.
@@ -24,7 +24,7 @@ type Table struct {
 	guardian *guardian.Guardian
 }
 
-// Open makes an empty anchor that goes with this process. The error says what to do.
+// Open makes an empty anchor that is removed with this process. The error names the remedy.
 func Open(name string) (*Table, error) {
 	if os.Geteuid() != 0 {
 		return nil, errors.New("to lead connections of this machine takes root: come with sudo")
@@ -47,7 +47,7 @@ func (t *Table) Close() error {
 }
 
 // Set makes the rules those of r; Name and Own are set here. They change as one, and are loaded
-// also where they are the same: anybody may have flushed them.
+// also when they are the same, because another program may have flushed them.
 func (t *Table) Set(r redirect.Rules) error {
 	r.Name = t.name
 	all, err := net.InterfaceAddrs()
@@ -66,8 +66,8 @@ func (t *Table) Set(r redirect.Rules) error {
 	return t.guardian.Load(text)
 }
 
-// Original returns where a connection that was led here was to go. local is its address here: one
-// that came here by itself is an error.
+// Original returns the original destination of a redirected connection. local is its address
+// here: a connection that was made to that address directly is an error.
 func Original(c syscall.Conn, local netip.AddrPort) (netip.AddrPort, error) {
 	led, ok := c.(net.Conn)
 	if !ok {

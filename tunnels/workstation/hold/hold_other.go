@@ -10,16 +10,16 @@ import (
 	"switchyard.dev/tunnels/workstation/redirect"
 )
 
-// errElsewhere is what there is to say on other machines.
+// errElsewhere is the error on other systems.
 var errElsewhere = errors.New("connections of this machine are led into the cluster on Linux and macOS alone: use the SOCKS5 and HTTP proxies, or --map")
 
-// LeadsSix reports whether IPv6 is led too.
+// LeadsSix reports whether IPv6 is redirected too.
 const LeadsSix = false
 
 // Table is rules that the kernel has.
 type Table struct{}
 
-// Open makes an empty table that goes with this process.
+// Open returns an error.
 func Open(string) (*Table, error) { return nil, errElsewhere }
 
 // Set makes the rules those of r.
@@ -28,10 +28,10 @@ func (*Table) Set(redirect.Rules) error { return errElsewhere }
 // Close takes the rules away.
 func (*Table) Close() error { return nil }
 
-// Original returns where a connection that was led here was to go.
+// Original returns an error.
 func Original(syscall.Conn, netip.AddrPort) (netip.AddrPort, error) {
 	return netip.AddrPort{}, errElsewhere
 }
 
-// Pass is the Control of a net.Dialer whose connections the rules let pass.
+// Pass is the Control of a net.Dialer. It returns an error.
 func Pass(string, string, syscall.RawConn) error { return errElsewhere }

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Original returns where a connection that was led here was to go. local is its address here: one
-// that came here by itself is an error.
+// Original returns the original destination of a redirected connection. local is its address
+// here: a connection that was made to that address directly is an error.
 func Original(c syscall.Conn, local netip.AddrPort) (to netip.AddrPort, err error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -47,7 +47,7 @@ func Original(c syscall.Conn, local netip.AddrPort) (to netip.AddrPort, err erro
 	return to, nil
 }
 
-// Pass is the Control of a net.Dialer whose connections the rules let pass.
+// Pass is the Control of a net.Dialer, which exempts its connections from the rules.
 func Pass(_, _ string, c syscall.RawConn) error {
 	var got error
 	err := c.Control(func(fd uintptr) { got = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_MARK, Mark) })

@@ -13,7 +13,7 @@ import (
 	"switchyard.dev/tunnels/workstation/redirect"
 )
 
-// rules says Rules as expressions of nftables, in order.
+// rules returns Rules as expressions of nftables, in order.
 func rules(r redirect.Rules, sets map[bool]*nftables.Set) [][]expr.Any {
 	all := [][]expr.Any{then(matches(&expr.Meta{Key: expr.MetaKeyMARK, Register: 1}, binaryutil.NativeEndian.PutUint32(Mark)), pass())}
 	// A packet without a socket of a user, as of a file system of the network, matches no user.
@@ -28,7 +28,7 @@ func rules(r redirect.Rules, sets map[bool]*nftables.Set) [][]expr.Any {
 			}
 		}
 	}
-	// What is this machine's stays so, whatever ranges say.
+	// Addresses of this machine are never redirected, regardless of ranges.
 	all = append(all, then(matches(&expr.Fib{Register: 1, FlagDADDR: true, ResultADDRTYPE: true}, binaryutil.NativeEndian.PutUint32(unix.RTN_LOCAL)), pass()))
 	for _, four := range []bool{true, false} {
 		for _, p := range redirect.Family(r.Except, four) {
@@ -46,7 +46,7 @@ func rules(r redirect.Rules, sets map[bool]*nftables.Set) [][]expr.Any {
 	return all
 }
 
-// then joins what matches and what follows, in a list of its own.
+// then concatenates expressions into a new list.
 func then(first []expr.Any, rest ...expr.Any) []expr.Any {
 	return append(append([]expr.Any{}, first...), rest...)
 }

@@ -16,7 +16,7 @@ import (
 	"switchyard.dev/tunnels/workstation/redirect"
 )
 
-// LeadsSix reports whether IPv6 is led too.
+// LeadsSix reports whether IPv6 is redirected too.
 const LeadsSix = true
 
 // patience bounds each exchange with the kernel, which answers in microseconds or not at all.
@@ -36,7 +36,7 @@ type Table struct {
 	have   map[netip.Addr]bool
 }
 
-// Open makes an empty table that goes with this process. The error says what to do.
+// Open makes an empty table that is removed with this process. The error names the remedy.
 func Open(name string) (*Table, error) {
 	t := &Table{name: name, table: &nftables.Table{Name: name, Family: nftables.TableFamilyINet}, sets: map[bool]*nftables.Set{}, have: map[netip.Addr]bool{}}
 	keep := func(c *netlink.Conn) error { t.socket = c; return nil }
@@ -94,8 +94,9 @@ func (t *Table) own() error {
 	return t.explained(err)
 }
 
-// explained says what an error of the first message means. EPERM has two causes: another process owns
-// the table, or we lack the capability. Without it no tables are shown either, which tells them apart.
+// explained adds the cause and the remedy to an error of the first message. EPERM has two causes:
+// another process owns the table, or CAP_NET_ADMIN is missing. Without the capability tables
+// cannot be listed either, which distinguishes them.
 func (t *Table) explained(err error) error {
 	switch {
 	case err == nil:
@@ -126,8 +127,8 @@ func (t *Table) flush() error {
 	return t.conn.Flush()
 }
 
-// Set makes the rules those of r; Name and Mark are ours. The rules change as one, and the single
-// addresses after them.
+// Set makes the rules those of r; Name and Mark are set here. The rules change as one, and the
+// single addresses after them.
 func (t *Table) Set(r redirect.Rules) error {
 	r.Name = t.name
 	if err := r.Check(); err != nil {
