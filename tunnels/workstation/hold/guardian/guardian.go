@@ -28,8 +28,8 @@ type Guardian struct {
 	closed  chan struct{}
 }
 
-// Start starts a guardian, which is a program's Command, and waits until it has begun. The error says
-// what to do.
+// Start starts a guardian, which is Command of the program, and waits until it has begun. The
+// error names the remedy.
 func Start(program string, cfg Config) (*Guardian, error) {
 	in, to, err := os.Pipe()
 	if err != nil {
@@ -42,7 +42,7 @@ func Start(program string, cfg Config) (*Guardian, error) {
 	}
 	cmd := exec.Command(program, Command, cfg.PFCtl, cfg.Lock, cfg.Anchor)
 	cmd.Stdin, cmd.Stdout, cmd.Dir = in, out, "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // What is sent to our group does not reach it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // A signal to this process group does not reach it.
 	err = cmd.Start()
 	_, _ = in.Close(), out.Close()
 	if err != nil {
@@ -88,12 +88,12 @@ func (g *Guardian) Load(rules string) error {
 	return g.heard()
 }
 
-// heard returns what the guardian says.
+// heard returns the guardian's answer.
 func (g *Guardian) heard() error {
 	_ = g.from.SetReadDeadline(time.Now().Add(patience))
 	var a answer
 	if err := json.NewDecoder(g.from).Decode(&a); err != nil {
-		_ = g.to.Close() // What it says late would be taken for the answer to a later order.
+		_ = g.to.Close() // A late answer would be taken for the answer to a later order.
 		return fmt.Errorf("what loads rules of pf does not answer: connect again (%w)", err)
 	}
 	if a.Error != "" {

@@ -37,7 +37,8 @@ type Config struct {
 	Anchor string
 }
 
-// order is what a guardian is told, and answer what it says to that, and first when it has begun.
+// order is a message to a guardian. answer is its answer to each, and its first message once it
+// runs.
 type order struct {
 	Rules string `json:"rules"`
 }
@@ -46,8 +47,8 @@ type answer struct {
 	Error string `json:"error,omitempty"`
 }
 
-// Serve is a guardian: it loads what it is told until in ends, and takes all away then. Signals that
-// end a program do not end it.
+// Serve runs a guardian: it loads the rules of each order until in ends, and then removes them
+// all. It ignores signals that would end it.
 func Serve(cfg Config, in io.Reader, out io.Writer) error {
 	signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	say := func(err error) {
@@ -55,7 +56,7 @@ func Serve(cfg Config, in io.Reader, out io.Writer) error {
 		if err != nil {
 			a.Error = err.Error()
 		}
-		_ = json.NewEncoder(out).Encode(a) // Who is gone is not told.
+		_ = json.NewEncoder(out).Encode(a) // An error means that the program has ended.
 	}
 	lock, err := locked(cfg.Lock)
 	if err != nil {
@@ -125,7 +126,7 @@ func (c Config) flush() error {
 	return err
 }
 
-// pfctl runs it, and returns what it says.
+// pfctl runs pfctl, and returns its output.
 func (c Config) pfctl(in string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), eachRun)
 	defer cancel()
