@@ -1,17 +1,18 @@
-// Package inside has a workstation reach names and addresses of a cluster as if it were in it: what
-// `switchyard connect --privileged` does, beside what it does without.
+// Package inside makes names and addresses of a cluster reachable from a workstation as if it
+// were in the cluster. It implements the additional part of `switchyard connect --privileged`.
 //
-//	the rules, and what the kernel has of them    redirect, hold
+//	the rules, and their state in the kernel      redirect, hold
 //	names                                         names
-//	connections that the rules lead here          loopback
+//	redirected connections                        loopback
 //
-// Which addresses are the cluster's it is told by tunnel-api: the ranges that the operator's
-// configuration has, and those of each Service. Addresses that the cluster's DNS answers for a
-// name of the cluster, as of pods, are led too once somebody has asked for the name.
+// It gets the addresses of the cluster from tunnel-api: the ranges of the operator's
+// configuration, and the addresses of each Service. Addresses that the cluster's DNS returns for
+// a name of the cluster, as of pods, are redirected too once the name has been queried.
 //
-// Connections and queries of one user of the machine are redirected (Config.UID). A name of two parts
-// is the cluster's unless its namespace has the name of a public top-level domain (names.Table).
+// Connections and queries of one user of the machine are redirected (Config.UID). A name of two
+// parts is the cluster's unless its namespace has the name of a public top-level domain
+// (names.Table).
 //
-// TCP is led, and queries for names; other UDP and ICMP are not, nor is IPv6 on macOS. No file is
-// changed, and all of it ends with the process.
+// TCP and DNS queries are redirected; other UDP and ICMP are not, nor is IPv6 on macOS. No file
+// is changed, and all of it ends with the process.
 package inside

@@ -10,8 +10,8 @@ import (
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 )
 
-// follow is told what the cluster has, as that changes, until ctx ends. While it is not known, what
-// was known last is led; before it ever was, nothing is.
+// follow keeps the addresses and names of the cluster current until ctx ends. While tunnel-api is
+// unavailable the last state is kept; before the first one nothing is redirected.
 func (i *Inside) follow(ctx context.Context, client tunnelv1.TunnelAPIClient) {
 	const first, most = 200 * time.Millisecond, 5 * time.Second
 	position := ""
@@ -25,7 +25,7 @@ func (i *Inside) follow(ctx context.Context, client tunnelv1.TunnelAPIClient) {
 		}
 		i.mu.Lock()
 		i.unsure = err
-		// Who may not list Services has the names that the cluster's DNS knows.
+		// A user that may not list Services has the names that the cluster's DNS knows.
 		i.begun = i.begun || status.Code(err) == codes.PermissionDenied
 		i.mu.Unlock()
 		i.apply()
@@ -55,7 +55,7 @@ func (i *Inside) watch(ctx context.Context, client tunnelv1.TunnelAPIClient, pos
 	if err != nil {
 		return err
 	}
-	// The parts of a beginning take the place of what was known as one.
+	// The parts of the first state replace the previous state as one.
 	fresh, begin := *position == "", []*tunnelv1.Service(nil)
 	for {
 		got, err := stream.Recv()

@@ -23,7 +23,7 @@ import (
 // table is the name of the rules. There is one at a time on a machine: names are one cluster's.
 const table = "switchyard_workstation"
 
-// maxLearned bounds the addresses that are led since somebody asked for a name; the oldest go.
+// maxLearned bounds the addresses that were learned from queries; the oldest are dropped first.
 const maxLearned = 4096
 
 // shared are addresses of private networks too, which netip does not count among them.
@@ -35,13 +35,13 @@ type Config struct {
 	Open loopback.Opener
 	// UID is a user of this machine: the connections and queries of that user are redirected.
 	UID uint32
-	// Ranges are led beside what tunnel-api tells of, and Except never.
+	// Ranges are redirected beside those of tunnel-api; Except are never redirected.
 	Ranges, Except []netip.Prefix
 	// ResolverFile has the resolvers of the machine. Default: names.SystemFile.
 	ResolverFile string
-	// Tell is told how it is, after each change. May be nil.
+	// Tell is called with the status after each change. May be nil.
 	Tell func(workstation.Inside)
-	// Log takes what goes wrong. Default: nowhere.
+	// Log logs problems. Default: none.
 	Log *slog.Logger
 }
 
@@ -56,16 +56,16 @@ type Inside struct {
 
 	mu      sync.Mutex
 	held    *hold.Table
-	begun   bool // something is led
+	begun   bool // redirection is active
 	told    []*tunnelv1.CIDR
 	learned map[netip.Addr]bool
 	oldest  []netip.Addr // the learned ones, the oldest first
-	unsure  error        // why it is not known what the cluster has
-	wrong   string       // what cannot be led
+	unsure  error        // why the addresses of the cluster are unknown
+	wrong   string       // which range cannot be redirected
 }
 
-// Begin takes the ports and the rules, which lead nothing before Run is told what the cluster has.
-// The error says what to do.
+// Begin takes the ports and the rules; nothing is redirected before Run knows the addresses of
+// the cluster. The error names the remedy.
 func Begin(cfg Config) (*Inside, error) {
 	if cfg.Open == nil {
 		return nil, errors.New("inside: Open is required")
@@ -121,8 +121,9 @@ func (i *Inside) Close() {
 	i.dns.close()
 }
 
-// Run leads connections and answers queries until ctx ends. client asks tunnel-api. The error says
-// what does not work on this machine any more: then nothing is led, so that no query goes unanswered.
+// Run forwards connections and answers queries until ctx ends. client asks tunnel-api. The error
+// is the part that failed on this machine: then nothing is redirected any more, so that no query
+// is lost.
 func (i *Inside) Run(ctx context.Context, client tunnelv1.TunnelAPIClient) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -138,7 +139,7 @@ func (i *Inside) Run(ctx context.Context, client tunnelv1.TunnelAPIClient) error
 	parts.Go(func() { i.system.Follow(ctx, i.apply) })
 	parts.Go(func() { i.follow(ctx, client) })
 	<-ctx.Done()
-	i.Close() // The rules go before what they lead to.
+	i.Close() // Remove the rules before the listeners that they redirect to.
 	parts.Wait()
 	var broke *brokenError
 	if errors.As(context.Cause(ctx), &broke) {
@@ -176,7 +177,7 @@ func original(c net.Conn) (netip.AddrPort, error) {
 	return hold.Original(asked, local.AddrPort())
 }
 
-// apply has the kernel lead what is known, and tells how it is.
+// apply updates the kernel's rules, and reports the status.
 func (i *Inside) apply() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -206,7 +207,7 @@ func (i *Inside) apply() {
 	i.cfg.Tell(now)
 }
 
-// rules returns what is to be led.
+// rules returns the rules to apply.
 func (i *Inside) rules() redirect.Rules {
 	r := redirect.Rules{Name: table, Port: i.tcp.number, DNS: i.dns.number, UID: i.cfg.UID, Mark: hold.Mark, Resolvers: i.system.Resolvers(),
 		Ranges: slices.Clone(i.cfg.Ranges), Except: slices.Clone(i.cfg.Except)}
@@ -239,8 +240,9 @@ func (i *Inside) rules() redirect.Rules {
 	return r
 }
 
-// learn has addresses led that the cluster's DNS has answered. Only those of private networks are,
-// and none of a network that this machine is in: whoever may make a Service could name any.
+// learn redirects addresses that the cluster's DNS has returned. Only those of private networks
+// are, and none of a network that this machine is in: a user who can create a Service could name
+// any.
 func (i *Inside) learn(all []netip.Addr) {
 	own := networks()
 	further := false

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// ports are a port of this machine, of each family that it has: rules lead to 127.0.0.1 and ::1,
-// by one number.
+// ports are a port of this machine, of each family that it has: rules redirect to 127.0.0.1 and
+// ::1, with one number.
 type ports struct {
 	number uint16
 	tcp    []net.Listener
