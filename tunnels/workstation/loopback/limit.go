@@ -8,8 +8,8 @@ import (
 	"switchyard.dev/tunnels/relay"
 )
 
-// limited bounds the connections of a listener. Its connections stay TCP ones, whose halves
-// close apart, which those of netutil.LimitListener do not.
+// limited bounds the connections of a listener. Its connections support half-close, as TCP does;
+// those of netutil.LimitListener do not.
 func limited(ctx context.Context, l net.Listener) net.Listener {
 	return &bounded{Listener: l, ctx: ctx, room: make(chan struct{}, maxConns)}
 }

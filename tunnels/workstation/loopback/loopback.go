@@ -1,11 +1,12 @@
-// Package loopback leads from ports of the workstation into the cluster without any privilege:
-// a SOCKS5 proxy, an HTTP proxy, and ports that stand for one address of the cluster each.
+// Package loopback serves listeners on the workstation for connections into the cluster, without
+// any privilege: a SOCKS5 proxy, an HTTP proxy, and ports that each represent one address of the
+// cluster.
 //
-// They listen on loopback addresses only. Whoever has an account on the machine can use them;
-// web pages cannot: SOCKS5 is nothing that a browser speaks unasked, the HTTP proxy answers
-// nothing but requests to a proxy, and a port for HTTP answers only requests whose Host is the
-// port's own or its destination's, and whose Origin is of this machine too; where they have none,
-// but a browser says that another site's page sends them, the page has to be.
+// They listen on loopback addresses only. Every account of the machine can use them; web pages
+// cannot. A browser speaks SOCKS5 only when it is configured to. The HTTP proxy answers nothing
+// but requests to a proxy. A port for HTTP answers only requests that have the port or its
+// destination as their Host and an Origin of this machine; a request without an Origin that the
+// browser marks as sent by a page of another site must come from a page of this machine too.
 package loopback
 
 import (
@@ -28,7 +29,7 @@ import (
 const (
 	// maxConns bounds the connections of one listener; further ones wait.
 	maxConns = 1024
-	// handshake is how long a client may take to say where it wants to go.
+	// handshake is how long a client may take to send its request.
 	handshake = 10 * time.Second
 	// opening is how long the cluster may take to connect.
 	opening = 30 * time.Second
@@ -109,8 +110,8 @@ func serve(ctx context.Context, l net.Listener, handle func(context.Context, net
 // wait waits a moment after a listener failed: without free file descriptors, until others end.
 func wait() { time.Sleep(10 * time.Millisecond) }
 
-// through opens an address and joins a client with it; answered tells the client what came of it
-// before.
+// through opens an address and joins a client with it; answered sends the client the outcome
+// first.
 func (o Opener) through(ctx context.Context, c net.Conn, host string, port uint16, answered func(error) error) {
 	ctx, cancel := context.WithTimeout(ctx, opening)
 	there, err := o(ctx, host, port)
@@ -137,7 +138,7 @@ func reasonOf(err error) tunnelv1.Reason {
 	return tunnelv1.Reason_REASON_UNAVAILABLE
 }
 
-// statusOf returns the status of a response that says so.
+// statusOf returns the HTTP status for a reason.
 func statusOf(r tunnelv1.Reason) int {
 	switch r {
 	case tunnelv1.Reason_REASON_DESTINATION, tunnelv1.Reason_REASON_FORBIDDEN, tunnelv1.Reason_REASON_UNAUTHENTICATED:

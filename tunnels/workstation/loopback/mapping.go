@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Mapping has a port of this machine stand for an address of the cluster.
+// Mapping makes a port of this machine represent an address of the cluster.
 type Mapping struct {
 	// Scheme is http, https, grpc or tcp. The first three have the routing key added.
 	Scheme string
@@ -79,7 +79,8 @@ func ServeMapping(ctx context.Context, l net.Listener, m Mapping, w Web) error {
 			return
 		}
 		if grpc {
-			// A call may say much more before it is answered than HTTP/1.1 would let it.
+			// A client may send more of its stream before it gets an answer than HTTP/1.1 allows
+			// by default.
 			_ = http.NewResponseController(out).EnableFullDuplex()
 		}
 		pass.ServeHTTP(out, r)

@@ -8,12 +8,12 @@ import (
 	"switchyard.dev/tunnels/relay"
 )
 
-// Original returns where a connection was to go that was led here.
+// Original returns the original destination of a redirected connection.
 type Original func(net.Conn) (netip.AddrPort, error)
 
-// ServeRedirected takes connections that the rules of this machine lead to a listener, and leads
-// each to where it was to go, until ctx ends. One whose destination is not reached, or that was
-// led here by nobody, is cut.
+// ServeRedirected accepts connections that the rules of this machine redirect to a listener, and
+// forwards each to its original destination, until ctx ends. A connection that was not
+// redirected, or with a destination that cannot be reached, is cut.
 func ServeRedirected(ctx context.Context, l net.Listener, original Original, open Opener) error {
 	return serve(ctx, l, func(ctx context.Context, c net.Conn) {
 		to, err := original(c)

@@ -63,7 +63,7 @@ type ahead struct {
 // Read implements net.Conn.
 func (a *ahead) Read(p []byte) (int, error) { return a.from.Read(p) }
 
-// CloseWrite ends what is written.
+// CloseWrite closes the sending side.
 func (a *ahead) CloseWrite() error {
 	if half, ok := a.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -116,7 +116,7 @@ func request(r *bufio.Reader, w io.Writer) (host string, port uint16, reply byte
 	return host, port, 0, nil
 }
 
-// notSOCKS tells a client that speaks HTTP what this is.
+// notSOCKS answers a client that speaks HTTP with an explanation.
 func notSOCKS(first byte, w io.Writer) {
 	if first >= 'A' && first <= 'Z' {
 		const text = "This port speaks SOCKS5, not HTTP.\n"

@@ -33,7 +33,8 @@ type Web struct {
 	Refused func(host string, port uint16, err error)
 }
 
-// idle is how long an unused connection into the cluster is kept: a route may change meanwhile.
+// idle is how long an unused connection into the cluster is kept; not longer, since routes may
+// change.
 const idle = 15 * time.Second
 
 // transport returns what carries requests through the tunnel; grpc: as HTTP/2 without TLS.
@@ -85,11 +86,11 @@ func (w Web) dialTLS(ctx context.Context, network, address string) (net.Conn, er
 	return target.Wrap(inside), nil
 }
 
-// forward returns what passes requests on, after rewrite has said where to.
+// forward returns a reverse proxy; rewrite sets the destination of each request.
 func (w Web) forward(t *http.Transport, rewrite func(*httputil.ProxyRequest)) *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Transport: t, FlushInterval: -1, ModifyResponse: answered,
-		ErrorLog: log.New(io.Discard, "", 0), // The client is told.
+		ErrorLog: log.New(io.Discard, "", 0), // The client receives the error.
 		Rewrite: func(r *httputil.ProxyRequest) {
 			rewrite(r)
 			if text := target.Of(r.In); t.Protocols == nil {
@@ -115,8 +116,8 @@ func answered(r *http.Response) error {
 	return withTrailer(r)
 }
 
-// withTrailer gives an answer of gRPC that is a status alone a trailer. It comes as headers that end
-// the stream, and leaves as headers that are flushed before anybody knows that nothing follows: a
+// withTrailer gives a gRPC response that consists only of a status a trailer. It arrives as
+// headers that end the stream, and would be sent as headers without the end of the stream: a
 // client would then wait for the status in vain.
 func withTrailer(r *http.Response) error {
 	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
@@ -137,7 +138,7 @@ func withTrailer(r *http.Response) error {
 	return nil
 }
 
-// cause returns what an opener said, without what HTTP wrapped around it.
+// cause returns the error of the Opener, without the wrapping of net/http.
 func cause(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Err != nil {
@@ -170,8 +171,8 @@ func serveHTTP(ctx context.Context, l net.Listener, h http.Handler) error {
 	return err
 }
 
-// ServeProxy serves an HTTP proxy on a listener until ctx ends: CONNECT, which leads anywhere,
-// and requests with a whole URL, which get the routing key where there is one.
+// ServeProxy serves an HTTP proxy on a listener until ctx ends: CONNECT, to any destination, and
+// requests with a whole URL, which get the routing key where there is one.
 func ServeProxy(ctx context.Context, l net.Listener, w Web) error {
 	t := w.transport(false)
 	defer t.CloseIdleConnections()
@@ -225,9 +226,9 @@ func (w Web) connect(out http.ResponseWriter, r *http.Request) {
 	relay.Pipe(client, relay.Of(there))
 }
 
-// allowed returns why a request may not use a port that stands for an address; empty when it may.
-// A page of another site can have a browser send requests to ports of this machine, by its own
-// name (which it has lead here) or from its own origin.
+// allowed returns why a request may not use a port that represents an address; empty when it may.
+// A page of another site can make a browser send requests to ports of this machine, by its own
+// name (which it can resolve to this machine) or from its own origin.
 func (w Web) allowed(r *http.Request, destination string) string {
 	host := r.Host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -250,8 +251,9 @@ func (w Web) allowed(r *http.Request, destination string) string {
 	return ""
 }
 
-// foreign reports whether a browser says that a page of another site has it send a request. Some of
-// these have no Origin, as for an image. One for which the user leaves that page is his own.
+// foreign reports whether a browser marks a request as sent by a page of another site. Some of
+// these have no Origin, as for an image. Navigation away from that page is the user's own
+// request.
 func foreign(h http.Header) bool {
 	leaves := h.Get("Sec-Fetch-Mode") == "navigate" && h.Get("Sec-Fetch-Dest") == "document"
 	return h.Get("Sec-Fetch-Site") == "cross-site" && !leaves
