@@ -1,7 +1,7 @@
 // Package names is a resolver for a workstation: names of the cluster it answers, and others it
 // asks the resolvers of the machine for.
 //
-//	which names are the cluster's, and who says where they lead    Table
+//	which names are the cluster's, and their addresses              Table
 //	the resolvers that the machine has, as they change             System
 //	queries over UDP and TCP                                       Server
 //

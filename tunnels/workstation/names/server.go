@@ -20,7 +20,7 @@ const (
 	within = 10 * time.Second
 	// idle bounds a connection that asks nothing.
 	idle = 10 * time.Second
-	// maxQueries bounds those that are being answered; others are told to try again.
+	// maxQueries bounds those that are being answered; further ones are answered with an error.
 	maxQueries = 512
 	// maxConns bounds connections of each listener; further ones wait.
 	maxConns = 128
@@ -30,18 +30,18 @@ const (
 
 // Config is what a Server needs.
 type Config struct {
-	// Table says which names are the cluster's. Required.
+	// Table decides which names are the cluster's. Required.
 	Table *Table
 	// System is asked for others. Required.
 	System *System
 	// Open opens a connection into the cluster. Required.
 	Open func(ctx context.Context, host string, port uint16) (net.Conn, error)
-	// Learned is told of addresses that the cluster's DNS has answered, before who asked is. May
-	// be nil.
+	// Learned is called with addresses that the cluster's DNS has returned, before they are sent
+	// to the client. May be nil.
 	Learned func([]netip.Addr)
-	// NoSix reports that names of the cluster have no IPv6 addresses, since nothing would lead there.
+	// NoSix omits IPv6 addresses of names of the cluster, because IPv6 is not redirected.
 	NoSix bool
-	// Log takes what goes wrong. Default: nowhere.
+	// Log logs problems. Default: none.
 	Log *slog.Logger
 }
 
@@ -114,7 +114,7 @@ func (s *Server) serve(ctx context.Context, w dns.ResponseWriter, q *dns.Msg) {
 		}
 		answer.Truncate(size)
 	}
-	_ = w.WriteMsg(answer) // Who is gone is not told.
+	_ = w.WriteMsg(answer) // An error means that the client has closed.
 }
 
 // Answer returns the answer to a query that came over udp or tcp.
@@ -152,7 +152,7 @@ func (s *Server) Answer(ctx context.Context, network string, q *dns.Msg) (*dns.M
 	return answer, nil
 }
 
-// cluster asks the cluster's DNS, through the tunnel, for what it knows by another name.
+// cluster asks the cluster's DNS, through the tunnel, for the name that it knows.
 func (s *Server) cluster(ctx context.Context, q *dns.Msg, name string) (*dns.Msg, error) {
 	conn, err := s.cfg.Open(ctx, s.cfg.Table.DNS(), 53)
 	if err != nil {
@@ -177,7 +177,7 @@ func (s *Server) cluster(ctx context.Context, q *dns.Msg, name string) (*dns.Msg
 }
 
 // addresses returns those of names of the cluster: a name outside of it, to which a Service may
-// lead, is reached as it is.
+// refer, is reached directly.
 func (s *Server) addresses(list []dns.RR) (out []netip.Addr) {
 	for _, one := range list {
 		if !s.cfg.Table.Judge(one.Header().Name).Ours {

@@ -19,7 +19,7 @@ const SystemFile = "/etc/resolv.conf"
 const (
 	// eachTry bounds a query to one resolver.
 	eachTry = 3 * time.Second
-	// lookAgain is how often the file is looked at.
+	// lookAgain is how often the file is read.
 	lookAgain = time.Second
 )
 
@@ -33,7 +33,7 @@ type System struct {
 }
 
 // NewSystem reads the resolvers from a file such as SystemFile. control is that of a net.Dialer,
-// by which our queries pass the rules that lead others to us; it may be nil.
+// which exempts this program's queries from redirection; it may be nil.
 func NewSystem(file string, control func(network, address string, c syscall.RawConn) error) (*System, error) {
 	s := &System{file: file, control: control}
 	found, err := read(file)
@@ -68,8 +68,8 @@ func (s *System) Resolvers() []netip.Addr {
 	return slices.Clone(s.resolvers)
 }
 
-// Follow reads the file again as it changes, and calls changed then, until ctx ends. One that
-// cannot be read, as while it is written, leaves what was.
+// Follow reads the file again as it changes, and calls changed then, until ctx ends. When the
+// file cannot be read, as while it is written, the resolvers stay as they were.
 func (s *System) Follow(ctx context.Context, changed func()) {
 	tick := time.NewTicker(lookAgain)
 	defer tick.Stop()

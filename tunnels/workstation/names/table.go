@@ -62,7 +62,7 @@ func (t *Table) Begin(domain string) {
 	t.domain, t.services, t.names = plain(domain), map[key]*service{}, map[string]*service{}
 }
 
-// Change takes note of Services that have changed, or are gone.
+// Change updates Services that have changed, and removes those that were deleted.
 func (t *Table) Change(changed []*tunnelv1.Service, gone []*tunnelv1.ServiceName) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -150,11 +150,11 @@ func (t *Table) DNS() string {
 	return slices.Min(all)
 }
 
-// Verdict is whose a name is.
+// Verdict is the classification of a name.
 type Verdict struct {
-	// Ours reports whether it is the cluster's.
+	// Ours reports whether it is a name of the cluster.
 	Ours bool
-	// Addresses are where it leads, as far as memory has it.
+	// Addresses are its addresses, if they are in memory.
 	Addresses []netip.Addr
 	// Ask is the name by which the cluster's DNS knows it.
 	Ask string
