@@ -6,10 +6,11 @@ import (
 	"net/netip"
 )
 
-// Lookup is the request DIOCNATLOOK of /dev/pf, _IOWR('D', 23, struct pfioc_natlook), with what it
-// reads and writes: an address in 16 bytes and a port in the first two of four, of where a connection
-// comes from and goes to, and of the same before translation; then family, protocol, variant,
-// direction. All numbers are in network order. The layout is that of XNU, which differs from other pf.
+// Lookup is the request DIOCNATLOOK of /dev/pf, _IOWR('D', 23, struct pfioc_natlook). Its
+// structure has the source and destination of a connection, and the same before translation, each
+// as an address of 16 bytes and a port in the first two of four; then family, protocol, variant,
+// direction. All numbers are in network order. The layout is that of XNU, which differs from
+// other pf.
 const Lookup uint32 = 0xC0000000 | lookupSize<<16 | 'D'<<8 | 23
 
 // lookupSize is the size of struct pfioc_natlook.
@@ -28,8 +29,8 @@ const (
 	out  = 2 // PF_OUT: what rdr has translated is found by the way of its answers.
 )
 
-// Asked returns what pf is asked of a connection of TCP over IPv4: where it was to go before it was
-// led here.
+// Asked returns the request for the original destination of a redirected connection of TCP over
+// IPv4.
 func Asked(from, here netip.AddrPort) (q [lookupSize]byte, err error) {
 	a, b := from.Addr().Unmap(), here.Addr().Unmap()
 	if !a.Is4() || !b.Is4() {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Anchor returns the name of the anchor of rules: one below com.apple, where the ruleset that each
-// Mac begins with looks. One beside it would be loaded, and never be looked at.
+// Anchor returns the name of the anchor of rules: one below com.apple, which the default ruleset
+// of macOS evaluates. An anchor beside it would be loaded, but not evaluated.
 func Anchor(name string) string { return "com.apple/" + name }
 
 // systemResolver is the user of mDNSResponder, which sends the queries of most programs of a Mac.
@@ -23,8 +23,9 @@ const systemResolver = "_mdnsresponder"
 // VPN's interface. Connections that had begun before stay as they are, since a pass rule of pf takes
 // the first packet alone.
 //
-// IPv4 alone is led: macOS sends nothing from ::1 to an address of another interface, so answers
-// over IPv6 would not come back. Queries over IPv6 are refused, and asked again over IPv4.
+// Only IPv4 is redirected: macOS sends nothing from ::1 to an address of another interface, so
+// answers over IPv6 would not come back. Queries over IPv6 are refused, and asked again over
+// IPv4.
 //
 // Connections are matched by the user of their socket. Names are resolved for all users by one
 // system service with a user of its own, so its queries are redirected too: other users of the
@@ -36,7 +37,7 @@ func PF(r Rules) (string, error) {
 	if r.UID == 0 {
 		return "", errors.New("redirect: pf redirects connections of a user other than root, since this program connects as root itself: run it by sudo from the account of that user")
 	}
-	// Queries to this machine itself go through lo0 whoever asks, and ours would come back to us.
+	// Queries to this machine itself pass lo0 for every user, so this program's own would loop.
 	resolvers := slices.DeleteFunc(Singles(r.Resolvers, true), func(a netip.Addr) bool { return a.IsLoopback() || slices.Contains(r.Own, a) })
 	if r.DNS != 0 && len(resolvers) == 0 {
 		return "", errors.New("redirect: pf leads queries to IPv4 addresses of other machines, and no resolver of this one has such an address: set one in its network settings")
@@ -68,8 +69,8 @@ func PF(r Rules) (string, error) {
 	return tables.String() + translate.String() + filter.String(), nil
 }
 
-// led returns the ranges of IPv4 that are led, and those in them that are not. In a table of pf the
-// narrowest range that has an address in it counts.
+// led returns the IPv4 ranges that are redirected, and the ranges in them that are not. In a
+// table of pf the narrowest range that contains an address counts.
 func led(r Rules) (in, out []netip.Prefix) {
 	single := func(all []netip.Addr) (out []netip.Prefix) {
 		for _, a := range all {
@@ -99,7 +100,7 @@ func joined[T fmt.Stringer](prefix string, list []T) string {
 
 var token = regexp.MustCompile(`(?m)^Token : ([0-9]+)\s*$`)
 
-// Token returns the reference to pf that pfctl -E says it has taken.
+// Token returns the reference to pf that pfctl -E reports.
 func Token(said string) (string, error) {
 	found := token.FindStringSubmatch(said)
 	if found == nil {

@@ -1,19 +1,21 @@
-// Package redirect says how a machine leads connections to addresses of a cluster to a port of its
-// own, and its queries for names to another. It is pure: rules as a value are checked, and become
-// text for pf of macOS. What gives them to the kernel is tunnels/workstation/hold.
+// Package redirect defines the rules by which a machine redirects connections to addresses of a
+// cluster to a local port, and DNS queries to another. It is pure: rules are a value, which is
+// checked and rendered as text for pf of macOS. Package tunnels/workstation/hold loads them into
+// the kernel.
 //
 //	rules, and which of them would cut a machine off         redirect.go
-//	their text for pf, and what pfctl says                   pf.go
-//	where a connection was to go, as pf is asked for it      natlook.go
+//	their text for pf, and the output of pfctl               pf.go
+//	the original destination of a connection, as pf has it   natlook.go
 //
-// No file of the system is changed, and nothing outlives the program that holds them. On Linux
-// the table has an owner: the kernel takes it away with the socket that made it. On macOS the
-// anchor is below com.apple, which the main ruleset evaluates, and is flushed by its name. No Mac
-// was at hand: what is here for pf follows what is published of it, and no pf has read the text.
+// No file of the system is changed, and nothing outlives the program that loads the rules. On
+// Linux the table has an owner: the kernel removes it with the socket that made it. On macOS the
+// anchor is below com.apple, which the main ruleset evaluates, and is flushed by its name. The
+// part for pf follows the published documentation; it was not run on a Mac.
 //
-// Queries for names go to a resolver of ours, where there is one: those to the resolvers that the
-// system has are redirected to its port, and its own queries to them pass by its mark, or its user. Rules are for the
-// connections of one user of the machine: those of others are neither redirected nor recorded under that user's name.
+// DNS queries are redirected to the port of a resolver of this program, if there is one: those to
+// the resolvers of the system, except the resolver's own, which pass by their mark or user. Rules
+// are for the connections of one user of the machine: those of others are neither redirected nor
+// recorded under that user's name.
 package redirect
 
 import (
@@ -23,20 +25,21 @@ import (
 	"strings"
 )
 
-// Rules are what is led where.
+// Rules are the connections to redirect, and where to.
 type Rules struct {
 	// Name is that of the table or the anchor: letters, digits and _.
 	Name string
-	// Ranges are the addresses of the cluster, and Except those of them that stay as they are,
-	// as the API server's own where the road leads over it.
+	// Ranges are the addresses of the cluster, and Except those of them that are not redirected,
+	// such as the API server's when the tunnel itself goes through it.
 	Ranges, Except []netip.Prefix
 	// Addresses are single ones beside them.
 	Addresses []netip.Addr
-	// Own are the addresses of this machine, which stay as they are: pf has to be told.
+	// Own are the addresses of this machine, which are never redirected; only pf needs them.
 	Own []netip.Addr
 	// Port is the port of this machine to which TCP goes.
 	Port uint16
-	// Resolvers are those of the system, whose queries go to the port DNS; 0 for none.
+	// Resolvers are those of the system. Queries to them are redirected to the port DNS; 0: they
+	// are not.
 	Resolvers []netip.Addr
 	DNS       uint16
 	// UID is a user of this machine: the connections and queries of that user are redirected; those
@@ -46,7 +49,7 @@ type Rules struct {
 	Mark uint32
 }
 
-// Check returns what is wrong with rules.
+// Check returns an error for rules that are invalid or would cut the machine off.
 func (r Rules) Check() error {
 	switch {
 	case r.Name == "" || strings.ContainsFunc(r.Name, func(c rune) bool {
@@ -71,7 +74,7 @@ func (r Rules) Check() error {
 	return nil
 }
 
-// Range returns why a range cannot be led elsewhere, or nil.
+// Range returns why a range cannot be redirected, or nil.
 func Range(p netip.Prefix) error {
 	if !p.IsValid() || p.Addr().Is4In6() {
 		return fmt.Errorf("redirect: %s is no range of addresses", p)
@@ -82,8 +85,8 @@ func Range(p netip.Prefix) error {
 	return nil
 }
 
-// Single reports whether an address is one of another machine, to which connections can be led
-// elsewhere.
+// Single reports whether an address is one of another machine, to which connections can be
+// redirected.
 func Single(a netip.Addr) bool {
 	return a.IsValid() && !a.Is4In6() && a.Zone() == "" && a.IsGlobalUnicast()
 }
