@@ -1,6 +1,7 @@
-// Package socket is where a running workstation tells its user how it is: a unix socket that
-// only the user may open, in a folder that only the user may read. Both ends look who the other
-// is, as the system knows it, so that neither another user of the machine nor a web page gets in.
+// Package socket serves the status of a running workstation to its user over a unix socket, which
+// only that user may open, in a folder that only that user may read. Both ends check the other's
+// user ID, as the system reports it, so that neither another user of the machine nor a web page
+// gets in.
 package socket
 
 import (
@@ -23,14 +24,14 @@ const (
 	// unheard is that of one that is not listened on yet. It is as long, so that a path that is too
 	// long is so at once.
 	unheard = ".new~"
-	// patience bounds a question, and what it may cost who answers.
+	// patience bounds the time for a question, and maxBytes the size of an answer.
 	patience = 5 * time.Second
 	maxBytes = 4 << 20
 	// folderName is that of the folder below the user's own.
 	folderName = "switchyard"
 )
 
-// errNobody says that a socket is left over of a program that was killed.
+// errNobody is the error of a leftover socket, of a program that was killed.
 var errNobody = errors.New("nobody answers")
 
 // Folder returns the folder of a user's sockets. getenv reads the environment.
@@ -62,8 +63,8 @@ func owned(folder string) error {
 	return nil
 }
 
-// Serve answers each question at a socket of a name with what answer returns, as JSON, until
-// ctx ends; then the socket is gone.
+// Serve answers each connection to the socket of a name with the result of answer, as JSON, until
+// ctx ends; then the socket is removed.
 func Serve(ctx context.Context, folder, name string, answer func() any) error {
 	if err := prepare(folder); err != nil {
 		return err
@@ -89,8 +90,8 @@ func Serve(ctx context.Context, folder, name string, answer func() any) error {
 	}
 }
 
-// listen listens at path. Until it does, the socket is at aside, where nobody looks: one that has a
-// name and is not listened on looks like one whose program was killed, and All would take it away.
+// listen listens at path. The socket is created at aside and renamed once it listens: All would
+// take a socket under its final name that does not listen yet for a leftover, and remove it.
 func listen(aside, path string) (net.Listener, error) {
 	if err := os.Remove(aside); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
@@ -110,7 +111,7 @@ func listen(aside, path string) (net.Listener, error) {
 	return l, nil
 }
 
-// tell answers one question.
+// tell answers one connection.
 func tell(c *net.UnixConn, answer func() any) {
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(patience))
@@ -120,9 +121,9 @@ func tell(c *net.UnixConn, answer func() any) {
 	_ = json.NewEncoder(c).Encode(answer())
 }
 
-// All asks everybody who answers in a folder; what is left over of programs that were killed is
-// taken away. T is what each answers. The error says who did not answer as he should, and the others
-// are returned all the same.
+// All returns the answers of all sockets in a folder, each decoded as a T, and removes leftover
+// sockets of programs that were killed. When some do not answer, it returns the other answers and
+// an error.
 func All[T any](folder string) ([]T, error) {
 	entries, err := os.ReadDir(folder)
 	if errors.Is(err, os.ErrNotExist) {
