@@ -64,8 +64,8 @@ func (r *resolution) whole(from corev1.EnvFromSource) {
 	}
 }
 
-// lacks says that an object was not had: a note where it is optional and may not be read, since
-// in the pod it may be there.
+// lacks reports an object that is missing: as a problem where it is required, and as a note where
+// it is optional and could not be read, since it may exist in the pod.
 func (r *resolution) lacks(kind, name, what string, optional bool) {
 	switch why := r.in.Unread[kind+"/"+name]; {
 	case !optional:
@@ -179,7 +179,7 @@ func (r *resolution) withholds(v Var) bool {
 	return !asked && unsafeenv.RunsCode(v.Name, v.Value)
 }
 
-// expand replaces $(NAME) by the variable of that name, and $$ by $. What is not known stays.
+// expand replaces $(NAME) by the variable of that name, and $$ by $. Unknown names stay.
 func expand(text string, known func(string) (string, bool)) string {
 	var out strings.Builder
 	for i := 0; i < len(text); i++ {
@@ -206,7 +206,7 @@ func expand(text string, known func(string) (string, bool)) string {
 	return out.String()
 }
 
-// field returns what the downward API says of a field of the pod.
+// field returns the value of a field of the pod in the downward API.
 func (r *resolution) field(path string) (string, bool) {
 	t := r.in.Template
 	if name, ok := subscript(path, "metadata.labels"); ok {
@@ -236,7 +236,7 @@ func (r *resolution) field(path string) (string, bool) {
 	return "", false
 }
 
-// subscript returns what stands in brackets after a field.
+// subscript returns the text in brackets after a field.
 func subscript(path, field string) (string, bool) {
 	rest, ok := strings.CutPrefix(path, field+"['")
 	if !ok {

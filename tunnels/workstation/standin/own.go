@@ -18,11 +18,10 @@ import (
 // fromSandbox is the source of what a sandbox gives a process beside what its baseline has.
 const fromSandbox = "the sandbox's local"
 
-// Customize has the process have what a sandbox gives it beside what its baseline has: variables
-// as a fork would have them, by a patch of its containers, and files. The error says which of
-// these cannot be.
+// Customize adds the variables and files of the sandbox to those of the baseline. Variables are
+// merged as in a fork, by a patch of its containers. The error names those that are invalid.
 func (in *Input) Customize(changes crdv1.LocalWorkload) (err error) {
-	defer func() { // The library is written for what an API server has checked.
+	defer func() { // The library assumes input that an API server has validated.
 		if r := recover(); r != nil {
 			err = fmt.Errorf("its env cannot be worked out: %v", r)
 		}

@@ -13,7 +13,8 @@ import (
 var shellName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // Shell returns variables as lines NAME='value' that a POSIX shell reads, whatever is in them.
-// Those whose names no shell knows are comments. sources: above each stands where it is from.
+// Variables with names that are invalid in a shell are comments. With sources set, a comment
+// above each line has the variable's source.
 func Shell(vars []Var, sources bool) string {
 	var out strings.Builder
 	for _, v := range vars {

@@ -1,10 +1,10 @@
-// Package standin says what a process has that takes the place of a container: the environment
-// and the files that the container has in its pod. It is pure: the pod template and the objects
+// Package standin computes the environment and the files of a process that replaces a container,
+// from those that the container has in its pod. It is pure: the pod template and the objects that
 // it names go in, variables and files come out.
 //
 // # What differs from a pod
 //
-// Of a pod that does not exist the downward API cannot tell. It has these values:
+// There is no pod, so fields of the downward API have these values:
 //
 //	metadata.name                 Input.Name
 //	metadata.namespace            that of the baseline
@@ -15,9 +15,9 @@
 //	status.podIP, status.hostIP   127.0.0.1, also as the only one of podIPs and hostIPs
 //	limits of a container         its own, else Input.CPU and Input.Memory, if known
 //
-// The token of a service account is never among the files: what was made for a pod does not
-// leave the cluster. Notes say so, and name each volume that stays in the cluster. Variables
-// of Services (FOO_SERVICE_HOST) and those of the image are not known here.
+// The token of a service account is never among the files: credentials issued for a pod do not
+// leave the cluster. Notes name the token and each volume that is not copied. Variables of
+// Services (FOO_SERVICE_HOST) and those of the image are not included.
 //
 // Variables from which loaders, shells and interpreters run code (unsafeenv) are withheld, whatever
 // object of the cluster they are from. Those of Input.Extra and Input.Allow are not. Values with a NUL byte
@@ -42,7 +42,7 @@ import (
 	"switchyard.dev/protos/crd/variable"
 )
 
-// Variables that say which sandbox it is, as forks have them; and where files are.
+// Variables that identify the sandbox, as in forks; and the folder of resource outputs.
 const (
 	EnvSandbox    = "SIGNADOT_SANDBOX_NAME"
 	EnvRoutingKey = "SIGNADOT_SANDBOX_ROUTING_KEY"
@@ -51,15 +51,15 @@ const (
 	ResourcesFolder = "/signadot/resources"
 )
 
-// Input is what is known.
+// Input is the input of Resolve.
 type Input struct {
 	// Template is the pod template of the baseline, and Namespace its namespace.
 	Template  corev1.PodTemplateSpec
 	Namespace string
-	// Container is the one whose place is taken; empty: the main one.
+	// Container is the container that the process replaces; empty: the main one.
 	Container string
 	// ConfigMaps and Secrets are those of the namespace that were read, by their names; Unread
-	// says why others were not, by kind/name, such as Secret/db.
+	// has the reason why others were not, by kind/name, such as Secret/db.
 	ConfigMaps map[string]*corev1.ConfigMap
 	Secrets    map[string]*corev1.Secret
 	Unread     map[string]string
@@ -99,7 +99,7 @@ type Extra struct {
 type Var struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
-	// Source says where the value is from, for people.
+	// Source describes where the value is from.
 	Source string `json:"source"`
 }
 
@@ -107,18 +107,18 @@ type Var struct {
 type File struct {
 	// Path is absolute, as the container sees it.
 	Path string
-	// Data is what it holds; nil of a folder.
+	// Data is its content; nil of a folder.
 	Data   []byte
 	Folder bool
 	// Mode is its permissions.
 	Mode uint32
-	// Source says where it is from, for people.
+	// Source describes where it is from.
 	Source string
 }
 
 // Result is what a process has.
 type Result struct {
-	// Container is the one whose place it takes.
+	// Container is the one that the process replaces.
 	Container string
 	// Env is in the order of their names, each name once.
 	Env []Var
@@ -129,7 +129,7 @@ type Result struct {
 	Files []File
 	// Mounts are the paths at which volumes are, and files of the sandbox.
 	Mounts []string
-	// Notes are sentences about what is not as in the pod.
+	// Notes are sentences about differences from the pod.
 	Notes []string
 }
 
@@ -229,8 +229,8 @@ func keys(set map[string]bool) []string {
 	return slices.Sorted(maps.Keys(set))
 }
 
-// Resolve returns what a process has. The error says what of the baseline could not be had,
-// and would keep its pods from starting too, or why it may not be read.
+// Resolve returns the environment and files of a process. The error names the objects that are
+// missing, which would keep the pods of the baseline from starting too, or that may not be read.
 func Resolve(in Input) (Result, error) {
 	c, err := Main(in.Template, in.Container)
 	if err != nil {
@@ -285,7 +285,7 @@ func (r *resolution) problem(format string, values ...any) {
 	}
 }
 
-// missing says that an object is not there or was not read.
+// missing adds a problem for an object that does not exist or was not read.
 func (r *resolution) missing(kind, name, what string) {
 	if why := r.in.Unread[kind+"/"+name]; why != "" {
 		r.problem("%s needs %s %s/%s, which was not read: %s", what, kind, r.in.Namespace, name, why)

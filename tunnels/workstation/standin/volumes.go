@@ -47,7 +47,8 @@ func plain(name string) bool {
 	return name != "" && name != "." && name != ".." && !strings.ContainsAny(name, "/\\\x00")
 }
 
-// inside returns a path that is within a volume; false where it leads out of it.
+// inside returns the cleaned form of a path within a volume; false for a path that is outside of
+// it.
 func inside(p string) (string, bool) {
 	if p == "" || path.IsAbs(p) || strings.ContainsRune(p, 0) || slices.Contains(strings.Split(p, "/"), "..") {
 		return "", false
@@ -64,7 +65,7 @@ func (r *resolution) put(at string, f File) {
 func (r *resolution) mount(m corev1.VolumeMount, v corev1.Volume) {
 	at := path.Clean("/" + m.MountPath)
 	if at == tokenFolder {
-		return // token says so.
+		return // token adds a note about it.
 	}
 	parts := sources(v)
 	if parts == nil {
@@ -101,7 +102,7 @@ func (r *resolution) mount(m corev1.VolumeMount, v corev1.Volume) {
 	}
 }
 
-// apart says what becomes of a volume whose content is not made of objects.
+// apart handles a volume with content that is not from objects: it adds a folder and a note.
 func (r *resolution) apart(at string, v corev1.Volume) {
 	r.mounts = append(r.mounts, at)
 	r.put(at, File{Folder: true, Mode: 0o755, Source: "volume " + v.Name})
@@ -234,7 +235,7 @@ func (r *resolution) downward(content map[string]File, items []corev1.DownwardAP
 	}
 }
 
-// token says that pods of the baseline have a token that is not copied.
+// token adds a note when pods of the baseline have a token, which is not copied.
 func (r *resolution) token() {
 	mounts := true
 	if sa := r.in.ServiceAccount; sa != nil && sa.AutomountServiceAccountToken != nil {
