@@ -31,7 +31,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("reach the cluster: %w", err)
 	}
-	access.QPS = -1 // who asks is bounded
+	access.QPS = -1 // callers are rate-limited instead
 	kube, err := kubernetes.NewForConfig(access)
 	if err != nil {
 		return fmt.Errorf("reach the cluster: %w", err)
