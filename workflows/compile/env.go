@@ -53,7 +53,8 @@ func (c *compilation) variable(path string, v spec.EnvVar) map[string]any {
 	return out
 }
 
-// from puts into the item of a patch where a value comes from. kinds are the fields that may say so.
+// from writes the source of a value into the item of a patch. kinds lists the allowed fields, for
+// messages.
 func (c *compilation) from(path, kinds string, s spec.EnvSource, out map[string]any) {
 	given := 0
 	for _, is := range []bool{s.Fork != nil, s.Resource != nil, s.ConfigMap != nil, s.Secret != nil} {
@@ -109,7 +110,7 @@ func (c *compilation) output(path string, s spec.ResourceSource) string {
 		var names []string
 		for _, r := range c.spec().Resources {
 			if r.Name == s.Name && s.Name != "" {
-				return s.OutputKey // What is wrong with the resource is said there.
+				return s.OutputKey // The problem of the resource is reported at the resource.
 			}
 			names = append(names, r.Name)
 		}
@@ -132,7 +133,7 @@ func (c *compilation) output(path string, s spec.ResourceSource) string {
 	return s.OutputKey
 }
 
-// What an expression about a fork may name, and what stands for it in a patch.
+// expressions are the allowed expressions about a fork, and what each becomes in a patch.
 var expressions = map[string]string{".Service.Host": "host", ".Service.Port": "port"}
 
 // expression returns a text about another fork as the text of a patch.

@@ -24,9 +24,9 @@ const (
 type workload struct {
 	// path is the field that asks for it.
 	path string
-	// name is what it is called in the sandbox.
+	// name is its name in the sandbox.
 	name string
-	// baseline is the workload that it stands for; nil when there is none.
+	// baseline is the workload that it replaces; nil when there is none.
 	baseline *crdv1.ObjectRef
 }
 
@@ -118,7 +118,7 @@ func (c *compilation) customized(path string, from spec.Customizations) []crdv1.
 	return out
 }
 
-// container is what a patch says of one container.
+// container is the part of a patch for one container.
 type container struct {
 	name, image string
 	env         []any
@@ -137,11 +137,11 @@ func (t *container) fields() map[string]any {
 	return out
 }
 
-// mainContainer stands for the container that a file means when it names none.
+// mainContainer represents the main container, which is meant where a file names none.
 const mainContainer = "{{ .baseline.container }}"
 
-// containers returns what images and environment say of each container, in the order in which
-// they name them.
+// containers returns the images and the environment for each container, in the order in which the
+// file names them.
 func (c *compilation) containers(path string, from spec.Customizations) []*container {
 	var out []*container
 	named := func(path, name string) *container {
@@ -187,8 +187,8 @@ func (c *compilation) containers(path string, from spec.Customizations) []*conta
 // patchTypes are the types of patches.
 var patchTypes = []string{"strategic", "merge", "json"}
 
-// patch returns the patch that a file gives. What it holds is applied to the baseline when
-// the fork is made, and is not looked at here.
+// patch returns the patch of a file. Its content is applied to the baseline when the fork is
+// created, and is not checked here.
 func (c *compilation) patch(path string, p spec.Patch) crdv1.Patch {
 	var content json.RawMessage
 	if found := specfile.DecodeText(path+".value", p.Value, &content); len(found) > 0 {

@@ -68,7 +68,7 @@ func (c *compilation) file(at string, f spec.FileOp) crdv1.LocalFile {
 		item := map[string]any{}
 		c.from(at+".valueFrom", "resource, configMap and secret",
 			spec.EnvSource{Resource: f.ValueFrom.Resource, ConfigMap: f.ValueFrom.ConfigMap, Secret: f.ValueFrom.Secret}, item)
-		_ = json.Unmarshal([]byte(written(item["valueFrom"])), &out.ValueFrom) // Without what is null.
+		_ = json.Unmarshal([]byte(written(item["valueFrom"])), &out.ValueFrom) // Without null fields.
 	default:
 		c.problems.Add(at, "has neither value nor valueFrom; give one of them")
 	}

@@ -38,10 +38,10 @@ func (c *compilation) locals() {
 	}
 }
 
-// portNumber is a port as addresses have it, as far as its digits tell.
+// portNumber matches a port of an address, as far as its digits decide.
 var portNumber = regexp.MustCompile(`^[1-9][0-9]{0,4}$`)
 
-// tunnel compiles one port that leads to a workstation.
+// tunnel compiles one port that is forwarded to a workstation.
 func (c *compilation) tunnel(at string, port int32, to, protocol string) crdv1.TunnelPort {
 	c.port(at+".port", port)
 	address, err := url.Parse("tcp://" + to)

@@ -15,7 +15,7 @@ import (
 	"switchyard.dev/workflows/specfile"
 )
 
-// Plugin returns what is wrong with a resource plugin.
+// Plugin returns the problems of a resource plugin.
 func Plugin(p spec.Plugin) specfile.Problems {
 	c := pluginCheck{plugin: p, steps: map[string]string{}}
 	if _, err := spec.ParsePluginName(p.Name); err != nil {
@@ -50,7 +50,7 @@ func Warnings(p spec.Plugin) (out specfile.Problems) {
 	return out
 }
 
-// pluginCheck is one look at a plugin.
+// pluginCheck is one check of a plugin.
 type pluginCheck struct {
 	plugin   spec.Plugin
 	problems specfile.Problems

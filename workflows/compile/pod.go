@@ -103,7 +103,7 @@ func acceptPod(t corev1.PodTemplateSpec) error {
 	return nil
 }
 
-// unique are the lists of a pod whose items the API server tells apart by these fields.
+// unique are the lists of a pod in which items are identified by these fields.
 var unique = map[string][]string{
 	"claims": {"name"}, "containers": {"name"}, "env": {"name"}, "hostAliases": {"ip"}, "imagePullSecrets": {"name"},
 	"initContainers": {"name"}, "ports": {"containerPort", "protocol"}, "resourceClaims": {"name"}, "schedulingGates": {"name"},
@@ -127,7 +127,7 @@ func acceptLists(t corev1.PodTemplateSpec) error {
 	return acceptFields("", "", fields)
 }
 
-// acceptFields looks at a value of a pod, which is the field name of what is at path.
+// acceptFields checks a value of a pod, which is the field name of the value at path.
 func acceptFields(path, name string, value any) error {
 	at := strings.TrimPrefix(path+"."+name, ".")
 	switch v := value.(type) {
@@ -156,7 +156,7 @@ func acceptFields(path, name string, value any) error {
 	return nil
 }
 
-// identified returns what an item of a list is told apart by; false when it is by nothing.
+// identified returns the identity of an item of a list; false when it has none.
 func identified(item any, by []string) (string, bool) {
 	fields, ok := item.(map[string]any)
 	if !ok || len(by) == 0 {

@@ -26,7 +26,7 @@ type Input struct {
 	Pinned map[string]string
 }
 
-// Output is what came of it.
+// Output is the result of Sandbox.
 type Output struct {
 	// Sandbox is the object.
 	Sandbox *crdv1.SignadotSandbox
@@ -34,8 +34,8 @@ type Output struct {
 	Notes specfile.Problems
 }
 
-// What the API server takes at most: of annotations together, and of an object, with room
-// for what is written into it later.
+// Limits of the API server: of annotations together, and of an object, with room for fields that
+// are added later.
 const (
 	maxAnnotations = 256 << 10
 	maxObject      = 1 << 20
@@ -76,7 +76,7 @@ type compilation struct {
 	notes    specfile.Problems
 	// members are the workloads of the sandbox, in its order.
 	members []workload
-	// outputs are those of resources whose plugin is known, by the name of the resource.
+	// outputs are those of resources with a known plugin, by the name of the resource.
 	outputs map[string][]string
 }
 
@@ -114,7 +114,7 @@ func checkName(problems *specfile.Problems, path, name string, rule *regexp.Rege
 	}
 }
 
-// general compiles what the sandbox says of itself.
+// general compiles the fields of the sandbox itself.
 func (c *compilation) general() {
 	s, o := c.spec(), c.object
 	c.named("name", c.Sandbox.Name, sandboxName)
@@ -193,5 +193,5 @@ func written(value any) string {
 	return string(text)
 }
 
-// escape returns a text that stays what it is in a patch with variables.
+// escape returns a text that is preserved in a patch with variables.
 func escape(text string) string { return strings.ReplaceAll(text, "{{", `{{ "{{" }}`) }

@@ -7,7 +7,7 @@ import (
 	"switchyard.dev/workflows/spec"
 )
 
-// identity is whose resource a step works on.
+// identity is the resource that a step works on.
 type identity struct {
 	sandbox, key, resource string
 	params                 map[string]string
@@ -51,8 +51,8 @@ func unit(p spec.Plugin, s spec.Step, who identity) crdv1.WorkUnit {
 	return u
 }
 
-// destination returns how a script finds an input: where the file does not say it, in a
-// variable named after the input.
+// destination returns where a script finds an input: by default, in a variable named after the
+// input.
 func destination(in spec.Input) crdv1.InputDestination {
 	if in.As != nil && *in.As != (spec.InputTo{}) {
 		return crdv1.InputDestination{Env: in.As.Env, LocalPath: in.As.Path}
