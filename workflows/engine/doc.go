@@ -1,9 +1,9 @@
 // Package engine decides about workflows: graphs of units of work, each a pod that is run to
-// its end. It is pure: what is known comes in, what to do and what to record comes out.
+// completion. It is pure: it takes the observed state, and returns what to do and what to record.
 //
-//	Check   what is wrong with the graphs of an object               graph.go
-//	Plan    which units begin, which pods go, and how far all is     plan.go
-//	        how one unit gets from one phase to the next             unit.go
+//	Check   the problems of the graphs of an object                  graph.go
+//	Plan    which units begin, which pods to delete, the progress    plan.go
+//	        the transitions of one unit from phase to phase          unit.go
 //	Named   the status of a unit once its pod has a name; Began,     unit.go
 //	        once it is created; Refused and Renamed, if it is not
 //	Picture the graph as people see it                               picture.go

@@ -15,9 +15,9 @@ const (
 	FieldPostStop = "postStop"
 )
 
-// Check returns what is wrong with the graphs of an object before anything runs, the worst
-// first: doubled names, inputs that nobody fills, cycles. Units of postStop may read what
-// those of preStart give.
+// Check returns the problems of the graphs of an object before anything runs, the worst first:
+// duplicate names, inputs without a source, cycles. Units of postStop may read outputs of
+// preStart.
 func Check(o crdv1.OLM) []string {
 	c := checking{names: map[string]string{}}
 	for _, g := range []struct {
@@ -37,9 +37,9 @@ func Check(o crdv1.OLM) []string {
 	return c.problems
 }
 
-// checking is one look at the graphs of an object.
+// checking is one check of the graphs of an object.
 type checking struct {
-	names    map[string]string // Where each name of a unit stands.
+	names    map[string]string // The field in which each name of a unit is used.
 	problems []string
 }
 
@@ -62,7 +62,7 @@ func (c *checking) name(at string, u crdv1.WorkUnit) {
 	}
 }
 
-// inputs checks that somebody fills the inputs of units: those before give values.
+// inputs checks that every input of units has a source: outputs of units in before.
 func (c *checking) inputs(field string, units, before []crdv1.WorkUnit) {
 	for i, u := range units {
 		for k, in := range u.Inputs {
@@ -115,7 +115,7 @@ func (c *checking) cycle(field string, units []crdv1.WorkUnit) {
 	}
 }
 
-// Needs returns the names of those of the units whose outputs u reads, each once.
+// Needs returns the names of the units that produce the inputs of u, each once.
 func Needs(u crdv1.WorkUnit, units []crdv1.WorkUnit) []string {
 	var out []string
 	for _, key := range keys(u) {

@@ -8,7 +8,7 @@ type Place struct {
 	Unit string
 	// Depth is how many units come before it, one after the other.
 	Depth int
-	// WaitsFor are the units of the graph whose outputs it reads.
+	// WaitsFor are the units of the graph that produce its inputs.
 	WaitsFor []string
 }
 
@@ -26,7 +26,7 @@ func Picture(units []crdv1.WorkUnit) []Place {
 			}
 		}
 	}
-	below := map[string][]string{} // What stands under a unit: what waits for it, and for none that is deeper.
+	below := map[string][]string{} // The units shown below a unit: those that wait for it, and for none that is deeper.
 	for _, u := range units {
 		above := ""
 		for _, name := range waits[u.Name] {

@@ -11,21 +11,21 @@ import (
 	"switchyard.dev/workflows/execunit"
 )
 
-// Input is what is known of one graph.
+// Input is the observed state of one graph.
 type Input struct {
 	// Units are the graph, which Check has nothing against.
 	Units []crdv1.WorkUnit
-	// Status is what was recorded of them.
+	// Status is the recorded status of the units.
 	Status []crdv1.WorkUnitStatus
-	// Made are the units that ran before, whose outputs Units may read, and MadeStatus what
-	// was recorded of those. They run no more.
+	// Made are the units that ran before, which may produce inputs of Units, and MadeStatus is
+	// their recorded status. They do not run again.
 	Made       []crdv1.WorkUnit
 	MadeStatus []crdv1.WorkUnitStatus
 	// Kept are the keys of the values of Made that there are.
 	Kept map[string]bool
 	// Pods are those of the units' present attempts, by the name of the unit.
 	Pods map[string]Pod
-	// Ending: no unit begins any more, and one whose script has not begun ends.
+	// Ending: no further unit begins, and one with a script that has not begun ends.
 	Ending bool
 	// Retry is the request to try again; empty when there is none.
 	Retry string
@@ -50,10 +50,10 @@ type Pod struct {
 type Decision struct {
 	// Status is that of each unit, in their order.
 	Status []crdv1.WorkUnitStatus
-	// Begin are the units of which a pod is to be made, for the attempt after the one in
-	// Status; Began says what to record then.
+	// Begin are the units to create a pod for, for the attempt after the one in Status; Began
+	// returns the status to record then.
 	Begin []string
-	// End are the units whose pod is to be deleted.
+	// End are the units with a pod to delete.
 	End []string
 	// Active: a unit runs, or is about to.
 	Active bool
@@ -63,7 +63,7 @@ type Decision struct {
 	Trouble *crdv1.WorkUnitStatus
 	// Stale are the units that have succeeded in another form than they have now.
 	Stale []string
-	// After is when to look again although nothing happens; 0: never.
+	// After is when to call Plan again although nothing happens; 0: never.
 	After time.Duration
 }
 
@@ -89,14 +89,14 @@ func Plan(in Input) Decision {
 	return p.out
 }
 
-// planning is one look at a graph.
+// planning is one call of Plan.
 type planning struct {
 	Input
 	at  map[string]int
 	out Decision
 }
 
-// StatusOf returns what was recorded of the unit of this name; nil when nothing was.
+// StatusOf returns the recorded status of the unit of this name; nil when there is none.
 func StatusOf(all []crdv1.WorkUnitStatus, unit string) *crdv1.WorkUnitStatus {
 	if i := slices.IndexFunc(all, func(s crdv1.WorkUnitStatus) bool { return s.Name == unit }); i >= 0 {
 		return &all[i]
@@ -107,7 +107,7 @@ func StatusOf(all []crdv1.WorkUnitStatus, unit string) *crdv1.WorkUnitStatus {
 // status returns the new status of a unit of the graph.
 func (p *planning) status(unit string) *crdv1.WorkUnitStatus { return &p.out.Status[p.at[unit]] }
 
-// begin lets a unit begin that waits, when what it reads is there and there is room.
+// begin starts a waiting unit, when its inputs are available and AtOnce permits.
 func (p *planning) begin(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus) {
 	if p.Ending || st.Phase != crdv1.UnitPending && st.Phase != crdv1.UnitStarting {
 		return
@@ -125,8 +125,8 @@ func (p *planning) begin(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus) {
 	p.out.Begin = append(p.out.Begin, u.Name)
 }
 
-// ready reports whether a unit may begin as far as it depends on what it reads. It skips one
-// that has nothing to do, and fails one whose input there will never be.
+// ready reports whether the inputs of a unit are available. It skips a unit that has nothing to
+// do, and fails one with an input that will never be available.
 func (p *planning) ready(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus) bool {
 	if len(p.Made) > 0 && !slices.ContainsFunc(p.MadeStatus, begun) {
 		skip(st, p.Now, fmt.Sprintf("Step %q has nothing to do, since no step of preStart has begun.", u.Name))
@@ -173,7 +173,7 @@ func (p *planning) active() int {
 // failed reports whether a unit has failed or was lost, so that no other begins.
 func (p *planning) failed() bool { return slices.ContainsFunc(p.out.Status, inTrouble) }
 
-// conclude says how far all is.
+// conclude sets the overall result.
 func (p *planning) conclude() {
 	p.out.Done = true
 	for i := range p.out.Status {
@@ -189,7 +189,7 @@ func (p *planning) conclude() {
 	p.out.Active = p.active() > 0
 }
 
-// after asks for a look after this time at the latest.
+// after requests another call of Plan after this time at the latest.
 func (p *planning) after(d time.Duration) {
 	if p.out.After == 0 || d < p.out.After {
 		p.out.After = max(d, time.Millisecond)

@@ -22,18 +22,18 @@ const (
 	ReasonInputMissing = "InputMissing"
 	// ReasonDeadlineExceeded: it had its time.
 	ReasonDeadlineExceeded = "DeadlineExceeded"
-	// ReasonPodGone: its pod is gone, and nobody has seen how it ended.
+	// ReasonPodGone: its pod was deleted before its result was read.
 	ReasonPodGone = "PodGone"
 	// ReasonRetrying: its pod ended through no fault of its script, and it begins again.
 	ReasonRetrying = "Retrying"
-	// ReasonNothingToDo: what it would remove was never made.
+	// ReasonNothingToDo: what it would remove was never created.
 	ReasonNothingToDo = "NothingToDo"
 	// ReasonTriedOften: it was begun as often as it may be.
 	ReasonTriedOften = "TriedTooOften"
 )
 
 // How long an attempt waits after one that ended through no fault of the script, and how many
-// there are without anybody asking for more.
+// attempts there are without a request for more.
 const (
 	firstPause, longestPause = 2 * time.Second, 2 * time.Minute
 	mostAttempts             = 12
@@ -49,8 +49,8 @@ func Form(u crdv1.WorkUnit) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// heed begins units anew that ended badly, where somebody asks for it: with a request that
-// was not heeded before, or because the unit that failed has another form now.
+// heed restarts units that failed or were lost: for a new retry request, or because the failed
+// unit has another form now.
 func (p *planning) heed(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus) {
 	asked := p.Retry != "" && p.Retry != st.Retried
 	if asked {
@@ -62,7 +62,7 @@ func (p *planning) heed(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus) {
 	}
 }
 
-// step brings the status of a unit that runs up to what is seen of its pod.
+// step updates the status of a running unit from its pod.
 func (p *planning) step(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus) {
 	switch st.Phase {
 	case crdv1.UnitRunning:
@@ -166,7 +166,7 @@ func (p *planning) interrupted(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus, pod e
 // tryAgain ends a sentence with how to have a unit run again.
 const tryAgain = " (annotation " + crdv1.AnnotationRetry + " asks for another attempt)."
 
-// because ends a sentence with what is wrong with a pod; nothing may be.
+// because ends a sentence with the problem of a pod; text may be empty.
 func because(text string) string {
 	if text == "" {
 		return "."
@@ -200,7 +200,8 @@ func (p *planning) pause(st *crdv1.WorkUnitStatus) time.Duration {
 	return st.Finished.Add(wait).Sub(p.Now.Time)
 }
 
-// overdue reports whether a unit has had its time; else it asks for a look when it has.
+// overdue reports whether a unit has reached its deadline; else it requests a call at the
+// deadline.
 func (p *planning) overdue(st *crdv1.WorkUnitStatus) bool {
 	if p.Deadline <= 0 || st.Started == nil {
 		return false
@@ -233,7 +234,7 @@ func Began(u crdv1.WorkUnit, st crdv1.WorkUnitStatus, uid, grant string, now met
 	}
 }
 
-// Refused returns the status of a unit whose pod the API server has refused.
+// Refused returns the status of a unit after the API server has refused its pod.
 func Refused(st crdv1.WorkUnitStatus, reason, message string, now metav1.Time) crdv1.WorkUnitStatus {
 	st.Reason, st.Message, st.Started = reason, message, cmp.Or(st.Started, &now)
 	return st
