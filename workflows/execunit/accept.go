@@ -27,7 +27,7 @@ func problem(reason, format string, args ...any) *Problem {
 	return &Problem{Reason: reason, Message: cut(fmt.Sprintf(format, args...), maxMessage)}
 }
 
-// checking is one look at a unit before it is run.
+// checking is one check of a unit before it runs.
 type checking struct {
 	unit crdv1.WorkUnit
 	exec crdv1.ExecUnitTemplate
@@ -35,8 +35,8 @@ type checking struct {
 	Settings
 }
 
-// Accept returns what is wrong with a unit of an object whose IO context is called own; nil
-// when its pod can be made.
+// Accept returns the problem of a unit of an object that has the IO context own; nil when its pod
+// can be created.
 func Accept(u crdv1.WorkUnit, own string, s Settings) *Problem {
 	if u.ExecUnitTemplate == nil {
 		return problem(ReasonNoTemplate, "step %s has no execUnitTemplate, so there is nothing to run. Add one with a podTemplate and a script.", quoted(u.Name))
@@ -60,7 +60,7 @@ func (c checking) container() *Problem {
 	return problem(ReasonTemplateRefused, "the pod template of step %s has no container. Add one, named %s, with an image.", quoted(c.unit.Name), mainName)
 }
 
-// script refuses a unit that says nothing of what is run, or how.
+// script refuses a unit that has nothing to run, or a script without an interpreter.
 func (c checking) script() *Problem {
 	main := c.exec.PodTemplate.Spec.Containers[mainIndex(c.exec.PodTemplate.Spec)]
 	switch script := c.exec.Script; {
@@ -85,10 +85,10 @@ func (c checking) namespace() *Problem {
 	return nil
 }
 
-// shown is how much of a text of somebody else's a message has.
+// shown is the maximum length of quoted text in a message.
 const shown = 80
 
-// quoted returns a text of somebody else's for a message.
+// quoted returns the beginning of a text from a user or another program, quoted for a message.
 func quoted(text string) string { return fmt.Sprintf("%q", cut(text, shown)) }
 
 // list returns names for a message.

@@ -9,7 +9,7 @@ import (
 	"k8s.io/pod-security-admission/policy"
 )
 
-// checkPowers says which power lets through what a check of Pod Security baseline forbids.
+// checkPowers maps each check of Pod Security baseline to the power that permits what it forbids.
 var checkPowers = map[policy.CheckID]Power{
 	"appArmorProfile":            SecurityProfiles,
 	"capabilities_baseline":      Capabilities,
@@ -99,7 +99,8 @@ func usesAccount(pod corev1.PodSpec) string {
 	return ""
 }
 
-// reads refuses objects of the namespace where nobody asks whether the author may read them.
+// reads refuses references to objects when the API server does not ask whether the author may
+// read them.
 func (c checking) reads() *Problem {
 	if c.AuthorAsked || slices.Contains(c.Allow, Secrets) {
 		return nil

@@ -1,10 +1,10 @@
-// Package execunit makes the pod of a work unit, and tells from the pod how far the unit is. It
-// is pure: values in, values out.
+// Package execunit creates the pod of a work unit, and derives the progress of the unit from its
+// pod. It is pure: values in, values out.
 //
-//	Accept     what is wrong with a unit, before anything of it runs   accept.go, template.go, inputs.go
-//	Power      what a pod may do only where the chart says so          power.go, bounds.go
+//	Accept     the problem of a unit, before anything of it runs       accept.go, template.go, inputs.go
+//	Power      what a pod may do only where the configuration allows   power.go, bounds.go
 //	Pod        the pod of one attempt                                  pod.go, settings.go
-//	Observe    how far the unit is, and what to change                 observe.go, waiting.go, ended.go
+//	Observe    the progress of the unit, and the remedy if it is stuck observe.go, waiting.go, ended.go
 //
 // # The pod
 //
@@ -15,22 +15,22 @@
 // token for the IO context server. Values are nowhere in the pod's definition. Where there is a
 // script it is run, and the template's command and arguments are not.
 //
-// # What it is bound to
+// # Restrictions
 //
-// Nothing stands behind such a pod as the baseline does behind a fork: it is bound to Pod Security
-// baseline. The managers alone have the token for the IO context server, and the template
-// can project no other token. The API server asks the author of the unit (reconcilers/admission) about what the
-// template reads of Secrets, ConfigMaps and claims, and about the right to create pods in its namespace,
-// which includes its service accounts; where it does not ask, these are powers. A token is mounted
-// only where the template names an account or sets automountServiceAccountToken. Units in the
-// operator's namespace use none of its accounts.
+// Such a pod has no baseline that it is derived from, as a fork has, so it is subject to Pod
+// Security baseline. Only the managers have the token for the IO context server, and the template
+// can project no other token. The API server asks the author of the unit (reconcilers/admission)
+// about what the template reads of Secrets, ConfigMaps and claims, and about the right to create
+// pods in its namespace, which includes its service accounts; where it does not ask, these are
+// powers. A token is mounted only where the template names an account or sets
+// automountServiceAccountToken. Units in the operator's namespace use none of its accounts.
 //
 // # A script runs at most once in an attempt
 //
 // So no container may be started again: neither by its restart policy nor by the rules of
 // another one.
 //
-// # What is not looked at
+// # Not checked
 //
 // Rules that the API server has for each field of a pod: a template that breaks one is refused
 // when the pod is created, in the API server's words.

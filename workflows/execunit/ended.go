@@ -13,7 +13,7 @@ import (
 	"switchyard.dev/workflows/iocontext"
 )
 
-// ended tells of a pod whose main container has ended.
+// ended returns the observation of a pod with a main container that has ended.
 func (l look) ended() Observation {
 	main := *l.main.State.Terminated
 	if main.Reason == unknownStatus {
@@ -27,14 +27,15 @@ func (l look) ended() Observation {
 	}
 	o := Observation{State: Failed}
 	o.Reason, o.Message = l.failure(main)
-	// What the wrapper has left is handed in all the same; what was killed has left nothing.
+	// Outputs that the wrapper has left are handed in all the same; a killed container has left
+	// none.
 	if _, spoke := endingOf(&main); spoke && l.output.State.Terminated == nil && !l.over {
 		o.State = Delivering
 	}
 	return o
 }
 
-// delivered tells of a pod whose script has ended with 0.
+// delivered returns the observation of a pod after its script has ended with 0.
 func (l look) delivered() Observation {
 	handed := l.output.State.Terminated
 	switch {
@@ -68,10 +69,10 @@ var notItsFault = []string{
 // name returns which pod it is.
 func (l look) name() string { return l.pod.Namespace + "/" + l.pod.Name }
 
-// unknownStatus is the reason of a container that nobody knows the end of.
+// unknownStatus is the reason of a container with an unknown end.
 const unknownStatus = "ContainerStatusUnknown"
 
-// outOfSight ends a pod of which nobody knows how it ended.
+// outOfSight is the ending of a pod when it is unknown how it ended.
 var outOfSight = ending{reason: ReasonNodeLost, how: "ended without its node saying how"}
 
 // failure returns why a script that ended with something else than 0 failed.
@@ -97,11 +98,11 @@ type ending struct {
 	reason string
 	// how is the rest of a sentence that begins with the pod.
 	how string
-	// at is since when; zero where nobody knows.
+	// at is since when; zero if it is unknown.
 	at metav1.Time
 }
 
-// interrupted tells of a pod that was ended by e.
+// interrupted returns the observation of a pod that was ended by e.
 func (l look) interrupted(e ending) Observation {
 	if e.reason == ReasonDeadlineExceeded {
 		advice := "Look at what it has done so far, and let the script do less or have more time"
@@ -118,8 +119,8 @@ func (l look) interrupted(e ending) Observation {
 	return Observation{State: Interrupted, Reason: e.reason, Message: fmt.Sprintf("the pod %s of step %s %s, %s.", l.name(), quoted(l.unit.Name), e.how, begun)}
 }
 
-// causeOf returns what has ended the main container without its own fault; nil when it ended
-// before that, or nothing has.
+// causeOf returns the external cause that ended the main container; nil when it ended before that
+// cause, or there is none.
 func (l look) causeOf(t corev1.ContainerStateTerminated) *ending {
 	cause := l.gone()
 	if cause == nil || neverRan(t) || t.Reason == "OOMKilled" || !cause.at.IsZero() && t.FinishedAt.Before(&cause.at) {
@@ -183,7 +184,7 @@ var byKubelet = map[string]ending{
 	"UnexpectedAdmissionError": {reason: ReasonPodRejected, how: "was refused by its node"},
 }
 
-// withoutEnd tells of a pod that is over and whose main container is not known to have ended.
+// withoutEnd returns the observation of a pod that is over with a main container of unknown end.
 func (l look) withoutEnd() Observation {
 	if l.main.State.Running != nil {
 		return l.interrupted(outOfSight)
@@ -207,7 +208,8 @@ func (l look) withoutEnd() Observation {
 			"the init container %s of step %s ended with exit code %d, so its script was not run. Check its log: kubectl logs -n %s %s -c %s.",
 			s.Name, unit, t.ExitCode, l.pod.Namespace, l.pod.Name, s.Name)}
 	}
-	// A node that says why would say so again. One that does not may have been short of something.
+	// A node that reports a reason would report it again. One that does not may have been out of
+	// resources.
 	state, why := Failed, cmp.Or(sentence(l.pod.Status.Message), sentence(l.pod.Status.Reason))
 	if why == "" {
 		state, why = Interrupted, "its node did not say why."

@@ -16,7 +16,7 @@ func FitsVariable(name, value string) bool {
 	return len(name)+1+len(value)+1 <= iocontext.MaxVariable && variable.Describe([]byte(value)) == ""
 }
 
-// inputs refuses values that are nowhere to be had, or too large for any input.
+// inputs refuses inputs that cannot be read, or are too large.
 func (c checking) inputs() *Problem {
 	unit := quoted(c.unit.Name)
 	for _, in := range c.unit.Inputs {
@@ -101,7 +101,7 @@ func (c checking) files() *Problem {
 	return nil
 }
 
-// outputs refuses outputs that nobody gives.
+// outputs refuses outputs without an export.
 func (c checking) outputs() *Problem {
 	unit, given, taken := quoted(c.unit.Name), map[string]bool{}, map[string]bool{}
 	for _, export := range c.exec.OutputExports {

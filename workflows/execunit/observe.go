@@ -54,8 +54,7 @@ func Blocked(reason string) bool {
 	return slices.Contains([]string{ReasonUnschedulable, ReasonImagePullFailed, ReasonSecretMissing, ReasonConfigMapMissing, ReasonContainerConfig, ReasonContainerStart}, reason)
 }
 
-// Reasons for which a pod has ended; what the wrapper and the managers give as theirs is
-// passed on.
+// Reasons for which a pod has ended; reasons from the wrapper and the managers are passed on.
 const (
 	ReasonScriptFailed     = "ScriptFailed"
 	ReasonOutOfMemory      = "OutOfMemory"
@@ -70,15 +69,15 @@ const (
 	ReasonPodRejected      = "PodRejected"
 )
 
-// Observation is what a pod tells of its unit.
+// Observation is the state of a unit, as derived from its pod.
 type Observation struct {
 	State State
-	// Begun says that the script has started, or may have.
+	// Begun reports whether the script has started, or may have.
 	Begun bool
-	// Over says that nothing of the pod runs any more, as far as its node has said. A pod that
-	// was interrupted and is not over may yet come to an end.
+	// Over reports whether nothing of the pod runs any more, according to its node. A pod that
+	// was interrupted and is not over may still complete.
 	Over bool
-	// Reason and Message say why it is not further, and what to change.
+	// Reason and Message are why it is not further, and the remedy.
 	Reason, Message string
 	// Asking is a container of the operator that sends requests to io-context-server; nil when none
 	// does.
@@ -93,7 +92,7 @@ type Asking struct {
 	Reason, Message string
 }
 
-// Observe returns what the pod of an attempt tells of it.
+// Observe returns the state of a unit, derived from the pod of its attempt.
 func Observe(u crdv1.WorkUnit, pod *corev1.Pod) Observation {
 	l := lookAt(u, pod)
 	var o Observation
@@ -123,17 +122,17 @@ const (
 	maxText    = 400
 )
 
-// look is one look at the pod of a unit.
+// look is a pod of a unit, with the parts that are observed.
 type look struct {
 	unit         crdv1.WorkUnit
 	pod          *corev1.Pod
 	mainName     string
 	main, output corev1.ContainerStatus
-	// over says that nothing of it runs any more.
+	// over reports whether nothing of it runs any more.
 	over bool
 }
 
-// lookAt finds what is looked at.
+// lookAt returns the observed parts of a pod.
 func lookAt(u crdv1.WorkUnit, pod *corev1.Pod) look {
 	l := look{unit: u, pod: pod, over: pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed}
 	for _, c := range pod.Spec.Containers {
@@ -158,8 +157,8 @@ func statusOf(all []corev1.ContainerStatus, name string) corev1.ContainerStatus 
 	return corev1.ContainerStatus{Name: name}
 }
 
-// begun reports whether the script has started, or may have: nobody but the node knows of a pod
-// that it has not spoken of to the end.
+// begun reports whether the script has started, or may have: without the final report of its
+// node, a scheduled pod may have started it.
 func (l look) begun() bool {
 	s := l.main.State
 	switch {
@@ -181,13 +180,13 @@ func neverRan(t corev1.ContainerStateTerminated) bool {
 	return slices.Contains([]string{"StartError", "ContainerCannotRun"}, t.Reason)
 }
 
-// orphaned reports whether somebody else than its node has said that the pod is over.
+// orphaned reports whether the pod was declared over by another component than its node.
 func (l look) orphaned() bool {
 	c := l.condition(corev1.DisruptionTarget)
 	return c != nil && c.Reason == deletionByPodGC || l.pod.Status.Reason == "NodeLost"
 }
 
-// deletionByPodGC is the reason of the condition DisruptionTarget of a pod whose node is gone.
+// deletionByPodGC is the reason of the condition DisruptionTarget of a pod on a deleted node.
 const deletionByPodGC = "DeletionByPodGC"
 
 // condition returns a condition of the pod that is true; nil when it is not.
@@ -200,7 +199,8 @@ func (l look) condition(name corev1.PodConditionType) *corev1.PodCondition {
 	return nil
 }
 
-// endingOf returns what a container has said when it ended; false when that is nothing of ours.
+// endingOf returns the termination message of a container; false when it is not in the operator's
+// format.
 func endingOf(t *corev1.ContainerStateTerminated) (iocontext.Ending, bool) {
 	if t == nil {
 		return iocontext.Ending{}, false
@@ -220,7 +220,7 @@ func endingOf(t *corev1.ContainerStateTerminated) (iocontext.Ending, bool) {
 // word is what a reason may be.
 var word = regexp.MustCompile(`^[A-Z][A-Za-z]{0,63}$`)
 
-// sentence returns the text of somebody else as one sentence.
+// sentence returns a text from another program as one sentence.
 func sentence(text string) string {
 	text = strings.ReplaceAll(strings.Join(strings.Fields(cut(text, maxText)), " "), ". ", "; ")
 	if text == "" || strings.HasSuffix(text, ".") {

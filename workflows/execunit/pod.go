@@ -15,7 +15,7 @@ import (
 	"switchyard.dev/workflows/iocontext"
 )
 
-// Names of ours in the pod of a unit; a template leaves them alone.
+// Names that the operator adds to the pod of a unit; a template must not use them.
 const (
 	VolumeIO      = "signadot-execunit-io"
 	VolumeToken   = "signadot-execunit-token" //nolint:gosec // A name.
@@ -26,7 +26,7 @@ const (
 // tokenSeconds is how long a token is good; the kubelet renews it in time.
 const tokenSeconds = 3600
 
-// user is as whom the managers run: nobody else's number.
+// user is the user ID of the managers, which no image is expected to use.
 const user = 65532
 
 // PodName returns a name for the pod of an attempt that ends with random, which is lower-case
@@ -58,7 +58,7 @@ func Pod(u crdv1.WorkUnit, who Identity, s Settings) *corev1.Pod {
 	if account(*spec) == "" && spec.AutomountServiceAccountToken == nil {
 		spec.AutomountServiceAccountToken = new(false)
 	}
-	// Whose the token of the managers is; where admission does not say it, nobody's is refused.
+	// The account that the managers' token is issued for; the IO context server verifies it.
 	spec.ServiceAccountName = cmp.Or(account(*spec), "default")
 	for _, name := range s.PullSecrets {
 		if !slices.Contains(spec.ImagePullSecrets, corev1.LocalObjectReference{Name: name}) {
@@ -75,7 +75,7 @@ func Pod(u crdv1.WorkUnit, who Identity, s Settings) *corev1.Pod {
 	return pod
 }
 
-// withLabels returns the labels of a template, and ours.
+// withLabels returns the labels of a template, and the operator's.
 func withLabels(labels map[string]string, who Identity) map[string]string {
 	out := map[string]string{}
 	maps.Copy(out, labels)
@@ -90,11 +90,11 @@ func withLabels(labels map[string]string, who Identity) map[string]string {
 	return out
 }
 
-// annotationDefaultContainer says whose log kubectl shows.
+// annotationDefaultContainer names the container that kubectl logs shows by default.
 const annotationDefaultContainer = "kubectl.kubernetes.io/default-container"
 
-// withAnnotations returns the annotations of a template, the attempt, and which container is
-// meant where nobody says.
+// withAnnotations returns the annotations of a template, the attempt, and the default container,
+// unless the template has one.
 func withAnnotations(annotations map[string]string, pod corev1.PodSpec, attempt int32) map[string]string {
 	out := map[string]string{}
 	maps.Copy(out, annotations)
@@ -109,8 +109,8 @@ func withAnnotations(annotations map[string]string, pod corev1.PodSpec, attempt 
 // has ended in time.
 const handingIn = 24 * time.Hour
 
-// bound sets how long a pod may be there, unless its template says less. Who runs units ends a
-// script at its deadline; this is for when nobody does.
+// bound limits the lifetime of a pod, unless its template has a shorter limit. The controller
+// ends a script at its deadline; this limit is for when no controller runs.
 func bound(pod *corev1.PodSpec, deadline time.Duration) {
 	seconds := int64((deadline + handingIn + time.Second - 1) / time.Second)
 	if deadline > 0 && (pod.ActiveDeadlineSeconds == nil || *pod.ActiveDeadlineSeconds > seconds) {
@@ -136,7 +136,7 @@ func runWrapped(c *corev1.Container, u crdv1.WorkUnit) {
 		command = slices.Concat(command, []string{"--"}, c.Command, c.Args)
 	}
 	c.Command, c.Args = command, nil
-	// What the wrapper says in the end; the container's log could hold values.
+	// The wrapper's result; the container's log could contain values.
 	c.TerminationMessagePath, c.TerminationMessagePolicy = corev1.TerminationMessagePathDefault, corev1.TerminationMessageReadFile
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: VolumeIO, MountPath: iocontext.Root})
 	for _, in := range u.ExecUnitTemplate.InputInjects {

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Power is a kind of power that the pod of a unit has only where the operator's
-// configuration says so. Its text is how that calls it; those that patches of sandboxes may
-// add have the same names (reconcilers/fork/power).
+// Power is a permission that the pod of a unit has only where the operator's configuration grants
+// it. Its text is the name in the configuration; permissions for patches of sandboxes have the
+// same names (reconcilers/fork/power).
 type Power string
 
 // The powers beyond Pod Security baseline.
@@ -32,7 +32,7 @@ const (
 	HostPath Power = "hostPath"
 	// ProbeHosts: probes and hooks that make the kubelet ask another host.
 	ProbeHosts Power = "probeHosts"
-	// Secrets: Secrets, ConfigMaps and claims of the namespace, where nobody has asked
+	// Secrets: Secrets, ConfigMaps and claims of the namespace, where the API server does not ask
 	// whether the author may read them.
 	Secrets Power = "secrets"
 )

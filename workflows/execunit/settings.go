@@ -18,8 +18,8 @@ type Settings struct {
 	InitResources, SidecarResources *corev1.ResourceRequirements
 	// PullSecrets are for these images, in the namespace of the pod.
 	PullSecrets []string
-	// Address is that of the IO context server, as https://host:port, and CA whom it is
-	// known by, in PEM.
+	// Address is that of the IO context server, as https://host:port, and CA the certificates
+	// that verify it, in PEM.
 	Address string
 	CA      string
 	// OperatorNamespace is where units run that name no namespace.
@@ -36,7 +36,7 @@ type Settings struct {
 	Deadline time.Duration
 }
 
-// Identity says which attempt of which unit a pod is.
+// Identity is the attempt of a unit that a pod is for.
 type Identity struct {
 	// Lifecycle is the name of the SignadotObjectLifecycleMethods, UID its UID.
 	Lifecycle string
@@ -50,11 +50,11 @@ type Identity struct {
 	Sandbox, Resource string
 }
 
-// Problem is what is wrong with a unit.
+// Problem is why a unit cannot run.
 type Problem struct {
 	// Reason is one word for programs.
 	Reason string
-	// Message has at most two sentences: what is wrong, and what to change.
+	// Message has at most two sentences: the problem and the remedy.
 	Message string
 }
 

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// metadata refuses what a template cannot say of the pod of every attempt.
+// metadata refuses metadata that a template cannot set for the pod of every attempt.
 func (c checking) metadata() *Problem {
 	m, unit := c.exec.PodTemplate.ObjectMeta, quoted(c.unit.Name)
 	switch {
@@ -46,7 +46,7 @@ func containersOf(pod corev1.PodSpec) []corev1.Container {
 	return slices.Concat(pod.InitContainers, pod.Containers)
 }
 
-// names refuses what no pod can have, and names of ours.
+// names refuses fields that the pod of a unit cannot have, and names that the operator uses.
 func (c checking) names() *Problem {
 	pod, unit := c.exec.PodTemplate.Spec, quoted(c.unit.Name)
 	switch {
@@ -72,7 +72,7 @@ func (c checking) names() *Problem {
 	return nil
 }
 
-// mounts refuses volumes of ours, and what lies over them.
+// mounts refuses the operator's volumes, and mounts that hide them.
 func (c checking) mounts() *Problem {
 	pod, unit := c.exec.PodTemplate.Spec, quoted(c.unit.Name)
 	have := map[string]bool{}
@@ -109,14 +109,14 @@ func (c checking) mounts() *Problem {
 // ownDir is where the operator has its files in the main container.
 const ownDir = "/signadot"
 
-// ours reports whether a path is, or hides, where the operator has its files.
+// ours reports whether a path is the operator's folder, is in it, or hides it.
 func ours(at string) bool {
 	at = path.Clean("/" + at)
 	return at == "/" || at == ownDir || strings.HasPrefix(at, ownDir+"/")
 }
 
-// wrongPath returns what is wrong with the path of a file in the main container, as the end of
-// a sentence about it; empty: nothing.
+// wrongPath returns the problem of the path of a file in the main container, as the end of a
+// sentence about it; empty: there is none.
 func wrongPath(at string) string {
 	const longest = 4095
 	switch {

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// waiting tells of a pod whose main container has not started.
+// waiting returns the observation of a pod with a main container that has not started.
 func (l look) waiting() Observation {
 	unit := quoted(l.unit.Name)
 	o := Observation{State: Waiting, Reason: ReasonStarting}
@@ -66,7 +66,7 @@ func restarts(pod corev1.PodSpec, name string) bool {
 	})
 }
 
-// What the kubelet says of an object that a container names and that is not there.
+// Messages of the kubelet about a missing object that a container refers to.
 var (
 	missing    = regexp.MustCompile(`^(secret|configmap) "([^"]{1,253})" not found`)
 	missingKey = regexp.MustCompile(`^couldn't find key (\S{1,253}) in (Secret|ConfigMap) (\S{1,520})`)
@@ -99,7 +99,7 @@ func (l look) refused(s corev1.ContainerStatus, w corev1.ContainerStateWaiting) 
 	return "", ""
 }
 
-// configError tells of a container that names what is not there.
+// configError returns the reason and message for a container that refers to a missing object.
 func (l look) configError(container, text string) (reason, message string) {
 	unit := quoted(l.unit.Name)
 	reasons := map[string]string{"secret": ReasonSecretMissing, "configmap": ReasonConfigMapMissing}
@@ -125,7 +125,7 @@ func (l look) imageOf(s corev1.ContainerStatus) string {
 	return s.Image
 }
 
-// mounted returns the objects whose volumes a pod waits for before any container starts.
+// mounted returns the objects in volumes, which a pod waits for before any container starts.
 func mounted(pod corev1.PodSpec) []string {
 	var out []string
 	add := func(kind, name string, optional *bool) {
