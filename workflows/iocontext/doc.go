@@ -1,3 +1,3 @@
-// Package iocontext is what a unit's pod and the IO context server say to each other, and where
-// values are kept.
+// Package iocontext defines the protocol between a unit's pod and the IO context server, and the
+// paths and variables of the pod's containers.
 package iocontext

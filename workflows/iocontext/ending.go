@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of a termination message. Kubernetes keeps 12 KiB for all containers of a pod, in
-// equal shares, and cuts what is longer: up to six containers have room for maxEnding.
+// Bounds of a termination message. Kubernetes keeps 12 KiB for all containers of a pod, in equal
+// shares, and truncates longer ones: up to six containers have room for maxEnding.
 const (
 	MaxTail    = 1 << 10
 	maxMessage = 512
@@ -32,13 +32,13 @@ func (e Ending) Encode() []byte {
 		if len(out) <= maxEnding || e.Tail == "" {
 			return []byte(out)
 		}
-		// What is quoted takes more room than its bytes.
+		// Quoting takes more bytes than the text has.
 		e.Tail = Last(e.Tail, len(e.Tail)-max(1, (len(out)-maxEnding)/2))
 	}
 }
 
-// DecodeEnding reads a termination message, also one that was cut; false when it is none of
-// ours.
+// DecodeEnding reads a termination message, also one that was truncated; false when it is not in
+// this format.
 func DecodeEnding(message string) (Ending, bool) {
 	var e Ending
 	if !strings.HasPrefix(message, `{"reason":`) && !strings.HasPrefix(message, `{"exitCode":`) {
@@ -47,7 +47,7 @@ func DecodeEnding(message string) (Ending, bool) {
 	if json.Unmarshal([]byte(message), &e) == nil {
 		return e, true
 	}
-	// The fields stand in order: what was cut is the end of the last, or its name.
+	// The fields are in order: only the end of the last one, or its name, is truncated.
 	for cut := len(message); cut > max(0, len(message)-maxCut); cut-- {
 		for _, end := range []string{`"}`, `}`} {
 			if e = (Ending{}); json.Unmarshal([]byte(message[:cut]+end), &e) == nil {
@@ -58,7 +58,8 @@ func DecodeEnding(message string) (Ending, bool) {
 	return Ending{}, false
 }
 
-// maxCut is how much is taken off what was cut: an escape, or the name of a field.
+// maxCut is the longest incomplete part at the end of a truncated message: an escape, or a field
+// name.
 const maxCut = 16
 
 // Last returns the end of a text: at most so many bytes, beginning with a whole rune, and with
@@ -86,7 +87,7 @@ func boundary(text string, most int) int {
 	return most
 }
 
-// printable replaces what is no text: bytes that are no rune, and control characters but line
+// printable replaces bytes that are not text: invalid UTF-8, and control characters except line
 // feeds and tabs.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {

@@ -1,6 +1,6 @@
 package iocontext
 
-// Audience is whom the token of a unit's pod is made for.
+// Audience is the audience of the token of a unit's pod.
 const Audience = "io-context.signadot.com"
 
 // Assignment is what a unit's pod is given before its script runs: GET
@@ -39,7 +39,7 @@ type Ending struct {
 	Reason string `json:"reason,omitempty"`
 	// ExitCode is that of the script.
 	ExitCode int `json:"exitCode"`
-	// Message says what is wrong and what to change.
+	// Message has the problem and the remedy.
 	Message string `json:"message,omitempty"`
 	// Tail has the script's last lines, without any value of an input or an output.
 	Tail string `json:"tail,omitempty"`

@@ -1,18 +1,18 @@
 package iocontext
 
-// Refusal is the body of an answer that is not what was asked for.
+// Refusal is the body of an error response.
 type Refusal struct {
 	// Reason is one of those below.
 	Reason string `json:"reason"`
-	// Message says what is wrong, and has no value of an input or an output.
+	// Message describes the problem, and contains no value of an input or an output.
 	Message string `json:"message"`
 }
 
-// Why the IO context server does not do what it is asked for.
+// Reasons of the IO context server for an error response.
 const (
 	// NotYet: the unit's status does not name the pod yet. Ask again.
 	NotYet = "NotYet"
-	// TryAgain: what is needed to answer could not be had. Ask again.
+	// TryAgain: data that is needed to answer is unavailable. Ask again.
 	TryAgain = "TryAgain"
 	// TokenRefused: the token is missing, or not that of a pod that lives.
 	TokenRefused = "TokenRefused"
@@ -34,7 +34,7 @@ const (
 	BadRequest = "BadRequest"
 )
 
-// Why a container of a unit's pod ended as it did, beside what the server says.
+// Reasons for the end of a container of a unit's pod, beside those of the server.
 const (
 	// ScriptFailed: it ended with another code than 0.
 	ScriptFailed = "ScriptFailed"
@@ -57,7 +57,7 @@ const (
 	OutputNotAFile = "OutputNotAFile"
 	// BegunBefore: the script was begun in this pod already.
 	BegunBefore = "BegunBefore"
-	// MainKilled: the main container is gone and left no result.
+	// MainKilled: the main container terminated without a result.
 	MainKilled = "MainKilled"
 	// VolumeFailed: the volume of the pod's containers cannot be read or written.
 	VolumeFailed = "VolumeFailed"
