@@ -20,7 +20,7 @@ import (
 	"switchyard.dev/workflows/iocontext"
 )
 
-// refusal is an answer that is not what was asked for, as an error.
+// refusal is an error response, as an error.
 type refusal struct {
 	status int
 	iocontext.Refusal
@@ -51,7 +51,7 @@ func read(r *http.Request) (asked, error) {
 	return a, nil
 }
 
-// identify tells which pod sends a request.
+// identify returns the pod that sends a request.
 func (m *Main) identify(r *http.Request) (tokens.Identity, error) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "bearer") {
@@ -72,8 +72,8 @@ func (m *Main) identify(r *http.Request) (tokens.Identity, error) {
 	return who, nil
 }
 
-// charged returns to whom a question about a token is charged: to the pod for which the API
-// server has made it, or else to the address that it comes from.
+// charged returns the caller that a question about a token counts against: the pod that the API
+// server issued it for, or else the address of the client.
 func charged(r *http.Request, signed *tokens.Claim) callers.Caller {
 	if signed != nil && signed.Bound.Pod.UID != "" {
 		return callers.Caller{Kind: callers.Pod, Name: signed.Bound.Pod.UID}
@@ -135,7 +135,7 @@ func (m *Main) find(ctx context.Context, who tokens.Identity, a asked) (work, er
 		who.Namespace, who.PodName, who.PodUID, a.unit, a.lifecycle)
 }
 
-// statusOf returns what a status says of a unit; of one that it does not name, the zero value.
+// statusOf returns the recorded status of a unit; without one, the status of a new unit.
 func statusOf(all []crdv1.WorkUnitStatus, unit string) crdv1.WorkUnitStatus {
 	for _, s := range all {
 		if s.Name == unit {

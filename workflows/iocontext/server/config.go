@@ -23,7 +23,7 @@ const Name = "io-context-server.signadot.svc"
 type Config struct {
 	// Store keeps the values; its client reads SignadotObjectLifecycleMethods too. Required.
 	Store store.Store
-	// Tokens tells whose token it is; it is made for iocontext.Audience. Required.
+	// Tokens verifies tokens of audience iocontext.Audience. Required.
 	Tokens *tokens.Verifier
 	// TLS is the certificate to serve with. Required.
 	TLS *trust.Folder
@@ -34,13 +34,13 @@ type Config struct {
 	// Penalty is how long an address waits that was refused more than 20 times in a row, and
 	// more than five times a second. Default: a second.
 	Penalty time.Duration
-	// Logger is told what was given, kept and refused, by names. Default: none.
+	// Logger logs by name which values were sent, kept and refused. Default: none.
 	Logger *slog.Logger
 	// Metrics has the numbers. Default: a new one.
 	Metrics *prometheus.Registry
 }
 
-// Validate returns what is wrong with a Config, or nil.
+// Validate returns an error when a field of a Config is missing or out of range.
 func (c Config) Validate() error {
 	switch {
 	case c.Store.Client == nil || c.Store.Namespace == "":
@@ -65,7 +65,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Settings are what the program is told by flags.
+// Settings are the values that the program takes from flags.
 type Settings struct {
 	// Address and MetricsAddress are as in Config.
 	Address, MetricsAddress string

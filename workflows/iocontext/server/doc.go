@@ -1,11 +1,11 @@
-// Package server is the IO context server: it gives the pod of a unit what its script needs,
-// and keeps what the script gives (decision record 0043).
+// Package server is the IO context server: it sends the pod of a unit the inputs of its script,
+// and stores the outputs of the script (decision record 0043).
 //
-// Who calls shows the token of a pod, made for iocontext.Audience. A pod has what the status of
-// a SignadotObjectLifecycleMethods says: that it runs a unit of it, in phase Running, by its
-// UID. It gets the inputs of this unit and may leave its outputs, and nothing else. The object
-// is read from the API server for each request, so that a pod of an earlier attempt, or one that
-// only has the same name, is refused from the moment on in which the status is another.
+// Callers present the token of a pod, of audience iocontext.Audience. A pod is authorized by the
+// status of a SignadotObjectLifecycleMethods, which lists it by its UID as the pod of a unit in
+// phase Running. It gets the inputs of this unit and may store its outputs, and nothing else. The
+// object is read from the API server for each request, so that a pod of an earlier attempt, or
+// one that only has the same name, is refused from the moment on in which the status changes.
 //
 // No value is in a log, in an error or in a path.
 package server

@@ -32,7 +32,7 @@ func (m *Main) handler() http.Handler {
 	return mux
 }
 
-// known has a request served for the pod whose token it shows.
+// known wraps a handler that serves authenticated pods.
 func (m *Main) known(what string, serve served) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		m.answer(w, what, m.admit(w, r, serve))
@@ -57,8 +57,8 @@ func (m *Main) admit(w http.ResponseWriter, r *http.Request, serve served) error
 	return serve(w, r, who, a)
 }
 
-// slow has a caller wait whom nobody knows and who comes too often: who asks again as soon as it is
-// refused would else have all of the processor, on few connections.
+// slow delays the response to an unknown caller that is refused too often: a client that retries
+// immediately could otherwise use all of the processor with few connections.
 func (m *Main) slow(r *http.Request) {
 	leave, err := m.refused.Enter(callers.At(r.RemoteAddr))
 	if err == nil {
@@ -73,7 +73,7 @@ func (m *Main) slow(r *http.Request) {
 	}
 }
 
-// answer says why nothing was done; nothing is left to say for nil.
+// answer writes the response for an error; for nil it only counts the request.
 func (m *Main) answer(w http.ResponseWriter, what string, err error) {
 	if err == nil {
 		m.requests.WithLabelValues(what, "").Inc()
@@ -81,7 +81,7 @@ func (m *Main) answer(w http.ResponseWriter, what string, err error) {
 	}
 	var why *refusal
 	if !errors.As(err, &why) {
-		// What the API server says may repeat what it was sent.
+		// A message of the API server may repeat the data that it was sent.
 		why = refuse(http.StatusServiceUnavailable, iocontext.TryAgain, "the values are out of reach at the moment: try again")
 		m.cfg.Logger.Warn("a request could not be served", "what", what, "error", err)
 	}
@@ -91,7 +91,7 @@ func (m *Main) answer(w http.ResponseWriter, what string, err error) {
 		w.Header().Set("Retry-After", "1")
 	}
 	w.WriteHeader(why.status)
-	_ = json.NewEncoder(w).Encode(why.Refusal) // who has gone needs no answer
+	_ = json.NewEncoder(w).Encode(why.Refusal) // an error means that the client has closed
 }
 
 // podOf returns a pod as a caller.
@@ -135,7 +135,8 @@ func (m *Main) assign(w http.ResponseWriter, r *http.Request, who tokens.Identit
 		return err
 	}
 	defer leave()
-	// What is read while another attempt begins is that one's: the status is looked at last.
+	// The status is checked last: if another attempt began in between, the data read may be of
+	// that one.
 	assignment, err := m.assignment(r.Context(), of)
 	if err != nil {
 		return err

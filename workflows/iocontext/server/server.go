@@ -21,8 +21,8 @@ import (
 type Main struct {
 	cfg        Config
 	onAPI, onM *callers.Listener
-	// checks bounds how often the API server is asked about tokens of whom, pods what each pod
-	// asks for, and refused how often an address is refused without a wait.
+	// checks bounds how often the API server is asked about tokens of each caller, pods what each
+	// pod asks for, and refused how often an address is refused without a wait.
 	checks, pods, refused *callers.Pool
 	// heavy has a place for each request that may hold values at once; places bounds how many of
 	// them one pod may have, bodies how many outputs one pod may send at once, and answers how many
@@ -110,7 +110,7 @@ func (m *Main) Run(ctx context.Context) error {
 	all.Go(func() error {
 		mux := http.NewServeMux()
 		mux.Handle("GET /metrics", scrapes.New(m.cfg.Metrics))
-		well := func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) } // who has gone needs no answer
+		well := func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) } // an error means that the client has closed
 		mux.HandleFunc("GET /healthz", well)
 		mux.HandleFunc("GET /readyz", well)
 		return callers.ServeProbes(ctx, m.onM, mux)
@@ -118,13 +118,13 @@ func (m *Main) Run(ctx context.Context) error {
 	return all.Wait()
 }
 
-// serve serves the API. What is under way at the end is finished: an output that was sent is
-// kept or refused, and its pod told.
+// serve serves the API. Requests that are under way at the end are completed: an output that was
+// sent is stored or refused, and its pod gets the response.
 func (m *Main) serve(ctx context.Context) error {
 	server := &http.Server{
 		Handler: m.handler(), ReadHeaderTimeout: readHead, ReadTimeout: readWithin, WriteTimeout: writeWithin, IdleTimeout: idleWithin,
 		MaxHeaderBytes: maxHead,
-		// What strangers do with their connections is no error of ours.
+		// Errors of client connections are not errors of the server.
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 	}
 	stopped := make(chan struct{})
