@@ -13,8 +13,8 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// Open returns a Store in a namespace, whose client knows Secrets and
-// SignadotObjectLifecycleMethods alone and asks the API server nothing else.
+// Open returns a Store in a namespace. Its client knows only Secrets and
+// SignadotObjectLifecycleMethods, and sends the API server no discovery requests.
 func Open(access *rest.Config, namespace string) (Store, error) {
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {

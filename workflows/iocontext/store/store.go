@@ -2,8 +2,8 @@
 // other Secrets (decision records 0043 and 0051). The controller of SignadotObjectLifecycleMethods
 // deletes them before it takes its finalizer off the object of these units.
 //
-// A Secret is never changed: another value of the same key is another Secret of the same name.
-// So nobody needs the right to update Secrets, and two writers who meet cannot mix.
+// A Secret is never changed: another value of the same key is another Secret of the same name. So
+// no program needs the right to update Secrets, and concurrent writers cannot mix values.
 package store
 
 import (
@@ -28,7 +28,7 @@ const (
 	// Type is the type of the Secret.
 	Type corev1.SecretType = "signadot.com/io-value"
 	// AnnotationKey has the key of the value, AnnotationWriter the UID of the pod that gave it,
-	// and AnnotationOwner that of the object whose value it is.
+	// and AnnotationOwner that of the object that the value belongs to.
 	AnnotationKey    = "signadot.com/io-key"
 	AnnotationWriter = "signadot.com/io-writer"
 	AnnotationOwner  = "signadot.com/io-owner"
@@ -37,7 +37,7 @@ const (
 	AnnotationRights = "signadot.com/io-rights"
 	// AnnotationWritten has, on a copy, when the original was created, in RFC 3339 (Sync).
 	AnnotationWritten = "signadot.com/io-written"
-	// DataKey is under what the value stands in the Secret.
+	// DataKey is the key of the value in the Secret's data.
 	DataKey = "value"
 )
 
@@ -87,9 +87,9 @@ func holds(secret *corev1.Secret, of *crdv1.SignadotObjectLifecycleMethods, key 
 	return secret.Type == Type && secret.Annotations[AnnotationKey] == key && owned(secret, of)
 }
 
-// owned reports whether an object belongs to a SignadotObjectLifecycleMethods. No owner
-// reference says so: a deletion in the foreground, as Argo CD's, would have the garbage
-// collector take values before the units have run that remove what they name.
+// owned reports whether an object belongs to a SignadotObjectLifecycleMethods. It has no owner
+// reference: a deletion in the foreground, as Argo CD's, would let the garbage collector delete
+// values before the units have run that need them to clean up.
 func owned(o metav1.Object, by *crdv1.SignadotObjectLifecycleMethods) bool {
 	return by.UID != "" && o.GetAnnotations()[AnnotationOwner] == string(by.UID)
 }
@@ -102,7 +102,7 @@ type Giver struct {
 	Rights execunit.Rights
 }
 
-// attempts is how often Put begins anew because somebody else wrote meanwhile.
+// attempts is how often Put starts again after a conflict with another writer.
 const attempts = 8
 
 // Put keeps a value and replaces the one under its key. from is the pod that gives it. Put calls may
@@ -171,7 +171,7 @@ func (s Store) secret(of *crdv1.SignadotObjectLifecycleMethods, key string, valu
 	}, nil
 }
 
-// list returns the Secrets of a SignadotObjectLifecycleMethods, without what stands in them.
+// list returns the Secrets of a SignadotObjectLifecycleMethods, without their data.
 func (s Store) list(ctx context.Context, of *crdv1.SignadotObjectLifecycleMethods) ([]metav1.PartialObjectMetadata, error) {
 	var all metav1.PartialObjectMetadataList
 	all.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
