@@ -26,14 +26,14 @@ type Server struct {
 	CA string
 	// Lifecycle and Unit name the unit.
 	Lifecycle, Unit string
-	// TokenFile has the token of the pod; it is read anew for each request, since the kubelet
-	// replaces it.
+	// TokenFile has the token of the pod; it is read for each request, since the kubelet replaces
+	// it.
 	TokenFile string
 	// Log takes a line about each request that failed and is sent again; nil: none.
 	Log func(format string, args ...any)
 }
 
-// FromEnv reads what stands in the environment of the containers.
+// FromEnv reads a Server from the environment of the containers.
 func FromEnv(getenv func(string) string) (Server, error) {
 	s := Server{TokenFile: iocontext.TokenPath}
 	for name, to := range map[string]*string{
@@ -87,8 +87,8 @@ type refused struct{ iocontext.Refusal }
 // Error implements error.
 func (r *refused) Error() string { return r.Message }
 
-// until sends a request again and again until it is answered, and has read read the answer. The
-// error is a *refused, or that of ctx with what was wrong last.
+// until sends a request repeatedly until it is answered, and calls read with the answer. The
+// error is a *refused, or that of ctx with the last problem.
 func (c *client) until(ctx context.Context, method, path string, body []byte, read func(io.Reader) error) error {
 	var doubted time.Time
 	attempt := 0
@@ -131,7 +131,7 @@ func (c *client) once(ctx context.Context, method, path string, body []byte, rea
 	}
 	r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
 	if len(body) > 0 {
-		// What is refused need not be sent.
+		// The body of a refused request is not sent.
 		r.Header.Set("Expect", "100-continue")
 	}
 	answer, err := c.http.Do(r)

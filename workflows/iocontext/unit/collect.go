@@ -12,10 +12,10 @@ import (
 	"switchyard.dev/workflows/iocontext"
 )
 
-// collect copies the outputs that the script has left, and says in the result which are there.
-// It returns their values. What is wrong with one is the unit's reason where the script has not
-// failed. whole is false when there is a value that was not read to its end: then nobody can say
-// what of it the script has printed.
+// collect copies the outputs that the script has left, and lists them in the result. It returns
+// their values. The problem of an output becomes the result's reason, unless the script failed.
+// whole is false when a value was not read to its end: then it is unknown which part of it the
+// script has printed.
 func (m Main) collect(p plan, r *result) (given []value, whole bool) {
 	whole = true
 	for _, output := range p.Outputs {
@@ -49,7 +49,7 @@ func (m Main) collect(p plan, r *result) (given []value, whole bool) {
 
 var errTooLarge = errors.New("too large")
 
-// readOutput reads what the script has left. It may be anything: nobody waits for it.
+// readOutput reads an output file. The path may be anything, such as a pipe: it does not block.
 func readOutput(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

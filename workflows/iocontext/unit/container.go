@@ -11,8 +11,8 @@ import (
 	"switchyard.dev/workflows/iocontext"
 )
 
-// Container is the main function of a container that asks the server: it does the work until it is
-// told to end, and says how that went if it did not go well.
+// Container is the main function of a container that asks the server. It calls work with a
+// context that ends at SIGTERM, and writes the termination message if work returns an ending.
 func Container(name string, work func(context.Context, Server) *iocontext.Ending) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()

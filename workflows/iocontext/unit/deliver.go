@@ -23,9 +23,10 @@ const (
 	lookEvery    = 20 * time.Millisecond
 )
 
-// Deliver waits for the result of the main container and has the server keep the outputs. Nil is
-// that all is kept that the unit is to give, or that the script failed, whose outputs are kept
-// as far as they are there. ctx ends when the pod is to: it is heeded until the script begins.
+// Deliver waits for the result of the main container and sends the outputs to the server. It
+// returns nil when all outputs of the unit are stored, or when the script failed; then the
+// outputs that exist are stored. ctx ends when the pod is terminated; it is respected until the
+// script begins.
 func Deliver(ctx context.Context, s Server, v Volume) *iocontext.Ending {
 	c, err := s.client(deliverPause)
 	if err != nil {
@@ -40,7 +41,7 @@ func Deliver(ctx context.Context, s Server, v Volume) *iocontext.Ending {
 		if err != nil {
 			return failed(iocontext.VolumeFailed, "output %s cannot be read: %v", output, err)
 		}
-		// Whoever ends the pod gives it the time that is needed, or kills it.
+		// The kubelet kills the container if this takes longer than the grace period.
 		err = c.until(context.WithoutCancel(ctx), "PUT", "/outputs/"+output, value, func(io.Reader) error { return nil })
 		final := (*refused)(nil)
 		switch {
@@ -53,7 +54,7 @@ func Deliver(ctx context.Context, s Server, v Volume) *iocontext.Ending {
 	}
 	switch {
 	case r.ExitCode != 0:
-		return nil // that is what counts, and the main container says it
+		return nil // the main container reports the failure
 	case r.Reason != "":
 		return &iocontext.Ending{Reason: r.Reason, Message: r.Message, Tail: r.Tail}
 	}

@@ -34,9 +34,9 @@ func (v Volume) in(path string) string {
 // begunPath is a file that is locked as long as the wrapper lives, and there once it has lived.
 const begunPath = iocontext.Root + "/begun"
 
-// plan says what the wrapper is to do. It has names alone, no values.
+// plan is the input of the wrapper. It has names only, no values.
 type plan struct {
-	// Script says that there is one.
+	// Script reports whether there is a script.
 	Script bool `json:"script"`
 	// Variables are those that have inputs.
 	Variables []variable `json:"variables,omitempty"`
@@ -54,16 +54,16 @@ type variable struct {
 	From string `json:"from,omitempty"`
 }
 
-// result says how the main container ended. Outputs that are there have files.
+// result describes the end of the main container. Outputs that exist have files.
 type result struct {
 	iocontext.Ending
-	// Ran says that the script was begun.
+	// Ran reports whether the script was started.
 	Ran bool `json:"ran"`
 	// Outputs are the names of those that are there.
 	Outputs []string `json:"outputs,omitempty"`
 }
 
-// put writes a file as a whole, which anybody in the pod may read.
+// put writes a file atomically, readable for every user in the pod.
 func put(path string, content []byte, mode fs.FileMode) error {
 	beside := path + ".new"
 	if err := os.WriteFile(beside, content, mode); err != nil { //nolint:gosec // Containers have users of their own.

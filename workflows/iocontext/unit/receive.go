@@ -17,8 +17,8 @@ import (
 // receivePause is the longest time between two requests for what a unit needs.
 const receivePause = time.Second
 
-// Receive waits until the server gives the pod what its script needs, and writes it into the
-// volume, beside a copy of the wrapper. The error says how it ended otherwise.
+// Receive waits until the server sends the pod's assignment, and writes it into the volume,
+// beside a copy of the wrapper. It returns nil, or why it failed.
 func Receive(ctx context.Context, s Server, v Volume, wrapper string) *iocontext.Ending {
 	c, err := s.client(receivePause)
 	if err != nil {

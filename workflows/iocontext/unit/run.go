@@ -17,12 +17,12 @@ import (
 	"switchyard.dev/workflows/iocontext"
 )
 
-// Main is the wrapper of a script: what it does beside is the same as if the container ran the
-// script itself.
+// Main is the wrapper of a script. Apart from what it adds, the script runs as if the container
+// ran it directly.
 type Main struct {
 	// Volume has the script, its inputs and, in the end, its outputs.
 	Volume Volume
-	// Command is what is run in place of a script, with its arguments.
+	// Command is run instead of a script, with its arguments.
 	Command []string
 	// Environ is the environment; inputs are added to it.
 	Environ []string
@@ -32,7 +32,7 @@ type Main struct {
 	Signals <-chan os.Signal
 }
 
-// Exit codes of a container whose script could not be begun, as shells have them.
+// Exit codes of a container with a script that could not be started, as in shells.
 const (
 	notBegun  = 126
 	notFound  = 127
@@ -166,7 +166,7 @@ func (m Main) execute(p plan, environ []string, printed *tail) (e iocontext.Endi
 	return iocontext.Ending{}, true
 }
 
-// command returns what is to be run. Its end is waited for whatever becomes of others.
+// command returns the command to run. It is not ended with any context.
 func (m Main) command(p plan) (*exec.Cmd, *iocontext.Ending) {
 	if p.Script {
 		path := m.Volume.in(iocontext.ScriptPath)
@@ -188,8 +188,8 @@ func (m Main) command(p plan) (*exec.Cmd, *iocontext.Ending) {
 	return command, nil
 }
 
-// passed hands on what is written, and keeps its end. What cannot be handed on is no reason to
-// stop the script.
+// passed forwards what is written, and keeps the end of it. A failed write does not stop the
+// script.
 type passed struct {
 	to     io.Writer
 	tail   *tail

@@ -32,8 +32,8 @@ func firstLine(script string) []string {
 	return strings.FieldsFunc(strings.TrimSuffix(rest, "\n"), func(r rune) bool { return r == ' ' || r == '\t' })
 }
 
-// interpreterMissing returns an ending where the first line has env look for a program that the
-// image lacks: env itself says so only to those who read what it prints.
+// interpreterMissing returns an ending where the first line uses env to find a program that the
+// image lacks: env itself reports that only in its output.
 func interpreterMissing(script string) *iocontext.Ending {
 	words := firstLine(script)
 	if len(words) < 2 || filepath.Base(words[0]) != "env" {
@@ -63,7 +63,7 @@ func missing(program, line string) iocontext.Ending {
 	return e
 }
 
-// unstartable tells why the kernel does not begin a script, or a command.
+// unstartable returns why the kernel did not start a script, or a command.
 func (m Main) unstartable(p plan, path string, err error) iocontext.Ending {
 	if errors.Is(err, syscall.E2BIG) {
 		return notStarted(iocontext.VariablesTooLarge, "all variables together are more than the kernel takes: take the large inputs as files")

@@ -16,20 +16,20 @@ import (
 const (
 	window = 4 * iocontext.MaxTail
 	kept   = window + iocontext.MaxValue
-	// maxPieces bounds how many pieces are told apart.
+	// maxPieces bounds the number of pieces.
 	maxPieces = 2 * window
 )
 
 // tail keeps the end of what a script prints on two streams. A value that is printed in several
-// writes is found all the same: what comes between on the other stream is not in its way.
+// writes is found also when writes to the other stream come between.
 type tail struct {
 	mu      sync.Mutex
 	streams [2]stream
-	// pieces are what was written last, in order.
+	// pieces are the last writes, in order.
 	pieces []piece
 }
 
-// stream is the end of what was written to one stream; begun is how much was before it.
+// stream is the end of the output on one stream; begun is the number of bytes before it.
 type stream struct {
 	content []byte
 	begun   int
@@ -38,7 +38,7 @@ type stream struct {
 // piece is a part of a stream, by places from its beginning.
 type piece struct{ stream, from, to int }
 
-// write takes what was written to a stream.
+// write adds bytes that were written to a stream.
 func (t *tail) write(to int, p []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -59,14 +59,14 @@ func (t *tail) write(to int, p []byte) {
 	}
 }
 
-// value is one that must not be told, with the name that stands for it.
+// value is a value to hide, with the name that replaces it.
 type value struct {
 	name    string
 	content []byte
 }
 
-// text returns the end of what was printed, with names in place of values, at most MaxTail
-// bytes of it.
+// text returns the end of what was printed, with names instead of values, at most MaxTail bytes
+// of it.
 func (t *tail) text(values []value) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -190,8 +190,8 @@ func occurrences(text, pattern []byte) (all []span) {
 // minLine is how long a line of a value must be to be looked for by itself.
 const minLine = 8
 
-// patternsOf returns what is looked for: the values, the longest first, and what is left of them
-// where a script prints them without the space around them, or line by line.
+// patternsOf returns the patterns to hide: the values, the longest first, and their parts where a
+// script prints them without the surrounding space, or line by line.
 func patternsOf(values []value) []value {
 	var all []value
 	add := func(name string, content []byte) {
