@@ -1,11 +1,10 @@
-// Package plugins keeps resource plugins in the cluster, where there is no control plane that
-// has them: each version in a ConfigMap of the operator's namespace, which the API server
-// keeps from being changed (immutable). Sandboxes have the steps of their plugins in
-// themselves, so that nothing reads a plugin but who compiles a sandbox.
+// Package plugins stores resource plugins in the cluster, for installations without a control
+// plane: each version in an immutable ConfigMap of the operator's namespace. Sandboxes contain
+// the steps of their plugins, so only the sandbox compiler reads plugins.
 //
-// A version is in use while a sandbox was compiled with it. Then it is not deleted, so that
-// the sandbox can be compiled again: who asks looks first, and a sandbox that is written at
-// the same moment does not lose what it has.
+// A version is in use while a sandbox was compiled with it. It is not deleted then, so that the
+// sandbox can be compiled again. The caller checks for such sandboxes before deleting; a sandbox
+// that is written at the same moment keeps its steps.
 package plugins
 
 import (
@@ -112,7 +111,7 @@ func objectName(name spec.PluginName) string {
 	return crdv1.ObjectName(crdv1.MaxServiceName, "resource-plugin", name.Bare, name.Version)
 }
 
-// named says what could not be done with ConfigMaps; nil for nil.
+// named adds the operation to an error about ConfigMaps; nil for nil.
 func (s Store) named(what string, err error) error {
 	if err == nil {
 		return nil
