@@ -1,5 +1,5 @@
-// Package podreads says which objects of its namespace a pod names and so gets the content of.
-// It is pure: values in, values out.
+// Package podreads lists the objects of its namespace that a pod refers to and can read the
+// content of. It is pure: values in, values out.
 package podreads
 
 import (
@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Kinds of objects of a namespace whose content a pod gets to see.
+// Kinds of objects of a namespace with content that a pod can read.
 const (
 	KindSecret    = "Secret"
 	KindConfigMap = "ConfigMap"
@@ -34,9 +34,9 @@ type Reading struct {
 	Path string
 }
 
-// Of returns every object that a pod names, in the order of its fields; one that stands in
-// several fields is there several times. What is optional counts as well: it is read where it
-// is there.
+// Of returns every object that a pod refers to, in the order of its fields; an object in several
+// fields is listed several times. Optional references are included: they are read where the
+// object exists.
 func Of(pod *corev1.PodSpec) []Reading {
 	var out []Reading
 	add := func(path string, named ...Read) {
