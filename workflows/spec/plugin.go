@@ -4,7 +4,7 @@ package spec
 type Plugin struct {
 	// Name is that of the plugin, with its version after @ unless that is 0.0.0.
 	Name string `json:"name"`
-	// Spec is what it does.
+	// Spec has the steps.
 	Spec PluginSpec `json:"spec"`
 }
 
@@ -34,14 +34,14 @@ type Runner struct {
 type Step struct {
 	// Name is unique in the plugin.
 	Name string `json:"name"`
-	// Inputs are what it reads.
+	// Inputs are the values that it reads.
 	Inputs []Input `json:"inputs,omitempty"`
-	// Script is what runs; its first line says with which interpreter.
+	// Script is run by the interpreter that its first line names.
 	Script string `json:"script"`
-	// Outputs are what it leaves.
+	// Outputs are the files that it writes.
 	Outputs []Output `json:"outputs,omitempty"`
-	// Retry: its script may run again when nobody can say whether it came to its end. An
-	// extension of ours; without it such a step is held for a person.
+	// Retry: its script may run again when it is unknown whether it completed. An extension of
+	// Switchyard; without it such a step waits for a person.
 	Retry bool `json:"retry,omitempty"`
 }
 

@@ -4,7 +4,7 @@ package spec
 type Sandbox struct {
 	// Name is unique in the cluster.
 	Name string `json:"name"`
-	// Spec is what is asked for.
+	// Spec is the specification.
 	Spec SandboxSpec `json:"spec"`
 }
 
@@ -86,7 +86,7 @@ type Customizations struct {
 type Image struct {
 	// Image is the new one.
 	Image string `json:"image"`
-	// Container is whose it is; empty: that of the main container.
+	// Container is the container with this image; empty: the main container.
 	Container string `json:"container"`
 }
 
@@ -94,13 +94,13 @@ type Image struct {
 type EnvVar struct {
 	// Name is that of the variable.
 	Name string `json:"name"`
-	// Value is what it is set to.
+	// Value is the value of the variable.
 	Value *string `json:"value"`
-	// Container is whose it is; empty: that of the main container.
+	// Container is the container with this variable; empty: the main container.
 	Container string `json:"container"`
 	// Operation is upsert or delete; empty is upsert.
 	Operation string `json:"operation"`
-	// ValueFrom is where the value comes from, when Value does not say it.
+	// ValueFrom is the source of the value, when there is no Value.
 	ValueFrom *EnvSource `json:"valueFrom"`
 }
 
@@ -150,7 +150,7 @@ type Patch struct {
 	Value string `json:"value"`
 }
 
-// ForkEndpoint is an endpoint that leads to a fork, in the older form.
+// ForkEndpoint is an endpoint of a fork, in the older form.
 type ForkEndpoint struct {
 	// Name is unique in the sandbox.
 	Name string `json:"name"`
@@ -160,7 +160,7 @@ type ForkEndpoint struct {
 	Protocol string `json:"protocol"`
 }
 
-// HostEndpoint is an endpoint that leads to a host, in the older form.
+// HostEndpoint is an endpoint of a host, in the older form.
 type HostEndpoint struct {
 	// Name is unique in the sandbox.
 	Name string `json:"name"`
@@ -190,9 +190,9 @@ type RouteGroup struct {
 type Local struct {
 	// Name is unique in the sandbox.
 	Name string `json:"name"`
-	// From is the baseline whose requests it takes.
+	// From is the baseline; the workload takes its requests.
 	From Workload `json:"from"`
-	// Mappings lead ports of the baseline to the workstation.
+	// Mappings map ports of the baseline to the workstation.
 	Mappings []Mapping `json:"mappings"`
 	// Env is for those who start the workload on the workstation.
 	Env []EnvVar `json:"env"`
@@ -200,7 +200,7 @@ type Local struct {
 	Files []FileOp `json:"files"`
 }
 
-// Mapping leads a port to a workstation.
+// Mapping maps a port to a workstation.
 type Mapping struct {
 	// Port is the container port of the baseline.
 	Port int32 `json:"port"`
@@ -214,9 +214,9 @@ type Mapping struct {
 type FileOp struct {
 	// Path is where it is put.
 	Path string `json:"path"`
-	// Value is what it holds.
+	// Value is the content.
 	Value *string `json:"value"`
-	// ValueFrom is where that comes from, when Value does not say it.
+	// ValueFrom is the source of the content, when there is no Value.
 	ValueFrom *FileSource `json:"valueFrom"`
 }
 
@@ -270,7 +270,7 @@ type Forward struct {
 type Middleware struct {
 	// Name is that of the middleware.
 	Name string `json:"name"`
-	// Match are the workloads whose requests pass it.
+	// Match are the workloads that have the middleware on their requests.
 	Match []MiddlewareMatch `json:"match"`
 	// Args are its arguments.
 	Args []Argument `json:"args"`
@@ -286,15 +286,15 @@ type MiddlewareMatch struct {
 type Argument struct {
 	// Name is that of the argument.
 	Name string `json:"name"`
-	// Value is what it is.
+	// Value is the value of the argument.
 	Value string `json:"value"`
-	// ValueFrom is where the value comes from, when Value does not say it.
+	// ValueFrom is the source of the value, when there is no Value.
 	ValueFrom *ArgSource `json:"valueFrom"`
 }
 
 // ArgSource is where the value of an argument comes from.
 type ArgSource struct {
-	// Forward is the name of a tunnel, whose address is the value.
+	// Forward is the name of a tunnel; its address is the value.
 	Forward string `json:"forward"`
 }
 

@@ -26,8 +26,8 @@ var lifetime = regexp.MustCompile(`^([0-9]+)([mhdw])$`)
 // units are those of a lifetime.
 var units = map[string]time.Duration{"m": time.Minute, "h": time.Hour, "d": 24 * time.Hour, "w": 7 * 24 * time.Hour}
 
-// Lifetime reads a duration such as 2d. What is longer than a time.Duration can be is cut to
-// that, 292 years. The text of the error is the end of a sentence.
+// Lifetime reads a duration such as 2d. A duration longer than a time.Duration can be, 292 years,
+// is truncated to that. The text of the error is the end of a sentence.
 func Lifetime(text string) (time.Duration, error) {
 	m := lifetime.FindStringSubmatch(text)
 	if m == nil {
@@ -44,8 +44,8 @@ func Lifetime(text string) (time.Duration, error) {
 	return time.Duration(n) * unit, nil
 }
 
-// Expires returns when a sandbox is to be deleted, as its annotations have it; false when it
-// lives until somebody deletes it. The text of the error names the annotation.
+// Expires returns when a sandbox is to be deleted, according to its annotations; false when it
+// has no lifetime. The text of the error names the annotation.
 func Expires(sandbox metav1.Object) (at time.Time, ends bool, err error) {
 	noted := sandbox.GetAnnotations()
 	text, ends := noted[crdv1.AnnotationTTL]

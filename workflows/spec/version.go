@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// noVersion is the version of a plugin whose name has none.
+// noVersion is the version of a plugin without a version in its name.
 const noVersion = "0.0.0"
 
 // PluginName names one version of a plugin.
