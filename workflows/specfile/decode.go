@@ -308,8 +308,8 @@ func (c *checks) text(n *yaml.Node, path string) {
 	}
 }
 
-// number checks that a node is a number that fits. A field named port may be text, so that a
-// variable can stand there.
+// number checks that a node is a number that fits. A field named port may be text, because the
+// replacement of a directive is text.
 func (c *checks) number(n *yaml.Node, t reflect.Type, path string) {
 	value, err := strconv.ParseInt(n.Value, 0, t.Bits())
 	switch {

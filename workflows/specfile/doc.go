@@ -5,18 +5,18 @@
 //	Parse    takes a file apart, with the line of everything in it    file.go
 //	Expand   replaces the directives                                  expand.go
 //	Decode   reads a type; what does not fit is a Problem             decode.go
-//	Problem  what is wrong, at which field, and on which line         problem.go
+//	Problem  the problem of a field, with its path and line            problem.go
 //
 // # Directives
 //
-// They stand in texts, at any depth, and not in the names of fields:
+// They are allowed in texts, at any depth, and not in the names of fields:
 //
-//	@{name}          what --set gives the name
-//	@{embed: path}   what a file holds, seen from the folder of the spec file
+//	@{name}          the value of name, from --set
+//	@{embed: path}   the content of a file, relative to the folder of the spec file
 //
-// What takes a directive's place is text ([raw]). A directive that is the whole text may
-// ask for more: @{name[yaml]} for the value that YAML makes of it, @{name[binary]} for its
-// base64. What took the place of a directive is not searched for others.
+// A directive is replaced by text ([raw]). A directive that is the whole text may ask for more:
+// @{name[yaml]} for the value that YAML makes of it, @{name[binary]} for its base64. The
+// replacement is not searched for further directives.
 //
 // # Strict
 //

@@ -19,7 +19,7 @@ type Values map[string]string
 // variable is how a variable is named.
 var variable = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_.-]*$`)
 
-// ValuesOf reads values as people give them: NAME=VALUE. The same may be said twice.
+// ValuesOf reads values of the form NAME=VALUE. A repetition of the same value is allowed.
 func ValuesOf(set []string) (Values, error) {
 	values := Values{}
 	for _, s := range set {
@@ -161,7 +161,7 @@ func (e *expansion) expand(n *yaml.Node, path string) {
 	}
 }
 
-// placed says of a tree that it stands on a line.
+// placed sets the line of all nodes of a tree.
 func placed(n *yaml.Node, line int) {
 	n.Line = line
 	for _, c := range n.Content {
@@ -176,8 +176,7 @@ const (
 	encodingBinary = "binary"
 )
 
-// value returns what a directive stands for, and how it is to be written. A variable
-// without a value is noted.
+// value returns the value of a directive, and its encoding. A variable without a value is noted.
 func (e *expansion) value(d string, line int) (value []byte, encoding string, err error) {
 	inner := strings.TrimSuffix(strings.TrimPrefix(d, "@{"), "}")
 	name, path, operation := strings.Cut(inner, ":")

@@ -92,8 +92,8 @@ type resolution struct {
 	room int // How many nodes there may still be.
 }
 
-// resolve returns a node with its aliases replaced by copies of what they stand for. The
-// error is a Problem.
+// resolve returns a node with its aliases replaced by copies of their targets. The error is a
+// Problem.
 func (r *resolution) resolve(n *yaml.Node, depth int) (*yaml.Node, error) {
 	if depth > maxDepth {
 		return nil, Problem{Line: n.Line, Text: fmt.Sprintf("is nested more than %d levels deep", maxDepth)}
@@ -165,8 +165,8 @@ func keyed(n *yaml.Node, name string) *yaml.Node {
 	return nil
 }
 
-// child returns what one step of a path leads to, and the line on which it begins; nil when
-// there is none.
+// child returns the node at one step of a path, and the line on which it begins; nil when there
+// is none.
 func child(n *yaml.Node, step string) (*yaml.Node, int) {
 	if index, ok := strings.CutPrefix(step, "["); ok && n.Kind == yaml.SequenceNode {
 		i, err := strconv.Atoi(strings.TrimSuffix(index, "]"))

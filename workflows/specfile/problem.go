@@ -10,7 +10,7 @@ import (
 type Problem struct {
 	// Path is the field, such as spec.forks[0].name; empty for the file as a whole.
 	Path string
-	// Text says what is wrong with it, and what to do.
+	// Text has the problem and the remedy, as the end of a sentence.
 	Text string
 	// File and Line are where it stands; Line is 0 when that is not known.
 	File string
@@ -64,8 +64,8 @@ func (ps Problems) OrNil() error {
 	return ps
 }
 
-// Locate returns problems with the places in the file at which their fields stand, in the
-// order of the file. A field that is not there has the line of what it is missing from.
+// Locate returns problems with the positions of their fields in the file, in the order of the
+// file. A missing field has the line of its parent.
 func (f *File) Locate(ps Problems) Problems {
 	out := slices.Clone(ps)
 	for i := range out {
