@@ -254,7 +254,7 @@ func TestWhoHadARightKeepsItWhileTheAPIServerIsAway(t *testing.T) {
 	if s.past = 11 * time.Minute; a.MayUse(t.Context(), ada).GetReason() != tunnelv1.Reason_REASON_UNAVAILABLE {
 		t.Error("eleven minutes later the right still counts")
 	}
-	// Who has lost the right before the API server goes away has it no more.
+	// A user that lost the right before the API server became unavailable does not get it back.
 	rights.is, s.past = false, 12*time.Minute
 	if refused := a.MayUse(t.Context(), ada); refused != nil {
 		t.Fatalf("once it is back: %v", refused)
@@ -268,7 +268,7 @@ func TestWhoHadARightKeepsItWhileTheAPIServerIsAway(t *testing.T) {
 	}
 }
 
-// careless is an authenticator that takes every token and looks at no audience.
+// careless is an authenticator that accepts every token and checks no audience.
 type careless struct {
 	authentication.TokenReviewInterface
 }
@@ -278,7 +278,7 @@ func (careless) Create(context.Context, *authenticationv1.TokenReview, metav1.Cr
 	return &authenticationv1.TokenReview{Status: authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{Username: "ada"}}}, nil
 }
 
-// A token that is made for us counts only where somebody has looked whom it is made for.
+// A token for Audience counts only when the authenticator reports that it checked the audience.
 func TestAnAuthenticatorThatKnowsNoAudiences(t *testing.T) {
 	s := newSite(t)
 	a, err := access.New(access.Config{Tokens: careless{}, Rights: s.Kube.AuthorizationV1().SubjectAccessReviews()})
