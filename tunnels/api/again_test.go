@@ -49,7 +49,7 @@ func (generous) Create(context.Context, *authorizationv1.SubjectAccessReview, me
 	return &authorizationv1.SubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: true}}, nil
 }
 
-// newOffice returns a server that asks an office, and what has that be forgotten which it knew.
+// newOffice returns a server that uses an office, and a function that expires its cached answers.
 func newOffice(t *testing.T) (*server, *office, func()) {
 	t.Helper()
 	o, begun, passed := &office{}, time.Now(), atomic.Int64{}
@@ -63,7 +63,7 @@ func newOffice(t *testing.T) (*server, *office, func()) {
 	return s, o, func() { passed.Add(int64(2 * time.Minute)) }
 }
 
-// listener takes what is told.
+// listener receives the answers.
 type listener struct {
 	grpc.ServerStreamingServer[tunnelv1.WatchServicesResponse]
 	ctx context.Context
@@ -72,7 +72,7 @@ type listener struct {
 func (l listener) Context() context.Context                   { return l.ctx }
 func (l listener) Send(*tunnelv1.WatchServicesResponse) error { return nil }
 
-// Who may not be told of Services any more is told of none, also where something changes all the time.
+// A caller that has lost its rights receives no more Services, also while changes are continuous.
 func TestItIsAskedAgainHoweverMuchChanges(t *testing.T) {
 	s, o, forget := newOffice(t)
 	s.cfg.AskAgain = time.Second // much longer than it takes until something changes
@@ -100,8 +100,8 @@ func TestItIsAskedAgainHoweverMuchChanges(t *testing.T) {
 	}
 }
 
-// All workstations of a tunnel proxy come from one address. Whoever shows wrong tokens from there
-// ends nobody else's watch.
+// All workstations of a tunnel proxy share one address. A client that presents wrong tokens from
+// there does not end the watches of others.
 func TestOthersOfTheSameAddressEndNoWatch(t *testing.T) {
 	s, o, forget := newOffice(t)
 	const from = "192.0.2.1:1"

@@ -53,7 +53,7 @@ type site struct {
 	logs   *logged
 }
 
-// logged is what it logs.
+// logged collects the log.
 type logged struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -139,7 +139,7 @@ func (s *site) service(namespace, name string) *corev1.Service {
 	return o
 }
 
-// wants checks the code of an error, and what it says.
+// wants checks the code of an error, and its text.
 func wants(t *testing.T, what string, err error, code codes.Code, says string) {
 	t.Helper()
 	if status.Code(err) != code || !strings.Contains(fmt.Sprint(err), says) {
@@ -160,7 +160,7 @@ func TestWhoeverAsksIsToldOfTheOperator(t *testing.T) {
 	wants(t, "with junk", err, codes.Unauthenticated, "does not accept")
 }
 
-// next receives answers until one says that all is told, and returns what they have together.
+// next receives answers until one is marked as synced, and returns their content together.
 func next(t *testing.T, stream grpc.ServerStreamingClient[tunnelv1.WatchServicesResponse]) (changed, gone []string, position string) {
 	t.Helper()
 	for {
@@ -401,8 +401,8 @@ func TestOutputsAreReadAsWhoAsks(t *testing.T) {
 	}
 }
 
-// readsNothingPlanted looks for outputs where somebody else's Secret has their name, and in the
-// namespaces after one that the caller may not read.
+// readsNothingPlanted requests outputs where another user's Secret has their name, and where one
+// of the namespaces is not readable for the caller.
 func (s *site) readsNothingPlanted(t *testing.T, as context.Context) {
 	name, closed := s.ns+"-moved", s.NewNamespace("closed")
 	s.sandbox(name, "")

@@ -26,7 +26,7 @@ func service(namespace, name, address string) *corev1.Service {
 
 func all(string) bool { return true }
 
-// told is a difference as text: what changed, and what is gone.
+// told returns a difference as text: changed and deleted Services.
 func told(d difference) string {
 	var out []string
 	for _, s := range d.changed {
