@@ -33,8 +33,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// lead begins and ends connections until it is killed. It says of each, on a pipe of its own,
-// when a byte could pass and when the last one had.
+// lead begins and ends connections until it is killed. On a pipe of its own it reports for each
+// when a byte could pass and when the last one had passed.
 func lead(dir string) {
 	counter := os.NewFile(3, "counter")
 	l, err := audit.Open(audit.Config{Dir: dir, Out: os.Stdout, JournalBytes: 4096})
@@ -309,7 +309,7 @@ func TestWithoutARecordNoConnectionBegins(t *testing.T) {
 	c.End(0, 0, audit.Closed)
 	ended, end := context.WithCancel(t.Context())
 	end()
-	// Whoever does not wait has not begun, and has both records or none.
+	// A call that did not wait has not begun, and has both records or none.
 	if _, err := l.Begin(ended, audit.Connection{User: "hasty"}); err == nil {
 		t.Log("it was written before anybody looked")
 	}
@@ -322,8 +322,8 @@ func TestWithoutARecordNoConnectionBegins(t *testing.T) {
 	}
 }
 
-// A connection that ends while the log cannot be written has its last record once it can, and until
-// then it is open in the journal, which is begun anew meanwhile.
+// A connection that ends while the log cannot be written has its last record once it can, and
+// until then it is open in the journal, which is rewritten in the meantime.
 func TestALastRecordWaitsForTheLog(t *testing.T) {
 	dir, log := t.TempDir(), &out{}
 	l, err := audit.Open(audit.Config{Dir: dir, Out: log, JournalBytes: 1})
@@ -341,7 +341,7 @@ func TestALastRecordWaitsForTheLog(t *testing.T) {
 	}
 	fails(errors.New("the pipe is gone"))
 	c.End(7, 9, audit.Closed)
-	for range 3 { // each begins the journal anew
+	for range 3 { // each rewrites the journal
 		if _, err := l.Begin(t.Context(), audit.Connection{}); err == nil {
 			t.Fatal("it begins without a log")
 		}
