@@ -33,7 +33,7 @@ func TestWhatIsCutIsAnErrorAtBothEnds(t *testing.T) {
 			var below net.Conn
 			workstation, proxy := pair(t, quick, func(c net.Conn) net.Conn { below = c; return c })
 			a, b := join(t, workstation, proxy, address("x"))
-			// What has ended before the cut has ended well.
+			// A stream that ended before the cut has ended well.
 			c, d := join(t, proxy, workstation, inbound("y"))
 			if _, err := io.WriteString(c, "all of it"); err != nil {
 				t.Fatal(err)
@@ -84,7 +84,7 @@ func TestAfterCloseTheOtherSideCannotWrite(t *testing.T) {
 	}
 }
 
-// swallows is a connection that can lose all that is written, or read, and nobody is told.
+// swallows is a connection that can drop all writes, or all reads, without an error.
 type swallows struct {
 	net.Conn
 	out, in atomic.Bool
@@ -161,7 +161,7 @@ func TestDeadlines(t *testing.T) {
 	if n, err := a.Read(make([]byte, 1)); n != 1 || err != nil {
 		t.Fatalf("without a deadline: %d, %v", n, err)
 	}
-	// Nobody reads: the window is used up, and the deadline ends the wait.
+	// Without a reader the window is used up, and the deadline ends the wait.
 	_ = a.SetWriteDeadline(time.Now().Add(200 * time.Millisecond))
 	var wrote, read int64
 	for {

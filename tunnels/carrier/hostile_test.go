@@ -173,7 +173,7 @@ func TestASessionEndsWith(t *testing.T) {
 		"the control stream's end": {greeted(func(_ *yamux.Session, c net.Conn) { _ = c.(*yamux.Stream).CloseWrite() }), "has ended the session"},
 		"its reset":                {greeted(func(_ *yamux.Session, c net.Conn) { _ = c.(*yamux.Stream).Reset() }), "was cut"},
 		"more than a window": {func(conn net.Conn) {
-			// Frames by hand: the control stream, Hello, and more than anybody may send.
+			// Frames by hand: the control stream, Hello, and more data than the window permits.
 			frame := func(kind byte, flags uint16, id, length uint32) []byte {
 				f := binary.BigEndian.AppendUint16([]byte{0, kind}, flags)
 				return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(f, id), length)

@@ -13,8 +13,8 @@ func header(kind byte, flags uint16, id, length uint32) []byte {
 	return binary.BigEndian.AppendUint32(b, length)
 }
 
-// What comes for streams that nobody has opened, or that were left, the multiplexer passes over. So
-// does the meter, however much there is.
+// The multiplexer ignores frames of streams that are unknown or closed. So does the meter,
+// however many there are.
 func TestFramesOfNoStreamAreNotKept(t *testing.T) {
 	const ping, flagACK = 2, 1 << 1
 	m := newMeter()
@@ -27,7 +27,7 @@ func TestFramesOfNoStreamAreNotKept(t *testing.T) {
 	if len(m.streams) > 0 || m.total != 0 {
 		t.Fatalf("%d streams of nobody are kept, with %d bytes", len(m.streams), m.total)
 	}
-	// One that is ours, of which something comes before its owner is known, and after he has left.
+	// A stream of this end, with data before its owner is known and after it has left.
 	m.sent(header(typeWindow, flagSYN, 7, 0))
 	m.came(append(header(typeData, flagACK, 7, 5), "hello"...))
 	if m.total != 5+frameCost {

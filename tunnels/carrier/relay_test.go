@@ -19,8 +19,8 @@ type relayed struct {
 	err          error
 }
 
-// chain returns an application's connection that leads through a session to a service, both over
-// TCP, and how the relays at both ends will have ended.
+// chain returns an application's connection that is forwarded through a session to a service,
+// both over TCP, and the results of the relays at both ends.
 func chain(t *testing.T, workstation, proxy *carrier.Session, service func(*net.TCPConn)) (app *net.TCPConn, near, far <-chan relayed) {
 	t.Helper()
 	nearEnd, farEnd := make(chan relayed, 1), make(chan relayed, 1)

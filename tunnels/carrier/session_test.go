@@ -33,7 +33,7 @@ func TestControlMessages(t *testing.T) {
 			t.Fatalf("received %v, %v", got, err)
 		}
 	}
-	// Who does not receive holds up nobody, and has the newest in the end.
+	// A slow receiver delays nothing, and gets the newest message in the end.
 	const many = 2000
 	for revision := range uint64(many) {
 		wanted := &tunnelv1.TunnelWanted{Namespace: strings.Repeat("n", 500), Name: "x"}
@@ -71,7 +71,7 @@ func TestControlMessages(t *testing.T) {
 func TestASessionGoesOnForAsLongAsTheProxySays(t *testing.T) {
 	workstation, end := pair(t, quick, nil)
 	leave := &tunnelv1.Leave{ComeBack: true, Linger: durationpb.New(time.Minute)}
-	for range 2 { // the second says nothing new
+	for range 2 { // the second one changes nothing
 		if err := end.Send(&tunnelv1.Control{Is: &tunnelv1.Control_Leave{Leave: leave}}); err != nil {
 			t.Fatal(err)
 		}
