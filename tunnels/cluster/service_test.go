@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Of a Service that has the address of one that is gone it may be heard before that one's end: then
-// the address is the new one's, and not nobody's.
+// A new Service may be reported before the deletion of the Service that had its address: then the
+// address belongs to the new one, also after that deletion.
 func TestAnAddressIsThatOfTheServiceThatHasIt(t *testing.T) {
 	c := &Cluster{services: map[netip.Addr]types.NamespacedName{}, of: map[types.NamespacedName][]netip.Addr{}, endpoints: newEndpoints()}
 	address := netip.MustParseAddr("10.0.0.1")
