@@ -39,8 +39,8 @@ func opens(t *testing.T, n *numbers, uid string) (port int, end func()) {
 	return l.Addr().(*net.TCPAddr).Port, end
 }
 
-// A proxy is killed while requests are led to a port of it, and starts again before anybody can
-// tell the cluster's nodes.
+// A proxy is killed while requests are forwarded to a port of it, and starts again before the
+// nodes of the cluster are updated.
 func TestAPortOfTheProcessBeforeLeadsToNobodyElse(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ports.json")
 	doras, killed := opens(t, begun(t, file, time.Hour), "dora")

@@ -20,7 +20,7 @@ import (
 	"switchyard.dev/tunnels/relay"
 )
 
-// station is a workstation that counts what is asked of it, and refuses it.
+// station is a workstation that records requests to connect, and refuses them.
 type station struct {
 	mu    sync.Mutex
 	asked []*tunnelv1.Inbound
@@ -86,8 +86,8 @@ func holds(t *testing.T, table *Table, h *Holder, uid string) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(int(all[0].Ports[0].Proxy)))
 }
 
-// A workload that was deleted and made again is another one: requests for the first one reach
-// nobody at the ports of the second.
+// A workload that was deleted and created again is another one: requests for the first one must
+// not reach the ports of the second.
 func TestAWorkloadThatIsMadeAgainHasOtherPorts(t *testing.T) {
 	table, _ := newTable(t)
 	h := table.Join(Owner{User: "ada", Session: "s", Epoch: 1}, &station{})
@@ -101,7 +101,7 @@ func TestAWorkloadThatIsMadeAgainHasOtherPorts(t *testing.T) {
 	}
 }
 
-// No connection is led to a workstation without its record.
+// No connection is forwarded to a workstation without its record.
 func TestWhatCannotBeRecordedReachesNoWorkstation(t *testing.T) {
 	table, log := newTable(t)
 	s := &station{}
@@ -139,7 +139,7 @@ func TestWhatCannotBeRecordedReachesNoWorkstation(t *testing.T) {
 	}
 }
 
-// Who is told to have lost a tunnel loses it where that is about his session, and not about an
+// A session loses a tunnel when the report is about that session, and not when it is about an
 // earlier connection of it.
 func TestWhatIsTakenElsewhereIsTakenFromWhomItWasHeldBy(t *testing.T) {
 	for what, c := range map[string]struct {
@@ -176,7 +176,7 @@ func TestWhoIsGoneHoldsNothingMore(t *testing.T) {
 	}
 }
 
-// A tunnel whose workstation is away is forgotten with its workload, and one that is held is not.
+// A tunnel without a workstation is removed with its workload; one that is held is not.
 func TestATunnelThatWaitsGoesWithItsWorkload(t *testing.T) {
 	table, _ := newTable(t)
 	h := table.Join(Owner{User: "ada", Session: "s", Epoch: 1}, &station{})
