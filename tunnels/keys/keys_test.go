@@ -28,7 +28,7 @@ import (
 
 func TestMain(m *testing.M) { world.Main(m) }
 
-// ecdsaKey returns a private key that SSH reads and nobody here makes.
+// ecdsaKey returns a private key that SSH reads, of a kind that the package does not create.
 func ecdsaKey() ([]byte, error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
