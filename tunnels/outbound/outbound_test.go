@@ -56,13 +56,13 @@ type gate struct {
 	around  around
 	records background.Output
 	audit   *audit.Log
-	// host and port are where a server sends back what it is sent; ended counts those that ended.
+	// host and port are those of an echo server; ended counts its connections that ended.
 	host  string
 	port  uint32
 	ended atomic.Int64
 }
 
-// recorded returns what was recorded.
+// recorded returns all records.
 func (g *gate) recorded(t *testing.T) (all []audit.Record) {
 	t.Helper()
 	for _, line := range g.records.Lines("") {
@@ -143,8 +143,8 @@ func (g *gate) refuses(t *testing.T, who Who, host string, want tunnelv1.Reason)
 	}
 }
 
-// Who has as many connections as he may gets no more, others do, and he does again once one has
-// ended. What was refused takes nobody's place.
+// A user that has the maximum of connections gets no more, others do, and the user does again
+// once one has ended. Refused connections do not count.
 func TestAPlaceIsTakenWhileAConnectionLasts(t *testing.T) {
 	g := newGate(t, 100)
 	for range 5 {
@@ -179,8 +179,8 @@ type whole struct{ net.Conn }
 
 func (w whole) CloseWrite() error { return w.Close() }
 
-// The records say who, from where, by which way and session, and to what, at the beginning and at
-// the end.
+// The records have the user, the source, the protocol, the session and the destination, at the
+// beginning and at the end.
 func TestWhatIsRecorded(t *testing.T) {
 	g := newGate(t, 100)
 	g.around.asked = []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr(g.host)}
@@ -208,7 +208,7 @@ func portOf(c *Conn) string {
 	return port
 }
 
-// What cannot be recorded is led nowhere, and takes nobody's place.
+// A connection that cannot be recorded is not opened, and does not count.
 func TestWhatCannotBeRecordedIsNotLed(t *testing.T) {
 	g := newGate(t, 1)
 	first := g.opens(t, ada)
