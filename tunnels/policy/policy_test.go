@@ -52,7 +52,7 @@ outboundIPs:
 		name   string
 		config policy.Config
 		to, ns string
-		// want is the address to dial, or what the refusal says.
+		// want is the address to dial, or a part of the refusal's message.
 		want string
 	}{
 		{"any address", open, "10.3.0.4:80", "", "10.3.0.4:80"},
@@ -194,7 +194,7 @@ func TestWhatReachMeans(t *testing.T) {
 	}
 }
 
-// FuzzJudge holds what is let through against the standard library's own opinion of it.
+// FuzzJudge compares addresses that are allowed with the standard library's classification.
 func FuzzJudge(f *testing.F) {
 	for _, a := range []string{"127.0.0.1", "::ffff:169.254.169.254", "10.1.2.3", "64:ff9b::7f00:1", "fd00:ec2::254", "2002:7f00:1::", "::127.0.0.1"} {
 		b := netip.MustParseAddr(a).As16()
