@@ -34,8 +34,8 @@ func (a asks) Watch(ctx context.Context, tell func([]station.Workload)) error {
 	return ctx.Err()
 }
 
-// The program of workstations and the one of the cluster, with nothing in between that only a
-// test has: requests go both ways, and what is not allowed is told as such.
+// The program of workstations and the one of the cluster, without test code in between: requests
+// pass in both directions, and refusals are reported.
 func TestAWorkstationAndAProxy(t *testing.T) {
 	s := newSite(t)
 	x := s.sandbox("both", "ada", 8080)
@@ -114,7 +114,7 @@ func TestWhatASecondConnectionTookComesBack(t *testing.T) {
 		return nil
 	})
 	look()
-	go first.Follow(t.Context(), brings(false)) // Nobody brings it any more.
+	go first.Follow(t.Context(), brings(false)) // No session serves it any more.
 	s.Eventually("the first has it again", func() error { return open(first) })
 	s.Eventually("the second is told", func() error {
 		status, _ := second.Status()
@@ -138,7 +138,7 @@ func TestAWorkstationWithoutATokenIsTold(t *testing.T) {
 	}
 }
 
-// workstationConfig returns what a workstation of somebody's needs.
+// workstationConfig returns the configuration of a user's workstation.
 func (s *site) workstationConfig(account string) station.Config {
 	roots := trust.NewRoots("a test")
 	s.Must(roots.Set(s.bundle))
@@ -146,7 +146,7 @@ func (s *site) workstationConfig(account string) station.Config {
 		Token: func(context.Context, bool) (string, error) { return s.token(account), nil }}
 }
 
-// workstation runs one of somebody's.
+// workstation runs a user's workstation.
 func (s *site) workstation(t *testing.T, account string) *station.Workstation {
 	return s.run(t, s.workstationConfig(account))
 }

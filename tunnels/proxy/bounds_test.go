@@ -28,8 +28,8 @@ import (
 	"switchyard.dev/tunnels/proxy"
 )
 
-// A user has so many sessions and no more, and again as many once they are over; others have
-// theirs meanwhile.
+// A user has at most so many sessions, and again as many once they have ended; others have theirs
+// at the same time.
 func TestAUserHasSoManySessions(t *testing.T) {
 	s := newSite(t)
 	const most = 64
@@ -67,7 +67,7 @@ func TestAUserHasSoManySSHClients(t *testing.T) {
 		_, certified := s.sshKey(identity.User{Name: s.user(account), Groups: []string{"system:authenticated"}}, time.Now())
 		return func() (*ssh.Client, error) { return s.ssh(ssh.PublicKeys(certified)) }
 	}
-	// Somebody whose connection is closed right after the handshake may not know it yet.
+	// A client with a connection that is closed right after the handshake may not know it yet.
 	lives := func(dial func() (*ssh.Client, error)) (*ssh.Client, error) {
 		c, err := dial()
 		if err == nil {
@@ -140,7 +140,7 @@ func TestSSHBringsSoManyPorts(t *testing.T) {
 	if !s.forwards(c, "cancel-tcpip-forward", x, uint32(ports[1])) {
 		t.Error("what is forwarded is not given up")
 	}
-	// What a manager is told that comes now is how it is now.
+	// A manager that connects now receives the present state.
 	if tunnel := s.manage().tunnel(x, func(*tunnelv1.Tunnel) bool { return true }); !connected(tunnel) || len(tunnel.Ports) == 0 {
 		t.Errorf("with one port all are given up: %v", tunnel)
 	}
@@ -149,8 +149,8 @@ func TestSSHBringsSoManyPorts(t *testing.T) {
 	}
 }
 
-// An external workload that belongs to no sandbox is nobody's, whatever sandboxes somebody may
-// update; one that loses its sandbox is given up.
+// An external workload without a sandbox cannot be served, whatever sandboxes a user may update;
+// one that loses its sandbox is given up.
 func TestWhatBelongsToNoSandboxIsNobodys(t *testing.T) {
 	s := newSite(t)
 	x := s.sandbox("one", "ada", 80)
@@ -180,8 +180,8 @@ func TestWhatBelongsToNoSandboxIsNobodys(t *testing.T) {
 	}
 }
 
-// What a proxy is told of namespaces and ranges bounds where tunnels lead, and its own ports are
-// closed to them.
+// The configured namespaces and ranges limit the destinations of tunnels, and the proxy's own
+// ports are refused.
 func TestSettingsBoundWhereTunnelsLead(t *testing.T) {
 	ranges := filepath.Join(t.TempDir(), "cidr.yaml")
 	if err := os.WriteFile(ranges, fmt.Appendf(nil, "version: 1\noutboundIPs:\n- {cidr: 10.9.9.0/24}\n- {name: here, cidr: %s/32, exclude: true}\n", ours(t)), 0o600); err != nil {
@@ -244,7 +244,7 @@ func TestTheControlPortIsNotPlain(t *testing.T) {
 	}
 }
 
-// Those who have said something senseless to SOCKS5 take nobody's place.
+// Clients with invalid SOCKS5 requests give their places back.
 func TestSOCKS5GivesPlacesBack(t *testing.T) {
 	s := newSite(t, openLoopback)
 	for range 1100 {

@@ -25,7 +25,8 @@ import (
 	"switchyard.dev/tunnels/workstation/loopback"
 )
 
-// way serves a port of the workstation that leads into the cluster, and returns its address.
+// way serves a listener of the workstation for connections into the cluster, and returns its
+// address.
 func (s *site) way(t *testing.T, serve func(context.Context, net.Listener) error) string {
 	t.Helper()
 	l, err := loopback.Listen("localhost:0")
@@ -42,14 +43,14 @@ func (s *site) way(t *testing.T, serve func(context.Context, net.Listener) error
 	return l.Addr().String()
 }
 
-// page is a web server in the cluster: pages that say by which protocol they were asked for, a
-// slow one, one that counts what it is sent, and a WebSocket that answers what it is told.
+// page is a web server in the cluster: pages that contain the protocol of the request, a slow
+// one, one that counts the bytes it receives, and a WebSocket that echoes.
 type page struct {
 	*httptest.Server
 	connections atomic.Int32
 }
 
-// newPage begins one at an address that tunnels lead to, with TLS and HTTP/2 or with neither.
+// newPage starts one at an address that tunnels may reach, with TLS and HTTP/2 or with neither.
 func (s *site) newPage(t *testing.T, secure bool) *page {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -110,7 +111,7 @@ func (p *page) opened(t *testing.T) (n int32) {
 	return n
 }
 
-// get returns what a page says.
+// get returns the content of a page.
 func get(c *http.Client, url string) (string, error) {
 	r, err := c.Get(url)
 	if err != nil {
@@ -207,7 +208,7 @@ func (w wholeURL) Write(p []byte) (int, error) {
 	return len(p), err
 }
 
-// talks tells a WebSocket something again and again, and closes it.
+// talks sends a WebSocket messages repeatedly, and closes it.
 func talks(t *testing.T, what string, c *websocket.Conn) {
 	t.Helper()
 	defer c.Close()
@@ -223,7 +224,7 @@ func talks(t *testing.T, what string, c *websocket.Conn) {
 	}
 }
 
-// TestCurlThroughTheHTTPProxy is the same with a client that nobody here wrote.
+// TestCurlThroughTheHTTPProxy is the same with curl.
 func TestCurlThroughTheHTTPProxy(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Fatal("there is no curl: apt-get install -y curl")

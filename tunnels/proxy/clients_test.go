@@ -83,7 +83,7 @@ func TestSOCKS5(t *testing.T) {
 		at   string
 		auth *socks5.Auth
 		to   string
-		want string // in the error; empty: it is led
+		want string // in the error; empty: it is forwarded
 	}{
 		"from loopback":                      {loop, nil, good, ""},
 		"from loopback, by name":             {loop, nil, name, ""},
@@ -151,7 +151,7 @@ func TestSOCKS5(t *testing.T) {
 	}
 }
 
-// half sends a line and closes what it sends, of a connection through SOCKS5.
+// half sends a line and closes its sending side, of a connection through SOCKS5.
 func half(t *testing.T, conn net.Conn) string {
 	t.Helper()
 	if _, is := conn.(interface{ CloseWrite() error }); is {

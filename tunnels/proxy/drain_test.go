@@ -26,7 +26,7 @@ func (s *site) another(t *testing.T, pod string, change ...func(*proxy.Settings)
 	return &o
 }
 
-// ready is a Road that leads to the first proxy that is ready, as a port-forward does.
+// ready is a Road to the first proxy that is ready, as a port-forward is.
 type ready []*site
 
 // Dial implements workstation.Road.
@@ -61,8 +61,8 @@ func greeted(t *testing.T, conn net.Conn) *bufio.Reader {
 	return from
 }
 
-// A proxy that is to end has its workstation go to another one at once, and serves what is in
-// flight, and who has not heard of the other one, until nothing needs it.
+// A draining proxy makes its workstation connect to another one at once, and serves open
+// connections and clients with a stale address until nothing needs it.
 func TestAProxyThatDrainsHandsItsTunnelsOver(t *testing.T) {
 	long := func(s *proxy.Settings) { s.Config.Moment = time.Minute }
 	a := newSite(t, long)
@@ -98,7 +98,8 @@ func TestAProxyThatDrainsHandsItsTunnelsOver(t *testing.T) {
 	if after.Session != before.Session || after.Epoch <= before.Epoch {
 		t.Errorf("first %v had it, and then %v", before, after)
 	}
-	// Who is led to either reaches the workstation, also after the manager has said who has it.
+	// Clients of either proxy reach the workstation, also after the manager has reported the new
+	// one.
 	if text := talk(t, reach(t, after, 8080)); text != "in the cluster\na line\n" {
 		t.Errorf("through the other proxy: %q", text)
 	}
@@ -134,7 +135,7 @@ func TestAProxyThatDrainsHandsItsTunnelsOver(t *testing.T) {
 	}
 }
 
-// Who has taken the tunnel over from somebody else has it at once, also from a proxy that ends.
+// A user that takes a tunnel over gets it at once, also from a draining proxy.
 func TestAProxyThatDrainsServesNobodyElsesTunnel(t *testing.T) {
 	s := newSite(t, func(s *proxy.Settings) { s.Config.Moment = 5 * time.Second })
 	x := s.sandbox("other", "ada", 8080)

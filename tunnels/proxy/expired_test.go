@@ -25,8 +25,8 @@ import (
 	"switchyard.dev/tunnels/inbound"
 )
 
-// directory says whose every token is, as authenticators do that are no files: otherwise tomorrow.
-// While it is away nobody says.
+// directory reviews every token as its user's, as a remote authenticator would. With away set it
+// is unavailable.
 type directory struct {
 	authentication.TokenReviewInterface
 	user authenticationv1.UserInfo
@@ -41,7 +41,7 @@ func (d *directory) Create(context.Context, *authenticationv1.TokenReview, metav
 	return &authenticationv1.TokenReview{Status: authenticationv1.TokenReviewStatus{Authenticated: true, User: d.user}}, nil
 }
 
-// A user who has left a group has the rights of the others alone, in the sessions that he has too.
+// A user who has left a group has only the rights of the other groups, also in open sessions.
 func TestASessionIsItsUsersAsHeIsNow(t *testing.T) {
 	now := time.Now()
 	d := &directory{user: authenticationv1.UserInfo{Username: "ada", Groups: []string{"shop", "admins"}}}
@@ -65,7 +65,7 @@ func TestASessionIsItsUsersAsHeIsNow(t *testing.T) {
 	}
 	defer w.session.Close(nil)
 	d.user.Groups = []string{"shop"}
-	now = now.Add(2 * time.Minute) // what was known of the token counts no more
+	now = now.Add(2 * time.Minute) // the cached review of the token expired
 	if w.expired(t.Context()) || !slices.Equal(w.who().Groups, []string{"shop"}) {
 		t.Errorf("the user is %+v, and the session over: %v", w.who(), w.session.Err())
 	}
@@ -80,7 +80,7 @@ func TestASessionIsItsUsersAsHeIsNow(t *testing.T) {
 	}
 }
 
-// nobody answers questions about rights.
+// nobody answers no questions about rights.
 type nobody struct {
 	authorization.SubjectAccessReviewInterface
 }
@@ -90,7 +90,7 @@ func (nobody) Create(context.Context, *authorizationv1.SubjectAccessReview, meta
 	return nil, errors.New("the API server is away")
 }
 
-// While the API server is away, who holds a tunnel goes on, and nobody else gets one.
+// While the API server is unavailable, a held tunnel continues, and no other is opened.
 func TestATunnelGoesOnWhileNobodySaysWhoMay(t *testing.T) {
 	a, err := access.New(access.Config{Tokens: &directory{}, Rights: nobody{}})
 	if err != nil {

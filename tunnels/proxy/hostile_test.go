@@ -26,8 +26,8 @@ import (
 	"switchyard.dev/tunnels/sshcert"
 )
 
-// TestRandomBytesDisturbNobody sends each listener what nobody should, while an honest
-// workstation goes on.
+// TestRandomBytesDisturbNobody sends each listener random bytes, while the session of an honest
+// workstation continues.
 func TestRandomBytesDisturbNobody(t *testing.T) {
 	s := newSite(t)
 	x := s.sandbox("one", "ada", 80)

@@ -105,8 +105,8 @@ func reach(t testing.TB, of *tunnelv1.Tunnel, baseline int32) net.Conn {
 	return conn
 }
 
-// refusedAtOnce connects to a port that nobody is behind. The reset may be there before the
-// connection is.
+// refusedAtOnce connects to a port without a workstation. The reset may arrive before the
+// connection is established.
 func refusedAtOnce(t testing.TB, place string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", place)
@@ -322,7 +322,7 @@ func TestConnectionsIntoTheCluster(t *testing.T) {
 	s.names.known = map[string][]string{
 		"cart.shop": {s.backend.String()}, "loop.shop": {"127.0.0.1"}, "meta.shop": {"169.254.169.254"}, "mapped.shop": {"::ffff:127.0.0.1"},
 		"two.shop": {"127.0.0.1," + s.backend.String()},
-		// What is asked twice has another answer the second time.
+		// The second query of a name has another answer.
 		"rebinds.shop": {s.backend.String(), "127.0.0.1"}, "rebinds2.shop": {"127.0.0.1", s.backend.String()},
 	}
 	w := s.connect("ada", "session", 1)
@@ -385,7 +385,7 @@ func TestConnectionsIntoTheCluster(t *testing.T) {
 		return nil
 	})
 
-	// What is cut is an error at both ends.
+	// A cut is an error at both ends.
 	conn, refused := w.to("cart.shop", back.port)
 	if refused != nil {
 		t.Fatal(refused)
@@ -421,7 +421,7 @@ func TestNoTunnelLeadsToTheOperator(t *testing.T) {
 		}
 		return nil
 	}
-	// What is new in the cluster is noticed a moment later.
+	// New objects of the cluster are noticed a moment later.
 	s.Eventually("the bus is known", func() error {
 		return errors.Join(refused("bus.shop", "event bus"), refused("bus2.shop", "event bus"))
 	})

@@ -13,8 +13,8 @@ import (
 	"switchyard.dev/tunnels/identity"
 )
 
-// Those who connect from many addresses and say nothing keep nobody else out, as many as they
-// are: the listener closes the connections of whoever is silent, once there are too many.
+// Clients that connect from many addresses and send nothing keep no other client out, however
+// many they are: the listener closes silent connections once there are too many.
 func TestWhoIsSilentKeepsNobodyOut(t *testing.T) {
 	s := newSite(t, openLoopback)
 	s.lists("ada")

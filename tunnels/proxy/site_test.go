@@ -33,7 +33,7 @@ import (
 
 func TestMain(m *testing.M) { world.Main(m) }
 
-// lines is what is written by one and read by others.
+// lines is a buffer for concurrent use.
 type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -325,7 +325,7 @@ func (s *site) connect(account, session string, epoch uint64) *workstation {
 	return w
 }
 
-// answer answers what comes: it says who it is, and sends back what it is sent.
+// answer accepts connections, sends its name, and echoes.
 func (w *workstation) answer() {
 	for {
 		in, err := w.Accept(context.Background())
@@ -345,7 +345,7 @@ func (w *workstation) answer() {
 	}
 }
 
-// declare wants tunnels, and returns what came of them.
+// declare declares tunnels, and returns their states.
 func (w *workstation) declare(of ...*crdv1.SignadotExternalWorkload) []*tunnelv1.TunnelState {
 	w.Helper()
 	return w.declares(false, of)
@@ -378,7 +378,7 @@ func (w *workstation) declares(take bool, of []*crdv1.SignadotExternalWorkload) 
 	return out
 }
 
-// until waits until what the workstation was told is as wanted.
+// until waits until the declared states are as wanted.
 func (w *workstation) until(what string, holds func([]*tunnelv1.TunnelState) bool) {
 	w.Helper()
 	w.Eventually(what, func() error {
@@ -403,8 +403,7 @@ func (w *workstation) to(host string, port uint16) (net.Conn, *tunnelv1.Refused)
 	return conn, nil
 }
 
-// server is a server in the cluster, which says so and sends back what it is sent. It counts who
-// came.
+// server is a server in the cluster, which sends a line and echoes. It counts its connections.
 type server struct {
 	port uint16
 	mu   sync.Mutex
@@ -442,7 +441,7 @@ func (s *site) listen(at string) *server {
 	return out
 }
 
-// talk sends a line, ends what it sends, and returns all that comes back.
+// talk sends a line, closes its sending side, and returns the whole answer.
 func talk(t testing.TB, conn net.Conn) string {
 	t.Helper()
 	defer conn.Close()

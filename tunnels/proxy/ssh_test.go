@@ -16,7 +16,7 @@ import (
 	"switchyard.dev/tunnels/identity"
 )
 
-// client connects with a certificate of somebody's.
+// client connects with a certificate of a user.
 func (s *site) client(account string) *ssh.Client {
 	s.Helper()
 	_, certified := s.sshKey(identity.User{Name: s.user(account), Groups: []string{"system:authenticated"}}, time.Now())
@@ -37,8 +37,8 @@ func (s *site) forwards(c *ssh.Client, request string, of *crdv1.SignadotExterna
 	return ok
 }
 
-// A certificate says who somebody is, and not what he may: without the right to use the proxies
-// nobody is led into the cluster over SSH.
+// A certificate authenticates a user, and authorizes nothing: without the right to use the
+// proxies no connection is forwarded into the cluster over SSH.
 func TestSSHLeadsNobodyWithoutTheRight(t *testing.T) {
 	s := newSite(t)
 	back := s.listen(s.backend.String())
@@ -55,8 +55,8 @@ func TestSSHLeadsNobodyWithoutTheRight(t *testing.T) {
 	}
 }
 
-// What is brought over SSH ends when the client says so, and when the workload has the port no
-// more.
+// A forward over SSH ends when the client cancels it, and when the workload does not have the
+// port any more.
 func TestSSHGivesUpWhatItMayNotHold(t *testing.T) {
 	s := newSite(t)
 	x := s.sandbox("hers", "ada", 8080, 9090)

@@ -25,7 +25,7 @@ import (
 	"switchyard.dev/tunnels/workstation/loopback"
 )
 
-// stock says that clients are run which have to be compiled or fetched first.
+// stock also runs clients that have to be compiled or fetched first.
 var stock = flag.Bool("stock", false, "run psql and grpcurl too, which are compiled or fetched the first time")
 
 func needsStock(t *testing.T) {
@@ -35,8 +35,8 @@ func needsStock(t *testing.T) {
 	}
 }
 
-// service stands for a Service of the cluster: an address that tunnels lead to, and behind it one
-// of this machine's. It returns its port.
+// service represents a Service of the cluster: an address that tunnels may reach, and behind it
+// one of this machine's. It returns its port.
 func (s *site) service(t *testing.T, behind string) uint16 {
 	t.Helper()
 	l, err := net.Listen("tcp", net.JoinHostPort(s.backend.String(), "0"))
@@ -66,8 +66,8 @@ func portOf(address string) string {
 	return port
 }
 
-// brought has a workstation bring requests for a port of a workload to an address of its own, and
-// returns where the manager is told that they go.
+// brought makes a workstation serve a port of a workload at an address of its own, and returns
+// the address at the proxy that the manager receives.
 func (s *site) brought(t *testing.T, port int32, local string) string {
 	t.Helper()
 	x := s.sandbox("stock", "ada", port)
@@ -139,7 +139,7 @@ func TestStockPsql(t *testing.T) {
 	})
 }
 
-// greeter is a server of gRPC with reflection that notes the routing key of who asks.
+// greeter is a server of gRPC with reflection that records the routing key of requests.
 func greeter(t *testing.T, at string) (address string, key func() string) {
 	t.Helper()
 	l, err := net.Listen("tcp", net.JoinHostPort(at, "0"))
@@ -169,8 +169,8 @@ func greeter(t *testing.T, at string) (address string, key func() string) {
 	}
 }
 
-// TestStockGrpcurl has grpcurl ask a server what it has, and call it, through the tunnel both
-// ways.
+// TestStockGrpcurl lists the services of a server with grpcurl, and calls it, through the tunnel
+// in both directions.
 func TestStockGrpcurl(t *testing.T) {
 	needsStock(t)
 	folder, err := apps.Clients(t.Context(), "../..")
