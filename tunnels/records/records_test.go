@@ -73,7 +73,7 @@ func (b *bus) start() {
 	b.server, b.at = s, s.Addr().String()
 }
 
-// as returns how somebody reaches the bus.
+// as returns the configuration of a client of the bus.
 func (b *bus) as(who string) connect.Config {
 	file := filepath.Join(b.t.TempDir(), "token")
 	if err := os.WriteFile(file, []byte(who), 0o600); err != nil {
@@ -82,7 +82,7 @@ func (b *bus) as(who string) connect.Config {
 	return connect.Config{URL: "nats://" + b.at, Role: roles[who], Name: who, TokenFile: file, Logger: quiet}
 }
 
-// dial connects as somebody.
+// dial connects as a client.
 func (b *bus) dial(who string) *nats.Conn {
 	b.t.Helper()
 	c, err := connect.Dial(b.as(who))
@@ -119,7 +119,7 @@ func kept(t *testing.T, auditor *nats.Conn) (all []audit.Record) {
 	}
 }
 
-// log opens a log of connections whose records go to the bus too.
+// log opens a log of connections that sends its records to the bus too.
 func (b *bus) log() *audit.Log {
 	b.t.Helper()
 	stream, err := records.Open(b.as("proxy"))
@@ -231,7 +231,7 @@ func TestNobodyHearsTheRecordsOfOthers(t *testing.T) {
 	}
 }
 
-// A proxy that was taken over can add records, and do nothing else; whoever reads them can only
+// A compromised proxy can add records, and do nothing else; a client that reads them can only
 // read.
 func TestNobodyDoesMoreThanHeMay(t *testing.T) {
 	b := newBus(t)
@@ -256,7 +256,7 @@ func TestNobodyDoesMoreThanHeMay(t *testing.T) {
 					}
 				}
 			}
-			// The answer to what they may do is no command, and no record.
+			// The answer to a permitted request is no command, and no record.
 			mine := map[string]string{"proxy": connect.RecordsSubject, "auditor": connect.AuditorAPI + ".STREAM.INFO." + connect.RecordsStream}[who]
 			if who == "auditor" {
 				_ = c.PublishRequest(mine, connect.RecordsSubject, nil)
@@ -297,7 +297,7 @@ func TestNobodyDoesMoreThanHeMay(t *testing.T) {
 	}
 }
 
-// begin makes a log with one event, which is not one of ours.
+// begin creates a log with one event, which is not one of this project's.
 func begin(t *testing.T, b *bus) (*natsjs.PubAck, error) {
 	t.Helper()
 	js, err := natsjs.New(b.dial("manager"))
