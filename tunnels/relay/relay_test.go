@@ -115,7 +115,7 @@ func isCut(t *testing.T, conn net.Conn) {
 	}
 }
 
-// A channel knows no reset: it is closed, also when it has nothing to say.
+// A channel has no reset: it is closed, also when it has nothing to send.
 func TestAChannelIsClosedWhenTheOtherEndIsCut(t *testing.T) {
 	left, a, _ := wires(t)
 	right, b, _ := wires(t)
