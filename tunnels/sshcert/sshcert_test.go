@@ -40,7 +40,7 @@ func TestACertificateCountsForSomeMinutes(t *testing.T) {
 	if got, err := sshcert.Check(authority.PublicKey(), issue(), now); err != nil || !reflect.DeepEqual(got, ada) {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	// What is signed again is right in itself.
+	// A certificate that is signed again has a valid signature.
 	resigned := func(by ssh.Signer, change func(*ssh.Certificate)) *ssh.Certificate {
 		c := issue()
 		change(c)
