@@ -30,7 +30,7 @@ import (
 	"switchyard.dev/tunnels/sshcert"
 )
 
-// everything is a cluster with one external workload, which everybody may bring requests of.
+// everything is a cluster with one external workload, which every user may serve.
 type everything struct{}
 
 func (everything) Workload(namespace, name string) (cluster.Workload, bool) {
@@ -46,7 +46,7 @@ func (everything) Service(string) bool                                          
 func (everything) Kind(netip.Addr) policy.Kind                                        { return policy.KindUnknown }
 func (everything) Begun(audit.Direction) (ended func())                               { return func() {} }
 
-// door is a server, and those who may come.
+// door is a server, and the authority of its users.
 type door struct {
 	*Server
 	t         *testing.T
@@ -90,8 +90,8 @@ func newDoor(t *testing.T) *door {
 	return d
 }
 
-// comes connects somebody who says so as the login, and returns the client's end; served is closed
-// once the server is done with the connection. known is the server's.
+// comes connects a user of that name, and returns the client's end; served is closed once the
+// server is done with the connection. known is the server's.
 func (d *door) comes(login string, known func(user string)) (client ssh.Conn, served <-chan struct{}) {
 	d.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -133,14 +133,14 @@ func (d *door) comes(login string, known func(user string)) (client ssh.Conn, se
 	}
 	go ssh.DiscardRequests(requests)
 	go func() {
-		for range channels { // nobody opens any
+		for range channels { // none is opened
 		}
 	}()
 	d.t.Cleanup(func() { _ = client.Close() })
 	return client, done
 }
 
-// flood sends more requests that are refused than the library keeps for who reads them.
+// flood sends more requests that are refused than the library queues for their reader.
 func flood(c ssh.Conn) {
 	for range 500 {
 		if _, _, err := c.SendRequest("no-such-thing@example.com", false, nil); err != nil {
@@ -164,7 +164,7 @@ func (d *door) gone() {
 	})
 }
 
-// Whoever floods a connection with what is refused loses it, and with it all that he had.
+// A client that floods a connection with requests that are refused loses it, and all its tunnels.
 func TestWhoFloodsWithRequestsIsGone(t *testing.T) {
 	d := newDoor(t)
 	client, served := d.comes("ada", func(string) {})
@@ -207,8 +207,8 @@ func TestWhoHasTooManyConnectionsIsGone(t *testing.T) {
 	d.gone()
 }
 
-// What a client calls itself may be any bytes. The manager is told of all tunnels at once, so one
-// that cannot be told would take all others with it.
+// A client's version may be any bytes. The manager receives all tunnels in one message, which a
+// label that is not valid UTF-8 would make impossible to encode.
 func TestWhateverAClientCallsItselfItsTunnelCanBeTold(t *testing.T) {
 	d := newDoor(t)
 	client, _ := d.comes("ada\xff"+strings.Repeat("é", 300), func(string) {})
@@ -229,7 +229,7 @@ func TestWhateverAClientCallsItselfItsTunnelCanBeTold(t *testing.T) {
 	}
 }
 
-// taking is what somebody may, who is asked about while another takes the tunnel.
+// taking answers a question about rights after another session has taken the tunnel.
 type taking struct {
 	everything
 	take func()
@@ -240,7 +240,7 @@ func (a taking) MayUpdate(context.Context, identity.User, string) *tunnelv1.Refu
 	return nil
 }
 
-// Who is asked again whether he may hold a tunnel takes it from nobody by that.
+// A repeated check of the right to a tunnel does not take it from another session.
 func TestALookAtWhatIsHeldTakesNothingBack(t *testing.T) {
 	d := newDoor(t)
 	w, _ := everything{}.Workload("ns", "w")
@@ -263,7 +263,7 @@ func TestALookAtWhatIsHeldTakesNothingBack(t *testing.T) {
 	}
 }
 
-// silent is a workstation that is told, and says nothing.
+// silent is a workstation that ignores reports.
 type silent struct{ inbound.Workstation }
 
 func (silent) Lost(inbound.Key, string) {}
