@@ -22,8 +22,8 @@ import (
 
 const proxyName = "tunnel-proxy.signadot.svc"
 
-// proxy is a proxy's side of sessions: it believes a token, opens whatever is declared, and
-// connects to what its names lead to.
+// proxy is a proxy's side of sessions: it accepts a token, opens all declared tunnels, and
+// connects to the addresses of its names.
 type proxy struct {
 	*testing.T
 	authority *trusttest.Authority
@@ -239,7 +239,7 @@ func follows(t *testing.T, w *workstation.Workstation) wanted {
 	return list
 }
 
-// cart is an external workload whose port 80 leads to an address.
+// cart is an external workload with port 80 mapped to an address.
 func cart(local string) workstation.Workload {
 	return workstation.Workload{Tunnel: course.Tunnel{Namespace: "shop", Name: "mine-cart"}, Name: "cart", Sandbox: "mine",
 		RoutingKey: "mine", UID: "uid", Own: true, Locals: map[int32]string{80: local}, Connected: true}

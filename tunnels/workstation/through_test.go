@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// connectProxy is an HTTP proxy that leads whoever shows a key to one address, whose server may
-// speak first.
+// connectProxy is an HTTP proxy that connects clients with a key to one address. The server there
+// may send first.
 func connectProxy(t *testing.T, to string) *httptest.Server {
 	t.Helper()
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -44,7 +44,7 @@ func connectProxy(t *testing.T, to string) *httptest.Server {
 			return
 		}
 		defer here.Close()
-		// What the target says first comes in one piece with the answer.
+		// The first bytes of the target arrive in one piece with the proxy's answer.
 		first := make([]byte, len("hello\n"))
 		if _, err := io.ReadFull(there, first); err != nil {
 			t.Error(err)

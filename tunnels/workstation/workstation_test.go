@@ -44,7 +44,7 @@ func answers(t *testing.T, with string) net.Listener {
 	return l
 }
 
-// asks says something, ends what it says, and returns the answer.
+// asks sends a text, closes the sending side, and returns the answer.
 func asks(t *testing.T, c net.Conn, says string) string {
 	t.Helper()
 	defer c.Close()
@@ -117,7 +117,7 @@ func TestOnlyAddressesOfTheSpecAreDialled(t *testing.T) {
 	if refusedWith(err).GetReason() != tunnelv1.Reason_REASON_INVALID {
 		t.Errorf("an address of the proxy's own choice: %v", err)
 	}
-	// What is no longer wanted is no longer reached, on the same session.
+	// A workload that is no longer wanted is not reachable any more, on the same session.
 	list <- []workstation.Workload{}
 	wait.Holds(t, "the workload is gone", func() bool {
 		_, err := s.connects("shop", "mine-cart", 80)
@@ -262,7 +262,7 @@ func TestAFirstConnectionSaysWhyItCannotBe(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newProxy(t, nil)
 			cfg := p.config()
-			cfg.Policy.Patience = time.Second // what is not final ends soon, too
+			cfg.Policy.Patience = time.Second // transient errors end soon, too
 			c.change(p, &cfg)
 			w, err := workstation.New(cfg)
 			if err != nil {
@@ -380,7 +380,7 @@ func TestWhatIsWantedStaysWhileItIsNotKnown(t *testing.T) {
 	if s, _ := w.Status(); s.Unsure != "" {
 		t.Errorf("before it has asked again the status says %q", s.Unsure)
 	}
-	list <- nil // and nobody answers
+	list <- nil // and without an answer
 	wait.Holds(t, "the status says so", func() bool { s, _ := w.Status(); return s.Unsure == "lost sight" })
 	c, err := p.nth(1).connects("shop", "mine-cart", 80)
 	if err != nil {
