@@ -159,8 +159,8 @@ func TestOnlyTheAnswerToTheLastDeclarationCounts(t *testing.T) {
 	}
 }
 
-// Who has a tunnel taken from him gets it back once who took it is gone, and not while that one is
-// there or is away for a moment.
+// A session that lost a tunnel to another one gets it back once the other has ended, and not
+// while the other runs or is away for a moment.
 func TestWhatWasTakenComesBack(t *testing.T) {
 	other := course.Tunnel{Namespace: "a", Name: "b"}
 	c := up(t, shop, other)
@@ -191,7 +191,7 @@ func TestWhatWasTakenComesBack(t *testing.T) {
 	if s := c.Answered(1, &tunnelv1.Declared{Revision: 2}); s.Declare.GetRevision() != 3 || len(s.Declare.GetTunnels()) != 2 {
 		t.Errorf("it is named again by %+v", s)
 	}
-	// A session that ends meanwhile begins with all of them.
+	// A session that ends in between begins with all of them.
 	answer(3)
 	c.Brought(now, somebody)
 	c.Brought(now, nobody)
@@ -205,7 +205,7 @@ func TestWhatWasTakenComesBack(t *testing.T) {
 	}
 }
 
-// Two sessions of which nobody is seen to bring a tunnel take it from each other ever more seldom.
+// Two sessions that are not seen to use a tunnel take it from each other ever more seldom.
 func TestTwoWhoAreBothThereGrowPatient(t *testing.T) {
 	c, revision, taken, now := up(t, shop), uint64(1), 0, start
 	nobody := func(course.Tunnel) bool { return false }
