@@ -44,7 +44,7 @@ func hold(folder string) error {
 	return err
 }
 
-// mac is a machine whose pf is a folder: a script in place of pfctl has its state there.
+// mac is a machine with a folder as its pf: a script instead of pfctl keeps its state there.
 type mac struct {
 	*testing.T
 	folder string
@@ -119,7 +119,8 @@ func (m mac) signals(s syscall.Signal) {
 	}
 }
 
-// holds starts a process with rules, in a group of its own, and what it says when they are loaded.
+// holds starts a process with rules, in a group of its own, and returns its output once they are
+// loaded.
 func (m mac) holds() (*exec.Cmd, io.Reader) {
 	m.Helper()
 	c, err := process.Command(roleHolder, folderOf+"="+m.folder)
@@ -138,7 +139,7 @@ func (m mac) holds() (*exec.Cmd, io.Reader) {
 	return c, out
 }
 
-// loaded waits until a process says that its rules are.
+// loaded waits until a process reports that its rules are loaded.
 func (m mac) loaded(out io.Reader) {
 	m.Helper()
 	said := make([]byte, 100)
