@@ -19,7 +19,7 @@ import (
 	"switchyard.dev/tunnels/workstation/names"
 )
 
-// resolver is a system whose resolver is nobody.
+// resolver is a system with a resolver that does not exist.
 func resolver(t *testing.T) *names.System {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "resolv.conf")
@@ -33,7 +33,7 @@ func resolver(t *testing.T) *names.System {
 	return system
 }
 
-// A machine whose every query is led to a port at which nobody is any more resolves no name.
+// A machine that redirects queries to a closed port resolves no names.
 func TestWhatBreaksLeadsNothing(t *testing.T) {
 	for what, part := range map[string]func(*Inside) *ports{
 		"queries":     func(i *Inside) *ports { return i.dns },
@@ -74,7 +74,7 @@ func TestWhatBreaksLeadsNothing(t *testing.T) {
 	}
 }
 
-// Pods come and go for as long as a workstation is connected: those that were asked for last are led.
+// Pods come and go while a workstation is connected: the addresses queried last are redirected.
 func TestTheNewestAddressesAreLed(t *testing.T) {
 	system := resolver(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
