@@ -61,7 +61,7 @@ func listen(t *testing.T, serve func(context.Context, net.Listener) error) strin
 	return l.Addr().String()
 }
 
-// echo is a server that says which key a request has, and switches to a plain echo if asked.
+// echo is a server that returns the key of a request, and switches to a plain echo on request.
 func echo(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Upgrade") == "echo" {
 		c, rw, err := http.NewResponseController(w).Hijack()
@@ -287,7 +287,8 @@ func TestAMappedPort(t *testing.T) {
 	at := listen(t, func(ctx context.Context, l net.Listener) error {
 		return loopback.ServeMapping(ctx, l, loopback.Mapping{Scheme: "http", Host: "cart.shop", Port: 8080}, w)
 	})
-	// What a browser says of an image of another site's page, and of a click on a link there.
+	// The headers of a browser for an image on another site's page, and for a click on a link
+	// there.
 	image := http.Header{"Sec-Fetch-Site": {"cross-site"}, "Sec-Fetch-Mode": {"no-cors"}, "Sec-Fetch-Dest": {"image"}}
 	click := http.Header{"Sec-Fetch-Site": {"cross-site"}, "Sec-Fetch-Mode": {"navigate"}, "Sec-Fetch-Dest": {"document"}}
 	frame := http.Header{"Sec-Fetch-Site": {"cross-site"}, "Sec-Fetch-Mode": {"navigate"}, "Sec-Fetch-Dest": {"iframe"}}
@@ -438,8 +439,8 @@ func TestAMappedPortForGRPC(t *testing.T) {
 	}
 }
 
-// What is not gRPC over HTTP/2 keeps its headers, whatever they are called: gRPC for browsers has its
-// status among them.
+// A response that is not gRPC over HTTP/2 keeps its headers, whatever their names: gRPC for
+// browsers has its status among them.
 func TestHeadersStayHeaders(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", r.URL.Query().Get("type"))
