@@ -113,7 +113,7 @@ func TestWhichServiceAnswersQueries(t *testing.T) {
 }
 
 // clusterDNS is the far end of a connection to the cluster's DNS, which has one pod, and a name
-// that leads out of the cluster.
+// that refers to a host outside of the cluster.
 func clusterDNS(t *testing.T) func(context.Context, string, uint16) (net.Conn, error) {
 	return func(_ context.Context, host string, port uint16) (net.Conn, error) {
 		if host != "kube-dns.kube-system.svc.cluster.local" || port != 53 {
