@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Another user is told nothing, even where neither the folder nor the mode of the socket are in
-// the way.
+// Another user gets no answer, even where neither the folder nor the mode of the socket deny
+// access.
 func TestAnotherUserIsToldNothing(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("it takes root to be somebody else")

@@ -53,8 +53,8 @@ func TestEverybodyIsAsked(t *testing.T) {
 	}
 }
 
-// Who asks at the moment at which another begins takes it for none that was killed: a socket
-// refuses connections from when it has a name until it is listened on.
+// A query at the moment at which another program starts does not take it for a killed one: a
+// socket refuses connections from when it has a name until it is listened on.
 func TestWhoBeginsIsNotTakenForDead(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "s")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -95,7 +95,7 @@ func TestWhatWasKilledIsForgotten(t *testing.T) {
 	}
 }
 
-// One that does not answer as it should keeps nobody from hearing of the others.
+// A program that does not answer correctly does not hide the others.
 func TestOneThatIsWrongHidesNoOther(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "s")
 	if err := os.Mkdir(folder, 0o700); err != nil {
@@ -112,7 +112,7 @@ func TestOneThatIsWrongHidesNoOther(t *testing.T) {
 			if err != nil {
 				return
 			}
-			_ = c.Close() // and says nothing
+			_ = c.Close() // without an answer
 		}
 	}()
 	defer serve(t, folder, "b", 2)()
