@@ -193,7 +193,7 @@ func TestAShellReadsVariablesBack(t *testing.T) {
 	})
 }
 
-// Expanding is total, and leaves alone what has no reference.
+// Expanding is total, and preserves text without references.
 func TestReferencesInValues(t *testing.T) {
 	in := input(t, `
 template:
