@@ -67,8 +67,8 @@ func plugins(t testing.TB) []spec.Plugin {
 	return out
 }
 
-// TestPublishedSpecifications compiles the specifications of the published examples, in our
-// own words; the files beside them are what comes of each.
+// TestPublishedSpecifications compiles the specifications of the published examples, paraphrased;
+// the files beside them are the expected results.
 func TestPublishedSpecifications(t *testing.T) {
 	all := plugins(t)
 	paths, err := filepath.Glob("testdata/published/*.yaml")

@@ -44,7 +44,7 @@ func TestWhatPeopleAreTold(t *testing.T) {
 	})
 }
 
-// told returns what is noted of a file, or the error that it comes to.
+// told returns the notes of a file, or its error.
 func told(what, text string, set []string, all []spec.Plugin) (string, error) {
 	values, err := specfile.ValuesOf(set)
 	if err != nil {
