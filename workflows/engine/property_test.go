@@ -75,7 +75,7 @@ func (c *cluster) look(t *rapid.T, atOnce int) {
 		d.Status[i] = engine.Began(u, d.Status[i], uid, "grant", c.now)
 	}
 	if stale > 0 || rapid.IntRange(0, 9).Draw(t, "dies before it writes") == 0 {
-		return // The API server refuses what was decided from an old version.
+		return // The API server refuses an update based on an old version.
 	}
 	c.record(d.Status)
 }
