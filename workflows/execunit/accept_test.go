@@ -10,7 +10,7 @@ import (
 	"switchyard.dev/workflows/iocontext"
 )
 
-// written is a unit by its parts; what is empty is as in a plain unit.
+// written is a unit by its parts; an empty part is as in a plain unit.
 type written struct {
 	// meta and pod are fields of the pod template's metadata and spec, main those of its
 	// main container, exec those of execUnitTemplate, unit those of the unit.
@@ -192,7 +192,7 @@ func TestWhatIsTaken(t *testing.T) {
 	}
 }
 
-// Each power lets through what is refused without it, and nothing else.
+// Each power permits exactly the fields that are refused without it.
 func TestPowersLetThroughWhatTheyName(t *testing.T) {
 	let := map[execunit.Power]int{}
 	for name, r := range refusals() {

@@ -37,7 +37,7 @@ const (
 	beside    = "{name: beside, state: {running: {}}}, "
 )
 
-// said is a termination message.
+// said returns a termination message.
 func said(e iocontext.Ending) string {
 	text, _ := json.Marshal(e)
 	quoted, _ := json.Marshal(string(text))
@@ -157,7 +157,7 @@ func interruptedSights() []sight {
 	}
 }
 
-// observed reads the status of a pod of a unit, and looks at it.
+// observed parses the status of a pod of a unit, and observes it.
 func observed(t *testing.T, s sight) execunit.Observation {
 	t.Helper()
 	u := unit(t, giving)
