@@ -28,7 +28,8 @@ import (
 	"switchyard.dev/workflows/iocontext/server"
 )
 
-// Pods ask for what is not theirs, in every way, and get nothing; what they are told has no value.
+// Pods request the values of others, in every way, and get none; error responses contain no
+// values.
 func TestNobodyHasWhatIsNotHis(t *testing.T) {
 	s := newSite(t)
 	pod, other := s.pod("p"), s.pod("other")
@@ -107,7 +108,7 @@ func TestNobodyHasWhatIsNotHis(t *testing.T) {
 	}
 }
 
-// What is right is right until the status changes, and not a request longer.
+// A permission is valid until the status changes, and not a request longer.
 func TestAnEndedAttemptMayNothingMore(t *testing.T) {
 	s := newSite(t)
 	pod, next, methods := s.pod("p"), s.pod("next"), s.lifecycle("db")
@@ -150,7 +151,7 @@ func TestAPodOfAnEarlierFormReceivesNothing(t *testing.T) {
 	}
 }
 
-// Who is refused again and again waits for it, and a pod at the same address does not.
+// A client that is refused repeatedly is delayed, and a pod at the same address is not.
 func TestWhoIsRefusedTooOftenWaits(t *testing.T) {
 	s := newSite(t, func(c *server.Config) { c.Penalty = time.Hour })
 	mine := s.lifecycle("mine")
@@ -179,8 +180,8 @@ func TestWhoIsRefusedTooOftenWaits(t *testing.T) {
 	}
 }
 
-// Thousands of requests that are mostly wrong: each is answered with a reason, none is told a
-// value, nothing that is kept changes, and an honest pod is served meanwhile.
+// Thousands of requests that are mostly wrong: each is answered with a reason, none with a value,
+// no stored value changes, and an honest pod is served at the same time.
 func TestRandomRequestsGetNothing(t *testing.T) {
 	const requests, workers = 10_000, 16
 	s := newSite(t)
@@ -271,14 +272,14 @@ func randomRequest(r *rand.Rand, methods string) (method, path string) {
 	return method, path
 }
 
-// claims are what a token says.
+// claims are the claims of a token.
 type claims map[string]any
 
 func (c claims) pod() map[string]any {
 	return c["kubernetes.io"].(map[string]any)["pod"].(map[string]any)
 }
 
-// resigned changes what a token says, and signs it with the API server's own key.
+// resigned changes claims of a token, and signs it with the API server's own key.
 func (s *site) resigned(token string, change func(claims)) string {
 	s.Helper()
 	parts := strings.Split(token, ".")

@@ -24,7 +24,7 @@ import (
 	"switchyard.dev/workflows/iocontext/unit"
 )
 
-// canary is in each value that must not be told.
+// canary is in each value that must not leak.
 const canary = "CANARY-9c1f"
 
 // The three programs of a unit's pod run one after the other, as in a pod, but that their volume
@@ -175,8 +175,7 @@ func TestInputsThatCannotBeGiven(t *testing.T) {
 	}
 }
 
-// A pod of an earlier attempt has been told that it may write, and another attempt writes before
-// it does.
+// A pod of an earlier attempt was permitted to write, and another attempt writes before it does.
 func TestALateWriterReplacesNothing(t *testing.T) {
 	s := newSite(t)
 	for _, before := range []string{"", "first"} {
@@ -214,7 +213,7 @@ func TestWhatIsNoValueIsNotTakenForOne(t *testing.T) {
 	}
 }
 
-// What a unit gives is kept however often the API server is away meanwhile.
+// An output is stored however often the API server is unavailable in between.
 func TestAnOutputIsSentUntilItIsKept(t *testing.T) {
 	s := newSite(t)
 	pod, methods := s.pod("p"), s.lifecycle("db")

@@ -162,8 +162,8 @@ func forged(unit string, pod *corev1.Pod) crdv1.WorkUnitStatus {
 		ExecUnit: &crdv1.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}}
 }
 
-// lifecycle makes a SignadotObjectLifecycleMethods whose unit make gives two outputs, and whose
-// unit use reads one of them, a constant and what spoils says.
+// lifecycle creates a SignadotObjectLifecycleMethods: its unit make gives two outputs, and its
+// unit use reads one of them, a constant and spoils.
 func (s *site) lifecycle(name string, spoils ...crdv1.WorkUnitInput) *crdv1.SignadotObjectLifecycleMethods {
 	s.Helper()
 	methods := &crdv1.SignadotObjectLifecycleMethods{ObjectMeta: metav1.ObjectMeta{Name: s.namespace + "-" + name}}
@@ -207,7 +207,7 @@ func (s *site) keeps(methods *crdv1.SignadotObjectLifecycleMethods, key, value s
 	s.Must(s.store.Put(s.Context(), methods, key, []byte(value), store.Giver{Pod: "before"}, func(context.Context) error { return nil }))
 }
 
-// kept returns what is kept.
+// kept returns the stored value.
 func (s *site) kept(methods *crdv1.SignadotObjectLifecycleMethods, key string) string {
 	s.Helper()
 	value, found, err := s.store.Get(s.Context(), methods, key)
