@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { world.Main(m) }
 
-// kept is a store in a namespace of its own, with two objects whose values are kept there.
+// kept is a store in a namespace of its own, with two objects that own values there.
 type kept struct {
 	*world.World
 	store.Store
@@ -44,7 +44,7 @@ func open(t *testing.T) kept {
 
 func may(context.Context) error { return nil }
 
-// put keeps a value, and returns what is then kept.
+// put stores a value, and returns the value that is stored afterwards.
 func (k kept) put(of *crdv1.SignadotObjectLifecycleMethods, key string, value []byte, writer string) ([]byte, error) {
 	k.Helper()
 	wrong := k.Put(k.Context(), of, key, value, store.Giver{Pod: writer}, may)
@@ -75,7 +75,8 @@ func TestAValueIsAsLargeAsASecretTakesAndNoLarger(t *testing.T) {
 	}
 }
 
-// A later attempt replaces what an earlier one gave; who may no more replaces nothing.
+// A later attempt replaces the value of an earlier one; an attempt without permission replaces
+// nothing.
 func TestALaterAttemptReplacesWhatAnEarlierOneGave(t *testing.T) {
 	k := open(t)
 	for _, one := range []struct{ value, writer string }{{"1", "a"}, {"1", "a"}, {"2", "a"}, {"2", "b"}, {"3", "b"}} {
@@ -91,7 +92,8 @@ func TestALaterAttemptReplacesWhatAnEarlierOneGave(t *testing.T) {
 	if got, _, _ := k.Store.Get(t.Context(), k.mine, "make.url"); !errors.Is(err, overtaken) || string(got) != "3" {
 		t.Errorf("%v, %q", err, got)
 	}
-	// Somebody else writes after it was read: then it is asked again, and gives up.
+	// Another writer writes after the value was read: then Put checks the permission again, and
+	// gives up.
 	asked := 0
 	err = k.Put(t.Context(), k.mine, "make.url", []byte("4"), store.Giver{Pod: "a"}, func(context.Context) error {
 		if asked++; asked > 1 {
@@ -157,7 +159,7 @@ func TestDeleteAllLeavesNothingOfAnObjectAndAllOfOthers(t *testing.T) {
 	}
 }
 
-// What somebody else has put in the place of a value is neither taken for one nor replaced.
+// A Secret of another owner under the name of a value is neither read nor replaced.
 func TestASecretOfSomebodyElseIsLeftAlone(t *testing.T) {
 	k := open(t)
 	const key = "make.url"
