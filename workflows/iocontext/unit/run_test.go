@@ -63,7 +63,7 @@ func (s *scene) output(name, file string) {
 	s.plan.Outputs = append(s.plan.Outputs, iocontext.Output{Name: name, Path: filepath.Join(s.out, file)})
 }
 
-// run runs the script. The result in the volume is as the wrapper says.
+// run runs the script. The result in the volume equals the wrapper's.
 func (s *scene) run() iocontext.Ending {
 	s.Helper()
 	s.must(putJSON(s.volume.in(iocontext.PlanPath), s.plan))

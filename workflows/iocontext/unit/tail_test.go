@@ -65,7 +65,7 @@ func TestAValueBetweenWhichTheOtherStreamWritesIsFound(t *testing.T) {
 	}
 }
 
-// The beginning of what is kept, and of what is shown, may lie in the middle of a value.
+// The kept text, and the shown text, may begin in the middle of a value.
 func TestAValueThatIsCutByTheBeginningDoesNotLeak(t *testing.T) {
 	for _, size := range []int{40, iocontext.MaxTail, 2 * window, iocontext.MaxValue} {
 		secret := letters(size)
