@@ -18,7 +18,7 @@ import (
 // names are those of the samples.
 var names = []string{"helm", "kubernetes", "opentofu", "postgres", "python", "queue"}
 
-// most is how many lines of YAML a sample may have, with what is in its scripts.
+// most is how many lines of YAML a sample may have, including its scripts.
 const most = 39
 
 // read reads a file as the command line does.
@@ -70,8 +70,8 @@ func TestEachSampleCompiles(t *testing.T) {
 	}
 }
 
-// TestEachSampleIsSmallAndExplained counts the lines that somebody has to write: no comments,
-// and nothing of what is deployed (a stack, a chart).
+// TestEachSampleIsSmallAndExplained counts the lines that a user has to write: no comments, and
+// nothing of the deployed stack or chart.
 func TestEachSampleIsSmallAndExplained(t *testing.T) {
 	folders, err := filepath.Glob("*/plugin.yaml")
 	if err != nil || len(folders) != len(names) {
