@@ -87,7 +87,7 @@ func TestDirectivesAreReplaced(t *testing.T) {
 	}
 }
 
-// shown returns what was read, in one line.
+// shown returns the decoded thing in one line.
 func shown(got thing) string {
 	var out []string
 	add := func(name string, is bool, value any) {
@@ -167,7 +167,7 @@ spec:
 	}
 }
 
-// TestTheNameIsReadAlone reads a file whose variables have no values.
+// TestTheNameIsReadAlone reads a file with variables that have no values.
 func TestTheNameIsReadAlone(t *testing.T) {
 	f, err := specfile.Parse("f.yaml", []byte("spec: {text: \"@{b}\", unknown: x}\nname: \"@{a}\""))
 	if err != nil {
