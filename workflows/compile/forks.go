@@ -65,7 +65,7 @@ func (c *compilation) member(w workload, given bool) {
 			c.problems.Add(w.path+".name", "is %q, which %s already has", w.name, other.path)
 		}
 		if w.baseline != nil && other.baseline != nil && *w.baseline == *other.baseline {
-			c.problems.Add(w.path, "stands for %s, which %s already does; a sandbox can have a workload once", described(*w.baseline), other.path)
+			c.problems.Add(w.path, "has the baseline %s, which %s already has; a sandbox can have a workload once", described(*w.baseline), other.path)
 		}
 	}
 	c.members = append(c.members, w)

@@ -24,7 +24,7 @@ func (c *compilation) locals() {
 			tunnel.BaselineToLocals = append(tunnel.BaselineToLocals, c.tunnel(fmt.Sprintf("%s.mappings[%d]", at, j), m.Port, m.ToLocal, m.AppProtocol))
 		}
 		if len(l.Mappings) == 0 {
-			c.notes.Add(at, "has no mappings, so no port leads to the workstation")
+			c.notes.Add(at, "has no mappings, so no port is forwarded to the workstation")
 		}
 		if len(l.Env) > 0 || len(l.Files) > 0 {
 			own[l.Name] = c.own(i, l)

@@ -35,7 +35,7 @@ func ParsePluginName(text string) (PluginName, error) {
 	if versioned {
 		v, err := version.ParseSemantic(of)
 		if err != nil {
-			return PluginName{}, fmt.Errorf("is %q; what follows @ must be a semantic version, such as 1.2.0", text)
+			return PluginName{}, fmt.Errorf("is %q; the part after @ must be a semantic version, such as 1.2.0", text)
 		}
 		of = v.String()
 	}

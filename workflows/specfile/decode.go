@@ -257,7 +257,7 @@ func (c *checks) check(n *yaml.Node, t reflect.Type, path string) {
 			c.text(n, path)
 			return
 		}
-		if c.is(n, yaml.SequenceNode, path, "a list, whose items begin with -") {
+		if c.is(n, yaml.SequenceNode, path, "a list with items that begin with -") {
 			for i, item := range n.Content {
 				c.check(item, t.Elem(), fmt.Sprintf("%s[%d]", path, i))
 			}

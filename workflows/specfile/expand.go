@@ -151,7 +151,7 @@ func (e *expansion) expand(n *yaml.Node, path string) {
 		var p Problem
 		switch {
 		case errors.As(err, &p):
-			e.refuse(n, path, "stands for something that %s (on its line %d)", p.Text, p.Line)
+			e.refuse(n, path, "is replaced by a value that %s (on its line %d)", p.Text, p.Line)
 		case tree == nil:
 			*n = yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", Line: n.Line}
 		default:

@@ -70,7 +70,7 @@ func TestDirectivesAreReplaced(t *testing.T) {
 		{`text: "@{} a@b.c @{ x"`, "text=@{} a@b.c @{ x"},
 		{`text: "@{nested}"`, "text=@{a}"},
 		{`yes: "@{yes}"`, `f.yaml:3: spec.yes must be true or false, not the text "true"`},
-		{`objects: "@{embed[yaml]: bad.yaml}"`, `f.yaml:3: spec.objects stands for something that is not YAML: mapping values are not allowed in this context (on its line 1)`},
+		{`objects: "@{embed[yaml]: bad.yaml}"`, `f.yaml:3: spec.objects is replaced by a value that is not YAML: mapping values are not allowed in this context (on its line 1)`},
 		{`text: "@{a[yaml}"`, `f.yaml:3: spec.text @{a[yaml} opens [ and does not close it`},
 		{`objects: [{key: "@{one}"}, {kye: "@{two}"}]`, `f.yaml:3: uses variables without a value: one (line 3), two (line 3); set them with --set one=… --set two=…`},
 	} {
@@ -156,7 +156,7 @@ spec:
 		"name: n\nspec: " + strings.Repeat("[", 80) + strings.Repeat("]", 80): "nested more than 64 levels deep",
 		"name: n\nspec: {port: 3000000000}":                                   "spec.port must be a whole number of at most 32 bits, not the number 3000000000",
 		"name: n\nspec: {port: x}":                                            `spec.port must be a whole number of at most 32 bits, not the text "x"`,
-		"name: n\nspec: {texts: {a: b}}":                                      "spec.texts must be a list, whose items begin with -, not an object",
+		"name: n\nspec: {texts: {a: b}}":                                      "spec.texts must be a list with items that begin with -, not an object",
 		"name: n\nspec: {labels: [a]}":                                        "spec.labels must be an object, not a list",
 		"name: n\nspec: {objects: [{a.b: c}]}":                                `spec.objects[0]["a.b"] is not a field; use key`,
 	} {
