@@ -80,11 +80,11 @@ func (w *Workstation) secure(ctx context.Context, conn net.Conn) (net.Conn, *Tro
 	case err == nil:
 		return secure, nil
 	case errors.As(err, &plain):
-		return nil, &Trouble{PartCertificate, true, errors.New("what answers speaks no TLS: it is no tunnel proxy, or not its port 7777")}
+		return nil, &Trouble{PartCertificate, true, errors.New("the server does not speak TLS: it is not a tunnel proxy, or not its port 7777")}
 	case errors.As(err, &untrusted):
-		return nil, &Trouble{PartCertificate, true, fmt.Errorf("the tunnel proxy is not believed to be one, and was told nothing: %w", err)}
+		return nil, &Trouble{PartCertificate, true, fmt.Errorf("the tunnel proxy's certificate is not trusted, so nothing was sent to it: %w", err)}
 	}
-	return nil, &Trouble{PartRoad, false, fmt.Errorf("the way to the tunnel proxy broke before it answered: %w", err)}
+	return nil, &Trouble{PartRoad, false, fmt.Errorf("the connection to the tunnel proxy broke before it answered: %w", err)}
 }
 
 // refusedBy returns the trouble of a session that did not begin.

@@ -206,7 +206,7 @@ func (w *Workstation) local(open *tunnelv1.Open) (to Opening, explicit bool, ref
 	address, ok := workload.Locals[in.GetBaselinePort()]
 	if !ok {
 		return to, false, &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_NOT_FOUND,
-			Message: fmt.Sprintf("External workload %s/%s leads no port %d to the workstation.", in.GetNamespace(), in.GetName(), in.GetBaselinePort())}
+			Message: fmt.Sprintf("External workload %s/%s does not forward port %d to the workstation.", in.GetNamespace(), in.GetName(), in.GetBaselinePort())}
 	}
 	d := w.decide(workload, address)
 	if d.Verdict != consent.Allowed {
@@ -243,7 +243,7 @@ func dialChecked(address string, explicit bool) (net.Conn, error) {
 // down returns the refusal for a local process that does not answer.
 func down(address string, in *tunnelv1.Inbound, err error) *tunnelv1.Refused {
 	return &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_UNREACHABLE, Message: fmt.Sprintf(
-		"Nothing takes connections on %s of the workstation, where port %d of external workload %s/%s leads (%s). Start the local process, or change the mapping of the sandbox.",
+		"Nothing accepts connections on %s of the workstation, the target of port %d of external workload %s/%s (%s). Start the local process, or change the mapping of the sandbox.",
 		address, in.GetBaselinePort(), in.GetNamespace(), in.GetName(), reason(err))}
 }
 

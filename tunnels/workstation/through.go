@@ -91,7 +91,7 @@ func (t Through) proxy(ctx context.Context) (net.Conn, error) {
 		if errors.As(err, &untrusted) {
 			return nil, fmt.Errorf("the proxy %s does not show a certificate that is trusted: %w", t.Proxy.Redacted(), err)
 		}
-		return nil, fmt.Errorf("what answers at %s speaks no TLS, or the way to it broke: see that its URL is right (%w)", t.Proxy.Redacted(), err)
+		return nil, fmt.Errorf("the server at %s speaks no TLS, or the connection broke: check its URL (%w)", t.Proxy.Redacted(), err)
 	}
 	return secure, nil
 }
@@ -125,7 +125,7 @@ func (t Through) refused(answer *http.Response) error {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired:
 		return Final(fmt.Errorf("the proxy %s does not take your credentials (%s)", t.Proxy.Redacted(), text))
 	}
-	return fmt.Errorf("the proxy %s leads to no %s (%s)", t.Proxy.Redacted(), t.Target, strings.TrimSuffix(text, ":"))
+	return fmt.Errorf("the proxy %s did not connect to %s (%s)", t.Proxy.Redacted(), t.Target, strings.TrimSuffix(text, ":"))
 }
 
 // begunConn is a connection of which some may have been read already.

@@ -123,7 +123,7 @@ func TestAProxyThatLeadsNowhereSaysWhy(t *testing.T) {
 		says  string
 	}{
 		"another key":         {wrongKey, true, "does not take your credentials (403 Forbidden: unknown key)"},
-		"another target":      {wrongTarget, false, "leads to no elsewhere:7777 (502 Bad Gateway: no such host)"},
+		"another target":      {wrongTarget, false, "did not connect to elsewhere:7777 (502 Bad Gateway: no such host)"},
 		"in clear":            {plain, true, "give an https URL"},
 		"no certificate":      {untrusted, false, "does not show a certificate that is trusted"},
 		"a server of TLS":     {Through{Proxy: &url.URL{Scheme: "http", Host: wrongKey.Proxy.Host}, Target: "a:1"}, false, "does not answer as HTTP proxies do"},

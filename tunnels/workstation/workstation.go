@@ -257,7 +257,7 @@ func (l *loop) leave(s *carrier.Session, epoch uint64) {
 	case <-s.Done():
 		return
 	}
-	l.cfg.Log.Info("the proxy ends", "epoch", epoch, "because", leave.GetWhy().GetMessage())
+	l.cfg.Log.Info("the proxy is draining", "epoch", epoch, "because", leave.GetWhy().GetMessage())
 	late := time.AfterFunc(min(leave.GetLinger().AsDuration(), longestLinger)+time.Second, func() { s.Close(nil) })
 	defer late.Stop()
 	if leave.GetComeBack() {

@@ -274,7 +274,7 @@ func TestConnectWithPrivilegesLeavesNothing(t *testing.T) {
 	if !strings.Contains(p.does("nft list ruleset"), "redirect") {
 		t.Error("another program could take the rules away")
 	}
-	if out, err := p.switchyard(p.connect()).CombinedOutput(); err == nil || !strings.Contains(string(out), "another program holds table") {
+	if out, err := p.switchyard(p.connect()).CombinedOutput(); err == nil || !strings.Contains(string(out), "another program owns table") {
 		t.Errorf("a second connection says %s", out)
 	}
 	p.kill()
@@ -330,7 +330,7 @@ func TestPrivilegesFollowTheResolvers(t *testing.T) {
 	})
 	p.answers(map[string]string{"-4 http://cart.hotrod/": "cart", "http://outside.test/": "outside"})
 	out, _ := p.switchyard("connect status").CombinedOutput()
-	for _, want := range []string{"other names are asked of 192.0.2.54", "10.245.0.0/16 are reached from all programs", "names of 2 Services, and 2 single addresses", "the range 0.0.0.0/0 of the operator is not led"} {
+	for _, want := range []string{"other names are asked of 192.0.2.54", "10.245.0.0/16 are reached from all programs", "names of 2 Services, and 2 single addresses", "the range 0.0.0.0/0 of the operator is not redirected"} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("status does not say %q:\n%s", want, out)
 		}

@@ -27,7 +27,7 @@ type Table struct {
 // Open makes an empty anchor that is removed with this process. The error names the remedy.
 func Open(name string) (*Table, error) {
 	if os.Geteuid() != 0 {
-		return nil, errors.New("to lead connections of this machine takes root: come with sudo")
+		return nil, errors.New("redirecting connections of this machine requires root: run it with sudo")
 	}
 	program, err := os.Executable()
 	if err != nil {
@@ -52,7 +52,7 @@ func (t *Table) Set(r redirect.Rules) error {
 	r.Name = t.name
 	all, err := net.InterfaceAddrs()
 	if err != nil {
-		return fmt.Errorf("look which addresses this machine has: %w", err)
+		return fmt.Errorf("read the addresses of this machine: %w", err)
 	}
 	for _, one := range all {
 		if p, err := netip.ParsePrefix(one.String()); err == nil {
@@ -83,19 +83,19 @@ func Original(c syscall.Conn, local netip.AddrPort) (netip.AddrPort, error) {
 	}
 	pf, err := os.Open("/dev/pf")
 	if err != nil {
-		return netip.AddrPort{}, fmt.Errorf("ask pf where the connection was to go: %w", err)
+		return netip.AddrPort{}, fmt.Errorf("read the original destination of the connection from pf: %w", err)
 	}
 	defer pf.Close()
 	_, _, number := unix.Syscall(unix.SYS_IOCTL, pf.Fd(), uintptr(redirect.Lookup), uintptr(unsafe.Pointer(&question)))
 	switch {
 	case number == unix.ENOENT:
-		return netip.AddrPort{}, errors.New("the connection was led here by nobody")
+		return netip.AddrPort{}, errors.New("the connection was not redirected")
 	case number != 0:
-		return netip.AddrPort{}, fmt.Errorf("pf does not say where the connection was to go: %w", number)
+		return netip.AddrPort{}, fmt.Errorf("pf returned no original destination of the connection: %w", number)
 	}
 	to := redirect.Answered(question)
 	if to.Addr().IsLoopback() {
-		return to, fmt.Errorf("the connection was led here by nobody: %s is no address of the cluster", to)
+		return to, fmt.Errorf("the connection was not redirected: %s is not an address of the cluster", to)
 	}
 	return to, nil
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // errElsewhere is the error on other systems.
-var errElsewhere = errors.New("connections of this machine are led into the cluster on Linux and macOS alone: use the SOCKS5 and HTTP proxies, or --map")
+var errElsewhere = errors.New("redirecting connections of this machine is supported on Linux and macOS only: use the SOCKS5 and HTTP proxies, or --map")
 
 // LeadsSix reports whether IPv6 is redirected too.
 const LeadsSix = false

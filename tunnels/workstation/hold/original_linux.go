@@ -39,10 +39,10 @@ func Original(c syscall.Conn, local netip.AddrPort) (to netip.AddrPort, err erro
 		err = got
 	}
 	if err != nil {
-		return to, fmt.Errorf("the kernel does not say where the connection was to go: %w", err)
+		return to, fmt.Errorf("the kernel returned no original destination of the connection: %w", err)
 	}
 	if to == local {
-		return to, fmt.Errorf("the connection was led here by nobody: %s is no address of the cluster", to)
+		return to, fmt.Errorf("the connection was not redirected: %s is not an address of the cluster", to)
 	}
 	return to, nil
 }
@@ -55,7 +55,7 @@ func Pass(_, _ string, c syscall.RawConn) error {
 		err = got
 	}
 	if err != nil {
-		return fmt.Errorf("mark a connection of ours, which takes CAP_NET_ADMIN: %w", err)
+		return fmt.Errorf("set the mark of a connection, which requires CAP_NET_ADMIN: %w", err)
 	}
 	return nil
 }

@@ -102,11 +102,11 @@ func (t *Table) explained(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, unix.EEXIST), errors.Is(err, unix.EPERM) && t.exists():
-		return fmt.Errorf("another program holds table %s of nftables: end the other connection with privileges, of which there is one at a time (%w)", t.name, err)
+		return fmt.Errorf("another program owns table %s of nftables: end the other privileged connection first, since there can be only one (%w)", t.name, err)
 	case errors.Is(err, unix.EPERM):
 		return fmt.Errorf("redirecting connections of this machine takes CAP_NET_ADMIN: connect by sudo, or give it with setcap cap_net_admin+ep to a copy of the program that only root and your group can run (mode 0750) (%w)", err)
 	case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EINVAL):
-		return fmt.Errorf("the kernel has no nftables whose tables have owners: it takes Linux 5.12 with nf_tables (%w)", err)
+		return fmt.Errorf("the kernel does not support tables with an owner in nftables: Linux 5.12 or later with nf_tables is required (%w)", err)
 	}
 	return fmt.Errorf("make table %s of nftables: %w", t.name, err)
 }
@@ -169,7 +169,7 @@ func (t *Table) change(all []netip.Addr, do func(*nftables.Set, []nftables.SetEl
 			}
 		}
 		if err := t.flush(); err != nil {
-			return fmt.Errorf("change the addresses that are led: %w", err)
+			return fmt.Errorf("change the redirected addresses: %w", err)
 		}
 		for _, a := range part {
 			if there {

@@ -130,11 +130,11 @@ func (i *Inside) Run(ctx context.Context, client tunnelv1.TunnelAPIClient) error
 	var parts sync.WaitGroup
 	for _, l := range i.tcp.tcp {
 		parts.Go(func() {
-			end(broken("connections are not led", loopback.ServeRedirected(ctx, l, original, i.cfg.Open)))
+			end(broken("connections are not redirected", loopback.ServeRedirected(ctx, l, original, i.cfg.Open)))
 		})
 	}
 	for n, l := range i.dns.tcp {
-		parts.Go(func() { end(broken("queries for names are not answered", i.server.Serve(ctx, i.dns.udp[n], l))) })
+		parts.Go(func() { end(broken("DNS queries are not answered", i.server.Serve(ctx, i.dns.udp[n], l))) })
 	}
 	parts.Go(func() { i.system.Follow(ctx, i.apply) })
 	parts.Go(func() { i.follow(ctx, client) })
@@ -184,13 +184,13 @@ func (i *Inside) apply() {
 	now := workstation.Inside{UID: i.cfg.UID, Redirect: i.tcp.String(), DNS: i.dns.String(), Services: i.names.Len(), PublicNamespaces: i.names.Public()}
 	var problems []string
 	if i.unsure != nil {
-		problems = append(problems, "what the cluster has is not known: "+i.unsure.Error())
+		problems = append(problems, "the addresses of the cluster are unknown: "+i.unsure.Error())
 	}
 	rules := i.rules()
 	if i.begun {
 		if err := i.held.Set(rules); err != nil {
 			problems = append(problems, err.Error())
-			i.cfg.Log.Warn("the rules of this machine do not lead into the cluster", "error", err)
+			i.cfg.Log.Warn("the redirection rules cannot be loaded", "error", err)
 		}
 		now.Leads, now.Addresses = true, len(rules.Addresses)
 	}
@@ -219,7 +219,7 @@ func (i *Inside) rules() redirect.Rules {
 		}
 		switch {
 		case err != nil && !c.GetExclude():
-			i.wrong = fmt.Sprintf("the range %s of the operator is not led, since it has this machine in it: name narrower ones with --range", c.GetCidr())
+			i.wrong = fmt.Sprintf("the range %s of the operator is not redirected, because it contains this machine: name narrower ranges with --range", c.GetCidr())
 		case err != nil:
 		case c.GetExclude():
 			r.Except = append(r.Except, p)

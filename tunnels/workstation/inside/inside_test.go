@@ -36,7 +36,7 @@ func resolver(t *testing.T) *names.System {
 // A machine that redirects queries to a closed port resolves no names.
 func TestWhatBreaksLeadsNothing(t *testing.T) {
 	for what, part := range map[string]func(*Inside) *ports{
-		"queries":     func(i *Inside) *ports { return i.dns },
+		"DNS queries": func(i *Inside) *ports { return i.dns },
 		"connections": func(i *Inside) *ports { return i.tcp },
 	} {
 		t.Run(what, func(t *testing.T) {

@@ -300,7 +300,7 @@ func TestAMappedPort(t *testing.T) {
 		{at, "", `200 cart.shop:8080 /x key=sd-routing-key=mine body= xff=""`, nil},
 		{"localhost:1", "http://localhost:3000", `200`, nil},
 		{"cart.shop", "http://shop.test:3000", `200`, nil},
-		{"evil.example", "", `403 Requests to this port say localhost`, nil},
+		{"evil.example", "", `403 Requests to this port must have localhost`, nil},
 		{at, "https://evil.example", `403 Pages of "https://evil.example" may not`, nil},
 		{at, "null", `403 Pages of "null"`, nil},
 		{at, "http://localhost.evil.example", `403 Pages of`, nil},

@@ -35,7 +35,7 @@ func ParseMapping(text string) (Mapping, error) {
 	}
 	destination, bind, ok := strings.Cut(rest, "@")
 	if !ok {
-		return Mapping{}, fmt.Errorf("%q does not say where to listen: %s", text, form)
+		return Mapping{}, fmt.Errorf("%q has no address to listen on: %s", text, form)
 	}
 	host, port, err := splitPort(destination)
 	if err != nil {

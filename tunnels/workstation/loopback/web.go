@@ -235,7 +235,7 @@ func (w Web) allowed(r *http.Request, destination string) string {
 		host = h
 	}
 	if !local(r.Host) && !strings.EqualFold(host, destination) {
-		return fmt.Sprintf("Requests to this port say localhost, or %s, as their Host, not %q.", destination, r.Host)
+		return fmt.Sprintf("Requests to this port must have localhost, or %s, as their Host, not %q.", destination, r.Host)
 	}
 	from := r.Header["Origin"]
 	if len(from) == 0 && foreign(r.Header) {

@@ -48,7 +48,7 @@ func NewSystem(file string, control func(network, address string, c syscall.RawC
 func read(file string) (out []netip.Addr, err error) {
 	config, err := dns.ClientConfigFromFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("read which resolvers this machine has: %w", err)
+		return nil, fmt.Errorf("read the resolvers of this machine: %w", err)
 	}
 	for _, text := range config.Servers {
 		if a, err := netip.ParseAddr(text); err == nil {

@@ -34,7 +34,7 @@ const (
 func Asked(from, here netip.AddrPort) (q [lookupSize]byte, err error) {
 	a, b := from.Addr().Unmap(), here.Addr().Unmap()
 	if !a.Is4() || !b.Is4() {
-		return q, fmt.Errorf("the connection from %s to %s is none of IPv4, which alone is led", from, here)
+		return q, fmt.Errorf("the connection from %s to %s is not IPv4, and only IPv4 is redirected", from, here)
 	}
 	copy(q[fromAddr:], a.AsSlice())
 	copy(q[toAddr:], b.AsSlice())

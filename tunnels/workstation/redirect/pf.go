@@ -40,7 +40,7 @@ func PF(r Rules) (string, error) {
 	// Queries to this machine itself pass lo0 for every user, so this program's own would loop.
 	resolvers := slices.DeleteFunc(Singles(r.Resolvers, true), func(a netip.Addr) bool { return a.IsLoopback() || slices.Contains(r.Own, a) })
 	if r.DNS != 0 && len(resolvers) == 0 {
-		return "", errors.New("redirect: pf leads queries to IPv4 addresses of other machines, and no resolver of this one has such an address: set one in its network settings")
+		return "", errors.New("redirect: pf redirects queries to IPv4 addresses of other machines, and no resolver of this machine has such an address: set one in its network settings")
 	}
 	var tables, translate, filter strings.Builder
 	user := fmt.Sprint(r.UID)
@@ -104,7 +104,7 @@ var token = regexp.MustCompile(`(?m)^Token : ([0-9]+)\s*$`)
 func Token(said string) (string, error) {
 	found := token.FindStringSubmatch(said)
 	if found == nil {
-		return "", errors.New("pfctl -E does not say which reference to pf it took")
+		return "", errors.New("pfctl -E printed no reference to pf")
 	}
 	return found[1], nil
 }

@@ -57,9 +57,9 @@ func (r Rules) Check() error {
 	}):
 		return fmt.Errorf("redirect: %q is no name of a table", r.Name)
 	case len(r.Ranges)+len(r.Addresses) == 0 && r.DNS == 0 || r.Port == 0:
-		return fmt.Errorf("redirect: rules need addresses that are led, and a port")
+		return fmt.Errorf("redirect: rules need addresses to redirect, and a port")
 	case r.DNS != 0 && len(r.Resolvers) == 0:
-		return fmt.Errorf("redirect: it is not known which resolvers the system has")
+		return fmt.Errorf("redirect: the resolvers of the system are unknown")
 	}
 	for _, p := range slices.Concat(r.Ranges, r.Except) {
 		if err := Range(p); err != nil {
@@ -80,7 +80,7 @@ func Range(p netip.Prefix) error {
 		return fmt.Errorf("redirect: %s is no range of addresses", p)
 	}
 	if p.Bits() == 0 || p.Contains(netip.MustParseAddr("127.0.0.1")) || p.Contains(netip.IPv6Loopback()) {
-		return fmt.Errorf("redirect: %s has addresses of this machine, which cannot be led elsewhere", p)
+		return fmt.Errorf("redirect: %s has addresses of this machine, which cannot be redirected", p)
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ const (
 )
 
 // errNobody is the error of a leftover socket, of a program that was killed.
-var errNobody = errors.New("nobody answers")
+var errNobody = errors.New("no program answers")
 
 // Folder returns the folder of a user's sockets. getenv reads the environment.
 func Folder(getenv func(string) string) string {

@@ -160,7 +160,7 @@ func Main(t corev1.PodTemplateSpec, name string) (*corev1.Container, error) {
 	case len(all) == 0:
 		return nil, fmt.Errorf("the baseline has no containers")
 	}
-	return nil, fmt.Errorf("the baseline has several containers, %s: say which with --container", there)
+	return nil, fmt.Errorf("the baseline has several containers, %s: select one with --container", there)
 }
 
 // Needs returns which objects the environment and the files of a process are made of.

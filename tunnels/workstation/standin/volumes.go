@@ -199,7 +199,7 @@ func (r *resolution) object(content map[string]File, kind, name string, items []
 		case !has && !optional:
 			r.problem("volume %s needs key %q of %s %s/%s, which is not there", volume, item.Key, kind, r.in.Namespace, name)
 		case has && !ok:
-			r.problem("volume %s has a path that leads out of it: %q", volume, item.Path)
+			r.problem("volume %s has a path outside of the volume: %q", volume, item.Path)
 		case has:
 			mode := r.modeOf(volume, item.Mode)
 			if kind == "Secret" {
@@ -215,7 +215,7 @@ func (r *resolution) downward(content map[string]File, items []corev1.DownwardAP
 	for _, item := range items {
 		at, ok := inside(item.Path)
 		if !ok {
-			r.problem("volume %s has a path that leads out of it: %q", volume, item.Path)
+			r.problem("volume %s has a path outside of the volume: %q", volume, item.Path)
 			continue
 		}
 		text, from, known := "", "", false

@@ -47,7 +47,7 @@ func Start(program string, cfg Config) (*Guardian, error) {
 	_, _ = in.Close(), out.Close()
 	if err != nil {
 		_, _ = to.Close(), from.Close()
-		return nil, fmt.Errorf("start what takes the rules away in the end: %w", err)
+		return nil, fmt.Errorf("start the guardian, which removes the rules at the end: %w", err)
 	}
 	g := &Guardian{cfg: cfg, to: to, from: from, ended: make(chan struct{}), closed: make(chan struct{})}
 	go g.watch(cmd)
@@ -83,7 +83,7 @@ func (g *Guardian) Load(rules string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err := json.NewEncoder(g.to).Encode(order{rules}); err != nil {
-		return fmt.Errorf("what loads rules of pf has ended, so nothing is led: connect again (%w)", err)
+		return fmt.Errorf("the guardian, which loads rules of pf, has ended, so nothing is redirected: connect again (%w)", err)
 	}
 	return g.heard()
 }
@@ -94,7 +94,7 @@ func (g *Guardian) heard() error {
 	var a answer
 	if err := json.NewDecoder(g.from).Decode(&a); err != nil {
 		_ = g.to.Close() // A late answer would be taken for the answer to a later order.
-		return fmt.Errorf("what loads rules of pf does not answer: connect again (%w)", err)
+		return fmt.Errorf("the guardian, which loads rules of pf, does not answer: connect again (%w)", err)
 	}
 	if a.Error != "" {
 		return errors.New(a.Error)

@@ -183,7 +183,7 @@ func TestRulesGoWithTheProgram(t *testing.T) {
 			t.Errorf("pf has %q, %v", m.content("rules"), err)
 		}
 	}
-	if _, err := m.start(); err == nil || !strings.Contains(err.Error(), "end the other connection with privileges") {
+	if _, err := m.start(); err == nil || !strings.Contains(err.Error(), "end the other privileged connection") {
 		t.Errorf("a second one: %v", err)
 	}
 	m.has("busy", "")
@@ -248,7 +248,7 @@ func TestWithoutPF(t *testing.T) {
 		t.Errorf("without rights: %v", err)
 	}
 	m.has("pfctl", "#!/bin/sh\necho pf enabled\n")
-	if _, err := m.start(); err == nil || !strings.Contains(err.Error(), "which reference") {
+	if _, err := m.start(); err == nil || !strings.Contains(err.Error(), "no reference") {
 		t.Errorf("without a reference: %v", err)
 	}
 	m.has("pfctl", "#!/bin/sh\necho nonsense; exec cat\n") // In place of a guardian.

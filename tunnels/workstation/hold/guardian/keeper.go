@@ -89,7 +89,7 @@ func locked(path string) (*os.File, error) {
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		_ = f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, errors.New("another program leads connections of this machine: end the other connection with privileges, of which there is one at a time")
+			return nil, errors.New("another program redirects connections of this machine: end the other privileged connection first, since there can be only one")
 		}
 		return nil, fmt.Errorf("lock %s, so that there is one connection with privileges at a time: %w", path, err)
 	}
