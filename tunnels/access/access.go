@@ -222,7 +222,7 @@ func (a *Access) review(ctx context.Context, token string, ours bool) (identity.
 	}
 	review, err := a.cfg.Tokens.Create(ctx, &authenticationv1.TokenReview{Spec: spec}, metav1.CreateOptions{})
 	if err != nil {
-		return identity.User{}, a.unavailable("whose token it is", err)
+		return identity.User{}, a.unavailable("to review a token", err)
 	}
 	status := review.Status
 	switch {
@@ -266,7 +266,7 @@ type right struct {
 // may asks for a right to SignadotSandboxes, or to one of them.
 func (a *Access) may(ctx context.Context, user identity.User, verb, name string) *tunnelv1.Refused {
 	if user.Name == "" {
-		return unauthenticated("nobody said who the user is")
+		return unauthenticated("the user is unknown")
 	}
 	key := right{user.Key(), verb, name}
 	if kept, is := a.rights.Get(key); is {
@@ -274,7 +274,7 @@ func (a *Access) may(ctx context.Context, user identity.User, verb, name string)
 	}
 	allowed, err := a.reviewed(ctx, user, authorizationv1.ResourceAttributes{Verb: verb, Group: crdv1.Group, Resource: sandboxes, Name: name})
 	if err != nil {
-		refused := a.unavailable("what "+user.Name+" may do", err)
+		refused := a.unavailable("for a right of "+user.Name, err)
 		if _, had := a.last.Get(key); had {
 			return nil
 		}

@@ -26,7 +26,7 @@ type asked struct {
 // answers are not logged: callers log the outcome.
 func (a *Access) ask(ctx context.Context, user identity.User, what authorizationv1.ResourceAttributes) *tunnelv1.Refused {
 	if user.Name == "" {
-		return unauthenticated("nobody said who the user is")
+		return unauthenticated("the user is unknown")
 	}
 	key := asked{user.Key(), what}
 	if kept, is := a.rights.Get(key); is {
@@ -34,7 +34,7 @@ func (a *Access) ask(ctx context.Context, user identity.User, what authorization
 	}
 	allowed, err := a.reviewed(ctx, user, what)
 	if err != nil {
-		return a.unavailable("what "+user.Name+" may do", err)
+		return a.unavailable("for a right of "+user.Name, err)
 	}
 	keep, refused := keepYes, (*tunnelv1.Refused)(nil)
 	if !allowed {
