@@ -39,7 +39,7 @@ type caller struct {
 // leave ends it. The error is a gRPC status.
 func (s *server) admit(ctx context.Context, pool *callers.Pool) (c caller, leave func(), err error) {
 	if !s.ready.Load() {
-		return c, nil, status.Error(codes.Unavailable, "the cluster is not known yet: try again")
+		return c, nil, status.Error(codes.Unavailable, "the caches of cluster objects have not synced yet: try again")
 	}
 	token, from, err := shown(ctx)
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *server) stays(ctx context.Context, c caller) error {
 func shown(ctx context.Context) (token, from string, err error) {
 	p, _ := peer.FromContext(ctx)
 	if p == nil || p.Addr == nil {
-		return "", "", status.Error(codes.Internal, "it is not known who calls")
+		return "", "", status.Error(codes.Internal, "the address of the caller is unknown")
 	}
 	from = p.Addr.String()
 	values := metadata.ValueFromIncomingContext(ctx, "authorization")

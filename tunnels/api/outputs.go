@@ -32,7 +32,7 @@ func (s *server) GetResourceOutputs(ctx context.Context, request *tunnelv1.GetRe
 	}
 	var resources crdv1.ResourceList
 	if err := s.cache.List(ctx, &resources, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, status.Error(codes.Unavailable, "the cluster is not known yet: try again")
+		return nil, status.Error(codes.Unavailable, "the caches of cluster objects have not synced yet: try again")
 	}
 	// With the caller's token: the caller needs its own right to read the Secrets.
 	as := rest.AnonymousClientConfig(s.cfg.REST)
@@ -81,7 +81,7 @@ func outputsOf(ctx context.Context, kube kubernetes.Interface, r *crdv1.Resource
 		case apierrors.IsForbidden(err):
 			why = status.Errorf(codes.PermissionDenied, "you may not read Secret %s/%s, which has the outputs of resource %s: ask for the right to get it", namespace, r.OutputsSecret(), r.Spec.Name)
 		case apierrors.IsNotFound(err):
-			why = status.Error(codes.FailedPrecondition, fmt.Sprintf("the outputs of resource %s are not there yet: wait until it is ready", r.Spec.Name))
+			why = status.Error(codes.FailedPrecondition, fmt.Sprintf("the outputs of resource %s do not exist yet: wait until it is ready", r.Spec.Name))
 		default:
 			return nil, status.Error(codes.Unavailable, "the API server could not be asked: try again")
 		}

@@ -89,7 +89,7 @@ func (s *server) localSandboxes(ctx context.Context, c caller, request *tunnelv1
 	var resources crdv1.ResourceList
 	for _, list := range []client.ObjectList{&sandboxes, &workloads, &resources} {
 		if err := s.cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-			return nil, status.Error(codes.Unavailable, "the cluster is not known yet: try again")
+			return nil, status.Error(codes.Unavailable, "the caches of cluster objects have not synced yet: try again")
 		}
 	}
 	local, given := localWorkloads(workloads.Items), map[owner][]*tunnelv1.LocalResource{}
@@ -129,7 +129,7 @@ func (s *server) localSandboxes(ctx context.Context, c caller, request *tunnelv1
 	}
 	out.Others, out.MoreOthers = rest.granted, rest.more
 	if len(out.Sandboxes) > maxSandboxes {
-		return nil, status.Errorf(codes.ResourceExhausted, "%d sandboxes have workloads at workstations, and %d at most are told of: give a machine", len(out.Sandboxes), maxSandboxes)
+		return nil, status.Errorf(codes.ResourceExhausted, "%d sandboxes have workloads at workstations, and at most %d are returned: name a machine", len(out.Sandboxes), maxSandboxes)
 	}
 	slices.SortFunc(out.Sandboxes, func(a, b *tunnelv1.LocalSandbox) int { return strings.Compare(a.SandboxName, b.SandboxName) })
 	return out, nil
@@ -271,7 +271,7 @@ func (s *server) sandboxWith(ctx context.Context, c caller, key string) (*crdv1.
 	}
 	var sandboxes crdv1.SignadotSandboxList
 	if err := s.cache.List(ctx, &sandboxes, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, status.Error(codes.Unavailable, "the cluster is not known yet: try again")
+		return nil, status.Error(codes.Unavailable, "the caches of cluster objects have not synced yet: try again")
 	}
 	i := slices.IndexFunc(sandboxes.Items, func(sb crdv1.SignadotSandbox) bool { return key != "" && sb.Spec.ID == key })
 	if i < 0 {

@@ -85,7 +85,7 @@ func New(cfg Config) (*Main, error) {
 		unnamed:  callers.NewPool("streams without a token", callers.Bounds{Each: 8, Strangers: 256}),
 		streams:  callers.NewPool("watches", callers.Bounds{Each: 16, Pods: 1024, Rate: 2, Burst: 32}),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "switchyard_tunnelapi_calls_total", Help: "Calls of workstations and others, by method and what was answered; streams as they end.",
+			Name: "switchyard_tunnelapi_calls_total", Help: "Calls of workstations and others, by method and status code; streams as they end.",
 		}, []string{"method", "code"}),
 	}
 	m := &Main{cfg: cfg, server: s, health: health.NewServer()}
@@ -168,7 +168,7 @@ func (m *Main) Run(ctx context.Context) error {
 		mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 		mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 			if !m.server.ready.Load() {
-				http.Error(w, "the cluster is not known yet", http.StatusServiceUnavailable)
+				http.Error(w, "the caches of cluster objects have not synced yet", http.StatusServiceUnavailable)
 				return
 			}
 			_, _ = w.Write([]byte("ok\n"))
@@ -229,7 +229,7 @@ func (m *Main) follow(ctx context.Context) error {
 	}
 	s.ready.Store(true)
 	m.serves(true)
-	m.cfg.Logger.Info("the cluster is known; serving", "address", m.Address())
+	m.cfg.Logger.Info("the caches have synced; serving", "address", m.Address())
 	return nil
 }
 
@@ -264,7 +264,7 @@ func (s *server) GetOperatorInfo(ctx context.Context, _ *tunnelv1.GetOperatorInf
 	defer leave()
 	ranges, err := s.cfg.ranges()
 	if err != nil {
-		s.cfg.Logger.Error("the ranges that workstations may reach cannot be told", "error", err)
+		s.cfg.Logger.Error("cannot read the ranges that workstations may reach", "error", err)
 		return nil, status.Error(codes.Unavailable, "the ranges that workstations may reach cannot be read: see the log of tunnel-api")
 	}
 	o := s.cfg.Operator
