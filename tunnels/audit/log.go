@@ -20,7 +20,7 @@ import (
 // Errors of Begin.
 var (
 	// ErrFull: as many connections are open as may be.
-	ErrFull = errors.New("as many connections pass the proxy as may")
+	ErrFull = errors.New("the proxy has the maximum number of connections")
 	// ErrClosed: the log is closed.
 	ErrClosed = errors.New("the proxy ends")
 )
