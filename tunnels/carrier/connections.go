@@ -112,7 +112,7 @@ func (s *Session) take(mux *yamux.Stream, full bool) {
 	_ = in.stream.SetDeadline(time.Now().Add(s.timing.Handshake))
 	if err := readMessage(in.stream, in.Open, maxOpen); err != nil {
 		if errors.Is(err, errMessage) {
-			in.Refuse(&tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_INVALID, Message: "What was sent to open the connection is no Open."})
+			in.Refuse(&tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_INVALID, Message: "The message that opens the connection is not an Open."})
 			return
 		}
 		in.stream.Cut()

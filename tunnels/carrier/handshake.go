@@ -119,7 +119,7 @@ func sensible(hello *tunnelv1.Hello) *tunnelv1.Refused {
 	const maxLabels, maxLabel, maxAll, maxSession = 16, 256, 2048, 128
 	switch {
 	case hello.Version != Version:
-		return invalid("This proxy speaks version %d of the protocol, the workstation %d. Take a switchyard of the operator's release.", Version, hello.Version)
+		return invalid("This proxy speaks version %d of the protocol, the workstation %d. Use the switchyard of the operator's release.", Version, hello.Version)
 	case hello.Session == "" || len(hello.Session) > maxSession:
 		return invalid("The session has no name, or one of more than %d bytes.", maxSession)
 	case hello.Epoch == 0:
