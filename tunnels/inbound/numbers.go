@@ -113,7 +113,7 @@ func (n *numbers) listen(host string, of number) (net.Listener, error) {
 		n.save()
 		return l, nil
 	}
-	return nil, errors.New("the ports that are free have all been somebody else's lately")
+	return nil, errors.New("all free ports were used for other workloads recently")
 }
 
 // closed takes note that a port was closed.

@@ -164,7 +164,7 @@ func (h *Holder) hold(w cluster.Workload, ports []int32, take bool) *tunnelv1.Re
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
-		return refusal(tunnelv1.Reason_REASON_DRAINING, "The proxy ends: connect to another one.")
+		return refusal(tunnelv1.Reason_REASON_DRAINING, "The proxy is draining: connect to another one.")
 	}
 	if h.gone { // while the API server was asked
 		return refusal(tunnelv1.Reason_REASON_UNAVAILABLE, "The workstation's connection is over.")
@@ -179,7 +179,7 @@ func (h *Holder) hold(w cluster.Workload, ports []int32, take bool) *tunnelv1.Re
 	}
 	if have == nil {
 		if len(t.tunnels) >= maxTunnels {
-			return refusal(tunnelv1.Reason_REASON_EXHAUSTED, "The proxy has %d tunnels, as many as may be: close some, or run another replica.", maxTunnels)
+			return refusal(tunnelv1.Reason_REASON_EXHAUSTED, "The proxy has %d tunnels, the maximum: close some, or run another replica.", maxTunnels)
 		}
 		have = &tunnel{key: key, uid: w.UID, ports: map[int32]net.Listener{}}
 		t.tunnels[key] = have
@@ -229,7 +229,7 @@ func (t *Table) open(of *tunnel, ports []int32) *tunnelv1.Refused {
 			continue
 		}
 		if t.ports >= maxPorts {
-			return refusal(tunnelv1.Reason_REASON_EXHAUSTED, "The proxy has %d ports, as many as may be: close tunnels, or run another replica.", maxPorts)
+			return refusal(tunnelv1.Reason_REASON_EXHAUSTED, "The proxy has %d ports, the maximum: close tunnels, or run another replica.", maxPorts)
 		}
 		l, err := t.numbers.listen(t.cfg.Host, number{of.uid, p})
 		if err != nil {
