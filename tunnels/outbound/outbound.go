@@ -221,9 +221,9 @@ func (g *Gate) record(ctx context.Context, who Who, conn net.Conn, asked string)
 	opened, err := g.cfg.Audit.Begin(ctx, c)
 	switch {
 	case errors.Is(err, audit.ErrFull):
-		return nil, refusal(tunnelv1.Reason_REASON_EXHAUSTED, "As many connections pass the proxy as may: close some.")
+		return nil, refusal(tunnelv1.Reason_REASON_EXHAUSTED, "The proxy has the maximum number of connections: close some.")
 	case errors.Is(err, audit.ErrClosed):
-		return nil, refusal(tunnelv1.Reason_REASON_DRAINING, "The proxy ends: connect to another one.")
+		return nil, refusal(tunnelv1.Reason_REASON_DRAINING, "The proxy is draining: connect to another one.")
 	case err != nil:
 		return nil, refusal(tunnelv1.Reason_REASON_UNAVAILABLE, "The connection could not be recorded, and no other passes: see the log of the tunnel proxy.")
 	}
@@ -283,7 +283,7 @@ func (g *Gate) resolve(ctx context.Context, who Who, host string) ([]netip.Addr,
 	case errors.As(err, &dns) && dns.IsNotFound, err == nil && len(found) == 0:
 		return nil, refusal(tunnelv1.Reason_REASON_NOT_FOUND, "The cluster knows no name %s: write the name of a Service as NAME.NAMESPACE.", host)
 	case err != nil:
-		return nil, refusal(tunnelv1.Reason_REASON_UNREACHABLE, "The cluster's DNS did not say where %s is: try again.", host)
+		return nil, refusal(tunnelv1.Reason_REASON_UNREACHABLE, "The cluster's DNS did not resolve %s: try again.", host)
 	}
 	return found, nil
 }
