@@ -94,7 +94,7 @@ func (c Config) Judge(d Destination) (netip.AddrPort, *tunnelv1.Refused) {
 		return refuse("port 0 is none: give a port between 1 and 65535")
 	}
 	if problem := Never(address, false); problem != "" {
-		return refuse("it %s, which no tunnel leads to", problem)
+		return refuse("it %s, which tunnels do not reach", problem)
 	}
 	// An embedded address is checked like the address itself.
 	for _, a := range faces(address) {
@@ -103,7 +103,7 @@ func (c Config) Judge(d Destination) (netip.AddrPort, *tunnelv1.Refused) {
 		}
 		for _, p := range c.Places {
 			if p.has(a, port) {
-				return refuse("that is %s, which no tunnel leads to%s", p.What, p.todo())
+				return refuse("that is %s, which tunnels do not reach%s", p.What, p.todo())
 			}
 		}
 	}
