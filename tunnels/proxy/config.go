@@ -69,7 +69,7 @@ func (c Config) Validate() error {
 	case c.Access == nil || c.Cluster == nil || c.Audit == nil || c.TLS == nil || c.Keys.SSHHost == nil:
 		return errors.New("tunnel proxy: Access, Cluster, Audit, TLS and Keys are all needed")
 	case c.Managers == nil || c.Manager == "":
-		return errors.New("tunnel proxy: Managers and Manager are both needed: else nobody may ask which tunnels there are")
+		return errors.New("tunnel proxy: Managers and Manager are both required")
 	case c.MaxConnections < 0 || c.Grace < 0 || c.Moment < 0:
 		return errors.New("tunnel proxy: MaxConnections, Grace and Moment must not be negative")
 	}

@@ -76,7 +76,7 @@ func (c *control) admit(ctx context.Context) error {
 	case err != nil:
 		return status.Error(codes.Unavailable, "the token could not be checked: try again")
 	case who.String() != c.main.cfg.Manager:
-		return status.Errorf(codes.PermissionDenied, "%s is not the controller manager, which alone may ask here", who)
+		return status.Errorf(codes.PermissionDenied, "%s is not the controller manager, and only that may connect here", who)
 	}
 	c.main.listeners.control.Identify(remote)
 	return nil

@@ -241,7 +241,7 @@ func (m *Main) drain(ctx context.Context) {
 			_ = l.Close() // no further client is accepted
 		}
 	}
-	m.cfg.Logger.Info("the proxy ends; workstations are told, and connections have a moment", "sessions", m.sessions.open(), "connections", m.counts.now.Load(), "moment", m.cfg.Moment)
+	m.cfg.Logger.Info("the proxy is draining", "sessions", m.sessions.open(), "connections", m.counts.now.Load(), "moment", m.cfg.Moment)
 	for end := time.Now().Add(m.cfg.Moment); (m.counts.now.Load() > 0 || m.sessions.open() > 0) && time.Now().Before(end); {
 		select {
 		case <-ctx.Done():
@@ -259,9 +259,9 @@ func (m *Main) serveProbes(ctx context.Context) error {
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		switch {
 		case m.draining.Load():
-			http.Error(w, "the proxy ends", http.StatusServiceUnavailable)
+			http.Error(w, "the proxy is draining", http.StatusServiceUnavailable)
 		case !m.ready.Load():
-			http.Error(w, "what is in the cluster is not known yet", http.StatusServiceUnavailable)
+			http.Error(w, "the caches of cluster objects have not synced yet", http.StatusServiceUnavailable)
 		default:
 			_, _ = w.Write([]byte("ok\n"))
 		}

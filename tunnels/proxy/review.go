@@ -131,10 +131,10 @@ func (r *review) may(ctx context.Context, key inbound.Key, workload cluster.Work
 	switch {
 	case !found:
 		return &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_NOT_FOUND,
-			Message: fmt.Sprintf("There is no SignadotExternalWorkload %.253s: is the sandbox there?", key)}
+			Message: fmt.Sprintf("SignadotExternalWorkload %.253s does not exist: check that its sandbox does.", key)}
 	case workload.Sandbox == "":
 		return &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_FORBIDDEN,
-			Message: fmt.Sprintf("SignadotExternalWorkload %s belongs to no sandbox, so nobody may bring its requests to a workstation.", key)}
+			Message: fmt.Sprintf("SignadotExternalWorkload %s belongs to no sandbox, so its requests cannot be sent to a workstation.", key)}
 	case len(workload.Ports) == 0:
 		return &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_NOT_FOUND,
 			Message: fmt.Sprintf("SignadotExternalWorkload %s lists no ports: add some to the sandbox.", key)}
@@ -174,5 +174,5 @@ func (r *review) holder(key inbound.Key, workload cluster.Workload) string {
 
 func taken(key inbound.Key, by string) *tunnelv1.Refused {
 	return &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_TAKEN,
-		Message: fmt.Sprintf("SignadotExternalWorkload %s was taken over by %.253s, and comes back once nobody else brings it.", key, by)}
+		Message: fmt.Sprintf("SignadotExternalWorkload %s was taken over by %.253s, and comes back once no other session serves it.", key, by)}
 }

@@ -98,5 +98,5 @@ func (s *sessions) drain() {
 }
 
 func draining() *tunnelv1.Refused {
-	return &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_DRAINING, Message: "The proxy ends: connect to another one."}
+	return &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_DRAINING, Message: "The proxy is draining: connect to another one."}
 }

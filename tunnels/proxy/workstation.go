@@ -135,7 +135,7 @@ func (w *workstation) greet(ctx context.Context, hello *tunnelv1.Hello, fence fu
 // run serves the session until it is over or ctx ends, which a newer connection has it do.
 func (w *workstation) run(ctx context.Context) {
 	log := w.main.cfg.Logger.With("user", w.owner.User, "session", w.owner.Session, "epoch", w.owner.Epoch)
-	log.Info("a workstation is connected", "from", w.from)
+	log.Info("a workstation connected", "from", w.from)
 	w.holder = w.main.table.Join(w.owner, w)
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
@@ -151,7 +151,7 @@ func (w *workstation) run(ctx context.Context) {
 	w.holder.Gone() // who connects now is refused at once
 	w.session.Close(w.farewell())
 	all.Wait()
-	log.Info("a workstation is gone", "from", w.from, "because", fmt.Sprint(w.session.Err()))
+	log.Info("a workstation disconnected", "from", w.from, "because", fmt.Sprint(w.session.Err()))
 }
 
 // settle is how long a session goes on at a proxy that ends once its tunnels are held elsewhere:
@@ -226,7 +226,7 @@ func senseless(d *tunnelv1.Declare) string {
 		return "Only Declare is sent to a proxy."
 	}
 	if len(d.Tunnels) > maxTunnels {
-		return fmt.Sprintf("The declaration has %d tunnels, and %d at most are taken.", len(d.Tunnels), maxTunnels)
+		return fmt.Sprintf("The declaration has %d tunnels, and at most %d are accepted.", len(d.Tunnels), maxTunnels)
 	}
 	seen := map[inbound.Key]bool{}
 	for _, t := range d.Tunnels {
