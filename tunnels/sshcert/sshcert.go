@@ -77,14 +77,14 @@ func Check(authority, key ssh.PublicKey, now time.Time) (identity.User, error) {
 	}
 	// CheckCert verifies the signature, but not that it is the authority's.
 	if c.SignatureKey == nil || !checker.IsUserAuthority(c.SignatureKey) {
-		return identity.User{}, errors.New("the certificate is of an authority that nobody here knows: " + again)
+		return identity.User{}, errors.New("the certificate was signed by an unknown authority: " + again)
 	}
 	if err := checker.CheckCert(c.ValidPrincipals[0], c); err != nil {
-		return identity.User{}, fmt.Errorf("the certificate does not count: %w: %s", err, again)
+		return identity.User{}, fmt.Errorf("the certificate is not valid: %w: %s", err, again)
 	}
 	user, err := identity.Decode(c.Extensions[Extension])
 	if err != nil || user.Name != c.ValidPrincipals[0] {
-		return identity.User{}, errors.New("the certificate does not say who the user is: " + again)
+		return identity.User{}, errors.New("the certificate does not name its user: " + again)
 	}
 	return user, nil
 }

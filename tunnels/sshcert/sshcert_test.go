@@ -59,15 +59,15 @@ func TestACertificateCountsForSomeMinutes(t *testing.T) {
 		"a bare key":             {key.PublicKey(), now, "no certificate"},
 		"expired":                {issue(), now.Add(sshcert.Lifetime), "expired"},
 		"not yet":                {issue(), now.Add(-2 * time.Minute), "not yet"},
-		"with a longer life":     {forged, now, "does not count"},
-		"of another authority":   {resigned(signer(t), func(*ssh.Certificate) {}), now, "nobody here knows"},
-		"signed by itself":       {resigned(key, func(*ssh.Certificate) {}), now, "nobody here knows"},
+		"with a longer life":     {forged, now, "is not valid"},
+		"of another authority":   {resigned(signer(t), func(*ssh.Certificate) {}), now, "unknown authority"},
+		"signed by itself":       {resigned(key, func(*ssh.Certificate) {}), now, "unknown authority"},
 		"of a host":              {resigned(authority, func(c *ssh.Certificate) { c.CertType = ssh.HostCert }), now, "not that of one user"},
 		"for everybody":          {resigned(authority, func(c *ssh.Certificate) { c.ValidPrincipals = nil }), now, "not that of one user"},
 		"for two":                {resigned(authority, func(c *ssh.Certificate) { c.ValidPrincipals = []string{"ada", "bob"} }), now, "not that of one user"},
-		"of two minds":           {resigned(authority, func(c *ssh.Certificate) { c.ValidPrincipals = []string{"bob"} }), now, "does not say who"},
-		"without the extension":  {resigned(authority, func(c *ssh.Certificate) { delete(c.Extensions, sshcert.Extension) }), now, "does not say who"},
-		"with a critical option": {resigned(authority, func(c *ssh.Certificate) { c.CriticalOptions = map[string]string{"force-command": "x"} }), now, "does not count"},
+		"of two minds":           {resigned(authority, func(c *ssh.Certificate) { c.ValidPrincipals = []string{"bob"} }), now, "does not name its user"},
+		"without the extension":  {resigned(authority, func(c *ssh.Certificate) { delete(c.Extensions, sshcert.Extension) }), now, "does not name its user"},
+		"with a critical option": {resigned(authority, func(c *ssh.Certificate) { c.CriticalOptions = map[string]string{"force-command": "x"} }), now, "is not valid"},
 	} {
 		if got, err := sshcert.Check(authority.PublicKey(), c.key, c.at); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "ssh-cert") || got.Name != "" {
 			t.Errorf("%s: %+v, %v; want %q", name, got, err, c.want)
