@@ -151,7 +151,7 @@ var errQuiet = errors.New("no such thing, as expected")
 // refuse takes note of a refusal. It reports whether the connection goes on.
 func (c *client) refuse(what string, why error) bool {
 	if !c.refusals.Allow() {
-		c.server.cfg.Logger.Warn("an SSH client asks too often for what is refused; its connection is closed", "from", c.from, "user", c.user.Name)
+		c.server.cfg.Logger.Warn("an SSH client sent too many refused requests; its connection is closed", "from", c.from, "user", c.user.Name)
 		_ = c.conn.Close()
 		return false
 	}
@@ -197,7 +197,7 @@ func (c *client) add(name forward, to target) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.forwards) >= maxForwards {
-		return fmt.Errorf("the connection has %d forwards, as many as may be", maxForwards)
+		return fmt.Errorf("the connection has %d forwards, the maximum", maxForwards)
 	}
 	if _, twice := c.forwards[name]; twice {
 		return fmt.Errorf("%s:%d is forwarded already", name.host, name.port)
@@ -227,10 +227,10 @@ func (c *client) wanted(key inbound.Key) (ports []int32, keys []inbound.Key) {
 func (c *client) hold(ctx context.Context, key inbound.Key, again bool) *tunnelv1.Refused {
 	w, found := c.server.cfg.Cluster.Workload(key.Namespace, key.Name)
 	if !found {
-		return refusal(tunnelv1.Reason_REASON_NOT_FOUND, "There is no SignadotExternalWorkload %s: is the sandbox there?", key)
+		return refusal(tunnelv1.Reason_REASON_NOT_FOUND, "SignadotExternalWorkload %s does not exist: check that its sandbox does.", key)
 	}
 	if w.Sandbox == "" {
-		return refusal(tunnelv1.Reason_REASON_FORBIDDEN, "SignadotExternalWorkload %s belongs to no sandbox, so nobody may bring its requests to a workstation.", key)
+		return refusal(tunnelv1.Reason_REASON_FORBIDDEN, "SignadotExternalWorkload %s belongs to no sandbox, so its requests cannot be sent to a workstation.", key)
 	}
 	if refused := c.server.cfg.Access.MayUpdate(ctx, c.user, w.Sandbox); refused != nil {
 		return refused

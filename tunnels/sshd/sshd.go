@@ -157,10 +157,10 @@ func (s *Server) Serve(ctx context.Context, conn net.Conn, known func(user strin
 		return
 	}
 	defer leave()
-	s.cfg.Logger.Info("an SSH client is connected", "from", from, "user", user.Name, "version", fmt.Sprintf("%.80q", server.ClientVersion()))
+	s.cfg.Logger.Info("an SSH client connected", "from", from, "user", user.Name, "version", fmt.Sprintf("%.80q", server.ClientVersion()))
 	c := newClient(s, server, counted, who, from)
 	c.run(ctx, channels, requests)
-	s.cfg.Logger.Info("an SSH client is gone", "from", from, "user", user.Name, "session", c.owner.Session)
+	s.cfg.Logger.Info("an SSH client disconnected", "from", from, "user", user.Name, "session", c.owner.Session)
 }
 
 // certified is the user of a session.
