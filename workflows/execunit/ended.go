@@ -50,9 +50,9 @@ func (l look) delivered() Observation {
 	if spoke && !slices.Contains(notItsFault, said.Reason) {
 		return Observation{State: Failed, Reason: cmp.Or(said.Reason, ReasonOutputRefused),
 			Message: fmt.Sprintf("the script of step %s ended with 0, but its outputs were not kept: %s%s",
-				quoted(l.unit.Name), cmp.Or(sentence(said.Message), "look at the log of the container "+OutputManager+"."), lastLines(said.Tail))}
+				quoted(l.unit.Name), cmp.Or(sentence(said.Message), "check the log of the container "+OutputManager+"."), lastLines(said.Tail))}
 	}
-	why := "its pod was gone before that"
+	why := "its pod ended before that"
 	if said.Message != "" {
 		why = strings.TrimSuffix(sentence(said.Message), ".")
 	}
@@ -73,7 +73,7 @@ func (l look) name() string { return l.pod.Namespace + "/" + l.pod.Name }
 const unknownStatus = "ContainerStatusUnknown"
 
 // outOfSight is the ending of a pod when it is unknown how it ended.
-var outOfSight = ending{reason: ReasonNodeLost, how: "ended without its node saying how"}
+var outOfSight = ending{reason: ReasonNodeLost, how: "ended, and its node did not report how"}
 
 // failure returns why a script that ended with something else than 0 failed.
 func (l look) failure(t corev1.ContainerStateTerminated) (reason, message string) {
@@ -105,7 +105,7 @@ type ending struct {
 // interrupted returns the observation of a pod that was ended by e.
 func (l look) interrupted(e ending) Observation {
 	if e.reason == ReasonDeadlineExceeded {
-		advice := "Look at what it has done so far, and let the script do less or have more time"
+		advice := "Check its results so far, and let the script do less or have more time"
 		if !l.begun() {
 			advice = "Its script had not begun: see why with kubectl describe pod, or give it more time"
 		}
@@ -114,7 +114,7 @@ func (l look) interrupted(e ending) Observation {
 	}
 	begun := "before its script began. It is tried again"
 	if l.begun() {
-		begun = "and nobody can say how far its script was. Look at what it made, and let it run again where that does no harm"
+		begun = "and it is unknown how far its script was. Check its results, and let it run again where that does no harm"
 	}
 	return Observation{State: Interrupted, Reason: e.reason, Message: fmt.Sprintf("the pod %s of step %s %s, %s.", l.name(), quoted(l.unit.Name), e.how, begun)}
 }
@@ -212,7 +212,7 @@ func (l look) withoutEnd() Observation {
 	// resources.
 	state, why := Failed, cmp.Or(sentence(l.pod.Status.Message), sentence(l.pod.Status.Reason))
 	if why == "" {
-		state, why = Interrupted, "its node did not say why."
+		state, why = Interrupted, "its node gave no reason."
 	}
 	return Observation{State: state, Reason: ReasonPodFailed, Message: fmt.Sprintf("the pod %s of step %s failed before its script began: %s", l.name(), unit, why)}
 }

@@ -112,13 +112,13 @@ func endedSights() []sight {
 			execunit.Failed, "OutputMissing", "b", []string{"ended with 0", "there is no /tmp/host"}},
 		{"an output is too large", onNode + main(good, refused(iocontext.Ending{Reason: "OutputTooLarge", Message: "m"})) + "}", execunit.Failed, "OutputTooLarge", "b", nil},
 		{"the server is away to the end", onNode + main(good, refused(iocontext.Ending{Reason: "ServerUnreachable", Message: "m"})) + "}", execunit.Interrupted, "OutputsLost", "b", []string{"not kept: m. Check its results"}},
-		{"outputs are lost", onNode + "phase: Failed, " + main(good, killedToo) + "}", execunit.Interrupted, "OutputsLost", "bo", []string{"its pod was gone before that"}},
+		{"outputs are lost", onNode + "phase: Failed, " + main(good, killedToo) + "}", execunit.Interrupted, "OutputsLost", "bo", []string{"its pod ended before that"}},
 		{"inputs are refused", onNode + "phase: Failed, initContainerStatuses: [{name: prepare, state: {terminated: {exitCode: 0}}}, {name: signadot-execunit-input-manager, state: {terminated: {exitCode: 1, message: " +
 			said(iocontext.Ending{Reason: "VariableTooLarge", Message: "input a has 200000 bytes"}) + "}}}]}", execunit.Failed, "VariableTooLarge", "o", []string{"input a has 200000 bytes."}},
 		{"inputs cannot be had", onNode + "phase: Failed, initContainerStatuses: [{name: signadot-execunit-input-manager, state: {terminated: {exitCode: 1, message: " +
 			said(iocontext.Ending{Reason: "ServerUnreachable", Message: "m"}) + "}}}]}", execunit.Interrupted, "ServerUnreachable", "o", nil},
 		{"an init container fails", onNode + "phase: Failed, initContainerStatuses: [{name: prepare, state: {terminated: {exitCode: 7}}}]}", execunit.Failed, "InitContainerFailed", "o", []string{"prepare of step", "exit code 7"}},
-		{"nobody says why it is over", onNode + "phase: Failed, initContainerStatuses: [{name: prepare, state: {terminated: {exitCode: 0}}}]}", execunit.Interrupted, "PodFailed", "o", []string{"did not say why."}},
+		{"nobody says why it is over", onNode + "phase: Failed, initContainerStatuses: [{name: prepare, state: {terminated: {exitCode: 0}}}]}", execunit.Interrupted, "PodFailed", "o", []string{"gave no reason."}},
 		{"its node refuses it", onNode + "phase: Failed, reason: SysctlForbidden, message: forbidden sysctl}", execunit.Failed, "PodFailed", "o", []string{"forbidden sysctl."}},
 	}
 }
@@ -132,9 +132,9 @@ func interruptedSights() []sight {
 	late := "startTime: '2026-01-01T00:00:00Z', phase: Failed, reason: DeadlineExceeded, "
 	return []sight{
 		{"deleted before a node had it", "{" + deleted + "phase: Pending}", i, "PodDeleted", "", []string{"was deleted, before its script began. It is tried again."}},
-		{"deleted while it starts", onNode + deleted + "phase: Pending}", i, "PodDeleted", "b", []string{"nobody can say how far"}},
+		{"deleted while it starts", onNode + deleted + "phase: Pending}", i, "PodDeleted", "b", []string{"it is unknown how far"}},
 		{"deleted before it began, its node says", onNode + deleted + "phase: Failed}", i, "PodDeleted", "o", []string{"before its script began"}},
-		{"deleted while it runs", onNode + deleted + main("running: {}", delivers) + "}", i, "PodDeleted", "b", []string{"nobody can say how far its script was. Look at what it made"}},
+		{"deleted while it runs", onNode + deleted + main("running: {}", delivers) + "}", i, "PodDeleted", "b", []string{"it is unknown how far its script was. Check its results"}},
 		{"deleted, and ended by it", onNode + deleted + "phase: Failed, " + main(killed, killedToo) + "}", i, "PodDeleted", "bo", nil},
 		{"deleted after it failed", onNode + strings.Replace(deleted, "00:05", "00:20", 1) + "phase: Failed, " + main(killed, hasGiven) + "}", execunit.Failed, "ScriptKilled", "bo", nil},
 		{"deleted, and yet at its end", onNode + deleted + "phase: Succeeded, " + main(ended("0", iocontext.Ending{}), hasGiven) + "}", execunit.Succeeded, "", "bo", nil},
@@ -145,12 +145,12 @@ func interruptedSights() []sight {
 		{"failed before it was preempted", disruption("PreemptionByScheduler", "15") + main(killed, hasGiven) + "}", execunit.Failed, "ScriptKilled", "b", nil},
 		{"out of memory before it was preempted", disruption("PreemptionByScheduler", "05") + main("terminated: {exitCode: 137, reason: OOMKilled}") + "}", execunit.Failed, "OutOfMemory", "b", nil},
 		{"its node is gone", disruption("DeletionByPodGC", "05") + "phase: Failed, " + main("running: {}", delivers) + "}", i, "NodeLost", "bo", []string{"was lost with its node"}},
-		{"its node is gone before it said anything", disruption("DeletionByPodGC", "05") + "phase: Failed}", i, "NodeLost", "bo", []string{"nobody can say"}},
-		{"its node lost sight of it", onNode + "phase: Failed, " + main("terminated: {exitCode: 137, reason: ContainerStatusUnknown}") + "}", i, "NodeLost", "bo", []string{"without its node saying how"}},
+		{"its node is gone before it said anything", disruption("DeletionByPodGC", "05") + "phase: Failed}", i, "NodeLost", "bo", []string{"it is unknown"}},
+		{"its node lost sight of it", onNode + "phase: Failed, " + main("terminated: {exitCode: 137, reason: ContainerStatusUnknown}") + "}", i, "NodeLost", "bo", []string{"its node did not report how"}},
 		{"its node says that it is over, and no more", onNode + "phase: Failed, " + main("running: {}") + "}", i, "NodeLost", "bo", nil},
 		{"its node shuts down", onNode + "phase: Failed, reason: Terminated, " + main("terminated: {exitCode: 143}") + "}", i, "NodeLost", "bo", nil},
 		{"its node has no room", onNode + "phase: Failed, reason: OutOfcpu}", i, "PodRejected", "o", []string{"no room for it, before its script began"}},
-		{"too late", onNode + late + main("terminated: {exitCode: 137, finishedAt: '2026-01-01T00:30:00Z'}", killedToo) + "}", execunit.Failed, "DeadlineExceeded", "bo", []string{"for longer than the 1200 seconds", "Look at what it has done", "workflows.unitDeadline"}},
+		{"too late", onNode + late + main("terminated: {exitCode: 137, finishedAt: '2026-01-01T00:30:00Z'}", killedToo) + "}", execunit.Failed, "DeadlineExceeded", "bo", []string{"for longer than the 1200 seconds", "Check its results so far", "workflows.unitDeadline"}},
 		{"too late to begin", onNode + late + "initContainerStatuses: []}", execunit.Failed, "DeadlineExceeded", "o", []string{"had not begun"}},
 		{"failed before it was too late", onNode + late + main(killed, hasGiven) + "}", execunit.Failed, "ScriptKilled", "bo", nil},
 		{"too late for its outputs", onNode + late + main(ended("0", iocontext.Ending{}), killedToo) + "}", i, "OutputsLost", "bo", nil},

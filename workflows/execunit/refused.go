@@ -47,5 +47,5 @@ func remedyOf(words string) string {
 	case has(`cannot create resource "pods"`):
 		return "give the operator that right: with allowedNamespaces of the chart it works in these namespaces alone"
 	}
-	return "change the pod template, or what these words name"
+	return "change the pod template, or the policy that this message names"
 }

@@ -14,7 +14,7 @@ func TestARefusedPodNamesWhatToChange(t *testing.T) {
 		`pods "x" is forbidden: maximum memory usage per Container is 128Mi, but limit is 256Mi`:                                                     "change that LimitRange",
 		`pods "x" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot`:                                                              "or the Pod Security level of the namespace",
 		`pods is forbidden: User "m" cannot create resource "pods" in API group "" in the namespace "n"`:                                             "allowedNamespaces of the chart",
-		"admission webhook \"a.b\" denied the request: no.  Ask ops.":                                                                                "change the pod template, or what these words name",
+		"admission webhook \"a.b\" denied the request: no.  Ask ops.":                                                                                "change the pod template, or the policy that this message names",
 	} {
 		got := execunit.Refused("drop", "runners", words)
 		if !strings.HasPrefix(got, `The API server refuses the pod of step "drop" in namespace runners (`) || !strings.Contains(got, says) || !strings.HasSuffix(got, "; the step then starts by itself.") {
