@@ -44,9 +44,9 @@ type Config struct {
 func (c Config) Validate() error {
 	switch {
 	case c.Store.Client == nil || c.Store.Namespace == "":
-		return errors.New("IO context server: Config.Store is missing: say where values are kept")
+		return errors.New("IO context server: Config.Store is missing")
 	case c.Tokens == nil:
-		return errors.New("IO context server: Config.Tokens is missing: without it nobody's token can be checked")
+		return errors.New("IO context server: Config.Tokens is missing: tokens could not be verified")
 	case c.TLS == nil:
 		return errors.New("IO context server: Config.TLS is missing: values are never sent plain")
 	case c.MaxConnections < 0:

@@ -326,5 +326,5 @@ func (m *Main) receive(w http.ResponseWriter, r *http.Request, output string) (v
 
 func tooLarge(output, bytes string) *refusal {
 	return refuse(http.StatusRequestEntityTooLarge, iocontext.OutputTooLarge, "output %s may have %d bytes, and has %s: "+
-		"keep what is large elsewhere, and give its address", output, iocontext.MaxValue, bytes)
+		"store large data elsewhere, and give its address", output, iocontext.MaxValue, bytes)
 }

@@ -73,7 +73,7 @@ func New(cfg Config) (*Main, error) {
 		memory:  semaphore.NewWeighted(maxReceived), answered: semaphore.NewWeighted(maxAnswered),
 		refused: callers.NewPool("refusals", callers.Bounds{Strangers: cfg.MaxConnections, Rate: 5, Burst: 20}),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "switchyard_iocontext_requests_total", Help: "Requests of units' pods, and of others, by what was answered.",
+			Name: "switchyard_iocontext_requests_total", Help: "Requests of units' pods and others, by kind and reason of refusal.",
 		}, []string{"what", "reason"}),
 	}
 	if err := cfg.Metrics.Register(m.requests); err != nil {
