@@ -77,7 +77,7 @@ func (s Store) get(ctx context.Context, of *crdv1.SignadotObjectLifecycleMethods
 		return nil, fmt.Errorf("read Secret %s: %w", name, err)
 	}
 	if !holds(secret, of, key) {
-		return nil, fmt.Errorf("Secret %s is in the place of a value of SignadotObjectLifecycleMethods %s and is not one: delete it", name, of.Name)
+		return nil, fmt.Errorf("Secret %s has the name of a value of SignadotObjectLifecycleMethods %s and is not one: delete it", name, of.Name)
 	}
 	return secret, nil
 }
