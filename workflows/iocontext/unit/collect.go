@@ -26,7 +26,7 @@ func (m Main) collect(p plan, r *result) (given []value, whole bool) {
 			wrong, message = iocontext.OutputMissing, fmt.Sprintf("the script ended with 0 and left no file %s, which is to hold output %s: have it write that file", output.Path, output.Name)
 		case errors.Is(err, errTooLarge):
 			whole = false
-			wrong, message = iocontext.OutputTooLarge, fmt.Sprintf("file %s has more than the %d bytes that output %s may have: keep what is large elsewhere, and give its address",
+			wrong, message = iocontext.OutputTooLarge, fmt.Sprintf("file %s has more than the %d bytes that output %s may have: store large data elsewhere, and give its address",
 				output.Path, iocontext.MaxValue, output.Name)
 		case err != nil:
 			wrong, message = iocontext.OutputNotAFile, fmt.Sprintf("output %s cannot be read: %v", output.Name, err)

@@ -73,7 +73,7 @@ func (v Volume) await(ctx context.Context) (result, *iocontext.Ending) {
 		case there:
 			return r, nil
 		case err != nil:
-			return r, failed(iocontext.VolumeFailed, "whether the main container lives cannot be told: %v", err)
+			return r, failed(iocontext.VolumeFailed, "the state of the main container cannot be read: %v", err)
 		case gone:
 			return r, failed(iocontext.MainKilled, "the main container was killed before it left a result: see its status")
 		}
