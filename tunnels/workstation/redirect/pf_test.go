@@ -30,9 +30,9 @@ func TestWhatIsExceptedOnMacOSStaysSo(t *testing.T) {
 
 func TestRulesThatPFCannotHave(t *testing.T) {
 	for name, change := range map[string]func(*redirect.Rules){
-		"a user other than root":  func(r *redirect.Rules) { r.UID = 0 },
+		"a user other than root":      func(r *redirect.Rules) { r.UID = 0 },
 		"no resolver of this machine": func(r *redirect.Rules) { r.Resolvers = r.Resolvers[1:] },
-		"is no name of a table":   func(r *redirect.Rules) { r.Name = "" },
+		"is no name of a table":       func(r *redirect.Rules) { r.Name = "" },
 	} {
 		r := rules()
 		change(&r)
