@@ -1,27 +1,25 @@
-// Package eventbus keeps the log of facts and hands it to those who follow it.
+// Package eventbus keeps the log of facts and delivers it to its followers.
 //
-// This package says what a log is; eventbus/memory and eventbus/jetstream are
-// two of them, and eventbus/logtest is the suite that both must pass. The log
-// holds order and history; the truth is in Kubernetes, so a log that is lost is
-// filled again from the objects (eventbus/publisher) under a new epoch.
+// This package defines a log; eventbus/memory and eventbus/jetstream implement it, and
+// eventbus/logtest is the suite that both must pass. The log keeps order and history; the truth
+// is in Kubernetes, so a log that is lost is filled again from the objects (eventbus/publisher)
+// under a new epoch.
 //
-// What a log keeps is one unbroken stretch of an epoch, from its floor to its
-// tip: every event of it, each linked to the one before by a running checksum
-// (event.Chain). It grows at the tip; Forget raises the floor. What lies below
-// the floor is gone, and reading it says so (ErrGone). Before a writer forgets,
-// it records a Floor and states every key that counts again behind it
-// (publisher), so that the newest fact of each key is always among what is kept,
-// and a table can be folded from the floor. So a log begins with its event
-// number 1 or with a Floor; when it begins otherwise something was lost.
+// A log keeps one unbroken range of an epoch, from its floor to its tip: every event of it,
+// each linked to the one before by a running checksum (event.Chain). It grows at the tip;
+// Forget raises the floor. Events below the floor are deleted, and reading them returns
+// ErrGone. Before a writer forgets, it records a Floor and states every live fact again after
+// it (publisher), so that the newest fact of each key is always kept, and a table can be folded
+// from the floor. So a log begins with its event number 1 or with a Floor; a log with any other
+// beginning has lost events.
 //
-// The other packages: event is what a fact is and how it is written down; projection
-// keeps what is folded from a log up to date; archive keeps a log in a file; readers
-// bounds how many read at once; audit finds where a log was tampered with; embedded
-// is the NATS server that keeps a JetStream log; connect reaches it from another
-// pod; wake wakes those who wait for a change; callers keeps those apart who call,
-// and callers/tokens tells who they are; program is what the main functions of all
-// our programs have in common; server, with cmd/eventbus, is the program of the
-// event bus pod.
+// The other packages: event defines facts and their encoding; projection keeps a fold of a log
+// up to date; archive keeps a log in a file; readers bounds concurrent reads; audit detects
+// tampering with a log; embedded is the NATS server that keeps a JetStream log; connect reaches
+// it from another pod; wake wakes goroutines that wait for a change; callers separates and
+// bounds the callers of a listener, and callers/tokens authenticates them; program is shared by
+// the main functions of all programs of the operator; server, with cmd/eventbus, is the program
+// of the event bus pod.
 package eventbus
 
 import (
@@ -38,25 +36,23 @@ const MaxEvent = 64 << 10
 
 // Errors that a caller can act on; test with errors.Is.
 var (
-	// ErrConflict: the newest fact of the key is not the one the caller had
-	// seen. Read it again and decide anew.
+	// ErrConflict: the newest fact of the key is not the one the caller had seen. Read it again
+	// and decide again.
 	ErrConflict = errors.New("a newer fact of this key is in the log")
 	// ErrNoLog: there is no log (yet). Its writer begins one; a reader waits.
 	ErrNoLog = errors.New("the routing log has not begun")
-	// ErrEpochEnded: the log that was being followed or written is gone, and
-	// another may have begun. A reader follows again from the start, a writer
-	// calls Begin.
+	// ErrEpochEnded: the log that was being followed or written has ended, and another may have
+	// begun. A reader follows again from the start, a writer calls Begin.
 	ErrEpochEnded = errors.New("this epoch of the routing log has ended")
 	// ErrGone: the place asked for lies before what the log keeps. A reader that
 	// needs the present follows again from the start.
 	ErrGone = errors.New("this part of the routing log is no longer kept")
-	// ErrFull: the log is as large as it may be. Its writer forgets what is old,
-	// or calls Restart: a new epoch holds only what is true now.
+	// ErrFull: the log has reached its size limit. Its writer forgets old events, or calls
+	// Restart: a new epoch contains only current facts.
 	ErrFull = errors.New("the routing log is full")
-	// ErrDamaged: the log is not what was recorded: an event does not read, does
-	// not fit its checksum or is missing, or the log ends before a place that is
-	// known to have been there. Its writer calls Restart; a reader keeps what it
-	// has until then.
+	// ErrDamaged: the log differs from the recorded one: an event cannot be read, does not
+	// match its checksum or is missing, or the log ends before a place that it had reached. Its
+	// writer calls Restart; a reader keeps its table until then.
 	ErrDamaged = errors.New("the routing log is damaged")
 	// ErrBusy: as many read the log as may at once, and none of them was done in
 	// time. Try again.
@@ -98,8 +94,7 @@ type Kept struct {
 	// Floor is the place of the first event kept, Tip that of the last. When
 	// nothing is kept, Floor is one behind Tip.
 	Floor, Tip event.Pos
-	// Bytes is what the events take, MaxBytes what they may take; MaxBytes is 0
-	// when there is no bound.
+	// Bytes is the size of the events, MaxBytes their limit; MaxBytes is 0 when there is none.
 	Bytes, MaxBytes uint64
 }
 
@@ -118,7 +113,7 @@ type Follower interface {
 
 // Cursor is a Follower that gives events as they were written, without gaps.
 type Cursor interface {
-	// Next is as Follower.Next says.
+	// Next is like Follower.Next.
 	Next(ctx context.Context) ([]event.Stored, error)
 	// Close ends the reading. Safe to call twice.
 	Close()

@@ -25,9 +25,9 @@ func NewVerifier(epoch string, known event.Mark) *Verifier {
 	return &Verifier{known: known, last: event.Before(epoch)}
 }
 
-// Take verifies the next event. ErrDamaged, with the reason, when it does not
-// follow the one before it, or is not what is known, or is the first one and
-// does not say that the log begins there.
+// Take verifies the next event. ErrDamaged, with the reason, when it does not follow the one
+// before it, or differs from the known one, or is the first one and is not a valid beginning of
+// a log.
 func (v *Verifier) Take(s event.Stored) error {
 	if v.begun && s.Pos.Seq != v.last.Seq+1 {
 		return fmt.Errorf("%w: event %d is followed by event %d", ErrDamaged, v.last.Seq, s.Pos.Seq)
@@ -53,8 +53,9 @@ func (v *Verifier) check(s event.Stored) (event.Mark, error) {
 	return event.CheckFirst(s)
 }
 
-// Done returns the Mark of the tip when the log that was taken is whole up to it. ErrDamaged when events are missing at its end: before tip,
-// which is where the log says that it ends, or before the known place.
+// Done returns the Mark of the tip when the log that was taken is whole up to it. ErrDamaged
+// when events are missing at its end: before tip, which is the end that the log declares, or
+// before the known place.
 func (v *Verifier) Done(tip event.Pos) (event.Mark, error) {
 	switch {
 	case v.begun && v.last.Seq < tip.Seq:
