@@ -13,10 +13,10 @@ import (
 // that it does not know.
 const Version = 1
 
-// kind is what the first line says that the file is.
+// kind is the value of the first line that identifies the file.
 const kind = "log"
 
-// Header says which stretch of which log an archive holds.
+// Header identifies the log and the range of events in an archive.
 type Header struct {
 	// Epoch is the epoch of all its events.
 	Epoch string
@@ -31,7 +31,7 @@ func (h Header) Len() uint64 { return h.Tip + 1 - h.Floor }
 // TipPos returns the place of the last event.
 func (h Header) TipPos() event.Pos { return event.Pos{Epoch: h.Epoch, Seq: h.Tip} }
 
-// Validate returns what is wrong with a Header, or nil.
+// Validate returns an error if the Header is not valid.
 func (h Header) Validate() error {
 	switch {
 	case h.Epoch == "":

@@ -16,10 +16,10 @@ import (
 // maxLine bounds a line: the largest event, with every byte escaped twice over.
 const maxLine = 16 * eventbus.MaxEvent
 
-// Error is what is wrong with a line of an archive.
+// Error reports a defect of a line of an archive.
 type Error struct {
-	// Line counts from 1, which is the line that says what the archive is. An error
-	// there means that the file is no archive, or none that this version reads.
+	// Line counts from 1, which is the header. An error there means that the file is not an
+	// archive, or not of a version that this program reads.
 	Line uint64
 	// Reason is why it does not read.
 	Reason error
@@ -74,11 +74,11 @@ func OpenFile(path string) (*Reader, error) {
 	return a, nil
 }
 
-// Header returns what the first line says.
+// Header returns the header of the archive.
 func (a *Reader) Header() Header { return a.header }
 
-// Next returns the event of the next line, io.EOF behind the last one. Any other
-// error is an *Error. Whether the event is the right one it does not look at.
+// Next returns the event of the next line, or io.EOF after the last one. Any other error is an
+// *Error. Next does not verify that the event belongs to the log.
 func (a *Reader) Next() (event.Stored, error) {
 	b, err := a.read()
 	if errors.Is(err, io.EOF) {

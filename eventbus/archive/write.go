@@ -21,7 +21,7 @@ type Writer struct {
 	next   uint64
 	line   []byte
 	failed error
-	// finish ends what is below out: compression, a file.
+	// finish closes the layers below out: compression, a file.
 	finish func(whole bool) error
 }
 
@@ -39,9 +39,8 @@ func NewWriter(w io.Writer, h Header) (*Writer, error) {
 	return &Writer{header: h, out: out, next: h.Floor, finish: func(bool) error { return nil }}, err
 }
 
-// Create begins an archive in a file, compressed when its name ends in .gz. The
-// file appears under its name when Close says that it is whole; one that was
-// there before is replaced then.
+// Create begins an archive in a file, compressed when its name ends in .gz. The file appears
+// under its name when Close succeeds, and then replaces an earlier one.
 func Create(path string, h Header) (*Writer, error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".archive-*")
 	if err != nil {
