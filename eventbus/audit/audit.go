@@ -1,29 +1,26 @@
 // Package audit finds where a log was tampered with.
 //
-// Every event carries a checksum of itself and of all before it (event.Chain),
-// so a log that was changed anywhere does not come out from there on. Run reads
-// a log in sequence, from an archive or from the log itself, verifies each event
-// behind the one before it, and where that fails looks ahead to say what was
-// done there:
+// Every event carries a checksum of itself and of all before it (event.Chain), so a log that
+// was changed fails verification from that place on. Run reads a log in sequence, from an
+// archive or from the log itself, and verifies each event against the one before it. Where that
+// fails it reads ahead to determine the kind of change:
 //
-//	what is seen behind the last event that is right      what was done
+//	observed after the last valid event                   kind of change
 //	the event that belongs there comes later              inserted or reordered:
-//	  ... and what stands there belongs elsewhere           reordered
-//	  ... and what stands there belongs nowhere             inserted
-//	the event that belongs there does not come            altered or dropped:
-//	  ... and those behind continue at their places         altered
-//	  ... and those behind are of later places              dropped
+//	  ... and the event at its place belongs elsewhere      reordered
+//	  ... and the event at its place belongs nowhere        inserted
+//	the event that belongs there is missing               altered or dropped:
+//	  ... and the next ones continue at their places        altered
+//	  ... and the next ones are of later places             dropped
 //
-// It goes by the checksums and by nothing that can be written anew without them:
-// numbers that were made to fit and ids that were computed again change neither
-// the place nor the kind that is found.
+// Only the checksums count, not what can be forged without them: adapted sequence numbers and
+// recomputed ids change neither the place nor the kind that is reported.
 //
-// What it cannot see by itself: a log of which everything behind a change was
-// sealed anew, or whose end was cut off and that no longer says where it ended.
-// Both show against a Mark that was kept elsewhere (Config.Known). When somebody
-// altered one event and sealed only that one anew, the event behind it is the
-// first that does not come out, unless the altered one still has its old id; the
-// reason then says that it may be either.
+// Two changes cannot be found from the log alone: a log that was resealed in full after a
+// change, and a truncated log without a record of its tip. Both are detected with a Mark that
+// was kept elsewhere (Config.Known). If one event was altered and only that one resealed, the
+// event after it is the first to fail, unless the altered one still has its old id; the reason
+// then names both possibilities.
 package audit
 
 import (
@@ -35,7 +32,7 @@ import (
 	"switchyard.dev/eventbus/event"
 )
 
-// Kind is what was done to a log.
+// Kind is the kind of change that was made to a log.
 type Kind string
 
 // The kinds of tampering.
@@ -48,10 +45,10 @@ const (
 	Inserted Kind = "inserted"
 	// Reordered: at this place stands the event of another one.
 	Reordered Kind = "reordered"
-	// Resealed: up to this place something was changed and all behind it sealed
-	// anew: the checksum is not the one that is known to have been there.
+	// Resealed: an event up to this place was changed and all events after it were resealed:
+	// the checksum differs from the known one.
 	Resealed Kind = "resealed"
-	// Unreadable: what stands at this place in an archive is no event.
+	// Unreadable: this place in an archive does not contain an event.
 	Unreadable Kind = "unreadable"
 )
 
@@ -63,16 +60,16 @@ type Finding struct {
 	Seq uint64
 	// Index is how many events were read before that place.
 	Index uint64
-	// Found is the event that stands there, zero when there is none.
+	// Found is the event at that place, zero when there is none.
 	Found event.Stored
-	// Reason says for people how it shows.
+	// Reason describes the evidence for people.
 	Reason string
 }
 
-// Config says what the log is to be held against.
+// Config describes the log that is audited.
 type Config struct {
-	// Epoch, Floor and Tip are what the log says of itself: an archive's header,
-	// or eventbus.Kept.
+	// Epoch, Floor and Tip are those that the log declares: an archive's header, or
+	// eventbus.Kept.
 	Epoch      string
 	Floor, Tip uint64
 	// Known is a Mark that was kept elsewhere; the zero Mark when there is none.
@@ -80,7 +77,7 @@ type Config struct {
 	Known event.Mark
 }
 
-// Validate returns what is wrong with a Config, or nil.
+// Validate returns an error if the Config is not valid.
 func (c Config) Validate() error {
 	if c.Known.Epoch != "" && c.Known.Epoch != c.Epoch {
 		return fmt.Errorf("the mark is of epoch %s and the log of epoch %s: they cannot be held against each other", c.Known.Epoch, c.Epoch)
@@ -88,7 +85,7 @@ func (c Config) Validate() error {
 	return (archive.Header{Epoch: c.Epoch, Floor: c.Floor, Tip: c.Tip}).Validate()
 }
 
-// Report is what was found.
+// Report is the result of an audit.
 type Report struct {
 	// Events is how many events came out right, Last the Mark of the last one.
 	Events uint64
@@ -133,8 +130,8 @@ func Run(next func() (event.Stored, error), cfg Config) (Report, error) {
 type place struct {
 	seq   uint64
 	chain event.Chain
-	// known is false before the first event of a log that begins at a Floor: that
-	// event itself says what was before it.
+	// known is false before the first event of a log that begins at a Floor: that event itself
+	// carries the checksum of its predecessor.
 	known bool
 }
 
@@ -158,8 +155,7 @@ type auditor struct {
 	// before are the places before the last one, the nearest first, with the
 	// event that followed each.
 	before []behind
-	// tip is the place at which the log says that it ends, once an event came
-	// behind it, and over that event.
+	// tip is the declared end of the log, once an event came after it, and over is that event.
 	tip    place
 	over   event.Stored
 	report Report
@@ -171,8 +167,8 @@ type behind struct {
 	event event.Stored
 }
 
-// back is how many places are remembered: so many events that somebody inserted,
-// each sealed behind the one before it, are found at the first of them.
+// back is how many places are remembered: up to as many inserted events, each sealed after the
+// one before it, are located at the first of them.
 const back = 64
 
 // done returns the report.
@@ -216,7 +212,7 @@ func (a *auditor) take(s event.Stored) {
 	}
 }
 
-// end looks at what should have come behind the last event.
+// end checks for events that are missing after the last one.
 func (a *auditor) end() {
 	switch want := a.last.seq + 1; {
 	case a.last.seq > a.cfg.Tip:

@@ -6,8 +6,8 @@ import (
 	"switchyard.dev/eventbus/event"
 )
 
-// far is how many events are looked at behind a place that does not come out. An
-// event that was moved further than this is found where it is missing.
+// far is how many events are read ahead of a place that fails verification. An event that was
+// moved further than this is reported where it is missing.
 const far = 1 << 16
 
 // How far numbers are tried that were made to fit: this many more events dropped
@@ -19,7 +19,7 @@ const (
 	origins  = 64
 )
 
-// scene is a place that does not come out, and what is seen from there.
+// scene is a place that fails verification, with the events after it.
 type scene struct {
 	last place
 	// rest are the events behind it; the first is the one that does not fit.
@@ -27,7 +27,7 @@ type scene struct {
 	tip  uint64
 }
 
-// examine finds what was done at the place at which s stands and does not fit.
+// examine determines the change at the place of s, which failed verification.
 func (a *auditor) examine(s event.Stored) {
 	for n, b := range a.before {
 		it, fits := b.place.then(s)
@@ -46,8 +46,8 @@ func (a *auditor) examine(s event.Stored) {
 	for len(seen.rest) < far {
 		more, err := a.next()
 		if err != nil {
-			// The end, or it cannot be read on, which is less than what is wrong
-			// with it here: what was seen so far must do.
+			// The end, or an unreadable event, which matters less than the defect at this
+			// place: judge by the events read so far.
 			break
 		}
 		seen.rest = append(seen.rest, more)
@@ -143,9 +143,9 @@ func (c scene) origin(later int) (uint64, bool) {
 	return 0, false
 }
 
-// shift finds by how many places the events behind the first one were moved: how
-// many more events, or fewer, there were before them. It goes by the first two
-// events that follow each other, and tells where that is.
+// shift finds by how many places the events behind the first one were moved: how many more
+// events, or fewer, there were before them. It uses the first two events that follow each
+// other, and returns their index.
 func (c scene) shift() (by int64, at int, found bool) {
 	for at := range min(pairs, len(c.rest)-1) {
 		chain, err := event.ChainOf(c.rest[at].Message)
