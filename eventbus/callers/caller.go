@@ -24,8 +24,8 @@ const (
 // String names the kind as metrics do.
 func (k Kind) String() string { return [...]string{"stranger", "pod", "ours"}[k] }
 
-// Caller is who calls. The zero value is a stranger whose address is not known; all of
-// those are one caller.
+// Caller identifies the client of a call. The zero value is a stranger with an unknown address;
+// all of those count as one caller.
 type Caller struct {
 	Kind Kind
 	// Name is the address of a stranger, and the pod or account of others.
@@ -55,8 +55,8 @@ func Behind(address string, forwards Forwards) Caller {
 	return c
 }
 
-// At returns the stranger at an address, as host:port or as host alone. Of IPv6 the first
-// 64 bits count: whoever has one address there has all of them.
+// At returns the stranger at an address, as host:port or as host alone. Of IPv6 addresses the
+// first 64 bits count, because a client usually controls the whole prefix.
 func At(address string) Caller {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -79,12 +79,12 @@ func At(address string) Caller {
 
 type contextKey struct{}
 
-// With returns a context of a call that says who calls.
+// With returns a context that carries the caller.
 func With(ctx context.Context, c Caller) context.Context {
 	return context.WithValue(ctx, contextKey{}, c)
 }
 
-// From returns who calls, a stranger of whom nothing is known when nobody has said it.
+// From returns the caller of a context, or the zero Caller if it carries none.
 func From(ctx context.Context) Caller {
 	c, _ := ctx.Value(contextKey{}).(Caller)
 	return c

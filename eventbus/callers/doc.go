@@ -1,22 +1,24 @@
-// Package callers knows who calls a listener, and what each may have of it.
+// Package callers identifies the callers of a listener, and bounds what each can use of it.
 //
-//	Caller    who it is: a stranger by its address, a pod by its token, one of our own
-//	Pool      how many calls of a kind each may have at once, and how many a second
-//	Listener  whose connection is closed when there are too many
-//	tokens    (below it) who a token's bearer is
+//	Caller    identity: a stranger by its address, a pod by its token, a program of the operator
+//	Pool      bounds the concurrent calls of a kind, and their rate, for each caller
+//	Listener  closes connections when there are too many
+//	tokens    (a package below) identity of a token's bearer
 //
-// Listeners inside a cluster are reached by every pod of it, and most callers show
-// nothing that says who they are. One pool for all of them lets the first who comes
-// take everything. So a caller has its own share of each pool, and there are three
-// pools of each kind, one for each Kind of caller: strangers can use up what is
-// theirs, and the manager and the route servers are served all the same.
+// Listeners inside a cluster can be reached by every pod of it, and most callers present no
+// credentials. With one pool for all of them, the first callers could take everything. So a
+// caller has its own share of each pool, and there are three pools of each kind, one for each
+// Kind of caller: strangers can use up their own pool, and the manager and the route servers
+// are still served.
 //
-// An address of which many callers make use, as those behind a port-forward do, is no caller
-// (Caller.Shared): it has no share of its own, and the oldest connections that have begun no
-// handshake make room (Listener.AwaitHandshakes). Users are counted once they are known.
+// An address that is shared by many callers, such as the source of a port-forward, is not a
+// caller (Caller.Shared): it has no share of its own, and the oldest connections that have
+// begun no handshake make room (Listener.AwaitHandshakes). Users are counted once they are
+// authenticated.
 //
-// Every room may import this package, for all have listeners; it imports nothing of ours.
+// Every component can import this package, because all have listeners; it imports no other
+// package of the operator.
 //
-// All of it is bounded: a caller that holds nothing is forgotten, and one that is
+// Memory is bounded: a caller without calls in progress is forgotten, and one that is
 // remembered only for its rate is forgotten early when there are too many.
 package callers

@@ -22,8 +22,8 @@ func ProbeServer(handler http.Handler) *http.Server {
 	}
 }
 
-// ServeProbes has a ProbeServer serve a listener until ctx ends, which cuts what is under
-// way: it is asked for again.
+// ServeProbes serves a listener with a ProbeServer until ctx ends, which interrupts probes in
+// progress: they are repeated.
 func ServeProbes(ctx context.Context, l net.Listener, handler http.Handler) error {
 	server := ProbeServer(handler)
 	stopped := context.AfterFunc(ctx, func() { _ = server.Close() })

@@ -12,14 +12,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// WriteWithin is how long one write to a connection may take, where Listen is told to
-// bound it: about 30 s, in which the slowest of honest links takes what TCP buffers.
+// WriteWithin is how long one write to a connection can take, if Listen is asked to bound it:
+// about 30 s, in which the slowest of honest links takes what TCP buffers.
 const WriteWithin = 30 * time.Second
 
-// Listener accepts every connection. When strangers have as many as they may, it closes
-// one of theirs to make room for the one that comes: of the caller that has the most,
-// the one that has been silent longest. A listener that ceases to accept instead lets
-// whoever came first keep all others out, with connections that cost him nothing.
+// Listener accepts every connection. When strangers have as many as allowed, it closes one of
+// theirs to make room for a new one: of the caller that has the most, the one that has been
+// silent longest. A listener that stopped accepting instead would let the first clients keep
+// all others out, with connections that cost them nothing.
 //
 // An identified connection (Identify) is not closed to make room, and
 // does not take strangers' room; of those there may be as many again.
@@ -28,7 +28,7 @@ type Listener struct {
 	most        int
 	writeWithin time.Duration
 	closed      atomic.Uint64
-	// name and logger are who is warned of what is closed.
+	// name and logger are used for warnings about closed connections.
 	name   string
 	logger *slog.Logger
 	// stages is set by AwaitHandshakes.
@@ -49,8 +49,8 @@ type Listener struct {
 
 // Listen listens on an address, host:port, and bounds the connections of strangers. With
 // writeWithin, a write that takes longer ends the connection; 0 is for servers that have
-// deadlines of their own. name is what callers find there: the log, if there is one, says now
-// and then that connections to it are closed to make room.
+// deadlines of their own. name is the service in messages. A logger, which can be nil,
+// occasionally records that connections are closed to make room.
 func Listen(address, name string, most int, writeWithin time.Duration, logger *slog.Logger) (*Listener, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -62,11 +62,10 @@ func Listen(address, name string, most int, writeWithin time.Duration, logger *s
 	}, nil
 }
 
-// warnEvery is how often it is said, at most, that connections are closed to make room.
+// warnEvery is the least time between two warnings about closed connections.
 const warnEvery = time.Minute
 
-// warn says in the log that connections are closed to make room, unless it has done so
-// lately.
+// warn logs that connections are closed to make room, at most once in warnEvery.
 func (l *Listener) warn(victim *Conn) {
 	l.warning.Lock()
 	defer l.warning.Unlock()
@@ -105,7 +104,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	c.touch()
 	if victim := l.admit(c); victim != nil {
 		l.closed.Add(1)
-		_ = victim.Close() // whoever uses it learns of it
+		_ = victim.Close() // its user gets an error
 		l.warn(victim)
 	}
 	return c, nil
@@ -181,7 +180,7 @@ func (l *Listener) Hang(remote string) bool {
 	if c == nil {
 		return false
 	}
-	_ = c.Close() // whoever uses it learns of it
+	_ = c.Close() // its user gets an error
 	return true
 }
 

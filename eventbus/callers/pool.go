@@ -12,12 +12,12 @@ import (
 // MaxRemembered is how many idle callers a Pool remembers, for their rate alone.
 const MaxRemembered = 4096
 
-// Bounds say what callers may have of one kind of call.
+// Bounds limit the calls of one kind.
 type Bounds struct {
 	// Each is how many calls one stranger, or one pod, may have at once. 0: as many as
 	// there are for all.
 	Each int
-	// Strangers, Pods and Ours are how many all callers of a kind may have at once.
+	// Strangers, Pods and Ours are how many all callers of a kind can have at once.
 	Strangers, Pods, Ours int
 	// Rate is how many calls one stranger, or one pod, may begin a second, after Burst
 	// in a row. 0: any number.
@@ -38,7 +38,7 @@ func Alike(all, each int) Bounds {
 
 // TooMany is the error of a call that is not let in.
 type TooMany struct {
-	// Why says which bound it is.
+	// Why names the exceeded bound.
 	Why string
 	// After is when it is worth trying again.
 	After time.Duration
@@ -60,7 +60,7 @@ type Pool struct {
 	idle int
 }
 
-// account is what is known of one caller.
+// account is the state of one caller.
 type account struct {
 	held  int
 	speed *rate.Limiter // nil: any
@@ -124,7 +124,7 @@ func (p *Pool) leave(c Caller, a *account) {
 	}
 }
 
-// account returns what is known of a caller. p.mu is held.
+// account returns the state of a caller, and creates it if needed. p.mu is held.
 func (p *Pool) account(c Caller) *account {
 	if a := p.of[c]; a != nil {
 		return a
@@ -133,8 +133,8 @@ func (p *Pool) account(c Caller) *account {
 	if p.bounds.Rate > 0 && c.Kind != Ours && !c.Shared {
 		a.speed = rate.NewLimiter(rate.Limit(p.bounds.Rate), max(1, p.bounds.Burst))
 	}
-	// Two are looked at for each that comes: so those of whom there is nothing to
-	// remember go sooner than others come.
+	// Two are checked for each new one, so that idle accounts are removed faster than others
+	// are added.
 	p.forget(2)
 	p.of[c] = a
 	p.idle++
