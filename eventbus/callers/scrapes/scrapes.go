@@ -1,7 +1,6 @@
 // Package scrapes serves metrics to any number of callers for the price of one: they are
-// gathered once a second at most, and all who ask within it share what was written. With a
-// bound on how many are answered at once instead, a few who read slowly keep the monitoring
-// out.
+// gathered once a second at most, and all requests within it share the output. Bounding the
+// number of concurrent answers instead would let a few slow readers keep the monitoring out.
 package scrapes
 
 import (
@@ -19,8 +18,8 @@ import (
 // fresh is how long an answer is shared.
 const fresh = time.Second
 
-// Handler serves what is gathered, in each form that Prometheus may ask for. Bodies are not
-// compressed: callers that ask for one form share its bytes.
+// Handler serves the gathered metrics, in each format that Prometheus can ask for. Bodies are
+// not compressed: callers that ask for one format share its bytes.
 type Handler struct {
 	write http.Handler
 	clock func() time.Time
@@ -50,11 +49,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := h.answer(expfmt.NegotiateIncludingOpenMetrics(r.Header))
 	maps.Copy(w.Header(), a.header)
 	w.WriteHeader(a.status)
-	_, _ = w.Write(a.Bytes()) // who has gone needs no answer
+	_, _ = w.Write(a.Bytes()) // the client may have disconnected
 }
 
-// answer returns what is to be answered in a form; nobody changes it any more. The forms
-// are few, so that nobody fills the map.
+// answer returns the response in a format; it is not modified afterwards. The formats are few,
+// so the map cannot be filled by clients.
 func (h *Handler) answer(form expfmt.Format) *answer {
 	h.mu.Lock()
 	defer h.mu.Unlock()
