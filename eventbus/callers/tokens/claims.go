@@ -11,12 +11,12 @@ import (
 // maxToken bounds a token, in bytes; real ones take about 1,200.
 const maxToken = 16 << 10
 
-// leeway is by how much the clock of the API server may be behind ours.
+// leeway is by how much the API server's clock can be behind this one.
 const leeway = 5 * time.Minute
 
-// MadeFor reports whether a token says that it is for an audience and has not run out
-// yet. It verifies nothing: whether that is true is for the API server to say. But what
-// says otherwise is not worth asking about, and to look costs some microseconds.
+// MadeFor reports whether a token claims to be for an audience and has not expired. It does not
+// verify the claims: only the API server can. A token that claims otherwise need not be sent to
+// it; the check takes some microseconds.
 func MadeFor(token, audience string, now time.Time) bool {
 	c, ok := Claims(token)
 	return ok && slices.Contains(c.Audience, audience) && (c.Expiry == 0 || now.Before(time.Unix(c.Expiry, 0).Add(leeway)))
@@ -59,7 +59,7 @@ func (a *Audience) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*[]string)(a))
 }
 
-// Claims reads what a token (a JWT) says of itself, unverified; false when it is none.
+// Claims decodes the claims of a token (a JWT), unverified; false when it is not one.
 func Claims(token string) (Claim, bool) {
 	var c Claim
 	if len(token) > maxToken || strings.Count(token, ".") != 2 {

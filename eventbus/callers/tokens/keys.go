@@ -14,9 +14,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// How often the API server is asked for its keys, and how long that may take: they change
-// when somebody rotates them, and strangers may name keys that there are not as often as
-// they like.
+// How often the API server is asked for its keys, and how long that can take: keys change when
+// they are rotated, and strangers can name missing keys as often as they like.
 const (
 	keysAgain  = 10 * time.Second
 	keysWithin = 4 * time.Second

@@ -1,17 +1,15 @@
-// Package tokens tells who is calling, by the projected service-account token
-// that a pod presents.
+// Package tokens identifies a caller by the projected service-account token that a pod
+// presents.
 //
-// The API server is asked (TokenReview) with the audience that the token must be
-// for, so that a token made for anything else, expired, or of a pod that is gone
-// does not count. What does not even say that it is for that audience is refused
-// without a question, so that junk costs neither us nor the API server anything. A
-// positive answer is kept for a short while, since an
-// identity does not change; a negative one is not, since the next token may be
-// good. While the API server is away only tokens whose answer is still kept are
-// known.
+// The API server is asked (TokenReview) with the audience that the token must be for, so that a
+// token made for any other audience, an expired one, or one of a deleted pod does not count. A
+// token that does not even claim that audience is refused without a review, so junk costs
+// neither this program nor the API server anything. A positive answer is cached for a short
+// while, since an identity does not change; a negative one is not, since the next token may be
+// valid. While the API server is unavailable only tokens with a cached answer are accepted.
 //
-// Users owe: an audience of their own, so that a token given to one service is
-// of no use at another; and a decision what the identity may do.
+// Callers provide an audience of their own, so that a token for one service is of no use at
+// another, and decide what the identity is allowed to do.
 package tokens
 
 import (
@@ -31,14 +29,14 @@ import (
 
 // Errors of Verify; test with errors.Is.
 var (
-	// ErrUnknown: the token does not say who is calling. Refuse the caller.
+	// ErrUnknown: the token does not identify the caller. Refuse the caller.
 	ErrUnknown = errors.New("the token is not valid here")
 	// ErrUnchecked: the API server could not be asked. Refuse the caller for now;
 	// it may come again.
 	ErrUnchecked = errors.New("the token could not be checked")
 )
 
-// Identity is who is calling.
+// Identity is the caller that a token belongs to.
 type Identity struct {
 	Namespace, ServiceAccount string
 	// PodName and PodUID name the pod that the token was made for; empty when it
@@ -49,17 +47,17 @@ type Identity struct {
 // String returns the service account as namespace/name.
 func (i Identity) String() string { return i.Namespace + "/" + i.ServiceAccount }
 
-// Config says how tokens are verified.
+// Config configures a Verifier.
 type Config struct {
 	// Reviews is the TokenReview API.
 	Reviews client.TokenReviewInterface
 	// Audience is what the tokens must be made for.
 	Audience string
-	// Keys reads the keys with which the API server signs. With them a token that it has not
-	// signed is refused without asking it; what it has signed it is still asked about. Nil:
-	// it is asked about every token that looks like one.
+	// Keys reads the keys with which the API server signs tokens. With them, a token without
+	// its signature is refused without a review; signed tokens are still reviewed. Nil: every
+	// token that has the right form is reviewed.
 	Keys ReadKeys
-	// Clock tells the time; time.Now when it is nil.
+	// Clock returns the current time; time.Now when it is nil.
 	Clock func() time.Time
 }
 
@@ -76,7 +74,7 @@ const (
 	reviewTimeout = 4 * time.Second
 )
 
-// Validate returns what is wrong with the configuration, if anything.
+// Validate returns an error if the configuration is not valid.
 func (c Config) Validate() error {
 	switch {
 	case c.Reviews == nil:
@@ -117,21 +115,19 @@ func New(c Config) (*Verifier, error) {
 	return v, nil
 }
 
-// Admit lets a question to the API server through, until leave is called, or says why
-// not. Signed is what the token says of itself, where it is known that the API server has
-// signed it: the question can be charged to that pod, and not to whoever sends it. Nil: that
-// is not known.
+// Admit lets a question to the API server through, until leave is called, or returns why not.
+// signed are the claims of the token if it is known that the API server has signed it: the
+// question can be charged to that pod instead of the sender. Nil: that is not known.
 type Admit func(signed *Claim) (leave func(), err error)
 
-// Verify returns whose token it is. ErrUnknown when it is nobody's, ErrUnchecked
-// when that could not be found out.
+// Verify returns the identity that a token belongs to. The error is ErrUnknown for a token that
+// is not valid, ErrUnchecked when it could not be checked.
 func (v *Verifier) Verify(ctx context.Context, token string) (Identity, error) {
 	return v.VerifyAdmitted(ctx, token, func(*Claim) (func(), error) { return func() {}, nil })
 }
 
-// VerifyAdmitted is Verify for users that bound how often the API server is asked on
-// behalf of whom. They are not asked when there is an answer without it. ErrUnchecked
-// when they do not let the question through.
+// VerifyAdmitted is Verify with a limit on the questions to the API server. admit is not called
+// if the answer is known without a question. The error is ErrUnchecked if admit refuses.
 func (v *Verifier) VerifyAdmitted(ctx context.Context, token string, admit Admit) (Identity, error) {
 	if token == "" {
 		return Identity{}, fmt.Errorf("%w: there is none", ErrUnknown)
@@ -139,7 +135,7 @@ func (v *Verifier) VerifyAdmitted(ctx context.Context, token string, admit Admit
 	if len(token) > maxToken {
 		return Identity{}, fmt.Errorf("%w: it is longer than %d bytes", ErrUnknown, maxToken)
 	}
-	// What others threw in costs nobody a question.
+	// Junk is refused without a question.
 	if !MadeFor(token, v.config.Audience, v.config.Clock()) {
 		return Identity{}, fmt.Errorf("%w: it is no token of a service account for %q that has not run out", ErrUnknown, v.config.Audience)
 	}
@@ -171,8 +167,8 @@ func (v *Verifier) VerifyAdmitted(ctx context.Context, token string, admit Admit
 	return identity, err
 }
 
-// signed returns what a token says of itself where it is known that the API server has signed
-// it, nil where that is not known. ErrUnknown when somebody else has made it.
+// signed returns the claims of a token that is known to be signed by the API server, nil where
+// that is not known. The error is ErrUnknown if the signature is not the API server's.
 func (v *Verifier) signed(ctx context.Context, token string) (*Claim, error) {
 	if v.keys == nil {
 		return nil, nil
@@ -217,7 +213,7 @@ func (v *Verifier) ask(ctx context.Context, token string) (Identity, error) {
 	return identityOf(status.User)
 }
 
-// The names by which the API server tells about a service account.
+// The names that the API server uses for a service account.
 const (
 	userPrefix = "system:serviceaccount:"
 	extraPod   = "authentication.kubernetes.io/pod-name"
