@@ -1,12 +1,12 @@
-// Package connect reaches the event bus from another pod: our own server with a
-// projected service-account token, or any NATS with credentials or a client
-// certificate, and TLS.
+// Package connect reaches the event bus from another pod: the operator's own server with a
+// projected service-account token, or any NATS with credentials or a client certificate, and
+// TLS.
 //
-// A connection never gives up: Dial returns at once, also when nobody answers
-// yet, and the connection is made and made again in the background. The token
-// file is read for each attempt, since the kubelet replaces it before it
-// expires. What is published while the connection is down fails at once instead
-// of being kept and sent later: the callers know better whether it still holds.
+// A connection never gives up: Dial returns at once, even if no server answers yet, and the
+// connection is established and re-established in the background. The token file is read for
+// each attempt, since the kubelet replaces it before it expires. Publishing while the
+// connection is down fails at once instead of being buffered: callers know better whether the
+// message is still valid.
 package connect
 
 import (
@@ -25,7 +25,7 @@ import (
 	"switchyard.dev/eventbus/trust"
 )
 
-// Role says what a client of our own server may do.
+// Role is what a client of the operator's own server is allowed to do.
 type Role int
 
 // The roles.
@@ -40,9 +40,9 @@ const (
 	Auditor
 )
 
-// InboxPrefix is where answers to clients of the role go. Our server lets a
-// client listen nowhere else, so a follower cannot hear what a writer is told; whoever runs
-// another one is told to do so as well.
+// InboxPrefix is the prefix of subjects for answers to clients of the role. The operator's
+// server lets a client subscribe nowhere else, so that a follower cannot read a writer's
+// answers; the documentation asks operators of other servers to do the same.
 func (r Role) InboxPrefix() string {
 	switch r {
 	case Writer:
@@ -68,19 +68,19 @@ const (
 // account of their own, apart from the log.
 const FollowerAPI = "FACTS.API"
 
-// Config says where the bus is and who is calling.
+// Config is the address of the bus and the identity of the client.
 type Config struct {
 	// URL of the bus, like nats://eventbus.signadot.svc:4222; several of
 	// a cluster are separated by commas.
 	URL string
 	// Role is what the client wants to do, and what the server must grant.
 	Role Role
-	// Name tells this client from others in the server's log, like the pod name.
+	// Name identifies this client in the server's log, like the pod name.
 	Name string
-	// TokenFile holds the token for our own server. Without one the bus is taken
-	// to be somebody else's.
+	// TokenFile holds the token for the operator's own server. Without one the bus is an
+	// external one.
 	TokenFile string
-	// CredentialsFile holds NATS credentials, for a bus of somebody else's.
+	// CredentialsFile holds NATS credentials, for an external bus.
 	CredentialsFile string
 	// CAFile holds the certificate authority of a server that speaks TLS; empty
 	// for the system's. With it, with a client certificate, or with a URL that
@@ -90,8 +90,8 @@ type Config struct {
 	// for a bus that asks for one. They are read again for each attempt to
 	// connect, so a certificate that is renewed is taken up.
 	CertFile, KeyFile string
-	// Roots are the authorities that our own server must be vouched for by: with them the
-	// client talks TLS or not at all. For a server of somebody else's there is CAFile.
+	// Roots are the authorities that the operator's own server is verified against: with them
+	// the client uses TLS or does not connect. For an external server there is CAFile.
 	Roots *trust.Roots
 	// APIPrefix is where the server takes JetStream's calls, when it is not where our own
 	// server or a plain NATS does: an account may import them under another name.
@@ -109,7 +109,7 @@ const (
 	longestDelay   = 2 * time.Second
 )
 
-// Validate returns what is wrong with the configuration, if anything.
+// Validate returns an error if the configuration is not valid.
 func (c Config) Validate() error {
 	if c.URL == "" {
 		return errors.New("event bus client: URL is missing")
@@ -226,7 +226,7 @@ func (c Config) options() []nats.Option {
 func (c Config) host() string {
 	u, err := url.Parse(c.URL)
 	if err != nil {
-		return "" // Validate says so
+		return "" // Validate returns this error
 	}
 	return u.Hostname()
 }

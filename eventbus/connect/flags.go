@@ -2,10 +2,10 @@ package connect
 
 import "flag"
 
-// Flags adds to a set the flags by which a program is told how to reach the
-// event bus, and writes what they say to c. What no flag says is taken from the
-// environment (EVENTBUS_URL), then from the defaults: our own bus, and the token
-// that the chart mounts. Call the function that it gives once the set is parsed.
+// Flags adds to a set the flags for the connection to the event bus, which write to c. Missing
+// flags are taken from the environment (EVENTBUS_URL), then from the defaults: the operator's
+// own bus, and the token that the chart mounts. Call the returned function once the set is
+// parsed.
 func Flags(set *flag.FlagSet, getenv func(string) string, c *Config) (parsed func()) {
 	url := getenv("EVENTBUS_URL")
 	if url == "" {
@@ -21,7 +21,7 @@ func Flags(set *flag.FlagSet, getenv func(string) string, c *Config) (parsed fun
 	return func() {
 		given := false
 		set.Visit(func(f *flag.Flag) { given = given || f.Name == "eventbus-token-file" })
-		// The default is for our own bus: nobody else's is to see the token.
+		// The default is for the operator's own bus: no other bus may see the token.
 		if !given && (c.CredentialsFile != "" || c.CertFile != "") {
 			c.TokenFile = ""
 		}

@@ -1,5 +1,5 @@
 package connect
 
-// Our images have no certificates of authorities: what is verified against "the system's"
-// there is verified against those that Mozilla trusts, which this brings.
+// The operator's images contain no certificates of authorities: "the system's" are those that
+// Mozilla trusts, which this import provides.
 import _ "golang.org/x/crypto/x509roots/fallback"
