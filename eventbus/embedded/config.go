@@ -1,56 +1,53 @@
-// Package embedded is the server of the routing log: a NATS server with
-// JetStream, inside our own process.
+// Package embedded is the server of the routing log: a NATS server with JetStream, inside the
+// operator's own process.
 //
-// It opens one port at most, the one that is asked for, and beside it one of the
-// loopback device, to which clients.Front leads who comes; without one it is
-// reached from inside the process only. No monitoring, cluster, gateway, leaf
-// node, websocket or MQTT listener is ever opened. Every write is on disk before
-// it is acknowledged (SyncAlways): with the server's own defaults a power cut
-// loses everything that was acknowledged in the last two minutes, or the whole
+// It opens one port at most, the configured one, and one more on the loopback device, to which
+// clients.Front forwards clients; without a port it is reached from inside the process only. No
+// monitoring, cluster, gateway, leaf node, websocket or MQTT listener is ever opened. Every
+// write is on disk before it is acknowledged (SyncAlways): with the server's own defaults a
+// power failure loses everything that was acknowledged in the last two minutes, or the whole
 // stream if it is younger.
 //
-// # What a store goes through
+// # Verification of the store
 //
-// JetStream by itself does not tell a log from what is left of it: one flipped
-// bit, and it drops the rest of the log and counts on from there. So the server
-// trusts no store:
+// JetStream by itself does not distinguish a log from a damaged one: after one flipped bit it
+// drops the rest of the log and continues numbering from there. So the server trusts no store:
 //
-//   - Beside the store it keeps a witness: the epoch, the sequence and the
-//     checksum of the newest event that is on disk, at most about 100 ms behind
-//     while events come, and exact once the server was closed.
-//   - Before it lets clients in it reads the whole log, from the disk and not from the
-//     kernel's cache, verifies the chain of checksums, and holds it against the
-//     witness. A log that was cut off while it forgot is whole where it counts.
-//   - A store that does not verify, is missing, ends early or does not read is
-//     moved aside, into damaged-<time> beside it, and an empty one takes its
-//     place: loudly, and counted (Stats). Nothing is ever built over it. Whoever
-//     writes the log begins a new epoch and states again what is true.
-//   - An opening that never ends, because the NATS server panics or loops over
-//     what it reads, is known by a file at the next start. After two panics, or
-//     one endless loop, the store is moved aside unread.
+//   - Next to the store it keeps a witness: the epoch, the sequence and the checksum of the
+//     newest event that is on disk, at most about 100 ms behind while events arrive, and exact
+//     once the server was closed.
+//   - Before it admits clients it reads the whole log, from the disk and not from the kernel's
+//     cache, verifies the chain of checksums, and compares it with the witness. A log that was
+//     truncated at its beginning while it forgot events is whole where it counts.
+//   - A store that does not verify, is missing, ends early or cannot be read is moved aside,
+//     into damaged-<time> next to it, and replaced by an empty one; this is logged and counted
+//     (Stats). A damaged store is never continued. The writer of the log begins a new epoch and
+//     publishes all facts again.
+//   - An opening that never ends, because the NATS server panics or loops on the files, is
+//     detected by a file at the next start. After two panics, or one endless loop, the store is
+//     moved aside unread.
 //
-// When the disk is full, read-only or fails, or the files are taken away, the
-// server notices, says so in Ready, closes the store, and opens it again, with
-// all of the above, as soon as the disk takes files and keeps them. It never takes
-// a later sync for proof that what an earlier one failed on is there. Clients are disconnected meanwhile
-// and find it again at the same address; so do connections that Conn gave.
+// When the disk is full, read-only or failing, or the files are removed, the server reports
+// that in Ready, closes the store, and opens it again, with all of the above, as soon as the
+// disk accepts and keeps files. After a failed sync it never takes a later sync as proof that
+// the data is on disk. Clients are disconnected in the meantime and reconnect to the same
+// address; so do connections that Conn returned.
 //
-// What the witness cannot see: when power fails and the very last events, of
-// less than 100 ms, are damaged as well. For these there are the marks that the
-// writer keeps (Log.Begin).
+// The witness does not cover one case: when power fails and the very last events, of less than
+// 100 ms, are damaged as well. For these there are the marks that the writer keeps (Log.Begin).
 //
-// # Who may do what
+// # Permissions
 //
-// Followers cannot take all the consumers of the stream: a part is the writers'
+// Followers cannot take all the consumers of the stream: a part is reserved for writers
 // (clients.Guard).
 //
-// Over the port, which speaks TLS with who wants to (Config.TLS), each client presents a
-// token, and what it may do follows from the role that Authenticate gives it
-// (clients.Authenticator). A client whose token cannot be checked is refused; it tries
-// again by itself, and connections that are already open live on. All deadlines and limits
-// of the server are set here, see options.
+// Over the port, which speaks TLS with clients that want it (Config.TLS), each client presents
+// a token. Its permissions follow from the role that Authenticate returns
+// (clients.Authenticator). A client is refused if its token cannot be checked; it retries by
+// itself, and connections that are already open continue. All deadlines and limits of the
+// server are set here, see options.
 //
-// Package store has the files, and clients those who come in.
+// Package store manages the files, and package clients the connections.
 package embedded
 
 import (
@@ -66,47 +63,47 @@ import (
 	"switchyard.dev/eventbus/connect"
 )
 
-// Config says where the server keeps its files and who may reach it.
+// Config has the server's files, its listener and its clients.
 type Config struct {
 	// StoreDir is the directory of the log. It is made when it is missing.
 	StoreDir string
 	// Listen is the address to listen on for clients, like ":4222"; port 0 takes
 	// a free one. Empty: no listener, only Conn reaches the server.
 	Listen string
-	// Authenticate returns the role of a client by its token; an error refuses it,
-	// and is logged. The context says from where it calls (callers.From). It is called for
-	// each new connection and has clients.AuthTimeout to answer. Needed when Listen is set.
+	// Authenticate returns the role of a client by its token; an error refuses it, and is
+	// logged. The context carries the caller (callers.From). It is called for each new
+	// connection and has clients.AuthTimeout to answer. Needed when Listen is set.
 	Authenticate func(ctx context.Context, token string) (connect.Role, error)
 	// TLS, if not nil, is how the listener speaks it: with each client that wants to. The
 	// greeting goes before it, as the protocol has it, and holds nothing that is secret.
 	TLS *tls.Config
 	// RequireTLS turns clients away that do not want to.
 	RequireTLS bool
-	// Unsynced acknowledges writes before they are on disk. Only for measuring
-	// what syncing costs, and for showing what is lost without it.
+	// Unsynced acknowledges writes before they are on disk. Only for measuring the cost of
+	// syncing, and for showing the losses without it.
 	Unsynced bool
-	// MaxStore bounds what is kept on disk, in bytes; 1 GiB when it is 0. It is
-	// never more than 70 per cent of the volume.
+	// MaxStore bounds the files on disk, in bytes; 1 GiB when it is 0. It is never more than 70
+	// per cent of the volume.
 	MaxStore int64
 	// Records bounds the records of connections that tunnel proxies send. Default: none are kept.
 	Records Records
-	// MaxConnections bounds the connections of strangers, who have shown no token yet, and,
-	// counted apart, those of known clients; 256 when it is 0.
+	// MaxConnections bounds the connections of strangers, which have not presented a token yet,
+	// and, separately, those of authenticated clients; 256 when it is 0.
 	MaxConnections int
-	// Logger takes what the server says; slog.Default() when it is nil.
+	// Logger receives the server's log; slog.Default() when it is nil.
 	Logger *slog.Logger
 }
 
 // Deadlines of the server.
 const (
-	// tlsTimeout is how long a new connection has to say whether it wants TLS, and to shake
-	// hands; for its token it has clients.AuthTimeout more.
+	// tlsTimeout is how long a new connection has to choose TLS and complete the handshake; for
+	// its token it has clients.AuthTimeout more.
 	tlsTimeout = 4 * time.Second
-	// pingInterval and pingsOut end a connection that does not answer within
-	// about six seconds, such as one whose other end lost power.
+	// pingInterval and pingsOut end a connection that does not answer within about six seconds,
+	// such as one with a peer that lost power.
 	pingInterval = 2 * time.Second
 	pingsOut     = 2
-	// writeDeadline ends a connection that does not take what it asked for.
+	// writeDeadline ends a connection that does not read the data that it requested.
 	writeDeadline = 5 * time.Second
 	// startTimeout is how long the server has to read its store and begin. It
 	// takes a second for some 100,000 events; over some damages it loops for ever.
@@ -117,15 +114,15 @@ const (
 
 // The rhythm in which the store is kept.
 const (
-	// witnessPause is between two looks at how far the log is: the witness is not
-	// much further behind.
+	// witnessPause is the time between two reads of the log's tip: the witness is not much
+	// further behind.
 	witnessPause = 75 * time.Millisecond
-	// watchPause is between two looks at whether the server is well.
+	// watchPause is the time between two checks of the server.
 	watchPause = 100 * time.Millisecond
 	// probePause is the least time between two probes of the disk, however often
 	// the server complains.
 	probePause = time.Second
-	// healPause is between two attempts to open a store whose disk has failed.
+	// healPause is the time between two attempts to open a store after its disk has failed.
 	healPause = 250 * time.Millisecond
 	// stall is how long an event may take to come before it is asked for, when
 	// the log is verified. patience is how long the server may not answer at all:
@@ -135,15 +132,15 @@ const (
 	// attempts is how often the store is opened before that is given up: as it
 	// is, and empty.
 	attempts = 2
-	// settlePause is between two looks at whether the last events have been
-	// recorded when the server ends, settleTimeout bounds them.
+	// settlePause is the time between two checks whether the last events have been recorded
+	// when the server ends; settleTimeout bounds the wait.
 	settlePause   = 5 * time.Millisecond
 	settleTimeout = 2 * time.Second
-	// maxListed bounds the clients that are told to go when the server ends.
+	// maxListed bounds the clients that are disconnected when the server ends.
 	maxListed = 4096
 )
 
-// Validate returns what is wrong with the configuration, if anything.
+// Validate returns an error if the configuration is not valid.
 func (c Config) Validate() error {
 	if c.StoreDir == "" {
 		return errors.New("event bus: StoreDir is missing; name the directory for the log")

@@ -75,8 +75,8 @@ func (s *Server) heal(ctx context.Context, trouble error) *opened {
 	}
 }
 
-// attend keeps the witness and watches over an open store. It returns what has
-// failed, or nil when ctx ended.
+// attend keeps the witness and monitors an open store. It returns the failure, or nil when ctx
+// ended.
 func (s *Server) attend(ctx context.Context, o *opened) error {
 	within, cancel := context.WithCancel(ctx)
 	witness, ended := make(chan error, 1), make(chan struct{})
@@ -127,7 +127,7 @@ func (s *Server) witness(ctx context.Context, o *opened) error {
 			return nil
 		case <-ticker.C:
 		}
-		// What goes wrong in asking is for attend to judge.
+		// attend handles failures of these requests.
 		kept, err := o.mine.Kept(ctx)
 		if err != nil || kept.Tip == s.Witnessed().Pos {
 			continue
@@ -142,14 +142,14 @@ func (s *Server) witness(ctx context.Context, o *opened) error {
 	}
 }
 
-// note writes the witness, if it says something new.
+// note writes the witness if it has changed.
 func (s *Server) note(tip event.Mark) error {
 	before := s.Witnessed()
 	if tip == before {
 		return nil
 	}
 	if tip.Epoch != before.Epoch {
-		// A log that has just begun: the directories that lead to it are new.
+		// A log that has just begun: its parent directories are new.
 		if err := s.dir.SyncStreams(); err != nil {
 			return err
 		}

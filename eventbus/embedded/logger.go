@@ -9,16 +9,16 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// logger hands what the NATS server says to slog. The server formats its
-// messages itself, so they go into a value beside a constant message.
+// logger passes the log of the NATS server to slog. The server formats its messages itself, so
+// they are logged as a value next to a constant message.
 type logger struct {
 	to *slog.Logger
 	// fatal takes the first reason why the server cannot go on.
 	fatal chan string
-	// alarm is sent to when the server has said that something failed.
+	// alarm is sent to when the server has logged an error.
 	alarm chan struct{}
-	// shaking bounds how often failed handshakes are told of: whoever reaches the port can
-	// cause them.
+	// shaking limits the log entries for failed handshakes, which any client of the port can
+	// cause.
 	shaking *rate.Limiter
 }
 
@@ -29,7 +29,7 @@ func newLogger(to *slog.Logger) *logger {
 
 const said = "NATS server"
 
-// handshakeError is how the server begins to say that a client did not shake hands.
+// handshakeError is the prefix of the server's message about a failed TLS handshake.
 const handshakeError = "TLS handshake error"
 
 func (l *logger) Noticef(format string, v ...any) {
@@ -39,10 +39,10 @@ func (l *logger) Warnf(format string, v ...any)  { l.to.Warn(said, "text", fmt.S
 func (l *logger) Debugf(format string, v ...any) { l.to.Debug(said, "text", fmt.Sprintf(format, v...)) }
 func (l *logger) Tracef(format string, v ...any) { l.to.Debug(said, "text", fmt.Sprintf(format, v...)) }
 
-// Errorf raises the alarm. Which of its lines mean that the store has failed the
-// server does not say, so whoever hears it looks for himself.
+// Errorf raises the alarm. The messages do not show which of them mean that the store has
+// failed, so the receiver checks.
 func (l *logger) Errorf(format string, v ...any) {
-	if strings.Contains(format, handshakeError) { // A client's fault, or that of whom it trusts.
+	if strings.Contains(format, handshakeError) { // A fault of the client, or of its trust bundle.
 		if l.shaking.Allow() {
 			l.Warnf(format, v...)
 		}

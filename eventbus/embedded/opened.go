@@ -19,10 +19,9 @@ import (
 	"switchyard.dev/eventbus/jetstream"
 )
 
-// opened is one NATS server on the open store. When the disk has failed it is
-// closed for good and another one is opened: a file whose sync has failed must
-// not be synced again, because the kernel may have dropped what was to be
-// written and would say that all is well.
+// opened is one NATS server on the open store. When the disk has failed it is closed
+// permanently and another one is opened: a file that failed to sync must not be synced again,
+// because the kernel may have dropped the data and would report success.
 type opened struct {
 	dir  store.Dir
 	nats *server.Server
@@ -40,8 +39,8 @@ type opened struct {
 	front *clients.Front
 }
 
-// errStuck says that a NATS server neither works nor ends. It holds the files of
-// the store, so no other may open them in this process.
+// errStuck means that a NATS server neither works nor ends. It keeps the files of the store
+// open, so no other can open them in this process.
 var errStuck = errors.New("event bus: the NATS server does not let go of its store; the process must be started again")
 
 // run starts a NATS server on the store, without a listener.
@@ -75,8 +74,7 @@ func (s *Server) run(maxStore int64) (*opened, error) {
 	return o, nil
 }
 
-// awaitStart waits until the server has read its store, or has said why it
-// cannot.
+// awaitStart waits until the server has read its store, or has reported why it cannot.
 func (o *opened) awaitStart() error {
 	ready := make(chan bool, 1)
 	go func() { ready <- o.nats.ReadyForConnections(startTimeout) && o.nats.JetStreamEnabled() }()
@@ -109,8 +107,8 @@ func (o *opened) connect(secret string) error {
 	return clients.Guard(conn, o.js)
 }
 
-// options is the whole configuration of the server. What is not set here is off
-// or has no effect.
+// options is the whole configuration of the server. Options that are not set here are off or
+// have no effect.
 func (s *Server) options(auth *clients.Authenticator, maxStore int64) (*server.Options, error) {
 	o := &server.Options{
 		ServerName: "switchyard-eventbus",
@@ -129,7 +127,8 @@ func (s *Server) options(auth *clients.Authenticator, maxStore int64) (*server.O
 		AuthTimeout:  clients.AuthTimeout.Seconds(),
 		PingInterval: pingInterval, MaxPingsOut: pingsOut,
 		WriteDeadline: writeDeadline,
-		// The front lets in so many strangers, and as many who are known; the rest are ours.
+		// The front admits as many strangers, and as many authenticated clients; the rest are
+		// internal.
 		MaxConn: 2*s.config.MaxConnections + ownConnections,
 		MaxSubs: 256,
 		// An event, and some room for what a request carries beside it.
@@ -139,8 +138,7 @@ func (s *Server) options(auth *clients.Authenticator, maxStore int64) (*server.O
 		CustomClientAuthentication: auth,
 	}
 	if s.config.TLS != nil {
-		// A client that does not want TLS is told from the others by the first byte that
-		// it sends.
+		// A client that does not want TLS is distinguished by the first byte that it sends.
 		o.TLSConfig, o.TLSTimeout, o.AllowNonTLS = s.config.TLS, tlsTimeout.Seconds(), !s.config.RequireTLS
 	}
 	o.Host, o.Port = "127.0.0.1", server.RANDOM_PORT // behind the front
@@ -194,8 +192,8 @@ func (o *opened) check() error {
 	return nil
 }
 
-// writeError is how the server says that a stream could not be written, and
-// takes no more.
+// writeError is the prefix of the server's message that a stream could not be written, and
+// accepts no more data.
 const writeError = "write error:"
 
 // quick is as much of check as touches no lock that a slow disk holds.
@@ -212,8 +210,8 @@ func (o *opened) quick() error {
 	return nil
 }
 
-// dismiss ends the connections of all clients and lets nobody in again, so that
-// nothing more is acknowledged to anybody.
+// dismiss ends the connections of all clients and admits no new ones, so that no further write
+// is acknowledged.
 func (o *opened) dismiss() {
 	o.auth.Closed.Store(true)
 	own, err := o.conn.GetClientID()

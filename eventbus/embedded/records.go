@@ -14,8 +14,8 @@ import (
 // Records bounds the stream of the records of connections, which is no part of the log and lies
 // in the same store. The oldest go first.
 type Records struct {
-	// Bytes is what it may take on disk, beside Config.MaxStore; 0: there is no such stream, and
-	// nobody who adds to it is answered.
+	// Bytes bounds the records on disk, in addition to Config.MaxStore. 0: there is no such
+	// stream, and requests to add records are not answered.
 	Bytes int64
 	// Age is how long a record is kept; 0: until there is no room.
 	Age time.Duration
@@ -30,8 +30,8 @@ const (
 	duplicates = 10 * time.Minute
 )
 
-// keepRecords makes the stream of the records of connections, or brings it to its bounds. What
-// keeps it from that keeps nobody from the log.
+// keepRecords creates the stream of the records of connections, or updates its bounds. A
+// failure does not affect the log.
 func (s *Server) keepRecords(ctx context.Context, o *opened) {
 	if s.config.Records.Bytes == 0 {
 		return

@@ -55,7 +55,7 @@ func (s *Server) makeRoom() error {
 		return err
 	}
 	dropped, failed := s.dir.DropAside(0, 0)
-	if dropped > 0 { // also when the next could not be removed: what is gone is said
+	if dropped > 0 { // also when the next could not be removed: log what was
 		s.config.Logger.Warn("the volume is full; damaged stores that were kept aside were removed", "count", dropped)
 	}
 	if failed != nil {
@@ -83,7 +83,7 @@ func (s *Server) bound() (int64, error) {
 	return most, nil
 }
 
-// openOnce opens what is there. A store.DamageError says that it cannot be used.
+// openOnce opens the store as it is. A store.DamageError means that it cannot be used.
 func (s *Server) openOnce(ctx context.Context, maxStore int64) (*opened, error) {
 	known, unknown := s.dir.Witness()
 	if s.unfinished >= store.OpeningsTried {
@@ -135,7 +135,7 @@ func (s *Server) giveUp(o *opened, why error) error {
 	return errors.Join(why, o.close())
 }
 
-// confirm brings the witness to what was verified.
+// confirm updates the witness to the verified tip.
 func (s *Server) confirm(tip, known event.Mark, unknown error) error {
 	s.count(func(c *counts) { c.witnessed = known })
 	if tip.Epoch == "" {
@@ -151,7 +151,7 @@ func (s *Server) confirm(tip, known event.Mark, unknown error) error {
 	return s.note(tip)
 }
 
-// moveAside takes a damaged store out of the way, and says so.
+// moveAside moves a damaged store away, and logs that.
 func (s *Server) moveAside(d store.DamageError, maxStore int64) error {
 	s.unfinished = 0
 	at := time.Now()

@@ -57,7 +57,7 @@ type counts struct {
 
 // Aside is a store that was moved aside.
 type Aside struct {
-	// Kind is the kind of damage, Why says what was wrong.
+	// Kind is the kind of damage, Why the reason.
 	Kind store.Damage
 	Why  string
 	// Path is where it is now, if it is kept.
@@ -65,9 +65,8 @@ type Aside struct {
 	At   time.Time
 }
 
-// ErrStoreGone says that the files of the log were removed under the running
-// server, or that others were put in their place. The server opens what is there
-// now.
+// ErrStoreGone means that the files of the log were removed or replaced while the server was
+// running. The server then opens the current files.
 var ErrStoreGone = errors.New("event bus: the store directory was removed or replaced")
 
 // Start starts the server. It opens the store, reads and verifies the whole log,
@@ -140,7 +139,7 @@ func (s *Server) Conn(ctx context.Context) (*nats.Conn, error) {
 	return conn, nil
 }
 
-// door leads connections from inside the process to the present NATS server.
+// door connects clients inside the process to the current NATS server.
 type door struct{ to *Server }
 
 // InProcessConn implements nats.InProcessConnProvider.
@@ -187,10 +186,10 @@ func (s *Server) Ready() error {
 // server hangs and holds the files. Then the process must be started again.
 func (s *Server) Failed() <-chan error { return s.failed }
 
-// Stats counts what the server holds and who is connected.
+// Stats counts the contents of the server and its connections.
 type Stats struct {
-	// Events and Bytes are what is kept on disk, over all streams; 0 while the
-	// store is closed.
+	// Events and Bytes are the contents of the disk, over all streams; 0 while the store is
+	// closed.
 	Events, Bytes uint64
 	// LastSeq is the sequence of the log's last event; 0 when there is no log.
 	LastSeq uint64
@@ -204,8 +203,8 @@ type Stats struct {
 	Synced bool
 	// Witnessed is what the witness holds: the newest event known to be on disk.
 	Witnessed event.Mark
-	// MovedAside counts the stores that were moved aside, by their damage, and
-	// LastAside tells of the last one.
+	// MovedAside counts the stores that were moved aside, by their damage, and LastAside
+	// describes the last one.
 	MovedAside map[store.Damage]uint64
 	LastAside  Aside
 	// Healed counts how often the store was opened again after the disk failed.
@@ -246,8 +245,7 @@ func (s *Server) Stats() (Stats, error) {
 	return stats, nil
 }
 
-// MovedAside returns how many damaged stores were moved aside, and tells of the
-// last one.
+// MovedAside returns how many damaged stores were moved aside, and describes the last one.
 func (s *Server) MovedAside() (uint64, Aside) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,9 +14,9 @@ import (
 	"switchyard.dev/eventbus/jetstream"
 )
 
-// verify reads the log from its floor to its tip and holds it against what the
-// witness knows, and returns the Mark of the tip; the zero Mark when there is no
-// log, and there was none. A store.DamageError says that the store cannot be used.
+// verify reads the log from its floor to its tip and compares it with the witness, and returns
+// the Mark of the tip; the zero Mark when there is no log, and there was none. A
+// store.DamageError means that the store cannot be used.
 func (o *opened) verify(ctx context.Context, known event.Mark) (event.Mark, error) {
 	kept, cursor, err := o.begin(ctx)
 	if errors.Is(err, eventbus.ErrNoLog) {
@@ -61,7 +61,7 @@ func (o *opened) begin(ctx context.Context) (kept eventbus.Kept, cursor eventbus
 // damaged returns the error of a store that cannot be used.
 func damaged(kind store.Damage, why error) error { return store.DamageError{Kind: kind, Why: why} }
 
-// kindOf returns what it means that a log is not whole up to its tip.
+// kindOf returns the kind of damage of a log that is not whole up to its tip.
 func kindOf(tip event.Pos, known event.Mark) store.Damage {
 	if tip.Epoch == known.Epoch && tip.Seq < known.Seq {
 		return store.Rewound
@@ -69,9 +69,8 @@ func kindOf(tip event.Pos, known event.Mark) store.Damage {
 	return store.Altered
 }
 
-// readAll takes every event up to the tip. The server does not always say when
-// it cannot read an event, it may just not give it: so one that does not come
-// is asked for by its number.
+// readAll reads every event up to the tip. The server does not always report that it cannot
+// read an event, it may just not deliver it: so a missing one is requested by its number.
 func (o *opened) readAll(ctx context.Context, cursor eventbus.Cursor, kept eventbus.Kept, v *jetstream.Verification) error {
 	next, moved := kept.Floor.Seq, time.Now()
 	for next <= kept.Tip.Seq {
@@ -114,7 +113,7 @@ func (o *opened) there(ctx context.Context, seq uint64, waited time.Duration) er
 	if errors.Is(err, natsjs.ErrMsgNotFound) {
 		return damaged(store.Altered, fmt.Errorf("event %d is missing or does not read", seq))
 	}
-	if err != nil { // nobody answers yet
+	if err != nil { // no server answers yet
 		select {
 		case <-time.After(stall):
 		case <-ctx.Done():
