@@ -1,10 +1,10 @@
-// Package clients lets clients in to the NATS server of the routing log, and says what each
-// may do there.
+// Package clients admits clients to the NATS server of the routing log, with the permissions of
+// their role.
 //
-//	Front          the port that they come to, and how many may
-//	Authenticator  who they are, by a token
-//	Accounts       what of the server each role sees
-//	Guard          how many consumers followers may have
+//	Front          the port for clients, and the bound on their number
+//	Authenticator  the role of a client, by its token
+//	Accounts       the part of the server that each role sees
+//	Guard          how many consumers followers can have
 package clients
 
 import (
@@ -28,16 +28,15 @@ import (
 // The log lives in store.Account. Followers are in an account of their own,
 // which sees of the other nothing but the calls that reading takes.
 //
-// Permissions alone would not do: the server sends an answer wherever the
-// question says, without asking whether the one who asked may publish there. In
-// one account with the log, a follower could have answers recorded as facts, by
-// naming the subject of a fact as the place for the answer. In its own account
-// that subject leads nowhere.
+// Permissions alone are not enough: the server sends an answer wherever the request asks,
+// without checking whether the client could publish there. In one account with the log, a
+// follower could have answers recorded as facts, by giving the subject of a fact as the reply
+// subject. In its own account that subject has no stream.
 const followersAccount = "FOLLOWERS"
 
-// The records of connections are in an account of their own, RecordsAccount, and who adds to them
-// and who reads them in two others, for the same reason: in one account with the stream, either
-// could have an answer be a command to it.
+// The records of connections are in an account of their own, RecordsAccount, and the clients
+// that add to them and that read them in two others, for the same reason: in one account with
+// the stream, either could make an answer a command to it.
 const (
 	RecordsAccount   = "CONNECTIONS"
 	recordersAccount = "RECORDERS"
@@ -86,7 +85,7 @@ const AuthTimeout = 5 * time.Second
 // Authenticator is asked by the server for each new connection.
 type Authenticator struct {
 	// Authenticate returns the role of a client by its token; an error refuses it. The context
-	// says from where it calls (callers.From). Nil: nobody has a role.
+	// carries the caller (callers.From). Nil: no client has a role.
 	Authenticate func(ctx context.Context, token string) (connect.Role, error)
 	// Secret is the token of connections from inside the process, which may do anything.
 	Secret string
@@ -96,9 +95,9 @@ type Authenticator struct {
 	Server *server.Server
 	// Front is where clients come in; nil without a listener.
 	Front *Front
-	// Closed refuses everybody: the server is about to end.
+	// Closed refuses all clients: the server is shutting down.
 	Closed atomic.Bool
-	// Logger is told who comes in, and who does not.
+	// Logger records admitted and refused clients.
 	Logger *slog.Logger
 }
 
@@ -180,8 +179,8 @@ var auditAPI = [...]string{
 	api + ".STREAM.MSG.GET." + connect.RecordsStream,
 }
 
-// permissionsOf returns in which account the clients of a role are, and what they may do; nil for
-// no role.
+// permissionsOf returns the account of the clients of a role and their permissions; nil for no
+// role.
 func permissionsOf(role connect.Role) (in string, _ *server.Permissions) {
 	var publish []string
 	switch role {

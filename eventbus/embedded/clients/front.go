@@ -10,32 +10,32 @@ import (
 	"switchyard.dev/eventbus/callers"
 )
 
-// Front is where clients come in.
+// Front is the listener for clients.
 //
-// A NATS server bounds its connections before anybody has shown who he is: strangers who
-// say nothing take the places of the manager and the route servers, for five seconds each,
-// and again. It cannot be given a listener that knows better. So clients come to the front,
-// which has one (callers.Listener), and are led on over the loopback device, byte by byte:
-// TLS, too, is between the client and the NATS server. A client that has shown a good token
-// is counted apart from then on, and nothing that strangers do closes its connection.
+// A NATS server bounds its connections before clients have authenticated: silent strangers
+// could take the places of the manager and the route servers, for five seconds each, and again.
+// It does not accept a custom listener. So clients connect to the front, which has one
+// (callers.Listener), and their bytes are forwarded over the loopback device: TLS, too, is
+// between the client and the NATS server. A client that has presented a valid token is counted
+// separately from then on, and strangers cannot cause its connection to be closed.
 //
-// It listens as long as there is a bus, also while no NATS server serves: nobody else gets
-// the port, and clients that come then are turned away, to come again.
+// It listens as long as there is a bus, also while no NATS server is running: no other process
+// gets the port, and clients that connect then are disconnected and retry.
 type Front struct {
 	listener *callers.Listener
 
 	mu sync.Mutex
 	// to is where the NATS server listens; "" while there is none.
 	to string
-	// clients are the addresses of clients, by the one from which they are led on.
+	// clients are the addresses of clients, by the local address of the forwarded connection.
 	clients map[string]string
 }
 
-// dialWithin bounds the way from the front to the NATS server, in the same process.
+// dialWithin bounds the connection from the front to the NATS server, in the same process.
 const dialWithin = 5 * time.Second
 
-// OpenFront listens on an address, like ":4222"; port 0 takes a free one. most is how many
-// connections strangers may have, and how many those who are known.
+// OpenFront listens on an address, like ":4222"; port 0 takes a free one. most bounds the
+// connections of strangers and, separately, those of authenticated clients.
 func OpenFront(address string, most int, logger *slog.Logger) (*Front, error) {
 	l, err := callers.Listen(address, "event bus", most, callers.WriteWithin, logger)
 	if err != nil {
@@ -49,14 +49,14 @@ func OpenFront(address string, most int, logger *slog.Logger) (*Front, error) {
 // Addr returns where it listens.
 func (f *Front) Addr() net.Addr { return f.listener.Addr() }
 
-// LeadTo leads those who come from now on to the NATS server at an address; "" turns them away.
+// LeadTo forwards new clients to the NATS server at an address; "" disconnects them.
 func (f *Front) LeadTo(address string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.to = address
 }
 
-// serve leads clients on until the listener is closed.
+// serve forwards clients until the listener is closed.
 func (f *Front) serve() {
 	for {
 		client, err := f.listener.Accept()
@@ -71,7 +71,7 @@ func (f *Front) serve() {
 	}
 }
 
-// acceptPause is how long nobody is accepted after that has failed, as for want of files.
+// acceptPause is the delay after a failed accept, such as for lack of file descriptors.
 const acceptPause = 50 * time.Millisecond
 
 // isTemporary reports whether another connection may be accepted though this one was not.
@@ -80,7 +80,7 @@ func isTemporary(err error) bool {
 	return ok && t.Temporary()
 }
 
-// lead leads one client on, until either end closes.
+// lead forwards one client, until either end closes.
 func (f *Front) lead(client net.Conn) {
 	defer client.Close()
 	f.mu.Lock()
@@ -99,7 +99,7 @@ func (f *Front) lead(client net.Conn) {
 	defer f.note(from, "")
 	done := make(chan struct{}, 2)
 	pass := func(to, from net.Conn) {
-		_, _ = io.Copy(to, from) // either end tells its own user
+		_, _ = io.Copy(to, from) // each end reports errors to its own user
 		done <- struct{}{}
 	}
 	go pass(inner, client)
@@ -107,7 +107,7 @@ func (f *Front) lead(client net.Conn) {
 	<-done
 }
 
-// note notes whose connection comes from an address of the front; "" for nobody's.
+// note records the client behind an address of the front; "" removes it.
 func (f *Front) note(from, client string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -116,8 +116,8 @@ func (f *Front) note(from, client string) {
 	}
 }
 
-// client returns the address of the client that is led on from an address of the front;
-// that one itself when there is none.
+// client returns the address of the client that is forwarded from an address of the front, or
+// that address itself when there is none.
 func (f *Front) client(from string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -13,24 +13,24 @@ import (
 	"switchyard.dev/eventbus/jetstream"
 )
 
-// The stream has a bounded number of consumers (jetstream.MaxConsumers), and followers
-// could take them all: then no leader could read the log, and so begin, and nobody new
-// could follow. A quota of a NATS account does not help: consumers count for the
-// account that has the stream, whoever asked for them. So followers do not ask
-// JetStream itself for a consumer but the gate, which hands the question on as long as
-// there are fewer than followersShare, and otherwise answers as JetStream would.
+// The stream has a bounded number of consumers (jetstream.MaxConsumers), and followers could
+// take them all: then no leader could read the log, and so begin, and no new follower could
+// connect. A quota of a NATS account does not help: consumers count for the account of the
+// stream, not of the client. So followers ask the gate instead of JetStream for a consumer. It
+// forwards the request as long as there are fewer than followersShare, and otherwise answers as
+// JetStream would.
 const (
 	// writersShare is how many consumers are left to the writers.
 	writersShare   = 256
 	followersShare = jetstream.MaxConsumers - writersShare
 	// gateAPI is where the gate takes questions, in the account of the log.
 	gateAPI = "GATE"
-	// gateAnswer bounds one look at how many consumers there are, and the making of
-	// one; gateAtOnce is how many questions are under way at a time, and so how many
-	// more consumers than their share followers may have for a moment.
+	// gateAnswer bounds counting the consumers and creating one; gateAtOnce is how many
+	// requests are in progress at a time, and so by how many consumers followers can exceed
+	// their share for a moment.
 	gateAnswer = 4 * time.Second
 	gateAtOnce = 16
-	// maxInactive is the longest that a follower's consumer is kept that nobody asks.
+	// maxInactive is the longest that an idle consumer of a follower is kept.
 	maxInactive = time.Minute
 )
 
@@ -72,9 +72,9 @@ func Guard(conn *nats.Conn, js natsjs.JetStream) error {
 	return nil
 }
 
-// mayConsume answers one question. The gate asks JetStream itself and passes the answer
-// on: the server lets no client name the place of somebody else's answer. What it asks
-// for it asks with rights of its own, so it looks at what that is.
+// mayConsume answers one request. The gate asks JetStream itself and passes the answer on: the
+// server lets no client name another client's reply subject. The gate has wider rights than the
+// follower, so it checks the request first.
 func (g gate) mayConsume(m *nats.Msg) []byte {
 	if why := amiss(m.Data); why != "" {
 		return refusal(400, 10012, why)
@@ -95,8 +95,8 @@ func (g gate) mayConsume(m *nats.Msg) []byte {
 	return answer.Data
 }
 
-// amiss returns why a consumer is none for a follower, "" when it is one: it takes what it
-// asks for, and is forgotten soon when it does not.
+// amiss returns why a consumer is not allowed for a follower, "" when it is. A follower's
+// consumer is a pull consumer that is deleted soon when it is idle.
 func amiss(question []byte) string {
 	var q struct {
 		Config struct {
