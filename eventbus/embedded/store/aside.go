@@ -17,15 +17,14 @@ const (
 	AsideKept = 2
 )
 
-// MoveAside takes what is in the directory out of the way, into one in it that is named
-// by the time, and returns that one's name.
+// MoveAside moves the contents of the directory into a subdirectory that is named by the time,
+// and returns that one's name.
 func (d Dir) MoveAside(at time.Time) (string, error) {
 	name := d.path(asidePrefix + at.UTC().Format("20060102T150405.000000000Z"))
 	if err := os.Mkdir(name, 0o700); err != nil {
 		return "", fmt.Errorf("make room for the damaged store: %w", err)
 	}
-	// The witness goes last: should this be cut short, it still tells that there
-	// was a log.
+	// The witness is moved last: if this is interrupted, it still shows that there was a log.
 	for _, part := range []string{streamsDir, openingFile, witnessFile} {
 		err := os.Rename(d.path(part), filepath.Join(name, part))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

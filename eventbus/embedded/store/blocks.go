@@ -35,7 +35,7 @@ func (d Dir) leaps() error {
 		return err
 	}
 	number := func(name string) int {
-		n, _ := strconv.Atoi(strings.TrimSuffix(filepath.Base(name), ".blk")) // 0 for what is no block
+		n, _ := strconv.Atoi(strings.TrimSuffix(filepath.Base(name), ".blk")) // 0 for other files
 		return n
 	}
 	slices.SortFunc(names, func(a, b string) int { return number(a) - number(b) })

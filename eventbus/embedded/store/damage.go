@@ -1,16 +1,16 @@
 package store
 
-// Damage says why a store cannot be used.
+// Damage is the reason why a store cannot be used.
 type Damage string
 
 // The kinds of damage.
 const (
-	// Missing: there was a log, and it is gone.
+	// Missing: the log existed and was removed.
 	Missing Damage = "missing"
 	// Rewound: the log ends before a place that it had reached.
 	Rewound Damage = "rewound"
-	// Altered: an event is missing, or is not what was recorded, or is not the one
-	// that is known to have been there.
+	// Altered: an event is missing, or differs from the recorded one, or from the one that is
+	// known to have been there.
 	Altered Damage = "altered"
 	// Unreadable: the server cannot read the store, or finds something there that
 	// is no log.
@@ -32,5 +32,5 @@ type DamageError struct {
 // Error implements error.
 func (d DamageError) Error() string { return d.Why.Error() }
 
-// Unwrap returns what was found.
+// Unwrap returns the reason.
 func (d DamageError) Unwrap() error { return d.Why }

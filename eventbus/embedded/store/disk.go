@@ -25,20 +25,20 @@ func writeSynced(name string, content []byte) error {
 	return err
 }
 
-// writeFile writes a file anew and syncs its content.
+// writeFile overwrites a file and syncs its content.
 func writeFile(name string, content []byte) error {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteAt(content, 0) // as the store is written, so that a probe sees what it would
+	_, err = f.WriteAt(content, 0) // with the server's own system call, so that a probe meets the same errors
 	if err == nil {
 		err = unix.Fdatasync(int(f.Fd()))
 	}
 	return errors.Join(err, f.Close())
 }
 
-// syncDir makes what was made, renamed or removed in a directory stay so.
+// syncDir makes entries that were created, renamed or removed in a directory durable.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -47,8 +47,8 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// syncDirs syncs a directory and the directories in it, deepest first. One that
-// is removed meanwhile needs no syncing.
+// syncDirs syncs a directory and the directories in it, deepest first. One that is removed in
+// the meantime is skipped.
 func syncDirs(dir string) error {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
@@ -65,10 +65,10 @@ func syncDirs(dir string) error {
 	return err
 }
 
-// flushFiles brings the files in a directory to the disk and drops them from the
-// kernel's cache, so that what is read of them next is what the disk has. Without
-// it an event whose sync has failed, or never came because the process was killed,
-// would still be read, and be taken for one that a power cut cannot take away.
+// flushFiles writes the files in a directory to the disk and drops them from the kernel's
+// cache, so that the next read returns the content of the disk. Without it an event that failed
+// to sync, or was never synced because the process was killed, would still be read, and be
+// taken for one that survives a power failure.
 func flushFiles(dir string) error {
 	err := filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() {
@@ -131,9 +131,9 @@ func OfDisk(err error) bool {
 	return false
 }
 
-// QuotaPercent is how much of its volume the log may take: what is left is for
-// the file system itself, for the files of a batch that is being written, and
-// for a damaged store that was moved aside.
+// QuotaPercent is how much of its volume the log can take: the rest is for the file system
+// itself, for the files of a batch that is being written, and for a damaged store that was
+// moved aside.
 const QuotaPercent = 70
 
 // Volume is the volume that a directory is on.
@@ -155,5 +155,5 @@ func (d Dir) Volume() (Volume, error) {
 	}, nil
 }
 
-// Quota returns how much of what is asked for may be kept on a volume.
+// Quota returns how much of the requested size is allowed on a volume.
 func (v Volume) Quota(asked int64) int64 { return min(asked, v.Size/100*QuotaPercent) }

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// The opening file stands in the store directory while the store is opened, and
-// says how many openings in a row have not ended. Reading a damaged store can
-// make the NATS server panic in a goroutine of its own, which ends the process:
-// without it the process would do so again at each start.
+// The opening file exists while the store is being opened, and contains how many openings in a
+// row have not ended. Reading a damaged store can make the NATS server panic in a goroutine of
+// its own, which ends the process: without the file the process would do so again at each
+// start.
 const (
 	openingFile = "opening"
 	// OpeningsTried is how often an opening may not end.

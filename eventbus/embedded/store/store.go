@@ -1,6 +1,6 @@
-// Package store is the directory in which the event bus keeps the routing log, apart from
-// the NATS server that reads and writes the log in it: the server trusts no store, and this
-// is what tells it whether it may.
+// Package store is the directory in which the event bus keeps the routing log, apart from the
+// NATS server that reads and writes the log in it: the server trusts no store, and this package
+// tests whether it can be used.
 //
 //	jetstream/   the streams, as the NATS server keeps them
 //	witness      how far the log is known to be on disk
@@ -47,15 +47,15 @@ func (d Dir) Make() error {
 	return nil
 }
 
-// SyncStreams syncs the directories that lead to the files of the log: those of one that
-// has just begun are new.
+// SyncStreams syncs the parent directories of the log's files: those of a log that has just
+// begun are new.
 func (d Dir) SyncStreams() error {
 	return errors.Join(syncDirs(d.Streams()), syncDir(string(d)))
 }
 
-// Examine returns nil when a NATS server may open the store: a DamageError when it is
-// known beforehand that it could not be used, another error when the disk fails. What is
-// read afterwards comes from the disk and not from the kernel's cache.
+// Examine returns nil when a NATS server can open the store: a DamageError when it is already
+// known to be unusable, another error when the disk fails. Later reads return the content of
+// the disk, not of the kernel's cache.
 func (d Dir) Examine(known event.Mark) error {
 	if _, err := os.Stat(d.Streams()); errors.Is(err, fs.ErrNotExist) && known.Epoch != "" {
 		return DamageError{Missing, fmt.Errorf("the log had reached event %d of epoch %s and its directory is gone", known.Seq, known.Epoch)}
@@ -76,7 +76,7 @@ func (d Dir) Empty(known event.Mark) error {
 		return DamageError{Unreadable, err}
 	}
 	for _, e := range entries {
-		// One that begins with a dot is a stream whose removal was cut short.
+		// A leading dot marks a stream that was being removed when the process ended.
 		if !strings.HasPrefix(e.Name(), ".") {
 			return DamageError{Unreadable, fmt.Errorf("the server finds no stream in %s", filepath.Join(d.logs(), e.Name()))}
 		}

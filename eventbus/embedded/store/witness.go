@@ -13,17 +13,17 @@ import (
 	"switchyard.dev/eventbus/event"
 )
 
-// The witness is a small file beside the store. It holds the Mark of the newest
-// event that the server knows to be on disk, and so shows that there was a log
-// and how far it reached: what JetStream itself does not tell after its files
-// were damaged, because it begins again with what still reads.
+// The witness is a small file next to the store. It contains the Mark of the newest event that
+// the server knows to be on disk, and so shows that there was a log and how far it reached.
+// JetStream itself does not report that after its files were damaged, because it begins again
+// with the readable ones.
 const (
 	witnessFile = "witness"
 	// witnessForm is its first line. A later form gets another.
 	witnessForm = "switchyard witness 1"
 )
 
-// ErrNoWitness says that there is no witness file.
+// ErrNoWitness means that there is no witness file.
 var ErrNoWitness = errors.New("there is no witness of the log")
 
 // writtenWitness is the witness in written form: lines that a person can read,
@@ -71,7 +71,7 @@ func (d Dir) Witness() (event.Mark, error) {
 	return m, nil
 }
 
-// SetWitness puts a witness in the place of the one before, or leaves that.
+// SetWitness replaces the witness. After an error the previous one is unchanged.
 func (d Dir) SetWitness(m event.Mark) error {
 	if err := writeSynced(d.path(witnessFile), writtenWitness(m)); err != nil {
 		return fmt.Errorf("write the witness of the log: %w", err)
