@@ -12,10 +12,9 @@ import (
 	"time"
 )
 
-// Chain is the running checksum of a log: the SHA-256 of an event together with
-// the Chain of the event before it. So it stands for the whole log up to there,
-// and nothing before it can be altered, dropped, inserted or reordered without
-// making it another one. Written as 64 hexadecimal digits.
+// Chain is the running checksum of a log: the SHA-256 of an event together with the Chain of
+// the event before it. It covers the whole log up to there: nothing before it can be altered,
+// dropped, inserted or reordered without changing it. Written as 64 hexadecimal digits.
 type Chain [sha256.Size]byte
 
 // String returns the checksum in hexadecimal, 64 digits.
@@ -39,9 +38,8 @@ func ParseChain(s string) (Chain, error) {
 // Genesis is the checksum before the first event of an epoch.
 func Genesis(epoch string) Chain { return sha256.Sum256([]byte("switchyard routing log " + epoch)) }
 
-// Mark is a place in a log together with the checksum there: what one must
-// remember to be able to tell, later, that the log is still the same one.
-// The zero Mark says that nothing is known.
+// Mark is a place in a log together with the checksum there. It is sufficient to verify later
+// that the log is still the same one. The zero Mark means that nothing is known.
 type Mark struct {
 	Pos
 	Chain Chain
@@ -67,10 +65,10 @@ const (
 // headers belong to the transport and may differ from one copy to another.
 const attributes = "ce-"
 
-// Errors of a log whose events do not fit together; test with errors.Is.
+// Errors of a log with inconsistent events; test with errors.Is.
 var (
-	// ErrAltered: the event is not what was recorded at its place after the
-	// event before it.
+	// ErrAltered: the event is not the one that was recorded at its place after the event
+	// before it.
 	ErrAltered = errors.New("the event does not fit its checksum")
 	// ErrUnsealed: the event carries no readable checksum or time of recording.
 	ErrUnsealed = errors.New("the event has no readable checksum")
@@ -97,9 +95,8 @@ func Seal(m Message, last Mark, at time.Time) (Message, Mark) {
 func Before(epoch string) Mark { return Mark{Pos: Pos{Epoch: epoch}, Chain: Genesis(epoch)} }
 
 // Check returns the Mark of an event that follows the one at last, and otherwise an error:
-// ErrAltered when its checksum does not come out, ErrUnsealed when it has none.
-// It looks at the checksum only; whether the places follow each other is for
-// the caller, who knows what may be missing.
+// ErrAltered when its checksum does not match, ErrUnsealed when it has none. It checks the
+// checksum only; the caller verifies that the places follow each other.
 func Check(s Stored, last Chain) (Mark, error) {
 	chain, err := ChainOf(s.Message)
 	if err != nil {
@@ -111,8 +108,8 @@ func Check(s Stored, last Chain) (Mark, error) {
 	return Mark{Pos: s.Pos, Chain: chain}, nil
 }
 
-// CheckFirst is Check for the first event of what a log keeps: one at sequence
-// 1, or a Floor. ErrUnsealed for any other: what came before it is missing.
+// CheckFirst is Check for the first event that a log keeps: one at sequence 1, or a Floor. It
+// returns ErrUnsealed for any other: the events before it are missing.
 func CheckFirst(s Stored) (Mark, error) {
 	if s.Pos.Seq == 1 {
 		return Check(s, Genesis(s.Pos.Epoch))
@@ -124,8 +121,7 @@ func CheckFirst(s Stored) (Mark, error) {
 	return Check(s, previous)
 }
 
-// ChainOf reads the checksum that an event says it has. ErrUnsealed when it
-// says none.
+// ChainOf returns the checksum in an event's headers. ErrUnsealed when there is none.
 func ChainOf(m Message) (Chain, error) {
 	c, err := ParseChain(m.Header[headerChain])
 	if err != nil {
@@ -134,7 +130,8 @@ func ChainOf(m Message) (Chain, error) {
 	return c, nil
 }
 
-// RecordedAt reads when an event was recorded. ErrUnsealed when it does not say.
+// RecordedAt returns when an event was recorded. ErrUnsealed when the event does not contain
+// it.
 func RecordedAt(m Message) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339Nano, m.Header[headerRecorded])
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
-// ErrUnknownType says that the event is of a type that this version of the
-// program does not know. A newer writer wrote it; pass over it.
+// ErrUnknownType means that the event is of a type that this version of the program does not
+// know. A newer writer wrote it; skip it.
 var ErrUnknownType = errors.New("unknown type of event")
 
-// Decode reads a fact back. ErrUnknownType for an event of a newer kind, with a
-// fact that has nothing but its key; fields of the data that are not known are
-// passed over. Any other error means that the record is damaged or not ours.
+// Decode reads a fact back. ErrUnknownType for an event of a newer kind, with a fact that has
+// nothing but its key; unknown fields of the data are skipped. Any other error means that the
+// record is damaged or was not written by this project.
 func Decode(m Message) (Fact, error) {
 	typ := m.Header[headerType]
 	data := newData(typ)

@@ -1,4 +1,4 @@
-// Package event says what a fact is and how it is written down.
+// Package event defines facts and their encoding.
 //
 // A Fact is one statement about the present: which workloads a routing key
 // reaches, how a sandboxed workload is reached, or that the log is whole. It
@@ -22,10 +22,10 @@
 //	ce-causekind, ce-causenamespace, ce-causename, ce-causeuid,
 //	ce-causegeneration, ce-causemanager, ce-causevia, ce-traceparent   the Cause
 //
-// ce-recordedtime and ce-chain are added when the fact is recorded (Seal). They
-// make a log that can be audited: Check finds the first event that was
-// altered, dropped, inserted or moved, unless everything behind it was sealed
-// anew, and that shows against a Mark that somebody kept elsewhere.
+// ce-recordedtime and ce-chain are added when the fact is recorded (Seal). They make a log that
+// can be audited: Check finds the first event that was altered, dropped, inserted or moved,
+// unless everything after it was resealed. That is detected with a Mark that was kept
+// elsewhere.
 //
 // Changing the format: fields may be added to a message; a change that an older
 // reader must not misunderstand needs a new type (…v2), which older readers

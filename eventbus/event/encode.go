@@ -62,9 +62,8 @@ const (
 // bytes, and the line holds a reply subject and the log's prefix too.
 const maxSubject = 3072
 
-// Encode writes a fact down. An error names what is wrong with the fact: data
-// that is no fact, a key that the data is not about, text that is not UTF-8, or
-// a key too long for a subject.
+// Encode encodes a fact. The error states the defect of the fact: data that is not a fact, a
+// key that does not match the data, text that is not UTF-8, or a key too long for a subject.
 func Encode(f Fact) (Message, error) {
 	typ := f.Type()
 	if typ == "" {
@@ -95,9 +94,9 @@ func Same(a, b Fact) bool {
 	return errA == nil && errB == nil && bytes.Equal(inA, inB)
 }
 
-// written returns the data as compact JSON. protojson puts in spaces at random,
-// so that nobody compares its output; with them taken out it is stable, because
-// fields come in the order of their numbers.
+// written returns the data as compact JSON. protojson inserts spaces at random, so that its
+// output is not compared; without them it is stable, because fields are in the order of their
+// numbers.
 func written(f Fact) ([]byte, error) {
 	loose, err := protojson.Marshal(f.Data)
 	if err != nil {
@@ -140,17 +139,16 @@ func header(f Fact, typ string, data []byte) map[string]string {
 	return h
 }
 
-// idOver lists what an event's id is made of, in order. It never changes: an older
-// reader would take the ids of newer events for wrong ones. What was added since, as
-// ce-causevia, is covered by the checksum of the log alone (Chain).
+// idOver lists the headers that an event's id is computed from, in order. It never changes: an
+// older reader would take the ids of newer events for wrong ones. Headers that were added
+// since, such as ce-causevia, are covered by the checksum of the log alone (Chain).
 var idOver = [...]string{
 	headerSource, headerType, headerSubject, headerTime, headerCauseKind, headerCauseNamespace, headerCauseName,
 	headerCauseUID, headerCauseGeneration, headerCauseManager, headerTrace,
 }
 
-// id hashes the attributes and the data. So a statement that is sent again after
-// an unclear answer is the same event, and an id that does not fit its event
-// shows that somebody changed it.
+// id hashes the attributes and the data. So a statement that is sent again after an unclear
+// answer is the same event, and an id that does not match its event shows that it was changed.
 func id(h map[string]string, data []byte) string {
 	var b []byte
 	for _, name := range idOver {

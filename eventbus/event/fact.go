@@ -15,8 +15,8 @@ type Pos struct {
 	Seq uint64
 }
 
-// Cause says which object's change led to a fact: one generation of one Kubernetes
-// object, and who wrote it last.
+// Cause is the change of an object that a fact results from: one generation of one Kubernetes
+// object, and its last writer.
 type Cause struct {
 	Kind, Namespace, Name string
 	UID                   string
@@ -37,7 +37,7 @@ type Cause struct {
 type Fact struct {
 	// Key is what the fact is about; a newer fact of the same key replaces it.
 	Key Key
-	// Cause is who made it so.
+	// Cause is the change that the fact results from.
 	Cause Cause
 	// Time is when it was stated. It is for people: no fold may read it.
 	Time time.Time

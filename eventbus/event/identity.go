@@ -1,8 +1,8 @@
 package event
 
-// Identified reports whether the id of an event is the hash of what it says, as
-// every event of this project has it. One of a type that is not known is taken
-// to be: what a newer writer's ids are made of only it knows.
+// Identified reports whether the id of an event is the hash of its content, as in every event
+// of this project. Unknown types are accepted: only their newer writer knows how their ids are
+// computed.
 func Identified(m Message) bool {
 	return newData(m.Header[headerType]) == nil || id(m.Header, m.Data) == m.Header[headerID]
 }

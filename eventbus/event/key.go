@@ -66,14 +66,14 @@ func KeyOf(subject string) (Key, error) {
 		tokens[i] = part
 	}
 	key := Key(strings.Join(tokens, "/"))
-	// What is not written in the one way that Subject writes is somebody else's.
+	// Other spellings than Subject's are not this project's.
 	if key.Subject() != subject {
 		return "", fmt.Errorf("subject %q is not a key: the key %q is written %q", subject, key, key.Subject())
 	}
 	return key, nil
 }
 
-// isPlain reports whether a byte stands for itself in a subject.
+// isPlain reports whether a byte needs no escape in a subject.
 func isPlain(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-'
 }

@@ -12,9 +12,9 @@ import (
 	"unicode/utf8"
 )
 
-// TypeWritten is the type of an event in JSON that stands for one which cannot
-// be said as a CloudEvent without loss, byte for byte in its data: a damaged
-// one, or one that another program wrote with other escapes.
+// TypeWritten is the type of an event in JSON that carries another event in its data, byte for
+// byte, which cannot be represented as a CloudEvent without loss: a damaged one, or one that
+// another program wrote with other escapes.
 const TypeWritten = "dev.switchyard.log.written.v1"
 
 // Members of an event in JSON that are no attributes of the event itself.
@@ -60,8 +60,8 @@ func AppendStructured(b []byte, s Stored) []byte {
 	return append(b, '}')
 }
 
-// attributesOf returns the names of the headers to write, in order, and whether
-// the event can be said plainly: reading it back gives the same message.
+// attributesOf returns the names of the headers to write, in order, and whether the event can
+// be written plainly: reading it back gives the same message.
 func attributesOf(m Message) (names []string, plain bool) {
 	names = slices.Clone(shownFirst[:])
 	names = slices.DeleteFunc(names, func(name string) bool { _, there := m.Header[name]; return !there })
@@ -88,8 +88,8 @@ func attributesOf(m Message) (names []string, plain bool) {
 	return names, err == nil && Key(key).Subject() == m.Subject && m.Header[headerType] != TypeWritten && isCompact(m.Data)
 }
 
-// isAttribute reports whether a CloudEvents attribute may have this name, and none
-// of ours for JSON has it.
+// isAttribute reports whether a CloudEvents attribute can have this name, and it is not one of
+// the members that this package adds in JSON.
 func isAttribute(name string) bool {
 	for i := range len(name) {
 		if c := name[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') {
@@ -143,9 +143,8 @@ func appendWritten(b []byte, s Stored) []byte {
 	return append(b, '}')
 }
 
-// ParseStructured reads what AppendStructured wrote, as an event of an epoch. An
-// error says what is wrong with the line; whether the event is what was recorded
-// is for Check to say.
+// ParseStructured decodes the output of AppendStructured, as an event of an epoch. The error
+// states the defect of the line. It does not verify the event: see Check.
 func ParseStructured(line []byte, epoch string) (Stored, error) {
 	s := Stored{Pos: Pos{Epoch: epoch}, Message: Message{Header: map[string]string{}}}
 	members, err := membersOf(line)

@@ -43,9 +43,9 @@ func (f Fact) Type() string {
 	return ""
 }
 
-// Tombstone reports whether the fact ends what its key stood for. Tombstones stay
-// in the log, so that a reader who was away learns of the end. A declaration of no
-// headers is one: a log that never had another needs none.
+// Tombstone reports whether the fact withdraws its key. Tombstones stay in the log, so that a
+// reader that was disconnected learns of the withdrawal. A declaration of no headers is one: a
+// log that never had another needs none.
 func (f Fact) Tombstone() bool {
 	switch d := f.Data.(type) {
 	case *factv1.RoutingWithdrawn, *factv1.WorkloadWithdrawn:
@@ -78,8 +78,8 @@ func newData(typ string) proto.Message {
 	return nil
 }
 
-// keyOfData is the key that a fact with this data has. The data names what it
-// is about, so a fact whose key says otherwise is a mistake or a damaged record.
+// keyOfData returns the key of a fact with this data. The data names its object, so a fact with
+// another key is a mistake or a damaged record.
 func keyOfData(data proto.Message) Key {
 	switch d := data.(type) {
 	case *factv1.RoutingDeclared:
@@ -103,8 +103,8 @@ func keyOfObject(o *factv1.ObjectRef) Key {
 	return Workload(o.GetKind(), o.GetNamespace(), o.GetName())
 }
 
-// Withdrawal returns the data of the fact that ends what a key stands for; false
-// for a key that cannot be withdrawn.
+// Withdrawal returns the data of the fact that withdraws a key; false for a key that cannot be
+// withdrawn.
 func Withdrawal(key Key) (proto.Message, bool) {
 	parts := strings.SplitN(string(key), "/", 2)
 	if parts[0] == keyHead && len(parts) == 2 {
