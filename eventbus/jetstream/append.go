@@ -10,16 +10,15 @@ import (
 )
 
 const (
-	// maxBatch and maxBatchBytes bound what is committed at a time.
+	// maxBatch and maxBatchBytes bound one commit.
 	maxBatch      = 256
 	maxBatchBytes = 4 << 20
-	// gathering is how long a commit waits, at the longest, for those who were
-	// answered by the last one to come back with their next fact: less than an
-	// atomic batch takes.
+	// gathering is how long a commit waits at most for the callers of the last one to append
+	// their next fact: less than an atomic batch takes.
 	gathering = time.Millisecond
 )
 
-// waiting is a fact that somebody waits for to be recorded.
+// waiting is a fact that waits to be recorded.
 type waiting struct {
 	ctx   context.Context
 	epoch string
@@ -37,8 +36,8 @@ type answer struct {
 
 func (w *waiting) answer(mark event.Mark, err error) { w.answered <- answer{mark, err} }
 
-// Append implements eventbus.Log. The fact waits in a queue; whoever finds that
-// nobody commits the queue starts a goroutine that does, until it is empty.
+// Append implements eventbus.Log. The fact waits in a queue. If no goroutine is committing the
+// queue, the caller starts one, which runs until the queue is empty.
 func (l *Log) Append(ctx context.Context, f event.Fact, last uint64) (event.Mark, error) {
 	m, err := event.Encode(f)
 	if err != nil {
@@ -87,9 +86,9 @@ func (l *Log) commitAll() {
 	}
 }
 
-// gather waits a moment for the queue to grow as long as the last batch was: who
-// was answered by it is about to come back, and each commit costs the disk the
-// same, however much it holds. After a lone fact nobody is waited for.
+// gather waits a moment for the queue to grow as long as the last batch was: the callers of
+// that batch are about to append again, and each commit costs the disk the same, however much
+// it contains. After a lone fact it does not wait.
 func (l *Log) gather() {
 	l.mu.Lock()
 	enough := len(l.queue) >= l.lastBatch
@@ -109,7 +108,8 @@ func (l *Log) gather() {
 	}
 }
 
-// dequeue takes the next batch. When there is none, nobody commits any more.
+// dequeue takes the next batch. It returns none when the queue is empty, and then the goroutine
+// ends.
 func (l *Log) dequeue() []*waiting {
 	l.mu.Lock()
 	defer l.mu.Unlock()

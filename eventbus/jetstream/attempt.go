@@ -8,9 +8,9 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// answerTimeout bounds one request. A healthy server answers within
-// milliseconds, one whose disk is slow within a second; one that does not
-// answer at all, because its disk is full or broken, is given up.
+// answerTimeout bounds one request. A healthy server answers within milliseconds, one with a
+// slow disk within a second; a server that does not answer at all, because its disk is full or
+// broken, counts as unreachable.
 const answerTimeout = 5 * time.Second
 
 var (
@@ -37,7 +37,7 @@ func (l *Log) attempt(ctx context.Context) (bounded context.Context, done func(e
 		if cause := context.Cause(ctx); err != nil && cause != nil {
 			err = cause
 		}
-		// How the client says that it would have to keep the request for later.
+		// The client's error for a request that it would have to buffer.
 		if errors.Is(err, nats.ErrReconnectBufExceeded) {
 			err = errAway
 		}

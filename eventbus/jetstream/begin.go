@@ -54,7 +54,7 @@ func (l *Log) takeOver(ctx context.Context, seen look, known event.Mark) (event.
 	return l.believe(v.replica, tip), nil
 }
 
-// rebound brings the bounds of an existing stream to what is configured.
+// rebound updates the bounds of an existing stream to the configured ones.
 func (l *Log) rebound(ctx context.Context, have jetstream.StreamConfig, epoch string) error {
 	want := l.streamConfig(epoch)
 	want.MaxConsumers = have.MaxConsumers // cannot be changed
@@ -71,17 +71,16 @@ func (l *Log) rebound(ctx context.Context, have jetstream.StreamConfig, epoch st
 	return nil
 }
 
-// create makes the stream of a new epoch. With SyncAlways the server has synced
-// the stream's two files and their directory when it answers; on a journalling
-// file system the directories that lead there are then on disk too. So the first
-// event does not outlive its stream.
+// create creates the stream of a new epoch. With SyncAlways the server has synced the stream's
+// two files and their directory when it answers; on a journalling file system their parent
+// directories are then on disk too. So the first event does not outlive its stream.
 func (l *Log) create(ctx context.Context, known event.Mark) (event.Mark, error) {
 	epoch := eventbus.NewEpoch()
 	bounded, done := l.attempt(ctx)
 	_, err := l.js.CreateStream(bounded, l.streamConfig(epoch))
 	err = done(err)
 	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-		// Somebody else began it in this moment. Theirs is the log.
+		// Another writer began it at this moment, and its log counts.
 		seen, err := l.look(ctx)
 		if err != nil {
 			return event.Mark{}, err

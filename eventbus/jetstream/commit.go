@@ -52,7 +52,7 @@ func (l *Log) commit(batch []*waiting) {
 	}
 }
 
-// recorded takes over what was recorded, and says so to those who wait.
+// recorded updates the replica with the recorded facts, and notifies their callers.
 func (l *Log) recorded(todo []sealed) {
 	for _, s := range todo {
 		l.replica.own(s)
@@ -62,12 +62,11 @@ func (l *Log) recorded(todo []sealed) {
 	}
 }
 
-// findOut reads what is in the log behind the known tip, after somebody else has
-// written there or an answer was unclear. It answers for those facts of ours that
-// are in the log, and returns the rest to be published: as they are while the tip is
-// where it was, so that a copy that is still on its way and this one can never be
-// recorded both, and decided anew when it has moved, which such a copy cannot
-// survive.
+// findOut reads the log after the known tip, when another writer has written there or an answer
+// was unclear. It answers for those of this writer's facts that are in the log, and returns the
+// rest to be published: unchanged while the tip is where it was, so that a copy that is still
+// in flight and this one can never both be recorded, and decided again when it has moved, which
+// invalidates such a copy.
 func (l *Log) findOut(ctx context.Context, todo []sealed) ([]sealed, error) {
 	was := l.replica.tip
 	for {
@@ -109,14 +108,13 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// isEnd reports whether an error says that there is nothing to be written to.
+// isEnd reports whether an error means that there is no log to write to.
 func isEnd(err error) bool { return final(err) || errors.Is(err, eventbus.ErrNoLog) }
 
 // few is how many events are read one by one rather than by a consumer.
 const few = 16
 
-// catchUp calls take with every event behind the known tip; that is to bring the replica up
-// to them.
+// catchUp calls take with every event after the known tip; take must update the replica.
 func (l *Log) catchUp(ctx context.Context, take func(event.Stored) error) error {
 	seen, err := l.look(ctx)
 	switch {

@@ -48,16 +48,15 @@ func (r *reading) takeOne(ctx context.Context, msg jetstream.Msg) (event.Stored,
 	}
 	chain, err := event.ChainOf(e.Message)
 	if err != nil {
-		chain = event.Chain{} // whoever reads the event says so
+		chain = event.Chain{} // the reader of the event reports it
 	}
 	r.gave, r.delivered = true, r.delivered+1
 	r.last = event.Mark{Pos: e.Pos, Chain: chain}
 	return e, nil
 }
 
-// follows returns what is wrong with an event as the one behind the last, if
-// anything. A cursor gives events as they are, for those who look for what is
-// wrong with them; a follower is not to believe what does not fit.
+// follows returns an error if an event does not follow the last one. A cursor returns events
+// unverified, for audits; a follower must not use an event that does not fit.
 func (r *reading) follows(ctx context.Context, e event.Stored) error {
 	switch {
 	case e.Pos.Seq == r.last.Seq+1:

@@ -40,8 +40,8 @@ func (l *Log) Forget(ctx context.Context, floor event.Pos) error {
 	return nil
 }
 
-// finishForgetting finishes what was interrupted: the server had forgotten part
-// of what lies below a floor.
+// finishForgetting finishes an interrupted Forget: the server had deleted a part of the events
+// below a floor.
 func (l *Log) finishForgetting(ctx context.Context, seen look, floor uint64, why error) error {
 	l.config.Logger.Warn("the routing log was interrupted while it forgot what is old; finishing that",
 		"epoch", seen.epoch, "first", seen.floor, "floor", floor, "reason", why)

@@ -50,8 +50,8 @@ func (l *Log) newest(ctx context.Context, seen look, on string) (event.Stored, e
 	return received(seen, raw, done(err))
 }
 
-// received returns the event that the stream has answered with; ErrNoLog when the stream
-// is gone.
+// received returns the event that the stream has answered with; ErrNoLog when the stream was
+// deleted.
 func received(seen look, raw *jetstream.RawStreamMsg, err error) (event.Stored, error) {
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		err = eventbus.ErrNoLog
@@ -72,7 +72,7 @@ func (l *Log) get(ctx context.Context, seen look, seq uint64) (event.Stored, err
 	return s, err
 }
 
-// missing returns what it means that an event is not there.
+// missing returns the error for an event that was not found.
 func (l *Log) missing(ctx context.Context, epoch string, seq uint64) error {
 	now, err := l.look(ctx)
 	switch {

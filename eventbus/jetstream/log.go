@@ -1,39 +1,35 @@
-// Package jetstream keeps the log of facts in a NATS JetStream stream, in our
-// own server (eventbus/embedded) or in any other of version 2.12 or later.
+// Package jetstream keeps the log of facts in a NATS JetStream stream, in the operator's own
+// server (eventbus/embedded) or in any other of version 2.12 or later.
 //
-// The stream is named ROUTING. The epoch stands in its metadata and in its
-// subjects: the facts of one log are on routing.<epoch>.>, and the stream takes
-// nothing else. So a writer that has not noticed that the log began again
-// publishes to a subject that nobody listens on, and a reader's filter matches
-// nothing of another epoch: the fence holds without a check that could race.
+// The stream is named ROUTING. The epoch is in its metadata and in its subjects: the facts of
+// one log are on routing.<epoch>.>, and the stream accepts nothing else. So a writer that has
+// not noticed that the log began again publishes to a subject without a subscriber, and a
+// reader's filter matches nothing of another epoch: the fence holds without a check that could
+// race.
 //
-// A writer is a replica of the log: Begin reads and verifies all of it, and from
-// then on the writer knows the tip, its checksum, and where the newest event of
-// each key is (replica). What it publishes names the tip that it knows, so that
-// whatever somebody else has written in between makes it fail, and the writer
-// reads that first and decides anew: this is the compare-and-set, and it also
-// stops a former leader.
+// A writer is a replica of the log: Begin reads and verifies all of it, and from then on the
+// writer knows the tip, its checksum, and the place of the newest event of each key (replica).
+// It publishes with the tip that it knows, so that a write by another program in between makes
+// the publish fail; the writer then reads that first and decides again. This is the
+// compare-and-set, and it also stops a former leader.
 //
-// Facts that are appended at the same time are committed together (commit): one
-// goroutine takes all that wait, decides each against the replica in order, seals
-// them and publishes them as one atomic batch, so that they share the wait for
-// the disk. When an answer stays away it reads what is in the log: its own events
-// are known by their checksums, so no fact is recorded twice and few are left
-// open.
+// Facts that are appended at the same time are committed together (commit): one goroutine takes
+// all that wait, decides each against the replica in order, seals them and publishes them as
+// one atomic batch, so that they share the wait for the disk. When an answer is missing it
+// reads the log: its own events are known by their checksums, so no fact is recorded twice and
+// the outcome of few is unknown.
 //
-// Readers use ephemeral pull consumers without acknowledgement, and remember
-// themselves how far they are (reading): what a server or a broken connection
-// forgets does not matter.
+// Readers use ephemeral pull consumers without acknowledgement, and keep their own position
+// (reading): it does not matter what a server or a broken connection forgets.
 //
-// The stream is bounded in bytes and in the size of one event, and nothing is
-// ever dropped from it by the server: a stream that is full refuses more
-// (ErrFull), until its writer forgets what is old. Forgetting purges the
-// beginning; the server does that file by file, so a crash can leave a part of
-// what lies below the floor, and the next Begin finishes it (Verification).
+// The stream is bounded in bytes and in the size of one event, and the server never drops
+// events from it: a full stream refuses more (ErrFull), until its writer forgets old events.
+// Forgetting purges the beginning; the server does that file by file, so a crash can leave some
+// of the events below the floor, and the next Begin finishes it (Verification).
 //
-// The server must have every event on disk before it says so: SyncAlways, which
-// our own server sets, and which nobody can see from here. A stream that is
-// configured to acknowledge earlier is refused.
+// The server must have every event on disk before it acknowledges it: SyncAlways, which the
+// operator's own server sets, and which a client cannot check. A stream that is configured to
+// acknowledge earlier is refused.
 package jetstream
 
 import (
@@ -53,7 +49,7 @@ import (
 // DefaultMaxBytes bounds a stream for which nothing else is asked.
 const DefaultMaxBytes = 256 << 20
 
-// Config says where the log is and how large it may become.
+// Config has the connection to the log and its bounds.
 type Config struct {
 	// Conn reaches the server; the caller closes it, after all use of the log.
 	Conn *nats.Conn
@@ -69,7 +65,7 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Validate returns what is wrong with the configuration, if anything.
+// Validate returns an error if the configuration is not valid.
 func (c Config) Validate() error {
 	switch {
 	case c.Conn == nil:
@@ -103,9 +99,9 @@ type Log struct {
 	config Config
 	js     jetstream.JetStream
 
-	// state is held by whoever commits. The replica is of the epoch that this
-	// value writes to, the empty one before Begin; when it is unsure, what was
-	// published last may be in the log or not.
+	// state is locked by the committing goroutine. The replica is of the epoch that this value
+	// writes to, the empty one before Begin; when it is unsure, the last published facts may or
+	// may not be in the log.
 	state   sync.Mutex
 	replica replica
 	unsure  bool
@@ -114,16 +110,15 @@ type Log struct {
 	batches uint64
 	cost    cost
 
-	// mu guards what follows; it is never held while anything is waited for.
+	// mu guards the fields below; it is never locked during a wait.
 	mu    sync.Mutex
 	epoch string // the replica's
-	// queue holds the facts that wait to be committed; committing says that a
-	// goroutine does that, lastBatch how many it took the last time.
+	// queue has the facts that wait to be committed; committing is true while a goroutine does
+	// that, lastBatch is how many it took the last time.
 	queue      []*waiting
 	committing bool
 	lastBatch  int
-	// enough is closed when the queue is as long as lastBatch; nil when nobody
-	// waits for that.
+	// enough is closed when the queue is as long as lastBatch; nil when there is no waiter.
 	enough chan struct{}
 }
 
@@ -161,16 +156,16 @@ func (l *Log) Kept(ctx context.Context) (eventbus.Kept, error) {
 	}, nil
 }
 
-// TipMark returns the Mark of the newest event that is on disk. It asks for the event
-// itself: what the server says of the stream can be ahead of the disk while a batch is
-// written. ErrNoLog when there is no log.
+// TipMark returns the Mark of the newest event that is on disk. It requests the event itself:
+// the stream's information can be ahead of the disk while a batch is written. ErrNoLog when
+// there is no log.
 func (l *Log) TipMark(ctx context.Context) (event.Mark, error) {
 	seen, err := l.look(ctx)
 	if err != nil {
 		return event.Mark{}, err
 	}
 	bounded, done := l.attempt(ctx)
-	// On any subject, for which the server looks at its last event. It matches any narrower
+	// On any subject, for which the server returns its last event. It matches any narrower
 	// wildcard against every subject, under a lock that writers need.
 	raw, err := seen.stream.GetLastMsgForSubject(bounded, ">")
 	s, err := received(seen, raw, done(err))

@@ -21,9 +21,9 @@ const (
 	headerBatchEnd = "Nats-Batch-Commit"
 )
 
-// publish publishes facts that were sealed behind the known tip, all or none: a
-// lone one plainly, which is faster, several as an atomic batch. The first names
-// the tip, so that nothing is recorded when somebody else has written.
+// publish publishes facts that were sealed after the known tip, all or none: a lone one
+// plainly, which is faster, several as an atomic batch. The first carries the tip, so that
+// nothing is recorded when another program has written.
 func (l *Log) publish(ctx context.Context, todo []sealed) error {
 	bounded, done := l.attempt(ctx)
 	err := l.send(bounded, todo)
@@ -95,14 +95,14 @@ const (
 	codeTooManyBatches  jetstream.ErrorCode = 10210
 )
 
-// maximumBytes is how the server says that a stream is full.
+// maximumBytes is the server's message that a stream is full.
 const maximumBytes = "maximum bytes exceeded"
 
-// errBatch says that the server does not take this atomic batch.
+// errBatch means that the server does not accept this atomic batch.
 var errBatch = errors.New("the event bus does not take the facts together")
 
-// isCertain reports whether an error says that nothing was recorded, for a reason
-// that lies in what was published.
+// isCertain reports whether an error means that nothing was recorded, for a reason in the
+// published facts.
 func isCertain(err error) bool {
 	return errors.Is(err, eventbus.ErrRefused) || errors.Is(err, eventbus.ErrFull) || errors.Is(err, errBatch)
 }

@@ -20,11 +20,10 @@ const (
 	// Next gives. With the largest events it stays under the 64 MiB that a
 	// server keeps for a connection that does not read.
 	batch = 512
-	// idle is how long one request waits for events. A request that ends empty
-	// is followed by a look at the stream, so this also bounds how long the end
-	// of an epoch can go unnoticed.
+	// idle is how long one request waits for events. After an empty request the stream is
+	// checked, so this also bounds how long the end of an epoch can go unnoticed.
 	idle = 1500 * time.Millisecond
-	// lost is after how long the server forgets a consumer that nobody asks.
+	// lost is after how long the server deletes an unused consumer.
 	lost = 30 * time.Second
 	// pause is between two attempts to go on, patience how many fail in a row,
 	// with the server reached, before Next gives the error to its caller.
@@ -34,11 +33,9 @@ const (
 
 var errClosed = errors.New("the follower is closed")
 
-// reading reads one epoch through one consumer after another. It trusts no
-// consumer further than it can count: a consumer numbers what it delivers, so a
-// gap shows that something was lost on the way, and after a reconnect nobody
-// knows what was. In both cases a new consumer goes on behind the last event
-// that was taken.
+// reading reads one epoch through one consumer after another. It verifies what a consumer
+// delivers by its numbering: a gap shows that a message was lost, and after a reconnect losses
+// are unknown. In both cases a new consumer continues after the last event taken.
 type reading struct {
 	log   *Log
 	conn  *nats.Conn
@@ -58,8 +55,8 @@ type reading struct {
 	delivered uint64
 	request   jetstream.MessageBatch
 	gave      bool
-	// seen is the tip at the last look at the stream; stuck counts how often the
-	// event behind the last one did not come although it is there.
+	// seen is the tip when the stream was last checked; stuck counts how often the event after
+	// the last one did not arrive although it exists.
 	seen     uint64
 	stuck    int
 	failures int
@@ -209,9 +206,9 @@ func (r *reading) reset() {
 	r.consumer, r.request, r.delivered = nil, nil, 0
 }
 
-// drop has the server delete the consumer, so that it does not count until the
-// server forgets it by itself (lost). Nobody waits for the answer; when the question
-// is lost the server does forget it.
+// drop asks the server to delete the consumer, so that it does not count until the server
+// deletes it by itself (lost). It does not wait for the answer: if the request is lost the
+// server still deletes the consumer in time.
 func (r *reading) drop() {
 	r.mu.Lock()
 	name := r.made
@@ -275,8 +272,8 @@ func (r *reading) resume(ctx context.Context) error {
 	return r.consume(ctx)
 }
 
-// endedAt returns an error when a look at the stream shows that the epoch has ended, or
-// that what comes next is gone.
+// endedAt returns an error when the stream shows that the epoch has ended, or that the next
+// events were forgotten.
 func (r *reading) endedAt(seen look, err error) error {
 	switch {
 	case errors.Is(err, eventbus.ErrNoLog):
@@ -295,7 +292,7 @@ func (r *reading) endedAt(seen look, err error) error {
 
 // consume makes a consumer that begins behind the last event taken.
 func (r *reading) consume(ctx context.Context) error {
-	// Named before it is made: one whose answer is lost can be deleted too.
+	// Named before it is created, so that it can be deleted even if the answer is lost.
 	config := jetstream.ConsumerConfig{
 		Name:              "reader-" + eventbus.NewEpoch(),
 		FilterSubject:     subject(r.epoch, ">"),
@@ -349,8 +346,8 @@ func (r *reading) endRequest(ctx context.Context) error {
 	err, gave := r.request.Error(), r.gave
 	r.request = nil
 	if err != nil {
-		// The consumer is gone or the way to it, or the answer broke off and
-		// nobody knows how much of it is lost. The next step looks closer.
+		// The consumer or the connection was lost, or the answer was incomplete by an unknown
+		// amount. The next step checks the stream.
 		r.reset()
 	} else if gave {
 		return nil

@@ -57,8 +57,8 @@ func (r *replica) own(s sealed) {
 	r.newest[s.event.Message.Subject] = s.mark.Seq
 }
 
-// now is when an event that is recorded now is said to be: never before the one
-// at the tip, whatever the clock says.
+// now returns the time of recording for a new event: the clock's, but never before that of the
+// tip.
 func (r *replica) now(clock time.Time) time.Time {
 	if clock.After(r.at) {
 		return clock

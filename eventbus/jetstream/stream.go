@@ -19,7 +19,7 @@ const (
 	Subjects = subjectPrefix + ">"
 
 	subjectPrefix = "routing."
-	// epochKey is where the stream's metadata says its epoch.
+	// epochKey is the key of the epoch in the stream's metadata.
 	epochKey = "switchyard.dev/epoch"
 	// MaxConsumers bounds the readers, and those that were lost and not yet
 	// swept away.
@@ -50,7 +50,7 @@ func (l *Log) streamConfig(epoch string) jetstream.StreamConfig {
 		// by a replica that is behind, and then a conflict would not resolve.
 		AllowDirect:        false,
 		AllowAtomicPublish: true,
-		// Never acknowledge what is not on disk.
+		// Never acknowledge before the event is on disk.
 		PersistMode: jetstream.DefaultPersistMode,
 		Metadata:    map[string]string{epochKey: epoch},
 	}
@@ -65,7 +65,7 @@ type look struct {
 	floor, tip uint64
 }
 
-// look looks at the stream; ErrNoLog when there is none.
+// look reads the state of the stream; ErrNoLog when there is none.
 func (l *Log) look(ctx context.Context) (look, error) {
 	bounded, done := l.attempt(ctx)
 	stream, err := l.js.Stream(bounded, StreamName)
@@ -95,10 +95,10 @@ func (l *Log) look(ctx context.Context) (look, error) {
 	return seen, nil
 }
 
-// ofLeader reports whether the server that leads a stream described its cluster. Another
-// one answers too where the stream is new or has no leader, and may not have the newest
-// events yet, so that a log would seem rewound. A server does not list itself among the
-// replicas, so the leader's name is there when another one answers.
+// ofLeader reports whether the answer came from the leader of the stream. Another server
+// answers too if the stream is new or has no leader, and may not have the newest events yet, so
+// that a log would seem rewound. A server does not list itself among the replicas, so the
+// leader's name is there when another one answers.
 func ofLeader(c *jetstream.ClusterInfo) bool {
 	if c == nil {
 		return true // the server has no cluster
@@ -111,10 +111,10 @@ func epochEnded(was, now string) error {
 	return fmt.Errorf("%w: it was %s, now there is %s", eventbus.ErrEpochEnded, was, now)
 }
 
-// Restart implements eventbus.Log. Should it fail half-way there is no log, and
-// Begin begins one. The server deletes a stream by its name and not by its epoch:
-// of two who end the same epoch at once, the slower may take away what the other
-// has just begun. That one is told (ErrEpochEnded) and the log is filled again.
+// Restart implements eventbus.Log. If it fails half-way there is no log, and Begin begins one.
+// The server deletes a stream by its name and not by its epoch: of two writers that end the
+// same epoch at once, the slower may delete the log that the other has just begun. That one
+// gets ErrEpochEnded and the log is filled again.
 func (l *Log) Restart(ctx context.Context, epoch string) (event.Mark, error) {
 	seen, err := l.look(ctx)
 	if err != nil && !errors.Is(err, eventbus.ErrNoLog) {

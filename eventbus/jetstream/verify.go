@@ -12,23 +12,23 @@ import (
 // Verification verifies a log as it is read, and makes the replica of it. Make one
 // with NewVerification; give Take every event in turn, then ask Done.
 //
-// The server takes the beginning of a stream away file by file, so a crash on the
-// way leaves a log that begins neither with its first event nor with a floor. It
-// is not damaged if that was about to be forgotten anyway: if a Complete says
-// that all that counts has been stated again from a later floor on.
+// The server deletes the beginning of a stream file by file, so a crash on the way leaves a log
+// that begins neither with its first event nor with a floor. It is not damaged if those events
+// were about to be forgotten anyway: if a Complete confirms that all live facts were stated
+// again after a later floor.
 type Verification struct {
 	verifier *eventbus.Verifier
 	replica  replica
-	// headless says why the log cannot begin where it does; nil when it can.
-	// Otherwise first is the first floor that was met since, and floor the one that
-	// a Complete confirmed; both are 0 while there is none.
+	// headless is the reason why the log cannot begin where it does; nil when it can. Otherwise
+	// first is the first floor since then, and floor the one that a Complete confirmed; both
+	// are 0 while there is none.
 	headless     error
 	last         event.Mark
 	first, floor uint64
 }
 
-// NewVerification returns a Verification of the log of an epoch, to be held against a
-// Mark that was kept elsewhere, as eventbus.NewVerifier says.
+// NewVerification returns a Verification of the log of an epoch, against a Mark that was kept
+// elsewhere; see eventbus.NewVerifier.
 func NewVerification(epoch string, known event.Mark) *Verification {
 	return &Verification{verifier: eventbus.NewVerifier(epoch, known), replica: newReplica(epoch)}
 }
@@ -93,7 +93,7 @@ func (v *Verification) confirm(s event.Stored) {
 	}
 }
 
-// Done returns the Mark of the tip when the log is right up to it, and else what is wrong.
+// Done returns the Mark of the tip when the log is valid up to it, and otherwise an error.
 func (v *Verification) Done(tip event.Pos) (event.Mark, error) {
 	if v.headless != nil && v.floor == 0 {
 		return event.Mark{}, fmt.Errorf("%w: %w", eventbus.ErrDamaged, v.headless)
