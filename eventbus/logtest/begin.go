@@ -8,7 +8,7 @@ import (
 	"switchyard.dev/eventbus/event"
 )
 
-// begunKnowing checks Begin of a log that is right, with what is known of it.
+// begunKnowing checks Begin of a valid log, with various known Marks.
 func begunKnowing(t *testing.T, s Store) {
 	log, begin := begun(t, s)
 	first := mustRecord(t, log, Fact("a", 1), 0)
@@ -28,11 +28,11 @@ func begunKnowing(t *testing.T, s Store) {
 	for what, known := range map[string]event.Mark{"more than there is": ahead, "another first event": altered} {
 		refusesToBegin(t, s, "Begin knowing "+what, known)
 	}
-	mustAppend(t, log, Fact("a", 3), 2) // which does not disturb who had begun
+	mustAppend(t, log, Fact("a", 3), 2) // which does not disturb writers that had begun
 }
 
-// refusesToBegin checks that Begin says ErrDamaged, and that nothing is written
-// without it.
+// refusesToBegin checks that Begin returns ErrDamaged, and that nothing can be written without
+// it.
 func refusesToBegin(t *testing.T, s Store, what string, known event.Mark) {
 	t.Helper()
 	log := s.Open(t)

@@ -66,7 +66,7 @@ func everythingIsKept(t *testing.T, s Store) {
 		last = mustAppend(t, log, Fact("busy", n), last).Seq
 	}
 	s.expectPresent(t, until(t, mustFollow(t, s.Open(t)), last), "1 key/old 1", fmt.Sprint(last, " key/busy ", versions-1))
-	// One who was slow sees all of it.
+	// A slow follower sees all of it.
 	slow := until(t, f, last)
 	if n := len(slow); slow[0].Fact.Key != event.RoutingKey("old") || number(slow[n-1].Fact) != versions-1 || n != versions+1 {
 		t.Errorf("the slow follower saw %d facts, the last %v", n, slow[n-1])
@@ -193,8 +193,8 @@ func damaged(t *testing.T, s Store) {
 	expectError(t, "Newest of a damaged event", err, eventbus.ErrDamaged)
 }
 
-// foldsAlike appends at random and checks that followers that come at any time
-// end with what was appended last of each key.
+// foldsAlike appends at random and checks that followers that start at any time end with the
+// last fact of each key.
 func foldsAlike(t *testing.T, s Store) {
 	random := rand.New(rand.NewPCG(1, 2)) // the same sequence in every run
 	log, _ := begun(t, s)

@@ -10,8 +10,8 @@ import (
 	"switchyard.dev/eventbus/event"
 )
 
-// checkpoint records a floor, states a key again behind it, and says that the
-// floor is confirmed. It returns the place of the floor and the tip.
+// checkpoint records a floor, states a key again after it, and confirms the floor. It returns
+// the place of the floor and the tip.
 func checkpoint(t *testing.T, log eventbus.Log, lastFloor, lastComplete uint64, key string, last uint64) (floor event.Pos, tip event.Mark) {
 	t.Helper()
 	floor = mustAppend(t, log, floorOf("test"), lastFloor)
@@ -39,7 +39,7 @@ func forgetting(t *testing.T, s Store) {
 		t.Errorf("the log begins at %v and has %d events", events[0].Pos, len(events))
 	}
 	expect(t, until(t, mustFollow(t, s.Open(t)), tip.Seq), "3 floor -1", "4 key/a 1000", "5 log -1")
-	// Of what was not stated again nothing is left, and it can be stated anew.
+	// Keys that were not stated again are removed, and can be stated once more.
 	if history, err := log.HistoryOf(timed(t), event.RoutingKey("a")); err != nil || len(history) != 1 {
 		t.Errorf("the history of a is %v, %v", history, err)
 	}
@@ -116,7 +116,7 @@ func gone(t *testing.T, s Store) {
 		expectError(t, fmt.Sprint("Read behind ", behind), err, eventbus.ErrGone)
 	}
 	readUntil(t, mustRead(t, s.Open(t), event.Pos{Epoch: begin.Epoch, Seq: floor.Seq - 1}), tip.Seq)
-	// What they had been sent before they may give; then they must say so.
+	// They may return events that they already received; then ErrGone.
 	expectError(t, "Next of a follower that is too far behind", endOf(t, 1, slow), eventbus.ErrGone)
 	expectError(t, "Next of a cursor that is too far behind", endOf(t, 1, late), eventbus.ErrGone)
 }

@@ -36,11 +36,11 @@ type Store struct {
 	Rewind func(t *testing.T, to event.Mark)
 	// Drop takes the event at a place away.
 	Drop func(t *testing.T, seq uint64)
-	// Crash kills what keeps the store, without warning, and starts it again on
-	// what it had kept. Nil where the log has no life apart from the process.
+	// Crash kills the program that keeps the store, without warning, and restarts it on the
+	// same store. Nil where the log has no life apart from the process.
 	Crash func(t *testing.T)
-	// Replicated says that a follower may read from a replica that has not got the newest
-	// events yet, and then begins with what was the present there.
+	// Replicated means that a follower may read from a replica that has not got the newest
+	// events yet, and then begins with the facts that were current there.
 	Replicated bool
 }
 
@@ -125,7 +125,7 @@ func all(t *testing.T, fresh func(t *testing.T) Store, tests map[string]func(*te
 	}
 }
 
-// Fact returns a fact about a routing key, told apart by n.
+// Fact returns a fact about a routing key, distinguished by n.
 func Fact(routingKey string, n int) event.Fact {
 	return event.Fact{
 		Key:   event.RoutingKey(routingKey),
@@ -162,8 +162,8 @@ func timed(t *testing.T) context.Context {
 	return ctx
 }
 
-// begun opens a log that has begun. A store of several servers may be choosing
-// who leads, and then Begin says to try again, as any call does.
+// begun opens a log that has begun. A store of several servers may be electing a leader, and
+// then Begin returns a temporary error, as any call does.
 func begun(t *testing.T, s Store) (eventbus.Log, event.Pos) {
 	t.Helper()
 	log := s.Open(t)
@@ -242,8 +242,8 @@ func placeOf[E any](e E) event.Pos {
 	return any(e).(event.Recorded).Pos
 }
 
-// until reads until the event at seq has come, and checks that what came is in order,
-// within one epoch, and not given twice.
+// until reads until the event at seq has arrived, and checks that the events are in order,
+// within one epoch, and not repeated.
 func until[E any](t *testing.T, r reader[E], seq uint64) []E {
 	t.Helper()
 	ctx := timed(t)

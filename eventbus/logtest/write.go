@@ -191,7 +191,7 @@ func lostStore(t *testing.T, s Store) {
 	expectError(t, "Next", err, eventbus.ErrEpochEnded)
 	_, err = s.Open(t).Tip(timed(t))
 	expectError(t, "Tip", err, eventbus.ErrNoLog)
-	// Somebody else begins a new log; the old writer must not write into it.
+	// Another writer begins a new log; the old writer must not write into it.
 	_, second := begun(t, s)
 	if second.Epoch == first.Epoch {
 		t.Errorf("the new log has the epoch of the lost one")
