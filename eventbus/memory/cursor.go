@@ -18,8 +18,8 @@ var errClosed = errors.New("the follower is closed")
 // cursor reads forward through one epoch of a store.
 type cursor struct {
 	store *Store
-	// first is what is left of the events to give before those behind a place, which is
-	// that of the last event that was given or passed over.
+	// first are the remaining events to return before those after behind, which is the place of
+	// the last event that was returned or skipped.
 	first  []event.Stored
 	behind event.Pos
 

@@ -76,7 +76,7 @@ func (s *Store) AppendMessage(m event.Message) (pos event.Pos, err error) {
 	return pos, err
 }
 
-// look calls f while nobody else uses the store; ErrNoLog when there is no log in it.
+// look calls f with the store locked; ErrNoLog when there is no log in it.
 func (s *Store) look(ctx context.Context, f func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -89,9 +89,9 @@ func (s *Store) look(ctx context.Context, f func() error) error {
 	return f()
 }
 
-// What follows is for one that holds mu.
+// The methods below require that mu is locked.
 
-// hold puts a log in the place of the one that is there.
+// hold replaces the log in the store.
 func (s *Store) hold(tip event.Mark, events []event.Stored) {
 	s.tip, s.events, s.bytes, s.newest = tip, events, 0, map[event.Key]uint64{}
 	for _, e := range events {
