@@ -5,12 +5,12 @@ import (
 	"runtime/debug"
 )
 
-// Build is what a program was built from. What is not known is empty.
+// Build describes the source of a program. Unknown fields are empty.
 type Build struct {
 	// Version is that of the module, or "(devel)".
 	Version string
-	// Commit is the commit, and Date when it was made, as RFC 3339. Programs of images that are
-	// built without version control know neither.
+	// Commit is the commit, and Date its date, as RFC 3339. Both are empty in programs of
+	// images that are built without version control.
 	Commit, Date string
 }
 

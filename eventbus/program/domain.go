@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// ResolverFile is where the kubelet says how a pod finds Services.
+// ResolverFile is the resolver configuration that the kubelet writes for a pod.
 const ResolverFile = "/etc/resolv.conf"
 
-// ClusterDomain returns the domain of the cluster's Services, as the kubelet tells it to each pod: it
-// stands in the file for the resolver, among the domains to search, after "svc.". It is empty where
-// the file does not say it, as outside a pod.
+// ClusterDomain returns the domain of the cluster's Services, which the kubelet writes into
+// each pod's resolver configuration: among the search domains, after "svc.". It is empty if the
+// file does not contain it, as outside a pod.
 func ClusterDomain(file string) string {
 	f, err := os.Open(file)
 	if err != nil {

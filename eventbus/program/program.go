@@ -1,10 +1,10 @@
-// Package program is what the main functions of our programs have in common: the end that
-// they are told of, a logger, flags, and metrics of the process.
+// Package program has the code that the main functions of the operator's programs share:
+// termination by signal, a logger, flags, and metrics of the process.
 //
-// Three programs take less of it. The controller manager ends as controller-runtime has it,
-// with exit codes that the Jobs of the chart read. redirect is over in milliseconds, is told
-// nothing by flags, and has an exit code of its own for an environment that is wrong.
-// switchyard talks to people, not to a log.
+// Three programs use less of it. The controller manager ends as controller-runtime does, with
+// exit codes that the Jobs of the chart read. redirect ends within milliseconds, takes no
+// flags, and has an exit code of its own for a wrong environment. switchyard writes for people,
+// not to a log.
 package program
 
 import (
