@@ -1,11 +1,11 @@
-// Package projection keeps what is folded from a log up to date, whatever happens to the
-// log: a Projection reads on where its fold stands, waits before it tries again, and begins
-// anew when the log is another one.
+// Package projection keeps a fold of a log up to date, whatever happens to the log: a
+// Projection continues reading at the position of its fold, waits before it retries, and starts
+// over when the log is another one.
 //
-// The writer of the log (eventbus/publisher) follows it with a loop of its own. That one
-// begins and verifies the log rather than wait for it, states facts while it reads, looks
-// for another log at once where this one waits, and has pauses that depend on why a log
-// ended: what both would share is less than what one would have to tell the other.
+// The writer of the log (eventbus/publisher) follows it with a loop of its own. It begins and
+// verifies the log instead of waiting for it, states facts while it reads, checks for another
+// log at once where this one waits, and has pauses that depend on why a log ended: they would
+// share less code than the parameters for it would take.
 package projection
 
 import (
@@ -23,9 +23,10 @@ type Projection struct {
 	// Read reads the log on from where the fold stands, until that fails, and reports
 	// whether it got anything.
 	Read func(context.Context) (progress bool, err error)
-	// Forget drops the fold: what it was folded from is not what the log has now.
+	// Forget drops the fold: the log no longer has the events that it was folded from.
 	Forget func()
-	// Away is told why the log cannot be read, and within what time it is read again.
+	// Away is called with the reason why the log cannot be read, and the delay before the next
+	// attempt.
 	Away func(err error, retryIn time.Duration)
 	// Retry bounds the waits in between.
 	Retry Retry
@@ -41,8 +42,8 @@ func (p Projection) Run(ctx context.Context) error {
 		if progress {
 			wait = p.Retry.Min
 		}
-		// Also when the epoch has the same name: a store that was rewound and written again
-		// has other facts at the same places, and what was withdrawn and then forgotten would
+		// Also when the epoch has the same name: a store that was rewound and written again has
+		// other facts at the same places, and withdrawn facts that were forgotten there would
 		// stay in the fold.
 		if errors.Is(err, eventbus.ErrEpochEnded) || errors.Is(err, eventbus.ErrGone) || errors.Is(err, eventbus.ErrDamaged) {
 			p.Forget()
@@ -60,13 +61,13 @@ func (p Projection) Run(ctx context.Context) error {
 // it is random.
 type Retry struct{ Min, Max time.Duration }
 
-// Or returns r with defaults in the place of what is zero.
+// Or returns r with defaults for zero fields.
 func (r Retry) Or(least, most time.Duration) Retry {
 	r.Min = cmp.Or(r.Min, least)
 	return Retry{r.Min, cmp.Or(r.Max, max(most, r.Min))}
 }
 
-// Validate returns what is wrong with r, or nil.
+// Validate returns an error if r is not valid.
 func (r Retry) Validate() error {
 	if r.Min < 0 || r.Max < r.Min {
 		return errors.New("Config.Retry.Min must not be negative nor exceed Max")
