@@ -8,9 +8,9 @@ import (
 	"switchyard.dev/eventbus"
 )
 
-// Bounds say how much history the log keeps. The oldest events go first, and
-// only as whole stretches between two floors, so it keeps somewhat more: up to a
-// quarter more events, or time, and what stating every fact again adds.
+// Bounds limit the history that the log keeps. The oldest events are forgotten first, and only
+// as whole ranges between two floors, so it keeps somewhat more: up to a quarter more events,
+// or time, and the facts that are stated again at each floor.
 type Bounds struct {
 	// Events is how many of the newest events are kept, if they are not too old
 	// and have room: 100,000 when it is 0.
@@ -25,7 +25,7 @@ const (
 	DefaultAge    = 7 * 24 * time.Hour
 )
 
-// Validate returns what is wrong with the bounds, if anything.
+// Validate returns an error if the bounds are not valid.
 func (b Bounds) Validate() error {
 	if b.Age < 0 {
 		return errors.New("publisher: the age of history is negative; give 0 to keep events however old they are")
@@ -39,9 +39,8 @@ func (b Bounds) Validate() error {
 // time costs no history.
 const doubt = 2 * time.Hour
 
-// strides is into how many stretches the promised history is divided by floors.
-// More of them keep less beyond what is promised, and state every fact again more
-// often.
+// strides is into how many ranges the promised history is divided by floors. More of them keep
+// less beyond the promise, and state every fact again more often.
 const strides = 4
 
 // Why a floor is stated.
@@ -79,13 +78,13 @@ type History struct {
 	Foreign bool
 }
 
-// Step is what is to be done next to keep a log within its bounds; the zero Step
-// is nothing. At most one field but Reason is set.
+// Step is the next action to keep a log within its bounds; the zero Step is none. At most one
+// field but Reason is set.
 type Step struct {
 	// Forget is the floor that the log is to begin with.
 	Forget uint64
-	// Resume is a floor that was stated and is not whole: state again what lies
-	// before it, and say Complete.
+	// Resume is a floor that was stated and is not whole: state the facts before it again, and
+	// then Complete.
 	Resume uint64
 	// Raise asks for a new floor.
 	Raise bool
@@ -93,9 +92,8 @@ type Step struct {
 	Reason string
 }
 
-// Plan returns what is to be done next to keep a log within its bounds. It never
-// forgets what is promised, but where the log would take half of its room or
-// more.
+// Plan returns the next action to keep a log within its bounds. It never forgets promised
+// history, unless the log would take half of its room or more.
 func Plan(h History, b Bounds, now time.Time) Step {
 	if seq, reason := forgettable(h, b, now); seq > 0 {
 		return Step{Forget: seq, Reason: reason}
@@ -182,8 +180,8 @@ func (h History) behind(floor uint64) uint64 {
 // can be stated again in the other half. 0 when there is no bound.
 func (h History) half() uint64 { return h.Kept.MaxBytes / 2 }
 
-// lookAfter returns after how many events the bounds are to be looked at again: well
-// before a step can be due.
+// lookAfter returns after how many events the bounds must be checked again: well before a step
+// can be due.
 func (h History) lookAfter(b Bounds) uint64 {
 	after := max(b.Events/strides/4, 1)
 	if h.half() > 0 {

@@ -1,46 +1,42 @@
 // Package publisher is the writer's side of the routing log, for the controllers
 // of the elected leader.
 //
-// A controller states what is true of an object with Put, as often as it likes:
-// what the log says already is not written again. Put compares with the newest
-// fact of the key, which the publisher knows from following the log itself, so
-// the stating costs no read and a former leader that is still running cannot
-// overwrite what it has not seen: Put gives up then (eventbus.ErrConflict), rather
-// than replace what is newer. When somebody else's fact turns up, every object is
-// looked at again.
+// A controller states the facts of an object with Put, as often as it likes: a fact that the
+// log already has is not written again. Put compares with the newest fact of the key, which the
+// publisher knows from following the log itself, so stating costs no read, and a former leader
+// that is still running cannot overwrite a fact that it has not seen: Put then returns
+// eventbus.ErrConflict instead of replacing the newer one. When another writer's fact appears,
+// every object is reconciled again.
 //
 // # Whole
 //
-// Run keeps the log whole. When it begins anew (a lost, altered or rewound store,
-// the first start) or this process has just become the leader, it asks the
-// controllers to look at every object, waits until each one is stated or settled,
-// withdraws what is in the log and has no object any more, and only then appends
-// Complete: readers keep their old table until they see it. An object whose
-// controller fails for good is waited for only for so long (Config.Patience);
-// what the log says of it stays.
+// Run keeps the log whole. When the log begins again (a lost, altered or rewound store, the
+// first start) or this process has just become the leader, it asks the controllers to reconcile
+// every object, waits until each one is stated or settled, withdraws facts in the log without
+// an object, and only then appends Complete: readers keep their old table until they see it. An
+// object with a controller that keeps failing is waited for only up to a limit
+// (Config.Patience); its facts in the log stay.
 //
 // # The same log
 //
-// What the log has reached is kept outside of it (Witness, in an EpochStore), with
-// the checksum of that place. A leader that starts holds the log against it, and
-// one that is not the same, or has gone back behind it, is ended loudly and begun
-// anew. Only the epoch that was found wrong is ended, by its name: what another
-// leader has begun meanwhile lives.
+// The state of the log is also kept outside of it (Witness, in an EpochStore), with the
+// checksum of its tip. A leader that starts compares the log with it. A log that is not the
+// same, or ends before it, is ended, logged as an error and begun again. Only the epoch that
+// was found invalid is ended, by its name: a log that another leader has begun in the meantime
+// is kept.
 //
 // # Bounded
 //
-// The log keeps the history that Config.Bounds promise and not much more. Every so
-// often a Floor is stated, then every fact that counts once more, as it is and
-// side by side with what is stated anew, then a Complete that names the floor.
-// What lies before a floor may be forgotten from then on, and is, as soon as
-// nothing before it is promised any more. Each step leaves a log that is right
-// as it is, so a leader that dies half-way leaves nothing to repair; the next one
-// goes on (Plan). A log that is full forgets first; only when that is not possible
-// does a new epoch begin.
+// The log keeps the history that Config.Bounds promise and not much more. Periodically a Floor
+// is stated, then every live fact once more, unchanged and concurrently with new facts, then a
+// Complete that names the floor. Events before a floor can be forgotten from then on, and are,
+// as soon as no bound promises them any more. Each step leaves a valid log, so a leader that
+// terminates half-way leaves nothing to repair; the next one continues (Plan). A full log first
+// forgets; only when that is not possible does a new epoch begin.
 //
-// What controllers owe: one Put or one Settle for every key that Objects names,
-// in answer to Refill; facts whose data nobody changes afterwards; and a new
-// attempt, later, after an error (except eventbus.ErrRefused).
+// Requirements for controllers: one Put or one Settle for every key that Objects names, in
+// answer to Refill; facts whose data is not modified afterwards; and a new attempt, later,
+// after an error (except eventbus.ErrRefused).
 package publisher
 
 import (
@@ -57,7 +53,7 @@ import (
 // Refill is called as well.
 var ErrAway = errors.New("the routing log is away")
 
-// Config says what a publisher works with.
+// Config has the dependencies of a Publisher.
 type Config struct {
 	// Log is the log to write.
 	Log eventbus.Log
@@ -68,18 +64,18 @@ type Config struct {
 	// before the fact of a key without an object is withdrawn, since a new leader's cache
 	// may lag behind. nil: Objects is trusted.
 	There func(ctx context.Context, key event.Key) (bool, error)
-	// Refill asks the controllers to look at every object again. It returns when
-	// they have been asked.
+	// Refill asks the controllers to reconcile every object again. It returns when they have
+	// been asked.
 	Refill func(ctx context.Context) error
 	// Epochs keeps the Witness.
 	Epochs EpochStore
-	// Bounds say how much history the log keeps. Events is 100,000 when it is 0.
+	// Bounds limit the history that the log keeps. Events is 100,000 when it is 0.
 	Bounds Bounds
-	// BoundsPause is how often the bounds are looked at, beside whenever many events
-	// have come or the log is full: 5 s when it is 0.
+	// BoundsPause is how often the bounds are checked, in addition to whenever many events have
+	// arrived or the log is full: 5 s when it is 0.
 	BoundsPause time.Duration
-	// Crowded is called when the log comes to fill half of its size, and when that is over
-	// (see the function Crowded); nil: nobody is told.
+	// Crowded is called when the log begins to fill half of its size, and when that is over
+	// (see the function Crowded); nil: no call.
 	Crowded func(crowded bool, kept eventbus.Kept)
 	// Patience is how long the publisher waits, after the last change, for a few objects
 	// that have not been stated, before it calls the log whole: 30 s when it is 0. It waits
@@ -91,7 +87,7 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Validate returns what is missing in the configuration, if anything.
+// Validate returns an error if the configuration is not complete.
 func (c Config) Validate() error {
 	switch {
 	case c.Log == nil:

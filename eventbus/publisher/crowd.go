@@ -13,8 +13,7 @@ func Crowded(was bool, kept eventbus.Kept) bool {
 	return kept.MaxBytes > 0 && kept.Bytes >= from
 }
 
-// weigh notes how much room the log takes, and has people told when that has become too
-// much, or is not any more.
+// weigh records the size of the log, and reports when it becomes too large, or no longer is.
 func (p *Publisher) weigh(kept eventbus.Kept) {
 	p.mu.Lock()
 	was := p.crowded

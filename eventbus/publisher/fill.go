@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// lookPause is between two looks at whether every object is settled. (Looking
-	// after each one that is would cost the square of their number.)
+	// lookPause is the time between two checks whether every object is settled. (Checking after
+	// each one would cost the square of their number.)
 	lookPause = 20 * time.Millisecond
-	// reachPause is between two looks at whether the log can be reached.
+	// reachPause is the time between two checks whether the log can be reached.
 	reachPause = 100 * time.Millisecond
 	// roundPause is between two rounds, so that two writers that do not agree
 	// cannot keep each other busy.
 	roundPause = 500 * time.Millisecond
-	// sayPause is how often a round that does not get on says what it waits for.
+	// sayPause is how often a round without progress logs what it waits for.
 	sayPause = 10 * time.Second
 )
 
@@ -62,7 +62,8 @@ func (p *Publisher) nextRound(ctx context.Context) (reason string, err error) {
 	return reason, err
 }
 
-// fill has every object stated, withdraws what has none, and states Complete.
+// fill waits until every object is stated, withdraws keys without an object, and states
+// Complete.
 func (p *Publisher) fill(ctx context.Context, reason string) error {
 	// Nothing can be stated while the log is out of reach. It comes back, or the
 	// follower finds that it has ended, and then so does ctx.
@@ -102,8 +103,8 @@ func (p *Publisher) fill(ctx context.Context, reason string) error {
 func (p *Publisher) awaitObjects(ctx context.Context) (map[event.Key]event.Pos, error) {
 	said := time.Now()
 	for {
-		// First what the log says, then what there is: a fact of an object that
-		// is made in between is not in the first, and is not taken for stale.
+		// First read the log, then the objects: a fact of an object that is created in between
+		// is not among the first, and is not taken for stale.
 		p.mu.Lock()
 		stated := p.mirror.stated()
 		p.mu.Unlock()
@@ -134,11 +135,10 @@ func (p *Publisher) awaitObjects(ctx context.Context) (map[event.Key]event.Pos, 
 	}
 }
 
-// giveUp reports whether to wait no longer for objects that are not stated: their
-// controllers fail for good, and the routes of all others must not wait for them.
-// What the log says of them stays. When many are missing it waits much longer, for
-// then it is not they who are at fault; and when all are, for ever: a log without
-// any of them would take away every route.
+// giveUp reports whether to stop waiting for objects that are not stated: their controllers
+// keep failing, and the routes of all others must not wait for them. Their facts in the log
+// stay. When many are missing it waits much longer, because then the cause is not in the
+// objects; and when all are, for ever: a log without any of them would remove every route.
 func (p *Publisher) giveUp(missing []event.Key, of int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -157,8 +157,8 @@ func (p *Publisher) giveUp(missing []event.Key, of int) bool {
 	return true
 }
 
-// withdraw ends what a key stands for, unless its newest fact is not the one at
-// pos any more: then somebody has just stated it.
+// withdraw withdraws a key, unless its newest fact is no longer the one at pos: then the key
+// has just been stated.
 func (p *Publisher) withdraw(ctx context.Context, key event.Key, pos event.Pos) error {
 	data, ok := event.Withdrawal(key)
 	if !ok {
@@ -184,7 +184,7 @@ func (p *Publisher) complete(ctx context.Context, reason string) error {
 	p.mu.Lock()
 	whole, data := p.mirror.whole(), p.mirror.complete(reason)
 	p.mu.Unlock()
-	// Readers need it once in an epoch. For the history a new leader says it too.
+	// Readers need it once in an epoch. A new leader also states it, for the history.
 	if !whole || reason == reasonLeader {
 		if _, err := p.Put(ctx, event.Fact{Key: event.Log, Cause: event.Cause{Manager: "publisher"}, Data: data}); err != nil {
 			return err

@@ -20,7 +20,7 @@ const (
 	// restating is how many facts are stated again side by side, which the log
 	// then puts on disk together.
 	restating = 64
-	// mostSteps bounds what is done about the bounds at one look.
+	// mostSteps bounds the actions of one check of the bounds.
 	mostSteps = 16
 )
 
@@ -77,8 +77,8 @@ func (p *Publisher) bound(ctx context.Context) error {
 	return nil
 }
 
-// history returns what counts for the bounds; false while the log is not whole, for
-// then nobody knows all that counts.
+// history returns the state that matters for the bounds; false while the log is not whole,
+// because then the live facts are not all known.
 func (p *Publisher) history(ctx context.Context) (History, bool, error) {
 	kept, err := p.config.Log.Kept(ctx)
 	if err != nil {
@@ -141,8 +141,8 @@ func (p *Publisher) raise(ctx context.Context, reason string) error {
 	return p.restate(ctx, at.Seq)
 }
 
-// stateOfLog states a fact about the log itself, for which there is always room.
-// After a conflict with another writer the next look decides anew.
+// stateOfLog states a fact about the log itself, for which there is always room. After a
+// conflict with another writer the next check decides again.
 func (p *Publisher) stateOfLog(ctx context.Context, key event.Key, data func(*mirror) proto.Message) (event.Pos, error) {
 	if err := p.lockKey(ctx, key); err != nil {
 		return event.Pos{}, err
@@ -187,8 +187,7 @@ func (p *Publisher) restate(ctx context.Context, floor uint64) error {
 	return nil
 }
 
-// before returns the keys whose newest fact counts and lies before a place, oldest
-// first.
+// before returns the keys with a live newest fact before a place, oldest first.
 func (p *Publisher) before(floor uint64) []event.Key {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -203,8 +202,8 @@ func (p *Publisher) before(floor uint64) []event.Key {
 	return keys
 }
 
-// stateAgain states the newest fact of a key once more, as it is: with its cause
-// and time. When somebody states the key anew instead, that is as good.
+// stateAgain states the newest fact of a key once more, unchanged: with its cause and time. A
+// new fact of the key in the meantime serves as well.
 func (p *Publisher) stateAgain(ctx context.Context, key event.Key, floor uint64) error {
 	if err := p.lockKey(ctx, key); err != nil {
 		return err

@@ -11,22 +11,22 @@ import (
 	"switchyard.dev/eventbus/event"
 )
 
-// One goroutine at a time states a key: what it compares with stays the newest fact until it
-// has stated its own, unless another process writes.
+// One goroutine at a time states a key: the fact that it compares with stays the newest one
+// until it has stated its own, unless another process writes.
 
 const (
 	// putWait is how long Put waits for a log that is away, or for another Put of
 	// the key, before it asks its caller to come again: long enough for the start
 	// of a leader, and short, because a controller's worker waits with it.
 	putWait = 500 * time.Millisecond
-	// startWait is how long it waits instead while the log is reached for the first
-	// time: nothing is known to be wrong then, and to say of every object that the log
-	// is away would be as many writes, and as many more to take them back.
+	// startWait is how long it waits instead while the log is reached for the first time: no
+	// fault is known then, and reporting every object as failed would cost as many writes, and
+	// as many more to revert them.
 	startWait = 5 * time.Second
 )
 
-// acquire waits until the log is there and has room and nobody else states the
-// key, takes the key, and returns the number of the present round.
+// acquire waits until the log is available and has room and no other goroutine states the key,
+// locks the key, and returns the number of the current round.
 func (p *Publisher) acquire(ctx context.Context, key event.Key) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()
@@ -69,7 +69,7 @@ func (p *Publisher) release(key event.Key, pos event.Pos, round int, err error) 
 	switch {
 	case err == nil:
 		p.round.settle(key, round)
-		// Somebody wrote behind us before we gave the key back.
+		// Another process wrote after this one, before the key was unlocked.
 		if newest := p.mirror.newest[key]; newest.Pos.Epoch == pos.Epoch && newest.Pos.Seq > pos.Seq {
 			p.round.request(reasonForeign)
 		}
@@ -99,8 +99,8 @@ func (p *Publisher) lockKey(ctx context.Context, key event.Key) error {
 	return err
 }
 
-// unlockKey gives a key back that lockKey took. foreign says that somebody else has written
-// it meanwhile.
+// unlockKey unlocks a key that lockKey locked. foreign means that another process has written
+// it in the meantime.
 func (p *Publisher) unlockKey(key event.Key, foreign bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 // log is away.
 type mirror struct {
 	epoch string
-	// last is the newest event that is known, followed the newest that was read
-	// from the log in order, lookAt the one at which to look at the bounds again.
+	// last is the newest event that is known, followed the newest that was read from the log in
+	// order, lookAt the one at which to check the bounds again.
 	last, followed, lookAt uint64
 	// reach is up to where facts may be stated; the rest of the room is for keeping
 	// the log within its bounds. 0 means anywhere.
@@ -24,7 +24,7 @@ type mirror struct {
 	// event. floors are those that it keeps, in order.
 	begins uint64
 	floors []event.Recorded
-	// busy are the keys that somebody is stating.
+	// busy are the keys that are being stated.
 	busy map[event.Key]struct{}
 }
 
@@ -35,7 +35,7 @@ func (m *mirror) position() event.Pos {
 	return event.Pos{Epoch: m.epoch, Seq: m.last}
 }
 
-// lock takes a key for somebody who states it, and reports whether that can be done now.
+// lock locks a key for a goroutine that states it, and reports whether that is possible now.
 func (m *mirror) lock(key event.Key) bool {
 	if _, busy := m.busy[key]; busy || m.epoch == "" {
 		return false
@@ -108,7 +108,7 @@ func (m *mirror) forget(floor uint64) {
 	m.floors = slices.DeleteFunc(m.floors, func(r event.Recorded) bool { return r.Pos.Seq < floor })
 }
 
-// stated returns the places of all facts that say that something is there.
+// stated returns the places of all live facts of objects.
 func (m *mirror) stated() map[event.Key]event.Pos {
 	all := make(map[event.Key]event.Pos, len(m.newest))
 	for key, r := range m.newest {
@@ -120,9 +120,9 @@ func (m *mirror) stated() map[event.Key]event.Pos {
 	return all
 }
 
-// complete returns a Complete that counts what the log says. It names the newest
-// floor that one has named before, from which on the log is still whole; or the
-// one that the log begins with.
+// complete returns a Complete with the counts of the log. It names the newest floor that an
+// earlier one has named, from which on the log is still whole; or the one that the log begins
+// with.
 func (m *mirror) complete(reason string) *factv1.Complete {
 	c := &factv1.Complete{Reason: reason, Floor: max(m.floor(), m.begins)}
 	for _, r := range m.newest {
@@ -149,7 +149,7 @@ func (p *Publisher) learn(r event.Recorded) bool {
 	return news
 }
 
-// outgrow has the bounds looked at now. The caller holds mu.
+// outgrow triggers a check of the bounds. The caller holds mu.
 func (p *Publisher) outgrow() {
 	select {
 	case p.outgrown <- struct{}{}:

@@ -11,8 +11,8 @@ import (
 	"switchyard.dev/eventbus/wake"
 )
 
-// putAttempts bounds how often one Put compares anew because what it compared with has been
-// forgotten.
+// putAttempts bounds how often one Put compares again because the fact that it compared with
+// has been forgotten.
 const putAttempts = 3
 
 // Publisher states facts. Make one with New, and run it with Run; the other
@@ -23,7 +23,7 @@ type Publisher struct {
 	mu     sync.Mutex
 	mirror mirror
 	round  round
-	// why says why the log is away, nil when it is not or nothing was tried yet.
+	// why is the reason why the log is unavailable, nil when it is available or not tried yet.
 	why error
 	// interrupt ends the present life of Run; nil when there is none.
 	interrupt context.CancelCauseFunc
@@ -37,11 +37,12 @@ type Publisher struct {
 	// kept is how much the log took at the last look, crowded whether that is too much.
 	kept    eventbus.Kept
 	crowded bool
-	// aged is what the last look at the bounds found too old; it belongs to keepBounds.
+	// aged is the floor that the last check of the bounds found too old; only keepBounds uses
+	// it.
 	aged Floor
 	// unsettled are the keys that the last round did not wait for any longer.
 	unsettled []event.Key
-	// outgrown has the bounds looked at.
+	// outgrown triggers a check of the bounds.
 	outgrown chan struct{}
 	// changed wakes those who wait for a change of anything above.
 	changed wake.Signal
@@ -55,10 +56,10 @@ func New(c Config) (*Publisher, error) {
 	return &Publisher{config: c.withDefaults(), ended: map[string]uint64{}, outgrown: make(chan struct{}, 1)}, nil
 }
 
-// Put states a fact and returns its place in the log, which is an older one when
-// the log says the same already. It is on disk when Put returns. ErrAway means
-// try again later, eventbus.ErrConflict look at the object again and state what is
-// true then, eventbus.ErrRefused that this fact can never be recorded.
+// Put states a fact and returns its place in the log, which is an older one when the log
+// already has the fact. It is on disk when Put returns. ErrAway means try again later,
+// eventbus.ErrConflict reconcile the object again, eventbus.ErrRefused that this fact can never
+// be recorded.
 func (p *Publisher) Put(ctx context.Context, f event.Fact) (event.Pos, error) {
 	if f.Time.IsZero() {
 		f.Time = p.config.Clock()
@@ -75,17 +76,17 @@ func (p *Publisher) Put(ctx context.Context, f event.Fact) (event.Pos, error) {
 	return pos, nil
 }
 
-// Settle notes that the object of the key was looked at and has nothing to state,
-// or cannot be stated for now: it must not hold back the others.
+// Settle records that the object of the key was reconciled and has no fact to state, or cannot
+// be stated for now: it must not hold back the others.
 func (p *Publisher) Settle(key event.Key) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.round.settle(key, p.round.number)
 }
 
-// state appends f, unless the log says it already. When somebody else has stated
-// the key meanwhile, f was decided without knowing that and may be what a former
-// leader still thinks: it must not replace what is newer.
+// state appends f, unless the log has it already. If another process has stated the key in the
+// meantime, f was decided without knowing that and may come from a former leader: it must not
+// replace the newer fact.
 func (p *Publisher) state(ctx context.Context, f event.Fact) (event.Pos, error) {
 	pos, last, said, err := p.said(f)
 	for range putAttempts {
@@ -105,9 +106,9 @@ func (p *Publisher) state(ctx context.Context, f event.Fact) (event.Pos, error) 
 	return event.Pos{}, fmt.Errorf("%w: what it says of the key changed through %d attempts", ErrAway, putAttempts)
 }
 
-// said reports whether the log says f already, and where the newest fact of its
-// key is. ErrAway when the log went away since the key was taken: then nobody
-// knows what it says.
+// said reports whether the log has f already, and returns the place of the newest fact of its
+// key. ErrAway when the log became unavailable after the key was locked: then its contents are
+// unknown.
 func (p *Publisher) said(f event.Fact) (pos event.Pos, last uint64, said bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,7 +117,7 @@ func (p *Publisher) said(f event.Fact) (pos event.Pos, last uint64, said bool, e
 	}
 	newest, ok := p.mirror.newest[f.Key]
 	if !ok {
-		// What is not in the log need not be withdrawn.
+		// A key that is not in the log need not be withdrawn.
 		return event.Pos{Epoch: p.mirror.epoch}, 0, f.Tombstone(), nil
 	}
 	same := event.Same(newest.Fact, f) || f.Tombstone() && newest.Fact.Tombstone()

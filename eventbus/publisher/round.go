@@ -6,20 +6,19 @@ import (
 	"switchyard.dev/eventbus/event"
 )
 
-// Why a round is due, or a Complete is said. The first four are said in it.
+// Reasons for a round or a Complete. The first four are recorded in it.
 const (
 	reasonFirst   = "first"   // there was no log before
 	reasonEpoch   = "epoch"   // the log began again
 	reasonLeader  = "leader"  // this process has just become the writer
 	reasonFloor   = "floor"   // all that counts has been stated again behind a floor
-	reasonForeign = "foreign" // somebody else has written
+	reasonForeign = "foreign" // another process has written
 	reasonMissed  = "missed"  // facts could not be stated for a while
 )
 
 // round is one filling of the log: from asking for every object to Complete.
 type round struct {
-	// number counts the rounds, so that what was stated before one began does
-	// not count for it.
+	// number counts the rounds, so that facts stated before a round began do not count for it.
 	number int
 	// due is why another round is to begin; empty when none is.
 	due string

@@ -73,7 +73,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 type life struct {
 	// mark is how far the log was known; zero when it did not come to that.
 	mark event.Mark
-	// led reports whether facts could be stated.
+	// led is true if facts could be stated.
 	led bool
 	// ended is why the life ended.
 	ended error
@@ -92,7 +92,7 @@ func (p *Publisher) live(ctx context.Context, last life) (life, error) {
 	defer follower.Close()
 	mirror, err := p.catchUp(ctx, follower, begun.Epoch)
 	if err != nil {
-		// One that does not read is begun anew, by its name.
+		// A log that cannot be read is begun again, by its name.
 		return life{mark: begun}, err
 	}
 	ctx, interrupt := context.WithCancelCause(ctx)

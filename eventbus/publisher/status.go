@@ -10,9 +10,9 @@ import (
 
 // Status is how the log fares, for metrics and people.
 type Status struct {
-	// Why says why the log cannot be written or is not whole; nil when it is.
+	// Why is the reason why the log cannot be written or is not whole; nil when it is.
 	Why error
-	// Witness is what is known of the log; the zero one before Run knows any.
+	// Witness is the known state of the log; the zero one before Run knows any.
 	Witness Witness
 	// Begins is the first event that the log keeps, Floors are how many Floors it
 	// keeps.
@@ -20,12 +20,12 @@ type Status struct {
 	Floors int
 	// Live are how many facts count.
 	Live uint64
-	// Bytes and MaxBytes are how much the log takes, and may take; Crowded says that it is
-	// half or was lately. All are of the last look at the bounds.
+	// Bytes and MaxBytes are the size and the limit of the log; Crowded means that it takes
+	// half of it or did recently. All are of the last check of the bounds.
 	Bytes, MaxBytes uint64
 	Crowded         bool
-	// Ended counts the epochs that ended while this process led, by why:
-	// EndedDamaged, EndedFull, EndedLost.
+	// Ended counts the epochs that ended while this process led, by reason: EndedDamaged,
+	// EndedFull, EndedLost.
 	Ended map[string]uint64
 	// Unsettled are the objects that the last round did not wait for.
 	Unsettled []event.Key

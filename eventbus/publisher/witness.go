@@ -10,9 +10,8 @@ import (
 	"switchyard.dev/eventbus/event"
 )
 
-// Witness is what is kept of the log outside of the log, in the API server: what
-// shows that its store was altered or rewound, and what tells people how the log
-// fares.
+// Witness is the state of the log that is kept outside of it, in the API server. It shows
+// whether the log's store was altered or rewound, and reports the state of the log to people.
 type Witness struct {
 	// Mark is a place that the log has reached, with its checksum. The checksum is
 	// the zero one when an older version saved it.
@@ -26,7 +25,7 @@ type Witness struct {
 
 // EpochStore keeps a Witness.
 type EpochStore interface {
-	// Load returns what was saved last; the zero Witness when nothing was.
+	// Load returns the last saved Witness; the zero Witness when there is none.
 	Load(ctx context.Context) (Witness, error)
 	Save(ctx context.Context, w Witness) error
 }
@@ -35,20 +34,20 @@ type EpochStore interface {
 const (
 	EndedDamaged = "damaged" // the log was not what had been recorded
 	EndedFull    = "full"    // it was full, and nothing in it could be forgotten
-	EndedLost    = "lost"    // its store was gone, or somebody else began it anew
+	EndedLost    = "lost"    // its store was deleted, or another process began it again
 )
 
 const (
 	// savePause is how often it is looked whether the log has grown since the
 	// Witness was saved.
 	savePause = 750 * time.Millisecond
-	// lastSave bounds what is done at the end of Run, so that the next leader finds
-	// the Mark that the log really ends with.
+	// lastSave bounds the work at the end of Run, so that the next leader finds the Mark that
+	// the log really ends with.
 	lastSave = 2 * time.Second
 )
 
-// begin begins the log, or begins it anew when what is there cannot be trusted
-// or added to. It also returns why the log is to be filled.
+// begin begins the log, or begins it again when the existing one cannot be trusted or extended.
+// It also returns why the log is to be filled.
 func (p *Publisher) begin(ctx context.Context, last life) (event.Mark, string, error) {
 	saved, err := p.config.Epochs.Load(ctx)
 	if err != nil {
@@ -77,11 +76,11 @@ func (p *Publisher) begin(ctx context.Context, last life) (event.Mark, string, e
 	return mark, reason, nil
 }
 
-// errLost is why an epoch ended that nobody here has ended.
+// errLost is the reason for an epoch that ended without this process.
 var errLost = errors.New("its store was lost, or it was begun anew by somebody else")
 
-// turned returns the Witness of an epoch that has just begun in the place of another, says
-// so and counts that.
+// turned returns the Witness of an epoch that has just replaced another, and logs and counts
+// that.
 func (p *Publisher) turned(before, now event.Mark, ended error) Witness {
 	kind := EndedDamaged
 	switch {
@@ -98,13 +97,13 @@ func (p *Publisher) turned(before, now event.Mark, ended error) Witness {
 	return Witness{Mark: now, Since: p.config.Clock(), Before: before.Epoch, Ended: ended.Error()}
 }
 
-// trusted returns a log that is what it is known to be: the one that is there, or
-// a new one, and then why the other was ended.
+// trusted returns a log that agrees with its Witness: the existing one, or a new one, and then
+// why the other was ended.
 func (p *Publisher) trusted(ctx context.Context, saved Witness, last life) (mark event.Mark, ended, err error) {
 	why, epoch := last.ended, last.mark.Epoch
 	if epoch == "" || !errors.Is(why, eventbus.ErrFull) && !errors.Is(why, eventbus.ErrDamaged) {
-		// The epoch is asked for first: the one that Begin finds damaged may have
-		// been ended by another writer a moment later, and theirs must live.
+		// The epoch is read first: the one that Begin finds damaged may have been ended by
+		// another writer a moment later, and its new log must be kept.
 		tip, err := p.config.Log.Tip(ctx)
 		if err != nil && !errors.Is(err, eventbus.ErrNoLog) {
 			return event.Mark{}, nil, err
@@ -128,9 +127,8 @@ func (p *Publisher) trusted(ctx context.Context, saved Witness, last life) (mark
 	return mark, why, nil
 }
 
-// known returns what is known best of the log: of two Marks of one epoch the later
-// one. One without a checksum, which an older version saved, tells nothing to
-// Begin.
+// known returns the best known Mark of the log: of two Marks of one epoch the later one. One
+// without a checksum, which an older version saved, is of no use to Begin.
 func known(saved, seen event.Mark) event.Mark {
 	if seen.Epoch == saved.Epoch && seen.Seq > saved.Seq {
 		return seen
@@ -169,14 +167,13 @@ func (p *Publisher) keepSaved(ctx context.Context) error {
 	}
 }
 
-// saveLast saves the Witness at the end of Run, when the last facts that were
-// under way are recorded: then the next leader holds the log against the Mark
-// that it ended with. A log that somebody else has begun meanwhile is theirs to
-// save.
+// saveLast saves the Witness at the end of Run, when the last facts in flight are recorded:
+// then the next leader compares the log with the Mark that it ended with. A log that another
+// process has begun in the meantime is saved by that one.
 func (p *Publisher) saveLast(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSave)
 	defer cancel()
-	// Whoever states something now is waited for, unless the time is up.
+	// Wait for facts that are being stated, within the time limit.
 	_ = p.changed.Until(ctx, func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
