@@ -1,13 +1,11 @@
-// Package readers bounds how many read a log at once, whoever asks for it.
+// Package readers bounds how many callers read a log at once.
 //
-// To read a JetStream log takes a consumer, which the server keeps for the reader,
-// and of which a stream has a bounded number. A program that reads on behalf of
-// callers it does not know would let them take all of these, and then nobody could
-// follow the log or begin it. Through a Bounded they have a few between them, and
-// wait for their turn.
+// To read a JetStream log takes a consumer, which the server keeps for the reader, and of which
+// a stream has a bounded number. A program that reads on behalf of anonymous callers would let
+// them take all of these, and then no other program could follow the log or begin it. Through a
+// Bounded they share a few, and wait for their turn.
 //
-// Users owe short readings: one that lasts as long as its caller pleases keeps the
-// others out.
+// Readings must be short: one that lasts as long as its caller pleases keeps the others out.
 package readers
 
 import (
