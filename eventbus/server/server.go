@@ -22,7 +22,7 @@ import (
 	"switchyard.dev/eventbus/trust"
 )
 
-// Config says what the program runs with.
+// Config configures a Server.
 type Config struct {
 	Settings Settings
 	// Reviews is the API that vouches for the clients' tokens.
@@ -48,9 +48,9 @@ const Name = "eventbus.signadot.svc"
 // HTTP; for more, silent ones are closed.
 const maxConnections = 256
 
-// A token that says it is made for the bus, and is not known yet, costs a question to the
-// API server. One address has a few of those at once, so that whoever forges tokens does not
-// keep others from being known.
+// A token that claims to be for the bus, and is not cached, costs a review by the API server.
+// One address can have a few of those at once, so that forged tokens from one address do not
+// keep other clients from being authenticated.
 const (
 	questionsEach  = 4
 	questionsInAll = 64
@@ -110,8 +110,8 @@ func openFolder(c Config) (*trust.Folder, error) {
 	return trust.Open(trust.Config{Dir: c.Settings.TLSDir, Name: Name, Logger: c.Logger})
 }
 
-// secure returns how TLS is spoken with what is in a folder, which is watched from now on;
-// nil without one.
+// secure returns the TLS configuration for the certificate in a folder, which is watched from
+// now on; nil without one.
 func (s *Server) secure(folder *trust.Folder) *tls.Config {
 	if folder == nil {
 		return nil

@@ -29,7 +29,7 @@ type Settings struct {
 	Recorders, Auditors []string
 	// Records bounds these; without Bytes there are none.
 	Records embedded.Records
-	// MaxStore bounds what is kept on disk, in bytes.
+	// MaxStore bounds the files on disk, in bytes.
 	MaxStore int64
 	// TLSDir is the folder with the certificate for clients, "" for none. AcceptPlain lets
 	// clients in that do not want TLS.
@@ -39,8 +39,8 @@ type Settings struct {
 	LogLevel slog.Level
 }
 
-// ParseSettings reads the command line, without the program's name. What is
-// wrong or asked for with -help is said on out.
+// ParseSettings parses the command line, without the program's name. Errors and the answer to
+// -help are written to out.
 func ParseSettings(args []string, getenv func(string) string, out io.Writer) (Settings, error) {
 	var s Settings
 	defaults, err := program.ReadDefaults(getenv)
@@ -92,8 +92,8 @@ func (s Settings) validate() error {
 	return nil
 }
 
-// RoleOf returns the role of a client. A service account that is both is a writer,
-// who may read too.
+// RoleOf returns the role of a client. A service account that is both is a writer, which can
+// read too.
 func (s Settings) RoleOf(who tokens.Identity) (connect.Role, error) {
 	for _, of := range []struct {
 		accounts []string
