@@ -21,8 +21,8 @@ const (
 	// HTTP/2 or NATS.
 	handshakeRecord = 0x16
 	recordHeader    = 5
-	// maxHello bounds what a client may send before it is known to speak TLS. Ours send
-	// about 1.5 KiB.
+	// maxHello bounds what a client can send before it is known to speak TLS. The operator's
+	// clients send about 1.5 KiB.
 	maxHello = 8 << 10
 	// preface is how a client of HTTP/2 begins.
 	preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -54,7 +54,7 @@ func ClientCredentials(r *Roots, name string) credentials.TransportCredentials {
 	return &explained{credentials.NewTLS(r.Client(name))}
 }
 
-// explained says what it means that a server answers plain.
+// explained explains the error when a server does not answer with TLS.
 type explained struct {
 	credentials.TransportCredentials
 }

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 )
 
-// keptAlive has a peer that is gone noticed within 15 seconds, also while nothing is asked.
+// keptAlive detects a lost peer within 15 seconds, also while there are no calls.
 var keptAlive = keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second, PermitWithoutStream: true}
 
 // Dial returns a connection to a program of the operator's, at host:port, which is opened with

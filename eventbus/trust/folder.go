@@ -22,17 +22,17 @@ const (
 	BundleFile = "ca.crt"
 )
 
-// Config says where a Folder is, and whose.
+// Config configures a Folder.
 type Config struct {
 	// Dir has the files. Required.
 	Dir string
 	// Name is the host for which clients must find the certificate good. Required.
 	Name string
-	// Every is the time between two looks. Default 1 s: the kubelet takes longer.
+	// Every is the time between two reads. Default 1 s: the kubelet takes longer.
 	Every time.Duration
-	// Now tells the time. Default time.Now.
+	// Now returns the current time. Default time.Now.
 	Now func() time.Time
-	// Logger is told of changes, and of files that are not sound. Default: none.
+	// Logger logs changes, and invalid files. Default: none.
 	Logger *slog.Logger
 }
 
@@ -48,7 +48,7 @@ type Folder struct {
 	told string // the last complaint
 }
 
-// content is what stands in the files.
+// content is the content of the files.
 type content struct{ cert, key, bundle []byte }
 
 func (c content) equal(d content) bool {
@@ -77,7 +77,7 @@ func Open(c Config) (*Folder, error) {
 // Roots are the authorities in the folder.
 func (f *Folder) Roots() *Roots { return f.roots }
 
-// Run looks at the files until ctx ends, and returns nil.
+// Run re-reads the files until ctx ends, and returns nil.
 func (f *Folder) Run(ctx context.Context) error {
 	ticker := time.NewTicker(f.cfg.Every)
 	defer ticker.Stop()
@@ -95,7 +95,7 @@ func (f *Folder) Run(ctx context.Context) error {
 	}
 }
 
-// complain logs what is wrong, once for each reason.
+// complain logs an error, once for each reason.
 func (f *Folder) complain(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -107,7 +107,7 @@ func (f *Folder) complain(err error) {
 	}
 }
 
-// look reads the files, and takes what is sound.
+// look reads the files, and uses them if they are valid.
 func (f *Folder) look() error {
 	var now content
 	for name, to := range map[string]*[]byte{CertFile: &now.cert, KeyFile: &now.key, BundleFile: &now.bundle} {

@@ -14,8 +14,8 @@ import (
 	"switchyard.dev/eventbus/wake"
 )
 
-// A bundle holds the authority, the next one, and those before it: few. What is larger is
-// none of ours.
+// A bundle contains the authority, the next one, and previous ones: few. Larger bundles are not
+// the operator's.
 const (
 	// MaxBundle bounds the bytes of a bundle, and maxAuthorities how many it has.
 	MaxBundle      = 16 << 10
@@ -34,12 +34,12 @@ type Roots struct {
 	refusal error
 }
 
-// NewRoots returns Roots that trust nobody yet. from says, in errors, where the bundle
-// comes from.
+// NewRoots returns empty Roots, which trust no peer. from names the source of the bundle in
+// errors.
 func NewRoots(from string) *Roots { return &Roots{from: from} }
 
-// Set replaces what is trusted by a bundle: certificates of authorities, as PEM. One that
-// is no bundle is an error, and changes nothing.
+// Set replaces the trusted authorities by a bundle: certificates, as PEM. An invalid bundle is
+// an error, and changes nothing.
 func (r *Roots) Set(bundle []byte) error {
 	certs, err := ReadBundle(bundle)
 	if err != nil {
@@ -59,7 +59,8 @@ func (r *Roots) Set(bundle []byte) error {
 	return nil
 }
 
-// Bundle returns what is trusted, as PEM, and a channel that is closed when that changes.
+// Bundle returns the trusted authorities, as PEM, and a channel that is closed when they
+// change.
 func (r *Roots) Bundle() ([]byte, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -150,9 +151,9 @@ func hosts(cert *x509.Certificate) []string {
 	return names
 }
 
-// UntrustedError is the error of a peer whose certificate does not verify.
+// UntrustedError is the error of a peer with a certificate that does not verify.
 type UntrustedError struct {
-	// Peer is the name that it should have; Why, what is wrong with its certificate.
+	// Peer is the name that it should have; Why is the defect of its certificate.
 	Peer, Why string
 	err       error
 }
@@ -160,7 +161,7 @@ type UntrustedError struct {
 // Error implements error.
 func (e *UntrustedError) Error() string { return fmt.Sprintf("%s is not trusted: %s", e.Peer, e.Why) }
 
-// Unwrap returns what was found, where that was an error of its own.
+// Unwrap returns the cause, where that was an error of its own.
 func (e *UntrustedError) Unwrap() error { return e.err }
 
 // curves are those by which keys are agreed on. Those that are safe from computers to come
@@ -189,8 +190,8 @@ func (r *Roots) Client(name string) *tls.Config {
 	}
 }
 
-// Refusal returns why the last peer was not believed that a Client has reached; nil when it
-// was. It says in a value what libraries pass on as words.
+// Refusal returns why the last peer of a Client was not trusted; nil when it was. It returns
+// the error value that libraries pass on as text only.
 func (r *Roots) Refusal() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
