@@ -6,14 +6,14 @@ import (
 	"sync"
 )
 
-// Signal wakes everybody who waits for it. The zero value is ready; it is safe for
-// concurrent use. Nothing is queued: whoever wakes looks at what there is.
+// Signal wakes all its waiters. The zero value is ready; it is safe for concurrent use. Nothing
+// is queued: a woken goroutine reads the current state.
 type Signal struct {
 	mu   sync.Mutex
-	next chan struct{} // nil while nobody waits
+	next chan struct{} // nil while there is no waiter
 }
 
-// Next returns a channel that the next Send closes. Take it before you look at what may
+// Next returns a channel that the next Send closes. Take it before you read the state that can
 // change, or under the lock that guards it, so that no change is missed in between.
 func (s *Signal) Next() <-chan struct{} {
 	s.mu.Lock()
