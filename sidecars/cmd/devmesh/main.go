@@ -1,9 +1,9 @@
-// Command devmesh is the sidecar: it keeps an Envoy beside a baseline workload
-// and hands it the routes of its sandboxes. It is configured by the environment
-// that sidecars/devmesh describes, and ends when it is told to, after draining.
+// Command devmesh is the sidecar: it runs an Envoy next to a baseline workload and passes it
+// the routes of its sandboxes. It is configured by the environment that sidecars/devmesh
+// documents. On SIGTERM it drains and ends.
 //
 //	devmesh         be the sidecar
-//	devmesh drain   tell the sidecar in this container that its pod ends, as its preStop hook does
+//	devmesh drain   notify the sidecar in this container that its pod ends, as its preStop hook does
 package main
 
 import (
@@ -28,7 +28,7 @@ func run(ctx context.Context, args []string) error {
 	return keeper.Command(ctx, config, args)
 }
 
-// hasIPv6 reports whether the pod's kernel lets anybody listen on IPv6.
+// hasIPv6 reports whether the pod's kernel supports listening on IPv6.
 func hasIPv6() bool {
 	l, err := net.Listen("tcp6", "[::1]:0")
 	if err != nil {
