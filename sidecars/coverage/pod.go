@@ -34,20 +34,20 @@ type Pod struct {
 	Namespace, Name string
 	// Present reports whether it has a sidecar, Ready whether that is ready.
 	Present, Ready bool
-	// Injected is what it has from its injection.
+	// Injected are its settings from the injection.
 	Injected inject.Settings
-	// Plain lists the ports whose connections the sidecar passes on untouched, Except
-	// those whose connections bypass it, as the containers are given them.
+	// Plain lists the ports that the sidecar passes on untouched, Except those that bypass it,
+	// in the form of the containers' environment.
 	Plain, Except string
 	// Beside is the container of another product's proxy (inject.ProxyOf), which the pod has beside
 	// its sidecar; empty when it has none.
 	Beside string
-	// Edge tells that the sidecar takes routing keys out of what comes in.
+	// Edge means that the sidecar removes routing keys from incoming requests.
 	Edge bool
-	// Pending tells that the pod is that, and that its sidecar has not started yet.
+	// Pending means that the pod is pending, and that its sidecar has not started yet.
 	Pending bool
-	// Processed is the annotation that says why it has no sidecar; empty when there
-	// is none.
+	// Processed is the annotation with the reason why it has no sidecar; empty when there is
+	// none.
 	Processed string
 }
 
@@ -98,9 +98,9 @@ func started(s *corev1.ContainerStatus) bool {
 	return s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil || s.RestartCount > 0
 }
 
-// Connected holds, by namespace/name, the pods whose sidecar is connected to a route
-// server, and whether each has acknowledged what it should have. nil means that it is not
-// known who is connected.
+// Connected contains, by namespace/name, the pods with a sidecar that is connected to a route
+// server, and whether each has acknowledged its current routes. nil means that the connections
+// are not known.
 type Connected map[string]bool
 
 // stateOf returns where a pod stands.

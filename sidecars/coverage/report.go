@@ -16,28 +16,28 @@ import (
 	"switchyard.dev/sidecars/redirect/spec"
 )
 
-// Subject is one workload, as it is looked at.
+// Subject is the input for one workload.
 type Subject struct {
-	// Workload says which.
+	// Workload identifies it.
 	Workload inject.Workload
 	// Asks reports whether its pod template, or its namespace, asks for sidecars.
 	Asks bool
 	// Pods are those that count.
 	Pods []Pod
-	// Ports are the TCP ports of the workload that requests are led to, as far as
-	// that is known.
+	// Ports are the TCP ports of the workload that requests are routed to, as far as that is
+	// known.
 	Ports []uint16
-	// Unled is true when no request needs a sidecar in its pods: no Service leads to the
-	// workload, or a mesh routes what does.
+	// Unled is true when no request needs a sidecar in its pods: no Service targets the
+	// workload, or a mesh routes its requests.
 	Unled bool
 	// Refused are the API server's words when it refuses new pods of the workload; empty when it
 	// accepts them, or that is not known.
 	Refused string
 }
 
-// Report is where the pods of one workload stand.
+// Report is the coverage of one workload.
 type Report struct {
-	// Workload says whose.
+	// Workload identifies it.
 	Workload inject.Workload
 	// Asks reports whether it asks for sidecars.
 	Asks bool
@@ -53,23 +53,22 @@ type Report struct {
 	// Differ are the settings in which each outdated pod, by name, differs from what
 	// is injected now, as people call them.
 	Differ map[string][]string
-	// Pending are those of the pods that are not ready whose sidecar has not started,
-	// sorted.
+	// Pending are the pods that are not ready because the sidecar has not started, sorted.
 	Pending []string
 	// Beside are the pods that have the proxy of another product beside their sidecar, sorted, by
 	// the container of that proxy.
 	Beside map[string][]string
-	// Ports is how many ports requests are led to, and Unread are those of them that
-	// some sidecar does not read.
+	// Ports is how many ports requests are routed to, and Unread are those of them that some
+	// sidecar does not read.
 	Ports  int
 	Unread []Unread
-	// SettingsKnown and ConnectionsKnown tell whether it is known which pods are
-	// outdated, and which are behind.
+	// SettingsKnown and ConnectionsKnown are true if it is known which pods are outdated, and
+	// which are behind.
 	SettingsKnown, ConnectionsKnown bool
 }
 
-// Of returns the Report of one workload. now is what pods get from their injection now;
-// what is empty in it is not known.
+// Of returns the Report of one workload. now are the settings that new pods get from their
+// injection; empty fields are not known.
 func Of(s Subject, now inject.Settings, connected Connected) Report {
 	r := Report{
 		Workload: s.Workload, Asks: s.Asks, Unled: s.Unled, Refused: s.Refused, Total: len(s.Pods),
@@ -108,12 +107,11 @@ func Of(s Subject, now inject.Settings, connected Connected) Report {
 	return r
 }
 
-// Reports returns the Reports of the workloads that are concerned, sorted. known
-// says of workloads that ask for sidecars, and of those that have a fork, whether
-// they ask; pods are all pods, of which only those that count are looked at. led
-// reports whether requests to a workload that has these pods need sidecars (not Unled); without
-// it those to every workload do. refused has the API server's words for each workload of
-// which it refuses new pods.
+// Reports returns the Reports of the relevant workloads, sorted. known contains the workloads
+// that ask for sidecars or have a fork, and whether they ask; pods are all pods, of which only
+// those that count are used. led reports whether requests to a workload that has these pods
+// need sidecars (not Unled); without it those to every workload do. refused has the API
+// server's message for each workload of which it refuses new pods.
 func Reports(known map[inject.Workload]bool, pods iter.Seq[*corev1.Pod], now inject.Settings, connected Connected,
 	led func(w inject.Workload, pods []*corev1.Pod) bool, refused map[inject.Workload]string,
 ) []Report {
@@ -178,12 +176,12 @@ func (r Report) Full() bool {
 	return r.Count(OK)+r.Count(NotNeeded) == r.Total && len(r.Beside) == 0 && (r.Total > 0 || r.Asks || r.Unled) && r.NewPodsRefused() == ""
 }
 
-// Unwanted reports whether sidecars are needed, nobody asked for any, and no pod has one.
+// Unwanted reports whether sidecars are needed, but not asked for, and no pod has one.
 func (r Report) Unwanted() bool {
 	return !r.Asks && !r.Unled && r.Count(Missing) == r.Total && len(r.Refusals) == 0
 }
 
-// Restart is what a user types to have all pods made anew.
+// Restart returns the command that restarts all pods.
 func (r Report) Restart() string {
 	w := r.Workload
 	if w.Kind == "ArgoRollout" {
@@ -192,8 +190,8 @@ func (r Report) Restart() string {
 	return fmt.Sprintf("kubectl rollout restart -n %s deployment/%s", w.Namespace, w.Name)
 }
 
-// ToDo returns what is wrong and what to do about it, as sentences; nothing when
-// the workload is covered.
+// ToDo returns the problems and their remedies, as sentences; none when the workload is
+// covered.
 func (r Report) ToDo() []string {
 	if r.Unwanted() {
 		return []string{fmt.Sprintf("it does not ask for sidecars: annotate its pod template with %s: \"true\"", crdv1.AnnotationInject)}

@@ -12,15 +12,15 @@ import (
 	"switchyard.dev/sidecars/redirect/spec"
 )
 
-// Unread is a port whose connections reach the workload although no sidecar has
-// read them, in some pods or in all: nobody sees the key of a request there.
+// Unread is a port with connections that reach the workload without being read by a sidecar, in
+// some pods or in all: the routing key of such requests is ignored.
 type Unread struct {
 	// Port is the one that the workload listens on.
 	Port uint16
-	// Excluded tells that its connections bypass the sidecar; else they pass it
-	// untouched, as one of its plain ports.
+	// Excluded means that its connections bypass the sidecar; otherwise they pass it untouched,
+	// as one of its plain ports.
 	Excluded bool
-	// Edge tells that the sidecar reads them and takes their keys out.
+	// Edge means that the sidecar reads them and removes their keys.
 	Edge bool
 	// Pods are the names of the pods in which that is so, sorted.
 	Pods []string
