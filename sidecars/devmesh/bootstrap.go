@@ -15,7 +15,7 @@ import (
 const (
 	// xdsCluster is where Envoy gets its routes.
 	xdsCluster = "xds"
-	// lateCluster takes the connections of which nobody knows yet what they speak.
+	// lateCluster takes connections with a protocol that is not known yet.
 	lateCluster = "late"
 )
 

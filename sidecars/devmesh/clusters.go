@@ -25,8 +25,8 @@ import (
 // protocolOptions is the key of a cluster's HTTP options.
 const protocolOptions = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 
-// app leads to where the connection wanted to go before it was redirected: the
-// application in this pod.
+// app is the original destination of the connection, before it was redirected: the application
+// in this pod.
 func (b *builder) app() *clusterv3.Cluster {
 	c := b.originalDestination(translate.AppCluster)
 	c.TypedExtensionProtocolOptions = map[string]*anypb.Any{protocolOptions: b.any(b.sameProtocol(toServers(idleToApp, 0)))}
@@ -101,9 +101,9 @@ func (b *builder) sameProtocol(common *corev3.HttpProtocolOptions, filters ...*h
 	}
 }
 
-// xds leads to the program that keeps this Envoy. It is on a socket that only
-// the two of them can open, so there is nothing to encrypt or to prove; towards
-// the route server the program shows the pod's token.
+// xds is the program that runs this Envoy. It is on a socket that only the two of them can
+// open, so there is no encryption or authentication; the program presents the pod's token to
+// the route server.
 func (b *builder) xds() *clusterv3.Cluster {
 	options := http2()
 	options.ConnectionKeepalive = &corev3.KeepaliveSettings{
@@ -120,8 +120,8 @@ func (b *builder) xds() *clusterv3.Cluster {
 	return c
 }
 
-// late leads to the program that keeps this Envoy, with where the connection
-// wanted to go in a PROXY header.
+// late is the program that runs this Envoy; it gets the original destination of the connection
+// in a PROXY header.
 func (b *builder) late() *clusterv3.Cluster {
 	c := b.local(lateCluster, b.LateSocket())
 	c.TransportSocket = &corev3.TransportSocket{

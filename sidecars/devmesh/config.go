@@ -16,17 +16,17 @@ import (
 type Config struct {
 	// Workload is the baseline that the pod belongs to. Required.
 	Workload table.Workload
-	// NodeID names the pod in Envoy's own words (logs, config dumps). Nobody
-	// trusts it. Default "devmesh".
+	// NodeID names the pod in Envoy's logs and config dumps. It is not trusted. Default
+	// "devmesh".
 	NodeID string
 	// RunPath is the folder for the sockets between Envoy and the program that
 	// keeps it (XDSSocket and the like). Default RunPath.
 	RunPath string
 	// ListenIPv6: listen on [::] too, beside 0.0.0.0. Set it where the kernel has IPv6.
 	ListenIPv6 bool
-	// PlainPorts are ports of the workload whose connections are passed on at
-	// once, without looking at what is in them: those of protocols in which the
-	// server speaks first. Default DefaultPlainPorts.
+	// PlainPorts are ports of the workload with connections that are passed on at once, without
+	// inspecting them: those of protocols in which the server speaks first. Default
+	// DefaultPlainPorts.
 	PlainPorts []uint16
 	// Edge: requests come from outside the cluster, and are rid of routing keys.
 	Edge bool
@@ -44,17 +44,16 @@ type Config struct {
 // speaks first: ftp, ssh, smtp, pop3, imap, submission, mysql, nats, vnc.
 func DefaultPlainPorts() []uint16 { return []uint16{21, 22, 25, 110, 143, 587, 3306, 4222, 5900} }
 
-// HeapOf returns how much memory Envoy may use, of what its container may hold, both in
-// bytes: three eighths, which with what is not heap, and the program beside it, are half.
-// It is 32 MiB at least, with which an Envoy begins.
+// HeapOf returns how much memory Envoy can use, for the memory limit of its container, both in
+// bytes: three eighths, which together with memory outside the heap, and the program beside it,
+// are half. It is 32 MiB at least, the minimum for Envoy to start.
 func HeapOf(container uint64) uint64 { return max(container/8*3, 32<<20) }
 
 // XDSSocket is the unix socket at which Envoy expects its configuration.
 func (c Config) XDSSocket() string { return path.Join(c.RunPath, "xds.sock") }
 
-// LateSocket is the unix socket to which Envoy passes connections that have not
-// shown what they speak; where they wanted to go comes first, as a PROXY header
-// of version 2.
+// LateSocket is the unix socket to which Envoy passes connections with a protocol that is not
+// known yet; each begins with the original destination, as a PROXY header of version 2.
 func (c Config) LateSocket() string { return path.Join(c.RunPath, "late.sock") }
 
 // LateHTTPSocket is the unix socket at which Envoy takes those back that turned
@@ -69,7 +68,7 @@ func (c Config) AdminSocket() string { return path.Join(c.RunPath, "admin.sock")
 // the pod ends.
 func (c Config) ControlSocket() string { return path.Join(c.RunPath, "control.sock") }
 
-// WithDefaults fills in what is absent.
+// WithDefaults sets missing fields to their defaults.
 func (c Config) WithDefaults() Config {
 	c.NodeID = cmp.Or(c.NodeID, "devmesh")
 	c.RunPath = cmp.Or(c.RunPath, RunPath)
@@ -81,8 +80,7 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Validate returns what is wrong with the configuration, all of it at once, or nil.
-// Defaults count as given.
+// Validate returns all errors of the configuration at once, or nil. Defaults count as given.
 func (c Config) Validate() error {
 	c = c.WithDefaults()
 	var wrong []error

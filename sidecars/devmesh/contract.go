@@ -22,10 +22,10 @@ const (
 	ReadinessPort = 15021
 	// ReadinessPath answers 200 when the listener takes traffic, else 503.
 	ReadinessPath = "/ready"
-	// ProbePath and a port of the workload, as ProbePath + "8080", on
-	// ReadinessPort answers 200 when the workload accepts a connection to that
-	// port, else 503. The injector turns tcpSocket probes into requests for it: a
-	// connection to a redirected port says only that the sidecar listens.
+	// ProbePath and a port of the workload, as ProbePath + "8080", on ReadinessPort answers 200
+	// when the workload accepts a connection to that port, else 503. The injector turns
+	// tcpSocket probes into requests for it: a connection to a redirected port only shows that
+	// the sidecar listens.
 	ProbePath = "/probe/tcp/"
 )
 
@@ -45,13 +45,14 @@ const (
 	// PEM. With it the sidecar speaks TLS or not at all; those that follow it learns from
 	// route servers that it trusts. Without it, it speaks plain.
 	EnvTrust = "ROUTESERVER_CA"
-	// EnvPlainPorts lists ports of the workload whose connections pass untouched and
-	// at once, because their server speaks first, separated by commas; NoPlainPorts
-	// for none. Default: DefaultPlainPorts.
+	// EnvPlainPorts lists ports of the workload with connections that pass untouched and at
+	// once, because their server speaks first, separated by commas; NoPlainPorts for none.
+	// Default: DefaultPlainPorts.
 	EnvPlainPorts = "PLAIN_PORTS"
-	// NoPlainPorts is a word, so that a value somebody lost is an error.
+	// NoPlainPorts is a word, so that a lost value is an error.
 	NoPlainPorts = "none"
-	// EnvEdge with the value EdgeYes has the sidecar take routing keys out of what comes in.
+	// EnvEdge with the value EdgeYes makes the sidecar remove routing keys from incoming
+	// requests.
 	EnvEdge = "EDGE"
 	EdgeYes = "true"
 	// EnvLogLevel is debug, info, warn or error. Default info. The annotation

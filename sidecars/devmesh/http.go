@@ -72,11 +72,11 @@ func (b *builder) httpFilters() []*hcmv3.HttpFilter {
 	return append(filters, b.httpFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true}))
 }
 
-// asSent puts the client's x-forwarded-proto aside before Envoy says it for clients that
-// did not. The routes put it back (package translate), so nobody else may say it there. And
-// it takes out what asks Envoy to send a request again: only the sidecar decides that
-// (connectAgain). (Envoy passes over these by itself unless the caller is internal,
-// which an empty list of internal addresses makes anybody in a private network.)
+// asSent moves the client's x-forwarded-proto aside before Envoy sets it for clients that sent
+// none. The routes restore it (package translate), so no other value may remain there. It also
+// removes headers that ask Envoy to retry a request: only the sidecar decides that
+// (connectAgain). (Envoy ignores these by itself unless the caller is internal, which with an
+// empty list of internal addresses includes every client in a private network.)
 func (b *builder) asSent() *earlymutationv3.HeaderMutation {
 	const header = "x-forwarded-proto"
 	remove := func(name string) *mutationv3.HeaderMutation {
@@ -97,9 +97,9 @@ func (b *builder) asSent() *earlymutationv3.HeaderMutation {
 	return &earlymutationv3.HeaderMutation{Mutations: mutations}
 }
 
-// matchValueToState computes what routes are matched by: the port that the
-// connection wanted and the key, in the form of translate.MatchValue. The route is looked
-// for anew then.
+// matchValueToState computes the value that routes are matched by: the port of the original
+// destination and the key, in the form of translate.MatchValue. Envoy then selects the route
+// again.
 func matchValueToState() *setfilterstatev3.Config {
 	const value = "%DOWNSTREAM_LOCAL_PORT%/%DYNAMIC_METADATA(" + translate.MetadataNamespace + ":" + translate.KeyName + ")%"
 	return &setfilterstatev3.Config{

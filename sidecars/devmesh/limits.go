@@ -22,39 +22,38 @@ const (
 	forkConnectTimeout = 1250 * time.Millisecond
 	// headersTimeout is how long a client may take to send a request's headers.
 	headersTimeout = time.Minute
-	// sniffTimeout is how long a new connection may say nothing before it is
-	// handed to the program that waits for either side to speak. Protocols whose
-	// server speaks first wait for it on ports that are not known to be plain; an
-	// HTTP client that is slower than that has every request take one more hop.
-	// See the package's document for what was measured.
+	// sniffTimeout is how long a new connection may be silent before it is passed to the
+	// program that waits for either side to speak. Protocols in which the server speaks first
+	// are delayed by it on ports that are not known to be plain; for an HTTP client that is
+	// slower than that, every request takes one more hop. See the package's document for
+	// measurements.
 	sniffTimeout = 20 * time.Millisecond
-	// idleToApp is how long an unused connection to the application is kept:
-	// less than the 5 s after which common servers (Node, uvicorn) close theirs,
-	// or a request could be sent into a closing connection.
+	// idleToApp is how long an unused connection to the application is kept: less than the 5 s
+	// after which common servers (Node, uvicorn) close theirs, or a request could be sent into
+	// a closing connection.
 	//
 	// It also bounds how long connections to a destination are kept after its
 	// route has changed: requests go to the new one from the first that is routed
 	// by the new table, those under way end where they are, and a connection that
 	// is left over is closed when it has been idle for so long.
 	idleToApp = 4 * time.Second
-	// idleConnection is how long a client's connection is kept on which nothing goes on:
-	// applications keep theirs for minutes or for ever, and bare TCP for ever. While memory
-	// is short it shrinks, to idleLeast (overload.go).
+	// idleConnection is how long an idle connection of a client is kept: applications keep
+	// theirs for minutes or for ever, and bare TCP for ever. While memory is short it shrinks,
+	// to idleLeast (overload.go).
 	idleConnection = 24 * time.Hour
 	idleLeast      = 5 * time.Second
 	// idleHolds is what such a connection holds, in bytes: 24 to 30 KiB were measured.
 	idleHolds = 32 << 10
 	// forkConnection is how long a connection to a sandbox is used for new requests. A fork
-	// that restarts is left by then: its Service leads elsewhere as soon as it is told to
-	// end, but connections stay where they are, and a request that is sent into one that the
-	// fork closes in the same moment is lost.
+	// that restarts is left by then: its Service selects other pods as soon as it is being
+	// terminated, but connections stay where they are, and a request that is sent into one that
+	// the fork closes in the same moment is lost.
 	forkConnection = time.Second
-	// forgetDestination is how often destinations that nobody used meanwhile are
-	// forgotten. It is not less than idleToApp, so that what ends a connection is
-	// that it is idle and nothing else.
+	// forgetDestination is how often destinations that were not used since are removed. It is
+	// not less than idleToApp, so that only idleness ends a connection.
 	forgetDestination = 5 * time.Second
-	// keepaliveIdle and keepaliveInterval find out that a peer is gone on
-	// connections that may be silent for days.
+	// keepaliveIdle and keepaliveInterval detect a lost peer on connections that may be silent
+	// for days.
 	keepaliveIdle     = 60
 	keepaliveInterval = 15
 	keepaliveProbes   = 4
@@ -64,17 +63,17 @@ const (
 	maxStreams = 1<<31 - 1
 	// maxRequests is what Envoy passes on at once to one of its clusters: without bound.
 	maxRequests = 1 << 20
-	// finalNotice is what a client of HTTP/2 has, from the notice that the connection is
-	// to end, for requests that it has sent meanwhile: more than a round trip.
+	// finalNotice is how long a client of HTTP/2 has, from the notice that the connection ends,
+	// for requests that it has already sent: more than a round trip.
 	finalNotice        = 250 * time.Millisecond
 	delayedClose       = time.Second
 	keepaliveXDS       = 10 * time.Second
 	keepaliveXDSAnswer = 5 * time.Second
 )
 
-// Buffers and windows, chosen beside a stock Envoy, whose own are 1 MiB, 16 MiB and
-// 24 MiB. Its rate taken as 1, in turn, one body over a cable, on two processors that
-// others kept busy, so that each number may be a tenth off (make bench-streams):
+// Buffers and windows, chosen in comparison with a stock Envoy, which has 1 MiB, 16 MiB and 24
+// MiB. Throughput relative to its own, one body at a time over a cable, on two processors with
+// other load, so that each number may be a tenth off (make bench-streams):
 //
 //	buffer   h1 down  h1 up  h2 down  h2 up
 //	32 KiB   0.57     0.74   0.20     0.27   with windows of 64 KiB and 1 MiB
@@ -83,19 +82,19 @@ const (
 //	192 KiB  0.94     0.86   0.85     1.07
 //	256 KiB  1.01     0.93   1.09     0.96
 const (
-	// connectionBuffer is what is read from a connection at once, and what may wait to
-	// be written before no more is read from the other side. A stream of HTTP/1 that
-	// nobody reads holds it twice, and nothing but its size bounds that: Envoy ends no
-	// such stream when memory is short. With 160 KiB 1,000 of them held 403 to 542 MiB,
-	// more than half of the container's memory, and honest connections were closed.
+	// connectionBuffer is how much is read from a connection at once, and how much can wait to
+	// be written before reading from the other side stops. A stream of HTTP/1 that is not read
+	// takes it twice, and only its size bounds that: Envoy ends no such stream when memory is
+	// short. With 160 KiB 1,000 of them took 403 to 542 MiB, more than half of the container's
+	// memory, and honest connections were closed.
 	connectionBuffer = 128 << 10
-	// lateBuffer is that of the way through the program next door, whose connections
-	// have a connectionBuffer at each end already.
+	// lateBuffer is that of the hop through the program in the pod, which has connections with
+	// a connectionBuffer at each end already.
 	lateBuffer = 32 << 10
-	// streamWindow is what a peer may send on one stream before it hears that it may
-	// send more, and what may wait to be sent on one: on a busy machine a round trip of
-	// 1 ms takes 5, and it passes 400 MB/s then. Streams that hold it are ended when
-	// memory is short (overload.go).
+	// streamWindow is how much a peer can send on one stream before it needs an update of the
+	// window, and how much can wait to be sent on one: on a busy machine a round trip of 1 ms
+	// takes 5, and it passes 400 MB/s then. Streams that fill it are ended when memory is short
+	// (overload.go).
 	streamWindow = 2 << 20
 	// connectionWindow lets 16 streams of a connection stand still before the others
 	// on it have to.

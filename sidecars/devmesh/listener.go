@@ -19,14 +19,14 @@ import (
 	"switchyard.dev/xds/translate"
 )
 
-// listener takes all redirected connections and finds out where they wanted to
-// go and what they speak. HTTP is routed. TLS, and the ports of protocols in
-// which the server speaks first, pass untouched. What has said nothing in time,
-// or nothing that is known, goes to LateSocket: a client may open a connection
-// long before it sends its first request, and that must be routed too. So does
-// HTTP/1.0, for Envoy takes every request line for it whose version it does not know,
-// or that has none: the program can tell. A connection that wanted to go to the listener
-// itself, and was not redirected, is closed: passed on, it would come back for ever.
+// listener accepts all redirected connections and determines their original destination and
+// their protocol. HTTP is routed. TLS, and the ports of protocols in which the server speaks
+// first, pass untouched. A connection that was silent for too long, or has an unknown protocol,
+// goes to LateSocket: a client may open a connection long before it sends its first request,
+// and that must be routed too. So does HTTP/1.0, because Envoy takes every request line with an
+// unknown version, or without one, for it: the program can distinguish them. A connection to
+// the listener's own port, which was not redirected, is closed: passed on, it would return in a
+// loop.
 func (b *builder) listener() *listenerv3.Listener {
 	unlessPlain := toPorts(append([]uint16{ListenerPort}, b.PlainPorts...))
 	l := &listenerv3.Listener{

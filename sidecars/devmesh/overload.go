@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// What is done about memory, by the share of the heap that is used.
+// Actions when memory is short, by the share of the heap that is used.
 //
 // Streams of HTTP/2 that hold much are ended first: those with most, and the fuller
 // the heap the smaller ones too. Envoy ends up to 50 in each worker whenever the share
@@ -46,8 +46,8 @@ const (
 	// eight classes of streams, from 1 KiB to 128 KiB and more. At refuseAbove those
 	// of 8 KiB are ended.
 	countedFrom = 10
-	// refreshOverload is how often memory is looked at. 1,000 clients with 100 streams
-	// each open thousands in a second, and what is not ended meanwhile is held.
+	// refreshOverload is how often memory is checked. 1,000 clients with 100 streams each open
+	// thousands in a second, and their memory is in use until the next check.
 	refreshOverload = 20 * time.Millisecond
 )
 
@@ -105,7 +105,7 @@ func scaled(monitor string, from, to float64) *overloadv3.Trigger {
 	}
 }
 
-// memoryActions are what is done about memory.
+// memoryActions are the actions when memory is short.
 func (b *builder) memoryActions() []*overloadv3.OverloadAction {
 	idle := b.any(&overloadv3.ScaleTimersOverloadActionConfig{
 		TimerScaleFactors: []*overloadv3.ScaleTimersOverloadActionConfig_ScaleTimer{{

@@ -5,19 +5,18 @@ import (
 	envoymatcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 )
 
-// The statistics that Envoy keeps. It would keep some hundred others, and counting
-// costs every request 4 to 8 per cent of what it costs at all; nobody reads them, for
-// the administration interface is not open to anybody but the keeper.
+// The statistics that Envoy keeps. It would keep some hundred others, and counting takes 4 to 8
+// per cent of the cost of every request; they would be unused, because only the keeper can
+// reach the administration interface.
 const (
-	// ActiveRequests, ActiveUpgrades and ActiveTCP are what is under way: requests,
-	// of them those that became something else (WebSocket), and connections that are
-	// not HTTP. Gauges.
+	// ActiveRequests, ActiveUpgrades and ActiveTCP count activity in progress: requests, of
+	// them those that were upgraded (WebSocket), and connections that are not HTTP. Gauges.
 	ActiveRequests = "http.inbound.downstream_rq_active"
 	ActiveUpgrades = "http.inbound.downstream_cx_upgrades_active"
 	ActiveTCP      = "tcp.tcp.downstream_cx_active"
 	// Requests counts those that came, ever.
 	Requests = "http.inbound.downstream_rq_total"
-	// LateConnections counts connections that did not show in time what they speak.
+	// LateConnections counts connections that did not show their protocol in time.
 	LateConnections = "tcp.late.downstream_cx_total"
 )
 

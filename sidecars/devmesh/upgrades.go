@@ -34,9 +34,9 @@ func passedOver() []*envoymatcherv3.StringMatcher {
 	}}}
 }
 
-// noneOf is a pattern that matches every text but some words, in upper or lower case:
-// a text that leaves them at some letter, ends too early or goes on. Envoy's patterns
-// have no other way to say not.
+// noneOf is a pattern that matches every text but some words, in upper or lower case: a text
+// that differs from them at some letter, ends too early or is longer. Envoy's patterns have no
+// negation.
 func noneOf(words ...string) string { return "(?i)" + unlike(words) }
 
 func unlike(words []string) string {
