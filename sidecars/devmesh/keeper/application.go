@@ -14,15 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An application that stops at once is gone before the pod's end is known here, and one
-// that crashes goes without any. Its own clients would see their connections end; so those
-// of the sidecar do.
+// An application that stops at once has ended before the pod's end is known here, and one that
+// crashes ends without any notice. Without the sidecar its clients would see their connections
+// close, so the sidecar closes them.
 
 const (
 	// lookForPorts is how often the ports are read on which the application listens. The
 	// kernel reports a socket that was destroyed by its port alone, not whether it listened.
 	lookForPorts = time.Second
-	// lookAgain is how often leave and awaitApplication check what they wait for, and
+	// lookAgain is how often leave and awaitApplication check their condition, and
 	// leavePatience for how long leave does. In that time each request to the application is
 	// answered 503, where the application's own connections would be closed.
 	lookAgain     = 2 * time.Millisecond
@@ -77,8 +77,8 @@ func (k *knownPorts) some() bool {
 	return len(k.open) > 0
 }
 
-// follow looks from time to time until ctx ends. A look at an application that is gone
-// changes nothing: the kernel tells of that.
+// follow reads the ports regularly until ctx ends. Finding none changes nothing: the kernel
+// reports when the application stops listening.
 func (k *knownPorts) follow(ctx context.Context) {
 	tick := time.NewTicker(lookForPorts)
 	defer tick.Stop()
@@ -105,8 +105,9 @@ func (k *knownPorts) of(m netlink.Message) bool {
 	return slices.Contains(k.open, uint64(binary.BigEndian.Uint16(m.Data[localPort:])))
 }
 
-// leave kills Envoy, and with it all connections, as soon as nothing is under way. It gives up
-// when the application is back meanwhile, and when the pod ends, since drain does it then.
+// leave kills Envoy, and with it all connections, as soon as no request is in progress. It
+// gives up when the application has restarted in the meantime, and when the pod ends, since
+// drain does it then.
 func (p *proxy) leave(ctx context.Context) {
 	for deadline := time.Now().Add(leavePatience); time.Now().Before(deadline) && p.applicationGone(); {
 		select {
@@ -130,8 +131,8 @@ func (p *proxy) leave(ctx context.Context) {
 	}
 }
 
-// awaitApplication waits until somebody listens in the pod again, restartPause at most:
-// there may be requests for forks.
+// awaitApplication waits until the application listens again, restartPause at most: there may
+// be requests for forks.
 func (p *proxy) awaitApplication(ctx context.Context) {
 	for deadline := time.Now().Add(restartPause); time.Now().Before(deadline) && p.applicationGone() && ctx.Err() == nil; {
 		time.Sleep(lookAgain)

@@ -47,8 +47,7 @@ type Config struct {
 	DrainMin, DrainMax time.Duration
 }
 
-// Validate returns what is wrong with the configuration, all of it at once, or nil.
-// Defaults count as given.
+// Validate returns all errors of the configuration at once, or nil. Defaults count as given.
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	wrong := []error{c.Proxy.Validate()}
@@ -75,9 +74,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// FromEnvironment reads a Config from the container's environment, as the
-// contract names it. The function get is os.Getenv. The error says which
-// variable is wrong.
+// FromEnvironment reads a Config from the container's environment, with the names of the
+// contract. The function get is os.Getenv. The error names the invalid variable.
 func FromEnvironment(get func(string) string) (Config, error) {
 	c := Config{
 		Proxy: devmesh.Config{

@@ -13,9 +13,9 @@ import (
 	"switchyard.dev/sidecars/devmesh"
 )
 
-// The control socket is how this program, run by the pod's preStop hook, tells the one
-// that keeps Envoy that the pod ends. It is in a folder that the sidecar alone has, so
-// nobody else in the pod can call it, nor anybody outside.
+// The control socket is how this program, run by the pod's preStop hook, notifies the instance
+// that runs Envoy that the pod ends. It is in a folder that only the sidecar mounts, so no
+// other container of the pod can call it, and no client outside.
 const (
 	drainPath = "/drain"
 	// controlPatience bounds how long either side may take.
@@ -34,8 +34,8 @@ func serveControl(life context.Context, l net.Listener, p *proxy) error {
 	return nil
 }
 
-// Drain tells the sidecar with this configuration that its pod is ending, and returns once
-// the sidecar has taken note. An error means that it could not be told.
+// Drain notifies the sidecar with this configuration that its pod is ending, and returns once
+// the sidecar has acknowledged that. It returns an error if the sidecar could not be notified.
 func Drain(ctx context.Context, c Config) error {
 	socket := c.withDefaults().Proxy.ControlSocket()
 	client := &http.Client{Timeout: controlPatience, Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -57,8 +57,8 @@ func Drain(ctx context.Context, c Config) error {
 	return nil
 }
 
-// Command runs what the program's arguments say: the sidecar without any, else Drain. The
-// error names a command that there is not.
+// Command runs the command in the program's arguments: the sidecar without any, else Drain. The
+// error names an unknown command.
 func Command(ctx context.Context, c Config, args []string) error {
 	switch {
 	case len(args) == 0:

@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// calm is how long no request must have come before a sidecar that is told to end beside
-	// a living application does so. Load balancers may learn late that it is ending, and a
+	// calm is how long no request must have arrived before a sidecar that was told to end ends
+	// beside a running application. Load balancers may learn late that it is ending, and a
 	// request that they still send would be cut off.
 	calm = time.Second
-	// lookForApp is how often drain checks whether the application is gone. Until it notices,
+	// lookForApp is how often drain checks whether the application has ended. Until it notices,
 	// requests on open connections are answered 503; the application would have closed them.
 	lookForApp = 10 * time.Millisecond
 	// lookAtTraffic is how often Envoy is asked how many requests are under way.
@@ -30,9 +30,9 @@ const (
 	closeListeners   = "/drain_listeners"
 )
 
-// drain waits for the end of the pod (ending) or of this program (told), and lets what is
-// under way finish: Envoy goes on serving and asks clients to use other connections, until
-// the application is gone. It returns when Envoy is to end, or when life ends.
+// drain waits for the end of the pod (ending) or of this program (told), and lets requests in
+// progress finish: Envoy continues to serve and asks clients to use other connections, until
+// the application has ended. It returns when Envoy must end, or when life ends.
 func (p *proxy) drain(life, told context.Context) {
 	select {
 	case <-life.Done():
@@ -70,7 +70,7 @@ func (p *proxy) drain(life, told context.Context) {
 	}
 }
 
-// applicationGone reports whether nobody listens in the pod any more.
+// applicationGone reports whether no program but the sidecar listens in the pod.
 func (p *proxy) applicationGone() bool {
 	ports, err := applicationPorts()
 	if err != nil {
@@ -79,7 +79,8 @@ func (p *proxy) applicationGone() bool {
 	return err == nil && len(ports) == 0
 }
 
-// look asks Envoy to drain, again in case that it was started anew, and what is under way.
+// look asks Envoy to drain, again in case that it was restarted, and reads the number of
+// requests in progress.
 func (p *proxy) look(ctx context.Context, d *progress, now time.Time) error {
 	path := drainConnections
 	if d.gone {
@@ -91,7 +92,7 @@ func (p *proxy) look(ctx context.Context, d *progress, now time.Time) error {
 		t, err = p.traffic(ctx)
 	}
 	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT) {
-		d.underWay = 0 // no Envoy runs, as after leave; one that is only slow has what it had
+		d.underWay = 0 // no Envoy runs, as after leave; if it is only slow the numbers stay
 		return nil
 	}
 	if err != nil {
@@ -107,7 +108,7 @@ func (p *proxy) look(ctx context.Context, d *progress, now time.Time) error {
 // progress is how far a drain has come.
 type progress struct {
 	min, max time.Duration
-	// told is when this program was told to end; zero before.
+	// told is when this program received the signal to end; zero before.
 	told time.Time
 	// gone: the application is.
 	gone     bool
@@ -117,9 +118,9 @@ type progress struct {
 	since time.Time
 }
 
-// over reports whether Envoy should end now: max after this program was told to, in any case;
-// before that once nothing is under way and either the application is gone, which has then
-// closed its connections too, or min has passed and no request has come for calm.
+// over reports whether Envoy should end now: max after the signal to this program, in any case;
+// before that once no request is in progress and either the application has ended, which has
+// then closed its connections too, or min has passed and no request has arrived for calm.
 func (d progress) over(now time.Time) bool {
 	told := !d.told.IsZero()
 	switch {
@@ -133,7 +134,7 @@ func (d progress) over(now time.Time) bool {
 	return told && now.Sub(d.told) >= d.min && now.Sub(d.since) >= calm
 }
 
-// traffic is what goes through an Envoy.
+// traffic are the counters of an Envoy.
 type traffic struct {
 	// underWay is the number of requests, and of connections that are not HTTP.
 	underWay int

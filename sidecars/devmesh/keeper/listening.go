@@ -26,8 +26,8 @@ const (
 // stateListen is TCP_LISTEN in the kernel's tables.
 const stateListen = "0A"
 
-// applicationPorts returns the ports on which anybody but the sidecar listens in the pod.
-// It asks the kernel and not the application, which would see a connection.
+// applicationPorts returns the ports on which programs other than the sidecar listen in the
+// pod. It reads them from the kernel instead of connecting, which the application would notice.
 func applicationPorts() (ports []uint64, err error) {
 	for _, table := range socketTables {
 		file, err := os.Open(table)
@@ -48,8 +48,8 @@ func applicationPorts() (ports []uint64, err error) {
 	}), nil
 }
 
-// listening returns the ports in a table of the kernel's on which somebody listens, but
-// for those that only the pod itself can reach.
+// listening returns the ports with a listener in a socket table of the kernel, except those
+// that only the pod itself can reach.
 func listening(table io.Reader) (ports []uint64, err error) {
 	lines := bufio.NewScanner(table)
 	lines.Scan() // the head
@@ -60,7 +60,7 @@ func listening(table io.Reader) (ports []uint64, err error) {
 		}
 		address, port, _ := strings.Cut(fields[1], ":")
 		if strings.HasSuffix(address, loopback4) && len(address) == len(loopback6)/4 || address == loopback6 {
-			continue // nobody is led there
+			continue // nothing is redirected there
 		}
 		number, err := strconv.ParseUint(port, 16, 16)
 		if err != nil {

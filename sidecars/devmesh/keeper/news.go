@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// news says in the log that routes come: the first time, and again after the
-// route server was away, but not for each change.
+// news logs that routes were received: the first time, and again after the route server was
+// unavailable, but not for each change.
 type news struct {
 	mu sync.Mutex
-	// ever is whether routes were received at all, and told whether that was said
-	// since the route server was away.
+	// ever is whether routes were received at all, and told whether that was logged since the
+	// route server was unavailable.
 	ever, told bool
 }
 
@@ -32,17 +32,16 @@ func (n *news) received(logger *slog.Logger, version string) {
 	n.ever, n.told = true, true
 }
 
-// reached takes note that a stream has begun. A route server that is back sends
-// nothing when the sidecar has the newest routes, so a stream that has lasted for
-// a while is what tells that it is back. The function has gives the version in
-// use. Call what it returns when the stream ends.
+// reached records that a stream has begun. A route server that is back sends nothing when the
+// sidecar has the newest routes, so a stream that has lasted for a while shows that it is back.
+// has returns the version in use. Call end when the stream ends.
 func (n *news) reached(logger *slog.Logger, has func() string, lasted time.Duration) (end func()) {
 	ended := false
 	timer := time.AfterFunc(lasted, func() {
 		version := has()
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		// Without routes from it so far there is nothing yet to tell of.
+		// Without routes from it so far there is nothing to log.
 		if ended || n.told || !n.ever {
 			return
 		}

@@ -24,9 +24,8 @@ import (
 	"switchyard.dev/sidecars/devmesh/sniff"
 )
 
-// mostSilent is how many connections may be open on which nobody has spoken yet, and half
-// of all at most. Each takes some 20 KiB here and 32 KiB in Envoy, and costs who opens it
-// nothing.
+// mostSilent is how many connections may be open without a byte from either side, and half of
+// all at most. Each takes some 20 KiB here and 32 KiB in Envoy, and costs its client nothing.
 const mostSilent = 4096
 
 // proxy runs Envoy as a child process.
@@ -38,7 +37,7 @@ type proxy struct {
 	// ending is closed when the pod ends.
 	ending  chan struct{}
 	endOnce sync.Once
-	// envoy is the process that was started last; left tells that leave ended it.
+	// envoy is the process that was started last; left means that leave ended it.
 	envoy atomic.Pointer[os.Process]
 	left  atomic.Bool
 }
@@ -78,15 +77,15 @@ func newProxy(c Config) (*proxy, error) {
 	return p, nil
 }
 
-// drainSeconds is how long a connection on which nothing goes on is kept once the pod ends:
-// then a client of HTTP/2 is told to use another, and one of HTTP/1 that has none to hear
-// it by is closed. All others hear it with their next answer. One second is the least.
+// drainSeconds is how long an idle connection is kept once the pod ends: then a client of
+// HTTP/2 gets GOAWAY, and an idle connection of HTTP/1, which has no such message, is closed.
+// All others are notified with their next response. One second is the least.
 const drainSeconds = 1
 
 // Envoy is started again at once, and after a second when it ended within one.
 const restartPause = time.Second
 
-// run keeps Envoy running until ctx ends; then Envoy is told to end.
+// run keeps Envoy running until ctx ends; then Envoy is terminated.
 func (p *proxy) run(ctx context.Context) error {
 	for {
 		began := time.Now()

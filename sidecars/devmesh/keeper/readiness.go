@@ -64,22 +64,22 @@ func serveReadiness(life, serving context.Context, c Config, p *proxy) error {
 	return nil
 }
 
-// probe reports whether the workload accepts connections at a port. It connects to
-// the pod's own address and to nothing else, so it says no more than the caller
-// could have found out by connecting there; and not to the sidecar's ports,
-// where it would ask the sidecar about itself.
+// probe reports whether the workload accepts connections at a port. It connects to the pod's
+// own address only, so it reveals no more than the caller could learn by connecting there; and
+// not to the sidecar's ports, where it would probe the sidecar itself.
 type probe struct {
 	ip     netip.Addr
 	logger *slog.Logger
 
 	mu sync.Mutex
 	// refusing are the ports that did not accept when they were probed last, at most
-	// maxRefusing: whoever asks for many ports fills neither memory nor log.
+	// maxRefusing: probing many ports fills neither memory nor log.
 	refusing map[uint16]bool
 }
 
-// note tells in the log when a probed port begins to refuse and when it ceases.
-// The kubelet's event is of an HTTP probe, which nobody wrote; this says whose.
+// note logs when a probed port begins to refuse and when it accepts again. The kubelet's event
+// mentions an HTTP probe, which is not in the user's manifest; the log names the tcpSocket
+// probe.
 func (p *probe) note(port uint16, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -18,9 +18,9 @@ import (
 	"switchyard.dev/xds/translate"
 )
 
-// relay holds the routes that Envoy is to have and what it said about them.
-// Envoy's side reads it (serve.Sessions, serve.Source); the route server's side
-// offers routes and asks for the verdict.
+// relay keeps the routes for Envoy and Envoy's answer about them. Envoy's side reads it
+// (serve.Sessions, serve.Source); the route server's side offers routes and asks for the
+// verdict.
 type relay struct {
 	workload table.Workload
 	logger   *slog.Logger
@@ -28,22 +28,19 @@ type relay struct {
 
 	mu      sync.Mutex
 	changed wake.Signal // sent when anything below changes
-	// turn counts what was put before Envoy. Each time the version says which it
-	// is, so that an answer is never taken for one to the same routes put before it
-	// at another time.
+	// turn counts the offers to Envoy. The version contains it, so that an answer is never
+	// attributed to another offer of the same routes.
 	turn int
 	// routes are what Envoy is to have: nil, or one resource.
 	routes []translate.Resource
 	// good are the routes that Envoy accepted last.
 	good []translate.Resource
-	// offered is the last version from the route server, and verdict what Envoy
-	// said about it.
+	// offered is the last version from the route server, and verdict Envoy's answer about it.
 	offered string
 	verdict verdict
 }
 
-// verdict is what Envoy says about a version: nothing yet, that it took it, or
-// why not.
+// verdict is Envoy's answer about a version: none yet, accepted, or the reason for its refusal.
 type verdict struct {
 	settled bool
 	refusal string
@@ -69,13 +66,13 @@ func (r *relay) put(routes translate.Resource) {
 	r.routes = []translate.Resource{routes}
 }
 
-// settledOn reports whether Envoy has what it is to have. The lock is held.
+// settledOn reports whether Envoy has the routes offered to it. The lock is held.
 func (r *relay) settledOn() bool {
 	return len(r.good) > 0 && r.good[0].Version == r.routes[0].Version
 }
 
-// offer gives Envoy routes from the route server, unless they are what was offered
-// last or what it has, with nothing else on its way to it.
+// offer gives Envoy routes from the route server, unless they are those offered last or those
+// that it has, with no others in flight to it.
 func (r *relay) offer(routes translate.Resource) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,9 +100,8 @@ func (r *relay) offerFirst() error {
 	return r.fallBack("")
 }
 
-// fallBack gives Envoy what it accepted last, or else what is on disk, or else
-// the baseline alone; not the version that it has just refused, if any. The lock
-// is held.
+// fallBack gives Envoy the routes that it accepted last, or else those on disk, or else the
+// baseline alone; not the version that it has just refused, if any. The lock is held.
 func (r *relay) fallBack(refused string) error {
 	defer r.changed.Send()
 	if len(r.good) > 0 && versionOf(r.good[0]) == refused {
@@ -129,7 +125,7 @@ func (r *relay) fallBack(refused string) error {
 	return nil
 }
 
-// verdictOn returns what Envoy says about a version, if it is the one offered last.
+// verdictOn returns Envoy's answer about a version, if it is the one offered last.
 func (r *relay) verdictOn(version string) verdict {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -139,9 +135,9 @@ func (r *relay) verdictOn(version string) verdict {
 	return r.verdict
 }
 
-// has returns the version that Envoy accepted last, or "" when it has accepted none
-// or another one is on its way to it: to claim the old one then would be wrong as
-// soon as Envoy takes the other, and nobody would bring it back.
+// has returns the version that Envoy accepted last, or "" when it has accepted none or another
+// one is in flight to it: claiming the old one then would be wrong as soon as Envoy accepts the
+// other, and the route server would not send it again.
 func (r *relay) has() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -174,9 +170,9 @@ func (r *relay) Open(context.Context, string) (serve.Session, error) {
 	}, nil
 }
 
-// settled takes in what Envoy said about the routes it was sent. What it accepts
-// is on disk before the route server is told: a restart begins with what was
-// acknowledged last.
+// settled processes Envoy's answer about the routes it was sent. Accepted routes are on disk
+// before the route server is notified: a restart begins with the routes that were acknowledged
+// last.
 func (r *relay) settled(_ serve.Peer, statuses []serve.Status) {
 	for _, s := range statuses {
 		if keep, accepted := r.acceptedNow(s.Acked); accepted {

@@ -69,7 +69,7 @@ func Run(ctx context.Context, c Config) error {
 	group.Go(func() error {
 		defer end()
 		err := p.run(envoyLife)
-		// With the pod's end Envoy may end first; who keeps it waits until it is told to.
+		// At the pod's end Envoy may end first; this program then waits for its own signal.
 		select {
 		case <-ctx.Done():
 		case <-life.Done():

@@ -17,14 +17,14 @@ import (
 // the rest, then the resource as it was sent.
 type store struct {
 	path string
-	edge bool // what is read back is for the sidecar of an edge
+	edge bool // routes are loaded for the sidecar of an edge
 }
 
-// maxStored bounds what is read back: some 100,000 rules.
+// maxStored bounds the size of the file that is loaded: some 100,000 rules.
 const maxStored = 32 << 20
 
-// save replaces the file. It is on disk, whole, before the old one is gone, and
-// stays there when save returns.
+// save replaces the file. The new one is on disk, whole, before the old one is removed, and is
+// durable when save returns.
 func (s store) save(r translate.Resource) error {
 	body, err := proto.Marshal(&discoveryv3.Resource{Name: r.Name, Version: r.Version, Resource: r.Any})
 	if err != nil {
@@ -37,7 +37,7 @@ func (s store) save(r translate.Resource) error {
 	return replace(s.path, append(sum[:], body...))
 }
 
-// load returns what was saved, if it is whole and has this name.
+// load returns the saved routes, if they are whole and have this name.
 func (s store) load(name string) ([]translate.Resource, error) {
 	f, err := os.Open(s.path)
 	if err != nil {

@@ -19,9 +19,9 @@ import (
 	"switchyard.dev/xds/translate"
 )
 
-// trusted decides whose certificate counts as a route server's: one of the authorities that
-// were injected into the pod, or of those that a trusted route server has announced since.
-// The last announcement is kept on disk and outlives the container.
+// trusted decides which certificates are accepted as a route server's: those of the authorities
+// that were injected into the pod, or that a trusted route server has announced since. The last
+// announcement is kept on disk and outlives the container.
 type trusted struct {
 	roots          *trust.Roots
 	injected, kept []byte

@@ -37,7 +37,7 @@ type upstream struct {
 	relay              *relay
 	trusted            *trusted // nil: connect without TLS
 	logger             *slog.Logger
-	// news tells people that routes come; it belongs to run, as do the routes.
+	// news logs that routes are received; it belongs to run, as do the routes.
 	news   news
 	routes *assembly.Assembly
 }
@@ -142,7 +142,7 @@ func (u *upstream) follow(ctx context.Context, conn *grpc.ClientConn) (served bo
 			return served, err
 		}
 		if wrong != nil {
-			// Asked for anew from the beginning, after a pause that grows.
+			// Requested again from the beginning, after a growing delay.
 			u.routes.Forget()
 			return false, errors.Join(fmt.Errorf("%w: %w", errRefused, wrong), u.takeLeave(stream, cancel))
 		}
@@ -150,9 +150,9 @@ func (u *upstream) follow(ctx context.Context, conn *grpc.ClientConn) (served bo
 	}
 }
 
-// first returns the first request of a stream: for all parts, with the versions of those that
-// are here. The head is among these only when Envoy has the routes that it stands for, and no
-// others are on their way to it.
+// first returns the first request of a stream: for all parts, with the versions of the parts
+// that are known here. The head is among these only when Envoy has the routes of that head, and
+// no others are in flight to it.
 func (u *upstream) first() *discoveryv3.DeltaDiscoveryRequest {
 	w := u.relay.workload
 	has := u.routes.Versions()
@@ -167,7 +167,7 @@ func (u *upstream) first() *discoveryv3.DeltaDiscoveryRequest {
 // leaveTaking is how long the route server may take to read why the stream ends.
 const leaveTaking = 2 * time.Second
 
-// takeLeave ends a stream once the route server has read what was sent on it.
+// takeLeave ends a stream once the route server has read all that was sent on it.
 func (u *upstream) takeLeave(stream grpc.BidiStreamingClient[discoveryv3.DeltaDiscoveryRequest, discoveryv3.DeltaDiscoveryResponse], cancel func()) error {
 	defer time.AfterFunc(leaveTaking, cancel).Stop()
 	if err := stream.CloseSend(); err != nil {
@@ -182,10 +182,9 @@ func (u *upstream) takeLeave(stream grpc.BidiStreamingClient[discoveryv3.DeltaDi
 	}
 }
 
-// handOn takes in what the route server sent, gives Envoy the whole, waits for what
-// it says, and returns the answer. The route server sends nothing before it is
-// answered, and then the newest. What is wrong with the response itself is in the
-// answer too.
+// handOn processes a response of the route server, gives Envoy the whole, waits for its answer,
+// and returns the answer for the route server. The route server sends nothing before it is
+// answered, and then the newest. An error of the response itself is in the answer too.
 func (u *upstream) handOn(ctx context.Context, response *discoveryv3.DeltaDiscoveryResponse) (answer *discoveryv3.DeltaDiscoveryRequest, wrong, err error) {
 	answer = &discoveryv3.DeltaDiscoveryRequest{TypeUrl: response.GetTypeUrl(), ResponseNonce: response.GetNonce()}
 	refuse := func(code codes.Code, why string) {
