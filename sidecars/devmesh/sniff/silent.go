@@ -6,14 +6,14 @@ import (
 	"sync"
 )
 
-// silent are connections on which nobody has spoken yet, the oldest first. When there
-// are too many the oldest is closed, as servers close what is idle.
+// silent are connections on which neither side has spoken yet, the oldest first. When there are
+// too many the oldest is closed, as servers close idle connections.
 type silent struct {
 	mu    sync.Mutex
 	order list.List
 }
 
-// add takes a connection in. What it returns takes it out again.
+// add adds a connection, and returns the function that removes it.
 func (s *silent) add(c io.Closer, most int) (leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

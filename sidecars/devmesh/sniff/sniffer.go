@@ -20,7 +20,7 @@ type Sniffer struct {
 	// OwnPort is Envoy's: a connection to it would come back for ever.
 	OwnPort uint16
 	Logger  *slog.Logger
-	// MostSilent is how many connections may be open on which nobody has spoken yet. When
+	// MostSilent is how many connections may be open on which neither side has spoken yet. When
 	// there are more the oldest is closed.
 	MostSilent int
 
@@ -34,8 +34,8 @@ func (s *Sniffer) Passed() int { return int(s.passed.Load()) }
 const (
 	// setup bounds what happens between the programs of this pod.
 	setup = 5 * time.Second
-	// hesitation is how long a client may pause within its first line, before what
-	// it has said so far must do: an application may be waiting for just that.
+	// hesitation is how long a client may pause within its first line, before the bytes so far
+	// are used: an application may be waiting for just those.
 	hesitation = 100 * time.Millisecond
 	// lingering is how long a client that was refused may go on sending.
 	lingering = time.Second
@@ -47,7 +47,7 @@ const (
 	firstWords = 4 << 10
 )
 
-// spoken is what one side said first.
+// spoken are the first bytes of one side.
 type spoken struct {
 	words []byte
 	http  bool
@@ -137,9 +137,9 @@ func listenToApp(app net.Conn) spoken {
 	return spoken{words: words[:n], err: err}
 }
 
-// saidAlready returns what the client has said while Envoy was handing its
-// connection over. On a machine that is short of time most connections that come
-// here have: then the application need not be troubled with one.
+// saidAlready returns the bytes that the client has sent while Envoy was passing its connection
+// on. On a busy machine that is so for most connections: then the application need not be
+// connected to.
 func saidAlready(client net.Conn) []byte {
 	words := make([]byte, firstWords)
 	_ = client.SetReadDeadline(time.Now().Add(glance))
@@ -148,8 +148,8 @@ func saidAlready(client net.Conn) []byte {
 	return words[:n]
 }
 
-// listenToClient reads until it is clear whether the client speaks HTTP, or until
-// it pauses. It has said some words already.
+// listenToClient reads until it is clear whether the client speaks HTTP, or until it pauses.
+// words are the bytes read before.
 func listenToClient(client net.Conn, words []byte) spoken {
 	said := spoken{words: words}
 	for {
@@ -171,7 +171,7 @@ func listenToClient(client net.Conn, words []byte) spoken {
 	}
 }
 
-// interrupt stops listening to one side and returns what it has said meanwhile.
+// interrupt stops reading from one side and returns the bytes read so far.
 func interrupt(c net.Conn, says <-chan spoken) spoken {
 	_ = c.SetReadDeadline(time.Unix(1, 0))
 	words := <-says
@@ -219,7 +219,7 @@ func refuse(client *net.UnixConn, answer string) error {
 	return err
 }
 
-// pass gives each side what the other has said, and joins them.
+// pass sends each side the bytes read from the other, and joins them.
 func (s *Sniffer) pass(looked *unread, app *net.TCPConn, clientSaid, appSaid spoken) error {
 	s.passed.Add(1)
 	defer s.passed.Add(-1)

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unread is a connection from Envoy whose words stay where they are while they are looked
-// at, until take.
+// unread is a connection from Envoy with bytes that stay in the kernel while they are
+// inspected, until take.
 //
 // Envoy passes an orderly end on to the client and keeps its own half of that connection,
 // which counts among all, for as long as the client likes. Closing an unread connection
@@ -41,7 +41,7 @@ func leaveUnread(c *net.UnixConn) (*unread, error) {
 	return &unread{UnixConn: c, raw: raw}, nil
 }
 
-// Read returns what comes after that which former calls have returned.
+// Read returns the bytes after those that earlier calls have returned.
 func (u *unread) Read(b []byte) (int, error) {
 	var n int
 	var failed error
@@ -59,8 +59,7 @@ func (u *unread) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// take reads what Read has returned. It returns the connection, on which what comes next
-// is new.
+// take consumes the bytes that Read has returned. It returns the connection, at the next byte.
 func (u *unread) take() (*net.UnixConn, error) {
 	_, err := io.CopyN(io.Discard, u.UnixConn, u.seen)
 	return u.UnixConn, err

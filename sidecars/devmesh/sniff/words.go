@@ -61,8 +61,8 @@ var (
 	// some that only a careless one does: Envoy refuses those, where otherwise
 	// the application could have taken the next request with it, unrouted.
 	requestLine = regexp.MustCompile(`(?i)[ \t]HTTP/[0-9]`)
-	// likelyRequest begins what is a request unless all signs deceive: a method that is
-	// known, or any with what a target begins with.
+	// likelyRequest matches the beginning of a request with high probability: a known method,
+	// or any with the beginning of a target.
 	likelyRequest = regexp.MustCompile(`(?i)^((GET|HEAD|POST|PUT|DELETE|PATCH|OPTIONS|TRACE|CONNECT|PRI)[ \t]|[^ \t]+[ \t]+(/|\*|https?:))`)
 	// versionless is a request line of before HTTP/1.0. Some servers read more
 	// requests after it: those would not be routed.
@@ -71,9 +71,9 @@ var (
 	notMethod = regexp.MustCompile("[^A-Za-z0-9!#$%&'*+.^_`|~-]")
 )
 
-// strangeVersion ends a request line that says a version other than 1.0, 1.1 and
-// those that are like them, which no server of HTTP/1 takes: Envoy would take it for
-// 1.0. The version may be the preface's, in what is no preface.
+// strangeVersion ends a request line with a version other than 1.0, 1.1 and similar ones, which
+// no server of HTTP/1 accepts: Envoy would take it for 1.0. The version may be the preface's,
+// in a line that is not the preface.
 var strangeVersion = regexp.MustCompile(`(?i)[ \t]HTTP/([0-9.]*)[ \t]*$`)
 
 // refusal returns the answer to a request line that HTTP/1 does not have; empty when
@@ -106,10 +106,9 @@ var (
 	aVersion = regexp.MustCompile(`^[0-9]\.[0-9]$`)
 )
 
-// speaksHTTP returns from the first bytes of a connection whether it speaks HTTP:
-// HTTP/2's preface, or a whole request line, after any empty ones. Not decided:
-// more is needed; what has been said so far may still be one, and likely is one
-// if it says HTTP.
+// speaksHTTP returns from the first bytes of a connection whether it speaks HTTP: HTTP/2's
+// preface, or a whole request line, after any empty ones. If it is not decided, more bytes are
+// needed; those so far may still be a request, and likely are if http is true.
 func speaksHTTP(words []byte) (http, decided bool) {
 	words = bytes.TrimLeft(words, "\r\n")
 	if n := min(len(words), len(preface)); n > 0 && string(words[:n]) == preface[:n] {
