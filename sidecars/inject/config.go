@@ -15,7 +15,7 @@ import (
 	"switchyard.dev/sidecars/redirect/spec"
 )
 
-// Config says what is put into pods and where nothing is.
+// Config has the contents of the injected containers, and the namespaces to skip.
 type Config struct {
 	// Sidecar is the container with the proxy. Its image is required.
 	Sidecar Container
@@ -38,8 +38,7 @@ type Config struct {
 	Bounds *Bounds
 }
 
-// Container says where one of the two containers comes from and what it may
-// use.
+// Container has the image and the resources of one of the two containers.
 type Container struct {
 	// Image is the image's full name. Required.
 	Image string
@@ -51,7 +50,7 @@ type Container struct {
 	Resources *corev1.ResourceRequirements
 }
 
-// excludedNamespaces never get a sidecar: the cluster's own and ours.
+// excludedNamespaces never get a sidecar: the cluster's own and the operator's.
 var excludedNamespaces = []string{"kube-node-lease", "kube-public", "kube-system", "signadot"}
 
 // DefaultResources are those the chart documents for injected containers.
@@ -89,7 +88,7 @@ func (c Container) withDefaults() Container {
 	return c
 }
 
-// Validate returns what is missing or wrong, or returns nil.
+// Validate returns all errors of the configuration, or nil.
 func (c Config) Validate() error {
 	var errs []error
 	check := func(name string, container Container) {
@@ -146,8 +145,8 @@ func FromEnv(get func(string) string) (Config, error) {
 	return c, c.Validate()
 }
 
-// ContainerFromEnv reads those of one container: the variables whose names begin with a prefix,
-// and the one with its resources.
+// ContainerFromEnv reads the settings of one container: the variables with names that begin
+// with a prefix, and the one with its resources.
 func ContainerFromEnv(get func(string) string, prefix, resources string) (Container, error) {
 	c := Container{
 		Image:      get(prefix + "_IMAGE"),

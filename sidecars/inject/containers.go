@@ -15,9 +15,9 @@ import (
 	"switchyard.dev/sidecars/redirect/spec"
 )
 
-// The API server gives every container of a pod the token for itself, and does so
-// again after a webhook has added some, unless there is something at its place.
-// Ours need none: an empty volume is there.
+// The API server mounts a service-account token into every container of a pod, and does so
+// again after a webhook has added containers, unless its path is taken. The sidecar's
+// containers need none: an empty volume is mounted there.
 const (
 	noTokenVolume = "sd-sidecar-no-token"
 	apiTokenPath  = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -49,8 +49,8 @@ func putIn(p *patcher, pod *corev1.Pod, d Decision, cfg Config) (warnings []stri
 		if _, set := pod.Annotations[AnnotationResources]; set {
 			warnings = append(warnings, "annotation "+AnnotationResources+" has no effect: the pod has resources of its own (spec.resources), which its containers share")
 		}
-		// Requests of the whole pod must cover those of its containers, which
-		// ours could break; without any of its own it shares the pod's.
+		// Requests of the whole pod must cover those of its containers, which the sidecar's
+		// could exceed; without any of its own it shares the pod's.
 		sidecar.Resources, redirect.Resources = corev1.ResourceRequirements{}, corev1.ResourceRequirements{}
 	}
 	askForProbes(p, pod, d.Ports) // before containers are added, which moves the others
@@ -101,7 +101,7 @@ func sidecarContainer(d Decision, level string, cfg Config) corev1.Container {
 	if d.Edge {
 		c.Env = append(c.Env, corev1.EnvVar{Name: devmesh.EnvEdge, Value: devmesh.EdgeYes})
 	}
-	// Without a limit the kubelet would say what the whole node has.
+	// Without a limit the kubelet would report the memory of the whole node.
 	if !c.Resources.Limits.Memory().IsZero() {
 		c.Env = append(c.Env, corev1.EnvVar{Name: devmesh.EnvMemoryLimit, ValueFrom: &corev1.EnvVarSource{
 			ResourceFieldRef: &corev1.ResourceFieldSelector{Resource: "limits.memory", Divisor: resource.MustParse("1")}}})
@@ -112,8 +112,8 @@ func sidecarContainer(d Decision, level string, cfg Config) corev1.Container {
 	return c
 }
 
-// preStop tells the sidecar that its pod ends. The kubelet runs it at the start of the
-// end, and tells the sidecar to end only after the application has.
+// preStop notifies the sidecar that its pod ends. The kubelet runs it at the start of the
+// termination, and sends SIGTERM to the sidecar only after the application has ended.
 func preStop() *corev1.Lifecycle {
 	command := []string{devmesh.ProgramPath, devmesh.DrainCommand}
 	return &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: command}}}

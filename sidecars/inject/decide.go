@@ -12,13 +12,12 @@ import (
 	"switchyard.dev/sidecars/redirect/spec"
 )
 
-// What users write, and what they read back.
+// Annotations and labels of users, and the results.
 const (
 	// AnnotationInject on a pod, or the label of the same name on a namespace,
 	// asks for a sidecar.
 	AnnotationInject = crdv1.AnnotationInject
-	// AnnotationProcessed on a pod says what became of the request: Injected,
-	// or why not.
+	// AnnotationProcessed on a pod is the result of the request: Injected, or why not.
 	AnnotationProcessed = crdv1.AnnotationProcessed
 	// AnnotationExcludePorts lists TCP ports that bypass the sidecar, separated
 	// by commas.
@@ -27,8 +26,8 @@ const (
 	// sidecar untouched and at once, because their server speaks first; "none" for
 	// none.
 	AnnotationPlainPorts = "sidecar.signadot.com/plain-ports"
-	// AnnotationEdge says that requests come from outside the cluster: the sidecar takes
-	// routing keys out of them. Any value but "false" does.
+	// AnnotationEdge means that requests come from outside the cluster: the sidecar removes
+	// their routing keys. Any value but "false" does.
 	AnnotationEdge = "sidecar.signadot.com/edge"
 	// AnnotationLogLevel sets log levels: LEVEL[,CONTAINER=LEVEL]*.
 	AnnotationLogLevel = "signadot.com/log-level"
@@ -52,18 +51,18 @@ const (
 	podSecurityAllowed = "privileged"
 )
 
-// Namespace is what is known of the namespace a pod is created in.
+// Namespace has the known properties of the namespace a pod is created in.
 type Namespace struct {
 	// Name is its name.
 	Name string
 	// Labels are its labels; nil when they are not known, which counts as none.
 	Labels map[string]string
-	// Selected tells that the API server found the opt-in label on it, which it
-	// does when a webhook's namespaceSelector asks for the label. It stands in
-	// for Labels where the manager may not read namespaces.
+	// Selected means that the API server found the opt-in label on it, which it does when a
+	// webhook's namespaceSelector asks for the label. It replaces Labels where the manager is
+	// not allowed to read namespaces.
 	Selected bool
-	// Confined tells that the API server found on it that a pod security level is
-	// enforced that allows no sidecar, where Labels do not.
+	// Confined means that the API server found a pod security level enforced on it that allows
+	// no sidecar, where Labels do not show it.
 	Confined bool
 }
 
@@ -74,11 +73,11 @@ type Decision struct {
 	Asked bool
 	// Inject reports whether it gets one.
 	Inject bool
-	// Reason says, for people, why it gets none; empty when Inject is true.
+	// Reason explains, for people, why it gets none; empty when Inject is true.
 	Reason string
 	// Workload is what the pod belongs to, when Inject is true.
 	Workload Workload
-	// Ports says what is redirected, when Inject is true.
+	// Ports are the redirected ports, when Inject is true.
 	Ports spec.Spec
 	// Plain are those of the redirected ports, ascending, that the sidecar passes
 	// on untouched and at once, when Inject is true. They need not be in use.
@@ -170,15 +169,15 @@ func podObstacle(pod *corev1.Pod) string {
 	case windows:
 		return "the pod runs on Windows; the sidecar needs Linux"
 	case pod.Spec.ServiceAccountName == "":
-		// The API server refuses a token in such a pod. Where the usual admission
-		// plugin is on, it has filled in "default" before us.
+		// The API server refuses a token in such a pod. Where the usual admission plugin is on,
+		// it has filled in "default" before this webhook.
 		return "the pod has no service account, by whose token the sidecar is known: set serviceAccountName"
 	}
 	return ""
 }
 
-// nameObstacle finds a name of ours that the pod uses for something else.
-// Adding it twice would make the API server refuse the pod.
+// nameObstacle finds a name of the sidecar's that the pod uses for something else. Adding it
+// twice would make the API server refuse the pod.
 func nameObstacle(pod *corev1.Pod) string {
 	for _, c := range slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers) {
 		if c.Name == devmesh.InitContainerName {

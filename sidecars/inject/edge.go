@@ -3,7 +3,7 @@ package inject
 import corev1 "k8s.io/api/core/v1"
 
 // isEdge reports whether a pod is an edge. A value that is neither "true" nor "false" counts:
-// somebody meant to keep keys out.
+// the intention was to remove keys.
 func isEdge(pod *corev1.Pod) bool {
 	value, said := pod.Annotations[AnnotationEdge]
 	return said && value != "false"

@@ -15,8 +15,8 @@ type Workload struct {
 	Namespace, Name string
 }
 
-// Template hashes are labels that the two controllers put on the pods of each
-// of their ReplicaSets, whose name ends in the same hash.
+// Template hashes are labels that the two controllers put on the pods of each of their
+// ReplicaSets, which have names that end in the same hash.
 const (
 	deploymentHash = appsv1.DefaultDeploymentUniqueLabelKey
 	// RolloutHash is the label that pods of a Rollout have in place of a Deployment's.

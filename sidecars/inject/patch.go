@@ -24,13 +24,13 @@ type Result struct {
 	Decision
 	// Patch brings the pod into its new form; empty when nothing is to change.
 	Patch []Operation
-	// Warnings are for whoever creates the pod.
+	// Warnings are for the user or controller that creates the pod.
 	Warnings []string
 }
 
-// Inject decides about a pod that is being created in a namespace and says how
-// to change it. raw is the pod's JSON as the API server sent it. cfg must have
-// its defaults set. An error means that raw is not a pod.
+// Inject decides about a pod that is being created in a namespace and returns the patch. raw is
+// the pod's JSON as the API server sent it. cfg must have its defaults set. An error means that
+// raw is not a pod.
 func Inject(raw []byte, ns Namespace, cfg Config) (Result, error) {
 	var pod corev1.Pod
 	if err := json.Unmarshal(raw, &pod); err != nil {

@@ -11,25 +11,25 @@ import (
 	"switchyard.dev/sidecars/redirect/spec"
 )
 
-// serverFirst are the protocols in which the server speaks first, as port names
-// begin. The sidecar cannot see by looking what such a connection speaks: the
-// client waits for the server, and the server for a connection. Not among them:
-// amqp, postgres, redis, mongo, kafka and mqtt, whose clients speak first, and
-// smtps, imaps, pop3s and ftps, which begin with a TLS handshake.
+// serverFirst are the protocols in which the server speaks first, as port names begin. The
+// sidecar cannot detect the protocol of such a connection: the client waits for the server, and
+// the server for a connection. Not among them: amqp, postgres, redis, mongo, kafka and mqtt, in
+// which the client speaks first, and smtps, imaps, pop3s and ftps, which begin with a TLS
+// handshake.
 var serverFirst = []string{
 	"dict", "ftp", "imap", "lmtp", "mariadb", "mysql", "nats", "nntp", "pop3", "rfb", "sftp", "sieve",
 	"smtp", "ssh", "submission", "svn", "telnet", "vnc",
 }
 
-// routable are the words in a port's name that say that requests are routed on
-// it. One of them is enough: nats-http is the HTTP interface of a NATS server.
+// routable are the words in a port's name that mean that requests are routed on it. One of them
+// is enough: nats-http is the HTTP interface of a NATS server.
 var routable = []string{"grpc", "grpcweb", "h2", "h2c", "http", "http1", "http2", "web", "websocket", "ws"}
 
-// plainPorts returns which of a pod's ports pass the sidecar untouched and at once,
-// because their server speaks first: what the pod's annotation says, or else the
-// registered ports of such protocols and those container ports that are named
-// after one, without those that are named after a protocol that is routed. When
-// the annotation cannot be read it returns the reason, for people.
+// plainPorts returns which of a pod's ports pass the sidecar untouched and at once, because
+// their server speaks first: those in the pod's annotation, or else the registered ports of
+// such protocols and those container ports that are named after one, without those that are
+// named after a protocol that is routed. When the annotation cannot be read it returns the
+// reason, for people.
 func plainPorts(pod *corev1.Pod) ([]uint16, string) {
 	if text, said := pod.Annotations[AnnotationPlainPorts]; said {
 		return plainBy(strings.TrimSpace(text))

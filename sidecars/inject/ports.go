@@ -9,9 +9,9 @@ import (
 	"switchyard.dev/sidecars/redirect/spec"
 )
 
-// redirected returns which inbound connections of a pod go to its sidecar, which
-// listens on to and whose own ports are own: all but those excluded. When there
-// is a reason against it, it returns that, for people.
+// redirected returns which inbound connections of a pod go to its sidecar, which listens on to
+// and has the ports own: all but those excluded. If the pod cannot have a sidecar, it returns
+// the reason, for people.
 func redirected(pod *corev1.Pod, to uint16, own []uint16) (spec.Spec, string) {
 	excluded, err := spec.Split(pod.Annotations[AnnotationExcludePorts])
 	if err != nil {

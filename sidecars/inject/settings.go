@@ -11,8 +11,8 @@ import (
 	"switchyard.dev/sidecars/redirect/spec"
 )
 
-// Settings are what a pod has only from its injection and keeps until it is made
-// anew. An empty field is not known. Two are comparable with ==.
+// Settings are the properties that a pod has from its injection and keeps until it is
+// re-created. An empty field is not known. Two are comparable with ==.
 type Settings struct {
 	// Sidecar and Redirect are the images of the two containers, whole names.
 	Sidecar, Redirect string
@@ -22,8 +22,8 @@ type Settings struct {
 	XDSAddress string
 	// IptablesMode reports whether nftables or legacy iptables redirect connections.
 	IptablesMode string
-	// RouteServer is how the sidecar connects to route servers: overTLS or overPlain. Whom it
-	// trusts changes while it runs, so that is not a setting.
+	// RouteServer is how the sidecar connects to route servers: overTLS or overPlain. Its trust
+	// bundle changes while it runs, so that is not a setting.
 	RouteServer string
 	// Label is the value of LabelInjected; unlabelled where a sidecar came without.
 	Label string
@@ -37,8 +37,8 @@ const (
 	overPlain = "plain"
 )
 
-// What LabelInjected says of a pod: the value that it gets, and that of a pod which an
-// earlier version injected, and which has none.
+// Values of LabelInjected on a pod: the one that it gets, and that of a pod which an earlier
+// version injected, and which has no label.
 const (
 	labelValue = "true"
 	unlabelled = "none"
@@ -81,17 +81,17 @@ func SettingsOf(pod *corev1.Pod) Settings {
 	if s.Sidecar != "" {
 		s.Resources = pod.Annotations[AnnotationResources]
 	}
-	if pod.Spec.Resources != nil { // ours share the pod's then
+	if pod.Spec.Resources != nil { // the sidecar's containers share the pod's then
 		s.SidecarResources, s.RedirectResources, s.Resources = "", "", ""
 	}
 	return s
 }
 
-// Outdated names the settings in which s differs from those that pods get now, as
-// people call them. What is not known of either is no difference, nor are resources
-// that a pod has beyond those of now: the API server copies limits into requests that
-// are missing, and namespaces have defaults. Resources are those for the pod's own
-// AnnotationResources; a value that new pods are refused for is named.
+// Outdated returns the settings in which s differs from those that pods get now, by the names
+// that users know. Unknown settings are not a difference, nor are resources that a pod has in
+// addition: the API server copies limits into requests that are missing, and namespaces have
+// defaults. Resources are those for the pod's own AnnotationResources; a value that new pods
+// are refused for is returned.
 func (s Settings) Outdated(now Settings) []string {
 	same := func(have, want string) bool { return have == want }
 	var names []string
