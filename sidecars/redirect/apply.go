@@ -9,26 +9,26 @@ import (
 	"switchyard.dev/sidecars/redirect/spec"
 )
 
-// Config says where to apply rules.
+// Config selects the network namespace.
 type Config struct {
 	// NetNS is a descriptor of the network namespace, which stays the caller's.
 	// Zero is the program's own.
 	NetNS int
 }
 
-// Result is what is in force.
+// Result describes the rules in force.
 type Result struct {
 	// Mode is ModeNFT or ModeLegacy.
 	Mode spec.Mode
-	// Why says, for people, why it is this one.
+	// Why explains the mode, for people.
 	Why string
 	// Rules are those in force, as text for a log.
 	Rules []string
 }
 
-// Apply makes the inbound connections that s names go to s.To, replacing what
-// an earlier call in the same mode has set. On error nothing has changed, unless
-// the error says that rules were written.
+// Apply redirects the inbound connections that s selects to s.To, replacing the rules of an
+// earlier call in the same mode. On error nothing has changed, unless the error states that
+// rules were written.
 func Apply(s spec.Spec, cfg Config) (Result, error) {
 	if err := s.Validate(); err != nil {
 		return Result{}, err
@@ -72,9 +72,8 @@ const (
 	legacyWants = "legacy iptables with NAT: load the modules iptable_nat, ip6table_nat, xt_tcpudp and xt_REDIRECT on the node"
 )
 
-// lacking reports whether an error says that the kernel has not got what was asked
-// of it. EBUSY is that of kernels before 4.18, where only one of the two ways can
-// change destinations.
+// lacking reports whether an error means that the kernel does not have a feature. EBUSY is that
+// of kernels before 4.18, where only one of the two modes can change destinations.
 func lacking(err error) bool {
 	for _, e := range []unix.Errno{unix.EOPNOTSUPP, unix.EAFNOSUPPORT, unix.EPROTONOSUPPORT, unix.ENOPROTOOPT,
 		unix.ENOENT, unix.EINVAL, unix.EBUSY} {
@@ -85,7 +84,7 @@ func lacking(err error) bool {
 	return false
 }
 
-// explain returns what to do about an error of the kernel's. wants is what it needs.
+// explain adds the remedy to an error of the kernel. wants is the required feature.
 func explain(err error, wants string) error {
 	switch {
 	case errors.Is(err, unix.EPERM):

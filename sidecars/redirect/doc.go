@@ -11,18 +11,16 @@
 //	                                one for each port of the workload, or one
 //	                                for all TCP
 //
-// They stand at prerouting, which sees only what comes in from outside. What the
-// sidecar or the workload sends, and what stays within the pod, never passes
-// there, so nobody's own traffic needs an exception, whoever runs as whom, and a
-// port-forward reaches the workload directly. The first packet of a connection
-// decides, so connections that stand are not touched. Only TCP is redirected.
+// The hook is prerouting, which sees only traffic from outside. Traffic that the sidecar or the
+// workload sends, and that stays within the pod, never passes there, so no exception by user is
+// needed for it, and a port-forward reaches the workload directly. The first packet of a
+// connection decides, so established connections are not touched. Only TCP is redirected.
 //
-// Kubelet probes of the workload's ports go through the sidecar, which has no
-// route for them and passes them on: the source address of a probe cannot be
-// told from that of a request that came in through a node port, and leaving
-// those alone would send their routing keys to the baseline. A probe that only
-// opens a connection (tcpSocket) would find the sidecar listening, and so say
-// nothing about the workload: the injector makes a question to the sidecar of it.
+// Kubelet probes of the workload's ports go through the sidecar, which has no route for them
+// and passes them on: the source address of a probe cannot be distinguished from that of a
+// request that came in through a node port, and exempting those would send their routing keys
+// to the baseline. A probe that only opens a connection (tcpSocket) would reach the sidecar's
+// listener, and not test the workload: the injector replaces it by a request to the sidecar.
 //
 // # With nftables
 //
@@ -32,28 +30,27 @@
 //
 // # With legacy iptables
 //
-// One chain, SWITCHYARD_INBOUND, in the nat table of each family, to which the
-// first rule of PREROUTING leads; each rule carries the comment "switchyard"
-// where the kernel knows comments. Each family's table is replaced in one system
-// call, with what others have there kept (package xtables). A pod without an
-// address of IPv6 gets none where the kernel has no such table.
+// One chain, SWITCHYARD_INBOUND, in the nat table of each family, to which the first rule of
+// PREROUTING jumps; each rule carries the comment "switchyard" where the kernel supports
+// comments. Each family's table is replaced in one system call, with the rules of other
+// programs kept (package xtables). In a pod without an IPv6 address, no IPv6 rules are written
+// where the kernel has no such table.
 //
-// # Which of the two
+// # Mode
 //
-// Spec.Mode says; ModeAuto tries nftables, and takes legacy iptables only when
-// the kernel says that it lacks nftables or NAT for it. Result says which it was
-// and why, and so does the log of the init container.
+// Spec.Mode selects it; ModeAuto tries nftables, and uses legacy iptables only when the kernel
+// reports that it lacks nftables or NAT for it. Result contains the mode and the reason, and so
+// does the log of the init container.
 //
 // # How they are applied
 //
-// The kernel takes each transaction whole or not at all, so a program killed half
-// way leaves in each family the rules of before or those meant, and running it
-// again leaves the same rules as running it once. Nothing of others is changed.
-// Apply then reads the rules back and compares, so the init container ends well
-// only when the redirection is in force. They are never removed: the pod's
-// network namespace goes with the pod. Rules of the other mode, from an earlier
-// run of the same init container on a kernel that has since loaded modules, stay
-// beside them and say the same, for a pod's ports do not change.
+// The kernel applies each transaction whole or not at all, so a program killed half way leaves
+// in each family the previous rules or the intended ones, and running it again leaves the same
+// rules as running it once. Rules of other programs are not changed. Apply then reads the rules
+// back and compares, so the init container succeeds only when the redirection is in force. They
+// are never removed: the network namespace is deleted with the pod. Rules of the other mode,
+// from an earlier run of the same init container on a kernel that has since loaded modules,
+// stay in addition and have the same effect, because a pod's ports do not change.
 //
-// Users owe CAP_NET_ADMIN in the network namespace.
+// Callers need CAP_NET_ADMIN in the network namespace.
 package redirect

@@ -22,7 +22,7 @@ const legacyChain = "SWITCHYARD_INBOUND"
 // changes it in between.
 const attempts = 5
 
-// tables is one family's table in the kernel: a socket to ask and tell by.
+// tables is one family's table in the kernel, with the socket to access it.
 type tables struct {
 	xtables.Family
 	domain, level int
@@ -57,7 +57,7 @@ func (c Config) legacy(s spec.Spec) (texts []string, err error) {
 	return texts, err
 }
 
-// legacyRules says a Spec as rules of legacy iptables, in order.
+// legacyRules returns a Spec as rules of legacy iptables, in order.
 func legacyRules(s spec.Spec) []xtables.Rule {
 	rules := []xtables.Rule{{Loopback: true}}
 	for _, port := range s.Except {
@@ -89,8 +89,8 @@ func (c Config) inside(f func() error) error {
 	return <-done
 }
 
-// openTables opens the tables of both families before any is changed. Without one
-// for IPv6, a pod that nobody can reach by IPv6 does: a note says so.
+// openTables opens the tables of both families before any is changed. In a pod without an IPv6
+// address, the table for IPv6 may be missing: a note then reports that.
 func openTables() (open []tables, notes []string, err error) {
 	for _, t := range []tables{
 		{Family: xtables.IPv4(), domain: unix.AF_INET, level: unix.SOL_IP},
@@ -155,7 +155,7 @@ func (t tables) replace(rules []xtables.Rule, tagged bool) (err error) {
 	return fmt.Errorf("another program kept changing the table: %w", err)
 }
 
-// verify reads the table back and compares our chain with what was meant.
+// verify reads the table back and compares the chain with the intended rules.
 func (t tables) verify(rules []xtables.Rule, tagged bool) error {
 	table, err := t.read()
 	if err != nil {
@@ -193,7 +193,7 @@ func (t tables) read() (*xtables.Table, error) {
 	return nil, fmt.Errorf("another program kept changing the table: %w", unix.EAGAIN)
 }
 
-// ask fills an answer, which holds what is asked for.
+// ask fills an answer, which contains the request.
 func (t tables) ask(option int, answer []byte) error {
 	size := uint32(len(answer))
 	//nolint:gosec // package unix has no call that fills so large an answer

@@ -26,7 +26,7 @@ var loopback = func() [unix.IFNAMSIZ]byte {
 	return name
 }()
 
-// rules says a Spec as expressions of nftables, in order.
+// rules returns a Spec as expressions of nftables, in order.
 func rules(s spec.Spec) [][]expr.Any {
 	all := [][]expr.Any{fromLoopback(pass())}
 	for _, port := range s.Except {
@@ -86,8 +86,8 @@ func redirectTo(port uint16) []expr.Any {
 	}
 }
 
-// describe writes a rule as text, to be compared and shown. Expressions that we
-// do not use appear by their Go type, so a rule with one equals none of ours.
+// describe returns a rule as text, to be compared and shown. Unused expressions appear by their
+// Go type, so a rule with one never equals a rule of this package.
 func describe(rule []expr.Any) string {
 	var words []string
 	for _, e := range rule {
@@ -125,7 +125,7 @@ func value(data []byte) string {
 	return string(bytes.TrimRight(data, "\x00"))
 }
 
-// chain is ours within a table. Policy accept is the default.
+// chain returns the sidecar's chain within a table. Policy accept is the default.
 func chain(t *nftables.Table) *nftables.Chain {
 	return &nftables.Chain{
 		Name:     chainName,
