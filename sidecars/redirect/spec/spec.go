@@ -1,7 +1,6 @@
-// Package spec says, as a value, which of a pod's inbound connections go
-// through its sidecar. The injecting webhook writes it into the environment of
-// the redirecting init container, and the init container reads it back, so both
-// sides share this package and nothing else.
+// Package spec describes which of a pod's inbound connections go through its sidecar. The
+// injecting webhook writes it into the environment of the redirecting init container, and the
+// init container reads it back, so both sides share this package and nothing else.
 //
 // It is pure. The rules it describes are applied by package redirect.
 package spec
@@ -52,16 +51,15 @@ func ParseMode(text string) (Mode, error) {
 	return "", fmt.Errorf("%q is no way to redirect: use %s, %s or %s", text, ModeAuto, ModeNFT, ModeLegacy)
 }
 
-// All is the value of EnvPorts that stands for every TCP port. It is a word and
-// not an empty string, so that a variable somebody lost is an error and never
-// "redirect everything" or "redirect nothing".
+// All is the value of EnvPorts for every TCP port. It is a word and not an empty string, so
+// that a lost variable is an error and never "redirect everything" or "redirect nothing".
 const All = "all"
 
 // MaxPorts bounds the number of ports one pod can name: far above any real
 // workload, and small enough to keep the rules readable.
 const MaxPorts = 256
 
-// Spec says which inbound TCP connections of a pod go to its sidecar.
+// Spec selects the inbound TCP connections of a pod that go to its sidecar.
 type Spec struct {
 	// All redirects every TCP port but those in Except.
 	All bool
@@ -72,11 +70,11 @@ type Spec struct {
 	Except []uint16
 	// To is the port the sidecar listens on.
 	To uint16
-	// Mode says with which part of the kernel; empty is ModeAuto.
+	// Mode selects the part of the kernel; empty is ModeAuto.
 	Mode Mode
 }
 
-// Validate returns what is wrong with a Spec, or returns nil.
+// Validate returns an error if the Spec is not valid.
 func (s Spec) Validate() error {
 	switch {
 	case s.To == 0:
@@ -112,9 +110,8 @@ func (s Spec) Env() map[string]string {
 	}
 }
 
-// Parse reads a Spec from environment variables; get returns a variable's
-// value, empty when it is not set. The result is valid, or the error says which
-// variable to mend.
+// Parse reads a Spec from environment variables; get returns a variable's value, empty when it
+// is not set. The result is valid; otherwise the error names the variable to correct.
 func Parse(get func(string) string) (Spec, error) {
 	var s Spec
 	if ports := strings.TrimSpace(get(EnvPorts)); ports == All {
