@@ -5,11 +5,11 @@
 //	Parse    the kernel's bytes -> Table
 //	Set      our chain put in, or replaced, with a jump to it first in PREROUTING
 //	Request  Table -> the bytes of the request that replaces all of it
-//	Chain    what stands in our chain, and whether it is asked first
+//	Chain    the rules in our chain, and whether it is evaluated first
 //
-// A Table keeps what it does not know as it is: rules, matches and targets of
-// others are carried as bytes, and only the places that they jump to are written
-// anew. Their packet counters begin at zero again, as the kernel has it.
+// A Table keeps unknown content unchanged: rules, matches and targets of other programs are
+// copied as bytes, and only their jump offsets are rewritten. Their packet counters begin at
+// zero again, as with any replacement.
 //
 // The kernel takes a whole table in one system call, which is why the rules of
 // one family are there all or not at all. It checks each entry before it does.

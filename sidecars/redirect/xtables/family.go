@@ -12,7 +12,7 @@ type Family struct {
 	masks   int  // where the mask of that name stands
 	proto   int  // where the number of the protocol stands
 	flags   int  // where flags stand
-	byProto byte // the flag without which the protocol is not looked at
+	byProto byte // the flag without which the protocol is ignored
 	offsets int  // where the offsets of the target and of the next entry stand
 	ranges  func(port uint16) []byte
 }
@@ -21,7 +21,7 @@ type Family struct {
 const (
 	hooks    = 5  // a place for each hook, also for those that nat has not
 	nameSize = 32 // of a table
-	headSize = 32 // of what comes before the data of a match or target
+	headSize = 32 // of the header before the data of a match or target
 	maxName  = 29 // of a match or target, with the zero at its end
 	// CounterSize is the size of one counter of packets and bytes.
 	CounterSize = 16
@@ -49,7 +49,7 @@ const (
 	prerouting    = 0
 	verdictReturn = -5
 	targetError   = "ERROR"
-	// byPort says that a range is one of ports.
+	// byPort is the flag of a range of ports.
 	byPort = 2
 )
 

@@ -75,7 +75,7 @@ func (f Family) blank(matches, target []byte) []byte {
 	return raw
 }
 
-// jump returns an entry that leads elsewhere: where to is written with its table.
+// jump returns an entry that jumps to a chain: the offset is written with its table.
 func (f Family) jump(tagged bool) []byte {
 	var matches []byte
 	if tagged {
@@ -118,8 +118,7 @@ func tag() []byte {
 	return part("comment", data)
 }
 
-// standard returns the target that ends in a verdict. One that leads elsewhere has
-// an offset there, from 0 on.
+// standard returns the target with a verdict. A jump has an offset there, from 0 on.
 func standard(verdict int32) []byte {
 	data := make([]byte, 8)
 	native.PutUint32(data, uint32(verdict))

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Shape is what the kernel says of a table before it gives the entries.
+// Shape is the kernel's description of a table, before the entries.
 type Shape struct {
 	// Size is that of all entries, in bytes.
 	Size uint32
@@ -16,14 +16,14 @@ type Shape struct {
 	begins, underflowed [hooks]uint32
 }
 
-// AskShape returns room for the answer to InfoOption, with what is asked for.
+// AskShape returns a buffer for the answer to InfoOption, with the request in it.
 func AskShape() []byte {
 	room := make([]byte, ShapeSize)
 	copy(room, TableName)
 	return room
 }
 
-// AskEntries returns room for the answer to EntriesOption, with what is asked for.
+// AskEntries returns a buffer for the answer to EntriesOption, with the request in it.
 func AskEntries(s Shape) []byte {
 	room := make([]byte, EntriesHead+int(s.Size))
 	copy(room, TableName)
@@ -125,7 +125,7 @@ func (f Family) parse(raw []byte) (*entry, error) {
 	}
 	e := &entry{raw: bytes.Clone(raw[:next])}
 	clear(e.raw[f.offsets+4 : f.offsets+8])     // where the kernel came from
-	clear(e.raw[f.entry-CounterSize : f.entry]) // what has passed
+	clear(e.raw[f.entry-CounterSize : f.entry]) // the counters of packets and bytes
 	return e, nil
 }
 
@@ -188,8 +188,8 @@ func (t *Table) Set(chain string, rules []Rule, tagged bool) {
 	t.begins[prerouting] = jump
 }
 
-// remove takes a chain and the jumps to it away. What led to an entry that goes
-// leads to the next that stays.
+// remove removes a chain and the jumps to it. Offsets to a removed entry are moved to the next
+// remaining one.
 func (t *Table) remove(chain string) {
 	ours := t.find(chain)
 	if len(ours) == 0 {
@@ -217,9 +217,8 @@ func (t *Table) remove(chain string) {
 	}
 }
 
-// Chain returns the rules of a chain as the kernel has them, and reports whether
-// every packet of PREROUTING is led there before all else. Nothing and no when
-// there is no such chain.
+// Chain returns the rules of a chain as the kernel has them, and reports whether every packet
+// of PREROUTING is sent there first. It returns nil and false when there is no such chain.
 func (t *Table) Chain(name string) (rules [][]byte, first bool) {
 	ours := t.find(name)
 	if len(ours) < 2 {
