@@ -28,33 +28,32 @@ const (
 	idlePatience     = 90 * time.Second
 	shutdownPatience = 5 * time.Second
 	maxHeader        = 16 << 10
-	// maxConnections bounds the open connections; for more, those are closed that were
-	// silent longest, of whoever has most (callers.Listener). The API servers are the
-	// only honest callers, and keep a few each; others reach the port too.
+	// maxConnections bounds the open connections; for more, those are closed that were silent
+	// longest, of the client that has most (callers.Listener). The API servers are the only
+	// honest callers, and keep a few each; others reach the port too.
 	maxConnections = 512
 )
 
-// Config says what the webhook injects and where it serves.
+// Config configures an Injector.
 type Config struct {
 	// REST reaches the API server, for the certificate; no admission review causes
 	// a call. Required.
 	REST *rest.Config
-	// Inject says what is put into pods.
+	// Inject configures the injected containers.
 	Inject inject.Config
 	// Address is what to listen on. Default ":9443".
 	Address string
 	// Reviews are further AdmissionReviews that are answered, by the path that they come
 	// on. Each ends with its context.
 	Reviews map[string]Review
-	// Certs says where the certificate stands. Client is made from REST when it
-	// is nil, and Hosts default to the names of the Service
-	// signadot-webhook-service.
-	Certs authority.Config
+	// Certs configures the certificate. Client is created from REST when it is nil, and Hosts
+	// default to the names of the Service signadot-webhook-service.
+	Certs certs.Config
 	// NamespaceLabels gives the labels of a namespace from a cache, without a
 	// call, or nil when they are not known. Default: nil for all, so that only
 	// pods themselves, and namespaces the API server selects, ask for sidecars.
 	NamespaceLabels func(namespace string) map[string]string
-	// Metrics takes the webhook's metrics. Default: nobody.
+	// Metrics registers the webhook's metrics. Default: none.
 	Metrics prometheus.Registerer
 	// Log takes what happens. Default slog.Default.
 	Log *slog.Logger
@@ -72,8 +71,8 @@ type Injector struct {
 	most    int          // open connections; fewer than maxConnections in tests
 }
 
-// New returns an Injector that serves when started, or says what in the Config is
-// wrong. It makes no call.
+// New returns an Injector that serves when started, or an error if the Config is not valid. It
+// makes no call.
 func New(cfg Config) (*Injector, error) {
 	if cfg.REST == nil {
 		return nil, errors.New("webhook: no configuration to reach the API server")
@@ -114,7 +113,7 @@ func ServiceHosts(service, namespace string) []string {
 	}
 }
 
-// NeedLeaderElection tells controller-runtime to run it on every replica.
+// NeedLeaderElection makes controller-runtime run it on every replica.
 func (*Injector) NeedLeaderElection() bool { return false }
 
 // Sign signs the SHA-256 of a message with the key of the operator's authority. It is an error without
@@ -126,8 +125,7 @@ func (i *Injector) Sign(message []byte) ([]byte, error) {
 	return i.keeper.Sign(message)
 }
 
-// Ready is a readiness check: nil while reviews can be answered. The request is
-// not looked at.
+// Ready is a readiness check: nil while reviews can be answered. It ignores the request.
 func (i *Injector) Ready(*http.Request) error {
 	if i.Addr() == "" {
 		return errors.New("the webhook does not listen yet")

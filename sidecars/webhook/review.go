@@ -29,8 +29,8 @@ const (
 	PathConfined = "/confined"
 )
 
-// What a request may weigh, and all of them together: an object of the greatest size etcd
-// takes as it was and as it is to be, with what is said of it, and room for sixteen such.
+// Limits of a request, and of all of them together: an object of the greatest size etcd
+// accepts, in its old and its new form, with the rest of the review, and room for sixteen such.
 const (
 	maxBody   = 4 << 20
 	maxBodies = 64 << 20
@@ -94,9 +94,8 @@ func (r *reviewer) handler() http.Handler {
 	return mux
 }
 
-// serve reads one review and has it answered; the answer comes with its outcome for
-// metrics. What is no review gets an HTTP error, which the API server takes as
-// failurePolicy says.
+// serve reads one review and calls answer, which also returns its outcome for metrics. A body
+// that is not a review gets an HTTP error, which the API server handles by failurePolicy.
 func (r *reviewer) serve(w http.ResponseWriter, req *http.Request, answer func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, string)) {
 	began := time.Now()
 	review, status, err := r.read(w, req)
@@ -172,7 +171,7 @@ func (r *reviewer) answer(req *admissionv1.AdmissionRequest, ns inject.Namespace
 	return withPatch(allowed, result)
 }
 
-// now returns what is put into pods, with whom their sidecars are to trust at this moment.
+// now returns the configuration for new pods, with the current trust bundle for their sidecars.
 func (r *reviewer) now() inject.Config {
 	c := r.inject
 	if c.TLS {
@@ -199,7 +198,7 @@ func withPatch(allowed *admissionv1.AdmissionResponse, result inject.Result) (*a
 	return allowed, "untouched"
 }
 
-// faulty allows the pod as it is and says why nothing was done.
+// faulty allows the pod unchanged and reports why it was not patched.
 func faulty(err error) *admissionv1.AdmissionResponse {
 	return &admissionv1.AdmissionResponse{
 		Allowed:          true,
