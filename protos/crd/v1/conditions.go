@@ -11,8 +11,8 @@ const (
 	// ConditionReady: the object does all that it is asked to do. Its reason and
 	// message are those of the first thing that stands in the way.
 	ConditionReady = "Ready"
-	// ConditionAccepted: the spec makes sense. When it is False, the message
-	// says what to change.
+	// ConditionAccepted: the spec is valid. When it is False, the message names the field to
+	// change.
 	ConditionAccepted = "Accepted"
 	// ConditionCaveats is True while users should know of an exception, also of an object
 	// that is not Ready; its message has a line for each. Without caveats the condition is absent.
@@ -22,15 +22,15 @@ const (
 // ReasonPending is the reason of a condition that nothing is known about yet.
 const ReasonPending = "Pending"
 
-// ReasonServiceSilent is the reason of a condition about a fork whose pods are ready
-// and whose Service does not answer yet: a stage that every fork passes.
+// ReasonServiceSilent is the reason of a condition about a fork with ready pods and a Service
+// that does not answer yet: a stage that every fork passes.
 const ReasonServiceSilent = "ServiceSilent"
 
 // Reasons that more than one controller knows.
 const (
 	// ReasonDeleting: the object is being deleted, so that none of it can be relied on.
 	ReasonDeleting = "Deleting"
-	// ReasonWaitsFor: the fork may not be started yet, as AnnotationWaitsFor says.
+	// ReasonWaitsFor: the fork must not be started yet; see AnnotationWaitsFor.
 	ReasonWaitsFor = "WaitsFor"
 	// ReasonScaledToZero: the fork is asked to have no pods.
 	ReasonScaledToZero = "ScaledToZero"
@@ -47,8 +47,8 @@ type Conditioned interface {
 	ConditionTypes() []string
 }
 
-// FindCondition returns the condition of a type, or nil. What it gives is part
-// of conds, not a copy.
+// FindCondition returns the condition of a type, or nil. The result is part of conds, not a
+// copy.
 func FindCondition(conds []StatusCondition, conditionType string) *StatusCondition {
 	i := slices.IndexFunc(conds, func(c StatusCondition) bool { return c.Type == conditionType })
 	if i < 0 {
@@ -64,9 +64,9 @@ func IsTrue(conds []StatusCondition, conditionType string, generation int64) boo
 	return c != nil && c.Status == string(metav1.ConditionTrue) && c.ObservedGeneration >= generation
 }
 
-// SetCondition puts c in place of the condition of its type, or adds it, and
-// reports whether anything changed. c.LastTransitionTime is the present time; it
-// is taken only when the status differs from what was there before.
+// SetCondition replaces the condition of the type of c by c, or adds it, and reports whether
+// anything changed. c.LastTransitionTime is the current time; it is used only when the status
+// differs from the previous one.
 func SetCondition(conds *[]StatusCondition, c metav1.Condition) bool {
 	want := fromMeta(c)
 	have := FindCondition(*conds, c.Type)

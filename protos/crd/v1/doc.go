@@ -1,6 +1,6 @@
-// Package v1 holds the Go types of the custom resources, group signadot.com,
-// version v1, and the few pure functions that everybody who reads or writes
-// them needs: conditions, object names, well-known labels and annotations.
+// Package v1 contains the Go types of the custom resources, group signadot.com, version v1, and
+// the few pure functions that all readers and writers of them need: conditions, object names,
+// well-known labels and annotations.
 //
 // # The kinds
 //
@@ -9,24 +9,23 @@
 //	VirtualWorkload                                         the members of a sandbox
 //	RoutingConfig                                           what one routing key reaches
 //	IstioRoute, GatewayAPIRoute                             one service under one key, in a mesh
-//	Resource, SignadotObjectLifecycleMethods                what is made for a sandbox, and how
+//	Resource, SignadotObjectLifecycleMethods                units that run for a sandbox, and their objects
 //	JobRunnerGroup, Job                                     tests that run in a sandbox's context
 //
-// The schemas are the published ones, field by field: an object that was
-// written for the published operator is accepted, loses nothing, and keeps its
-// meaning. What we add is never required: observedGeneration in conditions,
-// printer columns, categories. tools/gen makes the CustomResourceDefinitions
-// and the DeepCopy methods from this package; tests/conformance/crd compares
-// the result with the published schemas.
+// The schemas are the published ones, field by field: an object that was written for the
+// published operator is accepted, loses nothing, and keeps its meaning. Additions are never
+// required: observedGeneration in conditions, printer columns, categories. tools/gen generates
+// the CustomResourceDefinitions and the DeepCopy methods from this package;
+// tests/conformance/crd compares the result with the published schemas.
 //
 // # Conditions
 //
-// Every kind has a fixed list of condition types (ConditionTypes), and all of
-// them are always present: kubectl wait can be asked for any, and an absent one
-// says that the operator does not know it. A controller sets what it has found
-// out with SetCondition and then fills in the rest with CompleteConditions.
+// Every kind has a fixed list of condition types (ConditionTypes), and all of them are always
+// present: kubectl wait can wait for any, and an absent one means that the operator does not
+// know it. A controller sets its findings with SetCondition and then adds the rest with
+// CompleteConditions.
 //
-// # What users of the types owe
+// # Requirements for users of the types
 //
 // Every optional field may be absent, spec and status included: nothing here
 // panics on a zero value, and no code may assume more. Spec and Status are

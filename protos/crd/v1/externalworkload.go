@@ -9,24 +9,24 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=signadotexternalworkloads,singular=signadotexternalworkload,shortName=sdxw,scope=Namespaced,categories={signadot,switchyard}
 // +kubebuilder:printcolumn:name="Member",type=string,JSONPath=`.spec.name`,description="Name of the member."
-// +kubebuilder:printcolumn:name="Baseline",type=string,JSONPath=`.spec.baseline.name`,description="The workload it stands for."
-// +kubebuilder:printcolumn:name="Sandbox",type=string,JSONPath=`.metadata.annotations.signadot\.com/sandbox-name`,description="What users call its sandbox."
+// +kubebuilder:printcolumn:name="Baseline",type=string,JSONPath=`.spec.baseline.name`,description="The baseline workload."
+// +kubebuilder:printcolumn:name="Sandbox",type=string,JSONPath=`.metadata.annotations.signadot\.com/sandbox-name`,description="Name of the sandbox."
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
-// +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.conditions[?(@.type=="Ready")].lastTransitionTime`,description="How long Ready has been what it is."
+// +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.conditions[?(@.type=="Ready")].lastTransitionTime`,description="Time since Ready last changed."
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
 // +kubebuilder:printcolumn:name="Connected",type=boolean,JSONPath=`.status.tunnel.health.connected`,description="Whether the workstation is connected.",priority=1
-// +kubebuilder:printcolumn:name="Proxy",type=string,JSONPath=`.status.tunnel.info.tunnelProxyPodName`,description="The pod that holds the tunnel.",priority=1
+// +kubebuilder:printcolumn:name="Proxy",type=string,JSONPath=`.status.tunnel.info.tunnelProxyPodName`,description="The pod that owns the tunnel.",priority=1
 type SignadotExternalWorkload struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is asked for.
+	// The desired state.
 	// +optional
 	Spec SignadotExternalWorkloadSpec `json:"spec,omitzero"`
 
-	// How far it is.
+	// The observed state.
 	// +optional
 	Status SignadotExternalWorkloadStatus `json:"status,omitzero"`
 }
@@ -42,10 +42,9 @@ type SignadotExternalWorkloadList struct {
 	Items []SignadotExternalWorkload `json:"items"`
 }
 
-// SignadotExternalWorkloadSpec is what is asked for.
+// SignadotExternalWorkloadSpec is the desired state.
 type SignadotExternalWorkloadSpec struct {
-	// The workload whose traffic it takes; absent means a reverse tunnel of
-	// its own.
+	// The workload that it receives the traffic of; absent means a reverse tunnel of its own.
 	// +optional
 	Baseline *ExternalBaseline `json:"baseline,omitempty"`
 
@@ -57,7 +56,7 @@ type SignadotExternalWorkloadSpec struct {
 	// Deprecated: has to be written, is not read.
 	RoutingKey string `json:"routingKey"`
 
-	// Which ports lead to the workstation.
+	// The ports that are forwarded to the workstation.
 	// +optional
 	Tunnel *TunnelSpec `json:"tunnel,omitempty"`
 
@@ -65,17 +64,17 @@ type SignadotExternalWorkloadSpec struct {
 	WorkloadID string `json:"workloadID"`
 }
 
-// SignadotExternalWorkloadStatus is how far it is.
+// SignadotExternalWorkloadStatus is the observed state.
 type SignadotExternalWorkloadStatus struct {
-	// What was last seen of the baseline.
+	// The last observed state of the baseline.
 	// +optional
 	Baseline *WorkloadBaseline `json:"baseline,omitempty"`
 
-	// What is known about the object, each type always present.
+	// The conditions of the object; each type is always present.
 	// +optional
 	Conditions []StatusCondition `json:"conditions,omitempty"`
 
-	// The generation that this status speaks of.
+	// The generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 

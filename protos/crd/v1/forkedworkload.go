@@ -8,11 +8,11 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=forkedworkloads,singular=forkedworkload,shortName=sdfw,scope=Namespaced,categories={signadot,switchyard}
-// +kubebuilder:printcolumn:name="Baseline",type=string,JSONPath=`.spec.baseline.name`,description="The workload it stands for."
-// +kubebuilder:printcolumn:name="Sandbox",type=string,JSONPath=`.metadata.annotations.signadot\.com/sandbox-name`,description="What users call its sandbox."
+// +kubebuilder:printcolumn:name="Baseline",type=string,JSONPath=`.spec.baseline.name`,description="The baseline workload."
+// +kubebuilder:printcolumn:name="Sandbox",type=string,JSONPath=`.metadata.annotations.signadot\.com/sandbox-name`,description="Name of the sandbox."
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
-// +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.conditions[?(@.type=="Ready")].lastTransitionTime`,description="How long Ready has been what it is."
+// +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.conditions[?(@.type=="Ready")].lastTransitionTime`,description="Time since Ready last changed."
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Routing-Key",type=string,JSONPath=`.metadata.annotations.signadot\.com/routing-key`,description="Requests that carry this key reach it."
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
@@ -22,11 +22,11 @@ type ForkedWorkload struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is asked for.
+	// The desired state.
 	// +optional
 	Spec ForkedWorkloadSpec `json:"spec,omitzero"`
 
-	// How far it is.
+	// The observed state.
 	// +optional
 	Status ForkedWorkloadStatus `json:"status,omitzero"`
 }
@@ -42,7 +42,7 @@ type ForkedWorkloadList struct {
 	Items []ForkedWorkload `json:"items"`
 }
 
-// ForkedWorkloadSpec is what is asked for.
+// ForkedWorkloadSpec is the desired state.
 type ForkedWorkloadSpec struct {
 	// The workload that is cloned. It is never changed.
 	Baseline ObjectRef `json:"baseline"`
@@ -51,7 +51,7 @@ type ForkedWorkloadSpec struct {
 	// +optional
 	DisableSandboxTrafficManager bool `json:"disableSandboxTrafficManager,omitempty"`
 
-	// What is applied to the clone, in order.
+	// Patches that are applied to the clone, in order.
 	// +optional
 	Patches []Patch `json:"patches,omitempty"`
 
@@ -88,11 +88,11 @@ type ResourceTemplateData struct {
 
 // ForkedWorkloadStatus is how far a fork is.
 type ForkedWorkloadStatus struct {
-	// What was last seen of the baseline.
+	// The last observed state of the baseline.
 	// +optional
 	Baseline *WorkloadBaseline `json:"baseline,omitempty"`
 
-	// What is known about the object, each type always present.
+	// The conditions of the object; each type is always present.
 	// +optional
 	Conditions []StatusCondition `json:"conditions,omitempty"`
 
@@ -100,7 +100,7 @@ type ForkedWorkloadStatus struct {
 	// +optional
 	Fork *ForkStatus `json:"fork,omitempty"`
 
-	// The generation that this status speaks of.
+	// The generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 

@@ -16,7 +16,7 @@ import (
 // +kubebuilder:printcolumn:name="Namespace",type=string,JSONPath=`.spec.managed.namespace`,description="Its namespace."
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
-// +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.conditions[?(@.type=="Ready")].lastTransitionTime`,description="How long Ready has been what it is."
+// +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.conditions[?(@.type=="Ready")].lastTransitionTime`,description="Time since Ready last changed."
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Routing-Key",type=string,JSONPath=`.spec.routingKey`,description="Requests that carry this key are routed."
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
@@ -26,11 +26,11 @@ type GatewayAPIRoute struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is asked for, in the form of an IstioRoute.
+	// The desired state, in the form of an IstioRoute.
 	// +optional
 	Spec IstioRouteSpec `json:"spec,omitzero"`
 
-	// How far it is.
+	// The observed state.
 	// +optional
 	Status GatewayAPIRouteStatus `json:"status,omitzero"`
 }
@@ -46,17 +46,17 @@ type GatewayAPIRouteList struct {
 	Items []GatewayAPIRoute `json:"items"`
 }
 
-// GatewayAPIRouteStatus is how far it is.
+// GatewayAPIRouteStatus is the observed state.
 type GatewayAPIRouteStatus struct {
-	// What is known about the object, each type always present.
+	// The conditions of the object; each type is always present.
 	// +optional
 	Conditions []StatusCondition `json:"conditions,omitempty"`
 
-	// The routes that refer to the Service, and what was derived from each.
+	// The routes that refer to the Service, and the route that was derived from each.
 	// +optional
 	MatchedObjects []MatchedObject `json:"matchedObjects,omitempty"`
 
-	// The generation that this status speaks of.
+	// The generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
@@ -66,11 +66,11 @@ type MatchedObject struct {
 	// The route.
 	Baseline RouteObject `json:"baseline"`
 
-	// What stands beside it, absent when nothing does.
+	// The route that was derived from it; absent when there is none.
 	// +optional
 	Derived *RouteObject `json:"derived,omitempty"`
 
-	// The kinds of the parents of what stands beside it, such as Gateway, or Service for requests
+	// The kinds of the parents of the derived route, such as Gateway, or Service for requests
 	// within a mesh.
 	// +optional
 	ParentKinds []string `json:"parentKinds,omitempty"`
@@ -78,12 +78,12 @@ type MatchedObject struct {
 	// Derived, or the reason of the first problem.
 	Status string `json:"status"`
 
-	// What there is to say of it, for people.
+	// Details, for people.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// WithinMesh reports whether what stands beside the route leads requests from within a mesh.
+// WithinMesh reports whether the derived route applies to requests from within a mesh.
 func (m MatchedObject) WithinMesh() bool {
 	return m.Derived != nil && slices.Contains(m.ParentKinds, "Service")
 }
@@ -116,8 +116,8 @@ func (*GatewayAPIRoute) ConditionTypes() []string {
 	return []string{ConditionReady, ConditionAccepted, ConditionRoutesMatched, ConditionRoutesApplied}
 }
 
-// Asked returns what is asked for.
+// Asked returns the spec.
 func (r *GatewayAPIRoute) Asked() *IstioRouteSpec { return &r.Spec }
 
-// Observed returns the generation that the status speaks of.
+// Observed returns the generation that the status describes.
 func (r *GatewayAPIRoute) Observed() int64 { return r.Status.ObservedGeneration }

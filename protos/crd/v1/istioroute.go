@@ -12,7 +12,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="Namespace",type=string,JSONPath=`.spec.managed.namespace`,description="Its namespace."
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
-// +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.conditions[?(@.type=="Ready")].lastTransitionTime`,description="How long Ready has been what it is."
+// +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.conditions[?(@.type=="Ready")].lastTransitionTime`,description="Time since Ready last changed."
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Routing-Key",type=string,JSONPath=`.spec.routingKey`,description="Requests that carry this key are routed."
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
@@ -22,11 +22,11 @@ type IstioRoute struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is asked for.
+	// The desired state.
 	// +optional
 	Spec IstioRouteSpec `json:"spec,omitzero"`
 
-	// How far it is.
+	// The observed state.
 	// +optional
 	Status IstioRouteStatus `json:"status,omitzero"`
 }
@@ -42,7 +42,7 @@ type IstioRouteList struct {
 	Items []IstioRoute `json:"items"`
 }
 
-// IstioRouteSpec is what is asked for.
+// IstioRouteSpec is the desired state.
 type IstioRouteSpec struct {
 	// Routes from a baseline Service to a member. It is the only type of route.
 	Managed ManagedIstioRoute `json:"managed"`
@@ -51,12 +51,12 @@ type IstioRouteSpec struct {
 	RoutingKey string `json:"routingKey"`
 }
 
-// ManagedIstioRoute leads a baseline Service to a member.
+// ManagedIstioRoute routes a baseline Service to a member.
 type ManagedIstioRoute struct {
 	// The baseline behind the Service.
 	Baseline IstioRouteBaseline `json:"baseline"`
 
-	// Which Service stands for which port.
+	// The Service that replaces each port.
 	Mappings []IstioPortMapping `json:"mappings"`
 
 	// Middlewares that requests pass, in order.
@@ -73,18 +73,18 @@ type ManagedIstioRoute struct {
 	TargetService string `json:"targetService"`
 }
 
-// IstioRouteBaseline identifies a baseline and what was last seen of it.
+// IstioRouteBaseline identifies a baseline, with its last observed state.
 type IstioRouteBaseline struct {
 	WorkloadBaseline `json:",inline"`
 	WorkloadRef      `json:",inline"`
 }
 
-// IstioPortMapping leads one port of the baseline Service to another Service.
+// IstioPortMapping routes one port of the baseline Service to another Service.
 type IstioPortMapping struct {
 	// Port of the baseline Service.
 	FromPort int32 `json:"fromPort"`
 
-	// Name of the Service that stands for it.
+	// Name of the Service that replaces it.
 	ToService string `json:"toService"`
 
 	// The port that the workload itself listens on.
@@ -92,9 +92,9 @@ type IstioPortMapping struct {
 	WorkloadPort int32 `json:"workloadPort,omitempty"`
 }
 
-// IstioRouteStatus is how far it is.
+// IstioRouteStatus is the observed state.
 type IstioRouteStatus struct {
-	// What is known about the object, each type always present.
+	// The conditions of the object; each type is always present.
 	// +optional
 	Conditions []StatusCondition `json:"conditions,omitempty"`
 
@@ -102,7 +102,7 @@ type IstioRouteStatus struct {
 	// +optional
 	MatchedVirtualServices []VirtualServiceMatch `json:"matchedVirtualServices,omitempty"`
 
-	// The generation that this status speaks of.
+	// The generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
@@ -124,8 +124,8 @@ func (*IstioRoute) ConditionTypes() []string {
 	return []string{ConditionReady, ConditionAccepted, ConditionVirtualServicesMatched, ConditionRoutesApplied}
 }
 
-// Asked returns what is asked for.
+// Asked returns the spec.
 func (r *IstioRoute) Asked() *IstioRouteSpec { return &r.Spec }
 
-// Observed returns the generation that the status speaks of.
+// Observed returns the generation that the status describes.
 func (r *IstioRoute) Observed() int64 { return r.Status.ObservedGeneration }

@@ -13,7 +13,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="Route-Group",type=string,JSONPath=`.spec.routingContext.routegroupName`,description="The route group that it runs against."
 // +kubebuilder:printcolumn:name="Succeeded",type=string,JSONPath=`.status.conditions[?(@.type=="Succeeded")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Succeeded")].reason`
-// +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.conditions[?(@.type=="Succeeded")].lastTransitionTime`,description="How long Succeeded has been what it is."
+// +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.conditions[?(@.type=="Succeeded")].lastTransitionTime`,description="Time since Succeeded last changed."
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Succeeded")].message`,priority=1
 // +kubebuilder:printcolumn:name="Runner",type=string,JSONPath=`.status.runner.runnerPod.name`,description="The pod that runs it.",priority=1
@@ -21,11 +21,11 @@ type Job struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is asked for.
+	// The desired state.
 	// +optional
 	Spec JobSpec `json:"spec,omitzero"`
 
-	// How far it is.
+	// The observed state.
 	// +optional
 	Status JobStatus `json:"status,omitzero"`
 }
@@ -41,7 +41,7 @@ type JobList struct {
 	Items []Job `json:"items"`
 }
 
-// JobSpec is what is asked for. Everything but canceled is written once.
+// JobSpec is the desired state. Everything but canceled is immutable.
 type JobSpec struct {
 	// Files that are kept when the job ends.
 	// +optional
@@ -52,7 +52,7 @@ type JobSpec struct {
 	// +kubebuilder:default=false
 	Canceled bool `json:"canceled"`
 
-	// What is run.
+	// The command or script of the job.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="Content is immutable"
 	Content JobContent `json:"content"`
 
@@ -61,7 +61,7 @@ type JobSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="Env is immutable"
 	Env []JobEnv `json:"env,omitempty"`
 
-	// What it runs against; absent means the baseline.
+	// The context that it runs in; absent means the baseline.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="RoutingContext is immutable"
 	RoutingContext *JobRoutingContext `json:"routingContext,omitempty"`
@@ -84,7 +84,7 @@ type JobSpec struct {
 
 // JobArtifact is a file that is kept.
 type JobArtifact struct {
-	// What is known about it.
+	// Its metadata.
 	// +optional
 	Meta map[string]string `json:"meta,omitempty"`
 
@@ -92,13 +92,13 @@ type JobArtifact struct {
 	Path string `json:"path"`
 }
 
-// JobContent is what is run: a command or a script.
+// JobContent is a command or a script.
 type JobContent struct {
 	// A command and its arguments.
 	// +optional
 	Command []string `json:"command,omitempty"`
 
-	// A script; its first line says with which interpreter.
+	// A script; its first line names the interpreter.
 	// +optional
 	Script string `json:"script,omitempty"`
 }
@@ -124,7 +124,7 @@ type JobRoutingContext struct {
 	SandboxName string `json:"sandboxName,omitempty"`
 }
 
-// JobTrafficManager says how requests of a job are treated.
+// JobTrafficManager configures the handling of requests of a job.
 type JobTrafficManager struct {
 	// Whether they pass the traffic manager.
 	// +optional

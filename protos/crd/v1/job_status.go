@@ -4,15 +4,15 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // JobStatus is how far a job is.
 type JobStatus struct {
-	// What is known about the object, each type always present.
+	// The conditions of the object; each type is always present.
 	// +optional
 	Conditions []StatusCondition `json:"conditions,omitempty"`
 
-	// When the state was last looked at.
+	// When the state was last observed.
 	// +optional
 	ObservedAt *metav1.Time `json:"observedAt,omitempty"`
 
-	// The generation that this status speaks of.
+	// The generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -50,7 +50,7 @@ type JobState struct {
 	Waiting *JobWaiting `json:"waiting,omitempty"`
 }
 
-// JobRunning tells about a job that runs.
+// JobRunning describes a job that runs.
 type JobRunning struct {
 	// Where the executor is asked about it.
 	// +optional
@@ -73,7 +73,7 @@ type JobRunning struct {
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
 }
 
-// JobTerminated tells about a job that has ended.
+// JobTerminated describes a job that has ended.
 type JobTerminated struct {
 	// Whether it was stopped because someone asked for it.
 	Canceled bool `json:"canceled"`
@@ -110,9 +110,9 @@ type JobTerminated struct {
 	TimedOut bool `json:"timedOut,omitempty"`
 }
 
-// JobWaiting tells about a job that waits.
+// JobWaiting describes a job that waits.
 type JobWaiting struct {
-	// What it waits for, for people.
+	// The reason for waiting, for people.
 	// +optional
 	Message string `json:"message,omitempty"`
 

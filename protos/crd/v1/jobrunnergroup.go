@@ -17,18 +17,18 @@ import (
 // +kubebuilder:printcolumn:name="Idle",type=integer,JSONPath=`.status.readyIdleReplicas`,description="Ready runners without a job."
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
-// +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.conditions[?(@.type=="Ready")].lastTransitionTime`,description="How long Ready has been what it is."
+// +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.conditions[?(@.type=="Ready")].lastTransitionTime`,description="Time since Ready last changed."
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
 type JobRunnerGroup struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is asked for.
+	// The desired state.
 	// +optional
 	Spec JobRunnerGroupSpec `json:"spec,omitzero"`
 
-	// How far it is.
+	// The observed state.
 	// +optional
 	Status JobRunnerGroupStatus `json:"status,omitzero"`
 }
@@ -44,7 +44,7 @@ type JobRunnerGroupList struct {
 	Items []JobRunnerGroup `json:"items"`
 }
 
-// JobRunnerGroupSpec is what is asked for.
+// JobRunnerGroupSpec is the desired state.
 type JobRunnerGroupSpec struct {
 	// Whether a job may ask for more time than jobExecutionTimeout.
 	// +optional
@@ -70,13 +70,13 @@ type JobRunnerGroupSpec struct {
 	ReusePods bool `json:"reusePods,omitempty"`
 }
 
-// JobRunnerGroupStatus is how far it is.
+// JobRunnerGroupStatus is the observed state.
 type JobRunnerGroupStatus struct {
-	// What is known about the object, each type always present.
+	// The conditions of the object; each type is always present.
 	// +optional
 	Conditions []StatusCondition `json:"conditions,omitempty"`
 
-	// Runners in phase Failed; someone has to look at them.
+	// Runners in phase Failed, which need attention by a person.
 	// +optional
 	FailedPhaseReplicas int32 `json:"failedPhaseReplicas"`
 
@@ -86,7 +86,7 @@ type JobRunnerGroupStatus struct {
 	// +kubebuilder:default=-1
 	MaxAssignedJobSequenceNum *int64 `json:"maxAssignedJobSequenceNum,omitempty"`
 
-	// The generation that this status speaks of.
+	// The generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 

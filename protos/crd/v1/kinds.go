@@ -38,9 +38,9 @@ type Object interface {
 // +kubebuilder:object:generate=false
 type MeshRoute interface {
 	Object
-	// Asked returns what is asked for.
+	// Asked returns the spec.
 	Asked() *IstioRouteSpec
-	// Observed returns the generation that the status speaks of.
+	// Observed returns the generation that the status describes.
 	Observed() int64
 }
 
@@ -70,7 +70,7 @@ type Kind struct {
 	short []string
 }
 
-// What can be said of a kind.
+// Properties of a kind.
 const (
 	supported = 1 << iota
 	made
@@ -114,18 +114,18 @@ func SupportedKinds() []Kind {
 	return slices.DeleteFunc(Kinds(), func(k Kind) bool { return !k.Supported })
 }
 
-// MadeKinds returns the kinds of what is made for sandboxes.
+// MadeKinds returns the kinds of objects that are created for sandboxes.
 func MadeKinds() []Kind {
 	return slices.DeleteFunc(Kinds(), func(k Kind) bool { return !k.Made })
 }
 
-// MemberKinds returns the kinds of sandboxed workloads, whose objects are Members.
+// MemberKinds returns the kinds of sandboxed workloads; their objects implement Member.
 func MemberKinds() []Kind {
 	return slices.DeleteFunc(Kinds(), func(k Kind) bool { _, is := k.New().(Member); return !is })
 }
 
-// MeshKinds returns the kinds of what RoutingConfigs ask meshes for, whose objects are
-// MeshRoutes.
+// MeshKinds returns the kinds of the mesh routes that RoutingConfigs create; their objects
+// implement MeshRoute.
 func MeshKinds() []Kind {
 	return slices.DeleteFunc(Kinds(), func(k Kind) bool { _, is := k.New().(MeshRoute); return !is })
 }

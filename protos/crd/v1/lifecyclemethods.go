@@ -9,10 +9,10 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=signadotobjectlifecyclemethods,singular=signadotobjectlifecyclemethods,shortName=solm,scope=Cluster,categories={signadot,switchyard}
 // +kubebuilder:printcolumn:name="IO-Context",type=string,JSONPath=`.spec.ioContextName`,description="Where its units exchange values."
-// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="How far it is."
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="Its phase."
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
-// +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.conditions[?(@.type=="Ready")].lastTransitionTime`,description="How long Ready has been what it is."
+// +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.conditions[?(@.type=="Ready")].lastTransitionTime`,description="Time since Ready last changed."
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
 // +kubebuilder:printcolumn:name="Failed-Phase",type=string,JSONPath=`.status.failedPhase`,description="Where it failed.",priority=1
@@ -20,11 +20,11 @@ type SignadotObjectLifecycleMethods struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is asked for.
+	// The desired state.
 	// +optional
 	Spec SignadotObjectLifecycleMethodsSpec `json:"spec,omitzero"`
 
-	// How far it is.
+	// The observed state.
 	// +optional
 	Status SignadotObjectLifecycleMethodsStatus `json:"status,omitzero"`
 }
@@ -40,7 +40,7 @@ type SignadotObjectLifecycleMethodsList struct {
 	Items []SignadotObjectLifecycleMethods `json:"items"`
 }
 
-// SignadotObjectLifecycleMethodsSpec is what is asked for.
+// SignadotObjectLifecycleMethodsSpec is the desired state.
 type SignadotObjectLifecycleMethodsSpec struct {
 	OLM `json:",inline"`
 
@@ -50,13 +50,13 @@ type SignadotObjectLifecycleMethodsSpec struct {
 	IOContextName string `json:"ioContextName"`
 }
 
-// PhaseOLMFailed is the phase of a SignadotObjectLifecycleMethods that failed;
-// failedPhase then says in which phase. It is the only published phase.
+// PhaseOLMFailed is the phase of a SignadotObjectLifecycleMethods that failed; failedPhase is
+// then the phase in which it failed. It is the only published phase.
 const PhaseOLMFailed = "OLMFailed"
 
-// SignadotObjectLifecycleMethodsStatus is how far it is.
+// SignadotObjectLifecycleMethodsStatus is the observed state.
 type SignadotObjectLifecycleMethodsStatus struct {
-	// What is known about the object, each type always present.
+	// The conditions of the object; each type is always present.
 	// +optional
 	Conditions []StatusCondition `json:"conditions,omitempty"`
 
@@ -64,7 +64,7 @@ type SignadotObjectLifecycleMethodsStatus struct {
 	// +optional
 	FailedPhase string `json:"failedPhase,omitempty"`
 
-	// The generation that this status speaks of.
+	// The generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 

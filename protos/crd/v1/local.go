@@ -30,7 +30,7 @@ type LocalContainer struct {
 type LocalFile struct {
 	// Path is where it is, as the container would see it.
 	Path string `json:"path"`
-	// Value is what it holds, where ValueFrom does not say it.
+	// Value is the content, unless ValueFrom is set.
 	Value string `json:"value,omitempty"`
 	// ValueFrom is a key of a ConfigMap or a Secret of the baseline's namespace.
 	ValueFrom *corev1.EnvVarSource `json:"valueFrom,omitempty"`

@@ -7,15 +7,14 @@ package v1
 // +kubebuilder:object:generate=false
 type Member interface {
 	Object
-	// MemberKind is its kind, one of MemberKinds. Objects out of a cache have
-	// forgotten theirs.
+	// MemberKind returns its kind, one of MemberKinds. The TypeMeta of objects from a cache is
+	// empty.
 	MemberKind() string
-	// BaselineRef names the workload whose requests it takes, with its namespace,
-	// which is that of the member where the spec says none. False when it takes no
-	// workload's requests: an external workload without baseline, or with one that
-	// stands for no real object.
+	// BaselineRef returns the workload that it receives the requests of, with its namespace,
+	// which is that of the member where the spec names none. It returns false when there is no
+	// such workload: for an external workload without baseline, or with a fake one.
 	BaselineRef() (ObjectRef, bool)
-	// ObservedBaseline is what was last seen of the baseline; nil before that. It is
+	// ObservedBaseline returns the last observed state of the baseline; nil before that. It is
 	// part of the status.
 	ObservedBaseline() *WorkloadBaseline
 	// RoutingInfo returns how requests can reach it; nil as long as that is not known.
@@ -26,12 +25,12 @@ type Member interface {
 // MemberKind is ForkedWorkload.
 func (*ForkedWorkload) MemberKind() string { return KindForkedWorkload }
 
-// BaselineRef names the workload that is forked.
+// BaselineRef returns the workload that is forked.
 func (w *ForkedWorkload) BaselineRef() (ObjectRef, bool) {
 	return besideMember(w.Spec.Baseline, w.Namespace), true
 }
 
-// ObservedBaseline is what was last seen of it.
+// ObservedBaseline returns its last observed state.
 func (w *ForkedWorkload) ObservedBaseline() *WorkloadBaseline { return w.Status.Baseline }
 
 // RoutingInfo returns how requests can reach the fork.
@@ -40,7 +39,7 @@ func (w *ForkedWorkload) RoutingInfo() *WorkloadRoutingInfo { return w.Status.Ro
 // MemberKind is SignadotExternalWorkload.
 func (*SignadotExternalWorkload) MemberKind() string { return KindExternalWorkload }
 
-// BaselineRef names the workload whose requests go to the workstation, if any.
+// BaselineRef returns the workload with requests that are forwarded to the workstation, if any.
 func (w *SignadotExternalWorkload) BaselineRef() (ObjectRef, bool) {
 	if w.Spec.Baseline == nil || w.Spec.Baseline.Fake {
 		return ObjectRef{}, false
@@ -48,7 +47,7 @@ func (w *SignadotExternalWorkload) BaselineRef() (ObjectRef, bool) {
 	return besideMember(w.Spec.Baseline.ObjectRef, w.Namespace), true
 }
 
-// ObservedBaseline is what was last seen of it.
+// ObservedBaseline returns its last observed state.
 func (w *SignadotExternalWorkload) ObservedBaseline() *WorkloadBaseline { return w.Status.Baseline }
 
 // RoutingInfo returns how requests can reach the tunnel.
@@ -57,12 +56,12 @@ func (w *SignadotExternalWorkload) RoutingInfo() *WorkloadRoutingInfo { return w
 // MemberKind is VirtualWorkload.
 func (*VirtualWorkload) MemberKind() string { return KindVirtualWorkload }
 
-// BaselineRef names the workload that it stands before.
+// BaselineRef returns the workload that it receives the requests of.
 func (w *VirtualWorkload) BaselineRef() (ObjectRef, bool) {
 	return besideMember(w.Spec.Baseline, w.Namespace), true
 }
 
-// ObservedBaseline is what was last seen of it.
+// ObservedBaseline returns its last observed state.
 func (w *VirtualWorkload) ObservedBaseline() *WorkloadBaseline { return w.Status.Baseline }
 
 // RoutingInfo returns how requests can reach it.

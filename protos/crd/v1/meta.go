@@ -4,11 +4,11 @@ package v1
 // removed again. Identity is carried here and in spec and status, never in the
 // name of an object: names are cut where they are too long (see ObjectName).
 const (
-	// FieldManager is under which name everything is written with server-side
-	// apply, so that what we own can be told from what others own.
+	// FieldManager is the field manager of all server-side apply requests, which distinguishes
+	// the operator's fields from those of others.
 	FieldManager = "switchyard"
 
-	// Finalizer keeps an object until what it made is gone.
+	// Finalizer keeps an object until the objects that were created for it are deleted.
 	Finalizer = "signadot.com/switchyard"
 
 	// AnnotationRoutingKey is the routing key that an object belongs to. It is
@@ -22,12 +22,11 @@ const (
 	// SIGNADOT_SANDBOX_NAME, and message consumers compare themselves with it.
 	AnnotationSandboxName = "signadot.com/sandbox-name"
 
-	// AnnotationBaseline is the baseline that an object stands for, as
-	// kind/namespace/name.
+	// AnnotationBaseline is the baseline that an object replaces, as kind/namespace/name.
 	AnnotationBaseline = "signadot.com/baseline"
 
-	// AnnotationBaselineService, on a Service that was made for a member, names the
-	// baseline Service that it stands for, as namespace/name.
+	// AnnotationBaselineService, on a Service that was created for a member, is the baseline
+	// Service that it replaces, as namespace/name.
 	AnnotationBaselineService = "signadot.com/baseline-service"
 
 	// LabelSandbox is metadata.name of the SignadotSandbox that an object was
@@ -49,14 +48,14 @@ const (
 	// LabelValue.
 	LabelExternalWorkload = "signadot.com/external-workload"
 
-	// AnnotationOnBehalf, on an object that we made for another one, says which
-	// generation of which object that is and who wrote it, and the chain of owners
-	// through which it was made, as JSON: the cause that the routing log names.
+	// AnnotationOnBehalf, on an object that the operator created for another one, is that
+	// object with its generation and its writer, and the chain of owners through which it was
+	// created, as JSON: the cause that is recorded in the routing log.
 	AnnotationOnBehalf = "signadot.com/on-behalf-of"
 
-	// AnnotationWaitsFor, on a ForkedWorkload, says for people what has to come before
-	// its fork may start, such as "Resource db". While it is there and not empty no
-	// fork is started, and one that runs is left as it is; all else is done, so
+	// AnnotationWaitsFor, on a ForkedWorkload, names for people the objects that must be ready
+	// before its fork can start, such as "Resource db". While it is present and not empty no
+	// fork is started, and a running one is left unchanged; everything else is done, so
 	// requests with the key fail visibly instead of reaching the baseline.
 	AnnotationWaitsFor = "signadot.com/waits-for"
 
@@ -64,12 +63,12 @@ const (
 	// "true".
 	AnnotationInject = "sidecar.signadot.com/inject"
 
-	// AnnotationProcessed, on a pod, says that the injecting webhook has seen it.
+	// AnnotationProcessed, on a pod, is set when the injecting webhook has handled it.
 	AnnotationProcessed = "sidecar.signadot.com/processed"
 
-	// LabelInjected, on a pod, says that the injecting webhook has put a DevMesh sidecar
-	// into it. The manager holds in memory the pods that carry it; those that an earlier
-	// version injected do not, and are outdated.
+	// LabelInjected, on a pod, is set when the injecting webhook has added a DevMesh sidecar.
+	// The manager caches only pods that carry it; those that an earlier version injected do
+	// not, and are outdated.
 	LabelInjected = "sidecar.signadot.com/injected"
 
 	// AnnotationIgnore, on a VirtualService or a route, asks us to leave it alone
@@ -79,7 +78,7 @@ const (
 	// AnnotationLogLevel, on a pod template, is how much the sidecar logs.
 	AnnotationLogLevel = "signadot.com/log-level"
 
-	// AnnotationDescription, on a SignadotSandbox, says for people what it is for.
+	// AnnotationDescription, on a SignadotSandbox, is a description for people.
 	AnnotationDescription = "signadot.com/description"
 
 	// AnnotationLabels, on a SignadotSandbox, has the labels of its specification as a JSON
@@ -118,17 +117,17 @@ const (
 	// run.
 	AnnotationMachine = "switchyard.dev/machine"
 
-	// AnnotationRetry, on a Resource or a SignadotObjectLifecycleMethods, asks for another
-	// attempt of the units that failed or were lost. A value is heeded once: the time is a
-	// good one.
+	// AnnotationRetry, on a Resource or a SignadotObjectLifecycleMethods, requests another
+	// attempt of the units that failed or were lost. Each value is used once: use the current
+	// time.
 	AnnotationRetry = "signadot.com/retry"
 
 	// AnnotationGiveUp, on a Resource or a SignadotObjectLifecycleMethods that is being
 	// deleted, lets it go when it is "true" although its postStop units have not run.
 	AnnotationGiveUp = "signadot.com/give-up"
 
-	// AnnotationRetryLost, on the pod template of a unit, says with "true" that its script may
-	// be run again when nobody can say whether it came to its end.
+	// AnnotationRetryLost, on the pod template of a unit, allows with "true" that its script is
+	// run again when it is unknown whether it ended.
 	AnnotationRetryLost = "signadot.com/retry-lost"
 
 	// AnnotationAttempt, on the pod of a unit, is the number of the attempt, from 1.

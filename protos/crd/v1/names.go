@@ -52,8 +52,8 @@ func LabelValue(text string) string {
 	return ObjectName(MaxServiceName, text)
 }
 
-// label joins the parts into a DNS label without regard to its length. It is
-// never empty: what has no letter at its beginning gets one.
+// label joins the parts into a DNS label of any length. It is never empty: a label that does
+// not begin with a letter gets one.
 func label(parts []string) string {
 	var b strings.Builder
 	for i, part := range parts {

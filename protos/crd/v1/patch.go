@@ -31,7 +31,6 @@ type Patch struct {
 type TargetedPatch struct {
 	Patch `json:",inline"`
 
-	// The baseline workload whose clone is patched. The workload itself is
-	// never changed.
+	// The baseline workload that is cloned and patched. The workload itself is never changed.
 	Target ObjectRef `json:"target"`
 }

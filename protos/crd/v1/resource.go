@@ -15,22 +15,22 @@ import (
 // +kubebuilder:resource:path=resources,singular=resource,shortName=sdmr,scope=Cluster,categories={signadot,switchyard}
 // +kubebuilder:printcolumn:name="Resource",type=string,JSONPath=`.spec.name`,description="Name of the resource in its sandbox."
 // +kubebuilder:printcolumn:name="Plugin",type=string,JSONPath=`.spec.pluginName`,description="The resource plugin it comes from."
-// +kubebuilder:printcolumn:name="Sandbox",type=string,JSONPath=`.metadata.annotations.signadot\.com/sandbox-name`,description="What users call its sandbox."
-// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="How far it is."
+// +kubebuilder:printcolumn:name="Sandbox",type=string,JSONPath=`.metadata.annotations.signadot\.com/sandbox-name`,description="Name of the sandbox."
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="Its phase."
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
-// +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.conditions[?(@.type=="Ready")].lastTransitionTime`,description="How long Ready has been what it is."
+// +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.conditions[?(@.type=="Ready")].lastTransitionTime`,description="Time since Ready last changed."
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
 type Resource struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is asked for.
+	// The desired state.
 	// +optional
 	Spec ResourceSpec `json:"spec,omitzero"`
 
-	// How far it is.
+	// The observed state.
 	// +optional
 	Status ResourceStatus `json:"status,omitzero"`
 }
@@ -46,7 +46,7 @@ type ResourceList struct {
 	Items []Resource `json:"items"`
 }
 
-// ResourceSpec is what is asked for.
+// ResourceSpec is the desired state.
 type ResourceSpec struct {
 	// Name of the resource, as its users know it.
 	Name string `json:"name"`
@@ -65,7 +65,7 @@ type ResourceSpec struct {
 
 // ResourceStatus is how far a resource is.
 type ResourceStatus struct {
-	// What is known about the object, each type always present.
+	// The conditions of the object; each type is always present.
 	// +optional
 	Conditions []StatusCondition `json:"conditions,omitempty"`
 
@@ -81,7 +81,7 @@ type ResourceStatus struct {
 	// +optional
 	IOContextName string `json:"ioContextName,omitempty"`
 
-	// The generation that this status speaks of.
+	// The generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 

@@ -11,7 +11,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="Sandboxes-Ready",type=integer,JSONPath=`.status.readySandboxes`,description="Those of them that are ready."
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
-// +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.conditions[?(@.type=="Ready")].lastTransitionTime`,description="How long Ready has been what it is."
+// +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.conditions[?(@.type=="Ready")].lastTransitionTime`,description="Time since Ready last changed."
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Routing-Key",type=string,JSONPath=`.spec.routingKey`,description="Requests that carry this key reach every sandbox of the group."
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
@@ -19,11 +19,11 @@ type SignadotRouteGroup struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is asked for.
+	// The desired state.
 	// +optional
 	Spec SignadotRouteGroupSpec `json:"spec,omitzero"`
 
-	// How far it is.
+	// The observed state.
 	// +optional
 	Status SignadotRouteGroupStatus `json:"status,omitzero"`
 }
@@ -39,7 +39,7 @@ type SignadotRouteGroupList struct {
 	Items []SignadotRouteGroup `json:"items"`
 }
 
-// SignadotRouteGroupSpec is what is asked for.
+// SignadotRouteGroupSpec is the desired state.
 type SignadotRouteGroupSpec struct {
 	// The routing key of the group.
 	RoutingKey string `json:"routingKey"`
@@ -59,11 +59,11 @@ type SignadotRouteGroupSpec struct {
 
 // SignadotRouteGroupStatus is how far a route group is.
 type SignadotRouteGroupStatus struct {
-	// What is known about the object, each type always present.
+	// The conditions of the object; each type is always present.
 	// +optional
 	Conditions []StatusCondition `json:"conditions,omitempty"`
 
-	// The generation that this status speaks of.
+	// The generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 

@@ -2,8 +2,8 @@ package v1
 
 import "slices"
 
-// WorkloadRoutingInfo is what a member tells about how traffic can reach it.
-// The controller of the member writes it, that of the RoutingConfig reads it.
+// WorkloadRoutingInfo is a member's report about how traffic can reach it. The controller of
+// the member writes it, that of the RoutingConfig reads it.
 type WorkloadRoutingInfo struct {
 	// Whether every pod of the baseline has a ready DevMesh sidecar.
 	DevMeshSidecarPresent bool `json:"devMeshSidecarPresent"`
@@ -22,7 +22,7 @@ func (i *WorkloadRoutingInfo) Former(service string) bool {
 	return i != nil && slices.Contains(i.FormerServices, service)
 }
 
-// ServiceMapping says which Service stands for a baseline Service.
+// ServiceMapping maps a baseline Service to the Service that replaces it.
 type ServiceMapping struct {
 	// Name of the baseline Service.
 	From string `json:"from"`
@@ -50,7 +50,7 @@ type MappedPort struct {
 	TargetPort int32 `json:"targetPort"`
 }
 
-// SandboxRoutingStatus says how the traffic of one member is routed.
+// SandboxRoutingStatus describes how the traffic of one member is routed.
 type SandboxRoutingStatus struct {
 	// Routing by DevMesh sidecars.
 	// +optional
@@ -67,7 +67,7 @@ type DevMeshRouting struct {
 	Enabled bool `json:"enabled"`
 }
 
-// IstioServiceRouting says which VirtualServices route one baseline Service.
+// IstioServiceRouting lists the VirtualServices that route one baseline Service.
 type IstioServiceRouting struct {
 	// Name of the baseline Service.
 	BaselineService string `json:"baselineService"`

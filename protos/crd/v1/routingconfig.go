@@ -2,9 +2,8 @@ package v1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// RoutingConfig says which members are reachable under one routing key. The key
-// is in the annotation signadot.com/routing-key; without it, it is the name of
-// the object.
+// RoutingConfig lists the members that are reachable under one routing key. The key is in the
+// annotation signadot.com/routing-key; without it, it is the name of the object.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -12,7 +11,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="Workload",type=string,JSONPath=`.spec.sandboxedWorkloads[0].name`,description="The first member reachable under the key."
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
-// +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.conditions[?(@.type=="Ready")].lastTransitionTime`,description="How long Ready has been what it is."
+// +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.conditions[?(@.type=="Ready")].lastTransitionTime`,description="Time since Ready last changed."
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Routing-Key",type=string,JSONPath=`.metadata.annotations.signadot\.com/routing-key`,description="Requests that carry this key reach it."
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
@@ -22,11 +21,11 @@ type RoutingConfig struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is asked for.
+	// The desired state.
 	// +optional
 	Spec RoutingConfigSpec `json:"spec,omitzero"`
 
-	// How far it is.
+	// The observed state.
 	// +optional
 	Status RoutingConfigStatus `json:"status,omitzero"`
 }
@@ -42,7 +41,7 @@ type RoutingConfigList struct {
 	Items []RoutingConfig `json:"items"`
 }
 
-// RoutingConfigSpec is what is asked for.
+// RoutingConfigSpec is the desired state.
 type RoutingConfigSpec struct {
 	// The members reachable under the key: forks, external and virtual
 	// workloads, never baselines.
@@ -58,13 +57,13 @@ type SandboxedWorkload struct {
 	Middlewares []MiddlewareInstance `json:"middlewares,omitempty"`
 }
 
-// RoutingConfigStatus is how far it is.
+// RoutingConfigStatus is the observed state.
 type RoutingConfigStatus struct {
-	// What is known about the object, each type always present.
+	// The conditions of the object; each type is always present.
 	// +optional
 	Conditions []StatusCondition `json:"conditions,omitempty"`
 
-	// The generation that this status speaks of.
+	// The generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -72,14 +71,14 @@ type RoutingConfigStatus struct {
 	// +optional
 	ProcessedWorkloads []ProcessedWorkload `json:"processedWorkloads,omitempty"`
 
-	// What route servers tell.
+	// The reports of route servers.
 	// +optional
 	RouteServer *RouteServerStatus `json:"routeServer,omitempty"`
 }
 
 // ProcessedWorkload is a member as it was resolved.
 type ProcessedWorkload struct {
-	// The baseline that it stands for.
+	// The baseline that it replaces.
 	Baseline ProcessedBaseline `json:"baseline"`
 
 	// Middlewares that requests to it pass, in order.
@@ -102,7 +101,7 @@ type ProcessedBaseline struct {
 	UID string `json:"uid"`
 }
 
-// ProcessedRoutes says how the traffic of a member is routed.
+// ProcessedRoutes describes how the traffic of a member is routed.
 type ProcessedRoutes struct {
 	// Routing by DevMesh sidecars.
 	// +optional
@@ -144,7 +143,7 @@ type RouteServerStatus struct {
 	Routes []RouteServerRoute `json:"routes,omitempty"`
 }
 
-// RouteServerRoute leads one port of a baseline to a member.
+// RouteServerRoute routes one port of a baseline to a member.
 type RouteServerRoute struct {
 	// The baseline.
 	// +optional
@@ -163,7 +162,7 @@ type RouteServerRoute struct {
 
 // Condition types of a RoutingConfig, beside Ready and Accepted.
 const (
-	// ConditionWorkloadsFound: every member exists and says how it is reached.
+	// ConditionWorkloadsFound: every member exists and reports how it is reached.
 	ConditionWorkloadsFound = "WorkloadsFound"
 	// ConditionPublished: the routing of this generation is on the log, from
 	// which the data plane has it.

@@ -12,9 +12,9 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="Baseline",type=string,JSONPath=`..['status','spec']['forkedWorkloads','externalWorkloads','virtualWorkloads'][0]['forkTarget','baseline'].name`,description="The first workload that is forked; where none is, that of the first external or virtual one."
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
-// +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.conditions[?(@.type=="Ready")].lastTransitionTime`,description="How long Ready has been what it is."
+// +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.conditions[?(@.type=="Ready")].lastTransitionTime`,description="Time since Ready last changed."
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:printcolumn:name="Sandbox",type=string,JSONPath=`.spec.name`,description="What users call the sandbox, where that is not its name.",priority=1
+// +kubebuilder:printcolumn:name="Sandbox",type=string,JSONPath=`.spec.name`,description="Name of the sandbox for users, if it differs from the object's name.",priority=1
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
 // +kubebuilder:printcolumn:name="Forks",type=integer,JSONPath=`.status.customizedDeployments`,description="Workloads that were cloned.",priority=1
 // +kubebuilder:printcolumn:name="Forks-Ready",type=integer,JSONPath=`.status.readyDeployments`,description="Clones that are complete.",priority=1
@@ -22,11 +22,11 @@ type SignadotSandbox struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is asked for.
+	// The desired state.
 	// +optional
 	Spec SignadotSandboxSpec `json:"spec,omitzero"`
 
-	// How far it is.
+	// The observed state.
 	// +optional
 	Status SignadotSandboxStatus `json:"status,omitzero"`
 }
@@ -42,7 +42,7 @@ type SignadotSandboxList struct {
 	Items []SignadotSandbox `json:"items"`
 }
 
-// SignadotSandboxSpec is what is asked for.
+// SignadotSandboxSpec is the desired state.
 type SignadotSandboxSpec struct {
 	// Name of the cluster, as the control plane knows it.
 	// +optional
@@ -90,7 +90,7 @@ type SignadotSandboxSpec struct {
 	VirtualWorkloads []SandboxVirtualWorkload `json:"virtualWorkloads,omitempty"`
 }
 
-// SandboxCustomization says which workloads are forked and how.
+// SandboxCustomization lists the workloads that are forked, with their patches.
 type SandboxCustomization struct {
 	// Deprecated: accepted and ignored; write a patch.
 	// +optional
@@ -131,8 +131,7 @@ type ImageOverride struct {
 
 // SandboxExternalWorkload is a member that runs outside the cluster.
 type SandboxExternalWorkload struct {
-	// The workload whose traffic it takes; absent means a reverse tunnel of
-	// its own.
+	// The workload that it receives the traffic of; absent means a reverse tunnel of its own.
 	// +optional
 	Baseline *ExternalBaseline `json:"baseline,omitempty"`
 
@@ -141,7 +140,7 @@ type SandboxExternalWorkload struct {
 	// +kubebuilder:validation:MaxLength=30
 	Name string `json:"name"`
 
-	// Which ports lead to the workstation.
+	// The ports that are forwarded to the workstation.
 	// +optional
 	Tunnel *TunnelSpec `json:"tunnel,omitempty"`
 }

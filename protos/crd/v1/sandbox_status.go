@@ -2,7 +2,7 @@ package v1
 
 // SignadotSandboxStatus is how far a sandbox is.
 type SignadotSandboxStatus struct {
-	// What is known about the object, each type always present.
+	// The conditions of the object; each type is always present.
 	// +optional
 	Conditions []StatusCondition `json:"conditions,omitempty"`
 
@@ -22,7 +22,7 @@ type SignadotSandboxStatus struct {
 	// +optional
 	ManagedResources []SandboxResourceStatus `json:"managedResources,omitempty"`
 
-	// The generation that this status speaks of.
+	// The generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 

@@ -12,7 +12,7 @@ const Group = "signadot.com"
 // Version is the only version there is.
 const Version = "v1"
 
-// APIVersion is what the field apiVersion of every custom resource says.
+// APIVersion is the value of the field apiVersion of every custom resource.
 const APIVersion = Group + "/" + Version
 
 // GroupVersion returns the group and version, for schemes and clients.

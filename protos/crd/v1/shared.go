@@ -2,10 +2,10 @@ package v1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// StatusCondition is one thing known about an object, in the form that
-// kubectl wait understands. It is the published shape: unlike metav1.Condition
-// it requires only type and status, so that what was written before stays
-// valid. What we write always has every field; see SetCondition.
+// StatusCondition is one observation about an object, in the form that kubectl wait
+// understands. It is the published shape: unlike metav1.Condition it requires only type and
+// status, so that existing objects stay valid. The operator always writes every field; see
+// SetCondition.
 type StatusCondition struct {
 	// The last time that status changed.
 	// +optional
@@ -16,7 +16,7 @@ type StatusCondition struct {
 	Message string `json:"message,omitempty"`
 
 	// The generation of the object that this was found out about. When it is
-	// older than metadata.generation, the condition speaks of an earlier spec.
+	// older than metadata.generation, the condition describes an earlier spec.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -52,12 +52,12 @@ type ObjectRef struct {
 type ExternalBaseline struct {
 	ObjectRef `json:",inline"`
 
-	// Whether the baseline stands for no real object.
+	// Whether the baseline is a placeholder for which no object exists.
 	// +optional
 	Fake bool `json:"fake,omitempty"`
 }
 
-// WorkloadBaseline is what was last seen of a baseline.
+// WorkloadBaseline is the last observed state of a baseline.
 type WorkloadBaseline struct {
 	// The last generation that was observed.
 	// +optional
@@ -90,9 +90,9 @@ type MiddlewareArg struct {
 	ValueFrom *MiddlewareArgSource `json:"valueFrom,omitempty"`
 }
 
-// MiddlewareArgSource says where the value of an argument comes from.
+// MiddlewareArgSource is the source of the value of an argument.
 type MiddlewareArgSource struct {
-	// Name of the forward (a reverse tunnel) whose address is the value.
+	// Name of the forward (a reverse tunnel) with the address that is the value.
 	Forward string `json:"forward"`
 }
 
@@ -118,8 +118,8 @@ type WorkloadRef struct {
 	Namespace string `json:"namespace"`
 }
 
-// SandboxedWorkloadRef points at a member of a sandbox: the ForkedWorkload,
-// SignadotExternalWorkload or VirtualWorkload object, not what it makes.
+// SandboxedWorkloadRef refers to a member of a sandbox: the ForkedWorkload,
+// SignadotExternalWorkload or VirtualWorkload object, not the objects created for it.
 type SandboxedWorkloadRef struct {
 	// Kind of the member.
 	// +kubebuilder:validation:Enum=ForkedWorkload;SignadotExternalWorkload;VirtualWorkload

@@ -2,14 +2,14 @@ package v1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// TunnelSpec says which ports lead through a tunnel to a workstation.
+// TunnelSpec lists the ports that are forwarded through a tunnel to a workstation.
 type TunnelSpec struct {
 	// One entry for each port.
 	// +optional
 	BaselineToLocals []TunnelPort `json:"baselineToLocals,omitempty"`
 }
 
-// TunnelPort leads one port to an address at the workstation.
+// TunnelPort forwards one port to an address at the workstation.
 type TunnelPort struct {
 	// Protocol of the port; it only matters when there is no baseline to take
 	// it from.
@@ -19,11 +19,11 @@ type TunnelPort struct {
 	// Container port of the baseline.
 	BaselinePort int32 `json:"baselinePort"`
 
-	// What is dialled at the workstation, as host:port.
+	// The address that the workstation connects to, as host:port.
 	LocalAddress string `json:"localAddress"`
 }
 
-// TunnelStatus is what is known about a tunnel.
+// TunnelStatus is the observed state of a tunnel.
 type TunnelStatus struct {
 	// Whether the tunnel works.
 	// +optional
@@ -48,7 +48,7 @@ type TunnelHealth struct {
 	LastConnectedTime *metav1.Time `json:"lastConnectedTime,omitempty"`
 }
 
-// TunnelInfo says where a tunnel ends in the cluster.
+// TunnelInfo describes where a tunnel ends in the cluster.
 type TunnelInfo struct {
 	// Port of the proxy on which the tunnel's health is asked.
 	ControlPort int32 `json:"controlPort"`
@@ -63,12 +63,12 @@ type TunnelInfo struct {
 	// Name of the proxy pod that holds the tunnel.
 	TunnelProxyPodName string `json:"tunnelProxyPodName"`
 
-	// Which proxy port stands for which baseline port.
+	// The proxy port for each baseline port.
 	// +optional
 	WorkloadPorts []TunnelWorkloadPort `json:"workloadPorts,omitempty"`
 }
 
-// TunnelWorkloadPort is the proxy port that stands for a baseline port.
+// TunnelWorkloadPort is the proxy port for a baseline port.
 type TunnelWorkloadPort struct {
 	// Container port of the baseline.
 	Baseline int32 `json:"baseline"`

@@ -2,29 +2,29 @@ package v1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// VirtualWorkload is a member of a sandbox without pods of its own: middlewares
-// stand before a baseline, and what they leave unanswered reaches the baseline.
+// VirtualWorkload is a member of a sandbox without pods of its own: middlewares handle requests
+// to a baseline, and requests that they do not answer reach the baseline.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=virtualworkloads,singular=virtualworkload,shortName=sdvw,scope=Namespaced,categories={signadot,switchyard}
 // +kubebuilder:printcolumn:name="Member",type=string,JSONPath=`.spec.name`,description="Name of the member."
-// +kubebuilder:printcolumn:name="Baseline",type=string,JSONPath=`.spec.baseline.name`,description="The workload it stands for."
-// +kubebuilder:printcolumn:name="Sandbox",type=string,JSONPath=`.metadata.annotations.signadot\.com/sandbox-name`,description="What users call its sandbox."
+// +kubebuilder:printcolumn:name="Baseline",type=string,JSONPath=`.spec.baseline.name`,description="The baseline workload."
+// +kubebuilder:printcolumn:name="Sandbox",type=string,JSONPath=`.metadata.annotations.signadot\.com/sandbox-name`,description="Name of the sandbox."
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
-// +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.conditions[?(@.type=="Ready")].lastTransitionTime`,description="How long Ready has been what it is."
+// +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.conditions[?(@.type=="Ready")].lastTransitionTime`,description="Time since Ready last changed."
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
 type VirtualWorkload struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is asked for.
+	// The desired state.
 	// +optional
 	Spec VirtualWorkloadSpec `json:"spec,omitzero"`
 
-	// How far it is.
+	// The observed state.
 	// +optional
 	Status VirtualWorkloadStatus `json:"status,omitzero"`
 }
@@ -40,9 +40,9 @@ type VirtualWorkloadList struct {
 	Items []VirtualWorkload `json:"items"`
 }
 
-// VirtualWorkloadSpec is what is asked for.
+// VirtualWorkloadSpec is the desired state.
 type VirtualWorkloadSpec struct {
-	// The workload that it stands before.
+	// The workload that it receives the requests of.
 	Baseline ObjectRef `json:"baseline"`
 
 	// Name of the member, as its users know it.
@@ -51,17 +51,17 @@ type VirtualWorkloadSpec struct {
 	Name string `json:"name"`
 }
 
-// VirtualWorkloadStatus is how far it is.
+// VirtualWorkloadStatus is the observed state.
 type VirtualWorkloadStatus struct {
-	// What was last seen of the baseline.
+	// The last observed state of the baseline.
 	// +optional
 	Baseline *WorkloadBaseline `json:"baseline,omitempty"`
 
-	// What is known about the object, each type always present.
+	// The conditions of the object; each type is always present.
 	// +optional
 	Conditions []StatusCondition `json:"conditions,omitempty"`
 
-	// The generation that this status speaks of.
+	// The generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 

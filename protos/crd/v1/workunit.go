@@ -5,14 +5,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// OLM (object lifecycle methods) is what is run around the life of an object. Both lists are
-// graphs: a unit runs when the units whose outputs it reads have run.
+// OLM (object lifecycle methods) are units that run before an object starts and after it stops.
+// Both lists are graphs: a unit runs when the units that provide its inputs have run.
 type OLM struct {
-	// What runs after the object stops.
+	// The units that run after the object stops.
 	// +optional
 	PostStop []WorkUnit `json:"postStop,omitempty"`
 
-	// What runs before the object starts.
+	// The units that run before the object starts.
 	// +optional
 	PreStart []WorkUnit `json:"preStart,omitempty"`
 }
@@ -94,8 +94,7 @@ type ExecUnitTemplate struct {
 	// (containers) alone.
 	PodTemplate corev1.PodTemplateSpec `json:"podTemplate"`
 
-	// What the main container runs. Its first line says with which
-	// interpreter.
+	// The script of the main container. Its first line names the interpreter.
 	// +optional
 	Script string `json:"script,omitempty"`
 }
@@ -109,7 +108,7 @@ type InputInject struct {
 	InputName string `json:"inputName"`
 }
 
-// InputDestination says where an input is put.
+// InputDestination is the place of an input.
 type InputDestination struct {
 	// Name of an environment variable.
 	// +optional
@@ -151,7 +150,7 @@ type WorkUnitStatus struct {
 	// +optional
 	Grant string `json:"grant,omitempty"`
 
-	// What is wrong, and what to do.
+	// The problem and its remedy.
 	// +optional
 	Message string `json:"message,omitempty"`
 
@@ -174,7 +173,7 @@ type WorkUnitStatus struct {
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
-	// The request to try again that was heeded last.
+	// The last request to retry that was processed.
 	// +optional
 	Retried string `json:"retried,omitempty"`
 
@@ -185,7 +184,7 @@ type WorkUnitStatus struct {
 
 // Phases of a unit.
 const (
-	// UnitPending: units whose outputs it reads have not succeeded, or others run.
+	// UnitPending: units that provide its inputs have not succeeded, or others run.
 	UnitPending = "Pending"
 	// UnitStarting: its pod is being made.
 	UnitStarting = "Starting"
@@ -195,7 +194,7 @@ const (
 	UnitSucceeded = "Succeeded"
 	// UnitFailed: it ended otherwise.
 	UnitFailed = "Failed"
-	// UnitLost: nobody can say whether its script came to its end.
+	// UnitLost: it is unknown whether its script ended.
 	UnitLost = "Lost"
 	// UnitSkipped: there is nothing for it to do.
 	UnitSkipped = "Skipped"
