@@ -301,7 +301,7 @@ type Argument struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Value string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
-	// The name of a tunnel forward whose address is the value.
+	// The name of a tunnel forward; its address is the value.
 	Forward       string `protobuf:"bytes,3,opt,name=forward,proto3" json:"forward,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -427,8 +427,8 @@ func (x *ObjectRef) GetUid() string {
 	return ""
 }
 
-// WorkloadObserved: the sandboxed workload exists, stands for this baseline,
-// and is reached through these services. Key: kind, namespace, name.
+// WorkloadObserved: the sandboxed workload exists, replaces this baseline, and is reached
+// through these services. Key: kind, namespace, name.
 type WorkloadObserved struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The ForkedWorkload, SignadotExternalWorkload or VirtualWorkload.
@@ -536,8 +536,8 @@ type ServicePair struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The baseline Service, in the baseline's namespace.
 	From string `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
-	// The sandbox's Service, in the same namespace. Empty where none was made: for a
-	// virtual workload, whose requests stay with the baseline.
+	// The sandbox's Service, in the same namespace. Empty where none was created: for a virtual
+	// workload, because its requests stay at the baseline.
 	To string `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
 	// The cluster IP of `to` (no brackets for IPv6); empty when it has none, and
 	// then its requests fail visibly.
@@ -732,7 +732,7 @@ func (x *Tunnel) GetProxyIp() string {
 	return ""
 }
 
-// WorkloadWithdrawn: the sandboxed workload is gone.
+// WorkloadWithdrawn: the sandboxed workload was deleted.
 type WorkloadWithdrawn struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Workload      *ObjectRef             `protobuf:"bytes,1,opt,name=workload,proto3" json:"workload,omitempty"`
