@@ -184,8 +184,8 @@ func (x *GetWorkloadRoutingRulesResponse) GetRoutingRules() []*WorkloadRoutingRu
 	return nil
 }
 
-// WorkloadRoutingRule says: requests for the baseline that carry the routing
-// key belong to the destination sandbox. Its identity is (baseline, routing key).
+// WorkloadRoutingRule means: requests for the baseline that carry the routing key belong to the
+// destination sandbox. Its identity is (baseline, routing key).
 type WorkloadRoutingRule struct {
 	state              protoimpl.MessageState `protogen:"open.v1"`
 	RoutingKey         string                 `protobuf:"bytes,1,opt,name=routing_key,json=routingKey,proto3" json:"routing_key,omitempty"`

@@ -41,8 +41,8 @@ type RoutesClient interface {
 	// WatchWorkloadRoutingRules sends an ADD for every matching rule, then
 	// SYNCED, then each change as it happens.
 	WatchWorkloadRoutingRules(ctx context.Context, in *WorkloadRoutingRulesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WorkloadRoutingRuleOp], error)
-	// GetClusterServices lists the services of the cluster, and for those that a
-	// sandbox made, what they stand for.
+	// GetClusterServices lists the services of the cluster, with the workload that is replaced
+	// for those that a sandbox created.
 	GetClusterServices(ctx context.Context, in *GetClusterServicesRequest, opts ...grpc.CallOption) (*GetClusterServicesResponse, error)
 }
 
@@ -105,8 +105,8 @@ type RoutesServer interface {
 	// WatchWorkloadRoutingRules sends an ADD for every matching rule, then
 	// SYNCED, then each change as it happens.
 	WatchWorkloadRoutingRules(*WorkloadRoutingRulesRequest, grpc.ServerStreamingServer[WorkloadRoutingRuleOp]) error
-	// GetClusterServices lists the services of the cluster, and for those that a
-	// sandbox made, what they stand for.
+	// GetClusterServices lists the services of the cluster, with the workload that is replaced
+	// for those that a sandbox created.
 	GetClusterServices(context.Context, *GetClusterServicesRequest) (*GetClusterServicesResponse, error)
 	mustEmbedUnimplementedRoutesServer()
 }
