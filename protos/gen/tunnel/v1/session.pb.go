@@ -1,16 +1,16 @@
-// What a workstation and a tunnel proxy say to each other on port 7777, inside TLS: one
+// The protocol between a workstation and a tunnel proxy on port 7777, inside TLS: one
 // multiplexed session for the tunnels of a workstation, in both directions.
 //
-// The workstation opens the first stream, the control stream, and says Hello; the proxy
+// The workstation opens the first stream, the control stream, and sends Hello; the proxy
 // answers Welcome, or Refused and closes. After that both send Control messages on it, until
-// the session ends: the workstation which tunnels it wants, the proxy what came of each, and
-// both a Ping when they have been silent for two seconds. Who hears nothing for five seconds
-// ends the session.
+// the session ends: the workstation the tunnels that it requests, the proxy the result for
+// each, and both a Ping when they have sent nothing for two seconds. A side that receives
+// nothing for five seconds ends the session.
 //
-// Every other stream is one connection. Who opens it sends Open; the other answers Opened, and
-// from then on the stream is the bytes of the connection, or Opened with a refusal, and the
-// stream ends. A stream that is cut is an error at both ends and never an end of file, and no
-// byte of a connection is ever sent a second time.
+// Every other stream is one connection. The side that opens it sends Open; the other answers
+// Opened, and from then on the stream is the bytes of the connection, or Opened with a refusal,
+// and the stream ends. A stream that is cut is an error at both ends and never an end of file,
+// and no byte of a connection is ever sent a second time.
 //
 // A message is written as its length, four bytes, big-endian, and its protobuf form; at most
 // 1 MiB on the control stream, 64 KiB for Hello, Welcome and the refusal of a session, and 16 KiB
@@ -54,17 +54,17 @@ const (
 	Reason_REASON_DESTINATION Reason = 3
 	// There is no such name, or no such external workload.
 	Reason_REASON_NOT_FOUND Reason = 4
-	// What is to be connected to did not answer, or refused.
+	// The destination did not answer, or refused.
 	Reason_REASON_UNREACHABLE Reason = 5
 	// Too many connections, sessions or tunnels.
 	Reason_REASON_EXHAUSTED Reason = 6
-	// The proxy cannot say now, since it cannot ask the API server; ask again.
+	// The proxy cannot decide now, since it cannot reach the API server; ask again.
 	Reason_REASON_UNAVAILABLE Reason = 7
 	// A newer connection of the session, or another workstation, has the tunnel now.
 	Reason_REASON_TAKEN Reason = 8
 	// The proxy ends.
 	Reason_REASON_DRAINING Reason = 9
-	// The message makes no sense.
+	// The message is not valid.
 	Reason_REASON_INVALID Reason = 10
 )
 
@@ -397,7 +397,7 @@ type isControl_Is interface {
 }
 
 type Control_Ping struct {
-	// Both: says that the sender is there, and nothing else.
+	// Both: the sender is alive; no content.
 	Ping *Ping `protobuf:"bytes,1,opt,name=ping,proto3,oneof"`
 }
 
@@ -407,7 +407,7 @@ type Control_Declare struct {
 }
 
 type Control_Declared struct {
-	// Proxy: what came of them.
+	// Proxy: the result of the declaration.
 	Declared *Declared `protobuf:"bytes,3,opt,name=declared,proto3,oneof"`
 }
 
@@ -445,7 +445,7 @@ func (*Control_Welcome) isControl_Is() {}
 
 func (*Control_Hello) isControl_Is() {}
 
-// Ping says that the sender is there.
+// Ping shows that the sender is alive.
 type Ping struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -482,8 +482,8 @@ func (*Ping) Descriptor() ([]byte, []int) {
 	return file_tunnel_v1_session_proto_rawDescGZIP(), []int{3}
 }
 
-// Declare names every tunnel that the workstation wants, and takes the place of what it
-// declared before.
+// Declare lists every tunnel that the workstation requests, and replaces its previous
+// declaration.
 type Declare struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Counts the declarations of a connection, from 1.
@@ -538,7 +538,7 @@ func (x *Declare) GetTunnels() []*TunnelWanted {
 	return nil
 }
 
-// TunnelWanted names an external workload to which the workstation brings requests.
+// TunnelWanted names an external workload; the workstation receives its requests.
 type TunnelWanted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The SignadotExternalWorkload.
@@ -603,7 +603,7 @@ func (x *TunnelWanted) GetTake() bool {
 	return false
 }
 
-// Declared says what came of a declaration, and again whenever that changes.
+// Declared is the result of a declaration, and is sent again whenever that changes.
 type Declared struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The declaration that it answers.
@@ -657,18 +657,18 @@ func (x *Declared) GetTunnels() []*TunnelState {
 	return nil
 }
 
-// TunnelState is what came of one tunnel.
+// TunnelState is the result for one tunnel.
 type TunnelState struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Namespace string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	Name      string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// Whether requests are led to the workstation. If not, refused says why.
+	// Whether requests are forwarded to the workstation. If not, refused contains the reason.
 	Open    bool     `protobuf:"varint,3,opt,name=open,proto3" json:"open,omitempty"`
 	Refused *Refused `protobuf:"bytes,4,opt,name=refused,proto3" json:"refused,omitempty"`
 	// The ports of the baseline that come through the tunnel, and where each goes at the
 	// workstation.
 	Ports []*Port `protobuf:"bytes,5,rep,name=ports,proto3" json:"ports,omitempty"`
-	// With REASON_TAKEN: the user that holds the tunnel, and the host if it is known.
+	// With REASON_TAKEN: the user that owns the tunnel, and the host if it is known.
 	Holder        string `protobuf:"bytes,6,opt,name=holder,proto3" json:"holder,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -746,7 +746,7 @@ func (x *TunnelState) GetHolder() string {
 	return ""
 }
 
-// Port leads a port of a baseline to an address at the workstation.
+// Port forwards a port of a baseline to an address at the workstation.
 type Port struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Baseline int32                  `protobuf:"varint,1,opt,name=baseline,proto3" json:"baseline,omitempty"`
@@ -800,15 +800,15 @@ func (x *Port) GetLocalAddress() string {
 	return ""
 }
 
-// Leave says that the session ends: at once, or after linger. A session that lingers goes on in
-// both directions, so that what is in it may end; a workstation that may come back begins its
-// next connection, with the next epoch, at once.
+// Leave announces that the session ends: at once, or after linger. A session that lingers
+// continues in both directions, so that its connections can end; a workstation that may come
+// back begins its next connection, with the next epoch, at once.
 type Leave struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Why   *Refused               `protobuf:"bytes,1,opt,name=why,proto3" json:"why,omitempty"`
 	// Whether another proxy, or this one later, would take the workstation.
 	ComeBack bool `protobuf:"varint,2,opt,name=come_back,json=comeBack,proto3" json:"come_back,omitempty"`
-	// For how long the session goes on at most. Unset or 0: it ends with this message.
+	// How long the session continues at most. Unset or 0: it ends with this message.
 	Linger        *durationpb.Duration `protobuf:"bytes,3,opt,name=linger,proto3" json:"linger,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1131,11 +1131,11 @@ func (x *Opened) GetRefused() *Refused {
 	return nil
 }
 
-// Refused says why something is not done.
+// Refused is the reason why a request was refused.
 type Refused struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Reason Reason                 `protobuf:"varint,1,opt,name=reason,proto3,enum=switchyard.tunnel.v1.Reason" json:"reason,omitempty"`
-	// One or two sentences for people: what is wrong, with what, and what to do.
+	// One or two sentences for people: the problem, the object, and the remedy.
 	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
