@@ -1,6 +1,5 @@
-// Package protos carries what is written down about our own APIs, for programs
-// to serve: the definitions are in the folders of this one, and what is generated
-// from them in gen.
+// Package protos embeds the documents of the operator's own APIs, for programs to serve: the
+// definitions are in the folders of this one, and the generated code and documents in gen.
 package protos
 
 import _ "embed" // for the document
