@@ -48,7 +48,7 @@ type Config struct {
 	Reviews map[string]Review
 	// Certs configures the certificate. Client is created from REST when it is nil, and Hosts
 	// default to the names of the Service signadot-webhook-service.
-	Certs certs.Config
+	Certs authority.Config
 	// NamespaceLabels gives the labels of a namespace from a cache, without a
 	// call, or nil when they are not known. Default: nil for all, so that only
 	// pods themselves, and namespaces the API server selects, ask for sidecars.
