@@ -57,6 +57,22 @@ func TestExplainShowsEachWorkloadBehindAService(t *testing.T) {
 	}
 }
 
+// A sidecar reads the key of a list that applications drop.
+func TestExplainNamesHeadersThatApplicationsDoNotForward(t *testing.T) {
+	p := client()
+	p.cfg.Keys = func(func(string) []string, []string) (key, header string) { return "alice", "baggage" }
+	path := save(t, "log.jsonl", stored(t))
+	for list, want := range map[string]string{
+		"broken,sd-routing-key=alice":   "Applications may not forward this routing key: the entry \"broken\" of the baggage does not follow",
+		"user=ada,sd-routing-key=alice": "",
+	} {
+		got := p.run(t.Context(), "explain", "customer.shop:8081", "-H", "baggage: "+list, "--at", "7", "--archive", path)
+		if has := strings.Contains(got.out, "may not forward"); got.code != exit.OK || has != (want != "") || !strings.Contains(got.out, want) {
+			t.Errorf("%s: exit code %d\n%s%s", list, got.code, got.out, got.err)
+		}
+	}
+}
+
 // What each command shows of the story, to people and to scripts.
 func TestOutputs(t *testing.T) {
 	path := save(t, "log.jsonl", stored(t))

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	reasons "switchyard.dev/routeserver/explain"
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/command/exit"
 	"switchyard.dev/tools/switchyard/command/parse"
@@ -60,6 +61,8 @@ func Explain(s *command.Session, caveats Caveats) *cobra.Command {
 and since when. DESTINATION is what a client calls, host:port of a Service or its
 cluster IP, or a URL: where a mesh routes by paths, its path counts. With the headers of a request the routing key is taken out of them as
 a sidecar does; or name the key itself.
+
+Of headers that sidecars read and applications may not forward, the text states why.
 
 With a kubeconfig the text also lists all caveats of the sandbox.
 With --pod the text also says whether that pod's sidecar is outdated, which the cluster
@@ -161,6 +164,13 @@ func (c Caveats) lines(ctx context.Context, req *routingv1.ExplainRequest, e *ro
 		if why := c.Unfit(key); why != "" {
 			out += show.Plain(why) + "\n"
 		}
+	}
+	var headers []reasons.Header
+	for _, h := range req.GetHeaders() {
+		headers = append(headers, reasons.Header{Name: h.GetName(), Value: h.GetValue()})
+	}
+	if why := reasons.NotForwarded(headers); why != "" {
+		out += show.Line(why) + "\n"
 	}
 	if !isNewest(req) {
 		return out
