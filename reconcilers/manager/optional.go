@@ -1,6 +1,8 @@
 package manager
 
 import (
+	"slices"
+
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/kinds"
 	"switchyard.dev/reconcilers/meshes/adapter"
@@ -28,7 +30,12 @@ func (m *Main) optionalKinds() (*optional.Kinds, error) {
 		}
 	}
 	// The chart gives the right to read policies of routes while the Gateway API is on.
-	all = append(all, policyreader.Optional(policies.Present(m.config.Policies.Kinds, m.config.GatewayAPI.Enabled))...)
+	for _, kind := range policyreader.Optional(policies.Present(m.config.Policies.Kinds, m.config.GatewayAPI.Enabled)) {
+		// Where DestinationRules are copied, they are cached as a whole.
+		if !slices.ContainsFunc(all, func(have optional.Kind) bool { return have.GroupKind() == kind.GroupKind() }) {
+			all = append(all, kind)
+		}
+	}
 	return optional.New(optional.Config{
 		REST: m.config.REST, Namespaces: inNamespaces(m.config.Namespaces), Logger: m.config.Logger, Kinds: all,
 	})

@@ -18,6 +18,8 @@ type Kind struct {
 	routes, workloads bool
 	// observes: its objects protect nothing, they only observe.
 	observes bool
+	// tunes: its objects protect nothing, they set how connections to a Service are made.
+	tunes bool
 	// everywhere: objects in any namespace, or in none, may apply to pods in any other.
 	everywhere bool
 	// root: objects in RootNamespace apply to pods in all namespaces.
@@ -46,6 +48,14 @@ var known = []Kind{
 	{Group: "apisix.apache.org", Kind: "HTTPRoutePolicy", Resource: "httproutepolicies", routes: true},
 	{Group: "alb.networking.azure.io", Kind: "WebApplicationFirewallPolicy", Resource: "webapplicationfirewallpolicies", routes: true},
 	{Group: "networking.gke.io", Kind: "GCPBackendPolicy", Resource: "gcpbackendpolicies", routes: true},
+	{Group: "agentgateway.dev", Kind: "AgentgatewayPolicy", Resource: "agentgatewaypolicies", routes: true},
+	{Group: "gateway.networking.x-k8s.io", Kind: "XBackendTrafficPolicy", Resource: "xbackendtrafficpolicies", routes: true, tunes: true},
+	{Group: "networking.gke.io", Kind: "HealthCheckPolicy", Resource: "healthcheckpolicies", routes: true, tunes: true},
+	{Group: "gateway.kgateway.dev", Kind: "BackendConfigPolicy", Resource: "backendconfigpolicies", routes: true, tunes: true},
+	{Group: "gateway.nginx.org", Kind: "UpstreamSettingsPolicy", Resource: "upstreamsettingspolicies", routes: true, tunes: true},
+	{Group: "apisix.apache.org", Kind: "BackendTrafficPolicy", Resource: "backendtrafficpolicies", routes: true, tunes: true},
+	{Group: "gateway.k8s.aws", Kind: "TargetGroupConfiguration", Resource: "targetgroupconfigurations", routes: true, tunes: true},
+	{Group: "networking.istio.io", Kind: "DestinationRule", Resource: "destinationrules", routes: true, tunes: true},
 	{Group: "policy.linkerd.io", Kind: "AuthorizationPolicy", Resource: "authorizationpolicies", routes: true},
 	{Group: "policy.linkerd.io", Kind: "Server", Resource: "servers", workloads: true},
 	{Group: "security.istio.io", Kind: "AuthorizationPolicy", Resource: "authorizationpolicies", routes: true, workloads: true, root: true},

@@ -2,6 +2,7 @@ package policies
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	networkingv1 "k8s.io/api/networking/v1"
@@ -16,10 +17,12 @@ type Policy struct {
 	// Namespace is empty for an object of the cluster.
 	Namespace, Name string
 
-	targets  []target
-	chosen   []chosen
-	pods     []podSelector
-	routes   []string
+	targets []target
+	chosen  []chosen
+	pods    []podSelector
+	routes  []string
+	// host is the host to which a DestinationRule configures connections.
+	host     string
 	anywhere bool
 	// within are the namespaces in which pods are selected; empty: its own.
 	within []string
@@ -52,6 +55,9 @@ func Read(kind Kind, object map[string]any) Policy {
 		p.readTargets(spec)
 		p.readPods(spec)
 		p.routes = append(p.routes, routeNames(spec)...)
+		if _, configures := spec["trafficPolicy"]; configures {
+			p.host = text(spec, "host")
+		}
 	}
 	return p
 }
@@ -92,7 +98,7 @@ func specs(object map[string]any) []map[string]any {
 }
 
 func (p *Policy) readTargets(spec map[string]any) {
-	for _, ref := range append(objectsIn(spec["targetRef"]), objectsIn(spec["targetRefs"])...) {
+	for _, ref := range slices.Concat(objectsIn(spec["targetRef"]), objectsIn(spec["targetRefs"]), objectsIn(spec["targetReference"])) {
 		p.targets = append(p.targets, target{text(ref, "group"), text(ref, "kind"), cmp.Or(text(ref, "namespace"), p.Namespace), text(ref, "name")})
 	}
 	for _, s := range objectsIn(spec["targetSelectors"]) {
@@ -151,7 +157,10 @@ func Keep(o any) (any, error) {
 }
 
 func keepSpec(spec map[string]any) map[string]any {
-	kept := only(spec, append([]string{"targetRef", "targetRefs", "targetSelectors", "namespaceSelector", keptNames}, podFields...)...)
+	kept := only(spec, append([]string{"targetRef", "targetRefs", "targetReference", "targetSelectors", "namespaceSelector", keptNames}, podFields...)...)
+	if _, configures := spec["trafficPolicy"]; configures { // of a DestinationRule
+		kept["host"], kept["trafficPolicy"] = spec["host"], map[string]any{}
+	}
 	if names := routeNames(spec); len(names) > 0 {
 		kept[keptNames] = anys(names)
 	}

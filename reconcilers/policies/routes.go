@@ -23,8 +23,10 @@ type Route struct {
 	// derived from it.
 	Labels, Annotations               map[string]string
 	DerivedLabels, DerivedAnnotations map[string]string
-	// Services are those of its backends that derived rules replace.
+	// Services are those of its backends that derived rules replace, and Forks the Services that
+	// replace each, in the same namespace.
 	Services []types.NamespacedName
+	Forks    map[types.NamespacedName][]string
 	// Plugins are the values of PluginsAnnotation of Services that have it.
 	Plugins map[types.NamespacedName]string
 }
@@ -38,6 +40,10 @@ type Miss struct {
 	Applies string
 	// Remedy is what an owner can do about it, as the beginning of a sentence.
 	Remedy string
+	// Service is the Service that the policy applies to; empty for none.
+	Service types.NamespacedName
+	// Tunes: the policy protects nothing, it sets how connections to the Service are made.
+	Tunes bool
 }
 
 // PluginsAnnotation of a route or a Service names what Kong applies to its requests.
@@ -48,20 +54,21 @@ func OnRoute(all []Policy, r Route) []Miss {
 	var out []Miss
 	if plugins := r.Annotations[PluginsAnnotation]; plugins != "" && r.DerivedAnnotations[PluginsAnnotation] != plugins {
 		out = append(out, Miss{
-			fmt.Sprintf("Annotation %s applies plugins (%s) to %s", PluginsAnnotation, plugins, r),
-			fmt.Sprintf("Add %s to gatewayAPI.preservedAnnotations", PluginsAnnotation),
+			Applies: fmt.Sprintf("Annotation %s applies plugins (%s) to %s", PluginsAnnotation, plugins, r),
+			Remedy:  fmt.Sprintf("Add %s to gatewayAPI.preservedAnnotations", PluginsAnnotation),
 		})
 	}
 	for _, service := range r.Services {
 		if plugins := r.Plugins[service]; plugins != "" {
 			out = append(out, Miss{
-				fmt.Sprintf("Annotation %s applies plugins (%s) to Service %s", PluginsAnnotation, plugins, service),
-				fmt.Sprintf("Move the annotation to the route, and add %s to gatewayAPI.preservedAnnotations", PluginsAnnotation),
+				Applies: fmt.Sprintf("Annotation %s applies plugins (%s) to Service %s", PluginsAnnotation, plugins, service),
+				Remedy:  fmt.Sprintf("Move the annotation to the route, and add %s to gatewayAPI.preservedAnnotations", PluginsAnnotation),
 			})
 		}
 	}
 	for _, p := range all {
-		if miss, missed := p.onRoute(r); p.Kind.routes && missed {
+		if miss, missed := p.onRoute(r, all); p.Kind.routes && missed {
+			miss.Tunes = p.Kind.tunes
 			out = append(out, miss)
 		}
 	}
@@ -69,26 +76,36 @@ func OnRoute(all []Policy, r Route) []Miss {
 	return out
 }
 
-// onRoute returns how a policy applies to a route and not to routes derived from it.
-func (p Policy) onRoute(r Route) (Miss, bool) {
+// onRoute returns how a policy applies to a route and not to routes derived from it. all are the
+// policies of the cluster.
+func (p Policy) onRoute(r Route, all []Policy) (Miss, bool) {
 	const toGateway = "Attach it to the Gateway"
 	if slices.Contains(p.targets, target{gatewayGroup, r.Kind, r.Namespace, r.Name}) {
-		return Miss{fmt.Sprintf("%s targets %s", p, r), toGateway}, true
+		return Miss{Applies: fmt.Sprintf("%s targets %s", p, r), Remedy: toGateway}, true
 	}
 	for _, s := range r.Services {
-		if slices.Contains(p.targets, target{"", "Service", s.Namespace, s.Name}) {
-			return Miss{fmt.Sprintf("%s targets Service %s", p, s), toGateway}, true
+		without := slices.DeleteFunc(slices.Clone(r.Forks[s]), func(name string) bool { return p.covers(types.NamespacedName{Namespace: s.Namespace, Name: name}, all) })
+		if !p.ofService(s) || len(without) == 0 && len(r.Forks[s]) > 0 {
+			continue
 		}
+		miss := Miss{Applies: fmt.Sprintf("%s targets Service %s", p, s), Remedy: toGateway, Service: s}
+		if own := fmt.Sprintf("reate one for Service %s", strings.Join(without, ", ")); p.Kind.tunes {
+			miss.Remedy = "C" + own
+			if p.host != "" {
+				miss.Applies, miss.Remedy = fmt.Sprintf("%s configures connections to Service %s", p, s), "Set istio.enabled to true, with which the operator copies it, or c"+own
+			}
+		}
+		return miss, true
 	}
 	for _, c := range p.chosen {
 		if c.group == gatewayGroup && c.kind == r.Kind && (c.anywhere || p.Namespace == r.Namespace) &&
 			c.selector.Matches(labels.Set(r.Labels)) && !c.selector.Matches(labels.Set(r.DerivedLabels)) {
 			keys := strings.Join(keysOf(c.selector), ", ")
-			return Miss{fmt.Sprintf("%s selects %s by label %s", p, r, keys), fmt.Sprintf("Add %s to gatewayAPI.preservedLabels", keys)}, true
+			return Miss{Applies: fmt.Sprintf("%s selects %s by label %s", p, r, keys), Remedy: fmt.Sprintf("Add %s to gatewayAPI.preservedLabels", keys)}, true
 		}
 	}
 	if slices.ContainsFunc(p.routes, r.isNamed) {
-		return Miss{fmt.Sprintf("%s names a route of %s in Envoy's configuration", p, r), toGateway}, true
+		return Miss{Applies: fmt.Sprintf("%s names a route of %s in Envoy's configuration", p, r), Remedy: toGateway}, true
 	}
 	return Miss{}, false
 }
@@ -138,4 +155,22 @@ func keysOf(s labels.Selector) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// covers reports whether the Service of a fork needs no further policy beside p: p applies to it or,
+// if p protects nothing, another of its kind.
+func (p Policy) covers(fork types.NamespacedName, all []Policy) bool {
+	return p.ofService(fork) || p.Kind.tunes && slices.ContainsFunc(all, func(other Policy) bool {
+		return other.Kind.GroupKind() == p.Kind.GroupKind() && other.ofService(fork)
+	})
+}
+
+// ofService reports whether the policy applies to a Service: it targets the Service, or is the
+// DestinationRule of its host.
+func (p Policy) ofService(s types.NamespacedName) bool {
+	if slices.Contains(p.targets, target{"", "Service", s.Namespace, s.Name}) {
+		return true
+	}
+	name := s.Name + "." + s.Namespace
+	return p.host == name || strings.HasPrefix(p.host, name+".svc") || p.host == s.Name && p.Namespace == s.Namespace
 }

@@ -33,6 +33,16 @@ Gateway API are derived.
       - httproutepolicies.apisix.apache.org
       - webapplicationfirewallpolicies.alb.networking.azure.io
       - gcpbackendpolicies.networking.gke.io
+      - agentgatewaypolicies.agentgateway.dev
+      - xbackendtrafficpolicies.gateway.networking.x-k8s.io
+      - healthcheckpolicies.networking.gke.io
+      - backendconfigpolicies.gateway.kgateway.dev
+      - upstreamsettingspolicies.gateway.nginx.org
+      - backendtrafficpolicies.apisix.apache.org
+      - targetgroupconfigurations.gateway.k8s.aws
+      {{- if not .Values.istio.enabled }}
+      - destinationrules.networking.istio.io
+      {{- end }}
       - authorizationpolicies.policy.linkerd.io
       {{- end }}
       {{- range (.Values.policies).kinds }}
@@ -75,26 +85,41 @@ Gateway API are derived.
     resources: [authpolicies, ratelimitpolicies, tokenratelimitpolicies]
     verbs: [get, list, watch]
   - apiGroups: [gateway.kgateway.dev]
-    resources: [trafficpolicies]
+    resources: [trafficpolicies, backendconfigpolicies]
     verbs: [get, list, watch]
   - apiGroups: [gateway.solo.io]
     resources: [routeoptions]
     verbs: [get, list, watch]
   - apiGroups: [gateway.nginx.org]
-    resources: [ratelimitpolicies]
+    resources: [ratelimitpolicies, upstreamsettingspolicies]
     verbs: [get, list, watch]
   - apiGroups: [apisix.apache.org]
-    resources: [httproutepolicies]
+    resources: [httproutepolicies, backendtrafficpolicies]
     verbs: [get, list, watch]
   - apiGroups: [alb.networking.azure.io]
     resources: [webapplicationfirewallpolicies]
     verbs: [get, list, watch]
   - apiGroups: [networking.gke.io]
-    resources: [gcpbackendpolicies]
+    resources: [gcpbackendpolicies, healthcheckpolicies]
     verbs: [get, list, watch]
   - apiGroups: [policy.linkerd.io]
     resources: [authorizationpolicies]
     verbs: [get, list, watch]
+  - apiGroups: [agentgateway.dev]
+    resources: [agentgatewaypolicies]
+    verbs: [get, list, watch]
+  - apiGroups: [gateway.networking.x-k8s.io]
+    resources: [xbackendtrafficpolicies]
+    verbs: [get, list, watch]
+  - apiGroups: [gateway.k8s.aws]
+    resources: [targetgroupconfigurations]
+    verbs: [get, list, watch]
+  {{- if not .Values.istio.enabled }}
+  # With Istio on, the manager reads them anyway, and copies them.
+  - apiGroups: [networking.istio.io]
+    resources: [destinationrules]
+    verbs: [get, list, watch]
+  {{- end }}
 {{- end }}
 {{- range (.Values.policies).kinds }}
   - apiGroups: [{{ .group }}]

@@ -1,6 +1,8 @@
 package gatewayapi
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -32,6 +34,16 @@ type Managed struct {
 // service returns the baseline Service.
 func (m *Managed) service() types.NamespacedName {
 	return types.NamespacedName{Namespace: m.Namespace, Name: m.TargetService}
+}
+
+// forks returns the Services that replace the baseline's, each once, sorted.
+func (m *Managed) forks() []string {
+	var out []string
+	for _, mapping := range m.Mappings {
+		out = append(out, mapping.ToService)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // Routes is the HTTPRoutes and GRPCRoutes of a cluster, or some of them.

@@ -14,14 +14,15 @@ import (
 const mostPolicies = 3
 
 // checkPolicies adds findings for the policies that apply to a route and not to routes derived
-// from it. guarded reports whether there are any, and refused whether nothing is derived because
-// of them.
+// from it. guarded reports whether any of them protects something, and refused whether nothing is
+// derived because of that.
 func checkPolicies[Route, Rule, Match any](g *group, k *kind[Route, Rule, Match], r *Route, baseline Object, asking []*Managed) (guarded, refused bool) {
 	meta := k.meta(r)
 	derived := g.metadata(meta, k.name, asking)
 	of := policies.Route{
 		Kind: k.name, Namespace: meta.Namespace, Name: meta.Name, Labels: meta.Labels, Annotations: meta.Annotations,
 		DerivedLabels: derived.Labels, DerivedAnnotations: derived.Annotations, Plugins: g.in.Plugins,
+		Forks: map[types.NamespacedName][]string{},
 	}
 	rules := k.rules(r)
 	for i := range rules {
@@ -30,8 +31,22 @@ func checkPolicies[Route, Rule, Match any](g *group, k *kind[Route, Rule, Match]
 	of.Rules = slices.DeleteFunc(of.Rules, func(name string) bool { return name == "" })
 	for _, m := range asking {
 		of.Services = append(of.Services, m.service())
+		of.Forks[m.service()] = m.forks()
 	}
-	missed := policies.OnRoute(g.in.Policies, of)
+	missed, tuned := policies.OnRoute(g.in.Policies, of), []policies.Miss(nil)
+	missed = slices.DeleteFunc(missed, func(miss policies.Miss) bool {
+		if miss.Tunes {
+			tuned = append(tuned, miss)
+		}
+		return miss.Tunes
+	})
+	for _, miss := range tuned[:min(len(tuned), mostPolicies)] {
+		for _, m := range asking {
+			if m.service() == miss.Service {
+				g.note(m, baseline, ReasonPolicyNotApplied, false, "%s and does not apply to the Service of the sandbox. %s.", miss.Applies, miss.Remedy)
+			}
+		}
+	}
 	guarded, refused = len(missed) > 0, len(missed) > 0 && g.in.RefusePolicies
 	for _, miss := range missed[:min(len(missed), mostPolicies)] {
 		for _, m := range asking {
@@ -94,8 +109,8 @@ func guardRules[Route, Rule, Match any](g *group, k *kind[Route, Rule, Match], r
 func (g *group) sandboxServices(asking []*Managed) map[types.NamespacedName]bool {
 	own := map[types.NamespacedName]bool{}
 	for _, m := range asking {
-		for _, mapping := range m.Mappings {
-			own[types.NamespacedName{Namespace: m.Namespace, Name: mapping.ToService}] = g.governed(m) == ""
+		for _, name := range m.forks() {
+			own[types.NamespacedName{Namespace: m.Namespace, Name: name}] = g.governed(m) == ""
 		}
 	}
 	return own
