@@ -15,10 +15,10 @@ import (
 	"switchyard.dev/reconcilers/meshes/gatewayapi"
 )
 
-// derived finds the routes of the Gateway API that are derived from those of their owners.
+// derived finds the objects of the Gateway API that are derived from those of their owners.
 func (d *draining) derived(ctx context.Context) ([]item, error) {
 	isDerived := func(i item) bool { return gatewayapi.IsDerived(&i.ObjectMeta) }
-	return d.those(ctx, isDerived, gatewayadapter.HTTPRoutes, gatewayadapter.GRPCRoutes)
+	return d.those(ctx, isDerived, gatewayadapter.HTTPRoutes, gatewayadapter.GRPCRoutes, gatewayadapter.BackendTLSPolicies)
 }
 
 // copies finds the DestinationRules that are derived from those of their owners.

@@ -19,7 +19,7 @@ func (s *Server) DefineIstio(ctx context.Context) error {
 // DefineGatewayAPI makes it serve the routes of the Gateway API, and what they need.
 func (s *Server) DefineGatewayAPI(ctx context.Context) error {
 	const folder = "config/crd/standard/gateway.networking.k8s.io_"
-	return s.define(ctx, "sigs.k8s.io/gateway-api", folder+"httproutes.yaml", folder+"grpcroutes.yaml", folder+"referencegrants.yaml")
+	return s.define(ctx, "sigs.k8s.io/gateway-api", folder+"httproutes.yaml", folder+"grpcroutes.yaml", folder+"referencegrants.yaml", folder+"backendtlspolicies.yaml")
 }
 
 // define installs the definitions that are in files of a module.

@@ -120,7 +120,7 @@ func TestRoutesAreWrittenOnlyWhereTheGatewayAPIIsOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		all := parse(t, text)
-		for resource, verb := range map[string]string{"httproutes": "delete", "grpcroutes": "create", "referencegrants": "list", "gatewayapiroutes": "create"} {
+		for resource, verb := range map[string]string{"httproutes": "delete", "grpcroutes": "create", "referencegrants": "list", "backendtlspolicies": "delete", "gatewayapiroutes": "create"} {
 			may := slices.ContainsFunc(all.grants(t), func(g grant) bool {
 				return slices.Contains(g.rule.Resources, resource) && slices.Contains(g.rule.Verbs, verb) && strings.HasPrefix(g.role.GetName(), "signadot-manager")
 			})

@@ -213,6 +213,8 @@ func kindOf(o client.Object) schema.GroupVersionKind {
 		return gatewayadapter.HTTPRoutes
 	case *gatewayv1.GRPCRoute:
 		return gatewayadapter.GRPCRoutes
+	case *gatewayv1.BackendTLSPolicy:
+		return gatewayadapter.BackendTLSPolicies
 	}
 	return o.GetObjectKind().GroupVersionKind()
 }

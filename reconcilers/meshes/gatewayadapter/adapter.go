@@ -58,7 +58,7 @@ type Adapter struct {
 // New returns an Adapter that knows nothing before it is started, or says what is wrong.
 func New(c Config) (*Adapter, error) {
 	c.Asked, c.Settings = crdv1.KindGatewayAPIRoute, c.Settings.withDefaults()
-	c.Watched = []schema.GroupKind{HTTPRoutes.GroupKind(), GRPCRoutes.GroupKind(), ReferenceGrants.GroupKind()}
+	c.Watched = []schema.GroupKind{HTTPRoutes.GroupKind(), GRPCRoutes.GroupKind(), ReferenceGrants.GroupKind(), BackendTLSPolicies.GroupKind()}
 	for _, kind := range c.Settings.PolicyKinds {
 		c.Watched = append(c.Watched, kind.GroupKind())
 	}

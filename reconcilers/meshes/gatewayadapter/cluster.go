@@ -24,15 +24,18 @@ import (
 )
 
 // Kinds that are read, in the versions that all requests are converted to, with the names of
-// their CustomResourceDefinitions. A cluster without the last two has none of their objects.
+// their CustomResourceDefinitions. A cluster without the last three has none of their objects.
 var (
 	HTTPRoutes      = gatewayv1.SchemeGroupVersion.WithKind("HTTPRoute")
 	GRPCRoutes      = gatewayv1.SchemeGroupVersion.WithKind("GRPCRoute")
 	ReferenceGrants = schema.GroupVersionKind{Group: gatewayv1.GroupName, Version: "v1beta1", Kind: "ReferenceGrant"}
 
+	// BackendTLSPolicies are v1 from Gateway API 1.4 on. Where the version is missing, none are copied.
+	BackendTLSPolicies = gatewayv1.SchemeGroupVersion.WithKind(gatewayapi.KindBackendTLSPolicy)
+
 	Definitions = map[schema.GroupVersionKind]string{
 		HTTPRoutes: "httproutes.gateway.networking.k8s.io", GRPCRoutes: "grpcroutes.gateway.networking.k8s.io",
-		ReferenceGrants: "referencegrants.gateway.networking.k8s.io",
+		ReferenceGrants: "referencegrants.gateway.networking.k8s.io", BackendTLSPolicies: "backendtlspolicies.gateway.networking.k8s.io",
 	}
 )
 
@@ -44,13 +47,14 @@ const (
 	ReasonUnreadable = "RoutesUnreadable"
 )
 
-// route is an HTTPRoute or a GRPCRoute, of which one is not nil.
+// route is an HTTPRoute, a GRPCRoute or a BackendTLSPolicy, of which one is not nil.
 type route struct {
 	object   gatewayapi.Object
 	meta     *metav1.ObjectMeta
 	statuses []gatewayv1.RouteParentStatus
 	http     *gatewayv1.HTTPRoute
 	grpc     *gatewayv1.GRPCRoute
+	tls      *gatewayv1.BackendTLSPolicy
 }
 
 // derivedFor reports whether it is derived for a routing key.
@@ -64,6 +68,8 @@ type cluster struct {
 	parsed map[types.UID]parsed
 	// trouble is why nothing is known; nil when it is.
 	trouble *condition.Condition
+	// unreadTLS is why BackendTLSPolicies are not known; empty if they are.
+	unreadTLS string
 	// baselines are the routes of owners, derived are ours by routing key.
 	baselines gatewayapi.Routes
 	derived   map[string][]*route
@@ -141,6 +147,13 @@ func (c *cluster) read(ctx context.Context, from client.Reader, kinds meshes.Kin
 	if c.grants, err = objects[gatewayv1.ReferenceGrant](ctx, c, after, from, kinds, ReferenceGrants); err != nil || c.trouble != nil {
 		return err
 	}
+	tls, err := objects[gatewayv1.BackendTLSPolicy](ctx, c, after, from, kinds, BackendTLSPolicies)
+	if err != nil {
+		return err
+	}
+	if c.unreadTLS = ""; c.trouble != nil { // Routes are derived without copies of them.
+		c.unreadTLS, c.trouble = c.trouble.Message, nil
+	}
 	read, err := c.readPolicies(ctx, from, kinds)
 	if err != nil || c.trouble != nil {
 		return err
@@ -155,6 +168,11 @@ func (c *cluster) read(ctx context.Context, from client.Reader, kinds meshes.Kin
 	for _, r := range grpc {
 		if c.add(&route{object: gatewayapi.Object{Kind: GRPCRoutes.Kind, Namespace: r.Namespace, Name: r.Name}, meta: &r.ObjectMeta, statuses: r.Status.Parents, grpc: r}) {
 			c.baselines.GRPC = append(c.baselines.GRPC, r)
+		}
+	}
+	for _, p := range tls {
+		if c.add(&route{object: gatewayapi.Object{Kind: BackendTLSPolicies.Kind, Namespace: p.Namespace, Name: p.Name}, meta: &p.ObjectMeta, tls: p}) {
+			c.baselines.TLS = append(c.baselines.TLS, p)
 		}
 	}
 	return c.weigh(ctx, from, read)
@@ -258,7 +276,11 @@ func objects[T any](ctx context.Context, c *cluster, after map[types.UID]parsed,
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
-		why = condition.False(ReasonUnreadable, fmt.Sprintf("%ss cannot be read, so no routes are derived: %v. Retrying.", kind.Kind, err))
+		consequence := fmt.Sprintf("%ss cannot be read, so no routes are derived: %v. Retrying.", kind.Kind, err)
+		if kind == BackendTLSPolicies {
+			consequence = fmt.Sprintf("BackendTLSPolicies cannot be read, so they do not apply to requests with the key: %v. Allow the controller manager to get, list and watch them.", err)
+		}
+		why = condition.False(ReasonUnreadable, consequence)
 		c.trouble = &why
 		return nil, nil
 	case !present && kind == HTTPRoutes:

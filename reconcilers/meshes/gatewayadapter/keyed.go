@@ -8,6 +8,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -99,7 +100,7 @@ func (a *Adapter) bring(ctx context.Context, c *cluster, key string, k *keyed, n
 	current := gatewayapi.Routes{}
 	for _, r := range c.derived[key] {
 		delete(k.wrote, r.object)
-		current.HTTP, current.GRPC = r.appended(current.HTTP, current.GRPC)
+		r.addTo(&current)
 	}
 	k.result = gatewayapi.Derive(a.input(c, k, now, current))
 	changes := gatewayapi.Plan(current, k.result.Routes)
@@ -132,7 +133,8 @@ func (a *Adapter) writeAll(ctx context.Context, c *cluster, key string, k *keyed
 			errs = append(errs, a.write(ctx, c, k, o))
 		}
 	}
-	for _, o := range together(remove) {
+	// Routes go before the policies of their backends.
+	for _, o := range slices.Backward(together(remove)) {
 		if by, wanted := a.wanted[objectOf(o)]; wanted && by != key {
 			continue // Somebody has made it look like this key's, and it is repaired.
 		}
@@ -203,6 +205,7 @@ func (a *Adapter) input(c *cluster, k *keyed, now inputs, current gatewayapi.Rou
 	}
 	in.Routes.HTTP = append(append(in.Routes.HTTP, c.baselines.HTTP...), current.HTTP...)
 	in.Routes.GRPC = append(append(in.Routes.GRPC, c.baselines.GRPC...), current.GRPC...)
+	in.Routes.TLS = append(append(in.Routes.TLS, c.baselines.TLS...), current.TLS...)
 	return in
 }
 
@@ -252,6 +255,12 @@ func (k *keyed) report(c *cluster, m *gatewayapi.Managed) Report {
 			out.Lost = &lost
 		}
 	}
+	if lost := k.withoutTLS(); lost != nil && out.Lost == nil {
+		out.Lost = lost
+	}
+	if c.unreadTLS != "" {
+		out.Notes = append(out.Notes, c.unreadTLS)
+	}
 	derived, within := false, false
 	for _, match := range k.result.Matched[m.Name] {
 		derived, within = derived || match.Derived != nil, within || match.WithinMesh()
@@ -300,9 +309,26 @@ func (k *keyed) follow(c *cluster, match *crdv1.MatchedObject) {
 	}
 }
 
-// together returns routes of both kinds.
+// ReasonTLSNotDerived: a copy of a BackendTLSPolicy cannot be written.
+const ReasonTLSNotDerived = "BackendTLSPolicyNotDerived"
+
+// withoutTLS returns the condition that a copy of a BackendTLSPolicy cannot be written; nil if all can.
+func (k *keyed) withoutTLS() *condition.Condition {
+	for _, p := range k.result.Routes.TLS {
+		if b, is := k.behind[objectOf(p)]; is && b.status == meshes.StatusFailed {
+			lost := condition.False(ReasonTLSNotDerived, fmt.Sprintf("A copy of %s does not apply to requests with the key. %s", strings.Replace(p.Annotations[gatewayapi.AnnotationDerivedFrom], "/", " ", 1), b.message))
+			return &lost
+		}
+	}
+	return nil
+}
+
+// together returns objects of all kinds, policies of backends before the routes to them.
 func together(r gatewayapi.Routes) []client.Object {
 	var out []client.Object
+	for _, o := range r.TLS {
+		out = append(out, o)
+	}
 	for _, o := range r.HTTP {
 		out = append(out, o)
 	}
@@ -312,19 +338,26 @@ func together(r gatewayapi.Routes) []client.Object {
 	return out
 }
 
-// appended returns lists of routes with this one in that of its kind.
-func (r *route) appended(http []*gatewayv1.HTTPRoute, grpc []*gatewayv1.GRPCRoute) ([]*gatewayv1.HTTPRoute, []*gatewayv1.GRPCRoute) {
-	if r.http != nil {
-		return append(http, r.http), grpc
+// addTo adds it to those of its kind.
+func (r *route) addTo(all *gatewayapi.Routes) {
+	switch {
+	case r.http != nil:
+		all.HTTP = append(all.HTTP, r.http)
+	case r.grpc != nil:
+		all.GRPC = append(all.GRPC, r.grpc)
+	default:
+		all.TLS = append(all.TLS, r.tls)
 	}
-	return http, append(grpc, r.grpc)
 }
 
-// objectOf identifies a route.
+// objectOf identifies a route or a policy.
 func objectOf(o client.Object) gatewayapi.Object {
 	kind := HTTPRoutes.Kind
-	if _, is := o.(*gatewayv1.GRPCRoute); is {
+	switch o.(type) {
+	case *gatewayv1.GRPCRoute:
 		kind = GRPCRoutes.Kind
+	case *gatewayv1.BackendTLSPolicy:
+		kind = BackendTLSPolicies.Kind
 	}
 	return gatewayapi.Object{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()}
 }

@@ -37,7 +37,7 @@ func (a *Adapter) Behind(keys []string) (put, remove []client.Object) {
 		}
 		current := gatewayapi.Routes{}
 		for _, r := range a.cluster.derived[key] {
-			current.HTTP, current.GRPC = r.appended(current.HTTP, current.GRPC)
+			r.addTo(&current)
 		}
 		changes := gatewayapi.Plan(current, k.result.Routes)
 		for _, o := range append(together(changes.Create), together(changes.Update)...) {

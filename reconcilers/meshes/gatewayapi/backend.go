@@ -26,12 +26,7 @@ func (g *group) managing(ref *gatewayv1.BackendRef, namespace string) *Managed {
 	if !is {
 		return nil
 	}
-	for _, m := range g.managed {
-		if m.service() == service {
-			return m
-		}
-	}
-	return nil
+	return g.managedBy(service.Namespace, service.Name)
 }
 
 // standIn returns the Service that stands for a port of a managed Service, "" when none does.

@@ -15,6 +15,7 @@ import (
 func Derive(in Input) Result {
 	// Two routes may ask for one name, and which gets it may not depend on the order of a list.
 	in.Routes.HTTP, in.Routes.GRPC = slices.SortedFunc(slices.Values(in.Routes.HTTP), byName), slices.SortedFunc(slices.Values(in.Routes.GRPC), byName)
+	in.Routes.TLS = slices.SortedFunc(slices.Values(in.Routes.TLS), byPrecedence)
 	w := newWorld(&in)
 	var out Result
 	report := report{in: &in, matched: map[string][]MatchedObject{}}
@@ -34,12 +35,14 @@ func Derive(in Input) Result {
 		for _, r := range in.Routes.GRPC {
 			out.Routes.GRPC = append(out.Routes.GRPC, deriveRoute(g, &grpcRoutes, r)...)
 		}
+		out.Routes.TLS = append(out.Routes.TLS, g.deriveTLS()...)
 		out.Refused = append(out.Refused, g.refused...)
 		g.contest()
 		report.add(g)
 	}
 	slices.SortFunc(out.Routes.HTTP, byName)
 	slices.SortFunc(out.Routes.GRPC, byName)
+	slices.SortFunc(out.Routes.TLS, byName)
 	out.Findings, out.Matched = report.finish()
 	return out
 }
@@ -76,6 +79,11 @@ func newWorld(in *Input) *world {
 	}
 	enter(w, &httpRoutes, in.Routes.HTTP)
 	enter(w, &grpcRoutes, in.Routes.GRPC)
+	for _, p := range in.Routes.TLS {
+		if object := policyObject(p.Namespace, p.Name); !IsDerived(&p.ObjectMeta) {
+			w.owner[object] = object
+		}
+	}
 	return w
 }
 
@@ -196,9 +204,9 @@ func (g *group) claim(object, baseline Object, asking []*Managed) bool {
 		case elsewhere:
 			g.note(m, baseline, ReasonNameTaken, true, "Routes of routing keys %q and %q, this one derived from %s, would both have the name %s. Use another key for one of the two.", other, g.key, baseline, object.Name)
 		case owner == object:
-			g.note(m, baseline, ReasonNameTaken, true, "%s has the name of a route that would be derived from %s, and is not ours. Rename it.", object, baseline)
+			g.note(m, baseline, ReasonNameTaken, true, "%s has the name of an object that would be derived from %s, and is not the operator's. Rename it.", object, baseline)
 		default:
-			g.note(m, baseline, ReasonNameTaken, true, "Routes derived from %s and from %s would both have the name %s. Rename one of the two.", owner, baseline, object.Name)
+			g.note(m, baseline, ReasonNameTaken, true, "Objects derived from %s and from %s would both have the name %s. Rename one of the two.", owner, baseline, object.Name)
 		}
 	}
 	return false

@@ -9,6 +9,7 @@
 //	            names, labels, owners                           metadata.go
 //	            requests that go elsewhere than they should     contest.go
 //	            what a GatewayAPIRoute's status says            report.go
+//	            BackendTLSPolicies of the Services of forks       tls.go
 //	Plan        what has to be written to get there             plan.go
 //	kind        what HTTPRoutes and GRPCRoutes have in common   kind.go
 //
@@ -27,6 +28,12 @@
 // Where a rule would have more matches than the API takes, or one that replaces the matched
 // prefix more than one, it becomes several rules, and where there are too many of these,
 // several routes, whose names sort in their order.
+//
+// # BackendTLSPolicies
+//
+// A BackendTLSPolicy of a baseline's Service is copied for the Service of the fork to which a derived
+// route routes, in the same namespace and with the same validation. A fork serves the certificate of
+// its baseline, so the host name to verify is the same.
 //
 // # What is not derived
 //

@@ -198,6 +198,8 @@ func objects(t testing.TB, content []byte) gatewayapi.Input {
 			in.Routes.HTTP = append(in.Routes.HTTP, decoded(t, document, &gatewayv1.HTTPRoute{}))
 		case precedence.GRPCRoute:
 			in.Routes.GRPC = append(in.Routes.GRPC, decoded(t, document, &gatewayv1.GRPCRoute{}))
+		case gatewayapi.KindBackendTLSPolicy:
+			in.Routes.TLS = append(in.Routes.TLS, decoded(t, document, &gatewayv1.BackendTLSPolicy{}))
 		case "ReferenceGrant":
 			in.Grants = append(in.Grants, decoded(t, document, &gatewayv1.ReferenceGrant{}))
 		case "Service":
@@ -272,6 +274,9 @@ func played(t *testing.T, in gatewayapi.Input) string {
 	for _, r := range result.Routes.GRPC {
 		document(t, &out, r)
 	}
+	for _, p := range result.Routes.TLS {
+		document(t, &out, p)
+	}
 	return out.String()
 }
 
@@ -294,6 +299,7 @@ func planned(t *testing.T, in gatewayapi.Input, result gatewayapi.Result) {
 	after := gatewayapi.Routes{
 		HTTP: apply(t, in.Routes.HTTP, changes.Create.HTTP, changes.Update.HTTP, changes.Delete.HTTP),
 		GRPC: apply(t, in.Routes.GRPC, changes.Create.GRPC, changes.Update.GRPC, changes.Delete.GRPC),
+		TLS:  apply(t, in.Routes.TLS, changes.Create.TLS, changes.Update.TLS, changes.Delete.TLS),
 	}
 	in.Routes = after
 	again := gatewayapi.Derive(in)

@@ -46,10 +46,12 @@ func (m *Managed) forks() []string {
 	return slices.Compact(out)
 }
 
-// Routes is the HTTPRoutes and GRPCRoutes of a cluster, or some of them.
+// Routes is the HTTPRoutes and GRPCRoutes of a cluster, or some of them, with the BackendTLSPolicies
+// of their backends.
 type Routes struct {
 	HTTP []*gatewayv1.HTTPRoute
 	GRPC []*gatewayv1.GRPCRoute
+	TLS  []*gatewayv1.BackendTLSPolicy
 }
 
 // Input is what there is.

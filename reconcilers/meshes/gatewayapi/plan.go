@@ -19,7 +19,7 @@ func (c Changes) Empty() bool {
 	return c.Create.empty() && c.Update.empty() && c.Delete.empty()
 }
 
-func (r Routes) empty() bool { return len(r.HTTP) == 0 && len(r.GRPC) == 0 }
+func (r Routes) empty() bool { return len(r.HTTP) == 0 && len(r.GRPC) == 0 && len(r.TLS) == 0 }
 
 // Plan returns what makes of current, all routes of the cluster, what is desired. What is not
 // ours is neither updated nor deleted, and where it has the name of one that is desired, that
@@ -36,6 +36,12 @@ func Plan(current, desired Routes) Changes {
 		return out, equality.Semantic.DeepEqual(have, out)
 	})
 	out.Create.GRPC, out.Update.GRPC, out.Delete.GRPC = plan(current.GRPC, desired.GRPC, func(have, want *gatewayv1.GRPCRoute) (*gatewayv1.GRPCRoute, bool) {
+		out := have.DeepCopy()
+		merge(&out.ObjectMeta, &want.ObjectMeta)
+		out.Spec = *want.Spec.DeepCopy()
+		return out, equality.Semantic.DeepEqual(have, out)
+	})
+	out.Create.TLS, out.Update.TLS, out.Delete.TLS = plan(current.TLS, desired.TLS, func(have, want *gatewayv1.BackendTLSPolicy) (*gatewayv1.BackendTLSPolicy, bool) {
 		out := have.DeepCopy()
 		merge(&out.ObjectMeta, &want.ObjectMeta)
 		out.Spec = *want.Spec.DeepCopy()
