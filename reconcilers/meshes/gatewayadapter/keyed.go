@@ -237,6 +237,12 @@ func (a *Adapter) write(ctx context.Context, c *cluster, k *keyed, want client.O
 // report returns what there is to say of a Target.
 func (k *keyed) report(c *cluster, m *gatewayapi.Managed) Report {
 	out := Report{Looked: true, Mappings: m.Mappings}
+	for _, u := range c.unreadable { // First: other messages advise objects that could overwrite it.
+		if out.Lost == nil && mentions(u.content, m.TargetService) {
+			lost := condition.False(ReasonRouteUnreadable, fmt.Sprintf("%s cannot be read, so nothing is derived from it: %v. Write it in the form of %s.", u.object, u.err, gatewayv1.GroupVersion))
+			out.Lost = &lost
+		}
+	}
 	for _, f := range k.result.Findings {
 		if f.Managed != m.Name {
 			continue
@@ -246,12 +252,6 @@ func (k *keyed) report(c *cluster, m *gatewayapi.Managed) Report {
 			out.Notes = append(out.Notes, f.Message)
 		case out.Lost == nil:
 			lost := condition.False(f.Reason, f.Message)
-			out.Lost = &lost
-		}
-	}
-	for _, u := range c.unreadable {
-		if out.Lost == nil && mentions(u.content, m.TargetService) {
-			lost := condition.False(ReasonRouteUnreadable, fmt.Sprintf("%s cannot be read, so nothing is derived from it: %v. Write it in the form of %s.", u.object, u.err, gatewayv1.GroupVersion))
 			out.Lost = &lost
 		}
 	}

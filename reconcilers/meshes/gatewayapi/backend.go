@@ -134,7 +134,7 @@ func (g *group) checkStandIn(baseline Object, m *Managed, at string, ref *gatewa
 		return
 	}
 	g.note(m, baseline, ReasonNotPermitted, true, "No ReferenceGrant in namespace %s lets the route that is derived from %s refer to Service %s, so requests with the key fail. Add one, such as:\n%s",
-		service.Namespace, baseline, service.Name, grantFor(baseline, service))
+		service.Namespace, baseline, service.Name, g.grantFor(baseline, service))
 }
 
 // checkOthers notes backends of a rule that are not managed and not there.
@@ -158,25 +158,6 @@ func (w *world) permitted(baseline Object, service types.NamespacedName) bool {
 				return t.Group == "" && t.Kind == kindService && string(ptr.Deref(t.Name, gatewayv1.ObjectName(service.Name))) == service.Name
 			})
 	})
-}
-
-// grantFor returns the ReferenceGrant that lets routes such as the baseline refer to a Service.
-func grantFor(baseline Object, service types.NamespacedName) string {
-	return fmt.Sprintf(`apiVersion: %s
-kind: ReferenceGrant
-metadata:
-  name: %s
-  namespace: %s
-spec:
-  from:
-  - group: %s
-    kind: %s
-    namespace: %s
-  to:
-  - group: ""
-    kind: %s
-    name: %s
-`, gatewayv1.GroupVersion, service.Name, service.Namespace, gatewayv1.GroupName, baseline.Kind, baseline.Namespace, kindService, service.Name)
 }
 
 // ServicesNamed returns the Services that backends of routes are, whether they exist or not, each

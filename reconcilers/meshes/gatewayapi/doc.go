@@ -9,6 +9,7 @@
 //	            names, labels, owners                           metadata.go
 //	            requests that go elsewhere than they should     contest.go
 //	            what a GatewayAPIRoute's status says            report.go
+//	            which object to add                             advice.go
 //	            BackendTLSPolicies of the Services of forks       tls.go
 //	Plan        what has to be written to get there             plan.go
 //	kind        what HTTPRoutes and GRPCRoutes have in common   kind.go

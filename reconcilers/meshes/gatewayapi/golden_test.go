@@ -251,6 +251,7 @@ func or(text, otherwise string) string {
 func played(t *testing.T, in gatewayapi.Input) string {
 	result := gatewayapi.Derive(in)
 	planned(t, in, result)
+	adviceApplies(t, in, result)
 	var out strings.Builder
 	for _, m := range in.Managed {
 		for _, row := range result.Matched[m.Name] {

@@ -121,6 +121,10 @@ type Finding struct {
 const (
 	// ReasonNoRoute: no route refers to the Service.
 	ReasonNoRoute = "NoRoute"
+	// ReasonRoutedElsewhere: a route with the Service as a parent routes to other Services.
+	ReasonRoutedElsewhere = "HostRoutedElsewhere"
+	// ReasonRoutedAsParent: a route with the Service as a parent routes to another Service of the sandbox.
+	ReasonRoutedAsParent = "RoutedAsParent"
 	// ReasonKeyNotMatched: no match can say that a request carries this key.
 	ReasonKeyNotMatched = "KeyNotMatched"
 	// ReasonIgnored: the owner asks us to leave the route alone.

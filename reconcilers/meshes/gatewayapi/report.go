@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"k8s.io/utils/ptr"
-	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
 // note adds a finding, once.
@@ -33,6 +32,7 @@ type report struct {
 // add takes what was derived and found in a group.
 func (r *report) add(g *group) {
 	for _, m := range g.managed {
+		g.asParent(m)
 		var baselines []Object
 		for _, f := range g.findings {
 			if f.Managed == m.Name && f.Baseline.Name != "" && !slices.Contains(baselines, f.Baseline) {
@@ -40,7 +40,7 @@ func (r *report) add(g *group) {
 			}
 		}
 		for _, d := range g.derived {
-			if slices.Contains(d.asking, m) && !slices.Contains(baselines, d.baseline) {
+			if d.concerns(m) && !slices.Contains(baselines, d.baseline) {
 				baselines = append(baselines, d.baseline)
 			}
 		}
@@ -49,8 +49,8 @@ func (r *report) add(g *group) {
 			r.matched[m.Name] = append(r.matched[m.Name], g.rows(m, b)...)
 		}
 		if len(baselines) == 0 && g.keys != nil {
-			g.note(m, Object{}, ReasonNoRoute, true, "No HTTPRoute or GRPCRoute refers to Service %s, so nothing leads its requests to sandbox %s. Add %s, or route the workload with DevMesh.",
-				m.service(), m.Sandbox, exampleFor(m))
+			g.note(m, Object{}, ReasonNoRoute, true, "No HTTPRoute or GRPCRoute refers to Service %s, so requests for it with the key reach the baseline. Add %s, or route the workload with DevMesh.",
+				m.service(), g.exampleFor(m))
 		}
 	}
 	r.findings = append(r.findings, g.findings...)
@@ -73,7 +73,7 @@ func (g *group) rows(m *Managed, baseline Object) []MatchedObject {
 	first.Message = strings.Join(messages, "\n")
 	var out []MatchedObject
 	for _, d := range g.derived {
-		if d.baseline == baseline && slices.Contains(d.asking, m) {
+		if d.baseline == baseline && d.concerns(m) {
 			out = append(out, MatchedObject{Baseline: baseline, Derived: new(d.object), ParentKinds: kindsOf(d.refs), Status: StatusDerived})
 		}
 	}
@@ -98,16 +98,6 @@ func kindsOf(parents refs) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
-}
-
-// exampleFor returns a route that leads requests for a managed Service to it.
-func exampleFor(m *Managed) string {
-	port := ""
-	if len(m.Mappings) > 0 {
-		port = fmt.Sprintf(", port: %d", m.Mappings[0].FromPort)
-	}
-	return fmt.Sprintf(`{apiVersion: %s, kind: HTTPRoute, metadata: {name: %s, namespace: %s}, spec: {parentRefs: [{group: "", kind: Service, name: %s%s}], rules: [{backendRefs: [{name: %s%s}]}]}}`,
-		gatewayv1.GroupVersion, m.TargetService, m.Namespace, m.TargetService, port, m.TargetService, port)
 }
 
 // finish returns the findings in the order of the managed, and what each one's status says.

@@ -1,0 +1,134 @@
+package gatewayapi
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"switchyard.dev/reconcilers/meshes/precedence"
+)
+
+// concerns reports whether a derived route decides requests for a managed Service: it routes to the
+// Service of the sandbox, or the managed Service is one of its parents.
+func (d *derivedRoute) concerns(m *Managed) bool {
+	return slices.Contains(d.asking, m) || hasParent(d.object.Namespace, d.refs, m.service())
+}
+
+// hasParent reports whether a Service is a parent of a route.
+func hasParent(namespace string, parents refs, service types.NamespacedName) bool {
+	return slices.ContainsFunc(parents, func(p gatewayv1.ParentReference) bool {
+		at := sectionOf(namespace, p)
+		return at.mesh && at.namespace == service.Namespace && at.name == service.Name
+	})
+}
+
+// asParent notes, of a managed Service to which no route refers, what routes with it as a parent do
+// with its requests. Release controllers have such Services: a route of the root Service splits
+// requests between the stable and the canary Service.
+func (g *group) asParent(m *Managed) {
+	if slices.ContainsFunc(g.findings, func(f Finding) bool { return f.Managed == m.Name }) {
+		return
+	}
+	var elsewhere []Object
+	for i := range g.baselines {
+		of := &g.baselines[i]
+		if !hasParent(of.object.Namespace, of.refs, m.service()) {
+			continue
+		}
+		if d := slices.IndexFunc(g.derived, func(d derivedRoute) bool { return d.baseline == of.object }); d >= 0 {
+			if !slices.Contains(g.derived[d].asking, m) {
+				g.note(m, of.object, ReasonRoutedAsParent, false, "%s routes requests for Service %s to Services that the sandbox replaces: %s.", of.object, m.service(), servicesOf(g.derived[d].asking))
+			}
+			return
+		}
+		if why := g.firstAbout(of.object); why != nil {
+			g.note(m, of.object, why.Reason, why.Problem, "%s", why.Message)
+			return
+		}
+		elsewhere = append(elsewhere, of.object)
+	}
+	if len(elsewhere) > 0 {
+		g.note(m, elsewhere[0], ReasonRoutedElsewhere, true, "%s decides requests for Service %s and routes none of them to a Service of the sandbox, so requests with the key are routed like those without. Add a rule with the backend %s to %s, or fork the workloads that it routes to.",
+			elsewhere[0], m.service(), m.TargetService, elsewhere[0])
+	}
+}
+
+// firstAbout returns the first finding about a route, problems before others; nil for none.
+func (g *group) firstAbout(route Object) *Finding {
+	for _, problem := range []bool{true, false} {
+		i := slices.IndexFunc(g.findings, func(f Finding) bool { return f.Baseline == route && f.Problem == problem })
+		if i >= 0 {
+			return &g.findings[i]
+		}
+	}
+	return nil
+}
+
+// servicesOf lists Services.
+func servicesOf(all []*Managed) string {
+	var names []string
+	for _, m := range all {
+		names = append(names, m.service().String())
+	}
+	return list(names)
+}
+
+// exampleFor returns a route for a managed Service, whose name is free. It has one port of the
+// Service: routes for further ones are like it.
+func (g *group) exampleFor(m *Managed) string {
+	port, others := "", []string(nil)
+	for i, mapping := range m.Mappings {
+		if i == 0 {
+			port = fmt.Sprintf(", port: %d", mapping.FromPort)
+			continue
+		}
+		others = append(others, fmt.Sprint(mapping.FromPort))
+	}
+	name := g.freeName(m.TargetService, func(name string) bool {
+		_, has := g.owner[Object{Kind: precedence.HTTPRoute, Namespace: m.Namespace, Name: name}]
+		return has
+	})
+	example := fmt.Sprintf(`{apiVersion: %s, kind: HTTPRoute, metadata: {name: %s, namespace: %s}, spec: {parentRefs: [{group: "", kind: Service, name: %s%s}], rules: [{backendRefs: [{name: %s%s}]}]}}`,
+		gatewayv1.GroupVersion, name, m.Namespace, m.TargetService, port, m.TargetService, port)
+	if len(others) > 0 {
+		example += " and one like it for each further port that serves HTTP (" + strings.Join(others, ", ") + ")"
+	}
+	return example
+}
+
+// freeName returns a name that no object has, which begins with another.
+func (*group) freeName(name string, taken func(string) bool) string {
+	free := name
+	for i := 1; taken(free); i++ {
+		free = fmt.Sprintf("%s-%d", name, i)
+	}
+	return free
+}
+
+// grantFor returns the ReferenceGrant that lets routes such as the baseline refer to a Service. Its
+// name is free.
+func (g *group) grantFor(baseline Object, service types.NamespacedName) string {
+	name := g.freeName(service.Name, func(name string) bool {
+		return slices.ContainsFunc(g.in.Grants, func(have *gatewayv1.ReferenceGrant) bool {
+			return have.Namespace == service.Namespace && have.Name == name
+		})
+	})
+	return fmt.Sprintf(`apiVersion: %s
+kind: ReferenceGrant
+metadata:
+  name: %s
+  namespace: %s
+spec:
+  from:
+  - group: %s
+    kind: %s
+    namespace: %s
+  to:
+  - group: ""
+    kind: %s
+    name: %s
+`, gatewayv1.GroupVersion, name, service.Namespace, gatewayv1.GroupName, baseline.Kind, baseline.Namespace, kindService, service.Name)
+}
