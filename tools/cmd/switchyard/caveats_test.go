@@ -42,20 +42,25 @@ func TestExplainShowsTheCaveatsOfTheSandbox(t *testing.T) {
 }
 
 // TestExplainShowsWhyNoSidecarIsConnected asks about requests to workloads of which no sidecar is connected:
-// its pods are there, there are none, and there are those of a Rollout of the same name.
+// its pods are there, there are none, there are those of a Rollout of the same name, and there are pods without
+// sidecars, which coverage does not list.
 func TestExplainShowsWhyNoSidecarIsConnected(t *testing.T) {
 	c := market(t, "silent", "")
 	c.Make(&corev1.Pod{}, strings.ReplaceAll(strings.ReplaceAll(podOf("rolled", "rolled-1", "2"), "NS", "silent"),
 		"pod-template-hash", "rollouts-pod-template-hash"))
+	c.Make(&corev1.Pod{}, strings.ReplaceAll(strings.ReplaceAll(podOf("bare", "bare-1", ""), "NS", "silent"),
+		"pod-template-hash", "rollouts-pod-template-hash"))
 	for name, want := range map[string]string{
 		"cart":    "The sidecar is not connected to a route server, or has not acknowledged its rules, in ",
 		"nothing": "Deployment silent/nothing has no pods, so nothing answers the request. Scale it up, or see kubectl describe -n silent deployment/nothing.\n",
+		"plain":   "Annotate its pod template with sidecar.signadot.com/inject: \"true\", and see switchyard coverage -n silent.\n",
+		"bare":    "Deployment silent/bare has no pods: those behind its Services belong to ArgoRollout silent/bare. Name that in the sandbox.\n",
 		"rolled":  "Deployment silent/rolled has no pods: those behind its Services belong to ArgoRollout silent/rolled. Name that in the sandbox.\n",
 	} {
 		address := telling(t, xdstest.Fork{Baseline: table.Workload{Kind: "Deployment", Namespace: "silent", Name: name}, Key: "k7", Sandbox: "silent",
 			Port: 8080, Destination: netip.MustParseAddrPort("10.0.0.9:8081")}, func(o *factv1.WorkloadObserved) { o.DevMeshPresent = true })
 		_, out, errs := ask(t, "explain", "deployment/silent/"+name, "--key", "k7", "--kubeconfig", as(t, "", ""), "--server", address, "--namespace-of-operator", "silent-operator")
-		if !strings.HasPrefix(out, "NOT_ACKNOWLEDGED") || !strings.Contains(out, want) {
+		if !strings.HasPrefix(out, "NOT_ACKNOWLEDGED") || !strings.Contains(out, want) || strings.Contains(out, "has no pods") != strings.Contains(want, "has no pods") {
 			t.Errorf("%s:\n%s%s", name, out, errs)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -61,8 +62,26 @@ func covered(ctx context.Context, access *rest.Config, ask sidecars.Question) (s
 	for _, r := range coverage.Reports(known, each, s.injected(ctx), ask.Connected, s.led(ctx), s.refused) {
 		out.Workloads = append(out.Workloads, shown(r))
 	}
+	out.Others = others(out.Workloads, each)
 	out.Unknown = s.unknown
 	return out, nil
+}
+
+// others returns the workloads of pods that are not listed, each with the number of its pods.
+func others(listed []sidecars.Workload, pods iter.Seq[*corev1.Pod]) (out []sidecars.Workload) {
+	count := map[inject.Workload]int{}
+	for pod := range pods {
+		if w, why := inject.OwnerOf(pod, pod.Namespace); why == "" && coverage.Counts(pod) {
+			count[w]++
+		}
+	}
+	for _, w := range listed {
+		delete(count, inject.Workload{Kind: w.Kind, Namespace: w.Namespace, Name: w.Name})
+	}
+	for w, n := range count {
+		out = append(out, sidecars.Workload{Kind: w.Kind, Namespace: w.Namespace, Name: w.Name, Pods: n})
+	}
+	return out
 }
 
 // survey is one look at a cluster.

@@ -37,6 +37,9 @@ type Coverage struct {
 	// Unknown are sentences that say what could not be read, and what is missing from the
 	// report because of it.
 	Unknown []string `json:"unknown"`
+	// Others has how many pods each other workload of the namespaces has: none asks for a sidecar or
+	// has a fork, as far as that is known.
+	Others []Workload `json:"-"`
 }
 
 // Workload is where the pods of one workload stand.

@@ -3,6 +3,7 @@ package sidecars
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
@@ -48,9 +49,10 @@ func Unconnected(ctx context.Context, s *command.Session, survey Survey, of *rou
 	return lines
 }
 
-// pods returns how many pods a workload has, and what to do about it.
+// pods returns how many pods a workload has, and what to do about it. Workloads that coverage does not
+// list have pods too.
 func (n namespaceSurvey) pods(of *routingv1.Workload) (int, []string) {
-	for _, w := range n.coverage.Workloads {
+	for _, w := range n.all() {
 		if w.Kind == of.GetKind() && w.Namespace == of.GetNamespace() && w.Name == of.GetName() {
 			return w.Pods, w.ToDo
 		}
@@ -58,9 +60,14 @@ func (n namespaceSurvey) pods(of *routingv1.Workload) (int, []string) {
 	return 0, nil
 }
 
+// all returns all workloads with pods, listed by coverage or not.
+func (n namespaceSurvey) all() []Workload {
+	return slices.Concat(n.coverage.Workloads, n.coverage.Others)
+}
+
 // absent states that a workload has no pods, and which workload of its name has some.
 func (n namespaceSurvey) absent(of *routingv1.Workload) string {
-	for _, w := range n.coverage.Workloads {
+	for _, w := range n.all() {
 		if w.Kind != of.GetKind() && w.Namespace == of.GetNamespace() && w.Name == of.GetName() && w.Pods > 0 {
 			return fmt.Sprintf("%s %s/%s has no pods: those behind its Services belong to %s %s/%s. Name that in the sandbox.",
 				of.GetKind(), of.GetNamespace(), of.GetName(), w.Kind, w.Namespace, w.Name)
