@@ -19,7 +19,12 @@ import (
 const ReasonHidden = "HiddenBySidecar"
 
 // Hidden returns the findings about Services with VirtualServices that a Sidecar hides. They are lost if the
-// Sidecar applies to the whole namespace of the Service. Of other Sidecars only those are reported
+// Sidecar applies to the whole namespace of the Service, whose workloads call each other by default: one that
+// lists some hosts and neither the Service nor its VirtualService still passes their requests on to the
+// baseline, since unknown hosts are allowed unless outboundTrafficPolicy is REGISTRY_ONLY. One that
+// lists no hosts, or those of the control plane alone, declares that the workloads call nothing (as
+// Istio's documentation of Sidecar has it): then nothing is known to be lost, and a sandbox that is
+// called from elsewhere is ready, with a note. Of other Sidecars only those are reported
 // that list the Service itself: the others are of clients that do not call it.
 func Hidden(clusterDomain string, services []istio.Service, virtualServices, sidecars []*unstructured.Unstructured) map[types.NamespacedName][]istio.Finding {
 	out := map[types.NamespacedName][]istio.Finding{}
@@ -50,7 +55,7 @@ func Hidden(clusterDomain string, services []istio.Service, virtualServices, sid
 			if hosts == nil || slices.ContainsFunc(routed, seen) || o != whole && !hosts.has(s.Namespace, host) {
 				continue
 			}
-			out[id] = append(out[id], finding(o, routed[0], id, host, o == whole))
+			out[id] = append(out[id], finding(o, routed[0], id, host, o == whole && hosts.calls()))
 		}
 	}
 	return out
@@ -129,6 +134,11 @@ func imports(sidecar *unstructured.Unstructured, namespace string) imported {
 		}
 	}
 	return all
+}
+
+// calls reports whether workloads call anything beside the control plane.
+func (i imported) calls() bool {
+	return slices.ContainsFunc(i, func(entry [2]string) bool { return entry[0] != "~" && entry[0] != policies.RootNamespace })
 }
 
 // has reports whether objects of a namespace are imported for a full host name.

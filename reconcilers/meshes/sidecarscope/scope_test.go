@@ -32,7 +32,10 @@ func TestHidden(t *testing.T) {
 	}{
 		"the namespace of the VirtualService is missing": {listing("shop", "./*", "istio-system/*"), "false", "lost"},
 		"the host is missing":                            {listing("shop", "routes/other.shop.svc.cluster.local"), "false", "lost"},
-		"all is missing":                                 {listing("shop", "~/*"), "false", "lost"},
+		"another Service is listed":                      {listing("shop", "./other.shop.svc.cluster.local", "istio-system/*"), "false", "lost"},
+		"the namespace calls nothing":                    {listing("shop", "~/*"), "false", "note"},
+		"the namespace calls the control plane alone":    {listing("shop", "istio-system/*"), "false", "note"},
+		"some of its workloads call nothing":             {`{metadata: {name: x, namespace: shop}, spec: {workloadSelector: {labels: {a: b}}, egress: [{hosts: ["~/*"]}]}}`, "false", ""},
 		"the root namespace's":                           {listing("istio-system", "./*"), "false", "lost"},
 		"listed":                                         {listing("shop", "./*", "routes/"+host), "false", ""},
 		"listed by wildcards":                            {listing("shop", "*/*.shop.svc.cluster.local"), "false", ""},
