@@ -22,6 +22,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/meshes"
+	"switchyard.dev/reconcilers/meshes/adapter/rewrites"
 	"switchyard.dev/reconcilers/meshes/istio"
 	"switchyard.dev/reconcilers/policies"
 	"switchyard.dev/routeserver/table"
@@ -78,7 +79,7 @@ type Adapter struct {
 	// pauses say how long to wait after a look failed.
 	pauses workqueue.TypedRateLimiter[bool]
 	// rewrites are writes that removed routes.
-	rewrites rewrites
+	rewrites rewrites.Counter
 	// queue has the VirtualServices that are to be written.
 	queue workqueue.TypedRateLimitingInterface[types.NamespacedName]
 

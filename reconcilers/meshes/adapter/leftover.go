@@ -11,6 +11,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/meshes/adapter/managedfields"
+	"switchyard.dev/reconcilers/meshes/adapter/rewrites"
 	"switchyard.dev/reconcilers/meshes/istio"
 )
 
@@ -40,8 +41,8 @@ func LeftIn(all []crdv1.VirtualServiceMatch) (left []crdv1.VirtualServiceMatch) 
 // bareOf returns a copy of a VirtualService without anything of ours.
 func bareOf(o *unstructured.Unstructured) *unstructured.Unstructured {
 	bare := istio.Strip(o)
-	annotate(bare, "")
-	unmark(bare)
+	annotate(bare, AnnotationRoutes, "")
+	annotate(bare, rewrites.Annotation, "")
 	return bare
 }
 

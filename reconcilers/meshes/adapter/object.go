@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"switchyard.dev/reconcilers/meshes/adapter/managedfields"
+	"switchyard.dev/reconcilers/meshes/adapter/rewrites"
 	"switchyard.dev/reconcilers/meshes/istio"
 	"switchyard.dev/reconcilers/meshes/istio/names"
 )
@@ -49,9 +50,9 @@ func renderAgain(m *istio.Mesh, have *unstructured.Unstructured, original *istio
 		return r, false
 	}
 	if names.HasRoutes(r.Object) {
-		annotate(r.Object, digest(r.Object))
+		annotate(r.Object, AnnotationRoutes, digest(r.Object))
 	} else {
-		unmark(r.Object)
+		annotate(r.Object, rewrites.Annotation, "")
 	}
 	r.Changed = !same(have, r.Object) || slices.ContainsFunc(have.GetManagedFields(), managedfields.OwnsSpec)
 	return r, true
@@ -64,29 +65,26 @@ func withoutDigest(o *unstructured.Unstructured) *unstructured.Unstructured {
 	if metadata != nil {
 		o.Object["metadata"] = maps.Clone(metadata)
 	}
-	annotate(o, "")
+	annotate(o, AnnotationRoutes, "")
 	return o
 }
 
-// annotate sets AnnotationRoutes; an empty digest takes it off.
-func annotate(o *unstructured.Unstructured, digest string) {
+// annotate sets an annotation; an empty value removes it.
+func annotate(o *unstructured.Unstructured, name, value string) {
 	annotations := o.GetAnnotations() // A copy.
-	if digest == "" {
-		if _, has := annotations[AnnotationRoutes]; !has {
-			return
-		}
-		delete(annotations, AnnotationRoutes)
-		if len(annotations) == 0 {
-			unstructured.RemoveNestedField(o.Object, "metadata", "annotations")
-			return
-		}
-		o.SetAnnotations(annotations)
+	if _, has := annotations[name]; !has && value == "" {
 		return
 	}
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	annotations[AnnotationRoutes] = digest
+	if annotations[name] = value; value == "" {
+		delete(annotations, name)
+	}
+	if len(annotations) == 0 {
+		unstructured.RemoveNestedField(o.Object, "metadata", "annotations")
+		return
+	}
 	o.SetAnnotations(annotations)
 }
 

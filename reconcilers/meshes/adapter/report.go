@@ -8,6 +8,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/meshes"
+	"switchyard.dev/reconcilers/meshes/adapter/rewrites"
 	"switchyard.dev/reconcilers/meshes/istio"
 	"switchyard.dev/reconcilers/meshes/istio/names"
 )
@@ -36,7 +37,7 @@ func reportOf(r istio.Report, key string, objects map[types.NamespacedName]*kept
 			slices.ContainsFunc(k.differ, func(name string) bool { return names.NamedFor(name, key) }) {
 			m.Status, m.Message = k.status, k.message
 		}
-		if note := rewritten(k.have); note != "" && !slices.Contains(out.Notes, note) {
+		if note := rewrites.Note(k.have); note != "" && !slices.Contains(out.Notes, note) {
 			out.Notes = append(out.Notes, note)
 		}
 	}

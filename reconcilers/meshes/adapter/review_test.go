@@ -105,7 +105,7 @@ func TestWhatAnotherWebhookHasChangedStays(t *testing.T) {
 	meant := a.state.objects[types.NamespacedName{Namespace: "shop", Name: "a"}].rendering.Object.GetAnnotations()[AnnotationRoutes]
 	asks := func() *unstructured.Unstructured {
 		o := owners.DeepCopy()
-		annotate(o, meant)
+		annotate(o, AnnotationRoutes, meant)
 		return o
 	}
 	if a.known(asks(), meant) == nil {
@@ -116,7 +116,7 @@ func TestWhatAnotherWebhookHasChangedStays(t *testing.T) {
 		"a label":       func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{"team": "theirs"}) },
 		"the version":   func(o *unstructured.Unstructured) { o.SetResourceVersion("2") },
 		"the object":    func(o *unstructured.Unstructured) { o.SetUID("another") },
-		"what is meant": func(o *unstructured.Unstructured) { annotate(o, "another") },
+		"what is meant": func(o *unstructured.Unstructured) { annotate(o, AnnotationRoutes, "another") },
 		"an annotation": func(o *unstructured.Unstructured) {
 			all := o.GetAnnotations()
 			all["team"] = "theirs"

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"switchyard.dev/reconcilers/meshes/adapter"
+	"switchyard.dev/reconcilers/meshes/adapter/rewrites"
 	"switchyard.dev/tests/world"
 )
 
@@ -66,10 +67,10 @@ func TestAFieldManagerThatReplacesTheRoutes(t *testing.T) {
 				c.has(with...)
 			}
 			expect("it is reported", true)
-			run("", "annotate", "virtualservice", "customer", "-n", c.ns, adapter.AnnotationRewrittenBy+"-")
+			run("", "annotate", "virtualservice", "customer", "-n", c.ns, rewrites.Annotation+"-")
 			expect("it is no longer reported", false)
 			c.has(with...)
-			run("", "annotate", "virtualservice", "customer", "-n", c.ns, adapter.AnnotationRewrittenBy+"=releaser")
+			run("", "annotate", "virtualservice", "customer", "-n", c.ns, rewrites.Annotation+"=releaser")
 			expect("it is reported again", true)
 			run("", "annotate", "virtualservice", "customer", "-n", c.ns, "istio.signadot.com/ignore=true")
 			c.has("api", "rest")

@@ -37,7 +37,7 @@ func TestAWriteTakesNoKeyItsRoom(t *testing.T) {
 			a := &Adapter{config: Config{Own: "manager"}, reviews: semaphore.NewWeighted(mostReviews), state: (*state)(nil).next(shop(map[string][]string{"customer": all}, full))}
 			sent := bare.DeepCopy()
 			if user == a.config.Own {
-				annotate(sent, full.GetAnnotations()[AnnotationRoutes])
+				annotate(sent, AnnotationRoutes, full.GetAnnotations()[AnnotationRoutes])
 			}
 			text, err := json.Marshal(sent)
 			if err != nil {

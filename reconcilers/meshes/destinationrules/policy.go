@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"switchyard.dev/reconcilers/meshes/istio"
 )
 
 // portFields are the settings of a traffic policy that an entry of portLevelSettings replaces, all
@@ -52,7 +54,7 @@ func byPort(policy map[string]any) map[int32]map[string]any {
 	for _, one := range list {
 		entry, _ := one.(map[string]any)
 		port, _ := entry["port"].(map[string]any)
-		if n := number(port["number"]); n != 0 && out[n] == nil {
+		if n := istio.Number(port["number"]); n != 0 && out[n] == nil {
 			out[n] = entry
 		}
 	}
@@ -73,17 +75,6 @@ func onlyFields(of map[string]any, fields []string) map[string]any {
 		}
 	}
 	return out
-}
-
-// number returns a JSON number, in any of the types that decoders make of one.
-func number(value any) int32 {
-	switch n := value.(type) {
-	case int64:
-		return int32(n)
-	case float64:
-		return int32(n)
-	}
-	return 0
 }
 
 // hasTLS reports whether a traffic policy sets TLS, for any port.

@@ -39,15 +39,15 @@ func (m *Mesh) target(destination map[string]any, namespace string) target {
 	host, _ := destination["host"].(string)
 	t := target{destination: destination, service: m.services[m.resolve(host, namespace)]}
 	port, _ := destination["port"].(map[string]any)
-	t.port = number(port["number"])
+	t.port = Number(port["number"])
 	if t.port == 0 && t.service != nil && len(t.service.Ports) == 1 {
 		t.port = t.service.Ports[0]
 	}
 	return t
 }
 
-// number returns a JSON number, in any of the types that decoders make of one.
-func number(value any) int32 {
+// Number returns a JSON number, in any of the types that decoders make of one.
+func Number(value any) int32 {
 	switch n := value.(type) {
 	case int64:
 		return int32(n)

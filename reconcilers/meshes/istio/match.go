@@ -78,7 +78,7 @@ func onPort(roots []delegating) bool {
 func (b base) join(key []keymatch.Match, listener int32, owns func(match map[string]any, header string) bool) []any {
 	var all []any
 	for _, match := range b {
-		if port := number(match["port"]); port != 0 && listener != 0 && port != listener {
+		if port := Number(match["port"]); port != 0 && listener != 0 && port != listener {
 			continue
 		}
 		for _, k := range key {
