@@ -63,7 +63,7 @@ func (a *Adapter) look(ctx context.Context, t table.Table) bool {
 		ClusterDomain: a.config.ClusterDomain, Headers: t.KeyHeaders(), Labels: a.config.Settings.Labels, Annotations: a.config.Settings.Annotations,
 		Filtered: filtered, RefuseFiltered: a.config.RefusePolicies, Inferring: inferring,
 	}, services: services, objects: all, written: since, leads: leads, rules: rules, sidecars: a.sidecars(ctx)})
-	a.markRewritten(before, now)
+	a.markRewritten(before, now, since)
 	changed := now.changed(before)
 	a.mu.Lock()
 	a.state = now // From now on the webhook has it, which is to put in what is written next.

@@ -27,15 +27,15 @@ func (a *Adapter) markReviewed(req *admissionv1.AdmissionRequest, o, want *unstr
 	}
 }
 
-// markRewritten marks the VirtualServices of a sync from which too many writes have removed the routes.
-// before may be nil. No other goroutine has now yet.
-func (a *Adapter) markRewritten(before, now *state) {
+// markRewritten marks the VirtualServices of a sync from which too many writes have removed the routes,
+// since they were read or written last. before may be nil. No other goroutine has now yet.
+func (a *Adapter) markRewritten(before, now *state, since map[types.NamespacedName]written) {
 	if before == nil {
 		return
 	}
 	for id, k := range now.objects {
-		var had *unstructured.Unstructured
-		if of := before.objects[id]; of != nil {
+		had := since[id].got
+		if of := before.objects[id]; had == nil && of != nil {
 			had = of.have
 		}
 		if !rewrites.Removed(had, k.have) || !names.HasRoutes(k.rendering.Object) {
