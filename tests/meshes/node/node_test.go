@@ -91,10 +91,15 @@ func (s shop) kubectl(stdin string, args ...string) string {
 
 // removeAfter deletes an object when the test ends, after those that were made later.
 func (s shop) removeAfter(kind, name string) {
+	s.after("", "delete", kind, name, "--ignore-not-found", "--timeout=100s")
+}
+
+// after runs kubectl when the test ends.
+func (s shop) after(stdin string, args ...string) {
 	s.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
-		if _, err := demo.Kubectl(ctx, "", "delete", kind, name, "--ignore-not-found", "--timeout=100s"); err != nil {
+		if _, err := demo.Kubectl(ctx, stdin, args...); err != nil {
 			s.Error(err)
 		}
 	})
@@ -124,17 +129,32 @@ func open(t *testing.T) shop {
 // it is ready.
 func (s shop) sandbox(key, workload string) {
 	s.Helper()
-	s.kubectl(fmt.Sprintf(`{"apiVersion":"signadot.com/v1","kind":"SignadotSandbox","metadata":{"name":%[1]q},
-"spec":{"id":%[1]q,"name":%[1]q,"customization":{"patches":[{
-  "target":{"apiVersion":"apps/v1","kind":"Deployment","namespace":%[2]q,"name":%[3]q},
-  "strategic":{"spec":{"template":{"spec":{"containers":[{"name":"teller","env":[{"name":"VERSION","value":"fork"}]}]}}}}}]}}}`,
-		key, namespace, workload), "apply", "-f", "-")
-	s.removeAfter("signadotsandbox", key)
+	s.forks(key, namespace, "{}", workload)
 	s.kubectl("", "wait", "signadotsandbox/"+key, "--for=condition=Ready", "--timeout=120s")
+}
+
+// forks makes a sandbox that forks workloads of a namespace. Its routing key is its name, and the
+// pods of the forks get these labels, in JSON.
+func (s shop) forks(key, namespace, labels string, workloads ...string) {
+	s.Helper()
+	var patches []string
+	for _, workload := range workloads {
+		patches = append(patches, fmt.Sprintf(`{"target":{"apiVersion":"apps/v1","kind":"Deployment","namespace":%q,"name":%q},
+  "strategic":{"spec":{"template":{"metadata":{"labels":%s},"spec":{"containers":[{"name":"teller","env":[{"name":"VERSION","value":"fork"}]}]}}}}}`,
+			namespace, workload, labels))
+	}
+	s.kubectl(fmt.Sprintf(`{"apiVersion":"signadot.com/v1","kind":"SignadotSandbox","metadata":{"name":%[1]q},
+"spec":{"id":%[1]q,"name":%[1]q,"customization":{"patches":[%[2]s]}}}`, key, strings.Join(patches, ",")), "apply", "-f", "-")
+	s.removeAfter("signadotsandbox", key)
 }
 
 // to returns a client whose connections go to a Service.
 func (s shop) to(service string) *http.Client {
+	s.Helper()
+	return s.toIn(namespace, service)
+}
+
+func (s shop) toIn(namespace, service string) *http.Client {
 	s.Helper()
 	c := meshes.Client(net.ParseIP(s.kubectl("", "get", "service", service, "-n", namespace, "-o", "jsonpath={.spec.clusterIP}")))
 	c.Timeout = time.Minute // What is measured is who answers, not when.
