@@ -29,12 +29,13 @@ func TestTheHouseKeepsItsRules(t *testing.T) {
 	files := load(t)
 	var findings []string
 	for _, f := range files {
-		for _, rule := range []func(File) []string{Direction, Impurities, Torn, Sizes, Names, Undocumented, Idiom} {
+		for _, rule := range []func(File) []string{Direction, Above, Impurities, Torn, Sizes, Names, Undocumented, Idiom} {
 			findings = append(findings, rule(f)...)
 		}
 	}
 	findings = append(findings, PackagesWithoutDocument(files)...)
 	findings = append(findings, KindsApart(files)...)
+	findings = append(findings, Mutual(files)...)
 	counted := count(t, root, files)
 	findings = append(findings, Large(counted)...)
 	findings = append(findings, Grown(counted, roomLines)...)
@@ -93,24 +94,48 @@ func TestTheRatchetsSeeWhatGrows(t *testing.T) {
 }
 
 func TestNoKindImportsAKind(t *testing.T) {
-	parsed := func(path, source string) File {
-		t.Helper()
-		fset := token.NewFileSet()
-		syntax, err := parser.ParseFile(fset, path, source, parser.ImportsOnly)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return File{Path: path, Syntax: syntax, fset: fset}
-	}
 	files := []File{
-		parsed("reconcilers/a/reconciler.go", "package a"), parsed("reconcilers/b/reconciler.go", "package b"), parsed("reconcilers/c/c.go", "package c"),
-		parsed("reconcilers/a/decide.go", "package a\n\nimport (\n_ \"switchyard.dev/reconcilers/b\"\n_ \"switchyard.dev/reconcilers/c\"\n)\n"),
-		parsed("reconcilers/a/a_test.go", "package a_test\n\nimport (\n_ \"switchyard.dev/reconcilers/a\"\n_ \"switchyard.dev/reconcilers/b\"\n)\n"),
-		parsed("reconcilers/c/all.go", "package c\n\nimport _ \"switchyard.dev/reconcilers/a\"\n"),
+		parsed(t, "reconcilers/a/reconciler.go", "package a"), parsed(t, "reconcilers/b/reconciler.go", "package b"), parsed(t, "reconcilers/c/c.go", "package c"),
+		parsed(t, "reconcilers/a/decide.go", "package a\n\nimport (\n_ \"switchyard.dev/reconcilers/b\"\n_ \"switchyard.dev/reconcilers/c\"\n)\n"),
+		parsed(t, "reconcilers/a/a_test.go", "package a_test\n\nimport (\n_ \"switchyard.dev/reconcilers/a\"\n_ \"switchyard.dev/reconcilers/b\"\n)\n"),
+		parsed(t, "reconcilers/c/all.go", "package c\n\nimport _ \"switchyard.dev/reconcilers/a\"\n"),
 	}
 	if got := KindsApart(files); len(got) != 1 || !strings.HasPrefix(got[0], "reconcilers/a/decide.go imports switchyard.dev/reconcilers/b;") {
 		t.Errorf("%q", got)
 	}
+}
+
+func TestNoTwoComponentsImportEachOther(t *testing.T) {
+	files := []File{
+		parsed(t, "xds/a/a.go", "package a\n\nimport _ \"switchyard.dev/routeserver/b\"\n"),
+		parsed(t, "routeserver/b/b.go", "package b\n\nimport _ \"switchyard.dev/xds/c\"\n"),
+		parsed(t, "routeserver/b/b_test.go", "package b\n\nimport _ \"switchyard.dev/tunnels/d\"\n"),
+		parsed(t, "tunnels/d/main.go", "package main\n\nimport _ \"switchyard.dev/routeserver/b\"\n"),
+	}
+	if got := Mutual(files); len(got) != 1 || !strings.HasPrefix(got[0], "routeserver and xds import each other") {
+		t.Errorf("%q", got)
+	}
+}
+
+// The components that no other imports may themselves import every component of the product.
+func TestInterfacesImportEveryComponent(t *testing.T) {
+	for _, room := range interfaces {
+		for _, below := range rooms["reconcilers"] {
+			if f := parsed(t, room+"/x/x.go", "package x\n\nimport _ \""+module+"/"+below+"/y\"\n"); len(Direction(f)) > 0 {
+				t.Errorf("%q", Direction(f))
+			}
+		}
+	}
+}
+
+func parsed(t *testing.T, path, source string) File {
+	t.Helper()
+	fset := token.NewFileSet()
+	syntax, err := parser.ParseFile(fset, path, source, parser.ImportsOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return File{Path: path, Syntax: syntax, fset: fset}
 }
 
 func exception(finding string) (string, bool) {
@@ -134,12 +159,9 @@ func TestTheTopLevelIsThatOfTheDesign(t *testing.T) {
 	}
 }
 
-func TestEveryPurePackageIsFoundOrNotYetBuilt(t *testing.T) {
+func TestEveryPurePackageExists(t *testing.T) {
 	files := load(t)
 	for _, p := range purePackages {
-		if p == "workflows/engine" {
-			continue // not built yet; the rule waits for it
-		}
 		if !slices.ContainsFunc(files, func(f File) bool { return f.Dir() == p }) {
 			t.Errorf("pure package %s does not exist: the purity rule guards nothing", p)
 		}
@@ -156,6 +178,22 @@ func TestEachRuleSeesItsBreach(t *testing.T) {
 	}{
 		"an import against the direction": {
 			"eventbus/x/x.go", "package x\n\nimport _ \"switchyard.dev/routeserver/table\"\n", "may import only", Direction},
+		"a library below cmd against the direction": {
+			"routeserver/cmd/x/y/y.go", "package y\n\nimport _ \"switchyard.dev/reconcilers/fork\"\n", "may import only", Direction},
+		"a tool that imports a test": {
+			"tools/x/x.go", "package x\n\nimport _ \"switchyard.dev/tests/world\"\n", "may import only", Direction},
+		"a command line that imports a tool": {
+			"tools/switchyard/x/x.go", "package x\n\nimport _ \"switchyard.dev/tools/wait\"\n", "may import only", Direction},
+		"flags outside the command line": {
+			"workflows/x/x.go", "package x\n\nimport _ \"github.com/spf13/cobra\"\n", "only tools/switchyard may", Above},
+		"flags of a program outside the command line": {
+			"tools/cmd/x/main.go", "package main\n\nimport _ \"github.com/spf13/pflag\"\n", "only tools/switchyard may", Above},
+		"a component that imports the command line": {
+			"reconcilers/x/x.go", "package x\n\nimport _ \"switchyard.dev/tools/switchyard/show\"\n", "no component imports tools/switchyard", Above},
+		"a program that imports the command line": {
+			"tools/demo/cmd/x/main.go", "package main\n\nimport _ \"switchyard.dev/tools/switchyard\"\n", "no component imports tools/switchyard", Above},
+		"a component that imports the control plane": {
+			"tools/switchyard/x/x.go", "package x\n\nimport _ \"switchyard.dev/controlplane-link/api\"\n", "no component imports controlplane-link", Above},
 		"a pure package that knows the network": {
 			"routeserver/table/x.go", "package table\n\nimport _ \"net/http\"\n", "imports net/http", Impurities},
 		"a pure package that reads the clock": {

@@ -9,9 +9,8 @@ import (
 	"strings"
 )
 
-// rooms says, for each top-level folder, which others its packages may import, or which
-// packages of another.
-// Programs (…/cmd/…) and tests stand at the rim and may import any.
+// rooms lists, for each component, the components, or packages of others, that its packages may
+// import. Main packages and tests may import any.
 var rooms = map[string][]string{
 	"protos":            {},
 	"eventbus":          {"protos"},
@@ -20,12 +19,20 @@ var rooms = map[string][]string{
 	"sidecars":          {"xds", "routeserver", "protos", "eventbus/callers", "eventbus/trust", "eventbus/trust/authority", "eventbus/wake"},
 	"tunnels":           {"eventbus", "protos"},
 	"workflows":         {"eventbus", "protos"},
-	"controlplane-link": {"protos", "eventbus"},
 	"reconcilers":       {"protos", "eventbus", "routeserver", "xds", "sidecars", "tunnels", "workflows"},
+	"controlplane-link": {"protos", "eventbus", "routeserver", "xds", "sidecars", "tunnels", "workflows", "reconcilers"},
+	commandLine:         {"protos", "eventbus", "routeserver", "xds", "sidecars", "tunnels", "workflows", "reconcilers"},
 	"charts":            {},
+	"tools":             {"protos", "eventbus", "routeserver", "xds", "sidecars", "tunnels", "workflows", "reconcilers", "charts"},
 	"tests":             nil, // any
-	"tools":             nil, // any
 }
+
+// interfaces are the components that no other component imports, main packages included. The
+// operations that they offer are in the components below.
+var interfaces = []string{commandLine, "controlplane-link"}
+
+// flagLibraries are imported by the command line only.
+var flagLibraries = []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}
 
 // pure names the packages, and the files, that take values and return values.
 var (
@@ -121,12 +128,48 @@ func Direction(f File) []string {
 		if !ours {
 			continue
 		}
-		room := strings.SplitN(rest, "/", 2)[0]
+		room := roomOf(rest)
 		if room != f.Room() && !slices.Contains(allowed, room) && !slices.Contains(allowed, rest) {
 			broken = append(broken, fmt.Sprintf("%s imports %s; %s may import only %s",
 				f.Path, imported, f.Room(), strings.Join(allowed, ", ")))
 		}
 	}
+	return broken
+}
+
+// Above reports imports of a component that none may import, and of flags outside the command line.
+func Above(f File) []string {
+	var broken []string
+	for _, imported := range f.Imports() {
+		rest, ours := strings.CutPrefix(imported, module+"/")
+		switch room := roomOf(rest); {
+		case !ours && slices.Contains(flagLibraries, imported) && f.Room() != commandLine:
+			broken = append(broken, fmt.Sprintf("%s imports %s; only %s may: move the operation below it and its flags there", f.Path, imported, commandLine))
+		case ours && room != f.Room() && slices.Contains(interfaces, room) && !f.Test() && f.Room() != "tests":
+			broken = append(broken, fmt.Sprintf("%s imports %s; no component imports %s: move what both need below it", f.Path, imported, room))
+		}
+	}
+	return broken
+}
+
+// Mutual reports pairs of components that import each other, without main packages and tests.
+func Mutual(files []File) []string {
+	imports := map[[2]string]string{}
+	for _, f := range files {
+		for _, imported := range f.Imports() {
+			rest, ours := strings.CutPrefix(imported, module+"/")
+			if room := roomOf(rest); ours && room != f.Room() && !f.Test() && !f.Program() {
+				imports[[2]string{f.Room(), room}] = f.Path
+			}
+		}
+	}
+	var broken []string
+	for pair, by := range imports {
+		if back, both := imports[[2]string{pair[1], pair[0]}]; both && pair[0] < pair[1] {
+			broken = append(broken, fmt.Sprintf("%s and %s import each other (%s, %s)", pair[0], pair[1], by, back))
+		}
+	}
+	slices.Sort(broken)
 	return broken
 }
 

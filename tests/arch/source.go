@@ -27,8 +27,21 @@ type File struct {
 // the module.
 func (f File) Dir() string { return path.Dir(f.Path) }
 
-// Room is the top-level folder.
-func (f File) Room() string { return strings.SplitN(f.Path, "/", 2)[0] }
+// Room is the component of the file: its top-level folder, or commandLine.
+func (f File) Room() string { return roomOf(f.Dir()) }
+
+// commandLine is the component of the command line, which is product although it is below tools.
+const commandLine = "tools/switchyard"
+
+// roomOf returns the component of a package, whose path is relative to the root.
+func roomOf(dir string) string {
+	for _, of := range []string{commandLine, "tools/cmd/switchyard"} {
+		if dir == of || strings.HasPrefix(dir, of+"/") {
+			return commandLine
+		}
+	}
+	return strings.SplitN(dir, "/", 2)[0]
+}
 
 // Test tells a test file.
 func (f File) Test() bool { return strings.HasSuffix(f.Path, "_test.go") }
@@ -36,9 +49,9 @@ func (f File) Test() bool { return strings.HasSuffix(f.Path, "_test.go") }
 // Generated tells a file that a program wrote.
 func (f File) Generated() bool { return ast.IsGenerated(f.Syntax) }
 
-// Program tells a file of a main package under cmd, the rim where everything
-// is wired.
-func (f File) Program() bool { return strings.Contains("/"+f.Dir()+"/", "/cmd/") }
+// Program reports whether a file is of a main package, which connects components and may
+// import any.
+func (f File) Program() bool { return f.Syntax.Name.Name == "main" }
 
 // Imports lists the import paths.
 func (f File) Imports() []string {

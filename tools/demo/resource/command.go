@@ -6,28 +6,21 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"strings"
 
-	"github.com/spf13/cobra"
-
-	"switchyard.dev/tools/switchyard"
-	"switchyard.dev/tools/switchyard/command"
-	"switchyard.dev/tools/switchyard/command/exit"
-	"switchyard.dev/tools/switchyard/sandboxes"
-	"switchyard.dev/tools/switchyard/sandboxes/steps"
+	"switchyard.dev/tools/demo/local"
 	"switchyard.dev/workflows/samples"
 )
 
-// Command runs the command line as a person would, and returns what it printed. Its error has
-// what it complained of.
+// Command runs the command line, which Prepare builds, and returns its output. An error has the
+// output of errors.
 func Command(ctx context.Context, args ...string) (string, error) {
 	var out, errs bytes.Buffer
-	code := switchyard.Main(ctx, switchyard.Config{
-		Config:  command.Config{Name: "switchyard", Getenv: os.Getenv, In: strings.NewReader(""), Out: &out, Err: &errs},
-		Further: func(s *command.Session) []*cobra.Command { return append(sandboxes.Commands(s), steps.Commands(s)...) },
-	}, args)
-	if code != exit.OK {
-		return out.String(), fmt.Errorf("switchyard %s: exit code %d: %s", strings.Join(args, " "), code, errs.String())
+	c := exec.CommandContext(ctx, local.Program("switchyard"), args...)
+	c.Stdout, c.Stderr = &out, &errs
+	if err := c.Run(); err != nil {
+		return out.String(), fmt.Errorf("switchyard %s: %w: %s", strings.Join(args, " "), err, errs.String())
 	}
 	return out.String(), nil
 }

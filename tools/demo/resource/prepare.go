@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"switchyard.dev/tools/demo"
+	"switchyard.dev/tools/demo/local"
 	"switchyard.dev/tools/samples"
 )
 
@@ -21,6 +22,9 @@ func PrepareBeside(ctx context.Context, c demo.Config, images ...string) error {
 
 // between makes images before the node, and brings them onto it before the rest.
 func between(ctx context.Context, c demo.Config, images []string, node, rest func(context.Context, demo.Config) error) error {
+	if err := local.Build(ctx, c.Root); err != nil {
+		return err
+	}
 	c.Step("images in which steps run (Debian is fetched the first time, and OpenTofu compiled where it is needed: up to six minutes)")
 	archives, err := samples.Pack(ctx, c.Root, images...)
 	if err != nil {
