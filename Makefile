@@ -44,7 +44,7 @@ demo-local: preflight ## a service on a workstation: connected, stopped, unplugg
 
 # Packages whose tests take minutes: they begin first, so that no processor waits for one
 # that began last.
-SLOW := ./reconcilers/manager ./tests/sweep ./reconcilers/meshes/adapter ./tests/chart ./tests/badobjects ./sidecars/devmesh/keeper ./tests/sweep/workflows
+SLOW := ./reconcilers/manager ./tests/sweep ./reconcilers/meshes/istioadapter ./tests/chart ./tests/badobjects ./sidecars/devmesh/keeper ./tests/sweep/workflows
 
 # Tests that run when something they are built from has changed since the last make test-all:
 # those that need istiod, the proof that the sweep finds faults, and those of the cluster tool.

@@ -9,10 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/meshes/destinationrules"
 	"switchyard.dev/reconcilers/meshes/gatewayadapter"
 	"switchyard.dev/reconcilers/meshes/gatewayapi"
+	"switchyard.dev/reconcilers/meshes/istioadapter"
 )
 
 // derived finds the objects of the Gateway API that are derived from those of their owners.
@@ -23,7 +23,7 @@ func (d *draining) derived(ctx context.Context) ([]item, error) {
 
 // copies finds the DestinationRules that are derived from those of their owners.
 func (d *draining) copies(ctx context.Context) ([]item, error) {
-	return d.those(ctx, func(i item) bool { return destinationrules.Derived(i) }, adapter.DestinationRules)
+	return d.those(ctx, func(i item) bool { return destinationrules.Derived(i) }, istioadapter.DestinationRules)
 }
 
 // those returns the objects of kinds that meet a condition.

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/meshes/adapter"
+	"switchyard.dev/reconcilers/meshes/istioadapter"
 )
 
 // atATime is how many VirtualServices are read in one request: each may have 1 MiB.
@@ -42,7 +42,7 @@ func (d *draining) noteRoutes(ctx context.Context) error {
 		return fmt.Errorf("list IstioRoutes: %w", err)
 	}
 	for i := range routes.Items {
-		for _, m := range adapter.LeftIn(routes.Items[i].Status.MatchedVirtualServices) {
+		for _, m := range istioadapter.LeftIn(routes.Items[i].Status.MatchedVirtualServices) {
 			v := virtualService(client.ObjectKey{Namespace: m.Namespace, Name: m.Name})
 			if !slices.ContainsFunc(d.marked, func(other item) bool { return other.String() == v.String() }) {
 				d.marked = append(d.marked, v)
@@ -55,8 +55,8 @@ func (d *draining) noteRoutes(ctx context.Context) error {
 // virtualService is the item of a VirtualService: its name alone.
 func virtualService(key client.ObjectKey) item {
 	o := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-	o.SetGroupVersionKind(adapter.VirtualServices)
-	return item{adapter.VirtualServices.Kind, o}
+	o.SetGroupVersionKind(istioadapter.VirtualServices)
+	return item{istioadapter.VirtualServices.Kind, o}
 }
 
 // routed finds the VirtualServices that have anything of ours. A cluster that does not serve the
@@ -64,7 +64,7 @@ func virtualService(key client.ObjectKey) item {
 func (d *draining) routed(ctx context.Context) (out []item, err error) {
 	for _, ns := range d.everywhere() {
 		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(adapter.VirtualServices.GroupVersion().WithKind(adapter.VirtualServices.Kind + "List"))
+		list.SetGroupVersionKind(istioadapter.VirtualServices.GroupVersion().WithKind(istioadapter.VirtualServices.Kind + "List"))
 		for next := true; next; next = list.GetContinue() != "" {
 			err := d.Client.List(ctx, list, client.InNamespace(ns), client.Limit(atATime), client.Continue(list.GetContinue()))
 			if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
@@ -73,7 +73,7 @@ func (d *draining) routed(ctx context.Context) (out []item, err error) {
 				return nil, fmt.Errorf("list VirtualServices: %w", err)
 			}
 			for i := range list.Items {
-				if adapter.Marked(&list.Items[i]) {
+				if istioadapter.Marked(&list.Items[i]) {
 					out = append(out, virtualService(client.ObjectKeyFromObject(&list.Items[i])))
 				}
 			}
@@ -123,17 +123,17 @@ func (d *draining) tellRoutes() {
 		return
 	}
 	d.Logger.Info("whether VirtualServices have routes of sandboxes is not known: the operator has no right to read them, as while istio.enabled is false. " +
-		"If it was true earlier, search for annotation " + adapter.AnnotationRoutes + ", as in the guide to meshes, section Remaining routes")
+		"If it was true earlier, search for annotation " + istioadapter.AnnotationRoutes + ", as in the guide to meshes, section Remaining routes")
 }
 
 // takeOut takes everything of ours out of a VirtualService.
 func (d *draining) takeOut(ctx context.Context, i item) error {
 	o := &unstructured.Unstructured{}
-	o.SetGroupVersionKind(adapter.VirtualServices)
+	o.SetGroupVersionKind(istioadapter.VirtualServices)
 	if err := d.Client.Get(ctx, client.ObjectKeyFromObject(i), o); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	err := adapter.TakeOut(ctx, d.Client, o)
+	err := istioadapter.TakeOut(ctx, d.Client, o)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return nil // What has changed meanwhile is seen in the next round.
 	}

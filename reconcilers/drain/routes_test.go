@@ -18,8 +18,8 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/drain"
-	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/meshes/istio"
+	"switchyard.dev/reconcilers/meshes/istioadapter"
 	"switchyard.dev/tests/world"
 )
 
@@ -60,7 +60,7 @@ func routed(w *world.World, ns string) *unstructured.Unstructured {
 	w.Must(w.Client.Create(w.Context(), with, client.FieldOwner("owner")))
 	with = mesh.Render(with).Object
 	annotations := with.GetAnnotations()
-	annotations[adapter.AnnotationRoutes] = "digest"
+	annotations[istioadapter.AnnotationRoutes] = "digest"
 	with.SetAnnotations(annotations)
 	w.Must(w.Client.Update(w.Context(), with, client.FieldOwner(crdv1.FieldManager)))
 	return owners
@@ -146,7 +146,7 @@ func TestRoutesThatStayAreTold(t *testing.T) {
 	t.Run("nothing known", func(t *testing.T) {
 		var told bytes.Buffer
 		w.Must(drain.Run(t.Context(), drain.Config{Client: c, Logger: slog.New(slog.NewTextHandler(&told, nil))}))
-		w.In(t).Says(told.String(), "is not known", adapter.AnnotationRoutes)
+		w.In(t).Says(told.String(), "is not known", istioadapter.AnnotationRoutes)
 	})
 }
 

@@ -11,8 +11,8 @@ import (
 
 	"switchyard.dev/reconcilers/dryrun"
 	"switchyard.dev/reconcilers/manager"
-	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/meshes/gatewayadapter"
+	"switchyard.dev/reconcilers/meshes/istioadapter"
 )
 
 // meshed makes a Deployment with a Service, and no sidecars.
@@ -59,9 +59,9 @@ func inTheWay(p dryrun.Plan) bool { return slices.ContainsFunc(p.Findings, dryru
 // are on, and sees each plan come true.
 func TestMeshRoutedWorkloadNeedsNoSidecars(t *testing.T) {
 	c := started(t, "dry-mesh", func(m *manager.Config) {
-		m.Istio, m.GatewayAPI = adapter.Settings{Enabled: true}, gatewayadapter.Settings{Enabled: true}
+		m.Istio, m.GatewayAPI = istioadapter.Settings{Enabled: true}, gatewayadapter.Settings{Enabled: true}
 	})
-	c.meshes = dryrun.Meshes{Istio: adapter.Settings{Enabled: true}, GatewayAPI: gatewayadapter.Settings{Enabled: true}}
+	c.meshes = dryrun.Meshes{Istio: istioadapter.Settings{Enabled: true}, GatewayAPI: gatewayadapter.Settings{Enabled: true}}
 	c.meshed("virtual")
 	c.virtualService("virtual")
 	c.meshed("routed")
@@ -115,7 +115,7 @@ func TestMeshOfUnreadableObjectsIsUnknown(t *testing.T) {
 	c.grant("dry-meshless", "discovery.k8s.io", false, "endpointslices")
 	c.grant("dry-meshless", "policy", false, "poddisruptionbudgets")
 	config := c.config()
-	config.Reader, config.Meshes = c.user("dry-meshless"), dryrun.Meshes{Istio: adapter.Settings{Enabled: true}}
+	config.Reader, config.Meshes = c.user("dry-meshless"), dryrun.Meshes{Istio: istioadapter.Settings{Enabled: true}}
 	s := c.sandbox("dry-rights", "dry-rights-key", "a")
 	p, err := dryrun.Apply(t.Context(), config, s)
 	c.Must(err)

@@ -8,8 +8,8 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/meshes"
-	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/meshes/istio"
+	"switchyard.dev/reconcilers/meshes/istioadapter"
 )
 
 // Reasons of conditions of an IstioRoute, beside those of packages meshes, istio and adapter.
@@ -34,9 +34,9 @@ var words = meshes.Words{
 // VirtualServices. Those that may have routes, and cannot be looked at any more, stay in it. It
 // returns the object itself where there is nothing to say. now is taken as the time of conditions
 // that changed.
-func Conclude(o *crdv1.IstioRoute, known *adapter.Report, now metav1.Time) *crdv1.IstioRoute {
-	left := adapter.LeftIn(o.Status.MatchedVirtualServices)
-	unknown := len(left) > 0 && (known == nil || adapter.Unreadable(*known))
+func Conclude(o *crdv1.IstioRoute, known *istioadapter.Report, now metav1.Time) *crdv1.IstioRoute {
+	left := istioadapter.LeftIn(o.Status.MatchedVirtualServices)
+	unknown := len(left) > 0 && (known == nil || istioadapter.Unreadable(*known))
 	if unknown && known != nil {
 		known = new(*known) // The caller's stays as it is.
 		known.Trouble = new(condition.False(known.Trouble.Reason, fmt.Sprintf(
@@ -49,7 +49,7 @@ func Conclude(o *crdv1.IstioRoute, known *adapter.Report, now metav1.Time) *crdv
 	if unknown && known == nil {
 		all = meshes.Every(o, condition.Unknown(ReasonRoutesLeft, fmt.Sprintf(
 			"istio.enabled is false, so nobody takes routes for routing key %q out of VirtualServices: %s. Set it to true until the sandbox is gone, %s.",
-			o.Spec.RoutingKey, named(left), adapter.ByHand)))
+			o.Spec.RoutingKey, named(left), istioadapter.ByHand)))
 	}
 	after := o.DeepCopy()
 	after.Status.ObservedGeneration, after.Status.MatchedVirtualServices = o.Generation, nil

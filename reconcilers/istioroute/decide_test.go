@@ -12,8 +12,8 @@ import (
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/istioroute"
 	"switchyard.dev/reconcilers/meshes"
-	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/meshes/istio"
+	"switchyard.dev/reconcilers/meshes/istioadapter"
 )
 
 var now = metav1.NewTime(time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC))
@@ -55,29 +55,29 @@ func TestConclude(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		object *crdv1.IstioRoute
-		known  *adapter.Report
+		known  *istioadapter.Report
 		// ready, and reason and part of the message of Ready.
 		ready        metav1.ConditionStatus
 		reason, says string
 	}{
-		{"nothing is known yet", route(), &adapter.Report{}, "False", crdv1.ReasonPending, "shop/customer go is not on the routing log yet"},
-		{"another fork was on the log", leadingTo("new"), &adapter.Report{Looked: true, Mappings: leadingTo("old").Spec.Managed.Mappings,
+		{"nothing is known yet", route(), &istioadapter.Report{}, "False", crdv1.ReasonPending, "shop/customer go is not on the routing log yet"},
+		{"another fork was on the log", leadingTo("new"), &istioadapter.Report{Looked: true, Mappings: leadingTo("old").Spec.Managed.Mappings,
 			Matches: []crdv1.VirtualServiceMatch{match("a", istio.StatusApplied, "")}}, "False", crdv1.ReasonPending, "not on the routing log yet"},
 		{"Istio is off", route(), nil, "Unknown", istioroute.ReasonIstioDisabled, "istio.enabled is false"},
-		{"somebody wrote it by hand", byHand(route()), &adapter.Report{Looked: true}, "False", meshes.ReasonNoRoutingConfig, "no RoutingConfig has made it"},
-		{"VirtualServices cannot be read", route(), &adapter.Report{Trouble: &forbidden, Looked: true}, "False", "Forbidden", "cannot be read"},
-		{"no VirtualService routes to the Service", route(), &adapter.Report{Looked: true, Lost: &none}, "False", istio.ReasonNoVirtualService, "Add this one"},
-		{"all have the routes", route(), &adapter.Report{Looked: true, Matches: []crdv1.VirtualServiceMatch{
+		{"somebody wrote it by hand", byHand(route()), &istioadapter.Report{Looked: true}, "False", meshes.ReasonNoRoutingConfig, "no RoutingConfig has made it"},
+		{"VirtualServices cannot be read", route(), &istioadapter.Report{Trouble: &forbidden, Looked: true}, "False", "Forbidden", "cannot be read"},
+		{"no VirtualService routes to the Service", route(), &istioadapter.Report{Looked: true, Lost: &none}, "False", istio.ReasonNoVirtualService, "Add this one"},
+		{"all have the routes", route(), &istioadapter.Report{Looked: true, Matches: []crdv1.VirtualServiceMatch{
 			match("a", istio.StatusApplied, ""), match("b", istio.StatusIgnored, "")}}, "True", "Ready", "routed to the sandbox by VirtualServices: shop/a."},
-		{"none has a route", route(), &adapter.Report{Looked: true, Matches: []crdv1.VirtualServiceMatch{
+		{"none has a route", route(), &istioadapter.Report{Looked: true, Matches: []crdv1.VirtualServiceMatch{
 			match("a", istio.StatusSkipped, "None leads to a port.")}}, "False", meshes.ReasonNoRoutes, "reach the baseline. VirtualService shop/a: None leads to a port."},
-		{"there is more to know", route(), &adapter.Report{Looked: true, Notes: []string{some, "b", "c", "d", "e"}, Matches: []crdv1.VirtualServiceMatch{
+		{"there is more to know", route(), &istioadapter.Report{Looked: true, Notes: []string{some, "b", "c", "d", "e"}, Matches: []crdv1.VirtualServiceMatch{
 			match("a", istio.StatusApplied, "")}}, "True", "Ready", "by VirtualServices: shop/a. " + some + " b c And 2 more notes."},
-		{"one cannot be written", route(), &adapter.Report{Looked: true, Matches: []crdv1.VirtualServiceMatch{
-			match("a", istio.StatusApplied, ""), match("b", adapter.StatusFailed, "b cannot be written")}}, "False", istioroute.ReasonVirtualServiceFailed, "b cannot be written"},
-		{"one is being written", route(), &adapter.Report{Looked: true, Matches: []crdv1.VirtualServiceMatch{
-			match("a", adapter.StatusPending, ""), match("b", istio.StatusApplied, "")}}, "False", crdv1.ReasonPending, "getting their routes"},
-		{"requests are lost", route(), &adapter.Report{Looked: true, Lost: &headers, Matches: []crdv1.VirtualServiceMatch{
+		{"one cannot be written", route(), &istioadapter.Report{Looked: true, Matches: []crdv1.VirtualServiceMatch{
+			match("a", istio.StatusApplied, ""), match("b", istioadapter.StatusFailed, "b cannot be written")}}, "False", istioroute.ReasonVirtualServiceFailed, "b cannot be written"},
+		{"one is being written", route(), &istioadapter.Report{Looked: true, Matches: []crdv1.VirtualServiceMatch{
+			match("a", istioadapter.StatusPending, ""), match("b", istio.StatusApplied, "")}}, "False", crdv1.ReasonPending, "getting their routes"},
+		{"requests are lost", route(), &istioadapter.Report{Looked: true, Lost: &headers, Matches: []crdv1.VirtualServiceMatch{
 			match("a", istio.StatusPartial, "")}}, "False", istio.ReasonHeaderMatched, "matches baggage"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -95,18 +95,18 @@ func TestConclude(t *testing.T) {
 		})
 	}
 	t.Run("routes may be left where nobody changes VirtualServices any more", func(t *testing.T) {
-		unreadable := condition.False(adapter.ReasonUnreadable, "VirtualServices cannot be read: forbidden. Retrying.")
-		absent := condition.False(adapter.ReasonNoVirtualServices, "The cluster has none")
+		unreadable := condition.False(istioadapter.ReasonUnreadable, "VirtualServices cannot be read: forbidden. Retrying.")
+		absent := condition.False(istioadapter.ReasonNoVirtualServices, "The cluster has none")
 		for _, tt := range []struct {
 			name         string
-			known        *adapter.Report
+			known        *istioadapter.Report
 			left         bool
 			reason, says string
 		}{
 			{"Istio is off", nil, true, istioroute.ReasonRoutesLeft,
 				`nobody takes routes for routing key "k" out of VirtualServices: shop/a. Set it to true until the sandbox is gone, or apply each VirtualService again`},
-			{"a right is missing", &adapter.Report{Trouble: &unreadable}, true, adapter.ReasonUnreadable, "Retrying. Meanwhile nobody takes routes out of VirtualServices: shop/a."},
-			{"there are no VirtualServices any more", &adapter.Report{Trouble: &absent}, false, adapter.ReasonNoVirtualServices, "The cluster has none"},
+			{"a right is missing", &istioadapter.Report{Trouble: &unreadable}, true, istioadapter.ReasonUnreadable, "Retrying. Meanwhile nobody takes routes out of VirtualServices: shop/a."},
+			{"there are no VirtualServices any more", &istioadapter.Report{Trouble: &absent}, false, istioadapter.ReasonNoVirtualServices, "The cluster has none"},
 		} {
 			o := route()
 			o.Status.MatchedVirtualServices = []crdv1.VirtualServiceMatch{match("a", istio.StatusApplied, ""), match("b", istio.StatusSkipped, ""), match("c", istio.StatusIgnored, "")}
@@ -117,7 +117,7 @@ func TestConclude(t *testing.T) {
 					t.Errorf("%s: Ready is %+v", tt.name, ready)
 				}
 				m := o.Status.MatchedVirtualServices
-				if left := len(m) == 1 && m[0].Name == "a" && m[0].Status == adapter.StatusLeft; left != tt.left || !left && len(m) > 0 {
+				if left := len(m) == 1 && m[0].Name == "a" && m[0].Status == istioadapter.StatusLeft; left != tt.left || !left && len(m) > 0 {
 					t.Errorf("%s: it matches %+v", tt.name, m)
 				}
 			}
@@ -129,11 +129,11 @@ func TestConclude(t *testing.T) {
 	t.Run("the process has just been started", func(t *testing.T) {
 		o := route()
 		o.Status.ObservedGeneration = o.Generation
-		if after := istioroute.Conclude(o, &adapter.Report{Starting: true}, now); after != o {
+		if after := istioroute.Conclude(o, &istioadapter.Report{Starting: true}, now); after != o {
 			t.Errorf("the status becomes %+v", after.Status)
 		}
 		o.Generation++
-		if after := istioroute.Conclude(o, &adapter.Report{Starting: true}, now); after.Status.ObservedGeneration != o.Generation {
+		if after := istioroute.Conclude(o, &istioadapter.Report{Starting: true}, now); after.Status.ObservedGeneration != o.Generation {
 			t.Errorf("after a change of what is asked for the status is %+v", after.Status)
 		}
 	})
@@ -148,11 +148,11 @@ func TestConclude(t *testing.T) {
 
 // TestAStatusHasRoomForSome has more VirtualServices than a status lists, the last of which fails.
 func TestAStatusHasRoomForSome(t *testing.T) {
-	known := &adapter.Report{Looked: true}
+	known := &istioadapter.Report{Looked: true}
 	for i := range 40 {
 		known.Matches = append(known.Matches, match(fmt.Sprintf("v%02d", i), istio.StatusApplied, ""))
 	}
-	known.Matches[39] = match("v39", adapter.StatusFailed, "v39 cannot be written")
+	known.Matches[39] = match("v39", istioadapter.StatusFailed, "v39 cannot be written")
 	status := istioroute.Conclude(route(), known, now).Status
 	if n := len(status.MatchedVirtualServices); n != 32 {
 		t.Errorf("it lists %d", n)

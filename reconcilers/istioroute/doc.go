@@ -5,7 +5,7 @@
 //	Reconcile writes that status                                reconciler.go
 //
 // It changes no VirtualService. The RoutingConfig makes an IstioRoute for each Service of a
-// baseline, the adapter (package meshes/adapter) follows the routing log and writes the
+// baseline, the adapter (package meshes/istioadapter) follows the routing log and writes the
 // VirtualServices, and the IstioRoute is where people see what came of it. So one that
 // somebody writes by hand changes nothing, whoever that is, and says so.
 //

@@ -12,14 +12,14 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/meshes"
-	"switchyard.dev/reconcilers/meshes/adapter"
+	"switchyard.dev/reconcilers/meshes/istioadapter"
 )
 
 // Reports tells what became of IstioRoutes, and leads to each again whose report changes. An
 // *adapter.Adapter does.
 type Reports interface {
 	// Report returns what is known of a Target.
-	Report(t adapter.Target) adapter.Report
+	Report(t istioadapter.Target) istioadapter.Report
 	// Settled reports whether no VirtualService has a route for a routing key.
 	Settled(key string) bool
 }
@@ -42,7 +42,7 @@ func New(c Config) *Reconciler { return &Reconciler{c} }
 // +kubebuilder:rbac:groups=signadot.com,resources=istioroutes,verbs=get;list;watch
 // +kubebuilder:rbac:groups=signadot.com,resources=istioroutes/status,verbs=patch
 func (r *Reconciler) Reconcile(ctx context.Context, o *crdv1.IstioRoute) (time.Duration, error) {
-	var known *adapter.Report
+	var known *istioadapter.Report
 	if r.config.Reports != nil {
 		report := r.config.Reports.Report(meshes.TargetOf(o))
 		known = &report

@@ -13,8 +13,8 @@ import (
 	"switchyard.dev/reconcilers/admission"
 	"switchyard.dev/reconcilers/externalworkload"
 	"switchyard.dev/reconcilers/fork/power"
-	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/meshes/gatewayadapter"
+	"switchyard.dev/reconcilers/meshes/istioadapter"
 	"switchyard.dev/reconcilers/policies"
 	"switchyard.dev/sidecars/redirect/spec"
 	"switchyard.dev/workflows/execunit"
@@ -44,7 +44,7 @@ type Cluster struct {
 	ExternalWorkloads externalworkload.Limits
 	// Istio reports whether requests are routed by VirtualServices, and GatewayAPI whether by
 	// HTTPRoutes and GRPCRoutes.
-	Istio      adapter.Settings
+	Istio      istioadapter.Settings
 	GatewayAPI gatewayadapter.Settings
 	// Policies are what to do where a policy does not apply to what the operator creates.
 	Policies policies.Settings
@@ -167,7 +167,7 @@ func ParseCluster(content []byte) (Cluster, error) {
 	if f.Routing.Istio.EnableHostRouting {
 		return Cluster{}, errors.New("routing.istio.enableHostRouting is gone: a VirtualService is always matched by the hosts of its destinations. Remove the setting")
 	}
-	c.Istio = adapter.Settings{Enabled: f.Routing.Istio.Enabled, Labels: f.Routing.Istio.AdditionalLabels, Annotations: f.Routing.Istio.AdditionalAnnotations}
+	c.Istio = istioadapter.Settings{Enabled: f.Routing.Istio.Enabled, Labels: f.Routing.Istio.AdditionalLabels, Annotations: f.Routing.Istio.AdditionalAnnotations}
 	if err := c.Istio.Validate(); err != nil {
 		return Cluster{}, fmt.Errorf("routing.istio.%w", err)
 	}

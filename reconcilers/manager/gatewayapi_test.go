@@ -15,9 +15,9 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/drain"
 	"switchyard.dev/reconcilers/manager"
-	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/meshes/gatewayadapter"
 	"switchyard.dev/reconcilers/meshes/gatewayapi"
+	"switchyard.dev/reconcilers/meshes/istioadapter"
 	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/tests/world"
 )
@@ -106,7 +106,7 @@ func TestAVirtualServiceAndARouteNeverGovernOneService(t *testing.T) {
 	c := ownCluster(t, ns)
 	c.DefineIstio()
 	c.DefineGatewayAPI()
-	c.manage(manager.Config{Istio: adapter.Settings{Enabled: true}, GatewayAPI: gatewayadapter.Settings{Enabled: true, Istio: true}})
+	c.manage(manager.Config{Istio: istioadapter.Settings{Enabled: true}, GatewayAPI: gatewayadapter.Settings{Enabled: true, Istio: true}})
 	c.baseline(ns, "customer", "")
 	c.Make(&unstructured.Unstructured{}, `{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {name: customer, namespace: `+ns+`},
   spec: {parentRefs: [{group: "", kind: Service, name: customer}], rules: [{backendRefs: [{name: customer, port: 80}]}]}}`)

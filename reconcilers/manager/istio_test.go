@@ -18,8 +18,8 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/drain"
 	"switchyard.dev/reconcilers/manager"
-	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/meshes/istio"
+	"switchyard.dev/reconcilers/meshes/istioadapter"
 	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/tests/world"
 )
@@ -32,7 +32,7 @@ func TestASandboxIsRoutedByIstio(t *testing.T) {
 	writes := &door{came: make(chan struct{}), open: make(chan struct{})}
 	access := c.As("")
 	access.Wrap(writes.wrap)
-	c.manage(manager.Config{REST: access, Istio: adapter.Settings{Enabled: true, Labels: map[string]string{"in-use": "yes"}}})
+	c.manage(manager.Config{REST: access, Istio: istioadapter.Settings{Enabled: true, Labels: map[string]string{"in-use": "yes"}}})
 	c.baseline(ns, "customer", "")
 	s := c.sandbox("by-istio", forkOf("k7", ns, "customer"))
 	_, fork := c.fork(ns)

@@ -35,8 +35,8 @@ import (
 	"switchyard.dev/reconcilers/kinds"
 	"switchyard.dev/reconcilers/leaderlog"
 	"switchyard.dev/reconcilers/member"
-	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/meshes/gatewayadapter"
+	"switchyard.dev/reconcilers/meshes/istioadapter"
 	"switchyard.dev/reconcilers/optional"
 	"switchyard.dev/reconcilers/policies"
 	"switchyard.dev/reconcilers/publish"
@@ -105,7 +105,7 @@ type Config struct {
 	ExternalWorkloads externalworkload.Limits
 	// Istio reports whether requests are routed by VirtualServices, and GatewayAPI whether by
 	// HTTPRoutes and GRPCRoutes.
-	Istio      adapter.Settings
+	Istio      istioadapter.Settings
 	GatewayAPI gatewayadapter.Settings
 	// Policies are what to do where a policy does not apply to what the operator creates.
 	Policies policies.Settings
@@ -200,7 +200,7 @@ type Main struct {
 	// applies to settings that are not given.
 	began, defaults program.Defaults
 	// istio keeps VirtualServices; nil while Istio is off.
-	istio *adapter.Adapter
+	istio *istioadapter.Adapter
 	// injector is nil without a webhook.
 	injector *webhook.Injector
 	// healthAt and metricsAt are where probes and metrics are served; nil for nowhere.

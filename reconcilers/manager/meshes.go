@@ -15,8 +15,8 @@ import (
 	"switchyard.dev/reconcilers/istioroute"
 	"switchyard.dev/reconcilers/kinds"
 	"switchyard.dev/reconcilers/meshes"
-	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/meshes/gatewayadapter"
+	"switchyard.dev/reconcilers/meshes/istioadapter"
 	"switchyard.dev/reconcilers/policies"
 	"switchyard.dev/reconcilers/publish"
 )
@@ -47,7 +47,7 @@ func (m *Main) addIstio(ctx context.Context, again publish.Again) (istioroute.Re
 		return nil, nil
 	}
 	var err error
-	m.istio, err = adapter.New(adapter.Config{
+	m.istio, err = istioadapter.New(istioadapter.Config{
 		Settings: m.config.Istio, Log: m.config.Log, Client: m.manager.GetClient(), Kinds: m.optional,
 		Elected: m.manager.Elected(), Again: again, Own: m.ownUser(), Logger: m.config.Logger,
 		ClusterDomain: program.ClusterDomain(program.ResolverFile),

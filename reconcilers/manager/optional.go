@@ -5,8 +5,8 @@ import (
 
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/kinds"
-	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/meshes/gatewayadapter"
+	"switchyard.dev/reconcilers/meshes/istioadapter"
 	"switchyard.dev/reconcilers/optional"
 	"switchyard.dev/reconcilers/policies"
 	"switchyard.dev/reconcilers/policyreader"
@@ -21,8 +21,8 @@ func (m *Main) optionalKinds() (*optional.Kinds, error) {
 		Indexes: kinds.RolloutIndexes(), Keep: transform(keepNoBooks, baseline.KeepProgress),
 	}}
 	if m.config.Istio.Enabled { // The chart gives the right to read them then.
-		all = append(all, optional.Kind{GroupVersionKind: adapter.VirtualServices, Definition: adapter.Definition},
-			optional.Kind{GroupVersionKind: adapter.DestinationRules, Definition: adapter.RulesDefinition, Keep: transform(keepNoBooks)})
+		all = append(all, optional.Kind{GroupVersionKind: istioadapter.VirtualServices, Definition: istioadapter.Definition},
+			optional.Kind{GroupVersionKind: istioadapter.DestinationRules, Definition: istioadapter.RulesDefinition, Keep: transform(keepNoBooks)})
 	}
 	if m.config.GatewayAPI.Enabled {
 		for kind, definition := range gatewayadapter.Definitions {

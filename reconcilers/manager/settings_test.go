@@ -20,8 +20,8 @@ import (
 	"switchyard.dev/reconcilers/admission"
 	"switchyard.dev/reconcilers/externalworkload"
 	"switchyard.dev/reconcilers/fork/power"
-	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/meshes/gatewayadapter"
+	"switchyard.dev/reconcilers/meshes/istioadapter"
 	"switchyard.dev/sidecars/coverage"
 	"switchyard.dev/workflows/execunit"
 )
@@ -173,7 +173,7 @@ trafficManager: {enabled: true}
 		{"a number of units that is none", `{workflows: {parallelUnits: -1}}`, Cluster{}, true},
 		{"a power that no pod of a unit may be allowed", `{workflows: {runner: {allow: [root]}}}`, Cluster{}, true},
 		{"Istio, and what is added to VirtualServices", `{routing: {istio: {enabled: true, enableHostRouting: false, additionalLabels: {a: b}, additionalAnnotations: {c: d}}}}`,
-			Cluster{IptablesMode: "auto", Istio: adapter.Settings{Enabled: true, Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"c": "d"}}}, false},
+			Cluster{IptablesMode: "auto", Istio: istioadapter.Settings{Enabled: true, Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"c": "d"}}}, false},
 		{"the Gateway API of Istio, and what is preserved", `{routing: {gatewayAPI: {enabled: true, implementation: istio, preservedLabels: ["a*"], preservedAnnotations: ["b*"]}}}`,
 			Cluster{IptablesMode: "auto", GatewayAPI: gatewayadapter.Settings{Enabled: true, Istio: true, PreservedLabels: []string{"a*"}, PreservedAnnotations: []string{"b*"}}}, false},
 		{"the Gateway API of another mesh", `{routing: {gatewayAPI: {enabled: true, implementation: linkerd}}}`,

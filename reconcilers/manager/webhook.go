@@ -6,7 +6,7 @@ import (
 	"switchyard.dev/eventbus/trust/authority"
 	"switchyard.dev/reconcilers/admission"
 	"switchyard.dev/reconcilers/admission/record"
-	"switchyard.dev/reconcilers/meshes/adapter"
+	"switchyard.dev/reconcilers/meshes/istioadapter"
 	"switchyard.dev/reconcilers/tunnelholders"
 	"switchyard.dev/sidecars/webhook"
 )
@@ -71,7 +71,7 @@ func (m *Main) ownUser() string {
 func (m *Main) reviews() (map[string]webhook.Review, error) {
 	all := map[string]webhook.Review{}
 	if m.istio != nil {
-		all[adapter.Path] = m.istio.Review
+		all[istioadapter.Path] = m.istio.Review
 	}
 	if !m.config.AskAuthors {
 		return all, nil

@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 
-	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/meshes/istio"
+	"switchyard.dev/reconcilers/meshes/istioadapter"
 	"switchyard.dev/reconcilers/meshes/keymatch"
 	"switchyard.dev/tests/golden"
 	"switchyard.dev/xds/routingkey"
@@ -210,7 +210,7 @@ func TestTheREADMENamesEveryDeviationOfAMesh(t *testing.T) {
 			t.Errorf("it does not say: %s: %s", d.Name, d.Sentence)
 		}
 	}
-	for _, annotation := range []string{istio.AnnotationIgnore, istio.AnnotationGatewaysOnly, istio.AnnotationAdded, adapter.AnnotationRoutes} {
+	for _, annotation := range []string{istio.AnnotationIgnore, istio.AnnotationGatewaysOnly, istio.AnnotationAdded, istioadapter.AnnotationRoutes} {
 		if !strings.Contains(text, annotation) {
 			t.Errorf("it does not name annotation %s", annotation)
 		}

@@ -9,7 +9,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/manager"
-	"switchyard.dev/reconcilers/meshes/adapter"
+	"switchyard.dev/reconcilers/meshes/istioadapter"
 	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/strays"
 )
@@ -69,7 +69,7 @@ func with(forks ...string) strays.Chains {
 // TestNoRequestStrays goes the whole way: sandboxes come and go, and an owner applies his file
 // in all ways, while requests go through a gateway and the mesh.
 func TestNoRequestStrays(t *testing.T) {
-	s := openShop(t, manager.Config{Istio: adapter.Settings{Enabled: true}})
+	s := openShop(t, manager.Config{Istio: istioadapter.Settings{Enabled: true}})
 	s.kubectl(owned("60s"), "apply", "-f", "-")
 	l := &strays.Load{TB: t}
 	mesh, _ := s.ask(net.IPv4(127, 0, 0, 1), serviceHost("frontend"), Port, grpcPort)

@@ -16,8 +16,8 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/manager"
-	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/meshes/destinationrules"
+	"switchyard.dev/reconcilers/meshes/istioadapter"
 )
 
 // ofDriver are the owner's objects: DestinationRules of which the general one requires TLS, which
@@ -45,7 +45,7 @@ spec: {hosts: [driver], http: [{name: rest, route: [{destination: {host: driver,
 // TestSettingsOfTheBaselinesHostApplyToTheFork has settings of the host of a baseline decide
 // whether a request succeeds, and which pod answers it.
 func TestSettingsOfTheBaselinesHostApplyToTheFork(t *testing.T) {
-	s := openShop(t, manager.Config{Istio: adapter.Settings{Enabled: true}})
+	s := openShop(t, manager.Config{Istio: istioadapter.Settings{Enabled: true}})
 	const tlsOfPort = "{tls: {mode: SIMPLE}, portLevelSettings: [{port: {number: 8081}, tls: {mode: DISABLE}}]}"
 	s.kubectl(fmt.Sprintf(ofDriver, tlsOfPort, "{loadBalancer: {consistentHash: {httpHeaderName: x-user}}}"), "apply", "-f", "-")
 	box := s.sandbox(keyOfCustomer, "driver")
@@ -127,7 +127,7 @@ func (s *shop) forkService() string {
 func (s *shop) derivedRules() (out []unstructured.Unstructured) {
 	s.Helper()
 	all := &unstructured.UnstructuredList{}
-	all.SetGroupVersionKind(adapter.DestinationRules.GroupVersion().WithKind("DestinationRuleList"))
+	all.SetGroupVersionKind(istioadapter.DestinationRules.GroupVersion().WithKind("DestinationRuleList"))
 	s.List(all, client.HasLabels{destinationrules.LabelDerived})
 	return all.Items
 }

@@ -28,8 +28,8 @@ import (
 	"switchyard.dev/eventbus/memory"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/manager"
-	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/meshes/istio/names"
+	"switchyard.dev/reconcilers/meshes/istioadapter"
 	"switchyard.dev/sidecars/inject"
 	"switchyard.dev/tests/apiserver"
 	"switchyard.dev/tests/background"
@@ -261,7 +261,7 @@ func (s *shop) versions() (of map[string]string, list string) {
 
 func virtualServices() *unstructured.UnstructuredList {
 	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(adapter.VirtualServices.GroupVersion().WithKind("VirtualServiceList"))
+	list.SetGroupVersionKind(istioadapter.VirtualServices.GroupVersion().WithKind("VirtualServiceList"))
 	return list
 }
 

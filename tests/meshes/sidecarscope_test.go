@@ -7,14 +7,14 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/manager"
-	"switchyard.dev/reconcilers/meshes/adapter"
+	"switchyard.dev/reconcilers/meshes/istioadapter"
 	"switchyard.dev/reconcilers/meshes/sidecarscope"
 )
 
 // TestASidecarThatHidesAVirtualServiceIsReported has a Sidecar that lists the Service of a baseline
 // and not its VirtualService, which is in another namespace, and then does what the message advises.
 func TestASidecarThatHidesAVirtualServiceIsReported(t *testing.T) {
-	s := openShop(t, manager.Config{Istio: adapter.Settings{Enabled: true}})
+	s := openShop(t, manager.Config{Istio: istioadapter.Settings{Enabled: true}})
 	s.Namespaces("routes")
 	s.kubectl(`
 apiVersion: networking.istio.io/v1

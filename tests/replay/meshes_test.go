@@ -20,8 +20,8 @@ import (
 
 	"switchyard.dev/reconcilers/kinds"
 	"switchyard.dev/reconcilers/meshes"
-	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/meshes/gatewayadapter"
+	"switchyard.dev/reconcilers/meshes/istioadapter"
 	"switchyard.dev/reconcilers/policies"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/tests/fakecluster"
@@ -64,11 +64,11 @@ func (o *operator) addMeshes(c *kinds.Config, told map[string]publish.Again) err
 		told[name] = again
 		switch name {
 		case "istio":
-			a, err := adapter.New(adapter.Config{Log: o.log, Client: o.cluster.Client, Kinds: m, Elected: elected, Again: again, Logger: logger})
+			a, err := istioadapter.New(istioadapter.Config{Log: o.log, Client: o.cluster.Client, Kinds: m, Elected: elected, Again: again, Logger: logger})
 			if err != nil {
 				return err
 			}
-			m.adapter, m.first, c.Istio = a, adapter.VirtualServices.GroupKind(), a
+			m.adapter, m.first, c.Istio = a, istioadapter.VirtualServices.GroupKind(), a
 		case "gateway-api":
 			a, err := gatewayadapter.New(gatewayadapter.Config{
 				Config:   meshes.Config{Log: o.log, Client: o.cluster.Client, Kinds: m, Elected: elected, Again: again, Logger: logger},

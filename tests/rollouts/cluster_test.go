@@ -29,7 +29,7 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/reconcilers/member"
-	"switchyard.dev/reconcilers/meshes/adapter"
+	"switchyard.dev/reconcilers/meshes/istioadapter"
 	"switchyard.dev/tests/apiserver"
 	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/conformance/crd"
@@ -59,11 +59,11 @@ type cluster struct {
 
 func start(t *testing.T) *cluster {
 	t.Helper()
-	return startIn(t, adapter.Settings{})
+	return startIn(t, istioadapter.Settings{})
 }
 
 // startIn starts it with a mesh, if that is enabled.
-func startIn(t *testing.T, mesh adapter.Settings) *cluster {
+func startIn(t *testing.T, mesh istioadapter.Settings) *cluster {
 	t.Helper()
 	c := &cluster{World: world.New(t), log: facts{memory.New()}, asked: &requests{}, output: &background.Output{}}
 	c.Namespaces(namespace, namespace+"-operator")
@@ -97,7 +97,7 @@ func (c *cluster) program(path string, args ...string) (stop func()) {
 }
 
 // manage runs our manager.
-func (c *cluster) manage(mesh adapter.Settings) {
+func (c *cluster) manage(mesh istioadapter.Settings) {
 	c.Helper()
 	logger := slog.New(slog.NewTextHandler(c.output, nil))
 	klog.SetSlogLogger(logger)

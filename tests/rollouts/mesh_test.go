@@ -11,9 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/meshes/istio"
 	"switchyard.dev/reconcilers/meshes/istio/names"
+	"switchyard.dev/reconcilers/meshes/istioadapter"
 	"switchyard.dev/tests/world"
 )
 
@@ -65,7 +65,7 @@ items:
 // TestReleasesBesideSandboxes has Argo release a Rollout while a sandbox forks it: its phase and the
 // weights of the VirtualService are those of a release without a sandbox.
 func TestReleasesBesideSandboxes(t *testing.T) {
-	c := startIn(t, adapter.Settings{Enabled: true})
+	c := startIn(t, istioadapter.Settings{Enabled: true})
 	c.installArgo()
 	for name, r := range map[string]struct {
 		routes string
@@ -97,7 +97,7 @@ func TestReleasesBesideSandboxes(t *testing.T) {
 func (c *cluster) virtualService(name string) *unstructured.Unstructured {
 	c.Helper()
 	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(adapter.VirtualServices)
+	u.SetGroupVersionKind(istioadapter.VirtualServices)
 	c.get(u, name)
 	return u
 }

@@ -13,8 +13,8 @@ import (
 	"switchyard.dev/eventbus/memory"
 	"switchyard.dev/eventbus/publisher"
 	"switchyard.dev/reconcilers/manager"
-	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/meshes/gatewayadapter"
+	"switchyard.dev/reconcilers/meshes/istioadapter"
 	"switchyard.dev/tests/apiserver"
 	"switchyard.dev/tests/sweep/life"
 	"switchyard.dev/tests/sweep/state"
@@ -82,7 +82,7 @@ func (w *World) Close() error { return w.server.Stop() }
 func (w *World) begin(ctx context.Context, f wire.Faults) (*life.Life, error) {
 	l, err := life.Begin(ctx, wire.NewGate(f, w.ledger), w.server.Config, w.store.Open(), manager.Config{
 		Namespace: operatorNamespace, History: w.bounds, Logger: w.logger,
-		Istio: adapter.Settings{Enabled: w.meshes}, GatewayAPI: gatewayadapter.Settings{Enabled: w.meshes, Istio: w.meshes},
+		Istio: istioadapter.Settings{Enabled: w.meshes}, GatewayAPI: gatewayadapter.Settings{Enabled: w.meshes, Istio: w.meshes},
 	})
 	if err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func (w *World) writes() int {
 func (w *World) objects(ctx context.Context) ([]unstructured.Unstructured, error) {
 	kinds := state.Kinds()
 	if w.meshes {
-		kinds = append(kinds, adapter.VirtualServices, gatewayadapter.HTTPRoutes, gatewayadapter.GRPCRoutes)
+		kinds = append(kinds, istioadapter.VirtualServices, gatewayadapter.HTTPRoutes, gatewayadapter.GRPCRoutes)
 	}
 	all, err := state.List(ctx, w.people, kinds...)
 	return slices.DeleteFunc(all, func(o unstructured.Unstructured) bool {

@@ -14,15 +14,15 @@ import (
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/kinds"
 	"switchyard.dev/reconcilers/meshes"
-	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/meshes/gatewayadapter"
+	"switchyard.dev/reconcilers/meshes/istioadapter"
 	"switchyard.dev/reconcilers/policies"
 	"switchyard.dev/routeserver/table"
 )
 
 // Meshes are the meshes that are on, as the configuration of the operator has it.
 type Meshes struct {
-	Istio      adapter.Settings
+	Istio      istioadapter.Settings
 	GatewayAPI gatewayadapter.Settings
 	// Policies are what to do where a policy does not apply to a derived route.
 	Policies policies.Settings
@@ -49,10 +49,10 @@ type Config struct {
 type Routers struct {
 	world      *world
 	headers    []string
-	istio      *adapter.Adapter
+	istio      *istioadapter.Adapter
 	gatewayAPI *gatewayadapter.Adapter
 	// istioSaid and gatewayAPISaid are the last reports, of all Targets of a table.
-	istioSaid      map[meshes.Target]adapter.Report
+	istioSaid      map[meshes.Target]istioadapter.Report
 	gatewayAPISaid map[meshes.Target]gatewayadapter.Report
 }
 
@@ -65,7 +65,7 @@ func New(c Config) *Routers {
 		mode.Routes = policies.Refuse
 	}
 	if c.Meshes.Istio.Enabled {
-		m.istio = adapter.Trial(adapter.Config{
+		m.istio = istioadapter.Trial(istioadapter.Config{
 			Settings: c.Meshes.Istio, Client: m.world, Kinds: m.world,
 			Policies: policies.OfVirtualServices(), RefusePolicies: mode.Routes == policies.Refuse,
 		})
@@ -96,7 +96,7 @@ func (m *Routers) Wire(c *kinds.Config) {
 // where it can.
 func unreadable[M any](said map[meshes.Target]meshes.Report[M]) string {
 	for _, r := range said {
-		if t := r.Trouble; t != nil && (t.Reason == adapter.ReasonUnreadable || t.Reason == gatewayadapter.ReasonUnreadable) {
+		if t := r.Trouble; t != nil && (t.Reason == istioadapter.ReasonUnreadable || t.Reason == gatewayadapter.ReasonUnreadable) {
 			return t.Message
 		}
 	}

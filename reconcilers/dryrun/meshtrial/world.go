@@ -20,8 +20,8 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"switchyard.dev/reconcilers/meshes"
-	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/meshes/gatewayadapter"
+	"switchyard.dev/reconcilers/meshes/istioadapter"
 )
 
 // world is the cluster as adapters of meshes read it: the objects of the Client, and those without a
@@ -89,7 +89,7 @@ func (w *world) mapping(kind schema.GroupKind) (*meta.RESTMapping, error) {
 // essential reports whether nothing is known of a mesh without the objects of a kind. The others,
 // policies and Rollouts, only restrict which routes are derived.
 func essential(kind schema.GroupKind) bool {
-	for _, of := range []schema.GroupVersionKind{adapter.VirtualServices, gatewayadapter.HTTPRoutes, gatewayadapter.GRPCRoutes, gatewayadapter.ReferenceGrants} {
+	for _, of := range []schema.GroupVersionKind{istioadapter.VirtualServices, gatewayadapter.HTTPRoutes, gatewayadapter.GRPCRoutes, gatewayadapter.ReferenceGrants} {
 		if kind == of.GroupKind() {
 			return true
 		}

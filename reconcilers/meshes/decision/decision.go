@@ -19,8 +19,8 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/meshes/istio"
+	"switchyard.dev/reconcilers/meshes/istioadapter"
 	"switchyard.dev/reconcilers/meshes/precedence"
 )
 
@@ -120,7 +120,7 @@ func decides(r *crdv1.IstioRoute) bool {
 		return false
 	}
 	ready := crdv1.FindCondition(r.Status.Conditions, crdv1.ConditionReady)
-	return ready == nil || ready.Reason != istio.ReasonHostNotRouted && ready.Reason != istio.ReasonNoVirtualService && ready.Reason != adapter.ReasonNoVirtualServices
+	return ready == nil || ready.Reason != istio.ReasonHostNotRouted && ready.Reason != istio.ReasonNoVirtualService && ready.Reason != istioadapter.ReasonNoVirtualServices
 }
 
 func (s service) byIstio(id types.NamespacedName, objects Objects) Decision {

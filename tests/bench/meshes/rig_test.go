@@ -32,7 +32,7 @@ import (
 	"switchyard.dev/eventbus/memory"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/baseline"
-	"switchyard.dev/reconcilers/meshes/adapter"
+	"switchyard.dev/reconcilers/meshes/istioadapter"
 	"switchyard.dev/reconcilers/optional"
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/tests/apiserver"
@@ -105,19 +105,19 @@ func (r *rig) access() *rest.Config {
 }
 
 // adapt runs the adapter of VirtualServices, until the test ends.
-func (r *rig) adapt() *adapter.Adapter {
+func (r *rig) adapt() *istioadapter.Adapter {
 	r.Helper()
 	access := r.access()
 	kinds, err := optional.New(optional.Config{REST: access, Logger: world.Quiet,
-		Kinds: []optional.Kind{{GroupVersionKind: adapter.VirtualServices, Definition: adapter.Definition},
-			{GroupVersionKind: adapter.DestinationRules, Definition: adapter.RulesDefinition},
+		Kinds: []optional.Kind{{GroupVersionKind: istioadapter.VirtualServices, Definition: istioadapter.Definition},
+			{GroupVersionKind: istioadapter.DestinationRules, Definition: istioadapter.RulesDefinition},
 			{GroupVersionKind: baseline.RolloutKind(), Definition: baseline.RolloutDefinition}}})
 	r.Must(err)
 	background.Run(r, kinds.Start)
 	elected, again := make(chan struct{}), make(chan event.GenericEvent)
 	close(elected)
-	a, err := adapter.New(adapter.Config{
-		Settings: adapter.Settings{Enabled: true}, Log: r.log, Kinds: kinds, Elected: elected, Again: again, Own: manager,
+	a, err := istioadapter.New(istioadapter.Config{
+		Settings: istioadapter.Settings{Enabled: true}, Log: r.log, Kinds: kinds, Elected: elected, Again: again, Own: manager,
 		Client: optional.Client{Client: r.ClientWith(access, func() (*runtime.Scheme, error) { return kubernetesscheme.Scheme, nil }), Kinds: kinds},
 		Logger: slog.New(slog.DiscardHandler),
 	})
@@ -127,7 +127,7 @@ func (r *rig) adapt() *adapter.Adapter {
 }
 
 // hook has the API server ask the adapter about VirtualServices, as the chart has it.
-func (r *rig) hook(a *adapter.Adapter) {
+func (r *rig) hook(a *istioadapter.Adapter) {
 	r.Helper()
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		var review admissionv1.AdmissionReview
@@ -145,7 +145,7 @@ func (r *rig) hook(a *adapter.Adapter) {
 		Name: "virtualservices.signadot.com", AdmissionReviewVersions: []string{"v1"}, SideEffects: new(registrationv1.SideEffectClassNone),
 		FailurePolicy: new(registrationv1.Ignore), TimeoutSeconds: new(int32(2)),
 		ClientConfig: registrationv1.WebhookClientConfig{
-			URL: new(s.URL + adapter.Path), CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}),
+			URL: new(s.URL + istioadapter.Path), CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}),
 		},
 		Rules: []registrationv1.RuleWithOperations{{
 			Operations: []registrationv1.OperationType{registrationv1.Create, registrationv1.Update},
@@ -252,7 +252,7 @@ func (r *rig) kubectl(o *unstructured.Unstructured) (took time.Duration, ended t
 func (r *rig) virtualService() *unstructured.Unstructured {
 	r.Helper()
 	o := &unstructured.Unstructured{}
-	o.SetGroupVersionKind(adapter.VirtualServices)
+	o.SetGroupVersionKind(istioadapter.VirtualServices)
 	r.Must(r.Client.Get(r.Context(), client.ObjectKey{Namespace: namespace, Name: customer}, o))
 	return o
 }

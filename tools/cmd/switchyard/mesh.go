@@ -20,8 +20,8 @@ import (
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/dryrun"
-	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/meshes/decision"
+	"switchyard.dev/reconcilers/meshes/istioadapter"
 	"switchyard.dev/reconcilers/meshes/keymatch"
 	"switchyard.dev/reconcilers/meshes/precedence"
 	"switchyard.dev/routeserver/explain"
@@ -120,7 +120,7 @@ func meshObjects(ctx context.Context, reader client.Reader, all []crdv1.MeshRout
 			out.Order = precedence.Istiod
 			for _, m := range r.Status.MatchedVirtualServices {
 				o := &unstructured.Unstructured{}
-				o.SetGroupVersionKind(adapter.VirtualServices)
+				o.SetGroupVersionKind(istioadapter.VirtualServices)
 				if reader.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Name}, o) == nil {
 					out.VirtualServices = append(out.VirtualServices, o)
 				}

@@ -1,0 +1,214 @@
+package istioadapter
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"switchyard.dev/eventbus"
+	"switchyard.dev/eventbus/wake"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/meshes"
+	"switchyard.dev/reconcilers/meshes/istio"
+	"switchyard.dev/reconcilers/meshes/istioadapter/rewrites"
+	"switchyard.dev/reconcilers/policies"
+	"switchyard.dev/routeserver/table"
+)
+
+// VirtualServices is the kind, in the version that all requests are converted to.
+var VirtualServices = schema.GroupVersionKind{Group: "networking.istio.io", Version: "v1", Kind: "VirtualService"}
+
+// Definition is the name of the CustomResourceDefinition of VirtualServices.
+const Definition = "virtualservices.networking.istio.io"
+
+// Config is what an Adapter needs. All fields but Again, Own, ClusterDomain
+// (cluster.local without), Policies, RefusePolicies and Logger are required.
+type Config struct {
+	Settings Settings
+	// Log is the routing log, to follow.
+	Log eventbus.Reader
+	// Client reads from caches, VirtualServices too while there are such, and writes.
+	Client client.Client
+	// Kinds reports whether there are VirtualServices.
+	Kinds meshes.Kinds
+	// Elected is closed once this process may write VirtualServices.
+	Elected <-chan struct{}
+	// Again takes each IstioRoute whose Report has changed, once Elected. Somebody has to read
+	// from it then.
+	Again chan<- event.GenericEvent
+	// Own is the user as whom managers write.
+	Own string
+	// ClusterDomain is that of Services.
+	ClusterDomain string
+	// Policies are kinds of policies that may name routes in Envoy's configuration, and Sidecars, which
+	// may hide VirtualServices. Where
+	// RefusePolicies is set no routes are derived from those that they name.
+	Policies       []policies.Kind
+	RefusePolicies bool
+	// Logger takes what happens; slog.Default() when it is nil.
+	Logger *slog.Logger
+}
+
+// Validate names what is missing.
+func (c Config) Validate() error {
+	if c.Log == nil || c.Client == nil || c.Kinds == nil || c.Elected == nil {
+		return errors.New("adapter: Log, Client, Kinds and Elected are all required")
+	}
+	return c.Settings.Validate()
+}
+
+// Adapter keeps the routes of sandboxes in VirtualServices. Make one with New, and run Start.
+type Adapter struct {
+	*meshes.Follower
+	config Config
+	// reviews is as often free as there may be a further review at work.
+	reviews *semaphore.Weighted
+	// pauses say how long to wait after a look failed.
+	pauses workqueue.TypedRateLimiter[bool]
+	// rewrites are writes that removed routes.
+	rewrites rewrites.Counter
+	// queue has the VirtualServices that are to be written.
+	queue workqueue.TypedRateLimitingInterface[types.NamespacedName]
+
+	mu sync.Mutex
+	// began is when Start was called.
+	began time.Time
+	// state is nil before the first look.
+	state *state
+	// services are those that the newest look is about, from before it reads them.
+	services map[types.NamespacedName]*istio.Service
+	// written is what became of writes since.
+	written map[types.NamespacedName]written
+	// missed is when the webhook was last found not to put routes in, by namespace: some it is not
+	// asked about.
+	missed map[string]time.Time
+	// ruleQueue has the derived DestinationRules that are not as they are wanted, and ruleFailures why
+	// some could not be written.
+	ruleQueue    workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	ruleFailures map[types.NamespacedName]string
+	// looked wakes who waits for the next look.
+	looked wake.Signal
+}
+
+// New returns an Adapter that knows nothing before it is started, or says what is wrong.
+func New(c Config) (*Adapter, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	c.ClusterDomain = cmp.Or(c.ClusterDomain, "cluster.local")
+	a := &Adapter{
+		config: c, pauses: meshes.NewPauses[bool](), reviews: semaphore.NewWeighted(mostReviews),
+		queue:     workqueue.NewTypedRateLimitingQueue(meshes.NewPauses[types.NamespacedName]()),
+		ruleQueue: workqueue.NewTypedRateLimitingQueue(meshes.NewPauses[types.NamespacedName]()), ruleFailures: map[types.NamespacedName]string{},
+		written: map[types.NamespacedName]written{}, missed: map[string]time.Time{},
+	}
+	var err error
+	watched := []schema.GroupKind{VirtualServices.GroupKind(), DestinationRules.GroupKind(), baseline.RolloutKind().GroupKind()}
+	for _, kind := range c.Policies {
+		watched = append(watched, kind.GroupKind())
+	}
+	a.Follower, err = meshes.NewFollower(meshes.Config{
+		Log: c.Log, Client: c.Client, Kinds: c.Kinds, Watched: watched,
+		Asked: crdv1.KindIstioRoute, Elected: c.Elected, Again: c.Again, Logger: c.Logger,
+	}, a.lookOrWait)
+	return a, err
+}
+
+// Start keeps looking until ctx ends: at a change of the routing table, of a VirtualService,
+// of a Service, and some time after something went wrong. It runs on every replica: each serves
+// the webhook.
+//
+// VirtualServices are read and written where the chart gives the right to, while istio.enabled
+// is true.
+func (a *Adapter) Start(ctx context.Context) error {
+	a.mu.Lock()
+	a.began = time.Now()
+	a.mu.Unlock()
+	ctx, stop := context.WithCancel(ctx)
+	var writing sync.WaitGroup
+	defer func() {
+		stop()
+		writing.Wait()
+	}()
+	a.work(ctx, &writing)
+	a.workRules(ctx, &writing)
+	return a.Follower.Start(ctx)
+}
+
+// firstLook bounds how long a process is not ready for want of a look: a routing log that is away
+// does not keep what else it serves.
+const firstLook = 10 * time.Second
+
+// Ready returns why a VirtualService that is written now would lose its routes; nil when it would
+// not, and from firstLook after Start.
+func (a *Adapter) Ready() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.state == nil && (a.began.IsZero() || time.Since(a.began) < firstLook) {
+		return errors.New("the VirtualServices have not been looked at yet")
+	}
+	return nil
+}
+
+// lookOrWait looks, and returns after what time to try again.
+func (a *Adapter) lookOrWait(ctx context.Context, t table.Table) time.Duration {
+	if a.look(ctx, t) {
+		a.pauses.Forget(true)
+		return 0
+	}
+	return a.pauses.When(true)
+}
+
+// Report returns what is known of a Target.
+func (a *Adapter) Report(t Target) Report {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.state == nil {
+		return Report{Starting: true}
+	}
+	if r, known := a.state.reports[t]; known {
+		return r
+	}
+	return Report{Trouble: a.state.trouble}
+}
+
+// Settled reports whether no VirtualService has a route for the routing key, or will have one.
+func (a *Adapter) Settled(key string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.state != nil && a.state.settled(key)
+}
+
+// ServiceChanged has everything looked at again when a Service has changed that a sandbox has
+// one beside: its ports count.
+func (a *Adapter) ServiceChanged(o any) {
+	if gone, is := o.(toolscache.DeletedFinalStateUnknown); is {
+		o = gone.Obj
+	}
+	s, ok := o.(*corev1.Service)
+	if !ok {
+		return
+	}
+	a.mu.Lock()
+	_, concerned := a.services[client.ObjectKeyFromObject(s)]
+	a.mu.Unlock()
+	if concerned {
+		a.Stir()
+	}
+}

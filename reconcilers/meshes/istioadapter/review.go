@@ -1,0 +1,165 @@
+package istioadapter
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"switchyard.dev/reconcilers/meshes/istio"
+	"switchyard.dev/reconcilers/meshes/istio/names"
+	"switchyard.dev/reconcilers/meshes/istioadapter/managedfields"
+	"switchyard.dev/reconcilers/meshes/istioadapter/routepatch"
+)
+
+// Path is where the API server asks about VirtualServices.
+const Path = "/mutate-networking-istio-io-virtualservice"
+
+// awaits bounds how long a review waits for this process to know as much as the one that
+// writes, or anything at all. The API server waits 2 s for the answer.
+const awaits = time.Second
+
+// mostReviews bounds how many reviews are at work at once. Whoever comes beyond is answered at
+// once, without routes, which the leader then puts in: the webhook never keeps the writes of a
+// whole cluster waiting. The leader itself writes atOnce at a time.
+const mostReviews = 4 * atOnce
+
+// Review puts into a VirtualService what routes of ours it is to have, within the write that
+// would leave them out. It refuses nothing: what it cannot answer is written as it came, and the
+// leader puts in what is missing.
+func (a *Adapter) Review(ctx context.Context, req *admissionv1.AdmissionRequest) (answer *admissionv1.AdmissionResponse) {
+	answer = &admissionv1.AdmissionResponse{Allowed: true}
+	defer func() {
+		if fault := recover(); fault != nil {
+			a.config.Logger.Error("routes could not be put into a VirtualService within its write; the leader does so after it",
+				"namespace", req.Namespace, "name", req.Name, "panic", fmt.Sprint(fault))
+			answer = &admissionv1.AdmissionResponse{Allowed: true}
+		}
+	}()
+	o := &unstructured.Unstructured{}
+	if req.Kind.Group != VirtualServices.Group || o.UnmarshalJSON(req.Object.Raw) != nil || o.GetDeletionTimestamp() != nil {
+		return answer
+	}
+	if !a.reviews.TryAcquire(1) {
+		return answer
+	}
+	defer a.reviews.Release(1)
+	if o.GetNamespace() == "" {
+		o.SetNamespace(req.Namespace)
+	}
+	own := req.UserInfo.Username == a.config.Own
+	want := a.reviewed(ctx, own, o, beforeWrite(req))
+	if want == nil {
+		return answer
+	}
+	if !own {
+		a.markReviewed(req, o, want)
+	}
+	patch := routepatch.Of(o, want)
+	fields := managedfields.Passable(want)
+	if had := o.GetAnnotations()[AnnotationRoutes] != ""; (own || had) && want.GetAnnotations()[AnnotationRoutes] == "" {
+		fields = managedfields.Returned(want)
+	}
+	if !reflect.DeepEqual(fields, o.GetManagedFields()) {
+		patch = append(patch, routepatch.Operation{Op: "add", Path: "/metadata/managedFields", Value: fields})
+	}
+	if len(patch) == 0 {
+		return answer
+	}
+	text, err := json.Marshal(patch)
+	if err != nil {
+		a.config.Logger.Error("a patch of a VirtualService cannot be written", "namespace", req.Namespace, "name", req.Name, "error", err)
+		return answer
+	}
+	as := admissionv1.PatchTypeJSONPatch
+	answer.Patch, answer.PatchType = text, &as
+	return answer
+}
+
+// crowded is from how many bytes on it may matter which keys had room in an object.
+const crowded = 1 << 20
+
+// beforeWrite returns the object as it was before a write that is reviewed, if that matters: those
+// keys keep their room that had it. Else it is nil.
+func beforeWrite(req *admissionv1.AdmissionRequest) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{}
+	if len(req.OldObject.Raw) < crowded || o.UnmarshalJSON(req.OldObject.Raw) != nil {
+		return nil
+	}
+	return o
+}
+
+// reviewed returns what a VirtualService is to be; nil to leave it as it is. What the leader
+// writes says by its digest which routes it means, with which this process may not have caught
+// up yet: it waits for that, and leaves the leader's object alone if it does not come. So two
+// managers never write against each other.
+func (a *Adapter) reviewed(ctx context.Context, own bool, o, before *unstructured.Unstructured) *unstructured.Unstructured {
+	ctx, cancel := context.WithTimeout(ctx, awaits)
+	defer cancel()
+	if !own {
+		if a.looked.Until(ctx, func() bool { return a.current() != nil }) != nil {
+			return nil
+		}
+		return render(a.current(), o, before).Object
+	}
+	meant := o.GetAnnotations()[AnnotationRoutes]
+	if want := a.known(o, meant); want != nil {
+		return want
+	}
+	if meant != "" && meant == digest(o) {
+		return nil // It has the routes with it.
+	}
+	var want *unstructured.Unstructured
+	if a.looked.Until(ctx, func() bool {
+		mesh := a.current()
+		if mesh == nil {
+			return false
+		}
+		want = render(mesh, o, before).Object
+		return want.GetAnnotations()[AnnotationRoutes] == meant
+	}) != nil {
+		return nil
+	}
+	return want
+}
+
+// known returns what the newest look has rendered of the version that is written, if the digest says
+// that the leader means that: with hundreds of routes it counts that nothing is rendered twice for
+// one write. It is nil too where another webhook has changed more than the leader did.
+func (a *Adapter) known(o *unstructured.Unstructured, meant string) *unstructured.Unstructured {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.state == nil {
+		return nil
+	}
+	k := a.state.objects[types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}]
+	if k == nil || k.have.GetUID() != o.GetUID() || k.have.GetResourceVersion() != o.GetResourceVersion() {
+		return nil
+	}
+	had, want := withoutDigest(k.have), k.rendering.Object
+	if want.GetAnnotations()[AnnotationRoutes] != meant || !maps.Equal(withoutDigest(o).GetAnnotations(), had.GetAnnotations()) ||
+		!maps.Equal(o.GetLabels(), had.GetLabels()) || !names.Equal(o.Object["spec"], had.Object["spec"]) {
+		return nil
+	}
+	as := &unstructured.Unstructured{Object: maps.Clone(o.Object)}
+	as.Object["spec"], as.Object["metadata"] = want.Object["spec"], maps.Clone(o.Object["metadata"].(map[string]any))
+	as.SetLabels(want.GetLabels())
+	as.SetAnnotations(want.GetAnnotations())
+	return as
+}
+
+// current returns the mesh of the newest look; nil before the first.
+func (a *Adapter) current() *istio.Mesh {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.state == nil {
+		return nil
+	}
+	return a.state.mesh
+}

@@ -1,0 +1,124 @@
+package istioadapter
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/meshes"
+	"switchyard.dev/reconcilers/meshes/istio"
+	"switchyard.dev/reconcilers/routing"
+	"switchyard.dev/routeserver/table"
+)
+
+// servicesOf returns the Services of baselines of which a table leads requests to sandboxes.
+func servicesOf(t table.Table) map[types.NamespacedName]*istio.Service {
+	asked, out := meshes.AskedOf(t), map[types.NamespacedName]*istio.Service{}
+	for _, key := range slices.Sorted(maps.Keys(asked)) {
+		for _, of := range asked[key] {
+			id := types.NamespacedName{Namespace: of.Namespace, Name: of.Service}
+			if out[id] == nil {
+				out[id] = &istio.Service{Namespace: id.Namespace, Name: id.Name}
+			}
+			out[id].Sandboxes = append(out[id].Sandboxes, istio.Sandbox{Key: key, Author: "routing key " + key, Mappings: of.Mappings})
+		}
+	}
+	return out
+}
+
+// withAuthors sets the author of each routing key, so that its routes count in the share of that
+// user: the author of the RoutingConfig or, where only the operator has written that, of the
+// sandbox or route group that made it; where no author is recorded, that object. Members do not
+// count: a route group may name every sandbox.
+func withAuthors(ctx context.Context, c client.Reader, services map[types.NamespacedName]*istio.Service) error {
+	if len(services) == 0 {
+		return nil
+	}
+	var configs crdv1.RoutingConfigList
+	var sandboxes crdv1.SignadotSandboxList
+	var groups crdv1.SignadotRouteGroupList
+	for _, list := range []client.ObjectList{&configs, &sandboxes, &groups} {
+		if err := c.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return fmt.Errorf("list owners of routing keys: %w", err)
+		}
+	}
+	makers := map[types.UID]string{}
+	for i := range sandboxes.Items {
+		s := &sandboxes.Items[i]
+		makers[s.UID] = authorOr(s, "sandbox "+s.Name)
+	}
+	for i := range groups.Items {
+		g := &groups.Items[i]
+		makers[g.UID] = authorOr(g, "route group "+g.Name)
+	}
+	holders := map[string]*crdv1.RoutingConfig{}
+	for i := range configs.Items {
+		config := &configs.Items[i]
+		if have := holders[config.RoutingKey()]; have != nil {
+			config = routing.Holder(have, config)
+		}
+		holders[config.RoutingKey()] = config
+	}
+	for _, of := range services {
+		for i := range of.Sandboxes {
+			sandbox := &of.Sandboxes[i]
+			config := holders[sandbox.Key]
+			if config == nil { // Its RoutingConfig has just gone, or the cache has not heard of it.
+				continue
+			}
+			owner := "RoutingConfig " + config.Name
+			if maker := metav1.GetControllerOfNoCopy(config); maker != nil {
+				owner = cmp.Or(makers[maker.UID], owner)
+			}
+			sandbox.Author = authorOr(config, owner)
+		}
+	}
+	return nil
+}
+
+// authorOr returns the recorded author of an object, or another name.
+func authorOr(o client.Object, other string) string {
+	if author, known, err := crdv1.AuthorOf(o.GetAnnotations()); err == nil && known {
+		return "user " + author.User
+	}
+	return other
+}
+
+// withPorts returns the Services, sorted, each with all ports that it has. Of one that is not
+// there those are known that sandboxes stand for.
+func withPorts(ctx context.Context, c client.Reader, services map[types.NamespacedName]*istio.Service) ([]istio.Service, error) {
+	byName := func(a, b types.NamespacedName) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	}
+	var out []istio.Service
+	for _, id := range slices.SortedFunc(maps.Keys(services), byName) {
+		s := *services[id]
+		var have corev1.Service
+		if err := c.Get(ctx, id, &have); err != nil && !apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("read Service %s: %w", id, err)
+		}
+		for _, p := range have.Spec.Ports {
+			s.Ports = append(s.Ports, p.Port)
+		}
+		if len(s.Ports) == 0 {
+			for _, of := range s.Sandboxes {
+				for _, m := range of.Mappings {
+					s.Ports = append(s.Ports, m.FromPort)
+				}
+			}
+			slices.Sort(s.Ports)
+			s.Ports = slices.Compact(s.Ports)
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}

@@ -1,0 +1,161 @@
+package istioadapter
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/meshes/istio/names"
+	"switchyard.dev/reconcilers/meshes/istioadapter/managedfields"
+)
+
+// write brings a VirtualService from what it is, as the cache has it, to what is wanted. It
+// writes no more than an annotation, and leaves the routes to the webhook: what that puts in is
+// attributed to nobody, so that spec.http stays its owner's (decision record 0041). Where the
+// webhook was not asked it writes the routes too, and then gives up that they are its own, which
+// it also does with what a write before has left.
+//
+// Where the webhook has just put no routes in it is not counted on for a minute, in that
+// namespace: each request waits for its answer, for 2 s where it hangs.
+//
+// A request changes the object only while it is what it was: else the error is a conflict.
+func (a *Adapter) write(ctx context.Context, have, want *unstructured.Unstructured) (w written, err error) {
+	w.got = have
+	took := func(got *unstructured.Unstructured, err error) error {
+		if err != nil {
+			return err
+		}
+		if got.GetResourceVersion() != w.got.GetResourceVersion() {
+			w.past = append(w.past, w.got.GetResourceVersion())
+		}
+		w.got = got
+		return nil
+	}
+	changed := func(change func(*unstructured.Unstructured)) error {
+		return took(edit(ctx, a.config.Client, w.got, change))
+	}
+	direct := a.direct(have.GetNamespace())
+	if !direct {
+		o, how := noted(have, want.GetAnnotations()[AnnotationRoutes])
+		if err := took(o, send(ctx, a.config.Client, o, how)); err != nil {
+			return w, err
+		}
+	}
+	before, whole := w.got.GetManagedFields(), same(w.got, want)
+	if !whole {
+		if !direct {
+			a.miss(have.GetNamespace())
+		}
+		if err := changed(func(o *unstructured.Unstructured) { become(o, want) }); err != nil {
+			return w, err
+		}
+	}
+	if after := owners(before, w.got, want, whole); !reflect.DeepEqual(after, w.got.GetManagedFields()) {
+		if err := changed(func(o *unstructured.Unstructured) { o.SetManagedFields(after) }); err != nil {
+			return w, err
+		}
+	}
+	if !holds(w.got, want) {
+		return w, fmt.Errorf("VirtualService %s/%s: another mutating webhook changes the operator's routes while they are written. "+
+			"Exclude from it routes with names that begin with %s, and annotations of istio.signadot.com", have.GetNamespace(), have.GetName(), names.Prefix)
+	}
+	return w, nil
+}
+
+// direct reports whether the webhook is not counted on in a namespace.
+func (a *Adapter) direct(namespace string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	at, missed := a.missed[namespace]
+	return missed && time.Since(at) < missing
+}
+
+// miss notes that the webhook has put no routes in, in a namespace.
+func (a *Adapter) miss(namespace string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.missed[namespace] = time.Now()
+}
+
+// owners returns managedFields in which we own none of the spec, and nothing at all where no
+// routes of ours are wanted. before is from before we wrote routes, unless the webhook put in all
+// of them (whole).
+func owners(before []metav1.ManagedFieldsEntry, got, want *unstructured.Unstructured, whole bool) []metav1.ManagedFieldsEntry {
+	after := got.GetManagedFields()
+	if !whole || slices.ContainsFunc(after, managedfields.OwnsSpec) {
+		got = got.DeepCopy()
+		got.SetManagedFields(managedfields.GivenUp(before, after))
+		after = managedfields.Passable(got)
+	}
+	if want.GetAnnotations()[AnnotationRoutes] == "" {
+		after = managedfields.Returned(got)
+	}
+	return after
+}
+
+// become gives a VirtualService the routes, the labels and the annotations that are wanted.
+func become(o, want *unstructured.Unstructured) {
+	want = want.DeepCopy()
+	spec, _ := o.Object["spec"].(map[string]any)
+	if routes := routesOf(want); routes != nil && spec != nil {
+		spec["http"] = routes
+	} else {
+		delete(spec, "http")
+	}
+	o.SetLabels(want.GetLabels())
+	o.SetAnnotations(want.GetAnnotations())
+}
+
+// holds reports whether a VirtualService has the routes that are wanted, and at least the labels
+// and annotations.
+func holds(got, want *unstructured.Unstructured) bool {
+	has := func(all, some map[string]string) bool {
+		both := maps.Clone(all)
+		if both == nil {
+			both = map[string]string{}
+		}
+		maps.Copy(both, some)
+		return maps.Equal(all, both)
+	}
+	return names.Equal(routesOf(got), routesOf(want)) && has(got.GetLabels(), want.GetLabels()) && has(got.GetAnnotations(), want.GetAnnotations())
+}
+
+// edit writes a change of a VirtualService, and returns what the API server then has. It does so
+// only while the object is what it was: else the error is a conflict.
+func edit(ctx context.Context, c client.Client, have *unstructured.Unstructured, change func(*unstructured.Unstructured)) (*unstructured.Unstructured, error) {
+	o := have.DeepCopy()
+	change(o)
+	return o, send(ctx, c, o, client.MergeFromWithOptions(have, client.MergeFromWithOptimisticLock{}))
+}
+
+// send writes a patch of a VirtualService, which becomes what the API server then has.
+func send(ctx context.Context, c client.Client, o *unstructured.Unstructured, how client.Patch) error {
+	if err := c.Patch(ctx, o, how, apply.FieldOwner); err != nil {
+		return fmt.Errorf("write VirtualService %s/%s: %w", o.GetNamespace(), o.GetName(), err)
+	}
+	return nil
+}
+
+// noted returns what sets AnnotationRoutes of an object, or takes it off. It is written out, since
+// to work it out from two copies takes as long as all the rest where there are many routes.
+func noted(have *unstructured.Unstructured, digest string) (*unstructured.Unstructured, client.Patch) {
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(have.GroupVersionKind())
+	o.SetNamespace(have.GetNamespace())
+	o.SetName(have.GetName())
+	value := []byte("null")
+	if digest != "" {
+		value = strconv.AppendQuote(nil, digest) // Hexadecimal digits.
+	}
+	return o, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q,"annotations":{%q:%s}}}`, have.GetResourceVersion(), AnnotationRoutes, value))
+}
