@@ -177,8 +177,10 @@ parts: ## build or fetch the real parts that tests need: Kubernetes, Helm, Envoy
 		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends strace e2fsprogs iptables openssh-client curl nftables; }
 
 .PHONY: gen
-gen: ## generate deepcopy, CRDs, RBAC rules and protobuf code
+gen: ## generate deepcopy, CRDs, RBAC rules, protobuf code, the command reference and the page of chart values
 	go run -C tools/gen .
+	$(GO) test -count=1 ./routeserver/cmd/switchyard -run Reference -update
+	$(GO) test -count=1 ./tests/chart -run README -update
 
 .PHONY: gen-check
 gen-check: ## fail when anything generated is stale
