@@ -3,8 +3,6 @@ package rest
 import (
 	"fmt"
 	"net/http"
-
-	"switchyard.dev/protos"
 )
 
 const index = `Switchyard route server
@@ -13,6 +11,7 @@ GET /openapi.json                       our own API, described as OpenAPI 2.0
     /api/switchyard/v1/                 our own API: lookup, explain, table, diff,
                                         dry-run, history, kept, watch, log, wait,
                                         sidecars
+GET /api/v1/openapi.json                the published routes API, described as OpenAPI 3.0
 GET /api/v1/workloads/routing-rules     the published routes API
 GET /healthz, /readyz                   for probes
 `
@@ -26,10 +25,13 @@ func serveIndex(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprint(w, index)
 }
 
-func (s *Server) openAPI(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-cache")
-	if _, err := w.Write(protos.RoutingOpenAPI); err != nil {
-		s.cfg.Logger.Debug("a client went away while its answer was written", "client", r.RemoteAddr, "error", err)
+// openAPI serves the description of an API.
+func (s *Server) openAPI(document []byte) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "no-cache")
+		if _, err := w.Write(document); err != nil {
+			s.cfg.Logger.Debug("a client closed its connection while its answer was written", "client", r.RemoteAddr, "error", err)
+		}
 	}
 }

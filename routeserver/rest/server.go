@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 
 	"switchyard.dev/eventbus/callers"
+	"switchyard.dev/protos"
 	"switchyard.dev/routeserver/answers"
 	"switchyard.dev/routeserver/door"
 	"switchyard.dev/routeserver/table"
@@ -91,6 +92,7 @@ func New(cfg Config) (*Server, error) {
 	s.mux.HandleFunc("GET "+routesPath, s.rules("routingRules", "routes"))
 	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	s.mux.HandleFunc("GET /readyz", s.ready)
+	s.mux.HandleFunc("GET /api/v1/openapi.json", s.openAPI(protos.RoutesOpenAPI))
 	if cfg.API == nil {
 		return s, nil
 	}
@@ -99,7 +101,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s.mux.Handle(apiPath, s.api)
-	s.mux.HandleFunc("GET /openapi.json", s.openAPI)
+	s.mux.HandleFunc("GET /openapi.json", s.openAPI(protos.RoutingOpenAPI))
 	for _, path := range []string{"GET /{$}", "GET /api", "GET /api/{$}", "GET " + apiPath + "{$}"} {
 		s.mux.HandleFunc(path, serveIndex)
 	}
