@@ -179,7 +179,7 @@ parts: ## build or fetch the real parts that tests need: Kubernetes, Helm, Envoy
 .PHONY: gen
 gen: ## generate deepcopy, CRDs, RBAC rules, protobuf code, the command reference and the page of chart values
 	go run -C tools/gen .
-	$(GO) test -count=1 ./routeserver/cmd/switchyard -run Reference -update
+	$(GO) test -count=1 ./tools/cmd/switchyard -run Reference -update
 	$(GO) test -count=1 ./tests/chart -run README -update
 
 .PHONY: gen-check

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"switchyard.dev/reconcilers/meshes/istio/names"
-	"switchyard.dev/reconcilers/meshes/istioadapter/managedfields"
 	"switchyard.dev/reconcilers/meshes/istioadapter/rewrites"
 )
 

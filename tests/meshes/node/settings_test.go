@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"switchyard.dev/tests/strays"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tools/wait"
 )
 
 // chain is the answer of the baselines, and ofFork that of the sandbox of customer.

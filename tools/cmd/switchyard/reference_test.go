@@ -8,16 +8,16 @@ import (
 	"strings"
 	"testing"
 
-	"switchyard.dev/routeserver/cli"
+	"switchyard.dev/tools/switchyard"
 	"switchyard.dev/tests/golden"
 )
 
 // reference is the page that lists every command. It is generated from the help of the commands.
-const reference = "reference.md"
+const reference = "../../switchyard/reference.md"
 
 const referenceHead = `# Command reference
 
-Generated from the commands (` + "`go test ./routeserver/cmd/switchyard -run Reference -update`" + `). The
+Generated from the commands (` + "`go test ./tools/cmd/switchyard -run Reference -update`" + `). The
 [guide](README.md) describes versions, exit codes and scripts. The same program is the kubectl plugin
 ` + "`kubectl switchyard`" + `.
 `
@@ -67,7 +67,7 @@ func helpOf(t *testing.T, path []string) string {
 	var out bytes.Buffer
 	config := wired("switchyard")
 	config.In, config.Out, config.Err = strings.NewReader(""), &out, os.Stderr
-	if code := cli.Main(t.Context(), config, append(path[:len(path):len(path)], "--help")); code != 0 {
+	if code := switchyard.Main(t.Context(), config, append(path[:len(path):len(path)], "--help")); code != 0 {
 		t.Fatalf("%v --help: exit code %d", path, code)
 	}
 	return out.String()
