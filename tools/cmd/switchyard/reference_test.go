@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"switchyard.dev/tools/switchyard"
 	"switchyard.dev/tests/golden"
+	"switchyard.dev/tools/switchyard"
 )
 
 // reference is the page that lists every command. It is generated from the help of the commands.
