@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -16,6 +17,7 @@ import (
 	"switchyard.dev/reconcilers/fork"
 	"switchyard.dev/reconcilers/fork/trouble"
 	"switchyard.dev/reconcilers/member"
+	"switchyard.dev/sidecars/inject"
 )
 
 // Made is what is there after the decision was acted on.
@@ -78,8 +80,33 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.ForkedWor
 	if _, found := conditions[crdv1.ConditionPoliciesApply]; !found {
 		condition.Drop(w, crdv1.ConditionPoliciesApply)
 	}
+	if c := in.outsideMesh(); c != nil {
+		conditions[crdv1.ConditionInMesh] = *c
+	} else {
+		condition.Drop(w, crdv1.ConditionInMesh)
+	}
 	condition.Write(w, conditions, now)
 	return w
+}
+
+// ReasonNoMeshProxy is the reason of crdv1.ConditionInMesh.
+const ReasonNoMeshProxy = "NoMeshProxy"
+
+// outsideMesh returns the condition that pods of the fork have no proxy of a mesh; nil if all running
+// pods have one, or no mesh routes requests.
+func (in Input) outsideMesh() *condition.Condition {
+	if !in.Mesh {
+		return nil
+	}
+	for i := range in.ForkPods {
+		pod := &in.ForkPods[i]
+		if pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil || inject.InMesh(pod) {
+			continue
+		}
+		c := condition.False(ReasonNoMeshProxy, fmt.Sprintf("Pod %s of the fork has no proxy of a mesh, so no mesh routes the requests that it sends. If it calls other forks, set the label of injection by a patch.", pod.Name))
+		return &c
+	}
+	return nil
 }
 
 // readyCondition reports whether all is as it is wanted. What waits is not, whatever runs; what

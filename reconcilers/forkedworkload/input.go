@@ -42,6 +42,8 @@ type Input struct {
 	Forks []fork.Object
 	// ForkPods are the pods of the fork.
 	ForkPods []corev1.Pod
+	// Mesh: a mesh routes requests beside DevMesh.
+	Mesh bool
 	// Siblings are the forks of the sandbox, this one too, if the patches name others.
 	Siblings []crdv1.ForkedWorkload
 	// OperatorNamespace is where the operator lives, whose own workloads are not forked.

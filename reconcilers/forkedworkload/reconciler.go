@@ -33,6 +33,8 @@ type Config struct {
 	// where one does not apply to a fork, and the labels that all forks keep.
 	Policies       Policies
 	PolicySettings policies.Settings
+	// Mesh: a mesh routes requests beside DevMesh.
+	Mesh bool
 }
 
 // Policies reads policies. A policyreader.Reader does.
@@ -70,6 +72,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, w *crdv1.ForkedWorkload) (ti
 	}
 	in.Injected, in.Powers, in.AuthorsAsked = r.config.Injected, r.config.Powers, r.config.AuthorsAsked
 	in.RefusePolicies, in.InstallationLabels = r.config.PolicySettings.Workloads == policies.Refuse, r.config.PolicySettings.PreservedLabels
+	in.Mesh = r.config.Mesh
 	decision := Decide(in)
 	made, acted := act(ctx, r.Writer, in, decision)
 	made.Silent = r.silent(ctx, w, made)

@@ -102,7 +102,7 @@ func Controllers(c Config) (map[string]controller.Controller, error) {
 		crdv1.KindRouteGroup: controller.Of(c.Client, routegroup.New(routegroup.Config{Access: c.Access, KeyHeaders: headers})),
 		crdv1.KindForkedWorkload: controller.Of(c.Client, forkedworkload.New(forkedworkload.Config{
 			Needs: c.Needs, Powers: c.PatchPowers, AuthorsAsked: c.AuthorsAsked, OperatorNamespace: c.OperatorNamespace, Dial: c.Dial,
-			Policies: c.Policies, PolicySettings: c.PolicySettings,
+			Policies: c.Policies, PolicySettings: c.PolicySettings, Mesh: c.Istio != nil || c.GatewayAPI != nil,
 		})),
 		crdv1.KindExternalWorkload: controller.Of(c.Client, externalworkload.New(externalworkload.Config{
 			Needs: c.Needs, Limits: c.ExternalWorkloads, Namespaces: c.Namespaces, OperatorNamespace: c.OperatorNamespace, Tunnels: c.Tunnels,

@@ -169,7 +169,9 @@ func keepSidecars(o metav1.Object) {
 		return
 	}
 	p.ManagedFields = nil
-	maps.DeleteFunc(p.Annotations, func(key, _ string) bool { return key != crdv1.AnnotationProcessed && key != inject.AnnotationResources })
+	maps.DeleteFunc(p.Annotations, func(key, _ string) bool {
+		return key != crdv1.AnnotationProcessed && key != inject.AnnotationResources && key != inject.AnnotationAmbient
+	})
 	if len(p.Annotations) == 0 {
 		p.Annotations = nil
 	}

@@ -23,6 +23,7 @@ import (
 	"switchyard.dev/reconcilers/meshes/gatewayadapter"
 	"switchyard.dev/reconcilers/meshes/istioadapter"
 	"switchyard.dev/sidecars/coverage"
+	"switchyard.dev/sidecars/inject"
 	"switchyard.dev/workflows/execunit"
 )
 
@@ -226,6 +227,10 @@ func TestTheCacheKeepsOnlyWhatIsRead(t *testing.T) {
 	}
 	fork := pod.DeepCopy()
 	fork.Labels[crdv1.LabelForkedWorkload] = "f"
+	fork.Annotations = map[string]string{inject.AnnotationAmbient: "enabled", "other": "x"}
+	if _, err := transform(keepSidecars)(fork); err != nil || !inject.InMesh(fork) || len(fork.Annotations) != 1 {
+		t.Errorf("a fork in the ambient mesh is kept as %+v, %v", fork, err)
+	}
 	if _, err := transform(keepSidecars)(fork); err != nil || len(fork.Spec.Containers) != 1 || fork.Status.ContainerStatuses[0].Name != "main" {
 		t.Errorf("of a pod of a fork, whose own containers are told of, there is %+v, %v", fork.Status, err)
 	}

@@ -13,6 +13,7 @@
 //	Acknowledged  whether proxies have what is there now            current.go
 //	Ready         whether requests go where it says                 ready.go
 //	Middlewares   what is asked for before a workload               middlewares.go
+//	OutsideMesh   which forks cannot call others through a mesh   outside.go
 //	MeshRoutes    what meshes are asked for, and what they say      mesh.go
 //
 // # Current

@@ -120,6 +120,7 @@ func (r Routing) overMembers(passed func(*crdv1.StatusCondition) bool) condition
 			return condition.Condition{Status: metav1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message}
 		}
 	}
+	remarks = append(remarks, r.OutsideMesh()...)
 	var message string
 	switch {
 	case meshed > 0 && led > 0:

@@ -11,6 +11,7 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/fork/meaning"
+	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/reconcilers/routingkey"
 )
 
@@ -39,6 +40,9 @@ func caveats(in Input, d Decision, made Made) []string {
 		for _, c := range baseline.Caveats(m) {
 			add(d.Members[i].here(condition.OneSentence(c.Message)))
 		}
+	}
+	for _, text := range routing.Of(made.Config, made.Members, in.KeyHeaders).OutsideMesh() {
+		add(text)
 	}
 	return out
 }

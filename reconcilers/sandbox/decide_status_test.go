@@ -10,6 +10,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/reconcilers/sandbox"
 )
 
@@ -108,6 +109,35 @@ func TestCaveatsOfMembersAreInReady(t *testing.T) {
 	check(well+" One is ready; ports fail: a 80. (+1)", "One is ready; ports fail: a 80.\nc has no pods.")
 	set(1, crdv1.ConditionBaselineFound, "NoBaseline", "It has none.")
 	check(well+" One is ready; ports fail: a 80. (+1)", "One is ready; ports fail: a 80.\nc has no pods.")
+}
+
+// A sandbox with a fork outside of the mesh that routes another of its workloads is Ready with a caveat.
+func TestAForkOutsideOfTheMeshIsACaveat(t *testing.T) {
+	in := full(t)
+	d := sandbox.Decide(in)
+	made := acted(in, d)
+	made.Config = made.Config.DeepCopy()
+	set := func(i int, conditionType, reason string) {
+		m := made.Members[i]
+		crdv1.SetCondition(m.StatusConditions(), metav1.Condition{Type: conditionType, Status: "False", Reason: reason, Message: "x", ObservedGeneration: m.GetGeneration()})
+	}
+	set(0, crdv1.ConditionInMesh, "NoMeshProxy")
+	set(1, "SidecarsReady", "SidecarAbsent")
+	e := made.Members[1].(*crdv1.SignadotExternalWorkload)
+	e.Status.Baseline = &crdv1.WorkloadBaseline{WorkloadID: "b"}
+	e.Status.RoutingConfig = &crdv1.WorkloadRoutingInfo{Services: []crdv1.ServiceMapping{{From: "b", To: "t-b", Ports: []crdv1.MappedPort{{Port: 80, TargetPort: 8080}}}}}
+	made.Config.Status.Conditions = append(made.Config.Status.Conditions, crdv1.StatusCondition{Type: routing.ConditionIstioRoutesReady})
+	ready := &crdv1.IstioRouteStatus{Conditions: []crdv1.StatusCondition{{Type: crdv1.ConditionReady, Status: "True", Reason: "Ready"}}}
+	route := routing.Of(made.Config, made.Members, nil).IstioOf(e)[0]
+	route.Status = ready
+	made.Config.Status.ProcessedWorkloads = []crdv1.ProcessedWorkload{{Routes: &crdv1.ProcessedRoutes{Istio: []crdv1.ProcessedIstioRoute{route}}}}
+	after := sandbox.Conclude(in, d, made, then)
+	if c := crdv1.FindCondition(after.Status.Conditions, crdv1.ConditionCaveats); c == nil || !strings.HasPrefix(c.Message, "The fork of Deployment ns/a has no proxy of a mesh, so requests with the key that it sends to Deployment ns/b reach the baseline; ") {
+		t.Errorf("Caveats is %+v", c)
+	}
+	if c := after.Status.Conditions[0]; c.Status != "True" || !strings.Contains(c.Message, "has no proxy of a mesh") {
+		t.Errorf("Ready is %+v", c)
+	}
 }
 
 // RoutingReady has two sentences at most, however many members have a caveat.

@@ -22,6 +22,7 @@ type Proxy struct {
 	decides    []string // pod labels or annotations that decide, whatever the namespace has
 	announces  []string // further ones that announce the proxy, or record it
 	namespace  []string // labels of the namespace that announce it
+	routes     bool     // it routes the requests that the pod sends
 }
 
 // proxies returns the proxies that are known.
@@ -30,21 +31,21 @@ func proxies() []Proxy {
 		{Product: "Istio", Remedy: `set the label sidecar.istio.io/inject: "false" on the pod template to keep Istio's proxy out, or let Istio route instead (istio.enabled of the chart) and remove ` + AnnotationInject,
 			containers: []string{"istio-proxy", "istio-init", "istio-validation"}, images: []string{"istio/proxyv2"},
 			decides: []string{"sidecar.istio.io/inject"}, announces: []string{"sidecar.istio.io/status", "istio.io/rev"},
-			namespace: []string{"istio-injection", "istio.io/rev"}},
+			namespace: []string{"istio-injection", "istio.io/rev"}, routes: true},
 		{Product: "Istio's ambient mode", Remedy: "set the label istio.io/dataplane-mode: none on the pod template",
-			decides: []string{"istio.io/dataplane-mode"}, announces: []string{"ambient.istio.io/redirection"}, namespace: []string{"istio.io/dataplane-mode"}},
+			decides: []string{"istio.io/dataplane-mode"}, announces: []string{AnnotationAmbient}, namespace: []string{"istio.io/dataplane-mode"}},
 		{Product: "Linkerd", Remedy: "set the annotation linkerd.io/inject: disabled on the pod template to keep Linkerd's proxy out, or let Linkerd route instead (linkerd.gatewayAPI.enabled of the chart) and remove " + AnnotationInject,
 			containers: []string{"linkerd-proxy", "linkerd-init", "linkerd-network-validator"}, images: []string{"linkerd/proxy"},
-			decides: []string{"linkerd.io/inject"}, announces: []string{"linkerd.io/proxy-version"}},
+			decides: []string{"linkerd.io/inject"}, announces: []string{"linkerd.io/proxy-version"}, routes: true},
 		{Product: "Consul", Remedy: `set the annotation consul.hashicorp.com/connect-inject: "false" on the pod template`,
 			containers: []string{"consul-dataplane", "consul-connect-inject-init", "consul-connect-envoy-sidecar", "envoy-sidecar"}, images: []string{"hashicorp/consul-dataplane"},
-			decides: []string{"consul.hashicorp.com/connect-inject"}, announces: []string{"consul.hashicorp.com/connect-inject-status"}},
+			decides: []string{"consul.hashicorp.com/connect-inject"}, announces: []string{"consul.hashicorp.com/connect-inject-status"}, routes: true},
 		{Product: "Dapr", Remedy: `set the annotation dapr.io/enabled: "false" on the pod template`,
 			containers: []string{"daprd"}, images: []string{"daprio/daprd", "dapr/daprd"},
 			decides: []string{"dapr.io/enabled"}, announces: []string{"dapr.io/sidecar-injected"}},
 		{Product: "Kuma", Remedy: "set the label kuma.io/sidecar-injection: disabled on the pod template",
 			containers: []string{"kuma-sidecar", "kuma-init", "kuma-validation"}, images: []string{"kumahq/kuma-dp", "kong/kuma-dp"},
-			decides: []string{"kuma.io/sidecar-injection"}, announces: []string{"kuma.io/sidecar-injected"}, namespace: []string{"kuma.io/sidecar-injection"}},
+			decides: []string{"kuma.io/sidecar-injection"}, announces: []string{"kuma.io/sidecar-injected"}, namespace: []string{"kuma.io/sidecar-injection"}, routes: true},
 		{Product: "Open Service Mesh", Remedy: "set the annotation openservicemesh.io/sidecar-injection: disabled on the pod template",
 			containers: []string{"osm-init"}, decides: []string{"openservicemesh.io/sidecar-injection"}},
 		{Product: "AWS App Mesh", Remedy: "set the annotation appmesh.k8s.aws/sidecarInjectorWebhook: disabled on the pod template",
@@ -56,6 +57,16 @@ func proxies() []Proxy {
 			containers: []string{"traffic-agent", "tel-agent-init"},
 			decides:    []string{"telepresence.io/inject-traffic-agent", "telepresence.getambassador.io/inject-traffic-agent"}},
 	}
+}
+
+// AnnotationAmbient is what Istio's ambient mode sets on pods whose traffic it redirects.
+const AnnotationAmbient = "ambient.istio.io/redirection"
+
+// InMesh reports whether a mesh routes the requests that a pod sends: the pod has a proxy of a mesh, or
+// Istio's ambient mode redirects its traffic.
+func InMesh(pod *corev1.Pod) bool {
+	return pod.Annotations[AnnotationAmbient] == "enabled" ||
+		slices.ContainsFunc(proxies(), func(p Proxy) bool { return p.routes && p.container(pod) != "" })
 }
 
 // ProxyOf returns the proxy that has containers of this name; false when none is known.

@@ -95,3 +95,37 @@ func TestNoSidecarBesideAnotherProxy(t *testing.T) {
 		})
 	}
 }
+
+// TestInMesh asks which pods have their requests routed by a mesh.
+func TestInMesh(t *testing.T) {
+	with := func(init bool, name string) *corev1.Pod {
+		p := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main"}}}}
+		if c := (corev1.Container{Name: name}); init {
+			p.Spec.InitContainers = append(p.Spec.InitContainers, c)
+		} else {
+			p.Spec.Containers = append(p.Spec.Containers, c)
+		}
+		return p
+	}
+	ambient := func(value string) *corev1.Pod {
+		p := with(false, "other")
+		p.Annotations = map[string]string{AnnotationAmbient: value}
+		return p
+	}
+	for name, tt := range map[string]struct {
+		pod  *corev1.Pod
+		want bool
+	}{
+		"Istio":                       {with(false, "istio-proxy"), true},
+		"Istio, as a native sidecar":  {with(true, "istio-proxy"), true},
+		"Linkerd":                     {with(true, "linkerd-proxy"), true},
+		"Istio's ambient mode":        {ambient("enabled"), true},
+		"the ambient mode, not there": {ambient("pending"), false},
+		"Dapr, which routes nothing":  {with(false, "daprd"), false},
+		"none":                        {with(false, "other"), false},
+	} {
+		if got := InMesh(tt.pod); got != tt.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

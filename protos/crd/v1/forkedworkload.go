@@ -130,6 +130,9 @@ const (
 	// and absent while all known ones apply to both. It does not count for Ready. Sandboxes have
 	// it too.
 	ConditionPoliciesApply = "PoliciesApply"
+	// ConditionInMesh is False while a mesh routes requests and a running pod of the fork has no proxy
+	// of a mesh, and absent otherwise. It does not count for Ready.
+	ConditionInMesh = "InMesh"
 )
 
 // StatusConditions returns the place of the object's conditions, never nil.
