@@ -59,7 +59,7 @@ func proxies() []Proxy {
 	}
 }
 
-// AnnotationAmbient is what Istio's ambient mode sets on pods whose traffic it redirects.
+// AnnotationAmbient is set by Istio's ambient mode on pods when it redirects their traffic.
 const AnnotationAmbient = "ambient.istio.io/redirection"
 
 // InMesh reports whether a mesh routes the requests that a pod sends: the pod has a proxy of a mesh, or

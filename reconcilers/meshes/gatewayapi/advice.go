@@ -76,8 +76,7 @@ func servicesOf(all []*Managed) string {
 	return list(names)
 }
 
-// exampleFor returns a route for a managed Service, whose name is free. It has one port of the
-// Service: routes for further ones are like it.
+// exampleFor returns a route for one port of a managed Service, under a name that no route has.
 func (g *group) exampleFor(m *Managed) string {
 	port, others := "", []string(nil)
 	for i, mapping := range m.Mappings {

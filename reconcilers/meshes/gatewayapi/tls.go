@@ -39,7 +39,7 @@ func portRefs(p *gatewayv1.BackendTLSPolicy) []portRef {
 	return out
 }
 
-// deriveTLS returns copies of the BackendTLSPolicies of baseline Services, whose targets are the
+// deriveTLS returns copies of the BackendTLSPolicies of baseline Services, which target the
 // Services of the sandbox. A copy takes only targets for which its original has precedence: copies
 // have other ages than their originals. Owners' policies for a Service of the sandbox come first.
 func (g *group) deriveTLS() []*gatewayv1.BackendTLSPolicy {
@@ -122,7 +122,7 @@ func (g *group) copyOf(p *gatewayv1.BackendTLSPolicy, refs []portRef, asking []*
 	return out
 }
 
-// managedBy returns what is managed under the key of a Service; nil if nothing is.
+// managedBy returns the request for a Service under the key; nil if there is none.
 func (g *group) managedBy(namespace, service string) *Managed {
 	i := slices.IndexFunc(g.managed, func(m *Managed) bool { return m.Namespace == namespace && m.TargetService == service })
 	if i < 0 {
