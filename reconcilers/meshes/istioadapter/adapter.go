@@ -23,6 +23,7 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/meshes"
 	"switchyard.dev/reconcilers/meshes/istio"
+	"switchyard.dev/reconcilers/meshes/istioadapter/pacing"
 	"switchyard.dev/reconcilers/meshes/istioadapter/rewrites"
 	"switchyard.dev/reconcilers/policies"
 	"switchyard.dev/routeserver/table"
@@ -96,9 +97,10 @@ type Adapter struct {
 	// asked about.
 	missed map[string]time.Time
 	// ruleQueue has the derived DestinationRules that are not as they are wanted, and ruleFailures why
-	// some could not be written.
+	// some could not be written; ruleWrites are those that were.
 	ruleQueue    workqueue.TypedRateLimitingInterface[types.NamespacedName]
 	ruleFailures map[types.NamespacedName]string
+	ruleWrites   pacing.Writes
 	// looked wakes who waits for the next look.
 	looked wake.Signal
 }

@@ -12,6 +12,8 @@
 //	write        how one is written                           write.go
 //	bringRule    writes DestinationRules for the hosts of
 //	             sandboxes, before the routes to them         rules.go
+//	Next         when such a rule is written again            pacing          pure
+//	Count        field managers that remove routes            rewrites
 //	GivenUp      who looks as if he had written it            managedfields  pure
 //	Of           the JSON patch of the webhook                routepatch     pure
 //	Review       what the webhook puts in                     review.go

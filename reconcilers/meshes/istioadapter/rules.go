@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/meshes/adapter/pacing"
 	"switchyard.dev/reconcilers/meshes/destinationrules"
 	"switchyard.dev/reconcilers/meshes/istio"
 )
@@ -136,25 +137,27 @@ func (s *state) routesTo(host string) bool {
 }
 
 // enqueueRules queues the derived DestinationRules that are not as they are wanted. One that failed
-// waits for its own retry.
+// waits for its own retry, and one that another program changes waits for a growing pause.
 func (a *Adapter) enqueueRules(s *state, failed map[types.NamespacedName]string) {
-	for id := range s.rules.wanted {
-		if s.rules.current(id) {
-			a.ruleQueue.Forget(id)
-			a.ruleFailed(id, "")
-		} else if failed[id] == "" {
-			a.ruleQueue.Add(id)
-		}
-	}
-	for id := range s.rules.have {
-		if s.rules.wanted[id] == nil && failed[id] == "" {
-			a.ruleQueue.Add(id)
-		}
-	}
+	now := time.Now()
+	all := maps.Clone(s.rules.wanted)
+	maps.Copy(all, s.rules.have)
 	for id := range failed {
-		if s.rules.wanted[id] == nil && s.rules.have[id] == nil {
-			a.ruleQueue.Forget(id)
-			a.ruleFailed(id, "")
+		all[id] = nil
+	}
+	for id := range all {
+		switch {
+		case s.rules.current(id):
+			if a.ruleFailed(id, ""); a.ruleWrites.Calm(id, now) {
+				a.ruleQueue.Forget(id)
+			}
+		case failed[id] == "":
+			switch a.ruleWrites.Next(id, s.rules.have[id], now) {
+			case pacing.Now:
+				a.ruleQueue.Add(id)
+			case pacing.Later:
+				a.ruleQueue.AddRateLimited(id)
+			}
 		}
 	}
 }
@@ -182,7 +185,7 @@ func (a *Adapter) rulesFirst(ctx context.Context, services map[types.NamespacedN
 	a.mu.Unlock()
 	for id, rule := range s.rules.derived {
 		concerned := slices.ContainsFunc(rule.Of, func(of destinationrules.Of) bool { return services[of.Service] })
-		if concerned && failed[id] == "" && !s.rules.current(id) {
+		if concerned && failed[id] == "" && !s.rules.current(id) && a.ruleWrites.Next(id, s.rules.have[id], time.Now()) == pacing.Now {
 			a.bringRule(ctx, id)
 		}
 	}
@@ -191,6 +194,7 @@ func (a *Adapter) rulesFirst(ctx context.Context, services map[types.NamespacedN
 // bringRule writes or deletes a derived DestinationRule where it is not as it is wanted. That of a
 // sandbox that has been deleted is deleted once no VirtualService has routes to its host.
 func (a *Adapter) bringRule(ctx context.Context, id types.NamespacedName) {
+	a.ruleWrites.Begin(id)
 	a.mu.Lock()
 	s := a.state
 	a.mu.Unlock()
@@ -212,6 +216,7 @@ func (a *Adapter) bringRule(ctx context.Context, id types.NamespacedName) {
 	switch {
 	case err == nil:
 		a.ruleFailed(id, "")
+		a.ruleWrites.Wrote(id, have, s.rules.wanted[id], time.Now())
 		a.config.Logger.Info("synced a derived DestinationRule", "namespace", id.Namespace, "name", id.Name)
 	case ctx.Err() != nil:
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), errors.Is(err, errNoHost):

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/reconcilers/meshes"
 	"switchyard.dev/reconcilers/meshes/destinationrules"
 	"switchyard.dev/reconcilers/meshes/istio/names"
 	"switchyard.dev/reconcilers/meshes/istioadapter"
@@ -143,6 +145,65 @@ func TestCopiesOfRulesComeBeforeRoutes(t *testing.T) {
 	}
 	mu.Unlock()
 	c.Must(c.Client.Delete(t.Context(), original))
+}
+
+// TestCopiesThatAnotherProgramChanges has one change a copy each time that the adapter has written it.
+func TestCopiesThatAnotherProgramChanges(t *testing.T) {
+	w := world.Shared(t)
+	define(w)
+	c := start(t, w, adapter.Settings{})
+	if said, err := c.kubectl(c.file("1s"), "create", "-f", "-"); err != nil {
+		t.Fatal(said)
+	}
+	c.stop()
+	var mu sync.Mutex
+	var writes []time.Time
+	c.before = func(q *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if q.Method == http.MethodPatch && strings.Contains(q.URL.Path, "destinationrules") {
+			writes = append(writes, time.Now())
+		}
+	}
+	c.run(own, "system:masters")
+	c.sandbox("k1")
+	c.routed("k1")
+	name, _, _ := strings.Cut(c.forkHost(), ".")
+	c.Create(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: c.ns, Name: name}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 8081}}}})
+	original := c.rule("{loadBalancer: {simple: RANDOM}}")
+	copied := func(balancer string) unstructured.Unstructured {
+		t.Helper()
+		var one unstructured.Unstructured
+		c.Eventually("the copy is written", func() error {
+			all := c.copies()
+			if len(all) != 1 {
+				return fmt.Errorf("there are %d", len(all))
+			}
+			one = all[0]
+			if has, _, _ := unstructured.NestedString(one.Object, "spec", "trafficPolicy", "loadBalancer", "simple"); has != balancer {
+				return fmt.Errorf("it has %s", has)
+			}
+			return nil
+		})
+		return one
+	}
+	const changes = 5
+	for range changes {
+		one := copied("RANDOM")
+		c.Must(unstructured.SetNestedField(one.Object, "ROUND_ROBIN", "spec", "trafficPolicy", "loadBalancer", "simple"))
+		c.Must(c.Client.Update(t.Context(), &one, client.FieldOwner("another")))
+	}
+	copied("RANDOM")
+	mu.Lock()
+	last := writes[len(writes)-1].Sub(writes[len(writes)-2])
+	mu.Unlock()
+	// Each pause is twice as long as the one before it.
+	if least := meshes.FirstPause << (changes - 1); last < least {
+		t.Errorf("after %d changes the pause is %s", changes, last)
+	}
+	c.Must(unstructured.SetNestedField(original.Object, "LEAST_REQUEST", "spec", "trafficPolicy", "loadBalancer", "simple"))
+	c.Must(c.Client.Update(t.Context(), original))
+	copied("LEAST_REQUEST")
 }
 
 // TestRightsOnDestinationRulesAreMissing has an adapter that cannot read DestinationRules, then one
