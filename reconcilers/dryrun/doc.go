@@ -45,10 +45,9 @@
 // # Meshes
 //
 // Where a mesh is on, its adapter syncs with the table of the plan's own statements. Changes
-// include the VirtualServices and the derived routes that it would write, for the routing keys of
-// the plan. A workload without sidecars that the mesh routes is a remark (ReasonRoutedByMesh).
-// Unknown lists kinds of the mesh that the user may not list. Not simulated: the
-// DestinationRules for the hosts of forks, the routes of other
+// include the VirtualServices, derived DestinationRules and derived routes that it would write, for the
+// routing keys of the plan. A workload without sidecars that the mesh routes is a remark (ReasonRoutedByMesh).
+// Unknown lists kinds of the mesh that the user may not list. Not simulated: the routes of other
 // sandboxes in the same VirtualService, and so its size, whether the implementation of the Gateway
 // API accepts a derived route (it is assumed if it accepts the original), and a cluster domain
 // other than cluster.local.

@@ -92,7 +92,8 @@ func (c *cluster) come(p dryrun.Plan, before map[event.Key]event.Fact) {
 				"EndpointSlice":         &discoveryv1.EndpointSlice{},
 				crdv1.KindRoutingConfig: &crdv1.RoutingConfig{}, "Deployment": &appsv1.Deployment{}, "Service": &corev1.Service{},
 				crdv1.KindIstioRoute: &crdv1.IstioRoute{}, crdv1.KindGatewayAPIRoute: &crdv1.GatewayAPIRoute{},
-				"VirtualService": of("networking.istio.io/v1", "VirtualService"), "HTTPRoute": of("gateway.networking.k8s.io/v1", "HTTPRoute"),
+				"DestinationRule": of("networking.istio.io/v1", "DestinationRule"),
+				"VirtualService":  of("networking.istio.io/v1", "VirtualService"), "HTTPRoute": of("gateway.networking.k8s.io/v1", "HTTPRoute"),
 			}[change.Object.Kind]
 			err := c.Client.Get(c.Context(), client.ObjectKey{Namespace: change.Object.Namespace, Name: change.Object.Name}, o)
 			if gone := change.Action == dryrun.Remove; gone != apierrors.IsNotFound(err) {

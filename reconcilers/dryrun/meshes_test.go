@@ -103,6 +103,30 @@ func TestMeshRoutedWorkloadNeedsNoSidecars(t *testing.T) {
 	}, nil)
 }
 
+// TestDestinationRulesOfForks tries a sandbox of a Service with DestinationRules, in its namespace and in
+// another one.
+func TestDestinationRulesOfForks(t *testing.T) {
+	c := started(t, "dry-rules", func(m *manager.Config) { m.Istio = adapter.Settings{Enabled: true} })
+	c.meshes = dryrun.Meshes{Istio: adapter.Settings{Enabled: true}}
+	c.meshed("ruled")
+	c.virtualService("ruled")
+	c.Namespaces("dry-rules-client")
+	for _, ns := range []string{c.ns, "dry-rules-client"} {
+		c.Make(&unstructured.Unstructured{}, `{apiVersion: networking.istio.io/v1, kind: DestinationRule, metadata: {name: ruled, namespace: `+ns+`},
+  spec: {host: ruled.`+c.ns+`.svc.cluster.local, trafficPolicy: {loadBalancer: {simple: RANDOM}}}}`)
+	}
+	p := c.tried(c.sandbox("dry-ruled", "dry-ruled-key", "ruled"))
+	c.expect(p, []string{
+		"create Deployment", "create DestinationRule", "create DestinationRule", "create ForkedWorkload", "create IstioRoute", "create RoutingConfig", "create Service",
+		"create SignadotSandbox", "update VirtualService",
+	}, []string{"ForkedWorkload SidecarsReady=True RoutedByMesh"})
+	p = c.triedDeletion(c.sandbox("dry-ruled", "any"))
+	c.expect(p, []string{
+		"delete Deployment", "delete DestinationRule", "delete DestinationRule", "delete ForkedWorkload", "delete IstioRoute", "delete RoutingConfig", "delete Service",
+		"delete SignadotSandbox", "update VirtualService",
+	}, nil)
+}
+
 // TestMeshOfUnreadableObjectsIsUnknown uses a client without the right to list VirtualServices, then
 // one without the right to list EnvoyFilters.
 func TestMeshOfUnreadableObjectsIsUnknown(t *testing.T) {

@@ -173,6 +173,21 @@ func (m *Routers) routeByIstio(ctx context.Context, t table.Table, keys []string
 	if len(behind) > 0 {
 		m.istio.Try(ctx, t)
 	}
+	put, remove, err := m.istio.RulesBehind(ctx, keys)
+	if err != nil {
+		return err
+	}
+	for _, o := range put {
+		if err := m.world.put(o); err != nil {
+			return err
+		}
+	}
+	for _, o := range remove {
+		m.world.remove(o)
+	}
+	if len(put)+len(remove) > 0 {
+		m.istio.Try(ctx, t)
+	}
 	return ctx.Err()
 }
 

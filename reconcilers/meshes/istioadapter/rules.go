@@ -114,10 +114,15 @@ func (s *state) virtualServices() (out []*unstructured.Unstructured) {
 	for _, k := range s.objects {
 		out = append(out, k.have)
 	}
-	slices.SortFunc(out, func(a, b *unstructured.Unstructured) int {
+	return sorted(out)
+}
+
+// sorted sorts objects by namespace and name, in place.
+func sorted(all []*unstructured.Unstructured) []*unstructured.Unstructured {
+	slices.SortFunc(all, func(a, b *unstructured.Unstructured) int {
 		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
 	})
-	return out
+	return all
 }
 
 // current reports whether a derived DestinationRule is as it is wanted.

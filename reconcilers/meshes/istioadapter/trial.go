@@ -3,13 +3,19 @@ package istioadapter
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/reconcilers/meshes"
+	"switchyard.dev/reconcilers/meshes/destinationrules"
 	"switchyard.dev/reconcilers/meshes/istio/names"
 	"switchyard.dev/routeserver/table"
 )
@@ -39,8 +45,35 @@ func (a *Adapter) Behind(keys []string) (out []*unstructured.Unstructured) {
 			out = append(out, k.rendering.Object)
 		}
 	}
-	slices.SortFunc(out, func(a, b *unstructured.Unstructured) int {
-		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
-	})
-	return out
+	return sorted(out)
+}
+
+// RulesBehind returns the derived DestinationRules for some routing keys that are not as they are wanted,
+// each as it should be, and those to delete: of hosts without a Service and without routes.
+func (a *Adapter) RulesBehind(ctx context.Context, keys []string) (put, remove []*unstructured.Unstructured, err error) {
+	a.mu.Lock()
+	s := a.state
+	a.mu.Unlock()
+	if s == nil {
+		return nil, nil, nil
+	}
+	for id, rule := range s.rules.derived {
+		if !s.rules.current(id) && slices.ContainsFunc(rule.Of, func(of destinationrules.Of) bool { return slices.Contains(keys, of.Key) }) {
+			put = append(put, rule.Object)
+		}
+	}
+	for id, have := range s.rules.have {
+		host := destinationrules.HostOf(have)
+		if s.rules.wanted[id] != nil || s.routesTo(host) {
+			continue
+		}
+		name, rest, _ := strings.Cut(host, ".")
+		namespace, _, _ := strings.Cut(rest, ".")
+		if err := a.config.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &corev1.Service{}); apierrors.IsNotFound(err) {
+			remove = append(remove, have)
+		} else if err != nil {
+			return nil, nil, fmt.Errorf("read Service %s/%s: %w", namespace, name, err)
+		}
+	}
+	return sorted(put), sorted(remove), nil
 }
