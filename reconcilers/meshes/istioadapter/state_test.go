@@ -2,6 +2,7 @@ package istioadapter
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -9,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/meshes/destinationrules"
 	"switchyard.dev/reconcilers/meshes/istio"
 )
 
@@ -140,5 +142,33 @@ func TestARouteOutOfItsPlaceIsNotApplied(t *testing.T) {
 	refused.written = map[types.NamespacedName]written{id: {got: moved, failed: "refused"}}
 	if now = now.next(refused); matches(now) != StatusFailed {
 		t.Errorf("once our write is refused it is %s", matches(now))
+	}
+}
+
+// TestACopyThatCannotBeWrittenConcernsItsKey has a DestinationRule with TLS, of which the copy for one of
+// two routing keys cannot be written.
+func TestACopyThatCannotBeWrittenConcernsItsKey(t *testing.T) {
+	rule := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "networking.istio.io/v1", "kind": "DestinationRule", "metadata": map[string]any{"namespace": "shop", "name": "customer"},
+		"spec": map[string]any{"host": "customer", "trafficPolicy": map[string]any{"tls": map[string]any{"mode": "ISTIO_MUTUAL"}}},
+	}}
+	f := shop(map[string][]string{"customer": {"k1", "k2"}}, virtualService("a", "customer", "1"))
+	f.rules.objects = []*unstructured.Unstructured{rule}
+	first := (*state)(nil).next(f)
+	if len(first.rules.derived) != 2 {
+		t.Fatalf("%d are derived", len(first.rules.derived))
+	}
+	f.rules.failed = map[types.NamespacedName]string{}
+	for id, derived := range first.rules.derived {
+		if derived.Of[0].Key == "k1" {
+			f.rules.failed[id] = "a webhook denies it"
+		}
+	}
+	now := first.next(f)
+	for key, lost := range map[string]bool{"k1": true, "k2": false} {
+		r := now.reports[Target{Key: key, Namespace: "shop", Service: "customer"}]
+		if (r.Lost != nil) != lost || lost && (r.Lost.Reason != destinationrules.ReasonNotDerived || !strings.Contains(r.Lost.Message, "customer-k1.shop.svc.cluster.local cannot be written (a webhook denies it)")) {
+			t.Errorf("of %s it reports %+v", key, r.Lost)
+		}
 	}
 }
