@@ -61,7 +61,7 @@ func refusalOf(o *unstructured.Unstructured, err error) error {
 	case apierrors.IsConflict(err) && hasCause(err, isFieldConflict):
 		return refusal(ReasonFieldConflict, "%s", conflictMessage(o, conflictsOf(err)))
 	case isPolicy(err):
-		return refusal(ReasonRefused, "a policy of the cluster refuses %s, which is retried every %s: %v", Describe(o), RefusedAgain, err)
+		return refusal(ReasonRefused, "a policy of the cluster refuses %s (retried every %s): %v", Describe(o), RefusedAgain, err)
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err), isUntyped(err):
 		return refusal(ReasonRejected, "the API server rejects %s: %v", Describe(o), err)
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
@@ -142,9 +142,9 @@ func forbidden(o *unstructured.Unstructured, err error) *Refusal {
 	text := err.Error()
 	switch {
 	case strings.Contains(text, "exceeded quota: "), strings.Contains(text, "failed quota: "):
-		return refusal(ReasonQuota, "a ResourceQuota of namespace %s refuses %s, which is retried every %s: %v", o.GetNamespace(), Describe(o), RefusedAgain, err)
+		return refusal(ReasonQuota, "a ResourceQuota of namespace %s refuses %s (retried every %s): %v", o.GetNamespace(), Describe(o), RefusedAgain, err)
 	case strings.Contains(text, " cannot "): // of a user
 		return refusal(ReasonForbidden, "%s may not be written: %v", Describe(o), err)
 	}
-	return refusal(ReasonForbidden, "the API server refuses %s, which is retried every %s: %v", Describe(o), RefusedAgain, err)
+	return refusal(ReasonForbidden, "the API server refuses %s (retried every %s): %v", Describe(o), RefusedAgain, err)
 }
