@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	routing "switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -30,7 +29,7 @@ import (
 
 // TestASandboxComesBesideDerivedRoutes measures a sandbox that has an HTTPRoute of its own.
 func TestASandboxComesBesideDerivedRoutes(t *testing.T) {
-	r := start(t, world.New)
+	r := start(t)
 	stop := r.derive()
 	r.Make(&unstructured.Unstructured{}, `
 apiVersion: gateway.networking.k8s.io/v1
@@ -117,21 +116,11 @@ func (r *rig) derive() (stop func()) {
 	kinds, err := optional.New(optional.Config{REST: access, Logger: world.Quiet, Kinds: read})
 	r.Must(err)
 	background.Run(r, kinds.Start)
-	elected, again := make(chan struct{}), make(chan event.GenericEvent)
+	elected := make(chan struct{})
 	close(elected)
-	ctx := r.Context()
-	go func() {
-		for {
-			select {
-			case <-again: // Nobody tells GatewayAPIRoutes here.
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
 	a, err := gatewayadapter.New(gatewayadapter.Config{
 		Config: meshes.Config{
-			Log: r.log, Kinds: kinds, Elected: elected, Again: again, Logger: slog.New(slog.DiscardHandler),
+			Log: r.log, Kinds: kinds, Elected: elected, Again: r.drained(), Logger: slog.New(slog.DiscardHandler),
 			Client: optional.Client{Kinds: kinds, Client: r.cached(access)},
 		},
 		Settings: gatewayadapter.Settings{Enabled: true, Istio: true, PolicyKinds: []policies.Kind{}},

@@ -16,12 +16,11 @@ import (
 	routing "switchyard.dev/eventbus/event"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/meshes/istio"
-	"switchyard.dev/tests/world"
 )
 
 // TestASandboxComes measures a sandbox in a VirtualService.
 func TestASandboxComes(t *testing.T) {
-	r := start(t, world.Bare)
+	r := start(t)
 	r.hook(r.adapt())
 	measured := &inVirtualService
 	r.Make(&unstructured.Unstructured{}, `

@@ -22,8 +22,6 @@ import (
 	registrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	kubernetesscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -66,10 +64,10 @@ type answer struct {
 	body []byte
 }
 
-// start starts everything but an adapter in a cluster that open opens, with no sandbox.
-func start(t testing.TB, open func(testing.TB, ...string) *world.World) *rig {
+// start starts everything but an adapter, with no sandbox.
+func start(t testing.TB) *rig {
 	t.Helper()
-	w := open(t, "service-cluster-ip-range=10.96.0.0/16") // room for the Services of 540 forks
+	w := world.New(t, "service-cluster-ip-range=10.96.0.0/16") // room for the Services of 540 forks
 	meshes.Install(w)
 	r := &rig{Mesh: meshes.Start(w), log: memory.New(), answered: make(chan answer, 1000)}
 	r.Namespaces(namespace)
@@ -114,16 +112,31 @@ func (r *rig) adapt() *istioadapter.Adapter {
 			{GroupVersionKind: baseline.RolloutKind(), Definition: baseline.RolloutDefinition}}})
 	r.Must(err)
 	background.Run(r, kinds.Start)
-	elected, again := make(chan struct{}), make(chan event.GenericEvent)
+	elected := make(chan struct{})
 	close(elected)
 	a, err := istioadapter.New(istioadapter.Config{
-		Settings: istioadapter.Settings{Enabled: true}, Log: r.log, Kinds: kinds, Elected: elected, Again: again, Own: manager,
-		Client: optional.Client{Client: r.ClientWith(access, func() (*runtime.Scheme, error) { return kubernetesscheme.Scheme, nil }), Kinds: kinds},
+		Settings: istioadapter.Settings{Enabled: true}, Log: r.log, Kinds: kinds, Elected: elected, Again: r.drained(), Own: manager,
+		Client: optional.Client{Client: r.cached(access), Kinds: kinds},
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	r.Must(err)
 	background.Run(r, a.Start)
 	return a
+}
+
+// drained returns a channel whose events are dropped: no controller reports on routes here.
+func (r *rig) drained() chan<- event.GenericEvent {
+	again, ctx := make(chan event.GenericEvent), r.Context()
+	go func() {
+		for {
+			select {
+			case <-again:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return again
 }
 
 // hook has the API server ask the adapter about VirtualServices, as the chart has it.
