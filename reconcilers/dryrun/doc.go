@@ -12,7 +12,8 @@
 // apply makes of an object is worked out by controller-runtime's client in memory (package
 // inmemory), so that conflicts over fields are seen as well.
 //
-//	Apply, Delete  what is asked                                      dryrun.go
+//	Ask            a question of a user, by the operator's configuration  ask.go, package manifest
+//	Apply, Delete  objects that are applied or deleted                dryrun.go
 //	controllers    who is at work                                     controllers.go
 //	world          the cluster as it is read, what is written on top   world.go, write.go
 //	simulation     who looks at what again, until nobody has to        simulation.go

@@ -106,8 +106,8 @@ func TestMeshRoutedWorkloadNeedsNoSidecars(t *testing.T) {
 // TestDestinationRulesOfForks tries a sandbox of a Service with DestinationRules, in its namespace and in
 // another one.
 func TestDestinationRulesOfForks(t *testing.T) {
-	c := started(t, "dry-rules", func(m *manager.Config) { m.Istio = adapter.Settings{Enabled: true} })
-	c.meshes = dryrun.Meshes{Istio: adapter.Settings{Enabled: true}}
+	c := started(t, "dry-rules", func(m *manager.Config) { m.Istio = istioadapter.Settings{Enabled: true} })
+	c.meshes = dryrun.Meshes{Istio: istioadapter.Settings{Enabled: true}}
 	c.meshed("ruled")
 	c.virtualService("ruled")
 	c.Namespaces("dry-rules-client")

@@ -16,7 +16,7 @@ import (
 )
 
 // Reports tells what became of IstioRoutes, and leads to each again whose report changes. An
-// *adapter.Adapter does.
+// *istioadapter.Adapter does.
 type Reports interface {
 	// Report returns what is known of a Target.
 	Report(t istioadapter.Target) istioadapter.Report

@@ -23,6 +23,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/atrest"
 	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/clusterconfig"
 	"switchyard.dev/reconcilers/manager/trim"
 	"switchyard.dev/reconcilers/policies"
 	"switchyard.dev/sidecars/devmesh"
@@ -31,7 +32,7 @@ import (
 )
 
 // operatorNamespace is where the operator lives.
-const operatorNamespace = "signadot"
+const operatorNamespace = clusterconfig.OperatorNamespace
 
 // Scheme knows the kinds that controllers read and write.
 func Scheme() (*runtime.Scheme, error) {

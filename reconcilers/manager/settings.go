@@ -17,6 +17,7 @@ import (
 	"switchyard.dev/eventbus/publisher"
 	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/eventbus/trust/authority"
+	"switchyard.dev/reconcilers/clusterconfig"
 	"switchyard.dev/routeserver/door"
 	"switchyard.dev/sidecars/inject"
 )
@@ -137,7 +138,7 @@ func (s Settings) routeServer() string {
 // reaches, and the connection to the event bus that it uses, which the caller
 // closes after Run.
 func (s Settings) Open(access *rest.Config, logger *slog.Logger) (Config, *nats.Conn, error) {
-	cluster, err := ReadCluster(s.ClusterConfig)
+	cluster, err := clusterconfig.ReadFile(s.ClusterConfig)
 	if err != nil {
 		return Config{}, nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/clusterconfig"
 	"switchyard.dev/reconcilers/kinds"
 	"switchyard.dev/sidecars/inject"
 	"switchyard.dev/workflows/execunit"
@@ -77,7 +78,7 @@ func workflowsFromEnv(get func(string) string) (Workflows, error) {
 }
 
 // within returns how units run where the operator's configuration says the rest.
-func (w Workflows) within(c Cluster) Workflows {
+func (w Workflows) within(c clusterconfig.Cluster) Workflows {
 	w.AtOnce, w.Settings.Deadline = cmp.Or(c.Units.AtOnce, parallelUnits), cmp.Or(c.Units.Deadline, unitDeadline)
 	w.Settings.Allow, w.Settings.AuthorAsked = c.Units.Allow, c.AskAuthors
 	return w
@@ -85,7 +86,7 @@ func (w Workflows) within(c Cluster) Workflows {
 
 // StepSettings returns how pods of steps look to a manager with this environment, in the operator's
 // namespace, and this configuration.
-func StepSettings(getenv func(string) string, operator string, c Cluster) (execunit.Settings, error) {
+func StepSettings(getenv func(string) string, operator string, c clusterconfig.Cluster) (execunit.Settings, error) {
 	w, err := workflowsFromEnv(getenv)
 	if err != nil {
 		return execunit.Settings{}, err

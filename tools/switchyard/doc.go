@@ -1,11 +1,10 @@
-// Package switchyard is switchyard, the command-line client of the routing table: what
-// is routed where, what was at any moment, and why. It is also a kubectl plugin,
-// under the name kubectl-switchyard.
+// Package switchyard is switchyard, the command line: routes now and at any moment, sandboxes, resource
+// plugins, and workloads on a workstation. It is also a kubectl plugin, kubectl-switchyard.
 //
-//	the root command, and its configuration for the others   here
-//	what is routed: table, explain, diff, history, watch,
+//	the root command                                         here
+//	routes: table, explain, diff, history, watch,
 //	dry-run                                                  routing
-//	what sidecars have: sidecars, wait, coverage             routing/sidecars
+//	sidecars: sidecars, wait, coverage                       routing/sidecars
 //	a whole log: log, audit, replay, bisect                  history
 //	sandbox, routegroup, resourceplugin                      sandboxes
 //	resource, logs                                           sandboxes/steps
@@ -21,7 +20,6 @@
 // tables as routing does. Every command about routes asks switchyard.routing.v1 and shows the
 // answer: the present, the past and a file are answered by the same code.
 //
-// What needs the controllers (turning an object into facts) or what they keep in a
-// cluster (the witness of the log) is given by Config: this package knows the route
-// server only.
+// The operations are not here: each is in the component of its subject (record 57), and a command
+// parses flags, calls it and shows the result.
 package switchyard

@@ -19,9 +19,9 @@ func TestMain(m *testing.M) {
 	case "":
 		os.Exit(m.Run())
 	case "switchyard":
-		os.Exit(int(switchyard.Main(context.Background(), switchyard.Config{Config: command.Config{
+		os.Exit(int(switchyard.Main(context.Background(), command.Config{
 			Name: "switchyard", In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv,
-		}}, os.Args[1:])))
+		}, os.Args[1:])))
 	case "routes":
 		os.Exit(askRoutes(os.Args[1]))
 	case "exit":

@@ -6,54 +6,30 @@ import (
 	"io"
 	"runtime/debug"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/rest"
 
-	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/command/exit"
 	"switchyard.dev/tools/switchyard/command/interrupt"
 	"switchyard.dev/tools/switchyard/command/reach"
 	"switchyard.dev/tools/switchyard/history"
+	"switchyard.dev/tools/switchyard/local"
+	"switchyard.dev/tools/switchyard/local/standing"
 	"switchyard.dev/tools/switchyard/routing"
 	"switchyard.dev/tools/switchyard/routing/sidecars"
+	"switchyard.dev/tools/switchyard/sandboxes"
+	"switchyard.dev/tools/switchyard/sandboxes/steps"
 	"switchyard.dev/tools/switchyard/show"
 )
 
-// Config is what the client works with.
-type Config struct {
-	command.Config
-	// Plan turns an object into the facts that would be stated. Without it dry-run
-	// is not there.
-	Plan routing.Planner
-	// Witness reads what the operator keeps of the log outside of it. Without it audit
-	// verify --live holds the log against --mark only.
-	Witness history.Witness
-	// Coverage looks at the cluster's pods. Without it the command coverage is not
-	// there.
-	Coverage sidecars.Survey
-	// Unfit says in a sentence in which headers no request can carry a routing key, and
-	// why; empty when every header can carry it. Without it explain does not say so.
-	Unfit func(key string) string
-	// Mesh reads from the cluster how meshes route a request that a route server has explained.
-	// Without it explain knows no meshes.
-	Mesh func(ctx context.Context, access *rest.Config, asked *routingv1.ExplainRequest, got *routingv1.ExplainResponse) (routing.Mesh, error)
-	// Caveats reads in the cluster the caveats of a sandbox, a line each. Without it
-	// explain does not show them.
-	Caveats func(ctx context.Context, access *rest.Config, sandbox string) ([]string, error)
-	// Further returns commands that need more than a route server. Without it there are none.
-	Further func(*command.Session) []*cobra.Command
-}
-
 // Main runs the program with its arguments, without its name, and returns its exit
 // code. It ends early when ctx does.
-func Main(ctx context.Context, cfg Config, args []string) exit.Code {
-	s := command.New(cfg.Config)
+func Main(ctx context.Context, cfg command.Config, args []string) exit.Code {
+	s := command.New(cfg)
 	defer s.Close()
 	began := false
-	root := root(s, cfg)
+	root := root(s)
 	marked(root, &began)
 	root.SetArgs(args)
 	err := reach.Explained(root.ExecuteContext(ctx))
@@ -102,7 +78,7 @@ Versions of the table are written as
 
 `
 
-func root(s *command.Session, cfg Config) *cobra.Command {
+func root(s *command.Session) *cobra.Command {
 	root := &cobra.Command{
 		Use:               "switchyard",
 		Short:             "What is routed where, what was, and why",
@@ -118,77 +94,12 @@ func root(s *command.Session, cfg Config) *cobra.Command {
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
 	s.Flags(root.PersistentFlags())
-	root.AddCommand(routing.Table(s), routing.Explain(s, caveats(s, cfg)), routing.Diff(s), routing.History(s), routing.Watch(s),
-		sidecars.Wait(s, cfg.Coverage), sidecars.List(s), history.Log(s), history.Replay(s), history.Bisect(s), history.Audit(s, cfg.Witness), version(s))
-	if cfg.Plan != nil {
-		root.AddCommand(routing.DryRun(s, cfg.Plan))
-	}
-	if cfg.Coverage != nil {
-		root.AddCommand(sidecars.Covered(s, cfg.Coverage))
-	}
-	if cfg.Further != nil {
-		root.AddCommand(cfg.Further(s)...)
-	}
+	root.AddCommand(routing.Table(s), routing.Explain(s), routing.Diff(s), routing.History(s), routing.Watch(s), routing.DryRun(s),
+		sidecars.Wait(s), sidecars.List(s), sidecars.Covered(s), history.Log(s), history.Replay(s), history.Bisect(s), history.Audit(s), version(s))
+	root.AddCommand(sandboxes.Commands(s, standing.Commands(s)...)...)
+	root.AddCommand(steps.Commands(s)...)
+	root.AddCommand(local.Commands(s)...)
 	return root
-}
-
-// caveats are what explain tells people beside the route server's answer.
-func caveats(s *command.Session, cfg Config) routing.Caveats {
-	c := routing.Caveats{Unfit: cfg.Unfit}
-	if cfg.Coverage != nil {
-		c.Unconnected = func(ctx context.Context, w *routingv1.Workload) string {
-			return sidecars.Unconnected(ctx, s, cfg.Coverage, w)
-		}
-		c.Outdated = func(ctx context.Context, pod string) string { return sidecars.Outdated(ctx, s, cfg.Coverage, pod) }
-	}
-	if cfg.Mesh != nil {
-		c.Mesh = func(ctx context.Context, asked *routingv1.ExplainRequest, got *routingv1.ExplainResponse) routing.Mesh {
-			return byMesh(ctx, s, cfg, asked, got)
-		}
-	}
-	if cfg.Caveats != nil {
-		c.Sandbox = func(ctx context.Context, sandbox string) string { return ofSandbox(ctx, s, cfg, sandbox) }
-	}
-	return c
-}
-
-// ofSandbox returns a line for each caveat of a sandbox. Without a kubeconfig there is none.
-func ofSandbox(ctx context.Context, s *command.Session, cfg Config, sandbox string) (out string) {
-	access, err := s.Cluster.Rest()
-	if err != nil || s.Archive != "" {
-		return ""
-	}
-	ctx, cancel := context.WithTimeout(ctx, caveatsWithin)
-	defer cancel()
-	caveats, err := cfg.Caveats(ctx, access, sandbox)
-	if err != nil {
-		return show.Line(fmt.Sprintf("The caveats of sandbox %s are not known: %v", sandbox, err)) + "\n"
-	}
-	for _, c := range caveats {
-		out += show.Line(fmt.Sprintf("Caveat of sandbox %s: %s", sandbox, c)) + "\n"
-	}
-	return out
-}
-
-// caveatsWithin is how long explain waits for the caveats of a sandbox.
-const caveatsWithin = 3 * time.Second
-
-// byMesh returns the effect of meshes on a request that no sidecar routes.
-func byMesh(ctx context.Context, s *command.Session, cfg Config, asked *routingv1.ExplainRequest, got *routingv1.ExplainResponse) routing.Mesh {
-	if s.Archive != "" {
-		return routing.Mesh{} // An archive has nothing of it.
-	}
-	ctx, cancel := s.Patiently(ctx)
-	defer cancel()
-	access, err := s.Cluster.Rest()
-	var mesh routing.Mesh
-	if err == nil {
-		mesh, err = cfg.Mesh(ctx, access, asked, got)
-	}
-	if err != nil {
-		return routing.Mesh{Lines: "Whether a mesh routes it is not known: " + show.Plain(err.Error()) + "\n"}
-	}
-	return mesh
 }
 
 // marked lets every command note that it began: errors before that are in the usage.

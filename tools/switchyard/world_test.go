@@ -135,16 +135,16 @@ type result struct {
 
 // program is the program as a test runs it.
 type program struct {
-	cfg switchyard.Config
+	cfg command.Config
 	env map[string]string
 }
 
 func client() *program {
 	p := &program{env: map[string]string{"KUBECONFIG": os.DevNull}}
-	p.cfg = switchyard.Config{Config: command.Config{
+	p.cfg = command.Config{
 		Name: "switchyard", In: strings.NewReader(""), Zone: zone, Now: func() time.Time { return now },
 		Getenv: func(name string) string { return p.env[name] },
-	}}
+	}
 	return p
 }
 

@@ -151,7 +151,7 @@ func TestCopiesOfRulesComeBeforeRoutes(t *testing.T) {
 func TestCopiesThatAnotherProgramChanges(t *testing.T) {
 	w := world.Shared(t)
 	define(w)
-	c := start(t, w, adapter.Settings{})
+	c := start(t, w, istioadapter.Settings{})
 	if said, err := c.kubectl(c.file("1s"), "create", "-f", "-"); err != nil {
 		t.Fatal(said)
 	}

@@ -2,8 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -17,7 +15,6 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/routeserver/api/receipts"
 	"switchyard.dev/routeserver/table"
-	"switchyard.dev/sidecars/inject"
 	"switchyard.dev/tests/world"
 	"switchyard.dev/tools/switchyard/command/exit"
 	"switchyard.dev/tools/switchyard/routing/sidecars"
@@ -210,35 +207,6 @@ func TestCoverageOfANamespaceThatAsks(t *testing.T) {
 	}
 }
 
-// Only templates of Deployments are read. A Rollout that is scaled to 0 has no pods that
-// would say what its Service selects, and must not count as covered for that.
-func TestAServiceMayLeadToARolloutWithoutPods(t *testing.T) {
-	c := market(t, "rolled", "")
-	s := survey{reader: c.Client, ask: sidecars.Question{Namespace: "rolled"}, labels: map[inject.Workload]map[string]string{
-		deployment("rolled", "cart"): {"app": "cart"}, deployment("rolled", "consumer"): {"app": "consumer"},
-	}}
-	led := s.led(t.Context())
-	rollout := inject.Workload{Kind: "ArgoRollout", Namespace: "rolled", Name: "cart"}
-	of := func(app string) []*corev1.Pod {
-		return []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Namespace: "rolled", Labels: map[string]string{"app": app}}}}
-	}
-	for name, tt := range map[string]struct {
-		workload inject.Workload
-		pods     []*corev1.Pod
-		want     bool
-	}{
-		"a Rollout without pods":                       {rollout, nil, true},
-		"a Rollout whose pods a Service selects":       {rollout, of("cart"), true},
-		"a Rollout whose pods no Service selects":      {rollout, of("consumer"), false},
-		"a Deployment without pods":                    {deployment("rolled", "cart"), nil, true},
-		"a Deployment without pods that none leads to": {deployment("rolled", "consumer"), nil, false},
-	} {
-		if got := led(tt.workload, tt.pods); got != tt.want {
-			t.Errorf("%s: %t, want %t", name, got, tt.want)
-		}
-	}
-}
-
 func TestCoverageSaysWhatItCouldNotRead(t *testing.T) {
 	c := market(t, "narrow", "")
 	c.Grant("narrow", "narrow", rbacv1.PolicyRule{APIGroups: []string{"", "apps"}, Resources: []string{"pods", "deployments"}, Verbs: []string{"list"}})
@@ -275,21 +243,5 @@ func TestCoverageSaysWhatItCouldNotRead(t *testing.T) {
 				t.Errorf("exit code %d\n%s%s", code, out, errs)
 			}
 		})
-	}
-}
-
-func TestAllPagesOfAListAreRead(t *testing.T) {
-	c := market(t, "paged", "")
-	for size := range int64(3) {
-		var names []string
-		must(t, pages(t.Context(), c.Client, "paged", size+1, func(l *corev1.PodList) {
-			for i := range l.Items {
-				names = append(names, l.Items[i].Name)
-			}
-		}))
-		slices.Sort(names)
-		if got := fmt.Sprint(names); got != "[cart-good cart-lags cart-none cart-old cart-starting not-none plain-none]" {
-			t.Errorf("in pages of %d: %s", size+1, got)
-		}
 	}
 }

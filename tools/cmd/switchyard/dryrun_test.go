@@ -195,7 +195,7 @@ func TestWhatADryRunCannotBeAskedIsSaid(t *testing.T) {
 		args []string
 		says string
 	}{
-		"more objects than it takes":     {[]string{"-f", file(t, strings.Repeat(group+"---\n", mostObjects+1))}, "holds more than 100 objects"},
+		"more objects than it takes":     {[]string{"-f", file(t, strings.Repeat(group+"---\n", 101))}, "holds more than 100 objects"},
 		"no object":                      {[]string{"-f", none}, "does not read as objects"},
 		"one without a kind":             {[]string{"-f", file(t, "a: b\n")}, "says no apiVersion or no kind"},
 		"a specification":                {[]string{"-f", file(t, "apiVersion: signadot.com/v1\nkind: Sandbox\nname: a\nspec: {forks: []}\n")}, "use the output of switchyard sandbox render"},

@@ -29,6 +29,7 @@ import (
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tests/world"
 	"switchyard.dev/tools/switchyard"
+	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/command/exit"
 	"switchyard.dev/tools/wait"
 	"switchyard.dev/tunnels/carrier"
@@ -276,7 +277,7 @@ func (f *farSide) bench(t *testing.T) *bench {
 // does runs a command, with what is after -- at its end, until it ends or ctx does.
 func (b *bench) does(ctx context.Context, args ...string) (code exit.Code, out, errs string) {
 	var o, e bytes.Buffer
-	config := wired("switchyard")
+	config := command.Config{Name: "switchyard"}
 	config.In, config.Out, config.Err = strings.NewReader(""), &o, &e
 	config.Getenv = func(name string) string { return b.env[name] }
 	all := append([]string{args[0]}, b.args...)

@@ -1,11 +1,10 @@
-// Command switchyard asks a route server what is routed where, what was, and why; it sets
-// up sandboxes and resource plugins from their published files, shows how far their steps are, and
-// connects a workstation with the cluster.
-// Installed as kubectl-switchyard it is a kubectl plugin: kubectl switchyard.
+// Command switchyard is the command line (package tools/switchyard). Installed as kubectl-switchyard it
+// is a kubectl plugin: kubectl switchyard.
 package main
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,33 +14,23 @@ import (
 	"switchyard.dev/tools/switchyard"
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/command/interrupt"
-	"switchyard.dev/xds/routingkey"
 )
 
 func main() {
-	klog.SetSlogLogger(silent)
+	// Libraries must not write between the lines of an answer.
+	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
 	os.Exit(run(os.Args))
 }
 
 func run(args []string) int {
 	ctx, stop := interrupt.Notify(context.Background())
 	defer stop()
-	config := wired(called(args[0]))
-	config.In, config.Out, config.Err = os.Stdin, os.Stdout, os.Stderr
-	config.Terminal = isTerminal(os.Stdout)
-	return int(switchyard.Main(ctx, config, args[1:]))
+	return int(switchyard.Main(ctx, command.Config{
+		Name: called(args[0]), In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Terminal: isTerminal(os.Stdout),
+	}, args[1:]))
 }
 
-// wired hands the client what it needs of the controllers and the sidecars.
-func wired(name string) switchyard.Config {
-	return switchyard.Config{
-		Config: command.Config{Name: name, Getenv: os.Getenv, Keys: routingkey.Find},
-		Plan:   plan, Witness: witness, Coverage: covered, Unfit: unfit, Mesh: routedByMesh, Caveats: caveatsOf,
-		Further: further,
-	}
-}
-
-// called returns how the program was called, as its help should say it.
+// called returns the name of the program in its help.
 func called(path string) string {
 	if strings.HasPrefix(filepath.Base(path), "kubectl-") {
 		return "kubectl switchyard"

@@ -32,6 +32,7 @@ import (
 	"switchyard.dev/tests/process"
 	"switchyard.dev/tests/world"
 	"switchyard.dev/tools/switchyard"
+	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/command/exit"
 	"switchyard.dev/tools/wait"
 )
@@ -73,7 +74,7 @@ func as(t *testing.T, user, token string) string {
 func ask(t *testing.T, args ...string) (code exit.Code, out, errs string) {
 	t.Helper()
 	var o, e bytes.Buffer
-	config := wired("kubectl switchyard")
+	config := command.Config{Name: "kubectl switchyard"}
 	config.In, config.Out, config.Err = strings.NewReader(""), &o, &e
 	config.Getenv = func(string) string { return "" }
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

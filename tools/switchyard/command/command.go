@@ -1,5 +1,5 @@
-// Package command is one run of the command line: what the user told it, and the route
-// server that it asks.
+// Package command is one run of the command line: its flags, and the route server and the cluster that
+// it asks.
 package command
 
 import (
@@ -17,7 +17,6 @@ import (
 
 	"switchyard.dev/eventbus/archive"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
-	"switchyard.dev/routeserver/api"
 	"switchyard.dev/tools/switchyard/command/exit"
 	"switchyard.dev/tools/switchyard/command/inprocess"
 	"switchyard.dev/tools/switchyard/command/reach"
@@ -40,9 +39,6 @@ type Config struct {
 	Zone *time.Location
 	// Terminal: Out is a terminal, so that colours help.
 	Terminal bool
-	// Keys takes the routing key out of a request's headers where an archive is
-	// asked. Without it an archive is asked about keys only.
-	Keys api.Keys
 }
 
 // Session is one run of the program. Make one with New, and Close it.
@@ -159,7 +155,7 @@ func (s *Session) Connect(ctx context.Context) (routingv1.RoutingClient, error) 
 
 // Serve runs a route server on a log in this process. The caller stops it.
 func (s *Session) Serve(ctx context.Context, log *archive.Log) (*inprocess.Server, error) {
-	return inprocess.Serve(ctx, log, s.Keys, s.TokenFile())
+	return inprocess.Serve(ctx, log, s.TokenFile())
 }
 
 // TokenFile names the file with the token that is shown to servers; empty for none.

@@ -7,34 +7,30 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/rest"
 
 	"switchyard.dev/eventbus/archive"
 	"switchyard.dev/eventbus/audit"
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/publisher"
+	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/command/exit"
 	"switchyard.dev/tools/switchyard/show"
 )
 
-// Witness reads what the operator keeps of the log outside of it, in its namespace; the zero
-// Mark when it keeps nothing.
-type Witness func(ctx context.Context, access *rest.Config, namespace string) (event.Mark, error)
-
-// Audit returns the commands that find where a log was tampered with. Without a Witness they
-// hold the log that is served against --mark only.
-func Audit(s *command.Session, witness Witness) *cobra.Command {
+// Audit returns the commands that find where a log was tampered with.
+func Audit(s *command.Session) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "audit",
 		Short: "Find where a log was tampered with",
 		Args:  cobra.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(verify(s, witness))
+	c.AddCommand(verify(s))
 	return c
 }
 
-func verify(s *command.Session, witness Witness) *cobra.Command {
+func verify(s *command.Session) *cobra.Command {
 	var live bool
 	var against string
 	c := &cobra.Command{
@@ -64,7 +60,7 @@ Exit code 0 when the log is intact, 1 when it was tampered with.`,
 		if err != nil {
 			return err
 		}
-		v := verification{Session: s, witness: witness, cfg: audit.Config{Known: mark}}
+		v := verification{Session: s, cfg: audit.Config{Known: mark}}
 		if mark != (event.Mark{}) {
 			v.kept = "--mark"
 		}
@@ -97,8 +93,7 @@ func writtenMark(m event.Mark) string { return fmt.Sprintf("%s/%d/%s", m.Epoch, 
 // verification is one run of audit verify.
 type verification struct {
 	*command.Session
-	witness Witness
-	cfg     audit.Config
+	cfg audit.Config
 	// kept says where the known mark was kept; note why it was not used.
 	kept, note string
 	// lines: places have lines, in a file.
@@ -135,17 +130,18 @@ func (v *verification) live(ctx context.Context) error {
 // keptMark reads the mark that the operator keeps, where it can be read.
 func (v *verification) keptMark(ctx context.Context) event.Mark {
 	switch {
-	case v.kept != "" || v.witness == nil || v.Archive != "":
+	case v.kept != "" || v.Archive != "":
 		return event.Mark{}
 	case !v.ClusterKnown():
 		v.note = "the mark that the operator keeps was not read: the route server was named, so its cluster is not known (name it with --kubeconfig or --context)"
 		return event.Mark{}
 	}
-	access, err := v.Cluster.Rest()
-	var mark event.Mark
+	reader, err := v.Reader()
+	var witness publisher.Witness
 	if err == nil {
-		mark, err = v.witness(ctx, access, v.Cluster.Namespace)
+		witness, err = publish.Epochs{Reader: reader, Namespace: v.Cluster.Namespace}.Load(ctx)
 	}
+	mark := witness.Mark
 	if err != nil {
 		v.note = "the mark that the operator keeps could not be read: " + show.Plain(err.Error())
 	} else if mark.Chain == (event.Chain{}) {

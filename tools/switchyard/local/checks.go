@@ -20,7 +20,6 @@ import (
 	"switchyard.dev/tools/switchyard/command/reach"
 	"switchyard.dev/tools/switchyard/local/privileges"
 	"switchyard.dev/tools/switchyard/local/standing"
-	"switchyard.dev/tools/switchyard/sandboxes"
 	"switchyard.dev/tunnels/workstation"
 )
 
@@ -213,7 +212,7 @@ func (e *examined) answers(ctx context.Context) (string, error) {
 }
 
 func (e *examined) theSandbox(ctx context.Context) (string, error) {
-	c, err := sandboxes.Connect(e.s)
+	c, err := e.s.Writer()
 	if err != nil {
 		return "", err
 	}

@@ -15,30 +15,26 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/reconcilers/clusterconfig"
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/command/exit"
 	"switchyard.dev/tools/switchyard/local/allow"
 	"switchyard.dev/tools/switchyard/local/header"
 	"switchyard.dev/tools/switchyard/local/privileges"
 	"switchyard.dev/tools/switchyard/local/status"
-	"switchyard.dev/tools/switchyard/sandboxes"
 	"switchyard.dev/tools/switchyard/show"
 	"switchyard.dev/tunnels/workstation"
 	"switchyard.dev/tunnels/workstation/socket"
 )
 
-// Headers returns the headers of the cluster that carry a routing key as their whole value,
-// beside those that all clusters read.
-type Headers func(ctx context.Context, access *rest.Config, operator string) []string
-
 // Commands returns the commands of this package.
-func Commands(s *command.Session, headers Headers) []*cobra.Command {
+func Commands(s *command.Session) []*cobra.Command {
 	tunnel := &cobra.Command{
 		Use: "tunnel", Short: "Use tunnels with clients of others", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	tunnel.AddCommand(sshCert(s), socksCredential(s))
-	all := []*cobra.Command{connect(s, headers), proxy(s, headers), run(s, headers), doctor(s), tunnel, privileges.Guard(s)}
+	all := []*cobra.Command{connect(s), proxy(s), run(s), doctor(s), tunnel, privileges.Guard(s)}
 	for _, c := range all {
 		c.SetUsageTemplate(strings.ReplaceAll(c.UsageTemplate(), ".FlagUsages ", ".FlagUsagesWrapped 90 "))
 	}
@@ -75,7 +71,7 @@ take an --allow that names them, and link-local ones are never opened. A tunnel 
 another user's workstation holds is not taken without --take: connect waits, and names the
 holder.`
 
-func connect(s *command.Session, headers Headers) *cobra.Command {
+func connect(s *command.Session) *cobra.Command {
 	p, y, v := &place{s: s}, &ways{}, &privileges.Privileges{}
 	o := &allow.Selection{}
 	c := &cobra.Command{
@@ -98,7 +94,7 @@ func connect(s *command.Session, headers Headers) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		key, err := p.keyed(c.Context(), header.Source{Sandbox: o.Sandbox}, headers)
+		key, err := p.keyed(c.Context(), header.Source{Sandbox: o.Sandbox})
 		if err != nil {
 			return err
 		}
@@ -116,16 +112,16 @@ func connect(s *command.Session, headers Headers) *cobra.Command {
 }
 
 // keyed returns what adds a routing key to requests; nil for none.
-func (p *place) keyed(ctx context.Context, of header.Source, headers Headers) (func(http.Header), error) {
+func (p *place) keyed(ctx context.Context, of header.Source) (func(http.Header), error) {
 	ctx, cancel := p.s.Patiently(ctx)
 	defer cancel()
-	key, err := of.Find(ctx, func() (client.WithWatch, error) { return sandboxes.Connect(p.s) })
+	key, err := of.Find(ctx, func() (client.WithWatch, error) { return p.s.Writer() })
 	if err != nil || key == "" {
 		return nil, err
 	}
 	var custom []string
-	if access, err := p.access(); err == nil && headers != nil {
-		custom = headers(ctx, access, p.s.Cluster.Namespace)
+	if access, err := p.access(); err == nil {
+		custom = keyHeaders(ctx, access, p.s.Cluster.Namespace)
 	}
 	return header.Keyed(key, custom)
 }
@@ -205,7 +201,7 @@ func addresses() (out []string) {
 	return out
 }
 
-func proxy(s *command.Session, headers Headers) *cobra.Command {
+func proxy(s *command.Session) *cobra.Command {
 	p, y, of := &place{s: s}, &ways{}, header.Source{}
 	c := &cobra.Command{
 		Use: "proxy", Short: "Have ports of this machine lead into the cluster, with a routing key", Args: cobra.NoArgs,
@@ -227,7 +223,7 @@ Nothing comes from the cluster to this workstation: for that see connect.`,
 		if err != nil {
 			return err
 		}
-		key, err := p.keyed(c.Context(), of, headers)
+		key, err := p.keyed(c.Context(), of)
 		if err != nil {
 			return err
 		}
@@ -260,3 +256,17 @@ func orElse(text, otherwise string) string {
 
 // say writes a line for people.
 func say(out io.Writer, line string) { _, _ = io.WriteString(out, show.Line(line)+"\n") }
+
+// keyHeaders returns the headers of the cluster whose whole value is a routing key; none where the
+// operator's configuration cannot be read.
+func keyHeaders(ctx context.Context, access *rest.Config, operator string) []string {
+	c, err := command.Client(access)
+	if err != nil {
+		return nil
+	}
+	cluster, err := clusterconfig.Installed(ctx, c, operator)
+	if err != nil {
+		return nil
+	}
+	return cluster.CustomHeaders
+}

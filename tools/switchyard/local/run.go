@@ -23,7 +23,6 @@ import (
 	"switchyard.dev/tools/switchyard/local/header"
 	"switchyard.dev/tools/switchyard/local/process"
 	"switchyard.dev/tools/switchyard/local/standing"
-	"switchyard.dev/tools/switchyard/sandboxes"
 	"switchyard.dev/tunnels/api"
 	"switchyard.dev/tunnels/workstation"
 	"switchyard.dev/tunnels/workstation/socket"
@@ -61,7 +60,7 @@ type running struct {
 	result                      standin.Result
 }
 
-func run(s *command.Session, headers Headers) *cobra.Command {
+func run(s *command.Session) *cobra.Command {
 	r := &running{place: place{s: s}}
 	c := &cobra.Command{
 		Use: "run --sandbox S [--workload W] -- COMMAND", Short: "Start a local process in the place of a container of the cluster", Long: aboutRun,
@@ -87,15 +86,15 @@ func run(s *command.Session, headers Headers) *cobra.Command {
 		if r.sandbox == "" {
 			return exit.Usage.Errorf("say of which sandbox: --sandbox NAME")
 		}
-		return r.run(c.Context(), headers, c.Flags().Changed, args)
+		return r.run(c.Context(), c.Flags().Changed, args)
 	}
 	return c
 }
 
 // run prepares what the process has, connects, and runs it.
-func (r *running) run(ctx context.Context, headers Headers, given func(string) bool, args []string) error {
+func (r *running) run(ctx context.Context, given func(string) bool, args []string) error {
 	_, _ = r.context() // Connect reports its error.
-	cluster, err := sandboxes.Connect(r.s)
+	cluster, err := r.s.Writer()
 	if err != nil {
 		return err
 	}
@@ -126,7 +125,7 @@ func (r *running) run(ctx context.Context, headers Headers, given func(string) b
 		say(r.s.Err, "requests come through the connection that there is already (see "+r.s.Name+" connect status)")
 		return r.start(ctx, args)
 	}
-	return r.connected(ctx, headers, given, x.Name, args)
+	return r.connected(ctx, given, x.Name, args)
 }
 
 // allows opens the addresses of this machine that flags and files name. Those that the sandbox names are
@@ -164,12 +163,12 @@ func (r *running) brought(workload string) bool {
 }
 
 // connected runs the process beside a workstation of its own.
-func (r *running) connected(ctx context.Context, headers Headers, given func(string) bool, workload string, args []string) error {
+func (r *running) connected(ctx context.Context, given func(string) bool, workload string, args []string) error {
 	w, err := r.workstation()
 	if err != nil {
 		return err
 	}
-	key, err := r.keyed(ctx, header.Source{Sandbox: r.sandbox}, headers)
+	key, err := r.keyed(ctx, header.Source{Sandbox: r.sandbox})
 	if err != nil {
 		return err
 	}

@@ -3,9 +3,11 @@ package routing
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,6 +15,7 @@ import (
 
 	"switchyard.dev/eventbus/event"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/reconcilers/dryrun"
 	"switchyard.dev/routeserver/api/messages"
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/command/exit"
@@ -22,30 +25,32 @@ import (
 // maxFile bounds the file that a dry run reads.
 const maxFile = 4 << 20
 
-// Question is what a dry run is about: the objects in Text, in YAML or JSON, or
-// the one of this kind and name, which can only be deleted.
-type Question struct {
-	Text                  []byte
-	Kind, Namespace, Name string
-	Delete                bool
-	// Operator is the namespace in which the operator runs.
-	Operator string
+// plan is the result of a dry run as it is shown.
+type plan struct {
+	// statements are the facts that would be put on the log.
+	statements []event.Fact
+	// objects are those that would be created, changed or deleted, refusals the objects that the API
+	// server would reject, findings the reports of the controllers, and unknown what could not be
+	// read, or was assumed. All are sentences.
+	objects, refusals, findings, unknown []string
+	// inTheWay: a refusal or a finding is a reason not to do it as it is.
+	inTheWay bool
 }
 
-// Plan is what the controllers would do.
-type Plan struct {
-	// Statements are the facts that would be stated.
-	Statements []event.Fact
-	// Objects are those that would be made, changed or deleted, Refusals what the API
-	// server would not take, Findings what the controllers would report, and Unknown
-	// what could not be found out, or was assumed. All are sentences.
-	Objects, Refusals, Findings, Unknown []string
-	// InTheWay: a refusal or a finding is a reason not to do it as it is.
-	InTheWay bool
+// planOf returns a plan as it is shown.
+func planOf(p dryrun.Plan) plan {
+	out := plan{statements: p.Statements, unknown: p.Unknown, inTheWay: len(p.Refusals) > 0 || slices.ContainsFunc(p.Findings, dryrun.Finding.InTheWay)}
+	for _, r := range p.Refusals {
+		out.refusals = append(out.refusals, fmt.Sprintf("%s: %s", r.Object, r.Message))
+	}
+	for _, c := range p.Changes {
+		out.objects = append(out.objects, string(c.Action)+" "+c.Object.String())
+	}
+	for _, f := range p.Findings {
+		out.findings = append(out.findings, fmt.Sprintf("%s: %s is %s (%s): %s", f.Object, f.Type, f.Status, f.Reason, f.Message))
+	}
+	return out
 }
-
-// Planner turns objects into the facts that would be stated.
-type Planner func(ctx context.Context, access *rest.Config, ask Question) (Plan, error)
 
 // planned is what a dry run tells in JSON.
 type planned struct {
@@ -58,7 +63,7 @@ type planned struct {
 }
 
 // DryRun returns the command that says what objects would change.
-func DryRun(s *command.Session, plan Planner) *cobra.Command {
+func DryRun(s *command.Session) *cobra.Command {
 	var file string
 	var remove, differs bool
 	c := &cobra.Command{
@@ -90,14 +95,14 @@ would change; with --exit-code 1 then, as kubectl diff has it.`,
 		if err != nil {
 			return err
 		}
-		return dryRun(c.Context(), s, plan, ask, differs)
+		return dryRun(c.Context(), s, ask, differs)
 	}
 	return c
 }
 
 // question reads what the arguments ask about.
-func question(s *command.Session, file string, remove bool, args []string) (Question, error) {
-	ask := Question{Delete: remove, Operator: s.Cluster.Namespace}
+func question(s *command.Session, file string, remove bool, args []string) (dryrun.Question, error) {
+	ask := dryrun.Question{Delete: remove, Operator: s.Cluster.Namespace}
 	switch {
 	case file != "" && len(args) > 0:
 		return ask, exit.Usage.Errorf("give the objects by -f FILE or by its kind and name, not by both")
@@ -130,7 +135,7 @@ func question(s *command.Session, file string, remove bool, args []string) (Ques
 	return ask, nil
 }
 
-func dryRun(ctx context.Context, s *command.Session, planner Planner, ask Question, differs bool) error {
+func dryRun(ctx context.Context, s *command.Session, ask dryrun.Question, differs bool) error {
 	access, err := s.Cluster.Rest()
 	if err != nil {
 		return exit.Unavailable.Errorf("a dry run reads the cluster: %w", err)
@@ -141,7 +146,7 @@ func dryRun(ctx context.Context, s *command.Session, planner Planner, ask Questi
 	}
 	ctx, cancel := s.Patiently(ctx)
 	defer cancel()
-	plan, err := planner(ctx, access, ask)
+	plan, err := asked(ctx, access, ask)
 	if err != nil {
 		return err
 	}
@@ -151,8 +156,8 @@ func dryRun(ctx context.Context, s *command.Session, planner Planner, ask Questi
 	}
 	// In JSON all are lists, also when they are empty.
 	report := planned{
-		Objects: append([]string{}, plan.Objects...), Refusals: append([]string{}, plan.Refusals...), Findings: append([]string{}, plan.Findings...),
-		Unknown: append([]string{}, plan.Unknown...), InTheWay: plan.InTheWay,
+		Objects: append([]string{}, plan.objects...), Refusals: append([]string{}, plan.refusals...), Findings: append([]string{}, plan.findings...),
+		Unknown: append([]string{}, plan.unknown...), InTheWay: plan.inTheWay,
 	}
 	if report.Table, err = show.Written(got); err != nil {
 		return err
@@ -160,27 +165,43 @@ func dryRun(ctx context.Context, s *command.Session, planner Planner, ask Questi
 	if err := s.Show.Report(report, planText(s.Show, plan, show.ForPeople(got))); err != nil {
 		return err
 	}
-	if plan.InTheWay {
+	if plan.inTheWay {
 		return exit.InTheWay.Silently()
 	}
-	return exit.No.Unless(!differs || len(plan.Objects)+len(got.GetChanges()) == 0)
+	return exit.No.Unless(!differs || len(plan.objects)+len(got.GetChanges()) == 0)
+}
+
+// asked returns the plan of a dry run. An error in the question is one of usage.
+func asked(ctx context.Context, access *rest.Config, ask dryrun.Question) (plan, error) {
+	c, err := command.Client(access)
+	if err != nil {
+		return plan{}, err
+	}
+	p, err := dryrun.Ask(ctx, c, ask)
+	if errors.Is(err, dryrun.ErrInvalid) || errors.Is(err, dryrun.ErrNotSupported) || errors.Is(err, dryrun.ErrNoObject) {
+		err = fmt.Errorf("%w: %w", exit.ErrUsage, err)
+	}
+	if err != nil {
+		return plan{}, err
+	}
+	return planOf(p), nil
 }
 
 // whatIf asks what the table would be if the facts of a plan were stated.
-func whatIf(ctx context.Context, client routingv1.RoutingClient, p Plan) (*routingv1.DryRunResponse, error) {
-	if len(p.Statements) == 0 {
+func whatIf(ctx context.Context, client routingv1.RoutingClient, p plan) (*routingv1.DryRunResponse, error) {
+	if len(p.statements) == 0 {
 		kept, err := client.Kept(ctx, &routingv1.KeptRequest{})
 		return &routingv1.DryRunResponse{Version: kept.GetNewest()}, err
 	}
 	req := &routingv1.DryRunRequest{}
-	for _, f := range p.Statements {
+	for _, f := range p.statements {
 		req.Statements = append(req.Statements, messages.Statement(f.Data))
 	}
 	return client.DryRun(ctx, req)
 }
 
 // planText returns a plan for people.
-func planText(p *show.Printer, plan Plan, r *routingv1.DryRunResponse) string {
+func planText(p *show.Printer, plan plan, r *routingv1.DryRunResponse) string {
 	var b strings.Builder
 	part := func(title, none string, lines []string) {
 		if len(lines) == 0 {
@@ -192,12 +213,12 @@ func planText(p *show.Printer, plan Plan, r *routingv1.DryRunResponse) string {
 			fmt.Fprintf(&b, "  %s\n", l)
 		}
 	}
-	if len(plan.Refusals) > 0 {
-		part("the API server would refuse:", "", show.Lines(plan.Refusals))
+	if len(plan.refusals) > 0 {
+		part("the API server would refuse:", "", show.Lines(plan.refusals))
 	}
-	part("these objects would be written:", "no object would be written", show.Lines(plan.Objects))
-	if len(plan.Findings) > 0 || len(plan.Refusals) == 0 {
-		part("the operator would report:", "the operator would report no problem", show.Lines(plan.Findings))
+	part("these objects would be written:", "no object would be written", show.Lines(plan.objects))
+	if len(plan.findings) > 0 || len(plan.refusals) == 0 {
+		part("the operator would report:", "the operator would report no problem", show.Lines(plan.findings))
 	}
 	var conflicts, changes []string
 	starts := false
@@ -215,8 +236,8 @@ func planText(p *show.Printer, plan Plan, r *routingv1.DryRunResponse) string {
 	if starts {
 		b.WriteString("what would be new is shown as it begins: not ready, and without an address, until its pods are\n")
 	}
-	if len(plan.Unknown) > 0 {
-		part("not known:", "", show.Lines(plan.Unknown))
+	if len(plan.unknown) > 0 {
+		part("not known:", "", show.Lines(plan.unknown))
 	}
 	fmt.Fprintf(&b, "\nas seen from %s\n", p.Version(r.GetVersion()))
 	return b.String()

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/reconcilers/meshes/explanation"
 	reasons "switchyard.dev/routeserver/explain"
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/command/exit"
@@ -46,11 +47,8 @@ type Mesh struct {
 	Lines string
 }
 
-// Method names the method among the headers of a request that Caveats.Mesh takes.
-const Method = ":method"
-
 // Explain returns the command that says where a request goes, and why.
-func Explain(s *command.Session, caveats Caveats) *cobra.Command {
+func Explain(s *command.Session) *cobra.Command {
 	req := &routingv1.ExplainRequest{}
 	var headers []string
 	var at, method string
@@ -102,7 +100,7 @@ the Service selects; otherwise 1.`,
 		if w, ok := parse.Workload(args[0]); ok {
 			req.Target = &routingv1.ExplainRequest_Baseline{Baseline: w}
 		}
-		return explain(c.Context(), s, req, method, caveats)
+		return explain(c.Context(), s, req, method, caveatsOf(s))
 	}
 	return c
 }
@@ -129,7 +127,7 @@ func explain(ctx context.Context, s *command.Session, req *routingv1.ExplainRequ
 	for i, e := range answers {
 		if e.GetVerdict() == routingv1.Verdict_NO_SIDECAR && isNewest(req) && caveats.Mesh != nil {
 			asked := proto.CloneOf(req)
-			asked.Headers = append(asked.Headers, &routingv1.Header{Name: Method, Value: method})
+			asked.Headers = append(asked.Headers, &routingv1.Header{Name: explanation.Method, Value: method})
 			meshes[i] = caveats.Mesh(ctx, asked, e)
 		}
 	}

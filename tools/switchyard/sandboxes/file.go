@@ -3,18 +3,12 @@ package sandboxes
 import (
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
-	"k8s.io/apimachinery/pkg/runtime"
-	kubernetesscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/command/exit"
 	"switchyard.dev/tools/switchyard/show"
@@ -120,29 +114,6 @@ func (in *input) name(s *command.Session, args []string) (string, error) {
 		return "", exit.Usage.Errorf("%w", err)
 	}
 	return named.Name, nil
-}
-
-// Connect returns a client of the cluster that the user means. What the API server warns of
-// goes to the user.
-func Connect(s *command.Session) (client.WithWatch, error) {
-	access, err := s.Cluster.Rest()
-	if err != nil {
-		return nil, exit.Unavailable.Errorf("this needs a cluster: %w", err)
-	}
-	scheme := runtime.NewScheme()
-	if err := kubernetesscheme.AddToScheme(scheme); err != nil {
-		return nil, err
-	}
-	if err := crdv1.AddToScheme(scheme); err != nil {
-		return nil, err
-	}
-	access.WarningHandler = rest.NewWarningWriter(s.Err, rest.WarningWriterOptions{Deduplicate: true})
-	// Without a logger of its own it complains of that after half a minute, with a stack.
-	c, err := client.NewWithWatch(access, client.Options{Scheme: scheme, Log: logr.FromSlogHandler(slog.DiscardHandler)})
-	if err != nil {
-		return nil, exit.Unavailable.Errorf("reach the cluster: %w", err)
-	}
-	return c, nil
 }
 
 // store returns where the cluster keeps resource plugins.

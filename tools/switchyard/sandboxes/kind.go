@@ -118,7 +118,7 @@ func (k kind) apply(s *command.Session, c *cobra.Command, open func(*input) (fun
 		if err != nil {
 			return err
 		}
-		cluster, err := Connect(s)
+		cluster, err := s.Writer()
 		if err != nil {
 			return err
 		}
@@ -165,7 +165,7 @@ func (k kind) deleted(s *command.Session) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		cluster, err := Connect(s)
+		cluster, err := s.Writer()
 		if err != nil {
 			return err
 		}
@@ -196,7 +196,7 @@ func (k kind) shownByName(s *command.Session) *cobra.Command {
 	return &cobra.Command{
 		Use: "get NAME", Short: "Show a " + k.what, Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			cluster, err := Connect(s)
+			cluster, err := s.Writer()
 			if err != nil {
 				return err
 			}
@@ -216,7 +216,7 @@ func (k kind) all(s *command.Session, short string) *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: short, Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			cluster, err := Connect(s)
+			cluster, err := s.Writer()
 			if err != nil {
 				return err
 			}

@@ -36,7 +36,7 @@ func applyPlugin(s *command.Session) *cobra.Command {
 		for _, w := range f.Locate(compile.Warnings(p)) {
 			_, _ = io.WriteString(s.Err, show.Line("warning: "+w.Error())+"\n")
 		}
-		cluster, err := Connect(s)
+		cluster, err := s.Writer()
 		if err != nil {
 			return err
 		}
@@ -115,7 +115,7 @@ func deletePlugin(s *command.Session) *cobra.Command {
 		if in.path != "" {
 			name = name.Defaulted()
 		}
-		cluster, err := Connect(s)
+		cluster, err := s.Writer()
 		if err != nil {
 			return err
 		}
@@ -166,7 +166,7 @@ func getPlugin(s *command.Session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			cluster, err := Connect(s)
+			cluster, err := s.Writer()
 			if err != nil {
 				return err
 			}
@@ -200,7 +200,7 @@ func listPlugins(s *command.Session) *cobra.Command {
 	}
 	c.Flags().BoolVarP(&all, "all-versions", "A", false, "list every version")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		cluster, err := Connect(s)
+		cluster, err := s.Writer()
 		if err != nil {
 			return err
 		}

@@ -166,7 +166,7 @@ the sandbox has already, and when it was last changed.`,
 		defer cancel()
 		var cluster client.Client
 		if len(asked.Spec.Resources) > 0 && len(files) == 0 {
-			if cluster, err = Connect(s); err != nil {
+			if cluster, err = s.Writer(); err != nil {
 				return fmt.Errorf("%w; or give the sandbox's resource plugins with --plugin", err)
 			}
 		}

@@ -14,11 +14,11 @@ import (
 	"switchyard.dev/eventbus/event"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
-	"switchyard.dev/routeserver/api"
 	"switchyard.dev/routeserver/history/fold"
 	"switchyard.dev/routeserver/server"
 	"switchyard.dev/tools/switchyard/command/exit"
 	"switchyard.dev/tools/switchyard/command/reach"
+	"switchyard.dev/xds/routingkey"
 )
 
 // Load reads an archive that nobody tampered with. What is wrong with it names the program
@@ -79,14 +79,13 @@ func Until(log *archive.Log, seq uint64) (*archive.Log, error) {
 }
 
 // Serve runs a route server on a log, on ports of the loopback address, and waits until it
-// answers. It takes the routing key out of headers with keys, and is shown the token in a
-// file as any other would be. The caller stops it.
-func Serve(ctx context.Context, log *archive.Log, keys api.Keys, tokenFile string) (*Server, error) {
+// answers. It gets the token in a file as any other would. The caller stops it.
+func Serve(ctx context.Context, log *archive.Log, tokenFile string) (*Server, error) {
 	if _, err := FirstWhole(log); err != nil {
 		return nil, err
 	}
 	const free = "127.0.0.1:0"
-	main, err := server.New(server.Config{Log: log, Keys: keys, GRPCAddress: free, RESTAddress: free, MetricsAddress: free})
+	main, err := server.New(server.Config{Log: log, Keys: routingkey.Find, GRPCAddress: free, RESTAddress: free, MetricsAddress: free})
 	if err != nil {
 		return nil, err
 	}

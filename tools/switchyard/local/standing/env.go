@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"switchyard.dev/tools/switchyard/command"
-	"switchyard.dev/tools/switchyard/sandboxes"
 	"switchyard.dev/tools/switchyard/show"
 	"switchyard.dev/tunnels/workstation/standin"
 )
@@ -51,7 +50,7 @@ func getEnv(s *command.Session) *cobra.Command {
 	w.Flags(c.Flags(), "local", "l")
 	c.Flags().BoolVarP(&sources, "show-source", "s", false, "say in a comment where each value is from")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		cluster, err := sandboxes.Connect(s)
+		cluster, err := s.Writer()
 		if err != nil {
 			return err
 		}

@@ -13,7 +13,6 @@ import (
 
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/command/exit"
-	"switchyard.dev/tools/switchyard/sandboxes"
 	"switchyard.dev/tools/switchyard/show"
 	"switchyard.dev/tunnels/workstation/standin"
 )
@@ -36,7 +35,7 @@ sandbox's resources; and the files that the sandbox gives the workload (local). 
 	c.Flags().StringVarP(&into, "output-dir", "d", "", "the `folder`; by default NAME-files in the current one")
 	c.Flags().BoolVar(&keep, "no-clobber", false, "leave files that are there as they are")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		cluster, err := sandboxes.Connect(s)
+		cluster, err := s.Writer()
 		if err != nil {
 			return err
 		}

@@ -11,23 +11,14 @@ import (
 	"k8s.io/client-go/rest"
 
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/reconcilers/survey"
 	"switchyard.dev/routeserver/explain"
+	"switchyard.dev/sidecars/coverage"
+	"switchyard.dev/sidecars/inject"
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/command/exit"
 	"switchyard.dev/tools/switchyard/show"
 )
-
-// Question says whose sidecars are asked about.
-type Question struct {
-	// Namespace is the one to look at; empty for all.
-	Namespace string
-	// Operator is the namespace in which the operator runs.
-	Operator string
-	// Connected says of each pod, by namespace/name, whose sidecar is connected to a
-	// route server, whether it has acknowledged what it is to have; nil when that is
-	// not known.
-	Connected map[string]bool
-}
 
 // Coverage says which pods have a ready and current sidecar. Its JSON is part of
 // the interface.
@@ -73,11 +64,8 @@ type Workload struct {
 	ToDo []string `json:"toDo"`
 }
 
-// Survey looks at the pods of a cluster.
-type Survey func(ctx context.Context, access *rest.Config, ask Question) (Coverage, error)
-
 // Covered returns the command that says which pods have a ready and current sidecar.
-func Covered(s *command.Session, survey Survey) *cobra.Command {
+func Covered(s *command.Session) *cobra.Command {
 	var namespace string
 	c := &cobra.Command{
 		Use:   "coverage",
@@ -100,11 +88,11 @@ makes no workload uncovered. Exit code 1 when a workload is known not to be cove
 		Args: cobra.NoArgs,
 	}
 	c.Flags().StringVarP(&namespace, "namespace", "n", "", "only workloads in this namespace")
-	c.RunE = func(c *cobra.Command, _ []string) error { return showCoverage(c.Context(), s, survey, namespace) }
+	c.RunE = func(c *cobra.Command, _ []string) error { return showCoverage(c.Context(), s, namespace) }
 	return c
 }
 
-func showCoverage(ctx context.Context, s *command.Session, survey Survey, namespace string) error {
+func showCoverage(ctx context.Context, s *command.Session, namespace string) error {
 	if s.Archive != "" {
 		return exit.Usage.Errorf("coverage looks at pods, which no archive holds: leave out --archive")
 	}
@@ -112,12 +100,12 @@ func showCoverage(ctx context.Context, s *command.Session, survey Survey, namesp
 	if err != nil {
 		return exit.Unavailable.Errorf("coverage reads the cluster: %w", err)
 	}
-	ask := Question{Namespace: namespace, Operator: s.Cluster.Namespace}
+	ask := survey.Question{Namespace: namespace, Operator: s.Cluster.Namespace}
 	current, why := connected(ctx, s, namespace)
 	ask.Connected = current
 	ctx, cancel := s.Patiently(ctx)
 	defer cancel()
-	got, err := survey(ctx, access, ask)
+	got, err := coverageOf(ctx, access, ask)
 	if err != nil {
 		return err
 	}
@@ -131,6 +119,47 @@ func showCoverage(ctx context.Context, s *command.Session, survey Survey, namesp
 	}
 	uncovered := slices.ContainsFunc(got.Workloads, func(w Workload) bool { return !w.Covered })
 	return exit.No.Unless(!uncovered)
+}
+
+// coverageOf surveys the cluster.
+func coverageOf(ctx context.Context, access *rest.Config, ask survey.Question) (out Coverage, err error) {
+	reader, err := command.Client(access)
+	if err != nil {
+		return out, err
+	}
+	found, err := survey.Look(ctx, reader, ask)
+	for _, r := range found.Reports {
+		out.Workloads = append(out.Workloads, shown(r))
+	}
+	for w, n := range found.Others {
+		out.Others = append(out.Others, Workload{Kind: w.Kind, Namespace: w.Namespace, Name: w.Name, Pods: n})
+	}
+	out.Unknown = found.Unknown
+	return out, err
+}
+
+// shown returns a report as the command shows it.
+func shown(r coverage.Report) Workload {
+	pods := func(s coverage.State, known bool) []string {
+		if !known {
+			return nil
+		}
+		return append([]string{}, r.Pods[s]...)
+	}
+	out := Workload{
+		Kind: r.Workload.Kind, Namespace: r.Workload.Namespace, Name: r.Workload.Name,
+		Asks: r.Asks, Covered: r.Full(), Pods: r.Total,
+		OK: pods(coverage.OK, true), Outdated: pods(coverage.Outdated, r.SettingsKnown), Behind: pods(coverage.Behind, r.ConnectionsKnown),
+		NotReady: pods(coverage.NotReady, true), Missing: pods(coverage.Missing, true), NotNeeded: pods(coverage.NotNeeded, true),
+		ToDo: append([]string{}, r.ToDo()...),
+	}
+	if len(r.Differ) > 0 {
+		out.Differ, out.Restart, out.Differences = r.Differ, r.Restart(), map[string]string{}
+		for pod, names := range r.Differ {
+			out.Differences[pod] = inject.Differences(names)
+		}
+	}
+	return out
 }
 
 // connected asks which sidecars are connected and current. Without a route server

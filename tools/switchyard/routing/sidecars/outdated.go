@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"switchyard.dev/reconcilers/survey"
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/show"
 )
@@ -13,7 +14,7 @@ import (
 // Outdated returns a line for people when the sidecar of a pod, namespace/name, was injected
 // with other settings than a new pod would get, or when nobody knows. Only the cluster tells:
 // an archive does not, and needs no line.
-func Outdated(ctx context.Context, s *command.Session, survey Survey, pod string) string {
+func Outdated(ctx context.Context, s *command.Session, pod string) string {
 	namespace, _, named := strings.Cut(pod, "/")
 	if !named || s.Archive != "" {
 		return ""
@@ -23,7 +24,7 @@ func Outdated(ctx context.Context, s *command.Session, survey Survey, pod string
 	access, err := s.Cluster.Rest()
 	var got Coverage
 	if err == nil {
-		got, err = survey(ctx, access, Question{Namespace: namespace, Operator: s.Cluster.Namespace})
+		got, err = coverageOf(ctx, access, survey.Question{Namespace: namespace, Operator: s.Cluster.Namespace})
 	}
 	if err != nil {
 		return fmt.Sprintf("Whether the sidecar of pod %s is outdated is not known: %s\n", pod, show.Plain(err.Error()))

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/reconcilers/survey"
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/show"
 )
@@ -14,12 +15,12 @@ import (
 // needing returns the workloads that need a sidecar, of those without a connected one, with
 // sentences that state what to do. No other workload needs one: it has no pods, or a mesh routes
 // its requests. Where that is not known the workload counts as needing one.
-func needing(ctx context.Context, s *command.Session, survey Survey, without []*routingv1.Workload) (out []show.Unconnected) {
+func needing(ctx context.Context, s *command.Session, without []*routingv1.Workload) (out []show.Unconnected) {
 	surveyed := map[string]namespaceSurvey{}
 	for _, w := range without {
 		in, done := surveyed[w.GetNamespace()]
 		if !done {
-			in = surveyNamespace(ctx, s, survey, w.GetNamespace())
+			in = surveyNamespace(ctx, s, w.GetNamespace())
 			surveyed[w.GetNamespace()] = in
 		}
 		if todo, needs := in.needs(w); needs {
@@ -31,11 +32,11 @@ func needing(ctx context.Context, s *command.Session, survey Survey, without []*
 
 // Unconnected returns lines about a workload of which no sidecar is connected, as the cluster has it:
 // no pod answers its requests, its pods are of another workload, or what to do about them.
-func Unconnected(ctx context.Context, s *command.Session, survey Survey, of *routingv1.Workload) (lines string) {
+func Unconnected(ctx context.Context, s *command.Session, of *routingv1.Workload) (lines string) {
 	if s.Archive != "" {
 		return ""
 	}
-	in := surveyNamespace(ctx, s, survey, of.GetNamespace())
+	in := surveyNamespace(ctx, s, of.GetNamespace())
 	if in.err != nil {
 		return show.Line(fmt.Sprintf("Whether it has pods is not known: %v", in.err)) + "\n"
 	}
@@ -84,8 +85,8 @@ type namespaceSurvey struct {
 	err      error
 }
 
-func surveyNamespace(ctx context.Context, s *command.Session, survey Survey, namespace string) (out namespaceSurvey) {
-	if survey == nil || s.Archive != "" {
+func surveyNamespace(ctx context.Context, s *command.Session, namespace string) (out namespaceSurvey) {
+	if s.Archive != "" {
 		out.err = fmt.Errorf("the cluster was not read")
 		return out
 	}
@@ -97,8 +98,8 @@ func surveyNamespace(ctx context.Context, s *command.Session, survey Survey, nam
 	ctx, cancel := s.Patiently(ctx)
 	defer cancel()
 	// No sidecar of the workloads asked about is connected.
-	ask := Question{Namespace: namespace, Operator: s.Cluster.Namespace, Connected: map[string]bool{}}
-	out.coverage, out.err = survey(ctx, access, ask)
+	ask := survey.Question{Namespace: namespace, Operator: s.Cluster.Namespace, Connected: map[string]bool{}}
+	out.coverage, out.err = coverageOf(ctx, access, ask)
 	return out
 }
 

@@ -16,9 +16,8 @@ import (
 	"switchyard.dev/tools/switchyard/show"
 )
 
-// Wait returns the command that waits until every sidecar has acknowledged. The survey finds out
-// whether a workload without a connected sidecar needs one; it may be nil.
-func Wait(s *command.Session, survey Survey) *cobra.Command {
+// Wait returns the command that waits until every sidecar has acknowledged.
+func Wait(s *command.Session) *cobra.Command {
 	req := &routingv1.WaitRequest{}
 	var at string
 	var timeout time.Duration
@@ -60,7 +59,7 @@ sandbox is ready use kubectl wait --for=condition=Ready signadotsandbox/NAME.`,
 		defer cancel()
 		var lacking []show.Unconnected
 		got, err := waitFor(ctx, client, req, timeout, func(without []*routingv1.Workload) []*routingv1.Workload {
-			lacking = needing(ctx, s, survey, without)
+			lacking = needing(ctx, s, without)
 			return workloadsOf(lacking)
 		})
 		if err != nil {

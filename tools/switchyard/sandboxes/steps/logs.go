@@ -17,7 +17,6 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/command/exit"
-	"switchyard.dev/tools/switchyard/sandboxes"
 	"switchyard.dev/tools/switchyard/show"
 )
 
@@ -48,7 +47,7 @@ wrote can be read while its pod is there: until its resource is gone, or the ste
 		if w.resource == "" {
 			return exit.Usage.Errorf("give --resource, and --sandbox unless it is the name of an object")
 		}
-		cluster, err := sandboxes.Connect(s)
+		cluster, err := s.Writer()
 		if err != nil {
 			return err
 		}

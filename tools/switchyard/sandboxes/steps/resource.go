@@ -13,7 +13,6 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/command/exit"
-	"switchyard.dev/tools/switchyard/sandboxes"
 	"switchyard.dev/tools/switchyard/show"
 )
 
@@ -103,7 +102,7 @@ func about(s *command.Session, c *cobra.Command, do func(context.Context, client
 	c.Args = cobra.ExactArgs(1)
 	c.Flags().StringVar(&sandbox, "sandbox", "", "the `sandbox` whose resource is meant")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		cluster, err := sandboxes.Connect(s)
+		cluster, err := s.Writer()
 		if err != nil {
 			return err
 		}
@@ -137,7 +136,7 @@ func listResources(s *command.Session) *cobra.Command {
 	c := &cobra.Command{Use: "list", Short: "List the resources of sandboxes", Args: cobra.NoArgs}
 	c.Flags().StringVar(&sandbox, "sandbox", "", "only those of this `sandbox`")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		cluster, err := sandboxes.Connect(s)
+		cluster, err := s.Writer()
 		if err != nil {
 			return err
 		}

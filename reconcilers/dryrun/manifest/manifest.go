@@ -1,4 +1,5 @@
-package main
+// Package manifest reads the objects that a dry run is about from a file.
+package manifest
 
 import (
 	"bufio"
@@ -19,9 +20,9 @@ import (
 // mostObjects bounds how many objects one dry run is about.
 const mostObjects = 100
 
-// ours returns the objects of a file that are of our kinds, in order. All others are
-// passed over, and named in sentences.
-func ours(text []byte) (objects []client.Object, passed []string, err error) {
+// Objects returns the objects of the operator's kinds in a file, in order, and a sentence about each
+// other object.
+func Objects(text []byte) (objects []client.Object, passed []string, err error) {
 	all, err := documents(text)
 	if err != nil {
 		return nil, nil, err

@@ -1,4 +1,6 @@
-package manager
+// Package clusterconfig reads the operator's configuration: cluster_config.yaml from a file, or from
+// the cluster in which an operator runs.
+package clusterconfig
 
 import (
 	"errors"
@@ -21,8 +23,7 @@ import (
 	"switchyard.dev/xds/routingkey"
 )
 
-// Cluster is what the manager takes from the operator's configuration file,
-// cluster_config.yaml. Everything else that stands there is for others.
+// Cluster has the settings of cluster_config.yaml that the manager uses.
 type Cluster struct {
 	// AllowedNamespaces are those in which the operator may work, its own among
 	// them; empty means all.
@@ -59,6 +60,9 @@ type Units struct {
 	AtOnce   int
 	Allow    execunit.Powers
 }
+
+// OperatorNamespace is the namespace in which the chart installs the operator.
+const OperatorNamespace = "signadot"
 
 // clusterFile is the part of the file that is read. The rest of the published
 // format is passed over: it may hold values of other types than documented (the
@@ -113,9 +117,9 @@ type clusterFile struct {
 	} `json:"workflows"`
 }
 
-// ReadCluster reads the file. One that does not exist means the defaults, which
+// ReadFile reads the file. One that does not exist means the defaults, which
 // are right for a cluster without restrictions.
-func ReadCluster(path string) (Cluster, error) {
+func ReadFile(path string) (Cluster, error) {
 	content, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Cluster{}, nil
@@ -123,15 +127,15 @@ func ReadCluster(path string) (Cluster, error) {
 	if err != nil {
 		return Cluster{}, fmt.Errorf("read the operator's configuration: %w", err)
 	}
-	c, err := ParseCluster(content)
+	c, err := Parse(content)
 	if err != nil {
 		return Cluster{}, fmt.Errorf("read the operator's configuration %s: %w", path, err)
 	}
 	return c, nil
 }
 
-// ParseCluster reads the content of the file; the error says which setting is wrong.
-func ParseCluster(content []byte) (Cluster, error) {
+// Parse reads the content of the file; the error says which setting is wrong.
+func Parse(content []byte) (Cluster, error) {
 	var f clusterFile
 	if err := yaml.Unmarshal(content, &f); err != nil {
 		return Cluster{}, err
@@ -176,8 +180,8 @@ func ParseCluster(content []byte) (Cluster, error) {
 			Enabled: true, Istio: of.Implementation == "istio", PreservedLabels: of.PreservedLabels, PreservedAnnotations: of.PreservedAnnotations,
 		}
 	}
-	if len(c.AllowedNamespaces) > 0 && !slices.Contains(c.AllowedNamespaces, operatorNamespace) {
-		c.AllowedNamespaces = append(c.AllowedNamespaces, operatorNamespace)
+	if len(c.AllowedNamespaces) > 0 && !slices.Contains(c.AllowedNamespaces, OperatorNamespace) {
+		c.AllowedNamespaces = append(c.AllowedNamespaces, OperatorNamespace)
 	}
 	return c, nil
 }

@@ -1,4 +1,5 @@
-// Package survey counts how pods stand with their DevMesh sidecars, as a metric.
+// Package survey finds which pods have a ready and current DevMesh sidecar: Look once, with the rights
+// of a user, and Metric from the manager's cache.
 package survey
 
 import (
@@ -12,8 +13,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -29,7 +28,7 @@ const scrapePatience = 5 * time.Second
 
 // devmeshPods is the metric.
 var devmeshPods = prometheus.NewDesc("switchyard_devmesh_pods",
-	"On the leader: pods of workloads that ask for DevMesh sidecars, have one, or have a fork, by how they stand with it: ok, not_needed, outdated, not_ready or missing. Those without the label "+crdv1.LabelInjected+" as of the last look at all pods.",
+	"On the leader: pods of workloads that ask for DevMesh sidecars, have one, or have a fork, by how they stand with it: ok, not_needed, outdated, not_ready or missing. Those without the label "+crdv1.LabelInjected+" as of the last survey of all pods. The manager does not read namespaces: workloads for which only their namespace asks count once a pod has a sidecar.",
 	[]string{"kind", "namespace", "workload", "state"}, nil)
 
 // Every is how often at most the pods are looked through that have not our label:
@@ -137,47 +136,22 @@ func (m *Metric) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// concerned are the workloads that ask for sidecars or have a fork.
-type concerned struct {
-	// asks says of each whether it asks.
-	asks map[inject.Workload]bool
-	// labels are those that workloads give their pods.
-	labels map[inject.Workload]map[string]string
-}
-
 // known reads the cache for the workloads that are concerned.
 func (m *Metric) known(ctx context.Context) (concerned, error) {
 	var deployments appsv1.DeploymentList
 	var forks crdv1.ForkedWorkloadList
 	rollouts := baseline.NewRolloutList()
-	k := concerned{map[inject.Workload]bool{}, map[inject.Workload]map[string]string{}}
-	if err := errors.Join(m.config.Reader.List(ctx, &deployments, client.UnsafeDisableDeepCopy),
+	err := errors.Join(m.config.Reader.List(ctx, &deployments, client.UnsafeDisableDeepCopy),
 		m.config.Reader.List(ctx, rollouts, client.UnsafeDisableDeepCopy),
-		m.config.Reader.List(ctx, &forks, client.UnsafeDisableDeepCopy)); err != nil {
-		return k, err
-	}
-	forked := map[inject.Workload]bool{}
-	for i := range forks.Items {
-		ref, _ := forks.Items[i].BaselineRef()
-		forked[workloadOf(ref.Kind, ref.Namespace, ref.Name)] = true
-	}
-	note := func(o client.Object, kind string, pod metav1.ObjectMeta) {
-		w, asks := workloadOf(kind, o.GetNamespace(), o.GetName()), inject.Asks(pod.Annotations[inject.AnnotationInject])
-		k.labels[w] = pod.Labels
-		if o.GetLabels()[crdv1.LabelForkedWorkload] == "" && (asks || forked[w]) {
-			k.asks[w] = asks
-		}
-	}
+		m.config.Reader.List(ctx, &forks, client.UnsafeDisableDeepCopy))
+	k := concerning(forks.Items)
 	for i := range deployments.Items {
-		note(&deployments.Items[i], baseline.KindDeployment, deployments.Items[i].Spec.Template.ObjectMeta)
+		k.deployment(&deployments.Items[i])
 	}
 	for i := range rollouts.Items {
-		var pod metav1.ObjectMeta
-		pod.Annotations, _, _ = unstructured.NestedStringMap(rollouts.Items[i].Object, "spec", "template", "metadata", "annotations")
-		pod.Labels, _, _ = unstructured.NestedStringMap(rollouts.Items[i].Object, "spec", "template", "metadata", "labels")
-		note(&rollouts.Items[i], baseline.KindRollout, pod)
+		k.rollout(&rollouts.Items[i])
 	}
-	return k, nil
+	return k, err
 }
 
 // reports reads the cache, without copies: nothing of it is changed.
@@ -214,13 +188,6 @@ func (m *Metric) reports(ctx context.Context) ([]coverage.Report, error) {
 	for i := range gatewayAPI.Items {
 		routes = append(routes, &gatewayAPI.Items[i])
 	}
-	paths, meshed := baseline.NewPaths(services.Items, endpoints.Items), routing.RoutedByMesh(routes)
-	return coverage.Reports(known.asks, each, m.config.Now, nil, func(w inject.Workload, pods []*corev1.Pod) bool {
-		return !meshed[w] && paths.LeadTo(w.Namespace, known.labels[w], pods)
-	}, nil), nil
-}
-
-// workloadOf names a workload as sidecars know it.
-func workloadOf(kind, namespace, name string) inject.Workload {
-	return inject.Workload{Kind: baseline.RoutedKind(crdv1.ObjectRef{Kind: kind}), Namespace: namespace, Name: name}
+	needed := known.needed(baseline.NewPaths(services.Items, endpoints.Items), routing.RoutedByMesh(routes))
+	return coverage.Reports(known.asks, each, m.config.Now, nil, needed, nil), nil
 }

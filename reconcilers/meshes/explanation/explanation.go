@@ -1,4 +1,5 @@
-package main
+// Package explanation reports the effect of meshes on a request that a route server has explained.
+package explanation
 
 import (
 	"cmp"
@@ -8,46 +9,46 @@ import (
 	"slices"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/reconcilers/baseline"
-	"switchyard.dev/reconcilers/dryrun"
+	"switchyard.dev/reconcilers/meshes"
 	"switchyard.dev/reconcilers/meshes/decision"
 	"switchyard.dev/reconcilers/meshes/istioadapter"
 	"switchyard.dev/reconcilers/meshes/keymatch"
 	"switchyard.dev/reconcilers/meshes/precedence"
 	"switchyard.dev/routeserver/explain"
-	commands "switchyard.dev/tools/switchyard/routing"
-	"switchyard.dev/tools/switchyard/show"
 	"switchyard.dev/xds/routingkey"
 )
 
-// routedByMesh returns the effect of the meshes that are on on a request that a route server has
+// Method names the method among the headers of a request that Explain takes.
+const Method = ":method"
+
+// Mesh is the effect of meshes on a request.
+type Mesh struct {
+	// By names the object of the operator that reports that a mesh routes the request to the
+	// sandbox, and the routes of the mesh; empty when none does.
+	By string
+	// Lost is why no mesh routes the request to the sandbox, and Remedy what to do; empty if one
+	// does, and if no mesh is on.
+	Lost, Remedy string
+	// Lines are the reports of all such objects.
+	Lines []string
+}
+
+// Explain returns the effect of the meshes that are on on a request that a route server has
 // explained, as its IstioRoutes and GatewayAPIRoutes report it; the zero Mesh where it has neither.
-func routedByMesh(ctx context.Context, access *rest.Config, asked *routingv1.ExplainRequest, got *routingv1.ExplainResponse) (commands.Mesh, error) {
-	var none commands.Mesh
-	scheme, err := dryrun.Scheme()
-	if err == nil {
-		err = gatewayv1.Install(scheme)
-	}
-	if err != nil {
-		return none, err
-	}
-	reader, err := client.New(access, client.Options{Scheme: scheme})
-	if err != nil {
-		return none, fmt.Errorf("reach the cluster: %w", err)
-	}
+func Explain(ctx context.Context, reader client.Reader, asked *routingv1.ExplainRequest, got *routingv1.ExplainResponse) (Mesh, error) {
+	var none Mesh
 	var byIstio, byGatewayAPI []string
 	var all []crdv1.MeshRoute
-	if err := meshRoutes(ctx, reader, func(r crdv1.MeshRoute) {
+	if err := meshes.EachRoute(ctx, reader, func(r crdv1.MeshRoute) {
 		if r.Asked().RoutingKey != got.GetRoutingKey() || !of(r, got.GetBaseline()) {
 			return
 		}
@@ -56,7 +57,7 @@ func routedByMesh(ctx context.Context, access *rest.Config, asked *routingv1.Exp
 		case *crdv1.IstioRoute:
 			byIstio = append(byIstio, decided(r, crdv1.KindIstioRoute)...)
 			for _, m := range r.Status.MatchedVirtualServices {
-				byIstio = append(byIstio, "  "+show.Plain(fmt.Sprintf("VirtualService %s/%s is %s: %s", m.Namespace, m.Name, m.Status, m.Message)))
+				byIstio = append(byIstio, "  "+fmt.Sprintf("VirtualService %s/%s is %s: %s", m.Namespace, m.Name, m.Status, m.Message))
 			}
 		case *crdv1.GatewayAPIRoute:
 			byGatewayAPI = append(byGatewayAPI, decided(r, crdv1.KindGatewayAPIRoute)...)
@@ -69,10 +70,10 @@ func routedByMesh(ctx context.Context, access *rest.Config, asked *routingv1.Exp
 	}
 	var lines []string
 	if byIstio != nil {
-		lines = append(append(lines, show.Plain("Istio is on: the VirtualServices of the mesh decide.")), byIstio...)
+		lines = append(append(lines, "Istio is on: the VirtualServices of the mesh decide."), byIstio...)
 	}
 	if byGatewayAPI != nil {
-		lines = append(append(lines, show.Plain("The Gateway API is on: HTTPRoutes and GRPCRoutes decide where no VirtualService routes to the Service.")), byGatewayAPI...)
+		lines = append(append(lines, "The Gateway API is on: HTTPRoutes and GRPCRoutes decide where no VirtualService routes to the Service."), byGatewayAPI...)
 	}
 	if lines == nil {
 		return none, nil
@@ -80,8 +81,8 @@ func routedByMesh(ctx context.Context, access *rest.Config, asked *routingv1.Exp
 	for _, d := range deviations(asked.GetHeaders(), got.GetKeyHeaders()) {
 		lines = append(lines, d.Sentence+" (Guide to meshes, section Differences in key matching: "+d.Name+".)")
 	}
-	d := decision.Of(all, requestOf(asked, got), meshObjects(ctx, reader, all))
-	return commands.Mesh{By: show.Plain(d.By), Lost: show.Plain(d.Lost), Remedy: show.Plain(d.Remedy), Lines: strings.Join(lines, "\n") + "\n"}, nil
+	d := decision.Of(all, requestOf(asked, got), objectsOf(ctx, reader, all))
+	return Mesh{By: d.By, Lost: d.Lost, Remedy: d.Remedy, Lines: lines}, nil
 }
 
 // requestOf returns a request as the routes of a mesh see it.
@@ -101,7 +102,7 @@ func requestOf(asked *routingv1.ExplainRequest, got *routingv1.ExplainResponse) 
 		q.Headers[routingkey.Baggage] = routingkey.Member + "=" + got.GetRoutingKey()
 	}
 	for _, h := range asked.GetHeaders() {
-		if name := strings.ToLower(h.GetName()); name == commands.Method {
+		if name := strings.ToLower(h.GetName()); name == Method {
 			q.Method = h.GetValue()
 		} else {
 			q.Headers[name] = h.GetValue()
@@ -110,8 +111,8 @@ func requestOf(asked *routingv1.ExplainRequest, got *routingv1.ExplainResponse) 
 	return q
 }
 
-// meshObjects returns the objects of meshes that can decide requests, as far as they can be read.
-func meshObjects(ctx context.Context, reader client.Reader, all []crdv1.MeshRoute) (out decision.Objects) {
+// objectsOf returns the objects of meshes that can decide requests, as far as they can be read.
+func objectsOf(ctx context.Context, reader client.Reader, all []crdv1.MeshRoute) (out decision.Objects) {
 	out.Order = precedence.API
 	var namespaces []string
 	for _, r := range all {
@@ -144,26 +145,6 @@ func meshObjects(ctx context.Context, reader client.Reader, all []crdv1.MeshRout
 	return out
 }
 
-// meshRoutes reads everything that RoutingConfigs ask meshes for, which has no namespace. A
-// cluster with an earlier operator has no GatewayAPIRoutes.
-func meshRoutes(ctx context.Context, reader client.Reader, each func(crdv1.MeshRoute)) error {
-	if err := pages(ctx, reader, "", pageSize, func(l *crdv1.IstioRouteList) {
-		for i := range l.Items {
-			each(&l.Items[i])
-		}
-	}); err != nil {
-		return mayNot("istioroutes", "", err)
-	}
-	if err := pages(ctx, reader, "", pageSize, func(l *crdv1.GatewayAPIRouteList) {
-		for i := range l.Items {
-			each(&l.Items[i])
-		}
-	}); err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
-		return mayNot("gatewayapiroutes", "", err)
-	}
-	return nil
-}
-
 // of reports whether something is asked about a workload.
 func of(r crdv1.MeshRoute, w *routingv1.Workload) bool {
 	at := r.Asked().Managed.Baseline.WorkloadRef
@@ -176,7 +157,7 @@ func decided(r crdv1.MeshRoute, kind string) []string {
 	if ready := crdv1.FindCondition(*r.StatusConditions(), crdv1.ConditionReady); ready != nil {
 		says = fmt.Sprintf("Ready is %s (%s): %s", ready.Status, ready.Reason, ready.Message)
 	}
-	return []string{show.Plain(fmt.Sprintf("%s %s, of Service %s/%s: %s", kind, r.GetName(), r.Asked().Managed.Namespace, r.Asked().Managed.TargetService, says))}
+	return []string{fmt.Sprintf("%s %s, of Service %s/%s: %s", kind, r.GetName(), r.Asked().Managed.Namespace, r.Asked().Managed.TargetService, says)}
 }
 
 // beside returns what stands beside a route, and what became of it.
@@ -188,7 +169,7 @@ func beside(m crdv1.MatchedObject) string {
 	if m.Message != "" {
 		line += ": " + m.Message
 	}
-	return "  " + show.Plain(line)
+	return "  " + line
 }
 
 // deviations returns where a mesh may tell the key of a request otherwise: the request says
