@@ -252,7 +252,7 @@ func (s *routeSet) lost() []precedence.Request {
 	var out []precedence.Request
 	for i := range s.routes {
 		for j := range s.routes[i].Rules {
-			for _, l := range s.order.Losses(s.routes, precedence.At{Route: i, Rule: j}) {
+			for _, l := range s.order.Losses(s.routes, 0, precedence.At{Route: i, Rule: j}) {
 				out = append(out, l.Request)
 			}
 		}

@@ -214,11 +214,11 @@ func (s scope) origin(at precedence.At) (Object, int) {
 // lost returns requests that fit a derived rule and that another one answers.
 func (s scope) lost(d *derivedRoute, rule int) []contested {
 	var out []contested
-	for _, l := range s.order.Losses(s.routes, precedence.At{Route: s.subject, Rule: rule}) {
+	for _, l := range s.order.Losses(s.routes, s.base, precedence.At{Route: s.subject, Rule: rule}) {
 		winner, wins := s.origin(l.Winner)
 		before, answered := Object{}, 0
-		if without, found := s.order.Winner(s.routes[:s.base], l.Request); found {
-			before, answered = s.origin(without)
+		if l.Answered {
+			before, answered = s.origin(l.Before)
 		}
 		asBefore := winner == before && wins == answered
 		switch {

@@ -1,6 +1,7 @@
 package precedence
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -12,16 +13,25 @@ type Loss struct {
 	Request Request
 	// Winner is the place of the rule that answers it.
 	Winner At
+	// Before is the place of the rule that would answer it if there were only the first routes;
+	// Answered is false where none would.
+	Before   At
+	Answered bool
 }
 
 // Losses returns a request that fits the rule and is answered by another one, for each of the
-// rules that would, in their order. A request that nobody answers is no loss: where HostsApart
-// holds there are such.
-func (o Order) Losses(routes []Route, rule At) []Loss {
+// rules that would, in their order, and for each of those that would if there were only the first
+// base routes. A request that no rule answers is no loss: where HostsApart holds there are such.
+func (o Order) Losses(routes []Route, base int, rule At) []Loss {
 	all := field{o, routes, o.accepted(routes)}
-	return all.contest(rule, func(q Request) (At, bool) {
+	acceptedBefore := o.accepted(routes[:base])
+	return all.contest(rule, func(q Request) (Loss, bool) {
 		winner, found := o.winner(all.routes, all.accepted, q)
-		return winner, found && winner != rule
+		if !found || winner == rule {
+			return Loss{}, false
+		}
+		before, answered := o.winner(routes[:base], acceptedBefore, q)
+		return Loss{q, winner, before, answered}, true
 	})
 }
 
@@ -46,16 +56,16 @@ func (o Order) Overtakes(routes []Route, added []bool, rule At) []Overtake {
 	}
 	acceptedBefore := o.accepted(before)
 	var out []Overtake
-	for _, l := range all.contest(rule, func(q Request) (At, bool) {
+	for _, l := range all.contest(rule, func(q Request) (Loss, bool) {
 		winner, found := o.winner(all.routes, all.accepted, q)
 		if !found || winner != rule {
-			return At{}, false
+			return Loss{}, false
 		}
 		loser, found := o.winner(before, acceptedBefore, q)
 		if found {
 			loser.Route = places[loser.Route]
 		}
-		return loser, found
+		return Loss{Request: q, Winner: loser}, found
 	}) {
 		out = append(out, Overtake{l.Request, l.Winner})
 	}
@@ -69,9 +79,9 @@ type field struct {
 	accepted []bool
 }
 
-// contest returns, for each rule that concerns names, the first request of those in which a
+// contest returns, for each pair of rules that concerns names, the first request of those in which a
 // match of the rule meets a match of any other.
-func (f field) contest(rule At, concerns func(Request) (At, bool)) []Loss {
+func (f field) contest(rule At, concerns func(Request) (Loss, bool)) []Loss {
 	var out []Loss
 	nobody := f.nobody()
 	r := &f.routes[rule.Route]
@@ -82,7 +92,9 @@ func (f field) contest(rule At, concerns func(Request) (At, bool)) []Loss {
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b Loss) int { return compareAt(a.Winner, b.Winner) })
+	slices.SortStableFunc(out, func(a, b Loss) int {
+		return cmp.Or(compareAt(a.Winner, b.Winner), compareAt(a.Before, b.Before))
+	})
 	return out
 }
 
@@ -94,14 +106,16 @@ func compareAt(a, b At) int {
 }
 
 // meet adds what concerns names of the requests in which the two rules meet, once for each
-// rule that is named.
-func (f field) meet(out []Loss, nobody Request, a *Route, rule int, b *Route, other int, concerns func(Request) (At, bool)) []Loss {
+// pair of rules that is named.
+func (f field) meet(out []Loss, nobody Request, a *Route, rule int, b *Route, other int, concerns func(Request) (Loss, bool)) []Loss {
 	for i := range a.Rules[rule] {
 		for j := range b.Rules[other] {
 			for _, q := range meetings(a, b, &a.Rules[rule][i], &b.Rules[other][j], nobody) {
-				at, does := concerns(q)
-				if does && !slices.ContainsFunc(out, func(l Loss) bool { return l.Winner == at }) {
-					out = append(out, Loss{q, at})
+				found, does := concerns(q)
+				if does && !slices.ContainsFunc(out, func(l Loss) bool {
+					return l.Winner == found.Winner && l.Before == found.Before && l.Answered == found.Answered
+				}) {
+					out = append(out, found)
 				}
 			}
 		}

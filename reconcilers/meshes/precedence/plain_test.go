@@ -395,7 +395,7 @@ func TestLossesAreThoseOfAllRequests(t *testing.T) {
 		want := brute(o, s, routes, rule)
 		delete(want, at(routes, rule))
 		got := map[string]bool{}
-		for _, l := range o.Losses(routes, rule) {
+		for _, l := range o.Losses(routes, 0, rule) {
 			got[at(routes, l.Winner)] = true
 			if answers := plain(o, s, l.Request); answers != at(routes, l.Winner) {
 				t.Fatalf("%s is no loss to %s: %s answers it", l.Request, at(routes, l.Winner), answers)
