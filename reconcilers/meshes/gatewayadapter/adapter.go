@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/meshes"
 	"switchyard.dev/reconcilers/meshes/gatewayapi"
 	"switchyard.dev/routeserver/table"
@@ -58,7 +59,7 @@ type Adapter struct {
 // New returns an Adapter that knows nothing before it is started, or says what is wrong.
 func New(c Config) (*Adapter, error) {
 	c.Asked, c.Settings = crdv1.KindGatewayAPIRoute, c.Settings.withDefaults()
-	c.Watched = []schema.GroupKind{HTTPRoutes.GroupKind(), GRPCRoutes.GroupKind(), ReferenceGrants.GroupKind(), BackendTLSPolicies.GroupKind()}
+	c.Watched = []schema.GroupKind{HTTPRoutes.GroupKind(), GRPCRoutes.GroupKind(), ReferenceGrants.GroupKind(), BackendTLSPolicies.GroupKind(), baseline.RolloutKind().GroupKind()}
 	for _, kind := range c.Settings.PolicyKinds {
 		c.Watched = append(c.Watched, kind.GroupKind())
 	}

@@ -185,6 +185,7 @@ func TestARightThatIsMissingIsSaid(t *testing.T) {
 	w.Grant(user, "", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: read},
 		rbacv1.PolicyRule{APIGroups: []string{"signadot.com"}, Resources: []string{"gatewayapiroutes"}, Verbs: read},
 		rbacv1.PolicyRule{APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"}, Verbs: read},
+		rbacv1.PolicyRule{APIGroups: []string{"argoproj.io"}, Resources: []string{"rollouts"}, Verbs: read},
 		rbacv1.PolicyRule{APIGroups: []string{gatewayv1.GroupName}, Resources: []string{"httproutes", "grpcroutes"}, Verbs: read})
 	c := startAs(t, w, gatewayadapter.Settings{}, user)
 	c.httpRoute("shop", "customer")

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,9 +18,11 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/meshes"
 	"switchyard.dev/reconcilers/meshes/gatewayapi"
+	"switchyard.dev/reconcilers/meshes/releases"
 	"switchyard.dev/reconcilers/policies"
 )
 
@@ -81,6 +84,8 @@ type cluster struct {
 	// policies are those that may apply to routes.
 	policies []policies.Policy
 	settings Settings
+	// releases are the selectors of Argo Rollouts for the routes in which they set weights.
+	releases []releases.Selector
 	// namespaces are those that may be read; empty means all.
 	namespaces []string
 	// revision counts the changes of what every key depends on: the baselines but for their
@@ -130,6 +135,8 @@ type salient struct {
 	ports    map[types.NamespacedName][]int32
 	// plugins are the values of policies.PluginsAnnotation of Services that have it.
 	plugins map[types.NamespacedName]string
+	// releases are the selectors of Rollouts.
+	releases string
 }
 
 // read reads everything of the Gateway API.
@@ -156,6 +163,9 @@ func (c *cluster) read(ctx context.Context, from client.Reader, kinds meshes.Kin
 	}
 	read, err := c.readPolicies(ctx, from, kinds)
 	if err != nil || c.trouble != nil {
+		return err
+	}
+	if err := c.readReleases(ctx, from, kinds); err != nil || c.trouble != nil {
 		return err
 	}
 	c.parsed = after
@@ -189,9 +199,30 @@ func (c *cluster) add(r *route) bool {
 	return false
 }
 
+// readReleases reads the Rollouts, none where the cluster lacks the kind. It sets the trouble where they
+// cannot be read: a derived route could break a release.
+func (c *cluster) readReleases(ctx context.Context, from client.Reader, kinds meshes.Kinds) error {
+	c.releases = nil
+	rollouts := baseline.NewRolloutList()
+	present, err := kinds.Present(ctx, baseline.RolloutKind().GroupKind())
+	if err == nil && present {
+		err = from.List(ctx, rollouts, client.UnsafeDisableDeepCopy)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil && !apimeta.IsNoMatchError(err):
+		why := condition.False(ReasonUnreadable, fmt.Sprintf("Rollouts cannot be read, so no routes are derived: %v. Allow the controller manager to get, list and watch them.", err))
+		c.trouble = &why
+		return nil
+	}
+	c.releases = releases.SelectorsOf(rollouts.Items)
+	return nil
+}
+
 // weigh counts a revision when something has changed that every key depends on.
 func (c *cluster) weigh(ctx context.Context, from client.Reader, read map[types.UID]int64) error {
-	now := salient{policies: read, routes: map[types.UID]int64{}, meta: map[types.UID][3]map[string]string{}, grants: map[types.UID]int64{}, ports: map[types.NamespacedName][]int32{}, plugins: map[types.NamespacedName]string{}}
+	now := salient{policies: read, releases: fmt.Sprint(c.releases), routes: map[types.UID]int64{}, meta: map[types.UID][3]map[string]string{}, grants: map[types.UID]int64{}, ports: map[types.NamespacedName][]int32{}, plugins: map[types.NamespacedName]string{}}
 	for _, r := range c.all {
 		if gatewayapi.IsDerived(r.meta) {
 			continue

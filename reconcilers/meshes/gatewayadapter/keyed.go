@@ -103,7 +103,7 @@ func (a *Adapter) bring(ctx context.Context, c *cluster, key string, k *keyed, n
 		r.addTo(&current)
 	}
 	k.result = gatewayapi.Derive(a.input(c, k, now, current))
-	changes := gatewayapi.Plan(current, k.result.Routes)
+	changes := gatewayapi.Plan(current, k.result.Routes, c.releases...)
 	k.behind, k.asks = map[gatewayapi.Object]behind{}, map[gatewayapi.Object]bool{}
 	say := behind{meshes.StatusPending, "It is being written."}
 	if !now.elected {
@@ -201,6 +201,7 @@ func (a *Adapter) input(c *cluster, k *keyed, now inputs, current gatewayapi.Rou
 		Managed: now.managed, Grants: c.grants, VirtualServices: now.governed, Taken: now.taken, CustomHeaders: now.headers,
 		PreservedLabels: a.config.Settings.PreservedLabels, PreservedAnnotations: a.config.Settings.PreservedAnnotations, Order: a.config.Settings.order(),
 		Policies: c.policies, Plugins: c.salient.plugins, RefusePolicies: a.config.Settings.Policies != policies.Report,
+		Releases: c.releases,
 		Services: append(services(c.salient.ports), services(now.ports)...),
 	}
 	in.Routes.HTTP = append(append(in.Routes.HTTP, c.baselines.HTTP...), current.HTTP...)
@@ -316,7 +317,7 @@ const ReasonTLSNotDerived = "BackendTLSPolicyNotDerived"
 func (k *keyed) withoutTLS() *condition.Condition {
 	for _, p := range k.result.Routes.TLS {
 		if b, is := k.behind[objectOf(p)]; is && b.status == meshes.StatusFailed {
-			lost := condition.False(ReasonTLSNotDerived, fmt.Sprintf("A copy of %s does not apply to requests with the key. %s", strings.Replace(p.Annotations[gatewayapi.AnnotationDerivedFrom], "/", " ", 1), b.message))
+			lost := condition.False(ReasonTLSNotDerived, fmt.Sprintf("%s does not apply to requests with the key, since its copy %s", strings.Replace(p.Annotations[gatewayapi.AnnotationDerivedFrom], "/", " ", 1), b.message))
 			return &lost
 		}
 	}

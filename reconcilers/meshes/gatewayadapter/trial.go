@@ -39,7 +39,7 @@ func (a *Adapter) Behind(keys []string) (put, remove []client.Object) {
 		for _, r := range a.cluster.derived[key] {
 			r.addTo(&current)
 		}
-		changes := gatewayapi.Plan(current, k.result.Routes)
+		changes := gatewayapi.Plan(current, k.result.Routes, a.cluster.releases...)
 		for _, o := range append(together(changes.Create), together(changes.Update)...) {
 			put = append(put, a.acceptedAs(k.originalOf(objectOf(o)), o))
 		}

@@ -23,6 +23,7 @@ import (
 	"switchyard.dev/eventbus/memory"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/meshes"
 	"switchyard.dev/reconcilers/meshes/gatewayadapter"
 	"switchyard.dev/reconcilers/meshes/gatewayapi"
@@ -115,6 +116,7 @@ func (c *cluster) run(user string, groups ...string) {
 	for kind, definition := range gatewayadapter.Definitions {
 		read = append(read, optional.Kind{GroupVersionKind: kind, Definition: definition})
 	}
+	read = append(read, optional.Kind{GroupVersionKind: baseline.RolloutKind(), Definition: baseline.RolloutDefinition})
 	read = append(read, policyreader.Optional(policies.OfRoutes(policies.Kinds(nil)))...)
 	all, err := optional.New(optional.Config{REST: access, Logger: world.Quiet, Kinds: read})
 	c.Must(err)

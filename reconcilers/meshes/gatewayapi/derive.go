@@ -9,6 +9,7 @@ import (
 
 	"switchyard.dev/reconcilers/meshes/keymatch"
 	"switchyard.dev/reconcilers/meshes/precedence"
+	"switchyard.dev/reconcilers/meshes/releases"
 )
 
 // Derive returns the derived routes that there are to be, and what there is to say of them.
@@ -158,6 +159,9 @@ func deriveRoute[Route, Rule, Match any](g *group, k *kind[Route, Rule, Match], 
 	if asking == nil || g.refusesBad(baseline, k.ordered(r), asking) {
 		return nil
 	}
+	if g.ofRelease(k.name, meta, baseline, asking) {
+		return nil
+	}
 	guarded, refused := checkPolicies(g, k, r, baseline, asking)
 	if refused {
 		return nil
@@ -181,6 +185,20 @@ func deriveRoute[Route, Rule, Match any](g *group, k *kind[Route, Rule, Match], 
 		g.derived = append(g.derived, g.standingOf(k.ordered(d), object, baseline, k.refs(r), part.origins, asking))
 	}
 	return out
+}
+
+// ofRelease reports whether a release controller would take a derived route for one of its own, and
+// notes that.
+func (g *group) ofRelease(kind string, meta *metav1.ObjectMeta, baseline Object, asking []*Managed) bool {
+	derived := g.metadata(meta, kind, asking)
+	i := slices.IndexFunc(g.in.Releases, func(s releases.Selector) bool { return s.Selects(kind, meta.Namespace, derived.Labels) })
+	if i < 0 {
+		return false
+	}
+	for _, m := range asking {
+		g.note(m, baseline, ReasonReleaseSelectsRoutes, true, "%s", g.in.Releases[i].Selected(baseline.String()))
+	}
+	return true
 }
 
 func (g *group) standingOf(ordered precedence.Route, object, baseline Object, refs refs, origins []int, asking []*Managed) derivedRoute {

@@ -20,6 +20,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/meshes/gatewayapi"
 	"switchyard.dev/reconcilers/meshes/precedence"
+	"switchyard.dev/reconcilers/meshes/releases"
 	"switchyard.dev/reconcilers/policies"
 	"switchyard.dev/tests/golden"
 )
@@ -200,6 +201,12 @@ func objects(t testing.TB, content []byte) gatewayapi.Input {
 			in.Routes.GRPC = append(in.Routes.GRPC, decoded(t, document, &gatewayv1.GRPCRoute{}))
 		case gatewayapi.KindBackendTLSPolicy:
 			in.Routes.TLS = append(in.Routes.TLS, decoded(t, document, &gatewayv1.BackendTLSPolicy{}))
+		case "Rollout":
+			var o unstructured.Unstructured
+			if err := yaml.Unmarshal(document, &o.Object); err != nil {
+				t.Fatal(err)
+			}
+			in.Releases = append(in.Releases, releases.SelectorsOf([]unstructured.Unstructured{o})...)
 		case "ReferenceGrant":
 			in.Grants = append(in.Grants, decoded(t, document, &gatewayv1.ReferenceGrant{}))
 		case "Service":

@@ -9,6 +9,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/meshes/precedence"
+	"switchyard.dev/reconcilers/meshes/releases"
 	"switchyard.dev/reconcilers/policies"
 )
 
@@ -75,6 +76,8 @@ type Input struct {
 	RefusePolicies bool
 	// Plugins are the values of policies.PluginsAnnotation of Services that have it.
 	Plugins map[types.NamespacedName]string
+	// Releases are the selectors of Argo Rollouts for the routes in which they set weights.
+	Releases []releases.Selector
 	// Taken are names of derived routes that another routing key has, and which that is.
 	Taken map[Object]string
 	// CustomHeaders are the configured headers that carry a key.
@@ -147,6 +150,8 @@ const (
 	ReasonNameTaken = "NameTaken"
 	// ReasonPolicyNotApplied: a policy applies to the route and not to a derived one.
 	ReasonPolicyNotApplied = "PolicyNotApplied"
+	// ReasonReleaseSelectsRoutes: a Rollout would set weights in a derived route, and fail.
+	ReasonReleaseSelectsRoutes = "ReleaseSelectsRoutes"
 	// ReasonRequestsLost: requests that the route answers go elsewhere with the key.
 	ReasonRequestsLost = "RequestsLost"
 	// ReasonRequestsTaken: requests that another route answers go to the fork with the key.

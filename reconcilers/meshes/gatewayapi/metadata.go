@@ -2,6 +2,7 @@ package gatewayapi
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -52,6 +53,11 @@ func nameOf(route, key string, index int) string {
 // metadata returns that of the derived routes of an original, but for the name.
 func (g *group) metadata(of *metav1.ObjectMeta, kind string, asking []*Managed) metav1.ObjectMeta {
 	out := metav1.ObjectMeta{Namespace: of.Namespace, Labels: preserved(of.Labels, g.in.PreservedLabels), Annotations: preserved(of.Annotations, g.in.PreservedAnnotations)}
+	for _, s := range g.in.Releases { // The labels by which a release controller knows its routes are not copied.
+		if s.Selects(kind, of.Namespace, of.Labels) {
+			maps.DeleteFunc(out.Labels, func(key, _ string) bool { return slices.Contains(s.Keys(), key) })
+		}
+	}
 	out.Labels[LabelManagedBy] = crdv1.FieldManager
 	out.Labels[LabelRoutingKey] = crdv1.LabelValue(g.key)
 	out.Labels[crdv1.LabelSandbox] = crdv1.LabelValue(asking[0].Sandbox)

@@ -7,6 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"switchyard.dev/reconcilers/meshes/releases"
 )
 
 // Changes is what makes of the routes that there are those that are to be.
@@ -27,17 +29,20 @@ func (r Routes) empty() bool { return len(r.HTTP) == 0 && len(r.GRPC) == 0 && le
 // those keys. An object to update is the one that is there with what is desired in
 // it: labels, annotations and owners that others gave it stay. One to delete is whole, so that
 // its UID can be asked for.
-func Plan(current, desired Routes) Changes {
+// Of labels by which a release controller selects routes, those stay that are desired.
+func Plan(current, desired Routes, selectors ...releases.Selector) Changes {
 	var out Changes
 	out.Create.HTTP, out.Update.HTTP, out.Delete.HTTP = plan(current.HTTP, desired.HTTP, func(have, want *gatewayv1.HTTPRoute) (*gatewayv1.HTTPRoute, bool) {
 		out := have.DeepCopy()
 		merge(&out.ObjectMeta, &want.ObjectMeta)
+		unselect(&out.ObjectMeta, &want.ObjectMeta, httpRoutes.name, selectors)
 		out.Spec = *want.Spec.DeepCopy()
 		return out, equality.Semantic.DeepEqual(have, out)
 	})
 	out.Create.GRPC, out.Update.GRPC, out.Delete.GRPC = plan(current.GRPC, desired.GRPC, func(have, want *gatewayv1.GRPCRoute) (*gatewayv1.GRPCRoute, bool) {
 		out := have.DeepCopy()
 		merge(&out.ObjectMeta, &want.ObjectMeta)
+		unselect(&out.ObjectMeta, &want.ObjectMeta, grpcRoutes.name, selectors)
 		out.Spec = *want.Spec.DeepCopy()
 		return out, equality.Semantic.DeepEqual(have, out)
 	})
@@ -56,6 +61,20 @@ func merge(have, want *metav1.ObjectMeta) {
 	have.Labels, have.Annotations = merged(have.Labels, want.Labels), merged(have.Annotations, want.Annotations)
 	owners := slices.DeleteFunc(slices.Clone(have.OwnerReferences), owns)
 	have.OwnerReferences = append(owners, want.OwnerReferences...)
+}
+
+// unselect removes the labels by which a release controller selects an object, if they are not wanted.
+func unselect(have, want *metav1.ObjectMeta, kind string, selectors []releases.Selector) {
+	for _, s := range selectors {
+		if !s.Selects(kind, have.Namespace, have.Labels) {
+			continue
+		}
+		for _, key := range s.Keys() {
+			if _, wanted := want.Labels[key]; !wanted {
+				delete(have.Labels, key)
+			}
+		}
+	}
 }
 
 func merged(have, want map[string]string) map[string]string {

@@ -1,0 +1,72 @@
+package releases
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// gatewayPlugin is the name of the plugin of Argo Rollouts that sets weights in routes of the Gateway API.
+const gatewayPlugin = "argoproj-labs/gatewayAPI"
+
+// Selector selects the routes in which an Argo Rollout sets weights. The Rollout fails at a route
+// without its Services, as derived routes are.
+type Selector struct {
+	Rollout types.NamespacedName
+	// Kind and Namespace are those of the routes.
+	Kind, Namespace string
+	Labels          labels.Selector
+}
+
+// Selects reports whether a route is selected.
+func (s Selector) Selects(kind, namespace string, of map[string]string) bool {
+	return s.Kind == kind && s.Namespace == namespace && s.Labels.Matches(labels.Set(of))
+}
+
+// Keys returns the keys of the labels that it asks about.
+func (s Selector) Keys() []string {
+	requirements, _ := s.Labels.Requirements()
+	var out []string
+	for _, r := range requirements {
+		out = append(out, r.Key())
+	}
+	return out
+}
+
+// SelectorsOf returns the selectors of Rollouts for HTTPRoutes and GRPCRoutes, sorted.
+// Source: getGatewayAPIConfigWithDiscovery in pkg/plugin/plugin.go of the plugin.
+func SelectorsOf(rollouts []unstructured.Unstructured) []Selector {
+	var out []Selector
+	for i := range rollouts {
+		rollout := types.NamespacedName{Namespace: rollouts[i].GetNamespace(), Name: rollouts[i].GetName()}
+		config, _, _ := unstructured.NestedMap(rollouts[i].Object, "spec", "strategy", "canary", "trafficRouting", "plugins", gatewayPlugin)
+		namespace, _ := config["namespace"].(string)
+		for kind, field := range map[string]string{"HTTPRoute": "httpRouteSelector", "GRPCRoute": "grpcRouteSelector"} {
+			fields, is := config[field].(map[string]any)
+			s := &metav1.LabelSelector{}
+			if !is || runtime.DefaultUnstructuredConverter.FromUnstructured(fields, s) != nil {
+				continue
+			}
+			if selector, err := metav1.LabelSelectorAsSelector(s); err == nil {
+				out = append(out, Selector{rollout, kind, cmp.Or(namespace, rollout.Namespace), selector})
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b Selector) int {
+		return cmp.Or(cmp.Compare(a.Rollout.String(), b.Rollout.String()), cmp.Compare(a.Kind, b.Kind))
+	})
+	return out
+}
+
+// Selected states why nothing is derived from a route because of a Rollout, and the remedy.
+func (s Selector) Selected(route string) string {
+	return fmt.Sprintf("Rollout %s sets weights in each %s that its selector %q selects, and would fail at one derived from %s, so none is derived and requests with the key reach the baseline. "+
+		"Name the route in the configuration of the plugin, or select a label that the route has.",
+		s.Rollout, s.Kind, s.Labels, route)
+}
