@@ -207,7 +207,7 @@ func TestForksStayUntilTheKeyIsWithdrawn(t *testing.T) {
 
 	c.log.fail(errors.New("the bus is away"))
 	c.remove(s)
-	c.Says(c.Condition(s, crdv1.ConditionReady, "False", "Deleting"), "RoutingConfigs left: 1")
+	c.Says(c.Condition(s, crdv1.ConditionReady, "False", "Deleting"), "It waits for 1 of its RoutingConfigs to be deleted.")
 	if err := c.Look(fw); err != nil || fw.DeletionTimestamp != nil {
 		t.Errorf("the fork goes before its key: %v, %v", fw.DeletionTimestamp, err)
 	}

@@ -146,7 +146,7 @@ func TestTheEndOfAGroupWithTheMarkOfAnotherInstallationIsTold(t *testing.T) {
 	})
 	c.remove(g)
 	c.Eventually("its status says that nothing of it is left", func() error {
-		if message := c.Condition(g, crdv1.ConditionReady, "False", "Deleting"); !strings.Contains(message, "RoutingConfigs left: 0") {
+		if message := c.Condition(g, crdv1.ConditionReady, "False", "Deleting"); !strings.Contains(message, "Its RoutingConfigs are deleted.") {
 			return fmt.Errorf("it says %q", message)
 		}
 		return nil

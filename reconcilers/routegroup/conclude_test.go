@@ -140,7 +140,7 @@ func TestAGroupThatIsKeptFromGoingSaysSo(t *testing.T) {
 	before.Generation++ // As the API server does when it marks an object as deleted.
 	g := routegroup.ConcludeDeletion(before, 1, then)
 	c := crdv1.FindCondition(g.Status.Conditions, crdv1.ConditionReady)
-	if c.Reason != "Deleting" || !strings.Contains(c.Message, "RoutingConfigs left: 1") {
+	if c.Reason != "Deleting" || !strings.Contains(c.Message, "It waits for 1 of its RoutingConfigs to be deleted.") {
 		t.Errorf("%+v", c)
 	}
 	if g.Status.ObservedGeneration != g.Generation {

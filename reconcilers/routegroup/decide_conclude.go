@@ -92,7 +92,11 @@ const nothing = "The group names no sandboxes, so requests with its routing key 
 func ConcludeDeletion(g *crdv1.SignadotRouteGroup, left int, now metav1.Time) *crdv1.SignadotRouteGroup {
 	g = g.DeepCopy()
 	g.Status.ObservedGeneration = g.Generation
-	gone := condition.False(crdv1.ReasonDeleting, fmt.Sprintf("The route group is being deleted. RoutingConfigs left: %d.", left))
+	waits := "Its RoutingConfigs are deleted."
+	if left > 0 {
+		waits = fmt.Sprintf("It waits for %d of its RoutingConfigs to be deleted.", left)
+	}
+	gone := condition.False(crdv1.ReasonDeleting, "The route group is being deleted. "+waits)
 	condition.Write(g, condition.Set{crdv1.ConditionReady: gone, crdv1.ConditionRoutingReady: gone}, now)
 	return g
 }

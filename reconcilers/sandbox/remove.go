@@ -74,7 +74,11 @@ func parts(in Input) map[string][]client.Object {
 func describe(in Input, kinds []string, left []client.Object) string {
 	const going = "The sandbox is being deleted. "
 	if kinds[0] != crdv1.KindResource {
-		return fmt.Sprintf(going+"%ss left: %d.", strings.Join(kinds, "s, "), len(left))
+		what := "members"
+		if len(kinds) == 1 {
+			what = kinds[0] + "s"
+		}
+		return fmt.Sprintf(going+"It waits for %d of its %s to be deleted.", len(left), what)
 	}
 	o := left[0]
 	name := "Resource " + o.GetName()

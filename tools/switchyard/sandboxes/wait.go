@@ -85,7 +85,7 @@ func (k kind) awaitReady(ctx context.Context, s *command.Session, cluster client
 
 // awaitGone waits until an object is deleted, and prints the reasons why it is not.
 func (k kind) awaitGone(ctx context.Context, s *command.Session, cluster client.Client, there crdv1.Object, patience time.Duration) error {
-	p := progress{s: s, word: "still being deleted", since: s.Now(), patient: true}
+	p := progress{s: s, word: "waiting", since: s.Now(), patient: true}
 	_, err := k.watched(ctx, s, cluster, there, patience, func(o crdv1.Object) (done bool, err error) {
 		if o.GetUID() == there.GetUID() {
 			p.shows(k.report(o).state())
