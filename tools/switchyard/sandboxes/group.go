@@ -152,12 +152,12 @@ func (r groupReport) known() json.RawMessage { return r.Spec }
 
 // listedGroups returns reports for people.
 func listedGroups(s *command.Session, reports []shown) string {
-	rows := show.Grid{{"NAME", "KEY", "READY", "REASON", "SANDBOXES", "CREATED"}}
+	rows := show.Grid{{"NAME", "KEY", "READY", "REASON", "SANDBOXES", "AUTHOR", "CREATED"}}
 	for _, one := range reports {
 		r := one.(groupReport)
 		ready := map[bool]string{true: "yes", false: "no"}[r.Status.Ready]
 		sandboxes := fmt.Sprintf("%d of %d ready", r.Status.ReadySandboxes, len(r.Status.MatchedSandboxes))
-		rows = append(rows, []string{r.Name, r.RoutingKey, ready, r.Status.Reason, sandboxes, moment(s, r.CreatedAt)})
+		rows = append(rows, []string{r.Name, r.RoutingKey, ready, r.Status.Reason, sandboxes, r.Author, moment(s, r.CreatedAt)})
 	}
 	return rows.String()
 }

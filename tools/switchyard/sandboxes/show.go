@@ -199,11 +199,11 @@ func moment(s *command.Session, text string) string {
 
 // listed returns reports for people.
 func listed(s *command.Session, reports []shown) string {
-	rows := show.Grid{{"NAME", "KEY", "READY", "REASON", "CREATED", "ENDS"}}
+	rows := show.Grid{{"NAME", "KEY", "READY", "REASON", "AUTHOR", "CREATED", "ENDS"}}
 	for _, one := range reports {
 		r := one.(report)
 		ready := map[bool]string{true: "yes", false: "no"}[r.Status.Ready]
-		rows = append(rows, []string{r.Name, r.RoutingKey, ready, r.Status.Reason, moment(s, r.CreatedAt), moment(s, r.Status.ScheduledDeleteTime)})
+		rows = append(rows, []string{r.Name, r.RoutingKey, ready, r.Status.Reason, r.Author, moment(s, r.CreatedAt), moment(s, r.Status.ScheduledDeleteTime)})
 	}
 	return rows.String()
 }

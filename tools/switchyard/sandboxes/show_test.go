@@ -47,3 +47,22 @@ func TestEachCaveatIsShownOnce(t *testing.T) {
 		})
 	}
 }
+
+// TestListsShowTheAuthor lists a sandbox and a route group with a recorded author, and without.
+func TestListsShowTheAuthor(t *testing.T) {
+	s := session.New(session.Config{Name: "switchyard"})
+	for author, want := range map[string]string{`{"user":"ann@example.com"}`: "ann@example.com", "": ""} {
+		box, group := &crdv1.SignadotSandbox{}, &crdv1.SignadotRouteGroup{}
+		for _, o := range []crdv1.Object{box, group} {
+			o.SetName("x")
+			if author != "" {
+				o.SetAnnotations(map[string]string{crdv1.AnnotationAuthor: author})
+			}
+		}
+		for _, text := range []string{listed(s, []shown{reportOf(box)}), listedGroups(s, []shown{groupOf(group)})} {
+			if !strings.Contains(text, "AUTHOR") || !strings.Contains(text, want) {
+				t.Errorf("%q", text)
+			}
+		}
+	}
+}
