@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -108,17 +109,30 @@ func (s shop) allowByLabel() {
 }
 
 func (s shop) denyByLabel() {
-	s.apply(`
+	closed := func(name, label string) string {
+		return `
 apiVersion: security.istio.io/v1
 kind: AuthorizationPolicy
-metadata: {name: closed, namespace: mesh-shop}
-spec: {selector: {matchLabels: {app: customer}}, action: DENY, rules: [{to: [{operation: {paths: [/chain]}}]}]}
-`)
+metadata: {name: ` + name + `, namespace: mesh-shop}
+spec: {selector: {matchLabels: {` + label + `}}, action: DENY, rules: [{to: [{operation: {paths: [/chain]}}]}]}
+`
+	}
+	s.apply(closed("closed", "app: customer"))
 	s.answer(namespace, "", "status 403")
 	s.sandbox(keyOfCustomer, "customer")
 	s.reports(keyOfCustomer, "PoliciesApply", "False", "AuthorizationPolicy mesh-shop/closed", "label app")
 	s.answer(namespace, keyOfCustomer, ofFork)
 	s.answer(namespace, "", "status 403")
+	// What the message advises.
+	label := s.kubectl("", "get", "pods", "-n", namespace, "-l", "signadot.com/forked-workload", "-o", `jsonpath={.items[0].metadata.labels.signadot\.com/forked-workload}`)
+	s.apply(closed("closed-for-fork", "signadot.com/forked-workload: "+label))
+	s.answer(namespace, keyOfCustomer, "status 403")
+	wait.Eventually(s, 2*time.Minute, "the condition is removed", func() error {
+		if left := s.kubectl("", "get", "signadotsandbox", keyOfCustomer, "-o", `jsonpath={.status.conditions[?(@.type=="PoliciesApply")].message}`); left != "" {
+			return errors.New(left)
+		}
+		return nil
+	})
 }
 
 // hiddenBySidecar has the VirtualService in a namespace that the Sidecar does not list, at last.
