@@ -1,7 +1,6 @@
 package rollouts_test
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -102,8 +101,9 @@ func (c *cluster) virtualService(name string) *unstructured.Unstructured {
 	return u
 }
 
-// routed returns why a VirtualService has no routes for sandboxes or, if it is to have none, why the
-// IstioRoute of the root Service does not report the Rollout.
+// routed returns why a VirtualService has no routes for sandboxes, or why an IstioRoute is not ready;
+// if the VirtualService is to have no routes, why the IstioRoute of the root Service does not report the
+// Rollout.
 func (c *cluster) routed(name string, derived bool) error {
 	c.Helper()
 	if has := names.HasRoutes(c.virtualService(name)); has != derived {
@@ -111,17 +111,22 @@ func (c *cluster) routed(name string, derived bool) error {
 	}
 	var all crdv1.IstioRouteList
 	c.Must(c.Client.List(c.Context(), &all, client.InNamespace(namespace)))
+	found := 0
 	for i := range all.Items {
-		if all.Items[i].Spec.Managed.TargetService != name {
+		service := all.Items[i].Spec.Managed.TargetService
+		if service != name && (!derived || !strings.HasPrefix(service, name+"-")) {
 			continue
 		}
+		found++
 		of := crdv1.FindCondition(all.Items[i].Status.Conditions, crdv1.ConditionRoutesApplied)
 		if of == nil || derived != (of.Status == "True") || !derived && of.Reason != istio.ReasonReleaseInfersRoute {
-			return fmt.Errorf("its condition is %+v", of)
+			return fmt.Errorf("the condition of Service %s is %+v", service, of)
 		}
-		return nil
 	}
-	return errors.New("there is no IstioRoute of the root Service")
+	if want := map[bool]int{true: 3, false: 1}[derived]; found != want {
+		return fmt.Errorf("there are %d IstioRoutes, not %d", found, want)
+	}
+	return nil
 }
 
 // at returns why a Rollout is not in a phase, with this weight of its canary in all routes of the

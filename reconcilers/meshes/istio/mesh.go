@@ -30,6 +30,9 @@ type Settings struct {
 	// Inferring are VirtualServices that get no routes while they have one, and the Rollout for
 	// which that is so (releases.Inferring).
 	Inferring map[types.NamespacedName]types.NamespacedName `json:"-"`
+	// Released are Services between which a Rollout moves weights, and that Rollout
+	// (releases.Services).
+	Released map[types.NamespacedName]types.NamespacedName `json:"-"`
 }
 
 // Service is a baseline Service, with the sandboxes that have a Service beside it.

@@ -40,7 +40,7 @@ func (m *Mesh) Report(service types.NamespacedName, key string, renderings []Ren
 	var all, beside []Finding
 	var report Report
 	ofKey := slices.DeleteFunc(slices.Clone(s.findings), func(f Finding) bool { return f.Key != key })
-	straight, expected, covered := false, true, false
+	straight, expected, covered, inMesh := false, true, false, false
 	for _, r := range renderings {
 		direct, leads := r.leads[service]
 		serving := m.serving(&r, service, key)
@@ -63,6 +63,7 @@ func (m *Mesh) Report(service types.NamespacedName, key string, renderings []Ren
 			report.Matched = append(report.Matched, match)
 			straight = straight || direct
 			expected = expected && !r.read.gatewaysOnly
+			inMesh = inMesh || match.Status == StatusApplied && r.read.inMesh()
 			covered = covered || direct && match.Status == StatusApplied && r.read.seenBy(service.Namespace)
 		}
 	}
@@ -82,7 +83,7 @@ func (m *Mesh) Report(service types.NamespacedName, key string, renderings []Ren
 	case len(report.Matched) == 0:
 		all = append(all, m.none(s))
 	default:
-		all = append(all, m.notRouted(s))
+		all = append(all, m.notRouted(s, inMesh))
 	}
 	sortFindings(all)
 	report.Findings = all
@@ -169,10 +170,19 @@ func (m *Mesh) example(s *managed) string {
 		m.hosts.freeName(s.id()), s.Namespace, s.host, s.host)
 }
 
-func (m *Mesh) notRouted(s *managed) Finding {
-	return Finding{Reason: ReasonHostNotRouted, Service: s.id(), Lost: true, Message: fmt.Sprintf(
+// notRouted reports that requests to the host of the Service itself have no routes. inMesh reports
+// whether requests to another host of the mesh have them: then the host of a Service to which a Rollout
+// moves weights needs none.
+func (m *Mesh) notRouted(s *managed, inMesh bool) Finding {
+	f := Finding{Reason: ReasonHostNotRouted, Service: s.id(), Lost: true, Message: fmt.Sprintf(
 		"No VirtualService decides requests from within the mesh to the host %s itself; with the key they reach the baseline. Add %s, or, if no workload calls it, annotate one that leads to it with %s=true.",
 		s.host, m.example(s), AnnotationGatewaysOnly)}
+	if rollout, is := m.settings.Released[s.id()]; is && inMesh {
+		f.Lost, f.Message = false, fmt.Sprintf(
+			"Rollout %s moves weights to Service %s, so workloads usually do not call its host. No VirtualService decides requests to that host, and with the key they reach the baseline. If workloads call it, add %s.",
+			rollout, s.id(), m.example(s))
+	}
+	return f
 }
 
 // routedElsewhere names the VirtualService that lacks a route to the Service.

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/reconcilers/baseline"
@@ -46,7 +45,7 @@ func (a *Adapter) look(ctx context.Context, t table.Table) bool {
 	if err != nil {
 		return a.failed(ctx, err)
 	}
-	inferring, err := a.inferring(ctx)
+	rollouts, err := a.rollouts(ctx)
 	if err != nil {
 		return a.failed(ctx, err)
 	}
@@ -61,7 +60,7 @@ func (a *Adapter) look(ctx context.Context, t table.Table) bool {
 	leads := a.Elected()
 	now := before.next(found{trouble: trouble, settings: istio.Settings{
 		ClusterDomain: a.config.ClusterDomain, Headers: t.KeyHeaders(), Labels: a.config.Settings.Labels, Annotations: a.config.Settings.Annotations,
-		Filtered: filtered, RefuseFiltered: a.config.RefusePolicies, Inferring: inferring,
+		Filtered: filtered, RefuseFiltered: a.config.RefusePolicies, Inferring: releases.Inferring(rollouts), Released: releases.Services(rollouts),
 	}, services: services, objects: all, written: since, leads: leads, rules: rules, sidecars: a.sidecars(ctx)})
 	a.markRewritten(before, now, since)
 	changed := now.changed(before)
@@ -116,8 +115,8 @@ func (a *Adapter) sidecars(ctx context.Context) (out []*unstructured.Unstructure
 	return out
 }
 
-// inferring returns the VirtualServices that get no routes because of an Argo Rollout.
-func (a *Adapter) inferring(ctx context.Context) (map[types.NamespacedName]types.NamespacedName, error) {
+// rollouts returns the Argo Rollouts of the cluster.
+func (a *Adapter) rollouts(ctx context.Context) ([]unstructured.Unstructured, error) {
 	present, err := a.config.Kinds.Present(ctx, baseline.RolloutKind().GroupKind())
 	if err != nil || !present {
 		return nil, err
@@ -126,7 +125,7 @@ func (a *Adapter) inferring(ctx context.Context) (map[types.NamespacedName]types
 	if err := a.config.Client.List(ctx, rollouts, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list Rollouts: %w", err)
 	}
-	return releases.Inferring(rollouts.Items), nil
+	return rollouts.Items, nil
 }
 
 // failed logs why there was no look.

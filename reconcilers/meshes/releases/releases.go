@@ -34,6 +34,24 @@ func Inferring(rollouts []unstructured.Unstructured) map[types.NamespacedName]ty
 	return all
 }
 
+// Services returns the Services between which an Argo Rollout moves weights in VirtualServices, and for
+// each the name of that Rollout. Workloads call the host of the VirtualService instead of theirs.
+func Services(rollouts []unstructured.Unstructured) map[types.NamespacedName]types.NamespacedName {
+	all := map[types.NamespacedName]types.NamespacedName{}
+	for i := range rollouts {
+		canary, _, _ := unstructured.NestedMap(rollouts[i].Object, "spec", "strategy", "canary")
+		if _, has, _ := unstructured.NestedMap(canary, "trafficRouting", "istio"); !has {
+			continue
+		}
+		for _, field := range [][]string{{"stableService"}, {"canaryService"}, {"pingPong", "pingService"}, {"pingPong", "pongService"}} {
+			if name, _, _ := unstructured.NestedString(canary, field...); name != "" {
+				all[types.NamespacedName{Namespace: rollouts[i].GetNamespace(), Name: name}] = types.NamespacedName{Namespace: rollouts[i].GetNamespace(), Name: rollouts[i].GetName()}
+			}
+		}
+	}
+	return all
+}
+
 // Advice states why a VirtualService gets no routes because of a Rollout, and what its owner can
 // change. route is the name of its one HTTP route; may be empty.
 func Advice(rollout, virtualService types.NamespacedName, route string) string {
