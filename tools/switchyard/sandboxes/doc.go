@@ -6,6 +6,7 @@
 //	apply, delete, get and list of both                 kind.go, wait.go
 //	resourceplugin apply, delete, get, list             plugin.go
 //	a file, with the variables that people give it      file.go
-//	the specification in the annotations of an object   kept.go
-//	what people are shown                               show.go
+//	text for people                                     show.go
+//
+// The operations are in workflows/sandboxes and workflows/plugins.
 package sandboxes

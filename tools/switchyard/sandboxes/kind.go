@@ -2,14 +2,12 @@ package sandboxes
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"time"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -17,87 +15,43 @@ import (
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/command/exit"
 	"switchyard.dev/tools/switchyard/show"
+	"switchyard.dev/workflows/sandboxes"
 	"switchyard.dev/workflows/specfile"
 )
 
 // kind is a kind of object that has a published specification. Its methods are the commands that
 // all such kinds have.
 type kind struct {
-	// what names one in messages, such as specfile.Sandbox, plural names several, and command is the name
-	// of its command.
-	what, plural, command string
-	// of is the kind of the object.
-	of string
-	// report returns an object as people and scripts are shown it.
-	report func(crdv1.Object) shown
-	// listed returns reports as a table.
-	listed func(*command.Session, []shown) string
-}
-
-// shown is an object as people and scripts are shown it.
-type shown interface {
-	text(*command.Session) string
-	state() status
-	known() json.RawMessage
-}
-
-// definition returns the kind of the object.
-func (k kind) definition() crdv1.Kind {
-	d, _ := crdv1.KindCalled(k.of) // a constant of crdv1
-	return d
+	sandboxes.Kind
+	// command is the name of its command.
+	command string
+	// text returns a report for people, and listed reports as a table.
+	text   func(*command.Session, sandboxes.Report) string
+	listed func(*command.Session, []sandboxes.Report) string
 }
 
 // get reads an object.
 func (k kind) get(ctx context.Context, s *command.Session, cluster client.Client, name string) (crdv1.Object, error) {
 	ctx, cancel := s.Patiently(ctx)
 	defer cancel()
-	o := k.definition().New()
-	err := cluster.Get(ctx, client.ObjectKey{Name: name}, o)
-	if apierrors.IsNotFound(err) {
-		return nil, exit.No.Errorf("there is no %s %s", k.what, name)
+	o, err := k.Get(ctx, cluster, name)
+	if errors.Is(err, sandboxes.ErrNotFound) {
+		return nil, exit.No.Errorf("there is no %s %s", k.Name, name)
 	}
-	return o, k.refused("read", name, err)
+	return o, err
 }
 
-// refused returns an error about a call to the API server; nil for nil.
-func (k kind) refused(what, name string, err error) error {
-	if err == nil {
-		return nil
+// refused returns an error of an application with its exit code.
+func (k kind) refused(s *command.Session, f *specfile.File, name string, err error) error {
+	var problems specfile.Problems
+	switch {
+	case errors.As(err, &problems):
+		return exit.Usage.Errorf("%w", f.Locate(problems))
+	case errors.Is(err, sandboxes.ErrDeleting):
+		return exit.No.Errorf("%s %s is being deleted, and nothing was written: apply it again when it is deleted (%s %s get %s shows how far it is)",
+			k.Name, name, s.Name, k.command, name)
 	}
-	return fmt.Errorf("%s %s %s: %w", what, k.of, name, err)
-}
-
-// put creates an object that was compiled from a file, or changes the one that is there; assign
-// gives that the new spec.
-func (k kind) put(ctx context.Context, s *command.Session, cluster client.Client, f *specfile.File, object, there crdv1.Object, assign func()) (crdv1.Object, error) {
-	if there.GetDeletionTimestamp() != nil {
-		return nil, exit.No.Errorf("%s %s is being deleted, and nothing was written: apply it again when it is deleted (%s %s get %s shows how far it is)",
-			k.what, there.GetName(), s.Name, k.command, there.GetName())
-	}
-	object.GetAnnotations()[crdv1.AnnotationUpdatedAt] = s.Now().UTC().Format(time.RFC3339)
-	if there.GetUID() == "" {
-		if err := keep(s, f, object); err != nil {
-			return nil, err
-		}
-		return object, k.refused("create", object.GetName(), cluster.Create(ctx, object, client.FieldValidation("Strict")))
-	}
-	assign()
-	annotations := there.GetAnnotations()
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	for _, key := range append([]string{crdv1.AnnotationSpecification, crdv1.AnnotationUpdatedAt}, compiledTo...) {
-		if value, has := object.GetAnnotations()[key]; has {
-			annotations[key] = value
-		} else {
-			delete(annotations, key)
-		}
-	}
-	there.SetAnnotations(annotations)
-	if err := keep(s, f, there); err != nil {
-		return nil, err
-	}
-	return there, k.refused("change", there.GetName(), cluster.Update(ctx, there, client.FieldValidation("Strict")))
+	return err
 }
 
 // apply adds the flags and the action of a command that applies a file. open reads the file and returns
@@ -106,9 +60,9 @@ func (k kind) apply(s *command.Session, c *cobra.Command, open func(*input) (fun
 	var in input
 	var wait bool
 	var patience time.Duration
-	c.Use, c.Short, c.Args = "apply -f FILE", "Create or change a "+k.what, cobra.NoArgs
-	in.flags(c.Flags(), k.what)
-	c.Flags().BoolVar(&wait, "wait", true, "wait until the "+k.what+" is ready")
+	c.Use, c.Short, c.Args = "apply -f FILE", "Create or change a "+k.Name, cobra.NoArgs
+	in.flags(c.Flags(), k.Name)
+	c.Flags().BoolVar(&wait, "wait", true, "wait until the "+k.Name+" is ready")
 	c.Flags().DurationVar(&patience, "wait-timeout", waitReady, "how long to wait for that")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if in.path == "" {
@@ -135,7 +89,7 @@ func (k kind) apply(s *command.Session, c *cobra.Command, open func(*input) (fun
 		if wait {
 			return k.awaitReady(c.Context(), s, cluster, written, patience)
 		}
-		return s.Show.Report(k.report(written), show.Plain(fmt.Sprintf("%s %s is written, with the routing key %s\n", k.what, written.GetName(), keyOf(written))))
+		return s.Show.Report(k.Report(written), show.Plain(fmt.Sprintf("%s %s is written, with the routing key %s\n", k.Name, written.GetName(), keyOf(written))))
 	}
 	return c
 }
@@ -154,10 +108,10 @@ func (k kind) deleted(s *command.Session) *cobra.Command {
 	var wait bool
 	var patience time.Duration
 	c := &cobra.Command{
-		Use: "delete (NAME | -f FILE)", Short: "Delete a " + k.what, Args: cobra.MaximumNArgs(1),
-		Long: "Delete a " + k.what + ", by its name or that in a file: variables elsewhere in it need no value.",
+		Use: "delete (NAME | -f FILE)", Short: "Delete a " + k.Name, Args: cobra.MaximumNArgs(1),
+		Long: "Delete a " + k.Name + ", by its name or that in a file: variables elsewhere in it need no value.",
 	}
-	in.flags(c.Flags(), k.what)
+	in.flags(c.Flags(), k.Name)
 	c.Flags().BoolVar(&wait, "wait", true, "wait until it is deleted")
 	c.Flags().DurationVar(&patience, "wait-timeout", waitGone, "how long to wait for that")
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -175,8 +129,8 @@ func (k kind) deleted(s *command.Session) *cobra.Command {
 		}
 		ctx, cancel := s.Patiently(c.Context())
 		defer cancel()
-		if err := cluster.Delete(ctx, there); err != nil && !apierrors.IsNotFound(err) {
-			return k.refused("delete", name, err)
+		if err := k.Delete(ctx, cluster, there); err != nil {
+			return err
 		}
 		word := "is being deleted"
 		if wait {
@@ -185,7 +139,7 @@ func (k kind) deleted(s *command.Session) *cobra.Command {
 				return err
 			}
 		}
-		_, err = io.WriteString(s.Out, show.Plain(fmt.Sprintf("%s %s %s\n", k.what, name, word)))
+		_, err = io.WriteString(s.Out, show.Plain(fmt.Sprintf("%s %s %s\n", k.Name, name, word)))
 		return err
 	}
 	return c
@@ -194,7 +148,7 @@ func (k kind) deleted(s *command.Session) *cobra.Command {
 // shownByName returns the command that shows an object.
 func (k kind) shownByName(s *command.Session) *cobra.Command {
 	return &cobra.Command{
-		Use: "get NAME", Short: "Show a " + k.what, Args: cobra.ExactArgs(1),
+		Use: "get NAME", Short: "Show a " + k.Name, Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			cluster, err := s.Writer()
 			if err != nil {
@@ -204,9 +158,11 @@ func (k kind) shownByName(s *command.Session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			r := k.report(o)
-			unknown(s, r.known(), o)
-			return s.Show.Report(r, r.text(s))
+			r := k.Report(o)
+			if r.Known() == nil && s.Show.Form != show.Table {
+				_, _ = fmt.Fprintln(s.Err, show.Plain("note: the specification of "+o.GetName()+" is not known, so the output cannot be applied: the object was not written by apply, or was changed since"))
+			}
+			return s.Show.Report(r, k.text(s, r))
 		},
 	}
 }
@@ -222,28 +178,18 @@ func (k kind) all(s *command.Session, short string) *cobra.Command {
 			}
 			ctx, cancel := s.Patiently(c.Context())
 			defer cancel()
-			list := k.definition().NewList()
-			if err := cluster.List(ctx, list); err != nil {
-				return fmt.Errorf("list %s: %w", k.plural, err)
-			}
-			items, err := meta.ExtractList(list)
+			items, err := k.List(ctx, cluster)
 			if err != nil {
 				return err
 			}
-			reports := []shown{}
+			reports := []sandboxes.Report{}
 			for _, o := range items {
-				reports = append(reports, k.report(o.(crdv1.Object)))
+				reports = append(reports, k.Report(o))
 			}
 			if len(reports) == 0 {
-				return s.Show.Report(reports, "no "+k.plural+"\n")
+				return s.Show.Report(reports, "no "+k.Plural+"\n")
 			}
 			return s.Show.Report(reports, k.listed(s, reports))
 		},
 	}
-}
-
-// noted reads an annotation that is JSON into a value; other text is left out.
-func noted[T any](o client.Object, key string) (value T) {
-	_ = json.Unmarshal([]byte(o.GetAnnotations()[key]), &value) // Another client wrote it.
-	return value
 }

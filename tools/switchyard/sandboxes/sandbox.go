@@ -2,7 +2,6 @@ package sandboxes
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"switchyard.dev/tools/switchyard/show"
 	"switchyard.dev/workflows/compile"
 	"switchyard.dev/workflows/nulls"
+	"switchyard.dev/workflows/sandboxes"
 	"switchyard.dev/workflows/spec"
 	"switchyard.dev/workflows/specfile"
 )
@@ -36,7 +36,7 @@ plane is needed. The specification is compiled here to a SignadotSandbox, which 
 with your own rights; whoever may write one may also use kubectl.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	sandbox.AddCommand(applySandbox(s), renderSandbox(s), sandboxes.deleted(s), sandboxes.shownByName(s), sandboxes.all(s, "List the sandboxes of the cluster"))
+	sandbox.AddCommand(applySandbox(s), renderSandbox(s), sandboxKind.deleted(s), sandboxKind.shownByName(s), sandboxKind.all(s, "List the sandboxes of the cluster"))
 	sandbox.AddCommand(further...)
 	plugin := &cobra.Command{
 		Use: "resourceplugin", Short: "Keep the resource plugins that sandboxes name", Args: cobra.NoArgs, Aliases: []string{"rp"},
@@ -54,19 +54,16 @@ group unites sandboxes under one routing key. spec.match is evaluated when the f
 applied: sandboxes that match later are not added until it is applied again.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	group.AddCommand(applyGroup(s), groups.deleted(s), groups.shownByName(s), groups.all(s, "List the route groups of the cluster"))
+	group.AddCommand(applyGroup(s), groupKind.deleted(s), groupKind.shownByName(s), groupKind.all(s, "List the route groups of the cluster"))
 	return []*cobra.Command{sandbox, group, plugin}
 }
 
-// sandboxes is the kind of sandboxes.
-var sandboxes = kind{
-	what: specfile.Sandbox, plural: "sandboxes", command: "sandbox", of: crdv1.KindSandbox,
-	report: func(o crdv1.Object) shown { return reportOf(o.(*crdv1.SignadotSandbox)) }, listed: listed,
-}
+// sandboxKind is the kind of sandboxes.
+var sandboxKind = kind{Kind: sandboxes.Sandboxes, command: "sandbox", text: sandboxText, listed: listed}
 
 func applySandbox(s *command.Session) *cobra.Command {
 	c := &cobra.Command{Example: "  switchyard sandbox apply -f sandbox.yaml --set tag=pr-12"}
-	return sandboxes.apply(s, c, func(in *input) (func(context.Context, client.Client) (crdv1.Object, error), error) {
+	return sandboxKind.apply(s, c, func(in *input) (func(context.Context, client.Client) (crdv1.Object, error), error) {
 		var asked spec.Sandbox
 		f, err := in.read(s, &asked)
 		return func(ctx context.Context, cluster client.Client) (crdv1.Object, error) {
@@ -75,68 +72,40 @@ func applySandbox(s *command.Session) *cobra.Command {
 	})
 }
 
-// write compiles a sandbox and creates it, or replaces the one that is there.
+// write applies a sandbox, and prints which parts of its specification have no effect.
 func write(ctx context.Context, s *command.Session, cluster client.Client, f *specfile.File, asked spec.Sandbox) (crdv1.Object, error) {
-	there := &crdv1.SignadotSandbox{}
-	unread := cluster.Get(ctx, client.ObjectKey{Name: asked.Name}, there)
-	plugins, err := pluginsFor(ctx, s, cluster, asked, nil)
+	text, err := f.JSON("spec")
 	if err != nil {
 		return nil, err
 	}
-	object, err := compiled(s, f, compile.Input{Sandbox: asked, Plugins: plugins, RoutingKey: there.Spec.ID, Pinned: pinned(there)})
-	if err != nil {
-		return nil, err
-	}
-	if client.IgnoreNotFound(unread) != nil { // The compiler reports a name that no object can have.
-		return nil, sandboxes.refused("read", asked.Name, unread)
-	}
-	return sandboxes.put(ctx, s, cluster, f, object, there, func() { there.Spec = object.Spec })
+	out, err := sandboxes.ApplySandbox(ctx, cluster, store(s, cluster), asked, text, s.Now())
+	noteAll(s, f, out.Notes)
+	unstored(s, out)
+	return out.Object, sandboxKind.refused(s, f, asked.Name, err)
 }
 
-// pinned returns the versions of plugins that a sandbox has.
-func pinned(o *crdv1.SignadotSandbox) map[string]string {
-	out := map[string]string{}
-	for _, r := range o.Spec.ManagedResources {
-		if name, err := spec.ParsePluginName(r.PluginName); err == nil {
-			out[r.Name] = name.Bare + "@" + name.Defaulted().Version
-		}
-	}
-	return out
-}
-
-// compiled compiles a sandbox, and says what of its specification has no effect.
-func compiled(s *command.Session, f *specfile.File, in compile.Input) (*crdv1.SignadotSandbox, error) {
-	out, err := compile.Sandbox(in)
-	var problems specfile.Problems
-	if errors.As(err, &problems) {
-		return nil, exit.Usage.Errorf("%w", f.Locate(problems))
-	}
-	for _, note := range f.Locate(out.Notes) {
+// noteAll prints parts of a specification that have no effect.
+func noteAll(s *command.Session, f *specfile.File, notes specfile.Problems) {
+	for _, note := range f.Locate(notes) {
 		_, _ = fmt.Fprintln(s.Err, show.Plain("note: "+note.Error()))
 	}
-	return out.Sandbox, err
 }
 
-// pluginsFor returns the plugins that a sandbox may name: those of files, and those of the
-// cluster. Without resources it needs none.
-func pluginsFor(ctx context.Context, s *command.Session, cluster client.Client, asked spec.Sandbox, files []string) ([]spec.Plugin, error) {
-	var out []spec.Plugin
+// unstored notes that a specification is too large to be stored.
+func unstored(s *command.Session, out sandboxes.Applied) {
+	if out.TooLarge > 0 {
+		_, _ = fmt.Fprintln(s.Err, show.Plain(fmt.Sprintf("note: the specification of %s has %d bytes and is not stored in the object, so \"get\" cannot print it; the limit is %d", out.Object.GetName(), out.TooLarge, sandboxes.MaxKept)))
+	}
+}
+
+// pluginsOf reads the files of resource plugins.
+func pluginsOf(s *command.Session, files []string) (out []spec.Plugin, err error) {
 	for _, path := range files {
 		p, _, err := Plugin(s, path, Values{})
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, p)
-	}
-	if len(asked.Spec.Resources) == 0 || cluster == nil {
-		return out, nil
-	}
-	kept, err := store(s, cluster).List(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, k := range kept {
-		out = append([]spec.Plugin{k.Plugin}, out...) // Those of files count.
 	}
 	return out, nil
 }
@@ -170,15 +139,19 @@ the sandbox has already, and when it was last changed.`,
 				return fmt.Errorf("%w; or give the sandbox's resource plugins with --plugin", err)
 			}
 		}
-		plugins, err := pluginsFor(ctx, s, cluster, asked, files)
+		plugins, err := pluginsOf(s, files)
+		if err == nil {
+			plugins, err = sandboxes.PluginsFor(ctx, store(s, cluster), asked, plugins)
+		}
 		if err != nil {
 			return err
 		}
-		object, err := compiled(s, f, compile.Input{Sandbox: asked, Plugins: plugins})
+		out, err := compile.Sandbox(compile.Input{Sandbox: asked, Plugins: plugins})
 		if err != nil {
-			return err
+			return sandboxKind.refused(s, f, asked.Name, err)
 		}
-		object, left, err := nulls.Without(object)
+		noteAll(s, f, out.Notes)
+		object, left, err := nulls.Without(out.Sandbox)
 		if err != nil {
 			return err
 		}

@@ -6,17 +6,18 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tools/switchyard/command"
+	"switchyard.dev/workflows/sandboxes"
 )
 
 func TestATerminalObeysNothingOfASandbox(t *testing.T) {
 	const clears = "\x1b[2J\u009b31m"
 	s := command.New(command.Config{Name: "switchyard"})
-	r := report{Name: clears, RoutingKey: clears, CreatedAt: clears, UpdatedAt: clears, Status: status{Reason: clears, Message: clears, Caveats: []string{"\x1b[2J"}, ScheduledDeleteTime: clears}}
-	g := groupReport{Name: clears, RoutingKey: clears, CreatedAt: clears, UpdatedAt: clears, Status: groupStatus{status: status{Reason: clears, Message: clears, ScheduledDeleteTime: clears}, MatchedSandboxes: []string{clears}}}
-	if text := listedGroups(s, []shown{g}); strings.ContainsAny(text, "\x1b\u009b") {
+	r := sandboxes.Sandbox{Name: clears, RoutingKey: clears, CreatedAt: clears, UpdatedAt: clears, Status: sandboxes.Status{Reason: clears, Message: clears, Caveats: []string{"\x1b[2J"}, ScheduledDeleteTime: clears}}
+	g := sandboxes.Group{Name: clears, RoutingKey: clears, CreatedAt: clears, UpdatedAt: clears, Status: sandboxes.GroupStatus{Status: sandboxes.Status{Reason: clears, Message: clears, ScheduledDeleteTime: clears}, MatchedSandboxes: []string{clears}}}
+	if text := listedGroups(s, []sandboxes.Report{g}); strings.ContainsAny(text, "\x1b\u009b") {
 		t.Errorf("a route group is shown as %q", text)
 	}
-	for _, text := range []string{r.text(s), g.text(s), listed(s, []shown{r})} {
+	for _, text := range []string{sandboxText(s, r), groupText(s, g), listed(s, []sandboxes.Report{r})} {
 		if strings.ContainsAny(text, "\x1b\u009b") || strings.Count(text, `\u001b[2J\u009b31m`) < 5 {
 			t.Errorf("a sandbox is shown as %q", text)
 		}
@@ -37,11 +38,11 @@ func TestEachCaveatIsShownOnce(t *testing.T) {
 				{Type: crdv1.ConditionReady, Status: tt.status, Reason: "R", Message: tt.message, ObservedGeneration: 2},
 				{Type: crdv1.ConditionCaveats, Status: "True", Reason: "R", Message: "A 80 is lost.\nB has no pods.", ObservedGeneration: 2},
 			}
-			if text := reportOf(o).text(s); !strings.HasSuffix(text, tt.message+"\n"+tt.caveats) {
+			if text := sandboxText(s, sandboxes.SandboxOf(o)); !strings.HasSuffix(text, tt.message+"\n"+tt.caveats) {
 				t.Errorf("it is shown as %q", text)
 			}
 			o.Generation = 3
-			if text := reportOf(o).text(s); strings.Contains(text, "Caveat") {
+			if text := sandboxText(s, sandboxes.SandboxOf(o)); strings.Contains(text, "Caveat") {
 				t.Errorf("caveats of an earlier form are shown: %q", text)
 			}
 		})

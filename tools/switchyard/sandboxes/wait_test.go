@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"switchyard.dev/tools/switchyard/command"
+	"switchyard.dev/workflows/sandboxes"
 )
 
 func TestWhatADeletionWaitsForIsPrintedOnceItTakesLong(t *testing.T) {
@@ -13,7 +14,7 @@ func TestWhatADeletionWaitsForIsPrintedOnceItTakesLong(t *testing.T) {
 	now := time.Unix(0, 0)
 	s := command.New(command.Config{Name: "switchyard", Err: &errs, Now: func() time.Time { return now }})
 	p := progress{s: s, word: "waiting", since: s.Now(), patient: true}
-	steps := status{Message: "The sandbox is being deleted. It waits for 1 of its RoutingConfigs to be deleted."}
+	steps := sandboxes.Status{Message: "The sandbox is being deleted. It waits for 1 of its RoutingConfigs to be deleted."}
 	p.shows(steps)
 	if errs.Len() > 0 {
 		t.Errorf("at once it prints %q", errs.String())

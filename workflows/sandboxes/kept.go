@@ -4,14 +4,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/tools/switchyard/command"
-	"switchyard.dev/tools/switchyard/show"
-	"switchyard.dev/workflows/specfile"
 )
 
 // compiledTo are the annotations that are compiled of a specification.
@@ -28,32 +24,28 @@ type specification struct {
 	Of string `json:"of"`
 }
 
-// maxKept bounds a specification that is kept: the annotations of an object have 256 KiB together.
-const maxKept = 128 << 10
+// MaxKept bounds the size of a specification that is stored in its object: the annotations of an object
+// have 256 KiB together.
+const MaxKept = 128 << 10
 
-// keep adds the specification of a file to the object that it was compiled to, so that "get" can
-// print it.
-func keep(s *command.Session, f *specfile.File, o client.Object) error {
-	text, err := f.JSON("spec")
-	if err != nil {
-		return err
-	}
+// keep adds a specification to the object that it was compiled to, so that it can be read again. It
+// returns the size of one that is too large, which is not stored.
+func keep(text json.RawMessage, o client.Object) (tooLarge int, err error) {
 	noted, err := json.Marshal(specification{Spec: text, Of: digest(o)})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	size := len(noted)
-	for key, value := range o.GetAnnotations() {
+	annotations := o.GetAnnotations()
+	for key, value := range annotations {
 		size += len(key) + len(value)
 	}
-	if size > maxKept {
-		_, _ = fmt.Fprintln(s.Err, show.Plain(fmt.Sprintf("note: the specification of %s has %d bytes and is not stored in the object, so \"get\" cannot print it; the limit is %d", o.GetName(), size, maxKept)))
-		return nil
+	if size > MaxKept {
+		return size, nil
 	}
-	annotations := o.GetAnnotations()
 	annotations[crdv1.AnnotationSpecification] = string(noted)
 	o.SetAnnotations(annotations)
-	return nil
+	return 0, nil
 }
 
 // known returns the specification that an object was compiled from; nil when it was not applied as
@@ -66,11 +58,10 @@ func known(o client.Object) json.RawMessage {
 	return noted.Spec
 }
 
-// unknown prints a note that the printed object cannot be applied.
-func unknown(s *command.Session, spec json.RawMessage, o client.Object) {
-	if spec == nil && s.Show.Form != show.Table {
-		_, _ = fmt.Fprintln(s.Err, show.Plain("note: the specification of "+o.GetName()+" is not known, so the output cannot be applied: the object was not written by apply, or was changed since"))
-	}
+// noted reads an annotation that is JSON into a value; other text is left out.
+func noted[T any](o client.Object, key string) (value T) {
+	_ = json.Unmarshal([]byte(o.GetAnnotations()[key]), &value) // Another client wrote it.
+	return value
 }
 
 // digest identifies what a specification was compiled to, whatever the form of its JSON.

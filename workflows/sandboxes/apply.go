@@ -1,0 +1,148 @@
+package sandboxes
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/workflows/compile"
+	"switchyard.dev/workflows/plugins"
+	"switchyard.dev/workflows/spec"
+	"switchyard.dev/workflows/specfile"
+)
+
+// Applied is the result of an application. What is known of it is set also beside an error.
+type Applied struct {
+	// Object is the object as it was written.
+	Object crdv1.Object
+	// Notes name the parts of the specification that have no effect.
+	Notes specfile.Problems
+	// TooLarge is the size of a specification that is too large to be stored in the object; 0 if stored.
+	TooLarge int
+	// Matched are the sandboxes of a route group, and Left those that it no longer has.
+	Matched, Left []string
+}
+
+// ApplySandbox compiles a sandbox and creates its object, or replaces the specification of the one that
+// exists; text is the specification, to be stored with it. Faults of the specification are
+// specfile.Problems. A conflict with another writer is an error of the API server: try again.
+func ApplySandbox(ctx context.Context, c client.Client, store plugins.Store, asked spec.Sandbox, text json.RawMessage, now time.Time) (out Applied, err error) {
+	there := &crdv1.SignadotSandbox{}
+	unread := c.Get(ctx, client.ObjectKey{Name: asked.Name}, there)
+	kept, err := PluginsFor(ctx, store, asked, nil)
+	if err != nil {
+		return out, err
+	}
+	compiled, err := compile.Sandbox(compile.Input{Sandbox: asked, Plugins: kept, RoutingKey: there.Spec.ID, Pinned: pinned(there)})
+	if err != nil {
+		return out, err
+	}
+	out.Notes = compiled.Notes
+	if client.IgnoreNotFound(unread) != nil { // The compiler reports a name that no object can have.
+		return out, Sandboxes.failed("read", asked.Name, unread)
+	}
+	object := compiled.Sandbox
+	out.Object, out.TooLarge, err = Sandboxes.put(ctx, c, text, now, object, there, func() { there.Spec = object.Spec })
+	return out, err
+}
+
+// PluginsFor returns the plugins that a sandbox may name: the given ones before those of the cluster.
+// Without resources it needs none of the cluster, nor with a store without a client.
+func PluginsFor(ctx context.Context, store plugins.Store, asked spec.Sandbox, given []spec.Plugin) ([]spec.Plugin, error) {
+	if len(asked.Spec.Resources) == 0 || store.Client == nil {
+		return given, nil
+	}
+	kept, err := store.List(ctx)
+	out := given
+	for _, k := range kept {
+		out = append([]spec.Plugin{k.Plugin}, out...) // The given ones count.
+	}
+	return out, err
+}
+
+// pinned returns the versions of plugins that a sandbox has.
+func pinned(o *crdv1.SignadotSandbox) map[string]string {
+	out := map[string]string{}
+	for _, r := range o.Spec.ManagedResources {
+		if name, err := spec.ParsePluginName(r.PluginName); err == nil {
+			out[r.Name] = name.Bare + "@" + name.Defaulted().Version
+		}
+	}
+	return out
+}
+
+// ApplyGroup compiles a route group of the sandboxes that match now, and creates it or replaces the one
+// that exists, as ApplySandbox does.
+func ApplyGroup(ctx context.Context, c client.Client, asked spec.Group, text json.RawMessage, now time.Time) (out Applied, err error) {
+	there := &crdv1.SignadotRouteGroup{}
+	unread := c.Get(ctx, client.ObjectKey{Name: asked.Name}, there)
+	var list crdv1.SignadotSandboxList
+	if err := c.List(ctx, &list); err != nil {
+		return out, fmt.Errorf("list sandboxes, to find those that the route group matches: %w", err)
+	}
+	known := map[string]map[string]string{}
+	for i := range list.Items {
+		if o := &list.Items[i]; o.DeletionTimestamp == nil {
+			known[o.Name] = labelsOf(o)
+		}
+	}
+	compiled, err := compile.Group(compile.GroupInput{Group: asked, Sandboxes: known, RoutingKey: there.Spec.RoutingKey})
+	switch {
+	case err != nil:
+		return out, err
+	case client.IgnoreNotFound(unread) != nil: // The compiler reports a name that no object can have.
+		return out, Groups.failed("read", asked.Name, unread)
+	}
+	out.Notes, out.Matched = compiled.Notes, compiled.Group.Spec.SandboxNames
+	out.Left = slices.DeleteFunc(slices.Clone(there.Spec.SandboxNames), func(name string) bool { return slices.Contains(out.Matched, name) })
+	out.Object, out.TooLarge, err = Groups.put(ctx, c, text, now, compiled.Group, there, func() {
+		there.Spec.RoutingKey, there.Spec.SandboxNames = compiled.Group.Spec.RoutingKey, out.Matched
+	})
+	return out, err
+}
+
+// labelsOf returns the labels of a sandbox: those of its specification before those of its object.
+func labelsOf(o *crdv1.SignadotSandbox) map[string]string {
+	out := map[string]string{}
+	maps.Copy(out, o.Labels)
+	maps.Copy(out, noted[map[string]string](o, crdv1.AnnotationLabels))
+	return out
+}
+
+// put creates an object that was compiled from a specification, or changes the one that exists; assign
+// gives that the new spec.
+func (k Kind) put(ctx context.Context, c client.Client, text json.RawMessage, now time.Time, object, there crdv1.Object, assign func()) (o crdv1.Object, tooLarge int, err error) {
+	if there.GetDeletionTimestamp() != nil {
+		return there, 0, ErrDeleting
+	}
+	object.GetAnnotations()[crdv1.AnnotationUpdatedAt] = now.UTC().Format(time.RFC3339)
+	if there.GetUID() == "" {
+		if tooLarge, err = keep(text, object); err != nil {
+			return nil, 0, err
+		}
+		return object, tooLarge, k.failed("create", object.GetName(), c.Create(ctx, object, client.FieldValidation("Strict")))
+	}
+	assign()
+	annotations := there.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	for _, key := range append([]string{crdv1.AnnotationSpecification, crdv1.AnnotationUpdatedAt}, compiledTo...) {
+		if value, has := object.GetAnnotations()[key]; has {
+			annotations[key] = value
+		} else {
+			delete(annotations, key)
+		}
+	}
+	there.SetAnnotations(annotations)
+	if tooLarge, err = keep(text, there); err != nil {
+		return nil, 0, err
+	}
+	return there, tooLarge, k.failed("change", there.GetName(), c.Update(ctx, there, client.FieldValidation("Strict")))
+}

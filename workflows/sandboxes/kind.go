@@ -1,0 +1,86 @@
+package sandboxes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/workflows/specfile"
+)
+
+// Errors that a caller can act on; test with errors.Is.
+var (
+	// ErrNotFound: there is no object of that name.
+	ErrNotFound = errors.New("not found")
+	// ErrDeleting: the object is being deleted, so it was not written and will not become ready.
+	ErrDeleting = errors.New("it is being deleted")
+	// ErrReplaced: the object was deleted and created again during the wait.
+	ErrReplaced = errors.New("it was deleted and created again")
+	// ErrLate: the wait took too long.
+	ErrLate = errors.New("it took too long")
+)
+
+// Kind is a kind of object with a published specification.
+type Kind struct {
+	// Name and Plural are the names of one and of several in messages.
+	Name, Plural string
+	of           string
+	report       func(crdv1.Object) Report
+}
+
+// Sandboxes and Groups are the kinds.
+var (
+	Sandboxes = Kind{specfile.Sandbox, "sandboxes", crdv1.KindSandbox, func(o crdv1.Object) Report { return SandboxOf(o.(*crdv1.SignadotSandbox)) }}
+	Groups    = Kind{specfile.RouteGroup, "route groups", crdv1.KindRouteGroup, func(o crdv1.Object) Report { return GroupOf(o.(*crdv1.SignadotRouteGroup)) }}
+)
+
+// Report returns the report of an object of this kind.
+func (k Kind) Report(o crdv1.Object) Report { return k.report(o) }
+
+// definition returns the kind of the object.
+func (k Kind) definition() crdv1.Kind {
+	d, _ := crdv1.KindCalled(k.of) // a constant of crdv1
+	return d
+}
+
+// failed returns an error about a call to the API server; nil for nil.
+func (k Kind) failed(what, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s %s %s: %w", what, k.of, name, err)
+}
+
+// Get reads an object, or returns ErrNotFound.
+func (k Kind) Get(ctx context.Context, reader client.Reader, name string) (crdv1.Object, error) {
+	o := k.definition().New()
+	err := reader.Get(ctx, client.ObjectKey{Name: name}, o)
+	if apierrors.IsNotFound(err) {
+		return nil, ErrNotFound
+	}
+	return o, k.failed("read", name, err)
+}
+
+// List reads all objects.
+func (k Kind) List(ctx context.Context, reader client.Reader) ([]crdv1.Object, error) {
+	list := k.definition().NewList()
+	if err := reader.List(ctx, list); err != nil {
+		return nil, fmt.Errorf("list %s: %w", k.Plural, err)
+	}
+	items, err := meta.ExtractList(list)
+	out := make([]crdv1.Object, 0, len(items))
+	for _, o := range items {
+		out = append(out, o.(crdv1.Object))
+	}
+	return out, err
+}
+
+// Delete deletes an object; one that is already deleted is no error.
+func (k Kind) Delete(ctx context.Context, writer client.Writer, o crdv1.Object) error {
+	return k.failed("delete", o.GetName(), client.IgnoreNotFound(writer.Delete(ctx, o)))
+}
