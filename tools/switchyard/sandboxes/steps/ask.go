@@ -2,14 +2,12 @@ package steps
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -18,31 +16,15 @@ import (
 	"switchyard.dev/tools/switchyard/sandboxes"
 	"switchyard.dev/tools/switchyard/show"
 	"switchyard.dev/workflows/compile"
+	"switchyard.dev/workflows/steps"
 )
 
-// saying returns the annotation that asks the operator for something, and the text that reports it; an
-// error when the resource is not in a state for it.
-type saying func(report) (key, value, told string, err error)
-
-// ask writes an annotation for the operator.
-func ask(ctx context.Context, s *command.Session, cluster client.Client, o *crdv1.Resource, r report, say saying) error {
-	key, value, told, err := say(r)
-	if err != nil {
-		return err
+// said prints a text once an operation has succeeded.
+func said(s *command.Session, text string, err error) error {
+	if err == nil {
+		_, err = io.WriteString(s.Out, show.Plain(text)+"\n")
 	}
-	if err := annotate(ctx, s, cluster, o, key, value); err != nil {
-		return err
-	}
-	_, err = io.WriteString(s.Out, show.Plain(told)+"\n")
 	return err
-}
-
-// annotate writes one annotation of a resource, of that object and no later one of its name.
-func annotate(ctx context.Context, s *command.Session, cluster client.Client, r *crdv1.Resource, key, value string) error {
-	ctx, cancel := s.Patiently(ctx)
-	defer cancel()
-	patch := fmt.Sprintf(`{"metadata":{"uid":%q,"annotations":{%q:%q}}}`, r.UID, key, value)
-	return failed("change", r.Name, cluster.Patch(ctx, r, client.RawPatch("application/merge-patch+json", []byte(patch))))
 }
 
 func retry(s *command.Session) *cobra.Command {
@@ -58,24 +40,23 @@ deleted are changed with "sandbox apply", which takes the next version of the pl
 	var values sandboxes.Values
 	with := c.Flags().String("with", "", "the `file` of a mended resource plugin whose delete steps run")
 	values.Flags(c.Flags(), "file")
-	plain := func(r report) (key, value, told string, err error) {
-		var names []string
-		for _, one := range r.present() {
-			if one.trouble() {
-				names = append(names, one.Name)
-			}
-		}
-		told = fmt.Sprintf("resource %s is asked to run again: %s", r.Name, strings.Join(names, ", "))
-		if len(names) == 0 {
-			told = fmt.Sprintf("resource %s is asked to try again; no step of it has failed or is lost, so that nothing may come of it", r.Name)
-		}
-		return crdv1.AnnotationRetry, asked(s), told, nil
-	}
 	return about(s, c, func(ctx context.Context, cluster client.Client, o *crdv1.Resource, r report) error {
 		if *with != "" {
 			return replace(ctx, s, cluster, o, r, *with, values)
 		}
-		return ask(ctx, s, cluster, o, r, plain)
+		var names []string
+		for _, one := range r.Present() {
+			if one.Trouble() {
+				names = append(names, one.Name)
+			}
+		}
+		text := fmt.Sprintf("resource %s is asked to run again: %s", r.Name, strings.Join(names, ", "))
+		if len(names) == 0 {
+			text = fmt.Sprintf("resource %s is asked to try again; no step of it has failed or is lost, so that nothing may come of it", r.Name)
+		}
+		ctx, cancel := s.Patiently(ctx)
+		defer cancel()
+		return said(s, text, steps.Retry(ctx, cluster, o, s.Now()))
 	})
 }
 
@@ -92,28 +73,15 @@ func replace(ctx context.Context, s *command.Session, cluster client.Client, o *
 	if len(problems) > 0 {
 		return exit.Usage.Errorf("%w", f.Locate(problems))
 	}
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": o.UID, "resourceVersion": o.ResourceVersion, "annotations": map[string]string{crdv1.AnnotationRetry: asked(s)}},
-		"spec":     map[string]any{"olm": map[string]any{"postStop": units}},
-	})
-	if err != nil {
-		return failed("change", r.Name, err)
-	}
 	ctx, cancel := s.Patiently(ctx)
 	defer cancel()
-	if err := cluster.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch)); err != nil {
-		return failed("change", r.Name, err)
-	}
+	err = steps.Replace(ctx, cluster, o, units, s.Now())
 	var names []string
 	for _, u := range units {
 		names = append(names, u.Name)
 	}
-	_, err = io.WriteString(s.Out, show.Plain(fmt.Sprintf("resource %s has the delete steps of %s, which run now: %s\n", r.Name, p.Name, strings.Join(names, ", "))))
-	return err
+	return said(s, fmt.Sprintf("resource %s has the delete steps of %s, which run now: %s", r.Name, p.Name, strings.Join(names, ", ")), err)
 }
-
-// asked returns a value of crdv1.AnnotationRetry.
-func asked(s *command.Session) string { return s.Now().UTC().Format(time.RFC3339Nano) }
 
 func giveUp(s *command.Session) *cobra.Command {
 	c := &cobra.Command{
@@ -121,23 +89,23 @@ func giveUp(s *command.Session) *cobra.Command {
 		Long: `Let a resource go that is being deleted and whose delete steps cannot be run to their end.
 What they have not removed stays: the command names the steps.`,
 	}
-	say := func(r report) (key, value, told string, err error) {
-		if !r.Deleting {
-			return "", "", "", exit.No.Errorf("resource %s is not being deleted: delete sandbox %s first, or take the resource out of it", r.Name, r.Sandbox)
+	return about(s, c, func(ctx context.Context, cluster client.Client, o *crdv1.Resource, r report) error {
+		ctx, cancel := s.Patiently(ctx)
+		defer cancel()
+		err := steps.GiveUp(ctx, cluster, o)
+		if errors.Is(err, steps.ErrNotDeleting) {
+			return exit.No.Errorf("resource %s is not being deleted: delete sandbox %s first, or take the resource out of it", r.Name, r.Sandbox)
 		}
 		var left []string
 		for _, one := range r.Delete {
-			if !one.done() {
+			if !one.Done() {
 				left = append(left, one.Name)
 			}
 		}
-		told = fmt.Sprintf("resource %s is let go", r.Name)
+		text := fmt.Sprintf("resource %s is let go", r.Name)
 		if len(left) > 0 {
-			told += "; what these steps remove may be left: " + strings.Join(left, ", ")
+			text += "; what these steps remove may be left: " + strings.Join(left, ", ")
 		}
-		return crdv1.AnnotationGiveUp, "true", told, nil
-	}
-	return about(s, c, func(ctx context.Context, cluster client.Client, o *crdv1.Resource, r report) error {
-		return ask(ctx, s, cluster, o, r, say)
+		return said(s, text, err)
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"switchyard.dev/tools/switchyard/command"
+	"switchyard.dev/workflows/steps"
 )
 
 // clears is a sequence by which a terminal would clear itself and take another title.
@@ -23,19 +24,19 @@ func obeyed(text string) bool { return strings.ContainsAny(text, "\x1b\x07\r\b\u
 // Authors of a status, a label or a log do not control the terminal that shows it.
 func TestATerminalObeysNothingOfTheCluster(t *testing.T) {
 	s, out, errs := sessionOf(t)
-	one := step{Name: "a" + clears, Phase: "Failed" + clears, Reason: clears, Message: clears, Outputs: []string{clears}, WaitsFor: []string{clears}}
-	r := report{Name: clears, Sandbox: clears, Resource: clears, Plugin: clears, CreatedAt: clears, Reason: clears, Message: clears, Create: []step{one}, ToDo: []string{clears}}
+	one := steps.Step{Name: "a" + clears, Phase: "Failed" + clears, Reason: clears, Message: clears, Outputs: []string{clears}, WaitsFor: []string{clears}}
+	r := report{steps.Report{Name: clears, Sandbox: clears, Resource: clears, Plugin: clears, CreatedAt: clears, Reason: clears, Message: clears, Create: []steps.Step{one}, ToDo: []string{clears}}}
 	if text := r.text(s); obeyed(text) || strings.Count(text, `\u001b[2J`) < 10 {
 		t.Errorf("a resource is shown as %q", text)
 	}
 	if text := rowsOf([]report{r}, s).String(); obeyed(text) || strings.Count(text, `\u001b[2J`) < 5 {
 		t.Errorf("a list is shown as %q", text)
 	}
-	w := &tail{s: s, several: true}
-	if err := w.write("a"+clears, "one\ttwo \x1b[1;31mred\x1b[0m "+clears+"\r\n"); err != nil {
+	w := printer{s, true}
+	if err := w.line("a"+clears, "one\ttwo \x1b[1;31mred\x1b[0m "+clears+"\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	w.noted("a"+clears, "%s", clears)
+	w.note("a"+clears, clears)
 	if want := `a\u001b[2J\u001b]0;x\u0007\u009b31m | one` + "\t" + `two red \u001b[2J\u001b]0;x\u0007\u009b31m` + "\n"; out.String() != want {
 		t.Errorf("a line of a log is shown as %q, not %q", out, want)
 	}
@@ -45,7 +46,7 @@ func TestATerminalObeysNothingOfTheCluster(t *testing.T) {
 	// A file or a pipe gets a log unchanged.
 	s.Terminal = false
 	out.Reset()
-	if err := (&tail{s: s}).write("a", clears+"\n"); err != nil || out.String() != clears+"\n" {
+	if err := (printer{s: s}).line("a", clears+"\n"); err != nil || out.String() != clears+"\n" {
 		t.Errorf("a file has %q, %v", out, err)
 	}
 }

@@ -1,27 +1,20 @@
 package steps
 
 import (
-	"context"
-	"fmt"
+	"errors"
 	"io"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/command/exit"
 	"switchyard.dev/tools/switchyard/show"
+	"switchyard.dev/workflows/steps"
 )
-
-// lookAgain is how long a command waits before it looks at a resource or a pod again.
-const lookAgain = time.Second
 
 // wanted is whose logs are asked for.
 type wanted struct {
@@ -63,141 +56,65 @@ wrote can be read while its pod is there: until its resource is gone, or the ste
 		if err != nil {
 			return err
 		}
-		t := &tail{s: s, pods: pods, follow: w.follow}
-		if err := t.choose(o, w.step); err != nil {
+		several, err := choose(s, o, w.step)
+		if err != nil {
 			return err
 		}
+		p := printer{s, several}
+		t := &steps.Tail{Pods: pods, Namespace: s.Cluster.Namespace, Step: w.step, Follow: w.follow, Request: s.Patiently, Line: p.line, Note: p.note}
 		if w.follow {
-			return t.followed(c.Context(), cluster, o)
+			return t.Followed(c.Context(), cluster, o)
 		}
-		return t.now(c.Context(), o)
+		err = t.Now(c.Context(), o)
+		var none steps.NoPod
+		switch {
+		case errors.As(err, &none) && none.Step != "":
+			return exit.No.Errorf("step %s has no pod (%s); %s resource get %s says more", none.Step, none.Phase, s.Name, o.Name)
+		case errors.As(err, &none):
+			return exit.No.Errorf("no step of resource %s has a pod; %s resource get %s says more", o.Name, s.Name, o.Name)
+		}
+		return err
 	}
 	return c
 }
 
-// choose checks which steps are meant.
-func (t *tail) choose(o *crdv1.Resource, step string) error {
-	r := reportOf(o, t.s.Name, t.s.Now())
+// choose checks which step is meant, and reports whether several are.
+func choose(s *command.Session, o *crdv1.Resource, step string) (several bool, err error) {
+	r := reportOf(s, o)
 	var names []string
 	for _, one := range slices.Concat(r.Create, r.Delete) {
 		names = append(names, one.Name)
 	}
 	if step != "" && !slices.Contains(names, step) {
-		return exit.No.Errorf("resource %s has no step %s; it has %s", r.Name, step, strings.Join(names, ", "))
+		return false, exit.No.Errorf("resource %s has no step %s; it has %s", r.Name, step, strings.Join(names, ", "))
 	}
-	t.step, t.several = step, step == "" && len(names) > 1
-	return nil
+	return step == "" && len(names) > 1, nil
 }
 
-// steps returns those that are meant.
-func (t *tail) steps(o *crdv1.Resource) []step {
-	r := reportOf(o, t.s.Name, t.s.Now())
-	return slices.DeleteFunc(slices.Concat(r.Create, r.Delete), func(one step) bool { return t.step != "" && one.Name != t.step })
+// printer prints logs.
+type printer struct {
+	s *command.Session
+	// several: the name of the step is before each line.
+	several bool
 }
 
-// now shows what there is.
-func (t *tail) now(ctx context.Context, o *crdv1.Resource) error {
-	shown := false
-	for _, one := range t.steps(o) {
-		pod, err := t.podOf(ctx, o, one)
-		if err != nil {
-			return err
-		}
-		if pod == nil {
-			if t.step != "" {
-				return exit.No.Errorf("step %s has no pod (%s); %s resource get %s says more", one.Name, one.Phase, t.s.Name, o.Name)
-			}
-			continue
-		}
-		shown = true
-		if err := t.copy(ctx, one.Name, *pod); err != nil {
-			return err
+// line prints one line. For a terminal it is escaped (show.LogLine), since other users can have written
+// it; a file or a pipe gets it as it is.
+func (p printer) line(step, line string) error {
+	if p.s.Terminal {
+		line = show.LogLine(line)
+	}
+	if p.several {
+		line = show.Line(step) + " | " + line
+		if !strings.HasSuffix(line, "\n") {
+			line += "\n"
 		}
 	}
-	if !shown {
-		return exit.No.Errorf("no step of resource %s has a pod; %s resource get %s says more", o.Name, t.s.Name, o.Name)
-	}
-	return nil
+	_, err := io.WriteString(p.s.Out, line)
+	return err
 }
 
-// followed shows the logs of steps until none runs any more.
-func (t *tail) followed(ctx context.Context, cluster client.Client, o *crdv1.Resource) error {
-	var all sync.WaitGroup
-	var mu sync.Mutex
-	var first error // Of the logs that were followed.
-	seen := map[crdv1.NamespacedName]bool{}
-	wait := func(err error) error {
-		all.Wait()
-		if err == nil {
-			err = first
-		}
-		return err
-	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	for uid := o.UID; ; {
-		for _, one := range t.steps(o) {
-			pod, err := t.podOf(ctx, o, one)
-			if err != nil {
-				stop()
-				return wait(err)
-			}
-			if pod == nil || seen[*pod] {
-				continue
-			}
-			seen[*pod] = true
-			all.Go(func() {
-				if err := t.copy(ctx, one.Name, *pod); err != nil {
-					mu.Lock()
-					defer mu.Unlock()
-					first = err
-				}
-			})
-		}
-		if t.ended(o) {
-			return wait(nil)
-		}
-		if !pause(ctx) {
-			return wait(ctx.Err())
-		}
-		again := &crdv1.Resource{}
-		one, cancel := t.s.Patiently(ctx)
-		err := cluster.Get(one, client.ObjectKeyFromObject(o), again)
-		cancel()
-		if apierrors.IsNotFound(err) || err == nil && again.UID != uid {
-			return wait(nil)
-		}
-		if err != nil {
-			stop()
-			return wait(failed("read", o.Name, err))
-		}
-		o = again
-	}
-}
-
-// ended reports whether no more is to come of the steps that are meant.
-func (t *tail) ended(o *crdv1.Resource) bool {
-	r := reportOf(o, t.s.Name, t.s.Now())
-	if t.step == "" || r.ended() {
-		return r.ended()
-	}
-	one := t.steps(o)[0]
-	return one.done() || one.trouble()
-}
-
-// pause waits until it is time to look again, and reports whether anybody wants that.
-func pause(ctx context.Context) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(lookAgain):
-		return true
-	}
-}
-
-// noted tells people what is not in a log.
-func (t *tail) noted(step, format string, args ...any) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	_, _ = io.WriteString(t.s.Err, show.Line("step "+step+": "+fmt.Sprintf(format, args...))+"\n")
+// note prints what is missing in a log.
+func (p printer) note(step, text string) {
+	_, _ = io.WriteString(p.s.Err, show.Line("step "+step+": "+text)+"\n")
 }

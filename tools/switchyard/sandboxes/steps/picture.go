@@ -8,6 +8,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/show"
+	"switchyard.dev/workflows/steps"
 )
 
 // text returns a report for people.
@@ -20,7 +21,7 @@ func (r report) text(s *command.Session) string {
 	b.WriteString(rows.String() + "Status:    " + show.Indented(r.state()+": "+r.Message) + "\n")
 	for _, graph := range []struct {
 		title string
-		steps []step
+		steps []steps.Step
 	}{{"Create", r.Create}, {"Delete", r.Delete}} {
 		b.WriteString("\n" + s.Show.Paint(show.Bold, graph.title) + "\n")
 		b.WriteString(drawn(s, graph.steps))
@@ -47,12 +48,12 @@ func (r report) state() string {
 
 // drawn returns the steps of a graph, each below one that it waits for, and beneath those what
 // is not well.
-func drawn(s *command.Session, steps []step) string {
-	if len(steps) == 0 {
+func drawn(s *command.Session, all []steps.Step) string {
+	if len(all) == 0 {
 		return "  no steps\n"
 	}
 	rows := show.Grid{{"  STEP", "PHASE", "ATTEMPT", "TIME", "WAITS FOR", "OUTPUTS", "POD"}}
-	for _, one := range steps {
+	for _, one := range all {
 		attempt, pod := "-", "-"
 		if one.Attempt > 0 {
 			attempt = fmt.Sprint(one.Attempt)
@@ -61,21 +62,21 @@ func drawn(s *command.Session, steps []step) string {
 			pod = one.Pod.Namespace + "/" + one.Pod.Name
 		}
 		rows = append(rows, []string{
-			strings.Repeat("  ", one.depth+1) + one.Name, one.Phase, attempt, one.time(),
+			strings.Repeat("  ", one.Depth+1) + one.Name, one.Phase, attempt, took(one),
 			listed(one.WaitsFor), listed(one.Outputs), pod,
 		})
 	}
 	lines := strings.SplitAfter(rows.String(), "\n")
 	var b strings.Builder
 	b.WriteString(lines[0])
-	for i, one := range steps {
+	for i, one := range all {
 		line := lines[i+1]
-		if one.trouble() {
+		if one.Trouble() {
 			line = s.Show.Paint(show.Red, strings.TrimSuffix(line, "\n")) + "\n"
 		}
 		b.WriteString(line)
-		if !one.done() && one.Reason+one.Message != "" {
-			b.WriteString(indented(show.Plain(strings.Trim(one.Reason+": "+one.Message, ": ")), one.depth+2))
+		if !one.Done() && one.Reason+one.Message != "" {
+			b.WriteString(indented(show.Plain(strings.Trim(one.Reason+": "+one.Message, ": ")), one.Depth+2))
 		}
 	}
 	return b.String()
@@ -90,16 +91,16 @@ func indented(text string, depth int) string {
 	return b.String()
 }
 
-// time returns how long a step took, or has taken so far.
-func (s step) time() string {
+// took returns how long a step took, or has taken so far.
+func took(s steps.Step) string {
 	if s.Seconds == nil {
 		return "-"
 	}
-	took := (time.Duration(*s.Seconds) * time.Second).String()
+	text := (time.Duration(*s.Seconds) * time.Second).String()
 	if s.Finished == "" && s.Phase != crdv1.UnitSucceeded {
-		return took + " so far"
+		return text + " so far"
 	}
-	return took
+	return text
 }
 
 // listed returns names with commas between them.

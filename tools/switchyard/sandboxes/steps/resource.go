@@ -2,8 +2,8 @@ package steps
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,6 +14,7 @@ import (
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/command/exit"
 	"switchyard.dev/tools/switchyard/show"
+	"switchyard.dev/workflows/steps"
 )
 
 // Commands returns the commands of this package.
@@ -37,14 +38,13 @@ func found(ctx context.Context, s *command.Session, cluster client.Client, sandb
 		sandbox, name = of, in
 	}
 	if sandbox == "" {
-		r := &crdv1.Resource{}
-		err := cluster.Get(ctx, client.ObjectKey{Name: name}, r)
-		if apierrors.IsNotFound(err) {
+		r, err := steps.Get(ctx, cluster, name)
+		if errors.Is(err, steps.ErrNotFound) {
 			return nil, exit.No.Errorf("there is no resource object %s; name the sandbox too, if you mean a resource of one: --sandbox S %s", name, name)
 		}
-		return r, failed("read", name, err)
+		return r, err
 	}
-	all, err := of(ctx, cluster, sandbox)
+	all, err := steps.List(ctx, cluster, sandbox)
 	if err != nil {
 		return nil, err
 	}
@@ -63,27 +63,6 @@ func found(ctx context.Context, s *command.Session, cluster client.Client, sandb
 		return nil, exit.No.Errorf("sandbox %s has no resources", sandbox)
 	}
 	return nil, exit.No.Errorf("sandbox %s has no resource %s; it has %s", sandbox, name, strings.Join(names, ", "))
-}
-
-// of returns the resources of a sandbox, or of all, by sandbox and name.
-func of(ctx context.Context, cluster client.Client, sandbox string) ([]crdv1.Resource, error) {
-	var list crdv1.ResourceList
-	if err := cluster.List(ctx, &list); err != nil {
-		return nil, fmt.Errorf("list Resources: %w", err)
-	}
-	out := slices.DeleteFunc(list.Items, func(r crdv1.Resource) bool { return sandbox != "" && sandboxOf(&r) != sandbox })
-	slices.SortStableFunc(out, func(a, b crdv1.Resource) int {
-		return slices.Compare([]string{sandboxOf(&a), a.Spec.Name, a.Name}, []string{sandboxOf(&b), b.Spec.Name, b.Name})
-	})
-	return out, nil
-}
-
-// failed says what was not done with a Resource; nil for nil.
-func failed(what, name string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s Resource %s: %w", what, name, err)
 }
 
 func getResource(s *command.Session) *cobra.Command {
@@ -110,7 +89,7 @@ func about(s *command.Session, c *cobra.Command, do func(context.Context, client
 		if err != nil {
 			return err
 		}
-		return do(c.Context(), cluster, o, reportOf(o, s.Name, s.Now()))
+		return do(c.Context(), cluster, o, reportOf(s, o))
 	}
 	return c
 }
@@ -120,13 +99,13 @@ func rowsOf(reports []report, s *command.Session) show.Grid {
 	rows := show.Grid{{"NAME", "SANDBOX", "RESOURCE", "PLUGIN", "STATE", "STEPS", "CREATED"}}
 	for _, r := range reports {
 		done := 0
-		for _, one := range r.present() {
-			if one.done() {
+		for _, one := range r.Present() {
+			if one.Done() {
 				done++
 			}
 		}
-		steps := fmt.Sprintf("%d of %d", done, len(r.present()))
-		rows = append(rows, []string{r.Name, r.Sandbox, r.Resource, r.Plugin, r.state(), steps, moment(s, r.CreatedAt)})
+		progress := fmt.Sprintf("%d of %d", done, len(r.Present()))
+		rows = append(rows, []string{r.Name, r.Sandbox, r.Resource, r.Plugin, r.state(), progress, moment(s, r.CreatedAt)})
 	}
 	return rows
 }
@@ -142,13 +121,13 @@ func listResources(s *command.Session) *cobra.Command {
 		}
 		ctx, cancel := s.Patiently(c.Context())
 		defer cancel()
-		all, err := of(ctx, cluster, sandbox)
+		all, err := steps.List(ctx, cluster, sandbox)
 		if err != nil {
 			return err
 		}
 		reports := []report{}
 		for i := range all {
-			reports = append(reports, reportOf(&all[i], s.Name, s.Now()))
+			reports = append(reports, reportOf(s, &all[i]))
 		}
 		text := rowsOf(reports, s).String()
 		if len(reports) == 0 {

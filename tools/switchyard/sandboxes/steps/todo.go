@@ -1,0 +1,77 @@
+package steps
+
+import (
+	"fmt"
+	"slices"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/tools/switchyard/command"
+	"switchyard.dev/workflows/engine"
+	"switchyard.dev/workflows/steps"
+)
+
+// report is a resource as people and scripts are shown it. It has names of outputs and no values.
+type report struct{ steps.Report }
+
+// reportOf returns the report of a resource, with what to do next.
+func reportOf(s *command.Session, r *crdv1.Resource) report {
+	out := report{steps.Of(r, s.Now())}
+	out.ToDo = toDo(out.Report, s.Name)
+	return out
+}
+
+// unblock returns the next command for a step that waits.
+func unblock(s steps.Step) string {
+	pod := crdv1.NamespacedName{}
+	if s.Pod != nil {
+		pod = *s.Pod
+	}
+	switch {
+	case s.Phase == crdv1.UnitRunning:
+		return fmt.Sprintf("See why the pod of step %s does not start: kubectl describe pod -n %s %s", s.Name, pod.Namespace, pod.Name)
+	case s.Reason == apply.ReasonNamespaceNotFound:
+		return fmt.Sprintf("Create the namespace of step %s: kubectl create namespace %s", s.Name, pod.Namespace)
+	case s.Reason == apply.ReasonNamespaceTerminating:
+		return fmt.Sprintf("Once namespace %s is deleted, create it again for step %s: kubectl create namespace %s", pod.Namespace, s.Name, pod.Namespace)
+	}
+	return fmt.Sprintf("See what limits the pods of step %s: kubectl describe resourcequota,limitrange -n %s", s.Name, pod.Namespace)
+}
+
+// toDo returns what a person does next, in sentences; empty when there is nothing.
+func toDo(r steps.Report, called string) []string {
+	out := []string{}
+	logs := func(s steps.Step) string {
+		return fmt.Sprintf("%s logs --sandbox %s --resource %s --step %s", called, r.Sandbox, r.Resource, s.Name)
+	}
+	for _, s := range r.Present() {
+		switch {
+		case s.Reason == engine.ReasonInputMissing:
+			out = append(out, "Step "+s.Name+" cannot run, since an earlier step has not given its input: remove by hand what that step made.")
+		case s.Waits():
+			out = append(out, unblock(s))
+		case s.Phase == crdv1.UnitLost:
+			out = append(out, "Nobody can say whether the script of step "+s.Name+" came to its end: look at what it made before you have it run again.")
+		case s.Phase == crdv1.UnitFailed && s.Pod != nil:
+			out = append(out, "See what step "+s.Name+" wrote: "+logs(s))
+		case s.Phase == crdv1.UnitFailed:
+			out = append(out, "Step "+s.Name+" never ran: mend what its message says.")
+		case s.Phase == crdv1.UnitRunning && s.Pod != nil:
+			out = append(out, "Follow step "+s.Name+": "+logs(s)+" -f")
+		}
+	}
+	retries := slices.ContainsFunc(r.Present(), steps.Step.Retries)
+	if retries {
+		out = append(out, "When the cause is outside of the script, run it again: "+called+" resource retry "+r.Name)
+	}
+	if retries && !r.Deleting {
+		out = append(out, "When the script is the cause, apply the next version of the plugin ("+called+" resourceplugin apply), and sandbox "+r.Sandbox+" with that version")
+	}
+	if retries && r.Deleting {
+		out = append(out, "When the script is the cause, run a mended one: "+called+" resource retry "+r.Name+" --with plugin.yaml")
+	}
+	if r.Deleting && (retries || slices.ContainsFunc(r.Present(), func(s steps.Step) bool { return s.Trouble() || s.Waits() })) {
+		out = append(out, "Or let the resource go, with whatever its steps have not removed: "+called+" resource give-up "+r.Name)
+	}
+	return out
+}
