@@ -25,9 +25,9 @@ var roomLines = map[string]int{
 	"sidecars":    6050,
 	"tests":       35350,
 	"tools":       7600,
-	commandLine:   9900,
+	commandLine:   9150,
 	"tunnels":     14250,
-	"workflows":   7700,
+	"workflows":   8650,
 	"xds":         4300,
 }
 

@@ -1,10 +1,12 @@
 package command
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 
 	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
 	kubernetesscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -54,4 +56,22 @@ func (s *Session) Writer() (client.WithWatch, error) {
 		return nil, exit.Unavailable.Errorf("%w", err)
 	}
 	return c, nil
+}
+
+// Within calls a function with a client of the cluster, in the time for an answer.
+func (s *Session) Within(ctx context.Context, do func(context.Context, client.WithWatch) error) error {
+	cluster, err := s.Writer()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := s.Patiently(ctx)
+	defer cancel()
+	return do(ctx, cluster)
+}
+
+// InCluster returns the action of a command that needs a client of the cluster, as Within has it.
+func (s *Session) InCluster(do func(ctx context.Context, cluster client.WithWatch, args []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		return s.Within(c.Context(), func(ctx context.Context, cluster client.WithWatch) error { return do(ctx, cluster, args) })
+	}
 }

@@ -25,34 +25,7 @@ import (
 // maxFile bounds the file that a dry run reads.
 const maxFile = 4 << 20
 
-// plan is the result of a dry run as it is shown.
-type plan struct {
-	// statements are the facts that would be put on the log.
-	statements []event.Fact
-	// objects are those that would be created, changed or deleted, refusals the objects that the API
-	// server would reject, findings the reports of the controllers, and unknown what could not be
-	// read, or was assumed. All are sentences.
-	objects, refusals, findings, unknown []string
-	// inTheWay: a refusal or a finding is a reason not to do it as it is.
-	inTheWay bool
-}
-
-// planOf returns a plan as it is shown.
-func planOf(p dryrun.Plan) plan {
-	out := plan{statements: p.Statements, unknown: p.Unknown, inTheWay: len(p.Refusals) > 0 || slices.ContainsFunc(p.Findings, dryrun.Finding.InTheWay)}
-	for _, r := range p.Refusals {
-		out.refusals = append(out.refusals, fmt.Sprintf("%s: %s", r.Object, r.Message))
-	}
-	for _, c := range p.Changes {
-		out.objects = append(out.objects, string(c.Action)+" "+c.Object.String())
-	}
-	for _, f := range p.Findings {
-		out.findings = append(out.findings, fmt.Sprintf("%s: %s is %s (%s): %s", f.Object, f.Type, f.Status, f.Reason, f.Message))
-	}
-	return out
-}
-
-// planned is what a dry run tells in JSON.
+// planned is a plan as it is shown. In JSON all are lists, also when they are empty.
 type planned struct {
 	Objects  []string        `json:"objects"`
 	Refusals []string        `json:"refusals"`
@@ -60,6 +33,25 @@ type planned struct {
 	Unknown  []string        `json:"unknown"`
 	InTheWay bool            `json:"inTheWay"`
 	Table    json.RawMessage `json:"table"`
+
+	// statements are the facts that would be put on the log.
+	statements []event.Fact
+}
+
+// planOf returns a plan as it is shown.
+func planOf(p dryrun.Plan) planned {
+	out := planned{Objects: []string{}, Refusals: []string{}, Findings: []string{}, Unknown: append([]string{}, p.Unknown...), statements: p.Statements,
+		InTheWay: len(p.Refusals) > 0 || slices.ContainsFunc(p.Findings, dryrun.Finding.InTheWay)}
+	for _, r := range p.Refusals {
+		out.Refusals = append(out.Refusals, fmt.Sprintf("%s: %s", r.Object, r.Message))
+	}
+	for _, c := range p.Changes {
+		out.Objects = append(out.Objects, string(c.Action)+" "+c.Object.String())
+	}
+	for _, f := range p.Findings {
+		out.Findings = append(out.Findings, fmt.Sprintf("%s: %s is %s (%s): %s", f.Object, f.Type, f.Status, f.Reason, f.Message))
+	}
+	return out
 }
 
 // DryRun returns the command that says what objects would change.
@@ -154,41 +146,36 @@ func dryRun(ctx context.Context, s *command.Session, ask dryrun.Question, differ
 	if err != nil {
 		return err
 	}
-	// In JSON all are lists, also when they are empty.
-	report := planned{
-		Objects: append([]string{}, plan.objects...), Refusals: append([]string{}, plan.refusals...), Findings: append([]string{}, plan.findings...),
-		Unknown: append([]string{}, plan.unknown...), InTheWay: plan.inTheWay,
-	}
-	if report.Table, err = show.Written(got); err != nil {
+	if plan.Table, err = show.Written(got); err != nil {
 		return err
 	}
-	if err := s.Show.Report(report, planText(s.Show, plan, show.ForPeople(got))); err != nil {
+	if err := s.Show.Report(plan, planText(s.Show, plan, show.ForPeople(got))); err != nil {
 		return err
 	}
-	if plan.inTheWay {
+	if plan.InTheWay {
 		return exit.InTheWay.Silently()
 	}
-	return exit.No.Unless(!differs || len(plan.objects)+len(got.GetChanges()) == 0)
+	return exit.No.Unless(!differs || len(plan.Objects)+len(got.GetChanges()) == 0)
 }
 
 // asked returns the plan of a dry run. An error in the question is one of usage.
-func asked(ctx context.Context, access *rest.Config, ask dryrun.Question) (plan, error) {
+func asked(ctx context.Context, access *rest.Config, ask dryrun.Question) (planned, error) {
 	c, err := command.Client(access)
 	if err != nil {
-		return plan{}, err
+		return planned{}, err
 	}
 	p, err := dryrun.Ask(ctx, c, ask)
 	if errors.Is(err, dryrun.ErrInvalid) || errors.Is(err, dryrun.ErrNotSupported) || errors.Is(err, dryrun.ErrNoObject) {
 		err = fmt.Errorf("%w: %w", exit.ErrUsage, err)
 	}
 	if err != nil {
-		return plan{}, err
+		return planned{}, err
 	}
 	return planOf(p), nil
 }
 
 // whatIf asks what the table would be if the facts of a plan were stated.
-func whatIf(ctx context.Context, client routingv1.RoutingClient, p plan) (*routingv1.DryRunResponse, error) {
+func whatIf(ctx context.Context, client routingv1.RoutingClient, p planned) (*routingv1.DryRunResponse, error) {
 	if len(p.statements) == 0 {
 		kept, err := client.Kept(ctx, &routingv1.KeptRequest{})
 		return &routingv1.DryRunResponse{Version: kept.GetNewest()}, err
@@ -201,7 +188,7 @@ func whatIf(ctx context.Context, client routingv1.RoutingClient, p plan) (*routi
 }
 
 // planText returns a plan for people.
-func planText(p *show.Printer, plan plan, r *routingv1.DryRunResponse) string {
+func planText(p *show.Printer, plan planned, r *routingv1.DryRunResponse) string {
 	var b strings.Builder
 	part := func(title, none string, lines []string) {
 		if len(lines) == 0 {
@@ -213,12 +200,12 @@ func planText(p *show.Printer, plan plan, r *routingv1.DryRunResponse) string {
 			fmt.Fprintf(&b, "  %s\n", l)
 		}
 	}
-	if len(plan.refusals) > 0 {
-		part("the API server would refuse:", "", show.Lines(plan.refusals))
+	if len(plan.Refusals) > 0 {
+		part("the API server would refuse:", "", show.Lines(plan.Refusals))
 	}
-	part("these objects would be written:", "no object would be written", show.Lines(plan.objects))
-	if len(plan.findings) > 0 || len(plan.refusals) == 0 {
-		part("the operator would report:", "the operator would report no problem", show.Lines(plan.findings))
+	part("these objects would be written:", "no object would be written", show.Lines(plan.Objects))
+	if len(plan.Findings) > 0 || len(plan.Refusals) == 0 {
+		part("the operator would report:", "the operator would report no problem", show.Lines(plan.Findings))
 	}
 	var conflicts, changes []string
 	starts := false
@@ -236,8 +223,8 @@ func planText(p *show.Printer, plan plan, r *routingv1.DryRunResponse) string {
 	if starts {
 		b.WriteString("what would be new is shown as it begins: not ready, and without an address, until its pods are\n")
 	}
-	if len(plan.unknown) > 0 {
-		part("not known:", "", show.Lines(plan.unknown))
+	if len(plan.Unknown) > 0 {
+		part("not known:", "", show.Lines(plan.Unknown))
 	}
 	fmt.Fprintf(&b, "\nas seen from %s\n", p.Version(r.GetVersion()))
 	return b.String()

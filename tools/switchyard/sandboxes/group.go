@@ -61,7 +61,7 @@ func groupText(s *command.Session, of sandboxes.Report) string {
 	r := of.(sandboxes.Group)
 	rows := show.Grid{{"Name:", r.Name}, {"Routing key:", r.RoutingKey}}
 	for _, row := range []struct{ title, value string }{
-		{"Description:", r.Description}, {"Created:", moment(s, r.CreatedAt)}, {"Changed:", moment(s, r.UpdatedAt)}, {"Author:", r.Author},
+		{"Description:", r.Description}, {"Created:", Moment(s, r.CreatedAt)}, {"Changed:", Moment(s, r.UpdatedAt)}, {"Author:", r.Author},
 		{"Sandboxes:", strings.Join(r.Status.MatchedSandboxes, ", ")},
 	} {
 		if row.value != "" {
@@ -81,7 +81,7 @@ func listedGroups(s *command.Session, reports []sandboxes.Report) string {
 		r := one.(sandboxes.Group)
 		ready := map[bool]string{true: "yes", false: "no"}[r.Status.Ready]
 		members := fmt.Sprintf("%d of %d ready", r.Status.ReadySandboxes, len(r.Status.MatchedSandboxes))
-		rows = append(rows, []string{r.Name, r.RoutingKey, ready, r.Status.Reason, members, r.Author, moment(s, r.CreatedAt)})
+		rows = append(rows, []string{r.Name, r.RoutingKey, ready, r.Status.Reason, members, r.Author, Moment(s, r.CreatedAt)})
 	}
 	return rows.String()
 }

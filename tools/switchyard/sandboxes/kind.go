@@ -31,9 +31,7 @@ type kind struct {
 }
 
 // get reads an object.
-func (k kind) get(ctx context.Context, s *command.Session, cluster client.Client, name string) (crdv1.Object, error) {
-	ctx, cancel := s.Patiently(ctx)
-	defer cancel()
+func (k kind) get(ctx context.Context, cluster client.Client, name string) (crdv1.Object, error) {
 	o, err := k.Get(ctx, cluster, name)
 	if errors.Is(err, sandboxes.ErrNotFound) {
 		return nil, exit.No.Errorf("there is no %s %s", k.Name, name)
@@ -123,12 +121,12 @@ func (k kind) deleted(s *command.Session) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		there, err := k.get(c.Context(), s, cluster, name)
+		ctx, cancel := s.Patiently(c.Context())
+		defer cancel()
+		there, err := k.get(ctx, cluster, name)
 		if err != nil {
 			return err
 		}
-		ctx, cancel := s.Patiently(c.Context())
-		defer cancel()
 		if err := k.Delete(ctx, cluster, there); err != nil {
 			return err
 		}
@@ -149,12 +147,8 @@ func (k kind) deleted(s *command.Session) *cobra.Command {
 func (k kind) shownByName(s *command.Session) *cobra.Command {
 	return &cobra.Command{
 		Use: "get NAME", Short: "Show a " + k.Name, Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			cluster, err := s.Writer()
-			if err != nil {
-				return err
-			}
-			o, err := k.get(c.Context(), s, cluster, args[0])
+		RunE: s.InCluster(func(ctx context.Context, cluster client.WithWatch, args []string) error {
+			o, err := k.get(ctx, cluster, args[0])
 			if err != nil {
 				return err
 			}
@@ -163,7 +157,7 @@ func (k kind) shownByName(s *command.Session) *cobra.Command {
 				_, _ = fmt.Fprintln(s.Err, show.Plain("note: the specification of "+o.GetName()+" is not known, so the output cannot be applied: the object was not written by apply, or was changed since"))
 			}
 			return s.Show.Report(r, k.text(s, r))
-		},
+		}),
 	}
 }
 
@@ -171,13 +165,7 @@ func (k kind) shownByName(s *command.Session) *cobra.Command {
 func (k kind) all(s *command.Session, short string) *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: short, Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			cluster, err := s.Writer()
-			if err != nil {
-				return err
-			}
-			ctx, cancel := s.Patiently(c.Context())
-			defer cancel()
+		RunE: s.InCluster(func(ctx context.Context, cluster client.WithWatch, _ []string) error {
 			items, err := k.List(ctx, cluster)
 			if err != nil {
 				return err
@@ -190,6 +178,6 @@ func (k kind) all(s *command.Session, short string) *cobra.Command {
 				return s.Show.Report(reports, "no "+k.Plural+"\n")
 			}
 			return s.Show.Report(reports, k.listed(s, reports))
-		},
+		}),
 	}
 }

@@ -1,12 +1,14 @@
 package sandboxes
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"time"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"switchyard.dev/tools/switchyard/command"
@@ -36,28 +38,24 @@ func applyPlugin(s *command.Session) *cobra.Command {
 		for _, w := range f.Locate(compile.Warnings(p)) {
 			_, _ = io.WriteString(s.Err, show.Line("warning: "+w.Error())+"\n")
 		}
-		cluster, err := s.Writer()
-		if err != nil {
+		return s.Within(c.Context(), func(ctx context.Context, cluster client.WithWatch) error {
+			isNew, err := store(s, cluster).Put(ctx, p)
+			word := "is stored"
+			switch {
+			case errors.Is(err, plugins.ErrChanged):
+				return exit.No.Errorf("resource plugin %s exists with other content, and a version never changes: give it another version in its name, such as %s", p.Name, nextOf(p.Name))
+			case err != nil:
+				return err
+			case !isNew:
+				word = "exists already, unchanged"
+			}
+			name, err := named(p.Name)
+			if err != nil {
+				return err
+			}
+			_, err = io.WriteString(s.Out, show.Plain(fmt.Sprintf("resource plugin %s %s (version %s)\n", name.Bare, word, name.Defaulted().Version)))
 			return err
-		}
-		ctx, cancel := s.Patiently(c.Context())
-		defer cancel()
-		isNew, err := store(s, cluster).Put(ctx, p)
-		word := "is stored"
-		switch {
-		case errors.Is(err, plugins.ErrChanged):
-			return exit.No.Errorf("resource plugin %s exists with other content, and a version never changes: give it another version in its name, such as %s", p.Name, nextOf(p.Name))
-		case err != nil:
-			return err
-		case !isNew:
-			word = "exists already, unchanged"
-		}
-		name, err := named(p.Name)
-		if err != nil {
-			return err
-		}
-		_, err = io.WriteString(s.Out, show.Plain(fmt.Sprintf("resource plugin %s %s (version %s)\n", name.Bare, word, name.Defaulted().Version)))
-		return err
+		})
 	}
 	return c
 }
@@ -115,23 +113,19 @@ func deletePlugin(s *command.Session) *cobra.Command {
 		if in.path != "" {
 			name = name.Defaulted()
 		}
-		cluster, err := s.Writer()
-		if err != nil {
+		return s.Within(c.Context(), func(ctx context.Context, cluster client.WithWatch) error {
+			gone, err := store(s, cluster).Delete(ctx, name)
+			switch {
+			case errors.Is(err, plugins.ErrNone):
+				return exit.No.Errorf("there is no resource plugin %s", text)
+			case errors.Is(err, plugins.ErrInUse):
+				return exit.No.Errorf("resource plugin %s is not deleted: %w", gone, err)
+			case err != nil:
+				return err
+			}
+			_, err = io.WriteString(s.Out, show.Plain(fmt.Sprintf("resource plugin %s is deleted\n", gone)))
 			return err
-		}
-		ctx, cancel := s.Patiently(c.Context())
-		defer cancel()
-		gone, err := store(s, cluster).Delete(ctx, name)
-		switch {
-		case errors.Is(err, plugins.ErrNone):
-			return exit.No.Errorf("there is no resource plugin %s", text)
-		case errors.Is(err, plugins.ErrInUse):
-			return exit.No.Errorf("resource plugin %s is not deleted: %w", gone, err)
-		case err != nil:
-			return err
-		}
-		_, err = io.WriteString(s.Out, show.Plain(fmt.Sprintf("resource plugin %s is deleted\n", gone)))
-		return err
+		})
 	}
 	return c
 }
@@ -166,29 +160,25 @@ func getPlugin(s *command.Session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			cluster, err := s.Writer()
-			if err != nil {
-				return err
-			}
-			ctx, cancel := s.Patiently(c.Context())
-			defer cancel()
-			kept, err := store(s, cluster).Get(ctx, name)
-			if errors.Is(err, plugins.ErrNone) {
-				return exit.No.Errorf("there is no resource plugin %s", args[0])
-			}
-			if err != nil {
-				return err
-			}
-			users, err := store(s, cluster).Users(ctx)
-			if err != nil {
-				return err
-			}
-			r := reports([]plugins.Kept{kept}, users)[0]
-			text, err := yaml.Marshal(r)
-			if err != nil {
-				return fmt.Errorf("write resource plugin %s: %w", r.Name, err)
-			}
-			return s.Show.Report(r, show.Plain(string(text)))
+			return s.Within(c.Context(), func(ctx context.Context, cluster client.WithWatch) error {
+				kept, err := store(s, cluster).Get(ctx, name)
+				if errors.Is(err, plugins.ErrNone) {
+					return exit.No.Errorf("there is no resource plugin %s", args[0])
+				}
+				if err != nil {
+					return err
+				}
+				users, err := store(s, cluster).Users(ctx)
+				if err != nil {
+					return err
+				}
+				r := reports([]plugins.Kept{kept}, users)[0]
+				text, err := yaml.Marshal(r)
+				if err != nil {
+					return fmt.Errorf("write resource plugin %s: %w", r.Name, err)
+				}
+				return s.Show.Report(r, show.Plain(string(text)))
+			})
 		},
 	}
 }
@@ -199,13 +189,7 @@ func listPlugins(s *command.Session) *cobra.Command {
 		Use: "list", Short: "List the resource plugins of the cluster, each in its highest version", Args: cobra.NoArgs,
 	}
 	c.Flags().BoolVarP(&all, "all-versions", "A", false, "list every version")
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		cluster, err := s.Writer()
-		if err != nil {
-			return err
-		}
-		ctx, cancel := s.Patiently(c.Context())
-		defer cancel()
+	c.RunE = s.InCluster(func(ctx context.Context, cluster client.WithWatch, _ []string) error {
 		kept, err := store(s, cluster).List(ctx)
 		if err != nil {
 			return err
@@ -224,13 +208,13 @@ func listPlugins(s *command.Session) *cobra.Command {
 		out := reports(shown, users)
 		for i, r := range out {
 			used := fmt.Sprintf("%d", len(r.Status.Resources))
-			rows = append(rows, []string{shown[i].Name.Bare, shown[i].Name.Version, moment(s, r.CreatedAt), used, r.Spec.Description})
+			rows = append(rows, []string{shown[i].Name.Bare, shown[i].Name.Version, Moment(s, r.CreatedAt), used, r.Spec.Description})
 		}
 		text := rows.String()
 		if len(out) == 0 {
 			text = "no resource plugins\n"
 		}
 		return s.Show.Report(out, text)
-	}
+	})
 	return c
 }

@@ -20,10 +20,10 @@ func sandboxText(s *command.Session, of sandboxes.Report) string {
 		}
 	}
 	add("Description:", r.Description)
-	add("Created:", moment(s, r.CreatedAt))
-	add("Changed:", moment(s, r.UpdatedAt))
+	add("Created:", Moment(s, r.CreatedAt))
+	add("Changed:", Moment(s, r.UpdatedAt))
 	add("Author:", r.Author)
-	add("Ends:", moment(s, r.Status.ScheduledDeleteTime))
+	add("Ends:", Moment(s, r.Status.ScheduledDeleteTime))
 	for _, w := range r.Workloads {
 		add("Workload:", strings.TrimSpace(w.How+" "+w.Name)+ofBaseline(w.Baseline))
 	}
@@ -61,8 +61,8 @@ func ofBaseline(baseline string) string {
 	return " of " + baseline
 }
 
-// moment shows a time of a report as people are shown times.
-func moment(s *command.Session, text string) string {
+// Moment shows a time of a report as people are shown times.
+func Moment(s *command.Session, text string) string {
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
 		return text
@@ -76,7 +76,7 @@ func listed(s *command.Session, reports []sandboxes.Report) string {
 	for _, one := range reports {
 		r := one.(sandboxes.Sandbox)
 		ready := map[bool]string{true: "yes", false: "no"}[r.Status.Ready]
-		rows = append(rows, []string{r.Name, r.RoutingKey, ready, r.Status.Reason, r.Author, moment(s, r.CreatedAt), moment(s, r.Status.ScheduledDeleteTime)})
+		rows = append(rows, []string{r.Name, r.RoutingKey, ready, r.Status.Reason, r.Author, Moment(s, r.CreatedAt), Moment(s, r.Status.ScheduledDeleteTime)})
 	}
 	return rows.String()
 }

@@ -1,10 +1,12 @@
 package standing
 
 import (
+	"context"
 	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/show"
@@ -49,13 +51,7 @@ func getEnv(s *command.Session) *cobra.Command {
 	}
 	w.Flags(c.Flags(), "local", "l")
 	c.Flags().BoolVarP(&sources, "show-source", "s", false, "say in a comment where each value is from")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		cluster, err := s.Writer()
-		if err != nil {
-			return err
-		}
-		ctx, cancel := s.Patiently(c.Context())
-		defer cancel()
+	c.RunE = s.InCluster(func(ctx context.Context, cluster client.WithWatch, args []string) error {
 		r, _, err := w.Resolve(ctx, cluster, args[0])
 		if err != nil {
 			return err
@@ -66,6 +62,6 @@ func getEnv(s *command.Session) *cobra.Command {
 			text = show.Plain(text)
 		}
 		return s.Show.Report(append([]standin.Var{}, r.Env...), text)
-	}
+	})
 	return c
 }

@@ -2,6 +2,7 @@ package standing
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/command/exit"
@@ -34,13 +36,7 @@ sandbox's resources; and the files that the sandbox gives the workload (local). 
 	w.Flags(c.Flags(), "local", "l")
 	c.Flags().StringVarP(&into, "output-dir", "d", "", "the `folder`; by default NAME-files in the current one")
 	c.Flags().BoolVar(&keep, "no-clobber", false, "leave files that are there as they are")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		cluster, err := s.Writer()
-		if err != nil {
-			return err
-		}
-		ctx, cancel := s.Patiently(c.Context())
-		defer cancel()
+	c.RunE = s.InCluster(func(ctx context.Context, cluster client.WithWatch, args []string) error {
 		r, _, err := w.Resolve(ctx, cluster, args[0])
 		if err != nil {
 			return err
@@ -61,7 +57,7 @@ sandbox's resources; and the files that the sandbox gives the workload (local). 
 			text.WriteString(show.Line(w.Path) + "\t" + show.Line(w.Source) + "\n")
 		}
 		return s.Show.Report(append([]File{}, written...), text.String())
-	}
+	})
 	return c
 }
 

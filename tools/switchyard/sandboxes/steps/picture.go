@@ -7,6 +7,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tools/switchyard/command"
+	"switchyard.dev/tools/switchyard/sandboxes"
 	"switchyard.dev/tools/switchyard/show"
 	"switchyard.dev/workflows/steps"
 )
@@ -16,7 +17,7 @@ func (r report) text(s *command.Session) string {
 	var b strings.Builder
 	rows := show.Grid{
 		{"Name:", r.Name}, {"Resource:", r.Resource + " of sandbox " + r.Sandbox}, {"Plugin:", r.Plugin},
-		{"Created:", moment(s, r.CreatedAt)},
+		{"Created:", sandboxes.Moment(s, r.CreatedAt)},
 	}
 	b.WriteString(rows.String() + "Status:    " + show.Indented(r.state()+": "+r.Message) + "\n")
 	for _, graph := range []struct {
@@ -109,13 +110,4 @@ func listed(names []string) string {
 		return "-"
 	}
 	return strings.Join(names, ", ")
-}
-
-// moment shows a time of a report as people are shown times.
-func moment(s *command.Session, text string) string {
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return text
-	}
-	return at.In(s.Now().Location()).Format("2006-01-02 15:04:05 MST")
 }

@@ -13,6 +13,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/command/exit"
+	"switchyard.dev/tools/switchyard/sandboxes"
 	"switchyard.dev/tools/switchyard/show"
 	"switchyard.dev/workflows/steps"
 )
@@ -105,7 +106,7 @@ func rowsOf(reports []report, s *command.Session) show.Grid {
 			}
 		}
 		progress := fmt.Sprintf("%d of %d", done, len(r.Present()))
-		rows = append(rows, []string{r.Name, r.Sandbox, r.Resource, r.Plugin, r.state(), progress, moment(s, r.CreatedAt)})
+		rows = append(rows, []string{r.Name, r.Sandbox, r.Resource, r.Plugin, r.state(), progress, sandboxes.Moment(s, r.CreatedAt)})
 	}
 	return rows
 }
@@ -114,13 +115,7 @@ func listResources(s *command.Session) *cobra.Command {
 	var sandbox string
 	c := &cobra.Command{Use: "list", Short: "List the resources of sandboxes", Args: cobra.NoArgs}
 	c.Flags().StringVar(&sandbox, "sandbox", "", "only those of this `sandbox`")
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		cluster, err := s.Writer()
-		if err != nil {
-			return err
-		}
-		ctx, cancel := s.Patiently(c.Context())
-		defer cancel()
+	c.RunE = s.InCluster(func(ctx context.Context, cluster client.WithWatch, _ []string) error {
 		all, err := steps.List(ctx, cluster, sandbox)
 		if err != nil {
 			return err
@@ -134,6 +129,6 @@ func listResources(s *command.Session) *cobra.Command {
 			text = "no resources\n"
 		}
 		return s.Show.Report(reports, text)
-	}
+	})
 	return c
 }
