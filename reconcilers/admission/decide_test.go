@@ -110,7 +110,7 @@ func TestWhoMayWriteWhat(t *testing.T) {
 // The document is the table, so that neither can change without the other.
 func TestTheDocumentIsTheTable(t *testing.T) {
 	var b bytes.Buffer
-	b.WriteString("# Who may write what\n\nWritten by the test of this package from its table (`go test ./reconcilers/admission -update`); the same answers come\n" +
+	b.WriteString("# Rights of authors, by example\n\nWritten by the test of this package from its table (`go test ./reconcilers/admission -update`); the same answers come\n" +
 		"from a real API server with these rights, with and without `--dry-run=server`.\n\n" +
 		"Namespace `shop` has the Deployment `customer`, which uses Secret, ConfigMap and claim `own`; namespace `pay` has the\n" +
 		"Deployment `ledger`. Each of these users may write all kinds of `signadot.com`, and besides:\n\n")

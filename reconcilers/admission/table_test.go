@@ -45,7 +45,7 @@ func users() []user {
 			may("shop", "get", "", "configmaps", "settings"), may("shop", "get", "", "persistentvolumeclaims", "data")}},
 		{"neighbour", "has the developer's rights in `pay`, and none in `shop`", []right{
 			members, may("pay", "create", "apps", "deployments"), may("pay", "create", "", "services,pods,secrets"), may("pay", "get", "", contents)}},
-		{"stranger", "may write objects of ours and read sandboxes, and do nothing else", []right{ours("signadotsandboxes")}},
+		{"stranger", "may write objects of `signadot.com` and read sandboxes, and do nothing else", []right{ours("signadotsandboxes")}},
 	}
 }
 
@@ -181,7 +181,7 @@ func others() []row {
 			"externalWorkloads: [{name: x, baseline: {fake: true, apiVersion: x/v1, kind: X, name: x, namespace: pay}}]"),
 		sandboxOf("a virtual workload before customer", "yyyynn", "virtualWorkloads: [{name: x, "+baseline("shop", "customer")+"}]"),
 		{"a route group", "yyyyyy", crdv1.KindRouteGroup, "metadata: {name: NAME}\nspec: {routingKey: NAME, sandboxNames: [any]}"},
-		{"a RoutingConfig that leads to a fork in shop", "yyyyyn", crdv1.KindRoutingConfig,
+		{"a RoutingConfig that routes to a fork in shop", "yyyyyn", crdv1.KindRoutingConfig,
 			"metadata: {name: NAME}\nspec: {sandboxedWorkloads: [{kind: ForkedWorkload, namespace: shop, name: any}]}"},
 	}
 }
