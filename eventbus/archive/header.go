@@ -60,7 +60,7 @@ func parseHeader(b []byte) (Header, error) {
 	var l line
 	d := json.NewDecoder(bytes.NewReader(b))
 	if err := d.Decode(&l); err != nil || l.Switchyard != kind {
-		return Header{}, errors.New("this is not the archive of a routing log: it does not begin with the line that says so")
+		return Header{}, errors.New("this is not the archive of a routing log: its first line is not an archive header")
 	}
 	if l.Version != Version {
 		return Header{}, fmt.Errorf("the archive is of version %d, and this program reads version %d: use a newer one", l.Version, Version)

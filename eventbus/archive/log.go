@@ -50,7 +50,7 @@ func Collect(h Header, next func() (event.Stored, error)) (*Log, error) {
 // newLog takes events that were verified.
 func newLog(h Header, events []event.Stored) (*Log, error) {
 	if len(events) > 0 && events[0].Pos.Seq != h.Floor || uint64(len(events)) != h.Len() {
-		return nil, fmt.Errorf("%w: the archive says that it holds events %d to %d, and holds %d events", eventbus.ErrDamaged, h.Floor, h.Tip, len(events))
+		return nil, fmt.Errorf("%w: the header of the archive declares events %d to %d, and the archive has %d events", eventbus.ErrDamaged, h.Floor, h.Tip, len(events))
 	}
 	return logOf(h, events), nil
 }

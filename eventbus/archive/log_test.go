@@ -169,7 +169,7 @@ func TestATamperedArchiveIsNotLoaded(t *testing.T) {
 		"an event was altered": {head + strings.Replace(lines[0], `"name":"w1"`, `"name":"w2"`, 1) + lines[1], "event 1"},
 		"the first is missing": {head + lines[1], "event 2"},
 		"the last is missing":  {head + lines[0], "up to 2 are missing"},
-		"more than it says":    {strings.Replace(head, `"tip":2`, `"tip":1`, 1) + lines[0] + lines[1], "holds 2 events"},
+		"more than it says":    {strings.Replace(head, `"tip":2`, `"tip":1`, 1) + lines[0] + lines[1], "has 2 events"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, err := archive.NewReader(strings.NewReader(c.file))

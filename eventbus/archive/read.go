@@ -62,7 +62,7 @@ func OpenFile(path string) (*Reader, error) {
 	var in io.Reader = f
 	if strings.HasSuffix(path, ".gz") {
 		if in, err = gzip.NewReader(f); err != nil {
-			err = &Error{Line: 1, Reason: fmt.Errorf("the file is not compressed, as its name says: %w", err)}
+			err = &Error{Line: 1, Reason: fmt.Errorf("the file name ends in .gz, but the file is not compressed: %w", err)}
 			return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
 		}
 	}
@@ -116,9 +116,9 @@ func (a *Reader) read() ([]byte, error) {
 		case errors.Is(err, io.EOF) && len(whole) == 0:
 			return nil, io.EOF
 		case errors.Is(err, io.EOF):
-			return nil, errors.New("it is cut short: it does not end")
+			return nil, errors.New("it is truncated: the line has no end")
 		default:
-			return nil, fmt.Errorf("the file does not read on: %w", err)
+			return nil, fmt.Errorf("the file cannot be read further: %w", err)
 		}
 	}
 }

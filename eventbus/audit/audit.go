@@ -80,7 +80,7 @@ type Config struct {
 // Validate returns an error if the Config is not valid.
 func (c Config) Validate() error {
 	if c.Known.Epoch != "" && c.Known.Epoch != c.Epoch {
-		return fmt.Errorf("the mark is of epoch %s and the log of epoch %s: they cannot be held against each other", c.Known.Epoch, c.Epoch)
+		return fmt.Errorf("the mark is of epoch %s and the log of epoch %s: they cannot be compared", c.Known.Epoch, c.Epoch)
 	}
 	return (archive.Header{Epoch: c.Epoch, Floor: c.Floor, Tip: c.Tip}).Validate()
 }
@@ -197,9 +197,9 @@ func (a *auditor) take(s event.Stored) {
 	case s.Pos.Seq != want:
 		a.find(Altered, s, "it is event %d by its checksum, and its number was changed to %d", want, s.Pos.Seq)
 	case !event.Identified(s.Message):
-		a.find(Altered, s, "its id does not fit what it says: it was changed and its checksum made anew")
+		a.find(Altered, s, "its id does not match its content: it was altered and its checksum recomputed")
 	case want == a.cfg.Known.Seq && here.chain != a.cfg.Known.Chain:
-		a.find(Resealed, s, "its checksum is %s and was %s when the mark was taken: an event up to this one was changed, and everything behind that sealed anew",
+		a.find(Resealed, s, "its checksum is %s and was %s when the mark was taken: an event up to this one was changed, and all later events were resealed",
 			here.chain, a.cfg.Known.Chain)
 	default:
 		a.before = append([]behind{{a.last, s}}, a.before[:min(len(a.before), back-1)]...)
@@ -218,11 +218,11 @@ func (a *auditor) end() {
 	case a.last.seq > a.cfg.Tip:
 		a.report.Events -= a.last.seq - a.cfg.Tip
 		a.last = a.tip
-		a.find(Inserted, a.over, "the log says that it ends at event %d", a.cfg.Tip)
+		a.find(Inserted, a.over, "the log declares event %d as its last one", a.cfg.Tip)
 	case want < a.cfg.Tip:
-		a.find(Dropped, event.Stored{}, "the log ends here, and says that it holds events up to %d", a.cfg.Tip)
+		a.find(Dropped, event.Stored{}, "the log ends here, and declares events up to %d", a.cfg.Tip)
 	case want == a.cfg.Tip:
-		a.find(Dropped, event.Stored{}, "the log ends before it, and says that it holds it")
+		a.find(Dropped, event.Stored{}, "the log ends before it, and declares it as its last event")
 	case want <= a.cfg.Known.Seq:
 		a.find(Dropped, event.Stored{}, "the log ends here, and had reached event %d when the mark was taken", a.cfg.Known.Seq)
 	}

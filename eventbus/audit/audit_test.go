@@ -323,7 +323,7 @@ func TestAnEventSealedAnewIsNamedWithTheOneBehindIt(t *testing.T) {
 	l := log{events: seal(event.Before(epoch), fact("a", 1), fact("b", 2), fact("a", 3), fact("b", 4)), cfg: audit.Config{Epoch: epoch, Floor: 1, Tip: 4}}
 	l.events[1] = seal(event.Mark{Pos: l.events[0].Pos, Chain: chain(l.events[0])}, fact("mallory", 2))[0]
 	got := l.audit(t)
-	if f := got.Finding; f == nil || f.Kind != audit.Altered || f.Seq != 3 || !strings.Contains(f.Reason, "or event 2 was and its checksum made anew") {
+	if f := got.Finding; f == nil || f.Kind != audit.Altered || f.Seq != 3 || !strings.Contains(f.Reason, "or event 2 was and its checksum recomputed") {
 		t.Errorf("got %+v", got.Finding)
 	}
 }

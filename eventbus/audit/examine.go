@@ -72,19 +72,19 @@ func (c scene) judge() (Kind, string) {
 	case found && shift > 0 && at == 0:
 		return Dropped, fmt.Sprintf("%s missing: the next one is event %d by its checksum%s", span(want, want+uint64(shift)-1), want+uint64(shift), renumbered(shown, want+uint64(shift)))
 	case found && shift > 0 || !found && shown > want:
-		return Dropped, fmt.Sprintf("event %d is missing, and what follows was changed as well", want)
+		return Dropped, fmt.Sprintf("event %d is missing, and later events were changed as well", want)
 	case found && shift < 0 || !found && shown < want:
-		return Inserted, fmt.Sprintf("it says that it is event %d, and does not follow event %d", shown, c.last.seq)
+		return Inserted, fmt.Sprintf("it is numbered %d, and does not follow event %d", shown, c.last.seq)
 	case !found && want+uint64(len(c.rest))-1 < c.tip:
-		return Dropped, fmt.Sprintf("event %d is missing: the log says that it holds events up to %d, and holds fewer", want, c.tip)
+		return Dropped, fmt.Sprintf("event %d is missing: the log declares events up to %d, and has fewer", want, c.tip)
 	case !found && want+uint64(len(c.rest))-1 > c.tip:
-		return Inserted, fmt.Sprintf("the log says that it ends at event %d, and holds more", c.tip)
+		return Inserted, fmt.Sprintf("the log declares event %d as its last one, and has more", c.tip)
 	case !event.Identified(first.Message):
-		return Altered, "neither its checksum nor its id fits what it says"
+		return Altered, "neither its checksum nor its id matches its content"
 	case want == 1 || !c.last.known:
-		return Altered, "its checksum does not come out"
+		return Altered, "its checksum does not match"
 	}
-	return Altered, fmt.Sprintf("its checksum does not come out behind event %d: it was altered, or event %d was and its checksum made anew", c.last.seq, c.last.seq)
+	return Altered, fmt.Sprintf("its checksum does not match after event %d: it was altered, or event %d was and its checksum recomputed", c.last.seq, c.last.seq)
 }
 
 // displaced returns how the first event comes to stand before the one that belongs
@@ -104,7 +104,7 @@ func (c scene) displaced(later int) (Kind, string) {
 	case genuine:
 		return Reordered, fmt.Sprintf("event %d comes only %s later%s", want, count(later, "event"), renumbered(c.rest[later].Pos.Seq, want))
 	case first.Pos.Seq < want:
-		return Inserted, fmt.Sprintf("it says that it is event %d, which came before; event %d follows it", first.Pos.Seq, want)
+		return Inserted, fmt.Sprintf("it is numbered %d, an event that came before; event %d follows it", first.Pos.Seq, want)
 	}
 	return Inserted, fmt.Sprintf("its checksum continues nothing, and the event that belongs here follows it%s", renumbered(c.rest[later].Pos.Seq, want))
 }

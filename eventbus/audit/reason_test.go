@@ -37,18 +37,18 @@ func TestTheReasonSaysHowItShows(t *testing.T) {
 		want   string
 	}{
 		"altered": {func(l *log) { l.events[4].Message.Header["ce-causemanager"] = "mallory" },
-			"altered at 5: neither its checksum nor its id fits what it says"},
+			"altered at 5: neither its checksum nor its id matches its content"},
 		"altered where ids do not show it": {func(l *log) { l.events[4].Message.Header["ce-recordedtime"] = "2026-11-21T15:00:00Z" },
-			"altered at 5: its checksum does not come out behind event 4: it was altered, or event 4 was and its checksum made anew"},
+			"altered at 5: its checksum does not match after event 4: it was altered, or event 4 was and its checksum recomputed"},
 		"the first was altered": {func(l *log) { l.events[0].Message.Header["ce-recordedtime"] = "2026-11-21T15:00:00Z" },
-			"altered at 1: its checksum does not come out"},
+			"altered at 1: its checksum does not match"},
 		"the number was altered": {func(l *log) { l.events[4].Pos.Seq = 99 },
 			"altered at 5: it is event 5 by its checksum, and its number was changed to 99"},
 		"sealed again with its old id": {func(l *log) {
 			m := l.events[4].Message
 			m.Header["ce-causemanager"] = "mallory"
 			l.events[4] = seal(event.Mark{Pos: l.events[3].Pos, Chain: chain(l.events[3])}, m)[0]
-		}, "altered at 5: its id does not fit what it says: it was changed and its checksum made anew"},
+		}, "altered at 5: its id does not match its content: it was altered and its checksum recomputed"},
 		"dropped": {func(l *log) { l.drop(5, 5) },
 			"dropped at 5: event 5 is missing: the next one is event 6 by its checksum"},
 		"many dropped and numbered anew": {func(l *log) { l.drop(5, 280); l.renumber() },
@@ -56,13 +56,13 @@ func TestTheReasonSaysHowItShows(t *testing.T) {
 		"dropped at the beginning": {func(l *log) { l.events = l.events[2:] },
 			"dropped at 1: events 1 to 2 are missing: the next one is event 3 by its checksum"},
 		"dropped before an altered one": {func(l *log) { l.drop(5, 6); delete(l.events[4].Message.Header, "ce-chain") },
-			"dropped at 5: event 5 is missing, and what follows was changed as well"},
+			"dropped at 5: event 5 is missing, and later events were changed as well"},
 		"cut off": {func(l *log) { l.events = l.events[:290] },
-			"dropped at 291: the log ends here, and says that it holds events up to 300"},
+			"dropped at 291: the log ends here, and declares events up to 300"},
 		"the last was cut off": {func(l *log) { l.events = l.events[:299] },
-			"dropped at 300: the log ends before it, and says that it holds it"},
+			"dropped at 300: the log ends before it, and declares it as its last event"},
 		"the last but one was dropped": {func(l *log) { l.events = slices.Delete(l.events, 298, 299); l.renumber() },
-			"dropped at 299: event 299 is missing: the log says that it holds events up to 300, and holds fewer"},
+			"dropped at 299: event 299 is missing: the log declares events up to 300, and has fewer"},
 		"another epoch": {func(l *log) {
 			l.events = slices.Insert(l.events, 4, seal(event.Before("elsewhere"), fact("x", 1))...)
 		}, "inserted at 5: it is of another epoch, elsewhere"},
@@ -71,7 +71,7 @@ func TestTheReasonSaysHowItShows(t *testing.T) {
 		"a copy of a later one": {func(l *log) { l.events = slices.Insert(l.events, 4, l.events[250]); l.renumber() },
 			"inserted at 5: it is a copy of an event that comes later"},
 		"a copy of one that is long past": {func(l *log) { l.events = slices.Insert(l.events, 150, l.events[1]) },
-			"inserted at 151: it says that it is event 2, which came before; event 151 follows it"},
+			"inserted at 151: it is numbered 2, an event that came before; event 151 follows it"},
 		"inserted and numbered anew": {func(l *log) {
 			s := seal(event.Before("elsewhere"), fact("x", 1))[0]
 			s.Pos.Epoch = epoch
@@ -83,11 +83,11 @@ func TestTheReasonSaysHowItShows(t *testing.T) {
 		}, "inserted at 5: its checksum was made to fit, and event 5 follows the one before it"},
 		"behind the end": {func(l *log) {
 			l.events = append(l.events, seal(event.Mark{Pos: l.events[299].Pos, Chain: chain(l.events[299])}, fact("x", 1))...)
-		}, "inserted at 301: the log says that it ends at event 300"},
+		}, "inserted at 301: the log declares event 300 as its last one"},
 		"behind the end, of elsewhere": {func(l *log) {
 			s := seal(event.Mark{Pos: event.Pos{Epoch: epoch, Seq: 300}}, fact("x", 1))[0]
 			l.events = append(l.events, s)
-		}, "inserted at 301: the log says that it ends at event 300, and holds more"},
+		}, "inserted at 301: the log declares event 300 as its last one, and has more"},
 		"moved to the front": {func(l *log) { l.move(250, 5) },
 			"reordered at 5: event 250 by its checksum stands before event 5"},
 		"moved to the front and numbered anew": {func(l *log) { l.move(250, 5); l.renumber() },
