@@ -63,7 +63,7 @@ type explained struct {
 func (e *explained) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	secure, info, err := e.TransportCredentials.ClientHandshake(ctx, authority, conn)
 	if plain := (tls.RecordHeaderError{}); errors.As(err, &plain) {
-		err = fmt.Errorf("%s speaks no TLS, and is not spoken to plain: is it of an earlier release? (%w)", authority, err)
+		err = fmt.Errorf("%s does not support TLS, and connections without TLS are disabled: is it of an earlier release? (%w)", authority, err)
 	}
 	return secure, info, err
 }
@@ -78,7 +78,7 @@ type either struct {
 	acceptPlain bool
 }
 
-var errPlain = errors.New("TLS is needed here: plain connections are no longer taken")
+var errPlain = errors.New("TLS is required here: connections without TLS are not accepted")
 
 // ServerHandshake implements credentials.TransportCredentials.
 func (e *either) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {

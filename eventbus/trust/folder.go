@@ -103,7 +103,7 @@ func (f *Folder) complain(err error) {
 		f.told = ""
 	} else if err.Error() != f.told {
 		f.told = err.Error()
-		f.cfg.Logger.Error("the certificate cannot be used; what was read before stays until it expires", "error", err)
+		f.cfg.Logger.Error("the certificate cannot be used; the previous one stays in use until it expires", "error", err)
 	}
 }
 
@@ -147,7 +147,7 @@ func (f *Folder) check(c content) (*tls.Certificate, error) {
 	file := filepath.Join(f.cfg.Dir, CertFile)
 	cert, err := tls.X509KeyPair(c.cert, c.key)
 	if err != nil {
-		return nil, fmt.Errorf("TLS: %s and %s make no certificate: %w. Delete the Secret's data; the controller manager writes it anew",
+		return nil, fmt.Errorf("TLS: %s and %s are not a certificate and its key: %w. Delete the Secret's data; the controller manager writes it again",
 			file, KeyFile, err)
 	}
 	if err := f.usable(cert.Leaf); err != nil {
@@ -158,8 +158,8 @@ func (f *Folder) check(c content) (*tls.Certificate, error) {
 		return nil, fmt.Errorf("TLS: %w", err)
 	}
 	if err := roots.Verify([]*x509.Certificate{cert.Leaf}, f.cfg.Name, f.cfg.Now()); err != nil {
-		return nil, fmt.Errorf("TLS: no client would believe the certificate in %s: %w. "+
-			"Is it another program's or cluster's? Delete the Secret's data; the controller manager writes it anew", file, err)
+		return nil, fmt.Errorf("TLS: no client would accept the certificate in %s: %w. "+
+			"Does it belong to another program or cluster? Delete the Secret's data; the controller manager writes it again", file, err)
 	}
 	return &cert, nil
 }

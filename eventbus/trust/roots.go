@@ -97,7 +97,7 @@ func ReadBundle(bundle []byte) ([]*x509.Certificate, error) {
 	case len(certs) == 0:
 		return nil, errors.New("there is no certificate of an authority, as PEM")
 	case len(certs) > maxAuthorities:
-		return nil, fmt.Errorf("there are %d authorities; %d at most are believed", len(certs), maxAuthorities)
+		return nil, fmt.Errorf("there are %d authorities; at most %d are accepted", len(certs), maxAuthorities)
 	}
 	return certs, nil
 }
@@ -134,11 +134,11 @@ func (r *Roots) why(cert *x509.Certificate, names []string, now time.Time, err e
 	case now.After(cert.NotAfter):
 		return fmt.Sprintf("its certificate expired at %s; the controller manager renews it: is that running?", at(cert.NotAfter))
 	case now.Before(cert.NotBefore):
-		return fmt.Sprintf("its certificate counts from %s: is a clock wrong?", at(cert.NotBefore))
+		return fmt.Sprintf("its certificate is valid from %s: is a clock wrong?", at(cert.NotBefore))
 	case errors.As(err, &host):
 		return fmt.Sprintf("its certificate is for %s", strings.Join(hosts(cert), ", "))
 	}
-	return fmt.Sprintf("its certificate is signed by %s, which is none of the authorities that are trusted (%s: %s)",
+	return fmt.Sprintf("its certificate is signed by %s, which is not a trusted authority (%s: %s)",
 		cert.Issuer.CommonName, r.from, strings.Join(names, ", "))
 }
 

@@ -37,9 +37,9 @@ func TestAFolderThatServesNobodyIsRefusedWithWhatIsWrong(t *testing.T) {
 	}{
 		"none":              {func(string) {}, []string{"is missing", "controller manager writes it"}},
 		"an expired one":    {func(d string) { ours.Write(t, d, ours.Expired(t, name)) }, []string{"tls.crt expired at", "is that running"}},
-		"another program's": {func(d string) { ours.Write(t, d, ours.Leaf(t, "eventbus.signadot.svc")) }, []string{"for eventbus.signadot.svc", name, "another program's"}},
-		"another cluster's": {func(d string) { ours.Write(t, d, theirs.Leaf(t, name)) }, []string{"signed by theirs", "ca.crt: ours", "another program's or cluster's"}},
-		"a key of another":  {func(d string) { ours.Write(t, d, ours.Leaf(t, name)); ours.WriteKey(t, d, ours.Leaf(t, name)) }, []string{"tls.crt and tls.key make no certificate", "Delete the Secret's data"}},
+		"another program's": {func(d string) { ours.Write(t, d, ours.Leaf(t, "eventbus.signadot.svc")) }, []string{"for eventbus.signadot.svc", name, "another program or cluster"}},
+		"another cluster's": {func(d string) { ours.Write(t, d, theirs.Leaf(t, name)) }, []string{"signed by theirs", "ca.crt: ours", "another program or cluster"}},
+		"a key of another":  {func(d string) { ours.Write(t, d, ours.Leaf(t, name)); ours.WriteKey(t, d, ours.Leaf(t, name)) }, []string{"tls.crt and tls.key are not a certificate and its key", "Delete the Secret's data"}},
 		"a bundle of no one": {func(d string) {
 			ours.Write(t, d, ours.Leaf(t, name))
 			trusttest.File(t, d, trust.BundleFile, []byte("x"))
@@ -162,7 +162,7 @@ func TestWhoIsNotTrustedIsNotSpokenTo(t *testing.T) {
 		"another program":   {trusttest.Serve(t, ours.Leaf(t, "eventbus.signadot.svc")), trusting(ours), []string{name + " is not trusted", "for eventbus.signadot.svc"}},
 		"another cluster":   {trusttest.Serve(t, theirs.Leaf(t, name)), trusting(ours), []string{name + " is not trusted", "signed by theirs", "the mounted bundle: ours"}},
 		"nobody trusted":    {trusttest.Serve(t, ours.Leaf(t, name)), trusting(nil), []string{"no authority is known yet (the mounted bundle)"}},
-		"an older, plain":   {plain.Addr().String(), trusting(ours), []string{"speaks no TLS", "earlier release"}},
+		"an older, plain":   {plain.Addr().String(), trusting(ours), []string{"does not support TLS", "earlier release"}},
 		"itself, by itself": {trusttest.Serve(t, ours.Leaf(t, name)), trusting(ours), nil},
 	} {
 		err := asks(t, c.address, c.roots, name)

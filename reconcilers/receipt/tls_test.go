@@ -19,7 +19,7 @@ func TestARouteServerThatIsNotTrustedGivesNoReceipt(t *testing.T) {
 		"expired":           {trusttest.Serve(t, ours.Expired(t, "127.0.0.1")), "127.0.0.1 is not trusted: its certificate expired at"},
 		"another program's": {trusttest.Serve(t, ours.Leaf(t, "eventbus.signadot.svc")), "its certificate is for eventbus.signadot.svc"},
 		"another cluster's": {trusttest.Serve(t, theirs.Leaf(t, "127.0.0.1")), "its certificate is signed by theirs"},
-		"none":              {w.address, "speaks no TLS, and is not spoken to plain"},
+		"none":              {w.address, "does not support TLS"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			roots := trust.NewRoots("the Secret")

@@ -150,7 +150,7 @@ func TestASidecarFollowsTheAuthorityThroughThreeChanges(t *testing.T) {
 	w.forget()
 	w.keeper.start()
 	w.Eventually("it says whom it does not trust, and what to do", func() error {
-		if !w.keeper.log.Says("not trusted", injected[0].Subject.CommonName, "must be made anew", w.pod.Host.String()) {
+		if !w.keeper.log.Says("not trusted", injected[0].Subject.CommonName, "re-create it", w.pod.Host.String()) {
 			return errors.New("not yet")
 		}
 		return nil

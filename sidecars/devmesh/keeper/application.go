@@ -35,7 +35,7 @@ const (
 func (p *proxy) watchApplication(ctx context.Context) error {
 	conn, err := listenersThatGo()
 	if err != nil {
-		p.Logger.Warn("the kernel does not tell when the application is gone: connections of clients outlive it", "error", err)
+		p.Logger.Warn("the kernel does not report when the application stops listening: connections of clients stay open then", "error", err)
 		return nil
 	}
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
@@ -48,7 +48,7 @@ func (p *proxy) watchApplication(ctx context.Context) error {
 			return nil
 		case errors.Is(err, unix.ENOBUFS): // some were missed, perhaps the last of the application
 		case err != nil:
-			p.Logger.Warn("the kernel does not tell any more when the application is gone", "error", err)
+			p.Logger.Warn("the kernel no longer reports when the application stops listening", "error", err)
 			return nil
 		}
 		if (err != nil && known.some() || slices.ContainsFunc(messages, known.of)) && p.applicationGone() {
@@ -119,7 +119,7 @@ func (p *proxy) leave(ctx context.Context) {
 		}
 		if t, err := p.traffic(ctx); err == nil && t.underWay == 0 {
 			if envoy := p.envoy.Load(); envoy != nil {
-				p.Logger.Info("the application is gone: connections are closed")
+				p.Logger.Info("the application has stopped listening: connections are closed")
 				p.left.Store(true)
 				if envoy.Kill() != nil { // it has ended by itself
 					p.left.Store(false)
@@ -168,7 +168,7 @@ func listenersThatGo() (*netlink.Conn, error) {
 		err = errors.Join(err, conn.JoinGroup(group))
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("hear of sockets that go: %w", err), conn.Close())
+		return nil, errors.Join(fmt.Errorf("subscribe to closed sockets: %w", err), conn.Close())
 	}
 	return conn, nil
 }

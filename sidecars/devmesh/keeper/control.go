@@ -47,7 +47,7 @@ func Drain(ctx context.Context, c Config) error {
 	}
 	answer, err := client.Do(request)
 	if err != nil {
-		return fmt.Errorf("tell the sidecar at %s that the pod ends: %w", socket, err)
+		return fmt.Errorf("notify the sidecar at %s that the pod ends: %w", socket, err)
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {

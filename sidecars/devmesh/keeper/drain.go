@@ -51,12 +51,12 @@ func (p *proxy) drain(life, told context.Context) {
 		}
 		if !d.gone && p.applicationGone() {
 			d.gone, looked = true, time.Time{}
-			p.Logger.Info("the application is gone: no connection is taken any more")
+			p.Logger.Info("the application has stopped listening: no new connection is accepted")
 		}
 		if now.Sub(looked) >= lookAtTraffic {
 			looked = now
 			if err := p.look(life, &d, now); err != nil {
-				p.Logger.Warn("Envoy does not say what is under way", "error", err)
+				p.Logger.Warn("cannot read the requests in progress from Envoy", "error", err)
 			}
 		}
 		if d.over(now) {
@@ -74,7 +74,7 @@ func (p *proxy) drain(life, told context.Context) {
 func (p *proxy) applicationGone() bool {
 	ports, err := applicationPorts()
 	if err != nil {
-		p.Logger.Warn("it is not known whether the application is gone", "error", err)
+		p.Logger.Warn("cannot check whether the application is listening", "error", err)
 	}
 	return err == nil && len(ports) == 0
 }

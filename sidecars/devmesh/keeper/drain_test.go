@@ -177,7 +177,7 @@ func TestConnectionsEndWithAnApplicationThatIsGoneWithoutNotice(t *testing.T) {
 		}
 		return err
 	})
-	r.logged("the application is gone: connections are closed", 1)
+	r.logged("the application has stopped listening: connections are closed", 1)
 	r.serveHTTP(r.app(8080), "baseline")
 	r.eventually("the application is served again", func() error {
 		got, err := r.get(8080)
@@ -208,5 +208,5 @@ func TestAnApplicationThatDoesNotListenYetIsNotGone(t *testing.T) {
 	if now := r.envoys(); now != envoy {
 		t.Errorf("Envoy was started anew: %s, before %s", now, envoy)
 	}
-	r.logged("the application is gone", 0)
+	r.logged("the application has stopped listening", 0)
 }

@@ -168,7 +168,7 @@ func (p *proxy) ask(ctx context.Context, method, path string) (string, error) {
 	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
 	if err == nil && response.StatusCode != http.StatusOK {
-		err = errors.New("Envoy says: " + string(text))
+		err = errors.New("Envoy answered: " + string(text))
 	}
 	return string(text), err
 }

@@ -115,7 +115,7 @@ func listenUnix(path string) (net.Listener, error) {
 		return nil, fmt.Errorf("listen for Envoy: %w", err)
 	}
 	if err := os.Chmod(path, 0o600); err != nil {
-		return nil, errors.Join(fmt.Errorf("keep others off the socket: %w", err), l.Close())
+		return nil, errors.Join(fmt.Errorf("restrict access to the socket: %w", err), l.Close())
 	}
 	return l, nil
 }

@@ -71,8 +71,8 @@ func TestASidecarTakesNothingFromWhomItDoesNotTrust(t *testing.T) {
 		}, "its certificate is for eventbus.signadot.svc"},
 		"another cluster's": {func(r *rig, _, theirs *trusttest.Authority) {
 			r.serveXDSWith(theirs, theirs.Leaf(t, r.node))
-		}, "its certificate is signed by theirs, which is none of the authorities that are trusted (" + devmesh.EnvTrust},
-		"none": {func(r *rig, _, _ *trusttest.Authority) { r.serveXDS() }, "speaks no TLS, and is not spoken to plain"},
+		}, "its certificate is signed by theirs, which is not a trusted authority (" + devmesh.EnvTrust},
+		"none": {func(r *rig, _, _ *trusttest.Authority) { r.serveXDS() }, "does not support TLS"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			ours, theirs := trusttest.New(t, "ours"), trusttest.New(t, "theirs")
@@ -125,7 +125,7 @@ func TestASidecarSpeaksTLSAndKeepsWhomToTrust(t *testing.T) {
 	trusttest.File(t, r.run, "trust.pem", []byte("damaged"))
 	r.serveXDSWith(ours, trusttest.Pair{})
 	r.sidecar()
-	r.says("what route servers have said whom to trust cannot be read")
+	r.says("the announced authorities cannot be read from disk")
 	r.acked()
 }
 
@@ -155,5 +155,5 @@ func TestASidecarWithoutAReadableAuthorityDoesNotStart(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("it goes on")
 	}
-	r.says(devmesh.EnvTrust, "there is no certificate of an authority", "must be made anew")
+	r.says(devmesh.EnvTrust, "there is no certificate of an authority", "re-create the pod")
 }

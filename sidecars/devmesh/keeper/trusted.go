@@ -36,18 +36,18 @@ func newTrusted(injected, path string, logger *slog.Logger) (*trusted, error) {
 		return nil, nil
 	}
 	t := &trusted{
-		roots:    trust.NewRoots(devmesh.EnvTrust + " of this pod, and what route servers have said since"),
+		roots:    trust.NewRoots(devmesh.EnvTrust + " of this pod, and the announcements of route servers"),
 		injected: []byte(injected), path: path, logger: logger,
 	}
 	if err := t.roots.Set(t.injected); err != nil {
-		return nil, fmt.Errorf("%w: the pod must be made anew", err)
+		return nil, fmt.Errorf("%w: re-create the pod", err)
 	}
 	kept, err := os.ReadFile(path)
 	if err == nil {
 		err = t.use(kept)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		logger.Error("what route servers have said whom to trust cannot be read; only those are trusted that the pod was made with", "file", path, "error", err)
+		logger.Error("the announced authorities cannot be read from disk; only the authorities that the pod was created with are trusted", "file", path, "error", err)
 	}
 	return t, nil
 }
@@ -76,7 +76,7 @@ func (t *trusted) authorities() *trust.Roots {
 // take adopts the authorities that a route server announces. They are believed over TLS only.
 func (t *trusted) take(ctx context.Context, response *discoveryv3.DeltaDiscoveryResponse) error {
 	if t == nil {
-		return errors.New("the route server says whom to trust, over a connection on which nobody is trusted")
+		return errors.New("the route server announced authorities over a connection without authentication")
 	}
 	bundle, err := translate.ReadTrust(response)
 	if err != nil || bytes.Equal(bundle, t.kept) {
@@ -84,18 +84,18 @@ func (t *trusted) take(ctx context.Context, response *discoveryv3.DeltaDiscovery
 	}
 	from, _ := peer.FromContext(ctx)
 	if from == nil {
-		return errors.New("it is not known who says whom to trust")
+		return errors.New("authorities were announced by an unknown peer")
 	}
 	if _, ok := from.AuthInfo.(credentials.TLSInfo); !ok {
-		return errors.New("the route server says whom to trust, over a connection that is not encrypted")
+		return errors.New("the route server announced authorities over a connection that is not encrypted")
 	}
 	if err := t.use(bundle); err != nil {
 		return err
 	}
 	if err := replace(t.path, bundle); err != nil {
-		t.logger.Error("whom to trust could not be kept on disk; a restart begins with those of before", "error", err)
+		t.logger.Error("the announced authorities could not be saved to disk; a restart begins with the previous ones", "error", err)
 	}
-	t.logger.Info("the route server has said whom to trust from now on")
+	t.logger.Info("the route server has announced new trusted authorities")
 	return nil
 }
 
@@ -103,8 +103,8 @@ func (t *trusted) take(ctx context.Context, response *discoveryv3.DeltaDiscovery
 func (t *trusted) away(err error) (what string, why error) {
 	if t != nil {
 		if refusal := t.roots.Refusal(); refusal != nil && strings.Contains(err.Error(), refusal.Error()) {
-			return "who answers for the route server is not trusted; the last routes stay. A pod that was cut off while the authority changed must be made anew", refusal
+			return "the certificate of the route server is not trusted; the last routes stay in use. If the pod was disconnected while the authority changed, re-create it", refusal
 		}
 	}
-	return "the route server is away; the last routes stay", err
+	return "the route server cannot be reached; the last routes stay in use", err
 }

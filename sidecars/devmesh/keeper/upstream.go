@@ -50,7 +50,7 @@ func newUpstream(c Config) (*upstream, error) {
 	}
 	r := newRelay(c.Proxy.Workload, store{filepath.Join(c.Proxy.RunPath, "routes.pb"), c.Proxy.Edge}, c.Logger)
 	routes := assembly.New(c.Proxy.Workload, c.Proxy.Edge, func(part string, sandboxes []string, why string) {
-		c.Logger.Error("routes are kept from Envoy until they change, and those it had stay",
+		c.Logger.Error("routes are withheld from Envoy until they change; its previous ones stay in use",
 			"part", part, "sandboxes", sandboxes, "error", why)
 	})
 	return &upstream{address: c.XDSAddress, tokenFile: c.TokenFile, relay: r, trusted: trusts, logger: c.Logger, routes: routes}, nil
@@ -89,7 +89,7 @@ func (u *upstream) run(ctx context.Context) error {
 		if why := fmt.Sprint(err); why != said { // once for each reason
 			what, err := u.trusted.away(err)
 			if errors.Is(err, errRefused) {
-				what = "what the route server sent is refused; the last routes stay"
+				what = "the response of the route server is refused; the last routes stay in use"
 			}
 			u.logger.Warn(what, "address", u.address, "error", err)
 			said = why
