@@ -99,7 +99,7 @@ func Compose(h *Head, parts *Parts) (Resource, error) {
 			input = p.input
 		}
 		if !bytes.Equal(input, p.input) {
-			return Resource{}, fmt.Errorf("part %s is looked up by other things than the parts before it", partLabel(i))
+			return Resource{}, fmt.Errorf("part %s has another map input than the parts before it", partLabel(i))
 		}
 		entries = append(entries, p.entries)
 	}

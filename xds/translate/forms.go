@@ -32,7 +32,7 @@ func headingIn(host *routev3.VirtualHost) (heading, error) {
 	}
 	route := &routev3.Route{}
 	if err := otherwise.GetAction().GetTypedConfig().UnmarshalTo(route); err != nil {
-		return heading{}, fmt.Errorf("what it does without a match is no route: %w", err)
+		return heading{}, fmt.Errorf("its action without a match is not a route: %w", err)
 	}
 	if to := route.GetRoute().GetCluster(); to != AppCluster {
 		return heading{}, fmt.Errorf("requests without a routing key would go to %.64q, not to the application in the pod", to)
@@ -80,7 +80,7 @@ func checkCustom(names []string) error {
 func checkInput(written []byte) error {
 	input, state := &xdscorev3.TypedExtensionConfig{}, &networkv3.FilterStateInput{}
 	if err := proto.Unmarshal(written, input); err != nil {
-		return fmt.Errorf("what its map is looked up by: %w", err)
+		return fmt.Errorf("the input of its map: %w", err)
 	}
 	if err := input.GetTypedConfig().UnmarshalTo(state); err != nil || state.Key != FilterStateKey {
 		return fmt.Errorf("its map is looked up by %.100s %.64q, not by port and routing key", input.GetTypedConfig().GetTypeUrl(), state.Key)
@@ -127,7 +127,7 @@ func unfit(r *routev3.Route) error {
 	case *routev3.Route_Route:
 		err = unfitWay(r, does.Route)
 	default:
-		return errors.New("it neither leads to a cluster nor refuses requests")
+		return errors.New("it neither forwards to a cluster nor refuses requests")
 	}
 	if err != nil {
 		return err
@@ -162,13 +162,13 @@ func unfitWay(r *routev3.Route, to *routev3.RouteAction) error {
 	added := r.RequestHeadersToAdd
 	switch cluster := to.GetCluster(); {
 	case proto.Size(rest) > 0:
-		return fmt.Errorf("it does more than lead to a cluster: %.200s", rest)
+		return fmt.Errorf("it does more than forward to a cluster: %.200s", rest)
 	case cluster == AppCluster && strings.HasPrefix(r.Name, RoutedKept) && len(added) == 0:
 		return nil
 	case cluster == ForksCluster && strings.HasPrefix(r.Name, RoutedSandbox) && len(added) == 1 && added[0].GetHeader().GetKey() == DestinationHeader:
 		return unfitDestination(added[0])
 	default:
-		return fmt.Errorf("%.64q leads to cluster %.64q with %d headers added", r.Name, cluster, len(added))
+		return fmt.Errorf("%.64q forwards to cluster %.64q with %d headers added", r.Name, cluster, len(added))
 	}
 }
 

@@ -42,7 +42,7 @@ func TestAHeadThatLeadsRequestsWithoutAKeyElsewhereIsRefused(t *testing.T) {
 		head *routev3.VirtualHost
 		want string
 	}{
-		"no route without a match":       {nowhere, "no route"},
+		"no route without a match":       {nowhere, "is not a route"},
 		"to a fork":                      {otherwise(forkRoute("baseline", netip.MustParseAddrPort("10.0.0.9:80"))), `go to "forks"`},
 		"refused":                        {otherwise(refusal("baseline", ReasonNotReady, "no")), `go to ""`},
 		"keys from a cookie":             {withConfig(rules(&headertometadatav3.Config_Rule{Cookie: "key"})), "other than headers"},

@@ -135,7 +135,7 @@ func routeOf(rule *table.Rule, m table.Mapping) *routev3.Route {
 		}
 	}
 	return refusal(name, ReasonNoAddress, fmt.Sprintf(
-		"sandbox %q holds this routing key and has no cluster address for port %d of the workload (was its Service refused? the conditions of the ForkedWorkload say so)",
+		"sandbox %q holds this routing key and has no cluster address for port %d of the workload (was its Service refused? See the conditions of the ForkedWorkload)",
 		rule.Sandbox, m.WorkloadPort))
 }
 

@@ -86,7 +86,7 @@ func emptyRoutes(w table.Workload, says heading) (Translation, error) {
 	}
 	input, err := proto.MarshalOptions{Deterministic: true}.Marshal(by)
 	if err != nil {
-		return Translation{}, fmt.Errorf("write what routes are looked up by: %w", err)
+		return Translation{}, fmt.Errorf("write the input of the map: %w", err)
 	}
 	r := Translation{workload: w, input: input, head: head}
 	r.version = versionOf(head, &r.parts)

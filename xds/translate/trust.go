@@ -23,7 +23,7 @@ const (
 func Trust(bundle []byte) (Resource, error) {
 	value, err := anypb.New(wrapperspb.Bytes(bundle))
 	if err != nil {
-		return Resource{}, fmt.Errorf("write whom to trust: %w", err)
+		return Resource{}, fmt.Errorf("write the trust bundle: %w", err)
 	}
 	return Resource{Type: TrustType, Name: trustName, Any: value}, nil
 }
@@ -31,11 +31,11 @@ func Trust(bundle []byte) (Resource, error) {
 // ReadTrust returns the bundle of a response of TrustType.
 func ReadTrust(r *discoveryv3.DeltaDiscoveryResponse) ([]byte, error) {
 	if n := len(r.GetResources()); n != 1 || r.GetResources()[0].GetName() != trustName {
-		return nil, fmt.Errorf("a response that says whom to trust has %d resources, of which none, or not the first alone, is %q", n, trustName)
+		return nil, fmt.Errorf("a response with a trust bundle has %d resources and must have one, named %q", n, trustName)
 	}
 	var bundle wrapperspb.BytesValue
 	if err := r.GetResources()[0].GetResource().UnmarshalTo(&bundle); err != nil {
-		return nil, fmt.Errorf("read whom to trust: %w", err)
+		return nil, fmt.Errorf("read the trust bundle: %w", err)
 	}
 	return bundle.GetValue(), nil
 }
