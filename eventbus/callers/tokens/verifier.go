@@ -137,7 +137,7 @@ func (v *Verifier) VerifyAdmitted(ctx context.Context, token string, admit Admit
 	}
 	// Junk is refused without a question.
 	if !MadeFor(token, v.config.Audience, v.config.Clock()) {
-		return Identity{}, fmt.Errorf("%w: it is no token of a service account for %q that has not run out", ErrUnknown, v.config.Audience)
+		return Identity{}, fmt.Errorf("%w: it is not an unexpired service-account token for %q", ErrUnknown, v.config.Audience)
 	}
 	key := sha256.Sum256([]byte(token))
 	if kept, ok := v.kept.Get(key); ok {
@@ -175,7 +175,7 @@ func (v *Verifier) signed(ctx context.Context, token string) (*Claim, error) {
 	}
 	switch v.keys.check(ctx, token) {
 	case Forged:
-		return nil, fmt.Errorf("%w: it has no signature of the API server's", ErrUnknown)
+		return nil, fmt.Errorf("%w: it is not signed by the API server", ErrUnknown)
 	case Signed:
 		if claim, ok := Claims(token); ok {
 			return &claim, nil
