@@ -126,10 +126,10 @@ func (c Config) Validate() error {
 		return errors.New("event bus client: TokenFile and CredentialsFile are both set; a client has one identity")
 	}
 	if c.Roots != nil && strings.Contains(c.URL, ",") {
-		return fmt.Errorf("event bus client: with Roots there is one bus, our own, and URL %q has several", c.URL)
+		return fmt.Errorf("event bus client: Roots are for the operator's own bus, which has one server, and URL %q has several", c.URL)
 	}
 	if c.Roots != nil && c.CAFile != "" {
-		return errors.New("event bus client: Roots and CAFile are both set; a bus is ours or somebody else's")
+		return errors.New("event bus client: Roots and CAFile are both set; a bus is either the operator's own or an external one")
 	}
 	if (c.CertFile == "") != (c.KeyFile == "") {
 		return errors.New("event bus client: CertFile and KeyFile go together; one of them is missing")
