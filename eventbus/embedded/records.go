@@ -38,7 +38,7 @@ func (s *Server) keepRecords(ctx context.Context, o *opened) {
 	}
 	err := s.makeRecords(ctx, o)
 	if err != nil && ctx.Err() == nil {
-		s.config.Logger.Error("the records of connections cannot be kept: tunnel proxies hold theirs back until the event bus is started again", "error", err)
+		s.config.Logger.Error("the records of connections cannot be kept; tunnel proxies buffer theirs until the event bus is restarted", "error", err)
 	}
 }
 

@@ -166,7 +166,7 @@ func (s *Server) moveAside(d store.DamageError, maxStore int64) error {
 		to = "" // there was no room to keep it
 	}
 	s.config.Logger.Error("THE STORE OF THE ROUTING LOG IS DAMAGED and was moved aside. An empty log takes its place: the controllers "+
-		"begin a new epoch and state again what is true now. Routes stay served meanwhile; older history is lost.",
+		"begin a new epoch and publish all current facts. Routes are still served until then; older history is lost.",
 		"damage", string(d.Kind), "why", d.Why, "movedTo", to, "kept", to != "")
 	s.count(func(c *counts) {
 		c.aside[d.Kind]++
