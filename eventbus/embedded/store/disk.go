@@ -147,7 +147,7 @@ type Volume struct {
 func (d Dir) Volume() (Volume, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(string(d), &s); err != nil {
-		return Volume{}, fmt.Errorf("look at the volume of %s: %w", d, err)
+		return Volume{}, fmt.Errorf("read the size of the volume of %s: %w", d, err)
 	}
 	return Volume{
 		Size: int64(s.Blocks) * s.Bsize, Free: int64(s.Bavail) * s.Bsize,

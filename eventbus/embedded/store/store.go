@@ -58,7 +58,7 @@ func (d Dir) SyncStreams() error {
 // the disk, not of the kernel's cache.
 func (d Dir) Examine(known event.Mark) error {
 	if _, err := os.Stat(d.Streams()); errors.Is(err, fs.ErrNotExist) && known.Epoch != "" {
-		return DamageError{Missing, fmt.Errorf("the log had reached event %d of epoch %s and its directory is gone", known.Seq, known.Epoch)}
+		return DamageError{Missing, fmt.Errorf("the log had reached event %d of epoch %s and its directory is missing", known.Seq, known.Epoch)}
 	}
 	if err := flushFiles(d.Streams()); OfDisk(err) {
 		return err
@@ -82,7 +82,7 @@ func (d Dir) Empty(known event.Mark) error {
 		}
 	}
 	if known.Epoch != "" {
-		return DamageError{Missing, fmt.Errorf("the log had reached event %d of epoch %s and is gone", known.Seq, known.Epoch)}
+		return DamageError{Missing, fmt.Errorf("the log had reached event %d of epoch %s and is missing", known.Seq, known.Epoch)}
 	}
 	return nil
 }
