@@ -175,7 +175,7 @@ func ParseStructured(line []byte, epoch string) (Stored, error) {
 		}
 	}
 	if s.Pos.Seq == 0 {
-		return Stored{}, fmt.Errorf("it has no %q, which says its place in the log", memberSequence)
+		return Stored{}, fmt.Errorf("it has no %q, its place in the log", memberSequence)
 	}
 	if s.Message.Header[headerType] == TypeWritten {
 		return parseWritten(s)
@@ -197,7 +197,7 @@ func membersOf(line []byte) (map[string]json.RawMessage, error) {
 			return nil, fmt.Errorf("it is no event in JSON: %w", err)
 		}
 		if _, twice := members[name]; twice {
-			return nil, fmt.Errorf("it says %q twice", name)
+			return nil, fmt.Errorf("it has %q twice", name)
 		}
 		var raw json.RawMessage
 		if err := d.Decode(&raw); err != nil {
@@ -206,10 +206,10 @@ func membersOf(line []byte) (map[string]json.RawMessage, error) {
 		members[name] = raw
 	}
 	if _, err := d.Token(); err != nil {
-		return nil, errors.New("it is cut short")
+		return nil, errors.New("it is truncated")
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("there is more behind its end")
+		return nil, errors.New("there is more after its end")
 	}
 	return members, nil
 }
