@@ -29,8 +29,8 @@ func (l *Log) Begin(ctx context.Context, known event.Mark) (event.Mark, error) {
 func (l *Log) takeOver(ctx context.Context, seen look, known event.Mark) (event.Mark, error) {
 	switch have := seen.info.Config; {
 	case have.PersistMode == jetstream.AsyncPersistMode:
-		return event.Mark{}, fmt.Errorf("stream %s has persist mode async, so it acknowledges what is not on disk and would lose it with the power; "+
-			"take the stream away or give Switchyard a NATS account of its own", StreamName)
+		return event.Mark{}, fmt.Errorf("stream %s has persist mode async, so it acknowledges events before they are on disk and would lose them in a power failure; "+
+			"delete the stream or give Switchyard a NATS account of its own", StreamName)
 	case have.DenyPurge:
 		return event.Mark{}, fmt.Errorf("%w: stream %s was made by an older version, and can forget nothing", eventbus.ErrDamaged, StreamName)
 	}

@@ -121,7 +121,7 @@ func (l *Log) catchUp(ctx context.Context, take func(event.Stored) error) error 
 	case errors.Is(err, eventbus.ErrNoLog):
 		return err
 	case err != nil:
-		return fmt.Errorf("read what is in the log: %w", err)
+		return fmt.Errorf("read the new events of the log: %w", err)
 	case seen.epoch != l.replica.tip.Epoch:
 		return epochEnded(l.replica.tip.Epoch, seen.epoch)
 	case seen.tip < l.replica.tip.Seq:

@@ -43,7 +43,7 @@ func (l *Log) Forget(ctx context.Context, floor event.Pos) error {
 // finishForgetting finishes an interrupted Forget: the server had deleted a part of the events
 // below a floor.
 func (l *Log) finishForgetting(ctx context.Context, seen look, floor uint64, why error) error {
-	l.config.Logger.Warn("the routing log was interrupted while it forgot what is old; finishing that",
+	l.config.Logger.Warn("forgetting old events of the routing log was interrupted; finishing it",
 		"epoch", seen.epoch, "first", seen.floor, "floor", floor, "reason", why)
 	return l.purge(ctx, seen, floor)
 }

@@ -277,7 +277,7 @@ func (r *reading) resume(ctx context.Context) error {
 func (r *reading) endedAt(seen look, err error) error {
 	switch {
 	case errors.Is(err, eventbus.ErrNoLog):
-		return fmt.Errorf("%w: stream %s is gone", eventbus.ErrEpochEnded, StreamName)
+		return fmt.Errorf("%w: stream %s was deleted", eventbus.ErrEpochEnded, StreamName)
 	case err != nil:
 		return err
 	case seen.epoch != r.epoch:

@@ -71,7 +71,7 @@ func (l *Log) look(ctx context.Context) (look, error) {
 	stream, err := l.js.Stream(bounded, StreamName)
 	for err == nil && !ofLeader(stream.CachedInfo().Cluster) {
 		if ended := sleep(bounded, pauseBetween); ended != nil {
-			return look{}, fmt.Errorf("look at stream %s: who answered does not lead it; %w", StreamName, done(ended))
+			return look{}, fmt.Errorf("read the state of stream %s: the server that answered is not its leader; %w", StreamName, done(ended))
 		}
 		stream, err = l.js.Stream(bounded, StreamName)
 	}
@@ -80,7 +80,7 @@ func (l *Log) look(ctx context.Context) (look, error) {
 		return look{}, eventbus.ErrNoLog
 	}
 	if err != nil {
-		return look{}, fmt.Errorf("look at stream %s: %w", StreamName, err)
+		return look{}, fmt.Errorf("read the state of stream %s: %w", StreamName, err)
 	}
 	info := stream.CachedInfo()
 	epoch := info.Config.Metadata[epochKey]
