@@ -93,7 +93,7 @@ func (c Config) Validate() error {
 	case c.Log == nil:
 		return errors.New("publisher: Log is missing")
 	case c.Objects == nil:
-		return errors.New("publisher: Objects is missing; without it nothing tells when the log is whole")
+		return errors.New("publisher: Objects is missing; without it the publisher cannot know when the log is whole")
 	case c.Refill == nil:
 		return errors.New("publisher: Refill is missing; without it a new log stays empty")
 	case c.Epochs == nil:

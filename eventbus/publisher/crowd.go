@@ -24,7 +24,7 @@ func (p *Publisher) weigh(kept eventbus.Kept) {
 		return
 	}
 	if now {
-		p.config.Logger.Warn("the routing log takes half of its room: history is forgotten sooner than it is to be; give it more room, or ask for less history",
+		p.config.Logger.Warn("the routing log takes half of its room: history is forgotten sooner than configured; give it more room, or configure less history",
 			"bytes", kept.Bytes, "maxBytes", kept.MaxBytes, "events", kept.Tip.Seq+1-kept.Floor.Seq)
 	} else {
 		p.config.Logger.Info("the routing log has room again", "bytes", kept.Bytes, "maxBytes", kept.MaxBytes)

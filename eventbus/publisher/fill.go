@@ -86,7 +86,7 @@ func (p *Publisher) fill(ctx context.Context, reason string) error {
 	for _, key := range slices.Sorted(maps.Keys(stale)) {
 		if p.config.There != nil {
 			if there, err := p.config.There(ctx, key); err != nil {
-				return fmt.Errorf("look past the cache for the object of %s: %w", key, err)
+				return fmt.Errorf("read the object of %s without the cache: %w", key, err)
 			} else if there {
 				continue // It is stated when the cache has it.
 			}
@@ -151,8 +151,8 @@ func (p *Publisher) giveUp(missing []event.Key, of int) bool {
 	}
 	slices.Sort(missing)
 	p.unsettled = missing
-	p.config.Logger.Error("objects were not stated for too long and are not waited for any longer: "+
-		"look at why their controllers fail; what the routing log says of them stays as it is",
+	p.config.Logger.Error("objects were not stated for too long; the log is completed without them: "+
+		"check the log for errors of their controllers; their facts in the routing log stay unchanged",
 		"objects", len(missing), "of", of, "first", string(missing[0]), "waited", time.Since(p.round.moved).Round(time.Millisecond).String())
 	return true
 }
@@ -173,7 +173,7 @@ func (p *Publisher) withdraw(ctx context.Context, key event.Key, pos event.Pos) 
 	if errors.Is(err, eventbus.ErrConflict) {
 		at, err = pos, nil
 	} else if err == nil {
-		p.config.Logger.Info("withdrew a fact that has no object any more", "key", string(key), "seq", at.Seq)
+		p.config.Logger.Info("withdrew a fact without an object", "key", string(key), "seq", at.Seq)
 	}
 	p.release(key, at, round, err)
 	return err

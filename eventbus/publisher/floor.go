@@ -96,7 +96,7 @@ func (p *Publisher) history(ctx context.Context) (History, bool, error) {
 	switch {
 	case m.whole():
 	case h.Full:
-		return History{}, false, fmt.Errorf("%w before all that counts is in it; give it more room", eventbus.ErrFull)
+		return History{}, false, fmt.Errorf("%w before all live facts are in it; give it more room", eventbus.ErrFull)
 	default:
 		return History{}, false, nil
 	}
@@ -125,7 +125,7 @@ func (p *Publisher) forget(ctx context.Context, h History, step Step) error {
 	p.config.Logger.Info("forgot the oldest events of the routing log", "reason", step.Reason,
 		"events", step.Forget-h.Kept.Floor.Seq, "left", left, "floor", step.Forget)
 	if step.Reason == floorSize && left < p.config.Bounds.Events {
-		p.config.Logger.Warn("the routing log has no room for as much history as it is to keep; give it more, or ask for less",
+		p.config.Logger.Warn("the routing log has no room for the configured history; give it more room, or configure less history",
 			"kept", left, "asked", p.config.Bounds.Events, "bytes", h.Kept.Bytes, "maxBytes", h.Kept.MaxBytes)
 	}
 	return nil
@@ -137,7 +137,7 @@ func (p *Publisher) raise(ctx context.Context, reason string) error {
 	if err != nil {
 		return fmt.Errorf("state a floor: %w", err)
 	}
-	p.config.Logger.Info("stating again all that counts, to be able to forget what is old", "reason", reason, "floor", at.Seq)
+	p.config.Logger.Info("stating all live facts again, so that old events can be forgotten", "reason", reason, "floor", at.Seq)
 	return p.restate(ctx, at.Seq)
 }
 

@@ -103,7 +103,7 @@ func (p *Publisher) state(ctx context.Context, f event.Fact) (event.Pos, error) 
 			return event.Pos{}, conflict
 		}
 	}
-	return event.Pos{}, fmt.Errorf("%w: what it says of the key changed through %d attempts", ErrAway, putAttempts)
+	return event.Pos{}, fmt.Errorf("%w: the newest fact of the key changed in each of %d attempts", ErrAway, putAttempts)
 }
 
 // said reports whether the log has f already, and returns the place of the newest fact of its

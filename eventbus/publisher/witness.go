@@ -51,7 +51,7 @@ const (
 func (p *Publisher) begin(ctx context.Context, last life) (event.Mark, string, error) {
 	saved, err := p.config.Epochs.Load(ctx)
 	if err != nil {
-		return event.Mark{}, "", fmt.Errorf("read what is saved of the log: %w", err)
+		return event.Mark{}, "", fmt.Errorf("read the saved witness of the log: %w", err)
 	}
 	mark, ended, err := p.trusted(ctx, saved, last)
 	if err != nil {
@@ -77,7 +77,7 @@ func (p *Publisher) begin(ctx context.Context, last life) (event.Mark, string, e
 }
 
 // errLost is the reason for an epoch that ended without this process.
-var errLost = errors.New("its store was lost, or it was begun anew by somebody else")
+var errLost = errors.New("its store was lost, or another process began it again")
 
 // turned returns the Witness of an epoch that has just replaced another, and logs and counts
 // that.
@@ -119,10 +119,10 @@ func (p *Publisher) trusted(ctx context.Context, saved Witness, last life) (mark
 	if epoch == "" {
 		return event.Mark{}, nil, why // It was not there a moment ago: look again.
 	}
-	p.config.Logger.Error("the routing log cannot go on and is begun anew; its history up to here is lost",
+	p.config.Logger.Error("the routing log cannot be continued and is begun again; its history up to here is lost",
 		"reason", why, "epoch", epoch, "reached", saved.Mark.Seq)
 	if mark, err = p.config.Log.Restart(ctx, epoch); err != nil {
-		return event.Mark{}, nil, fmt.Errorf("begin the log anew: %w", err)
+		return event.Mark{}, nil, fmt.Errorf("begin the log again: %w", err)
 	}
 	return mark, why, nil
 }
