@@ -81,7 +81,7 @@ func (s Settings) validate() error {
 		return errors.New("--store is missing; name the directory for the log")
 	}
 	if s.TLSDir == "" && !s.AcceptPlain {
-		return errors.New("--accept-plain=false needs --tls-dir: without a certificate nobody could connect")
+		return errors.New("--accept-plain=false needs --tls-dir: without a certificate no client could connect")
 	}
 	for _, account := range slices.Concat(s.Writers, s.Followers, s.Recorders, s.Auditors) {
 		namespace, name, ok := strings.Cut(account, "/")
