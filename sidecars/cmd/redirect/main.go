@@ -16,7 +16,7 @@ func main() {
 	log := slog.New(slog.NewJSONHandler(os.Stdout, nil))
 	s, err := spec.Parse(os.Getenv)
 	if err != nil {
-		log.Error("the environment does not say what to redirect", "error", err)
+		log.Error("the environment variables for the redirection are not valid", "error", err)
 		os.Exit(2)
 	}
 	done, err := redirect.Apply(s, redirect.Config{})
