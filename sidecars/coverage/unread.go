@@ -87,9 +87,9 @@ func (r Report) because(u Unread, template *corev1.PodTemplateSpec) string {
 	case u.Edge || u.Excluded || !slices.Contains(inject.PlainOf(template), u.Port):
 		return "the pods are older than the pod template: restart them with " + r.Restart()
 	case slices.Contains(devmesh.DefaultPlainPorts(), u.Port):
-		return "it is the registered port of a protocol whose server speaks first: if it speaks HTTP or gRPC, name the container port http or grpc"
+		return "it is the registered port of a protocol in which the server speaks first: if it serves HTTP or gRPC, name the container port http or grpc"
 	}
-	return fmt.Sprintf("the container port is named %q, after a protocol whose server speaks first: if it speaks HTTP or gRPC, "+
+	return fmt.Sprintf("the container port is named %q, after a protocol in which the server speaks first: if it serves HTTP or gRPC, "+
 		"rename it, in Services that target the name too, as in http-api", portName(template.Spec, u.Port))
 }
 
