@@ -72,7 +72,7 @@ func (s *Sniffer) Serve(ctx context.Context, listener net.Listener) error {
 			}
 			continue
 		case err != nil:
-			return fmt.Errorf("take connections from Envoy: %w", err)
+			return fmt.Errorf("accept connections from Envoy: %w", err)
 		}
 		go func() {
 			defer c.Close()
@@ -97,7 +97,7 @@ func (s *Sniffer) handle(ctx context.Context, taken *net.UnixConn) error {
 		return err
 	}
 	if destination.Port() == s.OwnPort {
-		return fmt.Errorf("it wanted to go to %s, which is Envoy's own", destination)
+		return fmt.Errorf("its destination is %s, which is Envoy's own", destination)
 	}
 	if err := client.SetDeadline(time.Time{}); err != nil {
 		return err

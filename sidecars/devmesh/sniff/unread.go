@@ -36,7 +36,7 @@ func leaveUnread(c *net.UnixConn) (*unread, error) {
 		return nil, err
 	}
 	if failed != nil {
-		return nil, fmt.Errorf("look at a connection from Envoy without reading from it: %w", failed)
+		return nil, fmt.Errorf("inspect a connection from Envoy: %w", failed)
 	}
 	return &unread{UnixConn: c, raw: raw}, nil
 }
