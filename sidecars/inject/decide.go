@@ -112,7 +112,7 @@ func Decide(pod *corev1.Pod, ns Namespace, cfg Config) Decision {
 // trustObstacle returns why a sidecar could not speak with route servers.
 func trustObstacle(cfg Config) string {
 	if cfg.TLS && cfg.Trust == "" {
-		return "the operator has no authority yet whom its sidecar would trust: make the pod anew once the controller manager is ready"
+		return "the operator has no certificate authority yet: re-create the pod once the controller manager is ready"
 	}
 	return ""
 }
@@ -165,13 +165,13 @@ func podObstacle(pod *corev1.Pod) string {
 	case mirror:
 		return "the pod is the mirror of a static pod, which no webhook can change"
 	case pod.Spec.HostNetwork:
-		return "the pod uses the node's network, whose traffic must not be redirected: set hostNetwork to false"
+		return "the pod uses the node's network, and its traffic must not be redirected: set hostNetwork to false"
 	case windows:
 		return "the pod runs on Windows; the sidecar needs Linux"
 	case pod.Spec.ServiceAccountName == "":
 		// The API server refuses a token in such a pod. Where the usual admission plugin is on,
 		// it has filled in "default" before this webhook.
-		return "the pod has no service account, by whose token the sidecar is known: set serviceAccountName"
+		return "the pod has no service account, and the sidecar authenticates with its token: set serviceAccountName"
 	}
 	return ""
 }

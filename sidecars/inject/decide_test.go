@@ -46,7 +46,7 @@ func TestWithoutAnAuthorityNoSidecarIsPutIn(t *testing.T) {
 		change func(*corev1.Pod)
 		reason string
 	}{
-		"before there is one": {true, "", func(*corev1.Pod) {}, "whom its sidecar would trust: make the pod anew"},
+		"before there is one": {true, "", func(*corev1.Pod) {}, "no certificate authority yet: re-create the pod"},
 		"once there is one":   {true, "authority", func(*corev1.Pod) {}, ""},
 		"where none is asked": {false, "", func(*corev1.Pod) {}, ""},
 		"beside what the pod must change": {true, "", func(p *corev1.Pod) { p.Spec.HostNetwork = true },
