@@ -40,10 +40,10 @@ func Apply(s spec.Spec, cfg Config) (Result, error) {
 	switch mode {
 	case spec.ModeNFT:
 		rules, err := cfg.nft(s)
-		return Result{Mode: mode, Why: "routing.iptablesMode says so", Rules: rules}, err
+		return Result{Mode: mode, Why: "set by routing.iptablesMode", Rules: rules}, err
 	case spec.ModeLegacy:
 		rules, err := cfg.legacy(s)
-		return Result{Mode: mode, Why: "routing.iptablesMode says so", Rules: rules}, err
+		return Result{Mode: mode, Why: "set by routing.iptablesMode", Rules: rules}, err
 	}
 	return cfg.auto(s)
 }
