@@ -102,7 +102,7 @@ func Parse(f Family, s Shape, raw []byte) (*Table, error) {
 		}
 		t.begins[hook], t.underflowed[hook] = at[int(s.begins[hook])], at[int(s.underflowed[hook])]
 		if t.begins[hook] == nil || t.underflowed[hook] == nil {
-			return nil, fmt.Errorf("%s table whose hook %d begins or ends where no entry does", f.Name, hook)
+			return nil, fmt.Errorf("%s table: hook %d does not begin or end at an entry", f.Name, hook)
 		}
 	}
 	if t.begins[prerouting] == nil {
