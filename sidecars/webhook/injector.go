@@ -82,7 +82,7 @@ func New(cfg Config) (*Injector, error) {
 		return nil, fmt.Errorf("webhook: %w", err)
 	}
 	if cfg.Inject.TLS && cfg.Certs.Roots == nil {
-		return nil, errors.New("webhook: sidecars are to speak TLS, and Certs.Roots, whom they trust, are missing")
+		return nil, errors.New("webhook: sidecars need TLS, and Certs.Roots, the authorities that they trust, are missing")
 	}
 	cfg.Address = cmp.Or(cfg.Address, ":9443")
 	cfg.Log = cmp.Or(cfg.Log, slog.Default())

@@ -18,7 +18,7 @@ func newMetrics(to prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		reviews: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "switchyard_webhook_reviews_total",
-			Help: "What the webhook was asked about, by outcome: injected, declined (asked for a sidecar and got none), untouched, fault (an error of the injector's); objects of ours: admitted, denied; refused (not a review).",
+			Help: "Reviews by the webhook, by outcome: injected, declined (asked for a sidecar and got none), untouched, fault (an error of the injector); objects of the operator: admitted, denied; refused (not a review).",
 		}, []string{"outcome"}),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "switchyard_webhook_review_seconds",
