@@ -121,7 +121,7 @@ func (a *Assembly) Whole() (translate.Resource, error) {
 		return translate.Resource{}, fmt.Errorf("%w: %w", ErrNotWhole, err)
 	}
 	if whole.Version != a.version {
-		return translate.Resource{}, fmt.Errorf("%w: they have version %s and the head says %.64q", ErrNotWhole, whole.Version, a.version)
+		return translate.Resource{}, fmt.Errorf("%w: they have version %s and the head gives %.64q", ErrNotWhole, whole.Version, a.version)
 	}
 	return whole, nil
 }
