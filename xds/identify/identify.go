@@ -87,7 +87,7 @@ func (i *Identifier) ofPod(ctx context.Context, identity tokens.Identity) (table
 		return table.Workload{}, unread("pod "+identity.Namespace+"/"+identity.PodName, err)
 	}
 	if string(pod.UID) != identity.PodUID {
-		return table.Workload{}, status.Errorf(codes.Unauthenticated, "pod %s/%s is another one now", pod.Namespace, pod.Name)
+		return table.Workload{}, status.Errorf(codes.Unauthenticated, "pod %s/%s was re-created, and the token is of its predecessor", pod.Namespace, pod.Name)
 	}
 	owner := metav1.GetControllerOf(pod)
 	if owner == nil || owner.Kind != "ReplicaSet" || group(owner.APIVersion) != "apps" {
@@ -105,7 +105,7 @@ func (i *Identifier) ofReplicaSet(ctx context.Context, namespace string, ref met
 		return table.Workload{}, unread("ReplicaSet "+namespace+"/"+ref.Name, err)
 	}
 	if set.UID != ref.UID {
-		return table.Workload{}, status.Errorf(codes.Unauthenticated, "ReplicaSet %s/%s is another one now", namespace, ref.Name)
+		return table.Workload{}, status.Errorf(codes.Unauthenticated, "ReplicaSet %s/%s was re-created, and the token is of its predecessor", namespace, ref.Name)
 	}
 	owner := metav1.GetControllerOf(set)
 	if owner == nil {
@@ -135,7 +135,7 @@ func noBaseline(namespace, name string) error {
 // unread returns the gRPC status for an object that could not be read.
 func unread(what string, err error) error {
 	if apierrors.IsNotFound(err) {
-		return status.Errorf(codes.Unauthenticated, "%s is gone", what)
+		return status.Errorf(codes.Unauthenticated, "%s was not found", what)
 	}
 	return status.Errorf(codes.Unavailable, "read %s: %v", what, err)
 }
