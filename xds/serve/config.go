@@ -53,7 +53,7 @@ type Config struct {
 func (c Config) Validate() error {
 	switch {
 	case c.Sessions == nil:
-		return errors.New("xds: Config.Sessions is missing: say who may have what")
+		return errors.New("xds: Config.Sessions is missing; it authorizes the clients")
 	case min(c.StreamsPerPeer, c.OpensPerPeer, c.NamesPerPeer, c.BytesPerPeer, c.Writers) < 0,
 		min(c.OpenEvery, c.Pace, c.FirstRequest, c.Write) < 0:
 		return errors.New("xds: limits must not be negative")
