@@ -17,7 +17,7 @@ import (
 const WriteWithin = 30 * time.Second
 
 // Listener accepts every connection. When strangers have as many as allowed, it closes one of
-// theirs to make room for a new one: of the caller that has the most, the one that has been
+// these to make room for a new one: of the caller that has the most, the one that has been
 // silent longest. A listener that stopped accepting instead would let the first clients keep
 // all others out, with connections that cost them nothing.
 //

@@ -26,8 +26,8 @@ type Bounds struct {
 }
 
 // AnyNumber is for the calls of all strangers together where something else bounds them, such as a
-// Listener, which closes silent connections to make room: a bound beside it would keep out whoever
-// comes last.
+// Listener, which closes silent connections to make room: an additional bound would keep out the
+// last clients.
 const AnyNumber = math.MaxInt
 
 // Alike returns bounds of which each kind of callers has the same, with a share of that
