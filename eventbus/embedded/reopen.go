@@ -55,7 +55,7 @@ func (s *Server) makeRoom() error {
 		return err
 	}
 	dropped, failed := s.dir.DropAside(0, 0)
-	if dropped > 0 { // also when the next could not be removed: log what was
+	if dropped > 0 { // also when the next could not be removed
 		s.config.Logger.Warn("the volume is full; damaged stores that were kept aside were removed", "count", dropped)
 	}
 	if failed != nil {
