@@ -101,5 +101,5 @@ func beheaded(t *testing.T, s Store) {
 	log, _ := begun(t, s)
 	some(t, log, 5)
 	s.Drop(t, 1)
-	refusesToBegin(t, s, "Begin of a log whose first event is missing", event.Mark{})
+	refusesToBegin(t, s, "Begin of a log without its first event", event.Mark{})
 }

@@ -52,7 +52,7 @@ func linked(t *testing.T, s Store) {
 	events := verified(t, s.Open(t), marks[3])
 	for i, e := range events {
 		if chain, err := event.ChainOf(e.Message); err != nil || chain != marks[i].Chain || e.Pos != marks[i].Pos {
-			t.Errorf("event %d is at %v with %v (%v), Append said %v", i, e.Pos, chain, err, marks[i])
+			t.Errorf("event %d is at %v with %v (%v), Append returned %v", i, e.Pos, chain, err, marks[i])
 		}
 	}
 	if len(events) != len(marks) {
@@ -60,11 +60,11 @@ func linked(t *testing.T, s Store) {
 	}
 	for _, r := range until(t, mustFollow(t, s.Open(t)), 4) {
 		if r.Mark() != marks[r.Pos.Seq-1] {
-			t.Errorf("the follower gives %v, Append said %v", r.Mark(), marks[r.Pos.Seq-1])
+			t.Errorf("the follower gives %v, Append returned %v", r.Mark(), marks[r.Pos.Seq-1])
 		}
 	}
 	if r, _, err := log.Newest(timed(t), event.RoutingKey("a")); err != nil || r.Mark() != marks[2] {
-		t.Errorf("Newest gives %v, %v, Append said %v", r.Mark(), err, marks[2])
+		t.Errorf("Newest gives %v, %v, Append returned %v", r.Mark(), err, marks[2])
 	}
 }
 
@@ -222,7 +222,7 @@ func together(t *testing.T, s Store) {
 	}
 	for _, e := range verified(t, s.Open(t), tip) {
 		if chain, err := event.ChainOf(e.Message); err != nil || !marks[event.Mark{Pos: e.Pos, Chain: chain}] {
-			t.Errorf("nobody was told of event %d: %v", e.Pos.Seq, err)
+			t.Errorf("no Append returned event %d: %v", e.Pos.Seq, err)
 		}
 	}
 }

@@ -47,7 +47,7 @@ func forgetting(t *testing.T, s Store) {
 		t.Errorf("the newest fact of b is %v, %v", r, err)
 	}
 	_, err := log.Append(timed(t), Fact("b", 2), 2)
-	expectError(t, "append behind what is forgotten", err, eventbus.ErrConflict)
+	expectError(t, "append after a forgotten fact", err, eventbus.ErrConflict)
 	mustAppend(t, log, Fact("b", 2), 0)
 	expect(t, until(t, upToDate, 6), "6 key/b 2")
 	for _, known := range []event.Mark{{}, early, tip} {
@@ -72,8 +72,8 @@ func forgetRefuses(t *testing.T, s Store) {
 	if _, err := log.Restart(timed(t), tip.Epoch); err != nil {
 		t.Fatal(err)
 	}
-	for what, log := range map[string]eventbus.Log{"who began another": log, "who did not": other} {
-		expectError(t, "Forget of an epoch that ended, by one "+what, log.Forget(timed(t), floor), eventbus.ErrEpochEnded)
+	for what, log := range map[string]eventbus.Log{"that began another": log, "that did not": other} {
+		expectError(t, "Forget of an epoch that ended, by a writer "+what, log.Forget(timed(t), floor), eventbus.ErrEpochEnded)
 	}
 }
 
@@ -95,7 +95,7 @@ func forgottenByOther(t *testing.T, s Store) {
 		t.Fatal(err)
 	}
 	if _, err := late.Append(timed(t), Fact("c", 1), 0); errors.Is(err, eventbus.ErrDamaged) {
-		t.Errorf("append by one who has not read what is forgotten: %v", err)
+		t.Errorf("append by a writer that has not read the forgotten events: %v", err)
 	}
 }
 

@@ -53,7 +53,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Store) {
 	all(t, fresh, map[string]func(*testing.T, Store){
 		"before it begins there is no log":                        noLog,
 		"beginning twice begins once":                             beginOnce,
-		"beginning holds the log against what is known of it":     begunKnowing,
+		"beginning compares the log with its known mark":          begunKnowing,
 		"positions count from one":                                positions,
 		"append compares with the newest of the key":              compareAndSet,
 		"appending together records each fact once":               together,
@@ -68,7 +68,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Store) {
 		"restarting ends the epoch that it names and no other":    restartFence,
 		"a lost store ends the epoch for all":                     lostStore,
 		"forgetting raises the floor and keeps what counts":       forgetting,
-		"forgetting refuses what is no floor":                     forgetRefuses,
+		"forgetting refuses a place without a floor":              forgetRefuses,
 		"a writer learns what another has forgotten":              forgottenByOther,
 	})
 	all(t, fresh, map[string]func(*testing.T, Store){
@@ -82,12 +82,12 @@ func Run(t *testing.T, fresh func(t *testing.T) Store) {
 		"many keys come in batches and in order":                   manyKeys,
 		"events of a newer kind have a place and no data":          newerKinds,
 		"a damaged event is not passed over":                       damaged,
-		"what followers fold is what was appended":                 foldsAlike,
+		"followers fold the facts that were appended":              foldsAlike,
 		"a cursor gives each event as it was written and reads on": cursorReadsOn,
 		"a cursor ends with its epoch, its context or by closing":  cursorEnds,
-		"who is behind what was forgotten is told that it is gone": gone,
+		"a reader of forgotten events gets ErrGone":                gone,
 		"the history of a key is all that is kept of it":           historyOfAKey,
-		"what is kept has a floor, a tip and a size":               keptStretch,
+		"a log has a floor, a tip and a size":                      keptStretch,
 	})
 	damages(t, fresh)
 }
