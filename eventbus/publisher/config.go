@@ -35,7 +35,7 @@
 // forgets; only when that is not possible does a new epoch begin.
 //
 // Requirements for controllers: one Put or one Settle for every key that Objects names, in
-// answer to Refill; facts whose data is not modified afterwards; and a new attempt, later,
+// answer to Refill; facts that are not modified afterwards; and a new attempt, later,
 // after an error (except eventbus.ErrRefused).
 package publisher
 
