@@ -12,8 +12,8 @@ import (
 	"switchyard.dev/eventbus/trust"
 )
 
-// readAuthority returns the ConfigMap in which people find the bundle; nil: there is none. The
-// chart makes it, so without one nobody asks for it.
+// readAuthority returns the ConfigMap with the bundle for people; nil if there is none. The
+// chart creates it, so without one it is not needed.
 func (k *Keeper) readAuthority(ctx context.Context) (*corev1.ConfigMap, error) {
 	if k.cfg.Authority == "" {
 		return nil, nil
@@ -24,13 +24,13 @@ func (k *Keeper) readAuthority(ctx context.Context) (*corev1.ConfigMap, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot read ConfigMap %s, in which people find whom to trust: %w", key, err)
+		return nil, fmt.Errorf("cannot read ConfigMap %s, which publishes the certificate authorities: %w", key, err)
 	}
 	return found, nil
 }
 
-// tellPeople writes the bundle into that ConfigMap where it is not in it, and reports whether it
-// wrote, or was refused because the ConfigMap has changed since.
+// tellPeople writes the bundle into that ConfigMap if it differs, and reports whether it wrote,
+// or was refused because the ConfigMap has changed since.
 func (k *Keeper) tellPeople(ctx context.Context, s State, in *corev1.ConfigMap) (wrote bool, err error) {
 	want := string(encode(bundle(s)...))
 	if in == nil || in.Data[trust.BundleFile] == want {
@@ -43,8 +43,8 @@ func (k *Keeper) tellPeople(ctx context.Context, s State, in *corev1.ConfigMap) 
 	if err := k.cfg.Client.Update(ctx, in); apierrors.IsConflict(err) {
 		return true, nil
 	} else if err != nil {
-		return false, fmt.Errorf("cannot write ConfigMap %s, in which people find whom to trust: %w", in.Name, err)
+		return false, fmt.Errorf("cannot write ConfigMap %s, which publishes the certificate authorities: %w", in.Name, err)
 	}
-	k.cfg.Log.Info("people are told whom to trust", "configMap", in.Name)
+	k.cfg.Log.Info("the certificate authorities are published", "configMap", in.Name)
 	return true, nil
 }

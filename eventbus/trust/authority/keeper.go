@@ -23,29 +23,29 @@ import (
 	"switchyard.dev/eventbus/trust"
 )
 
-// Config says what a Keeper keeps and where.
+// Config configures a Keeper.
 type Config struct {
 	// Client reads and writes without a cache. Its scheme knows core/v1 and
 	// admissionregistration/v1. Required.
 	Client client.Client
 	// Namespace is that of the Secrets. Default signadot.
 	Namespace string
-	// Validating names the ValidatingWebhookConfiguration; empty: there is none. When the
-	// cluster lacks it that is logged, since nobody is asked about authors then.
+	// Validating names the ValidatingWebhookConfiguration; empty: there is none. If the cluster
+	// lacks it that is logged, since the rights of authors are not checked then.
 	Validating string
 	// Programs are those beside the webhook that have leaves of the same authority.
 	Programs []Program
-	// Authority names a ConfigMap whose ca.crt is to be the bundle, for people and their
-	// programs; empty, or not there: nobody is told so.
+	// Authority names a ConfigMap with the bundle in ca.crt, for people and their programs;
+	// empty, or missing: the bundle is not written.
 	Authority string
-	// Policy says how long things live, and for which hosts. Hosts are required;
+	// Policy has the lifetimes, and the hosts of the webhook's leaf. Hosts are required;
 	// defaults: 30 days, 24 hours, a week, or a quarter of the authority's life.
 	Policy Policy
 	// Roots, if not nil, are kept equal to the bundle, for the connections of this process.
 	Roots *trust.Roots
-	// Every is the time between two looks. Default 10 s.
+	// Every is the time between two checks. Default 10 s.
 	Every time.Duration
-	// Now tells the time. Default time.Now.
+	// Now returns the current time. Default time.Now.
 	Now func() time.Time
 	// Log takes what happens. Default: nowhere.
 	Log *slog.Logger
@@ -58,7 +58,7 @@ const (
 	registrationName = "signadot-mutating-webhook-configuration"
 )
 
-// NewRoots returns Roots for a Config. They trust nobody before a Keeper has looked.
+// NewRoots returns Roots for a Config. They trust no peer before a Keeper has run.
 func NewRoots() *trust.Roots {
 	return trust.NewRoots("Secret " + secretName + ", which this program keeps")
 }
@@ -75,7 +75,7 @@ func (c *Config) setDefaults() {
 	}
 }
 
-// Validate returns what is missing or wrong, or returns nil.
+// Validate returns an error if the Config is not complete or not valid.
 func (c Config) Validate() error {
 	switch {
 	case c.Client == nil:
@@ -118,8 +118,8 @@ func NewKeeper(cfg Config) (*Keeper, error) {
 	return &Keeper{cfg: cfg, err: errors.New("certificates have not been checked yet")}, nil
 }
 
-// Run looks at once and then again and again until ctx ends. It returns nil:
-// what goes wrong is tried again, logged, and told by Ready.
+// Run checks at once and then regularly until ctx ends. It returns nil: errors are retried,
+// logged, and returned by Ready.
 func (k *Keeper) Run(ctx context.Context) error {
 	ticker := time.NewTicker(k.cfg.Every)
 	defer ticker.Stop()
@@ -148,9 +148,9 @@ func (k *Keeper) report(err error) {
 	k.err = err
 }
 
-// Ready returns nil while a valid certificate is served and the API server has
-// been told whom to trust, else what is in the way. That a later look fails does
-// not matter while the certificate is valid: the API server goes on trusting it.
+// Ready returns nil while a valid certificate is served and the API server has the bundle, else
+// the error. A later failure does not matter while the certificate is valid: the API server
+// continues to trust it.
 func (k *Keeper) Ready() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -184,7 +184,7 @@ func (k *Keeper) Ensure(ctx context.Context) error {
 	return errors.New("the Secrets of certificates or the webhook configurations changed at every attempt to write them")
 }
 
-// step does what is to be done now; done is false when another look is needed.
+// step does the steps that are due; done is false when another check is needed.
 func (k *Keeper) step(ctx context.Context) (done bool, err error) {
 	secret, err := k.readSecret(ctx)
 	if err != nil {
@@ -231,8 +231,7 @@ func (k *Keeper) step(ctx context.Context) (done bool, err error) {
 	return err == nil && len(steps) == 0 && !wrote && !told, errors.Join(err, unread, unseen)
 }
 
-// serve makes the leaf the one that Certificate gives. The API server has been told by now
-// whom to trust.
+// serve makes the leaf the one that Certificate returns. The API server has the bundle by now.
 func (k *Keeper) serve(s State) error {
 	cert, err := tls.X509KeyPair(s.Leaf.CertPEM, s.Leaf.KeyPEM)
 	if err != nil {
@@ -271,14 +270,14 @@ func (k *Keeper) tellMissing(missing bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if missing && !k.missing {
-		k.cfg.Log.Error("a ValidatingWebhookConfiguration is missing: the API server takes what it would ask about. Install the chart again",
+		k.cfg.Log.Error("a ValidatingWebhookConfiguration is missing: the API server accepts objects without validation. Install the chart again",
 			"configuration", k.cfg.Validating)
 	}
 	k.missing = missing
 }
 
-// retriable hides the error of a write that another replica was faster with:
-// the next look sees what it wrote.
+// retriable hides the error of a write that another replica was faster with: the next check
+// reads its result.
 func retriable(err error) error {
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsInvalid(err) {
 		return nil
@@ -303,8 +302,8 @@ func (k *Keeper) readSecret(ctx context.Context) (*corev1.Secret, error) {
 	return secret, nil
 }
 
-// writeSecret creates or updates; an update is refused when the Secret has
-// changed since it was read. Data that is not ours stays.
+// writeSecret creates or updates; an update is refused when the Secret has changed since it was
+// read. Other data stays.
 func (k *Keeper) writeSecret(ctx context.Context, secret *corev1.Secret, s State) error {
 	data := maps.Clone(secret.Data)
 	if data == nil {

@@ -31,14 +31,14 @@ type State struct {
 	Leaf *Pair
 }
 
-// Observed is all that Plan looks at.
+// Observed is the input of Plan.
 type Observed struct {
 	State State
 	// Published are the certificates in the caBundles of our webhooks and in the Secrets
 	// of our programs: those that are in all of them.
 	Published []*x509.Certificate
-	// Registered reports whether there is a webhook configuration or a program. When there
-	// is not, nothing can be published and nobody calls.
+	// Registered reports whether there is a webhook configuration or a program. If not, nothing
+	// can be published and there are no callers.
 	Registered bool
 }
 
@@ -88,7 +88,7 @@ func Plan(now time.Time, o Observed, p Policy) []Step {
 	return steps
 }
 
-// authoritySteps returns what is to be done about who signs.
+// authoritySteps returns the steps for the authorities.
 func authoritySteps(now time.Time, o Observed, p Policy) []Step {
 	s := o.State
 	usable := func(a *Pair) bool { return a != nil && now.Before(a.Cert.NotAfter) && !now.Before(a.Cert.NotBefore) }
@@ -103,7 +103,7 @@ func authoritySteps(now time.Time, o Observed, p Policy) []Step {
 		}
 		return nil
 	case !o.Registered:
-		return []Step{Promote} // nobody calls, nobody is to be told first
+		return []Step{Promote} // no callers, so no bundle must be published first
 	case !holds(o.Published, s.Next):
 		return nil // Publish comes
 	case s.NextPublished.IsZero():

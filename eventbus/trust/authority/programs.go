@@ -15,9 +15,9 @@ import (
 	"switchyard.dev/eventbus/trust"
 )
 
-// Program is one of ours that serves with a leaf of its own, from a Secret that is mounted
-// into its pods: tls.crt and tls.key, and the bundle in ca.crt, for the connections that it
-// makes itself.
+// Program is a program of the operator that serves with a leaf of its own, from a Secret that
+// is mounted into its pods: tls.crt and tls.key, and the bundle in ca.crt, for its own
+// connections.
 type Program struct {
 	// Secret is the name of the Secret, in the Keeper's namespace.
 	Secret string
@@ -44,7 +44,7 @@ func (k *Keeper) readPrograms(ctx context.Context) (out programs, unread error) 
 			continue
 		}
 		if err != nil {
-			unread = errors.Join(unread, fmt.Errorf("cannot read Secret %s, which holds a certificate of ours: %w", key, err))
+			unread = errors.Join(unread, fmt.Errorf("cannot read Secret %s, which contains a certificate of the operator: %w", key, err))
 			continue
 		}
 		out = append(out, equipped{p, secret})
@@ -52,7 +52,7 @@ func (k *Keeper) readPrograms(ctx context.Context) (out programs, unread error) 
 	return out, unread
 }
 
-// bundles returns the bundle of each program: whom it trusts, and whom its clients are to.
+// bundles returns the bundle of each program, which its clients trust too.
 func (p programs) bundles() [][]byte {
 	var all [][]byte
 	for _, one := range p {
@@ -69,7 +69,7 @@ func (k *Keeper) equip(ctx context.Context, now time.Time, s State, all programs
 		w, wrong := k.equipOne(ctx, now, s, one)
 		wrote = wrote || w || apierrors.IsConflict(wrong)
 		if wrong != nil && !apierrors.IsConflict(wrong) {
-			err = errors.Join(err, fmt.Errorf("cannot write Secret %s, without which its program serves nobody: %w", one.Secret, wrong))
+			err = errors.Join(err, fmt.Errorf("cannot write Secret %s, without which its program serves no clients: %w", one.Secret, wrong))
 		}
 	}
 	return wrote, err

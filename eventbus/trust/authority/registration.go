@@ -107,9 +107,9 @@ func (k *Keeper) publish(ctx context.Context, all registrations, want []byte) er
 			return err
 		}
 		if err := k.cfg.Client.Patch(ctx, r.object, client.RawPatch(types.JSONPatchType, text)); err != nil {
-			return fmt.Errorf("cannot tell the API server whom to trust (%T %s): %w", r.object, r.object.GetName(), err)
+			return fmt.Errorf("cannot write the certificate authorities for the API server (%T %s): %w", r.object, r.object.GetName(), err)
 		}
-		k.cfg.Log.Info("the API server is told whom to trust", "configuration", r.object.GetName())
+		k.cfg.Log.Info("the API server has the certificate authorities", "configuration", r.object.GetName())
 	}
 	return nil
 }

@@ -21,8 +21,8 @@ const (
 	dataPromoted      = "ca.promoted"
 )
 
-// read takes the State out of a Secret's data. What is damaged counts as
-// absent, for Plan to begin it anew.
+// read decodes the State in a Secret's data. Damaged parts count as absent, so that Plan
+// creates them again.
 func read(data map[string][]byte) State {
 	s := State{
 		Current:       readPair(data[dataCurrentCert], data[dataCurrentKey]),
@@ -79,7 +79,7 @@ func readTime(text []byte) time.Time {
 	return at
 }
 
-// readBundle reads the certificates of a PEM text and passes over what is none.
+// readBundle decodes the certificates of a PEM text and skips other blocks.
 func readBundle(text []byte) []*x509.Certificate {
 	var certs []*x509.Certificate
 	for {
