@@ -40,6 +40,6 @@ func OwnerOf(pod metav1.Object, namespace string) (Workload, string) {
 			return Workload{Kind: by.kind, Namespace: namespace, Name: name}, ""
 		}
 	}
-	return Workload{}, "the ReplicaSet " + ref.Name + " belongs to no Deployment or Rollout, as far as its name and the label " +
-		deploymentHash + " on the pod tell"
+	return Workload{}, "the ReplicaSet " + ref.Name + " belongs to no Deployment or Rollout, according to its name and the label " +
+		deploymentHash + " on the pod"
 }
