@@ -41,8 +41,8 @@ type Assembly struct {
 	kept map[int]kept
 }
 
-// Held is called for each part that is put in quarantine, with the sandboxes whose routes in it
-// differ from those in the proxy, and the reason.
+// Held is called for each part that is put in quarantine, with the sandboxes that have routes in
+// it other than those in the proxy, and the reason.
 type Held func(part string, sandboxes []string, why string)
 
 // New returns an empty Assembly. edge is true for the sidecar of an edge workload.
