@@ -26,10 +26,10 @@ const (
 	ExplainHeader = "sd-explain"
 )
 
-// switchOn splits the route for no match of a virtual host built by headOf into four forms, which
-// differ in the filters that they enable. It runs where the parts are composed, as forAll does, so
-// that the forms match the program whose proxy has these filters. custom are the headers that
-// carry keys.
+// switchOn gives the route for no match, of a virtual host that headOf built, four forms that
+// differ in the filters that they enable. This is done where the parts are composed, as with
+// forAll, so that the forms match the filters of this program's proxy. custom are the
+// headers that carry keys.
 func switchOn(host *routev3.VirtualHost, custom []string) error {
 	plain := host.GetMatcher().GetOnNoMatch()
 	on := switches{host: host, route: baselineRoute()}
