@@ -21,8 +21,7 @@ import (
 
 var customer = table.Workload{Kind: "Deployment", Namespace: "hotrod", Name: "customer"}
 
-// Addresses of forks. The proxy refuses a whole that leads to one, and nobody may lead to the
-// other.
+// Addresses of forks. The proxy refuses a whole that contains refused; better is never refused.
 const (
 	good, better = "10.0.0.1", "10.0.0.2"
 	refused      = "10.0.9.9"
@@ -47,7 +46,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// fork has a routing key lead to an address.
+// fork routes a routing key to an address.
 func (w *world) fork(key, address string) {
 	fact := func(k event.Key, data proto.Message) event.Recorded {
 		w.seq++
@@ -82,7 +81,7 @@ func (w *world) sent() *discoveryv3.DeltaDiscoveryResponse {
 	return response.Message()
 }
 
-// proxy takes what does not lead to the address that it refuses.
+// proxy accepts a whole unless it contains the address that it refuses.
 func (w *world) proxy(whole translate.Resource) (refusal string, err error) {
 	w.tried = append(w.tried, whole)
 	if bytes.Contains(whole.Any.GetValue(), []byte(refused)) {
@@ -110,7 +109,7 @@ func (w *world) update() string {
 	return reason
 }
 
-// leads reports whether the proxy's routes lead to an address.
+// leads reports whether the proxy's routes contain an address.
 func (w *world) leads(address string) bool { return bytes.Contains(w.has, []byte(address)) }
 
 func TestAWholeIsPutTogetherOfWhatHasChanged(t *testing.T) {

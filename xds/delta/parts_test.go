@@ -31,8 +31,8 @@ func subscribeParts(names ...string) *discoveryv3.DeltaDiscoveryRequest {
 	return &discoveryv3.DeltaDiscoveryRequest{TypeUrl: translate.PartType, ResourceNamesSubscribe: names}
 }
 
-// A client of parts keeps all of a response, whatever it says of it. So what comes
-// next is the difference to what it was sent last, and not to what it accepted.
+// A client of parts keeps all parts of a response, whatever its answer. So the next response is
+// the difference to the last one that was sent, not to the last one accepted.
 func TestPartsOfARefusedResponseAreNotSentAgainAndThoseTakenBackAre(t *testing.T) {
 	s := both()
 	must(t, s, subscribeParts("00", "01", "head"))
@@ -43,7 +43,7 @@ func TestPartsOfARefusedResponseAreNotSentAgainAndThoseTakenBackAre(t *testing.T
 	must(t, s, answer(expect(t, s, all("2", "2", "B"), "00=2", "01=2", "head=B"), "00 is bad"))
 	expect(t, s, all("2", "2", "B"))
 	must(t, s, answer(expect(t, s, all("2", "3", "C"), "01=3", "head=C"), "00 is bad"))
-	// Back to what it accepted at first: that is not what it has now, and until it
+	// Back to the version that it accepted first: the client has other parts now, and until it
 	// has answered it is not known to use it.
 	back := expect(t, s, all("1", "1", "A"), "00=1", "01=1", "head=A")
 	head := s.Statuses(nil, func(_, name string) bool { return name == "head" })
@@ -68,8 +68,8 @@ func TestTypesAreSentInTheirOrder(t *testing.T) {
 	expect(t, s, all)
 }
 
-// A client that does what the protocol says, accepting or refusing what it likes,
-// always has the parts that belong to the head it was sent.
+// A client that follows the protocol, accepting or refusing at random, always has the parts
+// that belong to the head it was sent.
 func TestAClientOfPartsAlwaysHasWhatBelongsToItsHead(t *testing.T) {
 	names := []string{"00", "01", "02", "head"}
 	rapid.Check(t, func(t *rapid.T) {

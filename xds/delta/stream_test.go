@@ -190,9 +190,9 @@ func TestRequestsThatEndTheStream(t *testing.T) {
 	}
 }
 
-// Whatever happens in whatever order, a client that answers everything ends up
-// with what there is, but for what it refused, and is never sent a version that
-// it has or refused last.
+// Whatever the order of events, a client that answers every response ends up with the current
+// resources, except those that it refused, and is never sent a version that it has or refused
+// last.
 func TestAnyClientConverges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := []string{"a", "b", "c"}

@@ -25,8 +25,7 @@ import (
 
 var customer = table.Workload{Kind: "Deployment", Namespace: "default", Name: "customer"}
 
-// cluster is a real API server, without controllers: the test makes what they
-// would.
+// cluster is a real API server, without controllers: the test creates their objects.
 type cluster struct{ *world.World }
 
 func newCluster(t *testing.T) *cluster {
@@ -138,7 +137,7 @@ func TestAPodGetsTheRoutesOfItsOwnWorkloadByItsToken(t *testing.T) {
 	c.Remove(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "customer-5f6d-c"}})
 	refuses("a pod that is gone", gone, customer, codes.Unauthenticated)
 
-	// Without the API server who was known stays known, for a while.
+	// Without the API server an identified sidecar stays known, for a while.
 	unknown := c.pod("customer-5f6d-d", identify.Audience, ofCustomer)
 	c.Must(c.Kill())
 	serves(known, customer)

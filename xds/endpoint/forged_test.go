@@ -24,8 +24,8 @@ import (
 	"switchyard.dev/xds/xdstest"
 )
 
-// Whoever forges tokens that only the API server can tell from real ones has them checked,
-// and has few checked at a time: a sidecar whose token is not known yet has its turn.
+// Forged tokens that only the API server can distinguish from real ones are reviewed, but few
+// at a time: an unknown token of a sidecar gets its turn.
 func TestForgedTokensFromOneAddressKeepNoSidecarOut(t *testing.T) {
 	const perConnection = 16
 	c, board := newCluster(t), xdstest.NewBoard(t)

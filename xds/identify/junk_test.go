@@ -31,13 +31,13 @@ func (a *asked) Create(context.Context, *authenticationv1.TokenReview, metav1.Cr
 	return nil, fmt.Errorf("asked")
 }
 
-// claiming makes what looks like a token that says this of itself.
+// claiming returns a string in the form of a token with these claims.
 func claiming(claims string) string {
 	return "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + "." + rand.Text()
 }
 
-// A flood of what is no token for us costs the API server nothing, however much there is of
-// it: sidecars and clients of the bus are known by the same verifier.
+// A flood of invalid tokens costs the API server nothing, whatever its size: sidecars and
+// clients of the bus are authenticated by the same verifier.
 func TestWhatIsNoTokenForUsCostsNoQuestion(t *testing.T) {
 	nobody := kubernetes.NewForConfigOrDie(&rest.Config{Host: "http://127.0.0.1:1"})
 	reviews := &asked{}
@@ -70,7 +70,7 @@ func TestWhatIsNoTokenForUsCostsNoQuestion(t *testing.T) {
 	if reviews.n != 0 {
 		t.Errorf("the API server was asked %d times", reviews.n)
 	}
-	// What says that it is for us is asked about: this test sees questions.
+	// A token that claims the audience is reviewed: this test sees reviews.
 	if _, err := i.Identify(t.Context(), claiming(`{"aud":["`+Audience+`"],"exp":99999999999}`)); status.Code(err) != codes.Unavailable || reviews.n != 1 {
 		t.Errorf("%v, after %d questions", err, reviews.n)
 	}

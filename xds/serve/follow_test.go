@@ -22,8 +22,8 @@ func (a *asked) Current() (table.Table, <-chan struct{}) {
 	return table.Table{}, nil
 }
 
-// Who opens streams faster than it may is turned away before its workload's
-// routes are made for it, and so is who asks for what it may not have.
+// A client that opens streams faster than allowed is rejected before its workload's routes are
+// built for it, and so is one that asks for names that it is not allowed.
 func TestRoutesAreMadeForThoseWhoMayHaveThem(t *testing.T) {
 	view := &asked{}
 	own := table.Workload{Kind: "Deployment", Namespace: "hotrod", Name: "customer"}
@@ -46,8 +46,8 @@ func TestRoutesAreMadeForThoseWhoMayHaveThem(t *testing.T) {
 	session.Close()
 }
 
-// Who asks what a client has may do so just after it has left, when nothing is
-// kept for its workload any more: what it had then is not what is due now.
+// Acks may be read just after a client has left, when nothing is kept for its workload: the
+// version that it had is then not reported as current.
 func TestOfAClientThatHasLeftNothingIsKnown(t *testing.T) {
 	own := table.Workload{Kind: "Deployment", Namespace: "hotrod", Name: "customer"}
 	other := table.Workload{Kind: "Deployment", Namespace: "hotrod", Name: "driver"}
@@ -67,8 +67,8 @@ func TestOfAClientThatHasLeftNothingIsKnown(t *testing.T) {
 	}
 }
 
-// Every sidecar gets the custom headers, also that of a workload whose rules did not
-// change; one that has not accepted them has not reached where they were stated.
+// Every sidecar gets the custom headers, also that of a workload without changed rules; one
+// that has not accepted them has not reached the position of their declaration.
 func TestKeyHeadersReachEveryWorkload(t *testing.T) {
 	board := xdstest.NewBoard(t)
 	ruled := table.Workload{Kind: "Deployment", Namespace: "hotrod", Name: "customer"}

@@ -163,7 +163,7 @@ func TestHostileRequestsCostLittleAndNothingStays(t *testing.T) {
 	eventually(t, "what they held is free", func() bool { return heap()-before < 8<<20 })
 }
 
-// A client that stops reading in the middle holds up nobody else, and is ended.
+// A client that stops reading does not block others, and its stream is ended.
 func TestAClientThatStopsReadingHoldsUpNobody(t *testing.T) {
 	s := newStore()
 	big := strings.Repeat("v", 200_000) // more than a connection takes unread
@@ -173,7 +173,7 @@ func TestAClientThatStopsReadingHoldsUpNobody(t *testing.T) {
 	stuck := xdstest.Open(t, xdstest.Dial(t, conn.Target()), "stuck")
 	stuck.Send(subscription("big"))
 	stuck.Next()
-	// It answers what it has not read, so that more is written.
+	// It acknowledges a response that it has not read, so that more is written.
 	for i := range 2 {
 		version := fmt.Sprint(i+2, big)
 		stuck.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: translate.RouteType, ResponseNonce: fmt.Sprint(i + 1)})
@@ -294,7 +294,7 @@ type vanishing struct {
 	once         sync.Once
 }
 
-// Close lets go of who reads, and tells the other end nothing until then.
+// Close unblocks the reader; the other end is not notified before.
 func (v *vanishing) Close() error {
 	v.once.Do(func() { close(v.closed) })
 	return v.Conn.Close()

@@ -25,7 +25,7 @@ import (
 	"switchyard.dev/xds/xdstest"
 )
 
-// store has resources that anybody may have, by type and name.
+// store has resources that any client can have, by type and name.
 type store struct {
 	mu      sync.Mutex
 	all     map[[2]string]string // versions
@@ -92,14 +92,14 @@ func modelName(i int) string { return fmt.Sprintf("name-%02d", i) }
 
 const modelNames = 40
 
-// player is a client that does what it likes, within the protocol.
+// player is a client that acts at random, within the protocol.
 type player struct {
 	t    *testing.T
 	conn *grpc.ClientConn
 	id   string
 	dice *rand.Rand
-	// has is what it has, asked what it has asked for, and refused all that it ever
-	// refused on its present stream; by type and name.
+	// has are its resources, asked the names that it has asked for, and refused all versions
+	// that it refused on its current stream; by type and name.
 	has     map[[2]string]string
 	asked   map[[2]string]bool
 	refused map[[3]string]bool
@@ -164,7 +164,7 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// begin asks for some names, and says what it has.
+// begin subscribes to some names, and lists its versions.
 func (p *player) begin(typeURL string) error {
 	first := &discoveryv3.DeltaDiscoveryRequest{TypeUrl: typeURL, InitialResourceVersions: map[string]string{}}
 	for i := range modelNames {
@@ -247,7 +247,7 @@ func (p *player) changeMind(request *discoveryv3.DeltaDiscoveryRequest) {
 	}
 }
 
-// converged returns what it lacks, "" for nothing. Call it when it does not play.
+// converged returns what is missing, "" for nothing. Call it when the player is idle.
 func (p *player) converged(server map[[2]string]string) string {
 	for k := range p.asked {
 		if want := server[k]; p.has[k] != want && (k[0] == translate.PartType || !p.refused[[3]string{k[0], k[1], want}]) {

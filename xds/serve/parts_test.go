@@ -13,7 +13,7 @@ import (
 	"switchyard.dev/xds/xdstest"
 )
 
-// holder keeps what it is sent of a workload's routes in parts.
+// holder keeps the parts of a workload's routes that it is sent.
 type holder struct {
 	t        *testing.T
 	workload table.Workload
@@ -37,7 +37,7 @@ func (h *holder) versions() map[string]string {
 	return out
 }
 
-// whole puts together what it has, and checks it against the table.
+// whole composes the parts, and checks the result against the table.
 func (h *holder) whole(newest table.Table) {
 	h.t.Helper()
 	head, err := translate.ReadHead(h.workload, h.has[translate.HeadName(h.workload)])
@@ -122,7 +122,7 @@ func TestRoutesInPartsComeTogetherAndThenOnlyWhatChanges(t *testing.T) {
 	client.Close()
 	eventually(t, "it is gone", func() bool { return len(server.Acks()) == 0 })
 
-	// What it has is not sent again. A part that it had and is gone is removed.
+	// Its parts are not sent again. A part that it had and that was removed is reported.
 	board.Withdraw("k0")
 	again := xdstest.Open(t, conn, "pod@customer")
 	again.SubscribeParts(customer, mine.versions())

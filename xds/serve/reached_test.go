@@ -52,7 +52,7 @@ func acknowledgementsAreExact(t *testing.T, subscribe func(*xdstest.Client)) {
 	client.Ack(first)
 	ackOf(t, server, "it reaches the present", func(a serve.Ack) bool { return a.Reached == now() })
 
-	// What is said of others moves the position on, without a word from the client.
+	// Facts about others advance the position, without a request by the client.
 	old := now()
 	board.Declare(fork(driver, "k2"))
 	ackOf(t, server, "it reaches what does not concern it", func(a serve.Ack) bool { return a.Reached == now() && a.Reached != old })
@@ -67,14 +67,14 @@ func acknowledgementsAreExact(t *testing.T, subscribe func(*xdstest.Client)) {
 		t.Errorf("reached %v with routes of %v", got.Reached, before)
 	}
 
-	// When its rules become again what it accepted last, it may still be using what
-	// it was sent and has not answered for.
+	// When its rules become again those it accepted last, it may still be using the version
+	// that it was sent and has not answered.
 	board.Withdraw("k3")
 	if got := ackOf(t, server, "it accepted what is due again", func(a serve.Ack) bool { return a.Due == a.Acked }); got.Reached.Seq >= now().Seq {
 		t.Errorf("reached %v of %v while other routes are on their way", got.Reached, now())
 	}
 
-	// A late answer is to what it was sent, and not to what is due.
+	// A late answer is about the version it was sent, and not about the one that is due.
 	client.Ack(withK3)
 	without := client.Next()
 	if got := ackOf(t, server, "the late answer is known", func(a serve.Ack) bool { return a.Due != a.Acked }); got.Reached.Seq >= now().Seq {
@@ -93,8 +93,8 @@ func acknowledgementsAreExact(t *testing.T, subscribe func(*xdstest.Client)) {
 	}
 }
 
-// A client that refuses routes in parts uses some of them. When those it accepted
-// before are due again, it has not gone back to them until it says so.
+// A client that refuses routes in parts uses some of them. When the version it accepted before
+// is due again, it has not returned to it until it accepts it.
 func TestOfAMixtureNothingIsReached(t *testing.T) {
 	board := xdstest.NewBoard(t)
 	board.Complete()

@@ -29,8 +29,8 @@ func read(t interface{ Fatal(...any) }, r *discoveryv3.DeltaDiscoveryRequest) *d
 	return got
 }
 
-// Within the limits a request is read as protobuf reads it, but for the node and
-// the code and details of an error, which nobody looks at.
+// Within the limits a request is read as protobuf reads it, but for the node and the code and
+// details of an error, which are not used.
 func TestARequestIsReadAsProtobufHasIt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := rapid.SliceOfN(rapid.String(), 0, 5)

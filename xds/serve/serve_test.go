@@ -90,7 +90,7 @@ func keys(t *testing.T, r *discoveryv3.DeltaDiscoveryResponse) []string {
 	return found
 }
 
-// eventually waits for what has to come.
+// eventually waits for a condition.
 var eventually = wait.Holds
 
 func TestASidecarGetsTheRoutesOfItsOwnWorkload(t *testing.T) {
@@ -280,7 +280,7 @@ func TestAClientThatDoesNotReadIsCutOff(t *testing.T) {
 		acks := server.Acks()
 		return len(acks) == 1 && acks[0].Sent != ""
 	})
-	// It answers what it has not read, so that more is sent.
+	// It acknowledges a response that it has not read, so that more is sent.
 	client.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: translate.RouteType, ResponseNonce: "1"})
 	board.Declare(fork(customer, "k2"))
 	eventually(t, "the stream is gone", func() bool { return len(server.Acks()) == 0 })

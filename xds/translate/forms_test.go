@@ -18,7 +18,7 @@ import (
 	xdscorev3 "github.com/cncf/xds/go/xds/core/v3"
 )
 
-// Whoever answers at the route server's name may send any head.
+// A server that answers to the route server's name can send any head.
 func TestAHeadThatLeadsRequestsWithoutAKeyElsewhereIsRefused(t *testing.T) {
 	otherwise := func(r *routev3.Route) *routev3.VirtualHost {
 		h := headWith(t, nil)
@@ -62,7 +62,7 @@ func TestAHeadThatLeadsRequestsWithoutAKeyElsewhereIsRefused(t *testing.T) {
 	}
 }
 
-// What a head may say beside that does not reach the proxy.
+// Other content of a head does not reach the proxy.
 func TestOfAHeadOnlyWhatItSaysIsTaken(t *testing.T) {
 	custom := []string{"x-team"}
 	h := headWith(t, custom)
@@ -123,7 +123,7 @@ func TestAnEntryForRequestsWithoutAKeyIsRefused(t *testing.T) {
 	}
 }
 
-// A route of each form, and what a route server of ours does not make of it.
+// A route of each form, and forms that no route server of the operator produces.
 func TestARouteOfAnotherFormIsUnfit(t *testing.T) {
 	fork := func() *routev3.Route { return forkRoute(RoutedSandbox+"s", netip.MustParseAddrPort("10.0.0.9:80")) }
 	kept := func() *routev3.Route { return appRoute(RoutedKept + "s") }

@@ -87,7 +87,7 @@ func (w *world) state(key event.Key, data proto.Message) {
 	w.Table = w.Apply(event.Recorded{Pos: event.Pos{Epoch: "e", Seq: w.seq}, Fact: event.Fact{Key: key, Data: data}})
 }
 
-// observe states what is seen of the fork behind a key.
+// observe publishes the observation of the fork behind a key.
 func (w *world) observe(key, baseline, address string, ports []uint32, ready bool) {
 	service := &factv1.ServicePair{From: baseline, To: key, ClusterIp: address}
 	for _, p := range ports {
@@ -107,7 +107,7 @@ func (w *world) declare(key string) {
 	}})
 }
 
-// checkRoutes compares routes with what they must be, down to the bytes.
+// checkRoutes compares routes with the expected ones, to the byte.
 func checkRoutes(t *rapid.T, w *world, routes Translation) Resource {
 	want, err := plainly(w.Table, customer)
 	if err != nil {
@@ -165,7 +165,7 @@ func checkEncoded(t *rapid.T, r Resource) {
 	same(t, r.Name, want, got)
 }
 
-// recomposed does what a client does: it reads what was sent and puts it together.
+// recomposed does the same as a client: it reads the resources and composes them.
 func recomposed(t *rapid.T, head Resource, parts []Resource) Resource {
 	h, err := ReadHead(customer, head)
 	if err != nil {
@@ -189,9 +189,9 @@ func recomposed(t *rapid.T, head Resource, parts []Resource) Resource {
 	return whole
 }
 
-// Whatever changes: routes that follow the changes equal those made from scratch,
-// to the byte; parts put together again equal the whole; each entry is in one
-// part, its own; and the version tells contents apart.
+// Whatever changes: routes that follow the changes equal those made from scratch, to the byte;
+// composed parts equal the whole; each entry is in one part, its own; and different contents
+// have different versions.
 func TestRoutesInPartsAreTheRoutes(t *testing.T) {
 	key := rapid.StringMatching(`[a-zA-Z0-9/.*%é]{1,3}`)
 	port := rapid.SampledFrom([]uint32{1, 80, 8080, 65535})
@@ -361,7 +361,7 @@ func BenchmarkFromScratch(b *testing.B) {
 	}
 }
 
-// BenchmarkOneChange is one rule of 1,000 changed: the routes, and what is sent.
+// BenchmarkOneChange is one rule of 1,000 changed: the routes, and the resources that are sent.
 func BenchmarkOneChange(b *testing.B) {
 	w := manyRules(1000)
 	routes, err := Translate(w.Table, customer)

@@ -17,8 +17,7 @@ import (
 	"switchyard.dev/xds/routingkey"
 )
 
-// A condition that is narrower than what is a key would lead requests to the baseline, in
-// silence.
+// A condition that is narrower than a key would send requests to the baseline without notice.
 func TestEveryHeaderThatCarriesKeysSwitchesTheirFiltersOn(t *testing.T) {
 	const anything = `\C+`
 	ours := []string{"baggage has " + routingkey.Member, "tracestate has " + routingkey.Member}
@@ -133,7 +132,8 @@ func anyOfMessage(t *testing.T, m proto.Message) *anypb.Any {
 	return packed
 }
 
-// lastForm returns the conditions of the last form, and tells which filters are on in it.
+// lastForm returns the conditions of the last form, and a function that reports which filters
+// are on in it.
 func lastForm(t *testing.T, host *routev3.VirtualHost) (conditions []string, on func(filter string) bool) {
 	t.Helper()
 	says, err := headingIn(host)

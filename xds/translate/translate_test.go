@@ -70,7 +70,7 @@ func TestTheRoutesOfAWorkload(t *testing.T) {
 	}
 }
 
-// The head says which custom headers carry keys, with a part and without.
+// The head contains the custom headers that carry keys, with a part and without.
 func TestTheRoutesSayWhichHeadersCarryKeys(t *testing.T) {
 	says := heading{tableVersion: "v1", keyHeaders: []string{"x-team", "baggage", "a b"}}
 	for name, rules := range map[string][]*table.Rule{"key-headers": {rule("k1", "feature", to(8081, "10.0.0.1"))}, "key-headers-alone": nil} {
@@ -206,8 +206,8 @@ func interpret(t *rapid.T, r Resource, value string) outcome {
 	return meet(t, match)
 }
 
-// meet follows a match that is a matcher again to its end, where all must lead to the
-// same place: only the filters on the way may differ.
+// meet follows a match that is again a matcher to its end, where all must reach the same
+// destination: only the filters on the path may differ.
 func meet(t *rapid.T, match *matcherv3.Matcher_OnMatch) outcome {
 	if inner := match.GetMatcher(); inner != nil {
 		got := meet(t, inner.OnNoMatch)
