@@ -20,7 +20,7 @@ import (
 
 const epoch = "4y2kq7m9x1v3tz8b"
 
-// log is a log as somebody may have left it.
+// log is a log after tampering.
 type log struct {
 	events []event.Stored
 	cfg    audit.Config
@@ -118,7 +118,7 @@ func (l *log) edit(i int) *event.Stored {
 	return &l.events[i]
 }
 
-// tampering does something to a log and says what is to be found.
+// tampering changes a log and returns the expected finding.
 type tampering func(t *rapid.T, l *log) (audit.Kind, uint64)
 
 var tamperings = map[string]tampering{
@@ -317,8 +317,8 @@ func TestALogThatWasRewoundShowsAgainstAMark(t *testing.T) {
 	}
 }
 
-// Somebody who seals one altered event anew, id and all, leaves two events of
-// which one is wrong; no more can be known.
+// Resealing a single altered event, id and all, leaves two events of which one is wrong; no
+// more can be known.
 func TestAnEventSealedAnewIsNamedWithTheOneBehindIt(t *testing.T) {
 	l := log{events: seal(event.Before(epoch), fact("a", 1), fact("b", 2), fact("a", 3), fact("b", 4)), cfg: audit.Config{Epoch: epoch, Floor: 1, Tip: 4}}
 	l.events[1] = seal(event.Mark{Pos: l.events[0].Pos, Chain: chain(l.events[0])}, fact("mallory", 2))[0]

@@ -19,13 +19,13 @@ func long() *log {
 	return l
 }
 
-// move takes the event at one place to another and numbers all anew.
+// move moves an event from one place to another and renumbers all.
 func (l *log) move(from, to int) {
 	s := l.events[from-1]
 	l.events = slices.Insert(slices.Delete(l.events, from-1, from), to-1, s)
 }
 
-// drop takes events away, and the log says that it never had them.
+// drop removes events, and the log declares that it never had them.
 func (l *log) drop(from, to int) {
 	l.events = slices.Delete(l.events, from-1, to)
 	l.cfg.Tip -= uint64(to - from + 1)

@@ -11,7 +11,7 @@ import (
 	"switchyard.dev/eventbus/callers"
 )
 
-// site is a listener whose connections are echoed.
+// site is a listener that echoes its connections.
 type site struct {
 	*callers.Listener
 	t *testing.T

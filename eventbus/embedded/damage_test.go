@@ -17,8 +17,8 @@ import (
 	"switchyard.dev/tests/background"
 )
 
-// written returns a store with a log of so many events, whose server was closed,
-// and the Mark of its tip.
+// written returns a store with a log of so many events, closed properly, and the Mark of its
+// tip.
 func written(t *testing.T, events int) (string, event.Mark) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "store")
@@ -100,7 +100,7 @@ func TestADamagedStoreIsMovedAsideAndAnEmptyOneBegins(t *testing.T) {
 			})
 		}, store.Altered},
 		"a sequence leaps": {func(t *testing.T, dir string) {
-			// The second record begins where the first, which says its length, ends.
+			// The second record begins where the first, which contains its length, ends.
 			spoil(t, dir, streamDir+"/msgs/1.blk", func(b []byte) []byte {
 				second := binary.LittleEndian.Uint32(b) &^ (1 << 31)
 				b[second+4+5] ^= 0x40

@@ -15,8 +15,8 @@ import (
 	"switchyard.dev/tools/wait"
 )
 
-// strangers open many connections from an address of their own, of which half say nothing
-// and half say what is no token, and open each again that is closed.
+// strangers open many connections from an address of their own, of which half are silent and
+// half send an invalid token, and reopen each that is closed.
 func strangers(t *testing.T, s *embedded.Server, many int) {
 	t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}, Timeout: 5 * time.Second}
@@ -79,7 +79,7 @@ func TestStrangersTakeNobodysConnection(t *testing.T) {
 		return err
 	})
 
-	// Who was there before is served, and who comes gets in while they go on.
+	// Existing connections are served, and new clients get in during the attack.
 	within := func() context.Context {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		t.Cleanup(cancel)

@@ -12,8 +12,8 @@ import (
 	"switchyard.dev/eventbus/embedded"
 )
 
-// listeners returns the ports that this process listens on, by the inode of their
-// sockets, as the kernel tells.
+// listeners returns the ports that this process listens on, by the inode of their sockets, as
+// the kernel reports them.
 func listeners(t *testing.T) map[string]int {
 	t.Helper()
 	const listening = "0A"

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Strangers who do not shake hands neither fill the log nor have the disk looked at.
+// Failed handshakes neither fill the log nor cause checks of the disk.
 func TestFailedHandshakesRaiseNoAlarm(t *testing.T) {
 	var log bytes.Buffer
 	l := newLogger(slog.New(slog.NewTextHandler(&log, nil)))

@@ -15,10 +15,10 @@ import (
 	"switchyard.dev/tools/wait"
 )
 
-// The server sends an answer wherever the question says, without asking whether the one who asked
-// may publish there. In one account with the stream, the answer to a record could so be a command
-// to it, or a message to whoever listens: the answers to those who add records, and to those who
-// read them, go nowhere there.
+// The server sends an answer wherever the request asks, without checking whether the client
+// could publish there. In one account with the stream, the answer to a record could thus be a
+// command to it, or a message to a listener there: the answers to recorders and to auditors
+// have no receiver there.
 func TestNoAnswerToARecorderOrAnAuditorIsHeardBesideTheRecords(t *testing.T) {
 	roles := map[string]connect.Role{"recorder": connect.Recorder, "auditor": connect.Auditor}
 	s, err := Start(Config{StoreDir: filepath.Join(t.TempDir(), "store"), Listen: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler), Records: Records{Bytes: 1 << 20},
@@ -78,7 +78,7 @@ func TestNoAnswerToARecorderOrAnAuditorIsHeardBesideTheRecords(t *testing.T) {
 			if err := c.conn.PublishRequest(c.to, place, nil); err != nil {
 				t.Fatal(err)
 			}
-			// What it set off is over when the next question is answered.
+			// Its effects are over when the next request is answered.
 			if _, err := c.conn.Request(c.to, nil, 10*time.Second); err != nil {
 				t.Errorf("%s is not answered: %v", who, err)
 			}

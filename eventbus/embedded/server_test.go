@@ -71,7 +71,7 @@ func dial(t testing.TB, s *embedded.Server, token string, role connect.Role) *na
 	return conn
 }
 
-// await waits for what has to come.
+// await waits for a condition.
 var await = wait.Holds
 
 func connected(t testing.TB, conn *nats.Conn) *nats.Conn {
@@ -293,7 +293,7 @@ func TestAFollowerThatWasTakenOverCannotChangeTheLog(t *testing.T) {
 	}
 }
 
-// settled looks at the tip for longer than the requests of the attacks live.
+// settled reads the tip for longer than the requests of the attacks live.
 func settled(t *testing.T, log eventbus.Log, want event.Pos) bool {
 	t.Helper()
 	for end := time.After(400 * time.Millisecond); ; {
@@ -323,8 +323,8 @@ func TestAFollowerHearsOnlyItsOwnAnswers(t *testing.T) {
 	}
 }
 
-// The bus asks JetStream for consumers with its own rights: not for what a follower of
-// ours never asks for.
+// The bus creates consumers in JetStream with its own rights: only those that a follower of
+// this project requests.
 func TestFollowersGetNoConsumersThatStayOrDeliver(t *testing.T) {
 	s := listening(t)
 	begun(t, connected(t, dial(t, s, "the writer", connect.Writer)))

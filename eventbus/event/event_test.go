@@ -235,7 +235,7 @@ func FuzzDecodeNeverPanics(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// What was read can be written, and then reads the same.
+		// A fact that was read can be written, and then reads the same.
 		again, err := event.Decode(mustEncode(t, fact))
 		if err != nil || !event.Same(fact, again) {
 			t.Errorf("read %v, wrote and read %v: %v", fact, again, err)

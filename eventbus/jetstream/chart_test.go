@@ -19,7 +19,7 @@ import (
 	"switchyard.dev/eventbus/logtest"
 )
 
-// deployment is what the chart says of how a program reaches the bus.
+// deployment is the part of a Deployment that configures the connection to the bus.
 type deployment struct {
 	Kind     string
 	Metadata struct{ Name string }
@@ -45,8 +45,8 @@ type deployment struct {
 	}
 }
 
-// rendered returns a Deployment of the chart for a cluster of somebody else's, which tests/chart
-// keeps as it is rendered.
+// rendered returns a Deployment of the chart for an external cluster, from the rendered files
+// of tests/chart.
 func rendered(t *testing.T, name string) deployment {
 	t.Helper()
 	text, err := os.ReadFile("../../tests/chart/testdata/external-bus.out.yaml")

@@ -25,17 +25,17 @@ import (
 	"switchyard.dev/tests/port"
 )
 
-// cluster is three NATS servers that replicate, as somebody else would run them: TLS with
-// certificates of both sides, and the accounts and users in eventbus/README.md.
+// cluster is three NATS servers that replicate, as an external bus: TLS with certificates of
+// both sides, and the accounts and users of the chart's README.
 type cluster struct {
 	dir     string
 	account string // that has the log
 	clients [3]int // ports
 	routes  [3]int
 	nodes   [3]*server.Server
-	// options gives what is common to all servers, anew for each.
+	// options returns what is common to all servers, newly for each.
 	options func(t *testing.T) *server.Options
-	// identify says how a user shows who it is.
+	// identify sets the credentials of a user.
 	identify func(c *connect.Config, user string)
 }
 
@@ -122,8 +122,7 @@ func (c *cluster) lose(t *testing.T) {
 	c.startAll(t)
 }
 
-// crash takes the server away that leads the stream, and starts it again when
-// another one leads.
+// crash stops the server that leads the stream, and restarts it when another one leads.
 func (c *cluster) crash(t *testing.T) {
 	t.Helper()
 	was := c.leader(t)

@@ -123,7 +123,7 @@ func TestTheLossOfOneOfThreeServersIsNotNoticed(t *testing.T) {
 	whatIsOldIsForgotten(t, writer, reader)
 }
 
-// anotherLeads has a new leader, with more room for the log, verify and take over what is there.
+// anotherLeads makes a new leader, with more room for the log, verify and take over the log.
 func anotherLeads(t *testing.T, c *cluster, tip event.Pos) {
 	t.Helper()
 	_, conn := c.dial(t, manager)
@@ -173,8 +173,8 @@ func whatIsOldIsForgotten(t *testing.T, writer, reader *jetstream.Log) {
 	}
 }
 
-// TestUsersOfTheREADMEMayDoNothingElse: neither by calling what is not theirs, nor by what
-// the servers do for them.
+// TestUsersOfTheREADMEMayDoNothingElse: neither by calls outside their rights, nor by what the
+// servers do for them.
 func TestUsersOfTheREADMEMayDoNothingElse(t *testing.T) {
 	c := startClusterWith(t, (*cluster).trustCertificates)
 	writer, writing := c.dial(t, manager)
@@ -220,7 +220,7 @@ func TestUsersOfTheREADMEMayDoNothingElse(t *testing.T) {
 	}
 }
 
-// violation waits for what the server says about one thing that a client did.
+// violation waits for the server's error about one action of a client.
 func violation(t *testing.T, conn *nats.Conn, what string, do func() error) {
 	t.Helper()
 	said := make(chan error, 16)
@@ -252,8 +252,9 @@ func unheard(t *testing.T, conn *nats.Conn, subject string) {
 	})
 }
 
-// TestNoQuotaOfReadersBoundsTheirConsumers: the README says so to who guards the credentials
-// of route servers. Once NATS has one that does, it belongs into the README's accounts.
+// TestNoQuotaOfReadersBoundsTheirConsumers: the README states this for those who guard the
+// credentials of route servers. Once NATS has such a quota, it belongs into the README's
+// accounts.
 func TestNoQuotaOfReadersBoundsTheirConsumers(t *testing.T) {
 	const quota, many = 2, 20
 	begin := "  SWITCHYARD_READERS {\n"
@@ -277,8 +278,8 @@ func TestNoQuotaOfReadersBoundsTheirConsumers(t *testing.T) {
 	}
 }
 
-// misled has a reader use what it may call to have the servers write a fact, or take the log
-// away, in its place.
+// misled uses the calls that a reader is allowed to make the servers write a fact, or delete
+// the log, in its place.
 func misled(t *testing.T, conn *nats.Conn, fact string) {
 	t.Helper()
 	filter := strings.TrimSuffix(fact, "key.forged") + ">"

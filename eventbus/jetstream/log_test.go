@@ -43,7 +43,7 @@ func serve(dir, listen string) {
 		os.Exit(1)
 	}
 	fmt.Println("ready")
-	// The parent holds the other end of standard input; when it is gone, so are we.
+	// The parent owns the other end of standard input; when it ends, so does this process.
 	_, _ = bufio.NewReader(os.Stdin).ReadByte()
 	s.Close()
 }
@@ -178,8 +178,8 @@ func awaitConnected(t *testing.T, conn *nats.Conn) {
 	})
 }
 
-// appendMessage publishes past the log, as a newer version of it might: sealed,
-// behind what is there.
+// appendMessage publishes directly to the stream, as a newer version of the log might: sealed,
+// after the existing events.
 func appendMessage(t *testing.T, l *jetstream.Log, conn *nats.Conn, m event.Message) {
 	t.Helper()
 	kept, err := l.Kept(t.Context())
@@ -223,8 +223,8 @@ func publish(t *testing.T, conn *nats.Conn, epoch string, m event.Message) {
 	})
 }
 
-// rewrite makes the stream anew with what edit makes of its messages: as if
-// somebody had changed the files, with checksums of the server's that are right.
+// rewrite re-creates the stream with the edited messages: as if the files had been changed,
+// with checksums of the server that are right.
 func rewrite(t *testing.T, conn *nats.Conn, edit func([]event.Stored) []event.Stored) {
 	t.Helper()
 	js, err := natsjs.New(conn)

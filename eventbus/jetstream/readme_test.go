@@ -10,8 +10,8 @@ import (
 	"github.com/nats-io/nats-server/v2/conf"
 )
 
-// readmeAccounts returns the accounts and users in eventbus/README.md, section External NATS, in
-// the language of NATS' configuration.
+// readmeAccounts returns the accounts and users that the README of the chart documents,
+// literally: in the language of NATS' configuration.
 func readmeAccounts(t *testing.T) string {
 	t.Helper()
 	readme, err := os.ReadFile("../README.md")
@@ -84,8 +84,8 @@ func (u user) permissions() jwt.Permissions {
 	}
 }
 
-// claims says the same of the account in a JWT: what it exports is for those alone to whom
-// it returns a token.
+// claims returns the account as a JWT: its exports are only for accounts that have a token from
+// it.
 func (a account) claims(t *testing.T, name string, keys map[string]key) *jwt.AccountClaims {
 	t.Helper()
 	claims := jwt.NewAccountClaims(keys[name].public)

@@ -16,8 +16,8 @@ import (
 	"switchyard.dev/eventbus/logtest"
 )
 
-// tapped returns the log as one sees it whose calls go past a listener, which gets what is
-// asked of the stream's events before the server does.
+// tapped returns a log with calls that pass a listener, which gets the requests for the
+// stream's events before the server does.
 func tapped(t *testing.T, conn *nats.Conn, hear func(question string)) *jetstream.Log {
 	t.Helper()
 	return tappedAt(t, conn, func(call string, m *nats.Msg) bool {
@@ -28,8 +28,8 @@ func tapped(t *testing.T, conn *nats.Conn, hear func(question string)) *jetstrea
 	})
 }
 
-// tappedAt returns the log as one sees it whose calls go past a listener. What that reports as
-// answered does not reach the server.
+// tappedAt returns a log with calls that pass a listener. Calls that it reports as answered do
+// not reach the server.
 func tappedAt(t *testing.T, conn *nats.Conn, hear func(call string, m *nats.Msg) (answered bool)) *jetstream.Log {
 	t.Helper()
 	tap, err := conn.Subscribe("TAP.>", func(m *nats.Msg) {
@@ -88,7 +88,7 @@ func TestATipIsNotGivenTheEpochOfTheLogBefore(t *testing.T) {
 	}
 	var now event.Mark
 	reader := tapped(t, conn, func(string) {
-		// Between the look at the stream and the question for its newest event.
+		// Between reading the stream's state and requesting its newest event.
 		if _, err := writer.Restart(t.Context(), before.Epoch); err != nil {
 			t.Error(err)
 		}
@@ -110,7 +110,7 @@ func TestATipIsNotGivenTheEpochOfTheLogBefore(t *testing.T) {
 	}
 }
 
-// While a stream is new, a server that does not lead it says what it has of it, too.
+// While a stream is new, a server that is not its leader answers about it, too.
 func TestAServerThatDoesNotLeadTheStreamIsNotBelieved(t *testing.T) {
 	conn := inside(t, embedded.Config{})
 	writer := open(t, jetstream.Config{Conn: conn})

@@ -54,8 +54,8 @@ func (c *cluster) trustCertificatesIn(t *testing.T, accounts string) {
 	}
 }
 
-// trustTokens has servers take the same accounts from JWTs, and know users by theirs. They
-// ask for a certificate too, which is the same for all.
+// trustTokens makes servers accept the same accounts from JWTs, and identify users by theirs.
+// They require a certificate too, which is the same for all.
 func (c *cluster) trustTokens(t *testing.T) {
 	t.Helper()
 	ca, secure := c.encrypt(t)
@@ -94,7 +94,7 @@ func (c *cluster) trustTokens(t *testing.T) {
 	}
 }
 
-// common sets what has nothing to do with who may do what.
+// common sets the options that do not concern permissions.
 func common(o *server.Options, secure *tls.Config) {
 	o.JetStream, o.SyncAlways, o.NoLog, o.NoSigs = true, true, true, true
 	o.JetStreamMaxStore, o.JetStreamMaxMemory = 4<<30, 256<<20

@@ -81,7 +81,7 @@ func (w *way) carry(from net.Conn) {
 	both.Wait()
 }
 
-// hearing drops what is written while it is deaf.
+// hearing drops writes while it is deaf.
 type hearing struct {
 	net.Conn
 	deaf *atomic.Bool
@@ -140,7 +140,7 @@ func TestFactsWhoseAnswerIsLostAreRecordedOnce(t *testing.T) {
 	recorded(t, reader, 3*appenders)
 }
 
-// await waits for what has to come.
+// await waits for a condition.
 var await = wait.Holds
 
 // recorded checks that a log holds n facts, each of another key, and is right.

@@ -109,8 +109,8 @@ func TestPlan(t *testing.T) {
 	})
 }
 
-// TestAClockThatJumpsAheadCostsNoHistory looks at one log again and again, with a clock
-// that is a month ahead for a while.
+// TestAClockThatJumpsAheadCostsNoHistory plans for one log repeatedly, with a clock that is a
+// month ahead for a while.
 func TestAClockThatJumpsAheadCostsNoHistory(t *testing.T) {
 	b := publisher.Bounds{Events: 1000, Age: 7 * 24 * time.Hour}
 	h := publisher.History{Kept: kept(1, 20), Floors: []publisher.Floor{{Seq: 10, At: hours(1)}}, Whole: 10, Live: 10, Since: hours(2)}
@@ -138,8 +138,8 @@ func TestAClockThatJumpsAheadCostsNoHistory(t *testing.T) {
 	}
 }
 
-// TestAPlannedLogKeepsWhatIsPromisedAndNotMuchMore lives through random weeks of
-// a log, one hour at a time, with a writer that does what is planned.
+// TestAPlannedLogKeepsWhatIsPromisedAndNotMuchMore simulates random weeks of a log, one hour at
+// a time, with a writer that executes the plan.
 func TestAPlannedLogKeepsWhatIsPromisedAndNotMuchMore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := publisher.Bounds{
@@ -147,7 +147,7 @@ func TestAPlannedLogKeepsWhatIsPromisedAndNotMuchMore(t *testing.T) {
 			Age:    time.Duration(rapid.IntRange(0, 100).Draw(t, "age")) * time.Hour,
 		}
 		h := publisher.History{Kept: kept(1, 0), Since: noon, Live: rapid.Uint64Range(0, 300).Draw(t, "live")}
-		// A log that rests states no floors, so its age says little.
+		// An idle log gets no floors, so its age means little.
 		rests := rapid.Uint64Range(0, 1).Draw(t, "fewest events in an hour")
 		at := map[uint64]time.Time{} // when each event was recorded
 		record := func(now time.Time) uint64 {

@@ -22,15 +22,14 @@ import (
 // small are bounds under which a floor is due after a few events.
 var small = publisher.Bounds{Events: 16}
 
-// bounded makes a publisher lead with small bounds.
+// bounded makes a publisher the leader, with small bounds.
 func bounded(t *testing.T, log eventbus.Log, saved *epochs, objects map[string]int) (*world, func()) {
 	t.Helper()
 	return leadWith(t, publisher.Config{Log: log, Epochs: saved, Bounds: small, BoundsPause: 5 * time.Millisecond}, objects)
 }
 
-// fold reads all that the log keeps as a reader does that starts with nothing,
-// verifies it, and returns what it says: routing keys to numbers. whole is false
-// when no Complete speaks for all of it.
+// fold reads all that the log keeps as a new reader does, verifies it, and returns its content:
+// routing keys to numbers. whole is false when no Complete covers all of it.
 func fold(t *testing.T, log eventbus.Reader) (says map[string]string, whole bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -79,8 +78,8 @@ func fold(t *testing.T, log eventbus.Reader) (says map[string]string, whole bool
 	return says, whole
 }
 
-// mortal is a log whose writer dies at a certain write after it was armed: before
-// the write is made or, with late, after it and before the writer is told.
+// mortal is a log with a writer that crashes at a certain write after it was armed: before the
+// write or, with late, after it and before the writer gets the answer.
 type mortal struct {
 	eventbus.Log
 	late bool
@@ -359,7 +358,7 @@ func TestFactsAreStatedAgainAsTheyWere(t *testing.T) {
 	if r, ok, err := reader.Newest(t.Context(), event.RoutingKey("gone")); err != nil || ok {
 		t.Errorf("a tombstone was stated again: %+v, %v", r, err)
 	}
-	// What was forgotten can be stated anew.
+	// A forgotten key can be stated again.
 	if _, err := w.publisher.Put(t.Context(), logtest.Fact("gone", 2)); err != nil {
 		t.Error(err)
 	}

@@ -140,8 +140,8 @@ func TestAFormerLeaderCannotOverwriteUnseen(t *testing.T) {
 	})
 }
 
-// overtaken is the log of a leader before whom another one states a key, each time
-// at the last moment.
+// overtaken is the log of a leader that is overtaken by another one on each write, at the last
+// moment.
 type overtaken struct {
 	eventbus.Log
 	other eventbus.Log
@@ -176,7 +176,7 @@ func TestAFormerLeaderDoesNotReplaceWhatIsNewer(t *testing.T) {
 		if pos, err := w.publisher.Put(t.Context(), logtest.Fact("a", 2)); !errors.Is(err, eventbus.ErrConflict) {
 			t.Errorf("a is stated at %v: %v", pos, err)
 		}
-		// What the other one has stated is what it was to state, too.
+		// The other leader has stated what it was about to state, too.
 		if _, err := w.publisher.Put(t.Context(), logtest.Fact("b", 2)); err != nil {
 			t.Error(err)
 		}
@@ -303,7 +303,7 @@ func TestWhatCouldNotBeStatedIsAskedForWhenTheBusIsBack(t *testing.T) {
 		t.Errorf("Put while the bus is away: %v", err)
 	}
 	b.start()
-	// Nobody states it again by himself: it is asked for.
+	// No controller states it by itself: a refill is requested.
 	expect(t, log, "complete first 1", "a 2")
 	if now, err := log.Tip(t.Context()); err != nil || now != (event.Pos{Epoch: before.Epoch, Seq: before.Seq + 1}) {
 		t.Errorf("the log is at %v after %v: %v", now, before, err)

@@ -20,8 +20,8 @@ import (
 	"switchyard.dev/tools/wait"
 )
 
-// world is the objects and their controllers: what they state, they state
-// through the publisher, when they are asked to.
+// world is the objects and their controllers, which state facts through the publisher when they
+// are asked to.
 type world struct {
 	publisher *publisher.Publisher
 
@@ -61,8 +61,8 @@ func (w *world) refill(ctx context.Context) error {
 	return nil
 }
 
-// reconcile states what the object says now, until that succeeds, as a work
-// queue would: one at a time.
+// reconcile states the current object until that succeeds, as a work queue would: one at a
+// time.
 func (w *world) reconcile(ctx context.Context, name string) {
 	w.queue.Lock()
 	defer w.queue.Unlock()
@@ -113,14 +113,14 @@ func (e *epochs) mark() event.Mark {
 	return e.witness.Mark
 }
 
-// lead makes a publisher for these objects the leader, until the test ends or
-// the function it gives is called.
+// lead makes a publisher for these objects the leader, until the test ends or the returned
+// function is called.
 func lead(t *testing.T, log eventbus.Log, saved *epochs, objects map[string]int, mute ...string) (*world, func()) {
 	t.Helper()
 	return leadWith(t, publisher.Config{Log: log, Epochs: saved}, objects, mute...)
 }
 
-// leadWith is lead with more of a configuration.
+// leadWith is lead with further configuration.
 func leadWith(t *testing.T, c publisher.Config, objects map[string]int, mute ...string) (*world, func()) {
 	t.Helper()
 	w := &world{objects: objects, mute: mute}
@@ -134,7 +134,7 @@ func leadWith(t *testing.T, c publisher.Config, objects map[string]int, mute ...
 	return w, background.Run(t, p.Run)
 }
 
-// await waits for what has to come.
+// await waits for a condition.
 var await = wait.Holds
 
 func ready(t *testing.T, w *world) {
@@ -207,7 +207,7 @@ func TestANewLogIsFilledAndThenComplete(t *testing.T) {
 func TestCompleteWaitsForEveryObject(t *testing.T) {
 	store := memory.NewStore()
 	reader := store.Open()
-	// The controllers of b and c say nothing by themselves.
+	// The controllers of b and c state nothing by themselves.
 	w, _ := lead(t, store.Open(), &epochs{}, map[string]int{"a": 1, "b": 1, "c": 1}, "b", "c")
 	expect(t, reader, "a 1")
 	for _, settle := range []string{"a", "c", "nobody's"} {
@@ -331,8 +331,8 @@ func TestWhatIsMissingInTheConfigurationIsSaid(t *testing.T) {
 	}
 }
 
-// vanishing is a log that goes away for good right after it has answered what
-// the newest fact of a key is, to somebody whose append was a conflict.
+// vanishing is a log that becomes unavailable right after it has returned the newest fact of a
+// key to a writer with a conflict.
 type vanishing struct {
 	eventbus.Log
 	store *memory.Store

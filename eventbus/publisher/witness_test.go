@@ -167,8 +167,8 @@ func TestWhatAnOlderVersionSavedIsEnoughToGoOn(t *testing.T) {
 	}
 }
 
-// deposed is the log of a leader that finds it damaged just when another leader,
-// who found the same, has begun it anew.
+// deposed is the log of a leader that finds it damaged just when another leader, which found
+// the same, has begun it again.
 type deposed struct {
 	eventbus.Log
 	other eventbus.Log

@@ -120,7 +120,7 @@ func open(t *testing.T, p *program, role connect.Role, token string) (*jetstream
 	return log, conn
 }
 
-// await waits for what has to come.
+// await waits for a condition.
 var await = wait.Holds
 
 func get(t *testing.T, url string) (int, string) {

@@ -20,7 +20,7 @@ import (
 	"switchyard.dev/tests/background"
 )
 
-// secured starts the bus with a certificate, and gives it and whom to trust.
+// secured starts the bus with a certificate, and returns it and its authority.
 func secured(t *testing.T, ns string, more ...string) (*program, *trusttest.Authority, string) {
 	t.Helper()
 	ours, dir := trusttest.New(t, "ours"), t.TempDir()
@@ -28,7 +28,7 @@ func secured(t *testing.T, ns string, more ...string) (*program, *trusttest.Auth
 	return startOn(t, ns, filepath.Join(t.TempDir(), "store"), append(more, "--tls-dir", dir)...), ours, dir
 }
 
-// client connects with whom it trusts; nobody: plain. What it logs is in the output.
+// client connects with the authority by; nil: without TLS. Its log is in the output.
 func client(t *testing.T, p *program, role connect.Role, token string, by *trusttest.Authority) (*jetstream.Log, interface{ IsConnected() bool }, *background.Output) {
 	t.Helper()
 	said := &background.Output{}
@@ -135,7 +135,7 @@ func TestABusWithABadCertificateDoesNotStart(t *testing.T) {
 	}
 }
 
-// Half a handshake holds nobody up, and ends in time.
+// Incomplete handshakes block no other client, and end in time.
 func TestTheBusEndsHalfHandshakes(t *testing.T) {
 	ns := namespace(t)
 	p, ours, _ := secured(t, ns)

@@ -78,7 +78,7 @@ func open(t *testing.T) *trust.Folder {
 	return f
 }
 
-// served serves the health service over gRPC with what is in a folder.
+// served serves the health service over gRPC with the certificate in a folder.
 func served(t *testing.T, f *trust.Folder, acceptPlain bool, within time.Duration) (address string, l *callers.Listener) {
 	t.Helper()
 	l, err := callers.Listen("127.0.0.1:0", "health", 256, 0, nil)
@@ -124,7 +124,7 @@ func TestOnePortTakesTLSAndPlain(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	// The library says no name to who is called by an address.
+	// The library gives no name to a server that is called by an address.
 	if err := asks(t, both, f.Roots(), "127.0.0.1"); err == nil || !strings.Contains(err.Error(), "its certificate is for "+name) {
 		t.Errorf("called by an address that its certificate is not for: %v", err)
 	}

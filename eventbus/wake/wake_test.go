@@ -34,7 +34,7 @@ func TestSendWakesAllWhoWaitAndNobodyLater(t *testing.T) {
 	}
 }
 
-// What changes right behind a look is looked at.
+// A change right after the check is not missed.
 func TestUntilMissesNoChange(t *testing.T) {
 	var s wake.Signal
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)

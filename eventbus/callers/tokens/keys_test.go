@@ -73,7 +73,7 @@ func TestTheAPIServerIsNotAskedAboutWhatItHasNotSigned(t *testing.T) {
 	if err != nil || identity.PodUID != string(p.UID) || charged != string(p.UID) || reviews.asked.Load() != 1 {
 		t.Errorf("a good token: %v, %v, charged to %q, asked %d times", identity, err, charged, reviews.asked.Load())
 	}
-	// What it has signed it is asked about all the same: the pod may be gone.
+	// Signed tokens are still reviewed: the pod may be deleted.
 	clock.past += tokens.MaxCache
 	if _, err := v.Verify(t.Context(), good); err != nil || reviews.asked.Load() != 2 {
 		t.Errorf("a good token after a minute: %v, asked %d times", err, reviews.asked.Load())

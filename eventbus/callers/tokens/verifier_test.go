@@ -120,7 +120,7 @@ func TestTokensThatSayNothingHere(t *testing.T) {
 			t.Errorf("%s: %v, %v", what, got, err)
 		}
 	}
-	// Signing again by itself does no harm: the claims were what was wrong.
+	// Signing again by itself does no harm: the claims were the defect.
 	if _, err := v.Verify(t.Context(), resigned(t, good, func(map[string]any) {})); err != nil {
 		t.Errorf("a token signed again: %v", err)
 	}

@@ -128,7 +128,7 @@ func TestAProbeTellsWhatTheDiskCannotDo(t *testing.T) {
 	if left, _ := os.ReadDir(dir); len(left) != 0 {
 		t.Errorf("the probe leaves %v", left)
 	}
-	// /dev/full takes a file's place and says that the disk is full.
+	// /dev/full replaces a file and reports a full disk.
 	if err := os.Symlink("/dev/full", filepath.Join(dir, "probe2")); err != nil {
 		t.Fatal(err)
 	}
