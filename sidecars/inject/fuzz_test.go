@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// FuzzInject gives the injector what is no pod, or an odd one: it answers with a
-// patch or an error, and its patch is of additions and of exchanged probes only.
+// FuzzInject gives the injector input that is not a pod, or an odd one: it returns a patch or
+// an error, and its patch is of additions and of exchanged probes only.
 func FuzzInject(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.yaml")
 	if err != nil || len(files) == 0 {

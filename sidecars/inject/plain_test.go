@@ -10,8 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// registered is what DefaultPlainPorts says, in numbers, so that a change of it
-// is seen here.
+// registered are the DefaultPlainPorts, in numbers, so that a change of them is seen here.
 func registered(more ...uint16) []uint16 {
 	ports := append([]uint16{21, 22, 25, 110, 143, 587, 3306, 4222, 5900}, more...)
 	slices.Sort(ports)

@@ -108,7 +108,7 @@ func named(names []any) *rapid.Generator[any] {
 	})
 }
 
-// But for the action of a probe, for which TestTCPProbes says when.
+// Except for the action of a probe; see TestTCPProbes.
 func TestInjectingOnlyAddsAndTwiceIsOnce(t *testing.T) {
 	injected, exchanged := 0, 0
 	property := func(t *rapid.T) {

@@ -44,9 +44,9 @@ func withoutBounds(c Config) Settings {
 	return s
 }
 
-// Whatever the operator is told that ends in the pod is compared: each field of the
-// Config, changed, makes the pods that are there outdated. A field that is added
-// later fails here until it is among the Settings or among those that do not count.
+// Every setting that ends in the pod is compared: each field of the Config, changed, makes
+// existing pods outdated. A field that is added later fails here until it is among the Settings
+// or among those that do not count.
 func TestEverySettingThatAPodKeepsIsCompared(t *testing.T) {
 	base := Config{Sidecar: Container{Image: "sidecar:1"}, Redirect: Container{Image: "init:1"}}
 	more := &corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1500m")}}

@@ -36,8 +36,8 @@ func meant(s spec.Spec) string {
 	return text + "COMMIT\n"
 }
 
-// Whatever others have there, the kernel holds after us what it would hold after
-// the program that everybody uses.
+// Whatever rules exist there, the kernel has the same result after this program as after the
+// program that is commonly used.
 func TestTheTablesAreThoseThatIptablesWouldHaveMade(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		ours, theirs := openNamespace(t), openNamespace(t)
@@ -66,7 +66,7 @@ func TestTheTablesAreThoseThatIptablesWouldHaveMade(t *testing.T) {
 	})
 }
 
-// drawForeign makes rules of others: chains that lead only to later ones.
+// drawForeign makes rules of other programs: chains that jump only to later ones.
 func drawForeign(r *rapid.T) string {
 	chains := []string{"PREROUTING", "OUTPUT", "POSTROUTING"}
 	heads, rules := "", ""

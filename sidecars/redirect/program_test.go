@@ -19,8 +19,8 @@ import (
 	"switchyard.dev/sidecars/redirect/spec"
 )
 
-// envLack in the environment makes this test program put another in its place,
-// from which the kernel keeps what is named there.
+// envLack in the environment makes this test program run another in its place, without the
+// kernel features that it names.
 const envLack = "SWITCHYARD_TEST_LACK"
 
 func TestMain(m *testing.M) {
@@ -33,9 +33,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// without runs a program in place of this one, on a kernel that seems to lack
-// parts: nft, legacy4 and legacy6. A filter answers the system calls that lead
-// there as a kernel without them does.
+// without runs a program in place of this one, on a kernel that seems to lack parts: nft,
+// legacy4 and legacy6. A filter answers the system calls for them as a kernel without them
+// does.
 func without(parts []string, program string) error {
 	const number, first, second, third = 0, 16, 24, 32 // within struct seccomp_data
 	load := func(at uint32) unix.SockFilter {
@@ -91,7 +91,7 @@ func build(t *testing.T) string {
 	return program
 }
 
-// start runs the program in the pod and returns what it says and its exit code.
+// start runs the program in the pod and returns its output and its exit code.
 func (p pair) start(t *testing.T, cmd *exec.Cmd) (string, int) {
 	t.Helper()
 	var out []byte

@@ -82,8 +82,8 @@ func TestOnlyTheNamedPortsReachTheSidecarAndItLearnsTheirDestination(t *testing.
 	}
 }
 
-// What the sidecar and the workload send is theirs, whoever they run as and
-// however the port is called there.
+// Connections that the sidecar and the workload open are not redirected, whatever their user
+// and whatever the port.
 func TestWhatThePodSendsIsNotTouched(t *testing.T) {
 	bothWays(t, func(t *testing.T, mode spec.Mode) {
 		p := newPair(t)
@@ -151,7 +151,7 @@ func everything(t *testing.T, ns netns.NsHandle) []string {
 	return all
 }
 
-// run runs a program in a namespace and returns what it says.
+// run runs a program in a namespace and returns its output.
 func run(t *testing.T, ns netns.NsHandle, input, program string, args ...string) string {
 	t.Helper()
 	var out []byte
@@ -195,8 +195,8 @@ func TestApplyingTwiceIsApplyingOnceAndALaterOneReplaces(t *testing.T) {
 	})
 }
 
-// foreignRules are rules of others in the nat table of legacy iptables, with
-// chains that lead to each other before and behind where ours stand.
+// foreignRules are rules of other programs in the nat table of legacy iptables, with chains
+// that jump to each other before and after the position of the sidecar's.
 const foreignRules = `*nat
 :ZULU - [0:0]
 :ALPHA - [0:0]
@@ -210,7 +210,7 @@ const foreignRules = `*nat
 COMMIT
 `
 
-// foreign adds tables, chains and rules that are not ours.
+// foreign adds tables, chains and rules of other programs.
 func foreign(t *testing.T, ns netns.NsHandle) {
 	t.Helper()
 	conn, err := Config{NetNS: int(ns)}.conn()

@@ -67,7 +67,7 @@ func up(h *netlink.Handle, host int) error {
 	return nil
 }
 
-// newNamespace makes a namespace that goes with the test.
+// newNamespace makes a namespace that is deleted with the test.
 func newNamespace(t *testing.T) netns.NsHandle {
 	t.Helper()
 	ns := openNamespace(t)
@@ -124,9 +124,8 @@ func within(t *testing.T, ns netns.NsHandle, do func() error) {
 	}
 }
 
-// listen answers each connection to a port of the pod with the port's number
-// and the destination the connection had before NAT, line for line of what it
-// is sent.
+// listen answers each connection to a port of the pod with the port's number and the
+// destination the connection had before NAT, line for line of its input.
 func (p pair) listen(t *testing.T, port int) {
 	t.Helper()
 	listenIn(t, p.pod, port)

@@ -132,7 +132,7 @@ func (k *cluster) injector(address string) *Injector {
 	return injector
 }
 
-// start runs an Injector; stop ends it and reports what it returned.
+// start runs an Injector; stop ends it and returns its result.
 func (k *cluster) start(i *Injector) (stop func()) {
 	k.Helper()
 	stop = background.Run(k, i.Start)
@@ -155,8 +155,8 @@ func (f *flaky) Get(ctx context.Context, key client.ObjectKey, o client.Object, 
 	return f.Client.Get(ctx, key, o, options...)
 }
 
-// Readiness takes the replica out of the webhook's Service, and pods that are
-// made meanwhile come without a sidecar.
+// Readiness removes the replica from the webhook's Service, and pods that are created then come
+// without a sidecar.
 func TestACertificateThatIsServedStaysReadyWhileTheAPIServerIsAway(t *testing.T) {
 	k := newCluster(t)
 	api := &flaky{Client: k.Client}
@@ -319,8 +319,8 @@ func expectTokens(t *testing.T, pod *corev1.Pod) {
 	}
 }
 
-// expectNoHTTP2 checks that the only protocol to speak is HTTP/1.1, whose costs are
-// bounded by the number of connections.
+// expectNoHTTP2 checks that the only protocol offered is HTTP/1.1, which has costs bounded by
+// the number of connections.
 func expectNoHTTP2(t *testing.T, address string) {
 	t.Helper()
 	for protocol, want := range map[string]bool{"h2": false, "http/1.1": true} {

@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// Whoever reaches the webhook may hold connections to it that do nothing. Pods get their
-// sidecars all the same.
+// Clients can open idle connections to the webhook. Pods still get their sidecars.
 func TestIdleConnectionsKeepNoPodFromItsSidecar(t *testing.T) {
 	const most, idle, pods = 64, 96, 40
 	k := newCluster(t)
@@ -34,9 +33,8 @@ func TestIdleConnectionsKeepNoPodFromItsSidecar(t *testing.T) {
 	}
 }
 
-// holdIdle opens connections that ask once and then do nothing, each from one address of
-// this machine, and opens another one for each that is closed. The function tells how
-// many there were.
+// holdIdle opens connections that ask once and are idle then, each from one address of this
+// machine, and reopens each that is closed. The function returns how many there were.
 func holdIdle(t *testing.T, address string, n int) (opened func() int) {
 	t.Helper()
 	var mu sync.Mutex

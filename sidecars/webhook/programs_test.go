@@ -27,8 +27,8 @@ func (p *picky) Update(ctx context.Context, o client.Object, options ...client.U
 	return p.Client.Update(ctx, o, options...)
 }
 
-// A program whose Secret cannot be written waits for its certificate. The webhook, without
-// which pods start without sidecars, and the other programs do not wait with it.
+// A program with a Secret that cannot be written waits for its certificate. The webhook,
+// without which pods start without sidecars, and the other programs do not wait with it.
 func TestOneSecretThatCannotBeWrittenKeepsNobodyElseWaiting(t *testing.T) {
 	k := newCluster(t)
 	names := []string{"routeserver-tls", "eventbus-tls"}
@@ -55,8 +55,8 @@ func TestOneSecretThatCannotBeWrittenKeepsNobodyElseWaiting(t *testing.T) {
 	})
 }
 
-// People find the certificates that they are to trust, and nothing else, in a ConfigMap, which
-// is written anew when it is not so.
+// The certificates for people, and nothing else, are in a ConfigMap, which is written again
+// when it differs.
 func TestPeopleFindWhomToTrust(t *testing.T) {
 	k := newCluster(t)
 	const name = "signadot-authority"

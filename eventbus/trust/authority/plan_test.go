@@ -78,8 +78,7 @@ func TestPlan(t *testing.T) {
 	})
 }
 
-// world is a cluster as values: what is stored, what is published, and what
-// each replica serves.
+// world is a cluster as values: the stored, published and served certificates.
 type world struct {
 	policy        Policy
 	now           time.Time

@@ -31,8 +31,7 @@ func newestVersion(t table.Table) (string, error) {
 	return resources[0].Version, nil
 }
 
-// echo is what an application says about a request: which one it is, and what
-// it saw.
+// echo is an application's answer to a request: its name, and the request that it received.
 type echo struct {
 	Side, Proto, Method, Path, Host string
 	Header                          http.Header
@@ -179,7 +178,7 @@ func (r *rig) check(port int, side, k string) error {
 	return err
 }
 
-// deadline bounds what is read and written on a plain connection.
+// deadline bounds reads and writes on a plain connection.
 func deadline(c net.Conn) net.Conn {
 	_ = c.SetDeadline(time.Now().Add(patience))
 	return c

@@ -65,7 +65,7 @@ func upgrades() []attack {
 	)
 }
 
-// plainBodies are in no doubt: what is in a body is not a request.
+// plainBodies are unambiguous: the content of a body is not a request.
 func plainBodies() []attack {
 	const hidden = "GET /hidden HTTP/1.1\r\nHost: a\r\n\r\n" // 34 bytes
 	return []attack{

@@ -1,12 +1,11 @@
 package keeper_test
 
-// The corpus of requests whose ends are in doubt. To add one, add it here: the
-// judge in smuggling_test.go needs to know nothing about it but the targets that
-// may be answered, in their order.
+// The corpus of ambiguous requests. To add one, add it here: the judge in smuggling_test.go
+// only needs the targets that may be answered, in their order.
 //
-// Each is sent twice: with {outer} as the lines of a request without a routing
-// key and {inner} of one with, and the other way round. What follows on the
-// connection is a whole request for /end.
+// Each is sent twice: with {outer} as the lines of a request without a routing key and {inner}
+// of one with, and the other way round. It is followed on the connection by a whole request for
+// /end.
 
 // attack is what one client sends on one connection of HTTP/1.
 type attack struct {
@@ -21,7 +20,7 @@ type attack struct {
 // inner is a request to be smuggled.
 const inner = "GET /inner HTTP/1.1\r\n{inner}\r\n"
 
-// attacks are grouped by what is in doubt.
+// attacks are grouped by the kind of ambiguity.
 func attacks() []attack {
 	var all []attack
 	for _, group := range [][]attack{bothLengths(), transferEncodings(), contentLengths(), chunks(), lineEnds(), headerNames(), targets(), hops(), upgrades(), plainBodies()} {

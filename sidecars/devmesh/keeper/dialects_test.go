@@ -46,9 +46,8 @@ var (
 	errBad  = errors.New("not HTTP")
 )
 
-// read returns the first request of a stream and how many bytes it has. With
-// errMore, what was read so far is given; Target is set when the headers have
-// ended.
+// read returns the first request of a stream and its length in bytes. With errMore, the part
+// read so far is returned; Target is set when the headers have ended.
 func (d dialect) read(stream []byte) (seen, int, error) {
 	c := &cursor{d, stream, 0}
 	line := ""

@@ -132,7 +132,7 @@ func TestThePodsEndIsToldToClientsAndCutsNobodyOff(t *testing.T) {
 	}
 }
 
-// A hook that cannot tell anybody says so, in the kubelet's event.
+// A hook that cannot notify the sidecar reports that, in the kubelet's event.
 func TestAHookWithoutASidecarFails(t *testing.T) {
 	r := newRig(t)
 	if out, err := r.drain().CombinedOutput(); err == nil {
@@ -152,8 +152,8 @@ func (r *rig) serveSlowly(l net.Listener, release <-chan struct{}) {
 	r.t.Cleanup(func() { _ = server.Close() })
 }
 
-// An application that is gone without notice has closed its connections, and clients that
-// find theirs closed ask again elsewhere. When it is back, so is the sidecar.
+// An application that ends without notice has closed its connections, and clients that find
+// theirs closed retry elsewhere. When it is back, so is the sidecar.
 func TestConnectionsEndWithAnApplicationThatIsGoneWithoutNotice(t *testing.T) {
 	r := newRig(t)
 	app := r.app(8080)
@@ -188,8 +188,7 @@ func TestConnectionsEndWithAnApplicationThatIsGoneWithoutNotice(t *testing.T) {
 	})
 }
 
-// An application that takes its time to start, and is probed meanwhile, is not one that
-// has gone.
+// An application that is slow to start, and is probed before, does not count as ended.
 func TestAnApplicationThatDoesNotListenYetIsNotGone(t *testing.T) {
 	r := newRig(t)
 	r.Board.Complete()

@@ -15,7 +15,7 @@ import (
 	"switchyard.dev/xds/routingkey/keytest"
 )
 
-// startEdge returns a rig whose sidecar is that of an edge, with a fork for the key k1.
+// startEdge returns a rig with the sidecar of an edge, with a fork for the key k1.
 func startEdge(t *testing.T) *rig {
 	t.Helper()
 	t.Setenv(devmesh.EnvEdge, devmesh.EdgeYes)
@@ -40,8 +40,8 @@ func afterEdge(lines []string) string {
 	return strings.Join(kept, ",")
 }
 
-// checkEdge says that a request with these lines reached the baseline without a key, and
-// with everything else.
+// checkEdge checks that a request with these lines reached the baseline without a key, and with
+// everything else.
 func checkEdge(t *testing.T, got answer, lines [][2]string) {
 	t.Helper()
 	if got.Status != http.StatusOK || got.Side != "baseline" {

@@ -15,8 +15,8 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// calls is an application with all four kinds of call. It says its side in
-// headers before and trailers after, and what the client sent in its own.
+// calls is an application with all four kinds of call. It sends headers before and trailers
+// after, and echoes those of the client.
 type calls struct {
 	grpc_testing.UnimplementedTestServiceServer
 	side string

@@ -38,7 +38,7 @@ func (s *routes) forge() *forged {
 	return f
 }
 
-// offerForged serves routes that no route server of ours makes.
+// offerForged serves routes that no route server of the operator produces.
 func (s *routes) offerForged(f *forged, part string) {
 	s.r.t.Helper()
 	head := s.resource(translate.HeadName(customer), f.head)
@@ -49,8 +49,8 @@ func (s *routes) offerForged(f *forged, part string) {
 	s.changed = make(chan struct{})
 }
 
-// Whoever answers at the route server's name can send any routes; he has no request
-// without a key by that, and none with one goes where it is not to.
+// A server that answers to the route server's name can send any routes; it receives no request
+// without a key by that, and none with one is misrouted.
 func TestNobodyTakesRequestsByServingOtherRoutes(t *testing.T) {
 	const to = "10.96.6.1:80"
 	for name, c := range map[string]struct {
@@ -124,7 +124,7 @@ func (r *rig) partNames(served *routes) []string {
 	return names
 }
 
-// A route of another form is kept from Envoy, and what it had stays.
+// A route of another form is withheld from Envoy, and its previous one stays.
 func TestARouteOfAnotherFormIsKeptFromEnvoy(t *testing.T) {
 	r := newRig(t)
 	r.serveHTTP(r.app(8080), "baseline")

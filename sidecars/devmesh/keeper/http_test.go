@@ -79,10 +79,10 @@ func peculiars(t *testing.T) (*rig, map[string]*peculiar) {
 	return r, all
 }
 
-// both are the sides and a key that leads to each.
+// both are the sides and a key that reaches each.
 func both() map[string]string { return map[string]string{"fork": "k1", "baseline": "unknown"} }
 
-// talk is a client that says and hears lines.
+// talk is a client that sends and receives lines.
 type talk struct {
 	t *testing.T
 	net.Conn
@@ -99,7 +99,7 @@ func (r *rig) talk(t *testing.T) *talk {
 
 func (c *talk) Read(b []byte) (int, error) { return c.Reader.Read(b) }
 
-// say sends text; {key} stands for the header line of a key.
+// say sends text; {key} represents the header line of a key.
 func (c *talk) say(k, text string) {
 	c.t.Helper()
 	text = strings.ReplaceAll(text, "{key}", "Host: customer\r\nbaggage: sd-routing-key="+k+"\r\n")

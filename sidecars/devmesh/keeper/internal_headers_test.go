@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Headers that the proxy uses inside are not a client's to say, nor an application's to see.
+// Headers that the proxy uses inside cannot be set by a client, nor seen by an application.
 func TestAClientCannotSayWhatTheProxySaysToItself(t *testing.T) {
 	r := start(t)
 	for name, transport := range map[string]http.RoundTripper{"h1": http.DefaultTransport, "h2": http2Only()} {

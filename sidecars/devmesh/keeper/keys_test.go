@@ -9,9 +9,9 @@ import (
 	"switchyard.dev/xds/routingkey/keytest"
 )
 
-// What routingkey.Check says of a key decides whether an object may have it, so a real
-// Envoy has to agree: it reads the key from a form's header exactly when Check has no
-// objection. (Keys with control characters: TestControlCharactersAreRefused.)
+// The result of routingkey.Check decides whether an object is accepted, so a real Envoy has to
+// agree: it reads the key from a form's header exactly when Check has no objection. (Keys with
+// control characters: TestControlCharactersAreRefused.)
 func TestEnvoyReadsAKeyFromTheFormsThatCarryIt(t *testing.T) {
 	r, _ := readers(t)
 	names := map[routingkey.Form]string{

@@ -16,9 +16,9 @@ import (
 	"switchyard.dev/xds/xdstest"
 )
 
-// Envoy accepts routes, and its stream to the relay ends before it has said so:
-// connections are renewed, among other things. What it says that it has when it comes
-// back is its answer; there will be no other, for it is not sent the routes again.
+// Envoy accepts routes, and its stream to the relay ends before its answer: connections are
+// renewed, among other things. Its list of versions when it comes back is the answer; there
+// will be no other, because it is not sent the routes again.
 func TestAnAcceptanceThatIsLostWithItsStreamIsTakenFromTheNextOne(t *testing.T) {
 	baseline, err := translate.Baseline(customer)
 	if err != nil {

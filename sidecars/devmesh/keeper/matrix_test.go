@@ -58,7 +58,7 @@ func (r *rig) answerAll(l net.Listener) {
 	r.t.Cleanup(func() { _ = server.Close() })
 }
 
-// disagreement returns what is wrong with the answer to a request with a key, or "".
+// disagreement describes the defect of the answer to a request with a key, or returns "".
 func disagreement(got reply, want string, routed map[string]string) string {
 	side := routed[want]
 	if side == "" {
@@ -216,9 +216,8 @@ func TestEnvoyAndTheParserAgreeOnAnyHeaders(t *testing.T) {
 	t.Logf("%d requests, 0 disagreements", sent)
 }
 
-// A request whose headers hold bytes that no header may hold is refused, over
-// each protocol, whatever else is in it. What comes after such a byte is never
-// read as another line.
+// A request with bytes in its headers that no header may contain is refused, over each
+// protocol, whatever its other content. Bytes after such a byte are never read as another line.
 func TestControlCharactersAreRefused(t *testing.T) {
 	r, _ := readers(t)
 	var bytes []byte

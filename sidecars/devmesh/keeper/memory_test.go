@@ -10,9 +10,9 @@ import (
 	flood "switchyard.dev/tests/attack"
 )
 
-// Clients that open streams and take nothing of what comes are ended before the
-// sidecar holds more than half of what its container may have, and the others are
-// served. make bench-devmesh shows it for 1,000 clients, and each attack.
+// Clients that open streams and read nothing are ended before the sidecar uses more than half
+// of its container's memory, and the others are served. make bench-devmesh shows it for 1,000
+// clients, and each attack.
 func TestStreamsThatNobodyReadsHoldALimitedMemory(t *testing.T) {
 	r := newRig(t)
 	app := r.app(8080)

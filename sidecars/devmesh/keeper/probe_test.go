@@ -9,8 +9,8 @@ import (
 	"switchyard.dev/sidecars/devmesh"
 )
 
-// A probe of the kubelet for a TCP port must tell of the application and not of
-// the sidecar, which accepts connections to any port.
+// A probe of the kubelet for a TCP port must test the application and not the sidecar, which
+// accepts connections to any port.
 func TestProbesOfAPortTellOfTheApplication(t *testing.T) {
 	r := newRig(t)
 	r.app(8080)
@@ -40,8 +40,8 @@ func TestProbesOfAPortTellOfTheApplication(t *testing.T) {
 	}
 }
 
-// The kubelet's event is of an HTTP probe with status 503, which nobody wrote: the
-// log says what it was, once for each change.
+// The kubelet's event mentions an HTTP probe with status 503, which is not in the manifest: the
+// log explains it, once for each change.
 func TestARefusedProbeIsLoggedOncePerChange(t *testing.T) {
 	r := newRig(t)
 	r.Board.Complete()

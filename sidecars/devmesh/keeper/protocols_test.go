@@ -171,8 +171,7 @@ func TestOtherProtocolsPassWheneverTheClientSpeaks(t *testing.T) {
 	}
 }
 
-// echoUntilTheEnd sends back what comes, and a last word when the client has
-// ended its side.
+// echoUntilTheEnd sends back all input, and a last word when the client has ended its side.
 func echoUntilTheEnd(l net.Listener) {
 	for {
 		c, err := l.Accept()
@@ -187,8 +186,7 @@ func echoUntilTheEnd(l net.Listener) {
 	}
 }
 
-// waited returns how many connections had said nothing in time, so that Envoy
-// handed them over.
+// waited returns how many connections were silent for too long, so that Envoy passed them on.
 func (r *rig) waited() string {
 	r.t.Helper()
 	request, err := http.NewRequest(http.MethodGet, "http://envoy/stats?filter="+devmesh.LateConnections, http.NoBody)

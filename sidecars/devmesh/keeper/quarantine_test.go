@@ -23,8 +23,8 @@ import (
 	"switchyard.dev/xds/translate"
 )
 
-// routes are served by a real server to whoever asks, to prove what happens to
-// routes that the route server would not make.
+// routes are served by a real server to any client, to prove what happens to routes that the
+// route server would not make.
 type routes struct {
 	r *rig
 
@@ -46,7 +46,7 @@ func (r *rig) serveRoutes() *routes {
 	return served
 }
 
-// Open lets anybody in.
+// Open accepts any client.
 func (s *routes) Open(context.Context, string) (serve.Session, error) {
 	return serve.Session{
 		Peer: serve.Peer{UID: "x"}, Source: s, Allows: func(string, string) error { return nil },
@@ -72,7 +72,7 @@ func (s *routes) refused(version string) []time.Time {
 	return slices.Clone(s.refusals[version])
 }
 
-// mislabel gives what is served another version of the head.
+// mislabel serves the head with another version.
 func (s *routes) mislabel(version string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,8 +162,8 @@ func (s *routes) beside(value string) map[string]bool {
 	return nil
 }
 
-// spoil returns the routes of a sandbox a header that the sidecar lets pass and whose
-// format is none for Envoy.
+// spoil adds a header to the routes of a sandbox that the sidecar accepts, with a format that
+// Envoy refuses.
 func (s *routes) spoil(host *routev3.VirtualHost, sandbox string) (found bool) {
 	for _, match := range host.GetMatcher().GetMatcherTree().GetExactMatchMap().GetMap() {
 		route := &routev3.Route{}
@@ -264,7 +264,7 @@ func TestAPartThatEnvoyRefusesIsKeptFromItAndTheOthersAreNot(t *testing.T) {
 	r.answered(served.offerTable("sb-bad"), "sb-bad")
 	r.refuses(translate.ReasonRefused, "bad")
 
-	// What is mended is in use, and all is acknowledged.
+	// The repaired routes are in use, and all is acknowledged.
 	r.answered(served.offerTable(""))
 	r.expect("fork", 8080, key("bad"))
 
@@ -276,7 +276,7 @@ func TestAPartThatEnvoyRefusesIsKeptFromItAndTheOthersAreNot(t *testing.T) {
 	r.expect("other", 8080, key("bad"))
 }
 
-// A sidecar whose first routes are bad in one place has never had good ones.
+// A sidecar with one bad place in its first routes has never had good ones.
 func TestAKnownKeyIsNeverTheBaselinesBecauseItsRoutesAreBad(t *testing.T) {
 	r := newRig(t)
 	r.serveHTTP(r.app(8080), "baseline")
@@ -299,8 +299,8 @@ func TestAKnownKeyIsNeverTheBaselinesBecauseItsRoutesAreBad(t *testing.T) {
 	r.refuses(translate.ReasonRefused, "k3")
 }
 
-// What does not make the whole that its head says is not used; it is asked for
-// anew, each time later.
+// Parts that do not make the whole of their head are not used; they are requested again, with
+// growing delays.
 func TestPartsThatDoNotMakeTheWholeAreAskedForAnewAfterAPause(t *testing.T) {
 	r := newRig(t)
 	r.serveHTTP(r.app(8080), "baseline")

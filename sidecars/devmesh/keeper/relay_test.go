@@ -21,8 +21,8 @@ func first(t *testing.T, r *relay) translate.Resource {
 	return routes[0]
 }
 
-// An image with another Envoy, or a fault of ours, and Envoy would otherwise be
-// offered the same routes for ever and take no connection.
+// With another Envoy in the image, or a bug, Envoy would otherwise be offered the same routes
+// for ever and accept no connection.
 func TestRoutesFromDiskThatEnvoyRefusesGiveWayToTheBaseline(t *testing.T) {
 	baseline, err := translate.Baseline(customer)
 	if err != nil {
@@ -48,13 +48,13 @@ func TestRoutesFromDiskThatEnvoyRefusesGiveWayToTheBaseline(t *testing.T) {
 	}
 }
 
-// rehearsal is a relay and an Envoy that answers when it is told to.
+// rehearsal is a relay and an Envoy that answers on command.
 type rehearsal struct {
 	*relay
 	t    *testing.T
 	like translate.Resource
-	// accepted is what Envoy has accepted last, and sent what was sent to it last
-	// and it has not answered; as the relay's server has them.
+	// accepted is Envoy's last accepted version, and sent the last one that it was sent and has
+	// not answered; as the relay's server has them.
 	accepted, sent string
 }
 
@@ -76,14 +76,14 @@ func (r *rehearsal) offers(version string) {
 	r.offer(routes)
 }
 
-// sends sends Envoy what it is to have, unless it has it or has not answered.
+// sends sends Envoy its routes, unless it has them or has not answered.
 func (r *rehearsal) sends() {
 	if routes := first(r.t, r.relay); r.sent == "" && routes.Version != r.accepted {
 		r.sent = routes.Version
 	}
 }
 
-// accepts and refuses answer what was sent.
+// accepts and refuses answer the last routes.
 func (r *rehearsal) accepts() {
 	r.accepted, r.sent = r.sent, ""
 	r.settled(serve.Peer{}, []serve.Status{{Name: r.like.Name, Sent: r.accepted, Acked: r.accepted}})
@@ -109,9 +109,9 @@ func (r *rehearsal) says(when, version string, want verdict) {
 	}
 }
 
-// The stream to the route server breaks while Envoy has new routes before it, and
-// they are withdrawn meanwhile. Who claimed the old ones would not be sent them
-// again, and Envoy would go on with the new ones.
+// The stream to the route server breaks while Envoy has new routes before it, and they are
+// withdrawn in the meantime. If the sidecar claimed the old ones they would not be sent again,
+// and Envoy would continue with the new ones.
 func TestRoutesAreNotClaimedWhileOthersAreOnTheirWay(t *testing.T) {
 	r := rehearse(t)
 	r.claims("at first", "")
@@ -131,8 +131,8 @@ func TestRoutesAreNotClaimedWhileOthersAreOnTheirWay(t *testing.T) {
 	r.claims("once Envoy has refused the one after", "2")
 }
 
-// Routes that Envoy accepted are offered again while others are on their way to
-// it: it has them when it says so the second time, and not by what it said before.
+// Routes that Envoy accepted are offered again while others are in flight to it: it has them
+// when it accepts the second offer, not by its first answer.
 func TestWhatEnvoyOnceAcceptedIsSettledOnlyWhenItHasItAgain(t *testing.T) {
 	accepted := verdict{settled: true}
 	r := rehearse(t)
@@ -164,7 +164,7 @@ func TestWhatEnvoyOnceAcceptedIsSettledOnlyWhenItHasItAgain(t *testing.T) {
 		t.Errorf("Envoy is sent %q, which it has", r.sent)
 	}
 
-	// What it refused before it is asked about again: it may be another Envoy.
+	// Routes that it refused before are offered again: it may be another Envoy.
 	r.offers("2")
 	r.sends()
 	if r.sent == "" {

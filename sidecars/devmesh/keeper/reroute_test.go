@@ -46,9 +46,9 @@ func (r *rig) destination(l net.Listener, side string) *destination {
 	return d
 }
 
-// When a key leads somewhere else, a client that keeps its connection is served
-// from there at once; what is under way ends where it is; and no connection to
-// the old destination is left.
+// When a key is routed to another destination, a client that keeps its connection is served
+// from there at once; requests in progress end where they are; and no connection to the old
+// destination is left.
 func TestAKeptConnectionFollowsItsKey(t *testing.T) {
 	for i, transport := range []*http.Transport{{MaxConnsPerHost: 2}, http2Only()} {
 		t.Run(fmt.Sprintf("HTTP/%d", i+1), func(t *testing.T) {

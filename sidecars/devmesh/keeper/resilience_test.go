@@ -15,7 +15,7 @@ import (
 	"switchyard.dev/xds/translate"
 )
 
-// table returns what answers say about the table that decided.
+// table returns the table version in the answers.
 func (r *rig) table() string {
 	r.t.Helper()
 	return r.expect("baseline", 8080, [2]string{"sd-explain", "1"}).Header.Get(translate.TableHeader)
@@ -50,13 +50,13 @@ func TestRoutesOutliveTheServerThatGaveThem(t *testing.T) {
 		r.expect("fork", 8080, key("k1"))
 		r.expect("baseline", 8080)
 	}
-	// What changed meanwhile arrives from the next server.
+	// Changes in the meantime arrive from the next server.
 	r.Board.Declare(sandbox("k2", "10.96.4.2:80", 8080))
 	r.serveXDS()
 	r.acked()
 	r.expect("fork", 8080, key("k2"))
 	r.logged("routes received", 2)
-	// An ordinary change is not told of.
+	// An ordinary change is not logged.
 	r.Board.Declare(sandbox("k3", "10.96.4.2:80", 8080))
 	r.acked()
 	r.expect("fork", 8080, key("k3"))
@@ -99,8 +99,8 @@ func TestASidecarThatIsKilledComesBackWithItsLastRoutes(t *testing.T) {
 	}
 }
 
-// startAlone returns a rig whose sidecar had the routes that declare makes, and has started
-// anew without a route server.
+// startAlone returns a rig with a sidecar that had the routes that declare makes, and was
+// restarted without a route server.
 func startAlone(t *testing.T, declare func(r *rig)) *rig {
 	t.Helper()
 	r := newRig(t)
@@ -203,8 +203,7 @@ func TestAnOrderToEndLetsRequestsFinish(t *testing.T) {
 	}
 }
 
-// Whoever leads clients to a pod learns late that it is to end, and they come until
-// then, one now and then.
+// Load balancers learn late that a pod is ending, and send requests until then, now and then.
 func TestNoRequestIsCutOffWhileClientsStillCome(t *testing.T) {
 	r := newRig(t)
 	r.serveHTTP(r.app(8080), "baseline")

@@ -184,7 +184,7 @@ func (r *rig) logged(message string, times int) {
 	})
 }
 
-// ready waits until the sidecar says that it takes connections.
+// ready waits until the sidecar reports that it accepts connections.
 func (r *rig) ready() {
 	r.t.Helper()
 	r.eventually("the sidecar is ready", func() error { return r.asPod().Ready(r.t.Context()) })

@@ -129,8 +129,8 @@ func TestAnAnswerSaysHowItWasRoutedWhenAsked(t *testing.T) {
 	}
 }
 
-// A virtual workload wants its requests at the baseline: they meet no 503 although it
-// has no address, go around in no circle, and the answer says whose key it was.
+// A virtual workload keeps its requests at the baseline: they get no 503 although it has no
+// address, do not loop, and the answer names the owner of the key.
 func TestAKeyThatIsKeptReachesTheBaselineAndIsKnown(t *testing.T) {
 	kept := xdstest.Fork{Baseline: customer, Key: "kept", Sandbox: "watcher 7%", Port: 8080, Kept: true}
 	unready := kept

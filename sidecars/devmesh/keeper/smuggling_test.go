@@ -120,8 +120,8 @@ func confirm(c io.Writer, s seen) {
 	_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Target: %s\r\n\r\nok", s.Target)
 }
 
-// crossings looks at all that the backends got: which requests are where they do
-// not belong, or are none. And what the dialects read differently.
+// crossings checks everything that the backends received: which requests are where they do not
+// belong, or are not requests. And what the dialects read differently.
 func (rec *recorder) crossings() (crossed, doubtful []string) {
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
@@ -147,8 +147,8 @@ func (rec *recorder) crossings() (crossed, doubtful []string) {
 	return crossed, doubtful
 }
 
-// read returns the requests that are in the stream in a dialect, also one whose
-// body did not come whole, and what comes after them and is no request.
+// read returns the requests in the stream in a dialect, also one with an incomplete body, and
+// the bytes after them that are not a request.
 func (r *record) read(d dialect) (said []seen, rest string) {
 	for at := 0; at < len(r.stream); {
 		s, size, err := d.read(r.stream[at:])
@@ -181,8 +181,8 @@ func (r *record) judge(s seen) (wrong []string) {
 	return wrong
 }
 
-// smugglers returns a rig whose backends read in a dialect each: the first on port
-// 8080, with the key k0, and so on.
+// smugglers returns a rig with backends that each read in a dialect: the first on port 8080,
+// with the key k0, and so on.
 func smugglers(t *testing.T) (*rig, *recorder) {
 	t.Helper()
 	r, rec := newRig(t), &recorder{t: t}

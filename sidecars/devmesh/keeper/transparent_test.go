@@ -13,8 +13,8 @@ import (
 	"switchyard.dev/tests/transparency/wire"
 )
 
-// exchanges is a pod with two applications, one of odd answers and one of Go's own
-// server, which also stand as forks; and what has been found between the two ways.
+// exchanges is a pod with two applications, one of odd answers and one of Go's own server,
+// which are also forks; and the differences found between the two.
 type exchanges struct {
 	t     *testing.T
 	table []differences.Row
@@ -22,8 +22,8 @@ type exchanges struct {
 	wrong []string
 }
 
-// Whatever a client sends and an application answers, they see each other as they
-// would without the sidecar, but for what its document says; and that is so.
+// Whatever a client sends and an application answers, they see each other as they would without
+// the sidecar, except for the documented differences, all of which are real.
 func TestNobodySeesTheSidecar(t *testing.T) {
 	table, err := differences.Table()
 	if err != nil {

@@ -19,8 +19,7 @@ import (
 	"switchyard.dev/xds/serve"
 )
 
-// serveXDSWith starts an xDS server on the board that shows a certificate, and says whom to
-// trust.
+// serveXDSWith starts an xDS server on the board with a certificate and a trust bundle.
 func (r *rig) serveXDSWith(ours *trusttest.Authority, p trusttest.Pair) {
 	r.t.Helper()
 	dir := r.t.TempDir()
@@ -112,7 +111,7 @@ func TestASidecarSpeaksTLSAndKeepsWhomToTrust(t *testing.T) {
 	_ = first.Wait()
 	r.stopXDS()
 
-	// What is kept counts beside what the pod was made with.
+	// Announced authorities count in addition to those that the pod was created with.
 	trusttest.File(t, r.run, "trust.pem", next.Bundle())
 	r.serveXDSWith(next, trusttest.Pair{})
 	second := r.sidecar()
@@ -121,7 +120,7 @@ func TestASidecarSpeaksTLSAndKeepsWhomToTrust(t *testing.T) {
 	_ = second.Wait()
 	r.stopXDS()
 
-	// What is damaged is passed over, and said.
+	// A damaged file is ignored, and logged.
 	trusttest.File(t, r.run, "trust.pem", []byte("damaged"))
 	r.serveXDSWith(ours, trusttest.Pair{})
 	r.sidecar()
@@ -129,7 +128,7 @@ func TestASidecarSpeaksTLSAndKeepsWhomToTrust(t *testing.T) {
 	r.acked()
 }
 
-// Pods of an earlier release have nobody to trust.
+// Pods of an earlier release have no authorities.
 func TestASidecarThatWasInjectedWithoutTrustSpeaksPlain(t *testing.T) {
 	r := newRig(t)
 	r.Board.Complete()

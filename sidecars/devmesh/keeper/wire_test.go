@@ -13,11 +13,11 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// Clients that send exactly the bytes and fields they are told to. Go's own
-// would trim, check and reorder them.
+// Clients that send exactly the given bytes and fields. Go's own would trim, check and reorder
+// them.
 
-// reply is what came back for one request. A request that was refused with its
-// stream, or with its connection, has no status.
+// reply is the response to one request. A request that was refused with its stream, or with its
+// connection, has no status.
 type reply struct {
 	Status int
 	Header http.Header
