@@ -211,13 +211,13 @@ func (a *Access) admit(ctx context.Context, token string, key [sha256.Size]byte,
 	return leave, foreign, nil
 }
 
-// review asks the API server for the user of a token: one issued for Audience if ours is set,
+// review asks the API server for the user of a token: one issued for Audience if own is set,
 // otherwise one issued for the API server itself.
-func (a *Access) review(ctx context.Context, token string, ours bool) (identity.User, *tunnelv1.Refused) {
+func (a *Access) review(ctx context.Context, token string, own bool) (identity.User, *tunnelv1.Refused) {
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
 	spec := authenticationv1.TokenReviewSpec{Token: token}
-	if ours {
+	if own {
 		spec.Audiences = []string{Audience}
 	}
 	review, err := a.cfg.Tokens.Create(ctx, &authenticationv1.TokenReview{Spec: spec}, metav1.CreateOptions{})
@@ -231,7 +231,7 @@ func (a *Access) review(ctx context.Context, token string, ours bool) (identity.
 	case !status.Authenticated:
 		return identity.User{}, unauthenticated("the API server does not accept the token: log in to the cluster again")
 	// An authenticator that knows no audiences leaves the field empty.
-	case ours && !slices.Contains(status.Audiences, Audience):
+	case own && !slices.Contains(status.Audiences, Audience):
 		return identity.User{}, unauthenticated("the token is not for the audience %s", Audience)
 	case status.User.Username == "":
 		return identity.User{}, unauthenticated("the API server knows no name for the token's user")

@@ -134,7 +134,7 @@ func (s *server) WatchServices(request *tunnelv1.WatchServicesRequest, stream gr
 			return errBegin
 		}
 		if at != d.to || !begun {
-			if err := s.tell(stream, d, seen); err != nil {
+			if err := s.send(stream, d, seen); err != nil {
 				return err
 			}
 			at = max(d.to, at)
@@ -157,8 +157,8 @@ func (s *server) WatchServices(request *tunnelv1.WatchServicesRequest, stream gr
 	}
 }
 
-// tell sends a difference, in parts.
-func (s *server) tell(stream grpc.ServerStreamingServer[tunnelv1.WatchServicesResponse], d difference, seen scope) error {
+// send sends a difference, in parts.
+func (s *server) send(stream grpc.ServerStreamingServer[tunnelv1.WatchServicesResponse], d difference, seen scope) error {
 	for len(d.changed) > atOnce || len(d.gone) > atOnce {
 		part := &tunnelv1.WatchServicesResponse{Changed: d.changed[:min(atOnce, len(d.changed))], Gone: d.gone[:min(atOnce, len(d.gone))]}
 		if err := stream.Send(part); err != nil {

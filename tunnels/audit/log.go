@@ -60,9 +60,9 @@ type Log struct {
 	// waiting are records that are not written yet; wake is sent when there are some.
 	waiting []*entry
 	wake    chan struct{}
-	// untold are last records that could not be written to the log, and are with the next. They are
+	// unlogged are last records that could not be written to the log, and are with the next. They are
 	// the writer's own.
-	untold []*entry
+	unlogged []*entry
 }
 
 // entry is a record on its way.
@@ -100,7 +100,7 @@ func Open(cfg Config) (*Log, error) {
 		l.sinks = append(l.sinks, newOutlet(ctx, s, lost, cfg.Logger))
 	}
 	j := &journal{dir: cfg.Dir}
-	if err := l.bury(died, j); err != nil {
+	if err := l.settle(died, j); err != nil {
 		stop()
 		return nil, err
 	}
@@ -108,15 +108,15 @@ func Open(cfg Config) (*Log, error) {
 	return l, nil
 }
 
-// bury writes the last records of connections whose proxy terminated, and then begins the
+// settle writes the last records of connections of a terminated proxy, and then begins the
 // journal.
-func (l *Log) bury(died []Connection, j *journal) error {
+func (l *Log) settle(died []Connection, j *journal) error {
 	now := time.Now()
 	var records []Record
 	for _, c := range died {
 		records = append(records, Record{c, &End{At: now, How: ProxyDied}})
 	}
-	if err := l.tell(records); err != nil {
+	if err := l.emit(records); err != nil {
 		return err
 	}
 	return j.begin(nil)
@@ -260,8 +260,8 @@ func (l *Log) write(j *journal) {
 // No connection begins without its first record; last records that could not be logged stay open
 // in the journal, and are logged with the next batch.
 func (l *Log) commit(j *journal, batch []*entry) {
-	batch = append(l.untold, batch...)
-	l.untold = nil
+	batch = append(l.unlogged, batch...)
+	l.unlogged = nil
 	var first, last []Record
 	var begins, ends bytes.Buffer
 	var err error
@@ -274,21 +274,21 @@ func (l *Log) commit(j *journal, batch []*entry) {
 			err = errors.Join(err, write(&begins, line{Begin: &r.Connection}))
 		}
 	}
-	untold := l.tell(last)
-	if untold != nil {
+	unlogged := l.emit(last)
+	if unlogged != nil {
 		ends.Reset()
-		l.untold = slices.DeleteFunc(slices.Clone(batch), func(e *entry) bool { return e.record.End == nil })
+		l.unlogged = slices.DeleteFunc(slices.Clone(batch), func(e *entry) bool { return e.record.End == nil })
 	}
 	// A connection that ends in the batch in which it begins appears in this order.
 	if err == nil {
 		err = l.keep(j, append(begins.Bytes(), ends.Bytes()...), len(first) > 0)
 	}
 	if err == nil {
-		if err = l.tell(first); err != nil {
+		if err = l.emit(first); err != nil {
 			j.close() // the next one begins without them
 		}
 	}
-	if failed := errors.Join(err, untold); failed != nil {
+	if failed := errors.Join(err, unlogged); failed != nil {
 		l.cfg.Logger.Error("connections cannot be recorded, so none begins", "error", failed)
 	}
 	for _, e := range batch {
@@ -318,7 +318,7 @@ func (l *Log) keep(j *journal, text []byte, sync bool) error {
 	}
 	// Those with a last record that is not written yet are open as far as the journal is
 	// concerned.
-	for _, e := range slices.Concat(l.untold, l.waiting) {
+	for _, e := range slices.Concat(l.unlogged, l.waiting) {
 		if e != nil && e.record.End != nil {
 			open = append(open, e.record.Connection)
 		}
@@ -327,8 +327,8 @@ func (l *Log) keep(j *journal, text []byte, sync bool) error {
 	return j.begin(open)
 }
 
-// tell writes records to the log, and passes them to the sinks.
-func (l *Log) tell(records []Record) error {
+// emit writes records to the log, and passes them to the sinks.
+func (l *Log) emit(records []Record) error {
 	if len(records) == 0 {
 		return nil
 	}

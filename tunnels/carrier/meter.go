@@ -56,8 +56,8 @@ func (u *unread) cost() int64 {
 	return u.bytes + frameCost*min(u.frames, u.bytes)
 }
 
-// everybody are the meters of this process.
-var everybody struct {
+// allMeters are the meters of this process.
+var allMeters struct {
 	sync.Mutex
 	meters map[*meter]bool
 	total  atomic.Int64
@@ -65,12 +65,12 @@ var everybody struct {
 
 func newMeter() *meter {
 	m := &meter{streams: map[uint32]*unread{}}
-	everybody.Lock()
-	defer everybody.Unlock()
-	if everybody.meters == nil {
-		everybody.meters = map[*meter]bool{}
+	allMeters.Lock()
+	defer allMeters.Unlock()
+	if allMeters.meters == nil {
+		allMeters.meters = map[*meter]bool{}
 	}
-	everybody.meters[m] = true
+	allMeters.meters[m] = true
 	return m
 }
 
@@ -92,7 +92,7 @@ func (m *meter) came(b []byte) {
 		m.body -= n
 		m.change(m.of, func(u *unread) { u.bytes += int64(n) })
 	}
-	if m.excess(maxUnread) || everybody.total.Load() > maxUnreadAll {
+	if m.excess(maxUnread) || allMeters.total.Load() > maxUnreadAll {
 		m.relieve()
 	}
 }
@@ -150,7 +150,7 @@ func (m *meter) change(id uint32, by func(*unread)) {
 
 func (m *meter) add(n int64) {
 	m.total += n
-	everybody.total.Add(n)
+	allMeters.total.Add(n)
 }
 
 // join names the owner of a stream.
@@ -190,15 +190,15 @@ func (m *meter) leave(id uint32) *Stream {
 // reset removes a stream that the other side has reset, and notifies its owner.
 func (m *meter) reset(id uint32) {
 	if s := m.leave(id); s != nil {
-		s.tell()
+		s.notify()
 	}
 }
 
 // stop removes all streams, and notifies their owners.
 func (m *meter) stop() {
-	everybody.Lock()
-	delete(everybody.meters, m)
-	everybody.Unlock()
+	allMeters.Lock()
+	delete(allMeters.meters, m)
+	allMeters.Unlock()
 	m.Lock()
 	streams := m.streams
 	m.streams, m.over = nil, true
@@ -206,7 +206,7 @@ func (m *meter) stop() {
 	m.Unlock()
 	for _, u := range streams {
 		if u.stream != nil {
-			u.stream.tell()
+			u.stream.notify()
 		}
 	}
 }
@@ -222,13 +222,13 @@ func (m *meter) excess(limit int64) bool {
 func (m *meter) relieve() {
 	most := m
 	if !m.excess(maxUnread) {
-		everybody.Lock()
-		for other := range everybody.meters {
+		allMeters.Lock()
+		for other := range allMeters.meters {
 			if other.held() > most.held() {
 				most = other
 			}
 		}
-		everybody.Unlock()
+		allMeters.Unlock()
 	}
 	most.Lock()
 	defer most.Unlock()

@@ -28,9 +28,9 @@ type Stream struct {
 	closed atomic.Bool
 	once   sync.Once
 
-	telling sync.Mutex
-	told    bool   // it was cut
-	cut     func() // called when it is, once
+	notifying sync.Mutex
+	notified  bool   // it was cut
+	cut       func() // called when it is, once
 }
 
 // newStream returns a stream of a session. gone is called once it is closed or given up.
@@ -44,22 +44,22 @@ func newStream(mux *yamux.Stream, session *Session, gone func()) *Stream {
 // whenCut has a function called once the stream is cut, by the other side or with the session.
 // It may not wait for anything.
 func (s *Stream) whenCut(do func()) {
-	s.telling.Lock()
+	s.notifying.Lock()
 	s.cut = do
-	told := s.told
-	s.telling.Unlock()
-	if told && do != nil {
+	notified := s.notified
+	s.notifying.Unlock()
+	if notified && do != nil {
 		do()
 	}
 }
 
-// tell notifies the owner, once, that the stream is cut.
-func (s *Stream) tell() {
-	s.telling.Lock()
-	do, told := s.cut, s.told
-	s.told = true
-	s.telling.Unlock()
-	if !told && do != nil {
+// notify calls the function of whenCut, once.
+func (s *Stream) notify() {
+	s.notifying.Lock()
+	do, notified := s.cut, s.notified
+	s.notified = true
+	s.notifying.Unlock()
+	if !notified && do != nil {
 		do()
 	}
 }
@@ -150,7 +150,7 @@ func (s *Stream) Close() error {
 func (s *Stream) Cut() {
 	_ = s.mux.Reset()
 	s.leave()
-	s.tell()
+	s.notify()
 }
 
 // LocalAddr implements net.Conn: the address of the session's connection.

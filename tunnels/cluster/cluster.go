@@ -176,10 +176,10 @@ func (c *Cluster) see(o any) {
 		c.nodes[o.Name] = nodeAddresses(o)
 	case *metav1.PartialObjectMetadata:
 		c.sandboxes[o.Name] = o.UID
-		c.tell()
+		c.notify()
 	case *crdv1.SignadotExternalWorkload:
 		c.workloads[nameOf(o)] = workloadOf(o)
-		c.tell()
+		c.notify()
 	}
 }
 
@@ -200,10 +200,10 @@ func (c *Cluster) miss(o any) {
 		delete(c.nodes, o.Name)
 	case *metav1.PartialObjectMetadata:
 		delete(c.sandboxes, o.Name)
-		c.tell()
+		c.notify()
 	case *crdv1.SignadotExternalWorkload:
 		delete(c.workloads, nameOf(o))
-		c.tell()
+		c.notify()
 	}
 }
 
@@ -228,8 +228,8 @@ func (c *Cluster) setService(name types.NamespacedName, now []netip.Addr, there 
 	c.rules = nil
 }
 
-// tell wakes those that wait for a change of workloads. c.mu is held.
-func (c *Cluster) tell() {
+// notify wakes those that wait for a change of workloads. c.mu is held.
+func (c *Cluster) notify() {
 	close(c.changed)
 	c.changed = make(chan struct{})
 }
@@ -350,8 +350,8 @@ func workloadOf(o *crdv1.SignadotExternalWorkload) Workload {
 		return w
 	}
 	for _, p := range o.Spec.Tunnel.BaselineToLocals {
-		told := slices.ContainsFunc(w.Ports, func(q Port) bool { return q.Baseline == p.BaselinePort })
-		if p.BaselinePort > 0 && p.BaselinePort <= 65535 && !told && len(w.Ports) < maxPorts {
+		listed := slices.ContainsFunc(w.Ports, func(q Port) bool { return q.Baseline == p.BaselinePort })
+		if p.BaselinePort > 0 && p.BaselinePort <= 65535 && !listed && len(w.Ports) < maxPorts {
 			w.Ports = append(w.Ports, Port{p.BaselinePort, p.LocalAddress})
 		}
 	}

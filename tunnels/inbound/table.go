@@ -190,7 +190,7 @@ func (h *Holder) hold(w cluster.Workload, ports []int32, take bool) *tunnelv1.Re
 	}
 	if refused := t.open(have, ports); refused != nil {
 		t.remove(have)
-		t.tell()
+		t.wake()
 		return refused
 	}
 	return nil
@@ -209,7 +209,7 @@ func (t *Table) give(to *tunnel, h *Holder, take bool) {
 	}
 	to.holder, to.owner, to.heard, to.moved = h, h.owner, time.Now(), time.Time{}
 	t.cfg.Logger.Info("a tunnel is held", "workload", to.key.String(), "sandbox", to.sandbox, "user", h.owner.User, "session", h.owner.Session, "epoch", h.owner.Epoch, "via", h.owner.Via)
-	t.tell()
+	t.wake()
 }
 
 // open opens the ports of a tunnel, and closes others. t.mu is held.
@@ -242,7 +242,7 @@ func (t *Table) open(of *tunnel, ports []int32) *tunnelv1.Refused {
 		t.ended.Go(func() { t.accept(of, p, l) })
 	}
 	if changed {
-		t.tell()
+		t.wake()
 	}
 	return nil
 }
@@ -255,7 +255,7 @@ func (h *Holder) Drop(key Key) {
 	if have := t.tunnels[key]; have != nil && have.holder == h {
 		t.cfg.Logger.Info("a tunnel is given up", "workload", key.String(), "user", h.owner.User, "session", h.owner.Session)
 		t.remove(have)
-		t.tell()
+		t.wake()
 	}
 }
 
@@ -296,7 +296,7 @@ func (h *Holder) Gone() {
 		have.forget = time.AfterFunc(t.cfg.Grace, func() { t.expire(have) })
 		have.freed = time.AfterFunc(t.cfg.Free, t.notify)
 	}
-	t.tell()
+	t.wake()
 }
 
 // expire removes a tunnel after its workstation has not come back.
@@ -306,7 +306,7 @@ func (t *Table) expire(have *tunnel) {
 	if t.tunnels[have.key] == have && have.holder == nil {
 		t.cfg.Logger.Info("a tunnel is forgotten", "workload", have.key.String(), "user", have.owner.User, "session", have.owner.Session)
 		t.remove(have)
-		t.tell()
+		t.wake()
 	}
 }
 
@@ -319,7 +319,7 @@ func (t *Table) Forget(there func(key Key, uid string) bool) {
 		if have.holder == nil && !there(have.key, have.uid) {
 			t.cfg.Logger.Info("a tunnel is forgotten with its workload", "workload", have.key.String(), "user", have.owner.User, "session", have.owner.Session)
 			t.remove(have)
-			t.tell()
+			t.wake()
 		}
 	}
 }
@@ -372,7 +372,7 @@ func (t *Table) Taken(by *tunnelv1.Taken) {
 		have.holder.to.Lost(have.key, by.By)
 	}
 	t.remove(have)
-	t.tell()
+	t.wake()
 }
 
 // remove closes the ports of a tunnel and forgets it. t.mu is held.
@@ -401,11 +401,11 @@ func (have *tunnel) stopTimers() {
 func (t *Table) notify() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.tell()
+	t.wake()
 }
 
-// tell wakes those that wait for a change. t.mu is held.
-func (t *Table) tell() {
+// wake notifies those that wait for a change. t.mu is held.
+func (t *Table) wake() {
 	close(t.changed)
 	t.changed = make(chan struct{})
 }

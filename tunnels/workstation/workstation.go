@@ -81,7 +81,7 @@ func (w *Workstation) Run(ctx context.Context) error {
 	look := time.NewTicker(time.Second)
 	defer look.Stop()
 	last, lastWall := time.Now(), time.Now().Round(0)
-	l.do(l.told(func(now time.Time) course.Step { return w.course.Begin(now) }))
+	l.do(l.advance(func(now time.Time) course.Step { return w.course.Begin(now) }))
 	for {
 		var step course.Step
 		select {
@@ -89,19 +89,19 @@ func (w *Workstation) Run(ctx context.Context) error {
 			w.end(ctx.Err())
 			return nil
 		case event := <-w.events:
-			step = l.told(event)
+			step = l.advance(event)
 		case <-l.due.C:
-			step = l.told(func(now time.Time) course.Step { return w.course.Due(now) })
+			step = l.advance(func(now time.Time) course.Step { return w.course.Due(now) })
 		case <-w.moved:
-			step = l.told(func(now time.Time) course.Step { return w.course.Moved(now) })
+			step = l.advance(func(now time.Time) course.Step { return w.course.Moved(now) })
 		case <-look.C:
 			// The monotonic clock may stand still while the machine sleeps, the wall clock does not.
 			now := time.Now()
 			gap := max(now.Sub(last), now.Round(0).Sub(lastWall))
 			last, lastWall = now, now.Round(0)
-			step = l.told(func(now time.Time) course.Step { return w.course.Slept(now, gap) })
+			step = l.advance(func(now time.Time) course.Step { return w.course.Slept(now, gap) })
 			l.do(step)
-			step = l.told(func(now time.Time) course.Step { return w.course.Brought(now, w.brought) })
+			step = l.advance(func(now time.Time) course.Step { return w.course.Brought(now, w.brought) })
 		}
 		if step.End {
 			w.mu.Lock()
@@ -125,15 +125,15 @@ func (w *Workstation) end(err error) {
 // loop is what Run holds.
 type loop struct {
 	*Workstation
-	ctx  context.Context
-	due  *time.Timer
-	stop context.CancelFunc // ends the attempt or the session that there is
-	old  context.CancelFunc // ends the one beside it, which its proxy ends
-	tell chan *tunnelv1.Declare
+	ctx          context.Context
+	due          *time.Timer
+	stop         context.CancelFunc // ends the attempt or the session that there is
+	old          context.CancelFunc // ends the one beside it, which its proxy ends
+	declarations chan *tunnelv1.Declare
 }
 
-// told passes an event to the course, and returns the step to execute.
-func (l *loop) told(event func(time.Time) course.Step) course.Step {
+// advance passes an event to the course, and returns the step to execute.
+func (l *loop) advance(event func(time.Time) course.Step) course.Step {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer l.changed.Send()
@@ -153,19 +153,19 @@ func (l *loop) do(step course.Step) {
 			l.stop()
 		}
 		ctx, stop := context.WithCancel(l.ctx)
-		tell := make(chan *tunnelv1.Declare, 1)
-		l.stop, l.tell = stop, tell
+		declarations := make(chan *tunnelv1.Declare, 1)
+		l.stop, l.declarations = stop, declarations
 		go func() {
 			defer stop()
-			l.connect(ctx, step.Dial, tell)
+			l.connect(ctx, step.Dial, declarations)
 		}()
 	}
 	if step.Declare != nil {
 		select { // Only the newest counts.
-		case <-l.tell:
+		case <-l.declarations:
 		default:
 		}
-		l.tell <- step.Declare
+		l.declarations <- step.Declare
 	}
 	if !step.At.IsZero() {
 		l.due.Reset(time.Until(step.At))
@@ -191,7 +191,7 @@ func (l *loop) event(e func(time.Time) course.Step) {
 }
 
 // connect is one attempt, and the session that comes of it, until it ends or ctx does.
-func (l *loop) connect(ctx context.Context, epoch uint64, tell <-chan *tunnelv1.Declare) {
+func (l *loop) connect(ctx context.Context, epoch uint64, declarations <-chan *tunnelv1.Declare) {
 	s, welcome, err := l.Try(ctx, epoch)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -215,7 +215,7 @@ func (l *loop) connect(ctx context.Context, epoch uint64, tell <-chan *tunnelv1.
 	})
 	l.cfg.Log.Info("connected", "epoch", epoch, "proxy", welcome.GetProxy(), "user", welcome.GetUser())
 	var parts sync.WaitGroup
-	parts.Go(func() { l.declare(s, tell) })
+	parts.Go(func() { l.declare(s, declarations) })
 	parts.Go(func() { l.receive(s, epoch) })
 	parts.Go(func() { l.accept(s) })
 	parts.Go(func() { l.leave(s, epoch) })
@@ -272,10 +272,10 @@ func (l *loop) leave(s *carrier.Session, epoch uint64) {
 }
 
 // declare sends each declaration.
-func (l *loop) declare(s *carrier.Session, tell <-chan *tunnelv1.Declare) {
+func (l *loop) declare(s *carrier.Session, declarations <-chan *tunnelv1.Declare) {
 	for {
 		select {
-		case d := <-tell:
+		case d := <-declarations:
 			if err := s.Send(&tunnelv1.Control{Is: &tunnelv1.Control_Declare{Declare: d}}); err != nil {
 				return
 			}

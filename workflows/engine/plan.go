@@ -79,7 +79,7 @@ func Plan(in Input) Decision {
 		p.at[u.Name] = len(p.out.Status) - 1
 	}
 	for i := range in.Units {
-		p.heed(in.Units[i], &p.out.Status[i])
+		p.restart(in.Units[i], &p.out.Status[i])
 		p.step(in.Units[i], &p.out.Status[i])
 	}
 	for i := range in.Units {

@@ -49,9 +49,9 @@ func Form(u crdv1.WorkUnit) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// heed restarts units that failed or were lost: for a new retry request, or because the failed
+// restart resets units that failed or were lost: for a new retry request, or because the failed
 // unit has another form now.
-func (p *planning) heed(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus) {
+func (p *planning) restart(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus) {
 	asked := p.Retry != "" && p.Retry != st.Retried
 	if asked {
 		st.Retried = p.Retry

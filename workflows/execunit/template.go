@@ -98,7 +98,7 @@ func (c checking) mounts() *Problem {
 			switch {
 			case !have[name]:
 				return problem(ReasonTemplateRefused, "the container %s of step %s mounts the volume %s, which is none of the pod template's. Change its volumeMounts, or add the volume.", quoted(container.Name), unit, quoted(name))
-			case main && ours(paths[j]):
+			case main && operatorPath(paths[j]):
 				return problem(ReasonTemplateRefused, "the container %s of step %s mounts something at %s, which is the operator's own. Choose another path.", quoted(container.Name), unit, quoted(paths[j]))
 			}
 		}
@@ -109,8 +109,8 @@ func (c checking) mounts() *Problem {
 // ownDir is where the operator has its files in the main container.
 const ownDir = "/signadot"
 
-// ours reports whether a path is the operator's folder, is in it, or hides it.
-func ours(at string) bool {
+// operatorPath reports whether a path is the operator's folder, is in it, or hides it.
+func operatorPath(at string) bool {
 	at = path.Clean("/" + at)
 	return at == "/" || at == ownDir || strings.HasPrefix(at, ownDir+"/")
 }
@@ -126,7 +126,7 @@ func wrongPath(at string) string {
 		return fmt.Sprintf("is longer than %d characters", longest)
 	case strings.ContainsAny(at, ":\x00"):
 		return "has a colon or a NUL in it"
-	case ours(at):
+	case operatorPath(at):
 		return "is the operator's own"
 	case path.Clean(at) != at:
 		return "is not in its shortest form, " + quoted(path.Clean(at))

@@ -236,7 +236,7 @@ func (c *Course) Slept(now time.Time, gap time.Duration) Step {
 	if gap <= c.policy.MaxGap || c.phase == Over || c.epoch == 0 {
 		return Step{}
 	}
-	return c.anew(now)
+	return c.restart(now)
 }
 
 // Moved notes that the machine's network is another one: what waits need not wait on, and an
@@ -245,11 +245,11 @@ func (c *Course) Moved(now time.Time) Step {
 	if c.phase != Waiting && c.phase != Dialling || c.epoch == 0 {
 		return Step{}
 	}
-	return c.anew(now)
+	return c.restart(now)
 }
 
-// anew drops the session or attempt that there is, and begins an attempt.
-func (c *Course) anew(now time.Time) Step {
+// restart drops the session or attempt that there is, and begins an attempt.
+func (c *Course) restart(now time.Time) Step {
 	drop := c.phase != Waiting
 	c.began, c.pauses = now, 0
 	clear(c.answers)

@@ -46,7 +46,7 @@ func (i *Inside) watch(ctx context.Context, client tunnelv1.TunnelAPIClient, pos
 		return err
 	}
 	i.mu.Lock()
-	i.told = info.GetCidrs()
+	i.ranges = info.GetCidrs()
 	i.mu.Unlock()
 	if i.names.Len() == 0 {
 		i.names.Begin(info.GetClusterDomain())

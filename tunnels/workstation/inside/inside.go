@@ -57,7 +57,7 @@ type Inside struct {
 	mu      sync.Mutex
 	held    *hold.Table
 	begun   bool // redirection is active
-	told    []*tunnelv1.CIDR
+	ranges  []*tunnelv1.CIDR
 	learned map[netip.Addr]bool
 	oldest  []netip.Addr // the learned ones, the oldest first
 	unsure  error        // why the addresses of the cluster are unknown
@@ -212,7 +212,7 @@ func (i *Inside) rules() redirect.Rules {
 	r := redirect.Rules{Name: table, Port: i.tcp.number, DNS: i.dns.number, UID: i.cfg.UID, Mark: hold.Mark, Resolvers: i.system.Resolvers(),
 		Ranges: slices.Clone(i.cfg.Ranges), Except: slices.Clone(i.cfg.Except)}
 	i.wrong = ""
-	for _, c := range i.told {
+	for _, c := range i.ranges {
 		p, err := netip.ParsePrefix(c.GetCidr())
 		if err == nil {
 			err = redirect.Range(p)

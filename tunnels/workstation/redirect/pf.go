@@ -58,7 +58,7 @@ func PF(r Rules) (string, error) {
 			fmt.Fprintf(&filter, "block return out quick on ! lo0 inet6 proto { udp, tcp } from any to any port 53 user %s\n", asks)
 		}
 	}
-	if in, out := led(r); len(in) > 0 {
+	if in, out := redirected(r); len(in) > 0 {
 		list := joined("", in)
 		if len(out) > 0 {
 			list += ", " + joined("!", out)
@@ -69,9 +69,9 @@ func PF(r Rules) (string, error) {
 	return tables.String() + translate.String() + filter.String(), nil
 }
 
-// led returns the IPv4 ranges that are redirected, and the ranges in them that are not. In a
+// redirected returns the IPv4 ranges that are redirected, and the ranges in them that are not. In a
 // table of pf the narrowest range that contains an address counts.
-func led(r Rules) (in, out []netip.Prefix) {
+func redirected(r Rules) (in, out []netip.Prefix) {
 	single := func(all []netip.Addr) (out []netip.Prefix) {
 		for _, a := range all {
 			out = append(out, netip.PrefixFrom(a, a.BitLen()))

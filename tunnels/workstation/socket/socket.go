@@ -86,7 +86,7 @@ func Serve(ctx context.Context, folder, name string, answer func() any) error {
 			}
 			return err
 		}
-		tell(c.(*net.UnixConn), answer) // One at a time: it is short.
+		respond(c.(*net.UnixConn), answer) // One at a time: it is short.
 	}
 }
 
@@ -111,8 +111,8 @@ func listen(aside, path string) (net.Listener, error) {
 	return l, nil
 }
 
-// tell answers one connection.
-func tell(c *net.UnixConn, answer func() any) {
+// respond answers one connection.
+func respond(c *net.UnixConn, answer func() any) {
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(patience))
 	if uid, err := peer(c); err != nil || uid != os.Getuid() && uid != 0 {
