@@ -9,7 +9,7 @@ import (
 	"switchyard.dev/tests/transparency/suite"
 )
 
-// Difference is a case of which a caller could tell two ways apart.
+// Difference is a case in which a caller could distinguish two ways.
 type Difference struct {
 	Suite, Case, Bare, Through string
 	// Allowed: the table of differences has it.
@@ -19,7 +19,7 @@ type Difference struct {
 // Name is what the table of differences calls it by.
 func (d Difference) Name() string { return d.Suite + "/" + d.Case }
 
-// String is what is printed of it.
+// String returns the line to print.
 func (d Difference) String() string {
 	said := fmt.Sprintf("%s: bare %s, with the sidecar %s", d.Name(), d.Bare, d.Through)
 	if !d.Allowed {
@@ -28,7 +28,7 @@ func (d Difference) String() string {
 	return said + " (in the table)"
 }
 
-// unseen is said of a case that one of two runs lacks.
+// unseen replaces the result of a case that one of two runs lacks.
 const unseen = "not seen"
 
 // Compare returns the differences between what a suite has seen of the bare application

@@ -1,9 +1,8 @@
-// Package transparency shows what a caller can tell between an application that stands
-// alone and the same one behind the sidecar. Applications and protocol suites that
-// nobody here wrote (tools/apps) run in four ways (package rig): bare, through the
-// sidecar without a routing key, through it with one, and, for h2spec, behind a stock
-// Envoy. What a suite has seen of each case is in words, and a case whose words are not
-// those of the bare application is a difference.
+// Package transparency shows what a caller can distinguish between a bare application and the
+// same one behind the sidecar. Applications and protocol suites of other projects (tools/apps)
+// run in four ways (package rig): bare, through the sidecar without a routing key, through it
+// with one, and, for h2spec, behind a stock Envoy. The result of each case of a suite is a text,
+// and a text that differs from that of the bare application is a difference.
 //
 //	suite        what a suite is given and gives
 //	suites       the suites, but for HTTP/1 and 2 byte by byte

@@ -23,7 +23,7 @@ type Run struct {
 	Size
 	// Table is that of the differences that there are.
 	Table []differences.Row
-	// Out is told what is seen.
+	// Out receives the results.
 	Out io.Writer
 
 	// Found are the differences that were found, and Tally the requests with and without
@@ -84,8 +84,8 @@ func (r *Run) Do(ctx context.Context, root, only string) (err error) {
 
 func chosen(only, name string) bool { return only == "" || only == name }
 
-// suites runs every trial, some at once: most of them wait. More would be more than one
-// sidecar's memory is for, and it would say so with 503.
+// suites runs every trial, some at once: most of them wait. More than three would exceed one
+// sidecar's memory limit, and it would answer with 503.
 func (r *Run) suites(ctx context.Context) error {
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(3)
@@ -111,7 +111,7 @@ func (r *Run) suites(ctx context.Context) error {
 	return nil
 }
 
-// try runs a suite in all ways at once, and tells what differs.
+// try runs a suite in all ways at once, and prints the differences.
 func (r *Run) try(ctx context.Context, t trial) error {
 	ways := r.rig.Ways(t.app)
 	var bare, through, bareKeyed, keyed, stock suite.Seen
@@ -180,7 +180,7 @@ func (r *Run) again(ctx context.Context, s suite.Suite, to, through suite.Target
 	return nil
 }
 
-// tell prints what differs between the bare application and a way. The lock is held.
+// tell prints the differences between the bare application and a way. The lock is held.
 func (r *Run) tell(t trial, way string, bare, through suite.Seen) {
 	found := Compare(t.suite.Name(), bare, through, r.Table)
 	r.Found = append(r.Found, found...)

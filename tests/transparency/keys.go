@@ -17,8 +17,8 @@ type routes struct {
 	changes atomic.Int64
 }
 
-// Sure returns what is so at a moment, and whether it stays so until the one of another
-// call with the same number.
+// Sure returns the present state, and whether it stays the same until another call with the same
+// number.
 func (r *routes) Sure() (number int64, open, sure bool) {
 	n := r.changes.Load()
 	return n, n%4 == 0, n%2 == 0

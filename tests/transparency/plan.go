@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/tools/apps"
 )
 
-// Size says how much is done.
+// Size is the extent of a run.
 type Size struct {
 	// Body is the most bytes of a body, and Message of a websocket's message.
 	Body, Message int
