@@ -1,6 +1,6 @@
-// Command transparency prints what a caller can tell between applications that stand
-// alone and the same ones behind the sidecar. See package tests/transparency. It is run
-// in the root of the repository, as root.
+// Command transparency prints what a caller can distinguish between bare applications and the
+// same ones behind the sidecar. See package tests/transparency. It is run in the root of the
+// repository, as root.
 package main
 
 import (
