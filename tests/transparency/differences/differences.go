@@ -1,5 +1,5 @@
-// Package differences reads the table in sidecars/devmesh/README.md: what a caller or
-// an application can tell with the sidecar and not without.
+// Package differences reads the table in sidecars/devmesh/README.md: what a caller or an
+// application can see with the sidecar and not without.
 package differences
 
 import (
@@ -15,8 +15,7 @@ import (
 
 // Row is one row of the table.
 type Row struct {
-	// Case names cases: the suite's name, a slash, the case's name. * stands for
-	// anything.
+	// Case names cases: the suite's name, a slash, the case's name. * matches anything.
 	Case string
 	// Bare, With and Why are for readers.
 	Bare, With, Why string
@@ -31,8 +30,8 @@ func (r Row) Matches(name string) bool {
 // heading is the first row of the table.
 const heading = "| case | bare | with the sidecar | why |"
 
-// Table reads the table, from a working directory inside the repository. A row whose
-// first column names several cases, with commas between, gives as many rows.
+// Table reads the table, from a working directory inside the repository. A row that names several
+// cases in its first column, with commas between, becomes as many rows.
 func Table() ([]Row, error) {
 	root, err := crd.Root()
 	if err != nil {
