@@ -18,9 +18,9 @@ type App struct {
 	image, lifecycle string
 }
 
-// Apps returns all of them: podinfo, which serves for three seconds after SIGTERM and then
-// ends its connections in peace; podinfo that is killed, as one that stops at once; and
-// podinfo whose preStop hook sleeps for 30 seconds.
+// Apps returns all of them: podinfo, which serves for three seconds after SIGTERM and then drains
+// its connections; podinfo that is killed, as one that stops at once; and podinfo with a preStop
+// hook that sleeps for 30 seconds.
 func Apps() []App {
 	return []App{
 		{Name: "drains", image: "podinfo", lifecycle: `{}`},

@@ -14,10 +14,10 @@ import (
 	"switchyard.dev/tools/traffic"
 )
 
-// Run restarts each application so many times, without a key and with one, and ends its
-// sandbox as often. It tells what became of the requests, and prints a figure for each
-// application and kind of caller: the requests lost behind the sidecar, all times together,
-// against those of the bare application beside it.
+// Run restarts each application so many times, without a key and with one, and deletes its
+// sandbox as often. It prints the outcome of the requests, and a figure for each application and
+// kind of caller: the requests lost behind the sidecar, all times together, against those of the
+// bare application beside it.
 func Run(ctx context.Context, w io.Writer, apps []App, times int) error {
 	t := tally{w: w, bare: map[row]int{}, meshed: map[row]int{}}
 	for _, a := range apps {
@@ -43,8 +43,7 @@ func Run(ctx context.Context, w io.Writer, apps []App, times int) error {
 	return nil
 }
 
-// What is done to an application: its pods restart, or those of its fork, or its sandbox
-// ends.
+// The actions: an application's pods restart, or those of its fork, or its sandbox is deleted.
 const (
 	plain = "plain"
 	keyed = "keyed"
@@ -53,7 +52,7 @@ const (
 
 type row struct{ app, what, caller string }
 
-// tally adds up what was lost.
+// tally adds up lost requests.
 type tally struct {
 	w            io.Writer
 	rows         []row

@@ -67,9 +67,9 @@ func Restart(ctx context.Context, a App, keyed bool) ([]Outcome, error) {
 	return outcomes, a.sandboxReady(ctx)
 }
 
-// End takes the sandbox away under requests with its key, makes it anew, and returns what
-// became of the requests by kind of caller: the fork answers them and then the baseline, so
-// all that counts is how many nobody answered. An error is as with Restart.
+// End deletes the sandbox under requests with its key, creates it again, and returns the outcome
+// of the requests by kind of caller: the fork answers them and then the baseline, so the result
+// is how many were not answered. An error is as with Restart.
 func End(ctx context.Context, a App) (map[string]*traffic.Ledger, error) {
 	meshed, err := demo.ServiceURL(ctx, Namespace, a.meshed(), 80)
 	if err != nil {
