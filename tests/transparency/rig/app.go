@@ -22,8 +22,8 @@ type App struct {
 	// Name is a word, and Port where it listens, on all addresses: no two have one.
 	Name string
 	Port uint16
-	// Command gives the program that is the application, in the place of that name,
-	// where it has a folder for its files.
+	// Command returns the program of the application, for the place of that name, with a folder
+	// for its files.
 	Command func(place, dir string) (*exec.Cmd, error)
 	// Serve is the application where there is no Command, in this process.
 	Serve func(net.Listener)
@@ -33,11 +33,11 @@ type App struct {
 const (
 	Bare     = "bare"     // its own pod
 	Baseline = "baseline" // a pod with the sidecar
-	Fork     = "fork"     // the node, where the sandbox's Service leads
+	Fork     = "fork"     // the node, which the sandbox's Service routes to
 	behind   = "stock"    // a pod with a stock Envoy
 )
 
-// Key is the routing key that leads to the application's fork.
+// Key is the routing key of the application's fork.
 func (a App) Key() string { return "k-" + a.Name }
 
 // Ways are the ways to one application. BareKeyed is that to the bare one with the key,

@@ -1,7 +1,7 @@
-// Package rig stands real applications up in four ways: bare, in a pod of their own;
-// in a pod with the real sidecar, reached without a routing key; there again, with a
-// key that leads to a fork, which is the same application once more on the node; and
-// behind a stock Envoy, for what is to be no worse than that.
+// Package rig runs real applications in four ways: bare, in a pod of their own; in a pod with the
+// real sidecar, reached without a routing key; there again, with a key that is routed to a fork,
+// which is the same application once more on the node; and behind a stock Envoy, as a reference
+// for conformance.
 //
 // Pods are network namespaces joined to the node by equal cables (tests/podnet). The
 // sidecar is its real program with a real Envoy, redirected to by the rules that a

@@ -19,7 +19,7 @@ import (
 
 const xdsPort = "7779"
 
-// workload is whose pod the one with the sidecar is.
+// workload is the workload of the pod with the sidecar.
 var workload = table.Workload{Kind: "Deployment", Namespace: "shop", Name: "apps"}
 
 // startRoutes states the forks of all applications and serves the routes.
@@ -71,7 +71,7 @@ func (r *Rig) Shut(ctx context.Context, a App) error {
 	return r.acknowledged(ctx)
 }
 
-// acknowledged waits until the sidecar has said that it has what there is.
+// acknowledged waits until the sidecar has acknowledged the newest routes.
 func (r *Rig) acknowledged(ctx context.Context) error {
 	newest, _ := r.facts.View.Current()
 	resources, err := translate.Resources(newest, workload)

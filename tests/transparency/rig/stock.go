@@ -11,9 +11,9 @@ import (
 // stockPort is where the stock Envoy listens for the application.
 func (a App) stockPort() uint16 { return a.Port + 10_000 }
 
-// startStock starts an Envoy with nothing of ours, and with no setting but those
-// without which it leads nowhere: a listener for each application, one plain route, the
-// protocol that the client speaks, upgrades to websockets allowed.
+// startStock starts an Envoy with nothing of this project, and with only the settings that it
+// needs to forward: a listener for each application, one plain route, the protocol that the
+// client speaks, upgrades to websockets allowed.
 func (r *Rig) startStock(ctx context.Context, all []App) error {
 	var ways []sidecar.Way
 	var clusters []sidecar.Object
