@@ -45,8 +45,8 @@ func become(role string) error {
 // window is as much as net/http lets a receiver have: it bounds nothing here.
 const window = 4<<20 - 1
 
-// serve is the application: GET gives as many bytes as the query says, and POST
-// takes what comes and says how much it was.
+// serve is the application: GET returns as many bytes as the query states, and POST reads the
+// body and returns its size.
 func serve() error {
 	l, err := net.FileListener(os.NewFile(3, "listener"))
 	if err != nil {
@@ -68,7 +68,7 @@ func serve() error {
 				return
 			}
 			w.Header().Set("Content-Length", r.URL.RawQuery)
-			_, _ = io.CopyBuffer(onlyWriter{w}, &zeros{size}, make([]byte, chunk)) // the client says what it got
+			_, _ = io.CopyBuffer(onlyWriter{w}, &zeros{size}, make([]byte, chunk)) // the client reports how much it received
 		}),
 	}
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
@@ -77,7 +77,7 @@ func serve() error {
 	return nil
 }
 
-// chunk is what is read and written at once.
+// chunk is the size of one read or write.
 const chunk = 256 << 10
 
 // onlyWriter and onlyReader hide what would copy in pieces of another size.

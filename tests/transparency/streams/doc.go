@@ -6,6 +6,6 @@
 // application are net/http with windows that bound nothing. One body, or eight at
 // once: over HTTP/2 on one connection, over HTTP/1 on one each.
 //
-// Figures are ratios of medians of runs that took turns: what the machine does
-// meanwhile happens to all.
+// Figures are ratios of medians of runs that took turns: other load of the machine affects all of
+// them.
 package streams

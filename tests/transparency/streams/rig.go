@@ -28,7 +28,7 @@ type rig struct {
 	parts  []*program.Program
 }
 
-// place is a pod with what stands before its application.
+// place is a pod with the program in front of its application.
 type place struct {
 	name string
 	pod  *podnet.Pod
@@ -133,7 +133,7 @@ func (r *rig) startOurs(p *place) error {
 	return r.run("sidecar", as.Command(), p.pod.Do)
 }
 
-// url leads to the application, over the cable or the line.
+// url returns the URL of the application, over the cable or the line.
 func (p *place) url(far bool) string {
 	ip := p.pod.IP
 	if far {

@@ -25,7 +25,7 @@ type Settings struct {
 	Stall int
 	// StallBytes is the size of each of those.
 	StallBytes int64
-	// Busy is how many loops keep the machine busy meanwhile.
+	// Busy is how many loops keep the machine busy during the runs.
 	Busy int
 }
 
