@@ -1,5 +1,5 @@
-// Package suite is what the suites of tests/transparency have in common: where they
-// send requests, and how they say what came back.
+// Package suite is what the suites of tests/transparency have in common: their targets, and the
+// form of their results.
 package suite
 
 import "context"
@@ -13,9 +13,9 @@ type Target struct {
 	Key string
 }
 
-// Seen is what a suite saw, by the name of the case: in words that are equal when the
-// caller could not tell two targets apart. Names are stable, for they are what the
-// table of differences in sidecars/devmesh/README.md names.
+// Seen is what a suite saw, by the name of the case: texts that are equal when the caller could
+// not distinguish two targets. Names are stable, since the table of differences in
+// sidecars/devmesh/README.md uses them.
 type Seen map[string]string
 
 // Choosy is a suite that can run some cases by themselves, one after the other: those that
@@ -35,6 +35,6 @@ type Suite interface {
 	Run(ctx context.Context, to Target) (Seen, error)
 }
 
-// Passed is the verdict of a conformance suite on a case that went as its specification
-// says. A case that passes behind the sidecar and fails without it is no harmful difference.
+// Passed is the result of a case of a conformance suite that met its specification. A case that
+// passes behind the sidecar and fails without it is no harmful difference.
 const Passed = "passed"
