@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// conn is a connection on which cases are told in words.
+// conn is a connection of a case.
 type conn struct {
 	*net.TCPConn
 	read *bufio.Reader
 }
 
-// connected opens a connection and says what f says of it.
+// connected opens a connection and returns the result of f.
 func connected(ctx context.Context, address string, f func(*conn) (string, error)) string {
 	c, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", address)
 	if err != nil {

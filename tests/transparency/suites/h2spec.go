@@ -55,8 +55,8 @@ func sections() []string {
 	return all
 }
 
-// concurrency is the section that opens one stream more than it is let. Where that is
-// beyond mostStreams nothing is learned from it, and nobody sees its end.
+// concurrency is the section that opens one more stream than the limit. Where the limit is above
+// mostStreams the section takes too long to end, and shows nothing.
 const (
 	concurrency = "http2/5.1.2"
 	mostStreams = 1 << 16
@@ -134,7 +134,7 @@ func (s H2Spec) one(ctx context.Context, to suite.Target, what string, patience 
 	file := filepath.Join(dir, "report.xml")
 	var said string
 	var ran error
-	// Now and then it never ends on a busy machine; what has ended has written a report.
+	// On a busy machine it sometimes does not end; when it has ended it has written a report.
 	for range 3 {
 		// It ends with 1 when a case failed.
 		said, ran = output(ctx, s.Program("--strict", "-h", host, "-p", port, "-o", fmt.Sprint(patience), "-j", file, what), 40*time.Second)
@@ -145,9 +145,9 @@ func (s H2Spec) one(ctx context.Context, to suite.Target, what string, patience 
 	return nil, fmt.Errorf("h2spec %s has written no report: %w: %s", what, ran, said)
 }
 
-// read returns what a report says, by the names that h2spec gives its cases.
+// read returns the results of a report, by the names that h2spec gives its cases.
 func read(text []byte) (suite.Seen, error) {
-	// It quotes what it has read, which XML cannot hold.
+	// It quotes bytes that it has read, which are not valid in XML.
 	text = bytes.Map(func(c rune) rune {
 		if c < ' ' && c != '\n' && c != '\t' {
 			return ' '

@@ -70,8 +70,8 @@ func lastLine(s string) string {
 	return lines[len(lines)-1]
 }
 
-// output runs a program and returns what it says on both outputs. It is ended when it
-// takes too long.
+// output runs a program and returns its output on both streams. It is killed when it takes too
+// long.
 func output(ctx context.Context, cmd *exec.Cmd, within time.Duration) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

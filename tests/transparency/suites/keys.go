@@ -12,13 +12,13 @@ import (
 	"switchyard.dev/xds/routingkey"
 )
 
-// Sides are who answers, as podinfo's message says.
+// Sides are the answers of the two sides, as in podinfo's message.
 type Sides struct{ Baseline, Fork string }
 
 // Tally counts requests.
 type Tally struct {
 	Requests, Keyed, Astray, Failed, Connections int
-	// First is what was wrong first.
+	// First is the first error.
 	First string
 }
 

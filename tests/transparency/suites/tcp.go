@@ -107,7 +107,7 @@ func serverEnds(c *conn, command string) (string, error) {
 	if err != io.EOF { //nolint:errorlint // as rest gives it
 		return said, err
 	}
-	time.Sleep(100 * time.Millisecond) // whoever takes the end of one side for that of both has ended both now
+	time.Sleep(100 * time.Millisecond) // a program that takes the end of one side for that of both has closed both by now
 	_, err = c.Write(Noise(much))
 	return said + ", then the rest is sent", err
 }

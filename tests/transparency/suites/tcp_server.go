@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// ServeTCP is the peer of TCP, until the listener is closed. The first line of a
-// connection says what it does:
+// ServeTCP is the peer of TCP, until the listener is closed. The first line of a connection
+// selects its behaviour:
 //
 //	echo         sends back all that comes, that line too, and ends when the client has
-//	end NAME     ends its own side, and takes what comes until the client ends
-//	count NAME   answers with the line, and takes what comes until the client ends
+//	end NAME     ends its own side, and reads until the client ends
+//	count NAME   answers with the line, and reads until the client ends
 //	abort        ends with a reset
-//	saw NAME     tells how a connection of that name has ended
+//	saw NAME     returns how a connection of that name has ended
 //
-// Who says nothing for two seconds is greeted.
+// A client that sends nothing for two seconds receives a greeting.
 func ServeTCP(l net.Listener) {
 	s := &tcpServer{ended: map[string]chan string{}}
 	for {
@@ -36,7 +36,7 @@ type tcpServer struct {
 	ended map[string]chan string
 }
 
-// ending is where the ending of a connection of that name is told.
+// ending returns the channel for the ending of a connection of that name.
 func (s *tcpServer) ending(name string) chan string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

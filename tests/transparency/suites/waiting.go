@@ -15,8 +15,8 @@ import (
 type Waiting struct {
 	// Protocol is h1 or h2.
 	Protocol string
-	// Events is a path that makes five events within two seconds, and Slow one whose
-	// answer takes seconds; either may be empty.
+	// Events is a path that sends five events within two seconds, and Slow one that takes seconds
+	// to answer; either may be empty.
 	Events, Slow string
 	// Late are paths that answer late.
 	Late []string
@@ -66,7 +66,7 @@ func (c client) events(ctx context.Context, path string) string {
 	return fmt.Sprintf("%s, %d events %s", head(answer), events, came)
 }
 
-// leaves goes away in the middle of an answer, and asks for another.
+// leaves closes the connection in the middle of an answer, and sends another request.
 func (c client) leaves(ctx context.Context, path string) string {
 	gone, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()

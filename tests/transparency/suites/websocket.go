@@ -16,7 +16,7 @@ import (
 	"switchyard.dev/xds/routingkey"
 )
 
-// WebSocket speaks to an application that sends back what it is sent.
+// WebSocket tests an application that echoes.
 type WebSocket struct {
 	// Path is where it does, and Words whether it answers in words of its own, which are
 	// not compared.
@@ -68,7 +68,7 @@ type prober struct {
 	what WebSocket
 }
 
-// with opens a connection, and says what f says of it, or else what was answered.
+// with opens a connection, and returns the result of f, or else the answer.
 func (p prober) with(change func(*websocket.Dialer, http.Header), f func(*websocket.Conn) string) string {
 	dialer := &websocket.Dialer{HandshakeTimeout: 10 * time.Second}
 	header := http.Header{"Host": {"app.example"}}
@@ -154,7 +154,7 @@ func (p prober) fragments(c *websocket.Conn) string {
 	return p.heard(c)
 }
 
-// closed sends a close frame, and says what comes back, and whether the connection ends.
+// closed sends a close frame, and returns what comes back, and whether the connection ends.
 func (p prober) closed(code int) func(*websocket.Conn) string {
 	return func(c *websocket.Conn) string {
 		payload := append([]byte{byte(code >> 8), byte(code)}, "bye"...)
