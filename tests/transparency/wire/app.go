@@ -114,7 +114,7 @@ func switches(c net.Conn, q *http.Request) bool {
 	return accepts
 }
 
-// refuse answers without having read all, and says that the connection ends.
+// refuse answers without having read all, and announces that the connection ends.
 func refuse(c net.Conn, status string) bool {
 	_, _ = io.WriteString(c, "HTTP/1.1 "+status+"\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
 	return false
@@ -181,9 +181,8 @@ func bodyOf(q *http.Request, in *bufio.Reader) (string, error) {
 	}
 }
 
-// told is a head with the names of its lines in lower case and sorted, without what
-// is between two ends of a connection and no more: the Connection header, and that
-// there is no body.
+// told returns a head with the names of its lines in lower case and sorted, without hop-by-hop
+// details: the Connection header, and that there is no body.
 func told(head []byte) string {
 	first, rest, _ := strings.Cut(string(head), "\n")
 	var lines []string

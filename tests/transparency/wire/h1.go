@@ -19,8 +19,8 @@ const next = "GET /next HTTP/1.1\r\nHost: app\r\n{key}\r\n"
 
 // h1 is one connection of HTTP/1.
 type h1 struct {
-	// send is what the client sends at first; {key} stands for the header line that
-	// carries the routing key.
+	// send is what the client sends at first; {key} is replaced by the header line that carries
+	// the routing key.
 	send string
 	// then is sent after the first answer in place of next.
 	then string
@@ -39,15 +39,15 @@ type h1 struct {
 	method string
 }
 
-// run returns what came back.
+// run returns the answers as text.
 func (c h1) run(ctx context.Context, to suite.Target) string {
 	conn, err := (&net.Dialer{Timeout: patience}).DialContext(ctx, "tcp", to.Address)
 	if err != nil {
 		return "no connection"
 	}
 	defer conn.Close()
-	// A server may answer and close before it has read all; then writing fails, and
-	// what it said counts.
+	// A server may answer and close before it has read all; then writing fails, and its answer
+	// counts.
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
@@ -88,7 +88,7 @@ func (c h1) fill(text string, to suite.Target) string {
 	return strings.ReplaceAll(text, "{key}", keyLine(to))
 }
 
-// reader reads answers and tells of them.
+// reader reads answers and describes them.
 type reader struct {
 	h1
 	conn   net.Conn
@@ -147,8 +147,8 @@ func (r *reader) end() {
 	r.say("%s", ending(err))
 }
 
-// ending returns how a connection ended. That it was reset depends on what was on its
-// way at the moment, so it counts as closed.
+// ending returns how a connection ended. A reset depends on the data in flight at the moment, so
+// it counts as closed.
 func ending(err error) string {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):

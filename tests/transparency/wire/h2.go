@@ -36,7 +36,7 @@ type h2 struct {
 
 const drop = "\x00drop"
 
-// run returns what came back.
+// run returns the answers as text.
 func (c h2) run(ctx context.Context, to suite.Target) string {
 	conn, err := (&net.Dialer{Timeout: patience}).DialContext(ctx, "tcp", to.Address)
 	if err != nil {
@@ -62,7 +62,7 @@ func (c h2) run(ctx context.Context, to suite.Target) string {
 
 func (c h2) send(s *session, to suite.Target) { c.sendOn(s, 1, to) }
 
-// sendOn sends the request as a stream. That it fails shows in what comes back.
+// sendOn sends the request as a stream. A failure shows in the answers.
 func (c h2) sendOn(s *session, stream uint32, to suite.Target) {
 	fields := c.request(to)
 	s.mu.Lock()
@@ -131,7 +131,7 @@ func newSession(conn net.Conn) *session {
 	return s
 }
 
-// fieldsOf tells of header fields, sorted, without the date.
+// fieldsOf returns header fields as text, sorted, without the date.
 func fieldsOf(f *http2.MetaHeadersFrame, status bool) string {
 	var lines []string
 	for _, field := range f.Fields {

@@ -16,7 +16,7 @@ import (
 // errOdd is an answer that is none.
 var errOdd = errors.New("no HTTP")
 
-// head reads a status line and header lines, and tells of them.
+// head reads a status line and header lines, and describes them.
 func (r *reader) head() (int, http.Header, error) {
 	line, err := r.in.ReadString('\n')
 	if err != nil && line != "" {
@@ -106,7 +106,7 @@ func (r *reader) body(status int, header http.Header) bool {
 			err = io.ErrUnexpectedEOF
 		}
 	default:
-		// How a connection ends is not told apart.
+		// How a connection ends makes no difference.
 		if content, err = io.ReadAll(r.in); errors.Is(err, syscall.ECONNRESET) {
 			err = nil
 		}
@@ -126,7 +126,7 @@ func (r *reader) body(status int, header http.Header) bool {
 	return open
 }
 
-// brief is a text, or what it amounts to when it is long.
+// brief is a text, or its length and hash when it is long.
 func brief(text string) string {
 	const long = 600
 	if len(text) <= long {

@@ -16,14 +16,14 @@ import (
 // session is a client's side of a connection of HTTP/2.
 type session struct {
 	conn    net.Conn
-	mu      sync.Mutex // of what is written
+	mu      sync.Mutex // guards out
 	out     *bufio.Writer
 	framer  *http2.Framer
 	block   *bytes.Buffer
 	encoder *hpack.Encoder
 }
 
-// begin says hello, with windows that no answer fills.
+// begin sends the preface, with windows that no answer fills.
 func (s *session) begin() error {
 	_, err := s.out.WriteString(http2.ClientPreface)
 	return errors.Join(err,
@@ -65,7 +65,7 @@ func (s *session) answer(stream uint32, status bool) (string, bool) {
 			}
 		case *http2.RSTStreamFrame:
 			if f.StreamID == stream {
-				// A server that has answered may say that it wants no more of the request.
+				// A server that has answered may announce that it needs no more of the request.
 				return strings.Join(append(said, "reset"), "\n"), true
 			}
 		case *http2.GoAwayFrame:

@@ -1,14 +1,13 @@
 // Package wire is a suite of exchanges written out in bytes, over HTTP/1 and HTTP/2:
 // what a client of any kind may send, and what an application of any kind may answer.
 //
-// Each case is one connection. It sends bytes as they are, reads what comes back,
-// and then sends one more request, so that it shows whether the connection still
-// serves. What came back is told in full, but for the date: two targets are the same
-// when the words are.
+// Each case is one connection. It sends bytes as they are, reads the answer, and then sends one
+// more request, so that it shows whether the connection still serves. The result has the whole
+// answer, except the date: two targets are the same when their texts are.
 //
-// Cases are safe for any server. Those whose names begin with h1-answer ask for the
-// odd answers of Serve, which other servers answer with their 404; those with h1-echo
-// ask it what it got.
+// Cases are safe for any server. Those with names that begin with h1-answer ask for the odd
+// answers of Serve, which other servers answer with their 404; those with h1-echo ask it for the
+// request that it received.
 package wire
 
 import (
@@ -30,7 +29,7 @@ const workers = 32
 
 // Suite is the suite of bytes.
 type Suite struct {
-	// Only tells which cases to run; nil for all.
+	// Only selects the cases to run; nil for all.
 	Only func(name string) bool
 	// Alone: no two cases run at once. An application that closes a connection without
 	// a word can make another case's request fail, for proxies reuse connections.
