@@ -21,7 +21,7 @@ import (
 	tunnelproxy "switchyard.dev/tunnels/proxy"
 )
 
-// developer is somebody with rights of his own, and a workstation.
+// developer is a user with rights of their own, and a workstation.
 type developer struct {
 	name    string
 	client  client.Client

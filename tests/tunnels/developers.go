@@ -33,14 +33,14 @@ type Developers struct {
 	Scratch string
 }
 
-// DevelopersFigures are what came out.
+// DevelopersFigures are the results.
 type DevelopersFigures struct {
 	requests ledger
 	// Came and Went are sandboxes, away how often a workstation disconnected.
 	came, went, away int
 	took             time.Duration
-	// left are objects and rules that nobody asked for any more, held tunnels in the manager's
-	// metrics, active connections in those of proxies.
+	// left are leftover objects and rules, held the tunnels in the manager's metrics, active the
+	// connections in those of proxies.
 	left          []string
 	held, active  float64
 	stations      int
@@ -57,7 +57,7 @@ type developersRun struct {
 	mu      sync.Mutex
 }
 
-// Run runs it. The error says why it could not be measured.
+// Run runs it. The error is why it could not be measured.
 func (d Developers) Run(ctx context.Context) (out *DevelopersFigures, err error) {
 	out = &DevelopersFigures{requests: ledger{since: map[string]time.Time{}}}
 	w, err := newWorld(ctx, d.Scratch, d.Proxies)
@@ -206,15 +206,15 @@ func (r *developersRun) tally(n *int) {
 	*n++
 }
 
-// rest waits until what goes by itself has gone, as long as that goes on.
+// rest waits until objects that are being deleted are deleted.
 func (r *developersRun) rest() error {
-	_ = wait.Until(r.ctx, control.Patience, "nothing is left", func() error { // count tells
+	_ = wait.Until(r.ctx, control.Patience, "nothing is left", func() error { // count reports what remains
 		left, err := r.remains()
 		if err == nil && len(left) > 0 {
 			err = fmt.Errorf("%d things are", len(left))
 		}
 		if err == nil {
-			err = r.count() // A proxy's stream tells the manager once a second.
+			err = r.count() // A proxy's stream reports to the manager once a second.
 		}
 		if err == nil && (r.figures.held > 0 || r.figures.active > float64(len(r.stations))) {
 			err = fmt.Errorf("%g tunnels and %g connections are", r.figures.held, r.figures.active)
@@ -224,7 +224,7 @@ func (r *developersRun) rest() error {
 	return r.quiet()
 }
 
-// count counts what is left.
+// count counts leftovers.
 func (r *developersRun) count() (err error) {
 	if r.figures.left, err = r.remains(); err != nil {
 		return err

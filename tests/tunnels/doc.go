@@ -1,11 +1,11 @@
-// Package tunnels shows over time, with real parts, that a tunnel leads every request to whom it
-// is for, or to nobody:
+// Package tunnels measures over time, with real parts, that a tunnel forwards every request to
+// its workstation, or to none:
 //
 //   - Faults: the tunnel proxies and the API server are killed in turn under load. No request
 //     with a key reaches the baseline or another's workstation, none without one fails, and
-//     every connection is in the audit, as counted by those who make and take them.
+//     every connection is in the audit, as counted at both ends.
 //   - Developers: two developers with rights of their own work on one baseline. Their sandboxes
-//     come and go, their workstations disconnect and come back, and no request is led astray.
+//     come and go, their workstations disconnect and come back, and no request is misrouted.
 //     Nothing is left in the end.
 //
 // Everything runs in a network namespace of its own: an API server with etcd, the programs of the
@@ -15,17 +15,17 @@
 //
 //	world         all of it                                               world.go, proxy.go
 //	Station       a workstation with its local servers                    station.go
-//	load          requests, and whom they reached                         load.go
-//	capture       what kube-proxy does, and servers in the cluster: who    capture/
-//	              sees connections from outside; the audit beside that
+//	load          requests, and who answered them                         load.go
+//	capture       what kube-proxy does, and servers in the cluster: both  capture/
+//	              see connections from outside; the audit beside that
 //
-// # What is counted
+// # Counting
 //
-// The captures are outside of the product: whoever connects to a proxy in place of the cluster's
-// nodes notes each connection that brought an answer, by its own address; and the destinations of
-// workstations note each connection that brought a byte, each at an address that is asked for only
+// The captures are outside of the product. The replacement of kube-proxy, which connects to
+// proxies, notes each connection that brought an answer, by its own address; the destinations of
+// workstations note each connection that brought a byte, each at an address that is used only
 // once. Each of these has to be in the audit, under that address, once. A connection that was
-// accepted and brought nothing has been refused, and need not be there.
+// accepted and brought nothing was refused, and need not be there.
 //
 // Users call Isolate first in main; it needs root. The commands are in cmd.
 package tunnels

@@ -24,11 +24,11 @@ type Faults struct {
 	Scratch string
 }
 
-// FaultsFigures are what came out.
+// FaultsFigures are the results.
 type FaultsFigures struct {
 	requests ledger
 	audit    capture.Comparison
-	// Kills are by whom, restarts how often a program ended by itself.
+	// kills counts the kills of each program, endedItself how often it ended by itself.
 	kills         map[string]int
 	endedItself   map[string]int
 	trips, failed int
@@ -48,7 +48,7 @@ type faultsRun struct {
 	mu  sync.Mutex
 }
 
-// Run runs it. The error says why it could not be measured.
+// Run runs it. The error is why it could not be measured.
 func (f Faults) Run(ctx context.Context) (out *FaultsFigures, err error) {
 	out = &FaultsFigures{requests: ledger{since: map[string]time.Time{}}, kills: map[string]int{}, endedItself: map[string]int{}}
 	w, err := newWorld(ctx, f.Scratch, f.Proxies)
@@ -105,7 +105,7 @@ func (r *faultsRun) prepare() error {
 // warmFor is how long the load runs before anything is measured.
 const warmFor = 10 * time.Second
 
-// warm loads everything for a moment, and looks at what it holds at rest.
+// warm loads everything for a moment, and then records the use of resources at rest.
 func (r *faultsRun) warm() (err error) {
 	ctx, stop := context.WithTimeout(r.ctx, warmFor)
 	defer stop()
@@ -207,7 +207,7 @@ func (r *faultsRun) killInTurn() error {
 	return nil
 }
 
-// end ends the proxies as their pods would be, and looks at the audit.
+// end terminates the proxies as their pods would be, and reads the audit.
 func (r *faultsRun) end() error {
 	for i, d := range r.developers {
 		now, err := d.station.look()
@@ -234,7 +234,7 @@ func (r *faultsRun) end() error {
 	return nil
 }
 
-// at returns the connections that the proxy in a pod led.
+// at returns the connections that the proxy in a pod forwarded.
 func at(all []capture.Led, pod string) (of []string) {
 	for _, one := range all {
 		if one.Pod == pod {

@@ -39,8 +39,8 @@ type ledger struct {
 	// first, those that their workstation answered.
 	Keyed, Plain, Answered int
 	// Baseline are requests with a key that the baseline answered, Astray those that reached
-	// somebody else's workstation, PlainWrong those without a key that failed or were not
-	// answered by the baseline.
+	// another user's workstation, PlainWrong those without a key that failed or were not answered
+	// by the baseline.
 	Baseline, Astray, PlainWrong int
 	notes                        []string
 	// since is when a key was last answered, and Gap for how long one was not at most.
@@ -75,7 +75,7 @@ func (l *ledger) keyed(name, who string, err error, declared bool) {
 	now := time.Now()
 	switch {
 	case err != nil:
-		return // Told as an error, which is what has to be.
+		return // It failed visibly, as it has to.
 	case who == name:
 		l.Answered++
 		if last, is := l.since[name]; is {

@@ -94,7 +94,7 @@ func (c *container) pid() int {
 	return c.program.PID()
 }
 
-// end tells the program to end, and waits.
+// end terminates the program, and waits.
 func (c *container) end() error {
 	c.quit()
 	c.ended.Wait()
@@ -156,7 +156,7 @@ func (w *world) startProxies(n int) error {
 	return nil
 }
 
-// proxyPod tells the cluster of the pod of a proxy, as a kubelet would.
+// proxyPod creates the pod of a proxy with its status, as a kubelet would.
 func (w *world) proxyPod(p *proxy) error {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: control.System, Name: p.name, Labels: map[string]string{"app": "tunnel-proxy"}}}
 	pod.Spec.ServiceAccountName = "tunnel-proxy"

@@ -9,7 +9,7 @@ import (
 // Printer has figures to print.
 type Printer interface{ Print(w io.Writer) }
 
-// Main runs a scene in a folder, a new one where none is named, and prints what came out.
+// Main runs a scene in a folder, a new one where none is named, and prints the results.
 func Main(folder string, scene func(folder string) (Printer, error)) (err error) {
 	if folder == "" {
 		if folder, err = os.MkdirTemp("", "tunnels-"); err != nil {

@@ -18,7 +18,7 @@ type stands struct {
 	goroutines int
 	// memory is in MiB.
 	memory float64
-	// pid tells one process from the next in its place; of several it is the sum.
+	// pid identifies the process, to detect a restart; of several it is the sum.
 	pid int
 }
 
@@ -57,7 +57,7 @@ func (w *world) standing() (map[string]stands, error) {
 	return out, errors.Join(wrong...)
 }
 
-// metric returns the sum of what a program tells under a name.
+// metric returns the sum of a program's metrics of a name.
 func metric(ctx context.Context, at, name string) (sum float64, err error) {
 	text, err := traffic.Fetch(ctx, asker, "http://"+at+"/metrics")
 	if err != nil {

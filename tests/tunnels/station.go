@@ -38,7 +38,8 @@ type Orders struct {
 	// Proxies are where tunnel proxies listen, and API where tunnel-api does, as host:port.
 	Proxies []string
 	API     string
-	// ProxyName and APIName are what their certificates are for, and Bundle whom to trust.
+	// ProxyName and APIName are the names in their certificates, and Bundle the authorities to
+	// trust.
 	ProxyName, APIName string
 	Bundle             []byte
 	// Token is the user's, and Machine what the workstation is called.
@@ -54,7 +55,7 @@ type Standing struct {
 	Connected  bool
 	Proxy      string
 	Goroutines int
-	// Open are the sandboxes whose tunnels are open.
+	// Open are the sandboxes with open tunnels.
 	Open []string
 	// Accepted is how many connections its local servers have accepted.
 	Accepted int64
@@ -148,7 +149,7 @@ func (s *station) Connect(on bool, _ *struct{}) error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var ended sync.WaitGroup
-	ended.Go(func() { _ = w.Run(ctx) }) // Status says what is wrong
+	ended.Go(func() { _ = w.Run(ctx) }) // Status has the problem
 	ended.Go(func() {
 		w.Follow(ctx, workstation.Told{Client: tunnelv1.NewTunnelAPIClient(conn), Machine: s.orders.Machine})
 	})
@@ -160,7 +161,7 @@ func (s *station) Connect(on bool, _ *struct{}) error {
 	return nil
 }
 
-// Look tells how the workstation is.
+// Look returns the status of the workstation.
 func (s *station) Look(_ struct{}, out *Standing) error {
 	s.mu.Lock()
 	w := s.current
@@ -179,7 +180,7 @@ func (s *station) Look(_ struct{}, out *Standing) error {
 	return nil
 }
 
-// tripWithin is how long a connection into the cluster may take beside what it is held.
+// tripWithin is how long a connection into the cluster may take, beside the time it is kept open.
 const tripWithin = 20 * time.Second
 
 // Go opens a connection into the cluster, sends a line, and again after a while, and has both
@@ -217,7 +218,7 @@ func (s *station) Go(t Trip, _ *struct{}) error {
 	return nil
 }
 
-// road leads to one of several proxies, as a Service does: to the next that answers.
+// road dials one of several proxies, as a Service does: the next that answers.
 type road struct {
 	addresses []string
 	next      atomic.Int64

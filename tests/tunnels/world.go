@@ -35,7 +35,7 @@ const (
 	apiProgram   = "tunnels/cmd/tunnel-api"
 )
 
-// The baseline, and what it answers.
+// The baseline, and its answer.
 const (
 	namespace    = control.Namespace
 	workloadPort = 8080
@@ -124,7 +124,7 @@ func newWorld(ctx context.Context, dir string, proxies int) (w *world, err error
 	return w, nil
 }
 
-// collectGarbage runs the part of Kubernetes that deletes what has no owner any more.
+// collectGarbage runs the garbage collector of Kubernetes.
 func (w *world) collectGarbage() (err error) {
 	cmd := exec.Command(filepath.Join(apiserver.Binaries(), "kube-controller-manager"), "--kubeconfig", w.control.Server().Kubeconfig, //nolint:gosec // ours
 		"--leader-elect=false", "--controllers=garbage-collector-controller", "--secure-port=0")
@@ -162,7 +162,7 @@ func (w *world) newPod(number byte) (*podnet.Pod, error) {
 	return pod, w.leadToServer(pod)
 }
 
-// leadToServer leads connections within a pod to the API server's address.
+// leadToServer forwards connections within a pod to the API server's address.
 func (w *world) leadToServer(pod *podnet.Pod) error {
 	server, err := w.control.Address()
 	if err != nil {
@@ -247,8 +247,9 @@ func (w *world) startBaseline() error {
 	return wait.Until(w.ctx, control.Patience, "the sidecar is ready", func() error { return pod.Ready(w.ctx) })
 }
 
-// own makes the Deployment the owner of its ReplicaSet, which names one that is nowhere: with that
-// it would be collected, and its pod, whose token is good only while it is there.
+// own makes the Deployment the owner of its ReplicaSet, which names an owner that does not exist:
+// so it would be collected, and with it its pod; the pod's token is valid only while the pod
+// exists.
 func (w *world) own() error {
 	d := &appsv1.Deployment{}
 	if err := w.admin.Get(w.ctx, client.ObjectKey{Namespace: namespace, Name: cart.Name}, d); err != nil {
