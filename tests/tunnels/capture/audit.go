@@ -10,7 +10,7 @@ import (
 	"switchyard.dev/tunnels/audit"
 )
 
-// Recorded is what a proxy's audit says.
+// Recorded is the content of a proxy's audit.
 type Recorded struct {
 	first, last []audit.Record
 	// torn is how many lines cannot be read.
@@ -39,10 +39,10 @@ func ReadAudit(path string) (out Recorded, err error) {
 			out.last = append(out.last, r.Record)
 		}
 	}
-	return out, lines.Err() // what comes after a line that is too long was not read
+	return out, lines.Err() // content after a line that is too long was not read
 }
 
-// Seen is what others than a proxy saw of connections that it led.
+// Seen are connections of a proxy, as seen from outside of it.
 type Seen struct {
 	// In are those to workstations, by who connected, Out those from workstations, by the
 	// address that was reached.
@@ -53,11 +53,11 @@ type Seen struct {
 
 // Comparison is the audit beside captures.
 type Comparison struct {
-	// Captured are the connections that were seen, First the first records, Died the last ones that
-	// say that the proxy died.
+	// Captured are the connections that were seen, First the first records, Died the last records
+	// that report that the proxy died.
 	Captured, First, Died int
 	// NoFirst were seen and have no first record, NoLast have no last one. Twice have two last
-	// ones. NoDeath say that the proxy died, and it did not.
+	// ones. NoDeath report that the proxy died, and it did not.
 	NoFirst, NoLast, Twice, NoDeath, Torn int
 	// Notes are the first few things that are wrong.
 	Notes []string
@@ -71,7 +71,7 @@ func (c *Comparison) note(format string, args ...any) {
 	}
 }
 
-// deathSlack is by how much clocks and what is told may be apart.
+// deathSlack is the tolerance between clocks and reports.
 const deathSlack = time.Second
 
 // Compare adds one proxy's audit, beside what others saw.

@@ -9,7 +9,7 @@ import (
 	"switchyard.dev/tunnels/audit"
 )
 
-// What is wrong with an audit is counted, each thing once, and what is right is not.
+// Each error of an audit is counted once, and correct records are not.
 func TestWhatAnAuditLacksIsCounted(t *testing.T) {
 	begun := time.Date(2026, 11, 27, 3, 0, 0, 0, time.UTC)
 	in := func(id, from string) audit.Connection {

@@ -14,15 +14,15 @@ const (
 	DestinationPort  = 9100
 )
 
-// Destinations are servers in the cluster that send back what they are sent, and note at which
-// address they were sent something.
+// Destinations are echo servers in the cluster that note at which addresses they received
+// something.
 type Destinations struct {
 	next atomic.Int64
 	mu   sync.Mutex
 	sent []Led
 }
 
-// Fresh returns an address that nobody has asked for.
+// Fresh returns an address that was not used before.
 func (d *Destinations) Fresh() string {
 	n := d.next.Add(1) % 65000
 	return fmt.Sprintf("10.97.%d.%d", (n+256)>>8, n&255)

@@ -28,22 +28,22 @@ const (
 )
 
 // Services does for the Services of the namespace what kube-proxy does on a node: connections to
-// their addresses go to a ready endpoint. What it knows it goes on knowing while the API server
-// is away. It notes each connection to a tunnel proxy.
+// their addresses go to a ready endpoint. While the API server is unavailable it uses the last
+// state. It notes each connection to a tunnel proxy.
 type Services struct {
 	services corelisters.ServiceNamespaceLister
 	slices   discoverylisters.EndpointSliceNamespaceLister
 
 	mu sync.Mutex
-	// led are the connections of which bytes came back, as they look to the proxy.
+	// led are the connections that bytes came back on, as they look to the proxy.
 	led []Led
 }
 
-// Led is a connection that a tunnel proxy led: the address by which its audit knows it, and that
-// of the proxy's pod.
+// Led is a connection that a tunnel proxy forwarded: the address under which its audit has it,
+// and that of the proxy's pod.
 type Led struct{ At, Pod string }
 
-// WatchServices begins to lead connections to the Services of a namespace.
+// WatchServices begins to forward connections to the Services of a namespace.
 func WatchServices(ctx context.Context, kube kubernetes.Interface, namespace string) (*Services, error) {
 	factory := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithNamespace(namespace))
 	s := &Services{
@@ -135,7 +135,7 @@ func (s *Services) endpoint(ip string) string {
 	return ends[rand.N(len(ends))]
 }
 
-// lead leads one connection.
+// lead forwards one connection.
 func (s *Services) lead(in net.Conn) {
 	host, _, _ := net.SplitHostPort(in.LocalAddr().String())
 	to := s.endpoint(host)
@@ -179,10 +179,10 @@ func (n *noting) Read(p []byte) (int, error) {
 	return c, err
 }
 
-// CloseWrite ends what is sent.
+// CloseWrite closes the sending side.
 func (n *noting) CloseWrite() error { return n.Conn.(*net.TCPConn).CloseWrite() }
 
-// cut ends a connection as one that nobody takes.
+// cut resets a connection.
 func cut(c net.Conn) {
 	if t, is := c.(*net.TCPConn); is {
 		_ = t.SetLinger(0) // a reset
@@ -190,7 +190,7 @@ func cut(c net.Conn) {
 	_ = c.Close()
 }
 
-// Join leads a connection to another one, half by half; a failure of either is one of both.
+// Join forwards a connection to another one, half by half; a failure of either is one of both.
 func Join(in net.Conn, dial func() (net.Conn, error)) {
 	out, err := dial()
 	if err != nil {
