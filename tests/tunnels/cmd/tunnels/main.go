@@ -1,7 +1,7 @@
-// Command tunnels shows what becomes of requests and connections through tunnels over time, and
-// prints figures: with faults, while tunnel proxies and the API server are killed in turn; with
-// developers, while the sandboxes of two of them come and go. See package tests/tunnels. It
-// never fails on a number; it fails when it could not measure one.
+// Command tunnels runs requests and connections through tunnels over time, and prints figures:
+// with faults, while tunnel proxies and the API server are killed in turn; with developers, while
+// the sandboxes of two of them come and go. See package tests/tunnels. It never fails on a
+// number; it fails when it could not measure one.
 package main
 
 import (
