@@ -76,7 +76,7 @@ func (r *rig) breakAndCreate(ctx context.Context, w io.Writer, c *creators, l lo
 	figure(w, "late-while-"+name+"-max", b.late(usual), "s", 2, 0)
 	figure(w, "late-while-"+name+"-p50", (figures.Millis(b.took, .5)-figures.Millis(usual.took, .5))/1000, "s", 0, 0)
 	busy(w, "while-"+name, own, others)
-	return nil // what was not created is in the figures
+	return nil // pods that were not created are in the figures
 }
 
 // expires serves a certificate of the right authority that is over.
@@ -103,11 +103,11 @@ func (r *rig) expires(ctx context.Context) (func() error, error) {
 // isExpired returns why the certificate at an address is not one that is over and
 // otherwise good.
 func isExpired(address string, bundle []byte) error {
-	c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) // It is looked at below.
+	c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) // It is verified below.
 	if err != nil {
 		return err
 	}
-	defer func() { _ = c.Close() }() // Nothing was said on it.
+	defer func() { _ = c.Close() }() // Nothing was sent on it.
 	leaf := c.ConnectionState().PeerCertificates[0]
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(bundle) {

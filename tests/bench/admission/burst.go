@@ -30,8 +30,8 @@ type burst struct {
 	injected int
 }
 
-// creators are clients, each with a connection of its own, and the ReplicaSets
-// whose pods they create.
+// creators are clients, each with a connection of its own, and the ReplicaSets that own their
+// pods.
 type creators struct {
 	clients []*kubernetes.Clientset
 	sets    []*appsv1.ReplicaSet

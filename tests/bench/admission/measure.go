@@ -54,11 +54,11 @@ func (r *rig) working(ctx context.Context, w io.Writer, c *creators, l load) (er
 	return nil
 }
 
-// measured is what came of the rounds so far.
+// measured is the result of the rounds so far.
 type measured struct {
 	direct, silent, injected burst
-	// manager and api are what they counted while pods were injected, and own and
-	// others how many processors were busy then, in each round.
+	// manager and api are their counters while pods were injected, and own and others how many
+	// processors were busy then, in each round.
 	manager, api series
 	own, others  []float64
 	// quietest is what the manager counted in the round with the least of others.
@@ -165,12 +165,12 @@ func (r *rig) awaitInjecting(ctx context.Context, c *creators) error {
 	})
 }
 
-// awaitSilence waits until nobody is asked any more.
+// awaitSilence waits until the API server does not call the webhook any more.
 func (r *rig) awaitSilence(ctx context.Context, c *creators) error {
 	return wait.Until(ctx, patience, "the API server has forgotten the webhook", func() error { return c.once(ctx, false) })
 }
 
-// once creates one pod that asks, and says if it comes in another form than is
+// once creates one pod with the annotation, and returns an error if it comes in another form than
 // wanted.
 func (c *creators) once(ctx context.Context, want bool) error {
 	dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}

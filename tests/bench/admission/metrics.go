@@ -46,8 +46,7 @@ func (r *rig) ofTheAPIServer(ctx context.Context) (series, error) {
 	return read(text), err
 }
 
-// ofTheManager reads what it has counted by now: those who ask within a second share one
-// answer.
+// ofTheManager reads its counters: requests within a second share one answer.
 func (r *rig) ofTheManager(ctx context.Context) (series, error) {
 	time.Sleep(time.Second)
 	text, err := traffic.Fetch(ctx, pages, "http://"+r.metrics+"/metrics")
@@ -67,7 +66,7 @@ func (s series) sum(name string) (sum float64) {
 	return sum
 }
 
-// since returns what was counted after an earlier reading.
+// since returns the increments since an earlier reading.
 func (s series) since(before series) series {
 	out := series{}
 	for name, value := range s {

@@ -58,7 +58,7 @@ func start(ctx context.Context) (r *rig, err error) {
 	return r, nil
 }
 
-// furnish makes the namespaces and the Service that leads here.
+// furnish makes the namespaces and the Service that resolves to this machine.
 func (r *rig) furnish(ctx context.Context) (err error) {
 	if r.client, err = kubernetes.NewForConfig(r.server.Config); err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// deaf takes connections at an address and says nothing on them.
+// deaf accepts connections at an address and sends nothing.
 func deaf(address string) (stop func() error, err error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -20,7 +20,7 @@ func deaf(address string) (stop func() error, err error) {
 			if err != nil {
 				return
 			}
-			defer func() { _ = c.Close() }() // Nobody is to be told.
+			defer func() { _ = c.Close() }() // An error has no consequence.
 		}
 	}()
 	return l.Close, nil
