@@ -8,11 +8,11 @@ import (
 	"switchyard.dev/tests/sidecar"
 )
 
-// bare is an Envoy without anything of ours. It stands where the sidecar stands.
+// bare is an Envoy without anything of this project, in the place of the sidecar.
 type bare struct {
 	// app and fork are the addresses of the two sides.
 	app, fork netip.AddrPort
-	// away: its one plain route leads to the fork and not to the application.
+	// away: its one plain route has the fork as its destination instead of the application.
 	away bool
 	// keys get a route with a regular expression each, before the plain one.
 	keys []string

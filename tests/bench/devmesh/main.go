@@ -19,8 +19,8 @@ type settings struct {
 	restarts      int
 	// parts: measure also what each part of the sidecar's Envoy costs.
 	parts bool
-	// attacks: measure nothing but the memory that attacks hold; each for so long,
-	// with so many clients, and only those whose name has that in it.
+	// attacks: measure nothing but the memory that attacks hold; each for so long, with so many
+	// clients, and only those with that text in their name.
 	attacks bool
 	holding time.Duration
 	clients int

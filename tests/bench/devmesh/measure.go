@@ -118,7 +118,7 @@ func shapes(s settings) []shape {
 	return all
 }
 
-// bare starts an Envoy without anything of ours.
+// bare starts an Envoy without anything of this project.
 func (n *node) bare(p *place) (*program.Program, error) {
 	b := bare{app: p.address(), fork: service(used(1_000)[0]), away: p.away}
 	for i := range p.sandboxes {
@@ -160,7 +160,7 @@ func (p *place) program() (*program.Program, error) {
 	return program.Start("", "sidecar", as.Command(), p.pod.Do)
 }
 
-// pairs returns what is measured beside what.
+// pairs returns the pairs of places to measure side by side.
 func (n *node) pairs() (all []*pair, err error) {
 	floors := map[string]*spot{}
 	for _, p := range n.places {

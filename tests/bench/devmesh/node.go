@@ -28,14 +28,14 @@ type node struct {
 	stopRoutes     func()
 }
 
-// shape says what a place is to be.
+// shape is the configuration of a place.
 type shape struct {
 	// name is for people, and figures the beginning of the names of its figures.
 	name, figures string
 	// sandboxes are those of its workload.
 	sandboxes int
-	// begin starts what stands before the application, to which the pod's
-	// connections are redirected; nil for nothing.
+	// begin starts the program in front of the application, which the pod's connections are
+	// redirected to; nil for none.
 	begin func(*node, *place) (*program.Program, error)
 	// kinds are the requests that it is measured with.
 	kinds []kind

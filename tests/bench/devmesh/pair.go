@@ -9,7 +9,7 @@ import (
 	"switchyard.dev/tests/figures"
 )
 
-// kind is what a request says about sandboxes.
+// kind is how a request refers to sandboxes.
 type kind string
 
 const (
@@ -75,9 +75,9 @@ func (p *place) spot(k kind) (*spot, error) {
 // microseconds, and requests for each second.
 type flooded struct{ cpu, rate float64 }
 
-// settle is how long a place is asked before it is measured: connections behind
-// it are made anew, and what was in the processor's caches is there again. Then
-// how long it is left alone, so that all its threads have stopped.
+// settle is how long a place is loaded before it is measured: connections behind it are opened
+// again, and the processor's caches are filled again. Then how long it is left alone, so that all
+// its threads have stopped.
 const (
 	settle = 40 * time.Millisecond
 	calm   = 2 * time.Millisecond
@@ -130,8 +130,8 @@ func (s *spot) pace(during time.Duration) ([]time.Duration, error) {
 
 func (s *spot) failed(err error) error { return fmt.Errorf("%s, %s requests: %w", s.name, s.kind, err) }
 
-// pair is a spot beside the floor for the same requests. What is at one index of
-// its lists belongs together, and to one round of all pairs.
+// pair is a spot beside the floor for the same requests. Values at one index of its lists belong
+// together, and to one round of all pairs.
 type pair struct {
 	spot, floor *spot
 

@@ -21,16 +21,16 @@ import (
 	"switchyard.dev/xds/translate"
 )
 
-// The sidecar's Envoy again and again, each time without one of its parts, beside
-// the one that has them all: what a part costs is what its absence saves. Its
-// routes are written into the bootstrap here, so nobody needs to keep it.
+// The sidecar's Envoy again and again, each time without one of its parts, beside the one that
+// has them all: the cost of a part is what its absence saves. Its routes are written into the
+// bootstrap here, so no keeper is needed.
 
 // taken is the sidecar's bootstrap, opened where parts are taken out.
 type taken struct {
 	bootstrap *bootstrapv3.Bootstrap
 	http      *hcmv3.HttpConnectionManager
 	listener  *listenerv3.Listener
-	// app and forks are the clusters that routes lead to.
+	// app and forks are the clusters that routes have as destinations.
 	app, forks *clusterv3.Cluster
 	// err is what went wrong when a part was taken out.
 	err error
@@ -91,7 +91,7 @@ func parts() []part {
 	}
 }
 
-// sayProto leaves the header that says how the client came to Envoy.
+// sayProto leaves the header with the scheme of the client's connection to Envoy.
 func sayProto(t *taken) {
 	t.http.EarlyHeaderMutationExtensions = nil
 	routes := t.http.GetRouteConfig()
@@ -181,8 +181,8 @@ func (t *taken) write(dir string) (string, error) {
 	}
 	proto.Reset(t.manager())
 	proto.Merge(t.manager(), packed)
-	// The listener of connections that speak late has a manager of its own, and
-	// waits for routes that nobody brings.
+	// The listener of connections that speak late has a manager of its own, and waits for routes
+	// that do not come here.
 	t.bootstrap.StaticResources.Listeners = t.bootstrap.StaticResources.Listeners[:1]
 	text, err := protojson.Marshal(t.bootstrap)
 	if err != nil {

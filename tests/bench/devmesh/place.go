@@ -20,7 +20,7 @@ import (
 	"switchyard.dev/tests/sidecar"
 )
 
-// place is a pod with what stands before its application, if anything.
+// place is a pod with the program in front of its application, if there is one.
 type place struct {
 	shape
 	pod *podnet.Pod
@@ -52,15 +52,15 @@ func envoyWith(bootstrap string) *exec.Cmd {
 	return sidecar.Envoy(bootstrap, "--concurrency", "1", "--log-level", "error")
 }
 
-// pin keeps the calling thread, and what it starts, on one processor.
+// pin keeps the calling thread, and processes it starts, on one processor.
 func pin(processor int) error {
 	var set unix.CPUSet
 	set.Set(processor)
 	return unix.SchedSetaffinity(0, &set)
 }
 
-// processors returns two that this program may use: the first for callers and
-// applications, the second for what is measured.
+// processors returns two that this program may use: the first for callers and applications, the
+// second for the programs that are measured.
 func processors() (rest, measured int, err error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// restart starts the real program again and again, with no control plane, where
-// sidecars have kept their routes on disk. The route server is gone.
+// restart starts the real program again and again, with no control plane, where sidecars have
+// kept their routes on disk. The route server is not running.
 func (f *findings) restart(ctx context.Context, n *node) error {
 	for _, p := range n.places {
 		if !p.sidecar || p.sandboxes < 1_000 {
@@ -60,8 +60,8 @@ func (p *place) boot(ctx context.Context) (time.Duration, error) {
 	return 0, errors.New("it did not come back")
 }
 
-// ask sends one request over a connection of its own. An error means that nobody
-// answered, or not with 200.
+// ask sends one request over a connection of its own. An error means that there was no answer, or
+// not one with 200.
 func (p *place) ask(ctx context.Context, request []byte) (http.Header, []byte, error) {
 	conn, err := p.connect(ctx)
 	if err != nil {
@@ -84,8 +84,7 @@ func (p *place) ask(ctx context.Context, request []byte) (http.Header, []byte, e
 	return response.Header, body, err
 }
 
-// forget waits until nobody answers any more: what was killed has let go of its
-// port.
+// forget waits until the port is closed: the killed program has released it.
 func (p *place) forget(ctx context.Context) {
 	for began := time.Now(); time.Since(began) < patience; time.Sleep(time.Millisecond) {
 		conn, err := p.connect(ctx)
