@@ -62,8 +62,8 @@ func (a *app) accept(listener int32, answer []byte) {
 	a.connections[int32(fd)] = answer
 }
 
-// reply answers each request that has arrived. Requests have no body and are
-// sent in one piece; a client that does otherwise waits in vain, and says so.
+// reply answers each request that has arrived. Requests have no body and are sent in one piece; a
+// client that does otherwise times out, and reports it.
 func (a *app) reply(fd int32) {
 	n, err := unix.Read(int(fd), a.buffer)
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {

@@ -1,5 +1,5 @@
-// Package lean is callers and an application of HTTP/1.1 that compute as little as can be,
-// each in one thread, so that what is measured is what stands between them.
+// Package lean is callers and an application of HTTP/1.1 that compute as little as can be, each
+// in one thread, so that the program between them is measured.
 package lean
 
 import (
@@ -36,8 +36,8 @@ type connection struct {
 // noAnswer is how long nothing may happen while an answer is due.
 const noAnswer = 60 * time.Second
 
-// Dial opens a connection for each request, and sends it: a connection over which
-// nothing is said at first is not taken for HTTP.
+// Dial opens a connection for each request, and sends it: a connection without data at first is
+// not taken for HTTP.
 func Dial(to netip.AddrPort, requests [][]byte, want []byte) (*Load, error) {
 	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
