@@ -18,8 +18,8 @@ type Crowd[C any] struct {
 	failed chan error
 }
 
-// Connect connects n clients to an address and returns when each has said that it is
-// ready. run is all that one client does; it does not end well.
+// Connect connects n clients to an address and returns when each has reported that it is ready.
+// run is the whole work of one client; it returns only with an error.
 func (c *Crowd[C]) Connect(n int, address string, options []grpc.DialOption, member func(i int) C, run func(one C, conn *grpc.ClientConn, ready func()) error) error {
 	c.failed = make(chan error, 1)
 	ready := make(chan struct{}, n)

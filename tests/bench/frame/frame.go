@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// Main runs a program until it has ended or is told to end, and exits with 1 when it
-// failed. Told once more, a while later, it ends at once.
+// Main runs a program until it has ended or receives a signal, and exits with 1 when it failed.
+// At a second signal, a while later, it ends at once.
 func Main(name string, run func(context.Context) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, stop) })

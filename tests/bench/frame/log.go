@@ -20,8 +20,8 @@ type Bus struct {
 	conn *nats.Conn
 }
 
-// OpenBus starts an event bus and opens its log. The caller closes it. What goes wrong is
-// written to the standard error, unless there is a logger.
+// OpenBus starts an event bus and opens its log. The caller closes it. Errors are written to the
+// standard error, unless there is a logger.
 func OpenBus(ctx context.Context, bus embedded.Config, log jetstream.Config) (b *Bus, err error) {
 	if bus.Logger == nil {
 		bus.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))

@@ -8,8 +8,8 @@ import (
 	"runtime/pprof"
 )
 
-// Profile begins profiles of this process in a folder, unless that is "", and returns what
-// ends them: what is in memory before and after, and the processor time between.
+// Profile begins profiles of this process in a folder, unless that is "", and returns a function
+// that ends them: the memory in use before and after, and the processor time between.
 func Profile(dir, name string) (end func() error, err error) {
 	if dir == "" {
 		return func() error { return nil }, nil
@@ -40,7 +40,7 @@ func profileHeap(path string) error {
 	return errors.Join(pprof.WriteHeapProfile(f), f.Close())
 }
 
-// Heap returns what is in use of the memory that Go manages, in bytes, after a collection.
+// Heap returns the memory in use of Go's heap, in bytes, after a collection.
 func Heap() uint64 {
 	runtime.GC()
 	runtime.GC()

@@ -48,7 +48,7 @@ func (s Shop) Present(sandboxes int) (facts []event.Fact) {
 	return append(facts, event.Fact{Key: event.Log, Time: time.Now(), Data: &factv1.Complete{Reason: "first"}})
 }
 
-// Declared returns the fact that a key leads to the fork of a sandbox.
+// Declared returns the fact that routes a key to the fork of a sandbox.
 func (s Shop) Declared(key string, sandbox int) event.Fact {
 	return event.Fact{Key: event.RoutingKey(key), Time: time.Now(), Data: &factv1.RoutingDeclared{RoutingKey: key, Members: []*factv1.Member{{
 		Kind: forkKind, Namespace: namespace, Name: s.Workload(sandbox % int(s)).Name, Sandbox: fmt.Sprintf("feature-%d", sandbox),
