@@ -18,7 +18,7 @@ import (
 // roleElsewhere is a process of its own that has nothing but the log.
 const roleElsewhere = "elsewhere"
 
-// Asked says which versions of the log in a directory are to be rebuilt.
+// Asked selects the versions of the log in a directory to rebuild.
 type Asked struct {
 	Store    string
 	Versions []uint64

@@ -16,7 +16,7 @@ import (
 	"switchyard.dev/tests/sandboxes"
 )
 
-// Print is what is compared of a table: its hash, and the checksum of its text.
+// Print identifies the content of a table: its hash, and the checksum of its text.
 type Print struct{ Hash, Text string }
 
 func printOf(t table.Table) Print {
@@ -24,7 +24,7 @@ func printOf(t table.Table) Print {
 	return Print{t.Hash().String(), hex.EncodeToString(sum[:])}
 }
 
-// recorded is what was noted when the events were written.
+// recorded are the notes made when the events were written.
 type recorded struct {
 	oldest, tip uint64
 	asked       []uint64
@@ -34,9 +34,8 @@ type recorded struct {
 // versions returns the versions that were noted.
 func (r recorded) versions(n int) []uint64 { return r.asked[:n] }
 
-// record writes random events into a log and notes 100 random versions of the
-// table, by folding each event as it is recorded. The disk is not waited for: it
-// is not what is measured.
+// record writes random events into a log and notes 100 random versions of the table, by folding
+// each event as it is recorded. It does not wait for the disk, which is not measured.
 func record(ctx context.Context, store string, events int, seed uint64) (recorded, error) {
 	bus, err := frame.OpenBus(ctx, embedded.Config{StoreDir: store, Unsynced: true}, jetstream.Config{})
 	if err != nil {
