@@ -1,11 +1,10 @@
-// Command log measures the durable publishing of facts, through the public Log
-// and an embedded server that has every event on disk before it says so. It
-// prints one line for each number: its name, its value, its unit, and whether it
-// meets its target. It never fails on a number: machines differ, and the reader
-// judges.
+// Command log measures the durable publishing of facts, through the public Log and an embedded
+// server that syncs every event to disk before it acknowledges it. It prints one line for each
+// number: its name, its value, its unit, and whether it meets its target. It never fails on a
+// number: machines differ, and the reader judges.
 //
-// Beside the numbers stands the raw fdatasync of the same disk, measured between
-// the rounds of the same run: no log can be faster than one of it.
+// Beside the numbers it prints the raw fdatasync of the same disk, measured between the rounds of
+// the same run: no log can be faster than one of it.
 package main
 
 import (
@@ -21,7 +20,7 @@ import (
 type settings struct {
 	// dir is where the log and the file for the raw fdatasync are made.
 	dir string
-	// publishers append at the same time; rounds and round say how long.
+	// publishers append at the same time; rounds and round are the number and length of rounds.
 	publishers, rounds int
 	round              time.Duration
 }
