@@ -77,8 +77,8 @@ spec:
 	derivedByHand(r, all.Items[0])
 }
 
-// derivedByHand measures the same with a route that nobody derives: the copy of a derived one, for
-// another key.
+// derivedByHand measures the same with a route that is written directly: the copy of a derived
+// one, for another key.
 func derivedByHand(r *rig, like unstructured.Unstructured) {
 	r.Helper()
 	for i := range changes {
@@ -118,6 +118,16 @@ func (r *rig) derive() (stop func()) {
 	background.Run(r, kinds.Start)
 	elected := make(chan struct{})
 	close(elected)
+	ctx := r.Context()
+	go func() {
+		for {
+			select {
+			case <-again: // There are no GatewayAPIRoutes to notify here.
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
 	a, err := gatewayadapter.New(gatewayadapter.Config{
 		Config: meshes.Config{
 			Log: r.log, Kinds: kinds, Elected: elected, Again: r.drained(), Logger: slog.New(slog.DiscardHandler),
@@ -129,7 +139,7 @@ func (r *rig) derive() (stop func()) {
 	return background.Run(r, a.Start)
 }
 
-// cached returns a client that reads from caches, as that of the manager does: a look reads the
+// cached returns a client that reads from caches, as that of the manager does: a sync reads the
 // ports of all forks' Services.
 func (r *rig) cached(access *rest.Config) client.Client {
 	r.Helper()

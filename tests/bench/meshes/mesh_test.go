@@ -67,7 +67,7 @@ func byHand(r *rig, measured *figuresOfOne) *unstructured.Unstructured {
 	routes, _, err := unstructured.NestedSlice(o.Object, "spec", "http")
 	r.Must(err)
 	for i, route := range routes {
-		route.(map[string]any)["name"] = fmt.Sprintf("by-hand-to-the-sandbox-with-the-number-%d", i) // Ours would be taken out.
+		route.(map[string]any)["name"] = fmt.Sprintf("by-hand-to-the-sandbox-with-the-number-%d", i) // A name of the operator's would be taken out.
 	}
 	for i := range changes {
 		came := sandboxes + i
@@ -89,8 +89,8 @@ func byHand(r *rig, measured *figuresOfOne) *unstructured.Unstructured {
 	return o
 }
 
-// annotate measures what is left of a write when nobody adds to it: less than that no way of
-// writing takes.
+// annotate measures the part of a write that every way of writing has: an annotation, without a
+// webhook.
 func annotate(r *rig, o *unstructured.Unstructured, measured *figuresOfOne) {
 	r.Must(r.Client.Delete(r.Context(), &registrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
 	for i := range changes {

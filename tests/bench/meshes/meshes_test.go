@@ -20,17 +20,17 @@ const (
 // figuresOfOne is what a test has measured.
 type figuresOfOne struct {
 	// written is from the fact to the answer of the write, and led from there to the first
-	// request that the proxy leads.
+	// request that the proxy routes.
 	written, led []time.Duration
 	// applied is how long kubectl took, and ledByHand is from its end to that request.
 	applied, ledByHand []time.Duration
 	// annotated is how long the API server takes to write an annotation of an object of the same
 	// size, with no webhook.
 	annotated []time.Duration
-	// bytes is the size of what has all sandboxes, and ofOne what one of them has of it.
+	// bytes is the size of the object with all sandboxes, and ofOne the part of one of them.
 	bytes, ofOne int
-	// told and full are with how many sandboxes an object is said to have little room, and has
-	// none: 0 where each has objects of its own.
+	// told and full are with how many sandboxes an object is reported to have little room, and
+	// has none: 0 where each has objects of its own.
 	told, full int
 }
 
@@ -51,7 +51,7 @@ func TestMain(m *testing.M) {
 // report prints the figures.
 func (f *figuresOfOne) report(prefix string) {
 	if len(f.ledByHand) == 0 {
-		return // The test failed, and said why, or was not run.
+		return // The test failed with an error, or was not run.
 	}
 	out := os.Stdout
 	figures.AtMost(out, prefix+"-fact-to-write-p50", figures.Millis(f.written, 0.5), "ms", 150)

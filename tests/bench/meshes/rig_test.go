@@ -44,7 +44,7 @@ const (
 	namespace = "app"
 	// customer is the Service that all sandboxes fork.
 	customer = "customer"
-	// manager is as whom the adapter writes.
+	// manager is the user of the adapter.
 	manager = "system:serviceaccount:signadot:signadot-controller-manager"
 )
 
@@ -200,7 +200,7 @@ func (r *rig) withdraw(i int) {
 	r.state(routing.Fact{Key: routing.RoutingKey(keyOf(i)), Data: &factv1.RoutingWithdrawn{RoutingKey: keyOf(i)}})
 }
 
-// written waits for the answer of a write whose object has, or lacks, routes for a key, and
+// written waits for the answer of a write of an object that has, or lacks, routes for a key, and
 // returns when it came.
 func (r *rig) written(key string, has bool) time.Time {
 	r.Helper()
