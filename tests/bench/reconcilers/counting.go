@@ -9,8 +9,8 @@ import (
 	"switchyard.dev/tests/sweep/wire"
 )
 
-// Asked is one way to ask the API server: what is done to which resource, such as
-// "apply deployments" or "patch signadotsandboxes/status".
+// Asked is a kind of request to the API server: a verb and a resource, such as "apply
+// deployments" or "patch signadotsandboxes/status".
 type Asked struct{ Verb, Resource string }
 
 // writes reports whether it changes something.
@@ -22,13 +22,13 @@ func (a Asked) writes() bool {
 	return true
 }
 
-// own reports whether it is about the manager's own books: its lease, where its log is,
-// and Events for people. None of them is an object that anybody asked for.
+// own reports whether it is about the manager's own state: its lease, the location of its log,
+// and Events for users. None of them is an object of users.
 func (a Asked) own() bool {
 	return a.Resource == "leases" || a.Resource == "configmaps" || a.Resource == "events"
 }
 
-// counter counts what goes through it, before it is answered.
+// counter counts requests, before they are answered.
 type counter struct {
 	mu sync.Mutex
 	of map[Asked]int

@@ -11,19 +11,19 @@ import (
 	"switchyard.dev/tests/figures"
 )
 
-// churned is what was measured while the cluster changed.
+// churned is the result of the time in which the cluster changed.
 type churned struct {
 	objects       int
 	before, after Standing
 	lasted        time.Duration
-	// managers and all are how many processors the manager and everybody kept busy.
+	// managers and all are how many processors the manager and all processes kept busy.
 	managers, all float64
 	// toAgree is from the last change of a user until all agreed, lastChange from
 	// the last change of all.
 	toAgree, lastChange time.Duration
 }
 
-// tallied is what was asked, added up.
+// tallied is the sum of the requests.
 type tallied struct {
 	writes, own, reads, lists int
 	of                        map[Asked]int
@@ -51,7 +51,7 @@ func (s Standing) since(before Standing) tallied {
 	return t
 }
 
-// report prints what was measured while the cluster changed.
+// report prints the result of the time in which the cluster changed.
 func (m *measurement) report(c churned) error {
 	t := c.after.since(c.before)
 	changes := m.play.Total()
@@ -131,7 +131,7 @@ func (m *measurement) print(name string, value float64, unit string) {
 	figures.Print(m.out, name, value, unit)
 }
 
-// table prints how often what was asked, most often first.
+// table prints the requests by kind, most frequent first.
 func (m *measurement) table(of map[Asked]int) {
 	kinds := slices.SortedFunc(maps.Keys(of), func(a, b Asked) int {
 		return cmp.Or(cmp.Compare(of[b], of[a]), strings.Compare(a.Verb+a.Resource, b.Verb+b.Resource))

@@ -12,10 +12,10 @@ import (
 // clusterIPs are the addresses of Services: more than there are Services.
 const clusterIPs = "10.0.0.0/16"
 
-// isolate runs this program again in a network namespace of its own, in which
-// Services answer: the manager tries whether those of a fork do before it calls it
-// available, and here no kube-proxy leads anywhere. Whoever asks is answered by this
-// process, at every address of a Service and every port that a fork has.
+// isolate runs this program again in a network namespace of its own, in which Services answer:
+// the manager checks whether those of a fork do before it reports it as available, and there is
+// no kube-proxy here. This process answers at every address of a Service and every port that a
+// fork has.
 func isolate() error {
 	if err := podnet.Isolate(); err != nil {
 		return err

@@ -16,7 +16,7 @@ type load struct {
 	profiles  string
 }
 
-// flags makes the flags, and returns what they are once they are parsed.
+// flags defines the flags, and returns their values, which are valid once they are parsed.
 func flags() *load {
 	l := &load{}
 	flag.IntVar(&l.Objects, "objects", 10_000, "objects of the kinds that the manager watches")

@@ -35,11 +35,11 @@ type Orders struct {
 type Standing struct {
 	// Asked is how often it has asked the API server, in each way.
 	Asked map[Asked]int
-	// Reconciled is how often each controller has looked at an object.
+	// Reconciled is how often each controller has reconciled an object.
 	Reconciled map[string]int
-	// Waiting is how many objects are to be looked at.
+	// Waiting is how many objects are to be reconciled.
 	Waiting int
-	// LogReady says why the routing log is not whole; empty when it is.
+	// LogReady is why the routing log is not whole; empty when it is.
 	LogReady string
 	// Heap is what of Go's heap is in use, in MiB.
 	Heap float64
@@ -63,7 +63,7 @@ func newManaging() *managing {
 // Start starts the manager.
 func (m *managing) Start(o Orders, _ *struct{}) error {
 	m.orders = o
-	// What goes wrong is told; everything else would be a line for each sandbox.
+	// Only errors are logged; everything else would be a line for each sandbox.
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 	ctrllog.SetLogger(logr.FromSlogHandler(log.Handler()))
 	routing, _, err := connect.Open(connect.Config{URL: o.Bus, Role: connect.Writer, TokenFile: o.Token, Name: "manager", Logger: log}, jetstream.Config{})
@@ -100,7 +100,7 @@ func (m *managing) Look(_ struct{}, s *Standing) error {
 	return s.count()
 }
 
-// count reads what controllers say of themselves.
+// count reads the metrics of controllers.
 func (s *Standing) count() error {
 	families, err := metrics.Registry.Gather()
 	if err != nil {

@@ -53,7 +53,7 @@ func measure(ctx context.Context, out io.Writer, l load) (err error) {
 	return nil
 }
 
-// furnish makes what is there before anybody forks anything.
+// furnish creates the objects that exist before the first fork.
 func (m *measurement) furnish(ctx context.Context) error {
 	began := time.Now()
 	forked, others, err := m.play.Furnish(ctx)
@@ -143,8 +143,8 @@ func (m *measurement) churn(ctx context.Context) error {
 	return m.report(churned{objects: objects, before: before, after: after, lasted: lasted, managers: own[0], all: own[0] + others, toAgree: agreed.Sub(last), lastChange: agreed.Sub(m.play.Last)})
 }
 
-// resync ends the manager and starts it again, so that it looks at everything once
-// more, though nothing has changed.
+// resync ends the manager and starts it again, so that it reconciles everything once more, though
+// nothing has changed.
 func (m *measurement) resync(ctx context.Context) error {
 	if err := m.rig.unmanage(); err != nil {
 		return err

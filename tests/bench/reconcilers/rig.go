@@ -36,7 +36,7 @@ type rig struct {
 	dir    string
 	// client writes what users and the cluster write.
 	client client.Client
-	// seen is what this process watches, and table what it folds from the log.
+	// seen is the cache of this process, and table its table folded from the log.
 	seen    cache.Cache
 	table   *view.View
 	manager *process.Process
@@ -115,7 +115,7 @@ func (r *rig) watch(ctx context.Context) error {
 			return err
 		}
 	}
-	go func() { _ = r.seen.Start(ctx) }() // What it cannot read is never agreed on.
+	go func() { _ = r.seen.Start(ctx) }() // Objects that it cannot read never agree.
 	if !r.seen.WaitForCacheSync(ctx) {
 		return errors.New("cannot watch the API server")
 	}
