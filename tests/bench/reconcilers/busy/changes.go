@@ -20,7 +20,7 @@ type Action struct {
 	Kind string
 	// share is how many of a hundred are of this kind.
 	share int
-	// begin gives what is written, and nothing where there is nothing to do it to.
+	// begin returns the writes, and none where there is no object for them.
 	begin func(c *cluster) sequence
 }
 
@@ -41,8 +41,8 @@ func Mix() []Action {
 	}
 }
 
-// any takes a sandbox that nobody writes just now; nil when there is none. The caller
-// gives it back.
+// any takes a sandbox that is not being written; nil when there is none. The caller gives it
+// back.
 func (c *cluster) any() *sandbox {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,14 +73,14 @@ func one(least int, do func(context.Context) error) sequence {
 	return sequence{steps: []step{{do: do}}, least: least}
 }
 
-// With how few writes the parts of one fork are brought into line. Where it ceases to
-// be ready and is so again, ForkedWorkload and sandbox have to say both.
+// The least numbers of writes that reconcile the parts of one fork. Where it ceases to be ready
+// and is so again, ForkedWorkload and sandbox have to report both.
 const (
 	leastTurns = 2 + 2
 	// Its ForkedWorkload and its Deployment.
 	leastOfAnImage = 1 + 1 + leastTurns
-	// Its Deployment; and of which generation the baseline is, in the ForkedWorkload
-	// (said with that it is not ready) and in the RoutingConfig.
+	// Its Deployment; and the generation of the baseline, in the ForkedWorkload (together with
+	// that it is not ready) and in the RoutingConfig.
 	leastOfARollOut = 1 + 1 + leastTurns
 	// That generation, in both. An annotation of a Deployment counts it, too.
 	leastOfAScale = 1 + 1
@@ -88,10 +88,10 @@ const (
 	leastOfAPort = 1 + 1 + 1
 )
 
-// leastToCome is with how few writes a sandbox is made: its finalizer, what its
-// RoutingConfig takes (itself, finalizer, status), how the sandbox is at first, and for
-// each fork the ForkedWorkload, what says twice how that is, Deployment and Services,
-// and how many forks of the sandbox are ready then.
+// leastToCome is the least number of writes to create a sandbox: its finalizer, its RoutingConfig
+// (itself, finalizer, status), the initial status of the sandbox, and for each fork the
+// ForkedWorkload, two updates of its status, Deployment and Services, and the number of ready
+// forks in the status of the sandbox.
 func (s *sandbox) leastToCome() int {
 	n := 1 + 3 + 1
 	for _, f := range s.forks {
@@ -100,9 +100,8 @@ func (s *sandbox) leastToCome() int {
 	return n
 }
 
-// leastToGo is with how few writes a sandbox is taken away: what says that it goes, its
-// finalizer, the RoutingConfig and that one's finalizer, and all that there is of each
-// fork.
+// leastToGo is the least number of writes to delete a sandbox: the status of its deletion, its
+// finalizer, the RoutingConfig and its finalizer, and all objects of each fork.
 func (s *sandbox) leastToGo() int {
 	n := 2 + 2
 	for _, f := range s.forks {
@@ -238,8 +237,8 @@ func strategic(content map[string]any) client.Patch {
 	return client.RawPatch(types.StrategicMergePatchType, b)
 }
 
-// change changes a Deployment of users; what follows is put in line. patch says what is
-// changed when its turn comes, and may change w.
+// change changes a Deployment of users; the consequences are queued. patch returns the change
+// when its turn comes, and may change w.
 func (c *cluster) change(w *workload, least int, patch func() client.Patch, follows func(*workload, int64) sequence) sequence {
 	var after sequence
 	s := one(least, func(ctx context.Context) error {
@@ -254,8 +253,8 @@ func (c *cluster) change(w *workload, least int, patch func() client.Patch, foll
 	return s
 }
 
-// write writes an object of a workload. Whoever changes the same workload waits: what
-// is written last is what is wanted last.
+// write writes an object of a workload. Concurrent changes of the same workload wait: the last
+// write is the wanted state.
 func (w *workload) write(ctx context.Context, c *cluster, o client.Object, patch func() client.Patch) error {
 	w.writing.Lock()
 	defer w.writing.Unlock()

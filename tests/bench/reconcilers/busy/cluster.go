@@ -1,12 +1,12 @@
-// Package busy is a cluster that does not stand still: what users and their tools have in it,
-// what they do, what controllers and kubelets write because of that, and whether all agree
-// with what was asked for.
+// Package busy is a cluster that does not stand still: the objects of users and their tools,
+// their changes, the writes of controllers and kubelets in consequence, and a check whether all
+// objects agree with the wanted state.
 //
 //	population.go  the objects, in the size that they have in practice
-//	changes.go     what users do, and with how few writes that is brought into line
-//	rollout.go     what follows: Deployments are rolled out, pods come and go
+//	changes.go     changes of users, and the least number of writes that reconcile them
+//	rollout.go     consequences: Deployments are rolled out, pods come and go
 //	play.go        so many changes a second, in the order in which they are due
-//	oracle.go      whether all agree
+//	oracle.go      the check whether all agree
 package busy
 
 import (
@@ -24,13 +24,13 @@ import (
 // workload is a Deployment as the cluster knows it: one that users made, or a fork.
 type workload struct {
 	namespace, name string
-	// two says that it has a second Service.
+	// two reports whether it has a second Service.
 	two bool
-	// fork says that the manager made it, made for which ForkedWorkload.
+	// fork reports whether the manager made it, made for which ForkedWorkload.
 	fork bool
 	made string
 
-	// writing is held by who writes it, or its Service.
+	// writing is locked while it, or its Service, is written.
 	writing sync.Mutex
 
 	mu sync.Mutex
@@ -46,8 +46,8 @@ type workload struct {
 	next int
 	// noted counts what tools have written on it.
 	noted int
-	// begun counts what was begun to its pods: only the last goes on, and it is under
-	// way until ended is the same.
+	// begun counts the sequences for its pods: only the last goes on, and it is under way until
+	// ended is the same.
 	begun, ended int
 }
 
@@ -70,7 +70,7 @@ type sandbox struct {
 	uid        types.UID
 	generation int64
 	noted      int
-	// busy says that somebody is writing it just now.
+	// busy reports whether it is being written.
 	busy bool
 }
 
@@ -86,7 +86,7 @@ type Config struct {
 	Size
 	// Client writes what users and the cluster write.
 	Client client.Client
-	// Seen is a cache of what is Watched, and Table what is folded from the log.
+	// Seen is a cache of the Watched objects, and Table the table folded from the log.
 	Seen  cache.Cache
 	Table *view.View
 }
@@ -108,15 +108,15 @@ type cluster struct {
 	gone, made int
 	// forks are the Deployments of forks that the cluster has seen, by UID.
 	forks map[types.UID]*workload
-	// fast says that workloads are rolled out in as few writes as possible: while the
+	// fast reports whether workloads are rolled out in as few writes as possible: while the
 	// cluster is filled.
 	fast bool
-	// forked says that what happens to workloads happens to those with forks.
+	// forked restricts changes of workloads to those with forks.
 	forked bool
 }
 
-// newCluster returns what is to be there at the beginning: a third of the workloads
-// that are forked have one fork, and so on, as chance has it.
+// newCluster returns the initial state: a third of the workloads that are forked have one fork,
+// and so on, at random.
 func newCluster(l Config) *cluster {
 	c := &cluster{
 		client: l.Client, seen: l.Seen, table: l.Table, namespaces: l.Namespaces,

@@ -22,7 +22,7 @@ func each[T any](items []T, do func(T) error) error {
 	return all.Wait()
 }
 
-// Furnish makes what is there before anybody forks anything, and returns how many workloads
+// Furnish creates the objects that exist before the first fork, and returns how many workloads
 // are to be forked, and how many not.
 func (p *Play) Furnish(ctx context.Context) (forked, others int, err error) {
 	c := p.cluster

@@ -13,7 +13,7 @@ import (
 	"switchyard.dev/routeserver/table"
 )
 
-// seen is all that this process sees of what the manager made, found by whose it is.
+// seen are the objects that the manager made, by their owner.
 type seen struct {
 	sandboxes   map[string]*crdv1.SignadotSandbox
 	forks       map[string]*crdv1.ForkedWorkload // by sandbox and baseline
@@ -63,7 +63,7 @@ func keep[O client.Object](all map[string]O, o O) int {
 	return 0
 }
 
-// Agree returns what does not agree with what was asked for; nil when all does.
+// Agree returns an object that does not agree with the wanted state; nil when all do.
 func (p *Play) Agree(ctx context.Context) error {
 	c := p.cluster
 	s, err := c.lookAround(ctx)
@@ -136,7 +136,7 @@ func (s seen) fork(of *sandbox, want *forked) error {
 	return s.reached(w, rule, services)
 }
 
-// reached returns which port of a baseline's Services does not lead to the fork.
+// reached returns an error for a port of a baseline's Services that is not routed to the fork.
 func (s seen) reached(w *crdv1.ForkedWorkload, rule *table.Rule, of []*corev1.Service) error {
 	leads := map[string]bool{}
 	for _, m := range rule.Mappings {

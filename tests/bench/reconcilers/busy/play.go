@@ -19,9 +19,8 @@ import (
 // writers write at the same time.
 const writers = 32
 
-// ahead is how many seconds of changes may be under way: users begin nothing while
-// more has still to follow from what they began. Otherwise most of the changes would
-// come after they have stopped.
+// ahead is how many seconds of changes may be under way: users begin nothing while more
+// consequences are still due. Otherwise most of the changes would come after users have stopped.
 const ahead = 2
 
 // Play makes changes: those that are due, in the order in which they are, and, when
@@ -35,7 +34,7 @@ type Play struct {
 	Counted
 }
 
-// Counted is what was done. It stands still when nothing is under way.
+// Counted counts changes. It is constant when nothing is under way.
 type Counted struct {
 	// Made counts changes by kind, Begun what users began.
 	Made, Begun map[string]int
@@ -45,7 +44,7 @@ type Counted struct {
 	Last time.Time
 }
 
-// due is a sequence whose next step is due at a time.
+// due is a sequence with a next step that is due at a time.
 type due struct {
 	at   time.Time
 	rest sequence
@@ -61,8 +60,8 @@ func New(c Config) *Play {
 // OnlyForked has all that happens to workloads happen to those with forks.
 func (p *Play) OnlyForked() { p.cluster.forked = true }
 
-// follow makes the cluster act on the Deployments of forks: it rolls out each new
-// form of one, and lets the pods of one go that is gone.
+// follow makes the cluster act on the Deployments of forks: it rolls out each new form of one,
+// and deletes the pods of a deleted one.
 func (p *Play) follow(ctx context.Context) error {
 	informer, err := p.cluster.seen.GetInformer(ctx, &appsv1.Deployment{})
 	if err != nil {
@@ -173,7 +172,7 @@ func (p *Play) begin() sequence {
 	}
 }
 
-// Begin begins an action, and puts what follows in line.
+// Begin begins an action, and queues its consequences.
 func (p *Play) Begin(a Action) { p.add(p.beginOne(a)) }
 
 // beginOne begins an action, if there is anything to do it to.
@@ -210,7 +209,7 @@ func (p *Play) makeNext(ctx context.Context, s sequence) {
 	p.finish(s, first.kind, err)
 }
 
-// finish notes what was made.
+// finish counts a change.
 func (p *Play) finish(rest sequence, kind string, err error) {
 	p.mu.Lock()
 	p.running--
@@ -256,7 +255,7 @@ func (p *Play) Run(ctx context.Context, perSecond int, users time.Duration, unti
 			return lastBegun, err
 		}
 		if !ok && !begins {
-			made++ // Nothing was due, and its place is nobody's.
+			made++ // Nothing was due; its turn is skipped.
 		}
 		next := began.Add(time.Duration(made) * time.Second / time.Duration(perSecond))
 		if err := wait.For(ctx, max(time.Millisecond, time.Until(next))); err != nil {

@@ -32,8 +32,8 @@ const (
 	besideContainer = "exporter"
 )
 
-// deployment is a workload as people write it: two containers with environment,
-// probes and resources, and what kubectl leaves on what it applies.
+// deployment is a workload as people write it: two containers with environment, probes and
+// resources, and the annotation of kubectl apply.
 func (w *workload) deployment() *appsv1.Deployment {
 	d := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: w.name, Namespace: w.namespace, Labels: w.labels()},

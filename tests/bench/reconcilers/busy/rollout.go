@@ -17,8 +17,8 @@ import (
 	"switchyard.dev/sidecars/devmesh"
 )
 
-// kindPodEnded is the step that is done also when the sequence has stopped meanwhile:
-// nobody else ends that pod.
+// kindPodEnded is the step that is done also when the sequence has been stopped in between:
+// nothing else ends that pod.
 const kindPodEnded = "pod ended"
 
 // node is where all pods are.
@@ -36,23 +36,21 @@ type sequence struct {
 	steps []step
 	// live reports whether there is still a reason for them.
 	live func() bool
-	// follow gives what follows from the last of them, when it was made; nil for
-	// nothing.
+	// follow returns the consequences of the last of them, after it was made; nil for none.
 	follow func() sequence
-	// least is with how few writes the manager can bring into line what follows from
-	// them.
+	// least is the least number of writes of the manager that reconcile them.
 	least int
 }
 
-// How long a cluster takes for its own steps: controllers act on what they see, a
-// kubelet has containers to start.
+// The time that a cluster takes for its own steps: controllers react, and a kubelet starts
+// containers.
 const (
 	acts   = 50 * time.Millisecond
 	starts = 200 * time.Millisecond
 )
 
-// rollOut is what follows when a Deployment has a new form: its status, and one pod
-// after the other in the new form instead of an old one.
+// rollOut returns the steps after a Deployment has a new form: its status, and one pod after the
+// other in the new form instead of an old one.
 func (c *cluster) rollOut(w *workload, generation int64) sequence {
 	w.mu.Lock()
 	replicas, old := int(w.replicas), slices.Clone(w.pods)
@@ -86,8 +84,8 @@ func (c *cluster) rollOut(w *workload, generation int64) sequence {
 	return w.begin(generation, steps)
 }
 
-// begin makes a sequence of what is done to the pods of a workload. Whatever else was
-// under way with them stops.
+// begin makes a sequence of steps for the pods of a workload. Any other sequence under way for
+// them stops.
 func (w *workload) begin(generation int64, steps []step) sequence {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -110,8 +108,8 @@ func (w *workload) begin(generation int64, steps []step) sequence {
 	}}
 }
 
-// observe is what follows when a Deployment has changed and its pods stay as they are:
-// its controller says that it has seen that.
+// observe returns the steps after a Deployment has changed and its pods stay as they are: its
+// controller updates observedGeneration.
 func (c *cluster) observe(w *workload, generation int64) sequence {
 	w.mu.Lock()
 	n, busy := int(w.replicas), w.begun != w.ended
@@ -122,7 +120,7 @@ func (c *cluster) observe(w *workload, generation int64) sequence {
 	return w.begin(generation, []step{c.deploymentStatus(w, generation, n, n, n)})
 }
 
-// scale is what follows when a Deployment wants another number of pods.
+// scale returns the steps after a Deployment has another number of replicas.
 func (c *cluster) scale(w *workload, generation int64) sequence {
 	w.mu.Lock()
 	replicas, have, busy := int(w.replicas), slices.Clone(w.pods), w.begun != w.ended
@@ -143,8 +141,8 @@ func (c *cluster) scale(w *workload, generation int64) sequence {
 	return w.begin(generation, append(steps, c.deploymentStatus(w, generation, replicas, replicas, replicas)))
 }
 
-// replace is what follows when a pod is evicted: another one takes its place. Nobody
-// evicts while more is under way.
+// replace returns the steps after a pod is evicted: another one replaces it. There are no
+// evictions while more is under way.
 func (c *cluster) replace(w *workload) sequence {
 	w.mu.Lock()
 	n, generation, pods, busy := int(w.replicas), w.generation, slices.Clone(w.pods), w.begun != w.ended
@@ -217,7 +215,7 @@ func (c *cluster) podComes(w *workload) []step {
 		c.podStatus(w, name, starts, corev1.PodRunning, true, false), ready}
 }
 
-// podStatus is what a kubelet says of a pod: whether its sidecar is ready, and its
+// podStatus writes the status of a pod as a kubelet does: whether its sidecar is ready, and its
 // own containers.
 func (c *cluster) podStatus(w *workload, name string, after time.Duration, phase corev1.PodPhase, sidecar, own bool) step {
 	return step{"pod status", after, func(ctx context.Context) error {
@@ -264,7 +262,7 @@ func (c *cluster) podGoes(w *workload, name string) []step {
 	}
 }
 
-// leave is what follows when the Deployment of a fork is gone: its pods go.
+// leave returns the steps after the Deployment of a fork is deleted: its pods are deleted.
 func (c *cluster) leave(w *workload) sequence {
 	w.mu.Lock()
 	w.begun++
@@ -281,12 +279,12 @@ func named(namespace, name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 }
 
-// merge is a patch that changes what it names.
+// merge is a patch that changes the named fields.
 func merge(content map[string]any) client.Patch {
 	b, _ := json.Marshal(content) // Texts and numbers: that cannot fail.
 	return client.RawPatch(types.MergePatchType, b)
 }
 
-// overtaken reports whether a change failed because what it was about is gone: the
-// manager deletes Deployments of forks when it likes.
+// overtaken reports whether a change failed because its object was deleted: the manager deletes
+// Deployments of forks at any time.
 func overtaken(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }
