@@ -86,8 +86,8 @@ func coldStart(w io.Writer) {
 	report(w, name+"-processor-time", took.Seconds(), "s", 2, plain.Seconds())
 }
 
-// size is the heap that a table alone holds, once its facts are gone. What the
-// naive form keeps of the facts is its own.
+// size measures the heap of a table alone, after its facts are released. The naive form keeps
+// facts of its own.
 func size(w io.Writer) {
 	before := frame.Heap()
 	t := table.Table{}.Apply(ordinary(100_000).facts()...)
@@ -99,8 +99,8 @@ func size(w io.Writer) {
 	runtime.KeepAlive(n)
 }
 
-// memory measures what one step to a random place costs in a stretch of memory,
-// on this machine and now: where a lookup is slow, this says why.
+// memory measures the cost of one step to a random place in a stretch of memory, on this machine
+// and now: it explains slow lookups.
 func memory(w io.Writer) {
 	for _, megabytes := range []int{1, 4, 16, 64} {
 		lines := make([]struct {

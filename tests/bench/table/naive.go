@@ -75,7 +75,7 @@ func ruleOf(key, sandbox string, o *factv1.WorkloadObserved) *naiveRule {
 	return r
 }
 
-// changed returns the next version, with one member observed anew.
+// changed returns the next version, with one member observed again.
 func (n *naive) changed(key string, o *factv1.WorkloadObserved) *naive {
 	next := &naive{n.declared, n.observed, maps.Clone(n.rules)}
 	r := ruleOf(key, "", o)
