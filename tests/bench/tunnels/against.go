@@ -27,7 +27,7 @@ type measured struct {
 
 const crowd = 1000
 
-// client connects from the proxy's namespace, and says what for.
+// client connects from the proxy's namespace, and sends the purpose of the connection.
 func (l *lab) client(address string, want byte) (c net.Conn, err error) {
 	err = inside(l.far, func() (err error) {
 		c, err = net.DialTimeout("tcp4", address, 10*time.Second)
@@ -64,7 +64,7 @@ func against(roundTrips []time.Duration, only string, duration time.Duration, s 
 	return nil
 }
 
-// at adds a measurement, or says why there is none: the others go on.
+// at adds a measurement, or prints why there is none: the others continue.
 func at(name string, all map[time.Duration]measured, roundTrip time.Duration, do func() (measured, error)) map[time.Duration]measured {
 	if all == nil {
 		all = map[time.Duration]measured{}
@@ -152,7 +152,7 @@ func echoes(c net.Conn, roundTrip time.Duration) (times []time.Duration, err err
 }
 
 // stream returns how many MB pass each second once the connection is at speed, and how many bytes
-// passed in all. What is written counts as it is taken, which over seconds is as it is sent.
+// passed in all. Written bytes count when they are accepted, which over seconds equals sending.
 func stream(c net.Conn, want byte, duration time.Duration) (rate float64, all int64) {
 	var passed atomic.Int64
 	go func() {
@@ -220,8 +220,8 @@ func closeAll(conns []net.Conn) {
 	}
 }
 
-// idle returns how many KiB the proxy holds more for each of n connections that say nothing, over
-// ten sessions.
+// idle returns how many KiB more the proxy uses for each of n idle connections, over ten
+// sessions.
 func idle(n int, s site) (perConnection float64, there int, err error) {
 	l, err := newLab(0)
 	if err != nil {
@@ -259,7 +259,7 @@ func newSite(cache string) (s site, err error) {
 
 func (s site) Close() error { return os.RemoveAll(filepath.Clean(s.folder)) }
 
-// measureAll measures all that there is to say of our tunnel.
+// measureAll takes all measurements of the operator's tunnel.
 func measureAll(roundTrips []time.Duration) (err error) {
 	s, err := newSite(orDefault(options.cache))
 	if err != nil {

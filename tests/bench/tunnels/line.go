@@ -16,9 +16,9 @@ import (
 // maxQueued is how many packets may be on the line in one direction: 100 MB of them.
 const maxQueued = 1 << 16
 
-// runLine joins two network namespaces by a link with a delay, until it is told to end: a TUN
+// runLine joins two network namespaces by a link with a delay, until it receives SIGTERM: a TUN
 // device in each, and packets that are carried between them once they are due. SIGUSR1 cuts the
-// link, SIGUSR2 mends it.
+// link, SIGUSR2 restores it.
 func runLine(near, far string, delay time.Duration) error {
 	a, err := tun(near, nearAddress)
 	if err != nil {

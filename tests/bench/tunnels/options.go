@@ -34,7 +34,7 @@ func setOptions() {
 	flag.IntVar(&options.sessions, "sessions", 1, "sessions between them")
 }
 
-// run does what the options say, in the role that they give us.
+// run runs this process in the role that the options select.
 func run() error {
 	near, far, isLine := strings.Cut(options.line, ",")
 	switch {

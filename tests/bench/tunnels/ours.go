@@ -65,7 +65,7 @@ type proxy struct {
 	sessions map[string]*carrier.Session
 }
 
-// welcome takes anybody.
+// welcome accepts every workstation.
 func (p *proxy) welcome(conn net.Conn) {
 	s, hello, err := carrier.Serve(context.Background(), tls.Server(conn, p.config), func(context.Context, *tunnelv1.Hello) (*tunnelv1.Welcome, *tunnelv1.Refused) {
 		return &tunnelv1.Welcome{User: "bench"}, nil
@@ -76,14 +76,14 @@ func (p *proxy) welcome(conn net.Conn) {
 	p.mu.Lock()
 	p.sessions[hello.Session] = s
 	p.mu.Unlock()
-	for { // What the workstation declares is granted by nobody: it takes all that is carried to it.
+	for { // The workstation's declarations are ignored: it accepts all connections.
 		if _, err := s.Receive(context.Background()); err != nil {
 			return
 		}
 	}
 }
 
-// carry leads a connection to the workstation of a session.
+// carry forwards a connection to the workstation of a session.
 func (p *proxy) carry(name string, conn net.Conn) {
 	p.mu.Lock()
 	s := p.sessions[name]
@@ -111,8 +111,8 @@ var service = course.Tunnel{Namespace: "bench", Name: "service"}
 
 const servicePort = 80
 
-// runWorkstation has some sessions with a proxy, each as switchyard connect would, and leads what
-// comes to the service.
+// runWorkstation has some sessions with a proxy, each as switchyard connect would, and forwards
+// connections to the service.
 func runWorkstation(at string, sessions int, cert string) error {
 	bundle, err := os.ReadFile(cert)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Where things listen. The entrances are in the proxy's namespace, and lead to the service in the
-// workstation's.
+// Addresses of listeners. The entrances are in the proxy's namespace, and are forwarded to the
+// service in the workstation's.
 const (
 	serviceAddress = "127.0.0.1:9000"
 	directAddress  = nearAddress + ":9001"
@@ -22,8 +22,8 @@ const (
 	entrancePort   = 9100
 )
 
-// entrance returns the address that leads to the service over a session; other tunnels have the
-// first alone.
+// entrance returns the address that is forwarded to the service over a session; other tunnels
+// have the first alone.
 func entrance(session int) string { return fmt.Sprintf("%s:%d", entranceHost, entrancePort+session) }
 
 // modules are the programs that come from Go modules: each is built in its own module, with what
@@ -114,7 +114,7 @@ func (p *programs) ourselves(namespace string, arguments ...string) error {
 	return nil
 }
 
-// ready tells who started us.
+// ready reports to the parent process.
 func ready() { fmt.Println("ready") }
 
 // await returns once connections to so many entrances reach the service.

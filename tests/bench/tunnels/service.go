@@ -5,7 +5,7 @@ import (
 	"net"
 )
 
-// What a connection to the service begins with: what it is for.
+// The first byte of a connection to the service selects its behaviour.
 const (
 	wantSink   = 'S' // the service reads
 	wantSource = 'D' // the service writes, until it is closed

@@ -20,7 +20,7 @@ func (s site) write(name, content string) error {
 	return os.WriteFile(s.file(name), []byte(content), 0o600)
 }
 
-// tunnels are what is compared, by name. Each leads an entrance to the service.
+// tunnels are the tunnels to compare, by name. Each forwards an entrance to the service.
 var tunnels = []struct {
 	name string
 	open func(*programs, site) error

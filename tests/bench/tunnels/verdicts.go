@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/tests/process"
 )
 
-// heading and row print what was measured as a table, while it is.
+// heading and row print the measurements as a table, as they are taken.
 func heading() {
 	fmt.Printf("%-8s %-6s %9s %9s %9s %9s %9s %9s\n", "tunnel", "rtt", "up MB/s", "down MB/s", "p50 ms", "p99 ms", "CPU s/GB", "of 1,000")
 }
@@ -23,13 +23,13 @@ func row(name string, roundTrip time.Duration, m measured) {
 	fmt.Printf("%-8s %-6s %9.1f %9.1f %9.3f %9.3f %9.2f %9d\n", name, roundTrip, m.up, m.down, m.p50, m.p99, m.perGB, m.connected)
 }
 
-// verdicts prints what is to hold.
+// verdicts prints the figures with their targets.
 func verdicts(results map[string]map[time.Duration]measured, roundTrips []time.Duration) {
 	out := os.Stdout
 	for _, roundTrip := range roundTrips {
 		tcp, ours := results["tcp"][roundTrip], results["carrier"][roundTrip]
 		if tcp.up == 0 || ours.up == 0 {
-			continue // not measured, which was said
+			continue // not measured, which was printed
 		}
 		at := "-" + roundTrip.String()
 		if roundTrip > 0 {
