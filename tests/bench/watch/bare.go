@@ -12,8 +12,8 @@ import (
 	"switchyard.dev/tests/bench/frame"
 )
 
-// bare is the least that a server of watches can be: what is said is sent to
-// every stream, one message after the other.
+// bare is the least that a server of watches can be: every message is sent to every stream, one
+// after the other.
 type bare struct {
 	pb.UnimplementedRoutesServer
 	mu    sync.Mutex
@@ -41,7 +41,7 @@ func serveBare() (b *bare, address string, stop func(), err error) {
 	return b, listener.Addr().String(), func() { server.Stop(); <-done }, nil
 }
 
-// change sends everybody what the route server sends for a change.
+// change sends every stream the message that the route server sends for a change.
 func (b *bare) change(n int) error {
 	op := bareOp(n)
 	b.mu.Lock()

@@ -9,7 +9,7 @@ import (
 // figure prints one number, and the same for bare gRPC.
 var figure = figures.Beside("bare gRPC").AtMost
 
-// print prints a fan-out; log is what stands behind each name.
+// print prints a fan-out; log is the suffix of each name.
 func (f fanned) print(w io.Writer, log string, bare fanned) {
 	figure(w, "watch-last-p50"+log, figures.Millis(f.fromReturn, 0.5), "ms", 0, figures.Millis(bare.fromReturn, 0.5))
 	figure(w, "watch-last-p99"+log, figures.Millis(f.fromReturn, 0.99), "ms", 50, figures.Millis(bare.fromReturn, 0.99))

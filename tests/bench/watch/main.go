@@ -4,15 +4,14 @@
 // whether it meets its target. It never fails on a number: machines differ, and
 // the reader judges. It fails when a watcher does not have the rules in the end.
 //
-// This process is the server: a log, a route server, and whoever states the
-// changes. The watchers are another process (this program again), each with a
-// connection of its own over loopback TCP, as each pod has. Both share the
-// machine; what the server costs is what this process costs.
+// This process is the server: a log, a route server, and the source of the changes. The watchers
+// are another process (this program again), each with a connection of its own over loopback TCP,
+// as each pod has. Both share the machine; the server's cost is that of this process.
 //
-// Beside each number of ours stands that of bare gRPC, from the same run: the
-// same messages sent to as many streams by a server that does nothing else. What
-// the rest of the machine computed meanwhile is printed too: on two processors
-// that others use as well, the last of 500 watchers waits for those others.
+// Beside each number is that of bare gRPC, from the same run: the same messages sent to as many
+// streams by a server that does nothing else. The processor time of other processes is printed
+// too: on two processors that others use as well, the last of 500 watchers waits for those
+// others.
 package main
 
 import (

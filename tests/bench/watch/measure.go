@@ -73,7 +73,7 @@ func (l load) fanOut(ctx context.Context, log eventbus.Log) (out fanned, err err
 	return l.watched(r.watchers, r.change, func() uint64 { return r.digest(ctx) })
 }
 
-// fanOutBare does the same without any of ours.
+// fanOutBare does the same without the route server.
 func (l load) fanOutBare() (out fanned, err error) {
 	b, address, stop, err := serveBare()
 	if err != nil {
@@ -100,8 +100,8 @@ func (l load) open(address string) (*process.Process, error) {
 	return watchers, nil
 }
 
-// watched makes the changes of a load and tells how long they took to the last
-// watcher. In the end every watcher must have what digest says.
+// watched makes the changes of a load and returns how long they took to the last watcher. In the
+// end every watcher must have the rules of digest.
 func (l load) watched(watchers *process.Process, change func(int) error, digest func() uint64) (f fanned, err error) {
 	busy := process.Busy(os.Getpid(), watchers.ID())
 	times, lasted, err := l.make(change)

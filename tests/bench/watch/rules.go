@@ -13,9 +13,9 @@ import (
 // shop is what there are rules for.
 const shop = frame.Shop(frame.Workloads)
 
-// Sandboxes come and go: change 2n declares the key of sandbox n, and change
-// 2n+1 withdraws it again when stay others have come. A change is one rule that
-// appears or disappears, so it can be told apart at the watcher.
+// Sandboxes come and go: change 2n declares the key of sandbox n, and change 2n+1 withdraws it
+// again when stay others have come. A change is one rule that appears or disappears, so the
+// watcher can identify it.
 const stay = 500
 
 // changesInOrder returns the numbers of the changes as they are made.
@@ -41,7 +41,7 @@ func factOf(change int) event.Fact {
 	return frame.Withdrawn(key)
 }
 
-// changeOf returns the number of the change that an op tells of.
+// changeOf returns the number of the change of an op.
 func changeOf(op *pb.WorkloadRoutingRuleOp) (int, bool) {
 	n, err := strconv.Atoi(strings.TrimPrefix(op.GetRoute().GetRoutingKey(), changing))
 	if err != nil {

@@ -17,8 +17,8 @@ type stopped struct {
 	// held is the heap that the server is rid of once they read again, in KiB for
 	// each.
 	held float64
-	// catchUp is the time from reading again to having the rules of then; ops is
-	// how many they were told, on average.
+	// catchUp is the time from reading again to having the rules of then; ops is how many they
+	// received, on average.
 	catchUp time.Duration
 	ops     float64
 }
@@ -26,8 +26,8 @@ type stopped struct {
 // sleepers is how many watchers stop.
 const sleepers = 50
 
-// measureStopped lets watchers stop while changes are made, a few and then ten
-// times as many, faster than anybody would. What they cost must not grow.
+// measureStopped lets watchers stop while changes are made, a few and then ten times as many,
+// faster than in practice. Their cost must not grow.
 func measureStopped(ctx context.Context, w io.Writer, rules int) error {
 	var all []stopped
 	for _, lasting := range []time.Duration{2 * time.Second, 20 * time.Second} {

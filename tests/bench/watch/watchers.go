@@ -22,7 +22,7 @@ const roleWatchers = "watchers"
 type Watchers struct {
 	crowd   frame.Crowd[*watcher]
 	changes []arrival
-	// reading is locked while nobody may read.
+	// reading is locked while reading is paused.
 	reading sync.RWMutex
 }
 
@@ -32,7 +32,7 @@ type arrival struct {
 	last  atomic.Int64
 }
 
-// Opening says what to watch.
+// Opening configures the watchers.
 type Opening struct {
 	Address           string
 	Watchers, Changes int
