@@ -14,7 +14,7 @@ import (
 // patience is how long one script may take to run.
 const patience = 2 * time.Minute
 
-// took is what one way has taken: how long each time, and what was written in all.
+// took is the cost of one way: the time of each run, and the writes of all.
 type took struct {
 	times  []time.Duration
 	writes tally
@@ -40,7 +40,7 @@ func (c *cluster) turns(ctx context.Context, rounds int) (map[way]*took, error) 
 			if err != nil {
 				return nil, err
 			}
-			if round == 0 { // The first of each is for what is made once.
+			if round == 0 { // The first of each includes one-time setup.
 				continue
 			}
 			all[w].times = append(all[w].times, lasted)
@@ -53,7 +53,7 @@ func (c *cluster) turns(ctx context.Context, rounds int) (map[way]*took, error) 
 }
 
 // once runs a script alone, removes everything, and returns how long it took until its object's
-// status said that it had ended.
+// status reported the end.
 func (c *cluster) once(ctx context.Context, w way, name string) (time.Duration, error) {
 	o, err := w.object(name)
 	if err != nil {

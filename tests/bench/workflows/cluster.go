@@ -20,7 +20,7 @@ import (
 // namespace is where all pods run.
 const namespace = "bench"
 
-// cluster is what is measured.
+// cluster is the cluster to measure.
 type cluster struct {
 	client.WithWatch
 	raw rest.Interface
@@ -44,7 +44,7 @@ func open() (*cluster, error) {
 	return c, nil
 }
 
-// follow watches objects like o from now on, until see says that it has seen enough.
+// follow watches objects like o from now on, until see returns true.
 func (c *cluster) follow(ctx context.Context, o *unstructured.Unstructured, see func(o *unstructured.Unstructured) (bool, error), options ...client.ListOption) (<-chan error, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(o.GroupVersionKind())

@@ -24,8 +24,8 @@ type crowded struct {
 	running, waiting int
 }
 
-// crowd makes resources, all at once, waits until all are ready, deletes them, and waits until
-// nothing is left. It tells how far it is.
+// crowd creates resources, all at once, waits until all are ready, deletes them, and waits until
+// nothing is left. It reports its progress.
 func (c *cluster) crowd(ctx context.Context, told io.Writer, n int) (crowded, error) {
 	ctx, stop := context.WithTimeout(ctx, 25*time.Minute)
 	defer stop()
@@ -115,7 +115,7 @@ func (c *cluster) deleteAll(ctx context.Context) (time.Duration, error) {
 	return time.Since(begun), err
 }
 
-// look notes the most of what it sees, twice a second.
+// look records the maxima, twice a second.
 func (c *cluster) look(ctx context.Context, out *crowded) error {
 	for {
 		manager, err := c.memory(ctx, "control-plane", "controller-manager", 8080)

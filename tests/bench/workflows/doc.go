@@ -10,28 +10,28 @@
 //	unit      a SignadotObjectLifecycleMethods with one unit: a pod in which io-init, the script
 //	          and io-sidecar run
 //	job       a Job
-//	sidecar   a Job whose pod has an init container and a native sidecar that do nothing
+//	sidecar   a Job with an init container and a native sidecar in its pod that do nothing
 //	workflow  a Workflow of Argo Workflows with one container template
 //
-// and that again in turn, so that what else the machine does meets all alike. A unit without
-// inputs is ready when its object is there. So the time goes from just before the object is
-// created, by the clock of this process, until a watch tells this process that the object's own
-// status says that it has ended well: the condition Ready, the condition Complete, the phase
-// Succeeded. The script's own time is left in it, the same for all, and printed. Between two
-// everything is removed, and a pause of random length keeps what polls (the kubelet looks at
-// containers once a second) from being in step with us.
+// and that again in turn, so that other load of the machine affects all alike. A unit without
+// inputs is ready when its object exists. So the time goes from just before the object is
+// created, by the clock of this process, until a watch reports to this process that the object's
+// status has ended well: the condition Ready, the condition Complete, the phase Succeeded. The
+// script's own time is left in it, the same for all, and printed. Between two runs everything is
+// removed, and a pause of random length keeps pollers (the kubelet checks containers once a
+// second) from being in step with this program.
 //
-// The controller of Jobs gathers for a second what happens to pods before it looks at a Job, as
-// it does everywhere: that is in both figures of Jobs.
+// The controller of Jobs collects events of pods for a second before it syncs a Job, as it does
+// everywhere: that is in both figures of Jobs.
 //
-// Argo Workflows is installed by its own manifests, and made faster than they have it: its
-// controller looks at a workflow ten times a second (DEFAULT_REQUEUE_TIME) rather than once in
-// ten seconds, which would be most of its time. Its executor looks for the end of the script
-// once a second. The module lacks a file of that for Linux, for which the one for macOS stands
+// Argo Workflows is installed by its own manifests, and made faster than by default: its
+// controller syncs a workflow ten times a second (DEFAULT_REQUEUE_TIME) rather than once in ten
+// seconds, which would be most of its time. Its executor checks for the end of the script once a
+// second. The module lacks a file of that for Linux, and the one for macOS replaces it
 // (tools/argoworkflows).
 //
-// Writes are those that the API server counts from before an object is created until nothing
-// is left of it, leases and what nodes tell of themselves left out.
+// Writes are those that the API server counts from before an object is created until nothing is
+// left of it, without leases and the status of nodes.
 //
 // # Many at once
 //
@@ -39,6 +39,6 @@
 // reads it when the Resource is deleted. All are created at once, and all are deleted once the last
 // is ready. The operator bounds the units of one resource (workflows.parallelUnits, 10), not
 // those of all, and the node takes 110 pods (the kubelet's own bound): the others wait for it.
-// Memory is what the pods of the manager and of the IO context server say of themselves, looked
-// at twice a second.
+// Memory is the metric of the pods of the manager and of the IO context server, read twice a
+// second.
 package main

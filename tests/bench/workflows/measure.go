@@ -13,7 +13,7 @@ import (
 	"switchyard.dev/tests/figures"
 )
 
-// measure measures, and prints what it has found.
+// measure measures, and prints the figures.
 func measure(ctx context.Context, out io.Writer, rounds, resources int) error {
 	c, err := open()
 	if err != nil {
@@ -81,7 +81,7 @@ func script(out io.Writer) error {
 	return nil
 }
 
-// table prints what was written for each of n, most often first.
+// table prints the writes for each of n, most frequent first.
 func table(out io.Writer, writes tally, n int) {
 	for _, what := range slices.SortedFunc(maps.Keys(writes), func(a, b string) int {
 		return cmp.Or(cmp.Compare(writes[b], writes[a]), cmp.Compare(a, b))
@@ -98,7 +98,7 @@ func total(t tally) (sum float64) {
 	return sum
 }
 
-// node is what the kubelet and the scheduler write about any pod, and what is told to people.
+// node are the writes of the kubelet and the scheduler for any pod, and events.
 var node = []string{"patch pods/status", "create pods/binding", "create events", "patch events"}
 
 // besideNode returns how many writes there are but for those.

@@ -55,13 +55,13 @@ var verbs = map[string]string{
 	"POST": "create", "PUT": "update", "PATCH": "patch", "APPLY": "patch", "DELETE": "delete", "DELETECOLLECTION": "delete",
 }
 
-// aside is what is no write of an object, or none that a script brings about.
+// aside are requests that write no object, or are not caused by a script.
 var aside = map[string]bool{
 	"leases": true, "nodes": true, "nodes/status": true, "serviceaccounts/token": true, "tokenreviews": true,
 	"subjectaccessreviews": true, "selfsubjectaccessreviews": true, "localsubjectaccessreviews": true,
 }
 
-// since returns what was written after an earlier tally.
+// since returns the writes after an earlier tally.
 func (t tally) since(before tally) tally {
 	out := tally{}
 	for what, n := range t {

@@ -31,8 +31,8 @@ func (w way) object(name string) (*unstructured.Unstructured, error) {
 	return o, nil
 }
 
-// ended reports whether an object's status says that it has ended well. The error says that it
-// has ended otherwise.
+// ended reports whether an object's status has ended well. The error is for one that has ended
+// otherwise.
 func ended(o *unstructured.Unstructured) (bool, error) {
 	phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")
 	switch phase {
