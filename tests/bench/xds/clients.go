@@ -24,14 +24,14 @@ import (
 // patience is how long anything may take that must happen.
 const patience = 2 * time.Minute
 
-// Clients is the process of the clients, as the first one calls it: each has a
-// connection of its own, as each sidecar has, and accepts what it is sent.
+// Clients is the process of the clients, as the first one calls it: each has a connection of its
+// own, as each sidecar has, and accepts every response.
 type Clients struct {
 	load  Load
 	crowd frame.Crowd[*client]
 }
 
-// client is one stream. It is its own goroutine's, apart from what is locked.
+// client is one stream. Its goroutine owns it, apart from the locked fields.
 type client struct {
 	number int
 	load   Load
@@ -42,7 +42,7 @@ type client struct {
 	again    atomic.Int64 // how often it came again
 }
 
-// Connecting says where to go, and as whom.
+// Connecting configures the server address and identity of clients.
 type Connecting struct {
 	Load   Load
 	Served Served
@@ -109,9 +109,9 @@ func identified(token string) (pod, workload int, err error) {
 	return pod, workload, err
 }
 
-// run serves the stream, and comes again when it is cut off, as sidecars do: when
-// thousands come at once some are not greeted in time, and of those to whom too
-// much is sent at once some do not answer pings in time.
+// run serves the stream, and reconnects when it is cut off, as sidecars do: when thousands
+// connect at once some handshakes time out, and some clients that receive too much at once do not
+// answer pings in time.
 func (c *client) run(conn *grpc.ClientConn, first func()) error {
 	for {
 		err := c.stream(conn, first)

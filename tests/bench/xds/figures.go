@@ -52,7 +52,7 @@ func printTable(w io.Writer, all []measured) {
 		}
 		fmt.Fprintln(t)
 	}
-	_ = t.Flush() // what it writes to is the standard output
+	_ = t.Flush() // it writes to the standard output
 	fmt.Fprintln(w)
 }
 

@@ -65,8 +65,8 @@ func (l Load) names(i int) (typeURL string, names []string) {
 // stay is how many changes later a sandbox that came goes again.
 const stay = 50
 
-// change returns the fact of a change, and the workload whose routes it changes:
-// sandboxes come, and from the time when some have, one goes for each that comes.
+// change returns the fact of a change, and the workload with the changed routes: sandboxes come,
+// and from the time when some have, one goes for each that comes.
 func (l Load) change(n int) (event.Fact, int) {
 	sandbox := n
 	if n >= stay {

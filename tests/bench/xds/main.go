@@ -6,22 +6,21 @@
 // target. It never fails on a number: machines differ, and the reader judges. It
 // fails when a client does not have the routes in the end.
 //
-// Each measurement has two processes of its own (this program again): the server,
-// whose memory and processor time are those printed, and the clients, each stream
-// with a connection of its own over loopback TCP, as each pod has. Clients read
-// which version of what they were sent, but not what is in it, and accept it. Both
-// processes share the machine; what the rest of it computed meanwhile is printed
-// too.
+// Each measurement has two processes of its own (this program again): the server, with the memory
+// and processor time that are printed, and the clients, each stream with a connection of its own
+// over loopback TCP, as each pod has. Clients read the version of each response, but not its
+// content, and accept it. Both processes share the machine; the processor time of others is
+// printed too.
 //
 // A change is a sandbox that appears on one workload, or disappears. In the first
 // shape the streams and sandboxes are spread over fifty workloads, in the second
 // all belong to one. While a stream has not answered, changes add up: it is then
 // sent the newest, and that one acknowledgement counts for all of them.
 //
-// Beside each number of ours stands that of the snapshot cache and delta server
-// of go-control-plane, from the same run: the same routes from the same table, as
-// one resource for each workload, to the same clients. And where sidecars are measured,
-// ours is measured again over TLS, beside what it is without.
+// Beside each number is that of the snapshot cache and delta server of go-control-plane, from the
+// same run: the same routes from the same table, as one resource for each workload, to the same
+// clients. And where sidecars are measured, the server is measured again over TLS, beside the
+// figure without.
 package main
 
 import (

@@ -8,7 +8,7 @@ import (
 	"switchyard.dev/tests/process"
 )
 
-// measured is what came of one load.
+// measured is the result of one load.
 type measured struct {
 	Load
 	// storm is the time from the first connection until the last stream had its
@@ -16,13 +16,12 @@ type measured struct {
 	storm time.Duration
 	// last and each are those of Outcome.
 	last, each []time.Duration
-	// perChange is what was written to all connections, in KiB, and responses how
-	// many there were, for each change.
+	// perChange is the number of KiB written to all connections, and responses the number of
+	// responses, for each change.
 	perChange, responses float64
 	// again is how many streams were cut off and came again.
 	again int64
-	// memory is the most that the server's process had, and heap what it had in
-	// the end, in MiB.
+	// memory is the maximum of the server's process, and heap its heap at the end, in MiB.
 	memory, heap float64
 	// server, clients and others are the seconds that each computed in a second.
 	server, clients, others float64

@@ -21,8 +21,8 @@ import (
 	"switchyard.dev/xds/translate"
 )
 
-// switchyard is the xDS server of the route server, as it is, apart from who may
-// come: tokens say it themselves.
+// switchyard is the xDS server of the route server, as it is, except for authentication: a token
+// is its own identity.
 type switchyard struct {
 	server  *serve.Server
 	receipt *receipt
@@ -71,8 +71,8 @@ func (s *switchyard) due(_ context.Context, t table.Table) (map[string]string, e
 	return due, nil
 }
 
-// receipted notes when the server has read an acknowledgement, and asks its own
-// convergence receipt what that one says.
+// receipted notes when the server has read an acknowledgement, and reads the server's own
+// convergence receipt.
 type receipted struct {
 	serve.Sessions
 	receipt *receipt

@@ -40,8 +40,8 @@ func newReceipt(l Load) *receipt {
 	return &receipt{load: l, of: make([][]int, l.Workloads), pods: make([]progress, l.Streams)}
 }
 
-// make makes a change of a workload and notes it, before anybody can acknowledge
-// it. The function state states it and gives its place.
+// make makes a change of a workload and notes it, before it can be acknowledged. The function
+// state states it and returns its place.
 func (r *receipt) make(workload int, state func() (uint64, error)) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

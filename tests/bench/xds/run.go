@@ -56,7 +56,7 @@ func (o *options) play(ctx context.Context) error {
 	return hostile.Measure(ctx, os.Stdout, o.hostile)
 }
 
-// measureAll measures every shape with both systems, and prints what came of it.
+// measureAll measures every shape with both systems, and prints the results.
 func (o *options) measureAll(w io.Writer) error {
 	var all []measured
 	one := func(system, form string, streams, workloads int) error {
@@ -105,8 +105,8 @@ func (o *options) measureAll(w io.Writer) error {
 	return nil
 }
 
-// forms are the forms in which ours is measured: that of sidecars, and where the
-// routes are many, for once, that of plain Envoys.
+// forms are the forms in which the server is measured: that of sidecars, and where the routes are
+// many, once, that of plain Envoys.
 func (o *options) forms(streams, workloads int) []string {
 	if streams == o.few && workloads == 1 {
 		return []string{inParts, asWhole}
