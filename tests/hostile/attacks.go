@@ -16,8 +16,8 @@ import (
 	"switchyard.dev/xds/translate"
 )
 
-// Attack makes requests at a site, about n of them, and tells how many it made.
-// The error tells of an answer that is not the right one.
+// Attack makes requests at a site, about n of them, and returns how many it made. The error is
+// for an answer that is not the right one.
 type Attack struct {
 	Name string
 	Run  func(ctx context.Context, s *Site, n int) (int, error)
@@ -81,8 +81,8 @@ func Refused() []Attack {
 	}
 }
 
-// Held are attacks by streams that are served, and say what they should not. All
-// of them stay open until each has said it.
+// Held are attacks by streams that are served, and send messages that they should not. All of
+// them stay open until each has sent its messages.
 func Held() []Attack {
 	return []Attack{
 		{"long reasons", holding(func(one *stream, i int) error {
@@ -139,7 +139,7 @@ func saying(request *discoveryv3.DeltaDiscoveryRequest) func(context.Context, *S
 	return holding(func(one *stream, _ int) error { return errors.Join(one.Send(request), served(one)) })
 }
 
-// manyVersions is a request that has versions of what it does not ask for.
+// manyVersions is a request with versions of resources that it does not ask for.
 func manyVersions() *discoveryv3.DeltaDiscoveryRequest {
 	request := asks(own()...)
 	request.InitialResourceVersions = map[string]string{}
@@ -149,7 +149,7 @@ func manyVersions() *discoveryv3.DeltaDiscoveryRequest {
 	return request
 }
 
-// largeNode is a request that says much about its sender.
+// largeNode is a request with a large description of its sender.
 func largeNode() *discoveryv3.DeltaDiscoveryRequest {
 	values := make([]*structpb.Value, large/8)
 	for n := range values {

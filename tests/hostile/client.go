@@ -148,7 +148,7 @@ func refusing(request func(i int) *discoveryv3.DeltaDiscoveryRequest, want ...co
 				return err
 			}
 			defer one.cancel()
-			_ = one.Send(request(i)) // how it ends tells more
+			_ = one.Send(request(i)) // the end of the stream is more informative
 			return one.refused(0, want...)
 		})
 	}

@@ -30,7 +30,7 @@ func StartCluster(ctx context.Context, pods int) (c *Cluster, err error) {
 	c = &Cluster{server: server}
 	defer func() {
 		if err != nil {
-			_ = server.Stop() // the error before is the one to tell
+			_ = server.Stop() // the error before is the one to return
 		}
 	}()
 	if c.client, err = kubernetes.NewForConfig(server.Config); err != nil {

@@ -1,7 +1,6 @@
-// Package hostile attacks the xDS endpoint, as a pod could that somebody else has
-// taken over, and measures what that costs it: how much more memory its process
-// takes at most, and how soon it has given that back. Meanwhile honest sidecars
-// are served, each change to all of them.
+// Package hostile attacks the xDS endpoint, as a compromised pod could, and measures the cost:
+// how much more memory its process takes at most, and how soon it has released that. During the
+// attack honest sidecars are served, each change to all of them.
 //
 // The endpoint is the real one, in a process of its own, with a real API server
 // behind it: attackers have tokens of real pods, false ones, or none. Attacks are

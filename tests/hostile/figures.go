@@ -83,6 +83,6 @@ func printCosts(w io.Writer, costs []Cost) {
 		fmt.Fprintf(t, "%s\t%d\t%.1f MiB\t%.1f MiB\t%s\t%s\t%s of %d\t\n", c.Name, c.Requests, c.Most, c.Kept,
 			c.Within.Round(time.Millisecond), c.Lasted.Round(time.Millisecond), c.Slowest.Round(time.Millisecond), c.Changes)
 	}
-	_ = t.Flush() // what it writes to is the standard output
+	_ = t.Flush() // it writes to the standard output
 	fmt.Fprintln(w)
 }

@@ -49,7 +49,7 @@ func beHonest(ctx context.Context, s *Site, tokens []string) (*honest, error) {
 	return h, h.await(make([]int64, len(tokens)))
 }
 
-// run has a sidecar accept what comes, until the end.
+// run makes a sidecar accept every response, until the end.
 func (h *honest) run(one *sidecar.Client) {
 	err := one.Run()
 	h.mu.Lock()
@@ -89,8 +89,8 @@ func (h *honest) await(had []int64) error {
 	}
 }
 
-// begin makes changes until the function it gives is called, which tells how many
-// there were and how long the slowest took.
+// begin makes changes until the function it returns is called, which returns how many there were
+// and how long the slowest took.
 func (h *honest) begin(ctx context.Context) (stop func() (int, time.Duration, error)) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})

@@ -37,7 +37,7 @@ func connect(address string) (*raw, error) {
 	return r, conn.SetDeadline(time.Now().Add(patience))
 }
 
-// greet returns what a client says at first.
+// greet sends the first frames of a client.
 func (r *raw) greet(settings ...http2.Setting) error {
 	if _, err := io.WriteString(r.Conn, http2.ClientPreface); err != nil {
 		return err
@@ -58,8 +58,8 @@ func (r *raw) call(token string, more ...string) []byte {
 	return bytes.Clone(r.headers.Bytes())
 }
 
-// cut waits until the server closes the connection, at most so long, and reads
-// what comes before.
+// cut waits until the server closes the connection, at most so long, and discards data before
+// that.
 func (r *raw) cut(within time.Duration) error {
 	if err := r.SetDeadline(time.Now().Add(within)); err != nil {
 		return err
@@ -97,8 +97,7 @@ const (
 	silenceOver  = 15*time.Second + 3*time.Second
 )
 
-// Silence is an attack by connections of several kinds that say little, and wait:
-// n of each.
+// Silence is an attack by connections of several kinds that send little, and wait: n of each.
 func Silence() Attack {
 	return together("silence",
 		Attack{"connections that say nothing", connecting(func(r *raw, _ string) error { return r.cut(greetingOver) })},
@@ -129,8 +128,7 @@ func Silence() Attack {
 	)
 }
 
-// neverReads asks for routes with no room for the answer, and says that it has
-// had it.
+// neverReads asks for routes with no window for the answer, and acknowledges it.
 func (r *raw) neverReads(token string) error {
 	if err := r.greet(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}); err != nil {
 		return err
@@ -191,9 +189,9 @@ func Floods() []Attack {
 // framesEach is how many frames one connection sends.
 const framesEach = 500
 
-// flooding is an attack by frames on as few connections as that takes, n in all.
-// Nothing is read until all are sent; cut says that the server is to close the
-// connection then, otherwise it may as well go on.
+// flooding is an attack by frames on as few connections as that takes, n in all. Nothing is read
+// until all are sent; cut reports whether the server has to close the connection then, otherwise
+// it may as well go on.
 func flooding(frame func(r *raw, token string, n int) error, cut bool) func(context.Context, *Site, int) (int, error) {
 	return func(ctx context.Context, s *Site, n int) (int, error) {
 		conns := max(1, n/framesEach)

@@ -33,9 +33,9 @@ type Rejected struct {
 	Again int
 }
 
-// RejectEverything makes changes while a client rejects everything that it is
-// sent; then it leaves and comes back so many times. The client is one of those
-// that attack; which, is for the caller to say.
+// RejectEverything makes changes while a client rejects everything that it receives; then it
+// leaves and comes back so many times. The client is one of the attackers, which the caller
+// selects.
 func (s *Site) RejectEverything(ctx context.Context, attacker int, form Form, changes, returns int) (Rejected, error) {
 	conn, err := dial(s.address)
 	if err != nil {
@@ -105,12 +105,12 @@ func (r *rejecting) reject() error {
 	})
 }
 
-// again is how long a server has to send again what was rejected: many times what
-// it waits between two responses.
+// again is how long a server has to send a rejected version again: many times its pause between
+// two responses.
 const again = 500 * time.Millisecond
 
-// nothingMore shows that nothing is sent that was rejected: after a while the
-// stream is asked for what ends it, and that is what comes next.
+// nothingMore checks that no rejected version is sent again: after a while the client sends a
+// request that ends the stream, and the end is what has to come next.
 func (r *rejecting) nothingMore() error {
 	timer := time.AfterFunc(again, func() {
 		_ = r.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: "made.up", ResourceNamesSubscribe: []string{"x"}}) // it ends either way

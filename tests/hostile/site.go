@@ -54,27 +54,26 @@ type Cost struct {
 	Most, Kept float64
 	Within     time.Duration
 	Lasted     time.Duration
-	// Changes were made meanwhile; Slowest is how long one took to reach the last
-	// honest sidecar, at most.
+	// Changes is the number of changes during the attack; Slowest is how long one took to reach
+	// the last honest sidecar, at most.
 	Changes int
 	Slowest time.Duration
 }
 
 // What an attack may cost.
 const (
-	// MostMiB is what it may take.
+	// MostMiB is the limit of additional memory.
 	MostMiB = 64
 	// KeptMiB is how much of that may be left after FreedWithin, since allocators keep some.
-	// HeapMiB is by how much the memory in use may have grown: with the changes made
-	// meanwhile, and what Go keeps of every goroutine that there was at one time.
+	// HeapMiB is by how much the memory in use may have grown: by the changes made in between,
+	// and by the stacks that Go keeps for the most goroutines at one time.
 	KeptMiB     = 16
 	HeapMiB     = 8
 	FreedWithin = 5 * time.Second
 )
 
-// Suffer lets attacks run one after the other, n requests in all, and tells what
-// they cost together. The error tells of a wrong answer, or of an honest sidecar
-// that was not served.
+// Suffer runs attacks one after the other, n requests in all, and returns their total cost. The
+// error is for a wrong answer, or for an honest sidecar that was not served.
 func (s *Site) Suffer(ctx context.Context, name string, n int, attacks ...Attack) (Cost, error) {
 	cost := Cost{Name: name}
 	before, was, err := s.rest()
@@ -106,8 +105,8 @@ func (s *Site) Suffer(ctx context.Context, name string, n int, attacks ...Attack
 	return cost, s.recover(&cost, before, was)
 }
 
-// rest returns the memory of the target when it has given back what it does not
-// need, and what it holds then.
+// rest returns the memory of the target when it has released unused memory, and its holdings
+// then.
 func (s *Site) rest() (memory float64, h Holding, err error) {
 	if err := s.target.Call("Hold", struct{}{}, &h); err != nil {
 		return 0, h, err
@@ -134,8 +133,7 @@ func (s *Site) recover(cost *Cost, before float64, was Holding) error {
 	}
 }
 
-// left waits until the target has no more than so many statuses: those who had
-// others have left.
+// left waits until the target has no more than so many statuses: clients with others have left.
 func (s *Site) left(statuses int) error {
 	for begun := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 		_, h, err := s.rest()

@@ -27,8 +27,7 @@ type Target struct {
 	endpoint *endpoint.Endpoint
 }
 
-// Opening says which API server stands behind the endpoint, and how many
-// sandboxes there are at first.
+// Opening configures the API server behind the endpoint, and the number of sandboxes at first.
 type Opening struct {
 	Access    apiserver.Access
 	Sandboxes int
@@ -60,7 +59,7 @@ func (t *Target) Open(o Opening, address *string) error {
 	}
 	t.endpoint, err = endpoint.New(endpoint.Config{
 		View: t.facts.View, Client: client, Address: "127.0.0.1:0",
-		// What is written for people is written, and thrown away.
+		// Logs are written, and discarded.
 		Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)),
 	})
 	if err != nil {
@@ -80,16 +79,16 @@ func (t *Target) Declare(i int, _ *struct{}) error {
 	})
 }
 
-// Holding is what the target holds, once it has given back what it does not need.
+// Holding are the holdings of the target, once it has released unused memory.
 type Holding struct {
-	// Heap is what is in use, in MiB.
+	// Heap is the heap in use, in MiB.
 	Heap float64
 	// Goroutines and Statuses are how many there are; a status is one resource at
 	// one client.
 	Goroutines, Statuses int
 }
 
-// Hold collects garbage and tells what is left.
+// Hold collects garbage and returns the holdings.
 func (t *Target) Hold(_ struct{}, h *Holding) error {
 	debug.FreeOSMemory()
 	var m runtime.MemStats
