@@ -145,7 +145,7 @@ var strangeClients = attack{"tokens that are none", func(_ context.Context, c ne
 	say(tls.Client(c, overTLS()), []byte("CONNECT {\"auth_token\":\"a.b.c\",\"verbose\":false,\"pedantic\":false}\r\nPING\r\n"))
 }}
 
-// say sends something once and then reads until the server closes the connection.
+// say sends bytes once and then reads until the server closes the connection.
 func say(c net.Conn, what []byte) {
 	if _, err := c.Write(what); err == nil {
 		drain(c)

@@ -37,7 +37,7 @@ func Addresses() (undo func(), err error) {
 	var added []*netlink.Addr
 	undo = func() {
 		for _, a := range added {
-			_ = netlink.AddrDel(lo, a) // the namespace goes with the cluster
+			_ = netlink.AddrDel(lo, a) // the namespace is deleted with the cluster
 		}
 	}
 	for _, one := range all {
@@ -59,8 +59,8 @@ func from(address string, within time.Duration) *net.Dialer {
 	return &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}, Timeout: within}
 }
 
-// Crowd is attackers at work, in a process of their own: what they do should cost those
-// who call honestly nothing but what it costs the server.
+// Crowd is attackers at work, in a process of their own, so that they cost honest callers nothing
+// but the server's time.
 type Crowd struct {
 	opened, ended, refused, there               atomic.Int64
 	slowOutputs, unreadAssignments, slowRefused atomic.Int64
@@ -69,12 +69,12 @@ type Crowd struct {
 // Role is the role of that process.
 const Role = "attackers"
 
-// Orders say what attackers are to do.
+// Orders configure attackers.
 type Orders struct {
 	// Attackers is how many there are, Address where they go.
 	Attackers int
 	Address   string
-	// Attacks are the names of what they do, in turn.
+	// Attacks are the names of their attacks, in turn.
 	Attacks []string
 }
 
@@ -88,8 +88,8 @@ type Counts struct {
 // not come back all in one instant.
 const pause = 5 * time.Second
 
-// Begin sends attackers to an address, each with one connection at a time that it makes
-// anew when it has ended, and returns at once. It may be called again for more.
+// Begin sends attackers to an address, each with one connection at a time that it opens again
+// when it has ended, and returns at once. It may be called again for more.
 func (c *Crowd) Begin(o Orders, _ *struct{}) error {
 	var attacks []attack
 	for _, name := range o.Attacks {

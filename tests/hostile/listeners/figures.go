@@ -14,9 +14,9 @@ import (
 // slower is how many times as long an honest call may take beside an attack.
 const slower = 3
 
-// Run attacks each listener whose name has only in it, one after the other, and then, if
-// only is empty, all of the dearest at once. It prints what it found, and ends with a line
-// for each figure. The error says that something could not be measured.
+// Run attacks each listener that has only in its name, one after the other, and then, if only is
+// empty, all with the most expensive attacks at once. It prints its findings, and ends with a
+// line for each figure. The error is for a figure that could not be measured.
 func Run(ctx context.Context, out io.Writer, only string, o Options) error {
 	undo, err := Addresses()
 	if err != nil {

@@ -39,7 +39,7 @@ type call func(ctx context.Context) error
 // patience is how long an honest call may take.
 const patience = 10 * time.Second
 
-// customer is the workload whose pods have the sidecar that is attacked.
+// customer is the workload of the pods with the attacked sidecar.
 var customer = table.Workload{Kind: "Deployment", Namespace: "hotrod", Name: "customer"}
 
 // get returns calls of a URL over HTTP.
@@ -52,7 +52,7 @@ func get(url string) call {
 	})
 }
 
-// checked returns calls of a URL whose answers are right where check says so.
+// checked returns calls of a URL with answers that check accepts.
 func checked(transport *http.Transport, url string, check func(traffic.Answer) error) call {
 	client := &http.Client{Transport: transport, Timeout: patience}
 	return func(ctx context.Context) error {
@@ -104,9 +104,9 @@ func lookUp(w *World, l *Listener) (call, error) {
 	}, nil
 }
 
-// subscribe asks for the routes of a workload, as its sidecars do: each on a stream that
-// lasts. A pod may open one every two seconds, so the calls share it and take turns: each
-// leaves the routes and asks for them anew.
+// subscribe asks for the routes of a workload, as its sidecars do: each on a stream that lasts. A
+// pod may open one every two seconds, so the calls share it and take turns: each unsubscribes
+// from the routes and subscribes again.
 func subscribe(w *World, l *Listener) (call, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -150,7 +150,7 @@ func (s *subscriber) ask(ctx context.Context) error {
 	return err
 }
 
-// routes are what is asked for.
+// routes are the subscribed resources.
 func routes() []string { return []string{translate.RouteName(customer)} }
 
 // subscribe asks for the routes and waits for them.
@@ -233,9 +233,9 @@ func podThatAsks(like corev1.Pod) *corev1.Pod {
 	}
 }
 
-// askForNothing asks the IO context server for a unit that there is not: that is refused, after all
-// has been looked at that is looked at for a unit that there is. The tokens of pods take turns, as
-// each unit has a pod of its own. Who is told to try again does so, as units do.
+// askForNothing asks the IO context server for a unit that does not exist: that is refused, after
+// all checks that are made for a unit that exists. The tokens of pods take turns, as each unit
+// has a pod of its own. A caller that receives TryAgain tries again, as units do.
 func askForNothing(w *World, l *Listener) (call, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

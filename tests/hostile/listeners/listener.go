@@ -6,7 +6,7 @@ import (
 	"switchyard.dev/tunnels/carrier"
 )
 
-// Program is a program of ours, as it is found in the cluster.
+// Program is a program of the operator, as it is found in the cluster.
 type Program struct {
 	// Name is a word for it.
 	Name string
@@ -30,10 +30,10 @@ type Listener struct {
 	Program Program
 	// Port is its number in the pod.
 	Port int
-	// Name says what is served there.
+	// Name names the service.
 	Name string
 
-	// honest makes the calls of those who are to be served whatever happens.
+	// honest makes the calls of honest callers, which have to be served.
 	honest func(*World, *Listener) (call, error)
 	// attacks are what attackers do to it, all at the same time.
 	attacks []attack
@@ -67,7 +67,7 @@ func All() []*Listener {
 	}
 }
 
-// rules is the dearest answer of the published API.
+// rules is the most expensive answer of the published API.
 const rules = "/api/v1/workloads/routing-rules"
 
 func with(some []attack, more ...attack) []attack { return slices.Concat(some, more) }

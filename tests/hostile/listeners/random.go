@@ -32,23 +32,23 @@ var beginnings = []string{
 	"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "GET /metrics HTTP/1.1\r\n", "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", "CONNECT a:1 HTTP/1.1\r\n\r\n",
 }
 
-// Inputs says how many random inputs go where.
+// Inputs configures random inputs.
 type Inputs struct {
 	N int
-	// Address is where they go, Seed what they are made from.
+	// Address is their destination, Seed that of the random numbers.
 	Address string
 	Seed    uint64
 	// Secure: half of them go through a handshake of TLS, as one of Protocols.
 	Secure bool
 }
 
-// protocols are what is spoken over TLS here: that of sessions, and gRPC.
+// protocols are the protocols over TLS: that of sessions, and gRPC.
 var protocols = []string{carrier.Protocol, "h2"}
 
 // Ends counts how connections with random inputs ended.
 type Ends struct {
-	// Told were answered something and then ended, Silent were ended alone; Left were not
-	// ended in time, Refused never made.
+	// Told were answered and then ended, Silent were ended alone; Left were not ended in time,
+	// Refused never connected.
 	Told, Silent, Left, Refused int
 }
 
@@ -105,7 +105,7 @@ func (in Inputs) once(r *rand.Rand, dialer *net.Dialer) func(*Ends) *int {
 	return func(e *Ends) *int { return &e.Silent }
 }
 
-// random reports whether random inputs go to a listener: code of ours reads what comes there.
+// random reports whether random inputs go to a listener: code of this project parses its input.
 func (l *Listener) random() bool { return l.Program == tunnelAPI || l.Program == tunnelProxy }
 
 // secure reports whether it speaks TLS.
@@ -113,8 +113,8 @@ func (l *Listener) secure() bool {
 	return slices.ContainsFunc(l.attacks, func(a attack) bool { return strings.Contains(a.name, afterHandshake) })
 }
 
-// randomly sends a listener random inputs while it is called honestly. Those who attacked it
-// before are gone.
+// randomly sends a listener random inputs while it is called honestly. The attackers of before
+// have left.
 func (w *World) randomly(ctx context.Context, f *Finding, o Options) (err error) {
 	l := f.Listener
 	if o.Random == 0 || !l.random() {

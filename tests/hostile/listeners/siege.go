@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/tools/wait"
 )
 
-// Options say how hard and for how long.
+// Options are the strength and the duration of attacks.
 type Options struct {
 	// Attackers is how many connections there are at once.
 	Attackers int
@@ -32,13 +32,13 @@ type Finding struct {
 	Listener *Listener
 	// Alone and Beside are the honest calls without the attack and with it.
 	Alone, Beside Calls
-	// Before and Most are what the program's largest container held before the attack, and
-	// at most meanwhile, of Limit, in MiB; Restarts is how often one was started anew.
+	// Before and Most are the memory of the program's largest container before the attack, and at
+	// most during it, of Limit, in MiB; Restarts is how often one was restarted.
 	Before, Most, Limit float64
 	Restarts            int32
 	// Attackers counts their connections; There is how many were open at most.
 	Attackers Counts
-	// Ends is what became of random inputs, and Meanwhile the honest calls beside them.
+	// Ends are the outcomes of random inputs, and Meanwhile the honest calls beside them.
 	Ends      Ends
 	Meanwhile Calls
 }

@@ -20,12 +20,12 @@ import (
 	"switchyard.dev/tools/wait"
 )
 
-// Outcome is what still went on while the dearest attacks went on together.
+// Outcome is the service during all of the most expensive attacks together.
 type Outcome struct {
 	// Attackers counts their connections, once all had come.
 	Attackers Counts
-	// Led is how long it took, from the end of the pod that led, until a change was
-	// served that another leader stated; Ready how long a sandbox took to be Ready.
+	// Led is how long it took, from the end of the leader's pod, until a change was served that
+	// another leader stated; Ready how long a sandbox took to be Ready.
 	Led, Ready time.Duration
 	// Injected is how many of Pods pods got their sidecar.
 	Injected, Pods int
@@ -132,8 +132,8 @@ func (w *World) inject(ctx context.Context) (int, error) {
 	return int(got.Load()), nil
 }
 
-// lead ends the pod that leads and returns how long it took until a change that another
-// leader stated was served.
+// lead ends the leader's pod and returns how long it took until a change that another leader
+// stated was served.
 func (w *World) lead(ctx context.Context, sandbox string) (time.Duration, error) {
 	lease, err := demo.Kubectl(ctx, "", "get", "lease", "-n", manager.Namespace, "-o", `jsonpath={.items[?(@.spec.holderIdentity)].spec.holderIdentity}`)
 	if err != nil {
@@ -162,7 +162,7 @@ func (w *World) lead(ctx context.Context, sandbox string) (time.Duration, error)
 	if _, err := demo.Kubectl(ctx, change, "apply", "-f", "-"); err != nil {
 		return 0, err
 	}
-	defer func() { _, _ = demo.Kubectl(ctx, "", "delete", "routingconfig", key, "--wait=false") }() // it goes with its sandbox too
+	defer func() { _, _ = demo.Kubectl(ctx, "", "delete", "routingconfig", key, "--wait=false") }() // it is deleted with its sandbox too
 	ask := has("http://"+w.address(find(7778), 0)+rules+"?routingKey="+key, key)
 	for time.Since(begun) < time.Minute {
 		if ask(ctx) == nil {

@@ -18,8 +18,8 @@ import (
 	"switchyard.dev/tools/wait"
 )
 
-// askOperator asks tunnel-api about the operator, which takes no token. Who is told to try again
-// does so: an address may begin fewer calls a second than begin here.
+// askOperator asks tunnel-api about the operator, which takes no token. It retries when it is
+// told to: an address may begin fewer calls a second than begin here.
 func askOperator(w *World, l *Listener) (call, error) {
 	return func(ctx context.Context) error {
 		conn, err := dial(w.address(l, 0), credentials.NewTLS(overTLS()))
@@ -39,9 +39,9 @@ func askOperator(w *World, l *Listener) (call, error) {
 	}, nil
 }
 
-// greets says something to a listener, and is answered something that begins so. Whose connection
-// is reset tries again, as people do: an address may begin fewer a second than begin here, and
-// neither protocol has a word for that so early.
+// greets sends a greeting to a listener, and checks the beginning of the answer. It retries when
+// the connection is reset, as clients do: an address may begin fewer a second than begin here,
+// and neither protocol has an error for that so early.
 func greets(says, answer string) func(*World, *Listener) (call, error) {
 	return func(w *World, l *Listener) (call, error) {
 		return func(ctx context.Context) error {

@@ -71,14 +71,14 @@ func (w *World) token(ctx context.Context, namespace, account, audience string, 
 
 // state is what a program's containers hold and have been through.
 type state struct {
-	// memory is what the largest of them holds, in MiB; limit is what it may.
+	// memory is that of the largest of them, in MiB; limit is its limit.
 	memory, limit float64
 	restarts      int32
 }
 
 // container is a running container of a program.
 type container struct {
-	// id is what the runtime calls it, limit what it may hold, in MiB.
+	// id is its ID in the runtime, limit its memory limit, in MiB.
 	id       string
 	limit    float64
 	restarts int32
