@@ -20,9 +20,8 @@ import (
 	"switchyard.dev/tools/wait"
 )
 
-// Churn is people who make, change and delete sandboxes while the API server is not
-// to be relied on. What has to come of it is known beforehand: what comes of making
-// the sandboxes of the end on an ordinary day.
+// Churn is users that create, change and delete sandboxes while the API server is unreliable. The
+// expected result is known beforehand: the result of creating the final sandboxes without faults.
 type Churn struct {
 	// Changes is how many there are, Pause the time between two of them.
 	Changes int
@@ -107,8 +106,8 @@ func (c Churn) Run(ctx context.Context, w *World) (Result, error) {
 	return r, errors.Join(err, w.wipe(ctx))
 }
 
-// calm makes watches end no more before their time: caches wait longer and longer
-// between two attempts, and nobody should have to wait for that.
+// calm stops watches from ending early: caches back off longer and longer between two attempts,
+// which would only take time.
 func (w *World) calm() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -137,10 +136,9 @@ func (c Churn) play(ctx context.Context, w *World, all []change) error {
 	return ctx.Err()
 }
 
-// bring brings a sandbox into a form, or away, over an API server that may fail. It
-// does not wait until one that goes is gone, unless another of its name comes. That takes
-// several steps, before each of which a cache whose watches ended early may wait for a
-// minute.
+// bring brings a sandbox into a form, or deletes it, over an API server that may fail. It does
+// not wait for the deletion, unless another of its name is created. That takes several steps,
+// before each of which a cache with watches that ended early may wait for a minute.
 func (w *World) bring(ctx context.Context, one change) error {
 	return wait.Until(ctx, 4*patience, fmt.Sprintf("bring %s into form %d", one.sandbox, one.form), func() error {
 		o := &unstructured.Unstructured{}
@@ -195,7 +193,7 @@ spec:
 	return text
 }
 
-// external is a workstation that stands for a baseline.
+// external is an external workload with a baseline.
 func external(name, baseline string) string {
 	return fmt.Sprintf(`{name: %s, baseline: {apiVersion: apps/v1, kind: Deployment, namespace: sweep, name: %s},
     tunnel: {baselineToLocals: [{baselinePort: 8080, localAddress: "localhost:3000"}]}}`, name, baseline)

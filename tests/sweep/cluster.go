@@ -107,7 +107,7 @@ func (w *World) tunnelProxy(ctx context.Context, namespace string) error {
 	return overtaken(w.people.Status().Patch(ctx, pod, client.MergeFrom(before)))
 }
 
-// overtaken passes over the failure of a write to what has changed or gone.
+// overtaken ignores the failure of a write to an object that was changed or deleted.
 func overtaken(err error) error {
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return nil

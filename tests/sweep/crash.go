@@ -9,9 +9,9 @@ import (
 
 // Failure is a run that did not end as the golden one.
 type Failure struct {
-	// Name says what was done to it, so that it can be done again.
+	// Name describes the fault, so that it can be repeated.
 	Name string
-	// Findings say how it differs.
+	// Findings are the differences.
 	Findings []string
 }
 
@@ -44,7 +44,7 @@ type Crashes struct {
 	Ways []wire.Way
 	// First is the first write at which one dies, Step how far apart they are.
 	First, Step int
-	// Told is called after each run; nil for nobody.
+	// Told is called after each run; may be nil.
 	Told func(run string, r Result)
 }
 

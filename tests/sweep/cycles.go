@@ -29,10 +29,10 @@ type Cycles struct {
 	Count, AtOnce int
 }
 
-// Cycled is what is there after that.
+// Cycled is the state after that.
 type Cycled struct {
-	// Left are objects, of whatever kind, that a label or an owner tells are ours, and
-	// facts and rules. Nothing of that should be.
+	// Left are objects, of whatever kind, that are the operator's by a label or an owner, and
+	// facts and rules. There should be none.
 	Left []string
 	// Before and After are the memory in use after the first tenth and after all, in
 	// MiB: that of the manager and of this program around it.
@@ -72,7 +72,7 @@ func (c Cycles) Run(ctx context.Context, w *World) (Cycled, error) {
 	return out, errors.Join(err, w.wipe(ctx))
 }
 
-// heap returns how much is in use, in MiB, without what is noted here of every object.
+// heap returns the heap in use, in MiB, without the ledger of all objects.
 func (w *World) heap() float64 {
 	w.ledger.Forget()
 	return float64(frame.Heap()) / (1 << 20)
@@ -118,8 +118,8 @@ func (w *World) comeAndGo(ctx context.Context, one change) error {
 	})
 }
 
-// ours returns all objects that are ours, of every kind that the API server has, and
-// what the log and the routing table hold.
+// ours returns all objects of the operator, of every kind that the API server has, and the
+// content of the log and the routing table.
 func (w *World) ours(ctx context.Context) ([]string, error) {
 	all, err := w.everything()
 	if err != nil {
@@ -146,8 +146,8 @@ func (w *World) ours(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-// isOurs reports whether a label, an owner, a finalizer or its kind tells that an object
-// is ours.
+// isOurs reports whether an object is the operator's by a label, an owner, a finalizer or its
+// kind.
 func isOurs(o *unstructured.Unstructured) bool {
 	if o.GroupVersionKind().Group == crdv1.GroupVersion().Group {
 		return true

@@ -1,6 +1,6 @@
-// Package sweep shows that the controllers come to the same end however they are
-// disturbed: on a real API server and etcd, with the real manager, whose way to both
-// the API server and the log leads through package wire.
+// Package sweep shows that the controllers reach the same end however they are disturbed: on a
+// real API server and etcd, with the real manager, with both the API server and the log behind
+// package wire.
 //
 //	Scenario   three forks, two external workloads, a virtual one, a route group;
 //	           updates; the end                                    scenario.go
@@ -17,9 +17,9 @@
 //
 // The manager is package life; that units of Resources run once shows package workflows.
 //
-// What a run is held against: after each step of the scenario the State is that of
-// the golden run; nothing was made that the golden run did not make, nor oftener; and of
-// what is wanted nothing was deleted, and no key was taken back.
+// The checks of a run: after each step of the scenario the State is that of the golden run; no
+// object was created that the golden run did not create, nor more often; and no wanted object was
+// deleted, and no wanted key withdrawn.
 //
 // Short forms run as tests (guards in package sensitivity), all of it with `make sweep`. Whatever is random follows
 // from a seed that is printed.

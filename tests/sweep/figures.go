@@ -22,7 +22,7 @@ func (o Outcome) Print(w io.Writer, name string) {
 	}
 }
 
-// Print prints what came of a churn.
+// Print prints the result of a churn.
 func (r Result) Print(w io.Writer, c Churn) {
 	name := "churn"
 	if c.Meshes {
@@ -39,7 +39,7 @@ func (r Result) Print(w io.Writer, c Churn) {
 // what the log may keep, and the garbage of the moment.
 const grown = 8
 
-// Print prints what is left after cycles.
+// Print prints leftovers after cycles.
 func (r Cycled) Print(w io.Writer, c Cycles) {
 	figures.Told(w, "cycles-left-over", len(r.Left), "objects, facts and rules",
 		fmt.Sprintf("0, after %d sandboxes", c.Count), len(r.Left) == 0)

@@ -15,7 +15,7 @@ import (
 
 // Trap is a course of events that does harm when a guard is missing.
 type Trap struct {
-	// Short names it in a figure, and Name says what happens.
+	// Short names it in a figure, and Name describes it.
 	Short, Name string
 	// Guard is what keeps it from doing harm; empty when that cannot be taken away.
 	Guard wire.Guard
@@ -38,8 +38,8 @@ func Traps() []Trap {
 // than the controllers act on it, on a machine that is not too busy.
 const late = 1500 * time.Millisecond
 
-// tries is how often a trap is sprung without its guard, at most, until harm is seen:
-// a manager that starts slowly hears of what has happened before it acts.
+// tries is how often a trap is sprung without its guard, at most, until harm is seen: a manager
+// that starts slowly receives events before it acts.
 const tries = 3
 
 // seen is how long a run without a guard is given to come to the right end, which it
@@ -56,7 +56,8 @@ func (t Trap) Golden(ctx context.Context, w *World) (Golden, error) {
 	return g, nil
 }
 
-// Spring runs the trap, with the guard or without, and returns what was found beside its golden run.
+// Spring runs the trap, with the guard or without, and returns the differences from its golden
+// run.
 func (t Trap) Spring(ctx context.Context, w *World, g Golden, guarded bool) ([]string, error) {
 	if guarded {
 		return t.spring(ctx, w, g, "")
@@ -87,8 +88,8 @@ func (t Trap) spring(ctx context.Context, w *World, g Golden, without wire.Guard
 	return result.Findings, err
 }
 
-// exchange lets the manager die, and waits until the next one has done what it found
-// to do. meanwhile happens while none runs.
+// exchange kills the manager, and waits until the next one has done all its work. meanwhile is
+// called while none runs.
 func (w *World) exchange(ctx context.Context, meanwhile func() error) error {
 	w.mu.Lock()
 	before := len(w.lives)
@@ -105,7 +106,7 @@ func (w *World) exchange(ctx context.Context, meanwhile func() error) error {
 		}
 		return w.lives[before].Main.LogReady()
 	})
-	_ = wait.For(ctx, 2*late) // What was late has come then.
+	_ = wait.For(ctx, 2*late) // Delayed events have arrived then.
 	return errors.Join(err, failed)
 }
 
@@ -128,8 +129,8 @@ func livesAgain() (Scenario, func(string) string) {
 	}, func(string) string { return fmt.Sprint(going) }
 }
 
-// goesUnseen: a sandbox goes, and the next manager's caches show nothing of what it
-// has made.
+// goesUnseen: a sandbox is deleted, and the next manager's caches show none of the objects made
+// for it.
 func goesUnseen() (Scenario, func(string) string) {
 	empty := 0
 	return Scenario{
@@ -149,8 +150,8 @@ func goesUnseen() (Scenario, func(string) string) {
 		}
 }
 
-// goneAgain: a sandbox goes, and the next manager's caches show it as it was, and
-// nothing of what was made for it.
+// goneAgain: a sandbox is deleted, and the next manager's caches show it as it was, and none of
+// the objects made for it.
 func goneAgain() (Scenario, func(string) string) {
 	var empty, asked int
 	return Scenario{
@@ -204,8 +205,8 @@ func hadBefore() (Scenario, func(string) string) {
 		}
 }
 
-// goesUnnoticed: somebody takes away a sandbox and all that belongs to it, finalizers
-// and all, while no manager runs.
+// goesUnnoticed: a user removes a sandbox and all its objects, with their finalizers, while no
+// manager runs.
 func goesUnnoticed() (Scenario, func(string) string) {
 	return Scenario{
 		{"everything is made", makeAll},

@@ -23,7 +23,7 @@ func (w *World) make(ctx context.Context, text string) error {
 		if err := yaml.Unmarshal([]byte(document), &o.Object); err != nil {
 			return fmt.Errorf("read %q: %w", document, err)
 		}
-		// What is to be there may still be going.
+		// A previous object of the name may still be terminating.
 		var failed error
 		err := wait.Until(ctx, patience, "make "+state.Name(o), func() error {
 			if failed = w.people.Create(ctx, o.DeepCopy()); apierrors.IsAlreadyExists(failed) || overtaken(failed) == nil {
@@ -38,7 +38,7 @@ func (w *World) make(ctx context.Context, text string) error {
 	return nil
 }
 
-// edit changes an object, again when somebody else has changed it meanwhile.
+// edit changes an object, and retries on conflicts.
 func edit[T client.Object](ctx context.Context, w *World, name string, o T, change func(o T)) error {
 	key := client.ObjectKey{Name: name}
 	if namespaced, err := w.people.IsObjectNamespaced(o); err != nil {
@@ -125,7 +125,8 @@ spec:
   parentRefs: [{name: edge}]
   rules: [{matches: [{method: {service: shop.Payments}}], backendRefs: [{name: pay, port: 80}]}]`
 
-// settleIn makes the baselines, whose pods have a sidecar that is ready, and their routes in meshes.
+// settleIn creates the baselines, with pods that have a ready sidecar, and their routes in
+// meshes.
 func (w *World) settleIn(ctx context.Context) error {
 	for _, name := range []string{"shop", "cart", "pay", "mail", "stock", "ads", "find"} {
 		if err := w.make(ctx, strings.TrimSpace(baseline(name))); err != nil {
@@ -158,7 +159,7 @@ metadata: {name: shop-headless, namespace: sweep}
 spec: {selector: {app: shop}, clusterIP: None, ports: [{port: 8080}]}`))
 }
 
-// remove asks for the deletion of an object; it is no error when it is gone.
+// remove deletes an object; it is no error when it is not found.
 func (w *World) remove(ctx context.Context, o client.Object, name string) error {
 	o.SetName(name)
 	return wait.Until(ctx, patience, "delete "+name, func() error { return client.IgnoreNotFound(w.people.Delete(ctx, o)) })

@@ -38,8 +38,8 @@ type account struct {
 	stated  map[event.Key][]wire.Statement
 }
 
-// quiet is for how long nobody may write to be called at rest: when what comes of it
-// is not known, and when it is.
+// quiet is for how long there must be no write until the state is at rest: when the result is
+// unknown, and when it is known.
 const (
 	quietUnknown = 2 * time.Second
 	quietKnown   = 300 * time.Millisecond
@@ -77,7 +77,7 @@ func (w *World) Golden(ctx context.Context, s Scenario) (Golden, error) {
 	return g, errors.Join(err, w.wipe(ctx))
 }
 
-// golden takes one step and returns the State once nobody writes any more.
+// golden takes one step and returns the State once there are no more writes.
 func (w *World) golden(ctx context.Context, s step) (state.State, error) {
 	if err := s.do(ctx, w); err != nil {
 		return nil, fmt.Errorf("%s: %w", s.name, err)
@@ -134,7 +134,7 @@ func (w *World) ready(ctx context.Context) error {
 
 // Result is what became of a run.
 type Result struct {
-	// Findings are what is otherwise than in the golden run.
+	// Findings are the differences from the golden run.
 	Findings []string
 	// Withdrawn are keys that were taken back from the log, for a while, although they
 	// were wanted.
@@ -176,8 +176,8 @@ func (w *World) steps(ctx context.Context, g Golden) (findings, withdrawn []stri
 	return nil, withdrawn, nil
 }
 
-// settle waits until the State is as it should be and nobody writes any more, and
-// tells how it differs if that takes too long.
+// settle waits until the State is as it should be and there are no more writes, and returns the
+// differences if that takes too long.
 func (w *World) settle(ctx context.Context, want state.State) []string {
 	findings := []string{"the managers write and write"}
 	writes, since := -1, time.Now()
@@ -205,7 +205,7 @@ func (w *World) settle(ctx context.Context, want state.State) []string {
 	return findings
 }
 
-// judge holds what was done against the golden run.
+// judge compares an account with the golden run.
 func judge(g Golden, have account) []string {
 	var out []string
 	for _, path := range slices.Sorted(maps.Keys(have.objects)) {
@@ -222,9 +222,9 @@ func judge(g Golden, have account) []string {
 	return out
 }
 
-// flaps returns the keys of the log that were withdrawn although they are wanted: for
-// those on whose behalf they stand again now. What stood for somebody before them may
-// have been withdrawn. Each comes with all that was said of it.
+// flaps returns the keys of the log that were withdrawn although they are wanted: from their
+// present owner. A statement for a previous owner may have been withdrawn. Each comes with all
+// its statements.
 func flaps(g Golden, have account) []string {
 	var out []string
 	for _, key := range slices.Sorted(maps.Keys(have.stated)) {
@@ -235,7 +235,7 @@ func flaps(g Golden, have account) []string {
 	return out
 }
 
-// takenBack reports whether a key was withdrawn from those for whom it stands at the end.
+// takenBack reports whether a key was withdrawn from the owner that it has at the end.
 func takenBack(all []wire.Statement) bool {
 	stood := slices.DeleteFunc(slices.Clone(all), func(s wire.Statement) bool { return s.Withdrawn })
 	if len(stood) == 0 {
@@ -250,7 +250,7 @@ func takenBack(all []wire.Statement) bool {
 	return false
 }
 
-// account returns what was done so far.
+// account returns the account so far.
 func (w *World) account() account {
 	return account{w.ledger.Objects(), w.ledger.Stated()}
 }

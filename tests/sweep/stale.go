@@ -13,10 +13,9 @@ import (
 	"switchyard.dev/tests/sweep/wire"
 )
 
-// Stale are runs in which what managers read from their caches is old: what they
-// watch comes late, each kind by itself; and they die again and again, and the next
-// one begins with caches that go back to an earlier moment of the run, all to the same
-// or each to one of its own.
+// Stale are runs in which managers read old data from their caches: events come late, each kind
+// by itself; and managers die again and again, and the next one begins with caches that go back
+// to an earlier moment of the run, all to the same or each to one of its own.
 type Stale struct {
 	// Runs is how many runs there are, Seed that of their random choices.
 	Runs int
@@ -25,7 +24,7 @@ type Stale struct {
 	Late time.Duration
 	// Lives is how many managers there are in a run, if each writes enough to die.
 	Lives int
-	// Told is called after each run; nil for nobody.
+	// Told is called after each run; may be nil.
 	Told func(run string, r Result)
 }
 

@@ -43,7 +43,7 @@ type World struct {
 	// lives are the managers that were begun in this run.
 	lives  []*life.Life
 	ledger *wire.Ledger
-	// meanwhile is what happens between the death of a manager and the next one.
+	// meanwhile is called between the death of a manager and the next one.
 	meanwhile func()
 	// patience is how long the controllers may take to come to the right end.
 	patience time.Duration
@@ -53,7 +53,7 @@ type World struct {
 	meshes bool
 }
 
-// NewWorld starts an API server. The logger takes what managers say; Close ends it.
+// NewWorld starts an API server. The logger gets the log of managers; Close ends it.
 func NewWorld(ctx context.Context, logger *slog.Logger) (*World, error) {
 	server, err := apiserver.Start()
 	if err != nil {
