@@ -1,6 +1,6 @@
-// Command sweep disturbs the controllers in every way that tests/sweep knows, as often
-// as it is told, and prints what came out. It never fails on a number; it fails when
-// it could not measure one.
+// Command sweep disturbs the controllers in every way that tests/sweep knows, as often as its
+// flags state, and prints the results. It never fails on a number; it fails when it could not
+// measure one.
 package main
 
 import (

@@ -13,7 +13,7 @@ import (
 	"switchyard.dev/tests/sweep/wire"
 )
 
-// settings says how often everything is done; 0 leaves it out.
+// settings are the numbers of repetitions; 0 leaves a part out.
 type settings struct {
 	seed           uint64
 	step, stale    int
