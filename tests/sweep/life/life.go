@@ -1,5 +1,5 @@
-// Package life is a manager that can die as a process does, though it runs in this one: its
-// way to the API server and to the log leads through a wire.Gate.
+// Package life is a manager that can die as a process does, though it runs in this one: it
+// reaches the API server and the log only through a wire.Gate.
 package life
 
 import (
@@ -26,8 +26,8 @@ type Life struct {
 	done chan struct{}
 }
 
-// Begin starts a manager behind a gate. What a Config does not say of a manager beside others
-// in one process is added.
+// Begin starts a manager behind a gate. Settings for several managers in one process are added to
+// the Config.
 func Begin(ctx context.Context, gate *wire.Gate, access *rest.Config, log eventbus.Log, c manager.Config) (*Life, error) {
 	l := &Life{Gate: gate, done: make(chan struct{})}
 	c.REST, c.Log = rest.CopyConfig(access), gate.Log(log)
@@ -43,8 +43,8 @@ func Begin(ctx context.Context, gate *wire.Gate, access *rest.Config, log eventb
 	}
 	go func() {
 		defer close(l.done)
-		// Its end is of no interest once it is dead; before that, who waits for rest
-		// will see that nobody works.
+		// Its end is of no interest once it is dead; before that, the wait for the end state
+		// times out.
 		if err := l.Main.Run(ctx); err != nil && ctx.Err() == nil && c.Logger != nil {
 			c.Logger.Error("a manager ended by itself", "error", err)
 		}
@@ -64,7 +64,7 @@ func (l *Life) Stop() {
 	<-l.done
 }
 
-// End tells a manager to end, and does not wait for it.
+// End cancels a manager, and does not wait for it.
 func (l *Life) End() { l.end() }
 
 // Quiet makes the libraries under managers log to a logger, which is one for the
