@@ -1,4 +1,4 @@
-// Package state says what there is in a cluster and on the routing log, so that two runs can
+// Package state describes the content of a cluster and of the routing log, so that two runs can
 // be compared.
 package state
 
@@ -19,13 +19,12 @@ import (
 	"switchyard.dev/routeserver/table"
 )
 
-// State is all that there is, by what it is: objects, rules of the routing table, and
-// keys of the log that stand for something. It is without what differs from run to
-// run: UIDs, versions, times and addresses, which become the names of what they
-// belong to.
+// State is the content by name: objects, rules of the routing table, and keys of the log with a
+// statement. It is without values that differ from run to run: UIDs, versions, times and
+// addresses, which are replaced by the names of their objects.
 type State map[string]string
 
-// Kinds returns the kinds that a State tells of.
+// Kinds returns the kinds of a State.
 func Kinds() []schema.GroupVersionKind {
 	out := []schema.GroupVersionKind{
 		{Group: "apps", Version: "v1", Kind: "Deployment"},
@@ -77,7 +76,7 @@ func Name(o *unstructured.Unstructured) string {
 	return o.GetKind() + " " + strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/")
 }
 
-// renaming puts the names of objects in the place of their UIDs and addresses.
+// renaming replaces the UIDs and addresses of objects by their names.
 func renaming(objects []unstructured.Unstructured) *strings.Replacer {
 	var pairs []string
 	for _, o := range objects {
@@ -121,7 +120,7 @@ func clean(value any, within string) {
 	}
 }
 
-// current says, in the place of observedGeneration, whether it is the present one.
+// current replaces observedGeneration by whether it is the present one.
 func current(o map[string]any) {
 	generation, _, _ := unstructured.NestedInt64(o, "metadata", "generation")
 	say := func(m map[string]any) {
@@ -142,7 +141,7 @@ func current(o map[string]any) {
 	}
 }
 
-// conditions removes where on the log something stands, which conditions tell.
+// conditions removes positions on the log from conditions.
 func conditions(o map[string]any) {
 	list, _, _ := unstructured.NestedSlice(o, "status", "conditions")
 	for _, c := range list {
@@ -155,8 +154,7 @@ func conditions(o map[string]any) {
 	}
 }
 
-// Routes returns the rules of the routing table, and the keys of the log that stand for
-// something.
+// Routes returns the rules of the routing table, and the keys of the log with a statement.
 func Routes(ctx context.Context, log eventbus.Log) (State, error) {
 	folded, live, err := fold(ctx, log)
 	if err != nil {
@@ -201,7 +199,7 @@ func fold(ctx context.Context, log eventbus.Log) (table.Table, []string, error) 
 	return folded, slices.Sorted(maps.Keys(live)), nil
 }
 
-// say writes a rule down without addresses.
+// say writes a rule as text without addresses.
 func say(r *table.Rule) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "to %s, by %s %s/%s, ready %t", r.Sandbox, r.Member.Kind, r.Member.Namespace, r.Member.Name, r.Ready)
