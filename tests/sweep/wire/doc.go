@@ -1,12 +1,13 @@
-// Package wire stands between a manager and what it works with, the API server and
-// the routing log, and lets things go wrong there as they do in life:
+// Package wire is between a manager and the API server and the routing log, and injects faults
+// there that occur in practice:
 //
 //   - the process dies at its n-th write, which was done, was not done, or was done
 //     without an answer (Faults.DieAt);
-//   - what it watches comes late, each kind by itself (Faults.Delay);
-//   - what it lists when it starts is older than what was already true
+//   - events come late, each kind by itself (Faults.Delay);
+//   - the lists at its start are older than the present state
 //     (Faults.Snapshot), as from an API server that lags behind;
-//   - watches end with 410 Gone, and lists whose next page has expired
+//   - watches end with 410 Gone, and lists with a next page that has expired
+//     (Faults.Expire, Faults.Page);
 //     (Faults.Expire, Faults.Page);
 //   - something else happens right before a write (Faults.Before);
 //   - a guard is missing (Faults.Without), to show that a sweep sees that.

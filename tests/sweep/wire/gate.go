@@ -31,13 +31,13 @@ type Guard string
 const (
 	// Preconditions: writes and deletions name the UID and the version they mean.
 	Preconditions Guard = "preconditions"
-	// LiveReads: what is decisive is read past the cache.
+	// LiveReads: decisive reads bypass the cache.
 	LiveReads Guard = "live-reads"
-	// Withdrawals: what the log says of objects that are gone is taken back.
+	// Withdrawals: statements on the log about deleted objects are withdrawn.
 	Withdrawals Guard = "withdrawals"
 )
 
-// Faults says what goes wrong. The zero value is a day without faults.
+// Faults are the faults to inject. The zero value has none.
 type Faults struct {
 	// DieAt is the write at which it happens, counted from 1; 0 for never.
 	DieAt int
@@ -55,7 +55,7 @@ type Faults struct {
 	Page int64
 	// Without is the guard that is missing; empty for none.
 	Without Guard
-	// Before is called before each write, and the write waits for it; nil for nobody.
+	// Before is called before each write, and the write waits for it; may be nil.
 	Before func()
 }
 
@@ -78,8 +78,8 @@ type Gate struct {
 	calm   atomic.Bool
 }
 
-// NewGate returns the way of a process to which this happens. What it makes, deletes
-// and withdraws is written into the ledger.
+// NewGate returns the gate of a process with these faults. Objects that it creates and deletes,
+// and keys that it withdraws, are recorded in the ledger.
 func NewGate(f Faults, ledger *Ledger) *Gate {
 	return &Gate{faults: f, ledger: ledger, filled: map[string]bool{}, dead: make(chan struct{})}
 }
@@ -147,7 +147,7 @@ func (t trip) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.alive(t.next.RoundTrip(r))
 }
 
-// alive passes an answer on, unless the process has died meanwhile.
+// alive passes an answer on, unless the process has died in between.
 func (t trip) alive(response *http.Response, err error) (*http.Response, error) {
 	if err == nil && t.gate.isDead() {
 		_ = response.Body.Close()

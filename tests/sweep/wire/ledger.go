@@ -29,18 +29,18 @@ type Ledger struct {
 
 // Statement is a fact that a manager put on the log.
 type Statement struct {
-	// Withdrawn says that it takes its key back.
+	// Withdrawn reports whether it withdraws its key.
 	Withdrawn bool
 	// Gate is where its manager is fenced in.
 	Gate *Gate
-	// Cause is the object whose change led to it.
+	// Cause is the object that was changed.
 	Cause event.Cause
-	// Owner is the UID of whom it stands for: the owner of a routing key, whoever changed
-	// what it leads to, and for other facts the cause.
+	// Owner is the UID of its owner: the owner of a routing key, whoever changed its members, and
+	// for other facts the cause.
 	Owner string
 }
 
-// ownerOf returns the UID of whom a fact stands for.
+// ownerOf returns the UID of the owner of a fact.
 func ownerOf(f event.Fact) string {
 	if d, ok := f.Data.(*factv1.RoutingDeclared); ok {
 		return d.GetOwner().GetUid()
@@ -48,7 +48,7 @@ func ownerOf(f event.Fact) string {
 	return f.Cause.UID
 }
 
-// String returns what was stated.
+// String returns the statement as text.
 func (s Statement) String() string {
 	what := "stated"
 	if s.Withdrawn {
@@ -80,7 +80,7 @@ func (l *Ledger) Objects() map[string]Lives {
 	return out
 }
 
-// Stated returns what was put on the log about each key, oldest first.
+// Stated returns the statements about each key, oldest first.
 func (l *Ledger) Stated() map[event.Key][]Statement {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,7 +122,7 @@ func (l *Ledger) note(r *http.Request, response *http.Response) error {
 	return nil
 }
 
-// state notes what was put on the log.
+// state records a statement.
 func (l *Ledger) state(key event.Key, s Statement) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

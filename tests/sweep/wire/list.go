@@ -26,7 +26,7 @@ func (t trip) fill(r *http.Request, about target) (*http.Response, error) {
 		if query.Has("continue") {
 			return status(r, http.StatusGone, "Expired", "the continue parameter is too old"), nil
 		}
-		if query.Has("limit") { // One without is what is asked for after that.
+		if query.Has("limit") { // A request without a limit follows after that.
 			query.Set("limit", strconv.FormatInt(f.Page, 10))
 			query.Del("resourceVersion")
 			query.Del("resourceVersionMatch")

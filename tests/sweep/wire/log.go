@@ -10,7 +10,7 @@ import (
 // Log returns the log as the process of this Gate can write it: until it is dead.
 func (g *Gate) Log(l eventbus.Log) eventbus.Log { return fenced{l, g} }
 
-// fenced is a log whose writer may be dead.
+// fenced is a log with a writer that may be dead.
 type fenced struct {
 	eventbus.Log
 	gate *Gate

@@ -69,8 +69,8 @@ func changes(r *http.Request, t target) bool {
 	return r.Method != http.MethodGet && t.resource != "" && t.resource != "events" && t.resource != "leases" && t.resource != "tokenreviews"
 }
 
-// legible asks for JSON where clients of metadata ask for protobuf, whatever the
-// rest.Config says: events are cut apart by lines, and the ledger reads answers.
+// legible asks for JSON where clients of metadata ask for protobuf, regardless of the
+// rest.Config: events are cut apart by lines, and the ledger reads answers.
 func legible(r *http.Request) *http.Request {
 	var accept []string
 	for _, form := range strings.Split(r.Header.Get("Accept"), ",") {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// gone is what an API server says in a stream of events when it cannot go on.
+// gone is the event of an API server that cannot continue a watch.
 const gone = `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",` +
 	`"message":"too old resource version","reason":"Expired","code":410}}` + "\n"
 
@@ -38,7 +38,7 @@ type late struct {
 	due  time.Time
 }
 
-// stream is the body of a watch whose events come late.
+// stream is the body of a watch with delayed events.
 type stream struct {
 	source io.ReadCloser
 	out    *io.PipeReader
