@@ -13,7 +13,7 @@ import (
 )
 
 // Deaths returns all deaths at every step-th write, from the first on. Only writes count at which
-// there was somebody to die in the golden run, and only deaths whose text has only in it.
+// a process or pod was alive in the golden run, and only deaths that contain only in their text.
 func (g Golden) Deaths(first, step int, only string) []Death {
 	var out []Death
 	for _, k := range kinds() {
@@ -54,7 +54,7 @@ func kinds() []kind {
 	return out
 }
 
-// writes returns the writes, by their number, at which somebody may die.
+// writes returns the writes, by their number, at which a process or pod may die.
 func (g Golden) writes(who string) []int {
 	if who == Pods {
 		return g.alive
@@ -74,7 +74,7 @@ type Failure struct {
 
 // Outcome is what became of many runs.
 type Outcome struct {
-	// Runs is how many there were, by who was to die. Spared is in how many of them nobody did:
+	// Runs is how many there were, by what was to die. Spared is in how many of them nothing did:
 	// no pod lived from that write on, or there were fewer writes.
 	Runs   map[string]int
 	Spared int
@@ -85,7 +85,7 @@ type Outcome struct {
 	Failures []Failure
 }
 
-// Sweep runs all deaths. told is called after each; nil for nobody.
+// Sweep runs all deaths. told is called after each; may be nil.
 func (w *World) Sweep(ctx context.Context, g Golden, deaths []Death, told func(Death, Result)) (Outcome, error) {
 	out := Outcome{Runs: map[string]int{}}
 	for _, d := range deaths {

@@ -1,33 +1,33 @@
 // Package workflows shows that a unit of a Resource that has finished is never run again, and
-// that the end is the same, whoever dies on the way there: on a real API server and etcd, with
+// that the end is the same, whatever dies on the way there: on a real API server and etcd, with
 // the real manager, the IO context server as a process, and scripts that run for real in pods
-// around which the programs io-init, io-run and io-sidecar run with the pod's own token. What
-// the scripts do is counted in a PostgreSQL server outside of the cluster.
+// with the programs io-init, io-run and io-sidecar and the pod's own token. The actions of
+// scripts are counted in a PostgreSQL server outside of the cluster.
 //
 //	World      an API server, the ledger, the programs                   world.go
-//	           the IO context server, whose way leads through a gate     server.go
+//	           the IO context server, behind a gate                      server.go
 //	           five units: a, then b and c at once, then d; e removes    scenario.go
-//	           who answers, and who collects garbage                     people.go
-//	           what there is, and what is wrong about a run              state.go, judge.go
-//	Run        one of which somebody dies at a write                     run.go, sweep.go
-//	package kubelet   the node, whose pods can be made to die
+//	           the person that answers, and the garbage collector        people.go
+//	           the state, and the errors of a run                        state.go, judge.go
+//	Run        a run in which something dies at a write                  run.go, sweep.go
+//	package kubelet   the node, with pods that can be killed
 //	package ledger    the PostgreSQL server
 //
-// # Who dies
+// # Deaths
 //
 // The manager and the IO context server die at each write of their own: it was done and they did
-// not hear of it, or it was not done. In a third way they live, and only the answer is lost. The
-// manager dies in a fourth: pods that have ended are deleted meanwhile, and the next manager
+// not get the answer, or it was not done. In a third way they live, and only the answer is lost.
+// The manager dies in a fourth: pods that have ended are deleted in between, and the next manager
 // begins with caches of before.
 //
-// Pods die all at once, before each write of anybody before which one lives: their processes are
-// killed, they are deleted, or their node is lost.
+// Pods die all at once, before each write of any program before which one lives: their processes
+// are killed, they are deleted, or their node is lost.
 //
-// # What is asked of a run
+// # Checks
 //
 // Where no pod died, each script has begun and ended once. Where one did, a script has begun
 // again only after its unit was held for a person, who has set the annotation signadot.com/retry.
-// No unit is held whose script has ended with 0 and whose outputs are kept. The values and the
+// No unit is held after its script has ended with 0 and its outputs are kept. The values and the
 // Secret with the outputs are those of the undisturbed run, and at the end nothing is left.
 //
 // A short form runs as a test, all of it with `make sweep-workflows`.

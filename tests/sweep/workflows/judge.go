@@ -16,12 +16,12 @@ type evidence struct {
 	lines    []ledger.Line
 	// held are units that waited for a person, by pod.
 	held map[string]Held
-	// pods says that pods were to die.
+	// pods reports whether pods were to die.
 	pods bool
 }
 
-// judge returns what is wrong: a unit has run again though nobody asked for it, or is held
-// though nothing is the matter, or has not run.
+// judge returns the errors of a run: a unit has run again without a request, or is held without a
+// reason, or has not run.
 func judge(e evidence) []string {
 	var out []string
 	said := map[string][]string{}

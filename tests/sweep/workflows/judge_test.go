@@ -20,7 +20,7 @@ func undisturbed() evidence {
 	return e
 }
 
-// again adds an attempt of unit b, which says this in the ledger.
+// again adds an attempt of unit b, with these lines in the ledger.
 func (e *evidence) again(said ...string) {
 	e.attempts = append(e.attempts, kubelet.Attempt{Unit: "b", Number: "2", Pod: "b-2", Kept: true})
 	for _, s := range said {

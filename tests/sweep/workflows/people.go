@@ -27,7 +27,7 @@ const (
 // Held is a unit that waited for a person.
 type Held struct{ Unit, Phase, Reason, Message string }
 
-// answer is a person who has units that are held begin again, as their messages say.
+// answer is a person that retries units that are held, as their messages advise.
 func (r *run) answer(ctx context.Context) {
 	for n := 1; ctx.Err() == nil; n++ {
 		var err error
@@ -48,7 +48,7 @@ func (r *run) answer(ctx context.Context) {
 		if err := r.w.people.Patch(ctx, o, patch); client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
 			r.w.logger.Warn("a person tries again", "error", err)
 		}
-		_ = wait.For(ctx, thinking) // until it is heeded
+		_ = wait.For(ctx, thinking) // until it is acted on
 	}
 }
 
@@ -63,7 +63,7 @@ func (r *run) waiting(ctx context.Context) []crdv1.WorkUnitStatus {
 	})
 }
 
-// tidy deletes pods that have ended and that nobody holds.
+// tidy deletes pods that have ended and have no finalizer.
 func (r *run) tidy(ctx context.Context) {
 	var pods corev1.PodList
 	err := r.w.people.List(ctx, &pods, client.InNamespace(operatorNamespace), client.HasLabels{crdv1.LabelLifecycle})
@@ -81,7 +81,7 @@ func ended(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
 
-// collect takes away what has lost its owner, as Kubernetes does.
+// collect deletes objects that have lost their owner, as Kubernetes does.
 func (r *run) collect(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := r.w.collectOnce(ctx); err != nil && ctx.Err() == nil {
@@ -96,7 +96,7 @@ func (w *World) collectOnce(ctx context.Context) error {
 	var secrets corev1.SecretList
 	var resources crdv1.ResourceList
 	var methods crdv1.SignadotObjectLifecycleMethodsList
-	// What belongs to somebody is read first: who is not there then is gone.
+	// Dependents are read first: an owner that is not found then was deleted.
 	if err := errors.Join(w.people.List(ctx, &pods), w.people.List(ctx, &secrets)); err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ import (
 	"switchyard.dev/workflows/iocontext/server"
 )
 
-// Who writes, or dies.
+// The parties that write, or die.
 const (
 	Manager = "manager"
 	Server  = "IO context server"
@@ -32,12 +32,12 @@ const (
 	Pods    = "pods"
 )
 
-// Old is a way in which a manager dies: the write is done, pods that have ended are deleted
-// meanwhile, and the next manager begins with caches of the moment at which nothing of the
-// units had begun yet.
+// Old is a way in which a manager dies: the write is done, pods that have ended are deleted in
+// between, and the next manager begins with caches of the moment at which none of the units had
+// begun yet.
 const Old wire.Way = "old"
 
-// Death is what goes wrong in a run; the zero value is nothing.
+// Death is the fault of a run; the zero value is none.
 type Death struct {
 	// Who dies: Manager or Server, or Pods, which are all that live.
 	Who string
@@ -112,7 +112,7 @@ func (w *World) start(ctx context.Context, d Death) (r *run, end func(), err err
 	}, nil
 }
 
-// before returns what happens before each write of somebody.
+// before returns the function that is called before each write of a party.
 func (r *run) before(ctx context.Context, who string) func() {
 	return func() {
 		alive := r.nodes.Alive()
@@ -134,7 +134,7 @@ func (r *run) before(ctx context.Context, who string) func() {
 	}
 }
 
-// faults returns the faults of the n-th process of somebody.
+// faults returns the faults of the n-th process of a party.
 func (r *run) faults(ctx context.Context, who string) func(n int) wire.Faults {
 	return func(n int) wire.Faults {
 		f := wire.Faults{Before: r.before(ctx, who), Without: r.death.Without}
@@ -210,8 +210,8 @@ func (r *run) began() string {
 	return r.made
 }
 
-// play has the Resource made and removed. check says whether the state after each is as it is
-// to be, and is asked again while it is not.
+// play creates the Resource and deletes it. check returns an error until the state after each is
+// as it should be.
 func (r *run) play(ctx context.Context, check func(after string, s state.State) error) error {
 	o := asked(r.w.ledger.Env())
 	if err := r.w.people.Create(ctx, o.DeepCopy()); err != nil {
@@ -228,7 +228,7 @@ func (r *run) play(ctx context.Context, check func(after string, s state.State) 
 	return err
 }
 
-// The moments at which the state is looked at.
+// The moments at which the state is checked.
 const (
 	afterMaking   = "the Resource is made"
 	afterRemoving = "the Resource is removed"

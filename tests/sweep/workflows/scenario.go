@@ -15,7 +15,7 @@ import (
 // name is that of the Resource.
 const name = "five"
 
-// unit is a unit of the Resource, as YAML: what it reads by variable, and what it gives.
+// unit is a unit of the Resource: the outputs it reads as variables, and the outputs it gives.
 type unit struct {
 	name  string
 	reads []string
@@ -23,7 +23,7 @@ type unit struct {
 }
 
 // There are five units: b and c run beside each other once a has ended, and d after both; e
-// removes what they have made.
+// removes what they have created.
 var (
 	creates = []unit{
 		{"a", nil, []string{"host", "port"}},
@@ -42,7 +42,7 @@ func (u unit) script() string {
 	var b strings.Builder
 	b.WriteString("#!/bin/sh\nset -eu\n")
 	for _, output := range u.gives {
-		// What it has read is part of what it gives.
+		// The inputs are part of the output.
 		value := u.name + "-" + output
 		for _, key := range u.reads {
 			value += "-of-$" + variable(key)
@@ -89,7 +89,7 @@ func (u unit) spec(env map[string]string) crdv1.WorkUnit {
 	return out
 }
 
-// asked returns the Resource whose scripts reach the ledger by some environment.
+// asked returns the Resource; its scripts reach the ledger with env.
 func asked(env map[string]string) *crdv1.Resource {
 	r := &crdv1.Resource{}
 	r.Name = name

@@ -22,8 +22,8 @@ import (
 // serverName is the name of the IO context server, of its account and its program.
 const serverName = "io-context-server"
 
-// ioServer is one process of the IO context server. Its way to the API server leads through a
-// gate: when that is dead, the process is killed before it has its answer.
+// ioServer is one process of the IO context server. It reaches the API server through a gate:
+// when that is dead, the process is killed before it has its answer.
 type ioServer struct {
 	gate    *wire.Gate
 	program *program.Program
@@ -104,7 +104,7 @@ func (s *ioServer) kill() {
 // stop ends it, and its way to the API server.
 func (s *ioServer) stop() {
 	s.kill()
-	_ = s.front.Close() // nobody is there any more
+	_ = s.front.Close() // it has no more clients
 }
 
 // serveOn begins a server whenever one has died, until ctx ends, and stops the last one. faults

@@ -21,8 +21,8 @@ import (
 	"switchyard.dev/workflows/iocontext/store"
 )
 
-// state says what there is of the Resource, without what differs from run to run: which
-// attempt it was, times, and pods that have ended and are let go.
+// state describes the Resource, without values that differ from run to run: attempts, times, and
+// pods that have ended and are released.
 func (w *World) state(ctx context.Context) (state.State, error) {
 	all, err := w.ours(ctx)
 	out := state.State{}
@@ -87,7 +87,7 @@ func sayConditions(all []crdv1.StatusCondition, generation int64) string {
 	return b.String()
 }
 
-// ours returns every object that a run has made.
+// ours returns every object that a run has created.
 func (w *World) ours(ctx context.Context) ([]client.Object, error) {
 	var out []client.Object
 	var resources crdv1.ResourceList

@@ -68,7 +68,7 @@ func whole(after string, s state.State) error {
 
 // Result is what became of a run.
 type Result struct {
-	// Findings are what is wrong.
+	// Findings are the errors.
 	Findings []string
 	// Died is how many processes or pods died.
 	Died int

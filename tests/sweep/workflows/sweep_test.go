@@ -79,5 +79,5 @@ func TestAFinishedUnitIsNeverRunAgain(t *testing.T) {
 }
 
 // tries is how often a guard is left out, at most, until harm is seen: a manager that starts
-// slowly hears of what has happened before it acts.
+// slowly receives events before it acts.
 const tries = 3

@@ -43,7 +43,7 @@ type World struct {
 	// people read and write as they are, past every fault.
 	people client.WithWatch
 	kube   kubernetes.Interface
-	// plain reaches the API server as nobody.
+	// plain reaches the API server without credentials.
 	plain http.RoundTripper
 
 	dir    string
@@ -71,7 +71,7 @@ const (
 )
 
 // NewWorld starts an API server and a ledger, and builds the programs. It needs root. The logger
-// takes what managers say. Close ends everything; where there is an error, that has been done.
+// gets the log of managers. Close ends everything; after an error that has been done.
 func NewWorld(ctx context.Context, logger *slog.Logger) (w *World, err error) {
 	w = &World{logger: logger}
 	if w.dir, err = os.MkdirTemp("", "sweep-"); err != nil {
@@ -120,7 +120,7 @@ func build(ctx context.Context, root, to string) (string, error) {
 		}
 	}
 	names := fmt.Sprintf("127.0.0.1 localhost %s\n", server.Name)
-	if err := os.WriteFile(filepath.Join(to, "etc", "hosts"), []byte(names), 0o644); err != nil { //nolint:gosec // Everybody reads it.
+	if err := os.WriteFile(filepath.Join(to, "etc", "hosts"), []byte(names), 0o644); err != nil { //nolint:gosec // Every user reads it.
 		return "", err
 	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", to+"/", "./workflows/cmd/...")
