@@ -1,6 +1,6 @@
 // Command sweep-workflows lets the manager, the IO context server and the pods of a workflow of
-// five units die at every write, and prints what came out. It never fails on a number; it
-// fails when it could not measure one.
+// five units die at every write, and prints the results. It never fails on a number; it fails
+// when it could not measure one.
 package main
 
 import (
