@@ -18,11 +18,11 @@ type Way string
 
 // The ways.
 const (
-	// Killed: all processes are killed, as where memory is short; their node tells.
+	// Killed: all processes are killed, as where memory is short; their node reports it.
 	Killed Way = "killed"
-	// Deleted: somebody deletes the pods.
+	// Deleted: the pods are deleted.
 	Deleted Way = "deleted"
-	// Lost: the node is gone, and nobody knows what became of them.
+	// Lost: the node vanishes, and the end of the pods is unknown.
 	Lost Way = "lost"
 )
 
@@ -57,7 +57,7 @@ func (k *Kubelet) Strike(ctx context.Context, way Way) error {
 	return all
 }
 
-// collect says of a pod what Kubernetes says of one whose node is gone.
+// collect sets the status of a pod to that of a pod on a deleted node.
 func (k *Kubelet) collect(ctx context.Context, lost *corev1.Pod) error {
 	pods := k.others.CoreV1().Pods(lost.Namespace)
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
@@ -82,7 +82,7 @@ func (p *pod) lives() bool {
 	return p.bound && !p.over && p.way == ""
 }
 
-// lost reports whether nobody may say any more how it is.
+// lost reports whether its state may not be reported any more.
 func (p *pod) lost() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -105,7 +105,7 @@ func (p *pod) kill() {
 	}
 }
 
-// terminate tells all containers that run to end, and ends those that do not heed it.
+// terminate sends SIGTERM to all running containers, and kills those that ignore it.
 func (p *pod) terminate() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

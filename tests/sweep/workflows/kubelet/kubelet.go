@@ -1,6 +1,6 @@
-// Package kubelet is the node of pods of units: it runs their containers for real, each in a
-// file system of its own, with the token that the API server makes for the pod, and says in
-// their status what became of them. Their pods can be made to die (die.go).
+// Package kubelet is the node of pods of units: it runs their containers for real, each in a file
+// system of its own, with the token that the API server issues for the pod, and reports their
+// state in the status. Their pods can be killed (die.go).
 //
 // It is no kubelet: it knows of a pod what pods of units have, and starts nothing twice.
 package kubelet
@@ -37,14 +37,14 @@ type Config struct {
 	Dir string
 	// Images are all that there are, by name.
 	Images map[string]Image
-	// Logger is told what goes wrong.
+	// Logger logs errors.
 	Logger *slog.Logger
 }
 
 // node is the name of the node.
 const node = "sweep"
 
-// How often pods are looked for, and how long a container may take to end that is told to.
+// How often pods are listed, and how long a container may take to end after SIGTERM.
 const (
 	lookPause = 20 * time.Millisecond
 	grace     = time.Second
@@ -116,13 +116,13 @@ func (k *Kubelet) look(ctx context.Context) error {
 
 // Attempt is what became of the pod of an attempt.
 type Attempt struct {
-	// Unit and Number say which attempt it is, and Pod is the UID of the pod.
+	// Unit and Number identify the attempt, and Pod is the UID of the pod.
 	Unit, Number, Pod string
 	// Way is how the pod died; empty when it was let live.
 	Way Way
 	// Code is the exit code of the main container; -1 when it was not seen to end.
 	Code int
-	// Kept says that the container which hands in outputs has ended well.
+	// Kept reports whether the container that hands in outputs has ended well.
 	Kept bool
 }
 

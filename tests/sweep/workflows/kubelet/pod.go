@@ -30,8 +30,8 @@ type pod struct {
 
 	mu      sync.Mutex
 	started map[string]*started
-	// bound says that it is on this node, told that its end is in its status, and going that
-	// it is to end; over is that nothing of it runs any more, or will.
+	// bound reports whether it is on this node, told whether its end is in its status, and going
+	// whether it is terminating; over is that nothing of it runs any more, or will.
 	bound, told, going, over bool
 	// way is how it died.
 	way Way
@@ -191,7 +191,7 @@ func (p *pod) report(ctx context.Context, over bool) {
 	}
 }
 
-// let takes a pod away whose deletion has been asked for, once it has ended.
+// let finishes the deletion of a pod, once it has ended.
 func (p *pod) let(ctx context.Context, o *corev1.Pod) {
 	p.mu.Lock()
 	told := p.told && p.way != Lost

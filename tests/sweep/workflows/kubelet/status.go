@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// say writes into a pod's status what became of its containers.
+// say writes the state of its containers into a pod's status.
 func (p *pod) say(o *corev1.Pod, over bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
