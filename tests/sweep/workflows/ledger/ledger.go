@@ -1,5 +1,5 @@
-// Package ledger is a PostgreSQL server outside of the cluster, in which scripts of units note
-// what they do: their side effects, to be counted.
+// Package ledger is a PostgreSQL server outside of the cluster, in which scripts of units record
+// their actions: their side effects, to be counted.
 package ledger
 
 import (
@@ -22,7 +22,7 @@ import (
 	"switchyard.dev/tools/wait"
 )
 
-// What a script says in the ledger.
+// The entries of a script in the ledger.
 const (
 	// Begun: it has begun.
 	Begun = "begun"
@@ -125,8 +125,8 @@ func (l *Ledger) ask(query string) (string, error) {
 	return l.Ask(nil, query)
 }
 
-// Ask has psql ask the server, and returns what it says; env is more of its environment, as
-// where another way to the server begins.
+// Ask runs a query with psql, and returns its output; env is added to its environment, as where
+// another path to the server begins.
 func (l *Ledger) Ask(env map[string]string, query string) (string, error) {
 	return l.run("psql", env, Programs+"/psql", "-XqtAc", query)
 }
