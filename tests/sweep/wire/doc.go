@@ -8,7 +8,6 @@
 //     (Faults.Snapshot), as from an API server that lags behind;
 //   - watches end with 410 Gone, and lists with a next page that has expired
 //     (Faults.Expire, Faults.Page);
-//     (Faults.Expire, Faults.Page);
 //   - something else happens right before a write (Faults.Before);
 //   - a guard is missing (Faults.Without), to show that a sweep sees that.
 //
