@@ -46,27 +46,27 @@ import (
 	"switchyard.dev/tunnels/identity"
 )
 
-// Audience is what tokens for tunnel proxies, and for tunnel-api, are made for.
+// Audience is the audience of tokens for tunnel proxies and for tunnel-api.
 const Audience = "tunnel-proxy"
 
 const (
 	// keepUser is the lifetime of cached TokenReviews; keepYes and keepNo are those of cached
 	// SubjectAccessReviews that allowed and that denied.
 	keepUser, keepYes, keepNo = 60 * time.Second, 10 * time.Second, 2 * time.Second
-	// keepAccepted is for how long a token is known to have been accepted.
+	// keepAccepted is how long an accepted token is remembered.
 	keepAccepted = time.Hour
 	// keepLast is for how long a right that was granted stays valid while the API server is
 	// unavailable.
 	keepLast = 10 * time.Minute
-	// maxKept bounds the answers of each kind that are kept.
+	// maxKept bounds the cached answers of each kind.
 	maxKept = 4096
-	// askWithin bounds one question.
+	// askWithin bounds one request to the API server.
 	askWithin = 4 * time.Second
 	// maxToken bounds a token, in bytes.
 	maxToken = 16 << 10
 )
 
-// sandboxes is the resource that rights are about.
+// sandboxes is the resource of the checked rights.
 const sandboxes = "signadotsandboxes"
 
 // Config configures an Access.
@@ -87,16 +87,16 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Access asks. It is safe for concurrent use.
+// Access authenticates and authorizes. It is safe for concurrent use.
 type Access struct {
 	cfg    Config
 	users  *kept
 	rights *cache.LRUExpireCache
 	// last has the rights that were granted last, for when the API server is unavailable.
 	last *cache.LRUExpireCache
-	// accepted has the users of foreign tokens that were accepted.
+	// accepted has the users of accepted tokens of other issuers.
 	accepted *kept
-	// checks bounds the questions about tokens, and asking those about rights.
+	// checks bounds concurrent TokenReviews, and asking concurrent SubjectAccessReviews.
 	checks pools
 	asking chan struct{}
 }
@@ -135,7 +135,7 @@ func (a *Access) Again(ctx context.Context, token, from string, user identity.Us
 	return a.identify(ctx, token, from, user.Name)
 }
 
-// identify returns the user of a token. known is the user that has shown it before; empty: none.
+// identify returns the user of a token. known is the user that presented it before; empty: none.
 func (a *Access) identify(ctx context.Context, token, from, known string) (identity.User, *tunnelv1.Refused) {
 	if token == "" {
 		return identity.User{}, unauthenticated("there is no token: log in to the cluster")
@@ -177,8 +177,8 @@ func (a *Access) identify(ctx context.Context, token, from, known string) (ident
 	return user, nil
 }
 
-// admit lets a review of a token through, which is over when leave is called, or returns why not. foreign:
-// only a review finds out whether the token is valid.
+// admit reserves a review of a token, until leave is called, or returns why not. foreign reports
+// that only a review can verify the token.
 func (a *Access) admit(ctx context.Context, token string, key [sha256.Size]byte, from, known string) (leave func(), foreign bool, refused *tunnelv1.Refused) {
 	user, foreign := a.accepted.Get(key)
 	if foreign && known == "" {
@@ -263,7 +263,7 @@ type right struct {
 	verb, name string
 }
 
-// may asks for a right to SignadotSandboxes, or to one of them.
+// may checks a right to SignadotSandboxes, or to one of them.
 func (a *Access) may(ctx context.Context, user identity.User, verb, name string) *tunnelv1.Refused {
 	if user.Name == "" {
 		return unauthenticated("the user is unknown")
@@ -322,7 +322,8 @@ func (a *Access) reviewed(ctx context.Context, user identity.User, what authoriz
 	return review.Status.Allowed && !review.Status.Denied, nil
 }
 
-// unavailable is the refusal while the API server cannot be asked. Why is for the log alone.
+// unavailable logs err and returns the refusal for an unavailable API server. what completes the
+// log line.
 func (a *Access) unavailable(what string, err error) *tunnelv1.Refused {
 	a.cfg.Logger.Warn("the API server could not be asked "+what, "error", err)
 	return &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_UNAVAILABLE, Message: "The API server of the cluster could not be asked: try again."}
@@ -332,5 +333,5 @@ func unauthenticated(format string, args ...any) *tunnelv1.Refused {
 	return &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_UNAUTHENTICATED, Message: sentence(fmt.Sprintf(format, args...))}
 }
 
-// sentence returns a text as one.
+// sentence returns a text as a sentence.
 func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] + "." }

@@ -14,12 +14,12 @@ import (
 // accountPrefix begins the names of service accounts.
 const accountPrefix = "system:serviceaccount:"
 
-// account is the key of a kept answer about a service account.
+// account is the cache key of an answer about a service account.
 type account struct{ name, uid string }
 
-// Exists returns nil unless the user is a service account that was deleted, or one that was created
-// again under the same name: then it returns why the user is refused. The API server lists no other
-// users, so nothing is known of them. While the API server cannot answer, the refusal has
+// Exists returns nil unless the user is a service account that was deleted, or one that was
+// created again under the same name: then it returns the refusal. Other users cannot be checked,
+// since the API server does not list them. While the API server is unavailable, the refusal has
 // REASON_UNAVAILABLE.
 func (a *Access) Exists(ctx context.Context, user identity.User) *tunnelv1.Refused {
 	namespace, name, is := strings.Cut(strings.TrimPrefix(user.Name, accountPrefix), ":")

@@ -9,11 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/cache"
 )
 
-// maxEach bounds the tokens of each user that a kept has.
+// maxEach bounds the tokens of each user in a kept.
 const maxEach = 64
 
-// kept has values by the hashes of tokens, at most maxEach of each user: one with many tokens evicts
-// only his own. It is safe for concurrent use.
+// kept is a cache of values by the hashes of tokens, at most maxEach of each user, so that a user
+// with many tokens evicts only their own. It is safe for concurrent use.
 type kept struct {
 	*cache.LRUExpireCache
 	mu sync.Mutex
@@ -25,7 +25,7 @@ func newKept(clock cache.Clock) *kept {
 	return &kept{LRUExpireCache: cache.NewLRUExpireCacheWithClock(maxKept, clock), of: cache.NewLRUExpireCacheWithClock(maxKept, clock)}
 }
 
-// add keeps a value of a user's token, not longer than keepAccepted.
+// add stores a value for a user's token, at most for keepAccepted.
 func (k *kept) add(user string, key [sha256.Size]byte, value any, keep time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -35,12 +35,12 @@ func newPools() pools {
 	}
 }
 
-// known lets a review of a token through that is known to be a user's.
+// known admits a review of a token that is known to be a user's.
 func (p pools) known(user string) (leave func(), err error) {
 	return p.users.Enter(callers.Caller{Kind: callers.Pod, Name: user})
 }
 
-// stranger lets a review of an unknown token through once its turn has come.
+// stranger admits a review of an unknown token once its turn has come.
 func (p pools) stranger(ctx context.Context, by callers.Caller) (leave func(), err error) {
 	gone, err := p.addresses.Enter(by)
 	if err != nil {
