@@ -20,11 +20,11 @@ import (
 )
 
 const (
-	// answerWithin bounds a call that is no stream, and streamWithin one that is: then its caller
-	// opens another, and shows who he is.
+	// answerWithin bounds a unary call, and streamWithin a stream: then its caller opens another,
+	// and authenticates again.
 	answerWithin, streamWithin = 15 * time.Second, time.Hour
-	// askAgain is how often it is asked again, while a stream is open, who its caller is and
-	// what he may see.
+	// askAgain is the interval at which the caller of an open stream and its rights are checked
+	// again.
 	askAgain = 30 * time.Second
 )
 
@@ -64,7 +64,7 @@ func (s *server) stays(ctx context.Context, c caller) error {
 	user, refused := s.cfg.Access.Again(ctx, c.token, c.from, c.user)
 	switch {
 	case refused.GetReason() == tunnelv1.Reason_REASON_UNAVAILABLE, refused.GetReason() == tunnelv1.Reason_REASON_EXHAUSTED:
-		return nil // until it can be asked again
+		return nil // until the check succeeds again
 	case refused != nil:
 		return refusal(refused)
 	case user.Key() != c.user.Key():
@@ -73,7 +73,7 @@ func (s *server) stays(ctx context.Context, c caller) error {
 	return nil
 }
 
-// shown returns the token that a caller shows, and from where.
+// shown returns the token that a caller presents, and the caller's address.
 func shown(ctx context.Context) (token, from string, err error) {
 	p, _ := peer.FromContext(ctx)
 	if p == nil || p.Addr == nil {
@@ -94,7 +94,7 @@ func shown(ctx context.Context) (token, from string, err error) {
 	return token, from, nil
 }
 
-// local reports whether an address is of the same host.
+// local reports whether an address is one of this host.
 func local(a net.Addr) bool {
 	at, err := netip.ParseAddrPort(a.String())
 	return err == nil && callers.Loopback(at.Addr())
@@ -110,7 +110,7 @@ var codesOf = map[tunnelv1.Reason]codes.Code{
 	tunnelv1.Reason_REASON_INVALID:         codes.InvalidArgument,
 }
 
-// refusal returns a refusal as an error of gRPC.
+// refusal returns a refusal as a gRPC status.
 func refusal(r *tunnelv1.Refused) error {
 	code, ok := codesOf[r.GetReason()]
 	if !ok {
@@ -128,12 +128,12 @@ func (s *server) counted(ctx context.Context, request any, info *grpc.UnaryServe
 	return answer, err
 }
 
-// countedStream counts streams as they end.
+// countedStream counts streams when they end.
 func (s *server) countedStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 	err := handle(srv, stream)
 	s.calls.WithLabelValues(method(info.FullMethod), status.Code(err).String()).Inc()
 	return err
 }
 
-// method returns the last part of a method's name, of those that there are.
+// method returns the last part of a full method name.
 func method(full string) string { return full[strings.LastIndexByte(full, '/')+1:] }

@@ -24,10 +24,10 @@ import (
 	"switchyard.dev/tunnels/policy"
 )
 
-// Name is the host by which workstations know tunnel-api, and that its certificate must be for.
+// Name is the host name of tunnel-api for workstations, which its certificate must be for.
 const Name = "tunnel-api.signadot.svc"
 
-// Config is what a Main needs.
+// Config configures a Main.
 type Config struct {
 	// REST reaches the API server. Required.
 	REST *rest.Config
@@ -35,8 +35,8 @@ type Config struct {
 	Access *access.Access
 	// Keys sign certificates and make credentials. Required.
 	Keys keys.Signing
-	// TLS is the certificate to serve with. Required. AcceptPlain reports whether plain
-	// connections are taken too, over which no token counts.
+	// TLS is the serving certificate. AcceptPlain also accepts plain connections, over which
+	// tokens are refused.
 	TLS         *trust.Folder
 	AcceptPlain bool
 	// Namespace is the operator's, where the tunnel proxies are. Default: signadot. Proxies has
@@ -51,14 +51,15 @@ type Config struct {
 	Operator *tunnelv1.GetOperatorInfoResponse
 	// Addresses to listen on, as host:port. Defaults: :9070, and :9090 for metrics and health.
 	Address, MetricsAddress string
-	// AskAgain is how often it is asked again what the caller of a stream may see. Default:
-	// half a minute.
+	// AskAgain is the interval at which the rights of a stream's caller are checked again.
+	// Default: half a minute.
 	AskAgain time.Duration
-	// MaxConnections bounds the open connections of strangers on each listener. Default: 2048.
+	// MaxConnections bounds the open connections of unauthenticated clients on each listener.
+	// Default: 2048.
 	MaxConnections int
 	// Logger logs which caller received which data. Default: none.
 	Logger *slog.Logger
-	// Metrics has the numbers. Default: a new one.
+	// Metrics is the registry. Default: a new one.
 	Metrics *prometheus.Registry
 }
 
@@ -115,8 +116,8 @@ type Settings struct {
 	LogLevel slog.Level
 }
 
-// ParseSettings reads the program's arguments, without its name. Usage goes to help. The error is
-// flag.ErrHelp when that is all that was asked for.
+// ParseSettings parses the program's arguments, without its name. Usage goes to help. The error
+// is flag.ErrHelp when the arguments request help.
 func ParseSettings(args []string, getenv func(string) string, help io.Writer) (Settings, error) {
 	var s Settings
 	defaults, err := program.ReadDefaults(getenv)
@@ -140,8 +141,8 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	return s, nil
 }
 
-// Open reads what the settings name and reaches the cluster. It waits a minute for the keys, which the
-// controller manager makes.
+// Open reads the files of the settings and connects to the cluster. It waits up to a minute for
+// the keys, which the controller manager creates.
 func (s Settings) Open(ctx context.Context, reach *rest.Config, logger *slog.Logger) (Config, error) {
 	c := s.Config
 	c.REST, c.Logger, c.Metrics = reach, logger, program.Registry()

@@ -61,8 +61,8 @@ func (s *server) GetResourceOutputs(ctx context.Context, request *tunnelv1.GetRe
 	return out, nil
 }
 
-// outputsOf reads the Secret with the outputs of a resource, in the first of its namespaces in
-// which the caller may.
+// outputsOf reads the Secret with the outputs of a resource, in the first of its namespaces that
+// the caller may read it in.
 func outputsOf(ctx context.Context, kube kubernetes.Interface, r *crdv1.Resource) (*corev1.Secret, error) {
 	if len(r.Spec.OutputNamespaces) == 0 {
 		return nil, status.Errorf(codes.FailedPrecondition, "the outputs of resource %s are written to no namespace: no member of the sandbox is in one", r.Spec.Name)

@@ -12,7 +12,7 @@ import (
 // proxyService is the Service of the tunnel proxies, through which workstations call.
 const proxyService = "tunnel-proxy"
 
-// Proxies knows the addresses of the tunnel proxies: they forward the calls of many users, and so
+// Proxies are the addresses of the tunnel proxies: they forward the calls of many users, and so
 // identify no caller. It is safe for concurrent use.
 type Proxies struct {
 	mu     sync.Mutex
@@ -33,7 +33,7 @@ func (p *Proxies) Has(a netip.Addr) bool {
 	return false
 }
 
-// handler returns what keeps the addresses current.
+// handler returns the event handler that keeps the addresses current.
 func (p *Proxies) handler() toolscache.ResourceEventHandlerFuncs {
 	set := func(o any, deleted bool) {
 		if last, is := o.(toolscache.DeletedFinalStateUnknown); is {

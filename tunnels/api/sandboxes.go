@@ -55,7 +55,7 @@ func (s *server) WatchLocalSandboxes(request *tunnelv1.WatchLocalSandboxesReques
 	look := func() error {
 		now, err := s.localSandboxes(ctx, c, request, &rest)
 		if status.Code(err) == codes.Unavailable && last != nil {
-			return nil // until it can be asked again
+			return nil // until the check succeeds again
 		}
 		if err != nil || last != nil && proto.Equal(last, now) {
 			return err
@@ -135,14 +135,15 @@ func (s *server) localSandboxes(ctx context.Context, c caller, request *tunnelv1
 	return out, nil
 }
 
-// unselected are the sandboxes that a request does not select. The caller's rights to them are asked
-// once for each list of names: they are for a note alone.
+// unselected are the sandboxes that a request does not select. The caller's rights to them are
+// checked only once for each list of names, because the result is only informational.
 type unselected struct {
 	names, granted []string
 	more           int32
 }
 
-// look notes which of these sandboxes the caller can update, by name, and how many were not checked.
+// look records which of these sandboxes the caller can update, by name, and how many were not
+// checked.
 func (u *unselected) look(names []string, mayUpdate func(string) *tunnelv1.Refused) error {
 	slices.Sort(names)
 	if slices.Equal(names, u.names) {
@@ -199,8 +200,8 @@ func selects(request *tunnelv1.WatchLocalSandboxesRequest, one *tunnelv1.LocalSa
 }
 
 // names reports whether a sandbox's specification has a port and local address of an external
-// workload. The author is that of the specification: what only the object has, another user may
-// have written.
+// workload. The sandbox's author wrote the specification; fields of the external workload alone
+// may be from another user.
 func names(sb *crdv1.SignadotSandbox, workload string, port crdv1.TunnelPort) bool {
 	for _, x := range sb.Spec.ExternalWorkloads {
 		if x.Name != workload || x.Tunnel == nil {
@@ -221,7 +222,7 @@ func sortedBy[T interface{ GetName() string }](all []T) []T {
 	return all
 }
 
-// owner is a sandbox, as an owner reference names it. The name alone proves nothing.
+// owner is a sandbox in an owner reference. The name alone proves nothing.
 type owner struct {
 	name string
 	uid  types.UID

@@ -37,10 +37,10 @@ import (
 // maxRequest bounds a request, in bytes: the longest has 256 names of namespaces.
 const maxRequest = 128 << 10
 
-// stopWithin is how long calls that are under way at the end are waited for.
+// stopWithin is how long calls under way are waited for at the end.
 const stopWithin = 3 * time.Second
 
-// server answers.
+// server implements the API.
 type server struct {
 	tunnelv1.UnimplementedTunnelAPIServer
 	cfg      Config
@@ -59,7 +59,7 @@ type server struct {
 	calls    *prometheus.CounterVec
 	known    func(remote, user string)
 	stopping chan struct{}
-	// ready reports whether all is known that there is.
+	// ready reports whether the caches have synced.
 	ready atomic.Bool
 }
 

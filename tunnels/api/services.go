@@ -19,20 +19,20 @@ import (
 // maxGone is how many deleted Services are remembered, for clients that return with a position.
 const maxGone = 4096
 
-// services is which Services there are, and when each changed. It is safe for concurrent use.
+// services are the Services of the cluster, and when each changed. It is safe for concurrent use.
 type services struct {
 	domain, epoch string
 	changed       wake.Signal
 
 	mu   sync.Mutex
 	last uint64 // the newest change
-	// floor is the newest change that is forgotten.
+	// floor is the newest change that was dropped.
 	floor uint64
 	there map[types.NamespacedName]entry
 	gone  []departed // the oldest first
 }
 
-// entry is a Service, with the change that made it so.
+// entry is a Service, with the number of its last change.
 type entry struct {
 	service *tunnelv1.Service
 	at      uint64
@@ -50,7 +50,7 @@ func newServices(domain string) *services {
 	return &services{domain: domain, epoch: hex.EncodeToString(epoch[:]), there: map[types.NamespacedName]entry{}}
 }
 
-// set takes note of a Service. One that is as it was is no change.
+// set records a Service. An update without a difference is ignored.
 func (s *services) set(o *corev1.Service) {
 	told, name := serviceOf(o, s.domain), types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
 	s.mu.Lock()
@@ -80,7 +80,7 @@ func (s *services) remove(name types.NamespacedName) {
 	s.changed.Send()
 }
 
-// difference is what changed after a change, up to another.
+// difference is the changes between two positions.
 type difference struct {
 	changed []*tunnelv1.Service
 	gone    []*tunnelv1.ServiceName
@@ -116,7 +116,7 @@ func (s *services) since(after uint64, visible func(namespace string) bool) (dif
 	return d, true
 }
 
-// namespaces returns those that have Services, in order.
+// namespaces returns the namespaces that have Services, sorted.
 func (s *services) namespaces() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -45,7 +45,7 @@ func (connections) HandleRPC(context.Context, stats.RPCStats) {}
 // HandleConn implements stats.Handler.
 func (connections) HandleConn(context.Context, stats.ConnStats) {}
 
-// tapped counts the streams of a connection as they begin, and refuses those that are too many.
+// tapped counts the streams of a connection as they begin, and refuses those above the limit.
 func tapped(ctx context.Context, _ *tap.Info) (context.Context, error) {
 	c, is := ctx.Value(connectionKey{}).(*connection)
 	if !is {
@@ -66,7 +66,7 @@ func named(ctx context.Context) {
 	}
 }
 
-// from returns the caller, as far as its address identifies one.
+// from returns the caller by its address.
 func (s *server) from(ctx context.Context) callers.Caller {
 	address := ""
 	if p, is := peer.FromContext(ctx); is {

@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	// maxNamespaces bounds the namespaces that a caller may name, and those that are asked about
-	// for one that names none.
+	// maxNamespaces bounds the namespaces that a caller may name, and those that are checked for
+	// a caller that names none.
 	maxNamespaces = 256
-	// atOnce is how many Services an answer has.
+	// atOnce is the maximum number of Services in a message.
 	atOnce = 500
 	// calm is how long changes are collected before they are sent.
 	calm = 100 * time.Millisecond
 )
 
-// scope is what a caller may see of Services.
+// scope is the namespaces in which a caller may see Services.
 type scope struct {
 	all  bool
 	some []string // in order
@@ -50,7 +50,7 @@ func (s scope) name() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// scopeOf returns what a caller may see of the namespaces that he names, or of all.
+// scopeOf returns the visible namespaces among those that a caller names, or among all.
 func (s *server) scopeOf(ctx context.Context, c caller, named []string) (scope, error) {
 	if len(named) > maxNamespaces {
 		return scope{}, status.Errorf(codes.InvalidArgument, "%d namespaces are named; %d at most are watched", len(named), maxNamespaces)
@@ -84,7 +84,7 @@ func (s *server) scopeOf(ctx context.Context, c caller, named []string) (scope, 
 	return out, nil
 }
 
-// position writes a place in the log of Services.
+// position encodes a position in the log of Services.
 func (s *server) position(at uint64, seen scope) string {
 	return strings.Join([]string{s.services.epoch, strconv.FormatUint(at, 10), seen.name()}, ".")
 }
@@ -92,7 +92,7 @@ func (s *server) position(at uint64, seen scope) string {
 // errBegin is the answer to a position that is not valid.
 var errBegin = status.Error(codes.OutOfRange, "the position is not known any more: begin again without one")
 
-// after reads a position; an empty one is the beginning.
+// after decodes a position; an empty one is the beginning.
 func (s *server) after(position string, seen scope) (uint64, error) {
 	if position == "" {
 		return 0, nil
