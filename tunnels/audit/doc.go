@@ -7,18 +7,16 @@
 //	Open    reads the journal of the process before: connections that have a first record and
 //	        no last one are given it, "proxy died".
 //
-// The journal is a file in a folder that survives the death of the process (an emptyDir), and
-// serves nothing but that: what people read is the log, JSON lines on standard output, and the
-// Sinks. Both records have everything that is known of the connection, so that each can be
-// read alone.
+// The journal is a file in a folder that survives a crash of the process (an emptyDir), and
+// serves only that: people read the log, JSON lines on standard output, and the Sinks. Both
+// records have all fields of the connection, so that each can be read alone.
 //
-// # What dies in between
+// # Crashes
 //
-// A record is in the journal before it is in the log when it is a first one, and after when it
-// is a last one. So a process that is killed at any moment loses none: of a first record that
-// did not reach the log the next process writes the last one, and a last one that did not
-// reach the journal is written again, as "proxy died", with the same id. Readers keep the first
-// last record of an id.
+// A first record is written to the journal before the log, a last record to the log before the
+// journal. So a crash at any moment loses none: for a first record that did not reach the log the
+// next process writes the last one, and a last one that did not reach the journal is written
+// again, as "proxy died", with the same id. Readers keep the first last record of an id.
 //
 // # Cost
 //

@@ -22,8 +22,8 @@ type line struct {
 	Ended string      `json:"ended,omitempty"`
 }
 
-// readOpen returns the connections of a journal that have not ended, in their order. A line
-// that is torn, or no line of a journal, is skipped: no byte passed before its record was whole.
+// readOpen returns the connections of a journal that have not ended, in their order. A torn or
+// invalid line is skipped: no byte passes before a record is complete.
 func readOpen(dir string) (open []Connection, skipped int, err error) {
 	f, err := os.Open(filepath.Join(dir, file))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -68,7 +68,7 @@ type journal struct {
 	dir  string
 	f    *os.File
 	size int64
-	// begun is how large it was when it was begun, with the connections that were open.
+	// begun is its size when it was rewritten, with the connections that were open.
 	begun int64
 }
 
@@ -128,7 +128,7 @@ func (j *journal) grown(most int64) bool { return j.f == nil || j.size-j.begun >
 
 func (j *journal) close() {
 	if j.f != nil {
-		_ = j.f.Close() // it was synced, or is of no use
+		_ = j.f.Close() // it was synced, or is useless
 		j.f = nil
 	}
 }
@@ -152,7 +152,7 @@ func write(to io.Writer, v any) error {
 	return err
 }
 
-// logged is a record as the log has it.
+// logged is the form of a record in the log.
 type logged struct {
 	Time time.Time `json:"time"`
 	// Message distinguishes records from other log lines of the program.

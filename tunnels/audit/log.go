@@ -19,7 +19,7 @@ import (
 
 // Errors of Begin.
 var (
-	// ErrFull: as many connections are open as may be.
+	// ErrFull: the maximum number of connections is open.
 	ErrFull = errors.New("the proxy has the maximum number of connections")
 	// ErrClosed: the log is closed.
 	ErrClosed = errors.New("the proxy ends")
@@ -60,18 +60,18 @@ type Log struct {
 	// waiting are records that are not written yet; wake is sent when there are some.
 	waiting []*entry
 	wake    chan struct{}
-	// unlogged are last records that could not be written to the log, and are with the next. They are
-	// the writer's own.
+	// unlogged are last records that could not be written to the log; they are written with the
+	// next batch. Only the writer uses them.
 	unlogged []*entry
 }
 
-// entry is a record on its way.
+// entry is a record to write.
 type entry struct {
 	record Record
 	done   chan error // nil: no caller waits
 }
 
-// Open begins a log. Connections of the journal that it finds get their last record.
+// Open begins a log. Open connections in an existing journal get their last record.
 func Open(cfg Config) (*Log, error) {
 	if cfg.Dir == "" || cfg.Out == nil {
 		return nil, errors.New("audit: Dir and Out are both needed")
@@ -128,8 +128,8 @@ type Opened struct {
 	id  string
 }
 
-// Begin records that a connection begins. No byte may pass before it returned, and none at all
-// when it returned an error.
+// Begin records that a connection begins. No byte may pass before it returns, nor when it returns
+// an error.
 func (l *Log) Begin(ctx context.Context, c Connection) (*Opened, error) {
 	c.ID, c.Began, c.Proxy = rand.Text(), time.Now(), l.cfg.Proxy
 	e := &entry{record: Record{Connection: c}, done: make(chan error, 1)}
@@ -149,30 +149,30 @@ func (l *Log) Begin(ctx context.Context, c Connection) (*Opened, error) {
 		}
 		return o, nil
 	case <-ctx.Done():
-		// It may be on disk any moment.
+		// It may reach the disk at any moment.
 		o.End(0, 0, "given up before it began")
 		return nil, fmt.Errorf("record the connection: %w", ctx.Err())
 	}
 }
 
-// admits returns why no connection may begin, or nil. l.mu is held.
+// admits returns ErrClosed or ErrFull if no connection may begin. l.mu is held.
 func (l *Log) admits() error {
 	if l.closed {
 		return ErrClosed
 	}
-	// Those that were given up before they began have two records that wait, and are open no more.
+	// Connections given up before they began have two waiting records, and are not open.
 	if len(l.open) >= l.cfg.Most || len(l.waiting) >= 2*l.cfg.Most {
 		return ErrFull
 	}
 	return nil
 }
 
-// maxHow bounds how a connection ended, in bytes: a workstation may have chosen the words, and a
-// record that no sink takes keeps all others from it.
+// maxHow bounds the description of the end, in bytes: a workstation may have chosen it, and a
+// record that no sink accepts would block all later ones.
 const maxHow = 1 << 10
 
-// End records that the connection has ended: how many bytes went from who connected, how many
-// came back, and how it ended. It may be called again, and does nothing then.
+// End records that the connection has ended: the bytes sent by the client, the bytes returned,
+// and how it ended. Only the first call has an effect.
 func (o *Opened) End(sent, received int64, how string) {
 	how = strings.ToValidUTF8(how[:min(len(how), maxHow)], "")
 	o.log.mu.Lock()
@@ -185,8 +185,8 @@ func (o *Opened) End(sent, received int64, how string) {
 	o.log.enqueue(&entry{record: Record{c, &End{At: time.Now(), Sent: sent, Received: received, How: how}}})
 }
 
-// Refuse records an attempt that opened no connection, and why. It does not wait. The error states
-// that too many records wait, or that the log is closed.
+// Refuse records an attempt that opened no connection, with the reason. It does not wait. The
+// error is that too many records wait, or that the log is closed.
 func (l *Log) Refuse(c Connection, why string) error {
 	now := time.Now()
 	c.ID, c.Began, c.Proxy = rand.Text(), now, l.cfg.Proxy
@@ -200,7 +200,7 @@ func (l *Log) Refuse(c Connection, why string) error {
 	return nil
 }
 
-// ID is the connection's own.
+// ID is the connection's ID.
 func (o *Opened) ID() string { return o.id }
 
 func (l *Log) forget(id string) {
@@ -209,7 +209,7 @@ func (l *Log) forget(id string) {
 	delete(l.open, id)
 }
 
-// enqueue has a record be written. l.mu is held. What waits is bounded by admits.
+// enqueue queues a record. l.mu is held. The queue is bounded by admits.
 func (l *Log) enqueue(e *entry) {
 	l.waiting = append(l.waiting, e)
 	select {
@@ -218,7 +218,7 @@ func (l *Log) enqueue(e *entry) {
 	}
 }
 
-// Close writes what waits, and gives connections that are open their last record.
+// Close writes the queued records, and gives open connections their last record.
 func (l *Log) Close() {
 	l.mu.Lock()
 	if l.closed {
@@ -239,7 +239,7 @@ func (l *Log) Close() {
 	l.stop()
 }
 
-// write writes what waits until the log is closed.
+// write writes queued records until the log is closed.
 func (l *Log) write(j *journal) {
 	defer j.close()
 	for range l.wake {

@@ -10,17 +10,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Bounds of what waits for a sink.
+// Bounds of the queue of a sink.
 const (
 	maxQueued = 16384
-	// atOnce is how many records a sink is given at once.
+	// atOnce is the maximum number of records in one Append.
 	atOnce = 1024
 	again  = time.Second
-	// endWithin is how long a sink has to take what waits at the end.
+	// endWithin is how long a sink has for the queued records at the end.
 	endWithin = 2 * time.Second
 )
 
-// outlet is a sink with what waits for it.
+// outlet is a sink with its queue.
 type outlet struct {
 	sink   Sink
 	lost   prometheus.Counter
@@ -42,7 +42,7 @@ func newOutlet(ctx context.Context, sink Sink, lost prometheus.Counter, logger *
 	return o
 }
 
-// add has records be handed over. The oldest go where there is no room.
+// add queues records. When the queue is full the oldest are dropped.
 func (o *outlet) add(records []Record) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -96,7 +96,7 @@ func (o *outlet) run(ctx context.Context) {
 	}
 }
 
-// hand hands records over, again and again. It reports whether that was done before ctx ended.
+// hand appends records, with retries. It reports whether that succeeded before ctx ended.
 func (o *outlet) hand(ctx context.Context, records []Record) bool {
 	said := false
 	for {
@@ -122,7 +122,7 @@ func (o *outlet) hand(ctx context.Context, records []Record) bool {
 	}
 }
 
-// forsake counts what waits at the end, beside some records.
+// forsake counts as lost the records that are queued at the end, and some more.
 func (o *outlet) forsake(records []Record) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -132,7 +132,7 @@ func (o *outlet) forsake(records []Record) {
 	o.logger.Error("records of connections were not handed over before the end; the log has them", "records", n)
 }
 
-// close gives the sink a moment to take what waits.
+// close gives the sink endWithin to accept the queued records.
 func (o *outlet) close() {
 	o.mu.Lock()
 	o.closing = true
@@ -145,6 +145,6 @@ func (o *outlet) close() {
 	o.cancel()
 	<-o.done
 	if c, is := o.sink.(io.Closer); is {
-		_ = c.Close() // nothing is handed over any more
+		_ = c.Close() // nothing is appended any more
 	}
 }

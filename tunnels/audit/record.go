@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Direction is which way a connection goes.
+// Direction is the direction of a connection.
 type Direction string
 
 // The directions.
@@ -16,7 +16,7 @@ const (
 	Outbound Direction = "outbound"
 )
 
-// How a connection ended, beside the words of an error.
+// How a connection ended, if not with an error.
 const (
 	// Closed: both ends have closed it.
 	Closed = "closed"
@@ -26,9 +26,9 @@ const (
 
 // Connection describes a connection when it begins.
 type Connection struct {
-	// ID is the connection's own; Begin makes it.
+	// ID identifies the connection; Begin sets it.
 	ID string `json:"id"`
-	// Began is when; Begin sets it.
+	// Began is when it began; Begin sets it.
 	Began time.Time `json:"began"`
 	// Direction is which way it goes.
 	Direction Direction `json:"direction"`
@@ -36,13 +36,13 @@ type Connection struct {
 	Via string `json:"via"`
 	// User is the workstation's user, as the cluster knows the user; empty where it is unknown.
 	User string `json:"user,omitempty"`
-	// Session is that of the workstation, where it has one.
+	// Session is the workstation's session, if it has one.
 	Session string `json:"session,omitempty"`
-	// From is who connects, as address:port.
+	// From is the address of the client, as address:port.
 	From string `json:"from"`
 	// To is the destination: the address that is dialled, or the port of a baseline.
 	To string `json:"to"`
-	// Asked is the host:port that was asked for, where that is not To.
+	// Asked is the requested host:port, if it differs from To.
 	Asked string `json:"asked,omitempty"`
 	// Sandbox and Workload are the SignadotSandbox and the SignadotExternalWorkload, as
 	// namespace/name, of a connection to a workstation.
@@ -54,13 +54,13 @@ type Connection struct {
 
 // End describes the end of a connection.
 type End struct {
-	// At is when.
+	// At is when it ended.
 	At time.Time `json:"at"`
-	// Sent and Received are how many bytes went from who connected, and came back. They are
-	// not known where the proxy died.
+	// Sent and Received are the bytes from the client and the bytes returned. They are unknown
+	// when the proxy died.
 	Sent     int64 `json:"sent"`
 	Received int64 `json:"received"`
-	// How it ended: Closed, ProxyDied, or what went wrong.
+	// How is Closed, ProxyDied, or the error.
 	How string `json:"how"`
 	// Refused: no connection was opened. How is why, and this is the only record.
 	Refused bool `json:"refused,omitempty"`
@@ -72,9 +72,9 @@ type Record struct {
 	End *End `json:"end,omitempty"`
 }
 
-// Sink takes records beside the log. Append is called with them in their order, by one
-// goroutine, and again with the same ones after it returned an error; it returns when ctx ends.
-// One that is an io.Closer is closed with the log.
+// Sink receives records in addition to the log. One goroutine calls Append with the records in
+// order, and again with the same ones after it returned an error; Append returns when ctx ends. A
+// Sink that is an io.Closer is closed with the log.
 type Sink interface {
 	Append(ctx context.Context, records []Record) error
 }
