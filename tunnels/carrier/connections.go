@@ -12,8 +12,8 @@ import (
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 )
 
-// Open asks the other end for a connection. A refusal is a RefusedError. The context bounds the
-// asking, not the connection.
+// Open requests a connection from the other end. A refusal is a RefusedError. The context bounds
+// the request, not the connection.
 func (s *Session) Open(ctx context.Context, open *tunnelv1.Open) (net.Conn, error) {
 	if err := s.fresh.wait(ctx, s); err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func (s *Session) notOpened(ctx context.Context, err error) error {
 	return s.because(fmt.Errorf("the other end of the tunnel did not answer Open: %w", err))
 }
 
-// Incoming is a connection that the other end asks for. It waits for Accept or Refuse.
+// Incoming is a connection that the other end requests. It waits for Accept or Refuse.
 type Incoming struct {
 	Open   *tunnelv1.Open
 	stream *Stream
@@ -78,7 +78,7 @@ func (in *Incoming) answer(opened *tunnelv1.Opened) error {
 	return writeMessage(in.stream, opened, maxOpen)
 }
 
-// Accept returns the next connection that the other end asks for.
+// Accept returns the next connection that the other end requests.
 func (s *Session) Accept(ctx context.Context) (*Incoming, error) {
 	select {
 	case in := <-s.incoming:
@@ -90,7 +90,7 @@ func (s *Session) Accept(ctx context.Context) (*Incoming, error) {
 	}
 }
 
-// takeStreams takes what the other end opens until the session is over.
+// takeStreams accepts the streams of the other end until the session ends.
 func (s *Session) takeStreams() {
 	for {
 		mux, err := s.mux.AcceptStream()
@@ -103,7 +103,7 @@ func (s *Session) takeStreams() {
 	}
 }
 
-// take reads what a stream of the other end is for, and hands it to Accept.
+// take reads the Open of a stream, and passes it to Accept.
 func (s *Session) take(mux *yamux.Stream, full bool) {
 	in := &Incoming{
 		Open:   &tunnelv1.Open{},

@@ -42,7 +42,7 @@ func (e *RefusedError) Error() string {
 	return "refused: " + e.Refused.GetReason().String()
 }
 
-// LeftError is why a session is over that the proxy has left.
+// LeftError is the error of a session that the proxy has ended with Leave.
 type LeftError struct {
 	Leave *tunnelv1.Leave
 }
@@ -55,7 +55,7 @@ func (e *LeftError) Error() string {
 	return "the proxy has left: " + e.Leave.GetWhy().GetReason().String()
 }
 
-// streamError returns what callers of a stream see of an error of the multiplexer.
+// streamError converts an error of the multiplexer for callers of a stream.
 func streamError(err error) error {
 	switch {
 	case err == nil, err == io.EOF: // itself: a cut may wrap that of the connection below

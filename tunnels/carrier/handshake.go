@@ -13,22 +13,22 @@ import (
 // Version is the version of the protocol, for Hello.
 const Version = 1
 
-// Greet is how a proxy answers Hello: with a welcome or a refusal.
+// Greet answers the Hello at a proxy: with a welcome or a refusal.
 type Greet func(context.Context, *tunnelv1.Hello) (*tunnelv1.Welcome, *tunnelv1.Refused)
 
-// Connect begins a session from a workstation, over a connection that is its own from then on: it
-// closes it. A refusal of the proxy is a RefusedError.
+// Connect begins a session from a workstation. It takes ownership of the connection and closes
+// it. A refusal of the proxy is a RefusedError.
 func Connect(ctx context.Context, conn net.Conn, hello *tunnelv1.Hello) (*Session, *tunnelv1.Welcome, error) {
 	return Timing{}.Connect(ctx, conn, hello)
 }
 
-// Serve begins a session at a proxy, over a connection that is its own from then on: it closes
-// it. Where greet has refused, the error is a RefusedError.
+// Serve begins a session at a proxy. It takes ownership of the connection and closes it. When
+// greet refuses, the error is a RefusedError.
 func Serve(ctx context.Context, conn net.Conn, greet Greet) (*Session, *tunnelv1.Hello, error) {
 	return Timing{}.Serve(ctx, conn, greet)
 }
 
-// Connect is Connect with other times than the usual.
+// Connect is Connect with other time limits.
 func (t Timing) Connect(ctx context.Context, conn net.Conn, hello *tunnelv1.Hello) (*Session, *tunnelv1.Welcome, error) {
 	s, err := start(conn, t, false)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *Session) hello(ctx context.Context, hello *tunnelv1.Hello) (*tunnelv1.W
 	}
 }
 
-// Serve is Serve with other times than the usual.
+// Serve is Serve with other time limits.
 func (t Timing) Serve(ctx context.Context, conn net.Conn, greet Greet) (*Session, *tunnelv1.Hello, error) {
 	s, err := start(conn, t, true)
 	if err != nil {
@@ -152,7 +152,7 @@ func (s *Session) refuse(refused *tunnelv1.Refused) error {
 	return &RefusedError{refused}
 }
 
-// bounded returns a context for the handshake. Once it has ended nothing waits any more.
+// bounded returns a context for the handshake. When it ends, pending reads and writes fail.
 func (s *Session) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(ctx, s.timing.Handshake)
 	stop := context.AfterFunc(ctx, func() { _ = s.mux.Close() })
@@ -162,7 +162,7 @@ func (s *Session) bounded(ctx context.Context) (context.Context, context.CancelF
 	}
 }
 
-// notBegun returns why a session did not begin.
+// notBegun returns the error of a session that did not begin.
 func (s *Session) notBegun(ctx context.Context, err error) error {
 	refused := (*RefusedError)(nil)
 	switch {

@@ -13,12 +13,13 @@ import (
 // looks is how often in each Timing.Silence an end checks its clock.
 const looks = 4
 
-// keep speaks up when this end was silent, and ends the session when the other end was.
+// keep sends a sign of life after Silence, and ends the session when the other end is silent for
+// Dead.
 func (s *Session) keep() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var pinging atomic.Bool
-	grace := s.wire.now() // silence before it does not count
+	grace := s.wire.now() // silence before it is ignored
 	last, lastWall := grace, time.Now().Round(0)
 	for {
 		select {
@@ -27,14 +28,14 @@ func (s *Session) keep() {
 			return
 		}
 		now, wall := s.wire.now(), time.Now().Round(0)
-		// The monotonic clock of Linux stands still while a machine sleeps, the wall clock does not.
+		// The monotonic clock of Linux stops while a machine sleeps, the wall clock does not.
 		gap := max(time.Duration(now-last), wall.Sub(lastWall))
 		last, lastWall = now, wall
 		if gap > s.timing.Gap {
 			s.fresh.doubt(s)
 		}
 		if gap > s.timing.Silence {
-			grace = now // it was this end that did not listen
+			grace = now // this end did not run
 		}
 		heard := max(s.wire.heard.Load(), grace)
 		if time.Duration(now-heard) >= s.timing.Dead {
@@ -56,13 +57,13 @@ func (s *Session) keep() {
 	}
 }
 
-// freshness is whether the other end has answered since this end last stood still.
+// freshness tracks whether the other end has answered since this process was last suspended.
 type freshness struct {
 	sync.Mutex
 	answered chan struct{} // nil: there is no doubt
 }
 
-// doubt asks the other end whether it is there. Until it answers, wait waits.
+// doubt pings the other end. Until it answers, wait blocks.
 func (f *freshness) doubt(s *Session) {
 	f.Lock()
 	defer f.Unlock()
@@ -77,7 +78,7 @@ func (f *freshness) doubt(s *Session) {
 	go func() {
 		_, err := s.mux.Ping()
 		if !late.Stop() || err != nil {
-			return // the session is over
+			return // the session has ended
 		}
 		f.Lock()
 		f.answered = nil
@@ -86,7 +87,7 @@ func (f *freshness) doubt(s *Session) {
 	}()
 }
 
-// wait returns once there is no doubt, or the session is over.
+// wait returns once the other end has answered, or the session has ended.
 func (f *freshness) wait(ctx context.Context, s *Session) error {
 	f.Lock()
 	answered := f.answered

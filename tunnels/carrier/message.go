@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Caps of messages, in bytes.
+// Limits of messages, in bytes.
 const (
 	maxHello   = 64 << 10 // the peer is not authenticated yet
 	maxControl = 1 << 20
@@ -18,7 +18,7 @@ const (
 
 const lengthBytes = 4
 
-// errMessage is what every error over a message of the wrong form wraps.
+// errMessage is wrapped by every error about a malformed message.
 var errMessage = errors.New("not a message of this protocol")
 
 // writeMessage writes a message and its length, in one piece.
@@ -37,8 +37,8 @@ func writeMessage(w io.Writer, m proto.Message, limit int) error {
 	return err
 }
 
-// readMessage reads a message of at most limit bytes. What a length promises is held in memory
-// only as it comes. The error is io.EOF where the reader ended before the message.
+// readMessage reads a message of at most limit bytes. Memory is allocated as the bytes arrive,
+// not for the declared length. The error is io.EOF if the reader ended before the message.
 func readMessage(r io.Reader, m proto.Message, limit int) error {
 	var length [lengthBytes]byte
 	if _, err := io.ReadFull(r, length[:]); err != nil {

@@ -12,16 +12,15 @@ import (
 const (
 	maxUnread    = 48 << 20
 	maxUnreadAll = 256 << 20
-	// frameCost is what a frame costs beside its bytes, so that frames of one byte are not free.
+	// frameCost is the overhead of a frame, so that frames of one byte are not free.
 	frameCost = 64
 )
 
-// What the meter knows of the multiplexer's frames
-// (https://github.com/hashicorp/yamux/blob/master/spec.md).
+// Constants of the multiplexer's frames (https://github.com/hashicorp/yamux/blob/master/spec.md).
 const (
 	headerBytes = 12
 	typeData    = 0
-	typeWindow  = 1 // others are of the session and of no stream
+	typeWindow  = 1 // other types are for the session
 	flagSYN     = 1 << 0
 	flagRST     = 1 << 3
 )
@@ -30,11 +29,11 @@ const (
 // each stream within its window, but does not expose how much of it is used, nor does it notify a
 // stream's owner of a reset while the owner waits for something else.
 type meter struct {
-	// The frame that is read, of the one goroutine that reads.
+	// The frame being read; only the reading goroutine uses these.
 	header [headerBytes]byte
-	got    int    // bytes of header
-	body   uint32 // bytes that follow
-	of     uint32 // the stream that they are of
+	got    int    // bytes of the header read so far
+	body   uint32 // remaining bytes of the body
+	of     uint32 // stream of the body
 
 	sync.Mutex
 	streams map[uint32]*unread
@@ -42,11 +41,11 @@ type meter struct {
 	over    bool
 }
 
-// unread is one stream.
+// unread is the state of one stream.
 type unread struct {
 	bytes, frames int64
 	stream        *Stream // nil until it is accepted
-	doomed        bool    // it is being cut, and counts no more
+	doomed        bool    // it is being cut, and is not counted
 }
 
 func (u *unread) cost() int64 {
@@ -137,7 +136,7 @@ func (m *meter) opens(kind byte, flags uint16, id uint32) {
 	}
 }
 
-// change changes a stream that is there.
+// change updates a stream, if it is known.
 func (m *meter) change(id uint32, by func(*unread)) {
 	m.Lock()
 	defer m.Unlock()
@@ -153,7 +152,7 @@ func (m *meter) add(n int64) {
 	allMeters.total.Add(n)
 }
 
-// join names the owner of a stream.
+// join sets the owner of a stream.
 func (m *meter) join(id uint32, s *Stream) {
 	m.Lock()
 	defer m.Unlock()
@@ -174,7 +173,7 @@ func (m *meter) read(id uint32, n int) {
 	})
 }
 
-// leave takes a stream out.
+// leave removes a stream.
 func (m *meter) leave(id uint32) *Stream {
 	m.Lock()
 	defer m.Unlock()
@@ -217,8 +216,8 @@ func (m *meter) excess(limit int64) bool {
 	return m.total > limit
 }
 
-// relieve cuts the stream that has the most unread: of this session if that has too much, else of
-// the session that has the most.
+// relieve cuts the stream with the most unread data: in this session if that exceeds its bound,
+// else in the session with the most.
 func (m *meter) relieve() {
 	most := m
 	if !m.excess(maxUnread) {
@@ -243,7 +242,7 @@ func (m *meter) relieve() {
 	}
 	most.add(-worst.cost())
 	worst.doomed = true
-	go worst.stream.Cut() // it may wait to be sent
+	go worst.stream.Cut() // Cut may block while sending
 }
 
 func (m *meter) held() int64 {

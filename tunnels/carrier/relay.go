@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// relayBuffer is as much as Relay carries at once: what fills a frame, and with its header two
-// records of TLS. A connection has a buffer only while it carries something.
+// relayBuffer is the size of one copy: the payload of a full frame, which with its header fills
+// two TLS records. A connection has a buffer only while it copies.
 const relayBuffer = maxFrame - headerBytes
 
 var relayBuffers = sync.Pool{New: func() any { return new([relayBuffer]byte) }}
@@ -70,8 +70,8 @@ func carry(to io.WriteCloser, from io.Reader, sever func(error)) (n int64) {
 	}
 }
 
-// reader returns how to read the next of a connection, into a buffer of relayBuffers that it does
-// not hold while nothing comes.
+// reader returns a function that reads from a connection into a buffer of relayBuffers, which it
+// allocates only when there is data.
 func reader(from io.Reader) func() (*[relayBuffer]byte, int, error) {
 	switch c := from.(type) {
 	case *Stream:
@@ -95,7 +95,7 @@ func reader(from io.Reader) func() (*[relayBuffer]byte, int, error) {
 	}
 }
 
-// closeWrite ends one direction. A connection that cannot is ended as a whole.
+// closeWrite closes one direction, or the whole connection if it has no CloseWrite.
 func closeWrite(c io.Closer) error {
 	if half, can := c.(interface{ CloseWrite() error }); can {
 		return half.CloseWrite()
@@ -103,7 +103,7 @@ func closeWrite(c io.Closer) error {
 	return c.Close()
 }
 
-// cut ends a connection such that the other side takes it for an error.
+// cut ends a connection so that the other side sees an error.
 func cut(c io.Closer) {
 	switch c := c.(type) {
 	case *Stream:

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// readWhenThere is for systems on which a socket is a file.
+// readWhenThere is not used on systems where a socket is no file.
 func readWhenThere(syscall.RawConn) (*[relayBuffer]byte, int, error) {
 	return nil, 0, errors.ErrUnsupported
 }

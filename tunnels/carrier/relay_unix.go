@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// readWhenThere reads a socket into a buffer that it takes once there is something to read.
+// readWhenThere reads a socket into a buffer that it allocates once there is data.
 func readWhenThere(raw syscall.RawConn) (buf *[relayBuffer]byte, n int, err error) {
 	waited := raw.Read(func(fd uintptr) bool {
 		buf = relayBuffers.Get().(*[relayBuffer]byte)

@@ -15,7 +15,7 @@ import (
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 )
 
-// Session is a session, at either end of it.
+// Session is one end of a session.
 type Session struct {
 	wire    *wire
 	mux     *yamux.Session
@@ -26,8 +26,8 @@ type Session struct {
 	writing  sync.Mutex             // of control
 	received chan *tunnelv1.Control // the newest, until it is received
 	incoming chan *Incoming
-	accepted atomic.Int32 // streams the peer has opened and that are there
-	streams  atomic.Int32 // all that are there, with the control stream
+	accepted atomic.Int32 // open streams that the peer has opened
+	streams  atomic.Int32 // all open streams, including the control stream
 	leaving  chan *tunnelv1.Leave
 	fresh    freshness
 
@@ -61,7 +61,7 @@ func start(conn net.Conn, timing Timing, proxy bool) (*Session, error) {
 	return s, nil
 }
 
-// greeted begins what a session does once both ends know each other.
+// greeted starts the goroutines of a session after the handshake.
 func (s *Session) greeted() {
 	s.wire.greeted.Store(true)
 	go s.takeControl()
@@ -69,8 +69,9 @@ func (s *Session) greeted() {
 	go s.keep()
 }
 
-// Send sends a message to the other end: Declare from a workstation, Declared and a Leave that
-// lingers from a proxy. It waits while the other end takes nothing, at most until the session is over.
+// Send sends a message to the other end: Declare from a workstation, Declared and a Leave with
+// Linger from a proxy. It blocks while the other end does not read, at most until the session
+// ends.
 func (s *Session) Send(m *tunnelv1.Control) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -100,7 +101,7 @@ func (s *Session) Receive(ctx context.Context) (*tunnelv1.Control, error) {
 	}
 }
 
-// last returns what Receive returns once the session is over.
+// last returns the result of Receive after the session has ended.
 func (s *Session) last() (*tunnelv1.Control, error) {
 	s.ending.Lock()
 	defer s.ending.Unlock()
@@ -111,7 +112,7 @@ func (s *Session) last() (*tunnelv1.Control, error) {
 	return nil, s.err
 }
 
-// takeControl reads the control stream until the session is over.
+// takeControl reads the control stream until the session ends.
 func (s *Session) takeControl() {
 	for {
 		m := &tunnelv1.Control{}
@@ -121,7 +122,7 @@ func (s *Session) takeControl() {
 			s.end(ErrEnded)
 		case errors.Is(err, errMessage):
 			s.end(fmt.Errorf("control stream: %w", err))
-		case err != nil && !s.mux.IsClosed(): // else takeStreams knows why
+		case err != nil && !s.mux.IsClosed(): // else takeStreams has the reason
 			s.end(fmt.Errorf("control stream: %w", err))
 		}
 		if err != nil {
@@ -158,25 +159,25 @@ func (s *Session) takeControl() {
 	}
 }
 
-// RTT returns the round trip to the other end as it was last measured, 0 before that.
+// RTT returns the last measured round-trip time to the other end, 0 before the first.
 func (s *Session) RTT() time.Duration { return s.mux.RTT() }
 
-// Heard returns when something came from the other end last.
+// Heard returns when data last came from the other end.
 func (s *Session) Heard() time.Time {
 	return s.wire.began.Add(time.Duration(s.wire.heard.Load()))
 }
 
-// Leaving returns where the Leave of a proxy comes, once, after which the session goes on for a
-// while: as long as it lingers at most.
+// Leaving returns the channel for the Leave of a proxy, which is sent once; after it the session
+// continues at most for its Linger.
 func (s *Session) Leaving() <-chan *tunnelv1.Leave { return s.leaving }
 
-// Connections returns how many connections there are in the session, of either end.
+// Connections returns the number of open connections in the session, opened by either end.
 func (s *Session) Connections() int { return max(int(s.streams.Load())-1, 0) }
 
-// Done is closed once the session is over, and all its streams with it.
+// Done is closed once the session and all its streams have ended.
 func (s *Session) Done() <-chan struct{} { return s.done }
 
-// Err returns why the session is over, and nil before.
+// Err returns why the session ended, and nil before.
 func (s *Session) Err() error {
 	select {
 	case <-s.done:
@@ -186,7 +187,7 @@ func (s *Session) Err() error {
 	}
 }
 
-// because returns why the session is over, or err if it goes on.
+// because returns why the session ended, or err while it has not.
 func (s *Session) because(err error) error {
 	s.ending.Lock()
 	defer s.ending.Unlock()
@@ -219,7 +220,7 @@ func (s *Session) Close(leave *tunnelv1.Leave) {
 	<-s.done
 }
 
-// end makes the session over, for the first reason that it is given.
+// end ends the session; only the first reason counts.
 func (s *Session) end(err error) {
 	s.ending.Lock()
 	if s.err != nil {

@@ -14,12 +14,12 @@ import (
 type Timing struct {
 	// Silence is after how long without sending anything an end sends a sign of life: 2 s.
 	Silence time.Duration
-	// Dead is after how long of hearing nothing the other end is taken for dead: 5 s.
+	// Dead is after how long without hearing anything the other end is considered dead: 5 s.
 	Dead time.Duration
-	// Gap is how long this end may have stood still, asleep or stopped, before the next
-	// connection asks the other end whether it is there first: 10 s.
+	// Gap is how long this process may have been suspended, asleep or stopped, before the next
+	// connection first pings the other end: 10 s.
 	Gap time.Duration
-	// Handshake bounds Hello and Welcome, and Open of a connection that the peer begins: 10 s.
+	// Handshake bounds Hello and Welcome, and the Open of a connection of the peer: 10 s.
 	Handshake time.Duration
 	// Goodbye bounds Close: 1 s.
 	Goodbye time.Duration
@@ -38,18 +38,18 @@ func (t Timing) orDefaults() Timing {
 const (
 	// acceptBacklog is how many connections may wait for Accept.
 	acceptBacklog = 256
-	// maxStreams is how many connections of one opener may be there at once.
+	// maxStreams is how many connections one end may have opened at a time.
 	maxStreams = 1024
-	// streamWindow is what a stream begins with, as the multiplexer's protocol has it.
+	// streamWindow is the initial window of a stream, as the multiplexer's protocol defines it.
 	streamWindow = 256 << 10
-	// maxStreamWindow lets one stream have 80 MB/s over 100 ms: half of it is on the way when the
-	// reader gives credit for more.
+	// maxStreamWindow permits 80 MB/s at a round trip of 100 ms for one stream: half of it is in
+	// flight when the reader updates the window.
 	maxStreamWindow = 16 << 20
 	// maxGrowth is by how much the windows of all streams of a session may have grown.
 	maxGrowth = 24 << 20
 	// readBuffer is as large as a TLS record.
 	readBuffer = 16 << 10
-	// maxFrame is how much of a stream goes before another has its turn.
+	// maxFrame is how much of a stream is sent before another stream has its turn.
 	maxFrame = 32 << 10
 )
 
@@ -70,7 +70,7 @@ func muxConfig(timing Timing) *yamux.Config {
 	}
 }
 
-// growth is by how much the windows of a session's streams may yet grow.
+// growth is by how much the windows of a session's streams may still grow.
 type growth struct {
 	sync.Mutex
 	left int
@@ -80,13 +80,13 @@ func newGrowth() *growth { return &growth{left: maxGrowth} }
 
 var errGrowth = errors.New("the windows of the session have grown as far as they may")
 
-// stream returns what one stream asks.
+// stream returns the memory manager of one stream.
 func (g *growth) stream() (yamux.MemoryManager, error) { return &grown{of: g}, nil }
 
-// grown is what one stream has. Its first window is not counted.
+// grown is the memory of one stream. Its first window is not counted.
 type grown struct {
 	of    *growth
-	first bool // was asked for
+	first bool // was reserved
 	taken int
 }
 

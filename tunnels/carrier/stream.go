@@ -24,7 +24,7 @@ type Stream struct {
 		sync.Mutex
 		read time.Time
 	}
-	ended  atomic.Bool // the other side's end was read
+	ended  atomic.Bool // the end of the other side was read
 	closed atomic.Bool
 	once   sync.Once
 
@@ -33,7 +33,7 @@ type Stream struct {
 	cut       func() // called when it is, once
 }
 
-// newStream returns a stream of a session. gone is called once it is closed or given up.
+// newStream returns a stream of a session. gone is called once it is closed or cut.
 func newStream(mux *yamux.Stream, session *Session, gone func()) *Stream {
 	s := &Stream{mux: mux, session: session, gone: gone}
 	session.wire.meter.join(mux.StreamID(), s)
@@ -41,8 +41,8 @@ func newStream(mux *yamux.Stream, session *Session, gone func()) *Stream {
 	return s
 }
 
-// whenCut has a function called once the stream is cut, by the other side or with the session.
-// It may not wait for anything.
+// whenCut sets a function that is called once the stream is cut, by the other side or with the
+// session. The function must not block.
 func (s *Stream) whenCut(do func()) {
 	s.notifying.Lock()
 	s.cut = do
@@ -64,7 +64,7 @@ func (s *Stream) notify() {
 	}
 }
 
-// leave counts the stream no more.
+// leave removes the stream from the counts.
 func (s *Stream) leave() {
 	s.once.Do(func() {
 		s.session.wire.meter.leave(s.mux.StreamID())
@@ -73,7 +73,7 @@ func (s *Stream) leave() {
 	})
 }
 
-// Read implements net.Conn. Read of an empty slice returns once there is something to read.
+// Read implements net.Conn. Read of an empty slice returns once there is data.
 func (s *Stream) Read(b []byte) (int, error) {
 	s.reading.Lock()
 	defer s.reading.Unlock()
@@ -97,7 +97,7 @@ func (s *Stream) Read(b []byte) (int, error) {
 	n, err := s.mux.Read(b)
 	if n > 0 {
 		s.session.wire.meter.read(s.mux.StreamID(), n)
-		return n, nil // an error of the credit comes again with the next read
+		return n, nil // the next read returns an error of the window update
 	}
 	return n, s.failed(err)
 }
@@ -123,7 +123,7 @@ func (s *Stream) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// CloseWrite ends what this side sends. The other side reads io.EOF after it.
+// CloseWrite closes the sending side. The other side reads io.EOF after the data.
 func (s *Stream) CloseWrite() error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -146,7 +146,7 @@ func (s *Stream) Close() error {
 	return streamError(err)
 }
 
-// Cut gives the stream up: reads and writes fail with ErrCut, here and at the other side.
+// Cut aborts the stream: reads and writes fail with ErrCut, here and at the other side.
 func (s *Stream) Cut() {
 	_ = s.mux.Reset()
 	s.leave()

@@ -12,7 +12,7 @@ const maxUngreeted = maxHello + 8<<10
 
 var errUngreeted = errors.New("too much was sent before Hello was answered")
 
-// wire is the session's connection. It knows when something was last heard and sent.
+// wire is the session's connection. It records when data was last received and sent.
 type wire struct {
 	net.Conn
 	began   time.Time
@@ -20,14 +20,14 @@ type wire struct {
 	sent    atomic.Int64
 	greeted atomic.Bool
 	meter   *meter
-	before  int // bytes read before greeted; of the multiplexer's reader alone
+	before  int // bytes read before greeted; only the multiplexer's reader uses it
 }
 
 func newWire(conn net.Conn) *wire {
 	return &wire{Conn: conn, began: time.Now(), meter: newMeter()}
 }
 
-// now returns the time on the session's own clock, which no wall clock moves.
+// now returns the time since the session began, on the monotonic clock.
 func (w *wire) now() int64 { return int64(time.Since(w.began)) }
 
 // Read implements net.Conn.
