@@ -64,16 +64,16 @@ type Cluster struct {
 	of        map[types.NamespacedName][]netip.Addr
 	endpoints endpoints
 	nodes     nodes
-	rules     *policy.Config // nil: to be made again
+	rules     *policy.Config // nil: to be computed again
 	changed   chan struct{}
 }
 
 // Workload is an external workload.
 type Workload struct {
 	Namespace, Name, UID string
-	// Sandbox is the SignadotSandbox that it belongs to; empty: to none, or to one that does not exist.
+	// Sandbox is its SignadotSandbox; empty: it has none, or one that does not exist.
 	Sandbox string
-	// owner is the UID of that, as the owner reference has it.
+	// owner is the UID of the sandbox in the owner reference.
 	owner types.UID
 	// Ports are forwarded to the workstation: those of the baseline, each once, with the local
 	// address.
@@ -86,15 +86,15 @@ type Port struct {
 	Local    string
 }
 
-// maxPorts bounds the ports of a workload that count.
+// maxPorts bounds the ports of a workload; further ones are ignored.
 const maxPorts = 64
 
-// New returns a Cluster that knows nothing before Run.
+// New returns a Cluster without content before Run.
 //
 // It needs the rights to list and watch Services, SignadotSandboxes and SignadotExternalWorkloads
 // everywhere and EndpointSlices in the namespaces of Refused. Where CIDRs include something,
-// Namespaces are configured or Reach is ReachCluster, it needs EndpointSlices of these namespaces, of
-// all if there are none; with ReachCluster nodes too.
+// Namespaces are configured or Reach is ReachCluster, it needs EndpointSlices of these
+// namespaces, of all if there are none; with ReachCluster nodes too.
 func New(cfg Config) (*Cluster, error) {
 	if cfg.Access == nil {
 		return nil, errors.New("cluster: Access is missing")
@@ -127,7 +127,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 	return nil
 }
 
-// Synced waits until all is known that there is. It is nil then, and else why not.
+// Synced waits until the caches have synced. It returns an error if they do not.
 func (c *Cluster) Synced(ctx context.Context) error {
 	objects := []client.Object{&corev1.Service{}, sandbox(), &crdv1.SignadotExternalWorkload{}}
 	if len(c.cfg.Refused) > 0 || c.cfg.needsEndpoints() {
@@ -158,14 +158,14 @@ func (c *Cluster) Synced(ctx context.Context) error {
 	return nil
 }
 
-// see takes note of an object.
+// see records an object.
 func (c *Cluster) see(o any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch o := o.(type) {
 	case *corev1.Service:
 		if o.Spec.Type == corev1.ServiceTypeExternalName {
-			c.setService(nameOf(o), nil, false) // its name is an alias of one outside
+			c.setService(nameOf(o), nil, false) // an alias of an external name
 			return
 		}
 		c.setService(nameOf(o), addresses(o.Spec.ClusterIPs), true)
@@ -207,8 +207,8 @@ func (c *Cluster) miss(o any) {
 	}
 }
 
-// setService takes note of a Service, whether it is there, and its addresses, of which a headless
-// one has none. c.mu is held.
+// setService records a Service, whether it exists, and its addresses; a headless one has none.
+// c.mu is held.
 func (c *Cluster) setService(name types.NamespacedName, now []netip.Addr, there bool) {
 	before, was := c.of[name]
 	if was == there && slices.Equal(before, now) {
@@ -252,7 +252,7 @@ func (c *Cluster) Workload(namespace, name string) (Workload, bool) {
 	return w, found
 }
 
-// Rules returns what may be reached.
+// Rules returns the policy.
 func (c *Cluster) Rules() policy.Config {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -268,7 +268,7 @@ func (c *Cluster) places() []policy.Place {
 	for _, r := range c.cfg.Refused {
 		name := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
 		at := append(slices.Clone(c.of[name]), c.endpoints.of(name)...)
-		// A place without addresses would be everywhere.
+		// A place without addresses would match every address.
 		if len(at) > 0 {
 			all = append(all, policy.Place{What: r.What, Addresses: at, Ports: r.Ports, Todo: r.Todo})
 		}
@@ -340,7 +340,7 @@ func addresses(all []string) []netip.Addr {
 	return out
 }
 
-// workloadOf reads an external workload. What its controller refuses does not count here.
+// workloadOf reads an external workload. Ports that its controller refuses are ignored.
 func workloadOf(o *crdv1.SignadotExternalWorkload) Workload {
 	w := Workload{Namespace: o.Namespace, Name: o.Name, UID: string(o.UID)}
 	if owner := metav1.GetControllerOf(o); owner != nil && owner.Kind == crdv1.KindSandbox && strings.HasPrefix(owner.APIVersion, crdv1.Group+"/") {

@@ -41,7 +41,7 @@ func sandbox() *metav1.PartialObjectMetadata {
 	return out
 }
 
-// bareSandbox keeps the name and the UID alone.
+// bareSandbox keeps only the name and the UID.
 func bareSandbox(o any) (any, error) {
 	if s, is := o.(*metav1.PartialObjectMetadata); is {
 		s.ObjectMeta = metav1.ObjectMeta{Name: s.Name, UID: s.UID, ResourceVersion: s.ResourceVersion}
@@ -49,7 +49,7 @@ func bareSandbox(o any) (any, error) {
 	return o, nil
 }
 
-// bareSlice keeps the Service and the addresses alone.
+// bareSlice keeps only the Service and the addresses.
 func bareSlice(o any) (any, error) {
 	s, is := o.(*discoveryv1.EndpointSlice)
 	if !is {
@@ -63,7 +63,7 @@ func bareSlice(o any) (any, error) {
 	return out, nil
 }
 
-// bareNode keeps the addresses alone.
+// bareNode keeps only the addresses.
 func bareNode(o any) (any, error) {
 	n, is := o.(*corev1.Node)
 	if !is {
@@ -72,7 +72,7 @@ func bareNode(o any) (any, error) {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion}, Status: corev1.NodeStatus{Addresses: n.Status.Addresses}}, nil
 }
 
-// slice is what an EndpointSlice contains.
+// slice is the content of an EndpointSlice.
 type slice struct {
 	service   types.NamespacedName
 	addresses []netip.Addr
