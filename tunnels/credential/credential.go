@@ -1,10 +1,10 @@
-// Package credential makes and checks the user names and passwords of minutes with which
-// clients show who they are to the SOCKS5 port of a tunnel proxy (RFC 1929). It is pure: the
-// clock is given.
+// Package credential issues and verifies the user names and passwords, valid for minutes, with
+// which clients authenticate to the SOCKS5 port of a tunnel proxy (RFC 1929). It is pure: the
+// clock is an argument.
 //
-// The user name is the user's own, as the cluster knows it; the password is when it ends and
-// a keyed hash over both, so that proxies need nothing but the key to check one. Who issues
-// one has to have made sure that the user may use the proxies.
+// The user name is that of the user in the cluster. The password is its expiry and a keyed hash
+// over both, so that proxies need only the key to verify one. The issuer has to check that the
+// user may use the proxies.
 package credential
 
 import (
@@ -17,16 +17,16 @@ import (
 	"time"
 )
 
-// Lifetime is for how long a credential counts.
+// Lifetime is how long a credential is valid.
 const Lifetime = 10 * time.Minute
 
-// maxName is how long a user name may be in SOCKS5.
+// maxName is the maximum length of a user name in SOCKS5.
 const maxName = 255
 
 // purpose separates passwords from anything else that is derived from the key.
 const purpose = "switchyard tunnel SOCKS5 v1"
 
-// Issue returns the password of a user, which counts until expires.
+// Issue returns the password of a user, which is valid until expires.
 func Issue(key []byte, user string, now time.Time) (password string, expires time.Time, err error) {
 	if user == "" || len(user) > maxName {
 		return "", time.Time{}, fmt.Errorf("the user name %.80q has %d bytes; SOCKS5 takes 1 to %d: use the tunnel's own protocol", user, len(user), maxName)
@@ -36,7 +36,7 @@ func Issue(key []byte, user string, now time.Time) (password string, expires tim
 	return base64.RawURLEncoding.EncodeToString(append(until, sum(key, user, until)...)), expires, nil
 }
 
-// Check returns nil when the password is that of the user and counts now.
+// Check returns nil when the password is the user's and is valid now.
 func Check(key []byte, user, password string, now time.Time) error {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(password)
 	if err != nil || len(raw) != 8+sha256.Size || len(key) == 0 || user == "" || len(user) > maxName {
