@@ -1,5 +1,5 @@
-// Package identity is who a workstation is, as the API server of the cluster knows it. What
-// shows it, a token, a certificate or a password, is the matter of other packages.
+// Package identity is the user of a workstation, as the API server of the cluster knows it.
+// Tokens, certificates and passwords are verified by other packages.
 package identity
 
 import (
@@ -19,9 +19,9 @@ type User struct {
 // maxEncoded bounds the text of a user, in bytes.
 const maxEncoded = 32 << 10
 
-// Key returns what two users have in common only when they are the same in everything.
+// Key returns a value that is equal for two users only when all their fields are equal.
 func (u User) Key() [sha256.Size]byte {
-	text, _ := json.Marshal(u) // of strings alone, and maps in the order of their keys
+	text, _ := json.Marshal(u) // contains only strings and sorted maps
 	return sha256.Sum256(text)
 }
 
