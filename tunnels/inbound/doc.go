@@ -15,5 +15,4 @@
 //
 // A tunnel that its own session has moved away from a draining proxy stays there until that
 // session ends.
-// session is over.
 package inbound

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// idleFor returns for how long no byte has come or been sent over a connection, as the kernel has
-// it; 0 where that is not known.
+// idleFor returns for how long a connection has neither sent nor received a byte, according to
+// the kernel; 0 if that is unknown.
 func idleFor(conn net.Conn) (idle time.Duration) {
 	tcp, is := conn.(*net.TCPConn)
 	if !is {

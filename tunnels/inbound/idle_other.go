@@ -7,5 +7,5 @@ import (
 	"time"
 )
 
-// idleFor returns 0: how long a connection is idle is known on Linux alone.
+// idleFor returns 0: idle times are known on Linux only.
 func idleFor(net.Conn) time.Duration { return 0 }

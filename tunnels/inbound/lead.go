@@ -20,7 +20,7 @@ func (t *Table) accept(of *tunnel, port int32, l net.Listener) {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // of files there are too many, as a rule
+		if err != nil { // usually too many open files
 			t.cfg.Logger.Warn("a connection to a workload cannot be accepted", "workload", of.key.String(), "error", err)
 			select {
 			case <-time.After(50 * time.Millisecond):

@@ -31,13 +31,13 @@ func chosenBySystem(host string) (net.Listener, error) {
 	return net.Listen("tcp", net.JoinHostPort(host, "0"))
 }
 
-// number names a port: of an external workload, for a port of its baseline.
+// number identifies a port: an external workload and a port of its baseline.
 type number struct {
 	UID  string `json:"uid"`
 	Port int32  `json:"port"`
 }
 
-// kept is the port of this pod for one.
+// kept is the port of this pod for a number.
 type kept struct {
 	number
 	Here int `json:"here"`
@@ -48,11 +48,11 @@ type kept struct {
 const (
 	// tries is how many ports of the system's choice are tried.
 	tries = 64
-	// mostKept bounds the ports that are kept.
+	// mostKept bounds the reserved ports.
 	mostKept = 2 * maxPorts
 )
 
-// newNumbers reads those of the process before.
+// newNumbers reads the numbers of the previous process.
 func newNumbers(file string, keep time.Duration, logger *slog.Logger) (*numbers, error) {
 	n := &numbers{file: file, keep: keep, logger: logger, of: map[number]*kept{}, taken: map[int]number{}, choose: chosenBySystem}
 	if file == "" {
@@ -96,7 +96,7 @@ func (n *numbers) listen(host string, of number) (net.Listener, error) {
 	var refused []net.Listener
 	defer func() {
 		for _, l := range refused {
-			_ = l.Close() // it was only held so that another one is chosen
+			_ = l.Close() // it was only opened so that another port is chosen
 		}
 	}()
 	for range tries {
@@ -116,7 +116,7 @@ func (n *numbers) listen(host string, of number) (net.Listener, error) {
 	return nil, errors.New("all free ports were used for other workloads recently")
 }
 
-// closed takes note that a port was closed.
+// closed records that a port was closed.
 func (n *numbers) closed(of number) {
 	if k := n.of[of]; k != nil {
 		k.Until = time.Now().Add(n.keep)
@@ -124,7 +124,7 @@ func (n *numbers) closed(of number) {
 	}
 }
 
-// expire forgets those that others may have, and where there are too many the one that was
+// expire drops ports with an expired reservation, and when there are too many the one that was
 // closed first.
 func (n *numbers) expire() {
 	now := time.Now()

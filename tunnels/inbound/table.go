@@ -26,7 +26,7 @@ type Counts interface {
 	Begun(audit.Direction) (ended func())
 }
 
-// Config is what a Table needs.
+// Config configures a Table.
 type Config struct {
 	// Audit and Counts are required.
 	Audit  *audit.Log
@@ -39,22 +39,22 @@ type Config struct {
 	// Free is how long after its workstation is lost a tunnel stays reserved for its user.
 	// Default: 5 seconds.
 	Free time.Duration
-	// Ports is a file that keeps these numbers for the process that comes next, at the same
-	// address. Default: none.
+	// Ports is a file with the numbers of the ports, for the next process at the same address.
+	// Default: none.
 	Ports string
-	// User returns the user that connects from an address through this proxy; empty: not known.
-	// It only informs the workstation. Default: no user is known.
+	// User returns the user that connects from an address through this proxy; empty: unknown. It
+	// only informs the workstation. Default: unknown.
 	User func(from string) string
 	// Logger logs changes of tunnels. Default: none.
 	Logger *slog.Logger
 }
 
 const (
-	// maxTunnels and maxPorts bound what one proxy has.
+	// maxTunnels and maxPorts are limits of one proxy.
 	maxTunnels, maxPorts = 4096, 8192
 	// each is how many connections to one workload are open at once, most how many to all.
 	each, most = 1024, 32768
-	// openWithin is how long a workstation has to answer, recordWithin the audit.
+	// openWithin is how long a workstation has to answer, recordWithin how long the audit has.
 	openWithin, recordWithin = 15 * time.Second, 10 * time.Second
 )
 
@@ -66,20 +66,20 @@ func (k Key) String() string { return k.Namespace + "/" + k.Name }
 
 // Owner is the session that holds a tunnel.
 type Owner struct {
-	// User and Session, with Epoch, are the session.
+	// User, Session and Epoch identify the session.
 	User, Session string
 	Epoch         uint64
 	// Via is how the workstation is connected, as in audit.Connection.
 	Via string
-	// Labels are what people see of the workstation.
+	// Labels describe the workstation to people.
 	Labels map[string]string
 }
 
-// Workstation is a connection to one.
+// Workstation is a connection of a workstation.
 type Workstation interface {
-	// Connect asks for a connection at the workstation.
+	// Connect requests a connection at the workstation.
 	Connect(ctx context.Context, to *tunnelv1.Inbound) (relay.Stream, error)
-	// Heard returns when it was last heard of.
+	// Heard returns when the workstation was last heard.
 	Heard() time.Time
 	// Lost reports that another session took a tunnel over; by describes that session. It does
 	// not block.
@@ -115,7 +115,7 @@ type tunnel struct {
 	owner        Owner
 	holder       *Holder // nil: the workstation is disconnected
 	since, heard time.Time
-	// moved is since when the holder's session has it at another proxy; zero: it has not.
+	// moved is since when the holder's session has it at another proxy; zero: it does not.
 	moved  time.Time
 	forget *time.Timer
 	// take reports whether the owner took it from another user, and lost is when the
@@ -153,7 +153,7 @@ func New(cfg Config) (*Table, error) {
 		pool: callers.NewPool("connections", callers.Bounds{Each: each, Pods: most})}, nil
 }
 
-// Join begins to hold tunnels for a workstation. The caller calls Gone once.
+// Join returns a Holder for a workstation. The caller calls Gone once.
 func (t *Table) Join(owner Owner, to Workstation) *Holder {
 	return &Holder{table: t, owner: owner, to: to}
 }
@@ -247,7 +247,7 @@ func (t *Table) open(of *tunnel, ports []int32) *tunnelv1.Refused {
 	return nil
 }
 
-// Drop gives a tunnel up: its ports are closed.
+// Drop releases a tunnel: its ports are closed.
 func (h *Holder) Drop(key Key) {
 	t := h.table
 	t.mu.Lock()
@@ -333,7 +333,7 @@ func (t *Table) Linger() {
 }
 
 // Moved reports whether the session holds all tunnels of the holder at another proxy, and since
-// when: the zero time where it has none.
+// when: the zero time if it has none.
 func (h *Holder) Moved() (since time.Time, all bool) {
 	t := h.table
 	t.mu.Lock()
@@ -352,7 +352,7 @@ func (h *Holder) Moved() (since time.Time, all bool) {
 	return since, true
 }
 
-// Taken takes note of a tunnel that a newer session holds at another proxy.
+// Taken records a tunnel that a newer session holds at another proxy.
 func (t *Table) Taken(by *tunnelv1.Taken) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -375,7 +375,7 @@ func (t *Table) Taken(by *tunnelv1.Taken) {
 	t.wake()
 }
 
-// remove closes the ports of a tunnel and forgets it. t.mu is held.
+// remove closes the ports of a tunnel and removes it. t.mu is held.
 func (t *Table) remove(have *tunnel) {
 	for p, l := range have.ports {
 		_ = l.Close() // no connection is accepted there any more
@@ -387,7 +387,7 @@ func (t *Table) remove(have *tunnel) {
 	delete(t.tunnels, have.key)
 }
 
-// stopTimers stops what Gone started. The table's mu is held.
+// stopTimers stops the timers of Gone. The table's mu is held.
 func (have *tunnel) stopTimers() {
 	for _, timer := range []**time.Timer{&have.forget, &have.freed} {
 		if *timer != nil {
