@@ -6,10 +6,11 @@
 //	tunnel-api-keys  for tunnel-api: the private key of that authority, the public host key, and
 //	                 the same key for SOCKS5
 //
-// The controller manager makes both (Ensure), which takes the rights to create Secrets and to get and
-// update these two. Tunnel proxies (Read) and tunnel-api (ReadSigning) get their own and write neither.
-// Keys are never changed: to have new ones, delete both Secrets, and restart tunnel-api and the proxies.
-// Certificates and credentials of minutes end with them, and known_hosts files have to be written again.
+// The controller manager creates both (Ensure), which requires the rights to create Secrets and
+// to get and update these two. Tunnel proxies (Read) and tunnel-api (ReadSigning) read their own
+// and write neither. Keys are never changed. To rotate them, delete both Secrets, and restart
+// tunnel-api and the proxies: certificates and credentials become invalid, and known_hosts files
+// have to be written again.
 package keys
 
 import (
@@ -28,7 +29,7 @@ import (
 	client "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// The Secrets, in the operator's namespace: that of the proxies, and that of tunnel-api.
+// The Secrets, in the operator's namespace: those of the proxies and of tunnel-api.
 const (
 	SecretName    = "tunnel-keys"
 	APISecretName = "tunnel-api-keys"
@@ -38,33 +39,33 @@ const (
 const (
 	// SSHCA signs certificates of users: an ed25519 private key as PEM.
 	SSHCA = "ssh-ca"
-	// SSHHost is what every proxy shows to SSH clients: an ed25519 private key as PEM.
+	// SSHHost is the host key of every proxy: an ed25519 private key as PEM.
 	SSHHost = "ssh-host"
 	// SSHCAPublic and SSHHostPublic are their public halves, as lines of an authorized_keys file.
 	SSHCAPublic   = "ssh-ca.pub"
 	SSHHostPublic = "ssh-host.pub"
-	// SOCKS has the bytes that credentials for SOCKS5 are made with.
+	// SOCKS is the key of credentials for SOCKS5.
 	SOCKS = "socks"
 )
 
-// socksBytes is how long the key for SOCKS5 is.
+// socksBytes is the length of the key for SOCKS5.
 const socksBytes = 32
 
-// Keys are what a proxy has.
+// Keys are the keys of a proxy.
 type Keys struct {
-	// SSHHost is the host key of all proxies, and Authority who signs certificates of users.
+	// SSHHost is the host key of all proxies, and Authority signs certificates of users.
 	SSHHost   ssh.Signer
 	Authority ssh.PublicKey
-	// SOCKS is what credentials for SOCKS5 are made with.
+	// SOCKS is the key of credentials for SOCKS5.
 	SOCKS []byte
 }
 
-// Signing is what tunnel-api has.
+// Signing are the keys of tunnel-api.
 type Signing struct {
 	// SSHCA signs certificates of users, and Host is the host key of all proxies.
 	SSHCA ssh.Signer
 	Host  ssh.PublicKey
-	// SOCKS is what credentials for SOCKS5 are made with.
+	// SOCKS is the key of credentials for SOCKS5.
 	SOCKS []byte
 }
 
@@ -119,9 +120,9 @@ func Await[T any](ctx context.Context, logger *slog.Logger, secrets client.Secre
 	}
 }
 
-// Ensure returns the keys of tunnel-api. Where there are none it makes them, and those of the
-// proxies, in Secrets that are deleted with their owners. Of several that do so at once, all return
-// what the first one made.
+// Ensure returns the keys of tunnel-api. If there are none it creates them, and those of the
+// proxies, in Secrets that are deleted with their owners. Concurrent calls all return the keys of
+// the first one.
 func Ensure(ctx context.Context, secrets client.SecretInterface, owners ...metav1.OwnerReference) (Signing, error) {
 	secret, err := secrets.Get(ctx, APISecretName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -138,7 +139,8 @@ func Ensure(ctx context.Context, secrets client.SecretInterface, owners ...metav
 	return ParseSigning(secret.Data)
 }
 
-// begin makes the Secret of tunnel-api with all keys, and returns the one that is there then.
+// begin creates the Secret of tunnel-api with all keys, and returns the existing one if there is
+// one.
 func begin(ctx context.Context, secrets client.SecretInterface, owners []metav1.OwnerReference) (*corev1.Secret, error) {
 	data, err := New()
 	if err != nil {
@@ -159,7 +161,7 @@ func share(ctx context.Context, secrets client.SecretInterface, all *corev1.Secr
 		theirs.Data[key] = all.Data[key]
 	}
 	_, err := secrets.Create(ctx, theirs, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) { // one of former keys, or of another replica
+	if apierrors.IsAlreadyExists(err) { // of previous keys, or of another replica
 		_, err = secrets.Update(ctx, theirs, metav1.UpdateOptions{})
 	}
 	if err != nil {
