@@ -23,10 +23,10 @@ import (
 
 // Knows is the state of the cluster that a Gate needs.
 type Knows interface {
-	// Rules returns what may be reached.
+	// Rules returns the policy.
 	Rules() policy.Config
-	// Namespace returns that of the Service which has an address or, where none has, of the
-	// Service that a host names; empty: of none.
+	// Namespace returns that of the Service that has an address or, if there is none, of the
+	// Service that a host names; empty: none.
 	Namespace(address netip.Addr, host string) string
 	// Service reports whether a host names a Service that DNS answers with addresses of the cluster.
 	Service(host string) bool
@@ -45,7 +45,7 @@ type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// Config is what a Gate needs.
+// Config configures a Gate.
 type Config struct {
 	// Cluster, Audit and Counts are required.
 	Cluster Knows
@@ -60,8 +60,9 @@ type Config struct {
 // Gate opens connections into the cluster. It is safe for concurrent use.
 type Gate struct {
 	cfg Config
-	// pool bounds the connections of each user, and lookups how often each has names looked up
-	// that are of no Service: a way out of the cluster, by its DNS.
+	// pool bounds the connections of each user, and lookups the rate of each user's lookups of
+	// names that are not of a Service: the cluster's DNS could be used to send data out of the
+	// cluster.
 	pool, lookups *callers.Pool
 	dialer        net.Dialer
 	// users are those of open connections, by the connection's own address.
@@ -72,13 +73,13 @@ type Gate struct {
 const (
 	resolveWithin = 5 * time.Second
 	dialWithin    = 10 * time.Second
-	// dialAll bounds all addresses of a name together.
+	// dialAll bounds dialling all addresses of a name together.
 	dialAll      = 20 * time.Second
 	recordWithin = 10 * time.Second
 	// maxAddresses is how many addresses of a name are tried.
 	maxAddresses = 8
 	maxHost      = 253
-	// each is how many connections one user may have, or one address without a user.
+	// each is the maximum of connections of one user, or of one address without a user.
 	each, most = 4096, 32768
 )
 
@@ -98,7 +99,7 @@ func New(cfg Config) (*Gate, error) {
 		lookups: callers.NewPool("look-ups of names outside of the cluster", callers.Bounds{Strangers: most, Pods: most, Rate: 10, Burst: 200})}, nil
 }
 
-// Who opens a connection.
+// Who is the client of a connection.
 type Who struct {
 	// Via, User, Session and From are as in audit.Connection.
 	Via, User, Session, From string
@@ -111,15 +112,15 @@ func (w Who) caller() callers.Caller {
 	return callers.Caller{Kind: callers.Pod, Name: w.User}
 }
 
-// resolver returns the caller that look-ups are counted for: without a user those of an address, also
-// of one that many share.
+// resolver returns the caller that lookups are counted for: without a user it is the address,
+// which many clients may share.
 func (w Who) resolver() callers.Caller {
 	c := w.caller()
 	c.Shared = false
 	return c
 }
 
-// Conn is a connection into the cluster, of which the first record is written.
+// Conn is a connection into the cluster, with its first record written.
 type Conn struct {
 	tcp    *net.TCPConn
 	opened *audit.Opened
@@ -141,7 +142,7 @@ func (c *Conn) Join(workstation relay.Stream) {
 
 // Abandon closes a connection that was not reported to the workstation.
 func (c *Conn) Abandon(err error) {
-	_ = c.tcp.Close() // nothing has passed
+	_ = c.tcp.Close() // no byte has passed
 	c.end(0, 0, how(err))
 }
 
@@ -157,7 +158,7 @@ func how(err error) string {
 	return err.Error()
 }
 
-// Open connects to a host and port, or returns why not.
+// Open connects to a host and port, or returns the refusal.
 func (g *Gate) Open(ctx context.Context, who Who, host string, port uint32) (*Conn, *tunnelv1.Refused) {
 	conn, refused := g.open(ctx, who, host, port)
 	if refused != nil {
@@ -183,7 +184,7 @@ func (g *Gate) open(ctx context.Context, who Who, host string, port uint32) (*Co
 	}
 	opened, refused := g.record(ctx, who, conn, asked)
 	if refused != nil {
-		_ = conn.Close() // nothing has passed
+		_ = conn.Close() // no byte has passed
 		leave()
 		return nil, refused
 	}
@@ -193,15 +194,15 @@ func (g *Gate) open(ctx context.Context, who Who, host string, port uint32) (*Co
 	return &Conn{conn, opened, func() { g.users.Delete(own); uncount(); leave() }}, nil
 }
 
-// User returns the user of an open connection with this address of its own; empty: it is not known.
+// User returns the user of an open connection with this local address; empty: unknown.
 func (g *Gate) User(own string) string {
 	user, _ := g.users.Load(own)
 	name, _ := user.(string)
 	return name
 }
 
-// recordRefused records an attempt that opened no connection: the name may have been looked up, and
-// addresses dialled.
+// recordRefused records an attempt that opened no connection: the name may have been resolved,
+// and addresses dialled.
 func (g *Gate) recordRefused(who Who, host string, port uint32, why *tunnelv1.Refused) {
 	asked := net.JoinHostPort(strings.ToValidUTF8(host[:min(len(host), maxHost)], ""), fmt.Sprint(port))
 	err := g.cfg.Audit.Refuse(audit.Connection{Direction: audit.Outbound, Via: who.Via, User: who.User, Session: who.Session, From: who.From, Asked: asked}, why.Message)
@@ -230,7 +231,7 @@ func (g *Gate) record(ctx context.Context, who Who, conn net.Conn, asked string)
 	return opened, nil
 }
 
-// reach resolves, judges and dials.
+// reach resolves the host, checks the policy, and dials.
 func (g *Gate) reach(ctx context.Context, who Who, host string, port uint16) (conn *net.TCPConn, asked string, refused *tunnelv1.Refused) {
 	addresses, refused := g.resolve(ctx, who, host)
 	if refused != nil {
@@ -288,13 +289,13 @@ func (g *Gate) resolve(ctx context.Context, who Who, host string) ([]netip.Addr,
 	return found, nil
 }
 
-// isName reports whether a text may be the name of a host.
+// isName reports whether a text can be a host name.
 func isName(text string) bool {
 	return text != "" && len(text) <= maxHost && strings.Trim(text, ".-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == "" &&
 		strings.Trim(text, "0123456789.") != "" // a text of digits and dots is a form of an address
 }
 
-// bare returns what went wrong, without the addresses, which the message names.
+// bare returns an error's cause without the addresses, which the message has already.
 func bare(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Err != nil {
