@@ -10,7 +10,7 @@ import (
 
 // CIDR is a range of addresses that may be reached, or that may not.
 type CIDR struct {
-	// Name is what people call it; it may be empty.
+	// Name is its name for people; it may be empty.
 	Name string
 	// Prefix is the range.
 	Prefix netip.Prefix
@@ -29,7 +29,7 @@ func (c CIDR) String() string {
 // maxCIDRs bounds a configuration.
 const maxCIDRs = 1024
 
-// reaches are the words for each Reach.
+// reaches are the texts of each Reach.
 var reaches = map[string]Reach{"": ReachAny, "any": ReachAny, "cluster": ReachCluster}
 
 // ParseCIDRs reads the value tunnel.config.cidrs of the chart: "any", "cluster", or version 1, a list

@@ -33,8 +33,9 @@ var (
 	nat64 = netip.MustParsePrefix("64:ff9b::/96")
 )
 
-// Never returns why tunnels refuse an address, which is unmapped; empty: they do not. With loopback
-// they accept loopback addresses, as workstations do, but none that is hidden in another address.
+// Never returns why tunnels refuse an address, which must be unmapped; empty: they do not. With
+// loopback set loopback addresses are accepted, as by workstations, but none that is embedded in
+// another address.
 func Never(a netip.Addr, loopback bool) string {
 	if loopback && a.IsLoopback() {
 		return ""

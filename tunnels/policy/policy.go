@@ -13,7 +13,6 @@
 //	nodes     with ReachCluster, addresses of nodes are refused unless a CIDR includes them
 //	else      addresses in an included CIDR; with ReachCluster pods; with ReachAny every address,
 //	          when neither including CIDRs nor namespaces are configured
-//	          including CIDRs nor namespaces are configured
 package policy
 
 import (
@@ -25,7 +24,7 @@ import (
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 )
 
-// Reach is what may be reached beside Services and what CIDRs include.
+// Reach are the addresses that may be reached in addition to Services and included CIDRs.
 type Reach int
 
 const (
