@@ -17,7 +17,7 @@ import (
 	"switchyard.dev/tunnels/outbound"
 )
 
-// Config is what a Main needs.
+// Config configures a Main.
 type Config struct {
 	// Access, Cluster, Audit, TLS and Keys are required.
 	Access  *access.Access
@@ -31,9 +31,9 @@ type Config struct {
 	Manager  string
 	// Resolver looks up names. Default: the system's.
 	Resolver outbound.Resolver
-	// Pod is the name of the proxy's pod, and Version the operator's, for people.
+	// Pod is the name of the proxy's pod, and Version the operator's, for display.
 	Pod, Version string
-	// Addresses to listen on, as host:port. Defaults: the ports of the package's document.
+	// Addresses to listen on, as host:port. Defaults: the ports in the package documentation.
 	// DisableSSH and DisableCarrier switch a listener off.
 	SOCKSAddress, SSHAddress, CarrierAddress, ControlAddress, MetricsAddress string
 	DisableSSH, DisableCarrier                                               bool
@@ -45,21 +45,21 @@ type Config struct {
 	// Grace is for how long the ports of a tunnel stay open without its workstation.
 	// Default: 10 minutes.
 	Grace time.Duration
-	// Ports is a file that keeps which ports tunnels have, for the process that comes next.
-	// Default: none.
+	// Ports is a file with the ports of tunnels, for the next process. Default: none.
 	Ports string
-	// Moment is how long connections have to end when the proxy is to. Default: 20 s.
+	// Moment is how long open connections may continue when the proxy drains. Default: 20 s.
 	Moment time.Duration
-	// Recheck is how often a session over SSH asks whether its user exists and has the rights that it
-	// uses. Default: 30 s.
+	// Recheck is the interval at which a session over SSH checks that its user exists and has the
+	// rights that it uses. Default: 30 s.
 	Recheck time.Duration
 	// Clock returns the time, for the end of sessions over SSH. Default: time.Now.
 	Clock func() time.Time
-	// MaxConnections bounds the open connections of strangers on each listener. Default: 4096.
+	// MaxConnections bounds the open connections of unauthenticated clients on each listener.
+	// Default: 4096.
 	MaxConnections int
 	// Logger logs sessions, refusals and errors. Default: none.
 	Logger *slog.Logger
-	// Metrics has the numbers. Default: a new one.
+	// Metrics is the registry. Default: a new one.
 	Metrics *prometheus.Registry
 }
 

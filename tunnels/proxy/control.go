@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	// every is the longest silence of a stream of tunnels.
+	// every is the longest interval between messages of a stream of tunnels.
 	every = time.Second
-	// maxTaken bounds what a manager sends, in bytes.
+	// maxTaken bounds a message of a manager, in bytes.
 	maxTaken = 16 << 20
 )
 
@@ -30,7 +30,7 @@ const (
 type control struct {
 	tunnelv1.UnimplementedProxyControlServer
 	main *Main
-	// checks bounds questions about tokens.
+	// checks bounds concurrent token reviews.
 	checks *callers.Pool
 }
 

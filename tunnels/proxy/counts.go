@@ -9,7 +9,7 @@ import (
 	"switchyard.dev/tunnels/audit"
 )
 
-// counts counts connections, under the names that are published.
+// counts counts connections, under the published metric names.
 type counts struct {
 	active *prometheus.GaugeVec
 	all    *prometheus.CounterVec

@@ -35,11 +35,11 @@ type Main struct {
 	// handshakes bounds clients that have not authenticated, perUser the sessions of each user.
 	handshakes, perUser *callers.Pool
 	ready, draining     atomic.Bool
-	// drained is closed when the proxy is about to end.
+	// drained is closed when the proxy begins to drain.
 	drained chan struct{}
 }
 
-// listeners are where it listens; nil: nowhere.
+// listeners are the listeners of the proxy; nil: disabled.
 type listeners struct{ socks, ssh, carrier, control, metrics *callers.Listener }
 
 // all returns the listeners by name.
@@ -47,7 +47,7 @@ func (l *listeners) all() map[string]**callers.Listener {
 	return map[string]**callers.Listener{"socks5": &l.socks, "ssh": &l.ssh, "carrier": &l.carrier, "control": &l.control, "metrics": &l.metrics}
 }
 
-// New opens the listeners and makes everything ready to Run. The caller calls Run or Close.
+// New opens the listeners. The caller calls Run or Close.
 func New(cfg Config) (*Main, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func New(cfg Config) (*Main, error) {
 	return m, nil
 }
 
-// wire makes the parts.
+// wire creates the parts.
 func (m *Main) wire() (err error) {
 	c := m.cfg
 	if m.counts, err = newCounts(c.Metrics); err != nil {
@@ -114,8 +114,8 @@ func (m *Main) listen() error {
 	return nil
 }
 
-// Addresses are where it listens, as host:port, by name: socks5, ssh, carrier, control and
-// metrics.
+// Addresses returns the addresses of the listeners, as host:port, by name: socks5, ssh, carrier,
+// control and metrics.
 func (m *Main) Addresses() map[string]string {
 	out := map[string]string{}
 	for name, l := range m.listeners.all() {
@@ -192,11 +192,11 @@ func (m *Main) forget(ctx context.Context) {
 	}
 }
 
-// serve serves a connection, which it closes, and calls known with the user once that is known; it
-// is empty for a client without a user.
+// serve serves a connection, which it closes, and calls known with the user once that is known;
+// it is empty for a client without a user.
 type serve func(ctx context.Context, conn net.Conn, known func(user string))
 
-// serveAll begins to serve workstations. Before it is known what the cluster has where, none is.
+// serveAll begins to serve workstations, once the caches of cluster objects have synced.
 func (m *Main) serveAll(ctx context.Context, all *sync.WaitGroup) {
 	for _, one := range []struct {
 		listener *callers.Listener
@@ -217,7 +217,7 @@ func (m *Main) accept(ctx context.Context, l *callers.Listener, serve serve, all
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // of files there are too many, as a rule
+		if err != nil { // usually too many open files
 			m.cfg.Logger.Warn("a connection cannot be accepted", "listener", l.Addr().String(), "error", err)
 			select {
 			case <-time.After(50 * time.Millisecond):
@@ -229,8 +229,8 @@ func (m *Main) accept(ctx context.Context, l *callers.Listener, serve serve, all
 	}
 }
 
-// drain takes no further workstations, has those that are there go elsewhere, and gives
-// connections a moment.
+// drain stops accepting workstations, asks the connected ones to move, and gives connections
+// Config.Moment.
 func (m *Main) drain(ctx context.Context) {
 	m.draining.Store(true)
 	m.sessions.drain()

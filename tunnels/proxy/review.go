@@ -19,7 +19,7 @@ type review struct {
 	seen map[inbound.Key]verdict
 	// held are the workloads that the workstation holds according to these verdicts.
 	held map[inbound.Key]bool
-	// took is the revision of the declaration by which each workload was last taken.
+	// took is the revision of the declaration that last took each workload.
 	took map[inbound.Key]uint64
 }
 
@@ -86,7 +86,7 @@ func (r *review) forget(wanted map[inbound.Key]bool) {
 	}
 }
 
-// decide opens a tunnel, or returns why not. take: also one that another user holds.
+// decide opens a tunnel, or returns the refusal. take also takes it from another user.
 func (r *review) decide(ctx context.Context, key inbound.Key, take bool) (cluster.Workload, *tunnelv1.Refused) {
 	if refused := r.takenBy(key); refused != nil && !take {
 		return cluster.Workload{}, refused
@@ -146,7 +146,7 @@ func (r *review) may(ctx context.Context, key inbound.Key, workload cluster.Work
 	return refused
 }
 
-// takenBy returns the refusal of a workload that another session has now, or nil.
+// takenBy returns the refusal of a workload that another session has taken, or nil.
 func (r *review) takenBy(key inbound.Key) *tunnelv1.Refused {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()

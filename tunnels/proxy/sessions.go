@@ -8,7 +8,7 @@ import (
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 )
 
-// sessions knows the newest connection of each session.
+// sessions tracks the newest connection of each session.
 type sessions struct {
 	keep time.Duration
 	now  func() time.Time
@@ -22,23 +22,23 @@ type sessions struct {
 // sessions.
 type sessionKey struct{ user, session string }
 
-// known is a session, or one that was there lately.
+// known is a session, present or recent.
 type known struct {
 	epoch uint64
-	// fence ends the connection with that epoch; nil: it is over.
+	// fence ends the connection with that epoch; nil: it has ended.
 	fence func()
 	gone  time.Time
 }
 
-// maxKnown is how many sessions that are over are remembered, for their epochs.
+// maxKnown is how many ended sessions are remembered, for their epochs.
 const maxKnown = 8192
 
 func newSessions(keep time.Duration) *sessions {
 	return &sessions{keep: keep, now: time.Now, known: map[sessionKey]*known{}}
 }
 
-// begin begins a connection of a session, and ends the one before it. fence is called, once and
-// without delay, when a newer one comes.
+// begin begins a connection of a session, and ends the previous one. fence is called, once and
+// without delay, when a newer one begins.
 func (s *sessions) begin(key sessionKey, epoch uint64, fence func()) (over func(), refused *tunnelv1.Refused) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,7 +63,8 @@ func (s *sessions) begin(key sessionKey, epoch uint64, fence func()) (over func(
 	}, nil
 }
 
-// forget forgets sessions that are over for long, and any when there are too many. s.mu is held.
+// forget drops sessions that ended long ago, and any ended one when there are too many. s.mu is
+// held.
 func (s *sessions) forget() {
 	look := 4
 	for key, k := range s.known {
@@ -77,7 +78,7 @@ func (s *sessions) forget() {
 	}
 }
 
-// open returns how many connections of sessions there are.
+// open returns the number of open connections of sessions.
 func (s *sessions) open() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

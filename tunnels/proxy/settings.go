@@ -29,8 +29,7 @@ import (
 	"switchyard.dev/tunnels/records"
 )
 
-// Name is the host by which workstations know the proxies, and that their certificate must be
-// for.
+// Name is the host name of the proxies for workstations, which their certificate must be for.
 const Name = "tunnel-proxy.signadot.svc"
 
 // Settings are the values that the program takes from flags.
@@ -52,16 +51,16 @@ type Settings struct {
 	// SidecarPorts are ports that tunnels must not reach at any address, because sidecars use
 	// them.
 	SidecarPorts []uint16
-	// Stream reports whether records of connections go to their stream on the event bus too, and
-	// Bus is how that is reached.
+	// Stream also sends records of connections to their stream on the event bus; Bus configures
+	// that.
 	Stream bool
 	Bus    connect.Config
 	// LogLevel is the least important level that is logged.
 	LogLevel slog.Level
 }
 
-// ParseSettings reads the program's arguments, without its name. Usage goes to help. The error is
-// flag.ErrHelp when that is all that was asked for.
+// ParseSettings parses the program's arguments, without its name. Usage goes to help. The error
+// is flag.ErrHelp when the arguments request help.
 func ParseSettings(args []string, getenv func(string) string, help io.Writer) (Settings, error) {
 	s := Settings{Config: Config{Pod: getenv("POD_NAME")}}
 	var namespaces string
@@ -118,8 +117,8 @@ func (s *Settings) setLoopback(text string) error {
 	return errors.New("it is neither credentials nor anonymous")
 }
 
-// Open reads what the settings name and reaches the cluster. Records of connections go to out.
-// The caller closes the Audit of the Config when it has run.
+// Open reads the files of the settings and connects to the cluster. Records of connections go to
+// out. The caller closes the Audit of the Config after Run.
 func (s Settings) Open(ctx context.Context, reach *rest.Config, out io.Writer, logger *slog.Logger) (Config, error) {
 	c := s.Config
 	c.Logger, c.Metrics = logger, program.Registry()
@@ -157,7 +156,7 @@ func (s Settings) Open(ctx context.Context, reach *rest.Config, out io.Writer, l
 	return c, err
 }
 
-// sinks returns where records of connections go beside the log.
+// sinks returns the destinations of records in addition to the log.
 func (s Settings) sinks(c Config) ([]audit.Sink, error) {
 	if !s.Stream {
 		return nil, nil
@@ -209,7 +208,7 @@ func (s Settings) watched(reach *rest.Config) (cluster.Config, error) {
 	return c, nil
 }
 
-// ports returns the proxy's own ports, but for those of workloads.
+// ports returns the proxy's own ports, except those of workloads.
 func (s Settings) ports() ([]uint16, error) {
 	var out []uint16
 	for _, address := range []string{s.Config.SOCKSAddress, s.Config.SSHAddress, s.Config.CarrierAddress, s.Config.ControlAddress, s.Config.MetricsAddress} {

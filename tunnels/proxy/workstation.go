@@ -24,9 +24,9 @@ import (
 )
 
 const (
-	// tlsWithin is how long a client has for the handshake of TLS.
+	// tlsWithin bounds the TLS handshake.
 	tlsWithin = 10 * time.Second
-	// recheck is how often it is asked again what a user may do.
+	// recheck is the interval at which the rights of a user are checked again.
 	recheck = 30 * time.Second
 	// unsaid is how often a question without an answer is asked again.
 	unsaid = 2 * time.Second
@@ -50,10 +50,10 @@ type workstation struct {
 	taken    map[inbound.Key]string
 }
 
-// serveCarrier serves one connection to the port of our own protocol, and closes it.
+// serveCarrier serves one connection to the port for sessions, and closes it.
 func (m *Main) serveCarrier(ctx context.Context, conn net.Conn, known func(user string)) {
 	from := conn.RemoteAddr().String()
-	// Closing twice does no harm, and what fails early closes nothing.
+	// Closing twice is harmless, and an early failure closes nothing.
 	defer conn.Close()
 	leave, err := m.handshakes.Enter(callers.Behind(from, nil))
 	if err != nil {
@@ -86,7 +86,7 @@ func (m *Main) serveCarrier(ctx context.Context, conn net.Conn, known func(user 
 	})
 	left()
 	if err != nil {
-		level := slog.LevelDebug // what strangers send may be anything
+		level := slog.LevelDebug // unauthenticated clients may send anything
 		if refused := (*carrier.RefusedError)(nil); errors.As(err, &refused) {
 			level = slog.LevelInfo
 		}
@@ -104,12 +104,12 @@ func begins(config *tls.Config) *tls.Config {
 		if slices.Contains(hello.SupportedProtos, carrier.Protocol) {
 			callers.Begun(hello.Conn)
 		}
-		return nil, nil // the configuration as it is
+		return nil, nil // the configuration unchanged
 	}
 	return config
 }
 
-// greet answers Hello. over has to be called when the connection is.
+// greet answers Hello. The caller calls over when the connection ends.
 func (w *workstation) greet(ctx context.Context, hello *tunnelv1.Hello, fence func()) (welcome *tunnelv1.Welcome, over func(), refused *tunnelv1.Refused) {
 	m := w.main
 	if m.draining.Load() {
@@ -132,7 +132,7 @@ func (w *workstation) greet(ctx context.Context, hello *tunnelv1.Hello, fence fu
 	return &tunnelv1.Welcome{User: w.user.Name, Proxy: m.cfg.Pod, OperatorVersion: m.cfg.Version}, func() { end(); leave() }, nil
 }
 
-// run serves the session until it is over or ctx ends, which a newer connection has it do.
+// run serves the session until it ends or ctx does, which a newer connection causes.
 func (w *workstation) run(ctx context.Context) {
 	log := w.main.cfg.Logger.With("user", w.owner.User, "session", w.owner.Session, "epoch", w.owner.Epoch)
 	log.Info("a workstation connected", "from", w.from)
@@ -148,14 +148,14 @@ func (w *workstation) run(ctx context.Context) {
 	case <-w.session.Done():
 	}
 	cancel()
-	w.holder.Gone() // who connects now is refused at once
+	w.holder.Gone() // new connections are refused at once
 	w.session.Close(w.farewell())
 	all.Wait()
 	log.Info("a workstation disconnected", "from", w.from, "because", fmt.Sprint(w.session.Err()))
 }
 
-// settle is how long a session goes on at a proxy that ends once its tunnels are held elsewhere:
-// sidecars hear of that one after the other.
+// settle is how long a session continues at a draining proxy once its tunnels are held elsewhere:
+// sidecars learn the new address one after the other.
 const settle = 2 * time.Second
 
 // depart asks the workstation to connect to another proxy as soon as this one drains, and ends
@@ -198,7 +198,7 @@ func (w *workstation) farewell() *tunnelv1.Leave {
 	return &tunnelv1.Leave{Why: &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_TAKEN, Message: "A newer connection of the session has its tunnels."}}
 }
 
-// receive takes what the workstation declares.
+// receive handles the declarations of the workstation.
 func (w *workstation) receive(ctx context.Context) {
 	for {
 		m, err := w.session.Receive(ctx)
@@ -268,7 +268,7 @@ func (w *workstation) keep(ctx context.Context) {
 			return
 		case <-w.poke:
 		case <-changed:
-		case <-again.C: // asks nothing that was answered
+		case <-again.C: // answered questions are not asked again
 		case <-ticker.C:
 			r.seen = map[inbound.Key]verdict{}
 			if w.expired(ctx) {
