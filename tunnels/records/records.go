@@ -1,5 +1,5 @@
-// Package records hands the records of connections (tunnels/audit) to their stream on the event
-// bus: beside the log, which has them all.
+// Package records sends the records of connections (tunnels/audit) to their stream on the event
+// bus, in addition to the log, which has them all.
 //
 // Each record is a message of JSON, and is acknowledged once it is on the disk of the bus. A
 // record without an acknowledgement is sent again, while the proxy runs and audit keeps it. The
@@ -25,7 +25,7 @@ import (
 const (
 	// ackWithin is how long the bus has to acknowledge a record.
 	ackWithin = 5 * time.Second
-	// underway is how many are sent before the first is acknowledged.
+	// underway is how many are sent without an acknowledgement.
 	underway = 256
 )
 
@@ -35,7 +35,7 @@ type Stream struct {
 	js   jetstream.JetStream
 }
 
-// Open returns a Stream, which reaches the bus by itself, now or later. An audit.Log closes it.
+// Open returns a Stream, which connects to the bus in the background. An audit.Log closes it.
 func Open(bus connect.Config) (*Stream, error) {
 	bus.Role = connect.Recorder
 	conn, err := connect.Dial(bus)
@@ -81,7 +81,7 @@ func (s *Stream) Append(ctx context.Context, records []audit.Record) error {
 	return nil
 }
 
-// id is the message's: a connection has a first record and a last one.
+// id is the message's ID: a connection has a first record and a last one.
 func id(r audit.Record) string {
 	if r.End != nil {
 		return r.ID + "/end"
