@@ -18,7 +18,7 @@ import (
 	"switchyard.dev/tunnels/carrier"
 )
 
-// Stream is one end of a connection: a connection over TCP, a stream of a tunnel, or a channel.
+// Stream is one end of a connection: a TCP connection, a stream of a tunnel, or an SSH channel.
 type Stream interface {
 	io.ReadWriteCloser
 	CloseWrite() error
@@ -26,7 +26,7 @@ type Stream interface {
 
 // Ender is a Stream that can end the connection for a reason of its own.
 type Ender interface {
-	// OnEnd is given the function that cuts both ends. The reason becomes the Err of the Result.
+	// OnEnd sets the function that cuts both ends. Its reason becomes the Err of the Result.
 	OnEnd(cut func(reason error))
 }
 
@@ -43,7 +43,7 @@ func Of(conn net.Conn) Stream {
 	return whole{conn}
 }
 
-// accepted is a connection over TCP that a listener counts.
+// accepted is a TCP connection that a listener counts.
 type accepted struct {
 	*callers.Conn
 	tcp *net.TCPConn
@@ -54,8 +54,8 @@ func (a *accepted) CloseWrite() error { return a.tcp.CloseWrite() }
 
 // Cut ends the connection with a reset.
 func (a *accepted) Cut() {
-	_ = a.tcp.SetLinger(0) // else it ends as if it had been closed
-	_ = a.Close()          // it is given up
+	_ = a.tcp.SetLinger(0) // else it would end like a closed one
+	_ = a.Close()          // it is aborted
 }
 
 type whole struct{ net.Conn }
@@ -69,16 +69,16 @@ func Cut(s io.Closer) {
 	case interface{ Cut() }:
 		c.Cut()
 	case *net.TCPConn:
-		_ = c.SetLinger(0) // else it ends as if it had been closed
-		_ = c.Close()      // it is given up
+		_ = c.SetLinger(0) // else it would end like a closed one
+		_ = c.Close()      // it is aborted
 	default:
-		_ = c.Close() // it is given up
+		_ = c.Close() // it is aborted
 	}
 }
 
-// Result is what became of a connection.
+// Result is the result of a connection.
 type Result struct {
-	// Sent went from a to b, and Received came back.
+	// Sent are the bytes from a to b, Received those from b to a.
 	Sent, Received int64
 	// Err is why it was cut; nil when both ends have closed it.
 	Err error
@@ -119,13 +119,13 @@ func Pipe(a, b Stream) Result {
 		cut(err)
 	}
 	<-back
-	once.Do(func() {}) // wait for a cut that is under way, and ignore later ones
+	once.Do(func() {}) // wait for a concurrent cut, and ignore later ones
 	_ = a.Close()      // both directions have ended
 	_ = b.Close()
 	return r
 }
 
-// plain returns the connection of a Stream that carrier.Relay knows to wait for; nil for others.
+// plain returns the connection of a Stream that carrier.Relay can wait on; nil for others.
 func plain(s Stream) net.Conn {
 	switch c := s.(type) {
 	case *accepted:
@@ -184,7 +184,7 @@ func copyAll(to io.Writer, from io.Reader) (n int64, err error) {
 	}
 }
 
-// burst copies with a large buffer for as long as that is filled by half.
+// burst copies with a large buffer as long as reads fill half of it.
 func burst(to io.Writer, from io.Reader) (n int64, err error) {
 	buffer := buffers.Get().(*[many]byte)
 	defer buffers.Put(buffer)
