@@ -27,11 +27,11 @@ import (
 	"switchyard.dev/tunnels/relay"
 )
 
-// Config is what a Server needs.
+// Config configures a Server.
 type Config struct {
 	// Gate opens the connections. Required.
 	Gate *outbound.Gate
-	// Check returns nil when a user name and a password count. Required.
+	// Check returns nil when a user name and a password are valid. Required.
 	Check func(user, password string) error
 	// Open admits all clients without credentials.
 	Open bool
@@ -66,7 +66,7 @@ func New(cfg Config) (*Server, error) {
 		failing:  callers.NewPool("wrong passwords", callers.Bounds{Strangers: 1 << 20, Rate: 1, Burst: 30})}, nil
 }
 
-// The numbers of the protocol.
+// Constants of the protocol.
 const (
 	version5                                 = 5
 	anonymously, byPassword, noMethod        = 0, 2, 0xff
@@ -79,7 +79,7 @@ const (
 )
 
 // Serve serves a connection, which it closes. known is called with the user once the client has
-// shown who it is, and without one where it need not.
+// authenticated, and with an empty user when no credentials are needed.
 func (s *Server) Serve(ctx context.Context, conn net.Conn, known func(user string)) {
 	stream := relay.Of(conn)
 	stop := context.AfterFunc(ctx, func() { relay.Cut(stream) })
@@ -100,7 +100,7 @@ func (s *Server) Serve(ctx context.Context, conn net.Conn, known func(user strin
 	} else {
 		out.Abandon(err)
 	}
-	_ = conn.Close() // nothing has passed
+	_ = conn.Close() // no byte has passed
 }
 
 // shake performs the handshake up to, but not including, the reply that reports success.
@@ -204,7 +204,7 @@ func (s *Server) password(conn net.Conn, from string) (string, error) {
 	return user, err
 }
 
-// counted reads a text behind its length.
+// counted reads a text with a length prefix.
 func counted(r io.Reader) (string, error) {
 	var length [1]byte
 	if _, err := io.ReadFull(r, length[:]); err != nil {
@@ -263,7 +263,7 @@ func reply(conn net.Conn, what byte, bound net.Addr) error {
 	return err
 }
 
-// code returns what SOCKS5 has for a reason.
+// code returns the SOCKS5 reply code for a reason.
 func code(reason tunnelv1.Reason) byte {
 	switch reason {
 	case tunnelv1.Reason_REASON_DESTINATION, tunnelv1.Reason_REASON_FORBIDDEN, tunnelv1.Reason_REASON_UNAUTHENTICATED:
