@@ -21,13 +21,13 @@ import (
 	"switchyard.dev/tunnels/identity"
 )
 
-// Lifetime is for how long a certificate counts. A connection goes on longer.
+// Lifetime is how long a certificate is valid. A connection may last longer.
 const Lifetime = 10 * time.Minute
 
-// leeway is by how much the clocks of who issues and who checks may differ.
+// leeway is the tolerated difference between the clocks of the issuer and the verifier.
 const leeway = time.Minute
 
-// Extension has the user, as package identity writes it.
+// Extension has the user, as encoded by package identity.
 const Extension = "identity@switchyard.dev"
 
 // again is the remedy.
