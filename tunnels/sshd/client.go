@@ -31,14 +31,14 @@ type client struct {
 	conn   *ssh.ServerConn
 	bytes  *unread.Conn
 	user   identity.User
-	// until is when the certificate expires.
+	// until is the expiry of the certificate.
 	until  time.Time
 	owner  inbound.Owner
 	from   string
 	holder *inbound.Holder
 
-	// heard is when the client answered last, in nanoseconds since 1970; channels how many
-	// are open.
+	// heard is when the client last answered, in nanoseconds since 1970; channels the number of
+	// open ones.
 	heard    atomic.Int64
 	channels atomic.Int32
 	refusals *rate.Limiter
@@ -51,13 +51,13 @@ type client struct {
 	forwards map[forward]target
 }
 
-// forward is what a client calls a port that it brings requests of.
+// forward is a requested forward, as the client names it.
 type forward struct {
 	host string
 	port uint32
 }
 
-// target is what that means.
+// target is the external workload and port of a forward.
 type target struct {
 	key  inbound.Key
 	port int32
@@ -100,7 +100,7 @@ func (c *client) run(ctx context.Context, channels <-chan ssh.NewChannel, reques
 	all.Wait()
 }
 
-// keep asks a client that is silent whether it is there, and gives up one that does not answer.
+// keep pings a client that is silent, and disconnects one that does not answer.
 func (c *client) keep(ctx context.Context) {
 	for {
 		select {
@@ -145,10 +145,10 @@ func (c *client) answer(ctx context.Context, requests <-chan *ssh.Request) {
 	}
 }
 
-// errQuiet is the answer to what clients ask only to have one.
+// errQuiet is the answer to requests that clients send only as a ping.
 var errQuiet = errors.New("no such thing, as expected")
 
-// refuse takes note of a refusal. It reports whether the connection goes on.
+// refuse records a refusal. It reports whether the connection continues.
 func (c *client) refuse(what string, why error) bool {
 	if !c.refusals.Allow() {
 		c.server.cfg.Logger.Warn("an SSH client sent too many refused requests; its connection is closed", "from", c.from, "user", c.user.Name)
@@ -161,7 +161,7 @@ func (c *client) refuse(what string, why error) bool {
 	return true
 }
 
-// forward begins to bring requests for a port of an external workload.
+// forward begins to forward a port of an external workload to the client.
 func (c *client) forward(ctx context.Context, payload []byte) error {
 	var asked struct {
 		Host string
@@ -192,7 +192,7 @@ func (c *client) forward(ctx context.Context, payload []byte) error {
 	return nil
 }
 
-// add takes note of a forward.
+// add records a forward.
 func (c *client) add(name forward, to target) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -206,7 +206,7 @@ func (c *client) add(name forward, to target) error {
 	return nil
 }
 
-// wanted returns the ports of a workload that are forwarded, and which of all workloads are.
+// wanted returns the forwarded ports of a workload, and the workloads of all forwards.
 func (c *client) wanted(key inbound.Key) (ports []int32, keys []inbound.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -273,8 +273,8 @@ func (c *client) cancel(payload []byte) error {
 	return nil
 }
 
-// recheck gives tunnels up that the user may not hold any more, now and then and when an
-// external workload changes.
+// recheck releases tunnels that the user may not hold any more, periodically and when an external
+// workload changes.
 func (c *client) recheck(ctx context.Context) {
 	again := time.NewTicker(c.server.cfg.Recheck)
 	defer again.Stop()
@@ -298,7 +298,7 @@ func (c *client) recheck(ctx context.Context) {
 	}
 }
 
-// review asks again about each tunnel that the client holds.
+// review checks each tunnel of the client again.
 func (c *client) review(ctx context.Context) {
 	c.changing.Lock()
 	defer c.changing.Unlock()
@@ -326,7 +326,7 @@ func (c *client) forget(key inbound.Key) {
 	}
 }
 
-// Lost implements inbound.Workstation. SSH has no word for it.
+// Lost implements inbound.Workstation. SSH has no message for it.
 func (c *client) Lost(key inbound.Key, by string) {
 	c.server.cfg.Logger.Info("a tunnel over SSH was taken over", "workload", key.String(), "user", c.user.Name, "by", by)
 }
@@ -392,7 +392,7 @@ func (c *client) Connect(ctx context.Context, to *tunnelv1.Inbound) (relay.Strea
 		}
 		return c.bytes.Channel(o.ch, about, mark, left), nil
 	case <-ctx.Done():
-		go func() { // it may come yet
+		go func() { // the channel may still open
 			o := <-answer
 			if o.err != nil {
 				left()
@@ -404,7 +404,7 @@ func (c *client) Connect(ctx context.Context, to *tunnelv1.Inbound) (relay.Strea
 	}
 }
 
-// called returns what the client calls a port.
+// called returns the client's name of a port.
 func (c *client) called(to target) (forward, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,8 +9,9 @@ import (
 	"switchyard.dev/tunnels/inbound"
 )
 
-// revoked returns why the session has to end: its user was deleted, or may neither use the proxies nor
-// hold a tunnel any more. It is empty when neither is so, or when the API server does not answer.
+// revoked returns why the session has to end: its user was deleted, or may neither use the
+// proxies nor hold a tunnel any more. It is empty otherwise, and when the API server does not
+// answer.
 func (c *client) revoked(ctx context.Context) string {
 	if refused := c.server.cfg.Access.Exists(ctx, c.user); refused != nil && refused.Reason != tunnelv1.Reason_REASON_UNAVAILABLE {
 		return refused.Message
@@ -25,7 +26,7 @@ func (c *client) revoked(ctx context.Context) string {
 	return refused.Message
 }
 
-// last ends a session as soon as it has no channel, after its certificate expired long ago.
+// last ends a session when it has no channel, some time after its certificate expired.
 func (c *client) last(ctx context.Context) {
 	for every := time.NewTicker(time.Second); ; {
 		select {
@@ -40,7 +41,7 @@ func (c *client) last(ctx context.Context) {
 	}
 }
 
-// aged returns why the session opens no more channels; nil: it does.
+// aged returns why the session opens no more channels; nil: it still does.
 func (c *client) aged() error {
 	if c.server.cfg.Clock().Before(c.until.Add(opens)) {
 		return nil

@@ -8,11 +8,11 @@ import (
 	"switchyard.dev/eventbus/callers"
 )
 
-// opening is a connection that reports to its listener when the client has sent the string with its
-// version and begun to exchange keys (SSH_MSG_KEXINIT).
+// opening is a connection that reports to its listener when the client has sent its version and
+// begun the key exchange (SSH_MSG_KEXINIT).
 type opening struct {
 	net.Conn
-	// read has the first bytes, until they show whether the client speaks SSH.
+	// read are the first bytes, until they show whether the client speaks SSH.
 	read []byte
 	done bool
 }
@@ -34,17 +34,18 @@ func (o *opening) Read(b []byte) (int, error) {
 }
 
 const (
-	// maxVersion is how long the string with the version may be, with the end of the line.
+	// maxVersion is the maximum length of the version string, with the end of the line.
 	maxVersion = 255
-	// head is the part of a packet before and with the number of its message: length, padding,
-	// number. maxPacket is the longest that every implementation takes.
+	// head is the length of a packet up to the number of its message: length, padding, number.
+	// maxPacket is the largest that every implementation accepts.
 	head, maxPacket = 6, 35000
-	// maxOpening is more than is ever read for that.
+	// maxOpening bounds the bytes that are read for that.
 	maxOpening  = maxVersion + head
 	keyExchange = 20
 )
 
-// begins reports whether a client of SSH begins so, and whether that is certain.
+// begins reports whether the bytes are the beginning of an SSH client, and whether that is
+// certain.
 func begins(read []byte) (is, certain bool) {
 	const prefix = "SSH-2.0-"
 	if n := min(len(read), len(prefix)); string(read[:n]) != prefix[:n] {

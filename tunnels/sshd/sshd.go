@@ -1,18 +1,18 @@
-// Package sshd serves stock SSH clients: ssh -R brings requests for an external workload to
-// the workstation, ssh -L and -D reach into the cluster.
+// Package sshd serves stock SSH clients: ssh -R forwards requests for an external workload to the
+// workstation, ssh -L and -D reach into the cluster.
 //
-// Who comes shows a certificate of minutes (sshcert); there are no passwords and no other
-// keys. What there is:
+// Clients authenticate with a certificate that is valid for minutes (sshcert); there are no
+// passwords and no other keys. The supported requests are:
 //
 //	tcpip-forward    for NAME.NAMESPACE[.KIND]:PORT, an external workload and a port of its
 //	                 baseline, as in ssh -R NAME.NAMESPACE:8080:localhost:8080
 //	direct-tcpip     through the same policy as every connection into the cluster
 //
-// Shells, commands, agents, X11, Unix sockets and every other request are refused. A
-// connection has at most 64 channels, a user at most 128 in all connections, and one that goes on
-// sending refused requests is closed. The unread bytes of all channels have one budget (unread). A
-// connection has a session of its own in the table of tunnels, since SSH knows none: one that comes back
-// takes its tunnels over from the one that was.
+// Shells, commands, agents, X11, Unix sockets and every other request are refused. A connection
+// has at most 64 channels, a user at most 128 in all connections, and a connection that continues
+// to send refused requests is closed. The unread bytes of all channels have one budget (unread).
+// Each connection is a session of its own in the table of tunnels, because SSH has no sessions: a
+// client that reconnects takes its tunnels over from its previous connection.
 package sshd
 
 import (
@@ -52,17 +52,17 @@ type Access interface {
 	Exists(ctx context.Context, user identity.User) *tunnelv1.Refused
 }
 
-// Config is what a Server needs. All of it is required but Recheck, Clock and Logger.
+// Config configures a Server. All fields are required except Recheck, Clock and Logger.
 type Config struct {
 	Gate    *outbound.Gate
 	Table   *inbound.Table
 	Cluster Cluster
 	Access  Access
-	// Host is the host key, Authority what signs certificates of users.
+	// Host is the host key, Authority the key that signs certificates of users.
 	Host      ssh.Signer
 	Authority ssh.PublicKey
-	// Recheck is how often it is asked again whether the user exists and has the rights that the
-	// session uses. Default: 30 s.
+	// Recheck is the interval at which the session checks that its user exists and has the rights
+	// that it uses. Default: 30 s.
 	Recheck time.Duration
 	// Clock returns the time. Default: time.Now.
 	Clock func() time.Time
@@ -82,21 +82,21 @@ type Server struct {
 
 const (
 	handshakeWithin = 10 * time.Second
-	// silence is after how long without a word the client is asked whether it is there, dead
-	// after how long it is given up.
+	// silence is after how long without data the client is pinged, dead after how long without an
+	// answer it is disconnected.
 	silence, dead = 2 * time.Second, 5 * time.Second
-	// recheck is the default of Config.Recheck. Answers are kept for ten seconds beside.
+	// recheck is the default of Config.Recheck. Answers are cached for ten seconds in addition.
 	recheck = 30 * time.Second
-	// opens is for how long a session opens channels after its certificate has expired, and closes how
-	// long its open channels have then.
+	// opens is how long a session opens channels after its certificate has expired, and closes
+	// how long its open channels may continue after that.
 	opens, closes = time.Hour, 10 * time.Minute
-	// maxChannels is how many channels a connection has at once.
+	// maxChannels is the maximum of open channels of a connection.
 	maxChannels = 64
-	// maxUserChannels is how many channels a user has at once, in all sessions.
+	// maxUserChannels is the maximum of open channels of a user, in all sessions.
 	maxUserChannels = 128
-	// maxForwards is how many ports a connection brings requests of.
+	// maxForwards is the maximum of forwarded ports of a connection.
 	maxForwards = 64
-	// rejects is how many refusals a second a connection gets, after rejectsBurst in a row.
+	// rejects is how many refusals a second a connection may get, after rejectsBurst in a row.
 	rejects, rejectsBurst = 5, 50
 )
 
@@ -123,7 +123,7 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// ended logs the end of a channel or connection because too many bytes were unread.
+// ended logs that a channel or connection was ended because too many bytes were unread.
 func (s *Server) ended(e unread.Ended) {
 	if e.About == "" {
 		s.cfg.Logger.Warn("an SSH connection was closed with all of its channels: too many bytes are unread", "user", e.User, "unread", e.Bytes)
@@ -132,8 +132,8 @@ func (s *Server) ended(e unread.Ended) {
 	s.cfg.Logger.Warn("an SSH channel was ended: too many bytes are unread", "user", e.User, "channel", e.About, "unread", e.Bytes, "stalled", e.Stalled)
 }
 
-// Serve serves a connection, which it closes. known is called with the user once the client
-// has shown who it is.
+// Serve serves a connection, which it closes. known is called with the user once the client has
+// authenticated.
 func (s *Server) Serve(ctx context.Context, conn net.Conn, known func(user string)) {
 	counted := s.budget.Conn(conn)
 	defer counted.Close()
@@ -150,7 +150,7 @@ func (s *Server) Serve(ctx context.Context, conn net.Conn, known func(user strin
 	if err != nil {
 		s.cfg.Logger.Info("an SSH client was refused", "from", from, "user", user.Name, "error", err)
 		_ = server.Close()
-		go ssh.DiscardRequests(requests) // else nothing of it ends
+		go ssh.DiscardRequests(requests) // else the connection does not end
 		for ch := range channels {
 			_ = ch.Reject(ssh.ResourceShortage, err.Error()) // an error means that the client has closed
 		}
@@ -170,7 +170,7 @@ type certified struct {
 	until time.Time
 }
 
-// shake does the handshake.
+// shake performs the handshake.
 func (s *Server) shake(conn net.Conn, from string) (*ssh.ServerConn, <-chan ssh.NewChannel, <-chan *ssh.Request, certified, error) {
 	leave, err := s.greeting.Enter(callers.Behind(from, nil))
 	if err != nil {
@@ -180,8 +180,8 @@ func (s *Server) shake(conn net.Conn, from string) (*ssh.ServerConn, <-chan ssh.
 	if err := conn.SetDeadline(time.Now().Add(handshakeWithin)); err != nil {
 		return nil, nil, nil, certified{}, err
 	}
-	// The library asks about a key before the client has shown that it has the private one, so
-	// who it is stands in the permissions of the key that was shown.
+	// The library asks about a key before the client has proved that it has the private one, so
+	// the user is kept in the permissions of that key.
 	const who, until = "user", "until"
 	config := &ssh.ServerConfig{
 		ServerVersion: "SSH-2.0-switchyard", MaxAuthTries: 10,
@@ -191,7 +191,7 @@ func (s *Server) shake(conn net.Conn, from string) (*ssh.ServerConn, <-chan ssh.
 				return nil, err
 			}
 			text, err := user.Encode()
-			expires := strconv.FormatUint(key.(*ssh.Certificate).ValidBefore, 10) // Check takes nothing else
+			expires := strconv.FormatUint(key.(*ssh.Certificate).ValidBefore, 10) // Check accepts nothing else
 			return &ssh.Permissions{Extensions: map[string]string{who: text, until: expires}}, err
 		},
 		AuthLogCallback: func(meta ssh.ConnMetadata, method string, err error) {

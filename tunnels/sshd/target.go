@@ -12,14 +12,13 @@ import (
 
 type clusterPort = cluster.Port
 
-// label is a part of the name of an external workload.
+// label matches a part of the name of an external workload.
 var label = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
-// kinds are what may stand behind the namespace: how published clients write of which kind the
-// baseline is.
+// kinds may follow the namespace: published clients write the kind of the baseline there.
 var kinds = []string{"deploy", "deployment", "rollout", "argorollout", "revtun"}
 
-// parseTarget reads what a client wants to bring requests of: NAME.NAMESPACE[.KIND] and a port.
+// parseTarget parses the address of a requested forward: NAME.NAMESPACE[.KIND] and a port.
 func parseTarget(host string, port uint32) (target, error) {
 	parts := strings.Split(host, ".")
 	if len(parts) == 3 {
