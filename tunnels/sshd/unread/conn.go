@@ -37,7 +37,7 @@ func (c *Conn) Own(user string) {
 // Read implements net.Conn.
 func (c *Conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	c.budget.arrived(n) // before it counts, since no channel has it yet
+	c.budget.arrived(n) // before it counts, since no channel has the bytes yet
 	c.received.Add(int64(n))
 	return n, err
 }
@@ -112,7 +112,7 @@ type Channel struct {
 	reading, clean, ended atomic.Bool
 	began, since          atomic.Int64
 
-	// turn lets one goroutine read: the library wakes one that waits, and not all.
+	// turn lets one goroutine read: the library wakes one waiting reader, not all.
 	turn sync.Mutex
 	// emptied is what the connection had received when the last Read emptied the channel, -1 when it
 	// did not; moved is the number of bytes read since the channel was empty or had made progress.
