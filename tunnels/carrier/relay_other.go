@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// readWhenThere is not used on systems where a socket is no file.
+// readWhenThere is not supported on other systems; Relay does not call it there.
 func readWhenThere(syscall.RawConn) (*[relayBuffer]byte, int, error) {
 	return nil, 0, errors.ErrUnsupported
 }
