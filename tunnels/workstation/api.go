@@ -18,7 +18,7 @@ import (
 )
 
 // API returns a connection to tunnel-api at an address in the cluster, host:port, which goes
-// through the tunnel. name is what its certificate is for. The caller closes it.
+// through the tunnel. name is the host name in its certificate. The caller closes it.
 func (w *Workstation) API(address, name string) (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///"+address,
 		grpc.WithTransportCredentials(trust.ClientCredentials(w.cfg.Roots, name)),
@@ -62,7 +62,7 @@ func (w *Workstation) moves(c *outward) {
 	}
 }
 
-// shown shows the user's token with each call.
+// shown sends the user's token with each call.
 type shown struct{ token Token }
 
 // GetRequestMetadata implements credentials.PerRPCCredentials.
@@ -81,19 +81,19 @@ func (s shown) RequireTransportSecurity() bool { return true }
 type Told struct {
 	// Client asks tunnel-api.
 	Client tunnelv1.TunnelAPIClient
-	// Machine selects the sandboxes with that annotation switchyard.dev/machine; empty: those
+	// Machine selects the sandboxes with this annotation switchyard.dev/machine; empty: those
 	// without one.
 	Machine string
 	// Sandboxes selects by name. With neither, the user's own sandboxes are wanted.
 	Sandboxes []string
-	// Take are sandboxes: their tunnels are taken from other users.
+	// Take are sandboxes with tunnels to take from other users.
 	Take []string
 	// Others, if it is not nil, is called with the names of sandboxes that the user can update
 	// and that are not selected, and how many more there may be.
 	Others func(names []string, more int32)
 }
 
-// selects reports whether a sandbox is wanted: what tunnel-api answers is checked.
+// selects reports whether a sandbox is wanted: the answer of tunnel-api is not trusted.
 func (t Told) selects(s *tunnelv1.LocalSandbox) bool {
 	named := len(t.Sandboxes) > 0
 	return s.GetMachine() == t.Machine && (!named || slices.Contains(t.Sandboxes, s.GetSandboxName())) &&

@@ -28,15 +28,15 @@ func (w *Workstation) Try(ctx context.Context, epoch uint64) (*carrier.Session, 
 	return s, welcome, nil
 }
 
-// again reports whether a trouble may come of a token or of roots that were read a while ago.
+// again reports whether an outdated token or outdated roots may be the cause of a trouble.
 func (t *Trouble) again() bool {
 	return t.Part == PartCertificate || isRefused(t.Err)
 }
 
-// isStranger reports whether the tunnel proxy or the API server does not take the user's token.
+// isStranger reports whether the tunnel proxy or the API server rejects the user's token.
 func isStranger(err error) bool { return isRefused(err) || apierrors.IsUnauthorized(err) }
 
-// isRefused reports whether the tunnel proxy does not take the user's token.
+// isRefused reports whether the tunnel proxy rejects the user's token.
 func isRefused(err error) bool {
 	var refused *carrier.RefusedError
 	return errors.As(err, &refused) && refused.Refused.GetReason() == tunnelv1.Reason_REASON_UNAUTHENTICATED
@@ -70,7 +70,7 @@ func (w *Workstation) try(ctx context.Context, epoch uint64, again bool) (*carri
 	return s, welcome, nil
 }
 
-// secure makes TLS of a connection.
+// secure performs the TLS handshake on a connection.
 func (w *Workstation) secure(ctx context.Context, conn net.Conn) (net.Conn, *Trouble) {
 	secure := tls.Client(conn, w.cfg.Roots.Client(w.cfg.Name))
 	err := secure.HandshakeContext(ctx)
@@ -87,7 +87,7 @@ func (w *Workstation) secure(ctx context.Context, conn net.Conn) (net.Conn, *Tro
 	return nil, &Trouble{PartRoad, false, fmt.Errorf("the connection to the tunnel proxy broke before it answered: %w", err)}
 }
 
-// refusedBy returns the trouble of a session that did not begin.
+// refusedBy converts the error of a session that did not begin.
 func refusedBy(err error) *Trouble {
 	var refused *carrier.RefusedError
 	if !errors.As(err, &refused) {

@@ -20,11 +20,11 @@ type Road interface {
 	Dial(ctx context.Context) (net.Conn, error)
 }
 
-// Token returns the token by which the cluster knows the user. again: the last one was refused,
-// so that one from memory will not do.
+// Token returns the user's token for the cluster. again: the last one was refused, so that a
+// cached one must not be returned.
 type Token func(ctx context.Context, again bool) (string, error)
 
-// Config is what a Workstation works with.
+// Config configures a Workstation.
 type Config struct {
 	// Road dials a proxy. Required.
 	Road Road
@@ -37,9 +37,9 @@ type Config struct {
 	Refresh func(context.Context) error
 	// Token is the user's. Required.
 	Token Token
-	// Labels are what people see of the workstation, as in tunnelv1.Hello.
+	// Labels describe the workstation to people, as in tunnelv1.Hello.
 	Labels map[string]string
-	// Policy is how long it waits; course.DefaultPolicy when it is zero.
+	// Policy are the pauses between attempts; course.DefaultPolicy when it is zero.
 	Policy course.Policy
 	// Session is the name of the session; a random one when it is empty.
 	Session string
@@ -47,9 +47,9 @@ type Config struct {
 	// Reconsider has to be called when its answers may have changed. Default: the zero
 	// consent.Policy.
 	Consent func(consent.Request) consent.Decision
-	// Opened is called for each connection to a local address that accepted it. Default: not.
+	// Opened is called for each connection that a local address accepted. May be nil.
 	Opened func(Opening)
-	// Log takes what happens. Default: nowhere.
+	// Log logs connections and problems. Default: none.
 	Log *slog.Logger
 	// Chance returns a number from 0 to 1; by default a random one.
 	Chance func() float64
@@ -78,7 +78,7 @@ func (c *Config) setDefaults() error {
 	return nil
 }
 
-// Part is the part of a connection that does not work.
+// Part is the part of a connection that failed.
 type Part string
 
 // The parts, in the order in which they are needed.
@@ -91,7 +91,7 @@ const (
 
 // Trouble is why there is no session.
 type Trouble struct {
-	// Part is what does not work.
+	// Part is the part that failed.
 	Part Part
 	// Final: trying again does not help before the problem is fixed.
 	Final bool
@@ -105,13 +105,13 @@ func (t *Trouble) Error() string { return t.Err.Error() }
 // Unwrap returns the problem.
 func (t *Trouble) Unwrap() error { return t.Err }
 
-// final is an error that trying again does not mend.
+// final is an error that trying again does not fix.
 type final struct{ error }
 
 // Unwrap returns the error that was marked.
 func (f final) Unwrap() error { return f.error }
 
-// Final marks an error as one that trying again does not mend; nil stays nil.
+// Final marks an error as one that trying again does not fix; nil stays nil.
 func Final(err error) error {
 	if err == nil {
 		return nil

@@ -39,7 +39,7 @@ type Workload struct {
 	Message   string
 }
 
-// Wanted knows which external workloads the user has.
+// Wanted watches the external workloads of the user.
 type Wanted interface {
 	// Watch calls tell with all of them, at first and after each change, until ctx ends or the
 	// connection is lost, which is an error.
@@ -118,7 +118,7 @@ func (w *Workstation) opened() (open, take []course.Tunnel) {
 	return open, take
 }
 
-// declares sends the tunnels to the proxy.
+// declares passes the tunnels to the course.
 func (w *Workstation) declares(ctx context.Context, open, take []course.Tunnel) {
 	select {
 	case w.events <- func(time.Time) course.Step { return w.course.Want(open, take...) }:
@@ -135,7 +135,7 @@ func (w *Workstation) decide(one Workload, address string) consent.Decision {
 // while that is unknown. The caller holds mu.
 func (w *Workstation) brought(t course.Tunnel) bool { return w.unsure != nil || w.wanted[t].Connected }
 
-// accept takes the connections that come through a session.
+// accept accepts the connections of a session.
 func (l *loop) accept(s *carrier.Session) {
 	for {
 		in, err := s.Accept(l.ctx)
@@ -176,7 +176,7 @@ func (w *Workstation) bring(in *carrier.Incoming) {
 	in.Refuse(refused)
 }
 
-// note notes why a local address took no connection; empty: it took one.
+// note records why a local address took no connection; empty: it took one.
 func (w *Workstation) note(address, trouble string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -189,8 +189,8 @@ func (w *Workstation) note(address, trouble string) {
 	w.changed.Send()
 }
 
-// local returns what a connection opens, the address of which the sandbox names and the user
-// allows, and whether a flag names it.
+// local returns the local address of a connection, which the sandbox names and the user allows,
+// and whether a flag names it.
 func (w *Workstation) local(open *tunnelv1.Open) (to Opening, explicit bool, refused *tunnelv1.Refused) {
 	in := open.GetInbound()
 	if in == nil {
@@ -225,7 +225,7 @@ type Opening struct {
 	From, User string
 }
 
-// dialChecked connects to a local address, and to nothing else that its host resolves to.
+// dialChecked connects to a local address, but only if the resolved address is permitted.
 func dialChecked(address string, explicit bool) (net.Conn, error) {
 	d := net.Dialer{Timeout: dialLocal, Control: func(_, to string, _ syscall.RawConn) error {
 		resolved, err := netip.ParseAddrPort(to)

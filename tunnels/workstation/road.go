@@ -45,7 +45,7 @@ func dial(ctx context.Context, address string) (net.Conn, error) {
 			results <- result{c, err}
 		}()
 	}
-	defer func() { // Those that come too late are closed.
+	defer func() { // connections that come too late are closed
 		cancel()
 		left := pending
 		go func() {

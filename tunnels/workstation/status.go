@@ -14,12 +14,12 @@ import (
 	"switchyard.dev/tunnels/workstation/course"
 )
 
-// Status is how a Workstation is, for people and programs.
+// Status is the status of a Workstation.
 type Status struct {
 	// Session and Epoch name the connection.
 	Session string `json:"session"`
 	Epoch   uint64 `json:"epoch"`
-	// Connected reports whether there is a session, and Since since when, or since when not.
+	// Connected reports whether there is a session, and Since since when that is so.
 	Connected bool      `json:"connected"`
 	Since     time.Time `json:"since,omitzero"`
 	// User, Proxy and Operator are reported by the proxy: the user, the proxy's pod, its version.
@@ -31,22 +31,22 @@ type Status struct {
 	Trouble string `json:"trouble,omitempty"`
 	Unsure  string `json:"unsure,omitempty"`
 	Asks    bool   `json:"asks,omitempty"`
-	// Login reports whether there is no session since the cluster does not take the user's token.
+	// Login reports whether there is no session because the cluster rejects the user's token.
 	Login bool `json:"login,omitempty"`
 	// Workloads are those of the user at this workstation.
 	Workloads []WorkloadStatus `json:"workloads"`
 	// Ways are listeners for connections into the cluster.
 	Ways []Way `json:"ways,omitempty"`
-	// Inside is how this machine reaches the cluster as if it were in it; nil: it does not.
+	// Inside is the status of privileged access to the cluster; nil: there is none.
 	Inside *Inside `json:"privileged,omitempty"`
 	// Inbound and Outbound are the connections, without those of the Workstation to tunnel-api.
 	Inbound  Connections `json:"inbound"`
 	Outbound Connections `json:"outbound"`
 }
 
-// WorkloadStatus is how an external workload is.
+// WorkloadStatus is the status of an external workload.
 type WorkloadStatus struct {
-	// Sandbox and Name are what people call it; Namespace and Object, the object.
+	// Sandbox and Name are its names in the sandbox; Namespace and Object, the object.
 	Sandbox   string `json:"sandbox"`
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
@@ -58,7 +58,7 @@ type WorkloadStatus struct {
 	Open    bool   `json:"open"`
 	Message string `json:"message,omitempty"`
 	// Settling reports whether it has been open for so short a time that the operator's Message
-	// may be of the connection before.
+	// may be about the previous connection.
 	Settling bool `json:"settling,omitempty"`
 	// Allowed reports whether the user allows at least one of its addresses, and Holder is the
 	// user that has its tunnel in another session.
@@ -86,11 +86,11 @@ type Way struct {
 	To      string `json:"to,omitempty"`
 }
 
-// Inside is how a machine reaches names and addresses of a cluster as if it were in it.
+// Inside is the status of privileged access to names and addresses of a cluster.
 type Inside struct {
 	// Leads reports whether it is active; it waits for the first state of the cluster.
 	Leads bool `json:"leads"`
-	// UID is a user of this machine: programs of that user reach it so.
+	// UID is a user of this machine whose programs have that access.
 	UID uint32 `json:"uid"`
 	// Redirect and DNS are the ports of this machine to which connections and queries are
 	// redirected.
@@ -101,10 +101,10 @@ type Inside struct {
 	Services  int      `json:"services"`
 	Addresses int      `json:"addresses"`
 	Ranges    []string `json:"ranges,omitempty"`
-	// PublicNamespaces have the names of public top-level domains: NAME.NAMESPACE of their Services
-	// is left to the resolvers.
+	// PublicNamespaces have the names of public top-level domains: NAME.NAMESPACE of their
+	// Services is resolved by the resolvers.
 	PublicNamespaces []string `json:"publicNamespaces,omitempty"`
-	// Resolvers are asked for other names.
+	// Resolvers resolve other names.
 	Resolvers []string `json:"resolvers,omitempty"`
 	// Trouble is the problem, if there is one.
 	Trouble string `json:"trouble,omitempty"`
@@ -128,7 +128,7 @@ func (w *Workstation) Leads(ways ...Way) {
 	w.listens = append(w.listens, ways...)
 }
 
-// Reaches notes how the machine reaches the cluster as if it were in it, for Status.
+// Reaches sets the status of privileged access.
 func (w *Workstation) Reaches(now Inside) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -136,7 +136,7 @@ func (w *Workstation) Reaches(now Inside) {
 	w.changed.Send()
 }
 
-// Status returns how it is, and a channel that is closed when that changes.
+// Status returns the status, and a channel that is closed at the next change.
 func (w *Workstation) Status() (Status, <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -161,11 +161,11 @@ func (w *Workstation) Status() (Status, <-chan struct{}) {
 	return s, w.changed.Next()
 }
 
-// settles is how long an open tunnel has before the operator's message of it counts.
+// settles is how long a tunnel has to be open before the operator's message about it counts.
 const settles = 10 * time.Second
 
-// unconfirmed returns the message of the operator about a workload that is open here. That no workstation
-// is connected is older than this connection, and so is any message while it settles.
+// unconfirmed returns the message of the operator about a workload that is open here. A message
+// that no workstation is connected is outdated, and so is any message while the tunnel settles.
 func unconfirmed(message string, settling bool) string {
 	if settling || strings.HasPrefix(message, crdv1.NoWorkstation) {
 		return "the operator has not confirmed the connection yet"

@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// Through is a Road through an HTTP proxy that takes CONNECT, such as that of a control plane.
+// Through is a Road through an HTTP proxy that supports CONNECT, such as that of a control plane.
 type Through struct {
-	// Proxy is where it listens: an https URL. An http one is taken for a host of this machine
-	// alone, since Header goes to it in clear.
+	// Proxy is its URL: https, or http for a host of this machine only, because Header is sent to
+	// it in clear.
 	Proxy *url.URL
 	// Target is the address of a tunnel proxy as the proxy knows it, host:port.
 	Target string
-	// Header is shown to the proxy, such as the credentials of a control plane.
+	// Header is sent to the proxy, such as the credentials of a control plane.
 	Header http.Header
 	// TLS is the configuration of the connection to the HTTP proxy; nil: the system's roots. The
 	// tunneled connection is encrypted once more, to the tunnel proxy itself.
@@ -128,7 +128,7 @@ func (t Through) refused(answer *http.Response) error {
 	return fmt.Errorf("the proxy %s did not connect to %s (%s)", t.Proxy.Redacted(), t.Target, strings.TrimSuffix(text, ":"))
 }
 
-// begunConn is a connection of which some may have been read already.
+// begunConn is a connection with a buffered reader.
 type begunConn struct {
 	net.Conn
 	from *bufio.Reader

@@ -15,7 +15,7 @@ import (
 	"switchyard.dev/tunnels/workstation/course"
 )
 
-// Workstation keeps up one session. Make one with New, and Run it.
+// Workstation keeps one session. Make one with New, and Run it.
 type Workstation struct {
 	cfg    Config
 	events chan func(now time.Time) course.Step
@@ -29,9 +29,9 @@ type Workstation struct {
 	welcome  *tunnelv1.Welcome
 	since    time.Time // when it came up, or was lost
 	trouble  error     // why there is no session
-	over     error     // why there never will be one
+	over     error     // why there will be none
 	wanted   map[course.Tunnel]Workload
-	openedAt map[course.Tunnel]time.Time // since when those are open that are
+	openedAt map[course.Tunnel]time.Time // since when open tunnels are open
 	down     map[string]string           // local addresses that took no connection, and why
 	unsure   error                       // why the wanted tunnels are not known
 	asks     bool                        // whether Follow waits for the first list of wanted tunnels
@@ -39,7 +39,7 @@ type Workstation struct {
 	inside   *Inside // replaced, never changed
 	inbound  counts
 	outbound counts
-	own      counts // connections to tunnel-api, which Status leaves out
+	own      counts // connections to tunnel-api, which Status does not count
 }
 
 // counts are connections of one direction.
@@ -51,7 +51,7 @@ type aside struct {
 	since   time.Time
 }
 
-// New returns a Workstation that has yet to run.
+// New returns a Workstation, to be started with Run.
 func New(cfg Config) (*Workstation, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
@@ -70,8 +70,8 @@ func (w *Workstation) Moved() {
 	}
 }
 
-// Run keeps the session up until ctx ends, which is no error. It returns a Trouble when a first
-// connection does not come about.
+// Run keeps the session until ctx ends, which is no error. It returns a Trouble when the first
+// connection fails.
 func (w *Workstation) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -95,7 +95,7 @@ func (w *Workstation) Run(ctx context.Context) error {
 		case <-w.moved:
 			step = l.advance(func(now time.Time) course.Step { return w.course.Moved(now) })
 		case <-look.C:
-			// The monotonic clock may stand still while the machine sleeps, the wall clock does not.
+			// The monotonic clock may stop while the machine sleeps, the wall clock does not.
 			now := time.Now()
 			gap := max(now.Sub(last), now.Round(0).Sub(lastWall))
 			last, lastWall = now, now.Round(0)
@@ -114,7 +114,7 @@ func (w *Workstation) Run(ctx context.Context) error {
 	}
 }
 
-// end notes that there will be no session any more.
+// end records that there will be no more sessions.
 func (w *Workstation) end(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -122,7 +122,7 @@ func (w *Workstation) end(err error) {
 	w.changed.Send()
 }
 
-// loop is what Run holds.
+// loop is the state of Run.
 type loop struct {
 	*Workstation
 	ctx          context.Context
@@ -161,7 +161,7 @@ func (l *loop) do(step course.Step) {
 		}()
 	}
 	if step.Declare != nil {
-		select { // Only the newest counts.
+		select { // only the newest counts
 		case <-l.declarations:
 		default:
 		}
@@ -172,7 +172,7 @@ func (l *loop) do(step course.Step) {
 	}
 }
 
-// drop ends the attempts and the sessions that there are.
+// drop ends the present attempts and sessions.
 func (l *loop) drop() {
 	for _, stop := range []*context.CancelFunc{&l.stop, &l.old} {
 		if *stop != nil {
@@ -182,7 +182,7 @@ func (l *loop) drop() {
 	}
 }
 
-// event hands the loop an event, unless it is over.
+// event passes an event to the loop, unless it has ended.
 func (l *loop) event(e func(time.Time) course.Step) {
 	select {
 	case l.events <- e:
@@ -190,7 +190,7 @@ func (l *loop) event(e func(time.Time) course.Step) {
 	}
 }
 
-// connect is one attempt, and the session that comes of it, until it ends or ctx does.
+// connect makes one attempt, and runs its session until that or ctx ends.
 func (l *loop) connect(ctx context.Context, epoch uint64, declarations <-chan *tunnelv1.Declare) {
 	s, welcome, err := l.Try(ctx, epoch)
 	if err != nil {
@@ -228,10 +228,10 @@ func (l *loop) connect(ctx context.Context, epoch uint64, declarations <-chan *t
 	l.lost(s, epoch)
 }
 
-// lost notes that a session is over.
+// lost records that a session ended.
 func (l *loop) lost(s *carrier.Session, epoch uint64) {
 	err := s.Err()
-	l.mu.Lock() // At once, and not when the loop comes to it: nothing is opened on it any more.
+	l.mu.Lock() // at once, before the loop handles the event: no connection is opened on it any more
 	if l.current == s {
 		l.current, l.welcome, l.since, l.trouble, l.aside = nil, nil, time.Now(), err, aside{}
 		clear(l.openedAt)
@@ -302,7 +302,7 @@ func (l *loop) receive(s *carrier.Session, epoch uint64) {
 	}
 }
 
-// noteOpened notes since when tunnels are open.
+// noteOpened records since when tunnels are open.
 func (l *loop) noteOpened(now time.Time) {
 	for t := range l.openedAt {
 		if _, still := l.wanted[t]; !still {
@@ -320,8 +320,8 @@ func (l *loop) noteOpened(now time.Time) {
 	}
 }
 
-// waitOpen is how long what opens a connection waits for a session, and waitOther for another
-// one where the proxy of the session that there is ends.
+// waitOpen is how long a new connection waits for a session, and waitOther how long for another
+// one while the proxy of the present session drains.
 const waitOpen, waitOther = 10 * time.Second, time.Second
 
 // session returns the session, and waits for one.
@@ -331,7 +331,7 @@ func (w *Workstation) session(ctx context.Context) (*carrier.Session, error) {
 	for {
 		w.mu.Lock()
 		s, over, trouble, next := w.current, w.over, w.trouble, w.changed.Next()
-		var other <-chan time.Time // nil: none is waited for
+		var other <-chan time.Time // nil: does not wait for another
 		if left := time.Until(w.aside.since.Add(waitOther)); s != nil && s == w.aside.session && left > 0 {
 			other = time.After(left)
 		}
@@ -354,8 +354,8 @@ func (w *Workstation) session(ctx context.Context) (*carrier.Session, error) {
 	}
 }
 
-// Open opens a connection to an address in the cluster; names are resolved there. It waits for
-// a session where there is none just now. A refusal is a *carrier.RefusedError.
+// Open opens a connection to an address in the cluster; names are resolved there. It waits for a
+// session if there is none at the moment. A refusal is a *carrier.RefusedError.
 func (w *Workstation) Open(ctx context.Context, host string, port uint16) (net.Conn, error) {
 	c, err := w.open(ctx, host, port, &w.outbound)
 	if err != nil {
@@ -385,7 +385,7 @@ func (w *Workstation) open(ctx context.Context, host string, port uint16, n *cou
 			n.failed.Add(1)
 			return nil, err
 		}
-		// The session ended under it. No byte was sent, so that the next may be asked.
+		// The session ended in between. No byte was sent, so another session can be used.
 	}
 }
 
@@ -403,7 +403,7 @@ func (o *outward) Close() error {
 	return o.Stream.Close()
 }
 
-// Cut gives the connection up.
+// Cut aborts the connection.
 func (o *outward) Cut() {
 	defer o.end()
 	o.Stream.Cut()
