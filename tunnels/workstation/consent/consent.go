@@ -46,16 +46,16 @@ const (
 // Decision is the answer to a Request.
 type Decision struct {
 	Verdict Verdict
-	// Why is the reason where it is not Allowed, without a period.
+	// Why is the reason if it is not Allowed, without a period.
 	Why string
-	// Explicit reports whether a flag names the address, so that it can be another host's.
+	// Explicit reports whether a flag names the address, so that it may be on another host.
 	Explicit bool
 }
 
 // Named is an address of one sandbox that the user named.
 type Named struct{ Sandbox, Address string }
 
-// Answer is one that is remembered.
+// Answer is a remembered answer.
 type Answer struct {
 	UID     string `json:"uid"`
 	Address string `json:"address"`
@@ -64,7 +64,7 @@ type Answer struct {
 	Sandbox string `json:"sandbox,omitempty"`
 }
 
-// Policy is what a user agreed to. Its zero value opens loopback addresses of the user's own
+// Policy is the user's consent. Its zero value opens loopback addresses of the user's own
 // sandboxes. It is a value: copy it to change it.
 type Policy struct {
 	// Flags are addresses that flags name, as ParseFlag returns them.
@@ -73,7 +73,7 @@ type Policy struct {
 	Named []Named
 	// Answers are the user's answers to earlier questions.
 	Answers []Answer
-	// DistrustAuthor: that the user is the author allows nothing.
+	// DistrustAuthor asks also about sandboxes of which the user is the author.
 	DistrustAuthor bool
 }
 
@@ -121,8 +121,8 @@ func (p Policy) Decide(r Request) Decision {
 	return Decision{Verdict: Ask, Why: fmt.Sprintf("%s is not opened to the cluster: open it with --allow %s", address, address)}
 }
 
-// Connectable returns why no connection is opened to a resolved address; empty: one is. explicit
-// is Decision.Explicit.
+// Connectable returns why no connection may be opened to a resolved address; empty: it may.
+// explicit is Decision.Explicit.
 func Connectable(to netip.Addr, explicit bool) string {
 	to = to.Unmap()
 	if problem := policy.Never(to, true); problem != "" {
@@ -134,7 +134,8 @@ func Connectable(to netip.Addr, explicit bool) string {
 	return ""
 }
 
-// Canonical returns an address in the form that Policies compare; one that is none, as it is.
+// Canonical returns an address in the form that Policies compare; an invalid one is returned
+// unchanged.
 func Canonical(address string) string {
 	if host, port, ok := split(address); ok {
 		return join(host, port)
@@ -142,7 +143,7 @@ func Canonical(address string) string {
 	return address
 }
 
-// covers reports whether a canonical address is that of a host and port, where localhost is any
+// covers reports whether a canonical address is that of a host and port; localhost covers any
 // loopback address that the name resolves to.
 func covers(flag, host string, port uint16) bool {
 	if flag == join(host, port) {
@@ -181,7 +182,7 @@ func join(host string, port uint16) string {
 }
 
 // loopback reports whether a host is this machine by its text alone. A name other than localhost
-// is not, wherever it resolves to.
+// is not, regardless of the address that it resolves to.
 func loopback(host string) bool {
 	a, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && a.IsLoopback()
