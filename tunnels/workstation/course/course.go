@@ -8,8 +8,8 @@
 // short and a user is waiting; later it grows to Policy.Longest. Each pause is shortened at
 // random, by up to a half, so that workstations do not reconnect all at once.
 //
-// After every Welcome the whole declaration goes out again, and the proxy's map is replaced by
-// it. Epochs only grow.
+// After every Welcome the whole declaration is sent again, and replaces the proxy's map. Epochs
+// only grow.
 package course
 
 import (
@@ -19,16 +19,16 @@ import (
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 )
 
-// Policy is how long a Course waits.
+// Policy are the pauses of a Course.
 type Policy struct {
 	// Shortest and Longest bound the pause between two attempts.
 	Shortest, Longest time.Duration
 	// Brisk bounds it while a cut is no older than Fresh.
 	Brisk, Fresh time.Duration
-	// Patience is how long the first connection may take. Failures before that are tried
-	// again, unless they are final.
+	// Patience is how long the first connection may take. Failures before that are retried,
+	// unless they are final.
 	Patience time.Duration
-	// MaxGap is how long the clock may jump before the session is not trusted any more.
+	// MaxGap is how far the clock may jump before the session is no longer trusted.
 	MaxGap time.Duration
 	// TakeBack is for how long a tunnel that another session took over must have had no session
 	// before it is taken back: longer than a short cut of that session. It doubles, up to a
@@ -37,7 +37,7 @@ type Policy struct {
 	TakeBack time.Duration
 }
 
-// DefaultPolicy returns the pauses of workstations.
+// DefaultPolicy returns the Policy of workstations.
 func DefaultPolicy() Policy {
 	return Policy{
 		Shortest: 100 * time.Millisecond, Longest: 5 * time.Second,
@@ -46,7 +46,7 @@ func DefaultPolicy() Policy {
 	}
 }
 
-// Phase is where a Course is.
+// Phase is the state of a Course.
 type Phase int
 
 // The phases.
@@ -61,28 +61,28 @@ const (
 	Over
 )
 
-// Tunnel names an external workload to which the workstation brings requests.
+// Tunnel names an external workload that the workstation serves.
 type Tunnel struct {
 	Namespace, Name string
 }
 
-// Step is what to do next. Parts that are zero ask for nothing.
+// Step is what the caller has to do next. Zero fields require nothing.
 type Step struct {
 	// Dial: begin an attempt under this epoch, more than 0.
 	Dial uint64
 	// Aside: keep the present session beside that attempt, for its open connections.
 	Aside bool
-	// Drop: close the session or the attempt that there is, before anything else.
+	// Drop: close the present session or attempt, before anything else.
 	Drop bool
-	// Declare: send this on the session.
+	// Declare: send this on the present session.
 	Declare *tunnelv1.Declare
 	// At: call Due at this time.
 	At time.Time
-	// End: it is over, for the last failure's reason.
+	// End: the Course ends, with the error of the last failure.
 	End bool
 }
 
-// Course is the course of one session. Make one with New.
+// Course is the state machine of one session. Make one with New.
 type Course struct {
 	policy Policy
 	phase  Phase
@@ -101,12 +101,12 @@ type Course struct {
 	leftOut  map[Tunnel]bool      // taken back: the last declaration is without them, the next has them again
 }
 
-// New returns a Course that has yet to begin.
+// New returns a Course that has not begun.
 func New(p Policy) *Course {
 	return &Course{policy: p, answers: map[Tunnel]*tunnelv1.TunnelState{}, lonely: map[Tunnel]time.Time{}, retaken: map[Tunnel]int{}, takes: map[Tunnel]bool{}, leftOut: map[Tunnel]bool{}}
 }
 
-// Phase returns where it is.
+// Phase returns the present phase.
 func (c *Course) Phase() Phase { return c.phase }
 
 // Epoch returns the epoch of the newest attempt; 0 before the first.
@@ -153,8 +153,8 @@ func (c *Course) declare() *tunnelv1.Declare {
 	return d
 }
 
-// Failed notes that the attempt of an epoch came to nothing. final: trying again would not help
-// one who sits in front of it; it ends a Course that was never up. chance is a number from 0 to 1.
+// Failed notes that the attempt of an epoch failed. final: trying again would not help a waiting
+// user; it ends a Course that was never up. chance is a number from 0 to 1.
 func (c *Course) Failed(now time.Time, epoch uint64, final bool, chance float64) Step {
 	if c.phase != Dialling || epoch != c.epoch {
 		return Step{}
@@ -169,7 +169,7 @@ func (c *Course) Failed(now time.Time, epoch uint64, final bool, chance float64)
 	return c.wait(now, c.pause(now), chance)
 }
 
-// pause returns the longest that the next pause may be.
+// pause returns the upper bound of the next pause.
 func (c *Course) pause(now time.Time) time.Duration {
 	most := c.policy.Longest
 	if now.Sub(c.began) < c.policy.Fresh {
@@ -184,7 +184,7 @@ func (c *Course) pause(now time.Time) time.Duration {
 	return min(d, most)
 }
 
-// wait returns a pause of at most d, and of half of it at least.
+// wait returns a Step that waits at most d, and at least half of it.
 func (c *Course) wait(now time.Time, d time.Duration, chance float64) Step {
 	c.pauses++
 	c.phase = Waiting
@@ -207,8 +207,8 @@ func (c *Course) Lost(now time.Time, epoch uint64, comeBack bool, chance float64
 	return c.wait(now, c.policy.Shortest, chance)
 }
 
-// Leaving notes that the proxy of an epoch ends, and its session after a while. The next attempt
-// comes at once, and the session is used until there is another.
+// Leaving notes that the proxy of an epoch drains, and will end its session. The next attempt
+// begins at once, and the session is used until another is up.
 func (c *Course) Leaving(now time.Time, epoch uint64) Step {
 	if c.phase != Up || epoch != c.epoch {
 		return Step{}
@@ -231,7 +231,7 @@ func (c *Course) Due(now time.Time) Step {
 }
 
 // Slept notes that the clock jumped by gap: the machine slept, or the process was stopped. After
-// a long one the session is not used again, since the proxy has given it up.
+// a long gap the session is not used again, because the proxy has ended it.
 func (c *Course) Slept(now time.Time, gap time.Duration) Step {
 	if gap <= c.policy.MaxGap || c.phase == Over || c.epoch == 0 {
 		return Step{}
@@ -239,8 +239,8 @@ func (c *Course) Slept(now time.Time, gap time.Duration) Step {
 	return c.restart(now)
 }
 
-// Moved notes that the machine's network is another one: what waits need not wait on, and an
-// attempt over the old network would only hang.
+// Moved notes that the machine's network changed: a waiting attempt begins at once, and an
+// attempt over the old network would only time out.
 func (c *Course) Moved(now time.Time) Step {
 	if c.phase != Waiting && c.phase != Dialling || c.epoch == 0 {
 		return Step{}
@@ -258,10 +258,11 @@ func (c *Course) restart(now time.Time) Step {
 	return step
 }
 
-// MaxTunnels is how many tunnels a proxy takes of a workstation: it ends a session that declares more.
+// MaxTunnels is how many tunnels a proxy accepts of a workstation: it ends a session that
+// declares more.
 const MaxTunnels = 256
 
-// Want replaces the tunnels that are wanted; of too many, the first by name are. Those in take are
+// Want replaces the wanted tunnels; of too many, the first by name are used. Those in take are
 // taken from other users, each once, however often Want names it.
 func (c *Course) Want(tunnels []Tunnel, take ...Tunnel) Step {
 	for _, t := range take {
@@ -290,7 +291,7 @@ func (c *Course) Want(tunnels []Tunnel, take ...Tunnel) Step {
 // Wanted returns the tunnels that are wanted, sorted.
 func (c *Course) Wanted() []Tunnel { return slices.Clone(c.wanted) }
 
-// Wants reports whether a tunnel is one of those.
+// Wants reports whether a tunnel is wanted.
 func (c *Course) Wants(t Tunnel) bool { return slices.Contains(c.wanted, t) }
 
 // Answered notes the answer to a declaration of an epoch. An answer to an earlier declaration is
@@ -314,7 +315,7 @@ func (c *Course) Answered(epoch uint64, d *tunnelv1.Declared) Step {
 	return Step{Declare: c.declare()}
 }
 
-// longestTakeBack bounds what Policy.TakeBack grows to.
+// longestTakeBack is the upper bound of the growing Policy.TakeBack.
 const longestTakeBack = time.Minute
 
 // Brought takes back tunnels that another session took over and that no session has served for
