@@ -18,7 +18,7 @@ import (
 // LeadsSix reports whether IPv6 is redirected too.
 const LeadsSix = false
 
-// Table is rules that pf has. It is not safe for concurrent use.
+// Table is a set of rules in pf. It is not safe for concurrent use.
 type Table struct {
 	name     string
 	guardian *guardian.Guardian
@@ -40,7 +40,7 @@ func Open(name string) (*Table, error) {
 	return &Table{name: name, guardian: g}, nil
 }
 
-// Close takes the rules away.
+// Close removes the rules.
 func (t *Table) Close() error {
 	t.guardian.Close()
 	return nil
@@ -100,5 +100,6 @@ func Original(c syscall.Conn, local netip.AddrPort) (netip.AddrPort, error) {
 	return to, nil
 }
 
-// Pass is the Control of a net.Dialer for connections that the rules pass: all of root's pass.
+// Pass is the Control of a net.Dialer, whose connections the rules have to pass: those of root
+// pass.
 func Pass(string, string, syscall.RawConn) error { return nil }

@@ -16,16 +16,16 @@ var errElsewhere = errors.New("redirecting connections of this machine is suppor
 // LeadsSix reports whether IPv6 is redirected too.
 const LeadsSix = false
 
-// Table is rules that the kernel has.
+// Table is not supported.
 type Table struct{}
 
 // Open returns an error.
 func Open(string) (*Table, error) { return nil, errElsewhere }
 
-// Set makes the rules those of r.
+// Set returns an error.
 func (*Table) Set(redirect.Rules) error { return errElsewhere }
 
-// Close takes the rules away.
+// Close does nothing.
 func (*Table) Close() error { return nil }
 
 // Original returns an error.

@@ -20,14 +20,14 @@ func Original(c syscall.Conn, local netip.AddrPort) (to netip.AddrPort, err erro
 	var got error
 	err = raw.Control(func(fd uintptr) {
 		if local.Addr().Is4() {
-			// A sockaddr_in in place of a group's address: family, port, address.
+			// The type of a group's address has the size of a sockaddr_in: family, port, address.
 			var in *unix.IPv6Mreq
 			if in, got = unix.GetsockoptIPv6Mreq(int(fd), unix.IPPROTO_IP, unix.SO_ORIGINAL_DST); got == nil {
 				to = netip.AddrPortFrom(netip.AddrFrom4([4]byte(in.Multiaddr[4:8])), binary.BigEndian.Uint16(in.Multiaddr[2:4]))
 			}
 			return
 		}
-		// A sockaddr_in6 in place of what begins with one.
+		// This type begins with a sockaddr_in6.
 		var in *unix.IPv6MTUInfo
 		if in, got = unix.GetsockoptIPv6MTUInfo(int(fd), unix.IPPROTO_IPV6, unix.SO_ORIGINAL_DST); got == nil {
 			var port [2]byte

@@ -16,7 +16,7 @@ import (
 // rules returns Rules as expressions of nftables, in order.
 func rules(r redirect.Rules, sets map[bool]*nftables.Set) [][]expr.Any {
 	all := [][]expr.Any{then(matches(&expr.Meta{Key: expr.MetaKeyMARK, Register: 1}, binaryutil.NativeEndian.PutUint32(Mark)), pass())}
-	// A packet without a socket of a user, as of a file system of the network, matches no user.
+	// A packet without a user's socket, for example of a network file system, matches no user.
 	user := matches(&expr.Meta{Key: expr.MetaKeySKUID, Register: 1}, binaryutil.NativeEndian.PutUint32(r.UID))
 	for _, four := range []bool{true, false} {
 		if r.DNS == 0 {
@@ -53,7 +53,7 @@ func then(first []expr.Any, rest ...expr.Any) []expr.Any {
 
 func pass() expr.Any { return &expr.Verdict{Kind: expr.VerdictReturn} }
 
-// matches compares what an expression loads.
+// matches compares the value that an expression loads.
 func matches(load expr.Any, with []byte) []expr.Any {
 	return []expr.Any{load, &expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: with}}
 }
@@ -66,7 +66,7 @@ func family(four bool) []expr.Any {
 	return matches(&expr.Meta{Key: expr.MetaKeyNFPROTO, Register: 1}, []byte{which})
 }
 
-// destination loads the address that a packet goes to.
+// destination loads the destination address of a packet.
 func destination(four bool) expr.Any {
 	if four {
 		return &expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: 16, Len: 4}
@@ -93,8 +93,8 @@ func port(number uint16) []expr.Any {
 	return matches(&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2}, binary.BigEndian.AppendUint16(nil, number))
 }
 
-// opening matches the first packet of a connection. The kernel takes any packet of one that it has
-// not followed so far for a new one, and it may begin to follow connections only with our rules.
+// opening matches the first packet of a connection. The kernel treats any packet of a connection
+// that it does not track as new, and may begin to track connections only with these rules.
 func opening() []expr.Any {
 	const fin, syn, rst, ack = 0x01, 0x02, 0x04, 0x10
 	return []expr.Any{

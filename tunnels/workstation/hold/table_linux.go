@@ -25,7 +25,7 @@ const patience = 5 * time.Second
 // atOnce bounds the elements of one transaction, so that it fits a socket's buffer.
 const atOnce = 512
 
-// Table is rules that the kernel has. It is not safe for concurrent use.
+// Table is a set of rules in the kernel. It is not safe for concurrent use.
 type Table struct {
 	name   string
 	socket *netlink.Conn // the owner
@@ -66,7 +66,7 @@ func Open(name string) (*Table, error) {
 	return t, nil
 }
 
-// own makes the table, with the socket as its owner, which the library has no word for.
+// own creates the table with the socket as its owner, which the library does not support.
 func (t *Table) own() error {
 	const owner = 2 // NFT_TABLE_F_OWNER
 	attributes, err := netlink.MarshalAttributes([]netlink.Attribute{
@@ -117,7 +117,7 @@ func (t *Table) exists() bool {
 	return err == nil
 }
 
-// Close takes the rules away.
+// Close removes the rules.
 func (t *Table) Close() error { return t.conn.CloseLasting() }
 
 func (t *Table) flush() error {
@@ -153,7 +153,7 @@ func (t *Table) Set(r redirect.Rules) error {
 	return errors.Join(t.change(gone, t.conn.SetDeleteElements, false), t.change(further, t.conn.SetAddElements, true))
 }
 
-// change adds single addresses, or takes them away.
+// change adds or removes single addresses.
 func (t *Table) change(all []netip.Addr, do func(*nftables.Set, []nftables.SetElement) error, there bool) error {
 	for part := range slices.Chunk(all, atOnce) {
 		for _, four := range []bool{true, false} {
