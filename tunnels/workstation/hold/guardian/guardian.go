@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// Command is the argument by which a program is to call Serve, with those of Config after it.
+// Command is the argument with which a program has to call Serve, followed by those of Config.
 const Command = "guard-pf"
 
-// patience bounds how long a guardian takes to answer: it may run pfctl twice.
+// patience bounds an answer of a guardian, which may run pfctl twice.
 const patience = 2*eachRun + 5*time.Second
 
-// Guardian is one that runs. Make one with Start.
+// Guardian is a running guardian. Make one with Start.
 type Guardian struct {
 	cfg     Config
 	to      *os.File // closing it ends the guardian
@@ -58,7 +58,7 @@ func Start(program string, cfg Config) (*Guardian, error) {
 	return g, nil
 }
 
-// watch waits for the guardian, and does its work where it was killed.
+// watch waits for the guardian, and removes the rules if it was killed.
 func (g *Guardian) watch(cmd *exec.Cmd) {
 	defer close(g.ended)
 	err := cmd.Wait()
@@ -72,13 +72,13 @@ func (g *Guardian) watch(cmd *exec.Cmd) {
 	}
 	lock, err := locked(g.cfg.Lock)
 	if err != nil {
-		return // It never began, or the rules are another's already.
+		return // it never began, or the rules belong to another guardian already
 	}
 	defer lock.Close()
 	g.cfg.end("")
 }
 
-// Load makes the rules those of a text.
+// Load replaces the rules.
 func (g *Guardian) Load(rules string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -102,7 +102,7 @@ func (g *Guardian) heard() error {
 	return nil
 }
 
-// Close takes the rules away, and returns once they are.
+// Close removes the rules, and returns once that is done.
 func (g *Guardian) Close() {
 	g.closing.Do(func() {
 		close(g.closed)

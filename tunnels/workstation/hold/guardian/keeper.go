@@ -21,19 +21,19 @@ import (
 const (
 	// eachRun bounds a run of pfctl.
 	eachRun = 10 * time.Second
-	// tries bounds how often rules are taken away, as where another program is changing some.
+	// tries bounds the attempts to remove rules, which fail while another program changes some.
 	tries = 5
-	// between is how long it waits between them.
+	// between is the pause between them.
 	between = 200 * time.Millisecond
 )
 
-// Config is what a guardian works with.
+// Config configures a guardian.
 type Config struct {
 	// PFCtl is the path of pfctl.
 	PFCtl string
-	// Lock is the path of a file that a guardian locks, so that there is one.
+	// Lock is the path of a file that a guardian locks, so that there is only one.
 	Lock string
-	// Anchor has the rules.
+	// Anchor is the anchor of the rules.
 	Anchor string
 }
 
@@ -96,7 +96,7 @@ func locked(path string) (*os.File, error) {
 	return f, nil
 }
 
-// begin takes away what an earlier one left, and has pf work; it returns the reference that it took.
+// begin removes leftovers of an earlier guardian, and enables pf; it returns the reference to pf.
 func (c Config) begin() (reference string, err error) {
 	if err := c.flush(); err != nil {
 		return "", err
@@ -108,7 +108,7 @@ func (c Config) begin() (reference string, err error) {
 	return redirect.Token(said)
 }
 
-// end takes the rules away, and gives up a reference.
+// end removes the rules, and releases a reference.
 func (c Config) end(reference string) {
 	for range tries {
 		if c.flush() == nil {
