@@ -36,8 +36,8 @@ func (i *Inside) follow(ctx context.Context, client tunnelv1.TunnelAPIClient) {
 	}
 }
 
-// watch follows the Services from a position on, which it moves on. heard is called with each
-// answer.
+// watch follows the Services from a position on, and updates the position. heard is called with
+// each answer.
 func (i *Inside) watch(ctx context.Context, client tunnelv1.TunnelAPIClient, position *string, heard func()) error {
 	brief, cancel := context.WithTimeout(ctx, 20*time.Second)
 	info, err := client.GetOperatorInfo(brief, &tunnelv1.GetOperatorInfoRequest{})

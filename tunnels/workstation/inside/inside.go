@@ -20,16 +20,17 @@ import (
 	"switchyard.dev/tunnels/workstation/redirect"
 )
 
-// table is the name of the rules. There is one at a time on a machine: names are one cluster's.
+// table is the name of the rules. There is one at a time on a machine, because names are those of
+// one cluster.
 const table = "switchyard_workstation"
 
 // maxLearned bounds the addresses that were learned from queries; the oldest are dropped first.
 const maxLearned = 4096
 
-// shared are addresses of private networks too, which netip does not count among them.
+// shared is another range of private networks, which netip does not include.
 var shared = netip.MustParsePrefix("100.64.0.0/10")
 
-// Config is what an Inside needs.
+// Config configures an Inside.
 type Config struct {
 	// Open opens a connection into the cluster. Required.
 	Open loopback.Opener
@@ -92,7 +93,7 @@ func Begin(cfg Config) (*Inside, error) {
 	return begun, nil
 }
 
-// take takes the rules and the ports.
+// take opens the ports and the table.
 func (i *Inside) take() (err error) {
 	if i.held, err = hold.Open(table); err != nil {
 		return err
@@ -110,7 +111,7 @@ func (i *Inside) take() (err error) {
 	return err
 }
 
-// Close gives up what Begin took. Run does so too.
+// Close releases the ports and the table. Run calls it too.
 func (i *Inside) Close() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -148,7 +149,7 @@ func (i *Inside) Run(ctx context.Context, client tunnelv1.TunnelAPIClient) error
 	return nil
 }
 
-// brokenError is the end of something that is to last as long as Run.
+// brokenError is the error of a part that failed while Run runs.
 type brokenError struct {
 	what string
 	err  error
@@ -159,7 +160,7 @@ func (e *brokenError) Error() string {
 	return fmt.Sprintf("%s on this machine any more (%v): connect again", e.what, e.err)
 }
 
-// broken returns the end of a server as an error; nil where nothing is wrong with it.
+// broken converts the error of a server; nil for nil.
 func broken(what string, err error) error {
 	if err == nil {
 		return nil
@@ -167,7 +168,7 @@ func broken(what string, err error) error {
 	return &brokenError{what, err}
 }
 
-// original asks the kernel where a connection was to go.
+// original asks the kernel for the original destination of a connection.
 func original(c net.Conn) (netip.AddrPort, error) {
 	asked, ok := c.(syscall.Conn)
 	local, is := c.LocalAddr().(*net.TCPAddr)
@@ -265,7 +266,7 @@ func (i *Inside) learn(all []netip.Addr) {
 	}
 }
 
-// networks returns those that this machine is in.
+// networks returns the networks that this machine is in.
 func networks() (out []netip.Prefix) {
 	all, _ := net.InterfaceAddrs()
 	for _, a := range all {

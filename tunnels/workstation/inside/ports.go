@@ -12,13 +12,13 @@ import (
 type ports struct {
 	number uint16
 	tcp    []net.Listener
-	udp    []net.PacketConn // beside each of tcp, where it is for queries
+	udp    []net.PacketConn // one for each of tcp, if it is for queries
 }
 
-// tries bounds how often another number is tried.
+// tries bounds the attempts to find a number that is free in all families.
 const tries = 32
 
-// listen takes a port.
+// listen opens a port.
 func listen(udp bool) (*ports, error) {
 	var err error
 	for range tries {
@@ -39,7 +39,7 @@ func (p *ports) open(udp bool) error {
 		address := net.JoinHostPort(host, fmt.Sprint(p.number))
 		l, err := net.Listen("tcp", address)
 		if errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, syscall.EAFNOSUPPORT) {
-			continue // The machine has no such family.
+			continue // the machine does not have this family
 		}
 		if err != nil {
 			return err
