@@ -51,7 +51,7 @@ func (c *counted) Close() error {
 	return c.TCPConn.Close()
 }
 
-// Cut gives the connection up.
+// Cut aborts the connection.
 func (c *counted) Cut() {
 	defer c.leave()
 	relay.Cut(c.TCPConn)

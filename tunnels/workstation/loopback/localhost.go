@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// both listens on the addresses of localhost of both families: a client may take either, and a
-// program that listens on the other one would answer in place of the cluster.
+// both listens on the addresses of localhost of both families: a client may use either, and
+// another program that listens on one of them would answer instead of the cluster.
 func both(port string) (net.Listener, error) {
 	for tries := 0; ; tries++ {
 		four, err := one(net.JoinHostPort("127.0.0.1", port))
@@ -50,7 +50,7 @@ func join(first, second net.Listener) net.Listener {
 	return p
 }
 
-// pass accepts the connections of one of them until both are closed.
+// pass forwards the connections of one of them until both are closed.
 func (p *pair) pass(l net.Listener) {
 	for {
 		c, err := l.Accept()

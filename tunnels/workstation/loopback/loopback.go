@@ -80,7 +80,7 @@ func splitPort(address string) (host string, port uint16, err error) {
 	return host, uint16(n), nil
 }
 
-// serve has each connection of a listener handled, until ctx ends; then all are cut.
+// serve handles each connection of a listener, until ctx ends; then all are cut.
 func serve(ctx context.Context, l net.Listener, handle func(context.Context, net.Conn)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -107,7 +107,7 @@ func serve(ctx context.Context, l net.Listener, handle func(context.Context, net
 	}
 }
 
-// wait waits a moment after a listener failed: without free file descriptors, until others end.
+// wait pauses after a listener failed: without free file descriptors, until others are closed.
 func wait() { time.Sleep(10 * time.Millisecond) }
 
 // through opens an address and joins a client with it; answered sends the client the outcome
@@ -151,7 +151,7 @@ func statusOf(r tunnelv1.Reason) int {
 	return http.StatusServiceUnavailable
 }
 
-// local reports whether a host of a URL or of a header is this machine.
+// local reports whether the host of a URL or of a header is this machine.
 func local(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h

@@ -12,7 +12,7 @@ import (
 
 // Mapping makes a port of this machine represent an address of the cluster.
 type Mapping struct {
-	// Scheme is http, https, grpc or tcp. The first three have the routing key added.
+	// Scheme is http, https, grpc or tcp. The routing key is added to the first three.
 	Scheme string
 	// Host and Port are the address in the cluster.
 	Host string
@@ -50,7 +50,7 @@ func ParseMapping(text string) (Mapping, error) {
 	return Mapping{Scheme: scheme, Host: host, Port: port, Bind: bind}, nil
 }
 
-// String returns what ParseMapping reads.
+// String returns the text that ParseMapping parses.
 func (m Mapping) String() string { return m.Scheme + "://" + m.address() + "@" + m.Bind }
 
 func (m Mapping) address() string { return net.JoinHostPort(m.Host, fmt.Sprint(m.Port)) }
@@ -87,7 +87,7 @@ func ServeMapping(ctx context.Context, l net.Listener, m Mapping, w Web) error {
 	}))
 }
 
-// hostHeader returns the Host by which the cluster knows the destination.
+// hostHeader returns the Host header of the destination.
 func (m Mapping) hostHeader() string {
 	if m.Scheme == "http" && m.Port == 80 || m.Scheme == "https" && m.Port == 443 {
 		return m.Host

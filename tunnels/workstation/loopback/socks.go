@@ -28,12 +28,12 @@ const (
 	replyDenied  = 2
 	replyNoHost  = 4
 	replyRefused = 5
-	replyTimeout = 6 // TTL expired, which clients show as a time-out.
+	replyTimeout = 6 // TTL expired, which clients show as a timeout
 	replyCommand = 7
 	replyAddress = 8
 )
 
-// ServeSOCKS serves SOCKS5 on a listener, CONNECT alone and without a password, until ctx ends.
+// ServeSOCKS serves SOCKS5 on a listener until ctx ends: only CONNECT, and without a password.
 // Names are resolved in the cluster.
 func ServeSOCKS(ctx context.Context, l net.Listener, open Opener) error {
 	return serve(ctx, l, func(ctx context.Context, c net.Conn) {
@@ -54,7 +54,7 @@ func ServeSOCKS(ctx context.Context, l net.Listener, open Opener) error {
 	})
 }
 
-// ahead is a connection of which some was read ahead.
+// ahead is a connection with a buffered reader.
 type ahead struct {
 	net.Conn
 	from *bufio.Reader
@@ -71,10 +71,10 @@ func (a *ahead) CloseWrite() error {
 	return nil
 }
 
-// Cut gives the connection up.
+// Cut aborts the connection.
 func (a *ahead) Cut() { relay.Cut(a.Conn) }
 
-// request reads where a client wants to go. With an error comes what to reply, if anything.
+// request reads the destination of a client. With an error it returns the code to reply, if any.
 func request(r *bufio.Reader, w io.Writer) (host string, port uint16, reply byte, err error) {
 	head := make([]byte, 2)
 	if _, err := io.ReadFull(r, head); err != nil {

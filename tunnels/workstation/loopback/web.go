@@ -20,7 +20,7 @@ import (
 	"switchyard.dev/tunnels/workstation/loopback/target"
 )
 
-// Web is what HTTP needs on its way into the cluster.
+// Web configures HTTP into the cluster.
 type Web struct {
 	// Open opens connections. Required.
 	Open Opener
@@ -37,7 +37,7 @@ type Web struct {
 // change.
 const idle = 15 * time.Second
 
-// transport returns what carries requests through the tunnel; grpc: as HTTP/2 without TLS.
+// transport returns the transport through the tunnel; grpc: HTTP/2 without TLS.
 func (w Web) transport(grpc bool) *http.Transport {
 	t := &http.Transport{
 		DialContext: w.dial, DialTLSContext: w.dialTLS, DisableCompression: true, IdleConnTimeout: idle, MaxIdleConnsPerHost: 32,
@@ -75,7 +75,7 @@ func (w Web) dialTLS(ctx context.Context, network, address string) (net.Conn, er
 	if err != nil {
 		return nil, err
 	}
-	host, _, _ := net.SplitHostPort(address) // open has split it
+	host, _, _ := net.SplitHostPort(address) // open has validated it
 	ctx, cancel := context.WithTimeout(ctx, handshake)
 	defer cancel()
 	inside := tls.Client(c, &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12})
@@ -108,7 +108,7 @@ func (w Web) forward(t *http.Transport, rewrite func(*httputil.ProxyRequest)) *h
 	}
 }
 
-// answered is given each response before the client gets it.
+// answered modifies each response before the client gets it.
 func answered(r *http.Response) error {
 	if r.StatusCode == http.StatusSwitchingProtocols {
 		target.Switched(r.Request.Context())
@@ -118,7 +118,7 @@ func answered(r *http.Response) error {
 
 // withTrailer gives a gRPC response that consists only of a status a trailer. It arrives as
 // headers that end the stream, and would be sent as headers without the end of the stream: a
-// client would then wait for the status in vain.
+// client would then wait for a status that never comes.
 func withTrailer(r *http.Response) error {
 	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	isGRPC := kind == "application/grpc" || strings.HasPrefix(kind, "application/grpc+")
@@ -213,7 +213,7 @@ func (w Web) connect(out http.ResponseWriter, r *http.Request) {
 		relay.Cut(there)
 		return
 	}
-	// The server no longer cares for a connection that was taken from it.
+	// The server does not close a hijacked connection.
 	stop := context.AfterFunc(r.Context(), func() { _ = c.Close() })
 	defer stop()
 	_ = c.SetDeadline(time.Time{})
