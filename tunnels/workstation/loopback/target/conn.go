@@ -63,17 +63,17 @@ func (c *accepted) CloseWrite() error {
 	return nil
 }
 
-// Cut gives the connection up.
+// Cut aborts the connection.
 func (c *accepted) Cut() { relay.Cut(c.Conn) }
 
 type key struct{}
 
-// Context is a ConnContext of http.Server: Switched finds the connection by it.
+// Context is a ConnContext of http.Server, through which Switched finds the connection.
 func Context(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, key{}, c)
 }
 
-// Switched states that the client's connection speaks another protocol than HTTP from now on.
+// Switched reports that the client's connection speaks another protocol than HTTP from now on.
 func Switched(ctx context.Context) {
 	if c, ok := ctx.Value(key{}).(*accepted); ok {
 		c.mu.Lock()

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// maxLine bounds a line that is held until it is whole. The server refuses longer ones.
+// maxLine bounds an incomplete line in memory. The server refuses longer ones.
 const maxLine = 2 << 20
 
-// state is the part of a stream of requests that comes next.
+// state is the part of a stream of requests that is expected next.
 type state int
 
 const (
@@ -73,7 +73,7 @@ func (r *requests) release() []byte {
 	return held
 }
 
-// take takes a whole line, and returns what to pass on in its place.
+// take takes a whole line, and returns its replacement.
 func (r *requests) take(line []byte) []byte {
 	text := strings.TrimSuffix(strings.TrimSuffix(string(line), "\n"), "\r")
 	switch r.state {
@@ -100,7 +100,7 @@ func (r *requests) take(line []byte) []byte {
 	return line
 }
 
-// begin takes a request line. An empty line may stand before one.
+// begin takes a request line. An empty line may precede one.
 func (r *requests) begin(line []byte, text string) []byte {
 	if text == "" {
 		return line

@@ -15,10 +15,10 @@ import (
 // mark begins each hidden path. It is random, so that no client can write one.
 var mark = "/" + rand.Text() + "/"
 
-// hide returns a path of which Of returns text.
+// hide returns a path for which Of returns text.
 func hide(text string) string { return mark + base64.RawURLEncoding.EncodeToString([]byte(text)) }
 
-// shown returns what a path hides; a path that hides nothing is returned as it is.
+// shown returns the text that a path hides; any other path is returned unchanged.
 func shown(path string) string {
 	if hidden, is := strings.CutPrefix(path, mark); is {
 		if text, err := base64.RawURLEncoding.DecodeString(hidden); err == nil {
@@ -34,13 +34,13 @@ func Of(r *http.Request) string {
 	return shown(rest)
 }
 
-// Set has a request sent with a target that Wrap puts back.
+// Set makes a request carry a target that Wrap restores.
 func Set(r *http.Request, text string) {
 	path := hide(text)
 	r.URL.Opaque, r.URL.Path, r.URL.RawPath, r.URL.RawQuery, r.URL.ForceQuery = "", path, "", "", false
 }
 
-// SetHTTP2 has a request sent over HTTP/2 with a target.
+// SetHTTP2 makes a request over HTTP/2 carry a target.
 func SetHTTP2(r *http.Request, text string) {
 	*r.URL = url.URL{Scheme: r.URL.Scheme, Host: r.URL.Host, Opaque: text}
 	if strings.HasPrefix(text, "//") { // which would begin an authority; HTTP/2 takes it off again
@@ -61,8 +61,7 @@ func split(text string) (authority, rest string) {
 	return text[:len(scheme)+len("://")+end], after[end:]
 }
 
-// hidden returns a target that is to be kept from the server; as it is when the server has to
-// refuse it.
+// hidden returns a hidden target; it is unchanged when the server has to refuse it.
 func hidden(method, text string) string {
 	authority, rest := split(text)
 	switch {
