@@ -18,21 +18,21 @@ import (
 const (
 	// within bounds a query.
 	within = 10 * time.Second
-	// idle bounds a connection that asks nothing.
+	// idle bounds an idle connection.
 	idle = 10 * time.Second
 	// maxQueries bounds those that are being answered; further ones are answered with an error.
 	maxQueries = 512
 	// maxConns bounds connections of each listener; further ones wait.
 	maxConns = 128
-	// lives is for how many seconds an answer counts, as those of the cluster's own DNS.
+	// lives is the TTL of an answer in seconds, as in the cluster's own DNS.
 	lives = 5
 )
 
-// Config is what a Server needs.
+// Config configures a Server.
 type Config struct {
 	// Table decides which names are the cluster's. Required.
 	Table *Table
-	// System is asked for others. Required.
+	// System resolves other names. Required.
 	System *System
 	// Open opens a connection into the cluster. Required.
 	Open func(ctx context.Context, host string, port uint16) (net.Conn, error)
@@ -82,7 +82,7 @@ func (s *Server) Serve(ctx context.Context, udp net.PacketConn, tcp net.Listener
 	case <-ctx.Done():
 	case err = <-ended:
 	}
-	_, _ = udp.Close(), tcp.Close() // Shutdown alone does not end one that has yet to begin.
+	_, _ = udp.Close(), tcp.Close() // Shutdown does not end a server that has not begun yet.
 	all.Wait()
 	if ctx.Err() != nil {
 		return nil
@@ -145,7 +145,7 @@ func (s *Server) Answer(ctx context.Context, network string, q *dns.Msg) (*dns.M
 			answer.Answer = append(answer.Answer, &dns.AAAA{Hdr: head, AAAA: a.AsSlice()})
 		}
 	}
-	if len(answer.Answer) == 0 { // How long that counts.
+	if len(answer.Answer) == 0 { // the TTL of the negative answer
 		answer.Ns = append(answer.Ns, &dns.SOA{Hdr: dns.RR_Header{Name: asked.Name, Rrtype: dns.TypeSOA, Class: dns.ClassINET, Ttl: lives},
 			Ns: "ns." + dns.Fqdn(v.Ask), Mbox: "none." + dns.Fqdn(v.Ask), Serial: 1, Refresh: lives, Retry: lives, Expire: lives, Minttl: lives})
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// SystemFile is where the resolvers of a machine are.
+// SystemFile is the file with the resolvers of a machine.
 const SystemFile = "/etc/resolv.conf"
 
 const (
@@ -23,7 +23,7 @@ const (
 	lookAgain = time.Second
 )
 
-// System is the resolvers that the machine has. It is safe for concurrent use.
+// System are the resolvers of the machine. It is safe for concurrent use.
 type System struct {
 	file    string
 	control func(network, address string, c syscall.RawConn) error
@@ -61,7 +61,7 @@ func read(file string) (out []netip.Addr, err error) {
 	return out, nil
 }
 
-// Resolvers returns them.
+// Resolvers returns the resolvers.
 func (s *System) Resolvers() []netip.Addr {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +93,7 @@ func (s *System) Follow(ctx context.Context, changed func()) {
 	}
 }
 
-// Ask asks one resolver after the other, over udp or tcp, as it was asked itself.
+// Ask queries one resolver after the other, over udp or tcp like the original query.
 func (s *System) Ask(ctx context.Context, network string, q *dns.Msg) (*dns.Msg, error) {
 	client := &dns.Client{Net: network, Timeout: eachTry, UDPSize: dns.MaxMsgSize, Dialer: &net.Dialer{Timeout: eachTry, Control: s.control}}
 	ask := q.Copy()

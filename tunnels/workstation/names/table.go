@@ -12,7 +12,7 @@ import (
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 )
 
-// Table is which names the cluster has. It is safe for concurrent use.
+// Table has the names of the cluster. It is safe for concurrent use.
 type Table struct {
 	mu       sync.RWMutex
 	domain   string
@@ -22,15 +22,15 @@ type Table struct {
 
 type key struct{ namespace, name string }
 
-// has reports whether a Service answers to a name: its whole one, NAME.NAMESPACE.svc, and
-// NAME.NAMESPACE unless that can be a site of the public DNS.
+// has reports whether a Service has a name: its full one, NAME.NAMESPACE.svc, and NAME.NAMESPACE
+// unless that could be a site of the public DNS.
 func (k key) has(name, whole string) bool {
 	short := plain(k.name + "." + k.namespace)
 	return name == whole || name == short+".svc" || name == short && !public(k.namespace)
 }
 
-// public reports whether a namespace has the name of a top-level domain of the public DNS, such as
-// dev, app or io, as far as the list of public suffixes knew when this program was built.
+// public reports whether a namespace has the name of a top-level domain of the public DNS, such
+// as dev, app or io, according to the list of public suffixes in this program.
 func public(namespace string) bool {
 	for _, name := range []string{plain(namespace), "x." + plain(namespace)} { // Some domains have rules only for names below them.
 		if _, icann := publicsuffix.PublicSuffix(name); icann {
@@ -45,7 +45,7 @@ type service struct {
 	whole     string
 	names     []string
 	addresses []netip.Addr
-	dns       bool // answers queries over TCP, by its ports
+	dns       bool // has a port for DNS over TCP
 }
 
 // NewTable returns a Table without Services, of a cluster with a domain.
@@ -55,7 +55,7 @@ func NewTable(domain string) *Table {
 	return t
 }
 
-// Begin forgets all Services.
+// Begin removes all Services.
 func (t *Table) Begin(domain string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -133,7 +133,7 @@ func (t *Table) Addresses() (out []netip.Addr) {
 	return out
 }
 
-// DNS returns the host that answers queries in the cluster.
+// DNS returns the host of the cluster's DNS.
 func (t *Table) DNS() string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -156,12 +156,12 @@ type Verdict struct {
 	Ours bool
 	// Addresses are its addresses, if they are in memory.
 	Addresses []netip.Addr
-	// Ask is the name by which the cluster's DNS knows it.
+	// Ask is the name to query in the cluster's DNS.
 	Ask string
 }
 
-// Judge returns the owner of a name: a Service by any of its names (key.has), names below one without an
-// address, names that end with .svc, and the cluster's domain are the cluster's.
+// Judge classifies a name. Names of the cluster are: any name of a Service (key.has), names below
+// one without an address, names that end with .svc, and names in the cluster's domain.
 func (t *Table) Judge(name string) Verdict {
 	name = plain(name)
 	t.mu.RLock()
@@ -186,5 +186,5 @@ func (t *Table) Judge(name string) Verdict {
 	return Verdict{}
 }
 
-// plain returns a name without case and the dot at its end.
+// plain returns a name in lower case and without the final dot.
 func plain(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
