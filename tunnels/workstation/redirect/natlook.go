@@ -16,7 +16,7 @@ const Lookup uint32 = 0xC0000000 | lookupSize<<16 | 'D'<<8 | 23
 // lookupSize is the size of struct pfioc_natlook.
 const lookupSize = 84
 
-// Places in it.
+// Offsets in it.
 const (
 	fromAddr, toAddr, wasToAddr = 0, 16, 48
 	fromPort, toPort, wasToPort = 64, 68, 76
@@ -26,7 +26,7 @@ const (
 const (
 	inet = 2 // AF_INET
 	tcp  = 6 // IPPROTO_TCP
-	out  = 2 // PF_OUT: what rdr has translated is found by the way of its answers.
+	out  = 2 // PF_OUT: translated connections are found by the direction of their answers
 )
 
 // Asked returns the request for the original destination of a redirected connection of TCP over
@@ -44,7 +44,7 @@ func Asked(from, here netip.AddrPort) (q [lookupSize]byte, err error) {
 	return q, nil
 }
 
-// Answered returns what pf has answered: where the connection was to go.
+// Answered returns the original destination in pf's answer.
 func Answered(q [lookupSize]byte) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte(q[wasToAddr:])), binary.BigEndian.Uint16(q[wasToPort:]))
 }

@@ -13,15 +13,15 @@ import (
 // of macOS evaluates. An anchor beside it would be loaded, but not evaluated.
 func Anchor(name string) string { return "com.apple/" + name }
 
-// systemResolver is the user of mDNSResponder, which sends the queries of most programs of a Mac.
+// systemResolver is the user of mDNSResponder, which sends the queries of most programs on macOS.
 const systemResolver = "_mdnsresponder"
 
-// PF returns rules as pfctl reads them into their Anchor.
+// PF returns rules in the form that pfctl loads into their Anchor.
 //
-// What programs of this machine send does not pass rdr. So it is first sent through lo0, where it
-// comes in and does; reply-to has answers go back over lo0 where the program has an address of a
-// VPN's interface. Connections that had begun before stay as they are, since a pass rule of pf takes
-// the first packet alone.
+// Packets of local programs do not pass rdr. So they are first routed to lo0, where they come in
+// and pass it; reply-to routes answers back over lo0 when the program uses the address of a VPN's
+// interface. Existing connections are not redirected, since a pass rule of pf matches only the
+// first packet.
 //
 // Only IPv4 is redirected: macOS sends nothing from ::1 to an address of another interface, so
 // answers over IPv6 would not come back. Queries over IPv6 are refused, and asked again over
@@ -89,7 +89,7 @@ func redirected(r Rules) (in, out []netip.Prefix) {
 	return in, slices.DeleteFunc(out, func(p netip.Prefix) bool { return !within(p) })
 }
 
-// joined lists what each begins with a prefix.
+// joined returns a list with a prefix before each item.
 func joined[T fmt.Stringer](prefix string, list []T) string {
 	var out []string
 	for _, one := range list {

@@ -27,25 +27,26 @@ import (
 
 // Rules are the connections to redirect, and where to.
 type Rules struct {
-	// Name is that of the table or the anchor: letters, digits and _.
+	// Name is the name of the table or the anchor: letters, digits and _.
 	Name string
 	// Ranges are the addresses of the cluster, and Except those of them that are not redirected,
 	// such as the API server's when the tunnel itself goes through it.
 	Ranges, Except []netip.Prefix
-	// Addresses are single ones beside them.
+	// Addresses are further single addresses.
 	Addresses []netip.Addr
 	// Own are the addresses of this machine, which are never redirected; only pf needs them.
 	Own []netip.Addr
-	// Port is the port of this machine to which TCP goes.
+	// Port is the local port for TCP.
 	Port uint16
 	// Resolvers are those of the system. Queries to them are redirected to the port DNS; 0: they
 	// are not.
 	Resolvers []netip.Addr
 	DNS       uint16
-	// UID is a user of this machine: the connections and queries of that user are redirected; those
-	// of other users pass. On macOS it is not root, as which this program connects there.
+	// UID is a user of this machine: the connections and queries of that user are redirected;
+	// those of other users pass. On macOS it must not be root, because this program connects as
+	// root there.
 	UID uint32
-	// Mark is that of sockets of this program, which pass, on Linux.
+	// Mark is the mark of this program's sockets, which pass, on Linux.
 	Mark uint32
 }
 
@@ -91,7 +92,7 @@ func Single(a netip.Addr) bool {
 	return a.IsValid() && !a.Is4In6() && a.Zone() == "" && a.IsGlobalUnicast()
 }
 
-// Family returns the ranges of one family, without those that others have in them, in order.
+// Family returns the ranges of one family, sorted, without ranges that are contained in others.
 func Family(all []netip.Prefix, four bool) (out []netip.Prefix) {
 	for _, p := range all {
 		if p.Addr().Is4() == four {
