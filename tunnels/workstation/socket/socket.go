@@ -21,8 +21,8 @@ import (
 
 const (
 	suffix = ".sock"
-	// unheard is that of one that is not listened on yet. It is as long, so that a path that is too
-	// long is so at once.
+	// unheard is the suffix of a socket that does not listen yet. It has the same length, so that
+	// a path that is too long fails at once.
 	unheard = ".new~"
 	// patience bounds the time for a question, and maxBytes the size of an answer.
 	patience = 5 * time.Second
@@ -42,7 +42,7 @@ func Folder(getenv func(string) string) string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("%s-%d", folderName, os.Getuid()))
 }
 
-// prepare makes a folder, or sees that one is the user's alone.
+// prepare creates a folder, or checks that an existing one is only the user's.
 func prepare(folder string) error {
 	if err := os.Mkdir(folder, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
@@ -50,7 +50,7 @@ func prepare(folder string) error {
 	return owned(folder)
 }
 
-// owned returns an error where a folder is not the user's alone.
+// owned returns an error if a folder is not only the user's.
 func owned(folder string) error {
 	info, err := os.Lstat(folder)
 	if err != nil {
