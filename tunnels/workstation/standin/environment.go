@@ -15,8 +15,8 @@ import (
 	"switchyard.dev/protos/crd/variable/unsafeenv"
 )
 
-// environment makes the variables, in the order that a kubelet does: whole objects first, then
-// variables one by one, which may name those before them; the last of a name counts.
+// environment computes the variables in the order that a kubelet uses: whole objects first, then
+// variables one by one, which may refer to those before them; the last of a name wins.
 func (r *resolution) environment() {
 	for _, from := range r.container.EnvFrom {
 		r.whole(from)
@@ -75,7 +75,7 @@ func (r *resolution) lacks(kind, name, what string, optional bool) {
 	}
 }
 
-// value returns the value of a variable, and where it is from; false where it has none.
+// value returns the value of a variable and its source; false if it has none.
 func (r *resolution) value(e corev1.EnvVar) (value, source string, ok bool) {
 	from := e.ValueFrom
 	switch {
@@ -114,7 +114,7 @@ func (r *resolution) value(e corev1.EnvVar) (value, source string, ok bool) {
 	return "", "", false
 }
 
-// unresolved notes that a variable refers to one that has no value before it.
+// unresolved adds a note about a reference to a variable without a value.
 func (r *resolution) unresolved(variable, name string) {
 	later := slices.ContainsFunc(r.container.Env, func(e corev1.EnvVar) bool { return e.Name == name })
 	var note string
@@ -152,7 +152,7 @@ func (r *resolution) key(kind, name, key, what string, optional bool) (value, so
 	return string(text), fmt.Sprintf("%s %s, key %s", kind, name, key), has
 }
 
-// extra adds a variable that the user asks for.
+// extra adds a variable that the user requested.
 func (r *resolution) extra(e Extra) {
 	if e.Resource == "" {
 		r.env[e.Name] = Var{e.Name, e.Value, "the command line"}
@@ -173,7 +173,7 @@ func (r *resolution) extra(e Extra) {
 	r.env[e.Name] = Var{e.Name, string(value), fmt.Sprintf("resource %s, output %s", e.Resource, e.Output)}
 }
 
-// withholds reports whether a variable runs code and its user has not asked for it.
+// withholds reports whether a variable runs code and the user has not allowed it.
 func (r *resolution) withholds(v Var) bool {
 	asked := slices.Contains(r.in.Allow, v.Name) || slices.ContainsFunc(r.in.Extra, func(e Extra) bool { return e.Name == v.Name })
 	return !asked && unsafeenv.RunsCode(v.Name, v.Value)
@@ -245,7 +245,7 @@ func subscript(path, field string) (string, bool) {
 	return strings.CutSuffix(rest, "']")
 }
 
-// listed returns labels as files of the downward API have them.
+// listed returns labels in the format of files of the downward API.
 func listed(m map[string]string) string {
 	var lines []string
 	for _, k := range slices.Sorted(maps.Keys(m)) {
@@ -254,7 +254,7 @@ func listed(m map[string]string) string {
 	return strings.Join(lines, "\n")
 }
 
-// amount returns how much of a resource a container has, in units of the divisor.
+// amount returns the amount of a container's resource, in units of the divisor.
 func (r *resolution) amount(ref *corev1.ResourceFieldSelector) (string, bool) {
 	c := r.container
 	if ref.ContainerName != "" {

@@ -15,7 +15,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// fromSandbox is the source of what a sandbox gives a process beside what its baseline has.
+// fromSandbox is the source of variables and files that the sandbox adds.
 const fromSandbox = "the sandbox's local"
 
 // Customize adds the variables and files of the sandbox to those of the baseline. Variables are
@@ -65,7 +65,7 @@ func names(t corev1.PodTemplateSpec) (out []string) {
 	return out
 }
 
-// ownFiles puts the files that the sandbox gives over those of volumes.
+// ownFiles adds the files of the sandbox, which replace those of volumes.
 func (r *resolution) ownFiles() {
 	for _, f := range r.in.files {
 		at := path.Clean("/" + f.Path)
@@ -96,7 +96,7 @@ func (r *resolution) ownFiles() {
 	}
 }
 
-// around returns the path of a file that leaves no room for another at a path; empty: none does.
+// around returns the path of a file that conflicts with a file at a path; empty: none does.
 func (r *resolution) around(at string) string {
 	for _, p := range slices.Sorted(maps.Keys(r.files)) {
 		if strings.HasPrefix(p, strings.TrimSuffix(at, "/")+"/") || !r.files[p].Folder && strings.HasPrefix(at, p+"/") {

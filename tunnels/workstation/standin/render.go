@@ -9,7 +9,7 @@ import (
 	"switchyard.dev/tunnels/workstation/standin/paths"
 )
 
-// shellName is what a POSIX shell takes for the name of a variable.
+// shellName matches names of variables in a POSIX shell.
 var shellName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // Shell returns variables as lines NAME='value' that a POSIX shell reads, whatever is in them.
@@ -30,7 +30,7 @@ func Shell(vars []Var, sources bool) string {
 	return out.String()
 }
 
-// Quote returns a text as one word of a POSIX shell, and plain where it can be.
+// Quote returns a text as one word of a POSIX shell, without quotes where none are needed.
 func Quote(text string) string {
 	if text != "" && !strings.ContainsFunc(text, special) {
 		return text
@@ -38,7 +38,7 @@ func Quote(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// special reports whether a character may mean something to a shell.
+// special reports whether a shell may interpret a character.
 func special(c rune) bool {
 	switch {
 	case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
@@ -71,14 +71,14 @@ func (r Result) Below(root string) (vars []Var, changed, left []string) {
 	return vars, changed, left
 }
 
-// kept are the variables that a local process has from its user and not from the baseline: they
-// are about the machine that it runs on.
+// kept are the variables that a local process takes from its user and not from the baseline: they
+// describe its machine.
 var kept = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "PWD", "OLDPWD", "TERM", "TMPDIR", "SHLVL", "DISPLAY", "WAYLAND_DISPLAY",
 	"XDG_RUNTIME_DIR", "SSH_AUTH_SOCK", "SSH_AGENT_PID"}
 
-// Environ returns the environment of a local process, as os.Environ has it: that of its user, over
-// which the variables of the container win, but for those that are about the machine. clean: of the
-// user's it has only these.
+// Environ returns the environment of a local process, in the form of os.Environ: that of its
+// user, overridden by the variables of the container, except those that describe the machine.
+// With clean set only the latter are taken from the user.
 func Environ(user []string, vars []Var, clean bool) []string {
 	all := map[string]string{}
 	var names []string
@@ -97,7 +97,7 @@ func Environ(user []string, vars []Var, clean bool) []string {
 		if _, has := all[v.Name]; has && slices.Contains(kept, v.Name) {
 			continue
 		}
-		if !strings.ContainsRune(v.Name+v.Value, 0) { // No process can have such a one.
+		if !strings.ContainsRune(v.Name+v.Value, 0) { // not possible in an environment
 			set(v.Name, v.Value)
 		}
 	}

@@ -23,11 +23,11 @@
 // object of the cluster they are from. Those of Input.Extra and Input.Allow are not. Values with a NUL byte
 // or that are not UTF-8 are left out too (protos/crd/variable), and Notes names them.
 //
-// # What the sandbox gives beside
+// # Additions of the sandbox
 //
-// Variables that the sandbox gives the process are merged into those of the container as into a
-// fork's (Input.Customize). Its files lie over those of volumes, and variables that name one of them
-// follow it (Result.Below).
+// Variables of the sandbox are merged into those of the container as into a fork's
+// (Input.Customize). Its files replace those of volumes, and variables that name one of them are
+// adapted (Result.Below).
 package standin
 
 import (
@@ -46,8 +46,8 @@ import (
 const (
 	EnvSandbox    = "SIGNADOT_SANDBOX_NAME"
 	EnvRoutingKey = "SIGNADOT_SANDBOX_ROUTING_KEY"
-	// ResourcesFolder is where the outputs of the sandbox's resources are, a folder for each
-	// resource and a file for each output.
+	// ResourcesFolder is the folder of the outputs of the sandbox's resources, with a folder for
+	// each resource and a file for each output.
 	ResourcesFolder = "/signadot/resources"
 )
 
@@ -63,11 +63,11 @@ type Input struct {
 	ConfigMaps map[string]*corev1.ConfigMap
 	Secrets    map[string]*corev1.Secret
 	Unread     map[string]string
-	// ServiceAccount is that of the pods; nil where it is not known.
+	// ServiceAccount is that of the pods; nil if it is unknown.
 	ServiceAccount *corev1.ServiceAccount
 
-	// Name, UID and Node are those of the pod that does not exist; CPU and Memory are what its
-	// machine has, in millicores and bytes.
+	// Name, UID and Node are values for the pod's fields; CPU and Memory are the size of its
+	// machine, in millicores and bytes.
 	Name, UID, Node string
 	CPU, Memory     int64
 
@@ -77,9 +77,9 @@ type Input struct {
 	Outputs map[string]map[string][]byte
 	// OutputSecrets are the Secrets with these outputs, by name, and the resource of each.
 	OutputSecrets map[string]string
-	// Extra are further variables, which win.
+	// Extra are further variables, which override others.
 	Extra []Extra
-	// Allow are names of variables that the process gets from the cluster although they run code.
+	// Allow are names of variables that are copied although they run code.
 	Allow []string
 
 	// own are the variables that Customize set, by container/name, and files its files.
@@ -87,11 +87,11 @@ type Input struct {
 	files []crdv1.LocalFile
 }
 
-// Extra is a variable that the user asks for.
+// Extra is a variable that the user requested.
 type Extra struct {
-	// Name is that of the variable, and Value its value where it is no output.
+	// Name is that of the variable, and Value its value if it is not an output.
 	Name, Value string
-	// Resource and Output name the output of a resource; empty: Value counts.
+	// Resource and Output name the output of a resource; empty: Value is used.
 	Resource, Output string
 }
 
@@ -116,14 +116,14 @@ type File struct {
 	Source string
 }
 
-// Result is what a process has.
+// Result are the environment and files of a process.
 type Result struct {
 	// Container is the one that the process replaces.
 	Container string
 	// Env is in the order of their names, each name once.
 	Env []Var
-	// Withheld are the names of variables that Env does not have since they run code
-	// (unsafeenv), in order.
+	// Withheld are the names of variables that were left out of Env because they run code
+	// (unsafeenv), sorted.
 	Withheld []string
 	// Files are in the order of their paths, each path once.
 	Files []File
@@ -133,13 +133,13 @@ type Result struct {
 	Notes []string
 }
 
-// Needed is which objects of the namespace have to be read.
+// Needed are the objects of the namespace that have to be read.
 type Needed struct {
 	ConfigMaps, Secrets []string
 	ServiceAccount      string
 }
 
-// Main returns the container of a template that is meant. The error names those that there are.
+// Main returns the selected container of a template. The error names the containers.
 func Main(t corev1.PodTemplateSpec, name string) (*corev1.Container, error) {
 	all := t.Spec.Containers
 	there := strings.Join(names(t), ", ")
@@ -163,7 +163,7 @@ func Main(t corev1.PodTemplateSpec, name string) (*corev1.Container, error) {
 	return nil, fmt.Errorf("the baseline has several containers, %s: select one with --container", there)
 }
 
-// Needs returns which objects the environment and the files of a process are made of.
+// Needs returns the objects that the environment and the files of a process depend on.
 func Needs(in Input) (Needed, error) {
 	t := in.Template
 	c, err := Main(t, in.Container)
@@ -263,7 +263,7 @@ func Resolve(in Input) (Result, error) {
 	return out, nil
 }
 
-// resolution is one Resolve.
+// resolution is one call of Resolve.
 type resolution struct {
 	in        Input
 	container *corev1.Container
@@ -294,7 +294,7 @@ func (r *resolution) missing(kind, name, what string) {
 	r.problem("%s needs %s %s/%s, which is not there", what, kind, r.in.Namespace, name)
 }
 
-// data returns what a ConfigMap or a Secret holds; false where it was not had.
+// data returns the content of a ConfigMap or a Secret; false if it was not read.
 func (r *resolution) data(kind, name string) (map[string][]byte, bool) {
 	out := map[string][]byte{}
 	if kind == "Secret" {

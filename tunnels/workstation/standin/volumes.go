@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// tokenFolder is where a kubelet puts the token of the service account.
+// tokenFolder is the folder of the service account's token.
 const tokenFolder = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 // defaultMode is that of files of volumes.
@@ -19,10 +19,10 @@ const defaultMode = 0o644
 // reach the file, on a workstation every user might.
 const ownerOnly = 0o700
 
-// volumes makes the files.
+// volumes adds the files of volumes.
 func (r *resolution) volumes() {
 	mounts := slices.Clone(r.container.VolumeMounts)
-	// A mount within another one lies over it.
+	// A mount within another one covers it.
 	slices.SortStableFunc(mounts, func(a, b corev1.VolumeMount) int {
 		return strings.Compare(path.Clean(a.MountPath), path.Clean(b.MountPath))
 	})
@@ -42,7 +42,7 @@ func (r *resolution) volumes() {
 	}
 }
 
-// plain reports whether a name is that of one file.
+// plain reports whether a name is that of a single file.
 func plain(name string) bool {
 	return name != "" && name != "." && name != ".." && !strings.ContainsAny(name, "/\\\x00")
 }
@@ -112,7 +112,7 @@ func (r *resolution) apart(at string, v corev1.Volume) {
 	r.note("Volume %s, at %s, stays in the cluster; there is an empty folder in its place.", v.Name, at)
 }
 
-// sources returns what a volume is made of; nil where it is made of no objects.
+// sources returns the sources of a volume; nil if it has no objects.
 func sources(v corev1.Volume) []corev1.VolumeProjection {
 	switch {
 	case v.ConfigMap != nil:
@@ -129,7 +129,7 @@ func sources(v corev1.Volume) []corev1.VolumeProjection {
 	return nil
 }
 
-// moded returns items, each with a mode where the volume has one.
+// moded returns items, each with the volume's mode if there is one.
 func moded(items []corev1.KeyToPath, mode *int32) []corev1.KeyToPath {
 	out := slices.Clone(items)
 	for i := range out {
@@ -140,7 +140,7 @@ func moded(items []corev1.KeyToPath, mode *int32) []corev1.KeyToPath {
 	return out
 }
 
-// modeOf returns the mode of what a volume holds.
+// modeOf returns the mode of a volume's file.
 func (r *resolution) modeOf(volume string, own *int32) uint32 {
 	mode := own
 	for _, v := range r.in.Template.Spec.Volumes {
