@@ -1,10 +1,10 @@
 // Package paths moves the paths in a value of an environment variable below another folder.
 //
-// A path is moved where its place leaves no doubt that it is one: as the whole value; as an entry of
-// a list with colons (if all entries are absolute), commas, semicolons or blanks; in quotes, as in
-// JSON; after a name and =, as in options; after a one-letter option, as in -I/include; in a file URL;
-// and as a value in the query of a URL, as in sslrootcert. Elsewhere (host paths of URLs, jdbc:sqlite:/x,
-// /x:ro) a value stays as it is. A value is moved as a whole or not at all.
+// A path is moved only where it is certainly one: as the whole value; as an entry of a list with
+// colons (if all entries are absolute), commas, semicolons or blanks; in quotes, as in JSON;
+// after a name and =, as in options; after a one-letter option, as in -I/include; in a file URL;
+// and as a value in the query of a URL, as in sslrootcert. Elsewhere (host paths of URLs,
+// jdbc:sqlite:/x, /x:ro) a value is unchanged. A value is moved as a whole or not at all.
 package paths
 
 import (
@@ -29,10 +29,10 @@ func Below(value, root string, folders []string) (moved string, left bool) {
 	return value, false
 }
 
-// plain is a folder that means the same in quotes, in JSON, in URLs and in lists.
+// plain matches a folder that needs no escaping in quotes, JSON, URLs and lists.
 var plain = regexp.MustCompile(`^[A-Za-z0-9/._+~-]*$`)
 
-// reading is one value.
+// reading is the analysis of one value.
 type reading struct {
 	value   string
 	folders []string
@@ -50,7 +50,8 @@ func (v *reading) within(p string) bool {
 	})
 }
 
-// mentions returns where the value may name a path in one of the folders, whatever stands before it.
+// mentions returns the positions where the value may name a path in one of the folders, in any
+// context.
 func (v *reading) mentions() (out []int) {
 	text := strings.ReplaceAll(v.value, `\/`, "/")
 	if decoded, err := url.PathUnescape(text); err == nil && strings.Contains(strings.ToLower(text), "%2f") {
@@ -106,7 +107,7 @@ func (v *reading) words() {
 	}
 }
 
-// option is what may stand before a path in a word.
+// option matches the part of a word that may precede a path.
 var option = regexp.MustCompile(`^([^/:?@=]*=|-[A-Za-z]/)`)
 
 // word reads one word.
