@@ -1,4 +1,4 @@
-// Command io-context-server gives the pods of units their inputs and keeps their outputs.
+// Command io-context-server sends the pods of units their inputs and stores their outputs.
 package main
 
 import (
