@@ -1,5 +1,5 @@
-// Command io-init is the container signadot-execunit-input-manager of a unit's pod: it gets what
-// the script needs, and ends.
+// Command io-init is the container signadot-execunit-input-manager of a unit's pod: it fetches
+// the script and its inputs, and ends.
 package main
 
 import (
@@ -9,7 +9,7 @@ import (
 	"switchyard.dev/workflows/iocontext/unit"
 )
 
-// wrapper is where the image has the wrapper of scripts.
+// wrapper is the path of the wrapper in the image.
 const wrapper = "/io-run"
 
 func main() {
