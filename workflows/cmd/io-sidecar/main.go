@@ -1,5 +1,5 @@
 // Command io-sidecar is the container signadot-execunit-output-manager of a unit's pod: it waits
-// for the script to end, has its outputs kept, and ends.
+// for the script to end, sends its outputs to the server, and ends.
 package main
 
 import (
