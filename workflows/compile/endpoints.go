@@ -10,7 +10,7 @@ import (
 	"switchyard.dev/workflows/specfile"
 )
 
-// endpoints are those of one object.
+// endpoints are the endpoints of one object.
 type endpoints struct {
 	problems *specfile.Problems
 	all      []spec.Endpoint
@@ -35,7 +35,7 @@ func (e *endpoints) add(at, name, target string) {
 	e.all = append(e.all, spec.Endpoint{Name: name, Target: target})
 }
 
-// endpoints notes the endpoints of the sandbox, those in older forms as well.
+// endpoints adds the endpoints of the sandbox, including those in older forms.
 func (c *compilation) endpoints() {
 	e := endpoints{problems: &c.problems}
 	if g := c.spec().DefaultRouteGroup; g != nil {

@@ -17,8 +17,8 @@ const (
 	operationDelete = "delete"
 )
 
-// sources are the places from which Kubernetes takes the value of a variable. All but one of
-// them are null in a patch, so that nothing of the baseline's stays beside it.
+// sources are the fields from which Kubernetes takes the value of a variable. All but one of them
+// are null in a patch, so that none of the baseline's remains.
 var sources = []string{"secretKeyRef", "configMapKeyRef", "fieldRef", "resourceFieldRef", "fileKeyRef"}
 
 // variable returns the item of a strategic patch for one variable of a container.
@@ -93,7 +93,7 @@ func (c *compilation) from(path, kinds string, s spec.EnvSource, out map[string]
 	}
 }
 
-// held checks which value of an object is named.
+// held checks the name and key of a value in an object.
 func (c *compilation) held(path string, s spec.MapSource) {
 	if len(validation.IsDNS1123Subdomain(s.Name)) > 0 {
 		c.problems.Add(path+".name", "is %q, which is not a valid name", s.Name)
@@ -103,7 +103,7 @@ func (c *compilation) held(path string, s spec.MapSource) {
 	}
 }
 
-// output returns the key under which the Secret of a resource has an output.
+// output returns the key of an output in the Secret of a resource.
 func (c *compilation) output(path string, s spec.ResourceSource) string {
 	outputs, known := c.outputs[s.Name]
 	if !known {
@@ -126,7 +126,7 @@ func (c *compilation) output(path string, s spec.ResourceSource) string {
 			meant = append(meant, key)
 		}
 	}
-	if len(meant) == 1 { // As files for older plugins have it.
+	if len(meant) == 1 { // as in files for older plugins
 		return meant[0]
 	}
 	c.problems.Add(path+".outputKey", "is %q, which no create step of the plugin has as an output%s", s.OutputKey, specfile.Suggest(s.OutputKey, outputs))
@@ -136,7 +136,7 @@ func (c *compilation) output(path string, s spec.ResourceSource) string {
 // expressions are the allowed expressions about a fork, and what each becomes in a patch.
 var expressions = map[string]string{".Service.Host": "host", ".Service.Port": "port"}
 
-// expression returns a text about another fork as the text of a patch.
+// expression converts a text about another fork for a patch.
 func (c *compilation) expression(path string, s spec.ForkSource) string {
 	target := c.baseline(path+".forkOf", s.ForkOf)
 	var forks []string

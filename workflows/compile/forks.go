@@ -13,16 +13,16 @@ import (
 	"switchyard.dev/workflows/specfile"
 )
 
-// Kinds of workloads, and what files may call them.
+// Kinds of workloads, as files write them.
 const (
 	kindDeployment  = "Deployment"
 	kindRollout     = "Rollout"
 	kindArgoRollout = "ArgoRollout"
 )
 
-// workload is one of a sandbox.
+// workload is a workload of a sandbox.
 type workload struct {
-	// path is the field that asks for it.
+	// path is the field that declares it.
 	path string
 	// name is its name in the sandbox.
 	name string
@@ -57,8 +57,8 @@ func (c *compilation) baseline(path string, w spec.Workload) crdv1.ObjectRef {
 	return ref
 }
 
-// member notes a workload of the sandbox, unless its name or its baseline is taken. given is
-// its name when the file gives it one.
+// member adds a workload to the sandbox, unless its name or its baseline is taken. given reports
+// whether the file gives the name.
 func (c *compilation) member(w workload, given bool) {
 	for _, other := range c.members {
 		if given && other.name == w.name {
@@ -87,7 +87,7 @@ func (c *compilation) forks() {
 		c.member(w, f.Name != "")
 		changes := c.customized(path+".customizations", f.Customizations)
 		if len(changes) == 0 {
-			changes = []crdv1.Patch{{}} // A copy.
+			changes = []crdv1.Patch{{}} // a copy
 		}
 		for _, p := range changes {
 			patches = append(patches, crdv1.TargetedPatch{Patch: p, Target: target})
@@ -98,7 +98,7 @@ func (c *compilation) forks() {
 	}
 }
 
-// customized returns the patches of a fork: one for images and environment, then that of the
+// customized returns the patches of a fork: one for images and environment, then the patch of the
 // file.
 func (c *compilation) customized(path string, from spec.Customizations) []crdv1.Patch {
 	var out []crdv1.Patch
@@ -125,7 +125,7 @@ type container struct {
 	set         map[string]string // The path at which a variable is set.
 }
 
-// fields returns the item of the patch.
+// fields returns the item for the patch.
 func (t *container) fields() map[string]any {
 	out := map[string]any{"name": t.name}
 	if t.image != "" {

@@ -13,13 +13,13 @@ import (
 	"switchyard.dev/workflows/specfile"
 )
 
-// GroupInput is what a route group is compiled from.
+// GroupInput is the input of Group.
 type GroupInput struct {
 	// Group is its specification.
 	Group spec.Group
 	// Sandboxes are the labels of all sandboxes of the cluster, by the names of the objects.
 	Sandboxes map[string]map[string]string
-	// RoutingKey is the key that the group has already; empty: it gets its name.
+	// RoutingKey is the present key of the group; empty: its name becomes the key.
 	RoutingKey string
 }
 
@@ -111,10 +111,10 @@ func checkMatch(problems *specfile.Problems, at string, m spec.Match) {
 	}
 }
 
-// mostLabels is how many labels a message names.
+// mostLabels is how many labels a message lists.
 const mostLabels = 10
 
-// labelled names the labels of sandboxes, for a message.
+// labelled lists the labels of sandboxes, for a message.
 func labelled(sandboxes map[string]map[string]string) string {
 	var all []string
 	for _, labels := range sandboxes {

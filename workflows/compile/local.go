@@ -11,7 +11,7 @@ import (
 	"switchyard.dev/workflows/spec"
 )
 
-// own returns what a workload on a workstation has beside what its baseline has.
+// own returns the variables and files that a workload on a workstation adds to its baseline.
 func (c *compilation) own(number int, l spec.Local) (out crdv1.LocalWorkload) {
 	at := fmt.Sprintf("spec.local[%d]", number)
 	for _, t := range c.containers(at, spec.Customizations{Env: l.Env}) {
@@ -21,7 +21,7 @@ func (c *compilation) own(number int, l spec.Local) (out crdv1.LocalWorkload) {
 		}
 		out.Containers = append(out.Containers, one)
 	}
-	var places []string // Empty of a file without one.
+	var places []string // without a file: empty
 	for i, f := range l.Files {
 		at := fmt.Sprintf("%s.files[%d]", at, i)
 		place := c.place(at+".path", f.Path)
@@ -35,12 +35,12 @@ func (c *compilation) own(number int, l spec.Local) (out crdv1.LocalWorkload) {
 	return out
 }
 
-// within reports whether a path is another one, or in it. Nothing is in an empty one.
+// within reports whether a path is a folder, or in it. No path is in an empty one.
 func within(p, folder string) bool {
 	return folder != "" && (p == folder || strings.HasPrefix(p, folder+"/"))
 }
 
-// place returns the path of a file, as the container would see it; empty where it is none.
+// place returns the path of a file in the container; empty if it is invalid.
 func (c *compilation) place(at, p string) string {
 	place := path.Clean("/" + p)
 	switch {

@@ -69,7 +69,7 @@ func (c *compilation) virtuals() {
 	}
 }
 
-// forwards compiles tunnels that belong to no baseline.
+// forwards compiles tunnels without a baseline.
 func (c *compilation) forwards() {
 	if c.spec().Routing == nil {
 		return
@@ -84,7 +84,7 @@ func (c *compilation) forwards() {
 	}
 }
 
-// middleware compiles what requests pass: once for each workload that it is for.
+// middleware compiles middleware: one entry for each workload that it applies to.
 func (c *compilation) middleware() {
 	for i, m := range c.spec().Middleware {
 		at := fmt.Sprintf("spec.middleware[%d]", i)
@@ -117,7 +117,7 @@ func (c *compilation) middleware() {
 	}
 }
 
-// matched reports whether a workload is one of those that a middleware is for.
+// matched reports whether a middleware applies to a workload.
 func matched(all []spec.MiddlewareMatch, name string) bool {
 	for _, m := range all {
 		if is, err := path.Match(m.Workload, name); err == nil && is {

@@ -12,9 +12,9 @@ import (
 	"switchyard.dev/workflows/specfile"
 )
 
-// DeleteSteps compiles the delete steps of a mended plugin for a Resource that exists, in place of
-// its own. The plugin has passed Plugin. Parameters and names are those that the steps of the Resource
-// have; the steps that created it stay.
+// DeleteSteps compiles the delete steps of a repaired plugin for an existing Resource, to replace
+// its own. The plugin has passed Plugin. Parameters and names are those of the Resource's steps;
+// the steps that created it are unchanged.
 func DeleteSteps(p spec.Plugin, r *crdv1.Resource) ([]crdv1.WorkUnit, specfile.Problems) {
 	var problems specfile.Problems
 	name, err := spec.ParsePluginName(p.Name)
@@ -55,7 +55,7 @@ func listedOr(names []string, none string) string {
 	return strings.Join(names, ", ")
 }
 
-// identityOf returns the values with which the steps of a Resource were compiled.
+// identityOf returns the identity with which the steps of a Resource were compiled.
 func identityOf(r *crdv1.Resource) identity {
 	who := identity{
 		sandbox: r.Annotations[crdv1.AnnotationSandboxName], key: r.Annotations[crdv1.AnnotationRoutingKey],

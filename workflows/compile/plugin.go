@@ -34,7 +34,7 @@ func Plugin(p spec.Plugin) specfile.Problems {
 	return c.problems
 }
 
-// Warnings returns inputs of a plugin that take the place of variables which shells and loaders read.
+// Warnings returns inputs of a plugin that override variables which shells and loaders read.
 func Warnings(p spec.Plugin) (out specfile.Problems) {
 	for part, name := range []string{"create", "delete"} {
 		for i, s := range [][]spec.Step{p.Spec.Create, p.Spec.Delete}[part] {
@@ -54,10 +54,10 @@ func Warnings(p spec.Plugin) (out specfile.Problems) {
 type pluginCheck struct {
 	plugin   spec.Plugin
 	problems specfile.Problems
-	steps    map[string]string // The path of each, by its name.
+	steps    map[string]string // the path of each step, by its name
 }
 
-// runner checks what the steps run in.
+// runner checks the runner of the steps.
 func (c *pluginCheck) runner() {
 	r := c.plugin.Spec.Runner
 	if r.Image == "" {
@@ -122,11 +122,11 @@ func (c *pluginCheck) step(at string, s spec.Step, readable []spec.Step) {
 	}
 }
 
-// byteOrderMark is what some editors put before a text.
+// byteOrderMark is inserted by some editors at the beginning of a text.
 const byteOrderMark = "\ufeff"
 
-// script checks the text of a script. The kernel finds no interpreter behind a byte order mark
-// or before a carriage return, which shells take for a part of words.
+// script checks the text of a script. The kernel does not find the interpreter after a byte order
+// mark or before a carriage return, and shells treat a carriage return as part of a word.
 func (c *pluginCheck) script(at, text string) {
 	text, marked := strings.CutPrefix(text, byteOrderMark)
 	switch {
@@ -143,10 +143,10 @@ func (c *pluginCheck) script(at, text string) {
 	}
 }
 
-// maxKey is how long the key of an output may be.
+// maxKey is the maximum length of the key of an output.
 const maxKey = 60
 
-// source checks where an input comes from.
+// source checks the source of an input.
 func (c *pluginCheck) source(at string, s spec.Step, in spec.Input, readable []spec.Step) {
 	switch from := in.ValueFromStep; {
 	case from != nil && in.ValueFromSandbox:
@@ -180,7 +180,7 @@ func (c *pluginCheck) produced(at string, s spec.Step, output string) {
 	c.problems.Add(at, "is %q, which step %s does not have%s", output, s.Name, specfile.Suggest(output, names))
 }
 
-// destination checks how a script finds an input; env are the variables of inputs before.
+// destination checks the destination of an input; env are the variables of previous inputs.
 func (c *pluginCheck) destination(at string, in spec.Input, env map[string]bool) {
 	to := destination(in)
 	if to.LocalPath != "" && !strings.HasPrefix(to.LocalPath, "/") {

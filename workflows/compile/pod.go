@@ -14,10 +14,10 @@ import (
 	"switchyard.dev/workflows/spec"
 )
 
-// runnerContainer is the container in which a step's script runs.
+// runnerContainer is the container that runs a step's script.
 const runnerContainer = "main"
 
-// Variables that every step finds.
+// Variables that every step has.
 const (
 	envSandboxName  = "SIGNADOT_SANDBOX_NAME"
 	envRoutingKey   = "SIGNADOT_SANDBOX_ROUTING_KEY"
@@ -41,7 +41,7 @@ func podTemplate(r spec.Runner, who identity) (template corev1.PodTemplateSpec, 
 		return template, err
 	}
 	defer func() {
-		if p := recover(); p != nil { // The library is written for what an API server has checked.
+		if p := recover(); p != nil { // the library assumes input that an API server has validated
 			err = fmt.Errorf("cannot be merged into the pod: %v", p)
 		}
 	}()
@@ -63,10 +63,10 @@ func podTemplate(r spec.Runner, who identity) (template corev1.PodTemplateSpec, 
 	return template, acceptLists(template)
 }
 
-// Names that the operator's own parts of a step's pod have.
+// Names of the operator's own parts of a step's pod.
 var reserved = []string{"signadot-execunit-io", "signadot-execunit-input-manager", "signadot-execunit-output-manager"}
 
-// acceptPod refuses a pod that no step can run in.
+// acceptPod refuses a pod that cannot run a step.
 func acceptPod(t corev1.PodTemplateSpec) error {
 	main := false
 	names := map[string]bool{}
@@ -110,11 +110,11 @@ var unique = map[string][]string{
 	"topologySpreadConstraints": {"topologyKey", "whenUnsatisfiable"}, "volumeDevices": {"devicePath"}, "volumeMounts": {"mountPath"}, "volumes": {"name"},
 }
 
-// sets are lists of a pod that have each value once, by the field around them and their own.
+// sets are lists of a pod with unique values, by their parent field and their own.
 var sets = []string{"exitCodes.values", "bindMountOptions"}
 
-// acceptLists refuses a pod with lists that the API server would refuse: those with an item
-// twice, and those that have to be there and are not.
+// acceptLists refuses a pod with lists that the API server would refuse: those with a duplicate
+// item, and required ones that are missing.
 func acceptLists(t corev1.PodTemplateSpec) error {
 	text, err := json.Marshal(t)
 	var fields map[string]any

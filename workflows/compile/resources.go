@@ -44,10 +44,10 @@ func (c *compilation) resources() {
 	}
 }
 
-// maxResourceName is how long the name of a resource may be.
+// maxResourceName is the maximum length of the name of a resource.
 const maxResourceName = 63
 
-// resourceName checks the name of a resource, which stands in variables of patches.
+// resourceName checks the name of a resource, which is used in variables of patches.
 func (c *compilation) resourceName(at, name string) {
 	if name == "" {
 		c.problems.Add(at, "is missing")
@@ -56,8 +56,8 @@ func (c *compilation) resourceName(at, name string) {
 	}
 }
 
-// plugin finds the plugin of a resource: the version that it names, else the one that it has,
-// else the highest.
+// plugin finds the plugin of a resource: the version that it names, else its present one, else
+// the highest.
 func (c *compilation) plugin(at string, r spec.Resource) (spec.Plugin, spec.PluginName, bool) {
 	if r.Plugin == "" {
 		c.problems.Add(at, "is missing")
@@ -105,7 +105,7 @@ func (c *compilation) plugin(at string, r spec.Resource) (spec.Plugin, spec.Plug
 	}
 }
 
-// parameters checks that a resource gives what the plugin's steps read.
+// parameters checks that a resource has the parameters that the plugin's steps read.
 func (c *compilation) parameters(at string, r spec.Resource, p spec.Plugin) {
 	read := map[string]bool{}
 	for _, step := range slices.Concat(p.Spec.Create, p.Spec.Delete) {
@@ -123,7 +123,7 @@ func (c *compilation) parameters(at string, r spec.Resource, p spec.Plugin) {
 	}
 }
 
-// outputKeys returns the keys under which outputs of steps are kept.
+// outputKeys returns the keys of outputs of steps.
 func outputKeys(steps []spec.Step) []string {
 	var out []string
 	for _, s := range steps {
@@ -134,5 +134,5 @@ func outputKeys(steps []spec.Step) []string {
 	return out
 }
 
-// outputKey returns the key under which an output of a step is kept.
+// outputKey returns the key of an output of a step.
 func outputKey(step, output string) string { return step + "." + output }

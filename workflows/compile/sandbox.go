@@ -13,16 +13,16 @@ import (
 	"switchyard.dev/workflows/specfile"
 )
 
-// Input is what a sandbox is compiled from.
+// Input is the input of Sandbox.
 type Input struct {
 	// Sandbox is its specification.
 	Sandbox spec.Sandbox
-	// Plugins are those that it may name, in any order.
+	// Plugins are the available plugins, in any order.
 	Plugins []spec.Plugin
-	// RoutingKey is the key that the sandbox has already; empty: it gets its name.
+	// RoutingKey is the present key of the sandbox; empty: its name becomes the key.
 	RoutingKey string
-	// Pinned are the plugins that its resources had until now, with their versions, by the
-	// name of the resource. A resource that names no version keeps the one it has.
+	// Pinned are the present plugins of its resources, with their versions, by the name of the
+	// resource. A resource that names no version keeps its present one.
 	Pinned map[string]string
 }
 
@@ -62,19 +62,19 @@ func Sandbox(in Input) (Output, error) {
 	return Output{Sandbox: c.object, Notes: c.notes}, c.problems.OrNil()
 }
 
-// empty reports whether the specification gives a sandbox nothing but its name and labels.
+// empty reports whether the specification has nothing but a name and labels.
 func (c *compilation) empty() bool {
 	o := c.spec()
 	return len(o.Forks)+len(o.Local)+len(o.Virtual)+len(o.Resources)+len(o.Endpoints)+len(o.Middleware) == 0 && o.Routing == nil && o.DefaultRouteGroup == nil
 }
 
-// compilation is the work on one sandbox.
+// compilation is the compilation of one sandbox.
 type compilation struct {
 	Input
 	object   *crdv1.SignadotSandbox
 	problems specfile.Problems
 	notes    specfile.Problems
-	// members are the workloads of the sandbox, in its order.
+	// members are the workloads of the sandbox, in order.
 	members []workload
 	// outputs are those of resources with a known plugin, by the name of the resource.
 	outputs map[string][]string
@@ -83,22 +83,22 @@ type compilation struct {
 // spec returns the specification.
 func (c *compilation) spec() *spec.SandboxSpec { return &c.Sandbox.Spec }
 
-// Names as the definitions of our objects have them.
+// Names, according to the definitions of the objects.
 var (
 	sandboxName = regexp.MustCompile(`^[a-z]([a-z0-9-]*[a-z0-9])?$`)
 	memberName  = regexp.MustCompile(`^[a-z]([a-z0-9-]*[a-zA-Z0-9])?$`)
 	unitName    = regexp.MustCompile(`^[a-zA-Z]([a-zA-Z0-9-]*[a-zA-Z0-9])?$`)
 )
 
-// maxName is how long such a name may be.
+// maxName is the maximum length of such a name.
 const maxName = 30
 
-// named checks a name that the API server holds to a rule.
+// named checks a name that the API server validates by a rule.
 func (c *compilation) named(path, name string, rule *regexp.Regexp) {
 	checkName(&c.problems, path, name, rule)
 }
 
-// checkName notes a name that is not of the rule.
+// checkName adds a problem for a name that does not match the rule.
 func checkName(problems *specfile.Problems, path, name string, rule *regexp.Regexp) {
 	letters := "letters"
 	if rule != unitName {
@@ -144,12 +144,12 @@ func (c *compilation) general() {
 	}
 }
 
-// Keys of labels.
+// maxLabelKey is the maximum length of a label's key.
 const maxLabelKey = 255
 
 var labelKey = regexp.MustCompile(`^[a-zA-Z0-9_./-]+$`)
 
-// lifetime compiles how long the sandbox lives.
+// lifetime compiles the lifetime of the sandbox.
 func (c *compilation) lifetime() {
 	ttl := c.spec().TTL
 	if ttl == nil {
@@ -168,7 +168,7 @@ func (c *compilation) lifetime() {
 	c.object.Annotations[crdv1.AnnotationTTL] = ttl.Duration
 }
 
-// fits checks that the API server takes so much.
+// fits checks the size limits of the API server.
 func (c *compilation) fits() {
 	sum := 0
 	for key, value := range c.object.Annotations {
@@ -184,7 +184,7 @@ func (c *compilation) fits() {
 	}
 }
 
-// written returns a value as JSON, which every value here has.
+// written returns a value as JSON; every value here can be encoded.
 func written(value any) string {
 	text, err := json.Marshal(value)
 	if err != nil {

@@ -13,7 +13,7 @@ type identity struct {
 	params                 map[string]string
 }
 
-// lifecycle returns what makes and removes a resource. The plugin is right.
+// lifecycle returns the units that create and delete a resource. The plugin has passed Plugin.
 func lifecycle(p spec.Plugin, who identity) crdv1.OLM {
 	var out crdv1.OLM
 	for _, s := range p.Spec.Create {
@@ -27,7 +27,7 @@ func lifecycle(p spec.Plugin, who identity) crdv1.OLM {
 
 // unit returns the unit that runs one step.
 func unit(p spec.Plugin, s spec.Step, who identity) crdv1.WorkUnit {
-	pod, _ := podTemplate(p.Spec.Runner, who) // The plugin is right.
+	pod, _ := podTemplate(p.Spec.Runner, who) // the plugin has passed Plugin
 	u := crdv1.WorkUnit{Name: s.Name, Type: "ExecUnit", ExecUnitTemplate: &crdv1.ExecUnitTemplate{PodTemplate: pod, Script: s.Script}}
 	if s.Retry {
 		pod := &u.ExecUnitTemplate.PodTemplate
