@@ -9,7 +9,7 @@ import (
 	"switchyard.dev/workflows/iocontext"
 )
 
-// The fields that have the graphs.
+// The fields of the graphs.
 const (
 	FieldPreStart = "preStart"
 	FieldPostStop = "postStop"
@@ -83,7 +83,7 @@ func (c *checking) inputs(field string, units, before []crdv1.WorkUnit) {
 	}
 }
 
-// cycle finds units that wait for each other.
+// cycle adds a problem for units that wait for each other.
 func (c *checking) cycle(field string, units []crdv1.WorkUnit) {
 	const underWay, done = 1, 2
 	seen := map[string]int{}
@@ -126,7 +126,7 @@ func Needs(u crdv1.WorkUnit, units []crdv1.WorkUnit) []string {
 	return out
 }
 
-// keys returns what a unit reads of others.
+// keys returns the keys of other units' outputs that a unit reads.
 func keys(u crdv1.WorkUnit) []string {
 	var out []string
 	for _, in := range u.Inputs {
@@ -137,7 +137,7 @@ func keys(u crdv1.WorkUnit) []string {
 	return out
 }
 
-// producer returns the unit that gives a value; nil when none does.
+// producer returns the unit that produces a value; nil when none does.
 func producer(units []crdv1.WorkUnit, key string) *crdv1.WorkUnit {
 	for i := range units {
 		for _, out := range units[i].Outputs {

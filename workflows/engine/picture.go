@@ -2,24 +2,24 @@ package engine
 
 import crdv1 "switchyard.dev/protos/crd/v1"
 
-// Place is where a unit stands in the picture of its graph.
+// Place is the place of a unit in the picture of its graph.
 type Place struct {
 	// Unit is its name.
 	Unit string
-	// Depth is how many units come before it, one after the other.
+	// Depth is the length of the longest chain of units before it.
 	Depth int
 	// WaitsFor are the units of the graph that produce its inputs.
 	WaitsFor []string
 }
 
-// Picture returns the units of a graph in an order in which they can run, each below one that
-// it waits for. Units that wait for each other come last, as they stand.
+// Picture returns the units of a graph in an order in which they can run, each below one that it
+// waits for. Units that wait for each other come last, in the given order.
 func Picture(units []crdv1.WorkUnit) []Place {
 	waits, depth := map[string][]string{}, map[string]int{}
 	for _, u := range units {
 		waits[u.Name] = Needs(u, units)
 	}
-	for range units { // The longest way to a unit has fewer steps than there are units.
+	for range units { // the longest path to a unit has fewer steps than there are units
 		for name, before := range waits {
 			for _, other := range before {
 				depth[name] = max(depth[name], min(depth[other]+1, len(units)))

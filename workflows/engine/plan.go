@@ -13,7 +13,7 @@ import (
 
 // Input is the observed state of one graph.
 type Input struct {
-	// Units are the graph, which Check has nothing against.
+	// Units are the graph, without problems that Check would return.
 	Units []crdv1.WorkUnit
 	// Status is the recorded status of the units.
 	Status []crdv1.WorkUnitStatus
@@ -21,7 +21,7 @@ type Input struct {
 	// their recorded status. They do not run again.
 	Made       []crdv1.WorkUnit
 	MadeStatus []crdv1.WorkUnitStatus
-	// Kept are the keys of the values of Made that there are.
+	// Kept are the keys of stored values of Made.
 	Kept map[string]bool
 	// Pods are those of the units' present attempts, by the name of the unit.
 	Pods map[string]Pod
@@ -31,7 +31,7 @@ type Input struct {
 	Retry string
 	// AtOnce is how many units run at the same time; 0: as many as there are.
 	AtOnce int
-	// Deadline is how long an attempt may take until its script has ended; 0: for ever.
+	// Deadline is how long an attempt may take until its script has ended; 0: no limit.
 	Deadline time.Duration
 	// Now is the time.
 	Now metav1.Time
@@ -67,7 +67,7 @@ type Decision struct {
 	After time.Duration
 }
 
-// Plan returns what to do about a graph.
+// Plan returns the next step for a graph.
 func Plan(in Input) Decision {
 	p := planning{Input: in, at: map[string]int{}}
 	for _, u := range in.Units {
@@ -104,7 +104,7 @@ func StatusOf(all []crdv1.WorkUnitStatus, unit string) *crdv1.WorkUnitStatus {
 	return nil
 }
 
-// status returns the new status of a unit of the graph.
+// status returns the new status of a unit.
 func (p *planning) status(unit string) *crdv1.WorkUnitStatus { return &p.out.Status[p.at[unit]] }
 
 // begin starts a waiting unit, when its inputs are available and AtOnce permits.

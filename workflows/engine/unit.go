@@ -16,11 +16,11 @@ import (
 	"switchyard.dev/workflows/iocontext"
 )
 
-// Reasons of units, beside those of package execunit.
+// Reasons of units, in addition to those of package execunit.
 const (
 	// ReasonInputMissing: a value that it reads was never given.
 	ReasonInputMissing = "InputMissing"
-	// ReasonDeadlineExceeded: it had its time.
+	// ReasonDeadlineExceeded: it has reached its deadline.
 	ReasonDeadlineExceeded = "DeadlineExceeded"
 	// ReasonPodGone: its pod was deleted before its result was read.
 	ReasonPodGone = "PodGone"
@@ -28,7 +28,7 @@ const (
 	ReasonRetrying = "Retrying"
 	// ReasonNothingToDo: what it would remove was never created.
 	ReasonNothingToDo = "NothingToDo"
-	// ReasonTriedOften: it was begun as often as it may be.
+	// ReasonTriedOften: it has had the maximum number of attempts.
 	ReasonTriedOften = "TriedTooOften"
 )
 
@@ -39,7 +39,7 @@ const (
 	mostAttempts             = 12
 )
 
-// Form returns a hash of what a unit is.
+// Form returns a hash of the specification of a unit.
 func Form(u crdv1.WorkUnit) string {
 	text, err := json.Marshal(u)
 	if err != nil {
@@ -85,9 +85,9 @@ func (p *planning) step(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus) {
 	}
 }
 
-// watch judges the pod of a unit. One without a grant, which an earlier version of the operator has
-// created, and one of an earlier form of the unit get no inputs any more: they are deleted if their
-// script has not begun.
+// watch updates a unit from its pod. A pod without a grant, which an earlier version of the
+// operator has created, and a pod of an earlier form of the unit get no inputs: they are deleted
+// if their script has not begun.
 func (p *planning) watch(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus, pod Pod) {
 	stale := st.Form != "" && st.Form != Form(u)
 	if (st.Grant == "" || stale) && !pod.Begun && !pod.Deleting && !pod.Over {
@@ -107,8 +107,8 @@ func (p *planning) watch(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus, pod Pod) {
 			p.interrupted(u, st, pod.Observation)
 			return
 		}
-		p.bound(u, st, pod) // It may yet come to an end.
-	case execunit.Delivering: // There is no deadline: its script has ended, and is not to run again.
+		p.bound(u, st, pod) // It may still complete.
+	case execunit.Delivering: // There is no deadline: its script has ended, and must not run again.
 	case execunit.Waiting, execunit.Running:
 		p.bound(u, st, pod)
 	}
@@ -136,7 +136,7 @@ func (p *planning) unanswered(pod *Pod) {
 	pod.Reason, pod.Message = asking.Reason, asking.Message
 }
 
-// bound ends a unit that has had its time, or that has not begun while all ends.
+// bound ends a unit at its deadline, or one that has not begun while the graph ends.
 func (p *planning) bound(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus, pod Pod) {
 	switch {
 	case p.overdue(st):
@@ -147,7 +147,7 @@ func (p *planning) bound(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus, pod Pod) {
 	}
 }
 
-// interrupted is for a pod that ended through no fault of the script.
+// interrupted handles a pod that ended through no fault of the script.
 func (p *planning) interrupted(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus, pod execunit.Observation) {
 	st.Finished, st.Grant = &p.Now, ""
 	switch {
@@ -163,7 +163,7 @@ func (p *planning) interrupted(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus, pod e
 	}
 }
 
-// tryAgain ends a sentence with how to have a unit run again.
+// tryAgain ends a sentence with how to request another attempt.
 const tryAgain = " (annotation " + crdv1.AnnotationRetry + " asks for another attempt)."
 
 // because ends a sentence with the problem of a pod; text may be empty.
@@ -174,7 +174,7 @@ func because(text string) string {
 	return ": " + strings.ToLower(text[:1]) + text[1:]
 }
 
-// Sentence returns a text that begins as sentences do.
+// Sentence returns a text with a capital at its beginning.
 func Sentence(text string) string {
 	if text == "" {
 		return ""
@@ -182,13 +182,12 @@ func Sentence(text string) string {
 	return strings.ToUpper(text[:1]) + text[1:]
 }
 
-// mayRepeat reports whether the script of a unit may run again though it may have come to
-// its end.
+// mayRepeat reports whether the script of a unit may run again although it may have completed.
 func mayRepeat(u crdv1.WorkUnit) bool {
 	return u.ExecUnitTemplate != nil && u.ExecUnitTemplate.PodTemplate.Annotations[crdv1.AnnotationRetryLost] == "true"
 }
 
-// pause returns how long a unit is to wait before its next attempt.
+// pause returns how long a unit has to wait before its next attempt.
 func (p *planning) pause(st *crdv1.WorkUnitStatus) time.Duration {
 	if st.Reason != ReasonRetrying || st.Finished == nil {
 		return 0
@@ -248,7 +247,7 @@ func Renamed(st crdv1.WorkUnitStatus, reason, message string, now metav1.Time) c
 	return st
 }
 
-// outputs returns the names of what a unit gives.
+// outputs returns the names of a unit's outputs.
 func outputs(u crdv1.WorkUnit) []string {
 	var out []string
 	for _, o := range u.Outputs {
@@ -257,7 +256,7 @@ func outputs(u crdv1.WorkUnit) []string {
 	return out
 }
 
-// Keys returns the keys of all that units give.
+// Keys returns the keys of all outputs of units.
 func Keys(units []crdv1.WorkUnit) []string {
 	var out []string
 	for _, u := range units {
@@ -279,12 +278,12 @@ func skip(st *crdv1.WorkUnitStatus, now metav1.Time, message string) {
 // begun reports whether a unit was ever begun.
 func begun(st crdv1.WorkUnitStatus) bool { return st.Attempt > 0 && st.Phase != crdv1.UnitSkipped }
 
-// ended reports whether a unit has ended as it is to.
+// ended reports whether a unit has succeeded or was skipped.
 func ended(st crdv1.WorkUnitStatus) bool {
 	return st.Phase == crdv1.UnitSucceeded || st.Phase == crdv1.UnitSkipped
 }
 
-// inTrouble reports whether a unit has ended otherwise.
+// inTrouble reports whether a unit has failed or was lost.
 func inTrouble(st crdv1.WorkUnitStatus) bool {
 	return st.Phase == crdv1.UnitFailed || st.Phase == crdv1.UnitLost
 }
