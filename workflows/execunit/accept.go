@@ -22,7 +22,7 @@ const (
 	ReasonOutputRefused   = "OutputRefused"
 )
 
-// problem makes one.
+// problem returns a Problem.
 func problem(reason, format string, args ...any) *Problem {
 	return &Problem{Reason: reason, Message: cut(fmt.Sprintf(format, args...), maxMessage)}
 }
@@ -72,7 +72,7 @@ func (c checking) script() *Problem {
 	return nil
 }
 
-// namespace refuses one where the operator may do nothing.
+// namespace refuses a namespace that the operator does not manage.
 func (c checking) namespace() *Problem {
 	namespace := Namespace(c.unit, c.Settings)
 	switch {

@@ -25,7 +25,7 @@ var checkPowers = map[policy.CheckID]Power{
 	"windowsHostProcess":         Privileged,
 }
 
-// baseline refuses what Pod Security baseline forbids, in its newest version.
+// baseline refuses fields that the newest Pod Security baseline forbids.
 func (c checking) baseline() *Problem {
 	t := c.exec.PodTemplate
 	for _, check := range policy.DefaultChecks() {
@@ -49,7 +49,7 @@ func (c checking) baseline() *Problem {
 	return nil
 }
 
-// notAllowed refuses what a pod may only have with a power.
+// notAllowed refuses a field that requires a power.
 func (c checking) notAllowed(power Power, what string) *Problem {
 	setting := ""
 	if power != "" {
@@ -58,9 +58,9 @@ func (c checking) notAllowed(power Power, what string) *Problem {
 	return problem(ReasonNotAllowed, "the pod template of step %s asks for more than such pods may have: %s. Take it out%s.", quoted(c.unit.Name), what, setting)
 }
 
-// account refuses a service account that the author may not use, and tokens and certificates for other
-// audiences. Where authors are asked, they need the right to create pods in the namespace of the
-// unit, which includes its service accounts.
+// account refuses a service account that the author may not use, and tokens and certificates for
+// other audiences. Where the API server asks about authors, they need the right to create pods in
+// the namespace of the unit, which includes its service accounts.
 func (c checking) account() *Problem {
 	pod := c.exec.PodTemplate.Spec
 	if slices.Contains(c.Allow, ServiceAccount) {

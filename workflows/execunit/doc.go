@@ -8,12 +8,12 @@
 //
 // # The pod
 //
-// Three containers know of the volume signadot-execunit-io, which is in memory: the manager of
+// Three containers use the volume signadot-execunit-io, which is in memory: the manager of
 // inputs, the last init container, fills it; the main container, "main" or else the first, runs
-// the wrapper that lies in it; and the manager of outputs, a plain container, for it has to
-// outlive the main one, hands in what the wrapper has put there. The two managers alone have the
-// token for the IO context server. Values are nowhere in the pod's definition. Where there is a
-// script it is run, and the template's command and arguments are not.
+// the wrapper in it; and the manager of outputs, a plain container because it has to outlive the
+// main one, sends the outputs that the wrapper has left there. Only the two managers have the
+// token for the IO context server. The pod's definition contains no values. If there is a script
+// it is run instead of the template's command and arguments.
 //
 // # Restrictions
 //
@@ -32,6 +32,6 @@
 //
 // # Not checked
 //
-// Rules that the API server has for each field of a pod: a template that breaks one is refused
-// when the pod is created, in the API server's words.
+// The validation rules of the API server for each field of a pod: a template that breaks one is
+// refused when the pod is created, with the API server's message.
 package execunit

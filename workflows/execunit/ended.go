@@ -61,12 +61,12 @@ func (l look) delivered() Observation {
 			quoted(l.unit.Name), l.name(), why)}
 }
 
-// notItsFault are the reasons of the managers for which no unit can do anything.
+// notItsFault are the reasons of the managers that no unit can cause.
 var notItsFault = []string{
 	iocontext.ServerUnreachable, iocontext.TokenRefused, iocontext.NotYours, iocontext.UnitChanged, iocontext.VolumeFailed, iocontext.MainKilled, iocontext.TryAgain, iocontext.NotYet,
 }
 
-// name returns which pod it is.
+// name returns the namespace and name of the pod.
 func (l look) name() string { return l.pod.Namespace + "/" + l.pod.Name }
 
 // unknownStatus is the reason of a container with an unknown end.
@@ -75,7 +75,7 @@ const unknownStatus = "ContainerStatusUnknown"
 // outOfSight is the ending of a pod when it is unknown how it ended.
 var outOfSight = ending{reason: ReasonNodeLost, how: "ended, and its node did not report how"}
 
-// failure returns why a script that ended with something else than 0 failed.
+// failure returns why a script that ended with another code than 0 failed.
 func (l look) failure(t corev1.ContainerStateTerminated) (reason, message string) {
 	said, spoke := endingOf(&t)
 	unit := quoted(l.unit.Name)
@@ -93,7 +93,7 @@ func (l look) failure(t corev1.ContainerStateTerminated) (reason, message string
 	}
 }
 
-// ending is something that ends a pod without its own fault.
+// ending is an external cause of a pod's end.
 type ending struct {
 	reason string
 	// how is the rest of a sentence that begins with the pod.
@@ -129,7 +129,7 @@ func (l look) causeOf(t corev1.ContainerStateTerminated) *ending {
 	return cause
 }
 
-// gone returns what ends, or has ended, the pod without its own fault; nil when nothing does.
+// gone returns the external cause of the pod's end, past or imminent; nil when there is none.
 func (l look) gone() *ending {
 	if l.pod.Status.Reason == ReasonDeadlineExceeded {
 		e := &ending{reason: ReasonDeadlineExceeded, how: "was there for longer than it may be"}
@@ -160,7 +160,7 @@ func (l look) gone() *ending {
 	return nil
 }
 
-// disrupted returns what a reason of the condition DisruptionTarget means.
+// disrupted converts a reason of the condition DisruptionTarget.
 func disrupted(reason string) ending {
 	switch reason {
 	case corev1.PodReasonPreemptionByScheduler:
@@ -172,7 +172,7 @@ func disrupted(reason string) ending {
 	}
 }
 
-// byKubelet is what the reasons of a pod that is over mean, in the words of the kubelet.
+// byKubelet converts the kubelet's reasons of a pod that is over.
 var byKubelet = map[string]ending{
 	"Evicted":                  {reason: ReasonEvicted, how: "was evicted from its node"},
 	"Preempting":               {reason: ReasonPreempted, how: "had to make room for a pod of higher priority"},

@@ -11,7 +11,7 @@ import (
 	"switchyard.dev/workflows/iocontext"
 )
 
-// FitsVariable reports whether a program can be given a variable of this value.
+// FitsVariable reports whether a value fits a variable of a program.
 func FitsVariable(name, value string) bool {
 	return len(name)+1+len(value)+1 <= iocontext.MaxVariable && variable.Describe([]byte(value)) == ""
 }
@@ -72,7 +72,7 @@ func (c checking) variables() *Problem {
 	return nil
 }
 
-// files refuses inputs that cannot be files where they are to be.
+// files refuses inputs that cannot be files at their destination.
 func (c checking) files() *Problem {
 	unit, taken := quoted(c.unit.Name), map[string]bool{}
 	main := c.exec.PodTemplate.Spec.Containers[mainIndex(c.exec.PodTemplate.Spec)]
@@ -90,7 +90,7 @@ func (c checking) files() *Problem {
 		if wrong := wrongPath(at); wrong != "" {
 			return problem(ReasonInputRefused, "input %s of step %s is to be the file %s, which %s. Change dst.localPath.", name, unit, quoted(at), wrong)
 		}
-		if len(validation.IsDNS1123Label(strings.ToLower(inject.InputName))) > 0 { // The name of its file.
+		if len(validation.IsDNS1123Label(strings.ToLower(inject.InputName))) > 0 { // the name of its file
 			return problem(ReasonInputRefused, "input %s of step %s is to be a file, and its name is not a valid one. Change it.", name, unit)
 		}
 		if taken[at] {

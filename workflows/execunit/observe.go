@@ -12,10 +12,10 @@ import (
 	"switchyard.dev/workflows/iocontext"
 )
 
-// State is how far the pod of a unit is.
+// State is the progress of a unit's pod.
 type State string
 
-// How far a pod is.
+// The states.
 const (
 	// Waiting: its main container has not started.
 	Waiting State = "Waiting"
@@ -25,9 +25,9 @@ const (
 	Delivering State = "Delivering"
 	// Succeeded: its script ended with 0, and its outputs are kept.
 	Succeeded State = "Succeeded"
-	// Failed: it ended otherwise, for a reason that is the unit's own.
+	// Failed: it ended otherwise, through the unit's own fault.
 	Failed State = "Failed"
-	// Interrupted: it ended, or ends, without any fault of the unit's.
+	// Interrupted: it ended, or ends, through no fault of the unit.
 	Interrupted State = "Interrupted"
 )
 
@@ -115,7 +115,7 @@ func Observe(u crdv1.WorkUnit, pod *corev1.Pod) Observation {
 	return o
 }
 
-// How much is kept of what others have written.
+// Bounds of texts from other programs.
 const (
 	maxMessage = 2048
 	maxTail    = iocontext.MaxTail
@@ -217,7 +217,7 @@ func endingOf(t *corev1.ContainerStateTerminated) (iocontext.Ending, bool) {
 	return e, true
 }
 
-// word is what a reason may be.
+// word matches a valid reason.
 var word = regexp.MustCompile(`^[A-Z][A-Za-z]{0,63}$`)
 
 // sentence returns a text from another program as one sentence.

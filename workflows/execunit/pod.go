@@ -23,7 +23,7 @@ const (
 	OutputManager = "signadot-execunit-output-manager"
 )
 
-// tokenSeconds is how long a token is good; the kubelet renews it in time.
+// tokenSeconds is the lifetime of a token; the kubelet renews it in time.
 const tokenSeconds = 3600
 
 // user is the user ID of the managers, which no image is expected to use.
@@ -35,7 +35,7 @@ func PodName(who Identity, random string) string {
 	return crdv1.ObjectName(crdv1.MaxServiceName-len(random)-1, who.Lifecycle, who.Unit, strconv.Itoa(int(who.Attempt))) + "-" + random
 }
 
-// Pod returns the pod of an attempt of a unit that Accept takes.
+// Pod returns the pod of an attempt of a unit that Accept accepts.
 func Pod(u crdv1.WorkUnit, who Identity, s Settings) *corev1.Pod {
 	if u.ExecUnitTemplate == nil {
 		u.ExecUnitTemplate = &crdv1.ExecUnitTemplate{}
@@ -105,8 +105,8 @@ func withAnnotations(annotations map[string]string, pod corev1.PodSpec, attempt 
 	return out
 }
 
-// handingIn is for how long after its deadline a pod may try to hand in the outputs of a script that
-// has ended in time.
+// handingIn is how long after its deadline a pod may still try to deliver the outputs of a script
+// that has ended in time.
 const handingIn = 24 * time.Hour
 
 // bound limits the lifetime of a pod, unless its template has a shorter limit. The controller
@@ -118,10 +118,10 @@ func bound(pod *corev1.PodSpec, deadline time.Duration) {
 	}
 }
 
-// mainName is the container in which a script runs, where there is one of this name.
+// mainName is the name of the container that runs the script, if there is one of this name.
 const mainName = "main"
 
-// mainIndex returns which container of a template is the main one; -1 when there is none.
+// mainIndex returns the index of a template's main container; -1 when there is none.
 func mainIndex(pod corev1.PodSpec) int {
 	if i := slices.IndexFunc(pod.Containers, func(c corev1.Container) bool { return c.Name == mainName }); i >= 0 {
 		return i
@@ -129,7 +129,7 @@ func mainIndex(pod corev1.PodSpec) int {
 	return min(0, len(pod.Containers)-1)
 }
 
-// runWrapped has a container run the wrapper, which runs what the unit is for.
+// runWrapped makes a container run the wrapper, which runs the script or the command.
 func runWrapped(c *corev1.Container, u crdv1.WorkUnit) {
 	command := []string{iocontext.RunPath}
 	if u.ExecUnitTemplate.Script == "" {
@@ -148,12 +148,12 @@ func runWrapped(c *corev1.Container, u crdv1.WorkUnit) {
 	}
 }
 
-// inputSubPath returns where the file of an input is in the volume.
+// inputSubPath returns the path of an input's file in the volume.
 func inputSubPath(name string) string {
 	return iocontext.InputsDir[len(iocontext.Root)+1:] + "/" + name
 }
 
-// volumes returns the volume that the containers share, and that with the token.
+// volumes returns the shared volume, and the volume with the token.
 func volumes() []corev1.Volume {
 	return []corev1.Volume{
 		{Name: VolumeIO, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}},
@@ -165,7 +165,7 @@ func volumes() []corev1.Volume {
 	}
 }
 
-// Where the token is mounted, and its file.
+// The folder of the token, and its file.
 const (
 	tokenDir  = "/var/run/secrets/io-context" //nolint:gosec // A path.
 	tokenFile = "token"

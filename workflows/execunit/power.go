@@ -19,7 +19,7 @@ const (
 	HostPorts Power = "hostPorts"
 	// Privileged: privileged, an unmasked /proc, and processes of a Windows node.
 	Privileged Power = "privileged"
-	// Capabilities: capabilities beside those that containers have anyway.
+	// Capabilities: capabilities beyond the defaults of containers.
 	Capabilities Power = "capabilities"
 	// Sysctls: settings of the kernel that are not safe.
 	Sysctls Power = "sysctls"
@@ -37,10 +37,10 @@ const (
 	Secrets Power = "secrets"
 )
 
-// Setting is where the operator's chart has the powers that units may have.
+// Setting is the setting of the operator's chart with the powers of units.
 const Setting = "workflows.runner.allow"
 
-// All are all of them, in the order of the documentation.
+// All returns all powers, in the order of the documentation.
 func All() []Power {
 	return []Power{
 		HostNamespaces, HostPorts, Privileged, Capabilities, Sysctls, SecurityProfiles,
@@ -48,7 +48,7 @@ func All() []Power {
 	}
 }
 
-// Powers are those that units may have.
+// Powers are the powers that units may have.
 type Powers []Power
 
 // Parse reads the names of a configuration.

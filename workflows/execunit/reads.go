@@ -22,8 +22,8 @@ func Reads(u crdv1.WorkUnit) []podreads.Read {
 	return out
 }
 
-// Rights are what the author of a unit has to be allowed: to create pods in Namespace, and to get each of
-// Reads in its own namespace or, if it has none, in Namespace.
+// Rights are the rights that the author of a unit needs: to create pods in Namespace, and to get
+// each of Reads in its own namespace or, if it has none, in Namespace.
 type Rights struct {
 	Namespace string          `json:"namespace"`
 	Reads     []podreads.Read `json:"reads,omitempty"`

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Refused returns one sentence about a pod of a unit that the API server does not accept in a
-// namespace, with its words and what to change. The pod is created again and again, so that the
-// unit starts once the cause is removed.
+// Refused returns one sentence about a pod of a unit that the API server refuses in a namespace,
+// with its message and the remedy. The creation is retried, so that the unit starts once the
+// cause is removed.
 func Refused(unit, namespace, words string) string {
 	// Conditions have two sentences, of which this is one.
 	words = strings.TrimSuffix(sentence(words), ".")
@@ -23,8 +23,7 @@ func WithoutNamespace(unit, namespace string, terminating bool) string {
 	return fmt.Sprintf("Step %s waits, since its namespace %s %s: %s; the step then starts by itself.", quoted(unit), namespace, state, todo)
 }
 
-// remedyOf returns what to change so that the API server accepts a pod which it refused in these
-// words.
+// remedyOf returns the remedy for a pod that the API server refused with this message.
 func remedyOf(words string) string {
 	const values = "the containers " + InputManager + " and " + OutputManager + " are the operator's: ioInit.resources and ioSidecar.resources of the chart set their resources"
 	has := func(some ...string) bool {

@@ -9,12 +9,12 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// Settings are those of the operator for all units.
+// Settings are the operator's settings for all units.
 type Settings struct {
-	// InitImage and SidecarImage are those of the managers of inputs and outputs.
+	// InitImage and SidecarImage are the images of the managers of inputs and outputs.
 	InitImage, SidecarImage           string
 	InitPullPolicy, SidecarPullPolicy corev1.PullPolicy
-	// InitResources and SidecarResources are what these may use. Nil: 256Mi of memory at most.
+	// InitResources and SidecarResources are their resources. Nil: 256Mi of memory at most.
 	InitResources, SidecarResources *corev1.ResourceRequirements
 	// PullSecrets are for these images, in the namespace of the pod.
 	PullSecrets []string
@@ -22,7 +22,7 @@ type Settings struct {
 	// that verify it, in PEM.
 	Address string
 	CA      string
-	// OperatorNamespace is where units run that name no namespace.
+	// OperatorNamespace is the namespace of units that name none.
 	OperatorNamespace string
 	// Namespaces are those in which units may run; empty: all.
 	Namespaces []string
@@ -32,7 +32,7 @@ type Settings struct {
 	// its namespace, which includes service accounts, and read the Secrets, ConfigMaps and claims that
 	// its template names.
 	AuthorAsked bool
-	// Deadline is how long an attempt may take until its script has ended; 0: no bound.
+	// Deadline is how long an attempt may take until its script has ended; 0: no limit.
 	Deadline time.Duration
 }
 
@@ -41,24 +41,24 @@ type Identity struct {
 	// Lifecycle is the name of the SignadotObjectLifecycleMethods, UID its UID.
 	Lifecycle string
 	UID       types.UID
-	// Unit is the name of the unit, Attempt which one it is, counted from 1.
+	// Unit is the name of the unit, Attempt the number of the attempt, counted from 1.
 	Unit    string
 	Attempt int32
 	// Pod is the name of the pod.
 	Pod string
-	// Sandbox and Resource are the names of those that the unit runs for; they may be empty.
+	// Sandbox and Resource are the names of the unit's sandbox and resource; they may be empty.
 	Sandbox, Resource string
 }
 
 // Problem is why a unit cannot run.
 type Problem struct {
-	// Reason is one word for programs.
+	// Reason is a machine-readable reason.
 	Reason string
 	// Message has at most two sentences: the problem and the remedy.
 	Message string
 }
 
-// Namespace returns where the pod of a unit runs.
+// Namespace returns the namespace of a unit's pod.
 func Namespace(u crdv1.WorkUnit, s Settings) string {
 	if u.ExecUnitTemplate != nil && u.ExecUnitTemplate.PodTemplate.Namespace != "" {
 		return u.ExecUnitTemplate.PodTemplate.Namespace

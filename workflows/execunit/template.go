@@ -22,7 +22,7 @@ func (c checking) metadata() *Problem {
 	return nil
 }
 
-// restarts refuses whatever could start the script a second time.
+// restarts refuses fields that could start the script a second time.
 func (c checking) restarts() *Problem {
 	pod, unit := c.exec.PodTemplate.Spec, quoted(c.unit.Name)
 	if pod.RestartPolicy != "" && pod.RestartPolicy != corev1.RestartPolicyNever {
@@ -106,7 +106,7 @@ func (c checking) mounts() *Problem {
 	return nil
 }
 
-// ownDir is where the operator has its files in the main container.
+// ownDir is the operator's folder in the main container.
 const ownDir = "/signadot"
 
 // operatorPath reports whether a path is the operator's folder, is in it, or hides it.

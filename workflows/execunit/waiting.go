@@ -46,7 +46,7 @@ func (l look) waiting() Observation {
 	return o
 }
 
-// stuck returns why the kubelet does not start one of the containers; empty when none is held up.
+// stuck returns why the kubelet does not start one of the containers; empty when none is blocked.
 func (l look) stuck() (reason, message string) {
 	for _, s := range slices.Concat(l.pod.Status.InitContainerStatuses, l.pod.Status.ContainerStatuses) {
 		if s.State.Waiting == nil {
@@ -59,7 +59,7 @@ func (l look) stuck() (reason, message string) {
 	return "", ""
 }
 
-// restarts reports whether an init container is one that stays.
+// restarts reports whether an init container is a sidecar.
 func restarts(pod corev1.PodSpec, name string) bool {
 	return slices.ContainsFunc(pod.InitContainers, func(c corev1.Container) bool {
 		return c.Name == name && c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
@@ -115,7 +115,7 @@ func (l look) configError(container, text string) (reason, message string) {
 	return ReasonContainerConfig, fmt.Sprintf("the container %s of step %s cannot be created from the pod template: %s", container, unit, sentence(text))
 }
 
-// imageOf returns the image of a container as its template has it.
+// imageOf returns the image of a container in its template.
 func (l look) imageOf(s corev1.ContainerStatus) string {
 	for _, c := range slices.Concat(l.pod.Spec.InitContainers, l.pod.Spec.Containers) {
 		if c.Name == s.Name {
