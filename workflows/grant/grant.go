@@ -57,7 +57,7 @@ func Sign(g Grant, by Signer) (string, error) {
 	return encoding.EncodeToString(content) + "." + encoding.EncodeToString(signature), nil
 }
 
-// Content returns the grant of a text without verifying its signature: use it only where a forged
+// Content returns the grant in a text without verifying its signature: use it only where a forged
 // grant makes a check stricter.
 func Content(text string) (Grant, error) {
 	first, _, _ := strings.Cut(text, ".")
