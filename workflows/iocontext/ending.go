@@ -14,7 +14,8 @@ const (
 	maxEnding  = 2000
 )
 
-// Encode returns the termination message of an ending: valid JSON that Kubernetes does not cut.
+// Encode returns the termination message of an ending: valid JSON that Kubernetes does not
+// truncate.
 func (e Ending) Encode() []byte {
 	e.Message, e.Tail = printable(e.Message), printable(e.Tail)
 	if len(e.Message) > maxMessage {
@@ -62,8 +63,8 @@ func DecodeEnding(message string) (Ending, bool) {
 // name.
 const maxCut = 16
 
-// Last returns the end of a text: at most so many bytes, beginning with a whole rune, and with
-// a whole line where one begins soon.
+// Last returns the end of a text: at most so many bytes, beginning with a whole rune, and with a
+// whole line if one begins soon.
 func Last(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -79,7 +80,7 @@ func Last(text string, most int) string {
 	return text
 }
 
-// boundary returns where a text may be cut so that at most so many bytes are left.
+// boundary returns the position at which to cut a text so that at most so many bytes are left.
 func boundary(text string, most int) int {
 	for most > 0 && !utf8.RuneStart(text[most]) {
 		most--

@@ -3,39 +3,38 @@ package iocontext
 // Audience is the audience of the token of a unit's pod.
 const Audience = "io-context.signadot.com"
 
-// Assignment is what a unit's pod is given before its script runs: GET
-// /v1/units/{lifecycle methods}/{unit}/assignment.
+// Assignment is the input of a unit's pod: GET /v1/units/{lifecycle methods}/{unit}/assignment.
 type Assignment struct {
-	// Script is what the main container runs; empty: what its image does.
+	// Script is the script of the main container; empty: the container's command runs.
 	Script string `json:"script,omitempty"`
-	// Inputs are those that the unit has.
+	// Inputs are the unit's inputs.
 	Inputs []Input `json:"inputs,omitempty"`
-	// Outputs are those that it is to give.
+	// Outputs are the outputs that it has to give.
 	Outputs []Output `json:"outputs,omitempty"`
 }
 
 // Input is one input with its value.
 type Input struct {
 	Name string `json:"name"`
-	// From is the key of the output that it is (OutputKey); empty: it is a constant.
+	// From is the key of the output that it comes from (OutputKey); empty: it is a constant.
 	From string `json:"from,omitempty"`
-	// Env is the variable that has it; empty: none.
+	// Env is its variable; empty: none.
 	Env string `json:"env,omitempty"`
-	// Path is the file that has it; empty: none.
+	// Path is its file; empty: none.
 	Path string `json:"path,omitempty"`
-	// Value is any bytes.
+	// Value is the value, any bytes.
 	Value []byte `json:"value"`
 }
 
-// Output is one output with the file that holds it in the end.
+// Output is one output with the file of its value.
 type Output struct {
 	Name string `json:"name"`
 	Path string `json:"path"`
 }
 
-// Ending is how a container of a unit's pod ended: its termination message, as JSON.
+// Ending is the termination message of a container of a unit's pod, as JSON.
 type Ending struct {
-	// Reason is one word for programs, empty when all went well.
+	// Reason is machine-readable, and empty on success.
 	Reason string `json:"reason,omitempty"`
 	// ExitCode is that of the script.
 	ExitCode int `json:"exitCode"`
@@ -45,7 +44,7 @@ type Ending struct {
 	Tail string `json:"tail,omitempty"`
 }
 
-// Where things are in the volume that the containers of a unit's pod share.
+// Paths in the volume that the containers of a unit's pod share.
 const (
 	Root       = "/signadot/io"
 	RunPath    = Root + "/run"
@@ -58,7 +57,7 @@ const (
 	TokenPath = "/var/run/secrets/io-context/token" //nolint:gosec // A path.
 )
 
-// What the managers of inputs and outputs find in their environment.
+// Variables in the environment of the managers of inputs and outputs.
 const (
 	EnvAddress   = "IO_CONTEXT_ADDRESS"
 	EnvCA        = "IO_CONTEXT_CA"
@@ -66,8 +65,8 @@ const (
 	EnvUnit      = "IO_CONTEXT_UNIT"
 )
 
-// MaxValue is how many bytes a value may have.
+// MaxValue is the maximum size of a value, in bytes.
 const MaxValue = 1 << 20
 
-// OutputKey returns the key under which an output of a unit is kept.
+// OutputKey returns the key of an output of a unit.
 func OutputKey(unit, output string) string { return unit + "." + output }

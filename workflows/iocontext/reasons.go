@@ -2,7 +2,7 @@ package iocontext
 
 // Refusal is the body of an error response.
 type Refusal struct {
-	// Reason is one of those below.
+	// Reason is one of the reasons below.
 	Reason string `json:"reason"`
 	// Message describes the problem, and contains no value of an input or an output.
 	Message string `json:"message"`
@@ -10,19 +10,19 @@ type Refusal struct {
 
 // Reasons of the IO context server for an error response.
 const (
-	// NotYet: the unit's status does not name the pod yet. Ask again.
+	// NotYet: the unit's status does not have the pod yet. Ask again.
 	NotYet = "NotYet"
 	// TryAgain: data that is needed to answer is unavailable. Ask again.
 	TryAgain = "TryAgain"
-	// TokenRefused: the token is missing, or not that of a pod that lives.
+	// TokenRefused: the token is missing, or not that of a running pod.
 	TokenRefused = "TokenRefused"
 	// NotYours: the pod is not the one that runs the unit.
 	NotYours = "NotYours"
 	// UnitChanged: the specification of the unit was changed after the pod had been created.
 	UnitChanged = "UnitChanged"
-	// OtherContext: an input is to come from an IO context that is not that of the unit.
+	// OtherContext: an input is to come from another IO context than the unit's.
 	OtherContext = "OtherContext"
-	// InputMissing: the value of an input is not kept.
+	// InputMissing: the value of an input is not stored.
 	InputMissing = "InputMissing"
 	// InputsTooLarge: all inputs together have more bytes than MaxInputs.
 	InputsTooLarge = "InputsTooLarge"
@@ -30,7 +30,7 @@ const (
 	OutputUnknown = "OutputUnknown"
 	// OutputTooLarge: a value has more bytes than MaxValue.
 	OutputTooLarge = "OutputTooLarge"
-	// BadRequest: there is nothing of that name here, nor could there be.
+	// BadRequest: the path is not valid.
 	BadRequest = "BadRequest"
 )
 
@@ -52,7 +52,8 @@ const (
 	VariableHasNUL    = "VariableHasNUL"
 	VariableNotUTF8   = "VariableNotUTF8"
 	VariablesTooLarge = "VariablesTooLarge"
-	// OutputMissing and OutputNotAFile: what the script was to leave is not there.
+	// OutputMissing and OutputNotAFile: a file that the script should have written is missing or
+	// not a file.
 	OutputMissing  = "OutputMissing"
 	OutputNotAFile = "OutputNotAFile"
 	// BegunBefore: the script was begun in this pod already.
@@ -61,17 +62,16 @@ const (
 	MainKilled = "MainKilled"
 	// VolumeFailed: the volume of the pod's containers cannot be read or written.
 	VolumeFailed = "VolumeFailed"
-	// ServerUnreachable: the IO context server was not reached, or believed, before the end.
+	// ServerUnreachable: the IO context server was not reached, or not trusted, before the end.
 	ServerUnreachable = "ServerUnreachable"
 )
 
-// MaxInputs is how many bytes all inputs of a unit may have together.
+// MaxInputs is the maximum size of all inputs of a unit together, in bytes.
 const MaxInputs = 16 * MaxValue
 
-// MaxVariable is how many bytes the kernel takes for one variable: its name, "=", the value
-// and the NUL behind it (MAX_ARG_STRLEN).
+// MaxVariable is the kernel's maximum size of one variable in bytes: its name, "=", the value and
+// the final NUL (MAX_ARG_STRLEN).
 const MaxVariable = 128 << 10
 
-// ReservedVariables begins the names of the variables that the operator gives scripts. Inputs have
-// no such variable.
+// ReservedVariables is the prefix of the operator's variables for scripts. Inputs cannot use it.
 const ReservedVariables = "SIGNADOT_"
