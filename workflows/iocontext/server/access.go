@@ -33,7 +33,7 @@ func refuse(status int, reason, format string, args ...any) *refusal {
 	return &refusal{status, iocontext.Refusal{Reason: reason, Message: fmt.Sprintf(format, args...)}}
 }
 
-// asked is what a request is about.
+// asked is the object and unit of a request.
 type asked struct{ lifecycle, unit string }
 
 // Names of objects, and of units and outputs.
@@ -42,7 +42,7 @@ var (
 	partName   = regexp.MustCompile(`^[a-zA-Z]([a-zA-Z0-9-]{0,28}[a-zA-Z0-9])?$`)
 )
 
-// read returns what a request is about.
+// read returns the object and unit of a request.
 func read(r *http.Request) (asked, error) {
 	a := asked{r.PathValue("lifecycle"), r.PathValue("unit")}
 	if !objectName.MatchString(a.lifecycle) || !partName.MatchString(a.unit) {
@@ -167,13 +167,13 @@ func (m *Main) runs(who tokens.Identity, of *crdv1.SignadotObjectLifecycleMethod
 		g.Namespace == who.Namespace && g.Pod == who.PodName && g.PodUID == who.PodUID
 }
 
-// names reports whether a status names a pod.
+// names reports whether a status has a pod.
 func names(s crdv1.WorkUnitStatus, who tokens.Identity) bool {
 	return s.ExecUnit != nil && s.ExecUnit.Namespace == who.Namespace && s.ExecUnit.Name == who.PodName
 }
 
-// isNext reports whether a pod has the name that is recorded for the next attempt of a unit: it was
-// created, and the status with its UID is on its way.
+// isNext reports whether a pod has the name that is recorded for the next attempt of a unit: it
+// was created, and the update of the status with its UID follows.
 func isNext(who tokens.Identity, s crdv1.WorkUnitStatus) bool {
 	return s.Phase == crdv1.UnitStarting && s.PodUID == "" && names(s, who)
 }

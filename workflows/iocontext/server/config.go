@@ -16,12 +16,12 @@ import (
 	"switchyard.dev/workflows/iocontext/store"
 )
 
-// Name is the host by which units' pods know the server, and that its certificate must be for.
+// Name is the host name of the server for units' pods, which its certificate must be for.
 const Name = "io-context-server.signadot.svc"
 
-// Config is what a Main needs.
+// Config configures a Main.
 type Config struct {
-	// Store keeps the values; its client reads SignadotObjectLifecycleMethods too. Required.
+	// Store stores the values; its client reads SignadotObjectLifecycleMethods too. Required.
 	Store store.Store
 	// Tokens verifies tokens of audience iocontext.Audience. Required.
 	Tokens *tokens.Verifier
@@ -29,14 +29,15 @@ type Config struct {
 	TLS *trust.Folder
 	// Addresses to listen on, as host:port. Defaults: :8443, and :9090 for metrics and health.
 	Address, MetricsAddress string
-	// MaxConnections bounds the open connections of strangers on each listener. Default: 2048.
+	// MaxConnections bounds the open connections of unauthenticated clients on each listener.
+	// Default: 2048.
 	MaxConnections int
-	// Penalty is how long an address waits that was refused more than 20 times in a row, and
-	// more than five times a second. Default: a second.
+	// Penalty is the delay for an address that was refused more than 20 times in a row, and more
+	// than five times a second. Default: a second.
 	Penalty time.Duration
 	// Logger logs by name which values were sent, kept and refused. Default: none.
 	Logger *slog.Logger
-	// Metrics has the numbers. Default: a new one.
+	// Metrics is the registry. Default: a new one.
 	Metrics *prometheus.Registry
 }
 
@@ -77,8 +78,8 @@ type Settings struct {
 	LogLevel slog.Level
 }
 
-// ParseSettings reads the program's arguments, without its name. Usage goes to help. The error is
-// flag.ErrHelp when that is all that was asked for.
+// ParseSettings parses the program's arguments, without its name. Usage goes to help. The error
+// is flag.ErrHelp when the arguments request help.
 func ParseSettings(args []string, help io.Writer) (Settings, error) {
 	var s Settings
 	flags := flag.NewFlagSet("io-context-server", flag.ContinueOnError)

@@ -7,5 +7,5 @@
 // object is read from the API server for each request, so that a pod of an earlier attempt, or
 // one that only has the same name, is refused from the moment on in which the status changes.
 //
-// No value is in a log, in an error or in a path.
+// No value is contained in a log, an error or a path.
 package server

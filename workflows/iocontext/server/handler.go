@@ -18,7 +18,7 @@ import (
 	"switchyard.dev/workflows/iocontext/store"
 )
 
-// served is a request of a pod that is known.
+// served is the handler of a request of an authenticated pod.
 type served func(w http.ResponseWriter, r *http.Request, who tokens.Identity, a asked) error
 
 // handler serves the API.
@@ -94,13 +94,13 @@ func (m *Main) answer(w http.ResponseWriter, what string, err error) {
 	_ = json.NewEncoder(w).Encode(why.Refusal) // an error means that the client has closed
 }
 
-// podOf returns a pod as a caller.
+// podOf returns the caller of a pod.
 func podOf(who tokens.Identity) callers.Caller {
 	return callers.Caller{Kind: callers.Pod, Name: who.Namespace + "/" + who.PodUID}
 }
 
-// hold waits for one of the places of requests that hold values, of which a pod has two at most.
-// leave may be called twice.
+// hold waits for a place among the requests that may have values in memory, of which a pod has at
+// most two. leave may be called twice.
 func (m *Main) hold(ctx context.Context, who tokens.Identity) (leave func(), err error) {
 	release, err := m.places.Enter(podOf(who))
 	if err != nil {
@@ -118,8 +118,8 @@ func (m *Main) hold(ctx context.Context, who tokens.Identity) (leave func(), err
 	return nil, refuse(http.StatusServiceUnavailable, iocontext.TryAgain, "%d others are served at the moment: try again", atOnce)
 }
 
-// assign answers what the script of a unit needs. A pod reads one assignment at a time, which is
-// verified before anything is read for it.
+// assign sends the assignment of a unit. A pod reads one assignment at a time, which is verified
+// before anything is read for it.
 func (m *Main) assign(w http.ResponseWriter, r *http.Request, who tokens.Identity, a asked) error {
 	end, err := m.answers.Enter(podOf(who))
 	if err != nil {
@@ -179,7 +179,7 @@ func (m *Main) assigned(ctx context.Context, who tokens.Identity, a asked) (work
 	return of, of.current()
 }
 
-// assignment puts together what a unit needs.
+// assignment returns the assignment of a unit.
 func (m *Main) assignment(ctx context.Context, of work) (iocontext.Assignment, error) {
 	var out iocontext.Assignment
 	template := of.unit.ExecUnitTemplate
@@ -206,7 +206,7 @@ func (m *Main) assignment(ctx context.Context, of work) (iocontext.Assignment, e
 	return out, nil
 }
 
-// injected returns an input for each place where it is to be; the first has the value.
+// injected returns an input for each destination; the first has the value.
 func injected(input crdv1.WorkUnitInput, value []byte, places []crdv1.InputInject) []iocontext.Input {
 	one := iocontext.Input{Name: input.Name, Value: value}
 	if input.IOContext != nil {
@@ -227,7 +227,7 @@ func injected(input crdv1.WorkUnitInput, value []byte, places []crdv1.InputInjec
 	return all
 }
 
-// value returns that of an input.
+// value returns the value of an input.
 func (m *Main) value(ctx context.Context, of *crdv1.SignadotObjectLifecycleMethods, input crdv1.WorkUnitInput) ([]byte, error) {
 	from := input.IOContext
 	if from == nil {
@@ -248,7 +248,8 @@ func (m *Main) value(ctx context.Context, of *crdv1.SignadotObjectLifecycleMetho
 	return value, nil
 }
 
-// keep keeps an output. A pod sends one at a time, which is verified before anything is read for it.
+// keep stores an output. A pod sends one at a time, which is verified before anything is read for
+// it.
 func (m *Main) keep(w http.ResponseWriter, r *http.Request, who tokens.Identity, a asked) error {
 	output := r.PathValue("output")
 	if !partName.MatchString(output) {

@@ -35,7 +35,7 @@ type Main struct {
 	requests         *prometheus.CounterVec
 }
 
-// How much is under way at once. An assignment takes three times its inputs in memory.
+// Limits of concurrent work. An assignment takes three times its inputs in memory.
 const (
 	atOnce      = 8
 	placesOfPod = 2
@@ -53,11 +53,11 @@ const (
 	writeWithin = 60 * time.Second
 	idleWithin  = 60 * time.Second
 	maxHead     = 32 << 10
-	// stopWithin is how long requests that are under way at the end are waited for.
+	// stopWithin is how long requests under way are waited for at the end.
 	stopWithin = 5 * time.Second
 )
 
-// New opens the listeners and makes everything ready to Run. The caller calls Run or Close.
+// New opens the listeners. The caller calls Run or Close.
 func New(cfg Config) (*Main, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -133,10 +133,10 @@ func (m *Main) serve(ctx context.Context) error {
 		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
 		defer cancel()
 		if server.Shutdown(within) != nil {
-			_ = server.Close() // they were given their time
+			_ = server.Close() // their time is over
 		}
 	})
-	// HTTP/1.1 alone: a pod asks for one thing at a time.
+	// Only HTTP/1.1: a pod sends one request at a time.
 	if err := server.Serve(tls.NewListener(m.onAPI, m.cfg.TLS.Server())); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve on %s: %w", m.Address(), err)
 	}
