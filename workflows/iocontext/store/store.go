@@ -1,6 +1,7 @@
-// Package store keeps the values that units exchange: one Secret for each, in a namespace that has no
-// other Secrets (decision records 0043 and 0051). The controller of SignadotObjectLifecycleMethods
-// deletes them before it takes its finalizer off the object of these units.
+// Package store stores the values that units exchange: one Secret for each, in a namespace that
+// has no other Secrets (decision records 0043 and 0051). The controller of
+// SignadotObjectLifecycleMethods deletes them before it removes its finalizer from the object of
+// these units.
 //
 // A Secret is never changed: another value of the same key is another Secret of the same name. So
 // no program needs the right to update Secrets, and concurrent writers cannot mix values.
@@ -23,7 +24,7 @@ import (
 	"switchyard.dev/workflows/execunit"
 )
 
-// What a Secret with a value has.
+// Fields of a Secret with a value.
 const (
 	// Type is the type of the Secret.
 	Type corev1.SecretType = "signadot.com/io-value"
@@ -32,7 +33,7 @@ const (
 	AnnotationKey    = "signadot.com/io-key"
 	AnnotationWriter = "signadot.com/io-writer"
 	AnnotationOwner  = "signadot.com/io-owner"
-	// AnnotationRights has what the author of the unit that gave the value needed, as JSON of
+	// AnnotationRights has the rights that the author of the value's unit needed, as JSON of
 	// execunit.Rights. Values of earlier versions lack it.
 	AnnotationRights = "signadot.com/io-rights"
 	// AnnotationWritten has, on a copy, when the original was created, in RFC 3339 (Sync).
@@ -44,11 +45,11 @@ const (
 // Store reads and writes values. Its users owe the rights to get, create and delete Secrets in
 // the namespace; Keys and DeleteAll need list too.
 type Store struct {
-	// Client reads from the API server itself, never from a cache.
+	// Client reads from the API server directly, never from a cache.
 	Client client.Client
-	// Namespace has the values, and nothing else.
+	// Namespace is the namespace of the values, which has no other objects.
 	Namespace string
-	// Earlier is where an earlier release keeps them, for Sync and DeleteAll; empty: nowhere.
+	// Earlier is the namespace that an earlier release uses, for Sync and DeleteAll; empty: none.
 	Earlier string
 }
 
@@ -105,10 +106,10 @@ type Giver struct {
 // attempts is how often Put starts again after a conflict with another writer.
 const attempts = 8
 
-// Put keeps a value and replaces the one under its key. from is the pod that gives it. Put calls may
-// after it has read the kept value and before it writes; an error of may ends Put. So a writer that lost
-// its right changes nothing for long: its successor has written since the read, and Put calls may again,
-// or writes later, and replaces the value.
+// Put stores a value and replaces the one under its key. from is the pod that gives it. Put calls
+// may after it has read the stored value and before it writes; an error of may ends Put. So a
+// writer that lost its right changes nothing for long: its successor has written since the read,
+// and Put calls may again, or writes later, and replaces the value.
 func (s Store) Put(ctx context.Context, of *crdv1.SignadotObjectLifecycleMethods, key string, value []byte, from Giver, may func(context.Context) error) error {
 	want, err := s.secret(of, key, value, from)
 	if err != nil {
@@ -123,7 +124,7 @@ func (s Store) Put(ctx context.Context, of *crdv1.SignadotObjectLifecycleMethods
 	return fmt.Errorf("others write %s of SignadotObjectLifecycleMethods %s at the same time: %w", key, of.Name, err)
 }
 
-// put tries once. It reports whether that was all there is to do.
+// put tries once. It reports whether Put is done.
 func (s Store) put(ctx context.Context, want *corev1.Secret, of *crdv1.SignadotObjectLifecycleMethods, may func(context.Context) error) (done bool, err error) {
 	have, err := s.get(ctx, of, want.Annotations[AnnotationKey])
 	if err != nil {
@@ -195,8 +196,8 @@ func (s Store) Keys(ctx context.Context, of *crdv1.SignadotObjectLifecycleMethod
 	return keys, err
 }
 
-// Rights returns, for each key of which a value is kept, the rights that the author of the unit
-// needed that gave it; nil where an earlier version kept the value and it is not known.
+// Rights returns, for each key with a stored value, the rights that the author of the value's
+// unit needed; nil where an earlier version stored the value and they are unknown.
 func (s Store) Rights(ctx context.Context, of *crdv1.SignadotObjectLifecycleMethods) (map[string]*execunit.Rights, error) {
 	all, err := s.list(ctx, of)
 	if err != nil {

@@ -16,12 +16,12 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// Sync copies the values of a SignadotObjectLifecycleMethods between Namespace and Earlier, where an
-// earlier release keeps them: those that one of the two lacks, and those that are older there. Thus units find the
-// values of before an upgrade, and those of after it when the operator is rolled back. A copy is
-// complete when it exists, and nothing is deleted but what a newer value replaces, so that Sync can end
-// at any point and be called again. It does nothing without Earlier. It needs the rights to list,
-// create and delete Secrets in both namespaces.
+// Sync copies the values of a SignadotObjectLifecycleMethods between Namespace and Earlier, the
+// namespace of an earlier release: those that are missing in one of the two, or older there. Thus
+// units find the values of before an upgrade, and those of after it when the operator is rolled
+// back. A copy is complete when it exists, and only values that a newer one replaces are deleted,
+// so that Sync can be interrupted at any point and called again. It does nothing without Earlier.
+// It needs the rights to list, create and delete Secrets in both namespaces.
 func (s Store) Sync(ctx context.Context, of *crdv1.SignadotObjectLifecycleMethods) error {
 	if s.Earlier == "" || s.Earlier == s.Namespace {
 		return nil
@@ -39,7 +39,7 @@ func (s Store) Sync(ctx context.Context, of *crdv1.SignadotObjectLifecycleMethod
 			if err := s.copyTo(ctx, s.Namespace, old, have); err != nil {
 				return err
 			}
-			now[name] = nil // Both are the same.
+			now[name] = nil // both are the same
 		}
 	}
 	for name, value := range now {
@@ -73,14 +73,14 @@ func same(a, b *corev1.Secret) bool {
 	return a.Annotations[AnnotationWriter] == b.Annotations[AnnotationWriter] && bytes.Equal(a.Data[DataKey], b.Data[DataKey])
 }
 
-// newer reports whether the value that an earlier release keeps replaces a present one: it was written
-// after it, while that release was back. Of two of one second the present one counts.
+// newer reports whether a value of an earlier release replaces a present one: it was written
+// later, while that release was running again. Of two in the same second the present one wins.
 func newer(old, present *corev1.Secret) bool {
 	return !same(old, present) && written(present).Before(written(old))
 }
 
-// written returns when a value was written, to the second: a copy is as old as its original, so that it
-// replaces no value that was written before the copy was made.
+// written returns when a value was written, to the second: a copy is as old as its original, so
+// that it replaces no value that was written before the copy was made.
 func written(value *corev1.Secret) time.Time {
 	if original, err := time.Parse(time.RFC3339, value.Annotations[AnnotationWritten]); err == nil {
 		return original
@@ -88,7 +88,7 @@ func written(value *corev1.Secret) time.Time {
 	return value.CreationTimestamp.Time
 }
 
-// copyTo writes a copy of a value into a namespace, in place of the one that is there (nil: none).
+// copyTo writes a copy of a value into a namespace, and replaces the one there (nil: none).
 func (s Store) copyTo(ctx context.Context, namespace string, value, have *corev1.Secret) error {
 	if have != nil {
 		if err := s.Client.Delete(ctx, have, client.Preconditions{UID: &have.UID}); client.IgnoreNotFound(err) != nil {
@@ -102,7 +102,7 @@ func (s Store) copyTo(ctx context.Context, namespace string, value, have *corev1
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: value.Name, Labels: value.Labels, Annotations: annotations},
 		Type:       value.Type, Immutable: &never, Data: value.Data,
 	})
-	if err != nil && !apierrors.IsAlreadyExists(err) { // One that was written after the list is newer.
+	if err != nil && !apierrors.IsAlreadyExists(err) { // one that was written after the list is newer
 		return fmt.Errorf("copy the value in Secret %s to namespace %s: %w", value.Name, namespace, err)
 	}
 	return nil
