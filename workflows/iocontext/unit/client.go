@@ -18,18 +18,18 @@ import (
 	"switchyard.dev/workflows/iocontext"
 )
 
-// Server is how the IO context server is reached, and for which unit.
+// Server has the address of the IO context server, and the unit.
 type Server struct {
 	// Address is host:port, with https:// before it or without.
 	Address string
-	// CA are the authorities that may vouch for the server, as PEM.
+	// CA are the authorities that verify the server, as PEM.
 	CA string
 	// Lifecycle and Unit name the unit.
 	Lifecycle, Unit string
 	// TokenFile has the token of the pod; it is read for each request, since the kubelet replaces
 	// it.
 	TokenFile string
-	// Log takes a line about each request that failed and is sent again; nil: none.
+	// Log logs each request that failed and is retried; nil: no logs.
 	Log func(format string, args ...any)
 }
 
@@ -46,7 +46,7 @@ func FromEnv(getenv func(string) string) (Server, error) {
 	return s, nil
 }
 
-// client asks the server.
+// client sends requests to the server.
 type client struct {
 	Server
 	http *http.Client
@@ -55,8 +55,8 @@ type client struct {
 	most time.Duration
 }
 
-// How often the server is asked, and for how long it is believed to be mistaken about a token:
-// an API server may not have seen the pod yet.
+// Pauses between requests, and for how long a refusal of the token is not final: an API server
+// may not have seen the pod yet.
 const (
 	firstPause  = 50 * time.Millisecond
 	doubtToken  = time.Minute
@@ -81,7 +81,7 @@ func (s Server) client(most time.Duration) (*client, error) {
 	}, nil
 }
 
-// refused is an answer that asking again does not change.
+// refused is a refusal that a retry does not change.
 type refused struct{ iocontext.Refusal }
 
 // Error implements error.
@@ -112,7 +112,7 @@ func (c *client) until(ctx context.Context, method, path string, body []byte, re
 			c.Log("%s %s: attempt %d failed; retrying: %v", method, path, attempt, err)
 		}
 		select {
-		case <-time.After(pause/2 + rand.N(pause)): //nolint:gosec // Not all at once, that is all.
+		case <-time.After(pause/2 + rand.N(pause)): //nolint:gosec // spreads the retries of many pods
 		case <-ctx.Done():
 			return errors.Join(ctx.Err(), err)
 		}

@@ -33,7 +33,7 @@ func (m Main) collect(p plan, r *result) (given []value, whole bool) {
 		}
 		if wrong == "" {
 			given = append(given, value{output.Name, content})
-			// A name with a slash in it is no unit's that the API server took.
+			// The API server accepts no unit with a slash in a name.
 			if err = put(filepath.Join(m.Volume.in(iocontext.OutputsDir), filepath.Base(output.Name)), content, 0o644); err != nil {
 				wrong, message = iocontext.VolumeFailed, fmt.Sprintf("output %s cannot be written to %s: %v", output.Name, iocontext.OutputsDir, err)
 			} else {

@@ -16,8 +16,8 @@ import (
 	"switchyard.dev/workflows/iocontext"
 )
 
-// deliverPause is the longest time between two attempts to have an output kept, and lookEvery
-// that between two looks for the result.
+// deliverPause is the longest time between two attempts to deliver an output, and lookEvery the
+// interval of checks for the result.
 const (
 	deliverPause = 2 * time.Second
 	lookEvery    = 20 * time.Millisecond
@@ -61,7 +61,7 @@ func Deliver(ctx context.Context, s Server, v Volume) *iocontext.Ending {
 	return ending
 }
 
-// await waits for the result. The main container may go without leaving one.
+// await waits for the result. The main container may end without one.
 func (v Volume) await(ctx context.Context) (result, *iocontext.Ending) {
 	for {
 		gone, err := v.mainGone()
@@ -97,9 +97,9 @@ func (v Volume) output(name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, iocontext.MaxValue+1))
 }
 
-// open opens a file of the layout and follows no link, neither to the file nor on the way from the
-// volume's root to it: the script can write the volume, and must not make this container send its
-// own files. Pipes do not block.
+// open opens a file of the layout and follows no link, neither to the file nor in the path from
+// the volume's root to it: the script can write the volume, and must not make this container send
+// its own files. Pipes do not block.
 func (v Volume) open(name string) (*os.File, error) {
 	rest, err := filepath.Rel(iocontext.Root, name)
 	if err != nil {
@@ -124,7 +124,7 @@ func (v Volume) open(name string) (*os.File, error) {
 	return os.NewFile(uintptr(at), v.in(name)), nil
 }
 
-// mainGone reports whether the wrapper has lived and lives no more.
+// mainGone reports whether the wrapper was running and is not any more.
 func (v Volume) mainGone() (bool, error) {
 	f, err := v.open(begunPath)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -141,8 +141,8 @@ func (v Volume) mainGone() (bool, error) {
 	return err == nil, err
 }
 
-// begin notes that the wrapper lives, and holds the note for as long as it does. It is an error
-// when one has lived before.
+// begin records that the wrapper runs, by a lock that ends with the process. It is an error when
+// one has run before.
 func (v Volume) begin() (*os.File, error) {
 	name := v.in(begunPath)
 	f, err := os.OpenFile(fmt.Sprintf("%s.%d", name, os.Getpid()), os.O_RDWR|os.O_CREATE, 0o644) //nolint:gosec // Other users read it.
@@ -152,7 +152,7 @@ func (v Volume) begin() (*os.File, error) {
 	if err := errors.Join(f.Chmod(0o644), syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	// It gets its name once it is locked, and only where nothing has it.
+	// It gets its name after it is locked, and only if the name is free.
 	err = os.Link(f.Name(), name)
 	if err = errors.Join(err, os.Remove(f.Name())); err != nil {
 		return nil, errors.Join(err, f.Close())

@@ -18,11 +18,11 @@ type group struct {
 	stdout, stderr io.Writer
 }
 
-// run runs a command to its end. Signals are sent to all of its processes; after a signal the
-// end of each of them is waited for, also where the command itself ends at once, as a shell does.
-// The kubelet kills processes that take longer than the grace period.
+// run runs a command to its end. Signals are sent to all of its processes; after a signal it
+// waits for each of them, also when the command itself ends at once, as a shell does. The kubelet
+// kills processes that take longer than the grace period.
 func (g *group) run(command *exec.Cmd) error {
-	// What outlives its parent is a child of this process then, and can be waited for.
+	// A process that outlives its parent becomes a child of this process, and can be waited for.
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) // process 1 of a container is that already
 	copied, release, err := g.print(command)
 	if err != nil {
@@ -34,13 +34,13 @@ func (g *group) run(command *exec.Cmd) error {
 		<-copied
 		return err
 	}
-	_ = errors.Join(command.Stdout.(io.Closer).Close(), command.Stderr.(io.Closer).Close()) // the command has its own
+	_ = errors.Join(command.Stdout.(io.Closer).Close(), command.Stderr.(io.Closer).Close()) // the command has its own copies
 	ended, over := make(chan struct{}), make(chan struct{})
 	stopped := make(chan struct{})
 	go g.send(command.Process.Pid, stopped, over)
 	go func() {
 		defer close(ended)
-		_ = command.Wait() // its state has how it ended
+		_ = command.Wait() // its state has the exit code
 	}()
 	<-ended
 	select {
@@ -85,7 +85,7 @@ func reap(pid int) {
 	}
 }
 
-// print has what the command prints passed on. copied is closed when nothing writes any more, or
+// print forwards the output of the command. copied is closed when no process writes any more, or
 // after release.
 func (g *group) print(command *exec.Cmd) (copied <-chan struct{}, release func(), err error) {
 	outRead, outWrite, err := os.Pipe()
@@ -107,7 +107,7 @@ func (g *group) print(command *exec.Cmd) (copied <-chan struct{}, release func()
 	}()
 	return done, sync.OnceFunc(func() {
 		for _, f := range []*os.File{outRead, errRead, outWrite, errWrite} {
-			_ = f.Close() // twice does no harm
+			_ = f.Close() // closing twice is harmless
 		}
 	}), nil
 }

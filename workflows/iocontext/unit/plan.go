@@ -12,41 +12,41 @@ import (
 	"switchyard.dev/workflows/iocontext"
 )
 
-// Volume is where things are that the containers of a pod share. The zero value is what the pods
-// have (iocontext.Root); tests have others.
+// Volume is the shared volume of a pod's containers. The zero value is that of pods
+// (iocontext.Root); tests use others.
 type Volume struct {
 	// Root is the folder; empty for iocontext.Root.
 	Root string
 }
 
-// in returns where a path of the layout is.
+// in returns the path of a file of the layout in the volume.
 func (v Volume) in(path string) string {
 	if v.Root == "" {
 		return path
 	}
 	rest, err := filepath.Rel(iocontext.Root, path)
 	if err != nil {
-		return path // both are whole paths
+		return path // both are absolute
 	}
 	return filepath.Join(v.Root, rest)
 }
 
-// begunPath is a file that is locked as long as the wrapper lives, and there once it has lived.
+// begunPath is a file that is locked while the wrapper runs, and exists once it has run.
 const begunPath = iocontext.Root + "/begun"
 
 // plan is the input of the wrapper. It has names only, no values.
 type plan struct {
 	// Script reports whether there is a script.
 	Script bool `json:"script"`
-	// Variables are those that have inputs.
+	// Variables are the variables of inputs.
 	Variables []variable `json:"variables,omitempty"`
 	// Inputs are the names of all inputs: each has a file with its value.
 	Inputs []string `json:"inputs,omitempty"`
-	// Outputs are those that the script is to leave.
+	// Outputs are the outputs that the script has to leave.
 	Outputs []iocontext.Output `json:"outputs,omitempty"`
 }
 
-// variable is one that has the value of an input.
+// variable is a variable with the value of an input.
 type variable struct {
 	Name  string `json:"name"`
 	Input string `json:"input"`
@@ -59,7 +59,7 @@ type result struct {
 	iocontext.Ending
 	// Ran reports whether the script was started.
 	Ran bool `json:"ran"`
-	// Outputs are the names of those that are there.
+	// Outputs are the names of the outputs that exist.
 	Outputs []string `json:"outputs,omitempty"`
 }
 
@@ -69,7 +69,7 @@ func put(path string, content []byte, mode fs.FileMode) error {
 	if err := os.WriteFile(beside, content, mode); err != nil { //nolint:gosec // Containers have users of their own.
 		return err
 	}
-	if err := os.Chmod(beside, mode); err != nil { // whatever the umask is
+	if err := os.Chmod(beside, mode); err != nil { // regardless of the umask
 		return err
 	}
 	return os.Rename(beside, path)
@@ -84,11 +84,11 @@ func putJSON(path string, value any) error {
 	return put(path, content, 0o644)
 }
 
-// maxJSON is how many bytes the files with the plan and the result may have.
+// maxJSON is the maximum size of the files with the plan and the result, in bytes.
 const maxJSON = 8 << 20
 
-// take reads a file of the layout that putJSON wrote, and follows no links; false when there is none
-// yet.
+// take reads a file of the layout that putJSON wrote, and follows no links; false when it does
+// not exist yet.
 func (v Volume) take(name string, to any) (bool, error) {
 	f, err := v.open(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -108,7 +108,7 @@ func (v Volume) take(name string, to any) (bool, error) {
 	return true, nil
 }
 
-// Ended writes the termination message of a container. The file is the kubelet's: it cannot be
+// Ended writes the termination message of a container. The kubelet owns the file, so it cannot be
 // replaced.
 func Ended(path string, e iocontext.Ending) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o644) //nolint:gosec // The kubelet reads it.
@@ -119,5 +119,5 @@ func Ended(path string, e iocontext.Ending) error {
 	return errors.Join(err, f.Close())
 }
 
-// TerminationPath is where Kubernetes looks for a termination message.
+// TerminationPath is the path of a termination message in Kubernetes.
 const TerminationPath = "/dev/termination-log"

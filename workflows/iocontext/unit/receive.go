@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/workflows/iocontext"
 )
 
-// receivePause is the longest time between two requests for what a unit needs.
+// receivePause is the longest time between two requests for the assignment.
 const receivePause = time.Second
 
 // Receive waits until the server sends the pod's assignment, and writes it into the volume,
@@ -24,7 +24,7 @@ func Receive(ctx context.Context, s Server, v Volume, wrapper string) *iocontext
 	if err != nil {
 		return failed(iocontext.ServerUnreachable, "%v", err)
 	}
-	// The volume first: it costs nothing while the status is on its way.
+	// The volume first: the status of the unit needs time anyway.
 	if err := v.prepare(wrapper); err != nil {
 		return failed(iocontext.VolumeFailed, "the volume at %s cannot be written: %v", iocontext.Root, err)
 	}
@@ -42,7 +42,7 @@ func failed(reason, format string, args ...any) *iocontext.Ending {
 	return &iocontext.Ending{Reason: reason, ExitCode: 1, Message: fmt.Sprintf(format, args...)}
 }
 
-// prepare makes the folders, and the copy of the wrapper. The main container may have any user.
+// prepare creates the folders, and the copy of the wrapper. The main container may have any user.
 func (v Volume) prepare(wrapper string) error {
 	for _, folder := range []struct {
 		path string
@@ -62,7 +62,7 @@ func (v Volume) prepare(wrapper string) error {
 	return put(v.in(iocontext.RunPath), program, 0o755)
 }
 
-// unpack writes an assignment into the volume as it is read: one value at a time is in memory.
+// unpack writes an assignment into the volume while reading it: one value at a time is in memory.
 func (v Volume) unpack(from io.Reader) error {
 	var p plan
 	decoder := json.NewDecoder(from)
@@ -81,20 +81,20 @@ func (v Volume) unpack(from io.Reader) error {
 			err = v.unpackInputs(decoder, &p)
 		case "outputs":
 			err = decoder.Decode(&p.Outputs)
-		default: // of a later release
+		default: // a field of a later release
 			err = decoder.Decode(new(json.RawMessage))
 		}
 		if err != nil {
 			return err
 		}
 	}
-	if err := opens(decoder, '}'); err != nil { // else it was cut
+	if err := opens(decoder, '}'); err != nil { // else it was truncated
 		return err
 	}
 	return putJSON(v.in(iocontext.PlanPath), p)
 }
 
-// opens reads a bracket.
+// opens reads a delimiter.
 func opens(decoder *json.Decoder, bracket json.Delim) error {
 	token, err := decoder.Token()
 	if err == nil && token != bracket {

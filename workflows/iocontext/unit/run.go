@@ -26,9 +26,9 @@ type Main struct {
 	Command []string
 	// Environ is the environment; inputs are added to it.
 	Environ []string
-	// Stdout and Stderr get what the script prints.
+	// Stdout and Stderr receive the output of the script.
 	Stdout, Stderr io.Writer
-	// Signals are handed on to the script.
+	// Signals are forwarded to the script.
 	Signals <-chan os.Signal
 }
 
@@ -37,11 +37,11 @@ const (
 	notBegun  = 126
 	notFound  = 127
 	bySignal  = 128
-	stillHeld = 2 * time.Second // by what a script left behind, after its end
+	stillHeld = 2 * time.Second // after its end, by processes that it left behind
 )
 
-// Run runs the script to its end and leaves the result in the volume. It returns how the
-// container is to end.
+// Run runs the script to its end and leaves the result in the volume. It returns the ending of
+// the container.
 func (m Main) Run() iocontext.Ending {
 	alive, err := m.Volume.begin()
 	if errors.Is(err, fs.ErrExist) {
@@ -117,7 +117,7 @@ func (m Main) unreserved(p plan) plan {
 	return p
 }
 
-// described names the input of a variable, and which output of which step it is.
+// described names the input of a variable, with its output and step.
 func (v variable) described() string {
 	if step, output, ok := strings.Cut(v.From, "."); ok {
 		return fmt.Sprintf("input %s, which is output %s of step %s,", v.Input, output, step)
@@ -125,7 +125,7 @@ func (v variable) described() string {
 	return "input " + v.Input
 }
 
-// environment returns the environment of the script, or what does not fit into it.
+// environment returns the environment of the script, or why an input does not fit into it.
 func environment(environ []string, p plan, inputs map[string][]byte) ([]string, *iocontext.Ending) {
 	for _, v := range p.Variables {
 		content := inputs[v.Input]

@@ -17,7 +17,7 @@ import (
 // maxFirstLine is how much of a script the kernel reads for its interpreter (BINPRM_BUF_SIZE).
 const maxFirstLine = 256
 
-// firstLine returns the words behind the #! of a script, nil when it has none.
+// firstLine returns the words after the #! of a script, nil when it has none.
 func firstLine(script string) []string {
 	f, err := os.Open(script)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"switchyard.dev/workflows/iocontext"
 )
 
-// window is how much of what a script prints may come to stand in its tail, before values are
-// replaced by names. To find values that begin before it, room for the largest is kept too.
+// window is the part of the output that can appear in its tail, before values are replaced by
+// names. To find values that begin before it, room for the largest is kept too.
 const (
 	window = 4 * iocontext.MaxTail
 	kept   = window + iocontext.MaxValue
@@ -35,7 +35,7 @@ type stream struct {
 	begun   int
 }
 
-// piece is a part of a stream, by places from its beginning.
+// piece is a part of a stream, by offsets.
 type piece struct{ stream, from, to int }
 
 // write adds bytes that were written to a stream.
@@ -72,7 +72,7 @@ func (t *tail) text(values []value) string {
 	defer t.mu.Unlock()
 	patterns := patternsOf(values)
 	var hidden [2][]span
-	var first [2]int // what may be shown
+	var first [2]int // the first offset to show
 	for i := range t.streams {
 		s := &t.streams[i]
 		first[i] = max(s.begun, s.begun+len(s.content)-window)
@@ -100,11 +100,11 @@ func (t *tail) text(values []value) string {
 	return iocontext.Last(uncoloured(out.String(), patterns), iocontext.MaxTail)
 }
 
-// controls are sequences by which programs color and move on terminals (ECMA-48).
+// controls matches the sequences for colors and cursor movement on terminals (ECMA-48).
 var controls = regexp.MustCompile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)|[ -/]+[0-~]|[0-Z\\\\^_`-~])")
 
-// uncoloured returns a text without such sequences. A value that one of them has cut in two is
-// replaced by its name.
+// uncoloured returns a text without such sequences. A value that one of them splits is replaced
+// by its name.
 func uncoloured(text string, values []value) string {
 	plain := controls.ReplaceAllString(text, "")
 	if plain == text {
@@ -116,24 +116,24 @@ func uncoloured(text string, values []value) string {
 	return plain
 }
 
-// span is a part of a stream that is hidden behind names.
+// span is a part of a stream that is hidden.
 type span struct {
 	from, to int
 	names    string
 }
 
-// find returns the parts of a stream that values take, as far as they end behind a place, in
-// order; those that touch are one.
+// find returns the parts of a stream with values that end after an offset, in order; adjacent
+// ones are merged.
 func (s *stream) find(patterns []value, behind int) []span {
 	var all []span
 	for _, p := range patterns {
-		// A value that begins so far before the place is not in the text any more.
+		// A value that begins so far before the offset is not in the text any more.
 		from := max(0, behind-s.begun-len(p.content)+1)
 		for _, o := range occurrences(s.content[min(from, len(s.content)):], p.content) {
 			all = append(all, span{s.begun + from + o.from, s.begun + from + o.to, "<" + p.name + ">"})
 		}
 	}
-	// Of those that begin together the longest is first.
+	// Of those that begin together the longest comes first.
 	slices.SortStableFunc(all, func(a, b span) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.to, a.to)) })
 	var merged []span
 	for _, one := range all {
@@ -151,13 +151,14 @@ func (s *stream) find(patterns []value, behind int) []span {
 	return merged
 }
 
-// occurrences returns the parts of a text that occurrences of a pattern take; those that overlap
-// are one. It takes time for each byte once, whatever the bytes are (Knuth, Morris and Pratt).
+// occurrences returns the parts of a text that match a pattern; overlapping ones are merged. It
+// is linear in the text (Knuth, Morris and Pratt).
 func occurrences(text, pattern []byte) (all []span) {
 	if !bytes.Contains(text, pattern) {
 		return nil
 	}
-	// border[i] is the length of the longest proper beginning of pattern[:i+1] that is its end too.
+	// border[i] is the length of the longest proper prefix of pattern[:i+1] that is its suffix
+	// too.
 	border := make([]int32, len(pattern))
 	step := func(n int32, b byte) int32 {
 		for n > 0 && (int(n) == len(pattern) || pattern[n] != b) {
@@ -187,7 +188,7 @@ func occurrences(text, pattern []byte) (all []span) {
 	return all
 }
 
-// minLine is how long a line of a value must be to be looked for by itself.
+// minLine is the minimum length of a line of a value to be hidden by itself.
 const minLine = 8
 
 // patternsOf returns the patterns to hide: the values, the longest first, and their parts where a
