@@ -1,4 +1,5 @@
-// Package nulls writes sandboxes without null, which kubectl apply removes from a file. It is pure.
+// Package nulls writes sandboxes without null, which kubectl apply removes from a file. It is
+// pure.
 package nulls
 
 import (
@@ -12,9 +13,9 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// Without returns a sandbox with patches that have the same meaning without null, which kubectl apply
-// removes from a file: a variable is deleted, and added again with its new value. left are the fields
-// in which null stays, since a patch of the specification itself has it.
+// Without returns a sandbox with patches of the same meaning without null, which kubectl apply
+// removes from a file: a variable is deleted, and added again with its new value. left are the
+// fields that still have null, because a patch of the specification itself has it.
 func Without(s *crdv1.SignadotSandbox) (out *crdv1.SignadotSandbox, left []string, err error) {
 	out = s.DeepCopy()
 	if out.Spec.Customization == nil {
@@ -87,7 +88,7 @@ func stripped(object map[string]any) map[string]any {
 	return out
 }
 
-// places returns where a value has null.
+// places returns the paths of nulls in a value.
 func places(value any, path string) (out []string) {
 	switch value := value.(type) {
 	case nil:
