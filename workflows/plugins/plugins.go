@@ -26,27 +26,27 @@ import (
 	"switchyard.dev/workflows/spec"
 )
 
-// What the ConfigMap of a plugin has: a label with the name of the plugin, and under a key
-// the specification as JSON, with its name and version.
+// Fields of the ConfigMap of a plugin: a label with the name of the plugin, and under a key the
+// specification as JSON, with its name and version.
 const (
 	label = "signadot.com/resource-plugin"
 	key   = "plugin.json"
 )
 
-// maxBytes is how large a plugin may be: a ConfigMap takes 1 MiB.
+// maxBytes is the maximum size of a plugin: a ConfigMap can have 1 MiB.
 const maxBytes = 1<<20 - 4<<10
 
 // Errors of a Store.
 var (
 	// ErrNone: there is no such plugin.
 	ErrNone = errors.New("there is no such resource plugin")
-	// ErrChanged: the version is there with another content.
+	// ErrChanged: the version exists with other content.
 	ErrChanged = errors.New("that version of the resource plugin is there with another content, and a version never changes")
 	// ErrInUse: a sandbox uses the version.
 	ErrInUse = errors.New("the resource plugin is in use")
 )
 
-// Store keeps plugins.
+// Store stores plugins.
 type Store struct {
 	// Client reaches the cluster.
 	Client client.Client
@@ -63,14 +63,14 @@ type Kept struct {
 	Name spec.PluginName
 	// Plugin is its specification.
 	Plugin spec.Plugin
-	// Created is since when it has been there.
+	// Created is when it was created.
 	Created metav1.Time
 	// object is the ConfigMap.
 	object *corev1.ConfigMap
 }
 
-// Put keeps a plugin that is right. It reports whether the version is new; the error is
-// ErrChanged when it is there and has other content.
+// Put stores a valid plugin. It reports whether the version is new; the error is ErrChanged when
+// it exists with other content.
 func (s Store) Put(ctx context.Context, p spec.Plugin) (isNew bool, err error) {
 	name, err := spec.ParsePluginName(p.Name)
 	if err != nil {
@@ -144,7 +144,7 @@ func (s Store) List(ctx context.Context) ([]Kept, error) {
 	return out, nil
 }
 
-// read returns the plugin of a ConfigMap. One counts only under the name that Put gives it and if it is
+// read returns the plugin of a ConfigMap. It must have the name that Put gives it and be
 // immutable: users who can create ConfigMaps could replace a version otherwise.
 func read(o *corev1.ConfigMap) (Kept, error) {
 	var p spec.Plugin
@@ -194,7 +194,7 @@ type User struct {
 	Sandbox string `json:"sandbox"`
 }
 
-// Users returns who uses which version of a plugin.
+// Users returns the users of each version of a plugin.
 func (s Store) Users(ctx context.Context) (map[spec.PluginName][]User, error) {
 	var list crdv1.SignadotSandboxList
 	if err := s.Client.List(ctx, &list); err != nil {
@@ -212,8 +212,8 @@ func (s Store) Users(ctx context.Context) (map[spec.PluginName][]User, error) {
 	return out, nil
 }
 
-// Delete deletes a plugin: the version that is named, else the highest. The error is ErrNone
-// when there is none, and ErrInUse with who uses it.
+// Delete deletes a plugin: the version that is named, else the highest. The error is ErrNone when
+// there is none, and ErrInUse with its users.
 func (s Store) Delete(ctx context.Context, name spec.PluginName) (spec.PluginName, error) {
 	kept, err := s.Get(ctx, name)
 	if err != nil {
