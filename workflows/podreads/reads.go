@@ -15,11 +15,11 @@ const (
 	KindClaim     = "PersistentVolumeClaim"
 )
 
-// Read is an object of the namespace that a pod names, and so gets the content of.
+// Read is an object of the namespace that a pod refers to and can read the content of.
 type Read struct {
 	// Group is the API group of the kind; empty for those of Kubernetes itself.
 	Group string
-	// Kind is KindSecret, KindConfigMap, KindClaim, or what a new claim may be made from.
+	// Kind is KindSecret, KindConfigMap, KindClaim, or the kind of a new claim's source.
 	Kind string
 	// Name is that of the object.
 	Name string
@@ -88,10 +88,9 @@ func sources(v corev1.Volume) []corev1.VolumeProjection {
 	return v.Projected.Sources
 }
 
-// referred returns the objects that the pointers of a struct refer to, such as the source of
-// a volume or of a variable. Of a type that is not known here, such as the volume of a
-// driver, it takes the pointers in turn: a driver that is new to us names its Secret as all
-// do.
+// referred returns the objects that the pointers of a struct refer to, such as the source of a
+// volume or of a variable. For an unknown type, such as the volume of a new driver, it follows
+// the pointers in turn, since drivers refer to Secrets in a common form.
 func referred(in any) []Read {
 	var out []Read
 	fields := reflect.ValueOf(in)
@@ -109,8 +108,7 @@ func referred(in any) []Read {
 	return out
 }
 
-// target returns what a reference of a pod refers to; false when it is of a type that is not
-// known here.
+// target returns the target of a reference; false when its type is unknown.
 func target(reference any) (Read, bool) {
 	switch to := reference.(type) {
 	case *corev1.SecretVolumeSource:
@@ -121,7 +119,7 @@ func target(reference any) (Read, bool) {
 		return Read{Kind: KindSecret, Name: to.Name}, true
 	case *corev1.SecretKeySelector:
 		return Read{Kind: KindSecret, Name: to.Name}, true
-	case *corev1.LocalObjectReference: // Drivers have such for Secrets alone.
+	case *corev1.LocalObjectReference: // drivers use it only for Secrets
 		return Read{Kind: KindSecret, Name: to.Name}, true
 	case *corev1.AzureFileVolumeSource:
 		return Read{Kind: KindSecret, Name: to.SecretName}, true
@@ -139,7 +137,7 @@ func target(reference any) (Read, bool) {
 	return Read{}, false
 }
 
-// madeFrom returns what the content of a claim is taken from that is made with the pod.
+// madeFrom returns the data source of an ephemeral claim.
 func madeFrom(v *corev1.EphemeralVolumeSource) []Read {
 	if v == nil || v.VolumeClaimTemplate == nil {
 		return nil
