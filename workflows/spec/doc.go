@@ -1,4 +1,4 @@
-// Package spec has the published specifications of sandboxes and resource plugins, with the
-// names that their files and the published API have. Package specfile reads them, package
-// compile makes objects of them. It is pure: values only.
+// Package spec has the published specifications of sandboxes and resource plugins, with the field
+// names of their files and the published API. Package specfile reads them, package compile
+// compiles them to objects. It is pure: values only.
 package spec

@@ -12,13 +12,13 @@ type Group struct {
 
 // GroupSpec is the specification of a route group.
 type GroupSpec struct {
-	// Cluster is the name of the cluster, as a control plane knows it.
+	// Cluster is the name of the cluster in a control plane.
 	Cluster string `json:"cluster"`
 	// Description is for people.
 	Description string `json:"description"`
 	// Match selects the sandboxes.
 	Match *Match `json:"match"`
-	// Endpoints are addresses at which people reach the group.
+	// Endpoints are addresses of the group for users.
 	Endpoints []GroupEndpoint `json:"endpoints"`
 	// TTL is how long the group lives; nil: until it is deleted.
 	TTL *TTL `json:"ttl"`
@@ -42,11 +42,11 @@ type MatchLabel struct {
 	Value string `json:"value"`
 }
 
-// GroupEndpoint is an address at which people reach a route group.
+// GroupEndpoint is an address of a route group for users.
 type GroupEndpoint struct {
 	// Name is unique in the group.
 	Name string `json:"name"`
-	// Target is where its requests go, scheme://host:port.
+	// Target is the destination of its requests, scheme://host:port.
 	Target string `json:"target"`
 	// Cluster is that of the target.
 	Cluster string `json:"cluster"`

@@ -8,19 +8,19 @@ type Plugin struct {
 	Spec PluginSpec `json:"spec"`
 }
 
-// PluginSpec is what a resource plugin does.
+// PluginSpec is the specification of a resource plugin.
 type PluginSpec struct {
 	// Description is for people.
 	Description string `json:"description,omitempty"`
-	// Runner is what its steps run in.
+	// Runner configures the pods of its steps.
 	Runner Runner `json:"runner"`
-	// Create are the steps that make a resource, in any order.
+	// Create are the steps that create a resource, in any order.
 	Create []Step `json:"create,omitempty"`
-	// Delete are the steps that remove it, in any order.
+	// Delete are the steps that delete it, in any order.
 	Delete []Step `json:"delete,omitempty"`
 }
 
-// Runner is what steps run in: a new pod each.
+// Runner configures the pods of steps: a new pod for each.
 type Runner struct {
 	// Image is that of the container main.
 	Image string `json:"image"`
@@ -30,7 +30,7 @@ type Runner struct {
 	PodTemplateOverlay string `json:"podTemplateOverlay,omitempty"`
 }
 
-// Step is a script that runs to its end.
+// Step is a script that runs to completion.
 type Step struct {
 	// Name is unique in the plugin.
 	Name string `json:"name"`
@@ -45,7 +45,7 @@ type Step struct {
 	Retry bool `json:"retry,omitempty"`
 }
 
-// Input is what a step reads.
+// Input is an input of a step.
 type Input struct {
 	// Name is unique in the step.
 	Name string `json:"name"`
@@ -55,7 +55,7 @@ type Input struct {
 	ValueFromSandbox bool `json:"valueFromSandbox,omitempty"`
 	// ValueFromStep: the value is an output of another step.
 	ValueFromStep *StepOutput `json:"valueFromStep,omitempty"`
-	// As is how the script finds it.
+	// As is the destination of the value.
 	As *InputTo `json:"as,omitempty"`
 }
 
@@ -67,7 +67,7 @@ type StepOutput struct {
 	Output string `json:"output"`
 }
 
-// InputTo is how a script finds an input.
+// InputTo is the destination of an input.
 type InputTo struct {
 	// Env is a variable of its environment.
 	Env string `json:"env,omitempty"`
@@ -75,7 +75,7 @@ type InputTo struct {
 	Path string `json:"path,omitempty"`
 }
 
-// Output is what a step leaves.
+// Output is an output of a step.
 type Output struct {
 	// Name is unique in the step.
 	Name string `json:"name"`
@@ -83,6 +83,6 @@ type Output struct {
 	Type string `json:"type,omitempty"`
 	// Description is for people.
 	Description string `json:"description,omitempty"`
-	// ValueFromPath is the file that holds the value when the script has ended.
+	// ValueFromPath is the file with the value after the script has ended.
 	ValueFromPath string `json:"valueFromPath"`
 }

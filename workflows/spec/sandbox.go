@@ -8,9 +8,9 @@ type Sandbox struct {
 	Spec SandboxSpec `json:"spec"`
 }
 
-// SandboxSpec is what a sandbox asks for.
+// SandboxSpec is the specification of a sandbox.
 type SandboxSpec struct {
-	// Cluster is the name of the cluster, as a control plane knows it.
+	// Cluster is the name of the cluster in a control plane.
 	Cluster string `json:"cluster"`
 	// Description is for people.
 	Description string `json:"description"`
@@ -24,15 +24,15 @@ type SandboxSpec struct {
 	Local []Local `json:"local"`
 	// Virtual are workloads without pods of their own.
 	Virtual []Virtual `json:"virtual"`
-	// Resources are made by resource plugins.
+	// Resources are created by resource plugins.
 	Resources []Resource `json:"resources"`
 	// DefaultRouteGroup has the endpoints.
 	DefaultRouteGroup *RouteGroup `json:"defaultRouteGroup"`
 	// Endpoints is the older form of DefaultRouteGroup.
 	Endpoints []HostEndpoint `json:"endpoints"`
-	// Routing has tunnels that belong to no baseline.
+	// Routing has tunnels without a baseline.
 	Routing *Routing `json:"routing"`
-	// Middleware is what requests pass.
+	// Middleware is applied to requests.
 	Middleware []Middleware `json:"middleware"`
 	// Connection binds local workloads to a workstation.
 	Connection *Connection `json:"connection"`
@@ -66,13 +66,13 @@ type Fork struct {
 	Name string `json:"name"`
 	// ForkOf is the baseline.
 	ForkOf Workload `json:"forkOf"`
-	// Customizations are how the fork differs from it.
+	// Customizations are the differences from the baseline.
 	Customizations Customizations `json:"customizations"`
 	// Endpoints is the older form of RouteGroup.
 	Endpoints []ForkEndpoint `json:"endpoints"`
 }
 
-// Customizations are how a fork differs from its baseline.
+// Customizations are the differences of a fork from its baseline.
 type Customizations struct {
 	// Images replace those of containers.
 	Images []Image `json:"images"`
@@ -104,7 +104,7 @@ type EnvVar struct {
 	ValueFrom *EnvSource `json:"valueFrom"`
 }
 
-// EnvSource is where the value of a variable comes from: one of its fields.
+// EnvSource is the source of a variable's value: one of its fields.
 type EnvSource struct {
 	// Fork is another fork of the sandbox.
 	Fork *ForkSource `json:"fork"`
@@ -128,7 +128,7 @@ type ForkSource struct {
 type ResourceSource struct {
 	// Name is that of the resource in the sandbox.
 	Name string `json:"name"`
-	// OutputKey is a step that creates, a dot and its output.
+	// OutputKey is a create step, a dot and its output.
 	OutputKey string `json:"outputKey"`
 }
 
@@ -172,17 +172,17 @@ type HostEndpoint struct {
 	Protocol string `json:"protocol"`
 }
 
-// Endpoint is an address at which people reach the sandbox.
+// Endpoint is an address of the sandbox for users.
 type Endpoint struct {
 	// Name is unique in the sandbox.
 	Name string `json:"name"`
-	// Target is where its requests go, scheme://host:port.
+	// Target is the destination of its requests, scheme://host:port.
 	Target string `json:"target"`
 }
 
 // RouteGroup has the endpoints of a sandbox.
 type RouteGroup struct {
-	// Endpoints are those.
+	// Endpoints are the endpoints.
 	Endpoints []Endpoint `json:"endpoints"`
 }
 
@@ -194,9 +194,9 @@ type Local struct {
 	From Workload `json:"from"`
 	// Mappings map ports of the baseline to the workstation.
 	Mappings []Mapping `json:"mappings"`
-	// Env is for those who start the workload on the workstation.
+	// Env is the environment of the workload on the workstation.
 	Env []EnvVar `json:"env"`
-	// Files are as Env.
+	// Files are the files of the workload on the workstation.
 	Files []FileOp `json:"files"`
 }
 
@@ -210,9 +210,9 @@ type Mapping struct {
 	AppProtocol string `json:"appProtocol"`
 }
 
-// FileOp is a file for who starts a workload on a workstation.
+// FileOp is a file of a workload on a workstation.
 type FileOp struct {
-	// Path is where it is put.
+	// Path is the path of the file.
 	Path string `json:"path"`
 	// Value is the content.
 	Value *string `json:"value"`
@@ -220,7 +220,7 @@ type FileOp struct {
 	ValueFrom *FileSource `json:"valueFrom"`
 }
 
-// FileSource is where the content of a file comes from: one of its fields.
+// FileSource is the source of a file's content: one of its fields.
 type FileSource struct {
 	// Resource is an output of a resource.
 	Resource *ResourceSource `json:"resource"`
@@ -238,27 +238,27 @@ type Virtual struct {
 	Workload Workload `json:"workload"`
 }
 
-// Resource is made by a resource plugin.
+// Resource is created by a resource plugin.
 type Resource struct {
 	// Name is unique in the sandbox.
 	Name string `json:"name"`
-	// Plugin is a plugin, with its version after @ where one is meant.
+	// Plugin is a plugin, optionally with its version after @.
 	Plugin string `json:"plugin"`
-	// Params are what the plugin's steps read.
+	// Params are the parameters of the plugin's steps.
 	Params map[string]string `json:"params"`
 }
 
-// Routing has tunnels that belong to no baseline.
+// Routing has tunnels without a baseline.
 type Routing struct {
-	// Forwards are those.
+	// Forwards are the tunnels.
 	Forwards []Forward `json:"forwards"`
 }
 
-// Forward is a tunnel that belongs to no baseline.
+// Forward is a tunnel without a baseline.
 type Forward struct {
 	// Name is unique in the sandbox.
 	Name string `json:"name"`
-	// Port is that at which the cluster reaches it.
+	// Port is its port in the cluster.
 	Port int32 `json:"port"`
 	// ToLocal is the address at the workstation, host:port.
 	ToLocal string `json:"toLocal"`
@@ -266,7 +266,7 @@ type Forward struct {
 	AppProtocol string `json:"appProtocol"`
 }
 
-// Middleware is what requests pass.
+// Middleware is applied to requests.
 type Middleware struct {
 	// Name is that of the middleware.
 	Name string `json:"name"`
@@ -276,13 +276,13 @@ type Middleware struct {
 	Args []Argument `json:"args"`
 }
 
-// MiddlewareMatch is workloads of the sandbox.
+// MiddlewareMatch selects workloads of the sandbox.
 type MiddlewareMatch struct {
 	// Workload is a pattern for their names in it.
 	Workload string `json:"workload"`
 }
 
-// Argument is one of a middleware.
+// Argument is an argument of a middleware.
 type Argument struct {
 	// Name is that of the argument.
 	Name string `json:"name"`
@@ -292,7 +292,7 @@ type Argument struct {
 	ValueFrom *ArgSource `json:"valueFrom"`
 }
 
-// ArgSource is where the value of an argument comes from.
+// ArgSource is the source of an argument's value.
 type ArgSource struct {
 	// Forward is the name of a tunnel; its address is the value.
 	Forward string `json:"forward"`

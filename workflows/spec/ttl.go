@@ -12,7 +12,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// What a lifetime may count from.
+// Starting points of a lifetime.
 const (
 	FromCreated = "createdAt"
 	FromUpdated = "updatedAt"
@@ -20,10 +20,10 @@ const (
 	FromUnmatched = "noMatchedSandboxes"
 )
 
-// lifetime is how a duration is written.
+// lifetime matches a duration.
 var lifetime = regexp.MustCompile(`^([0-9]+)([mhdw])$`)
 
-// units are those of a lifetime.
+// units are the units of a lifetime.
 var units = map[string]time.Duration{"m": time.Minute, "h": time.Hour, "d": 24 * time.Hour, "w": 7 * 24 * time.Hour}
 
 // Lifetime reads a duration such as 2d. A duration longer than a time.Duration can be, 292 years,

@@ -16,14 +16,14 @@ const noVersion = "0.0.0"
 type PluginName struct {
 	// Bare is the name without the version.
 	Bare string
-	// Version is a semantic version; empty where none is named.
+	// Version is a semantic version; empty if none is named.
 	Version string
 }
 
-// bare is how plugins are named.
+// bare matches the name of a plugin.
 var bare = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?$`)
 
-// maxBare is how long the name of a plugin may be.
+// maxBare is the maximum length of the name of a plugin.
 const maxBare = 63
 
 // ParsePluginName reads name or name@version. The text of the error is the end of a sentence.
@@ -42,7 +42,7 @@ func ParsePluginName(text string) (PluginName, error) {
 	return PluginName{name, of}, nil
 }
 
-// Defaulted returns the name with the version that it has where it names none.
+// Defaulted returns the name with the default version if it names none.
 func (n PluginName) Defaulted() PluginName {
 	if n.Version == "" {
 		n.Version = noVersion
@@ -58,7 +58,7 @@ func (n PluginName) String() string {
 	return n.Bare + "@" + n.Version
 }
 
-// NewestFirst sorts names by plugin, and of each the highest version first.
+// NewestFirst sorts names by plugin, and each plugin's by version, the highest first.
 func NewestFirst(names []PluginName) {
 	slices.SortFunc(names, func(a, b PluginName) int {
 		if a.Bare != b.Bare {
@@ -68,14 +68,14 @@ func NewestFirst(names []PluginName) {
 	})
 }
 
-// compare returns whether a version is before, at or after another, as strings.Compare does.
+// compare compares versions, as strings.Compare does.
 func (n PluginName) compare(other PluginName) int {
 	v, err := version.ParseSemantic(n.Defaulted().Version)
 	order, otherErr := 0, err
 	if err == nil {
 		order, otherErr = v.Compare(other.Defaulted().Version)
 	}
-	if otherErr != nil || order == 0 { // They differ in what does not count, such as metadata of the build.
+	if otherErr != nil || order == 0 { // they differ only in ignored parts, such as build metadata
 		return strings.Compare(n.Version, other.Version)
 	}
 	return order
