@@ -13,8 +13,8 @@ import (
 	"switchyard.dev/eventbus/spelling"
 )
 
-// Decode reads the file into a struct with the fields name and, unless KeepName was called, spec. The error is Problems,
-// in the order of the file.
+// Decode decodes the file into a struct with the fields name and, unless KeepName was called,
+// spec. The error is Problems, in the order of the file.
 func (f *File) Decode(into any) error {
 	var c checks
 	t := reflect.TypeOf(into).Elem()
@@ -46,8 +46,8 @@ func (f *File) Decode(into any) error {
 	return f.Locate(c.problems).OrNil()
 }
 
-// KeepName takes everything but the name out of the file, for those who need nothing else of
-// it: variables that stand elsewhere then need no value.
+// KeepName removes everything but the name from the file, for callers that need only that:
+// variables in other fields then need no value.
 func (f *File) KeepName() {
 	name, at := child(f.root, "name")
 	f.root = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: f.root.Line}
@@ -56,14 +56,14 @@ func (f *File) KeepName() {
 	}
 }
 
-// shown are fields that the output of get commands has beside name and spec, here and of the
+// shown are fields in the output of get commands beside name and spec, of this program and of the
 // published client.
 var shown = []string{"createdAt", "updatedAt", "author", "routingKey", "endpoints", "status", "defaults", "workloads", "matchedSandboxes"}
 
-// repeated are fields of spec that the output of our get commands has beside it, too.
+// repeated are fields of spec that the output of this program's get commands has beside it, too.
 var repeated = []string{"description", "labels", "resources"}
 
-// printed reports whether the file is the output of a get command: it states how the object is.
+// printed reports whether the file is the output of a get command: it has status or createdAt.
 func (f *File) printed() bool {
 	return keyed(f.root, "status") != nil || keyed(f.root, "createdAt") != nil
 }
@@ -84,8 +84,8 @@ func (f *File) JSON(field string) (json.RawMessage, error) {
 // heads are fields that objects of the cluster have beside spec.
 var heads = []string{"apiVersion", "kind"}
 
-// stray returns a message about a field beside those of t. wrong: it is misspelt, or belongs
-// into the spec, and would be missed. Others have no effect.
+// stray returns a message about a field beside those of t. wrong: it is misspelt, or belongs into
+// the spec, and would be lost. Others have no effect.
 func (f *File) stray(name string, t, spec reflect.Type) (text string, wrong bool) {
 	if slices.Contains(heads, name) || f.printed() && slices.Contains(shown, name) {
 		return "", false
@@ -111,8 +111,8 @@ func (f *File) stray(name string, t, spec reflect.Type) (text string, wrong bool
 	return fmt.Sprintf("has a field %q beside spec, which has no effect", name), false
 }
 
-// repeats reports whether a field beside spec has the same value as in spec: of a list, the same
-// names.
+// repeats reports whether a field beside spec has the same value as in spec; lists are compared
+// by names.
 func (f *File) repeats(name string) bool {
 	top, _ := child(f.root, name)
 	spec, _ := child(f.root, "spec")
@@ -144,9 +144,9 @@ func (f *File) repeats(name string) bool {
 	return true
 }
 
-// DecodeText reads a text of YAML that a field holds into a value, as strictly as Decode.
-// Problems have the field's path, and the line within the text. The text may be a patch, with
-// directives such as $patch among its fields.
+// DecodeText decodes a field's text of YAML into a value, as strictly as Decode. Problems have
+// the field's path, and the line within the text. The text may be a patch, with directives such
+// as $patch among its fields.
 func DecodeText(path, text string, into any) Problems {
 	c := checks{directives: true}
 	root, err := parse([]byte(text))
@@ -174,7 +174,7 @@ func DecodeText(path, text string, into any) Problems {
 	return nil
 }
 
-// assign puts a tree that was checked into a value, by way of JSON.
+// assign decodes a checked tree into a value, through JSON.
 func assign(root *yaml.Node, into any) error {
 	value, err := plain(root)
 	if err != nil {
@@ -187,7 +187,7 @@ func assign(root *yaml.Node, into any) error {
 	return json.Unmarshal(text, into)
 }
 
-// plain returns a tree as values that JSON can have. The error is a Problem.
+// plain returns a tree as values that JSON can encode. The error is a Problem.
 func plain(n *yaml.Node) (any, error) {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -225,17 +225,17 @@ func plain(n *yaml.Node) (any, error) {
 	return n.Value, nil
 }
 
-// checks holds a tree against a type.
+// checks compares a tree with a type.
 type checks struct {
 	problems Problems
-	// directives: fields that begin with $ are for the patch that the tree is.
+	// directives: fields that begin with $ are directives of a patch.
 	directives bool
 }
 
-// unmarshaler is what types have that read their JSON by themselves.
+// unmarshaler is implemented by types that decode their JSON themselves.
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
-// check notes what of a tree a type would not take.
+// check adds problems for values that do not fit a type.
 func (c *checks) check(n *yaml.Node, t reflect.Type, path string) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -290,7 +290,7 @@ func (c *checks) object(n *yaml.Node, t reflect.Type, path string) {
 	}
 }
 
-// is reports whether a node is of a kind, and notes when it is not.
+// is reports whether a node is of a kind, and adds a problem when it is not.
 func (c *checks) is(n *yaml.Node, kind yaml.Kind, path, wanted string) bool {
 	if n.Kind != kind {
 		c.problems.Add(path, "must be %s, not %s", wanted, described(n))
@@ -322,7 +322,7 @@ func (c *checks) number(n *yaml.Node, t reflect.Type, path string) {
 	}
 }
 
-// described names what a node is, for messages.
+// described describes a node, for messages.
 func described(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.MappingNode:
@@ -382,7 +382,7 @@ func fieldNamed(t reflect.Type, name string) (reflect.Type, bool) {
 	return nil, false
 }
 
-// nearest returns the name that is most like a wrong one; empty when none is like it.
+// nearest returns the known name that is most similar to a wrong one; empty when none is similar.
 func nearest(name string, known []string) string {
 	best, least := "", max(1, len(name)/4)+1
 	for _, k := range known {
@@ -393,8 +393,8 @@ func nearest(name string, known []string) string {
 	return best
 }
 
-// Suggest returns the end of a message about a wrong name: the known one that is nearest, else
-// all of them; empty when there are none.
+// Suggest returns the end of a message about a wrong name: the most similar known one, else all
+// of them; empty when there are none.
 func Suggest(name string, known []string) string {
 	if meant := nearest(name, known); meant != "" {
 		return fmt.Sprintf("; did you mean %q?", meant)

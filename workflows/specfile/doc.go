@@ -1,10 +1,10 @@
-// Package specfile reads the files in which people write sandboxes and resource plugins, in
-// the published form: YAML or JSON, one document, with directives such as @{var} that are
-// replaced before anything else is read. It is pure: values in, values out.
+// Package specfile reads the published file formats of sandboxes and resource plugins: YAML or
+// JSON, one document, with directives such as @{var} that are replaced before anything else is
+// read. It is pure: values in, values out.
 //
-//	Parse    takes a file apart, with the line of everything in it    file.go
+//	Parse    parses a file, and keeps the line of every node          file.go
 //	Expand   replaces the directives                                  expand.go
-//	Decode   reads a type; what does not fit is a Problem             decode.go
+//	Decode   decodes into a type; a mismatch is a Problem             decode.go
 //	Problem  the problem of a field, with its path and line            problem.go
 //
 // # Directives
@@ -20,9 +20,9 @@
 //
 // # Strict
 //
-// A field that is not there is refused with its line and the name that is nearest, and so
-// are a number where text has to stand, a field that is given twice, and whatever else would
-// be lost without a word. Fields beside name and spec are warnings, or refused if they are
-// fields of spec or near to one. The output of get commands can be applied: its fields have no
-// effect, and those of them that repeat the spec have to agree with it.
+// An unknown field is refused with its line and the most similar name, and so are a number where
+// text is required, a field that is given twice, and anything else that would be lost silently.
+// Fields beside name and spec are warnings, or refused if they are fields of spec or similar to
+// one. The output of get commands can be applied: its fields have no effect, and those of them
+// that repeat the spec must be equal to it.
 package specfile

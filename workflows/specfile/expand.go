@@ -16,7 +16,7 @@ import (
 // Values are the values of variables by their names.
 type Values map[string]string
 
-// variable is how a variable is named.
+// variable matches the name of a variable.
 var variable = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_.-]*$`)
 
 // ValuesOf reads values of the form NAME=VALUE. A repetition of the same value is allowed.
@@ -37,11 +37,11 @@ func ValuesOf(set []string) (Values, error) {
 	return values, nil
 }
 
-// Embed returns what a file holds, by its path as the spec file names it.
+// Embed returns the content of a file, by its path in the spec file.
 type Embed func(path string) ([]byte, error)
 
-// Expand replaces the directives of the file. The error is Problems: among them one that
-// names all variables without a value.
+// Expand replaces the directives of the file. The error is Problems; one of them lists all
+// variables without a value.
 func (f *File) Expand(values Values, embed Embed) error {
 	e := expansion{values: values, embed: embed, missing: map[string][]int{}, room: MaxBytes}
 	e.walk(f.root, "")
@@ -64,7 +64,7 @@ func (f *File) Expand(values Values, embed Embed) error {
 	return e.problems.OrNil()
 }
 
-// lines names lines of a file.
+// lines lists lines of a file.
 func lines(all []int) string {
 	all = slices.Compact(slices.Sorted(slices.Values(all)))
 	text := "line "
@@ -85,13 +85,13 @@ type expansion struct {
 	values   Values
 	embed    Embed
 	problems Problems
-	// missing are the lines on which variables stand that have no value.
+	// missing are the lines of variables without a value.
 	missing map[string][]int
-	// room is how many bytes directives may still put in.
+	// room is how many more bytes directives may insert.
 	room int
 }
 
-// directive is anything that may be one.
+// directive matches possible directives.
 var directive = regexp.MustCompile(`@\{[^}]+\}`)
 
 // walk replaces the directives in all texts below a node.
@@ -169,7 +169,7 @@ func placed(n *yaml.Node, line int) {
 	}
 }
 
-// Encodings of what takes a directive's place.
+// Encodings of a replacement.
 const (
 	encodingRaw    = "raw"
 	encodingYAML   = "yaml"
@@ -202,7 +202,7 @@ func (e *expansion) value(d string, line int) (value []byte, encoding string, er
 	return []byte(text), encoding, nil
 }
 
-// encodingOf takes the encoding off a name: name[yaml].
+// encodingOf splits the encoding off a name: name[yaml].
 func encodingOf(text string) (name, encoding string, err error) {
 	name, encoding, found := strings.Cut(text, "[")
 	if !found {

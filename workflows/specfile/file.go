@@ -11,28 +11,28 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// What a file may be at most. The API server takes no object over about 1.5 MiB, so nothing
-// useful is lost, and a file that repeats itself by its aliases cannot eat the memory.
+// Limits of a file. The API server accepts no object over about 1.5 MiB, so nothing useful is
+// lost, and a file cannot exhaust the memory by repeating itself with aliases.
 const (
-	// MaxBytes is the size of a file, and of all that directives put into it.
+	// MaxBytes is the maximum size of a file with its replaced directives.
 	MaxBytes = 4 << 20
 	maxNodes = 20_000
 	maxDepth = 64
 )
 
-// File is a file that was taken apart. Make one with Parse.
+// File is a parsed file. Make one with Parse.
 type File struct {
-	// Name is how problems call it.
+	// Name is its name in problems.
 	Name string
 	root *yaml.Node
 	// warnings are fields that have no effect.
 	warnings Problems
 }
 
-// Warnings returns the fields that Decode has found to have no effect.
+// Warnings returns the fields that have no effect, as found by Decode.
 func (f *File) Warnings() Problems { return f.warnings }
 
-// Parse takes a file of one YAML or JSON document apart. The error is Problems.
+// Parse parses a file of one YAML or JSON document. The error is Problems.
 func Parse(name string, text []byte) (*File, error) {
 	f := &File{Name: name}
 	refuse := func(line int, format string, args ...any) (*File, error) {
@@ -82,14 +82,14 @@ func parse(text []byte) (*yaml.Node, error) {
 	}
 }
 
-// empty reports whether a document has nothing in it.
+// empty reports whether a document is empty.
 func empty(document *yaml.Node) bool {
 	return len(document.Content) == 0 || document.Content[0].ShortTag() == "!!null" && document.Content[0].Value == ""
 }
 
 // resolution copies a tree without its aliases.
 type resolution struct {
-	room int // How many nodes there may still be.
+	room int // how many more nodes are allowed
 }
 
 // resolve returns a node with its aliases replaced by copies of their targets. The error is a
@@ -128,8 +128,8 @@ func (r *resolution) resolve(n *yaml.Node, depth int) (*yaml.Node, error) {
 	return out, r.merge(out, merged, depth)
 }
 
-// merge adds the fields that a mapping takes over from others by "<<", where it has none of
-// that name. Of those it takes the first.
+// merge adds the fields of other mappings by "<<" that the mapping itself does not have. The
+// first mapping with a field wins.
 func (r *resolution) merge(into *yaml.Node, from []*yaml.Node, depth int) error {
 	for len(from) > 0 {
 		other, err := r.resolve(from[0], depth+1)

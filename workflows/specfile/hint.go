@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// atLine is how the library names a line in its errors.
+// atLine matches a line number in errors of the library.
 var atLine = regexp.MustCompile(`line (\d+): `)
 
-// wrong returns the problem with a text that is not YAML.
+// wrong returns the problem of a text that is not YAML.
 func wrong(err error) Problem {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
-	p := Problem{Line: 1} // The library leaves out the first line.
+	p := Problem{Line: 1} // the library omits the first line
 	if m := atLine.FindStringSubmatch(text); m != nil {
 		p.Line, _ = strconv.Atoi(m[1]) // digits
 		text = strings.Replace(text, m[0], "", 1)
@@ -99,7 +99,7 @@ var fixes = []fix{
 // fixes does.
 func hinted(text []byte, p Problem) Problem {
 	lines := bytes.Split(text, []byte("\n"))
-	candidates := []int{p.Line, p.Line - 1, p.Line + 1} // The library names a line beside some.
+	candidates := []int{p.Line, p.Line - 1, p.Line + 1} // some errors of the library have a neighbouring line
 	if context.MatchString(p.Text) {
 		p.Line = 1 + sort.Search(len(lines)-1, func(n int) bool {
 			_, err := parse(bytes.Join(lines[:n+1], []byte("\n")))
@@ -127,8 +127,8 @@ func hinted(text []byte, p Problem) Problem {
 	return p
 }
 
-// context is an error for which the library names a line around its cause, or none. Such an error
-// occurs with the line of its cause and not before.
+// context matches errors for which the library reports a line near their cause, or none. Such an
+// error occurs with the line of its cause and not before.
 var context = regexp.MustCompile("expected key|'-' indicator|tab character|unknown anchor|control characters|UTF-8")
 
 // aligned returns a change that gives a line the indentation of the last line before it.

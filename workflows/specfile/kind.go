@@ -18,13 +18,13 @@ const (
 	smartTest      = "smart test"
 )
 
-// kinds are what people write as kind, in lower case and without "signadot".
+// kinds are the accepted values of kind, in lower case and without "signadot".
 var kinds = map[string]string{
 	"sandbox": Sandbox, "resourceplugin": ResourcePlugin, "plugin": ResourcePlugin, "routegroup": RouteGroup,
 	"job": job, "jobrunnergroup": runnerGroup, "runnergroup": runnerGroup, "test": smartTest, "smarttest": smartTest,
 }
 
-// marks are fields of spec that one kind alone has; the first that is there counts.
+// marks are fields of spec that only one kind has; the first one found decides.
 var marks = []struct{ field, kind string }{
 	{"forks", Sandbox}, {"local", Sandbox}, {"virtual", Sandbox},
 	{"create", ResourcePlugin}, {"delete", ResourcePlugin},
@@ -34,7 +34,7 @@ var marks = []struct{ field, kind string }{
 	{"script", smartTest},
 }
 
-// remedies are what to do with a file of another kind.
+// remedies are the remedies for a file of another kind.
 var remedies = map[string]string{
 	Sandbox:        "use switchyard sandbox",
 	ResourcePlugin: "use switchyard resourceplugin",
@@ -44,8 +44,8 @@ var remedies = map[string]string{
 	smartTest:      "switchyard has no command for it yet",
 }
 
-// Check returns an error if the file describes another kind of object than is wanted. A file
-// that names no kind, and has no field that one kind alone has, passes. The error is Problems.
+// Check returns an error if the file describes another kind of object than wanted. A file without
+// a kind, and without a field that only one kind has, passes. The error is Problems.
 func (f *File) Check(wanted string) error {
 	kind, line := f.kind()
 	if kind == "" || wanted == "" || kind == wanted {
@@ -55,7 +55,7 @@ func (f *File) Check(wanted string) error {
 	return Problems{{File: f.Name, Line: line, Text: text}}
 }
 
-// kind returns the kind that the file names or shows; empty when it does neither.
+// kind returns the kind that the file names or implies; empty when it does neither.
 func (f *File) kind() (kind string, line int) {
 	if named, line := child(f.root, "kind"); named != nil && named.Kind == yaml.ScalarNode && named.Value != "" {
 		if kind := kinds[strings.TrimPrefix(strings.ToLower(named.Value), "signadot")]; kind != "" {
@@ -75,7 +75,7 @@ func (f *File) kind() (kind string, line int) {
 	return "", 0
 }
 
-// placed returns an error if the name is where objects of the cluster have it.
+// placed returns an error if the name is in metadata, as in objects of the cluster.
 func (f *File) placed() error {
 	if keyed(f.root, "name") != nil {
 		return nil

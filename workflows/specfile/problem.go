@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Problem is something wrong in a file.
+// Problem is a problem in a file.
 type Problem struct {
 	// Path is the field, such as spec.forks[0].name; empty for the file as a whole.
 	Path string
 	// Text has the problem and the remedy, as the end of a sentence.
 	Text string
-	// File and Line are where it stands; Line is 0 when that is not known.
+	// File and Line are its position; Line is 0 when it is unknown.
 	File string
 	Line int
 }
@@ -32,10 +32,10 @@ func (p Problem) Error() string {
 	return fmt.Sprintf("%s:%d: %s", p.File, p.Line, text)
 }
 
-// shownProblems is how many problems an error shows.
+// shownProblems is how many problems an error lists.
 const shownProblems = 20
 
-// Problems is an error that is one line for each problem.
+// Problems is an error with one line for each problem.
 type Problems []Problem
 
 // Error implements error.
@@ -51,7 +51,7 @@ func (ps Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Add adds a problem with a field.
+// Add adds a problem of a field.
 func (ps *Problems) Add(path, format string, args ...any) {
 	*ps = append(*ps, Problem{Path: path, Text: fmt.Sprintf(format, args...)})
 }
@@ -90,8 +90,8 @@ func (f *File) line(path string) int {
 	return line
 }
 
-// steps takes a path apart: spec.forks[0].name is spec, forks, [0], name. Names that are
-// quoted in brackets are one step.
+// steps splits a path: spec.forks[0].name is spec, forks, [0], name. Names that are quoted in
+// brackets are one step.
 func steps(path string) []string {
 	var out []string
 	for path != "" {
