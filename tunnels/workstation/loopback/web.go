@@ -116,7 +116,7 @@ func answered(r *http.Response) error {
 	return withTrailer(r)
 }
 
-// withTrailer gives a gRPC response that consists only of a status a trailer. It arrives as
+// withTrailer adds a trailer to a gRPC response that consists only of a status. It arrives as
 // headers that end the stream, and would be sent as headers without the end of the stream: a
 // client would then wait for a status that never comes.
 func withTrailer(r *http.Response) error {
