@@ -129,9 +129,9 @@ func (a *Access) Identify(ctx context.Context, token, from string) (identity.Use
 	return a.identify(ctx, token, from, "")
 }
 
-// Again returns the user of a token that the same user has presented before from that address. It
+// Reidentify returns the user of a token that the same user has presented before from that address. It
 // does not count against other clients of the address.
-func (a *Access) Again(ctx context.Context, token, from string, user identity.User) (identity.User, *tunnelv1.Refused) {
+func (a *Access) Reidentify(ctx context.Context, token, from string, user identity.User) (identity.User, *tunnelv1.Refused) {
 	return a.identify(ctx, token, from, user.Name)
 }
 

@@ -58,10 +58,10 @@ func (s *server) admit(ctx context.Context, pool *callers.Pool) (c caller, leave
 }
 
 // stays returns nil while the token of a caller is valid for the same user. Workstations behind a
-// tunnel proxy share its address; Again is used so that questions of the others do not delay this
+// tunnel proxy share its address; Reidentify is used so that questions of the others do not delay this
 // one.
 func (s *server) stays(ctx context.Context, c caller) error {
-	user, refused := s.cfg.Access.Again(ctx, c.token, c.from, c.user)
+	user, refused := s.cfg.Access.Reidentify(ctx, c.token, c.from, c.user)
 	switch {
 	case refused.GetReason() == tunnelv1.Reason_REASON_UNAVAILABLE, refused.GetReason() == tunnelv1.Reason_REASON_EXHAUSTED:
 		return nil // until the check succeeds again

@@ -81,9 +81,9 @@ type Workstation interface {
 	Connect(ctx context.Context, to *tunnelv1.Inbound) (relay.Stream, error)
 	// Heard returns when the workstation was last heard.
 	Heard() time.Time
-	// Lost reports that another session took a tunnel over; by describes that session. It does
+	// NotifyLost reports that another session took a tunnel over; by describes that session. It does
 	// not block.
-	Lost(key Key, by string)
+	NotifyLost(key Key, by string)
 }
 
 // Table is the tunnels of a proxy. It is safe for concurrent use.
@@ -103,7 +103,7 @@ type Table struct {
 	numbers   *numbers
 	ports     int
 	closed    bool
-	lingers   bool // Linger was called
+	lingers   bool // KeepMoved was called
 	changed   chan struct{}
 }
 
@@ -153,7 +153,7 @@ func New(cfg Config) (*Table, error) {
 		pool: callers.NewPool("connections", callers.Bounds{Each: each, Pods: most})}, nil
 }
 
-// Join returns a Holder for a workstation. The caller calls Gone once.
+// Join returns a Holder for a workstation. The caller calls Disconnect once.
 func (t *Table) Join(owner Owner, to Workstation) *Holder {
 	return &Holder{table: t, owner: owner, to: to}
 }
@@ -202,7 +202,7 @@ func (t *Table) give(to *tunnel, h *Holder, take bool) {
 	to.take = take || to.take && to.owner.User == h.owner.User
 	if other := to.holder; other != nil && (other.owner.User != h.owner.User || other.owner.Session != h.owner.Session) {
 		t.cfg.Logger.Info("a tunnel is taken over", "workload", to.key.String(), "by", h.owner.User, "from", other.owner.User)
-		other.to.Lost(to.key, h.owner.String())
+		other.to.NotifyLost(to.key, h.owner.String())
 	}
 	if to.owner.User != h.owner.User || to.owner.Session != h.owner.Session || to.since.IsZero() {
 		to.since = time.Now()
@@ -247,8 +247,8 @@ func (t *Table) open(of *tunnel, ports []int32) *tunnelv1.Refused {
 	return nil
 }
 
-// Drop releases a tunnel: its ports are closed.
-func (h *Holder) Drop(key Key) {
+// Release releases a tunnel: its ports are closed.
+func (h *Holder) Release(key Key) {
 	t := h.table
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -276,9 +276,9 @@ func (h *Holder) Holds(key Key) bool {
 	return false
 }
 
-// Gone reports that the workstation's connection ended. Its tunnels are kept for its return, and
+// Disconnect reports that the workstation's connection ended. Its tunnels are kept for its return, and
 // it can hold no others.
-func (h *Holder) Gone() {
+func (h *Holder) Disconnect() {
 	t := h.table
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -310,9 +310,9 @@ func (t *Table) expire(have *tunnel) {
 	}
 }
 
-// Forget removes tunnels that wait for their workstations, when there reports that their
-// workloads were deleted. A tunnel that has a holder is left for its holder to drop.
-func (t *Table) Forget(there func(key Key, uid string) bool) {
+// Prune removes tunnels that wait for their workstations, when there reports that their
+// workloads were deleted. A tunnel that has a holder is left for its holder to release.
+func (t *Table) Prune(there func(key Key, uid string) bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, have := range t.tunnels {
@@ -324,9 +324,9 @@ func (t *Table) Forget(there func(key Key, uid string) bool) {
 	}
 }
 
-// Linger keeps serving tunnels that their session moved to another proxy until the old connection
+// KeepMoved keeps serving tunnels that their session moved to another proxy until the old connection
 // closes, so that clients with a stale address still reach the workstation.
-func (t *Table) Linger() {
+func (t *Table) KeepMoved() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.lingers = true
@@ -352,8 +352,8 @@ func (h *Holder) Moved() (since time.Time, all bool) {
 	return since, true
 }
 
-// Taken records a tunnel that a newer session holds at another proxy.
-func (t *Table) Taken(by *tunnelv1.Taken) {
+// RecordTaken records a tunnel that a newer session holds at another proxy.
+func (t *Table) RecordTaken(by *tunnelv1.Taken) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	have := t.tunnels[Key{by.Namespace, by.Name}]
@@ -369,7 +369,7 @@ func (t *Table) Taken(by *tunnelv1.Taken) {
 	}
 	t.cfg.Logger.Info("a tunnel is held at another proxy", "workload", have.key.String(), "by", by.By, "from", have.owner.User)
 	if have.holder != nil {
-		have.holder.to.Lost(have.key, by.By)
+		have.holder.to.NotifyLost(have.key, by.By)
 	}
 	t.remove(have)
 	t.wake()
@@ -387,7 +387,7 @@ func (t *Table) remove(have *tunnel) {
 	delete(t.tunnels, have.key)
 }
 
-// stopTimers stops the timers of Gone. The table's mu is held.
+// stopTimers stops the timers of Disconnect. The table's mu is held.
 func (have *tunnel) stopTimers() {
 	for _, timer := range []**time.Timer{&have.forget, &have.freed} {
 		if *timer != nil {

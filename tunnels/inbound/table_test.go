@@ -38,8 +38,8 @@ func (s *station) Connect(_ context.Context, to *tunnelv1.Inbound) (relay.Stream
 // Heard implements Workstation.
 func (*station) Heard() time.Time { return time.Now() }
 
-// Lost implements Workstation.
-func (s *station) Lost(key Key, by string) {
+// NotifyLost implements Workstation.
+func (s *station) NotifyLost(key Key, by string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lost = append(s.lost, key.String()+" to "+by)
@@ -156,7 +156,7 @@ func TestWhatIsTakenElsewhereIsTakenFromWhomItWasHeldBy(t *testing.T) {
 		s := &station{}
 		h := table.Join(Owner{User: "ada", Session: "s", Epoch: 2}, s)
 		holds(t, table, h, "u")
-		table.Taken(c.taken)
+		table.RecordTaken(c.taken)
 		if _, lost := s.heard(); h.Holds(Key{"shop", "cart"}) == c.loses || (lost == 1) != c.loses {
 			t.Errorf("%s: it is held: %t, and %d were lost", what, h.Holds(Key{"shop", "cart"}), lost)
 		}
@@ -167,7 +167,7 @@ func TestWhatIsTakenElsewhereIsTakenFromWhomItWasHeldBy(t *testing.T) {
 func TestWhoIsGoneHoldsNothingMore(t *testing.T) {
 	table, _ := newTable(t)
 	h := table.Join(Owner{User: "ada", Session: "s", Epoch: 1}, &station{})
-	h.Gone()
+	h.Disconnect()
 	if refused := h.Hold(cluster.Workload{Namespace: "shop", Name: "cart", UID: "u", Sandbox: "s"}, []int32{80}); refused.GetReason() != tunnelv1.Reason_REASON_UNAVAILABLE {
 		t.Errorf("who is gone is answered %v", refused)
 	}
@@ -182,16 +182,16 @@ func TestATunnelThatWaitsGoesWithItsWorkload(t *testing.T) {
 	h := table.Join(Owner{User: "ada", Session: "s", Epoch: 1}, &station{})
 	at := holds(t, table, h, "u")
 	gone := func(key Key, uid string) bool { return key != (Key{"shop", "cart"}) || uid != "u" }
-	table.Forget(gone)
+	table.Prune(gone)
 	if !h.Holds(Key{"shop", "cart"}) {
 		t.Fatal("a tunnel that is held was forgotten")
 	}
-	h.Gone()
-	table.Forget(func(Key, string) bool { return true })
+	h.Disconnect()
+	table.Prune(func(Key, string) bool { return true })
 	if all, _ := table.Tunnels(); len(all) != 1 {
 		t.Fatalf("a tunnel whose workload is there was forgotten: %v", all)
 	}
-	table.Forget(gone)
+	table.Prune(gone)
 	if all, _ := table.Tunnels(); len(all) != 0 {
 		t.Errorf("there are %v", all)
 	}
@@ -296,7 +296,7 @@ func TestATunnelMovesWhenItIsTakenOrFree(t *testing.T) {
 	if ada.Hold(cart, []int32{80}) == nil {
 		t.Error("Ada has it back without taking it")
 	}
-	bob.Gone()
+	bob.Disconnect()
 	if ada.Hold(cart, []int32{80}) == nil {
 		t.Error("a short cut of Bob's session loses the tunnel")
 	}
@@ -330,7 +330,7 @@ func TestATunnelOfAnotherProxyIsNotMoved(t *testing.T) {
 		if (refused != nil) != c.refused || (bob.HeldBy(cart) == "ada at laptop") != c.refused {
 			t.Errorf("%s: %v", what, refused)
 		}
-		bob.Drop(Key{"shop", "cart"})
+		bob.Release(Key{"shop", "cart"})
 	}
 	table.Elsewhere([]*tunnelv1.Held{{Namespace: "shop", Name: "cart", Uid: "u", User: "ada"}})
 	if refused := bob.Take(cart, []int32{80}); refused != nil {

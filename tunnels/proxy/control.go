@@ -96,7 +96,7 @@ func (c *control) Tunnels(stream grpc.BidiStreamingServer[tunnelv1.TunnelsReques
 				return
 			}
 			for _, taken := range request.Taken {
-				c.main.table.Taken(taken)
+				c.main.table.RecordTaken(taken)
 			}
 			c.main.table.Elsewhere(request.Held)
 		}

@@ -180,7 +180,7 @@ func (m *Main) Run(ctx context.Context) error {
 func (m *Main) forget(ctx context.Context) {
 	for {
 		changed := m.cfg.Cluster.Changed()
-		m.table.Forget(func(key inbound.Key, uid string) bool {
+		m.table.Prune(func(key inbound.Key, uid string) bool {
 			w, found := m.cfg.Cluster.Workload(key.Namespace, key.Name)
 			return found && w.UID == uid
 		})
@@ -234,7 +234,7 @@ func (m *Main) accept(ctx context.Context, l *callers.Listener, serve serve, all
 func (m *Main) drain(ctx context.Context) {
 	m.draining.Store(true)
 	m.sessions.drain()
-	m.table.Linger()
+	m.table.KeepMoved()
 	close(m.drained)
 	for _, l := range []*callers.Listener{m.listeners.socks, m.listeners.ssh, m.listeners.carrier} {
 		if l != nil {

@@ -64,7 +64,7 @@ func (r *review) look(ctx context.Context) *tunnelv1.Declared {
 	}
 	for key := range r.held {
 		if !held[key] {
-			w.holder.Drop(key)
+			w.holder.Release(key)
 		}
 	}
 	r.held = held
@@ -110,7 +110,7 @@ func (r *review) decide(ctx context.Context, key inbound.Key, take bool) (cluste
 			return workload, refused
 		}
 		if r.held[key] && !r.w.holder.Holds(key) {
-			// Another session took it; the call of Lost that reports it follows.
+			// Another session took it; the call of NotifyLost that reports it follows.
 			if refused = r.takenBy(key); refused == nil {
 				refused = taken(key, "another workstation")
 			}

@@ -148,7 +148,7 @@ func (w *workstation) run(ctx context.Context) {
 	case <-w.session.Done():
 	}
 	cancel()
-	w.holder.Gone() // new connections are refused at once
+	w.holder.Disconnect() // new connections are refused at once
 	w.session.Close(w.farewell())
 	all.Wait()
 	log.Info("a workstation disconnected", "from", w.from, "because", fmt.Sprint(w.session.Err()))
@@ -281,7 +281,7 @@ func (w *workstation) keep(ctx context.Context) {
 // expired ends the session when its token does not count any more, or is another user's. While
 // the API server is unavailable the session continues. The user's groups are updated.
 func (w *workstation) expired(ctx context.Context) bool {
-	user, refused := w.main.cfg.Access.Again(ctx, w.token, w.from, w.who())
+	user, refused := w.main.cfg.Access.Reidentify(ctx, w.token, w.from, w.who())
 	switch {
 	case refused == nil && user.Name == w.owner.User:
 		w.mu.Lock()
@@ -304,8 +304,8 @@ func (w *workstation) who() identity.User {
 	return w.user
 }
 
-// Lost implements inbound.Workstation.
-func (w *workstation) Lost(key inbound.Key, by string) {
+// NotifyLost implements inbound.Workstation.
+func (w *workstation) NotifyLost(key inbound.Key, by string) {
 	w.mu.Lock()
 	w.taken[key] = by
 	w.mu.Unlock()

@@ -85,7 +85,7 @@ func readable(text string) string {
 func (c *client) run(ctx context.Context, channels <-chan ssh.NewChannel, requests <-chan *ssh.Request) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer c.holder.Gone()
+	defer c.holder.Disconnect()
 	stop := context.AfterFunc(ctx, func() { _ = c.conn.Close() })
 	defer stop()
 	var all sync.WaitGroup
@@ -268,7 +268,7 @@ func (c *client) cancel(payload []byte) error {
 	}
 	// The port of the pod is closed with the last forward of the workload.
 	if ports, _ := c.wanted(to.key); len(ports) == 0 {
-		c.holder.Drop(to.key)
+		c.holder.Release(to.key)
 	}
 	return nil
 }
@@ -316,7 +316,7 @@ func (c *client) review(ctx context.Context) {
 
 // forget ends all forwards of a workload.
 func (c *client) forget(key inbound.Key) {
-	c.holder.Drop(key)
+	c.holder.Release(key)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for name, to := range c.forwards {
@@ -326,8 +326,8 @@ func (c *client) forget(key inbound.Key) {
 	}
 }
 
-// Lost implements inbound.Workstation. SSH has no message for it.
-func (c *client) Lost(key inbound.Key, by string) {
+// NotifyLost implements inbound.Workstation. SSH has no message for it.
+func (c *client) NotifyLost(key inbound.Key, by string) {
 	c.server.cfg.Logger.Info("a tunnel over SSH was taken over", "workload", key.String(), "user", c.user.Name, "by", by)
 }
 

@@ -266,7 +266,7 @@ func TestALookAtWhatIsHeldTakesNothingBack(t *testing.T) {
 // silent is a workstation that ignores reports.
 type silent struct{ inbound.Workstation }
 
-func (silent) Lost(inbound.Key, string) {}
+func (silent) NotifyLost(inbound.Key, string) {}
 func (silent) Heard() time.Time         { return time.Time{} }
 
 // forwarding is tcpip-forward.
