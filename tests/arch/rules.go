@@ -69,7 +69,7 @@ var (
 		"tunnels/policy",
 		"tunnels/sshcert",
 		"tunnels/workstation/consent",
-		"tunnels/workstation/course",
+		"tunnels/workstation/reconnect",
 		"tunnels/workstation/redirect",
 		"tunnels/workstation/standin",
 		"workflows/compile",

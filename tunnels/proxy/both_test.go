@@ -16,8 +16,8 @@ import (
 	"switchyard.dev/tunnels/carrier"
 	"switchyard.dev/tunnels/proxy"
 	station "switchyard.dev/tunnels/workstation"
-	"switchyard.dev/tunnels/workstation/course"
 	"switchyard.dev/tunnels/workstation/loopback"
+	"switchyard.dev/tunnels/workstation/reconnect"
 )
 
 // asks is a Wanted with one answer: workloads of the user's own sandboxes.
@@ -46,7 +46,7 @@ func TestAWorkstationAndAProxy(t *testing.T) {
 	w := s.workstation(t, "ada")
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	go w.Follow(ctx, asks{{Tunnel: course.Tunnel{Namespace: x.Namespace, Name: x.Name}, Locals: map[int32]string{8080: fmt.Sprintf("127.0.0.1:%d", local.port)}, Connected: true}})
+	go w.Follow(ctx, asks{{Tunnel: reconnect.Tunnel{Namespace: x.Namespace, Name: x.Name}, Locals: map[int32]string{8080: fmt.Sprintf("127.0.0.1:%d", local.port)}, Connected: true}})
 	tunnel := s.manage().tunnel(x, connected)
 	if text := talk(t, reach(t, tunnel, 8080)); text != "in the cluster\na line\n" { // The same server as in the cluster.
 		t.Errorf("the local process answers %q", text)
@@ -86,9 +86,9 @@ func TestAWorkstationAndAProxy(t *testing.T) {
 func TestWhatASecondConnectionTookComesBack(t *testing.T) {
 	s := newSite(t)
 	x := s.sandbox("back", "ada", 8080)
-	tunnel := course.Tunnel{Namespace: x.Namespace, Name: x.Name}
+	tunnel := reconnect.Tunnel{Namespace: x.Namespace, Name: x.Name}
 	cfg := s.workstationConfig("ada")
-	cfg.Policy = course.DefaultPolicy()
+	cfg.Policy = reconnect.DefaultPolicy()
 	cfg.Policy.TakeBack = time.Millisecond
 	first, second := s.run(t, cfg), s.workstation(t, "ada")
 	brings := func(somebody bool) asks {

@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/tests/world"
 	"switchyard.dev/tunnels/proxy"
 	station "switchyard.dev/tunnels/workstation"
-	"switchyard.dev/tunnels/workstation/course"
+	"switchyard.dev/tunnels/workstation/reconnect"
 )
 
 // another returns the same cluster with a further proxy.
@@ -78,7 +78,7 @@ func TestAProxyThatDrainsHandsItsTunnelsOver(t *testing.T) {
 	w := a.run(t, cfg)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	go w.Follow(ctx, asks{{Tunnel: course.Tunnel{Namespace: x.Namespace, Name: x.Name}, Locals: map[int32]string{8080: fmt.Sprintf("127.0.0.1:%d", local.port)}, Connected: true}})
+	go w.Follow(ctx, asks{{Tunnel: reconnect.Tunnel{Namespace: x.Namespace, Name: x.Name}, Locals: map[int32]string{8080: fmt.Sprintf("127.0.0.1:%d", local.port)}, Connected: true}})
 	atA, atB := a.manage(), b.manage()
 	before := atA.tunnel(x, connected)
 	in := reach(t, before, 8080)

@@ -21,8 +21,8 @@ import (
 	"switchyard.dev/tools/apps"
 	"switchyard.dev/tools/samples"
 	"switchyard.dev/tunnels/relay"
-	"switchyard.dev/tunnels/workstation/course"
 	"switchyard.dev/tunnels/workstation/loopback"
+	"switchyard.dev/tunnels/workstation/reconnect"
 )
 
 // stock also runs clients that have to be compiled or fetched first.
@@ -72,7 +72,7 @@ func (s *site) brought(t *testing.T, port int32, local string) string {
 	t.Helper()
 	x := s.sandbox("stock", "ada", port)
 	w := s.workstation(t, "ada")
-	go w.Follow(t.Context(), asks{{Tunnel: course.Tunnel{Namespace: x.Namespace, Name: x.Name}, Locals: map[int32]string{port: local}, Connected: true}})
+	go w.Follow(t.Context(), asks{{Tunnel: reconnect.Tunnel{Namespace: x.Namespace, Name: x.Name}, Locals: map[int32]string{port: local}, Connected: true}})
 	return place(t, s.manage().tunnel(x, connected), port)
 }
 

@@ -267,7 +267,7 @@ func TestALookAtWhatIsHeldTakesNothingBack(t *testing.T) {
 type silent struct{ inbound.Workstation }
 
 func (silent) NotifyLost(inbound.Key, string) {}
-func (silent) Heard() time.Time         { return time.Time{} }
+func (silent) Heard() time.Time               { return time.Time{} }
 
 // forwarding is tcpip-forward.
 type forwarding struct {

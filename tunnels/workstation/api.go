@@ -14,7 +14,7 @@ import (
 
 	"switchyard.dev/eventbus/trust"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
-	"switchyard.dev/tunnels/workstation/course"
+	"switchyard.dev/tunnels/workstation/reconnect"
 )
 
 // API returns a connection to tunnel-api at an address in the cluster, host:port, which goes
@@ -131,7 +131,7 @@ func (t Told) Watch(ctx context.Context, tell func([]Workload)) error {
 
 func workloadOf(s *tunnelv1.LocalSandbox, x *tunnelv1.LocalWorkload) Workload {
 	out := Workload{
-		Tunnel: course.Tunnel{Namespace: x.GetObjectNamespace(), Name: x.GetObjectName()},
+		Tunnel: reconnect.Tunnel{Namespace: x.GetObjectNamespace(), Name: x.GetObjectName()},
 		Name:   x.GetName(), Sandbox: s.GetSandboxName(), RoutingKey: s.GetRoutingKey(),
 		UID: s.GetUid(), Own: s.GetCallerIsAuthor(),
 		Locals: map[int32]string{}, Connected: x.GetConnected(), Message: x.GetMessage(),

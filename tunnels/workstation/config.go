@@ -12,7 +12,7 @@ import (
 
 	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/tunnels/workstation/consent"
-	"switchyard.dev/tunnels/workstation/course"
+	"switchyard.dev/tunnels/workstation/reconnect"
 )
 
 // Road dials port 7777 of a tunnel proxy. An error that Final marks ends a first connection.
@@ -39,8 +39,8 @@ type Config struct {
 	Token Token
 	// Labels describe the workstation to people, as in tunnelv1.Hello.
 	Labels map[string]string
-	// Policy are the pauses between attempts; course.DefaultPolicy when it is zero.
-	Policy course.Policy
+	// Policy are the pauses between attempts; reconnect.DefaultPolicy when it is zero.
+	Policy reconnect.Policy
 	// Session is the name of the session; a random one when it is empty.
 	Session string
 	// Consent decides which local addresses are opened to the cluster. It must not block, and
@@ -59,8 +59,8 @@ func (c *Config) setDefaults() error {
 	if c.Road == nil || c.Roots == nil || c.Token == nil || c.Name == "" {
 		return errors.New("workstation: a Road, Roots, a Name and a Token are required")
 	}
-	if c.Policy == (course.Policy{}) {
-		c.Policy = course.DefaultPolicy()
+	if c.Policy == (reconnect.Policy{}) {
+		c.Policy = reconnect.DefaultPolicy()
 	}
 	if c.Consent == nil {
 		c.Consent = consent.Policy{}.Decide

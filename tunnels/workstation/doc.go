@@ -2,7 +2,7 @@
 // proxy, forwards connections from the cluster to local processes, and opens connections into the
 // cluster.
 //
-//	when to connect, and which tunnels to declare   course (pure)
+//	when to connect, and which tunnels to declare   reconnect (pure)
 //	which local addresses are opened                consent (pure)
 //	SOCKS5, an HTTP proxy, ports of addresses       loopback
 //	environment and files of the baseline           standin (pure)

@@ -16,7 +16,7 @@ import (
 	"switchyard.dev/tunnels/carrier"
 	"switchyard.dev/tunnels/relay"
 	"switchyard.dev/tunnels/workstation/consent"
-	"switchyard.dev/tunnels/workstation/course"
+	"switchyard.dev/tunnels/workstation/reconnect"
 )
 
 // Workload is an external workload that the user has at this workstation.
@@ -25,7 +25,7 @@ type Workload struct {
 	UID string
 	Own bool
 	// Tunnel names the SignadotExternalWorkload.
-	course.Tunnel
+	reconnect.Tunnel
 	// Name is that of the member, Sandbox the sandbox, RoutingKey its key.
 	Name, Sandbox, RoutingKey string
 	// Baseline is kind/namespace/name.
@@ -79,7 +79,7 @@ func (w *Workstation) Follow(ctx context.Context, wanted Wanted) {
 
 // want replaces the list of workloads.
 func (w *Workstation) want(ctx context.Context, list []Workload) {
-	all := map[course.Tunnel]Workload{}
+	all := map[reconnect.Tunnel]Workload{}
 	for _, one := range list {
 		all[one.Tunnel] = one
 	}
@@ -103,7 +103,7 @@ func (w *Workstation) Reconsider(ctx context.Context) {
 
 // opened returns the tunnels of which at least one address is allowed, and those that are taken.
 // The caller holds mu.
-func (w *Workstation) opened() (open, take []course.Tunnel) {
+func (w *Workstation) opened() (open, take []reconnect.Tunnel) {
 	for t, one := range w.wanted {
 		for _, address := range one.Locals {
 			if w.decide(one, address).Verdict != consent.Allowed {
@@ -118,10 +118,10 @@ func (w *Workstation) opened() (open, take []course.Tunnel) {
 	return open, take
 }
 
-// declares passes the tunnels to the course.
-func (w *Workstation) declares(ctx context.Context, open, take []course.Tunnel) {
+// declares passes the tunnels to the reconnect machine.
+func (w *Workstation) declares(ctx context.Context, open, take []reconnect.Tunnel) {
 	select {
-	case w.events <- func(time.Time) course.Step { return w.course.Want(open, take...) }:
+	case w.events <- func(time.Time) reconnect.Step { return w.machine.Want(open, take...) }:
 	case <-ctx.Done():
 	}
 }
@@ -133,7 +133,9 @@ func (w *Workstation) decide(one Workload, address string) consent.Decision {
 
 // brought reports whether the cluster routes requests of a tunnel to a workstation, or may do so
 // while that is unknown. The caller holds mu.
-func (w *Workstation) brought(t course.Tunnel) bool { return w.unsure != nil || w.wanted[t].Connected }
+func (w *Workstation) brought(t reconnect.Tunnel) bool {
+	return w.unsure != nil || w.wanted[t].Connected
+}
 
 // accept accepts the connections of a session.
 func (l *loop) accept(s *carrier.Session) {
@@ -197,7 +199,7 @@ func (w *Workstation) local(open *tunnelv1.Open) (to Opening, explicit bool, ref
 		return to, false, &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_INVALID, Message: "A workstation takes connections to its external workloads only."}
 	}
 	w.mu.Lock()
-	workload, ok := w.wanted[course.Tunnel{Namespace: in.GetNamespace(), Name: in.GetName()}]
+	workload, ok := w.wanted[reconnect.Tunnel{Namespace: in.GetNamespace(), Name: in.GetName()}]
 	w.mu.Unlock()
 	if !ok {
 		return to, false, &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_NOT_FOUND,

@@ -17,7 +17,7 @@ import (
 	"switchyard.dev/tunnels/carrier"
 	"switchyard.dev/tunnels/relay"
 	"switchyard.dev/tunnels/workstation"
-	"switchyard.dev/tunnels/workstation/course"
+	"switchyard.dev/tunnels/workstation/reconnect"
 )
 
 const proxyName = "tunnel-proxy.signadot.svc"
@@ -241,7 +241,7 @@ func follows(t *testing.T, w *workstation.Workstation) wanted {
 
 // cart is an external workload with port 80 mapped to an address.
 func cart(local string) workstation.Workload {
-	return workstation.Workload{Tunnel: course.Tunnel{Namespace: "shop", Name: "mine-cart"}, Name: "cart", Sandbox: "mine",
+	return workstation.Workload{Tunnel: reconnect.Tunnel{Namespace: "shop", Name: "mine-cart"}, Name: "cart", Sandbox: "mine",
 		RoutingKey: "mine", UID: "uid", Own: true, Locals: map[int32]string{80: local}, Connected: true}
 }
 

@@ -11,7 +11,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/workstation/consent"
-	"switchyard.dev/tunnels/workstation/course"
+	"switchyard.dev/tunnels/workstation/reconnect"
 )
 
 // Status is the status of a Workstation.
@@ -141,7 +141,7 @@ func (w *Workstation) Status() (Status, <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := Status{
-		Session: w.cfg.Session, Epoch: w.course.Epoch(), Connected: w.current != nil, Since: w.since,
+		Session: w.cfg.Session, Epoch: w.machine.Epoch(), Connected: w.current != nil, Since: w.since,
 		User: w.welcome.GetUser(), Proxy: w.welcome.GetProxy(), Operator: w.welcome.GetOperatorVersion(),
 		Workloads: []WorkloadStatus{}, Ways: slices.Clone(w.listens), Inside: w.inside, Asks: w.asks,
 		Inbound: w.inbound.read(), Outbound: w.outbound.read(),
@@ -193,10 +193,10 @@ func (w *Workstation) statusOf(one Workload) WorkloadStatus {
 		out.Message = cmp.Or(strings.Join(refused, "; "), "the specification of the sandbox names no local address for it")
 		return out
 	}
-	answer := w.course.Answer(one.Tunnel)
+	answer := w.machine.Answer(one.Tunnel)
 	switch {
-	case len(w.wanted) > course.MaxTunnels && !w.course.Wants(one.Tunnel):
-		out.Message = fmt.Sprintf("it is one of more than %d external workloads, as many as a tunnel proxy takes of a workstation: connect with --sandbox or --machine", course.MaxTunnels)
+	case len(w.wanted) > reconnect.MaxTunnels && !w.machine.Wants(one.Tunnel):
+		out.Message = fmt.Sprintf("it is one of more than %d external workloads, as many as a tunnel proxy takes of a workstation: connect with --sandbox or --machine", reconnect.MaxTunnels)
 	case answer == nil:
 		out.Message = "the tunnel proxy has not answered yet"
 	case !answer.GetOpen():

@@ -12,29 +12,29 @@ import (
 	"switchyard.dev/eventbus/wake"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/carrier"
-	"switchyard.dev/tunnels/workstation/course"
+	"switchyard.dev/tunnels/workstation/reconnect"
 )
 
 // Workstation keeps one session. Make one with New, and Run it.
 type Workstation struct {
 	cfg    Config
-	events chan func(now time.Time) course.Step
+	events chan func(now time.Time) reconnect.Step
 	moved  chan struct{}
 
 	mu       sync.Mutex
 	changed  wake.Signal
-	course   *course.Course
+	machine  *reconnect.Machine
 	current  *carrier.Session // nil while there is none
 	aside    aside
 	welcome  *tunnelv1.Welcome
 	since    time.Time // when it came up, or was lost
 	trouble  error     // why there is no session
 	over     error     // why there will be none
-	wanted   map[course.Tunnel]Workload
-	openedAt map[course.Tunnel]time.Time // since when open tunnels are open
-	down     map[string]string           // local addresses that took no connection, and why
-	unsure   error                       // why the wanted tunnels are not known
-	asks     bool                        // whether Follow waits for the first list of wanted tunnels
+	wanted   map[reconnect.Tunnel]Workload
+	openedAt map[reconnect.Tunnel]time.Time // since when open tunnels are open
+	down     map[string]string              // local addresses that took no connection, and why
+	unsure   error                          // why the wanted tunnels are not known
+	asks     bool                           // whether Follow waits for the first list of wanted tunnels
 	listens  []Way
 	inside   *Inside // replaced, never changed
 	inbound  counts
@@ -57,8 +57,8 @@ func New(cfg Config) (*Workstation, error) {
 		return nil, err
 	}
 	return &Workstation{
-		cfg: cfg, course: course.New(cfg.Policy), wanted: map[course.Tunnel]Workload{}, openedAt: map[course.Tunnel]time.Time{}, down: map[string]string{},
-		events: make(chan func(time.Time) course.Step), moved: make(chan struct{}, 1),
+		cfg: cfg, machine: reconnect.New(cfg.Policy), wanted: map[reconnect.Tunnel]Workload{}, openedAt: map[reconnect.Tunnel]time.Time{}, down: map[string]string{},
+		events: make(chan func(time.Time) reconnect.Step), moved: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -81,9 +81,9 @@ func (w *Workstation) Run(ctx context.Context) error {
 	look := time.NewTicker(time.Second)
 	defer look.Stop()
 	last, lastWall := time.Now(), time.Now().Round(0)
-	l.do(l.advance(func(now time.Time) course.Step { return w.course.Begin(now) }))
+	l.do(l.advance(func(now time.Time) reconnect.Step { return w.machine.Begin(now) }))
 	for {
-		var step course.Step
+		var step reconnect.Step
 		select {
 		case <-ctx.Done():
 			w.end(ctx.Err())
@@ -91,17 +91,17 @@ func (w *Workstation) Run(ctx context.Context) error {
 		case event := <-w.events:
 			step = l.advance(event)
 		case <-l.due.C:
-			step = l.advance(func(now time.Time) course.Step { return w.course.Due(now) })
+			step = l.advance(func(now time.Time) reconnect.Step { return w.machine.Due(now) })
 		case <-w.moved:
-			step = l.advance(func(now time.Time) course.Step { return w.course.Moved(now) })
+			step = l.advance(func(now time.Time) reconnect.Step { return w.machine.Moved(now) })
 		case <-look.C:
 			// The monotonic clock may stop while the machine sleeps, the wall clock does not.
 			now := time.Now()
 			gap := max(now.Sub(last), now.Round(0).Sub(lastWall))
 			last, lastWall = now, now.Round(0)
-			step = l.advance(func(now time.Time) course.Step { return w.course.Slept(now, gap) })
+			step = l.advance(func(now time.Time) reconnect.Step { return w.machine.Slept(now, gap) })
 			l.do(step)
-			step = l.advance(func(now time.Time) course.Step { return w.course.Brought(now, w.brought) })
+			step = l.advance(func(now time.Time) reconnect.Step { return w.machine.Brought(now, w.brought) })
 		}
 		if step.End {
 			w.mu.Lock()
@@ -132,16 +132,16 @@ type loop struct {
 	declarations chan *tunnelv1.Declare
 }
 
-// advance passes an event to the course, and returns the step to execute.
-func (l *loop) advance(event func(time.Time) course.Step) course.Step {
+// advance passes an event to the reconnect machine, and returns the step to execute.
+func (l *loop) advance(event func(time.Time) reconnect.Step) reconnect.Step {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer l.changed.Send()
 	return event(time.Now())
 }
 
-// do executes a step of the course.
-func (l *loop) do(step course.Step) {
+// do executes a step of the reconnect machine.
+func (l *loop) do(step reconnect.Step) {
 	if step.Drop {
 		l.drop()
 	}
@@ -183,7 +183,7 @@ func (l *loop) drop() {
 }
 
 // event passes an event to the loop, unless it has ended.
-func (l *loop) event(e func(time.Time) course.Step) {
+func (l *loop) event(e func(time.Time) reconnect.Step) {
 	select {
 	case l.events <- e:
 	case <-l.ctx.Done():
@@ -199,19 +199,19 @@ func (l *loop) connect(ctx context.Context, epoch uint64, declarations <-chan *t
 		}
 		var t *Trouble
 		l.cfg.Log.Info("not connected", "epoch", epoch, "error", err)
-		l.event(func(now time.Time) course.Step {
+		l.event(func(now time.Time) reconnect.Step {
 			l.trouble = err
-			return l.course.Failed(now, epoch, errors.As(err, &t) && t.Final, l.cfg.Chance())
+			return l.machine.Failed(now, epoch, errors.As(err, &t) && t.Final, l.cfg.Chance())
 		})
 		return
 	}
 	defer s.Close(nil)
-	l.event(func(now time.Time) course.Step {
+	l.event(func(now time.Time) reconnect.Step {
 		if ctx.Err() != nil {
-			return course.Step{}
+			return reconnect.Step{}
 		}
 		l.current, l.welcome, l.since, l.trouble, l.aside = s, welcome, now, nil, aside{}
-		return l.course.Welcomed(now, epoch)
+		return l.machine.Welcomed(now, epoch)
 	})
 	l.cfg.Log.Info("connected", "epoch", epoch, "proxy", welcome.GetProxy(), "user", welcome.GetUser())
 	var parts sync.WaitGroup
@@ -240,8 +240,8 @@ func (l *loop) lost(s *carrier.Session, epoch uint64) {
 	var left *carrier.LeftError
 	comeBack := !errors.As(err, &left) || left.Leave.GetComeBack()
 	l.cfg.Log.Info("connection lost", "epoch", epoch, "error", err)
-	l.event(func(now time.Time) course.Step {
-		return l.course.Lost(now, epoch, comeBack, l.cfg.Chance())
+	l.event(func(now time.Time) reconnect.Step {
+		return l.machine.Lost(now, epoch, comeBack, l.cfg.Chance())
 	})
 }
 
@@ -261,11 +261,11 @@ func (l *loop) leave(s *carrier.Session, epoch uint64) {
 	late := time.AfterFunc(min(leave.GetLinger().AsDuration(), longestLinger)+time.Second, func() { s.Close(nil) })
 	defer late.Stop()
 	if leave.GetComeBack() {
-		l.event(func(now time.Time) course.Step {
+		l.event(func(now time.Time) reconnect.Step {
 			if l.current == s {
 				l.aside = aside{s, now}
 			}
-			return l.course.Leaving(now, epoch)
+			return l.machine.Leaving(now, epoch)
 		})
 	}
 	<-s.Done()
@@ -293,8 +293,8 @@ func (l *loop) receive(s *carrier.Session, epoch uint64) {
 			return
 		}
 		if d := m.GetDeclared(); d != nil {
-			l.event(func(now time.Time) course.Step {
-				step := l.course.Answered(epoch, d)
+			l.event(func(now time.Time) reconnect.Step {
+				step := l.machine.Answered(epoch, d)
 				l.noteOpened(now)
 				return step
 			})
@@ -311,7 +311,7 @@ func (l *loop) noteOpened(now time.Time) {
 	}
 	for t := range l.wanted {
 		_, known := l.openedAt[t]
-		switch open := l.course.Answer(t).GetOpen(); {
+		switch open := l.machine.Answer(t).GetOpen(); {
 		case open && !known:
 			l.openedAt[t] = now
 		case !open:

@@ -17,7 +17,7 @@ import (
 	"switchyard.dev/tunnels/carrier"
 	"switchyard.dev/tunnels/relay"
 	"switchyard.dev/tunnels/workstation"
-	"switchyard.dev/tunnels/workstation/course"
+	"switchyard.dev/tunnels/workstation/reconnect"
 )
 
 // runProxy is a proxy that does nothing but carry: connections to an address of its namespace go to
@@ -107,7 +107,7 @@ func (p *proxy) carry(name string, conn net.Conn) {
 }
 
 // service is what the workstations bring, and servicePort the port of its baseline.
-var service = course.Tunnel{Namespace: "bench", Name: "service"}
+var service = reconnect.Tunnel{Namespace: "bench", Name: "service"}
 
 const servicePort = 80
 

@@ -1,16 +1,16 @@
-// Package course implements the reconnect state machine of a workstation as a pure value: when it
+// Package reconnect implements the reconnect state machine of a workstation as a pure value: when it
 // connects, under which epoch, which tunnels it declares, and when it gives up. The caller owns
 // the clock, the network and the random source; it feeds in events and executes the returned
 // Step.
 //
-// A Course waits between attempts: the first after a cut comes at once, then the pause doubles
+// A Machine waits between attempts: the first after a cut comes at once, then the pause doubles
 // from Policy.Shortest. While the cut is recent it stays below Policy.Brisk, since most cuts are
 // short and a user is waiting; later it grows to Policy.Longest. Each pause is shortened at
 // random, by up to a half, so that workstations do not reconnect all at once.
 //
 // After every Welcome the whole declaration is sent again, and replaces the proxy's map. Epochs
 // only grow.
-package course
+package reconnect
 
 import (
 	"slices"
@@ -19,7 +19,7 @@ import (
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 )
 
-// Policy are the pauses of a Course.
+// Policy are the pauses of a Machine.
 type Policy struct {
 	// Shortest and Longest bound the pause between two attempts.
 	Shortest, Longest time.Duration
@@ -46,7 +46,7 @@ func DefaultPolicy() Policy {
 	}
 }
 
-// Phase is the state of a Course.
+// Phase is the state of a Machine.
 type Phase int
 
 // The phases.
@@ -78,12 +78,12 @@ type Step struct {
 	Declare *tunnelv1.Declare
 	// At: call Due at this time.
 	At time.Time
-	// End: the Course ends, with the error of the last failure.
+	// End: the Machine ends, with the error of the last failure.
 	End bool
 }
 
-// Course is the state machine of one session. Make one with New.
-type Course struct {
+// Machine is the state machine of one session. Make one with New.
+type Machine struct {
 	policy Policy
 	phase  Phase
 	epoch  uint64
@@ -101,35 +101,35 @@ type Course struct {
 	leftOut  map[Tunnel]bool      // taken back: the last declaration is without them, the next has them again
 }
 
-// New returns a Course that has not begun.
-func New(p Policy) *Course {
-	return &Course{policy: p, answers: map[Tunnel]*tunnelv1.TunnelState{}, lonely: map[Tunnel]time.Time{}, retaken: map[Tunnel]int{}, takes: map[Tunnel]bool{}, leftOut: map[Tunnel]bool{}}
+// New returns a Machine that has not begun.
+func New(p Policy) *Machine {
+	return &Machine{policy: p, answers: map[Tunnel]*tunnelv1.TunnelState{}, lonely: map[Tunnel]time.Time{}, retaken: map[Tunnel]int{}, takes: map[Tunnel]bool{}, leftOut: map[Tunnel]bool{}}
 }
 
 // Phase returns the present phase.
-func (c *Course) Phase() Phase { return c.phase }
+func (c *Machine) Phase() Phase { return c.phase }
 
 // Epoch returns the epoch of the newest attempt; 0 before the first.
-func (c *Course) Epoch() uint64 { return c.epoch }
+func (c *Machine) Epoch() uint64 { return c.epoch }
 
 // Met reports whether there ever was a session.
-func (c *Course) Met() bool { return c.met }
+func (c *Machine) Met() bool { return c.met }
 
 // Begin returns the first attempt.
-func (c *Course) Begin(now time.Time) Step {
+func (c *Machine) Begin(now time.Time) Step {
 	c.began = now
 	return c.dial()
 }
 
 // dial begins an attempt.
-func (c *Course) dial() Step {
+func (c *Machine) dial() Step {
 	c.phase, c.until = Dialling, time.Time{}
 	c.epoch++
 	return Step{Dial: c.epoch}
 }
 
 // Welcomed notes that the attempt of an epoch has become a session.
-func (c *Course) Welcomed(now time.Time, epoch uint64) Step {
+func (c *Machine) Welcomed(now time.Time, epoch uint64) Step {
 	if c.phase != Dialling || epoch != c.epoch {
 		return Step{}
 	}
@@ -141,7 +141,7 @@ func (c *Course) Welcomed(now time.Time, epoch uint64) Step {
 }
 
 // declare returns the whole declaration, under a new revision.
-func (c *Course) declare() *tunnelv1.Declare {
+func (c *Machine) declare() *tunnelv1.Declare {
 	c.revision++
 	d := &tunnelv1.Declare{Revision: c.revision}
 	for _, t := range c.wanted {
@@ -154,8 +154,8 @@ func (c *Course) declare() *tunnelv1.Declare {
 }
 
 // Failed notes that the attempt of an epoch failed. final: trying again would not help a waiting
-// user; it ends a Course that was never up. chance is a number from 0 to 1.
-func (c *Course) Failed(now time.Time, epoch uint64, final bool, chance float64) Step {
+// user; it ends a Machine that was never up. chance is a number from 0 to 1.
+func (c *Machine) Failed(now time.Time, epoch uint64, final bool, chance float64) Step {
 	if c.phase != Dialling || epoch != c.epoch {
 		return Step{}
 	}
@@ -170,7 +170,7 @@ func (c *Course) Failed(now time.Time, epoch uint64, final bool, chance float64)
 }
 
 // pause returns the upper bound of the next pause.
-func (c *Course) pause(now time.Time) time.Duration {
+func (c *Machine) pause(now time.Time) time.Duration {
 	most := c.policy.Longest
 	if now.Sub(c.began) < c.policy.Fresh {
 		most = min(most, c.policy.Brisk)
@@ -185,7 +185,7 @@ func (c *Course) pause(now time.Time) time.Duration {
 }
 
 // wait returns a Step that waits at most d, and at least half of it.
-func (c *Course) wait(now time.Time, d time.Duration, chance float64) Step {
+func (c *Machine) wait(now time.Time, d time.Duration, chance float64) Step {
 	c.pauses++
 	c.phase = Waiting
 	chance = min(max(chance, 0), 1)
@@ -195,7 +195,7 @@ func (c *Course) wait(now time.Time, d time.Duration, chance float64) Step {
 
 // Lost notes that the session of an epoch ended. comeBack is false when the proxy reported that
 // no proxy there would accept the workstation.
-func (c *Course) Lost(now time.Time, epoch uint64, comeBack bool, chance float64) Step {
+func (c *Machine) Lost(now time.Time, epoch uint64, comeBack bool, chance float64) Step {
 	if c.phase != Up || epoch != c.epoch {
 		return Step{}
 	}
@@ -209,7 +209,7 @@ func (c *Course) Lost(now time.Time, epoch uint64, comeBack bool, chance float64
 
 // Leaving notes that the proxy of an epoch drains, and will end its session. The next attempt
 // begins at once, and the session is used until another is up.
-func (c *Course) Leaving(now time.Time, epoch uint64) Step {
+func (c *Machine) Leaving(now time.Time, epoch uint64) Step {
 	if c.phase != Up || epoch != c.epoch {
 		return Step{}
 	}
@@ -220,7 +220,7 @@ func (c *Course) Leaving(now time.Time, epoch uint64) Step {
 }
 
 // Due returns the next attempt, if its time has come.
-func (c *Course) Due(now time.Time) Step {
+func (c *Machine) Due(now time.Time) Step {
 	if c.phase != Waiting || c.until.IsZero() {
 		return Step{}
 	}
@@ -232,7 +232,7 @@ func (c *Course) Due(now time.Time) Step {
 
 // Slept notes that the clock jumped by gap: the machine slept, or the process was stopped. After
 // a long gap the session is not used again, because the proxy has ended it.
-func (c *Course) Slept(now time.Time, gap time.Duration) Step {
+func (c *Machine) Slept(now time.Time, gap time.Duration) Step {
 	if gap <= c.policy.MaxGap || c.phase == Over || c.epoch == 0 {
 		return Step{}
 	}
@@ -241,7 +241,7 @@ func (c *Course) Slept(now time.Time, gap time.Duration) Step {
 
 // Moved notes that the machine's network changed: a waiting attempt begins at once, and an
 // attempt over the old network would only time out.
-func (c *Course) Moved(now time.Time) Step {
+func (c *Machine) Moved(now time.Time) Step {
 	if c.phase != Waiting && c.phase != Dialling || c.epoch == 0 {
 		return Step{}
 	}
@@ -249,7 +249,7 @@ func (c *Course) Moved(now time.Time) Step {
 }
 
 // restart drops the session or attempt that there is, and begins an attempt.
-func (c *Course) restart(now time.Time) Step {
+func (c *Machine) restart(now time.Time) Step {
 	drop := c.phase != Waiting
 	c.began, c.pauses = now, 0
 	clear(c.answers)
@@ -264,7 +264,7 @@ const MaxTunnels = 256
 
 // Want replaces the wanted tunnels; of too many, the first by name are used. Those in take are
 // taken from other users, each once, however often Want names it.
-func (c *Course) Want(tunnels []Tunnel, take ...Tunnel) Step {
+func (c *Machine) Want(tunnels []Tunnel, take ...Tunnel) Step {
 	for _, t := range take {
 		if _, known := c.takes[t]; !known {
 			c.takes[t] = true
@@ -289,14 +289,14 @@ func (c *Course) Want(tunnels []Tunnel, take ...Tunnel) Step {
 }
 
 // Wanted returns the tunnels that are wanted, sorted.
-func (c *Course) Wanted() []Tunnel { return slices.Clone(c.wanted) }
+func (c *Machine) Wanted() []Tunnel { return slices.Clone(c.wanted) }
 
 // Wants reports whether a tunnel is wanted.
-func (c *Course) Wants(t Tunnel) bool { return slices.Contains(c.wanted, t) }
+func (c *Machine) Wants(t Tunnel) bool { return slices.Contains(c.wanted, t) }
 
 // Answered notes the answer to a declaration of an epoch. An answer to an earlier declaration is
 // ignored, since the answer to its successor follows.
-func (c *Course) Answered(epoch uint64, d *tunnelv1.Declared) Step {
+func (c *Machine) Answered(epoch uint64, d *tunnelv1.Declared) Step {
 	if c.phase != Up || epoch != c.epoch || d.GetRevision() != c.revision {
 		return Step{}
 	}
@@ -320,9 +320,9 @@ const longestTakeBack = time.Minute
 
 // Brought takes back tunnels that another session took over and that no session has served for
 // Policy.TakeBack. It is called periodically; by reports whether a session serves a tunnel. To
-// take a tunnel back the Course declares without it, then with it again: a proxy then gives it to
+// take a tunnel back the Machine declares without it, then with it again: a proxy then gives it to
 // this session.
-func (c *Course) Brought(now time.Time, by func(Tunnel) bool) Step {
+func (c *Machine) Brought(now time.Time, by func(Tunnel) bool) Step {
 	if c.phase != Up || len(c.leftOut) > 0 {
 		return Step{}
 	}
@@ -349,4 +349,4 @@ func (c *Course) Brought(now time.Time, by func(Tunnel) bool) Step {
 }
 
 // Answer returns the proxy's answer for a tunnel; nil while there is none.
-func (c *Course) Answer(t Tunnel) *tunnelv1.TunnelState { return c.answers[t] }
+func (c *Machine) Answer(t Tunnel) *tunnelv1.TunnelState { return c.answers[t] }

@@ -1,4 +1,4 @@
-package course_test
+package reconnect_test
 
 import (
 	"fmt"
@@ -8,19 +8,19 @@ import (
 	"pgregory.net/rapid"
 
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
-	"switchyard.dev/tunnels/workstation/course"
+	"switchyard.dev/tunnels/workstation/reconnect"
 )
 
 var (
 	start  = time.Date(2026, 11, 27, 9, 0, 0, 0, time.UTC)
-	policy = course.DefaultPolicy()
-	shop   = course.Tunnel{Namespace: "shop", Name: "mine-cart"}
+	policy = reconnect.DefaultPolicy()
+	shop   = reconnect.Tunnel{Namespace: "shop", Name: "mine-cart"}
 )
 
-// up returns a Course with a session.
-func up(t *testing.T, wanted ...course.Tunnel) *course.Course {
+// up returns a Machine with a session.
+func up(t *testing.T, wanted ...reconnect.Tunnel) *reconnect.Machine {
 	t.Helper()
-	c := course.New(policy)
+	c := reconnect.New(policy)
 	c.Want(wanted)
 	c.Begin(start)
 	if s := c.Welcomed(start, 1); s.Declare == nil {
@@ -30,7 +30,7 @@ func up(t *testing.T, wanted ...course.Tunnel) *course.Course {
 }
 
 func TestTheFirstConnectionHasSomeTime(t *testing.T) {
-	c := course.New(policy)
+	c := reconnect.New(policy)
 	if s := c.Begin(start); s.Dial != 1 {
 		t.Fatalf("Begin gave %+v", s)
 	}
@@ -47,13 +47,13 @@ func TestTheFirstConnectionHasSomeTime(t *testing.T) {
 
 func TestASessionWhoseProxyEndsGoesOnBesideTheNextAttempt(t *testing.T) {
 	c := up(t, shop)
-	if s := c.Leaving(start, 7); s != (course.Step{}) {
+	if s := c.Leaving(start, 7); s != (reconnect.Step{}) {
 		t.Fatalf("of another epoch: %+v", s)
 	}
 	if s := c.Leaving(start, 1); s.Dial != 2 || !s.Aside || s.Drop {
 		t.Fatalf("Leaving gave %+v, no attempt beside the session", s)
 	}
-	if s := c.Lost(start, 1, true, 0); s != (course.Step{}) {
+	if s := c.Lost(start, 1, true, 0); s != (reconnect.Step{}) {
 		t.Fatalf("the end of the session disturbs the attempt: %+v", s)
 	}
 	if s := c.Failed(start, 2, false, 1); s.At != start.Add(policy.Shortest) {
@@ -68,9 +68,9 @@ func TestASessionWhoseProxyEndsGoesOnBesideTheNextAttempt(t *testing.T) {
 }
 
 func TestAFinalFailureEndsOnlyWhatWasNeverUp(t *testing.T) {
-	c := course.New(policy)
+	c := reconnect.New(policy)
 	c.Begin(start)
-	if s := c.Failed(start, 1, true, 0); !s.End || c.Phase() != course.Over {
+	if s := c.Failed(start, 1, true, 0); !s.End || c.Phase() != reconnect.Over {
 		t.Fatalf("at first: %+v", s)
 	}
 	c = up(t)
@@ -105,15 +105,15 @@ func TestPausesDoubleAndStayShortWhileACutIsFresh(t *testing.T) {
 
 func TestADeclarationIsWholeAndComesAgain(t *testing.T) {
 	c := up(t, shop)
-	s := c.Want([]course.Tunnel{shop, {Namespace: "shop", Name: "mine-api"}, shop})
+	s := c.Want([]reconnect.Tunnel{shop, {Namespace: "shop", Name: "mine-api"}, shop})
 	if d := s.Declare; d.GetRevision() != 2 || len(d.GetTunnels()) != 2 || d.GetTunnels()[0].GetName() != "mine-api" {
 		t.Fatalf("Want gave %v", s.Declare)
 	}
-	if s := c.Want([]course.Tunnel{{Namespace: "shop", Name: "mine-api"}, shop}); s.Declare != nil {
+	if s := c.Want([]reconnect.Tunnel{{Namespace: "shop", Name: "mine-api"}, shop}); s.Declare != nil {
 		t.Errorf("the same again gave %v", s.Declare)
 	}
 	c.Lost(start, 1, true, 0)
-	if s := c.Want([]course.Tunnel{shop}); s.Declare != nil {
+	if s := c.Want([]reconnect.Tunnel{shop}); s.Declare != nil {
 		t.Errorf("without a session: %v", s.Declare)
 	}
 	c.Due(start.Add(time.Second))
@@ -124,16 +124,16 @@ func TestADeclarationIsWholeAndComesAgain(t *testing.T) {
 
 // A proxy ends the session of who declares more than it takes, and with it all that goes on there.
 func TestNoMoreIsDeclaredThanAProxyTakes(t *testing.T) {
-	var all []course.Tunnel
-	for n := range course.MaxTunnels + 44 {
-		all = append(all, course.Tunnel{Namespace: "shop", Name: fmt.Sprintf("cart-%03d", n)})
+	var all []reconnect.Tunnel
+	for n := range reconnect.MaxTunnels + 44 {
+		all = append(all, reconnect.Tunnel{Namespace: "shop", Name: fmt.Sprintf("cart-%03d", n)})
 	}
 	c := up(t, shop)
 	s := c.Want(all)
-	if len(s.Declare.GetTunnels()) != course.MaxTunnels || !c.Wants(all[course.MaxTunnels-1]) || c.Wants(all[course.MaxTunnels]) {
+	if len(s.Declare.GetTunnels()) != reconnect.MaxTunnels || !c.Wants(all[reconnect.MaxTunnels-1]) || c.Wants(all[reconnect.MaxTunnels]) {
 		t.Errorf("%d are declared", len(s.Declare.GetTunnels()))
 	}
-	if s := c.Want(all[:course.MaxTunnels+1]); s.Declare != nil {
+	if s := c.Want(all[:reconnect.MaxTunnels+1]); s.Declare != nil {
 		t.Error("what is not declared has the rest be declared again")
 	}
 }
@@ -147,7 +147,7 @@ func TestOnlyTheAnswerToTheLastDeclarationCounts(t *testing.T) {
 	if !c.Answer(shop).GetOpen() {
 		t.Fatal("the answer was not taken")
 	}
-	c.Want([]course.Tunnel{shop, {Namespace: "a", Name: "b"}})
+	c.Want([]reconnect.Tunnel{shop, {Namespace: "a", Name: "b"}})
 	c.Answered(1, told(1, false))
 	c.Answered(0, told(2, false))
 	if !c.Answer(shop).GetOpen() {
@@ -162,20 +162,20 @@ func TestOnlyTheAnswerToTheLastDeclarationCounts(t *testing.T) {
 // A session that lost a tunnel to another one gets it back once the other has ended, and not
 // while the other runs or is away for a moment.
 func TestWhatWasTakenComesBack(t *testing.T) {
-	other := course.Tunnel{Namespace: "a", Name: "b"}
+	other := reconnect.Tunnel{Namespace: "a", Name: "b"}
 	c := up(t, shop, other)
-	answer := func(revision uint64) course.Step {
+	answer := func(revision uint64) reconnect.Step {
 		return c.Answered(1, &tunnelv1.Declared{Revision: revision, Tunnels: []*tunnelv1.TunnelState{
 			{Namespace: "a", Name: "b", Refused: &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_FORBIDDEN}},
 			{Namespace: "shop", Name: "mine-cart", Refused: &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_TAKEN}}}})
 	}
-	if s := answer(1); s != (course.Step{}) {
+	if s := answer(1); s != (reconnect.Step{}) {
 		t.Fatalf("the answer gave %+v", s)
 	}
-	nobody, somebody := func(course.Tunnel) bool { return false }, func(course.Tunnel) bool { return true }
+	nobody, somebody := func(reconnect.Tunnel) bool { return false }, func(reconnect.Tunnel) bool { return true }
 	now := start
-	for _, by := range []func(course.Tunnel) bool{nobody, somebody, nobody, somebody} {
-		if s := c.Brought(now, by); s != (course.Step{}) {
+	for _, by := range []func(reconnect.Tunnel) bool{nobody, somebody, nobody, somebody} {
+		if s := c.Brought(now, by); s != (reconnect.Step{}) {
 			t.Fatalf("after %s it gave %+v", now.Sub(start), s)
 		}
 		now = now.Add(policy.TakeBack - time.Second)
@@ -185,7 +185,7 @@ func TestWhatWasTakenComesBack(t *testing.T) {
 	if d := s.Declare; d.GetRevision() != 2 || len(d.GetTunnels()) != 1 || d.GetTunnels()[0].GetName() != "b" {
 		t.Fatalf("it is left out by %+v", s)
 	}
-	if s := c.Brought(now.Add(9*policy.TakeBack), nobody); s != (course.Step{}) {
+	if s := c.Brought(now.Add(9*policy.TakeBack), nobody); s != (reconnect.Step{}) {
 		t.Errorf("while that has no answer it gave %+v", s)
 	}
 	if s := c.Answered(1, &tunnelv1.Declared{Revision: 2}); s.Declare.GetRevision() != 3 || len(s.Declare.GetTunnels()) != 2 {
@@ -208,7 +208,7 @@ func TestWhatWasTakenComesBack(t *testing.T) {
 // Two sessions that are not seen to use a tunnel take it from each other ever more seldom.
 func TestTwoWhoAreBothThereGrowPatient(t *testing.T) {
 	c, revision, taken, now := up(t, shop), uint64(1), 0, start
-	nobody := func(course.Tunnel) bool { return false }
+	nobody := func(reconnect.Tunnel) bool { return false }
 	for now.Before(start.Add(10 * time.Minute)) {
 		c.Answered(1, &tunnelv1.Declared{Revision: revision, Tunnels: []*tunnelv1.TunnelState{
 			{Namespace: "shop", Name: "mine-cart", Refused: &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_TAKEN}}}})
@@ -224,20 +224,20 @@ func TestTwoWhoAreBothThereGrowPatient(t *testing.T) {
 
 func TestAfterSleepNothingOldIsUsed(t *testing.T) {
 	c := up(t)
-	if s := c.Slept(start, policy.MaxGap); s != (course.Step{}) {
+	if s := c.Slept(start, policy.MaxGap); s != (reconnect.Step{}) {
 		t.Errorf("a short gap gave %+v", s)
 	}
 	if s := c.Slept(start, policy.MaxGap+1); !s.Drop || s.Dial != 2 {
 		t.Errorf("a long gap gave %+v", s)
 	}
-	if s := c.Welcomed(start, 1); s != (course.Step{}) || c.Phase() == course.Up {
+	if s := c.Welcomed(start, 1); s != (reconnect.Step{}) || c.Phase() == reconnect.Up {
 		t.Errorf("the old attempt came up: %+v", s)
 	}
 }
 
 func TestAnotherNetworkEndsTheWaitingOnly(t *testing.T) {
 	c := up(t)
-	if s := c.Moved(start); s != (course.Step{}) {
+	if s := c.Moved(start); s != (reconnect.Step{}) {
 		t.Errorf("with a session: %+v; its own pings tell whether it lives", s)
 	}
 	c.Lost(start, 1, true, 1)
@@ -253,12 +253,12 @@ func TestAnotherNetworkEndsTheWaitingOnly(t *testing.T) {
 // the first declaration of each connection is whole, and a pause is within its bounds.
 func TestWhateverHappens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c, now := course.New(policy), start
+		c, now := reconnect.New(policy), start
 		var last uint64
 		live := 0 // attempts and sessions that were begun and not ended
 		names := []string{"a", "b", "c"}
 		var wanted []string
-		check := func(s course.Step) {
+		check := func(s reconnect.Step) {
 			if s.Drop {
 				live--
 			}
@@ -288,12 +288,12 @@ func TestWhateverHappens(t *testing.T) {
 			case 0:
 				check(c.Welcomed(now, epoch))
 			case 1:
-				if before == course.Dialling && current {
+				if before == reconnect.Dialling && current {
 					live--
 				}
 				check(c.Failed(now, epoch, rapid.Bool().Draw(t, "final"), chance))
 			case 2:
-				if before == course.Up && current {
+				if before == reconnect.Up && current {
 					live--
 				}
 				check(c.Lost(now, epoch, rapid.Bool().Draw(t, "comeBack"), chance))
@@ -305,9 +305,9 @@ func TestWhateverHappens(t *testing.T) {
 				check(c.Moved(now))
 			case 6:
 				wanted = names[:rapid.IntRange(0, 3).Draw(t, "wanted")]
-				var list []course.Tunnel
+				var list []reconnect.Tunnel
 				for _, n := range wanted {
-					list = append(list, course.Tunnel{Namespace: "ns", Name: n})
+					list = append(list, reconnect.Tunnel{Namespace: "ns", Name: n})
 				}
 				check(c.Want(list))
 			}
