@@ -28,12 +28,12 @@ func (t *Table) accept(of *tunnel, port int32, l net.Listener) {
 			}
 			continue
 		}
-		t.ended.Go(func() { t.lead(of, port, conn) })
+		t.ended.Go(func() { t.forward(of, port, conn) })
 	}
 }
 
-// lead forwards one connection to the workstation, if there is one.
-func (t *Table) lead(of *tunnel, port int32, conn net.Conn) {
+// forward passes one connection to the workstation, if there is one.
+func (t *Table) forward(of *tunnel, port int32, conn net.Conn) {
 	stream := relay.Of(conn)
 	stop := context.AfterFunc(t.ctx, func() { relay.Cut(stream) })
 	defer stop()
