@@ -30,8 +30,8 @@ type verdict struct {
 	refused  *tunnelv1.Refused
 }
 
-// look evaluates the current declaration, and returns the outcome; nil when there is none.
-func (r *review) look(ctx context.Context) *tunnelv1.Declared {
+// evaluate returns the outcome of the current declaration; nil when there is none.
+func (r *review) evaluate(ctx context.Context) *tunnelv1.Declared {
 	w := r.w
 	w.mu.Lock()
 	declared := w.declared

@@ -213,7 +213,7 @@ func (w *workstation) receive(ctx context.Context) {
 		w.mu.Lock()
 		w.declared = declare
 		w.mu.Unlock()
-		w.look()
+		w.trigger()
 	}
 }
 
@@ -239,7 +239,7 @@ func senseless(d *tunnelv1.Declare) string {
 	return ""
 }
 
-func (w *workstation) look() {
+func (w *workstation) trigger() {
 	select {
 	case w.poke <- struct{}{}:
 	default:
@@ -256,7 +256,7 @@ func (w *workstation) keep(ctx context.Context) {
 	var told *tunnelv1.Declared
 	for {
 		changed := w.main.cfg.Cluster.Changed()
-		now := r.look(ctx)
+		now := r.evaluate(ctx)
 		if now != nil && !proto.Equal(now, told) {
 			if w.session.Send(&tunnelv1.Control{Is: &tunnelv1.Control_Declared{Declared: now}}) != nil {
 				return
@@ -309,7 +309,7 @@ func (w *workstation) NotifyLost(key inbound.Key, by string) {
 	w.mu.Lock()
 	w.taken[key] = by
 	w.mu.Unlock()
-	w.look()
+	w.trigger()
 }
 
 // Heard implements inbound.Workstation.
@@ -331,12 +331,12 @@ func (w *workstation) accept(ctx context.Context) {
 		if err != nil {
 			return
 		}
-		go w.lead(ctx, in)
+		go w.forward(ctx, in)
 	}
 }
 
-// lead forwards one connection. It ends with the session.
-func (w *workstation) lead(ctx context.Context, in *carrier.Incoming) {
+// forward passes one connection into the cluster. It ends with the session.
+func (w *workstation) forward(ctx context.Context, in *carrier.Incoming) {
 	to := in.Open.GetAddress()
 	if to == nil {
 		in.Refuse(&tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_INVALID, Message: "A workstation opens connections to addresses."})
