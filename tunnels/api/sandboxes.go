@@ -52,7 +52,7 @@ func (s *server) WatchLocalSandboxes(request *tunnelv1.WatchLocalSandboxesReques
 	}
 	var last *tunnelv1.WatchLocalSandboxesResponse
 	var rest unselected
-	look := func() error {
+	send := func() error {
 		now, err := s.localSandboxes(ctx, c, request, &rest)
 		if status.Code(err) == codes.Unavailable && last != nil {
 			return nil // until the check succeeds again
@@ -67,14 +67,14 @@ func (s *server) WatchLocalSandboxes(request *tunnelv1.WatchLocalSandboxesReques
 	defer again.Stop()
 	for {
 		changed := s.sandboxes.Next()
-		if err := look(); err != nil {
+		if err := send(); err != nil {
 			return err
 		}
 		if err := s.rest(ctx, changed, again.C, func() error {
 			if err := s.stays(ctx, c); err != nil {
 				return err
 			}
-			return look()
+			return send()
 		}); err != nil {
 			return err
 		}
@@ -124,7 +124,7 @@ func (s *server) localSandboxes(ctx context.Context, c caller, request *tunnelv1
 		one.ExternalWorkloads, one.Resources = sortedBy(one.ExternalWorkloads), sortedBy(given[owner{sb.Name, sb.UID}])
 		out.Sandboxes = append(out.Sandboxes, one)
 	}
-	if err := rest.look(others, func(name string) *tunnelv1.Refused { return s.cfg.Access.MayUpdate(ctx, c.user, name) }); err != nil {
+	if err := rest.check(others, func(name string) *tunnelv1.Refused { return s.cfg.Access.MayUpdate(ctx, c.user, name) }); err != nil {
 		return nil, err
 	}
 	out.Others, out.MoreOthers = rest.granted, rest.more
@@ -142,9 +142,9 @@ type unselected struct {
 	more           int32
 }
 
-// look records which of these sandboxes the caller can update, by name, and how many were not
+// check records which of these sandboxes the caller can update, by name, and how many were not
 // checked.
-func (u *unselected) look(names []string, mayUpdate func(string) *tunnelv1.Refused) error {
+func (u *unselected) check(names []string, mayUpdate func(string) *tunnelv1.Refused) error {
 	slices.Sort(names)
 	if slices.Equal(names, u.names) {
 		return nil

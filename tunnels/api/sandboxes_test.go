@@ -120,19 +120,19 @@ func TestSandboxesThatAreNotSelectedAreNamedInOrder(t *testing.T) {
 			return &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_FORBIDDEN}
 		}
 		for range 3 {
-			if err := u.look(slices.Clone(names), may); err != nil {
+			if err := u.check(slices.Clone(names), may); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if len(u.granted) != c.n || u.more != c.more || asked != c.asked || c.n > 0 && (u.granted[0] != c.first || u.granted[c.n-1] != c.last) {
 			t.Errorf("%s: %v and %d more, after %d questions", what, u.granted, u.more, asked)
 		}
-		if err := u.look([]string{"s000"}, may); err != nil || asked != c.asked+1 || u.more != 0 {
+		if err := u.check([]string{"s000"}, may); err != nil || asked != c.asked+1 || u.more != 0 {
 			t.Errorf("%s, of another list: %v, %d questions, %d more", what, err, asked, u.more)
 		}
 	}
 	var u unselected
-	if err := u.look([]string{"a"}, func(string) *tunnelv1.Refused {
+	if err := u.check([]string{"a"}, func(string) *tunnelv1.Refused {
 		return &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_UNAVAILABLE}
 	}); err == nil || u.names != nil {
 		t.Error("what could not be asked counts as asked")
