@@ -49,7 +49,7 @@ func TestWhoseANameIs(t *testing.T) {
 		"notcluster.local.":                  {},
 		".":                                  {},
 	} {
-		if got := names.Judge(name); got.Ours != want.ours || got.Ask != want.ask {
+		if got := names.Judge(name); got.InCluster != want.ours || got.Ask != want.ask {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
 	}
@@ -72,8 +72,8 @@ func TestNoServiceShadowsAPublicName(t *testing.T) {
 		"pods.cloud.": false, "web-0.pods.cloud.": false, "cart.prod.": false, "cart.hotrod.": true, "cart.staging.": true,
 		"go.dev.svc.": true, "go.dev.svc.cluster.local.": true, "web-0.pods.cloud.svc.": true, "x.ck.svc.": true,
 	} {
-		if got := all.Judge(name); got.Ours != ours {
-			t.Errorf("%s: the cluster's: %t, not %t", name, got.Ours, ours)
+		if got := all.Judge(name); got.InCluster != ours {
+			t.Errorf("%s: the cluster's: %t, not %t", name, got.InCluster, ours)
 		}
 	}
 	if got, want := all.Public(), []string{"app", "ck", "cloud", "dev", "io", "prod", "shop", "uk"}; !slices.Equal(got, want) {
@@ -91,7 +91,7 @@ func TestNoOtherNameIsAServices(t *testing.T) {
 	one.DnsNames = append(one.DnsNames, "github.com", "cart", "other.hotrod")
 	all.Change([]*tunnelv1.Service{one}, nil)
 	for _, name := range []string{"github.com.", "cart.", "other.hotrod."} {
-		if all.Judge(name).Ours {
+		if all.Judge(name).InCluster {
 			t.Errorf("%s is the cluster's", name)
 		}
 	}

@@ -125,7 +125,7 @@ func (s *Server) Answer(ctx context.Context, network string, q *dns.Msg) (*dns.M
 	asked := q.Question[0]
 	v := s.cfg.Table.Judge(asked.Name)
 	switch {
-	case !v.Ours || asked.Qclass != dns.ClassINET:
+	case !v.InCluster || asked.Qclass != dns.ClassINET:
 		return s.cfg.System.Ask(ctx, network, q)
 	case s.cfg.NoSix && asked.Qtype == dns.TypeAAAA:
 		v.Addresses = nil
@@ -180,7 +180,7 @@ func (s *Server) cluster(ctx context.Context, q *dns.Msg, name string) (*dns.Msg
 // refer, is reached directly.
 func (s *Server) addresses(list []dns.RR) (out []netip.Addr) {
 	for _, one := range list {
-		if !s.cfg.Table.Judge(one.Header().Name).Ours {
+		if !s.cfg.Table.Judge(one.Header().Name).InCluster {
 			continue
 		}
 		var raw net.IP

@@ -152,8 +152,8 @@ func (t *Table) DNS() string {
 
 // Verdict is the classification of a name.
 type Verdict struct {
-	// Ours reports whether it is a name of the cluster.
-	Ours bool
+	// InCluster reports whether it is a name of the cluster.
+	InCluster bool
 	// Addresses are its addresses, if they are in memory.
 	Addresses []netip.Addr
 	// Ask is the name to query in the cluster's DNS.
@@ -167,11 +167,11 @@ func (t *Table) Judge(name string) Verdict {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	if s := t.names[name]; s != nil {
-		return Verdict{Ours: true, Addresses: s.addresses, Ask: s.whole}
+		return Verdict{InCluster: true, Addresses: s.addresses, Ask: s.whole}
 	}
 	for prefix, rest, more := strings.Cut(name, "."); more; {
 		if s := t.names[rest]; s != nil && len(s.addresses) == 0 {
-			return Verdict{Ours: true, Ask: prefix + "." + s.whole}
+			return Verdict{InCluster: true, Ask: prefix + "." + s.whole}
 		}
 		var label string
 		label, rest, more = strings.Cut(rest, ".")
@@ -179,9 +179,9 @@ func (t *Table) Judge(name string) Verdict {
 	}
 	switch {
 	case name == t.domain || strings.HasSuffix(name, "."+t.domain):
-		return Verdict{Ours: true, Ask: name}
+		return Verdict{InCluster: true, Ask: name}
 	case strings.HasSuffix(name, ".svc"):
-		return Verdict{Ours: true, Ask: name + "." + t.domain}
+		return Verdict{InCluster: true, Ask: name + "." + t.domain}
 	}
 	return Verdict{}
 }
