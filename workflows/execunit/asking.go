@@ -4,7 +4,7 @@ import "fmt"
 
 // asking returns the container that sends requests to io-context-server in this state of the pod;
 // nil for none.
-func (l look) asking(state State) *Asking {
+func (l view) asking(state State) *Asking {
 	log := func(container string) string {
 		return fmt.Sprintf("cannot reach io-context-server, or it answers with errors. The log has each attempt: kubectl logs -n %s %s -c %s (check the proxy of a mesh in the pod, and NetworkPolicies).",
 			l.pod.Namespace, l.pod.Name, container)

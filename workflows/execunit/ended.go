@@ -14,7 +14,7 @@ import (
 )
 
 // ended returns the observation of a pod with a main container that has ended.
-func (l look) ended() Observation {
+func (l view) ended() Observation {
 	main := *l.main.State.Terminated
 	if main.Reason == unknownStatus {
 		return l.interrupted(*cmp.Or(l.gone(), &outOfSight))
@@ -36,7 +36,7 @@ func (l look) ended() Observation {
 }
 
 // delivered returns the observation of a pod after its script has ended with 0.
-func (l look) delivered() Observation {
+func (l view) delivered() Observation {
 	handed := l.output.State.Terminated
 	switch {
 	case handed == nil && !l.over:
@@ -67,7 +67,7 @@ var notItsFault = []string{
 }
 
 // name returns the namespace and name of the pod.
-func (l look) name() string { return l.pod.Namespace + "/" + l.pod.Name }
+func (l view) name() string { return l.pod.Namespace + "/" + l.pod.Name }
 
 // unknownStatus is the reason of a container with an unknown end.
 const unknownStatus = "ContainerStatusUnknown"
@@ -76,7 +76,7 @@ const unknownStatus = "ContainerStatusUnknown"
 var outOfSight = ending{reason: ReasonNodeLost, how: "ended, and its node did not report how"}
 
 // failure returns why a script that ended with another code than 0 failed.
-func (l look) failure(t corev1.ContainerStateTerminated) (reason, message string) {
+func (l view) failure(t corev1.ContainerStateTerminated) (reason, message string) {
 	said, spoke := endingOf(&t)
 	unit := quoted(l.unit.Name)
 	switch {
@@ -103,7 +103,7 @@ type ending struct {
 }
 
 // interrupted returns the observation of a pod that was ended by e.
-func (l look) interrupted(e ending) Observation {
+func (l view) interrupted(e ending) Observation {
 	if e.reason == ReasonDeadlineExceeded {
 		advice := "Check its results so far, and let the script do less or have more time"
 		if !l.begun() {
@@ -121,7 +121,7 @@ func (l look) interrupted(e ending) Observation {
 
 // causeOf returns the external cause that ended the main container; nil when it ended before that
 // cause, or there is none.
-func (l look) causeOf(t corev1.ContainerStateTerminated) *ending {
+func (l view) causeOf(t corev1.ContainerStateTerminated) *ending {
 	cause := l.gone()
 	if cause == nil || neverRan(t) || t.Reason == "OOMKilled" || !cause.at.IsZero() && t.FinishedAt.Before(&cause.at) {
 		return nil
@@ -130,7 +130,7 @@ func (l look) causeOf(t corev1.ContainerStateTerminated) *ending {
 }
 
 // gone returns the external cause of the pod's end, past or imminent; nil when there is none.
-func (l look) gone() *ending {
+func (l view) gone() *ending {
 	if l.pod.Status.Reason == ReasonDeadlineExceeded {
 		e := &ending{reason: ReasonDeadlineExceeded, how: "was there for longer than it may be"}
 		if seconds := l.pod.Spec.ActiveDeadlineSeconds; seconds != nil && l.pod.Status.StartTime != nil {
@@ -185,7 +185,7 @@ var byKubelet = map[string]ending{
 }
 
 // withoutEnd returns the observation of a pod that is over with a main container of unknown end.
-func (l look) withoutEnd() Observation {
+func (l view) withoutEnd() Observation {
 	if l.main.State.Running != nil {
 		return l.interrupted(outOfSight)
 	}

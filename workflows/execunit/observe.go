@@ -94,7 +94,7 @@ type Asking struct {
 
 // Observe returns the state of a unit, derived from the pod of its attempt.
 func Observe(u crdv1.WorkUnit, pod *corev1.Pod) Observation {
-	l := lookAt(u, pod)
+	l := viewOf(u, pod)
 	var o Observation
 	switch {
 	case l.main.State.Terminated != nil:
@@ -122,8 +122,8 @@ const (
 	maxText    = 400
 )
 
-// look is a pod of a unit, with the parts that are observed.
-type look struct {
+// view is a pod of a unit, with the parts that are observed.
+type view struct {
 	unit         crdv1.WorkUnit
 	pod          *corev1.Pod
 	mainName     string
@@ -132,9 +132,9 @@ type look struct {
 	over bool
 }
 
-// lookAt returns the observed parts of a pod.
-func lookAt(u crdv1.WorkUnit, pod *corev1.Pod) look {
-	l := look{unit: u, pod: pod, over: pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed}
+// viewOf returns the observed parts of a pod.
+func viewOf(u crdv1.WorkUnit, pod *corev1.Pod) view {
+	l := view{unit: u, pod: pod, over: pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed}
 	for _, c := range pod.Spec.Containers {
 		if c.Name == OutputManager {
 			continue
@@ -159,7 +159,7 @@ func statusOf(all []corev1.ContainerStatus, name string) corev1.ContainerStatus 
 
 // begun reports whether the script has started, or may have: without the final report of its
 // node, a scheduled pod may have started it.
-func (l look) begun() bool {
+func (l view) begun() bool {
 	s := l.main.State
 	switch {
 	case s.Running != nil:
@@ -181,7 +181,7 @@ func neverRan(t corev1.ContainerStateTerminated) bool {
 }
 
 // orphaned reports whether the pod was declared over by another component than its node.
-func (l look) orphaned() bool {
+func (l view) orphaned() bool {
 	c := l.condition(corev1.DisruptionTarget)
 	return c != nil && c.Reason == deletionByPodGC || l.pod.Status.Reason == "NodeLost"
 }
@@ -190,7 +190,7 @@ func (l look) orphaned() bool {
 const deletionByPodGC = "DeletionByPodGC"
 
 // condition returns a condition of the pod that is true; nil when it is not.
-func (l look) condition(name corev1.PodConditionType) *corev1.PodCondition {
+func (l view) condition(name corev1.PodConditionType) *corev1.PodCondition {
 	for i, c := range l.pod.Status.Conditions {
 		if c.Type == name && c.Status == corev1.ConditionTrue {
 			return &l.pod.Status.Conditions[i]

@@ -10,7 +10,7 @@ import (
 )
 
 // waiting returns the observation of a pod with a main container that has not started.
-func (l look) waiting() Observation {
+func (l view) waiting() Observation {
 	unit := quoted(l.unit.Name)
 	o := Observation{State: Waiting, Reason: ReasonStarting}
 	for _, c := range l.pod.Status.Conditions {
@@ -47,7 +47,7 @@ func (l look) waiting() Observation {
 }
 
 // stuck returns why the kubelet does not start one of the containers; empty when none is blocked.
-func (l look) stuck() (reason, message string) {
+func (l view) stuck() (reason, message string) {
 	for _, s := range slices.Concat(l.pod.Status.InitContainerStatuses, l.pod.Status.ContainerStatuses) {
 		if s.State.Waiting == nil {
 			continue
@@ -81,7 +81,7 @@ var (
 )
 
 // refused returns why the kubelet does not start a container; empty when it is about to.
-func (l look) refused(s corev1.ContainerStatus, w corev1.ContainerStateWaiting) (reason, message string) {
+func (l view) refused(s corev1.ContainerStatus, w corev1.ContainerStateWaiting) (reason, message string) {
 	unit := quoted(l.unit.Name)
 	switch {
 	case slices.Contains(noImage, w.Reason):
@@ -100,7 +100,7 @@ func (l look) refused(s corev1.ContainerStatus, w corev1.ContainerStateWaiting) 
 }
 
 // configError returns the reason and message for a container that refers to a missing object.
-func (l look) configError(container, text string) (reason, message string) {
+func (l view) configError(container, text string) (reason, message string) {
 	unit := quoted(l.unit.Name)
 	reasons := map[string]string{"secret": ReasonSecretMissing, "configmap": ReasonConfigMapMissing}
 	if m := missing.FindStringSubmatch(text); m != nil {
@@ -116,7 +116,7 @@ func (l look) configError(container, text string) (reason, message string) {
 }
 
 // imageOf returns the image of a container in its template.
-func (l look) imageOf(s corev1.ContainerStatus) string {
+func (l view) imageOf(s corev1.ContainerStatus) string {
 	for _, c := range slices.Concat(l.pod.Spec.InitContainers, l.pod.Spec.Containers) {
 		if c.Name == s.Name {
 			return c.Image
