@@ -46,15 +46,15 @@ func (everything) Service(string) bool                                          
 func (everything) Kind(netip.Addr) policy.Kind                                        { return policy.KindUnknown }
 func (everything) Begun(audit.Direction) (ended func())                               { return func() {} }
 
-// door is a server, and the authority of its users.
-type door struct {
+// testServer is a server, and the authority of its users.
+type testServer struct {
 	*Server
 	t         *testing.T
 	table     *inbound.Table
 	authority ssh.Signer
 }
 
-func newDoor(t *testing.T) *door {
+func newTestServer(t *testing.T) *testServer {
 	t.Helper()
 	signer := func() ssh.Signer {
 		_, private, err := ed25519.GenerateKey(rand.Reader)
@@ -81,7 +81,7 @@ func newDoor(t *testing.T) *door {
 		t.Fatal(err)
 	}
 	t.Cleanup(table.Close)
-	d := &door{t: t, table: table, authority: signer()}
+	d := &testServer{t: t, table: table, authority: signer()}
 	d.Server, err = New(Config{Gate: gate, Table: table, Cluster: everything{}, Access: everything{}, Host: signer(),
 		Authority: d.authority.PublicKey(), Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	if err != nil {
@@ -92,7 +92,7 @@ func newDoor(t *testing.T) *door {
 
 // comes connects a user of that name, and returns the client's end; served is closed once the
 // server is done with the connection. known is the server's.
-func (d *door) comes(login string, known func(user string)) (client ssh.Conn, served <-chan struct{}) {
+func (d *testServer) comes(login string, known func(user string)) (client ssh.Conn, served <-chan struct{}) {
 	d.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -150,7 +150,7 @@ func flood(c ssh.Conn) {
 }
 
 // gone waits until nothing of the library serves a connection any more.
-func (d *door) gone() {
+func (d *testServer) gone() {
 	d.t.Helper()
 	wait.Eventually(d.t, time.Minute, "nothing serves the connection", func() error {
 		var stacks strings.Builder
@@ -166,7 +166,7 @@ func (d *door) gone() {
 
 // A client that floods a connection with requests that are refused loses it, and all its tunnels.
 func TestWhoFloodsWithRequestsIsGone(t *testing.T) {
-	d := newDoor(t)
+	d := newTestServer(t)
 	client, served := d.comes("ada", func(string) {})
 	if ok, _, err := client.SendRequest("tcpip-forward", true, ssh.Marshal(forwarding{"w.ns", 8080})); err != nil || !ok {
 		t.Fatalf("the tunnel is not held: %t, %v", ok, err)
@@ -184,7 +184,7 @@ func TestWhoFloodsWithRequestsIsGone(t *testing.T) {
 }
 
 func TestWhoHasTooManyConnectionsIsGone(t *testing.T) {
-	d := newDoor(t)
+	d := newTestServer(t)
 	d.sessions = callers.NewPool("sessions", callers.Bounds{Each: 1, Pods: 8})
 	d.comes("ada", func(string) {})
 	wait.Eventually(t, time.Minute, "the first is served", func() error {
@@ -210,7 +210,7 @@ func TestWhoHasTooManyConnectionsIsGone(t *testing.T) {
 // A client's version may be any bytes. The manager receives all tunnels in one message, which a
 // label that is not valid UTF-8 would make impossible to encode.
 func TestWhateverAClientCallsItselfItsTunnelCanBeTold(t *testing.T) {
-	d := newDoor(t)
+	d := newTestServer(t)
 	client, _ := d.comes("ada\xff"+strings.Repeat("é", 300), func(string) {})
 	if ok, _, err := client.SendRequest("tcpip-forward", true, ssh.Marshal(forwarding{"w.ns", 8080})); err != nil || !ok {
 		t.Fatalf("the tunnel is not held: %t, %v", ok, err)
@@ -242,7 +242,7 @@ func (a taking) MayUpdate(context.Context, identity.User, string) *tunnelv1.Refu
 
 // A repeated check of the right to a tunnel does not take it from another session.
 func TestALookAtWhatIsHeldTakesNothingBack(t *testing.T) {
-	d := newDoor(t)
+	d := newTestServer(t)
 	w, _ := everything{}.Workload("ns", "w")
 	bob := d.table.Join(inbound.Owner{User: "bob", Session: "b", Epoch: 1}, silent{})
 	d.cfg.Access = taking{take: func() {
