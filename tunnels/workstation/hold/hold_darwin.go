@@ -15,8 +15,8 @@ import (
 	"switchyard.dev/tunnels/workstation/redirect"
 )
 
-// LeadsSix reports whether IPv6 is redirected too.
-const LeadsSix = false
+// RedirectsIPv6 reports whether IPv6 is redirected too.
+const RedirectsIPv6 = false
 
 // Table is a set of rules in pf. It is not safe for concurrent use.
 type Table struct {

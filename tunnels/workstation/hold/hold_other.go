@@ -13,8 +13,8 @@ import (
 // errElsewhere is the error on other systems.
 var errElsewhere = errors.New("redirecting connections of this machine is supported on Linux and macOS only: use the SOCKS5 and HTTP proxies, or --map")
 
-// LeadsSix reports whether IPv6 is redirected too.
-const LeadsSix = false
+// RedirectsIPv6 reports whether IPv6 is redirected too.
+const RedirectsIPv6 = false
 
 // Table is not supported.
 type Table struct{}

@@ -16,8 +16,8 @@ import (
 	"switchyard.dev/tunnels/workstation/redirect"
 )
 
-// LeadsSix reports whether IPv6 is redirected too.
-const LeadsSix = true
+// RedirectsIPv6 reports whether IPv6 is redirected too.
+const RedirectsIPv6 = true
 
 // patience bounds each exchange with the kernel, which answers in microseconds or not at all.
 const patience = 5 * time.Second

@@ -101,7 +101,7 @@ func (i *Inside) take() (err error) {
 	if i.system, err = names.NewSystem(i.cfg.ResolverFile, hold.Pass); err != nil {
 		return err
 	}
-	if i.server, err = names.New(names.Config{Table: i.names, System: i.system, Open: i.cfg.Open, Learned: i.learn, NoSix: !hold.LeadsSix, Log: i.cfg.Log}); err != nil {
+	if i.server, err = names.New(names.Config{Table: i.names, System: i.system, Open: i.cfg.Open, Learned: i.learn, NoSix: !hold.RedirectsIPv6, Log: i.cfg.Log}); err != nil {
 		return err
 	}
 	if i.tcp, err = listen(false); err != nil {
