@@ -98,7 +98,7 @@ func (s *site) open(as *rest.Config) {
 	s.Must(err)
 }
 
-func TestWhoAWorkstationIs(t *testing.T) {
+func TestIdentify(t *testing.T) {
 	s := newSite(t)
 	s.Accounts(s.namespace, "ada", "gone")
 	ours, default_ := s.Token(s.namespace, "ada", access.Audience, nil), s.Token(s.namespace, "ada", "", nil)
@@ -112,7 +112,7 @@ func TestWhoAWorkstationIs(t *testing.T) {
 		"with which the API server is asked": {default_, name},
 		"made for another service":           {s.Token(s.namespace, "ada", "vault", nil), "does not accept"},
 		"forged":                             {forged, "no key of the cluster has signed it"},
-		"of an account that is gone":         {gone, "does not accept"},
+		"of a deleted account":               {gone, "does not accept"},
 		"expired":                            {expired, "expired at 20"},
 		"of junk":                            {"junk", "does not accept"},
 		"too long":                           {strings.Repeat("x", 17<<10), "longer than"},
@@ -133,7 +133,7 @@ func TestWhoAWorkstationIs(t *testing.T) {
 
 	asked := s.asked.tokens.Load()
 	if _, refused := s.Identify(t.Context(), ours, "10.1.2.3:4"); refused != nil || s.asked.tokens.Load() != asked {
-		t.Errorf("what was answered is asked again: %v", refused)
+		t.Errorf("a cached answer is requested again: %v", refused)
 	}
 	s.past = 2 * time.Minute
 	if _, refused := s.Identify(t.Context(), ours, "10.1.2.3:4"); refused != nil || s.asked.tokens.Load() != asked+1 {
@@ -162,7 +162,7 @@ func TestWhoAWorkstationIs(t *testing.T) {
 	}
 }
 
-func TestWhatAUserMayDo(t *testing.T) {
+func TestRightsOfAUser(t *testing.T) {
 	s := newSite(t)
 	user := func(name string, groups ...string) identity.User {
 		return identity.User{Name: name + "-" + s.namespace, Groups: groups}
@@ -201,17 +201,17 @@ func TestWhatAUserMayDo(t *testing.T) {
 		}
 	}
 	if refused := s.MayUse(t.Context(), identity.User{}); refused.GetReason() != tunnelv1.Reason_REASON_UNAUTHENTICATED {
-		t.Errorf("nobody may use the proxies: %v", refused)
+		t.Errorf("a user without a name: %v", refused)
 	}
 	asked := s.asked.rights.Load()
 	if s.MayUpdate(t.Context(), ada, "hers") != nil || s.asked.rights.Load() != asked {
-		t.Error("what was answered is asked again")
+		t.Error("a cached answer is requested again")
 	}
 	if s.past = time.Minute; s.MayUpdate(t.Context(), ada, "hers") != nil || s.asked.rights.Load() != asked+1 {
 		t.Error("after a minute an answer still counts")
 	}
 	if text := s.logs.text.String(); !strings.Contains(text, `update signadotsandboxes.signadot.com his`) || !strings.Contains(text, "allowed=false") {
-		t.Errorf("the log does not say what was asked:\n%s", text)
+		t.Errorf("the log does not name the right:\n%s", text)
 	}
 }
 
@@ -231,7 +231,7 @@ func (a *away) Create(ctx context.Context, r *authorizationv1.SubjectAccessRevie
 	return a.SubjectAccessReviewInterface.Create(ctx, r, o)
 }
 
-func TestWhoHadARightKeepsItWhileTheAPIServerIsAway(t *testing.T) {
+func TestAGrantedRightIsKeptWhileTheAPIServerIsUnavailable(t *testing.T) {
 	s := newSite(t)
 	ada := identity.User{Name: "ada-" + s.namespace}
 	s.Grant(ada.Name, "", rbacv1.PolicyRule{APIGroups: []string{crdv1.Group}, Resources: []string{"signadotsandboxes"}, Verbs: []string{"list"}})
@@ -249,7 +249,7 @@ func TestWhoHadARightKeepsItWhileTheAPIServerIsAway(t *testing.T) {
 		t.Errorf("five minutes later: %v", refused)
 	}
 	if refused := a.MayUpdate(t.Context(), ada, "hers"); refused.GetReason() != tunnelv1.Reason_REASON_UNAVAILABLE {
-		t.Errorf("a right that nobody asked for before: %v", refused)
+		t.Errorf("a right without a cached answer: %v", refused)
 	}
 	if s.past = 11 * time.Minute; a.MayUse(t.Context(), ada).GetReason() != tunnelv1.Reason_REASON_UNAVAILABLE {
 		t.Error("eleven minutes later the right still counts")
@@ -292,7 +292,7 @@ func TestAnAuthenticatorThatKnowsNoAudiences(t *testing.T) {
 	}
 }
 
-func TestWhileTheAPIServerIsAwayNobodyNewComesIn(t *testing.T) {
+func TestNewSessionsAreRefusedWhileTheAPIServerIsUnavailable(t *testing.T) {
 	s := newSite(t)
 	s.Accounts(s.namespace, "ada")
 	token := s.Token(s.namespace, "ada", "", nil)

@@ -10,7 +10,7 @@ import (
 )
 
 // The refusal without a turn is one sentence, also where the caller waits no longer.
-func TestWhoGetsNoTurnIsToldToTryAgain(t *testing.T) {
+func TestAReviewWithoutATurnIsRefusedForNow(t *testing.T) {
 	ended, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
 	defer cancel()
 	for what, c := range map[string]struct {
