@@ -73,7 +73,7 @@ func (l listener) Context() context.Context                   { return l.ctx }
 func (l listener) Send(*tunnelv1.WatchServicesResponse) error { return nil }
 
 // A caller that has lost its rights receives no more Services, also while changes are continuous.
-func TestItIsAskedAgainHoweverMuchChanges(t *testing.T) {
+func TestRightsAreRecheckedHoweverMuchChanges(t *testing.T) {
 	s, o, forget := newOffice(t)
 	s.cfg.AskAgain = time.Second // much longer than it takes until something changes
 	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
@@ -96,7 +96,7 @@ func TestItIsAskedAgainHoweverMuchChanges(t *testing.T) {
 	o.forgotten.Store(true)
 	forget()
 	if err := <-ended; status.Code(err) != codes.Unauthenticated {
-		t.Errorf("who is not known any more is told: %v", err)
+		t.Errorf("a caller without rights receives Services: %v", err)
 	}
 }
 

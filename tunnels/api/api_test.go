@@ -147,7 +147,7 @@ func wants(t *testing.T, what string, err error, code codes.Code, says string) {
 	}
 }
 
-func TestWhoeverAsksIsToldOfTheOperator(t *testing.T) {
+func TestOperatorInfoNeedsNoToken(t *testing.T) {
 	s := newSite(t, "info")
 	info, err := s.client.GetOperatorInfo(t.Context(), &tunnelv1.GetOperatorInfoRequest{})
 	if err != nil || info.Version != "v9" || info.GitCommit != "abc" || info.BuildDate == "" || info.ClusterDomain != "cluster.local" || len(info.Cidrs) != 1 || info.Cidrs[0].Cidr != "10.9.0.0/16" || !info.Cidrs[0].Exclude {
@@ -180,7 +180,7 @@ func next(t *testing.T, stream grpc.ServerStreamingClient[tunnelv1.WatchServices
 	}
 }
 
-func TestServicesAreToldOfNamespacesThatTheCallerMayList(t *testing.T) {
+func TestServicesAreThoseOfNamespacesTheCallerMayList(t *testing.T) {
 	s := newSite(t, "services")
 	other := s.NewNamespace("services")
 	s.service(s.ns, "one")
@@ -222,7 +222,7 @@ func TestServicesAreToldOfNamespacesThatTheCallerMayList(t *testing.T) {
 	for gone = nil; !strings.Contains(strings.Join(gone, " "), s.ns+"/one"); {
 		changed, more, _ := next(t, missed)
 		if gone = append(gone, more...); strings.Contains(strings.Join(append(changed, gone...), " "), other) {
-			t.Errorf("what was missed: %v, and gone %v", changed, gone)
+			t.Errorf("missed changes: %v, deleted %v", changed, gone)
 		}
 	}
 	for what, p := range map[string]string{"of nobody": "junk", "of another process": "0011223344556677.4.all", "of other rights": strings.Join(strings.Split(position, ".")[:2], ".") + ".all"} {
@@ -241,7 +241,7 @@ func must[T any](one T, err error) T {
 	return one
 }
 
-func TestWhoLosesARightIsToldNoMore(t *testing.T) {
+func TestAWatchEndsWithTheCallersRight(t *testing.T) {
 	s := newSite(t, "loses")
 	s.service(s.ns, "one")
 	bob := s.account("bob")
@@ -271,7 +271,7 @@ func TestWhoLosesARightIsToldNoMore(t *testing.T) {
 	_, err := stream.Recv()
 	wants(t, "the stream ends", err, codes.PermissionDenied, "may not list services")
 	_, err = part.Recv()
-	wants(t, "the stream of who has lost a part ends", err, codes.OutOfRange, "begin again")
+	wants(t, "the stream ends when a part of the rights is lost", err, codes.OutOfRange, "begin again")
 }
 
 // sandbox makes a sandbox with an external workload and a resource, as its controller does.
@@ -295,7 +295,7 @@ func (s *site) status(o client.Object, change func()) {
 	s.Must(s.Client.Status().Update(s.Context(), o))
 }
 
-func TestLocalSandboxesOfWhoMayWriteThem(t *testing.T) {
+func TestLocalSandboxesRequireTheRightToUpdateThem(t *testing.T) {
 	s := newSite(t, "sandboxes")
 	ann, his := s.ns+"-ann", s.ns+"-his"
 	hers := rule(crdv1.Group, "signadotsandboxes", "update")
@@ -317,7 +317,7 @@ func TestLocalSandboxesOfWhoMayWriteThem(t *testing.T) {
 	w := got.ExternalWorkloads[0]
 	if len(m.Sandboxes) != 1 || got.SandboxName != ann || got.RoutingKey != "key-"+ann || w.Name != "local" || w.ObjectNamespace != s.ns || w.ObjectName != ann+"-local" ||
 		w.Baseline.Namespace != s.ns || w.Baseline.Kind != "Deployment" || w.Baseline.ApiVersion != "apps/v1" || w.Baseline.Name != "cart" || w.WorkloadPortMapping[0].Baseline != 80 || w.Connected || got.Resources[0].Ready || w.WorkloadPortMapping[0].LocalAddress != "localhost:3000" || got.Resources[0].Name != "db" {
-		t.Errorf("it is told %v", m)
+		t.Errorf("received %v", m)
 	}
 	x, r := &crdv1.SignadotExternalWorkload{}, &crdv1.Resource{}
 	x.Namespace, x.Name, r.Name = s.ns, ann+"-local", ann+"-db"
@@ -339,10 +339,10 @@ func TestLocalSandboxesOfWhoMayWriteThem(t *testing.T) {
 		}
 	}
 	_, err = must(s.client.WatchLocalSandboxes(s.account("nobody"), &tunnelv1.WatchLocalSandboxesRequest{})).Recv()
-	wants(t, "somebody without rights", err, codes.PermissionDenied, "may not list signadotsandboxes")
+	wants(t, "a user without rights", err, codes.PermissionDenied, "may not list signadotsandboxes")
 }
 
-func TestOutputsAreReadAsWhoAsks(t *testing.T) {
+func TestOutputsAreReadAsTheCaller(t *testing.T) {
 	s := newSite(t, "outputs")
 	name := s.ns + "-sb"
 	s.sandbox(name, "")
@@ -357,14 +357,14 @@ func TestOutputsAreReadAsWhoAsks(t *testing.T) {
 		}
 		return err
 	})
-	s.Eventually("who may not read Secrets is refused", func() error {
+	s.Eventually("a user that may not read Secrets is refused", func() error {
 		if _, err := s.client.GetResourceOutputs(mayNot, ask); status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "you may not read Secret") {
 			return fmt.Errorf("%w", err)
 		}
 		return nil
 	})
 	// The right to Secrets alone is not enough, nor is that to the sandbox without the one to use tunnels.
-	s.sandbox(s.ns+"-other", "") // whose resource is not told of
+	s.sandbox(s.ns+"-other", "") // with a resource that is not reported
 	for who, c := range map[string]struct {
 		rights rbacv1.PolicyRule
 		says   string
@@ -390,7 +390,7 @@ func TestOutputsAreReadAsWhoAsks(t *testing.T) {
 	})
 	s.readsNothingPlanted(t, may)
 	_, err := s.client.GetResourceOutputs(may, &tunnelv1.GetResourceOutputsRequest{RoutingKey: "none"})
-	wants(t, "a key of nobody", err, codes.NotFound, "no sandbox has the routing key")
+	wants(t, "an unknown key", err, codes.NotFound, "no sandbox has the routing key")
 	ours := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+s.Token(s.ns, "may", access.Audience, nil))
 	_, err = s.client.GetResourceOutputs(ours, ask)
 	wants(t, "a token that is for proxies alone", err, codes.Unauthenticated, "for the API server")
@@ -417,11 +417,11 @@ func (s *site) readsNothingPlanted(t *testing.T, as context.Context) {
 	s.Remove(secret)
 	s.Make(&corev1.Secret{}, "{metadata: {namespace: "+s.ns+", name: "+name+"-db}, stringData: {make.url: planted}}")
 	if got, err := s.client.GetResourceOutputs(as, ask); err == nil {
-		t.Errorf("a Secret of nobody is told as outputs: %v", got)
+		t.Errorf("another user's Secret is returned as outputs: %v", got)
 	}
 }
 
-func TestCertificatesAndCredentialsAreOfWhoAsks(t *testing.T) {
+func TestCertificatesAndCredentialsAreTheCallers(t *testing.T) {
 	s := newSite(t, "issue")
 	ctx := s.account("ada", rule(crdv1.Group, "signadotsandboxes", "list"))
 	public, _, err := ed25519.GenerateKey(rand.Reader)
@@ -461,8 +461,8 @@ func TestCertificatesAndCredentialsAreOfWhoAsks(t *testing.T) {
 		},
 	} {
 		nobody := s.account("nobody-" + strings.Fields(what)[1])
-		for range 10 { // more than one may have under way: who is refused takes nobody's place
-			wants(t, what+" for somebody without rights", call(nobody), codes.PermissionDenied, "may not list signadotsandboxes")
+		for range 10 { // more than one user may have at a time: refused calls do not count
+			wants(t, what+" for a user without rights", call(nobody), codes.PermissionDenied, "may not list signadotsandboxes")
 		}
 	}
 }

@@ -48,7 +48,7 @@ func TestServicesAreALogOfChanges(t *testing.T) {
 	}
 	s.set(service("a", "one", "10.0.0.1"))
 	if d, _ := s.since(first.to, all); d.to != first.to {
-		t.Error("what is as it was is a change")
+		t.Error("an update without a difference is a change")
 	}
 	s.set(service("a", "one", "10.0.0.9"))
 	s.remove(types.NamespacedName{Namespace: "b", Name: "two"})
@@ -80,7 +80,7 @@ func TestServicesAreALogOfChanges(t *testing.T) {
 	}
 }
 
-func TestWhoComesFromBeforeWhatIsRememberedBeginsAgain(t *testing.T) {
+func TestAnOldPositionBeginsAgain(t *testing.T) {
 	s := newServices("cluster.local")
 	for i := range maxGone + 2 {
 		name := fmt.Sprint(i)
@@ -91,14 +91,14 @@ func TestWhoComesFromBeforeWhatIsRememberedBeginsAgain(t *testing.T) {
 		t.Errorf("%d are remembered", len(s.gone))
 	}
 	if _, ok := s.since(3, all); ok {
-		t.Error("what is forgotten is known")
+		t.Error("a dropped position is known")
 	}
 	if d, ok := s.since(4, all); !ok || len(d.gone) != maxGone {
-		t.Errorf("what is remembered is not known: %d, %t", len(d.gone), ok)
+		t.Errorf("a remembered position is unknown: %d, %t", len(d.gone), ok)
 	}
 }
 
-func TestWhatIsToldOfAService(t *testing.T) {
+func TestServicesAreReported(t *testing.T) {
 	o := service("shop", "cart", "10.0.0.1")
 	o.Spec.ClusterIPs = []string{"10.0.0.1", "fd00::1"}
 	protocol := "grpc"
