@@ -139,7 +139,7 @@ func TestAProcessThatIsKilledLosesNoConnection(t *testing.T) {
 				t.Fatalf("connection %s ended with %+v", id, e)
 			}
 			if ends[0].User != "ada" || ends[0].To == "" {
-				t.Fatalf("the last record of %s does not say of what: %+v", id, ends[0])
+				t.Fatalf("the last record of %s is incomplete: %+v", id, ends[0])
 			}
 		}
 		again := &bytes.Buffer{}
@@ -147,7 +147,7 @@ func TestAProcessThatIsKilledLosesNoConnection(t *testing.T) {
 			t.Fatal(err)
 		}
 		if l.Close(); again.Len() > 0 {
-			t.Fatalf("what died is told again: %s", again)
+			t.Fatalf("a crashed connection is recorded again: %s", again)
 		}
 	}
 	if died == 0 {
@@ -272,11 +272,11 @@ func TestTheJournalStaysSmallAndKeepsWhatIsOpen(t *testing.T) {
 	}
 	m.Close()
 	if _, last := records(t, next.bytes()); len(last[long.ID()]) != 1 || last[long.ID()][0].End.How != audit.ProxyDied || len(last) > 2 {
-		t.Errorf("the next process tells of %+v", last)
+		t.Errorf("the next process records %+v", last)
 	}
 	l.Close()
 	if _, last := records(t, log.bytes()); len(last[long.ID()]) != 1 || last[long.ID()][0].End.How != "the proxy ended" {
-		t.Errorf("the process that ended tells of %+v", last[long.ID()])
+		t.Errorf("the ended process records %+v", last[long.ID()])
 	}
 	if _, err := l.Begin(t.Context(), audit.Connection{}); !errors.Is(err, audit.ErrClosed) {
 		t.Errorf("a closed log begins a connection: %v", err)
@@ -291,9 +291,9 @@ func TestWithoutARecordNoConnectionBegins(t *testing.T) {
 	}
 	defer l.Close()
 	log.mu.Lock()
-	log.fail = errors.New("the pipe is gone")
+	log.fail = errors.New("the pipe is closed")
 	log.mu.Unlock()
-	if _, err := l.Begin(t.Context(), audit.Connection{}); err == nil || !strings.Contains(err.Error(), "the pipe is gone") {
+	if _, err := l.Begin(t.Context(), audit.Connection{}); err == nil || !strings.Contains(err.Error(), "the pipe is closed") {
 		t.Fatalf("it begins without a log: %v", err)
 	}
 	log.mu.Lock()
@@ -311,7 +311,7 @@ func TestWithoutARecordNoConnectionBegins(t *testing.T) {
 	end()
 	// A call that did not wait has not begun, and has both records or none.
 	if _, err := l.Begin(ended, audit.Connection{User: "hasty"}); err == nil {
-		t.Log("it was written before anybody looked")
+		t.Log("it was written before the check")
 	}
 	l.Close()
 	first, last := records(t, log.bytes())
@@ -339,7 +339,7 @@ func TestALastRecordWaitsForTheLog(t *testing.T) {
 		defer log.mu.Unlock()
 		log.fail = why
 	}
-	fails(errors.New("the pipe is gone"))
+	fails(errors.New("the pipe is closed"))
 	c.End(7, 9, audit.Closed)
 	for range 3 { // each rewrites the journal
 		if _, err := l.Begin(t.Context(), audit.Connection{}); err == nil {
@@ -365,7 +365,7 @@ func (s stuck) Write(p []byte) (int, error) {
 }
 
 // While the log takes nothing, those who give up and come again do not pile up.
-func TestWhatWaitsForTheLogIsBounded(t *testing.T) {
+func TestTheQueueOfTheLogIsBounded(t *testing.T) {
 	s := stuck(make(chan struct{}))
 	l, err := audit.Open(audit.Config{Dir: t.TempDir(), Out: s, Most: 4})
 	if err != nil {
