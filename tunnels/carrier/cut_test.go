@@ -21,7 +21,7 @@ func readsCut(t *testing.T, name string, c net.Conn) {
 	}
 }
 
-func TestWhatIsCutIsAnErrorAtBothEnds(t *testing.T) {
+func TestACutIsAnErrorAtBothEnds(t *testing.T) {
 	for name, do := range map[string]func(conn net.Conn, a, b net.Conn, workstation, proxy *carrier.Session){
 		"by the opener":            func(_ net.Conn, a, _ net.Conn, _, _ *carrier.Session) { a.(*carrier.Stream).Cut() },
 		"by the other":             func(_ net.Conn, _, b net.Conn, _, _ *carrier.Session) { b.(*carrier.Stream).Cut() },
@@ -106,7 +106,7 @@ func (s *swallows) Read(b []byte) (int, error) {
 	}
 }
 
-func TestADeadEndIsNoticed(t *testing.T) {
+func TestASilentPeerEndsTheSession(t *testing.T) {
 	for name, lose := range map[string]func(*swallows){
 		"both ways":               func(s *swallows) { s.out.Store(true); s.in.Store(true) },
 		"only to the proxy":       func(s *swallows) { s.out.Store(true) },
@@ -136,7 +136,7 @@ func TestADeadEndIsNoticed(t *testing.T) {
 				}
 			}
 			if !errors.Is(workstation.Err(), carrier.ErrSilent) && !errors.Is(proxy.Err(), carrier.ErrSilent) {
-				t.Errorf("nobody says that it was silence: %v, %v", workstation.Err(), proxy.Err())
+				t.Errorf("neither end reports silence: %v, %v", workstation.Err(), proxy.Err())
 			}
 			readsCut(t, "an idle stream", idle)
 			readsCut(t, "its other side", other)

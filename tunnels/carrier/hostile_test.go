@@ -119,7 +119,7 @@ func TestASessionDoesNotBeginWith(t *testing.T) {
 	}
 }
 
-func TestWhoIsRefusedIsToldWhy(t *testing.T) {
+func TestRefusalsHaveAReason(t *testing.T) {
 	near, far := wires(t)
 	served := make(chan error, 1)
 	go func() {
@@ -205,9 +205,9 @@ func TestASessionEndsWith(t *testing.T) {
 	}
 }
 
-// TestWhatNobodyReadsIsBounded has a peer open all the streams that it may, and fill each. Nobody
+// TestUnreadDataIsBounded has a peer open all the streams that it may, and fill each. Nobody
 // reads them.
-func TestWhatNobodyReadsIsBounded(t *testing.T) {
+func TestUnreadDataIsBounded(t *testing.T) {
 	workstation, proxy := pair(t, carrier.Timing{}, nil)
 	accepted := make(chan net.Conn, 1024)
 	go func() {
@@ -254,7 +254,7 @@ func TestWhatNobodyReadsIsBounded(t *testing.T) {
 		t.Fatalf("%q, %v", got, err)
 	}
 	if grown := heap() - before; grown > 96<<20 {
-		t.Errorf("%d MiB are held of what nobody reads", grown>>20)
+		t.Errorf("%d MiB of unread data are in memory", grown>>20)
 	}
 	if workstation.Err() != nil || proxy.Err() != nil {
 		t.Errorf("the session is over: %v, %v", workstation.Err(), proxy.Err())
@@ -311,7 +311,7 @@ func TestTooManyConnectionsAreRefused(t *testing.T) {
 	}
 }
 
-func TestWhatWaitsToBeAcceptedIsBounded(t *testing.T) {
+func TestPendingConnectionsAreBounded(t *testing.T) {
 	workstation, proxy := pair(t, carrier.Timing{}, nil)
 	results := make(chan error, 300)
 	for range 300 {

@@ -25,13 +25,13 @@ func TestFramesOfNoStreamAreNotKept(t *testing.T) {
 	}
 	m.came(header(ping, flagSYN, 0, 7))
 	if len(m.streams) > 0 || m.total != 0 {
-		t.Fatalf("%d streams of nobody are kept, with %d bytes", len(m.streams), m.total)
+		t.Fatalf("%d unknown streams are kept, with %d bytes", len(m.streams), m.total)
 	}
 	// A stream of this end, with data before its owner is known and after it has left.
 	m.sent(header(typeWindow, flagSYN, 7, 0))
 	m.came(append(header(typeData, flagACK, 7, 5), "hello"...))
 	if m.total != 5+frameCost {
-		t.Errorf("of ours %d bytes are counted", m.total)
+		t.Errorf("%d bytes of the known stream are counted", m.total)
 	}
 	m.join(7, &Stream{})
 	m.leave(7)

@@ -122,9 +122,9 @@ func TestRelayNeverMakesAnEndOfAnError(t *testing.T) {
 	}
 }
 
-// TestRelayDoesNotWaitForWhoNeverReads has a relay write to a service that takes nothing, and the
+// TestRelayDoesNotWaitForAPeerThatNeverReads has a relay write to a service that takes nothing, and the
 // other end of the tunnel give the connection up.
-func TestRelayDoesNotWaitForWhoNeverReads(t *testing.T) {
+func TestRelayDoesNotWaitForAPeerThatNeverReads(t *testing.T) {
 	workstation, proxy := pair(t, carrier.Timing{}, nil)
 	stream, other := join(t, workstation, proxy, address("service"))
 	out, _ := wires(t)

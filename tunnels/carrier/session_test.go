@@ -64,11 +64,11 @@ func TestControlMessages(t *testing.T) {
 		t.Errorf("the proxy's session is over with %v", proxy.Err())
 	}
 	if err := proxy.Send(declared); !errors.Is(err, carrier.ErrClosed) {
-		t.Errorf("then Send says %v", err)
+		t.Errorf("then Send returns %v", err)
 	}
 }
 
-func TestASessionGoesOnForAsLongAsTheProxySays(t *testing.T) {
+func TestASessionContinuesForTheLingerOfTheProxy(t *testing.T) {
 	workstation, end := pair(t, quick, nil)
 	leave := &tunnelv1.Leave{ComeBack: true, Linger: durationpb.New(time.Minute)}
 	for range 2 { // the second one changes nothing
@@ -77,7 +77,7 @@ func TestASessionGoesOnForAsLongAsTheProxySays(t *testing.T) {
 		}
 	}
 	if got := <-workstation.Leaving(); !proto.Equal(got, leave) {
-		t.Fatalf("the workstation is told %v", got)
+		t.Fatalf("the workstation received %v", got)
 	}
 	c, other := join(t, end, workstation, &tunnelv1.Open{})
 	if workstation.Connections() != 1 || end.Connections() != 1 {
@@ -92,7 +92,7 @@ func TestASessionGoesOnForAsLongAsTheProxySays(t *testing.T) {
 	}
 }
 
-func TestAStalledStreamStallsNobody(t *testing.T) {
+func TestAStalledStreamDoesNotStallOthers(t *testing.T) {
 	workstation, proxy := pair(t, carrier.Timing{}, nil)
 	stalled, _ := join(t, workstation, proxy, address("stalled"))
 	go func() { _, _ = stalled.Write(make([]byte, 64<<20)) }()

@@ -31,9 +31,9 @@ func (p *pings) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// TestWhoStoodStillAsks stops a process for less and for more than Gap. Its session goes on, and
+// TestASuspendedEndPingsFirst stops a process for less and for more than Gap. Its session goes on, and
 // after the long one it asks the other end whether that is there.
-func TestWhoStoodStillAsks(t *testing.T) {
+func TestASuspendedEndPingsFirst(t *testing.T) {
 	if at := os.Getenv(stillAddress); at != "" {
 		conn, err := net.Dial("tcp", at)
 		if err != nil {
@@ -51,7 +51,7 @@ func TestWhoStoodStillAsks(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	cmd := exec.Command(os.Args[0], "-test.run=^TestWhoStoodStillAsks$")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestASuspendedEndPingsFirst$")
 	cmd.Env = append(os.Environ(), stillAddress+"="+l.Addr().String())
 	cmd.Stdout, cmd.Stderr = io.Discard, os.Stderr
 	if err := cmd.Start(); err != nil {
