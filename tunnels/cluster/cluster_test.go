@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { world.Main(m) }
 
-func TestWhoseAnAddressIs(t *testing.T) {
+func TestAddressesHaveTheirService(t *testing.T) {
 	w := world.Shared(t)
 	c, err := cluster.New(cluster.Config{Access: w.Config, Domain: "corp.local", Reach: policy.ReachCluster})
 	w.Must(err)
@@ -95,5 +95,5 @@ func TestWhoseAnAddressIs(t *testing.T) {
 		}
 	}
 	w.Remove(hers)
-	is("an address of a Service that is gone", at(hers), "", "")
+	is("an address of a deleted Service", at(hers), "", "")
 }

@@ -21,6 +21,6 @@ func TestAnAddressIsThatOfTheServiceThatHasIt(t *testing.T) {
 	}
 	c.setService(there, nil, false)
 	if n := c.Namespace(address, ""); n != "" || len(c.services)+len(c.of) > 0 {
-		t.Errorf("the address of nobody is one of namespace %q", n)
+		t.Errorf("an unused address is one of namespace %q", n)
 	}
 }

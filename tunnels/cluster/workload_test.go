@@ -9,9 +9,9 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// TestWhatAnExternalWorkloadIs shows which sandbox one belongs to, on which rights hang, and which
+// TestExternalWorkloadsAreRead shows which sandbox one belongs to, on which rights hang, and which
 // of its ports count.
-func TestWhatAnExternalWorkloadIs(t *testing.T) {
+func TestExternalWorkloadsAreRead(t *testing.T) {
 	yes, no := true, false
 	owned := func(apiVersion, kind string, controls *bool) metav1.OwnerReference {
 		return metav1.OwnerReference{APIVersion: apiVersion, Kind: kind, Name: "hers", UID: "s", Controller: controls}
@@ -41,7 +41,7 @@ func TestWhatAnExternalWorkloadIs(t *testing.T) {
 		"one that no one controls": {owned(crdv1.APIVersion, crdv1.KindSandbox, &no), nil, ports(80), "", "80 localhost:0", 1},
 		"one that is deleted":      {owned(crdv1.APIVersion, crdv1.KindSandbox, &yes), &gone, ports(80), "hers", "", 0},
 		"a port named twice":       {owned(crdv1.APIVersion, crdv1.KindSandbox, &yes), nil, ports(80, 80, 81), "hers", "80 localhost:0", 2},
-		"what is no port":          {owned(crdv1.APIVersion, crdv1.KindSandbox, &yes), nil, ports(0, -1, 65536, 65535), "hers", "65535 localhost:3", 1},
+		"invalid ports":            {owned(crdv1.APIVersion, crdv1.KindSandbox, &yes), nil, ports(0, -1, 65536, 65535), "hers", "65535 localhost:3", 1},
 		"too many ports":           {owned(crdv1.APIVersion, crdv1.KindSandbox, &yes), nil, ports(many...), "hers", "1 localhost:0", maxPorts},
 	} {
 		o := &crdv1.SignadotExternalWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart", UID: "u", OwnerReferences: []metav1.OwnerReference{c.owner}, DeletionTimestamp: c.deleted}}
