@@ -41,7 +41,7 @@ func opens(t *testing.T, n *numbers, uid string) (port int, end func()) {
 
 // A proxy is killed while requests are forwarded to a port of it, and starts again before the
 // nodes of the cluster are updated.
-func TestAPortOfTheProcessBeforeLeadsToNobodyElse(t *testing.T) {
+func TestAPortOfThePreviousProcessIsNotReused(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ports.json")
 	doras, killed := opens(t, begun(t, file, time.Hour), "dora")
 	killed()
@@ -54,7 +54,7 @@ func TestAPortOfTheProcessBeforeLeadsToNobodyElse(t *testing.T) {
 	}
 }
 
-func TestAPortThatWasClosedIsNobodyElsesForAWhile(t *testing.T) {
+func TestAClosedPortStaysReserved(t *testing.T) {
 	n := begun(t, "", time.Hour)
 	doras, end := opens(t, n, "dora")
 	end()
@@ -74,7 +74,7 @@ func TestAPortThatWasClosedIsNobodyElsesForAWhile(t *testing.T) {
 	}
 }
 
-func TestAPortThatSomebodyElseHasIsGivenUp(t *testing.T) {
+func TestAPortInUseIsReplaced(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ports.json")
 	doras, _ := opens(t, begun(t, file, time.Hour), "dora") // and stays open
 	again, _ := opens(t, begun(t, file, time.Hour), "dora")

@@ -32,7 +32,7 @@ func (s *station) Connect(_ context.Context, to *tunnelv1.Inbound) (relay.Stream
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked = append(s.asked, to)
-	return nil, errors.New("nobody is there")
+	return nil, errors.New("it refuses")
 }
 
 // Heard implements Workstation.
@@ -88,7 +88,7 @@ func holds(t *testing.T, table *Table, h *Holder, uid string) string {
 
 // A workload that was deleted and created again is another one: requests for the first one must
 // not reach the ports of the second.
-func TestAWorkloadThatIsMadeAgainHasOtherPorts(t *testing.T) {
+func TestARecreatedWorkloadHasOtherPorts(t *testing.T) {
 	table, _ := newTable(t)
 	h := table.Join(Owner{User: "ada", Session: "s", Epoch: 1}, &station{})
 	before := holds(t, table, h, "first")
@@ -97,12 +97,12 @@ func TestAWorkloadThatIsMadeAgainHasOtherPorts(t *testing.T) {
 	}
 	if c, err := net.Dial("tcp", before); err == nil {
 		_ = c.Close()
-		t.Error("the port of the workload that is gone is open")
+		t.Error("the port of the deleted workload is open")
 	}
 }
 
 // No connection is forwarded to a workstation without its record.
-func TestWhatCannotBeRecordedReachesNoWorkstation(t *testing.T) {
+func TestAConnectionWithoutARecordReachesNoWorkstation(t *testing.T) {
 	table, log := newTable(t)
 	s := &station{}
 	at := holds(t, table, table.Join(Owner{User: "ada", Session: "s", Epoch: 1}, s), "u")
@@ -118,7 +118,7 @@ func TestWhatCannotBeRecordedReachesNoWorkstation(t *testing.T) {
 		defer c.Close()
 		_ = c.SetDeadline(time.Now().Add(time.Minute))
 		if _, err := io.ReadAll(c); err == nil {
-			t.Error("a connection that leads nowhere ends well")
+			t.Error("a connection without a workstation ends well")
 		}
 	}
 	table.cfg.User = func(from string) string { return "the user at " + from }
@@ -141,7 +141,7 @@ func TestWhatCannotBeRecordedReachesNoWorkstation(t *testing.T) {
 
 // A session loses a tunnel when the report is about that session, and not when it is about an
 // earlier connection of it.
-func TestWhatIsTakenElsewhereIsTakenFromWhomItWasHeldBy(t *testing.T) {
+func TestATunnelTakenElsewhereIsTakenFromItsHolder(t *testing.T) {
 	for what, c := range map[string]struct {
 		taken *tunnelv1.Taken
 		loses bool
@@ -164,12 +164,12 @@ func TestWhatIsTakenElsewhereIsTakenFromWhomItWasHeldBy(t *testing.T) {
 }
 
 // A connection that is over while its workstation is asked about holds nothing afterwards.
-func TestWhoIsGoneHoldsNothingMore(t *testing.T) {
+func TestADisconnectedHolderHoldsNoTunnels(t *testing.T) {
 	table, _ := newTable(t)
 	h := table.Join(Owner{User: "ada", Session: "s", Epoch: 1}, &station{})
 	h.Disconnect()
 	if refused := h.Hold(cluster.Workload{Namespace: "shop", Name: "cart", UID: "u", Sandbox: "s"}, []int32{80}); refused.GetReason() != tunnelv1.Reason_REASON_UNAVAILABLE {
-		t.Errorf("who is gone is answered %v", refused)
+		t.Errorf("a disconnected holder gets %v", refused)
 	}
 	if all, _ := table.Tunnels(); len(all) != 0 {
 		t.Errorf("there are %v", all)
@@ -177,7 +177,7 @@ func TestWhoIsGoneHoldsNothingMore(t *testing.T) {
 }
 
 // A tunnel without a workstation is removed with its workload; one that is held is not.
-func TestATunnelThatWaitsGoesWithItsWorkload(t *testing.T) {
+func TestATunnelWithoutAWorkstationIsRemovedWithItsWorkload(t *testing.T) {
 	table, _ := newTable(t)
 	h := table.Join(Owner{User: "ada", Session: "s", Epoch: 1}, &station{})
 	at := holds(t, table, h, "u")
@@ -189,7 +189,7 @@ func TestATunnelThatWaitsGoesWithItsWorkload(t *testing.T) {
 	h.Disconnect()
 	table.Prune(func(Key, string) bool { return true })
 	if all, _ := table.Tunnels(); len(all) != 1 {
-		t.Fatalf("a tunnel whose workload is there was forgotten: %v", all)
+		t.Fatalf("a tunnel with an existing workload was removed: %v", all)
 	}
 	table.Prune(gone)
 	if all, _ := table.Tunnels(); len(all) != 0 {
