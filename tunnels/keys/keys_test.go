@@ -106,7 +106,7 @@ func fit(t *testing.T, signing keys.Signing, api, proxy client.SecretInterface) 
 	}
 }
 
-func TestAllWhoMakeTheKeysAtOnceHaveTheSame(t *testing.T) {
+func TestConcurrentEnsureReturnsTheSameKeys(t *testing.T) {
 	manager, api, proxy, _ := operator(t)
 	_, ofProxy := keys.Read(t.Context(), proxy)
 	_, ofAPI := keys.ReadSigning(t.Context(), api)
@@ -176,7 +176,7 @@ func TestASpoiledKeyIsNamed(t *testing.T) {
 			}
 		}
 		if ofProxy == nil && ofAPI == nil {
-			t.Errorf("nobody sees that %s is spoiled", key)
+			t.Errorf("it is not detected that %s is invalid", key)
 		}
 	}
 	curve, err := ecdsaKey()
@@ -189,7 +189,7 @@ func TestASpoiledKeyIsNamed(t *testing.T) {
 		_, ofProxy := keys.Parse(another)
 		_, ofAPI := keys.ParseSigning(another)
 		if ofProxy == nil && ofAPI == nil {
-			t.Errorf("nobody sees that %s is a key of another kind", key)
+			t.Errorf("it is not detected that %s is a key of another kind", key)
 		}
 	}
 }
