@@ -160,7 +160,7 @@ func TestAPlaceIsTakenWhileAConnectionLasts(t *testing.T) {
 	near, far := net.Pipe()
 	go one.Join(whole{far})
 	_ = near.Close()
-	two.Abandon(errors.New("the client is gone"))
+	two.Abandon(errors.New("the client has closed"))
 	bob.Abandon(nil)
 	nobody.Abandon(nil)
 	wait.Eventually(t, time.Minute, "all have ended", func() error {
@@ -181,14 +181,14 @@ func (w whole) CloseWrite() error { return w.Close() }
 
 // The records have the user, the source, the protocol, the session and the destination, at the
 // beginning and at the end.
-func TestWhatIsRecorded(t *testing.T) {
+func TestRecordsAreComplete(t *testing.T) {
 	g := newGate(t, 100)
 	g.around.asked = []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr(g.host)}
 	c, refused := g.Open(t.Context(), ada, "cart.shop", g.port)
 	if refused != nil {
 		t.Fatal(refused)
 	}
-	c.Abandon(errors.New("the client is gone"))
+	c.Abandon(errors.New("the client has closed"))
 	wait.Eventually(t, time.Minute, "both records are there", func() error {
 		if len(g.recorded(t)) != 2 {
 			return errors.New("they are not")
@@ -197,7 +197,7 @@ func TestWhatIsRecorded(t *testing.T) {
 	})
 	for _, r := range g.recorded(t) {
 		if r.Direction != audit.Outbound || r.Via != "carrier" || r.User != "ada" || r.Session != "s" || r.From != ada.From ||
-			r.To != c.Address().String() || r.Asked != net.JoinHostPort("cart.shop", portOf(c)) || r.End != nil && r.End.How != "the client is gone" {
+			r.To != c.Address().String() || r.Asked != net.JoinHostPort("cart.shop", portOf(c)) || r.End != nil && r.End.How != "the client has closed" {
 			t.Errorf("it is recorded as %+v, %+v", r.Connection, r.End)
 		}
 	}
@@ -209,13 +209,13 @@ func portOf(c *Conn) string {
 }
 
 // A connection that cannot be recorded is not opened, and does not count.
-func TestWhatCannotBeRecordedIsNotLed(t *testing.T) {
+func TestAConnectionWithoutARecordIsNotOpened(t *testing.T) {
 	g := newGate(t, 1)
 	first := g.opens(t, ada)
 	for range 5 {
 		g.refuses(t, Who{Via: "ssh", User: "bob", From: ada.From}, g.host, tunnelv1.Reason_REASON_EXHAUSTED)
 	}
-	wait.Eventually(t, time.Minute, "nobody's connection is open", func() error {
+	wait.Eventually(t, time.Minute, "the refused connections are closed", func() error {
 		if g.ended.Load() != 5 {
 			return errors.New("some are")
 		}
@@ -238,7 +238,7 @@ func TestANameWithManyAddresses(t *testing.T) {
 }
 
 // An attempt that opens no connection leaves one record, with the requested host and the reason.
-func TestWhatIsRefusedIsRecorded(t *testing.T) {
+func TestRefusalsAreRecorded(t *testing.T) {
 	g := newGate(t, 100)
 	g.around.asked = []netip.Addr{netip.MustParseAddr(g.host)}
 	if _, refused := g.Open(t.Context(), ada, "secret-data.example.com", 1); refused.GetReason() != tunnelv1.Reason_REASON_UNREACHABLE {
