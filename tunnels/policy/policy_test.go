@@ -35,7 +35,7 @@ var places = []policy.Place{
 	{What: "a place written as IPv6", Addresses: addresses("::ffff:10.244.0.8")},
 }
 
-func TestWhatMayBeReached(t *testing.T) {
+func TestReachableDestinations(t *testing.T) {
 	open := policy.Config{Places: places}
 	namespaces := policy.Config{Places: places, Namespaces: []string{"shop", "signadot"}}
 	ranges := policy.Config{Places: places, CIDRs: cidrs(t, `
@@ -156,8 +156,8 @@ func TestWrongCIDRsAreSaid(t *testing.T) {
 	}
 }
 
-// TestWhatReachMeans asks for pods, nodes and other addresses with each word.
-func TestWhatReachMeans(t *testing.T) {
+// TestReach asks for pods, nodes and other addresses with each word.
+func TestReach(t *testing.T) {
 	for text, want := range map[string]map[string]string{
 		"":        {"pod": "", "node": "", "other": "", "service": "", "service on a node": ""},
 		"any":     {"pod": "", "node": "", "other": "", "service": "", "service on a node": ""},
@@ -217,7 +217,7 @@ func FuzzJudge(f *testing.F) {
 			return
 		}
 		if got.Addr() != a.Unmap() || got.Port() != port || port == 0 || port == 15006 {
-			t.Fatalf("%s:%d leads to %s", a, port, got)
+			t.Fatalf("%s:%d is dialled as %s", a, port, got)
 		}
 		tails := []netip.Addr{got.Addr()}
 		if b := got.Addr().As16(); netip.MustParsePrefix("64:ff9b::/96").Contains(got.Addr()) || netip.MustParsePrefix("::/96").Contains(got.Addr()) {
@@ -225,7 +225,7 @@ func FuzzJudge(f *testing.F) {
 		}
 		for _, x := range tails {
 			if x.IsLoopback() || x.IsLinkLocalUnicast() || x.IsMulticast() || x.IsUnspecified() || x == netip.MustParseAddr("10.96.0.1") || netip.MustParsePrefix("10.1.0.0/16").Contains(x) {
-				t.Fatalf("%s leads to %s", a, x)
+				t.Fatalf("%s is dialled as %s", a, x)
 			}
 		}
 	})
