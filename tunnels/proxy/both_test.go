@@ -52,7 +52,7 @@ func TestAWorkstationAndAProxy(t *testing.T) {
 		t.Errorf("the local process answers %q", text)
 	}
 	if local.count() != 1 || tunnel.User != s.user("ada") {
-		t.Errorf("%d connections came; the manager is told %v", local.count(), tunnel)
+		t.Errorf("%d connections came; the manager received %v", local.count(), tunnel)
 	}
 	l, err := loopback.Listen("localhost:0")
 	s.Must(err)
@@ -71,7 +71,7 @@ func TestAWorkstationAndAProxy(t *testing.T) {
 	}
 	status, _ := w.Status()
 	if len(status.Workloads) != 1 || !status.Workloads[0].Open || status.Proxy != "proxy-0" {
-		t.Errorf("the workstation is told %+v", status)
+		t.Errorf("the workstation reports %+v", status)
 	}
 	s.Eventually("both connections are recorded", func() error {
 		first, last := s.recorded()
@@ -83,7 +83,7 @@ func TestAWorkstationAndAProxy(t *testing.T) {
 }
 
 // A user who connects a second time, and ends that, has his requests where they were before.
-func TestWhatASecondConnectionTookComesBack(t *testing.T) {
+func TestATunnelTakenByASecondConnectionComesBack(t *testing.T) {
 	s := newSite(t)
 	x := s.sandbox("back", "ada", 8080)
 	tunnel := reconnect.Tunnel{Namespace: x.Namespace, Name: x.Name}
@@ -116,7 +116,7 @@ func TestWhatASecondConnectionTookComesBack(t *testing.T) {
 	look()
 	go first.Follow(t.Context(), brings(false)) // No session serves it any more.
 	s.Eventually("the first has it again", func() error { return open(first) })
-	s.Eventually("the second is told", func() error {
+	s.Eventually("the second is notified", func() error {
 		status, _ := second.Status()
 		if m := status.Workloads[0].Message; !strings.Contains(m, "taken over by another session of yours, and comes back") {
 			return errors.New(m)
@@ -125,7 +125,7 @@ func TestWhatASecondConnectionTookComesBack(t *testing.T) {
 	})
 }
 
-func TestAWorkstationWithoutATokenIsTold(t *testing.T) {
+func TestAWorkstationWithoutATokenIsRefused(t *testing.T) {
 	s := newSite(t)
 	cfg := s.workstationConfig("ada")
 	cfg.Token = func(context.Context, bool) (string, error) { return "nobody", nil }

@@ -95,7 +95,7 @@ func TestAUserHasSoManySSHClients(t *testing.T) {
 		}
 		return s.logs.have(`64 sessions of one caller are under way`)()
 	})
-	s.Eventually("somebody else is let in", func() error {
+	s.Eventually("another user is admitted", func() error {
 		c, err := lives(of("bob"))
 		if err == nil {
 			err = c.Close()
@@ -115,7 +115,7 @@ func TestAUserHasSoManySSHClients(t *testing.T) {
 }
 
 // A connection over SSH brings requests of so many ports; one that is given up leaves the others.
-func TestSSHBringsSoManyPorts(t *testing.T) {
+func TestSSHForwardsAreBounded(t *testing.T) {
 	s := newSite(t)
 	var ports []int32
 	for p := range int32(64) {
@@ -138,7 +138,7 @@ func TestSSHBringsSoManyPorts(t *testing.T) {
 		t.Error("there is a 65th forward")
 	}
 	if !s.forwards(c, "cancel-tcpip-forward", x, uint32(ports[1])) {
-		t.Error("what is forwarded is not given up")
+		t.Error("a forward is not released")
 	}
 	// A manager that connects now receives the present state.
 	if tunnel := s.manage().tunnel(x, func(*tunnelv1.Tunnel) bool { return true }); !connected(tunnel) || len(tunnel.Ports) == 0 {
@@ -151,7 +151,7 @@ func TestSSHBringsSoManyPorts(t *testing.T) {
 
 // An external workload without a sandbox cannot be served, whatever sandboxes a user may update;
 // one that loses its sandbox is given up.
-func TestWhatBelongsToNoSandboxIsNobodys(t *testing.T) {
+func TestAWorkloadWithoutASandboxIsNotServed(t *testing.T) {
 	s := newSite(t)
 	x := s.sandbox("one", "ada", 80)
 	s.Grant(s.user("ada"), "", crdRule("update"))
@@ -176,13 +176,13 @@ func TestWhatBelongsToNoSandboxIsNobodys(t *testing.T) {
 		t.Error("over SSH she has what belongs to no sandbox")
 	}
 	if all := w.declare(x); all[0].Open || all[0].Refused.GetReason() != tunnelv1.Reason_REASON_FORBIDDEN || !strings.Contains(all[0].Refused.Message, "belongs to no sandbox") {
-		t.Errorf("she is told %v", all)
+		t.Errorf("she received %v", all)
 	}
 }
 
 // The configured namespaces and ranges limit the destinations of tunnels, and the proxy's own
 // ports are refused.
-func TestSettingsBoundWhereTunnelsLead(t *testing.T) {
+func TestSettingsLimitDestinations(t *testing.T) {
 	ranges := filepath.Join(t.TempDir(), "cidr.yaml")
 	if err := os.WriteFile(ranges, fmt.Appendf(nil, "version: 1\noutboundIPs:\n- {cidr: 10.9.9.0/24}\n- {name: here, cidr: %s/32, exclude: true}\n", ours(t)), 0o600); err != nil {
 		t.Fatal(err)
@@ -204,7 +204,7 @@ func TestSettingsBoundWhereTunnelsLead(t *testing.T) {
 
 // The Services of the bus and of the proxies are known as they come and change, by their addresses
 // and those behind them.
-func TestNoTunnelLeadsToWhatComesLater(t *testing.T) {
+func TestTunnelsDoNotReachLaterObjects(t *testing.T) {
 	s := newSite(t)
 	s.lists("ada")
 	w := s.connect("ada", "session", 1)

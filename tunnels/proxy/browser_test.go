@@ -168,7 +168,7 @@ func TestABrowserThroughTheHTTPProxy(t *testing.T) {
 		r, err := browser.Post(c.to.at(c.scheme, "/sent"), "application/octet-stream", bytes.NewReader(make([]byte, 4<<20)))
 		s.Must(err)
 		if text, err := io.ReadAll(r.Body); err != nil || string(text) != fmt.Sprintf("%d <nil>", 4<<20) {
-			t.Errorf("%s: of what is sent arrives %q, %v", c.what, text, err)
+			t.Errorf("%s: the server received %q, %v", c.what, text, err)
 		}
 		_ = r.Body.Close()
 	}

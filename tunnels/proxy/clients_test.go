@@ -98,8 +98,8 @@ func TestSOCKS5(t *testing.T) {
 		"to the metadata service":            {loop, nil, "169.254.169.254:80", "not allowed"},
 		"to the metadata service, as IPv6":   {loop, nil, "[::ffff:169.254.169.254]:80", "not allowed"},
 		"to the metadata service, of Amazon": {loop, nil, "[fd00:ec2::254]:80", "not allowed"},
-		"to what is not there":               {loop, nil, "nothing.shop:80", "host unreachable"},
-		"to where nobody listens":            {loop, nil, fmt.Sprintf("%s:1", s.backend), "connection refused"},
+		"to an unknown name":                 {loop, nil, "nothing.shop:80", "host unreachable"},
+		"to a closed port":                   {loop, nil, fmt.Sprintf("%s:1", s.backend), "connection refused"},
 	} {
 		d, err := socks5.SOCKS5("tcp", c.at, c.auth, socks5.Direct)
 		s.Must(err)
@@ -121,7 +121,7 @@ func TestSOCKS5(t *testing.T) {
 	s.Eventually("all are recorded", func() error {
 		first, last := s.recorded()
 		if len(first) != 3 || len(last) != 3 || local.count() != 0 {
-			return fmt.Errorf("%d first records, %d last ones, and %d where nobody may be led", len(first), len(last), local.count())
+			return fmt.Errorf("%d first records, %d last ones, and %d at the forbidden address", len(first), len(last), local.count())
 		}
 		users := map[string]int{}
 		for _, r := range last {
@@ -352,12 +352,12 @@ func TestSSH(t *testing.T) {
 		if _, _, err := flood.OpenChannel("session", nil); err != nil && !strings.Contains(err.Error(), "prohibited") {
 			return // its connection was closed
 		} else if i == 499 {
-			t.Error("who goes on asking for what is refused is answered for ever")
+			t.Error("a client that repeats refused requests is not disconnected")
 		}
 	}
 }
 
-func TestWhatIsDisabledIsNotServed(t *testing.T) {
+func TestDisabledListenersAreNotServed(t *testing.T) {
 	s := newSite(t, func(settings *proxy.Settings) {
 		settings.Config.DisableSSH, settings.Config.DisableCarrier, settings.Config.OpenSOCKS = true, true, true
 	})

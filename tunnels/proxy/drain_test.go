@@ -63,7 +63,7 @@ func greeted(t *testing.T, conn net.Conn) *bufio.Reader {
 
 // A draining proxy makes its workstation connect to another one at once, and serves open
 // connections and clients with a stale address until nothing needs it.
-func TestAProxyThatDrainsHandsItsTunnelsOver(t *testing.T) {
+func TestADrainingProxyHandsItsTunnelsOver(t *testing.T) {
 	long := func(s *proxy.Settings) { s.Config.Moment = time.Minute }
 	a := newSite(t, long)
 	b := a.another(t, "proxy-1")
@@ -121,7 +121,7 @@ func TestAProxyThatDrainsHandsItsTunnelsOver(t *testing.T) {
 		t.Errorf("the other proxy has recorded %+v", first)
 	}
 	if status, _ := w.Status(); status.Proxy != "proxy-1" || len(status.Workloads) != 1 || !status.Workloads[0].Open {
-		t.Errorf("the workstation is told %+v", status)
+		t.Errorf("the workstation reports %+v", status)
 	}
 	_ = in.Close()
 	_ = out.Close()
@@ -136,7 +136,7 @@ func TestAProxyThatDrainsHandsItsTunnelsOver(t *testing.T) {
 }
 
 // A user that takes a tunnel over gets it at once, also from a draining proxy.
-func TestAProxyThatDrainsServesNobodyElsesTunnel(t *testing.T) {
+func TestADrainingProxyReleasesATakenTunnel(t *testing.T) {
 	s := newSite(t, func(s *proxy.Settings) { s.Config.Moment = 5 * time.Second })
 	x := s.sandbox("other", "ada", 8080)
 	w, m := s.connect("ada", "session", 1), s.manage()
@@ -152,10 +152,10 @@ func TestAProxyThatDrainsServesNobodyElsesTunnel(t *testing.T) {
 	select {
 	case leave := <-w.Leaving():
 		if leave.GetLinger().AsDuration() != 5*time.Second || !leave.GetComeBack() || leave.GetWhy().GetReason() != tunnelv1.Reason_REASON_DRAINING {
-			t.Errorf("the workstation is told %v", leave)
+			t.Errorf("the workstation received %v", leave)
 		}
 	case <-time.After(world.Patience):
-		t.Fatal("the workstation is not told")
+		t.Fatal("the workstation is not notified")
 	}
 	if s.probe("/readyz") == nil {
 		t.Error("a proxy that ends is ready")
@@ -164,12 +164,12 @@ func TestAProxyThatDrainsServesNobodyElsesTunnel(t *testing.T) {
 	m.tunnel(x, func(found *tunnelv1.Tunnel) bool { return found == nil })
 	if conn, err := net.Dial("tcp", place(t, before, 8080)); err == nil {
 		_ = conn.Close()
-		t.Error("the tunnel is led to who has lost it")
+		t.Error("the tunnel is forwarded to the session that lost it")
 	}
 	<-ended
 }
 
-func TestATunnelOfWhoIsAwayGoesWithItsSandbox(t *testing.T) {
+func TestATunnelWithoutAWorkstationIsRemovedWithItsSandbox(t *testing.T) {
 	s := newSite(t)
 	x := s.sandbox("one", "ada", 8080)
 	m := s.manage()

@@ -71,7 +71,7 @@ func TestASessionIsItsUsersAsHeIsNow(t *testing.T) {
 	}
 	d.away, now = true, now.Add(2*time.Minute)
 	if w.expired(t.Context()) || w.session.Err() != nil {
-		t.Errorf("while nobody can say, the session is over: %v", w.session.Err())
+		t.Errorf("while the API server is unavailable, the session ended: %v", w.session.Err())
 	}
 	d.away, d.user.Username = false, "bob"
 	now = now.Add(2 * time.Minute)
@@ -91,7 +91,7 @@ func (nobody) Create(context.Context, *authorizationv1.SubjectAccessReview, meta
 }
 
 // While the API server is unavailable, a held tunnel continues, and no other is opened.
-func TestATunnelGoesOnWhileNobodySaysWhoMay(t *testing.T) {
+func TestATunnelContinuesWhileTheAPIServerIsUnavailable(t *testing.T) {
 	a, err := access.New(access.Config{Tokens: &directory{}, Rights: nobody{}})
 	if err != nil {
 		t.Fatal(err)
@@ -121,7 +121,7 @@ func TestATunnelGoesOnWhileNobodySaysWhoMay(t *testing.T) {
 		t.Errorf("one that is not held: %v", refused)
 	}
 	if refused := may(true); refused.GetReason() != tunnelv1.Reason_REASON_UNAVAILABLE {
-		t.Errorf("one that somebody else has taken meanwhile: %v", refused)
+		t.Errorf("one that another session has taken in between: %v", refused)
 	}
 	if refused := w.holder.Hold(cart, []int32{80}); refused != nil {
 		t.Fatal(refused)

@@ -43,7 +43,7 @@ func (s *site) honest(account string) map[string]func() error {
 
 // All clients of port-forwards have one address. Silent connections from there block no user,
 // neither by their number nor where the listener has as many as it may.
-func TestSilentConnectionsOfAPortForwardKeepNobodyOut(t *testing.T) {
+func TestSilentConnectionsOfAPortForwardDoNotLockOthersOut(t *testing.T) {
 	for name, most := range map[string]int{"fewer than the listener may have": 0, "more than the listener may have": 100} {
 		s := newSite(t, func(c *proxy.Settings) { c.Config.MaxConnections = most })
 		s.lists("ada")
@@ -82,7 +82,7 @@ func forged(issuer string, n int64) string {
 }
 
 // Junk tokens from other clients of port-forwards block no user with a valid one.
-func TestJunkTokensOfAPortForwardKeepNobodyOut(t *testing.T) {
+func TestJunkTokensOfAPortForwardDoNotLockOthersOut(t *testing.T) {
 	s := newSite(t)
 	s.lists("ada")
 	var flood sync.WaitGroup

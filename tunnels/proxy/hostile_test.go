@@ -26,9 +26,9 @@ import (
 	"switchyard.dev/tunnels/sshcert"
 )
 
-// TestRandomBytesDisturbNobody sends each listener random bytes, while the session of an honest
+// TestRandomBytesDoNotDisturbOthers sends each listener random bytes, while the session of an honest
 // workstation continues.
-func TestRandomBytesDisturbNobody(t *testing.T) {
+func TestRandomBytesDoNotDisturbOthers(t *testing.T) {
 	s := newSite(t)
 	x := s.sandbox("one", "ada", 80)
 	w, m := s.connect("ada", "session", 1), s.manage()
@@ -103,7 +103,7 @@ func TestWorkstationsComeAndGo(t *testing.T) {
 	for epoch := uint64(2); epoch < 100; epoch++ {
 		next := s.connect("ada", "session", epoch)
 		if all := next.declare(x); !all[0].Open {
-			t.Fatalf("epoch %d is told %v", epoch, all)
+			t.Fatalf("epoch %d received %v", epoch, all)
 		}
 		if text := talk(t, reach(t, tunnel, 80)); !strings.HasSuffix(text, "a line\n") {
 			t.Fatalf("epoch %d answers %q", epoch, text)
@@ -165,7 +165,7 @@ func TestStockSSH(t *testing.T) {
 		_ = c.Process.Kill()
 		_ = c.Wait()
 		if t.Failed() {
-			t.Logf("ssh said:\n%s", said)
+			t.Logf("output of ssh:\n%s", said)
 		}
 	})
 	m := s.manage()
@@ -173,7 +173,7 @@ func TestStockSSH(t *testing.T) {
 	if text := talk(t, reach(t, tunnel, 8080)); text != "in the cluster\na line\n" { // the same server as in the cluster
 		t.Errorf("ssh -R brings %q", text)
 	}
-	s.Eventually("ssh -L leads into the cluster", func() error {
+	s.Eventually("ssh -L reaches the cluster", func() error {
 		conn, err := net.Dial("tcp", forward)
 		if err != nil {
 			return err

@@ -76,7 +76,7 @@ func (m *manager) tunnel(of *crdv1.SignadotExternalWorkload, holds func(*tunnelv
 			return found
 		}
 		if time.Now().After(deadline) {
-			m.Fatalf("the manager is told %v", found)
+			m.Fatalf("the manager received %v", found)
 		}
 	}
 }
@@ -129,12 +129,12 @@ func TestRequestsReachTheWorkstation(t *testing.T) {
 	w := s.connect("ada", "session", 1)
 	states := w.declare(x)
 	if len(states) != 1 || !states[0].Open || len(states[0].Ports) != 2 || states[0].Ports[0].LocalAddress != "localhost:8081" {
-		t.Fatalf("it is told %v", states)
+		t.Fatalf("it received %v", states)
 	}
 	tunnel := m.tunnel(x, connected)
 	if tunnel.User != s.user("ada") || tunnel.Session != "session" || tunnel.Epoch != 1 || tunnel.Uid != string(x.UID) || len(tunnel.Ports) != 2 ||
 		tunnel.Labels["host"] != "laptop" || time.Since(tunnel.Heard.AsTime()) > time.Minute || time.Since(tunnel.Since.AsTime()) > time.Minute {
-		t.Errorf("the manager is told %v", tunnel)
+		t.Errorf("the manager received %v", tunnel)
 	}
 	conn := reach(t, tunnel, 9090)
 	if text := talk(t, conn); text != fmt.Sprintf("%s:9090 from %s\na line\n", x.Name, conn.LocalAddr()) {
@@ -163,7 +163,7 @@ func TestRequestsReachTheWorkstation(t *testing.T) {
 		world.Edit(s.World, x, func(x *crdv1.SignadotExternalWorkload) {
 			x.Spec.Tunnel.BaselineToLocals = append(x.Spec.Tunnel.BaselineToLocals[1:], crdv1.TunnelPort{BaselinePort: 7000, LocalAddress: "localhost:7"})
 		})
-		w.until("the workstation is told", func(all []*tunnelv1.TunnelState) bool {
+		w.until("the workstation is notified", func(all []*tunnelv1.TunnelState) bool {
 			return len(all) == 1 && len(all[0].Ports) == 2 && all[0].Ports[1].Baseline == 7000
 		})
 		tunnel := m.tunnel(x, func(t *tunnelv1.Tunnel) bool { return len(t.GetPorts()) == 2 && t.Ports[0].Baseline == 7000 })
@@ -171,7 +171,7 @@ func TestRequestsReachTheWorkstation(t *testing.T) {
 			t.Errorf("the workstation answers %q", text)
 		}
 	})
-	t.Run("the workstation is gone", func(t *testing.T) {
+	t.Run("the workstation is disconnected", func(t *testing.T) {
 		w.Close(nil)
 		tunnel := m.tunnel(x, func(t *tunnelv1.Tunnel) bool { return t != nil && !t.Connected })
 		refusedAtOnce(t, place(t, tunnel, 7000))
@@ -189,7 +189,7 @@ func TestRequestsReachTheWorkstation(t *testing.T) {
 		again.declare(x)
 		m.tunnel(x, connected)
 		s.Remove(x)
-		again.until("the workstation is told", func(all []*tunnelv1.TunnelState) bool {
+		again.until("the workstation is notified", func(all []*tunnelv1.TunnelState) bool {
 			return len(all) == 1 && all[0].Refused.GetReason() == tunnelv1.Reason_REASON_NOT_FOUND
 		})
 		m.tunnel(x, func(t *tunnelv1.Tunnel) bool { return t == nil })
@@ -203,7 +203,7 @@ func (s *site) in(t *testing.T) *site {
 	return &part
 }
 
-func TestWhoMayHoldATunnel(t *testing.T) {
+func TestRightsToHoldATunnel(t *testing.T) {
 	s := newSite(t)
 	hers, his, both := s.sandbox("hers", "ada", 80), s.sandbox("his", "bob", 80), s.sandbox("both", "ada", 80)
 	s.Grant(s.user("bob"), "", crdRule("update", both.Name))
@@ -216,10 +216,10 @@ func TestWhoMayHoldATunnel(t *testing.T) {
 		token string
 		want  tunnelv1.Reason
 	}{
-		"a forged token":          {token[:len(token)-6] + "AAAAAA", tunnelv1.Reason_REASON_UNAUTHENTICATED},
-		"a token for others":      {s.Token(s.namespace, "ada", "vault", nil), tunnelv1.Reason_REASON_UNAUTHENTICATED},
-		"no token":                {"", tunnelv1.Reason_REASON_UNAUTHENTICATED},
-		"what is no token at all": {"junk", tunnelv1.Reason_REASON_UNAUTHENTICATED},
+		"a forged token":     {token[:len(token)-6] + "AAAAAA", tunnelv1.Reason_REASON_UNAUTHENTICATED},
+		"a token for others": {s.Token(s.namespace, "ada", "vault", nil), tunnelv1.Reason_REASON_UNAUTHENTICATED},
+		"no token":           {"", tunnelv1.Reason_REASON_UNAUTHENTICATED},
+		"an invalid token":   {"junk", tunnelv1.Reason_REASON_UNAUTHENTICATED},
 	} {
 		_, err := s.hello(c.token, "forger", 1)
 		var refused *carrier.RefusedError
@@ -275,11 +275,11 @@ func TestWhoMayHoldATunnel(t *testing.T) {
 	if all := bob.takes(both); !all[0].Open {
 		t.Fatalf("Bob takes it: %v", all)
 	}
-	newer.until("Ada is told", func(all []*tunnelv1.TunnelState) bool {
+	newer.until("Ada is notified", func(all []*tunnelv1.TunnelState) bool {
 		return all[0].Open && all[1].Refused.GetReason() == tunnelv1.Reason_REASON_TAKEN && strings.Contains(all[1].Refused.Message, s.user("bob"))
 	})
 	if all := newer.declare(both, hers); all[0].Open {
-		t.Errorf("whoever declares again takes back what was taken: %v", all)
+		t.Errorf("a repeated declaration takes a tunnel back: %v", all)
 	}
 	m.tunnel(both, func(t *tunnelv1.Tunnel) bool { return t.GetUser() == s.user("bob") })
 	newer.declare(hers)
@@ -292,7 +292,7 @@ func TestWhoMayHoldATunnel(t *testing.T) {
 	// The manager knows that another proxy has it.
 	s.Must(m.stream.Send(&tunnelv1.TunnelsRequest{Taken: []*tunnelv1.Taken{{Namespace: both.Namespace, Name: both.Name, Session: "session", Epoch: 6, By: "carol"}, {Namespace: hers.Namespace, Name: hers.Name, Session: "session", Epoch: 5},
 		{Namespace: hers.Namespace, Name: hers.Name, Session: "another", Epoch: 9}}}))
-	newer.until("Ada is told", func(all []*tunnelv1.TunnelState) bool {
+	newer.until("Ada is notified", func(all []*tunnelv1.TunnelState) bool {
 		return len(all) == 2 && all[0].Open && strings.Contains(all[1].Refused.GetMessage(), "carol")
 	})
 	m.tunnel(both, func(t *tunnelv1.Tunnel) bool { return t == nil })
@@ -327,7 +327,7 @@ func TestConnectionsIntoTheCluster(t *testing.T) {
 	}
 	w := s.connect("ada", "session", 1)
 	if _, refused := w.to("cart.shop", back.port); refused.GetReason() != tunnelv1.Reason_REASON_FORBIDDEN {
-		t.Errorf("somebody without rights is led into the cluster: %v", refused)
+		t.Errorf("a user without rights reaches the cluster: %v", refused)
 	}
 	s.lists("ada")
 	s.Eventually("the right counts", func() error {
@@ -358,7 +358,7 @@ func TestConnectionsIntoTheCluster(t *testing.T) {
 		t.Errorf("a port of sidecars: %v", refused)
 	}
 	if _, refused := w.to(s.backend.String(), 1); refused.GetReason() != tunnelv1.Reason_REASON_UNREACHABLE {
-		t.Errorf("where nobody listens: %v", refused)
+		t.Errorf("a closed port: %v", refused)
 	}
 	for _, host := range []string{"two.shop", "rebinds.shop"} {
 		conn, refused := w.to(host, back.port)
@@ -402,7 +402,7 @@ func TestConnectionsIntoTheCluster(t *testing.T) {
 	}
 }
 
-func TestNoTunnelLeadsToTheOperator(t *testing.T) {
+func TestTunnelsDoNotReachTheOperator(t *testing.T) {
 	s := newSite(t, func(settings *proxy.Settings) { settings.AllowAPIServer = false })
 	s.lists("ada")
 	w := s.connect("ada", "session", 1)
@@ -433,11 +433,11 @@ func TestNoTunnelLeadsToTheOperator(t *testing.T) {
 		}
 	}
 	if first, _ := s.recorded(); len(first) != len(before) {
-		t.Errorf("some were led: %+v", first[len(before):])
+		t.Errorf("some were opened: %+v", first[len(before):])
 	}
 }
 
-func TestTheEndIsToldAndTunnelsGoElsewhere(t *testing.T) {
+func TestADrainingProxyReportsItAndMovesTunnels(t *testing.T) {
 	s := newSite(t)
 	x := s.sandbox("one", "ada", 80)
 	w, m := s.connect("ada", "session", 1), s.manage()
@@ -457,7 +457,7 @@ func TestTheEndIsToldAndTunnelsGoElsewhere(t *testing.T) {
 	for {
 		r, err := m.stream.Recv()
 		if err != nil {
-			t.Fatalf("the manager is not told: %v", err)
+			t.Fatalf("the manager is not notified: %v", err)
 		}
 		if r.Draining {
 			break

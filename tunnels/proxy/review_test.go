@@ -7,7 +7,7 @@ import (
 )
 
 // Nothing is remembered of workloads that are not declared any more.
-func TestForgetsWhatIsNotDeclared(t *testing.T) {
+func TestForgetsUndeclaredTunnels(t *testing.T) {
 	cart, till := inbound.Key{Namespace: "shop", Name: "cart"}, inbound.Key{Namespace: "shop", Name: "till"}
 	r := &review{w: &workstation{}, seen: map[inbound.Key]verdict{cart: {}, till: {}}, took: map[inbound.Key]uint64{cart: 1, till: 1}}
 	r.forget(map[inbound.Key]bool{cart: true})

@@ -10,7 +10,7 @@ import (
 
 // The version of the defaults decides whether SOCKS5 asks clients of a port-forward for a credential,
 // unless a flag does.
-func TestWhatSOCKS5AsksOnLoopback(t *testing.T) {
+func TestSOCKS5AuthenticationOnLoopback(t *testing.T) {
 	for _, c := range []struct {
 		defaults string
 		args     []string

@@ -15,7 +15,7 @@ import (
 
 // Clients that connect from many addresses and send nothing keep no other client out, however
 // many they are: the listener closes silent connections once there are too many.
-func TestWhoIsSilentKeepsNobodyOut(t *testing.T) {
+func TestSilentClientsDoNotLockOthersOut(t *testing.T) {
 	s := newSite(t, openLoopback)
 	s.lists("ada")
 	back := s.listen(s.backend.String())

@@ -117,7 +117,7 @@ func ours(t *testing.T) netip.Addr {
 			return p.Addr()
 		}
 	}
-	t.Fatal("this machine has no address but loopback, to which no tunnel leads: give it one, as with `ip link add d type dummy; ip addr add 10.99.0.1/32 dev d`")
+	t.Fatal("this machine has only loopback addresses, which tunnels do not reach: give it another one, as with `ip link add d type dummy; ip addr add 10.99.0.1/32 dev d`")
 	return netip.Addr{}
 }
 
@@ -385,7 +385,7 @@ func (w *workstation) until(what string, holds func([]*tunnelv1.TunnelState) boo
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if !holds(w.told.GetTunnels()) {
-			return fmt.Errorf("it was told %v", w.told)
+			return fmt.Errorf("it received %v", w.told)
 		}
 		return nil
 	})

@@ -39,7 +39,7 @@ func (s *site) forwards(c *ssh.Client, request string, of *crdv1.SignadotExterna
 
 // A certificate authenticates a user, and authorizes nothing: without the right to use the
 // proxies no connection is forwarded into the cluster over SSH.
-func TestSSHLeadsNobodyWithoutTheRight(t *testing.T) {
+func TestSSHRequiresTheRightToUseProxies(t *testing.T) {
 	s := newSite(t)
 	back := s.listen(s.backend.String())
 	s.lists("ada")
@@ -57,7 +57,7 @@ func TestSSHLeadsNobodyWithoutTheRight(t *testing.T) {
 
 // A forward over SSH ends when the client cancels it, and when the workload does not have the
 // port any more.
-func TestSSHGivesUpWhatItMayNotHold(t *testing.T) {
+func TestSSHReleasesTunnelsItMayNotHold(t *testing.T) {
 	s := newSite(t)
 	x := s.sandbox("hers", "ada", 8080, 9090)
 	c, m := s.client("ada"), s.manage()
@@ -75,10 +75,10 @@ func TestSSHGivesUpWhatItMayNotHold(t *testing.T) {
 	}
 	begin()
 	if s.forwards(c, "cancel-tcpip-forward", x, 9090) {
-		t.Error("what was never forwarded is given up")
+		t.Error("a port that was not forwarded is released")
 	}
 	if !s.forwards(c, "cancel-tcpip-forward", x, 8080) {
-		t.Error("what is forwarded is not given up")
+		t.Error("a forward is not released")
 	}
 	m.tunnel(x, holds(false))
 	begin()

@@ -164,7 +164,7 @@ func greeter(t *testing.T, at string) (address string, key func() string) {
 		case k := <-keys:
 			return k
 		default:
-			return "nobody asked"
+			return "no request"
 		}
 	}
 }
@@ -214,7 +214,7 @@ func TestStockGrpcurl(t *testing.T) {
 			t.Errorf("%s: it answers %s", what, text)
 		}
 		if k := c.key(); k != c.want {
-			t.Errorf("%s: the server is told the key %q, not %q", what, k, c.want)
+			t.Errorf("%s: the server received the key %q, not %q", what, k, c.want)
 		}
 		if text := grpcurl(c.at, "describe", "grpc.health.v1.HealthCheckResponse"); !strings.Contains(text, "NOT_SERVING") {
 			t.Errorf("%s: it describes %s", what, text)
