@@ -190,14 +190,14 @@ func TestARecordThatIsSentAgainIsThereOnce(t *testing.T) {
 }
 
 // What the bus has not on its disk is not taken for recorded.
-func TestWhatTheBusDoesNotTakeIsAnError(t *testing.T) {
+func TestARecordRefusedByTheBusIsAnError(t *testing.T) {
 	b := busWith(t, embedded.Records{})
 	stream, err := records.Open(b.as("proxy"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = stream.Close() }()
-	until(t, "the bus says that it takes no record", func() bool {
+	until(t, "the bus refuses the record", func() bool {
 		err := stream.Append(t.Context(), []audit.Record{{Connection: audit.Connection{ID: "one"}}})
 		if err == nil {
 			t.Fatal("a bus that keeps no records has taken one")
@@ -207,7 +207,7 @@ func TestWhatTheBusDoesNotTakeIsAnError(t *testing.T) {
 }
 
 // A proxy that was taken over hears nothing of what other proxies record.
-func TestNobodyHearsTheRecordsOfOthers(t *testing.T) {
+func TestClientsDoNotReceiveRecordsOfOthers(t *testing.T) {
 	b := newBus(t)
 	auditor, l := b.dial("auditor"), b.log()
 	heard := map[string]*nats.Subscription{}
@@ -226,14 +226,14 @@ func TestNobodyHearsTheRecordsOfOthers(t *testing.T) {
 	until(t, "both records are on the bus", func() bool { return len(kept(t, auditor)) == 2 })
 	for who, sub := range heard {
 		if m, err := sub.NextMsg(20 * time.Millisecond); err == nil {
-			t.Errorf("%s is told %s %s", who, m.Subject, m.Data)
+			t.Errorf("%s receives %s %s", who, m.Subject, m.Data)
 		}
 	}
 }
 
 // A compromised proxy can add records, and do nothing else; a client that reads them can only
 // read.
-func TestNobodyDoesMoreThanHeMay(t *testing.T) {
+func TestRolesHaveNoFurtherRights(t *testing.T) {
 	b := newBus(t)
 	if _, err := begin(t, b); err != nil {
 		t.Fatal(err)
