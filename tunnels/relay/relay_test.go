@@ -83,7 +83,7 @@ func TestBothDirectionsEndByThemselves(t *testing.T) {
 	}
 }
 
-func TestWhatIsCutIsNoEnd(t *testing.T) {
+func TestACutIsNoEndOfFile(t *testing.T) {
 	for name, dress := range dressed {
 		t.Run(name, func(t *testing.T) {
 			left, a, _ := wires(t)
