@@ -63,7 +63,7 @@ func TestACertificateCountsForSomeMinutes(t *testing.T) {
 		"of another authority":   {resigned(signer(t), func(*ssh.Certificate) {}), now, "unknown authority"},
 		"signed by itself":       {resigned(key, func(*ssh.Certificate) {}), now, "unknown authority"},
 		"of a host":              {resigned(authority, func(c *ssh.Certificate) { c.CertType = ssh.HostCert }), now, "not that of one user"},
-		"for everybody":          {resigned(authority, func(c *ssh.Certificate) { c.ValidPrincipals = nil }), now, "not that of one user"},
+		"for all users":          {resigned(authority, func(c *ssh.Certificate) { c.ValidPrincipals = nil }), now, "not that of one user"},
 		"for two":                {resigned(authority, func(c *ssh.Certificate) { c.ValidPrincipals = []string{"ada", "bob"} }), now, "not that of one user"},
 		"of two minds":           {resigned(authority, func(c *ssh.Certificate) { c.ValidPrincipals = []string{"bob"} }), now, "does not name its user"},
 		"without the extension":  {resigned(authority, func(c *ssh.Certificate) { delete(c.Extensions, sshcert.Extension) }), now, "does not name its user"},
@@ -77,6 +77,6 @@ func TestACertificateCountsForSomeMinutes(t *testing.T) {
 		t.Error("a certificate is certified")
 	}
 	if _, err := sshcert.Issue(authority, rand.Reader, key.PublicKey(), identity.User{}, now); err == nil {
-		t.Error("nobody is certified")
+		t.Error("a user without a name is certified")
 	}
 }
