@@ -158,14 +158,14 @@ func (d *testServer) gone() {
 			return err
 		}
 		if strings.Contains(stacks.String(), "handleGlobalPacket") {
-			return errors.New("a connection waits for somebody who reads its requests")
+			return errors.New("a connection waits for a reader of its requests")
 		}
 		return nil
 	})
 }
 
 // A client that floods a connection with requests that are refused loses it, and all its tunnels.
-func TestWhoFloodsWithRequestsIsGone(t *testing.T) {
+func TestAClientThatFloodsIsDisconnected(t *testing.T) {
 	d := newTestServer(t)
 	client, served := d.comes("ada", func(string) {})
 	if ok, _, err := client.SendRequest("tcpip-forward", true, ssh.Marshal(forwarding{"w.ns", 8080})); err != nil || !ok {
@@ -183,7 +183,7 @@ func TestWhoFloodsWithRequestsIsGone(t *testing.T) {
 	d.gone()
 }
 
-func TestWhoHasTooManyConnectionsIsGone(t *testing.T) {
+func TestASourceWithTooManyConnectionsLosesIdleOnes(t *testing.T) {
 	d := newTestServer(t)
 	d.sessions = callers.NewPool("sessions", callers.Bounds{Each: 1, Pods: 8})
 	d.comes("ada", func(string) {})
@@ -209,7 +209,7 @@ func TestWhoHasTooManyConnectionsIsGone(t *testing.T) {
 
 // A client's version may be any bytes. The manager receives all tunnels in one message, which a
 // label that is not valid UTF-8 would make impossible to encode.
-func TestWhateverAClientCallsItselfItsTunnelCanBeTold(t *testing.T) {
+func TestAnyClientVersionCanBeReported(t *testing.T) {
 	d := newTestServer(t)
 	client, _ := d.comes("ada\xff"+strings.Repeat("é", 300), func(string) {})
 	if ok, _, err := client.SendRequest("tcpip-forward", true, ssh.Marshal(forwarding{"w.ns", 8080})); err != nil || !ok {
@@ -217,7 +217,7 @@ func TestWhateverAClientCallsItselfItsTunnelCanBeTold(t *testing.T) {
 	}
 	all, _ := d.table.Tunnels()
 	if _, err := proto.Marshal(&tunnelv1.TunnelsResponse{Tunnels: all}); err != nil || len(all) != 1 {
-		t.Errorf("%d tunnels cannot be told: %v", len(all), err)
+		t.Errorf("%d tunnels cannot be sent: %v", len(all), err)
 	}
 	for name, value := range all[0].Labels {
 		if len(value) > 256 {
@@ -241,7 +241,7 @@ func (a taking) MayUpdate(context.Context, identity.User, string) *tunnelv1.Refu
 }
 
 // A repeated check of the right to a tunnel does not take it from another session.
-func TestALookAtWhatIsHeldTakesNothingBack(t *testing.T) {
+func TestARecheckDoesNotTakeATunnelBack(t *testing.T) {
 	d := newTestServer(t)
 	w, _ := everything{}.Workload("ns", "w")
 	bob := d.table.Join(inbound.Owner{User: "bob", Session: "b", Epoch: 1}, silent{})
