@@ -319,10 +319,10 @@ func TestTheLongestStalledChannelEnds(t *testing.T) {
 	}
 }
 
-// TestAClientThatTakesNothingIsClosed has a client fill windows while it does not read its
+// TestAClientThatDoesNotReadIsClosed has a client fill windows while it does not read its
 // connection. The proxy reads the channels, but its acknowledgements do not leave. So none of them is
 // stalled, and the connection is closed, also if a stalled channel beside them has been ended before.
-func TestAClientThatTakesNothingIsClosed(t *testing.T) {
+func TestAClientThatDoesNotReadIsClosed(t *testing.T) {
 	for what, stalled := range map[string]int{"no channel is stalled": 0, "one channel is stalled": 1} {
 		t.Run(what, func(t *testing.T) {
 			p := newProxy(t, 1<<20)
