@@ -110,7 +110,7 @@ func TestThroughAControlPlanesProxyNothingIsLost(t *testing.T) {
 	}
 }
 
-func TestAProxyThatLeadsNowhereSaysWhy(t *testing.T) {
+func TestAProxyThatCannotConnectReturnsTheCause(t *testing.T) {
 	s := connectProxy(t, greeting(t))
 	wrongKey, wrongTarget, plain, untrusted := through(t, s), through(t, s), through(t, s), through(t, s)
 	wrongKey.Header = http.Header{"Signadot-Api-Key": {"other"}}
@@ -127,7 +127,7 @@ func TestAProxyThatLeadsNowhereSaysWhy(t *testing.T) {
 		"in clear":            {plain, true, "give an https URL"},
 		"no certificate":      {untrusted, false, "does not show a certificate that is trusted"},
 		"a server of TLS":     {Through{Proxy: &url.URL{Scheme: "http", Host: wrongKey.Proxy.Host}, Target: "a:1"}, false, "does not answer as HTTP proxies do"},
-		"nobody listens":      {Through{Proxy: &url.URL{Scheme: "http", Host: "127.0.0.1:1"}, Target: "a:1"}, false, "is not reached (dial tcp 127.0.0.1:1: connect: connection refused): see that its URL is right"},
+		"a closed port":       {Through{Proxy: &url.URL{Scheme: "http", Host: "127.0.0.1:1"}, Target: "a:1"}, false, "is not reached (dial tcp 127.0.0.1:1: connect: connection refused): see that its URL is right"},
 		"a server of no TLS":  {Through{Proxy: &url.URL{Scheme: "https", Host: greeting(t)}, Target: "a:1"}, false, "speaks no TLS"},
 		"no URL of a proxy":   {Through{}, true, "is not the URL of an HTTP proxy"},
 		"one of another kind": {Through{Proxy: &url.URL{Scheme: "ftp", User: url.UserPassword("me", "other"), Host: "proxy.example.com"}}, true, "ftp://me:xxxxx@proxy.example.com"},

@@ -119,7 +119,7 @@ func TestOnlyAddressesOfTheSpecAreDialled(t *testing.T) {
 	}
 	// A workload that is no longer wanted is not reachable any more, on the same session.
 	list <- []workstation.Workload{}
-	wait.Holds(t, "the workload is gone", func() bool {
+	wait.Holds(t, "the workload is removed", func() bool {
 		_, err := s.connects("shop", "mine-cart", 80)
 		return refusedWith(err).GetReason() == tunnelv1.Reason_REASON_NOT_FOUND
 	})
@@ -206,7 +206,7 @@ func TestAfterACutItComesBackWithEverything(t *testing.T) {
 	p.kill()
 	_ = open.SetDeadline(time.Now().Add(30 * time.Second))
 	if _, err := open.Read(make([]byte, 1)); err == nil || err == io.EOF {
-		t.Errorf("what was cut reads %v", err)
+		t.Errorf("a cut connection reads %v", err)
 	}
 	second := p.nth(2)
 	if d := <-second.declared; d.GetRevision() != 1 || declaredNames(d) != "shop/mine-api shop/mine-cart" {
@@ -239,7 +239,7 @@ func TestASeveredNetworkIsNoticed(t *testing.T) {
 	}
 }
 
-func TestAFirstConnectionSaysWhyItCannotBe(t *testing.T) {
+func TestAFirstConnectionReturnsTheCauseOfFailure(t *testing.T) {
 	other := trusttest.New(t, "somebody else")
 	for name, c := range map[string]struct {
 		change func(*proxy, *workstation.Config)
@@ -277,7 +277,7 @@ func TestAFirstConnectionSaysWhyItCannotBe(t *testing.T) {
 	}
 }
 
-func TestATokenIsNotShownToWhoIsNotBelieved(t *testing.T) {
+func TestATokenIsNotSentToAnUntrustedProxy(t *testing.T) {
 	p := newProxy(t, nil)
 	cfg := p.config()
 	_ = cfg.Roots.Set(trusttest.New(t, "somebody else").Bundle())
@@ -295,7 +295,7 @@ func TestATokenIsNotShownToWhoIsNotBelieved(t *testing.T) {
 	}
 }
 
-func TestARefusedTokenIsAskedForAnew(t *testing.T) {
+func TestARefusedTokenIsRequestedAgain(t *testing.T) {
 	p := newProxy(t, nil)
 	cfg := p.config()
 	cfg.Token = func(_ context.Context, again bool) (string, error) {
@@ -310,7 +310,7 @@ func TestARefusedTokenIsAskedForAnew(t *testing.T) {
 	}
 }
 
-func TestANewAuthorityIsReadAnew(t *testing.T) {
+func TestANewAuthorityIsReadAgain(t *testing.T) {
 	p := newProxy(t, nil)
 	cfg := p.config()
 	good := p.authority.Bundle()
@@ -329,12 +329,12 @@ func TestAProxyThatDrainsIsLeft(t *testing.T) {
 	up(t, w)
 }
 
-func TestTheStatusSaysThatItIsAskedWhatIsWanted(t *testing.T) {
+func TestTheStatusReportsAPendingListOfWorkloads(t *testing.T) {
 	p := newProxy(t, nil)
 	w := connected(t, p.config())
 	asks := func() bool { s, _ := w.Status(); return s.Asks }
 	if asks() {
-		t.Error("nobody has asked")
+		t.Error("a list is pending before Follow")
 	}
 	what := make(wanted)
 	go w.Follow(t.Context(), what)
@@ -363,13 +363,13 @@ func TestNothingIsLeftOfASession(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	wait.Holds(t, "the goroutines are gone", func() bool { return runtime.NumGoroutine() <= before })
+	wait.Holds(t, "the goroutines have ended", func() bool { return runtime.NumGoroutine() <= before })
 	if _, err := w.Open(t.Context(), "db", 1); err == nil {
 		t.Error("it still opens connections")
 	}
 }
 
-func TestWhatIsWantedStaysWhileItIsNotKnown(t *testing.T) {
+func TestWorkloadsStayWhileTheListIsUnavailable(t *testing.T) {
 	p := newProxy(t, nil)
 	w := connected(t, p.config())
 	list := follows(t, w)
@@ -378,10 +378,10 @@ func TestWhatIsWantedStaysWhileItIsNotKnown(t *testing.T) {
 	list <- nil // cut with its session, as a rule
 	time.Sleep(100 * time.Millisecond)
 	if s, _ := w.Status(); s.Unsure != "" {
-		t.Errorf("before it has asked again the status says %q", s.Unsure)
+		t.Errorf("before the retry the status has %q", s.Unsure)
 	}
 	list <- nil // and without an answer
-	wait.Holds(t, "the status says so", func() bool { s, _ := w.Status(); return s.Unsure == "lost sight" })
+	wait.Holds(t, "the status reports it", func() bool { s, _ := w.Status(); return s.Unsure == "lost sight" })
 	c, err := p.nth(1).connects("shop", "mine-cart", 80)
 	if err != nil {
 		t.Fatal(err)
@@ -390,7 +390,7 @@ func TestWhatIsWantedStaysWhileItIsNotKnown(t *testing.T) {
 		t.Errorf("it answered %q", got)
 	}
 	list <- []workstation.Workload{}
-	wait.Holds(t, "the status says so", func() bool { s, _ := w.Status(); return s.Unsure == "" && len(s.Workloads) == 0 })
+	wait.Holds(t, "the status reports it", func() bool { s, _ := w.Status(); return s.Unsure == "" && len(s.Workloads) == 0 })
 }
 
 // A sandbox of another author names a service of this machine, such as a container runtime. No
