@@ -76,7 +76,7 @@ func TestAFlagNamesAnAddress(t *testing.T) {
 	}
 }
 
-func TestWhatANameResolvesToIsChecked(t *testing.T) {
+func TestResolvedAddressesAreChecked(t *testing.T) {
 	for text, want := range map[string][2]bool{ // by whether a flag names it
 		"127.0.0.1": {true, true}, "::1": {true, true}, "::ffff:127.0.0.1": {true, true}, "192.168.1.4": {false, true}, "10.0.0.1": {false, true},
 		"169.254.169.254": {false, false}, "fe80::1": {false, false}, "::": {false, false}, "224.0.0.1": {false, false}, "fd00:ec2::254": {false, false},
