@@ -145,7 +145,7 @@ func (m mac) loaded(out io.Reader) {
 	said := make([]byte, 100)
 	n, err := out.Read(said)
 	if got := string(said[:n]); err != nil || got != "<nil>\n" || m.content("rules") != "rdr on lo0\n" || !m.is("on") {
-		m.Fatalf("the holder says %q, %v, and pf has %q", got, err, m.content("rules"))
+		m.Fatalf("the holder reports %q, %v, and pf has %q", got, err, m.content("rules"))
 	}
 }
 
@@ -236,7 +236,7 @@ func TestAProgramThatIsKilledWhileRulesAreLoaded(t *testing.T) {
 	_ = c.Process.Kill()
 	wait.Holds(m, "the reference is given up", func() bool { return strings.Contains(m.content("log"), "-X 42") })
 	if !strings.HasSuffix(m.content("log"), "-f -\nloaded\n-a com.apple/test -F all\n-X 42\n") {
-		t.Error("what was being loaded was not waited for")
+		t.Error("it did not wait for the load under way")
 	}
 	m.isAsBefore()
 }
@@ -253,10 +253,10 @@ func TestWithoutPF(t *testing.T) {
 	}
 	m.has("pfctl", "#!/bin/sh\necho nonsense; exec cat\n") // In place of a guardian.
 	if _, err := guardian.Start(m.path("pfctl"), guardian.Config{PFCtl: "/bin/true", Lock: m.path("pf.conf")}); err == nil || !strings.Contains(err.Error(), "does not answer") {
-		t.Errorf("a program that says something else: %v", err)
+		t.Errorf("a program with another output: %v", err)
 	}
 	_ = os.Remove(m.path("pf.conf"))
 	if _, err := m.start(); err == nil || !strings.Contains(err.Error(), "pf.conf") {
-		t.Errorf("without what is locked: %v", err)
+		t.Errorf("without the file to lock: %v", err)
 	}
 }
