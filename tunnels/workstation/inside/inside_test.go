@@ -34,7 +34,7 @@ func resolver(t *testing.T) *names.System {
 }
 
 // A machine that redirects queries to a closed port resolves no names.
-func TestWhatBreaksLeadsNothing(t *testing.T) {
+func TestAFailedServerStopsRedirection(t *testing.T) {
 	for what, part := range map[string]func(*Inside) *ports{
 		"DNS queries": func(i *Inside) *ports { return i.dns },
 		"connections": func(i *Inside) *ports { return i.tcp },
@@ -75,7 +75,7 @@ func TestWhatBreaksLeadsNothing(t *testing.T) {
 }
 
 // Pods come and go while a workstation is connected: the addresses queried last are redirected.
-func TestTheNewestAddressesAreLed(t *testing.T) {
+func TestTheNewestAddressesAreRedirected(t *testing.T) {
 	system := resolver(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -96,6 +96,6 @@ func TestTheNewestAddressesAreLed(t *testing.T) {
 		led[a] = true
 	}
 	if len(led) != maxLearned || led[pod(0)] || !led[pod(1)] || !led[pod(maxLearned)] {
-		t.Errorf("%d are led: the oldest %t, the second %t, the newest %t", len(led), led[pod(0)], led[pod(1)], led[pod(maxLearned)])
+		t.Errorf("%d are redirected: the oldest %t, the second %t, the newest %t", len(led), led[pod(0)], led[pod(1)], led[pod(maxLearned)])
 	}
 }
