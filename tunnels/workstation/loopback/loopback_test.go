@@ -162,62 +162,7 @@ func TestSOCKSResolvesInTheCluster(t *testing.T) {
 	}
 }
 
-// Clients of SOCKS5, of CONNECT and of ports for tcp show no text of a refusal. Those of the HTTP proxy do.
-func TestRefusalsThatClientsCannotShowAreNoted(t *testing.T) {
-	w, _ := web(t)
-	noted := make(chan string, 10)
-	w.Refused = func(host string, port uint16, err error) { noted <- fmt.Sprintf("%s:%d %v", host, port, err) }
-	socks := listen(t, func(ctx context.Context, l net.Listener) error {
-		return loopback.ServeSOCKS(ctx, l, w.Open.Refused(w.Refused))
-	})
-	web := listen(t, func(ctx context.Context, l net.Listener) error { return loopback.ServeProxy(ctx, l, w) })
-	tcp := listen(t, func(ctx context.Context, l net.Listener) error {
-		return loopback.ServeMapping(ctx, l, loopback.Mapping{Scheme: "tcp", Host: "nowhere.shop", Port: 80}, w)
-	})
-	dialer, err := proxy.SOCKS5("tcp", socks, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	asks := func(at, text string) {
-		t.Helper()
-		c, err := net.Dial("tcp", at)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		_ = c.SetDeadline(time.Now().Add(time.Minute))
-		_, _ = io.WriteString(c, text)
-		_, _ = io.ReadAll(c)
-	}
-	for _, way := range []struct {
-		name string
-		ask  func()
-		want string
-	}{
-		{"SOCKS5", func() { _, _ = dialer.Dial("tcp", "nowhere:80") }, "nowhere:80 there is no nowhere"},
-		{"SOCKS5, forbidden", func() { _, _ = dialer.Dial("tcp", "169.254.169.254:80") }, "169.254.169.254:80 that is no place to go"},
-		{"CONNECT", func() { asks(web, "CONNECT nowhere:443 HTTP/1.1\r\nHost: nowhere:443\r\nConnection: close\r\n\r\n") }, "nowhere:443 there is no nowhere"},
-		{"tcp", func() { asks(tcp, "") }, "nowhere.shop:80 there is no nowhere.shop"},
-		{"the HTTP proxy", func() { asks(web, "GET http://nowhere/ HTTP/1.1\r\nHost: nowhere\r\nConnection: close\r\n\r\n") }, ""},
-		{"SOCKS5, reached", func() {
-			if c, err := dialer.Dial("tcp", "cart.shop:80"); err == nil {
-				c.Close()
-			}
-		}, ""},
-	} {
-		way.ask()
-		got := ""
-		select {
-		case got = <-noted:
-		default:
-		}
-		if got != way.want {
-			t.Errorf("%s: noted %q, want %q", way.name, got, way.want)
-		}
-	}
-}
-
-func TestWhatIsNoSOCKSIsRefused(t *testing.T) {
+func TestOtherProtocolsThanSOCKSAreRefused(t *testing.T) {
 	w, _ := web(t)
 	at := listen(t, func(ctx context.Context, l net.Listener) error { return loopback.ServeSOCKS(ctx, l, w.Open) })
 	for says, want := range map[string]string{
@@ -238,7 +183,7 @@ func TestWhatIsNoSOCKSIsRefused(t *testing.T) {
 		got, _ := io.ReadAll(c)
 		c.Close()
 		if !strings.HasPrefix(string(got), want) || want == "" && len(got) > 0 {
-			t.Errorf("to %q it said %q", says, got)
+			t.Errorf("to %q it answered %q", says, got)
 		}
 	}
 }
@@ -261,7 +206,7 @@ func TestTheHTTPProxyAddsTheKey(t *testing.T) {
 	}
 	r, err = http.Get("http://" + at + "/x")
 	if got := read(t, r, err); !strings.HasPrefix(got, "400 This is an HTTP proxy") {
-		t.Errorf("what is no request to a proxy: %s", got)
+		t.Errorf("a request that is not for a proxy: %s", got)
 	}
 }
 
