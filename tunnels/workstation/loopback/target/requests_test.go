@@ -24,7 +24,7 @@ func TestCutsOfAStreamChangeNothing(t *testing.T) {
 	}
 }
 
-func TestClientsCannotWriteWhatHidesATarget(t *testing.T) {
+func TestClientsCannotForgeAHiddenTarget(t *testing.T) {
 	if got := shown("/" + strings.Repeat("A", len(mark)-2) + "/L2Fi"); !strings.HasPrefix(got, "/AAA") {
 		t.Errorf("shown as %q", got)
 	}
