@@ -27,7 +27,7 @@ func table() *names.Table {
 	return t
 }
 
-func TestWhoseANameIs(t *testing.T) {
+func TestNamesAreClassified(t *testing.T) {
 	names := table()
 	for name, want := range map[string]struct {
 		ours bool
@@ -180,7 +180,7 @@ func TestAnswers(t *testing.T) {
 		t.Errorf("HTTPS: %v", got)
 	}
 	if len(learned) != 0 {
-		t.Errorf("memory is no news, but %v was told", learned)
+		t.Errorf("Learned was called with %v of memory", learned)
 	}
 	if got := ask("pods.hotrod.", dns.TypeA); len(got.Answer) != 3 || got.Answer[0].Header().Name != "pods.hotrod." || got.Answer[2].Header().Name != "pods.hotrod." {
 		t.Errorf("a Service without an address: %v", got)
@@ -196,11 +196,11 @@ func TestAnswers(t *testing.T) {
 	}
 	for _, name := range []string{"cart.hotrod.", "pods.hotrod."} {
 		if got := ask(name, dns.TypeAAAA); got.Rcode != dns.RcodeSuccess || len(got.Answer) != 0 || len(got.Ns) != 1 {
-			t.Errorf("AAAA where nothing leads there: %v", got)
+			t.Errorf("AAAA without IPv6: %v", got)
 		}
 	}
 	if got := ask("cart.hotrod.", dns.TypeA); len(got.Answer) != 1 {
-		t.Errorf("A where IPv6 leads nowhere: %v", got)
+		t.Errorf("A without IPv6: %v", got)
 	}
 	if got, err := s.Answer(t.Context(), "udp", new(dns.Msg)); err != nil || got.Rcode != dns.RcodeFormatError {
 		t.Errorf("no question: %v, %v", got, err)
