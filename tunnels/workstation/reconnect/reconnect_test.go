@@ -45,7 +45,7 @@ func TestTheFirstConnectionHasSomeTime(t *testing.T) {
 	}
 }
 
-func TestASessionWhoseProxyEndsGoesOnBesideTheNextAttempt(t *testing.T) {
+func TestASessionWithADrainingProxyContinuesBesideTheNextAttempt(t *testing.T) {
 	c := up(t, shop)
 	if s := c.Leaving(start, 7); s != (reconnect.Step{}) {
 		t.Fatalf("of another epoch: %+v", s)
@@ -67,7 +67,7 @@ func TestASessionWhoseProxyEndsGoesOnBesideTheNextAttempt(t *testing.T) {
 	}
 }
 
-func TestAFinalFailureEndsOnlyWhatWasNeverUp(t *testing.T) {
+func TestAFinalFailureEndsOnlyAFirstConnection(t *testing.T) {
 	c := reconnect.New(policy)
 	c.Begin(start)
 	if s := c.Failed(start, 1, true, 0); !s.End || c.Phase() != reconnect.Over {
@@ -77,7 +77,7 @@ func TestAFinalFailureEndsOnlyWhatWasNeverUp(t *testing.T) {
 	c.Lost(start, 1, true, 0)
 	c.Due(start.Add(time.Second))
 	if s := c.Failed(start.Add(time.Second), 2, true, 1); s.End || s.At != start.Add(time.Second+policy.Longest) {
-		t.Fatalf("after a session: %+v; it should wait %s for somebody to mend it", s, policy.Longest)
+		t.Fatalf("after a session: %+v; it should wait %s for a repair", s, policy.Longest)
 	}
 }
 
@@ -103,7 +103,7 @@ func TestPausesDoubleAndStayShortWhileACutIsFresh(t *testing.T) {
 	}
 }
 
-func TestADeclarationIsWholeAndComesAgain(t *testing.T) {
+func TestADeclarationIsCompleteAndRepeated(t *testing.T) {
 	c := up(t, shop)
 	s := c.Want([]reconnect.Tunnel{shop, {Namespace: "shop", Name: "mine-api"}, shop})
 	if d := s.Declare; d.GetRevision() != 2 || len(d.GetTunnels()) != 2 || d.GetTunnels()[0].GetName() != "mine-api" {
@@ -134,7 +134,7 @@ func TestNoMoreIsDeclaredThanAProxyTakes(t *testing.T) {
 		t.Errorf("%d are declared", len(s.Declare.GetTunnels()))
 	}
 	if s := c.Want(all[:reconnect.MaxTunnels+1]); s.Declare != nil {
-		t.Error("what is not declared has the rest be declared again")
+		t.Error("a tunnel beyond the limit causes another declaration")
 	}
 }
 
@@ -155,13 +155,13 @@ func TestOnlyTheAnswerToTheLastDeclarationCounts(t *testing.T) {
 	}
 	c.Lost(start, 1, true, 0)
 	if c.Answer(shop) != nil {
-		t.Error("what a proxy said outlived its session")
+		t.Error("an answer outlived its session")
 	}
 }
 
 // A session that lost a tunnel to another one gets it back once the other has ended, and not
 // while the other runs or is away for a moment.
-func TestWhatWasTakenComesBack(t *testing.T) {
+func TestATakenTunnelComesBack(t *testing.T) {
 	other := reconnect.Tunnel{Namespace: "a", Name: "b"}
 	c := up(t, shop, other)
 	answer := func(revision uint64) reconnect.Step {
@@ -206,7 +206,7 @@ func TestWhatWasTakenComesBack(t *testing.T) {
 }
 
 // Two sessions that are not seen to use a tunnel take it from each other ever more seldom.
-func TestTwoWhoAreBothThereGrowPatient(t *testing.T) {
+func TestTwoCompetingSessionsBackOff(t *testing.T) {
 	c, revision, taken, now := up(t, shop), uint64(1), 0, start
 	nobody := func(reconnect.Tunnel) bool { return false }
 	for now.Before(start.Add(10 * time.Minute)) {
@@ -238,7 +238,7 @@ func TestAfterSleepNothingOldIsUsed(t *testing.T) {
 func TestAnotherNetworkEndsTheWaitingOnly(t *testing.T) {
 	c := up(t)
 	if s := c.Moved(start); s != (reconnect.Step{}) {
-		t.Errorf("with a session: %+v; its own pings tell whether it lives", s)
+		t.Errorf("with a session: %+v; its own pings check it", s)
 	}
 	c.Lost(start, 1, true, 1)
 	if s := c.Moved(start); s.Drop || s.Dial != 2 {
@@ -251,7 +251,7 @@ func TestAnotherNetworkEndsTheWaitingOnly(t *testing.T) {
 
 // Whatever happens in whatever order, epochs grow, one attempt or session is there at a time,
 // the first declaration of each connection is whole, and a pause is within its bounds.
-func TestWhateverHappens(t *testing.T) {
+func TestRandomEvents(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, now := reconnect.New(policy), start
 		var last uint64
