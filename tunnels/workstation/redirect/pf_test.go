@@ -11,7 +11,7 @@ import (
 )
 
 // The narrowest range of a table counts: one that is excepted stays so whatever is in it.
-func TestWhatIsExceptedOnMacOSStaysSo(t *testing.T) {
+func TestExceptionsOnMacOSArePreserved(t *testing.T) {
 	r := rules()
 	r.Ranges, r.DNS, r.Resolvers = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12")}, 0, nil
 	r.Except = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/24"), netip.MustParsePrefix("172.16.0.0/12")}
@@ -20,7 +20,7 @@ func TestWhatIsExceptedOnMacOSStaysSo(t *testing.T) {
 		t.Errorf("it begins otherwise than %s: %v\n%s", want, err, text)
 	}
 	if strings.Contains(text, "53") {
-		t.Errorf("queries are led, and nobody answers:\n%s", text)
+		t.Errorf("queries are redirected without a server:\n%s", text)
 	}
 	r.Except = []netip.Prefix{netip.MustParsePrefix("8.0.0.0/5"), netip.MustParsePrefix("203.0.113.0/24")}
 	if text, err = redirect.PF(r); text != "" || err != nil {
