@@ -10,9 +10,9 @@ import (
 
 // Another user gets no answer, even where neither the folder nor the mode of the socket deny
 // access.
-func TestAnotherUserIsToldNothing(t *testing.T) {
+func TestAnotherUserGetsNoStatus(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("it takes root to be somebody else")
+		t.Skip("it takes root to change the user")
 	}
 	folder := filepath.Join(t.TempDir(), "s")
 	defer serve(t, folder, "a", 1)()

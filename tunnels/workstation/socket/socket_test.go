@@ -34,10 +34,10 @@ func serve(t *testing.T, folder, name string, n int) (end func()) {
 	}
 }
 
-func TestEverybodyIsAsked(t *testing.T) {
+func TestAllSocketsAreQueried(t *testing.T) {
 	folder := socket.Folder(func(string) string { return t.TempDir() })
 	if all, err := socket.All[answer](folder); err != nil || len(all) > 0 {
-		t.Fatalf("before anybody was there: %v, %v", all, err)
+		t.Fatalf("before the first socket: %v, %v", all, err)
 	}
 	end := serve(t, folder, "a", 1)
 	defer serve(t, folder, "b", 2)()
@@ -55,7 +55,7 @@ func TestEverybodyIsAsked(t *testing.T) {
 
 // A query at the moment at which another program starts does not take it for a killed one: a
 // socket refuses connections from when it has a name until it is listened on.
-func TestWhoBeginsIsNotTakenForDead(t *testing.T) {
+func TestAStartingProgramIsNotTakenForAKilledOne(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "s")
 	ctx, cancel := context.WithCancel(t.Context())
 	var asking sync.WaitGroup
@@ -75,7 +75,7 @@ func TestWhoBeginsIsNotTakenForDead(t *testing.T) {
 	}
 }
 
-func TestWhatWasKilledIsForgotten(t *testing.T) {
+func TestSocketsOfKilledProgramsAreRemoved(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "s")
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		t.Fatal(err)
