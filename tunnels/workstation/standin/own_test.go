@@ -63,7 +63,7 @@ func customized(t *testing.T, in *standin.Input, text string) error {
 	return in.Customize(changes)
 }
 
-func TestWhatASandboxGivesBesideTheBaseline(t *testing.T) {
+func TestAdditionsOfASandbox(t *testing.T) {
 	var out strings.Builder
 	for _, container := range []string{"main", "log"} {
 		in := input(t, cartPod)
@@ -94,7 +94,7 @@ func TestWhatASandboxGivesBesideTheBaseline(t *testing.T) {
 	golden.Compare(t, "testdata/own.golden", out.String())
 }
 
-func TestWhatASandboxCannotGive(t *testing.T) {
+func TestInvalidAdditionsOfASandbox(t *testing.T) {
 	for text, says := range map[string]string{
 		`containers: [{name: main, env: [{name: A, value: null, valueFrom: {secretKeyRef: {name: db, key: user}}}]}]`: `variable A needs key "user" of Secret shop/db, which is not there`,
 		`files: [{path: /a, valueFrom: {secretKeyRef: {name: hidden, key: k}}}]`:                                      "file /a needs Secret shop/hidden, which was not read: you may not",

@@ -57,7 +57,7 @@ func whole(t *testing.T) standin.Input {
 	return in
 }
 
-func TestWhatAContainerHas(t *testing.T) {
+func TestEnvironmentAndFilesOfAContainer(t *testing.T) {
 	in := whole(t)
 	r, err := standin.Resolve(in)
 	if err != nil {
@@ -94,7 +94,7 @@ func TestOnlyWhatTheContainerNamesIsNeeded(t *testing.T) {
 	}
 }
 
-func TestWhatIsMissingIsSaidAtOnce(t *testing.T) {
+func TestAllMissingObjectsAreReportedAtOnce(t *testing.T) {
 	in := whole(t)
 	delete(in.ConfigMaps, "settings")
 	delete(in.Secrets, "db")
@@ -146,11 +146,11 @@ template:
 	}
 	in.ServiceAccount = &corev1.ServiceAccount{AutomountServiceAccountToken: new(false)}
 	if r, err := standin.Resolve(in); err != nil || len(r.Notes) > 0 {
-		t.Errorf("of a service account whose token is not mounted: %v, %v", r.Notes, err)
+		t.Errorf("of a service account without a mounted token: %v, %v", r.Notes, err)
 	}
 	in.Template.Spec.AutomountServiceAccountToken = new(true)
 	if r, err := standin.Resolve(in); err != nil || len(r.Notes) != 1 {
-		t.Errorf("the pod says otherwise: %v, %v", r.Notes, err)
+		t.Errorf("the pod overrides it: %v, %v", r.Notes, err)
 	}
 }
 
@@ -165,7 +165,7 @@ template:
 configMaps: [{metadata: {name: m}, data: {k: v}}]
 `)
 		if r, err := standin.Resolve(in); err == nil {
-			t.Errorf("%s led to %+v", path, r.Files)
+			t.Errorf("%s resulted in %+v", path, r.Files)
 		}
 	}
 }
