@@ -42,7 +42,7 @@ func TestOtherValuesStay(t *testing.T) {
 }
 
 // What names such a path in another way stays as it is as a whole, and is reported.
-func TestWhatIsNotUnderstoodIsReported(t *testing.T) {
+func TestAmbiguousPathsAreReported(t *testing.T) {
 	for _, value := range []string{
 		"/etc/cart/a:ro", "lib:/tls/a", "-javaagent:/tls/a.jar=port:80", "jdbc:sqlite:/etc/cart/db", "unix:///etc/cart/s", "sqlite:///tls/db?mode=ro", "@/etc/cart/args", "classpath:/tls/a,/tls/b", "/tls/a -agent:/tls/b",
 		"/etc/cart/../cart/a", "/x/../tls/a", "/etc//cart/a", "/etc/./cart", `{"a": "\/etc\/cart\/a"}`, "http://x?ca=%2Ftls%2Fca.crt", "postgres://u:p,/tls/w@db/x", "http://u:/tls@x/", "file://^/tls/a:/tls/b", "/tls*", "C:/tls", "(/tls/a)", "[/tls/a, /tls/b]",
