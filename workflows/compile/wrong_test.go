@@ -25,9 +25,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestWhatPeopleAreTold shows the messages about files that are wrong: sandbox, group and plugin
+// TestProblemMessages shows the messages about files that are wrong: sandbox, group and plugin
 // compile one, with variables of set.
-func TestWhatPeopleAreTold(t *testing.T) {
+func TestProblemMessages(t *testing.T) {
 	all := plugins(t)
 	datadriven.Walk(t, "testdata/wrong", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(_ *testing.T, d *datadriven.TestData) string {
