@@ -143,24 +143,24 @@ func TestPlan(t *testing.T) {
 		{"a pod was evicted while its script ran", engine.Input{Units: wide[:1], Status: []crdv1.WorkUnitStatus{status("a", "Running")}, Pods: pod("a", execunit.Interrupted)}, "a:Lost", "signadot.com/retry asks for another attempt", "", 0},
 		{"a script that may run again does", engine.Input{Units: []crdv1.WorkUnit{repeatable}, Status: []crdv1.WorkUnitStatus{status("a", "Running")}, Pods: pod("a", execunit.Interrupted)}, "a:Pending", "Retrying", "", 2 * time.Second},
 		{"a pod that is being deleted may yet come to its end", engine.Input{Units: wide[:1], Status: []crdv1.WorkUnitStatus{status("a", "Running")}, Pods: pod("a", execunit.Interrupted, notOver)}, "a:Running", "Because", "", 0},
-		{"a pod is gone", engine.Input{Units: wide[:1], Status: []crdv1.WorkUnitStatus{status("a", "Running")}}, "a:Lost", "PodGone", "", 0},
+		{"a pod was deleted", engine.Input{Units: wide[:1], Status: []crdv1.WorkUnitStatus{status("a", "Running")}}, "a:Lost", "PodGone", "", 0},
 		{"another pod of its name is none of its", engine.Input{Units: wide[:1], Status: []crdv1.WorkUnitStatus{status("a", "Running")}, Pods: pod("a", execunit.Succeeded, func(p *engine.Pod) { p.UID = "other" })}, "a:Lost", "PodGone", "", 0},
 		{"a unit has had its time", engine.Input{Units: wide[:1], Status: []crdv1.WorkUnitStatus{status("a", "Running")}, Pods: pod("a", execunit.Running), Deadline: time.Minute, Now: late}, "a:Failed", "has not ended within 1m0s", "a", 0},
 		{"a unit has some of its time left", engine.Input{Units: wide[:1], Status: []crdv1.WorkUnitStatus{status("a", "Running")}, Pods: pod("a", execunit.Running), Deadline: 90 * time.Minute, Now: late}, "a:Running", "Because", "", 30 * time.Minute},
 		{"a pod that is refused is tried again", engine.Input{Units: wide[:1], Status: []crdv1.WorkUnitStatus{status("a", "Starting", func(st *crdv1.WorkUnitStatus) { st.Attempt = 0 })}}, "A:Starting", "", "", 0},
 		{"until its time is over", engine.Input{Units: wide[:1], Deadline: time.Minute, Now: late, Status: []crdv1.WorkUnitStatus{status("a", "Starting", func(st *crdv1.WorkUnitStatus) { st.Attempt, st.Reason = 0, "Forbidden" })}}, "a:Failed", "Forbidden", "", 0},
-		{"somebody asks for another attempt", engine.Input{Units: wide[:2], Retry: "now", Status: []crdv1.WorkUnitStatus{status("a", "Lost"), status("b", "Succeeded")}}, "A:Pending b:Succeeded", "", "", 0},
-		{"a request is heeded once", engine.Input{Units: wide[:1], Retry: "now", Status: []crdv1.WorkUnitStatus{status("a", "Failed", func(st *crdv1.WorkUnitStatus) { st.Retried = "now" })}}, "a:Failed", "", "", 0},
+		{"another attempt is requested", engine.Input{Units: wide[:2], Retry: "now", Status: []crdv1.WorkUnitStatus{status("a", "Lost"), status("b", "Succeeded")}}, "A:Pending b:Succeeded", "", "", 0},
+		{"a request counts once", engine.Input{Units: wide[:1], Retry: "now", Status: []crdv1.WorkUnitStatus{status("a", "Failed", func(st *crdv1.WorkUnitStatus) { st.Retried = "now" })}}, "a:Failed", "", "", 0},
 		{"a unit that failed has another form now", engine.Input{Units: wide[:1], Status: []crdv1.WorkUnitStatus{status("a", "Failed", func(st *crdv1.WorkUnitStatus) { st.Form = "other" })}}, "A:Pending", "", "", 0},
 		{"one that succeeded does not run again", engine.Input{Units: wide[:1], Retry: "now", Status: []crdv1.WorkUnitStatus{status("a", "Succeeded", func(st *crdv1.WorkUnitStatus) { st.Form = "other" })}}, "a:Succeeded", "", "", 0},
-		{"while all ends none begins, and what has not begun ends", engine.Input{Units: wide, Ending: true, Status: []crdv1.WorkUnitStatus{status("a", "Running")}, Pods: pod("a", execunit.Waiting)}, "a:Running b:Pending c:Pending", "Because", "a", 0},
+		{"while the graph ends none begins, and a unit that has not begun ends", engine.Input{Units: wide, Ending: true, Status: []crdv1.WorkUnitStatus{status("a", "Running")}, Pods: pod("a", execunit.Waiting)}, "a:Running b:Pending c:Pending", "Because", "a", 0},
 		{"a pod without a grant is deleted before its script begins", engine.Input{Units: wide[:1], Status: []crdv1.WorkUnitStatus{status("a", "Running", func(st *crdv1.WorkUnitStatus) { st.Grant = "" })}, Pods: pod("a", execunit.Waiting, notOver)}, "a:Running", "Because", "a", 0},
 		{"a pod of an earlier form is deleted before its script begins", engine.Input{Units: wide[:1], Status: []crdv1.WorkUnitStatus{status("a", "Running", func(st *crdv1.WorkUnitStatus) { st.Form = "earlier" })}, Pods: pod("a", execunit.Waiting, notOver)}, "a:Running", "Because", "a", 0},
 		{"and one that runs comes to its end", engine.Input{Units: wide[:1], Status: []crdv1.WorkUnitStatus{status("a", "Running", func(st *crdv1.WorkUnitStatus) { st.Form = "earlier" })}, Pods: pod("a", execunit.Running, notOver)}, "a:Running", "Because", "", 0},
 		{"a pod of the present form stays", engine.Input{Units: wide[:1], Status: []crdv1.WorkUnitStatus{status("a", "Running", func(st *crdv1.WorkUnitStatus) { st.Form = engine.Form(wide[0]) })}, Pods: pod("a", execunit.Waiting, notOver)}, "a:Running", "Because", "", 0},
 		{"and not once it has begun", engine.Input{Units: wide[:1], Status: []crdv1.WorkUnitStatus{status("a", "Running", func(st *crdv1.WorkUnitStatus) { st.Grant = "" })}, Pods: pod("a", execunit.Running)}, "a:Running", "Because", "", 0},
-		{"what has begun comes to its end", engine.Input{Units: wide[:1], Ending: true, Status: []crdv1.WorkUnitStatus{status("a", "Running")}, Pods: pod("a", execunit.Running)}, "a:Running", "Because", "", 0},
-		{"what was ended before it began has nothing to do", engine.Input{Units: wide[:1], Ending: true, Status: []crdv1.WorkUnitStatus{status("a", "Running")}, Pods: pod("a", execunit.Interrupted, notBegun)}, "a:Skipped", "NothingToDo", "", 0},
+		{"a unit that has begun completes", engine.Input{Units: wide[:1], Ending: true, Status: []crdv1.WorkUnitStatus{status("a", "Running")}, Pods: pod("a", execunit.Running)}, "a:Running", "Because", "", 0},
+		{"a unit that was ended before it began is skipped", engine.Input{Units: wide[:1], Ending: true, Status: []crdv1.WorkUnitStatus{status("a", "Running")}, Pods: pod("a", execunit.Interrupted, notBegun)}, "a:Skipped", "NothingToDo", "", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.in.Now.IsZero() {
@@ -171,10 +171,10 @@ func TestPlan(t *testing.T) {
 				t.Errorf("%s, not %s", got, tt.phases)
 			}
 			if st := d.Status[0]; !strings.Contains(st.Reason+" "+st.Message, tt.says) {
-				t.Errorf("it says %s: %s", st.Reason, st.Message)
+				t.Errorf("it has %s: %s", st.Reason, st.Message)
 			}
 			if end := strings.Join(d.End, " "); end != tt.end || d.After != tt.after {
-				t.Errorf("%q end, and it is looked at after %s", end, d.After)
+				t.Errorf("%q end, and the next call is after %s", end, d.After)
 			}
 		})
 	}
@@ -218,7 +218,7 @@ func phases(d engine.Decision) string {
 	return strings.Join(out, " ")
 }
 
-func TestWhatIsRemoved(t *testing.T) {
+func TestRemoval(t *testing.T) {
 	made := units("db: name", "seed: n <- db.name")
 	remove := units("drop <- db.name", "unseed <- seed.n", "log: l", "tell <- log.l")
 	for _, tt := range []struct {

@@ -26,13 +26,13 @@ func graph(text string) []crdv1.WorkUnit {
 
 func TestAPictureShowsEachUnitBelowWhatItWaitsFor(t *testing.T) {
 	for name, c := range map[string]struct{ units, want string }{
-		"nothing":                  {"", ""},
-		"no links":                 {"b a", "b a"},
-		"a line, in any order":     {"c:b b:a a", "a .b<a ..c<b"},
-		"a diamond":                {"a b:a c:a d:b,c", "a .b<a .c<a ..d<b,c"},
-		"the deeper of two":        {"a b:a c:a,b e", "a .b<a ..c<a,b e"},
-		"inputs that nobody fills": {"a:nobody", "a"},
-		"the same unit twice":      {"a b:a,a", "a .b<a"},
+		"nothing":                 {"", ""},
+		"no links":                {"b a", "b a"},
+		"a line, in any order":    {"c:b b:a a", "a .b<a ..c<b"},
+		"a diamond":               {"a b:a c:a d:b,c", "a .b<a .c<a ..d<b,c"},
+		"the deeper of two":       {"a b:a c:a,b e", "a .b<a ..c<a,b e"},
+		"inputs without a source": {"a:nobody", "a"},
+		"the same unit twice":     {"a b:a,a", "a .b<a"},
 	} {
 		var got []string
 		for _, p := range engine.Picture(graph(c.units)) {
