@@ -77,7 +77,7 @@ func refusals() map[string]struct {
 		"no image":                      {written{pod: "containers: [{name: a}]"}, "PodTemplateRefused", "has no image"},
 		"a volume twice":                {written{pod: "volumes: [{name: a, emptyDir: {}}, {name: a, emptyDir: {}}]"}, "PodTemplateRefused", `two volumes named "a"`},
 		"over our files":                {written{pod: "volumes: [{name: a, emptyDir: {}}]", main: "image: i, volumeMounts: [{name: a, mountPath: /signadot/./io/}]"}, "PodTemplateRefused", "Choose another path"},
-		"an input's file below ours":    {in("{name: a, value: x}", "{inputName: a, dst: {localPath: /signadot/x}}"), "InputRefused", "is the operator's own"},
+		"an input in our folder":        {in("{name: a, value: x}", "{inputName: a, dst: {localPath: /signadot/x}}"), "InputRefused", "is the operator's own"},
 		"an unknown input":              {in("{name: a, value: x}", "{inputName: b, dst: {env: B}}"), "InputRefused", `names the input "b"`},
 		"an input to nowhere":           {in("{name: a, value: x}", "{inputName: a, dst: {}}"), "InputRefused", "Add dst.env or dst.localPath"},
 		"no variable's name":            {in("{name: a, value: x}", `{inputName: a, dst: {env: "1="}}`), "InputRefused", `the variable "1="`},
@@ -95,8 +95,8 @@ func refusals() map[string]struct {
 		"an output without an export":   {out("{name: a}", ""), "OutputRefused", "so it has no value"},
 		"an output twice":               {out("{name: a}", "{outputName: a, fromPath: /x}, {outputName: a, fromPath: /y}"), "OutputRefused", "twice"},
 		"an output's file twice":        {out("{name: a}, {name: b}", "{outputName: a, fromPath: /x}, {outputName: b, fromPath: /x}"), "OutputRefused", `are the file "/x"`},
-		"an output of ours":             {out("{name: a}", "{outputName: a, fromPath: /signadot/io/result.json}"), "OutputRefused", "is the operator's own"},
-		"a namespace that is not ours":  {written{meta: "namespace: kube-system"}, "NamespaceNotAllowed", "signadot, shop"},
+		"an output in our folder":       {out("{name: a}", "{outputName: a, fromPath: /signadot/io/result.json}"), "OutputRefused", "is the operator's own"},
+		"a namespace not managed":       {written{meta: "namespace: kube-system"}, "NamespaceNotAllowed", "signadot, shop"},
 		"a namespace that is none":      {written{meta: "namespace: A B"}, "NamespaceNotAllowed", "not a valid name"},
 		"an account of the operator":    {written{pod: "serviceAccountName: a"}, "PodNotAllowed", `serviceAccountName "a" in the operator's namespace "signadot"`},
 		"the same by its older name":    {written{pod: "serviceAccount: a"}, "PodNotAllowed", `serviceAccountName "a" in the operator's namespace`},
@@ -142,7 +142,7 @@ func TestAServiceAccountIsForAuthorsThatAreAsked(t *testing.T) {
 // sentences are how many a message has.
 var sentences = regexp.MustCompile(`[.!?]( |$)`)
 
-func TestWhatIsRefused(t *testing.T) {
+func TestRefusedUnits(t *testing.T) {
 	s := settings
 	s.Namespaces = []string{"signadot", "shop"}
 	for name, r := range refusals() {
@@ -168,7 +168,7 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 }
 
-func TestWhatIsTaken(t *testing.T) {
+func TestAcceptedUnits(t *testing.T) {
 	s := settings
 	s.Namespaces = []string{"signadot", "shop"}
 	for name, w := range map[string]written{

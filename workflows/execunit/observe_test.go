@@ -77,7 +77,7 @@ func waitingSights() []sight {
 		{"an init container runs", onNode + "initContainerStatuses: [{name: prepare, state: {running: {}}}]}", w, "InitContainerRunning", "", []string{"when the init container prepare has ended"}},
 		{"the manager of inputs runs", onNode + "initContainerStatuses: [{name: prepare, state: {terminated: {exitCode: 0}}}, {name: signadot-execunit-input-manager, state: {running: {}}}]}", w, "Starting", "", []string{"is starting"}},
 		{"no image", waits("prepare", "ImagePullBackOff", "Back-off pulling image"), w, "ImagePullFailed", "", []string{`the image "prepare:1" of the container prepare`, "of the pod template"}},
-		{"no image of ours", waits("signadot-execunit-input-manager", "ErrImagePull", "not found"), w, "ImagePullFailed", "", []string{"the operator's chart"}},
+		{"no image of the operator", waits("signadot-execunit-input-manager", "ErrImagePull", "not found"), w, "ImagePullFailed", "", []string{"the operator's chart"}},
 		{"a wrong image", onNode + prepared + "containerStatuses: [{name: main, state: {waiting: {reason: InvalidImageName, message: x}}}]}", w, "ImagePullFailed", "", []string{`"runner:1"`}},
 		{"a Secret for a variable", waits("prepare", "CreateContainerConfigError", `secret "db" not found`), w, "SecretMissing", "", []string{"needs the Secret signadot/db, which is not there. Create it"}},
 		{"a ConfigMap for a variable", waits("prepare", "CreateContainerConfigError", `configmap "settings" not found`), w, "ConfigMapMissing", "", []string{"needs the ConfigMap signadot/settings"}},
@@ -85,7 +85,7 @@ func waitingSights() []sight {
 		{"a key of a ConfigMap", waits("prepare", "CreateContainerConfigError", `couldn''t find key k in ConfigMap signadot/db`), w, "ConfigMapMissing", "", []string{"Add it, or name another one"}},
 		{"root where it may not be", waits("prepare", "CreateContainerConfigError", "container has runAsNonRoot and image will run as root"), w, "ContainerConfigRefused", "", []string{"image will run as root"}},
 		{"a program that is not there", waits("prepare", "RunContainerError", "no such file"), w, "ContainerCannotStart", "", []string{"no such file."}},
-		{"an image of ours that comes late", onNode + main("running: {}", "{name: signadot-execunit-output-manager, state: {waiting: {reason: ErrImagePull}}}") + "}", execunit.Running, "ImagePullFailed", "b", nil},
+		{"an image of the operator that comes late", onNode + main("running: {}", "{name: signadot-execunit-output-manager, state: {waiting: {reason: ErrImagePull}}}") + "}", execunit.Running, "ImagePullFailed", "b", nil},
 	}
 }
 
@@ -104,7 +104,7 @@ func endedSights() []sight {
 		{"it failed", onNode + main(failed, hasGiven) + "}", execunit.Failed, "ScriptFailed", "b", []string{`step "make": the script ended with exit code 3.`, "\nIts last lines:\none\ntwo <password>"}},
 		{"no interpreter", onNode + main(ended("127", iocontext.Ending{Reason: "InterpreterMissing", Message: "the image has no /bin/bash: choose another"}), hasGiven) + "}",
 			execunit.Failed, "InterpreterMissing", "b", []string{"the image has no /bin/bash"}},
-		{"it says nothing of ours", onNode + main("terminated: {exitCode: 2, message: 'password: hunter2'}", delivers) + "}", execunit.Failed, "ScriptFailed", "b", []string{"exit code 2", "kubectl logs -n signadot sb-db-make-1"}},
+		{"its message has another format", onNode + main("terminated: {exitCode: 2, message: 'password: hunter2'}", delivers) + "}", execunit.Failed, "ScriptFailed", "b", []string{"exit code 2", "kubectl logs -n signadot sb-db-make-1"}},
 		{"a reason that is none", onNode + main(ended("2", iocontext.Ending{Reason: "a b", Message: "m"}), hasGiven) + "}", execunit.Failed, "ScriptFailed", "b", nil},
 		{"no memory", onNode + main("terminated: {exitCode: 137, reason: OOMKilled}", delivers) + "}", execunit.Failed, "OutOfMemory", "b", []string{"resources.limits.memory", "the container main"}},
 		{"it cannot be started", onNode + main("terminated: {exitCode: 128, reason: StartError, message: exec format error}", delivers) + "}", execunit.Failed, "ContainerCannotStart", "", []string{"exec format error."}},
@@ -118,7 +118,7 @@ func endedSights() []sight {
 		{"inputs cannot be had", onNode + "phase: Failed, initContainerStatuses: [{name: signadot-execunit-input-manager, state: {terminated: {exitCode: 1, message: " +
 			said(iocontext.Ending{Reason: "ServerUnreachable", Message: "m"}) + "}}}]}", execunit.Interrupted, "ServerUnreachable", "o", nil},
 		{"an init container fails", onNode + "phase: Failed, initContainerStatuses: [{name: prepare, state: {terminated: {exitCode: 7}}}]}", execunit.Failed, "InitContainerFailed", "o", []string{"prepare of step", "exit code 7"}},
-		{"nobody says why it is over", onNode + "phase: Failed, initContainerStatuses: [{name: prepare, state: {terminated: {exitCode: 0}}}]}", execunit.Interrupted, "PodFailed", "o", []string{"gave no reason."}},
+		{"it is over without a reason", onNode + "phase: Failed, initContainerStatuses: [{name: prepare, state: {terminated: {exitCode: 0}}}]}", execunit.Interrupted, "PodFailed", "o", []string{"gave no reason."}},
 		{"its node refuses it", onNode + "phase: Failed, reason: SysctlForbidden, message: forbidden sysctl}", execunit.Failed, "PodFailed", "o", []string{"forbidden sysctl."}},
 	}
 }
@@ -133,7 +133,7 @@ func interruptedSights() []sight {
 	return []sight{
 		{"deleted before a node had it", "{" + deleted + "phase: Pending}", i, "PodDeleted", "", []string{"was deleted, before its script began. It is tried again."}},
 		{"deleted while it starts", onNode + deleted + "phase: Pending}", i, "PodDeleted", "b", []string{"it is unknown how far"}},
-		{"deleted before it began, its node says", onNode + deleted + "phase: Failed}", i, "PodDeleted", "o", []string{"before its script began"}},
+		{"deleted before it began, as its node reports", onNode + deleted + "phase: Failed}", i, "PodDeleted", "o", []string{"before its script began"}},
 		{"deleted while it runs", onNode + deleted + main("running: {}", delivers) + "}", i, "PodDeleted", "b", []string{"it is unknown how far its script was. Check its results"}},
 		{"deleted, and ended by it", onNode + deleted + "phase: Failed, " + main(killed, killedToo) + "}", i, "PodDeleted", "bo", nil},
 		{"deleted after it failed", onNode + strings.Replace(deleted, "00:05", "00:20", 1) + "phase: Failed, " + main(killed, hasGiven) + "}", execunit.Failed, "ScriptKilled", "bo", nil},
@@ -144,10 +144,10 @@ func interruptedSights() []sight {
 		{"preempted", disruption("PreemptionByScheduler", "05") + main(killed, killedToo) + "}", i, "Preempted", "b", []string{"make room"}},
 		{"failed before it was preempted", disruption("PreemptionByScheduler", "15") + main(killed, hasGiven) + "}", execunit.Failed, "ScriptKilled", "b", nil},
 		{"out of memory before it was preempted", disruption("PreemptionByScheduler", "05") + main("terminated: {exitCode: 137, reason: OOMKilled}") + "}", execunit.Failed, "OutOfMemory", "b", nil},
-		{"its node is gone", disruption("DeletionByPodGC", "05") + "phase: Failed, " + main("running: {}", delivers) + "}", i, "NodeLost", "bo", []string{"was lost with its node"}},
-		{"its node is gone before it said anything", disruption("DeletionByPodGC", "05") + "phase: Failed}", i, "NodeLost", "bo", []string{"it is unknown"}},
+		{"its node was deleted", disruption("DeletionByPodGC", "05") + "phase: Failed, " + main("running: {}", delivers) + "}", i, "NodeLost", "bo", []string{"was lost with its node"}},
+		{"its node was deleted before it reported anything", disruption("DeletionByPodGC", "05") + "phase: Failed}", i, "NodeLost", "bo", []string{"it is unknown"}},
 		{"its node lost sight of it", onNode + "phase: Failed, " + main("terminated: {exitCode: 137, reason: ContainerStatusUnknown}") + "}", i, "NodeLost", "bo", []string{"its node did not report how"}},
-		{"its node says that it is over, and no more", onNode + "phase: Failed, " + main("running: {}") + "}", i, "NodeLost", "bo", nil},
+		{"its node reports only that it is over", onNode + "phase: Failed, " + main("running: {}") + "}", i, "NodeLost", "bo", nil},
 		{"its node shuts down", onNode + "phase: Failed, reason: Terminated, " + main("terminated: {exitCode: 143}") + "}", i, "NodeLost", "bo", nil},
 		{"its node has no room", onNode + "phase: Failed, reason: OutOfcpu}", i, "PodRejected", "o", []string{"no room for it, before its script began"}},
 		{"too late", onNode + late + main("terminated: {exitCode: 137, finishedAt: '2026-01-01T00:30:00Z'}", killedToo) + "}", execunit.Failed, "DeadlineExceeded", "bo", []string{"for longer than the 1200 seconds", "Check its results so far", "workflows.unitDeadline"}},
@@ -223,7 +223,7 @@ func TestContainersThatAskTheServer(t *testing.T) {
 	}
 }
 
-func TestWhatPodsTell(t *testing.T) {
+func TestObservations(t *testing.T) {
 	for _, all := range [][]sight{waitingSights(), endedSights(), interruptedSights()} {
 		for _, s := range all {
 			t.Run(s.says, func(t *testing.T) {
@@ -247,7 +247,7 @@ func TestWhatPodsTell(t *testing.T) {
 }
 
 // A unit without outputs has nothing that could be lost.
-func TestWhatIsNotGivenIsNotLost(t *testing.T) {
+func TestAUnitWithoutOutputsLosesNone(t *testing.T) {
 	u := unit(t, plain)
 	pod := execunit.Pod(u, identity, settings)
 	pod.Status.Phase = corev1.PodFailed
@@ -260,7 +260,7 @@ func TestWhatIsNotGivenIsNotLost(t *testing.T) {
 	}
 }
 
-func TestWhatOthersWriteIsCut(t *testing.T) {
+func TestLongTextsAreCut(t *testing.T) {
 	long := strings.Repeat("ü", 4000)
 	for _, text := range []string{long, said(iocontext.Ending{Message: long, Tail: long, Reason: strings.Repeat("A", 4000)})} {
 		s := sight{status: onNode + main("terminated: {exitCode: 1, message: "+text+"}", hasGiven) + "}"}

@@ -13,7 +13,7 @@ import (
 )
 
 // The pods of units that have all there is, and next to nothing.
-func TestPodsAreWhatIsRecorded(t *testing.T) {
+func TestPodsEqualTheGoldenFiles(t *testing.T) {
 	all := written{
 		meta: "namespace: shop, labels: {team: pay, signadot.com/unit: other}, annotations: {note: x}",
 		pod:  "activeDeadlineSeconds: 90, imagePullSecrets: [{name: own}], initContainers: [{name: prepare, image: i}], volumes: [{name: v, emptyDir: {}}]",
