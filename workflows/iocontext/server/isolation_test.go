@@ -30,7 +30,7 @@ import (
 
 // Pods request the values of others, in every way, and get none; error responses contain no
 // values.
-func TestNobodyHasWhatIsNotHis(t *testing.T) {
+func TestPodsCannotReadValuesOfOthers(t *testing.T) {
 	s := newSite(t)
 	pod, other := s.pod("p"), s.pod("other")
 	mine, others := s.lifecycle("mine"), s.lifecycle("others")
@@ -152,7 +152,7 @@ func TestAPodOfAnEarlierFormReceivesNothing(t *testing.T) {
 }
 
 // A client that is refused repeatedly is delayed, and a pod at the same address is not.
-func TestWhoIsRefusedTooOftenWaits(t *testing.T) {
+func TestAClientRefusedTooOftenIsDelayed(t *testing.T) {
 	s := newSite(t, func(c *server.Config) { c.Penalty = time.Hour })
 	mine := s.lifecycle("mine")
 	s.keeps(mine, "make.url", canary)
@@ -224,9 +224,9 @@ func TestRandomRequestsGetNothing(t *testing.T) {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	t.Logf("an honest pod was served %d times meanwhile", served)
+	t.Logf("an honest pod was served %d times in between", served)
 	if s.kept(mine, "make.url") != canary || s.kept(mine, "make.key") != "key "+canary {
-		t.Error("what was kept is not what it was")
+		t.Error("a stored value has changed")
 	}
 	var secrets corev1.SecretList
 	s.List(&secrets, client.InNamespace(s.store.Namespace))
@@ -250,7 +250,7 @@ func (s *site) saysNowhere(methods *crdv1.SignadotObjectLifecycleMethods) {
 	metrics, err := io.ReadAll(answer.Body)
 	s.Must(err)
 	if !strings.Contains(string(metrics), `switchyard_iocontext_requests_total{reason="NotYours",what="assignment"}`) {
-		s.Errorf("the metrics do not count what was refused:\n%s", metrics)
+		s.Errorf("the metrics do not count refusals:\n%s", metrics)
 	}
 	for what, text := range map[string]string{"a log": s.logs.String(), "metrics": string(metrics), "a status": string(status), "events": fmt.Sprint(events.Items)} {
 		if strings.Contains(text, canary) {

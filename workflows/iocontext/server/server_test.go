@@ -107,7 +107,7 @@ func TestAValueHasAMebibyteAtMost(t *testing.T) {
 	}{
 		{"the largest", func() io.Reader { return bytes.NewReader(largest) }, "204", largest},
 		{"one byte more", func() io.Reader { return bytes.NewReader(append(largest[:len(largest):len(largest)], 'x')) }, "413 OutputTooLarge", largest},
-		{"one more, of a length that is not told", func() io.Reader {
+		{"one more, of an undeclared length", func() io.Reader {
 			return io.MultiReader(bytes.NewReader(largest), strings.NewReader("x"))
 		}, "413 OutputTooLarge", largest},
 		{"no length, the largest", func() io.Reader { return io.MultiReader(bytes.NewReader(largest)) }, "204", largest},
@@ -191,17 +191,17 @@ func TestALateWriterReplacesNothing(t *testing.T) {
 			return s.store.Put(ctx, methods, "make.url", []byte("new"), store.Giver{Pod: "new pod"}, func(context.Context) error { return nil })
 		})
 		if !errors.Is(err, ended) || s.kept(methods, "make.url") != "new" {
-			t.Errorf("the late writer is told %v, and %q is kept", err, s.kept(methods, "make.url"))
+			t.Errorf("the late writer gets %v, and %q is stored", err, s.kept(methods, "make.url"))
 		}
 	}
 }
 
-func TestWhatIsNoValueIsNotTakenForOne(t *testing.T) {
+func TestOtherSecretsAreNotTakenForValues(t *testing.T) {
 	s := newSite(t)
 	methods := s.lifecycle("db")
 	s.Create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.store.Namespace, Name: store.SecretName(methods.UID, "make.url")}})
 	if _, _, err := s.store.Get(t.Context(), methods, "make.url"); err == nil {
-		t.Error("somebody's Secret is a value")
+		t.Error("another Secret is a value")
 	}
 	if err := s.store.DeleteAll(t.Context(), methods); err != nil {
 		t.Error(err)
