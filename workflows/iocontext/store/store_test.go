@@ -160,7 +160,7 @@ func TestDeleteAllLeavesNothingOfAnObjectAndAllOfOthers(t *testing.T) {
 }
 
 // A Secret of another owner under the name of a value is neither read nor replaced.
-func TestASecretOfSomebodyElseIsLeftAlone(t *testing.T) {
+func TestASecretOfAnotherOwnerIsLeftAlone(t *testing.T) {
 	k := open(t)
 	const key = "make.url"
 	for what, change := range map[string]func(*corev1.Secret){
