@@ -72,7 +72,7 @@ func (s *scene) run() iocontext.Ending {
 	there, err := s.volume.take(iocontext.ResultPath, &r)
 	s.must(err)
 	if !there || r.Ending != ending {
-		s.Errorf("the result is %+v, and the wrapper says %+v", r, ending)
+		s.Errorf("the result is %+v, and the wrapper returns %+v", r, ending)
 	}
 	return ending
 }
@@ -158,10 +158,10 @@ func TestHowScriptsEnd(t *testing.T) {
 				t.Errorf("it ended with %.300s %d %.300s", e.Reason, e.ExitCode, e.Message)
 			}
 			if text := fmt.Sprint(e); tt.without != "" && strings.Contains(text, tt.without) {
-				t.Errorf("it tells %.300s", text)
+				t.Errorf("it leaks %.300s", text)
 			}
 			if again := s.main.Run(); again.Reason != iocontext.BegunBefore {
-				t.Errorf("a second wrapper says %+v", again)
+				t.Errorf("a second wrapper returns %+v", again)
 			}
 		})
 	}
@@ -209,7 +209,7 @@ func TestTheTailHasNoColourCodes(t *testing.T) {
 }
 
 // What a script leaves behind in the background does not hold up its end.
-func TestWhatStaysBehindIsNotWaitedFor(t *testing.T) {
+func TestProcessesLeftBehindAreNotWaitedFor(t *testing.T) {
 	s := newScene(t, "#!/bin/sh\nsleep 60 &\n")
 	began := time.Now()
 	if e := s.run(); e.Reason != "" || time.Since(began) > 30*time.Second {
@@ -220,12 +220,12 @@ func TestWhatStaysBehindIsNotWaitedFor(t *testing.T) {
 func TestTheDeathOfTheMainContainerIsSeen(t *testing.T) {
 	s := newScene(t, "#!/bin/sh\n")
 	if gone, err := s.volume.mainGone(); gone || err != nil {
-		t.Fatalf("before it begins it is gone: %t, %v", gone, err)
+		t.Fatalf("before it begins it has ended: %t, %v", gone, err)
 	}
 	alive, err := s.volume.begin()
 	s.must(err)
 	if gone, err := s.volume.mainGone(); gone || err != nil {
-		t.Fatalf("while it lives it is gone: %t, %v", gone, err)
+		t.Fatalf("while it runs it has ended: %t, %v", gone, err)
 	}
 	if _, err := s.volume.begin(); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("another begins: %v", err)

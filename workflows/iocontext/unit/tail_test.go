@@ -91,7 +91,7 @@ func letters(n int) string {
 	return string(b)
 }
 
-func TestWhatIsRepetitiveIsFoundInTime(t *testing.T) {
+func TestRepetitiveValuesAreFoundInTime(t *testing.T) {
 	var all tail
 	text := strings.Repeat("a", iocontext.MaxValue)
 	for range 3 {
