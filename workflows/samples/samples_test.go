@@ -100,7 +100,7 @@ func TestEachSampleIsSmallAndExplained(t *testing.T) {
 		}
 		readme, err := os.ReadFile(filepath.Join(name, "README.md"))
 		if err != nil || !strings.Contains(string(readme), "switchyard resourceplugin apply -f workflows/samples/"+name+"/plugin.yaml") {
-			t.Errorf("%s: its README does not say how to apply it: %v", name, err)
+			t.Errorf("%s: its README does not show how to apply it: %v", name, err)
 		}
 	}
 }
