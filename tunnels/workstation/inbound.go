@@ -131,11 +131,9 @@ func (w *Workstation) decide(one Workload, address string) consent.Decision {
 	return w.cfg.Consent(consent.Request{UID: one.UID, Sandbox: one.Sandbox, Workload: one.Name, Address: address, Own: one.Own})
 }
 
-// brought reports whether the cluster routes requests of a tunnel to a workstation, or may do so
+// used reports whether the cluster routes requests of a tunnel to a workstation, or may do so
 // while that is unknown. The caller holds mu.
-func (w *Workstation) brought(t reconnect.Tunnel) bool {
-	return w.unsure != nil || w.wanted[t].Connected
-}
+func (w *Workstation) used(t reconnect.Tunnel) bool { return w.unsure != nil || w.wanted[t].Connected }
 
 // accept accepts the connections of a session.
 func (l *loop) accept(s *carrier.Session) {

@@ -101,7 +101,7 @@ func (w *Workstation) Run(ctx context.Context) error {
 			last, lastWall = now, now.Round(0)
 			step = l.advance(func(now time.Time) reconnect.Step { return w.machine.Slept(now, gap) })
 			l.do(step)
-			step = l.advance(func(now time.Time) reconnect.Step { return w.machine.Brought(now, w.brought) })
+			step = l.advance(func(now time.Time) reconnect.Step { return w.machine.Brought(now, w.used) })
 		}
 		if step.End {
 			w.mu.Lock()
