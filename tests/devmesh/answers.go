@@ -15,9 +15,9 @@ type decision struct {
 	key      string
 }
 
-// book knows who may answer which request. Of each decision it has the answers
-// that were right one after the other, and which of them is certain: the others
-// will not be right any more once its receipt is there.
+// book has the right answers to requests. For each decision it has the answers that were right
+// one after the other, and which of them is certain: the ones before it are not right any more
+// once its receipt exists.
 type book struct {
 	mu        sync.Mutex
 	decisions map[decision]*answers
@@ -26,15 +26,14 @@ type book struct {
 // answers are those of one decision, oldest first.
 type answers struct {
 	all []string
-	// certain is the index of the one whose receipt is there, since a moment.
+	// certain is the index of the answer that has its receipt, since a moment.
 	certain int
 	at      time.Time
 }
 
 func newBook() *book { return &book{decisions: map[decision]*answers{}} }
 
-// of returns the answers of a decision. A key that nobody knows belongs to the
-// baseline. The lock is held.
+// of returns the answers of a decision. An unknown key belongs to the baseline. The lock is held.
 func (b *book) of(d decision) *answers {
 	a := b.decisions[d]
 	if a == nil {
@@ -44,7 +43,7 @@ func (b *book) of(d decision) *answers {
 	return a
 }
 
-// begin says that another answer becomes right.
+// begin adds another right answer.
 func (b *book) begin(d decision, answer string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -52,7 +51,7 @@ func (b *book) begin(d decision, answer string) {
 	a.all = append(a.all, answer)
 }
 
-// receipt says that the newest answer is the only right one from now on.
+// receipt makes the newest answer the only right one from now on.
 func (b *book) receipt(d decision) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -60,8 +59,8 @@ func (b *book) receipt(d decision) {
 	a.certain, a.at = len(a.all)-1, time.Now()
 }
 
-// ask is called when a request is sent. What it gives judges the answer when it
-// has come: nil, or what is wrong with it.
+// ask is called when a request is sent. It returns a function that judges the answer: nil, or the
+// error of the answer.
 func (b *book) ask(d decision) func(answer string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

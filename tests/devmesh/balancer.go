@@ -18,9 +18,9 @@ type balancer struct {
 	in   map[*pod]bool
 }
 
-// probePeriod is how long it takes at most until a pod that says it is not ready,
-// or takes no connection, gets no new ones. One that says nothing is given up after
-// so many probes, as the injector has it: on a busy machine an answer may be late.
+// probePeriod is how long it takes at most until a pod that reports that it is not ready, or
+// accepts no connection, gets no new ones. One that does not answer is given up after so many
+// probes, as the injector configures it: on a busy machine an answer may be late.
 const (
 	probePeriod  = 200 * time.Millisecond
 	probesMissed = 3

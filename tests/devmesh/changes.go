@@ -16,8 +16,8 @@ import (
 	"switchyard.dev/tests/devmesh/control"
 )
 
-// Changes changes routes under load: keys come, go and lead elsewhere, and from
-// the receipt of each change on every request with that key must follow it.
+// Changes changes routes under load: keys come, go and are routed elsewhere, and from the receipt
+// of each change on every request with that key must follow it.
 type Changes struct {
 	// For is how long, PerSecond how many changes are begun in each second, Rate how
 	// many requests are sent in each.
@@ -29,7 +29,7 @@ type Changes struct {
 	Scratch string
 }
 
-// ChangesFigures is what came out.
+// ChangesFigures are the results.
 type ChangesFigures struct {
 	Took time.Duration
 	// Changes were made and had their receipt; Late are those that could not be
@@ -73,8 +73,8 @@ func (c Changes) Run(ctx context.Context) (f ChangesFigures, err error) {
 	return f, err
 }
 
-// stand states keys that stay as they are, and returns what may be asked all the
-// time: these, a key that nobody knows, and none.
+// stand states keys that stay as they are, and returns the decisions that can be requested all
+// the time: these, an unknown key, and none.
 func (w *world) stand(b *book, baselines int) (asked []decision, err error) {
 	for i := range standingKeys {
 		m := member{workload: workloads[i%baselines], sandbox: fmt.Sprintf("standing-%d", i), fork: i % forks, notReady: i%7 == 6}
@@ -143,8 +143,7 @@ type changing struct {
 	load    *load
 	control *control.Plane
 	random  *rand.Rand
-	// members are two forks of the baseline; the key leads to one of them, if it
-	// is declared.
+	// members are two forks of the baseline; the key is routed to one of them, if it is declared.
 	members  [2]member
 	there    [2]bool
 	leads    int
@@ -198,7 +197,7 @@ func (k *changing) change() (took time.Duration, missing int, err error) {
 	return time.Since(began), missing, err
 }
 
-// choose decides what is changed, and returns what states it.
+// choose decides on a change, and returns a function that states it.
 func (k *changing) choose() func() (event.Pos, error) {
 	m := &k.members[k.leads]
 	observed := func() (event.Pos, error) { return observe(k.control, *m) }

@@ -31,9 +31,8 @@ func (p *pod) dump(ctx context.Context) (configdump.Reading, error) {
 // changing.
 var errUnsettled = errors.New("it is changing")
 
-// compare compares what a pod's Envoy does with what the table says at the
-// version that its sidecar has acknowledged, also while that changes. It gives
-// the differences.
+// compare compares the routes of a pod's Envoy with the table at the version that its sidecar has
+// acknowledged, also while that changes. It returns the differences.
 func (w *world) compare(p *pod) (differences []string, rules int, err error) {
 	err = wait.Until(w.ctx, control.Patience, "Envoy of "+p.name+" has what its sidecar has acknowledged", func() error {
 		before, err := w.sidecar(p)
@@ -68,7 +67,7 @@ func versionOf(r configdump.Reading) string {
 	return version
 }
 
-// sidecar returns what the route server says of a pod's sidecar.
+// sidecar returns the route server's report of a pod's sidecar.
 func (w *world) sidecar(p *pod) (*routingv1.Sidecar, error) {
 	ctx, cancel := context.WithTimeout(w.ctx, 5*time.Second)
 	defer cancel()

@@ -15,9 +15,8 @@ import (
 // Equality makes random changes, with restarts in between, and compares what real
 // Envoys do with the table at the version that each has acknowledged.
 type Equality struct {
-	// Changes is how many facts are stated; after each Each of them every Envoy is
-	// looked at while it changes, and after each Restart of them something is
-	// restarted.
+	// Changes is how many facts are stated; after each Each of them every Envoy is read while it
+	// changes, and after each Restart of them something is restarted.
 	Changes, Each, Restart int
 	Seed                   uint64
 	// Baselines is how many there are, at most 3, and Pods how many each of them has.
@@ -26,10 +25,10 @@ type Equality struct {
 	Scratch string
 }
 
-// EqualityFigures is what came out.
+// EqualityFigures are the results.
 type EqualityFigures struct {
 	Changes, Compared, Rules int
-	// Restarts counts them by what was restarted.
+	// Restarts counts the restarts of each kind.
 	Restarts map[string]int
 	// Differences counts all; Notes quotes the first.
 	Differences int

@@ -14,8 +14,7 @@ import (
 type member struct {
 	workload table.Workload
 	sandbox  string
-	// fork is the application that its Service leads to; noAddress for a headless
-	// one.
+	// fork is the application behind its Service; noAddress for a headless one.
 	fork     int
 	notReady bool
 }
@@ -25,7 +24,7 @@ const (
 	noAddress = -1
 )
 
-// facts are that the member is there, and that a key leads to it.
+// facts are the facts that the member exists, and that a key is routed to it.
 func (m member) facts(key string) (observed, declared event.Fact) {
 	f := xdstest.Fork{Baseline: m.workload, Key: key, Sandbox: m.sandbox, Port: workloadPort, NotReady: m.notReady}
 	if m.fork != noAddress {
@@ -48,8 +47,8 @@ func (m member) answer() string {
 // refusedBy is the sidecar's answer for a sandbox that cannot serve.
 func refusedBy(sandbox, reason string) string { return fmt.Sprintf("refused %s: %s", sandbox, reason) }
 
-// observe states that a member is there, remove that it is not there any more, and
-// declare that a key leads to it.
+// observe states that a member exists, remove that it does not exist any more, and declare that a
+// key is routed to it.
 func observe(c *control.Plane, m member) (event.Pos, error) {
 	observed, _ := m.facts("")
 	return c.State(observed.Key, observed.Data)

@@ -24,7 +24,7 @@ type load struct {
 	balancers map[table.Workload]*balancer
 	// rate is how many requests are sent each second.
 	rate int
-	// next gives what is asked next.
+	// next returns the next request.
 	next func() decision
 
 	mu    sync.Mutex
@@ -77,7 +77,7 @@ const (
 	maxNotes      = 20
 )
 
-// errNoAnswer: what came back is not an application's answer nor a refusal.
+// errNoAnswer: the response is neither an application's answer nor a refusal.
 var errNoAnswer = errors.New("no answer")
 
 // during sends requests while f runs.
@@ -125,7 +125,7 @@ func (l *load) run(ctx context.Context) counted {
 	return l.count
 }
 
-// newClient returns a client whose connections go through the balancer.
+// newClient returns a client that connects through the balancer.
 func newClient(b *balancer, multiplexed bool) *http.Client {
 	return &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
 		Protocols: traffic.Protocols(!multiplexed, multiplexed), MaxConnsPerHost: 1, DisableCompression: true,
@@ -133,8 +133,7 @@ func newClient(b *balancer, multiplexed bool) *http.Client {
 	}}
 }
 
-// lane sends what comes, one after the other, and takes a new connection now and
-// then.
+// lane sends requests, one after the other, and takes a new connection now and then.
 func (l *load) lane(client *http.Client, queue <-chan decision, multiplexed bool) {
 	defer client.CloseIdleConnections()
 	for n := 0; ; n++ {
@@ -149,8 +148,8 @@ func (l *load) lane(client *http.Client, queue <-chan decision, multiplexed bool
 	}
 }
 
-// one sends one request and judges what comes back. One that a killed sidecar
-// cut off is sent again, as its client would.
+// one sends one request and judges the answer. One that a killed sidecar cut off is sent again,
+// as its client would.
 func (l *load) one(client *http.Client, d decision, multiplexed bool) {
 	const attempts = 10
 	cut := 0

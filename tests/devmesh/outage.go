@@ -17,8 +17,8 @@ import (
 	"switchyard.dev/tools/wait"
 )
 
-// Outage stops all programs of the control plane under load, restarts half of the
-// sidecars meanwhile, and starts the control plane again.
+// Outage stops all programs of the control plane under load, restarts half of the sidecars during
+// that time, and starts the control plane again.
 type Outage struct {
 	// For is how long the control plane is away, Rate how many requests are sent in
 	// each second, Pause what lies between two restarts of the same sidecar.
@@ -32,13 +32,13 @@ type Outage struct {
 	Scratch string
 }
 
-// OutageFigures is what came out.
+// OutageFigures are the results.
 type OutageFigures struct {
 	Away time.Duration
 	// Sidecars restarted at least once, of All.
 	Sidecars, All int
-	// Drained are restarts in which the sidecar was told to end, Killed those in
-	// which it, or its Envoy alone, was killed.
+	// Drained are restarts in which the sidecar received SIGTERM, Killed those in which it, or
+	// its Envoy alone, was killed.
 	Drained, Killed int
 	// Boots is how long restarted sidecars took until they took connections again.
 	Boots []time.Duration
@@ -93,7 +93,7 @@ func (o Outage) through(ctx context.Context, w *world, l *load, asked []decision
 		return err
 	}
 	f.Recovered = time.Since(back)
-	// What is changed now arrives everywhere.
+	// A change from now on arrives everywhere.
 	m := member{workload: workloads[0], sandbox: "after-the-outage", fork: 1}
 	d := decision{m.workload, m.sandbox}
 	_, seen := observe(w.control, m)
@@ -211,7 +211,7 @@ func (p *pod) killEnvoy() error {
 	if err := syscall.Kill(pids[0], syscall.SIGKILL); err != nil {
 		return err
 	}
-	// It is gone when nobody takes connections, or another one does.
+	// It has ended when its port is closed, or another one listens.
 	return wait.Until(context.Background(), control.Patience, "Envoy is gone", func() error {
 		if slices.Equal(p.envoys(), pids) {
 			return errors.New("it is there")

@@ -39,8 +39,8 @@ type pod struct {
 
 	mu      sync.Mutex
 	sidecar *program.Program
-	// down says when the sidecar was killed, and when it was ready again: zero
-	// until it is.
+	// down are the times when the sidecar was killed, and when it was ready again: zero until it
+	// is.
 	down []outage
 }
 
@@ -98,7 +98,7 @@ func (p *pod) awaitReady(ctx context.Context) error {
 	return wait.Until(ctx, control.Patience, "the sidecar of "+p.name+" is ready", func() error { return p.ready(ctx) })
 }
 
-// killed says that the sidecar is killed now, and back that it is ready again.
+// killed records that the sidecar is killed now, and back that it is ready again.
 func (p *pod) killed() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -151,21 +151,20 @@ func (p *pod) envoys() []int {
 func baselineOf(w table.Workload) string { return "baseline " + w.Name }
 func forkNumber(i int) string            { return fmt.Sprintf("fork %d", i) }
 
-// application answers with its name and what it was sent, over HTTP/1.1 and
-// HTTP/2.
+// application answers with its name and the body it received, over HTTP/1.1 and HTTP/2.
 func application(listener net.Listener, name string) *http.Server {
 	server := &http.Server{
 		ReadHeaderTimeout: 10 * time.Second, Protocols: traffic.Protocols(true, true),
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			for header := range r.Header {
-				if strings.HasPrefix(header, "X-Sd-") { // what is used inside the proxy
+				if strings.HasPrefix(header, "X-Sd-") { // headers that are used inside the proxy
 					http.Error(w, "the application was sent "+header, http.StatusInternalServerError)
 					return
 				}
 			}
 			nonce, err := io.ReadAll(io.LimitReader(r.Body, 1<<10))
 			if err != nil {
-				return // the client is gone
+				return // the client has closed
 			}
 			_, _ = fmt.Fprintf(w, "%s\n%s", name, nonce)
 		}),

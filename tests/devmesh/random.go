@@ -12,8 +12,7 @@ import (
 	"switchyard.dev/tests/devmesh/control"
 )
 
-// oddKeys are routing keys that are hard on whoever carries, escapes, splits or
-// sorts them.
+// oddKeys are routing keys that are hard to carry, escape, split or sort.
 var oddKeys = []string{
 	"plain", "PLAIN", "Plain", "a/b", "8080/plain", "/", "k=v", "a;b", "a,b", "a b", " padded ", "%", "%41", "%%", "%REQ(host)%", `"quoted"`,
 	`back\slash`, `\1`, "ключ", "キー", "e\u0301", "\u00e9", "{json}", "<xml>&", "'", "..", "*", "\t", "00", "0", "true", "null", strings.Repeat("k", 250),

@@ -24,7 +24,7 @@ var workloads = []table.Workload{
 	{Kind: "Deployment", Namespace: control.Namespace, Name: "users"},
 }
 
-// forks is how many applications there are that sandboxes can lead to.
+// forks is the number of applications for forks of sandboxes.
 const forks = 12
 
 // forkAddress is the cluster IP of such an application's Service, on forkPort.
