@@ -1,7 +1,6 @@
-// Command endure shows that DevMesh disappears: routes change under load, the
-// control plane goes away and comes back, sidecars are restarted, and nobody's
-// request fails or is led astray; and what real Envoys do is what the routing
-// table says. See package tests/devmesh.
+// Command endure shows that DevMesh disappears: routes change under load, the control plane goes
+// away and comes back, sidecars are restarted, and no request fails or is misrouted; and the
+// routes of real Envoys equal the routing table. See package tests/devmesh.
 package main
 
 import (

@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/tests/devmesh"
 )
 
-// settings say how long everything is done.
+// settings are the durations and rates.
 type settings struct {
 	changes, outage time.Duration
 	random          int
