@@ -21,12 +21,12 @@ type filters struct {
 	keyFilter, written string
 	// stateFilter is the name of the one that sets the state.
 	stateFilter string
-	// off are the names of filters that pass no request unless its route says so.
+	// off are the names of filters that are disabled unless a route enables them.
 	off map[string]bool
 }
 
-// filtersOf reads a manager's filters: first the key goes into the metadata, then
-// port and key into the filter state; what comes behind must not touch either.
+// filtersOf reads a manager's filters: first the key goes into the metadata, then port and key
+// into the filter state; later filters must not touch either.
 func filtersOf(manager node) (f filters, err error) {
 	f.routes = manager.at("rds", "route_config_name").text()
 	if f.routes == "" {
@@ -142,8 +142,8 @@ func (r Reading) Key(lines func(name string) []string) (key string) {
 		if len(all) == 0 {
 			continue
 		}
-		// \C is any byte to the proxy, which looks at bytes. To us it is any
-		// character, which is the same for values that are text.
+		// \C is any byte to the proxy, which matches bytes. Here it is any character, which is
+		// the same for values that are text.
 		pattern, err := regexp.Compile(strings.ReplaceAll(e.pattern, `\C`, `(?s:.)`))
 		if err != nil {
 			return "the pattern for " + e.header + " cannot be read: " + err.Error()

@@ -22,7 +22,7 @@ func parse(text []byte) (node, error) {
 	return node{"", value}, nil
 }
 
-// at goes down by field names. What is not there has no value.
+// at descends by field names. A missing field has no value.
 func (n node) at(fields ...string) node {
 	for _, field := range fields {
 		object, _ := n.value.(map[string]any)

@@ -16,16 +16,16 @@ type Reading struct {
 	Otherwise Decision
 
 	filters
-	// heeded are the headers that switch on the filters that take keys, and the text that
-	// must be in them for that.
+	// heeded are the headers that enable the filters that take keys, and the text that they must
+	// contain for that.
 	heeded map[string]string
-	// clusters are those that lead to an original destination: "" for where the
-	// connection wanted to go, or the header that says where to.
+	// clusters are those with an original destination: "" for the connection's own, or the header
+	// that has it.
 	clusters map[string]string
 }
 
-// Read reads the answer of /config_dump. The error says what there is that this
-// package does not understand, or what could not lead requests as it should.
+// Read reads the answer of /config_dump. The error is for parts that this package does not
+// understand, or that could not route requests as they should.
 func Read(dump []byte) (Reading, error) {
 	r := Reading{Decisions: map[Match]Decision{}, clusters: map[string]string{}}
 	root, err := parse(dump)
@@ -74,7 +74,7 @@ func Read(dump []byte) (Reading, error) {
 	return r, nil
 }
 
-// clustersOf finds the clusters that lead to an original destination.
+// clustersOf finds the clusters with an original destination.
 func (r *Reading) clustersOf(part node) {
 	for _, static := range part.at("static_clusters").list() {
 		cluster := static.at("cluster")
@@ -103,8 +103,8 @@ func managersIn(n node) (all []node) {
 	return all
 }
 
-// Of returns what becomes of a request to a port. lines gives the values of its
-// header lines of a name.
+// Of returns the decision on a request to a port. lines returns the values of its header lines of
+// a name.
 func (r Reading) Of(port uint32, lines func(name string) []string) Decision {
 	if d, ok := r.Decisions[Match{port, r.Key(lines)}]; ok {
 		return d

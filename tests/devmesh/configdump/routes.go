@@ -12,8 +12,8 @@ type Match struct {
 	Key  string
 }
 
-// Decision is what becomes of a request. Exactly one of the three is so: Baseline,
-// a Fork's address, or a Refusal.
+// Decision is the decision on a request. Exactly one of the three is set: Baseline, a Fork's
+// address, or a Refusal.
 type Decision struct {
 	Baseline bool
 	// Fork is the address that the request is sent to, as host:port.
@@ -113,7 +113,7 @@ func (r *Reading) matchOf(value string) (Match, error) {
 	return Match{uint32(number), key}, nil
 }
 
-// decision reads what is done on a match.
+// decision reads the decision of a match.
 func (r *Reading) decision(on node) (Decision, error) {
 	route := on.at("action", "typed_config")
 	if err := errors.Join(on.only("action"), route.only("name", "match", "route", "direct_response",

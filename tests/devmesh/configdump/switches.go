@@ -2,10 +2,9 @@ package configdump
 
 import "strings"
 
-// otherwise reads what becomes of requests that no rule is for. It is also what Envoy
-// finds for every request before it knows a key, and so decides which of the filters
-// that are off the request passes: it must switch on those that take the key, for each
-// header that may carry one.
+// otherwise reads the decision on requests without a rule. It is also the one that Envoy finds
+// for every request before it knows a key, and so decides which of the disabled filters the
+// request passes: it must enable those that take the key, for each header that may carry one.
 func (r *Reading) otherwise(on node) (Decision, error) {
 	matcher := on.at("matcher")
 	if matcher.absent() {
@@ -61,8 +60,8 @@ func (r *Reading) on(switched node, filter string) bool {
 	return !r.off[filter]
 }
 
-// heed notes each header that alone makes the predicate true, with the text that it must
-// contain for that; "" for any.
+// heed notes each header that alone makes the predicate true, with the text that it must contain
+// for that; "" for any.
 func (r *Reading) heed(predicate node) {
 	for _, one := range predicate.at("or_matcher", "predicate").list() {
 		r.heed(one)
