@@ -103,7 +103,7 @@ func (c *cluster) account(ctx context.Context, name string) ([]string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if made := c.accounts[name]; made != nil {
-		return made, nil // As for a container that is started again: nobody has to be asked.
+		return made, nil // As for a container that is restarted: no request is needed.
 	}
 	dir := filepath.Join(c.dir, "account-"+name)
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -1,7 +1,7 @@
 // Package control is the control plane of DevMesh with its real parts: an API server that
-// vouches for tokens, the programs of the event bus and of the route server, each a process
-// that finds the API server as in a pod, and a publisher, which is what is left of a
-// controller manager when its objects are given.
+// verifies tokens, the programs of the event bus and of the route server, each a process that
+// finds the API server as in a pod, and a publisher, which represents the controller manager with
+// given objects.
 package control
 
 import (
@@ -146,7 +146,7 @@ func (p *Plane) StartRoutes() error {
 	return err
 }
 
-// startPublisher starts a publisher and tells it of all objects.
+// startPublisher starts a publisher and passes it all objects.
 func (p *Plane) startPublisher() error {
 	token, err := p.cluster.token(p.ctx, system, managerAccount, busAudience, nil)
 	if err != nil {
@@ -193,7 +193,7 @@ func (p *Plane) State(key event.Key, data proto.Message) (pos event.Pos, err err
 	return pos, nil
 }
 
-// reached is the newest place that the publisher has told of.
+// reached returns the newest position that the publisher has reported.
 func (p *Plane) reached() event.Pos {
 	p.mu.Lock()
 	defer p.mu.Unlock()

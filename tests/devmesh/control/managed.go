@@ -64,9 +64,9 @@ func (p *Plane) Run(part Part) (*program.Program, error) {
 	return program.Start(p.dir, name, cmd, part.Within)
 }
 
-// StartManaged starts a control plane with a real controller manager in place of a publisher:
-// what it states comes from objects. It has the rights that the chart gives it, as tunnel-api
-// and the tunnel proxies have, and keeps the certificates of all. Arguments are further ones.
+// StartManaged starts a control plane with a real controller manager instead of a publisher: its
+// facts come from objects. It has the rights that the chart grants, as tunnel-api and the tunnel
+// proxies have, and keeps the certificates of all. Arguments are further ones.
 func StartManaged(ctx context.Context, dir, logs string, args ...string) (*Plane, error) {
 	return start(ctx, dir, logs, &Part{Program: ManagerProgram, Account: managerAccount, Args: args}, nil)
 }
@@ -109,7 +109,7 @@ func (p *Plane) startWriter() error {
 	return p.StartManager()
 }
 
-// Where programs tell their metrics.
+// Addresses of metrics.
 const (
 	ManagerMetrics = "127.0.0.1:8080"
 	managerHealth  = "127.0.0.1:8082" // the bus has 8081
@@ -137,7 +137,7 @@ func (p *Plane) install() error {
 	if err != nil {
 		return err
 	}
-	// The binding of the chart names it; its golden files are without what is generated.
+	// The binding of the chart names it; its golden files do not contain generated files.
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "signadot-manager-role"}, Rules: rules}
 	if err := c.Create(p.ctx, role); err != nil {
 		return err

@@ -19,8 +19,8 @@ import (
 	"switchyard.dev/eventbus/publisher"
 )
 
-// Publisher stands in for a controller manager, in a process of its own: it is told of each
-// object, states its fact, and answers where that was recorded.
+// Publisher represents a controller manager, in a process of its own: it receives each object,
+// states its fact, and answers with the position on the log.
 type Publisher struct {
 	publisher *publisher.Publisher
 	ctx       context.Context
@@ -107,7 +107,7 @@ func (s *Publisher) stateAll(ctx context.Context) {
 	all := slices.Collect(maps.Values(s.objects))
 	s.mu.Unlock()
 	for _, f := range all {
-		_, _ = s.until(ctx, f) // it says what is refused
+		_, _ = s.until(ctx, f) // it logs refusals
 	}
 }
 
