@@ -12,12 +12,12 @@ import (
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 )
 
-// Result is what came of one request.
+// Result is the result of one request.
 type Result struct {
 	Fault string
 	// Seed makes the same case again.
 	Seed uint64
-	// Wrong says what is wrong with the answer; empty when the cause was named.
+	// Wrong are the errors of the answer; empty when the cause was named.
 	Wrong  []string
 	Asked  *routingv1.ExplainRequest
 	Answer *routingv1.ExplainResponse
@@ -28,7 +28,7 @@ type Result struct {
 // Named reports whether the cause was named.
 func (r Result) Named() bool { return len(r.Wrong) == 0 }
 
-// String returns what was asked, what was answered and what is wrong with it.
+// String returns the request, the answer and its errors.
 func (r Result) String() string {
 	return fmt.Sprintf("%s (seed %d)\n  asked    %v\n  answered %v\n  wrong    %s", r.Fault, r.Seed, r.Asked, r.Answer, strings.Join(r.Wrong, "; "))
 }
@@ -73,7 +73,7 @@ func (w *World) Try(ctx context.Context, f Fault, n int, seed uint64) (r Result,
 	return r, nil
 }
 
-// check returns what is wrong with an answer.
+// check returns the errors of an answer.
 func (s *story) check(a *routingv1.ExplainResponse) (wrong []string) {
 	differ := func(what string, got, want any) {
 		if got != want {
@@ -100,7 +100,7 @@ func (s *story) check(a *routingv1.ExplainResponse) (wrong []string) {
 	differ("lagging", fmt.Sprint(lagging), fmt.Sprint(s.want.lagging))
 	differ("whether there is a hint", a.GetHint() != "", s.want.verdict != routingv1.Verdict_ROUTED)
 	if s.cold {
-		return wrong // who knows nothing looks at nothing
+		return wrong // a route server without a table reports nothing more
 	}
 	differ("the key", a.GetRoutingKey(), s.want.key)
 	differ("where the key is from", a.GetKeyFrom(), s.want.keyFrom)

@@ -79,7 +79,7 @@ func (s *story) withdrawn() {
 	s.want = want{verdict: routingv1.Verdict_WITHDRAWN, because: []uint64{since}, says: []string{s.key, "alice", "SignadotSandbox " + s.sandboxName, s.moment()}}
 }
 
-// moment is when this is, to about an hour: what is recorded now.
+// moment is the present time, to about an hour, as recorded now.
 func (s *story) moment() string { return time.Now().UTC().Format("2006-01-02T") }
 
 func (s *story) neverObserved() {
@@ -143,7 +143,7 @@ func (s *story) notAcknowledged() {
 		verdict: routingv1.Verdict_NOT_ACKNOWLEDGED, because: []uint64{declared, observed},
 		says: []string{s.held.name, s.sandboxName}, lagging: []string{s.held.name},
 	}
-	s.before = s.last // of an older version nobody knows who had acknowledged it
+	s.before = s.last // it is unknown which sidecars had acknowledged an older version
 }
 
 // otherPod: one sidecar lags, and the question is about another.

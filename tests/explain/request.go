@@ -6,8 +6,8 @@ import (
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 )
 
-// question makes the request, in one of the many ways to ask the same, and notes
-// what the answer must say that it is about. A part that the fault has set stays.
+// question makes the request, in one of the many ways to ask the same, and records the subject
+// that the answer must name. A part that the fault has set stays.
 func (s *story) question() *routingv1.ExplainRequest {
 	if s.ask == nil {
 		s.ask = &routingv1.ExplainRequest{}
@@ -54,9 +54,8 @@ func (s *story) addKey() {
 	}
 }
 
-// addTarget says what the request is for: the baseline, or one of the names and
-// the address of its Service. The port is the one the fault is about, or 80, or
-// none.
+// addTarget adds the target of the request: the baseline, or one of the names and the address of
+// its Service. The port is the one of the fault, or 80, or none.
 func (s *story) addTarget() {
 	s.want.baseline = s.baseline
 	servicePort := uint32(80)

@@ -15,8 +15,8 @@ import (
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 )
 
-// story is what happens to one sandbox, and what is true of its requests in the
-// end. An error of a step is kept, and the steps after it do nothing.
+// story is the scenario of one sandbox, with the expected answer for its requests at the end. An
+// error of a step is kept, and the steps after it do nothing.
 type story struct {
 	*World
 	ctx    context.Context
@@ -34,17 +34,17 @@ type story struct {
 	before event.Pos
 	// ask is the question.
 	ask *routingv1.ExplainRequest
-	// cold asks the route server whose log is not whole.
+	// cold asks the route server with an incomplete log.
 	cold bool
 	held *pod
 }
 
-// want is what is true.
+// want is the expected answer.
 type want struct {
 	verdict routingv1.Verdict
 	// because are the sequences of the events that made it so.
 	because []uint64
-	// says is what the summary must name.
+	// says are texts that the summary must contain.
 	says []string
 	// holder is the sandbox that holds the decision, when another lost it.
 	holder  string
@@ -66,7 +66,7 @@ func (s *story) member(sandbox string) event.Key {
 	return event.Workload(forked, namespace, sandbox+"-"+s.baseline)
 }
 
-// observe states what is seen of the story's fork, with a change.
+// observe states the observation of the story's fork, with a change.
 func (s *story) observe(change func(*factv1.WorkloadObserved)) uint64 {
 	return s.observeOf(s.sandboxName, s.baseline, change)
 }
@@ -111,7 +111,7 @@ func (s *story) withdraw(key event.Key, manager string) uint64 {
 	return s.say(key, data, manager)
 }
 
-// say states a fact, and now and then things that change nothing.
+// say states a fact, and sometimes facts that change nothing.
 func (s *story) say(key event.Key, data proto.Message, manager string) uint64 {
 	f := event.Fact{Key: key, Data: data, Time: time.Now(), Cause: event.Cause{
 		Kind: "SignadotSandbox", Name: s.sandboxName, UID: "uid-" + s.sandboxName, Generation: int64(len(s.now) + 1), Manager: manager,
@@ -130,7 +130,7 @@ func (s *story) record(f event.Fact) uint64 {
 	return s.last.Seq
 }
 
-// noise states again what is true, as a new leader does, on behalf of nobody.
+// noise states facts again, as a new leader does, without another cause.
 func (s *story) noise() {
 	if s.random == nil {
 		return
