@@ -29,7 +29,7 @@ import (
 type BusConfig struct {
 	// Store is the directory of its log.
 	Store string
-	// Unsynced lets it acknowledge what is not on disk yet.
+	// Unsynced lets it acknowledge events before they are on disk.
 	Unsynced bool
 	// Listen is its address; empty for a free port of loopback.
 	Listen string
@@ -37,7 +37,7 @@ type BusConfig struct {
 	StreamBytes int64
 }
 
-// Status is what a bus says of itself.
+// Status is the status that a bus reports.
 type Status struct {
 	Addr string
 	// Ready, or why not.
@@ -45,7 +45,7 @@ type Status struct {
 	Reason string
 	// Witnessed is the sequence that the witness holds.
 	Witnessed uint64
-	// MovedAside counts the damaged stores, Why tells of the last one.
+	// MovedAside counts the damaged stores, Why is the reason for the last one.
 	MovedAside uint64
 	Damage     store.Damage
 	Why        string
@@ -62,7 +62,7 @@ type Bus struct {
 	mu      sync.Mutex
 	status  Status
 	changed chan struct{}
-	// ended is closed when all is known that it said before it ended.
+	// ended is closed when its last report before its end was read.
 	ended chan struct{}
 }
 
@@ -72,8 +72,8 @@ const busConfig = "SWITCHYARD_FAULTS_BUS"
 // token is what clients present.
 const token = "writer"
 
-// serveBus is the process of a bus: it says its status on stdout whenever that
-// changes, and ends with a signal.
+// serveBus is the process of a bus: it writes its status to stdout whenever that changes, and
+// ends with a signal.
 func serveBus(config string) int {
 	var c BusConfig
 	if err := json.Unmarshal([]byte(config), &c); err != nil {
@@ -126,7 +126,7 @@ func statusOf(s *embedded.Server) Status {
 	return status
 }
 
-// StartBus starts a bus. What it logs goes to the writer.
+// StartBus starts a bus. Its log goes to the writer.
 func StartBus(c BusConfig, log io.Writer) (*Bus, error) {
 	if c.Listen == "" {
 		c.Listen = "127.0.0.1:0"
@@ -156,7 +156,7 @@ func StartBus(c BusConfig, log io.Writer) (*Bus, error) {
 	return b, err
 }
 
-// follow takes what the bus says of itself until it ends.
+// follow reads the reports of the bus until it ends.
 func (b *Bus) follow(says io.ReadCloser) {
 	defer close(b.ended)
 	defer says.Close()
@@ -172,7 +172,7 @@ func (b *Bus) follow(says io.ReadCloser) {
 	}
 }
 
-// Status is what the bus said last.
+// Status is the last report of the bus.
 func (b *Bus) Status() Status {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -219,7 +219,7 @@ func (b *Bus) Kill() {
 
 // Stop ends the bus as a pod is ended.
 func (b *Bus) Stop() {
-	_ = b.program.Terminate(30 * time.Second) // how it ended shows in what is left
+	_ = b.program.Terminate(30 * time.Second) // how it ended shows in the store
 	<-b.ended
 }
 

@@ -33,7 +33,7 @@ func parts(store string) ([]part, error) {
 	return all, err
 }
 
-// A corruption spoils a store in one place, and says where.
+// A corruption corrupts a store in one place, and returns the place.
 type corruption func(store string, random *rand.Rand) (where string, err error)
 
 // flipBit flips one bit, any of all files.

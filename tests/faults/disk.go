@@ -45,7 +45,7 @@ func NewDisk(below string, size int64) (*Disk, error) {
 // Mount mounts the disk. The loop device goes when it is unmounted.
 func (d *Disk) Mount() error { return command("mount", "-o", "loop", d.image, d.Dir) }
 
-// Unmount unmounts the disk as soon as nobody uses it any more.
+// Unmount unmounts the disk as soon as it is not in use any more.
 func (d *Disk) Unmount() error {
 	err := unix.Unmount(d.Dir, 0)
 	for end := time.Now().Add(20 * time.Second); errors.Is(err, unix.EBUSY) && time.Now().Before(end); time.Sleep(time.Millisecond) {
@@ -57,9 +57,8 @@ func (d *Disk) Unmount() error {
 	return nil
 }
 
-// Cut takes the power: what was synced is on the disk, all else is gone, and
-// from now on every access fails. This is ext4's own shutdown, without a flush of
-// its journal.
+// Cut cuts the power: synced data is on the disk, all else is lost, and from now on every access
+// fails. This is ext4's own shutdown, without a flush of its journal.
 func (d *Disk) Cut() error {
 	dir, err := os.Open(d.Dir)
 	if err != nil {
@@ -91,7 +90,7 @@ func (d *Disk) Remove() error {
 	return os.Remove(d.image)
 }
 
-// command runs a program; the error holds what it said.
+// command runs a program; the error has its output.
 func command(name string, args ...string) error {
 	if said, err := exec.CommandContext(context.Background(), name, args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("%s %v: %w: %s", name, args, err, said)

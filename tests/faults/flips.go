@@ -17,25 +17,25 @@ import (
 	"switchyard.dev/eventbus/event"
 )
 
-// Corruptions says how often stores are spoilt.
+// Corruptions configures how often stores are corrupted.
 type Corruptions struct {
 	// Flips is how many single bits are flipped, Others how often each of the
 	// other corruptions is made.
 	Flips, Others int
 	Seed          uint64
-	// Workers is how many stores are looked at side by side.
+	// Workers is how many stores are checked side by side.
 	Workers int
 	// Scratch is a directory to work in; Log takes what the buses log.
 	Scratch string
 	Log     io.Writer
 }
 
-// CorruptionFigures counts what came of the spoilt stores.
+// CorruptionFigures counts the outcomes of corrupted stores.
 type CorruptionFigures struct {
-	// Harmless: the log is whole and verified. Noticed: the bus moved the store
-	// aside, loudly, and a new log begins. ByWriter: the bus was killed before its
-	// witness had caught up, so it could not know, but the writer's own Mark told.
-	// Silent: the bus serves as the log what it is not any more.
+	// Harmless: the log is whole and verified. Noticed: the bus moved the store aside, loudly,
+	// and a new log begins. ByWriter: the bus was killed before its witness had caught up, so it
+	// could not know, but the writer's own Mark detected it. Silent: the bus serves a log that is
+	// not the original any more.
 	Flips, Others             int
 	Harmless, Noticed, Silent int
 	ByWriter                  int
@@ -46,7 +46,7 @@ type CorruptionFigures struct {
 	Notable []string
 }
 
-// model is a store that is copied and spoilt, and what is in it.
+// model is a store that is copied and corrupted, and its events.
 type model struct {
 	name string
 	dir  string
@@ -55,7 +55,7 @@ type model struct {
 	events []event.Stored
 }
 
-// Run spoils stores and looks at what the bus makes of them.
+// Run corrupts stores and checks how the bus reacts to them.
 func (c Corruptions) Run(ctx context.Context) (CorruptionFigures, error) {
 	models, err := c.models(ctx)
 	if err != nil {
@@ -117,7 +117,7 @@ func (f *CorruptionFigures) add(v verdict, what string) {
 	}
 }
 
-// slow is what is worth a line: five times the usual, on a busy machine.
+// slow is the time that is worth a line: five times the usual, on a busy machine.
 const slow = 5 * time.Second
 
 // verdict is what became of one spoilt store.
@@ -175,7 +175,7 @@ func startAgain(ctx context.Context, config BusConfig, log io.Writer) (*Bus, int
 	}
 }
 
-// look compares the log with what was in it.
+// look compares the log with the model's events.
 func (v *verdict) look(ctx context.Context, bus *Bus, m model, scratch string) error {
 	log, conn, err := bus.Open(scratch)
 	if err != nil {
@@ -217,7 +217,7 @@ func (v *verdict) look(ctx context.Context, bus *Bus, m model, scratch string) e
 		if ctx.Err() != nil {
 			return errors.Join(err, ctx.Err())
 		}
-		rest(ctx) // a busy machine: nobody answered
+		rest(ctx) // a busy machine: there was no answer
 	}
 }
 

@@ -46,7 +46,7 @@ func rerun() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = os.Remove(scratch) }() // empty: what was in it was mounted in the namespace
+	defer func() { _ = os.Remove(scratch) }() // empty: its content was mounted in the namespace
 	return podnet.RerunIn(syscall.CLONE_NEWNS|syscall.CLONE_NEWNET, isolated+"="+scratch)
 }
 
@@ -59,7 +59,7 @@ func furnish(scratch string) error {
 	if err != nil {
 		return fmt.Errorf("set loopback up: %w", err)
 	}
-	// What is mounted here must not show outside.
+	// Mounts here must not be visible outside.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
 	}

@@ -44,7 +44,7 @@ func (l *Ledger) note(m event.Mark) {
 	l.lastAck = time.Now()
 }
 
-// seal closes the ledger to what is acknowledged from now on, or opens it again.
+// seal closes the ledger to further acknowledged events, or opens it again.
 func (l *Ledger) seal(sealed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -145,14 +145,14 @@ func contents(ctx context.Context, log eventbus.Reader, known event.Mark) ([]eve
 type Writing struct {
 	Log    eventbus.Log
 	Ledger *Ledger
-	// Name tells the keys of these writers from those of others.
+	// Name distinguishes the keys of these writers from those of others.
 	Name    string
 	Writers int
 	// Floors makes them record floors and forget what lies before.
 	Floors bool
 	Rand   *rand.Rand
-	// Gate is held for reading while a fact is on its way; whoever holds it for
-	// writing stops the writers.
+	// Gate is locked for reading while a fact is on its way; locking it for writing stops the
+	// writers.
 	Gate *sync.RWMutex
 }
 
@@ -186,7 +186,7 @@ func (w Writing) write(ctx context.Context, name string, random *rand.Rand) {
 			w.Ledger.end(err)
 			return
 		case errors.Is(err, eventbus.ErrConflict):
-			// An attempt whose answer was lost had been recorded after all.
+			// An attempt with a lost answer had been recorded after all.
 			if r, ok, err := w.Log.Newest(ctx, event.RoutingKey(key)); err == nil && ok {
 				last[key] = r.Pos.Seq
 			}

@@ -33,7 +33,7 @@ func lostOf(ctx context.Context, bus *Bus, ledger *Ledger, scratch string) (int,
 	for {
 		events, err := contents(ctx, log, ledger.Tip())
 		if err == nil || final(err) {
-			// What does not verify, or is another log, holds what it holds.
+			// A log that does not verify, or is another one, counts with its content.
 			return ledger.Lost(events), nil
 		}
 		if ctx.Err() != nil {
@@ -43,8 +43,8 @@ func lostOf(ctx context.Context, bus *Bus, ledger *Ledger, scratch string) (int,
 	}
 }
 
-// discard removes a directory of the scratch directory, which goes with the
-// namespace whatever is left in it.
+// discard removes a directory of the scratch directory, which is removed with the namespace
+// regardless of its content.
 func discard(dir string) { _ = os.RemoveAll(dir) }
 
 // until waits until something holds.

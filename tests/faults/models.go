@@ -73,7 +73,7 @@ func (c Corruptions) model(ctx context.Context, name string, end func(*Bus), cau
 	return m, err
 }
 
-// reread reads what is in a store, without touching it.
+// reread reads the content of a store, without touching it.
 func (c Corruptions) reread(ctx context.Context, store string) ([]event.Stored, error) {
 	dir, err := os.MkdirTemp(c.Scratch, "reread-")
 	if err != nil {

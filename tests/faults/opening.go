@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/eventbus/event"
 )
 
-// Openings says how large a log is that is opened.
+// Openings configures the size of the log to open.
 type Openings struct {
 	Events int
 	// Scratch is a directory to work in; Log takes what the buses log.
@@ -22,13 +22,13 @@ type Openings struct {
 	Log     io.Writer
 }
 
-// OpeningFigures is what came out.
+// OpeningFigures are the results.
 type OpeningFigures struct {
 	Events int
 	// Took is how long the bus took to be ready: to start, and to read and verify
 	// the whole log.
 	Took time.Duration
-	// Unfinished is what the bus made of a store whose opening was killed twice.
+	// Unfinished is the status after a store's opening was killed twice.
 	Unfinished Status
 }
 
@@ -81,7 +81,7 @@ func (o Openings) write(ctx context.Context, config BusConfig) (int, error) {
 	return n, nil
 }
 
-// open opens the log once, and returns what the bus says then.
+// open opens the log once, and returns the status of the bus.
 func (o Openings) open(ctx context.Context, config BusConfig) (Status, error) {
 	bus, err := StartBus(config, o.Log)
 	if err != nil {

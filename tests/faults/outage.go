@@ -31,11 +31,11 @@ type Outage struct {
 	Log     io.Writer
 }
 
-// OutageFigures is what came out.
+// OutageFigures are the results.
 type OutageFigures struct {
 	Acked, Lost int
-	// Noticed is how long the bus took to say that it is not ready, Reason what
-	// it said.
+	// Noticed is how long the bus took to report that it is not ready, Reason the reported
+	// reason.
 	Noticed time.Duration
 	Reason  string
 	// Ready is how long after the end of the cause the bus was ready again, and
@@ -225,7 +225,7 @@ func onDisk(below string, spoil func(*Disk) error) (volume, error) {
 // readOnly is what the kernel makes of a file system that it finds broken.
 func readOnly(below string) (volume, error) { return onDisk(below, (*Disk).ReadOnly) }
 
-// diskGone fails every access, until it is there again with what was synced.
+// diskGone fails every access, until the disk is back with its synced data.
 func diskGone(below string) (volume, error) { return onDisk(below, (*Disk).Cut) }
 
 // failing lets system calls of the bus fail for a while.
@@ -243,7 +243,7 @@ func failing(calls string) func(string) (volume, error) {
 			if err := strace.Process.Signal(syscall.SIGINT); err != nil {
 				return err
 			}
-			_ = strace.Wait() // it tells of the signal
+			_ = strace.Wait() // its error is the signal
 			return nil
 		}
 		return v, err

@@ -14,11 +14,11 @@ import (
 	"switchyard.dev/tools/wait"
 )
 
-// PowerCuts says how often the power is cut, and how.
+// PowerCuts configures the number and kind of power cuts.
 type PowerCuts struct {
 	Rounds int
 	Seed   uint64
-	// Unsynced lets the bus acknowledge what is not on disk, to show what is lost
+	// Unsynced lets the bus acknowledge events before they are on disk, to show what is lost
 	// then.
 	Unsynced bool
 	// Life bounds how long a log that has just begun lives before the cut, and
@@ -29,7 +29,7 @@ type PowerCuts struct {
 	Log     io.Writer
 }
 
-// PowerCutFigures is what came out.
+// PowerCutFigures are the results.
 type PowerCutFigures struct {
 	Rounds int
 	// Acked counts the acknowledged events, Lost those that were not there after
@@ -78,7 +78,7 @@ func (c PowerCuts) disk(ctx context.Context, random *rand.Rand, f *PowerCutFigur
 		}
 		f.Rounds++
 		if !whole {
-			break // what comes now is another log
+			break // from here on it is another log
 		}
 	}
 	acked, _ := ledger.Acked()
@@ -86,8 +86,8 @@ func (c PowerCuts) disk(ctx context.Context, random *rand.Rand, f *PowerCutFigur
 	return nil
 }
 
-// round writes, cuts the power, and looks at what is left. It returns false when
-// that is not the whole log.
+// round writes, cuts the power, and checks the remaining log. It returns false when that is not
+// the whole log.
 func (c PowerCuts) round(ctx context.Context, disk *Disk, ledger *Ledger, random *rand.Rand, life int, f *PowerCutFigures) (bool, error) {
 	config := BusConfig{Store: filepath.Join(disk.Dir, "store"), Unsynced: c.Unsynced}
 	delay := time.Duration(random.Int64N(int64(c.Again)))
