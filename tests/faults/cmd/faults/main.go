@@ -1,6 +1,6 @@
-// Command faults breaks the disk under the event bus in every way that
-// tests/faults knows, as often as it is told, and prints what came out. It never
-// fails on a number; it fails when it could not measure one.
+// Command faults breaks the disk under the event bus in every way that tests/faults knows, as
+// often as its flags state, and prints the results. It never fails on a number; it fails when it
+// could not measure one.
 package main
 
 import (

@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/tests/faults"
 )
 
-// settings says how often everything is done.
+// settings are the numbers of repetitions and durations.
 type settings struct {
 	seed                   uint64
 	events                 int
