@@ -122,7 +122,7 @@ func (r *rig) derive() (stop func()) {
 	go func() {
 		for {
 			select {
-			case <-again: // There are no GatewayAPIRoutes to notify here.
+			case <-again: // Nobody tells GatewayAPIRoutes here.
 			case <-ctx.Done():
 				return
 			}
