@@ -64,8 +64,8 @@ func TestAFileThatIsNoArchiveIsNotToBeAudited(t *testing.T) {
 	for name, c := range map[string]struct{ file, text, says string }{
 		"a manifest":            {"sandbox.yaml", "apiVersion: signadot.com/v1\nkind: SignadotSandbox\n", "this is not the archive of a routing log"},
 		"an empty file":         {"log.jsonl", "", "the file is empty"},
-		"cut off at once":       {"log.jsonl", `{"switchyard":"log","ver`, "it is cut short"},
-		"not compressed":        {"log.jsonl.gz", "this was never compressed\n", "the file is not compressed, as its name says: gzip: invalid header"},
+		"cut off at once":       {"log.jsonl", `{"switchyard":"log","ver`, "it is truncated"},
+		"not compressed":        {"log.jsonl.gz", "this was never compressed\n", "the file name ends in .gz, but the file is not compressed: gzip: invalid header"},
 		"compressed, unnamed":   {"log.jsonl", "\x1f\x8b\x08\n", "this is not the archive of a routing log"},
 		"of a later version":    {"log.jsonl", `{"switchyard":"log","version":2}` + "\n", "use a newer one"},
 		"a log of another kind": {"log.jsonl", `{"level":"info","msg":"hello"}` + "\n", "this is not the archive of a routing log"},

@@ -60,7 +60,6 @@ func TestExplainShowsEachWorkloadBehindAService(t *testing.T) {
 // A sidecar reads the key of a list that applications drop.
 func TestExplainNamesHeadersThatApplicationsDoNotForward(t *testing.T) {
 	p := client()
-	p.cfg.Keys = func(func(string) []string, []string) (key, header string) { return "alice", "baggage" }
 	path := save(t, "log.jsonl", stored(t))
 	for list, want := range map[string]string{
 		"broken,sd-routing-key=alice":   "Applications may not forward this routing key: the entry \"broken\" of the baggage does not follow",

@@ -10,6 +10,7 @@ import (
 
 	"switchyard.dev/tests/golden"
 	"switchyard.dev/tools/switchyard"
+	"switchyard.dev/tools/switchyard/command"
 )
 
 // reference is the page that lists every command. It is generated from the help of the commands.
@@ -65,8 +66,8 @@ func document(t *testing.T, page *strings.Builder, path ...string) int {
 func helpOf(t *testing.T, path []string) string {
 	t.Helper()
 	var out bytes.Buffer
-	config := wired("switchyard")
-	config.In, config.Out, config.Err = strings.NewReader(""), &out, os.Stderr
+	config := command.Config{Name: "switchyard"}
+	config.In, config.Out, config.Err, config.Getenv = strings.NewReader(""), &out, os.Stderr, os.Getenv
 	if code := switchyard.Main(t.Context(), config, append(path[:len(path):len(path)], "--help")); code != 0 {
 		t.Fatalf("%v --help: exit code %d", path, code)
 	}

@@ -51,7 +51,7 @@ func TestEachCaveatIsShownOnce(t *testing.T) {
 
 // TestListsShowTheAuthor lists a sandbox and a route group with a recorded author, and without.
 func TestListsShowTheAuthor(t *testing.T) {
-	s := session.New(session.Config{Name: "switchyard"})
+	s := command.New(command.Config{Name: "switchyard"})
 	for author, want := range map[string]string{`{"user":"ann@example.com"}`: "ann@example.com", "": ""} {
 		box, group := &crdv1.SignadotSandbox{}, &crdv1.SignadotRouteGroup{}
 		for _, o := range []crdv1.Object{box, group} {
@@ -60,7 +60,7 @@ func TestListsShowTheAuthor(t *testing.T) {
 				o.SetAnnotations(map[string]string{crdv1.AnnotationAuthor: author})
 			}
 		}
-		for _, text := range []string{listed(s, []shown{reportOf(box)}), listedGroups(s, []shown{groupOf(group)})} {
+		for _, text := range []string{listed(s, []sandboxes.Report{sandboxes.SandboxOf(box)}), listedGroups(s, []sandboxes.Report{sandboxes.GroupOf(group)})} {
 			if !strings.Contains(text, "AUTHOR") || !strings.Contains(text, want) {
 				t.Errorf("%q", text)
 			}
