@@ -3,11 +3,13 @@ package routing
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/reconcilers/meshes/explanation"
+	reasons "switchyard.dev/routeserver/explain"
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/routing/sidecars"
 	"switchyard.dev/tools/switchyard/show"
@@ -15,19 +17,38 @@ import (
 	"switchyard.dev/xds/routingkey"
 )
 
-// caveatsOf returns the caveats that are read from the cluster and the routing key.
-func caveatsOf(s *command.Session) Caveats {
-	return Caveats{
-		Unfit:    unfit,
-		Outdated: func(ctx context.Context, pod string) string { return sidecars.Outdated(ctx, s, pod) },
-		Sandbox:  func(ctx context.Context, sandbox string) string { return ofSandbox(ctx, s, sandbox) },
-		Unconnected: func(ctx context.Context, w *routingv1.Workload) string {
-			return sidecars.Unconnected(ctx, s, w)
-		},
-		Mesh: func(ctx context.Context, asked *routingv1.ExplainRequest, got *routingv1.ExplainResponse) Mesh {
-			return byMesh(ctx, s, asked, got)
-		},
+// caveats returns the lines below an answer and its others.
+func caveats(ctx context.Context, s *command.Session, req *routingv1.ExplainRequest, e *routingv1.ExplainResponse) (out string) {
+	if why := unfit(req.GetRoutingKey()); req.GetRoutingKey() != "" && why != "" {
+		out += show.Plain(why) + "\n"
 	}
+	var headers []reasons.Header
+	for _, h := range req.GetHeaders() {
+		headers = append(headers, reasons.Header{Name: h.GetName(), Value: h.GetValue()})
+	}
+	if why := reasons.NotForwarded(headers); why != "" {
+		out += show.Line(why) + "\n"
+	}
+	if !isNewest(req) {
+		return out
+	}
+	if pod := req.GetPod(); pod != "" {
+		out += sidecars.Outdated(ctx, s, pod)
+	}
+	answers := append([]*routingv1.ExplainResponse{e}, e.GetOthers()...)
+	var named []string
+	for _, e := range answers {
+		if name := e.GetRule().GetSandbox(); name != "" && !slices.Contains(named, name) {
+			named = append(named, name)
+			out += ofSandbox(ctx, s, name)
+		}
+	}
+	for _, e := range answers {
+		if e.GetVerdict() == routingv1.Verdict_NOT_ACKNOWLEDGED && len(e.GetLagging()) == 0 && req.GetPod() == "" {
+			out += sidecars.Unconnected(ctx, s, e.GetBaseline())
+		}
+	}
+	return out
 }
 
 // unfit returns in a sentence in which forms of headers no request can carry a key; empty when all can.
@@ -71,24 +92,28 @@ func ofSandbox(ctx context.Context, s *command.Session, sandbox string) (out str
 	return out
 }
 
-// byMesh returns the effect of meshes on a request that no sidecar routes.
-func byMesh(ctx context.Context, s *command.Session, asked *routingv1.ExplainRequest, got *routingv1.ExplainResponse) (out Mesh) {
+// byMesh returns the effect of meshes on a request that no sidecar routes, escaped.
+func byMesh(ctx context.Context, s *command.Session, asked *routingv1.ExplainRequest, got *routingv1.ExplainResponse) (mesh explanation.Mesh) {
 	if s.Archive != "" {
-		return out // An archive has nothing of it.
+		return mesh // An archive has nothing of it.
 	}
 	ctx, cancel := s.Patiently(ctx)
 	defer cancel()
-	var mesh explanation.Mesh
 	reader, err := s.Reader()
 	if err == nil {
 		mesh, err = explanation.Explain(ctx, reader, asked, got)
 	}
 	if err != nil {
-		return Mesh{Lines: "Whether a mesh routes it is not known: " + show.Plain(err.Error()) + "\n"}
+		return explanation.Mesh{Lines: []string{"Whether a mesh routes it is not known: " + err.Error()}}
 	}
+	mesh.By, mesh.Lost, mesh.Remedy = show.Plain(mesh.By), show.Plain(mesh.Lost), show.Plain(mesh.Remedy)
+	return mesh
+}
+
+// linesOf returns the reports of meshes for people.
+func linesOf(mesh explanation.Mesh) (out string) {
 	for _, line := range mesh.Lines {
-		out.Lines += show.Plain(line) + "\n"
+		out += show.Plain(line) + "\n"
 	}
-	out.By, out.Lost, out.Remedy = show.Plain(mesh.By), show.Plain(mesh.Lost), show.Plain(mesh.Remedy)
 	return out
 }

@@ -3,7 +3,6 @@ package routing
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,41 +10,11 @@ import (
 
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/reconcilers/meshes/explanation"
-	reasons "switchyard.dev/routeserver/explain"
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/command/exit"
 	"switchyard.dev/tools/switchyard/command/parse"
 	"switchyard.dev/tools/switchyard/show"
 )
-
-// Caveats are what people are told beside an explanation. Each may be nil.
-type Caveats struct {
-	// Unfit returns in a sentence in which headers no request can carry a key; "" when every
-	// header can.
-	Unfit func(key string) string
-	// Outdated returns a line about the sidecar of a pod, namespace/name, when it is outdated
-	// or nobody knows.
-	Outdated func(ctx context.Context, pod string) string
-	// Sandbox returns a line for each caveat of a sandbox.
-	Sandbox func(ctx context.Context, sandbox string) string
-	// Unconnected returns lines about a workload of which no sidecar is connected: that it has no
-	// pods, or what to do about them.
-	Unconnected func(ctx context.Context, w *routingv1.Workload) string
-	// Mesh returns the effect of meshes on a request that no sidecar routes.
-	Mesh func(ctx context.Context, asked *routingv1.ExplainRequest, got *routingv1.ExplainResponse) Mesh
-}
-
-// Mesh is the effect of meshes on a request.
-type Mesh struct {
-	// By names the object of the operator that reports that a mesh routes the request to the
-	// sandbox, and the routes of the mesh; empty when none does.
-	By string
-	// Lost is why no mesh routes the request to the sandbox, and Remedy what to do; empty if one does, and
-	// if no mesh is on.
-	Lost, Remedy string
-	// Lines are the reports of all such objects.
-	Lines string
-}
 
 // Explain returns the command that says where a request goes, and why.
 func Explain(s *command.Session) *cobra.Command {
@@ -100,7 +69,7 @@ the Service selects; otherwise 1.`,
 		if w, ok := parse.Workload(args[0]); ok {
 			req.Target = &routingv1.ExplainRequest_Baseline{Baseline: w}
 		}
-		return explain(c.Context(), s, req, method, caveatsOf(s))
+		return explain(c.Context(), s, req, method)
 	}
 	return c
 }
@@ -117,26 +86,26 @@ func headersOf(lines []string) ([]*routingv1.Header, error) {
 	return out, nil
 }
 
-func explain(ctx context.Context, s *command.Session, req *routingv1.ExplainRequest, method string, caveats Caveats) error {
+func explain(ctx context.Context, s *command.Session, req *routingv1.ExplainRequest, method string) error {
 	got, err := command.Ask(ctx, s, routingv1.RoutingClient.Explain, req)
 	if err != nil {
 		return err
 	}
 	answers := append([]*routingv1.ExplainResponse{got}, got.GetOthers()...)
-	meshes := make([]Mesh, len(answers))
+	meshes := make([]explanation.Mesh, len(answers))
 	for i, e := range answers {
-		if e.GetVerdict() == routingv1.Verdict_NO_SIDECAR && isNewest(req) && caveats.Mesh != nil {
+		if e.GetVerdict() == routingv1.Verdict_NO_SIDECAR && isNewest(req) {
 			asked := proto.CloneOf(req)
 			asked.Headers = append(asked.Headers, &routingv1.Header{Name: explanation.Method, Value: method})
-			meshes[i] = caveats.Mesh(ctx, asked, e)
+			meshes[i] = byMesh(ctx, s, asked, e)
 		}
 	}
 	text := func(e *routingv1.ExplainResponse) string {
-		out := s.Show.Explanation(routedBy(meshes[0], e)) + meshes[0].Lines
+		out := s.Show.Explanation(routedBy(meshes[0], e)) + linesOf(meshes[0])
 		for i, other := range e.GetOthers() {
-			out += s.Show.OtherExplanation(routedBy(meshes[i+1], other)) + meshes[i+1].Lines
+			out += s.Show.OtherExplanation(routedBy(meshes[i+1], other)) + linesOf(meshes[i+1])
 		}
-		return out + caveats.lines(ctx, req, e)
+		return out + caveats(ctx, s, req, e)
 	}
 	if err := show.Answer(s.Show, got, text); err != nil {
 		return err
@@ -156,45 +125,9 @@ func explain(ctx context.Context, s *command.Session, req *routingv1.ExplainRequ
 // isNewest reports whether the request asks for no version of the past.
 func isNewest(req *routingv1.ExplainRequest) bool { return req.GetAt().GetVersion() == nil }
 
-// lines returns the lines below an answer and its others.
-func (c Caveats) lines(ctx context.Context, req *routingv1.ExplainRequest, e *routingv1.ExplainResponse) (out string) {
-	if key := req.GetRoutingKey(); key != "" && c.Unfit != nil {
-		if why := c.Unfit(key); why != "" {
-			out += show.Plain(why) + "\n"
-		}
-	}
-	var headers []reasons.Header
-	for _, h := range req.GetHeaders() {
-		headers = append(headers, reasons.Header{Name: h.GetName(), Value: h.GetValue()})
-	}
-	if why := reasons.NotForwarded(headers); why != "" {
-		out += show.Line(why) + "\n"
-	}
-	if !isNewest(req) {
-		return out
-	}
-	if pod := req.GetPod(); pod != "" && c.Outdated != nil {
-		out += c.Outdated(ctx, pod)
-	}
-	answers := append([]*routingv1.ExplainResponse{e}, e.GetOthers()...)
-	var sandboxes []string
-	for _, e := range answers {
-		if name := e.GetRule().GetSandbox(); name != "" && c.Sandbox != nil && !slices.Contains(sandboxes, name) {
-			sandboxes = append(sandboxes, name)
-			out += c.Sandbox(ctx, name)
-		}
-	}
-	for _, e := range answers {
-		if e.GetVerdict() == routingv1.Verdict_NOT_ACKNOWLEDGED && len(e.GetLagging()) == 0 && req.GetPod() == "" && c.Unconnected != nil {
-			out += c.Unconnected(ctx, e.GetBaseline())
-		}
-	}
-	return out
-}
-
 // routedBy returns the answer of a route server about a workload without sidecars as it is beside a
 // mesh: the mesh routes the request to the sandbox that holds the routing key, or does not.
-func routedBy(mesh Mesh, got *routingv1.ExplainResponse) *routingv1.ExplainResponse {
+func routedBy(mesh explanation.Mesh, got *routingv1.ExplainResponse) *routingv1.ExplainResponse {
 	if mesh.By == "" && mesh.Lost == "" {
 		return got
 	}
