@@ -78,6 +78,8 @@ var (
 		"workflows/podreads",
 		"workflows/spec",
 		"workflows/specfile",
+		"tools/switchyard/command/parse",
+		"tools/switchyard/show",
 	}
 	pureFiles = regexp.MustCompile(`^reconcilers/[^/]+/(decide|render)[a-z_]*\.go$`)
 )

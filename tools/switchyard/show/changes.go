@@ -2,9 +2,7 @@ package show
 
 import (
 	"fmt"
-	"net"
 	"slices"
-	"strconv"
 	"strings"
 
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
@@ -89,7 +87,11 @@ func addresses(r *routingv1.Rule, ports []uint32) string {
 		}
 		fmt.Fprintf(&b, ", port %d to", m.GetWorkloadPort())
 		for i, d := range m.GetDestinations() {
-			fmt.Fprintf(&b, "%s %s at %s", []string{"", ","}[min(i, 1)], net.JoinHostPort(d.GetHost(), strconv.FormatUint(uint64(d.GetPort()), 10)), d.GetAddress())
+			host := d.GetHost()
+			if strings.Contains(host, ":") { // IPv6
+				host = "[" + host + "]"
+			}
+			fmt.Fprintf(&b, "%s %s:%d at %s", []string{"", ","}[min(i, 1)], host, d.GetPort(), d.GetAddress())
 		}
 	}
 	return b.String()
