@@ -39,7 +39,7 @@ func (r Routing) OutsideMesh() []string {
 			names = append(names, fmt.Sprintf("%d more", n))
 		}
 		out = append(out, fmt.Sprintf("The fork of %s has no proxy of a mesh, so requests with the key that it sends to %s reach the baseline; "+
-			"set the label of injection by a patch (Istio: sidecar.istio.io/inject: \"true\"), or annotate the pod template of what it calls with %s: \"true\".",
+			"set the label of injection by a patch (Istio: sidecar.istio.io/inject: \"true\"), or annotate the pod template of the called workload with %s: \"true\".",
 			baseline.Describe(from), strings.Join(names, ", "), crdv1.AnnotationInject))
 	}
 	return out

@@ -10,7 +10,7 @@ import (
 	"switchyard.dev/reconcilers/routing/routingtest"
 )
 
-// TestAForkOutsideOfTheMesh has a key with two forks: "caller", and "f", whose baseline ns/base has no
+// TestAForkOutsideOfTheMesh has a key with two forks: "caller", and "f" of baseline ns/base, which has no
 // sidecars. A mesh routes requests in the proxy of the caller, so one without a proxy reaches the baseline.
 func TestAForkOutsideOfTheMesh(t *testing.T) {
 	absent := crdv1.StatusCondition{Type: baseline.ConditionSidecarsReady, Status: "False", Reason: baseline.ReasonSidecarAbsent, Message: "annotate it"}
