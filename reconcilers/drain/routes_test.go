@@ -154,15 +154,19 @@ func TestRoutesThatStayAreTold(t *testing.T) {
 func TestDerivedRoutesGo(t *testing.T) {
 	w := world.Shared(t)
 	w.DefineGatewayAPI()
-	on := drainer(w, "drain-derived", rbacv1.PolicyRule{APIGroups: []string{"gateway.networking.k8s.io"}, Resources: []string{"httproutes", "grpcroutes"}, Verbs: []string{"list", "delete"}})
+	on := drainer(w, "drain-derived", rbacv1.PolicyRule{APIGroups: []string{"gateway.networking.k8s.io"}, Resources: []string{"httproutes", "grpcroutes", "backendtlspolicies"}, Verbs: []string{"list", "delete"}})
 	off := drainer(w, "drain-underived")
-	for _, kind := range []string{"HTTPRoute", "GRPCRoute"} {
+	const route = "{parentRefs: [{name: edge}], rules: [{backendRefs: [{name: customer, port: 80}]}]}"
+	for kind, spec := range map[string]string{
+		"HTTPRoute": route, "GRPCRoute": route,
+		"BackendTLSPolicy": `{targetRefs: [{group: "", kind: Service, name: customer}], validation: {hostname: customer.test, wellKnownCACertificates: System}}`,
+	} {
 		for _, keep := range []bool{true, false} {
 			ns := w.NewNamespace("derived")
 			makes := func(metadata string) *unstructured.Unstructured {
 				r := &unstructured.Unstructured{}
 				w.Make(r, `{apiVersion: gateway.networking.k8s.io/v1, kind: `+kind+`, metadata: {namespace: `+ns+`, `+metadata+`},
-  spec: {parentRefs: [{name: edge}], rules: [{backendRefs: [{name: customer, port: 80}]}]}}`)
+  spec: `+spec+`}`)
 				return r
 			}
 			owners := makes(`name: customer, labels: {app.kubernetes.io/managed-by: switchyard}`)
