@@ -26,7 +26,7 @@ const (
 	ExplainHeader = "sd-explain"
 )
 
-// switchOn gives the route for no match, of a virtual host that headOf built, four forms that
+// switchOn expands the route for no match, of a virtual host that headOf built, to four forms that
 // differ in the filters that they enable. This is done where the parts are composed, as with
 // forAll, so that the forms match the filters of this program's proxy. custom are the
 // headers that carry keys.
