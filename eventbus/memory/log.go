@@ -37,7 +37,7 @@ func (l *Log) Tip(ctx context.Context) (event.Pos, error) {
 // Kept implements eventbus.Reader.
 func (l *Log) Kept(ctx context.Context) (kept eventbus.Kept, err error) {
 	s := l.store
-	err = s.look(ctx, func() error {
+	err = s.withLog(ctx, func() error {
 		kept = eventbus.Kept{Floor: event.Pos{Epoch: s.tip.Epoch, Seq: s.floor()}, Tip: s.tip.Pos, Bytes: s.bytes}
 		return nil
 	})
@@ -47,7 +47,7 @@ func (l *Log) Kept(ctx context.Context) (kept eventbus.Kept, err error) {
 // Follow implements eventbus.Reader.
 func (l *Log) Follow(ctx context.Context) (eventbus.Follower, error) {
 	s, c := l.store, newCursor(l.store)
-	err := s.look(ctx, func() error {
+	err := s.withLog(ctx, func() error {
 		c.behind = s.tip.Pos
 		for _, e := range s.events {
 			if key, err := event.KeyOf(e.Message.Subject); err == nil && s.newest[key] == e.Pos.Seq {
@@ -65,7 +65,7 @@ func (l *Log) Follow(ctx context.Context) (eventbus.Follower, error) {
 // Read implements eventbus.Reader.
 func (l *Log) Read(ctx context.Context, behind event.Pos) (eventbus.Cursor, error) {
 	s, c := l.store, newCursor(l.store)
-	err := s.look(ctx, func() error {
+	err := s.withLog(ctx, func() error {
 		if behind == (event.Pos{}) {
 			behind = event.Pos{Epoch: s.tip.Epoch, Seq: s.floor() - 1}
 		}
@@ -81,7 +81,7 @@ func (l *Log) Read(ctx context.Context, behind event.Pos) (eventbus.Cursor, erro
 // HistoryOf implements eventbus.Reader.
 func (l *Log) HistoryOf(ctx context.Context, key event.Key) ([]event.Recorded, error) {
 	var of []event.Stored
-	err := l.store.look(ctx, func() error {
+	err := l.store.withLog(ctx, func() error {
 		for _, e := range l.store.events {
 			if e.Message.Subject == key.Subject() {
 				of = append(of, e)
@@ -99,7 +99,7 @@ func (l *Log) HistoryOf(ctx context.Context, key event.Key) ([]event.Recorded, e
 func (l *Log) Newest(ctx context.Context, key event.Key) (event.Recorded, bool, error) {
 	var newest event.Stored
 	var ok bool
-	err := l.store.look(ctx, func() error {
+	err := l.store.withLog(ctx, func() error {
 		var seq uint64
 		if seq, ok = l.store.newest[key]; ok {
 			newest = l.store.events[l.store.index(seq)]
@@ -145,7 +145,7 @@ func (l *Log) Restart(ctx context.Context, epoch string) (event.Mark, error) {
 
 // begin begins an empty log, and returns its first Mark. store.mu is held.
 func (l *Log) begin() event.Mark {
-	l.store.hold(event.Before(eventbus.NewEpoch()), nil)
+	l.store.replace(event.Before(eventbus.NewEpoch()), nil)
 	l.epoch = l.store.tip.Epoch
 	return l.store.tip
 }
@@ -159,7 +159,7 @@ func (l *Log) Append(ctx context.Context, f event.Fact, last uint64) (mark event
 	if size := m.Size(); size > eventbus.MaxEvent {
 		return event.Mark{}, fmt.Errorf("%w: the fact of %q takes %d bytes, more than %d", eventbus.ErrRefused, f.Key, size, eventbus.MaxEvent)
 	}
-	err = l.store.look(ctx, func() error {
+	err = l.store.withLog(ctx, func() error {
 		if err := l.store.present(l.epoch); err != nil {
 			return err
 		}
@@ -175,7 +175,7 @@ func (l *Log) Append(ctx context.Context, f event.Fact, last uint64) (mark event
 // Forget implements eventbus.Log.
 func (l *Log) Forget(ctx context.Context, floor event.Pos) error {
 	s := l.store
-	return s.look(ctx, func() error {
+	return s.withLog(ctx, func() error {
 		if err := s.present(floor.Epoch); err != nil {
 			return err
 		}
@@ -186,7 +186,7 @@ func (l *Log) Forget(ctx context.Context, floor event.Pos) error {
 		case n == len(s.events) || s.events[n].Message.Subject != event.LogFloor.Subject():
 			return fmt.Errorf("%w: event %d is no floor to begin at", eventbus.ErrRefused, floor.Seq)
 		}
-		s.hold(s.tip, slices.Clone(s.events[n:]))
+		s.replace(s.tip, slices.Clone(s.events[n:]))
 		return nil
 	})
 }

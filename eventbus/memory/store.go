@@ -32,7 +32,7 @@ func NewStore() *Store { return &Store{} }
 // verified.
 func Holding(tip event.Mark, events []event.Stored) *Store {
 	s := NewStore()
-	s.hold(tip, events)
+	s.replace(tip, events)
 	return s
 }
 
@@ -43,7 +43,7 @@ func (s *Store) Open() *Log { return &Log{store: s} }
 func (s *Store) Lose() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.hold(event.Mark{}, nil)
+	s.replace(event.Mark{}, nil)
 }
 
 // Damage changes the event at a place behind the log's back, as a bad disk or a
@@ -59,7 +59,7 @@ func (s *Store) Damage(seq uint64, change func(*event.Message)) {
 func (s *Store) Rewind(to event.Mark) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.hold(to, s.events[:s.index(to.Seq+1)])
+	s.replace(to, s.events[:s.index(to.Seq+1)])
 }
 
 // AppendMessage records a message as it is, whatever its type and whatever is
@@ -69,15 +69,15 @@ func (s *Store) AppendMessage(m event.Message) (pos event.Pos, err error) {
 	if err != nil {
 		return event.Pos{}, err
 	}
-	err = s.look(context.Background(), func() error {
+	err = s.withLog(context.Background(), func() error {
 		pos = s.record(key, m).Pos
 		return nil
 	})
 	return pos, err
 }
 
-// look calls f with the store locked; ErrNoLog when there is no log in it.
-func (s *Store) look(ctx context.Context, f func() error) error {
+// withLog calls f with the store locked; ErrNoLog when there is no log in it.
+func (s *Store) withLog(ctx context.Context, f func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -91,8 +91,8 @@ func (s *Store) look(ctx context.Context, f func() error) error {
 
 // The methods below require that mu is locked.
 
-// hold replaces the log in the store.
-func (s *Store) hold(tip event.Mark, events []event.Stored) {
+// replace replaces the log in the store.
+func (s *Store) replace(tip event.Mark, events []event.Stored) {
 	s.tip, s.events, s.bytes, s.newest = tip, events, 0, map[event.Key]uint64{}
 	for _, e := range events {
 		s.bytes += uint64(e.Message.Size())
