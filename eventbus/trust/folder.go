@@ -71,7 +71,7 @@ func Open(c Config) (*Folder, error) {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	f := &Folder{cfg: c, roots: NewRoots(filepath.Join(c.Dir, BundleFile))}
-	return f, f.look()
+	return f, f.reload()
 }
 
 // Roots are the authorities in the folder.
@@ -86,9 +86,9 @@ func (f *Folder) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
-			err := f.look()
+			err := f.reload()
 			if err != nil { // Perhaps the files were replaced between two reads.
-				err = f.look()
+				err = f.reload()
 			}
 			f.complain(err)
 		}
@@ -107,8 +107,8 @@ func (f *Folder) complain(err error) {
 	}
 }
 
-// look reads the files, and uses them if they are valid.
-func (f *Folder) look() error {
+// reload reads the files, and uses them if they are valid.
+func (f *Folder) reload() error {
 	var now content
 	for name, to := range map[string]*[]byte{CertFile: &now.cert, KeyFile: &now.key, BundleFile: &now.bundle} {
 		file := filepath.Join(f.cfg.Dir, name)
