@@ -149,11 +149,11 @@ func (p *Pool) drop(c Caller) {
 
 // forget forgets some callers that hold nothing, and more of them while there are too
 // many. p.mu is held.
-func (p *Pool) forget(look int) {
+func (p *Pool) forget(n int) {
 	now := p.clock()
 	for c, a := range p.of {
 		full := p.idle >= MaxRemembered
-		if look--; look < 0 && !full {
+		if n--; n < 0 && !full {
 			return
 		}
 		if a.held == 0 && (full || a.speed == nil || a.speed.TokensAt(now) >= float64(p.bounds.Burst)) {

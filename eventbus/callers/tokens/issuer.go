@@ -75,7 +75,7 @@ func (i *Issuer) issuer(ctx context.Context) string {
 	i.reading.Lock()
 	defer i.reading.Unlock()
 	if now := i.clock(); i.known() == "" && (i.looked.IsZero() || now.Sub(i.looked) >= keysAgain) {
-		i.look(ctx)
+		i.refresh(ctx)
 		i.looked = now
 	}
 	return i.known()
@@ -87,8 +87,8 @@ func (i *Issuer) known() string {
 	return i.name
 }
 
-// look reads the discovery document. i.reading is held.
-func (i *Issuer) look(ctx context.Context) {
+// refresh reads the discovery document. i.reading is held.
+func (i *Issuer) refresh(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keysWithin)
 	defer cancel()
 	var document struct {

@@ -78,7 +78,7 @@ func (k *keys) find(ctx context.Context, id string) (some []jose.JSONWebKey, who
 	k.reading.Lock() // tokens with known keys do not wait
 	defer k.reading.Unlock()
 	if now := k.clock(); k.looked.IsZero() || now.Sub(k.looked) >= keysAgain {
-		k.look(ctx)
+		k.refresh(ctx)
 		k.looked = now
 	}
 	return k.named(id)
@@ -96,8 +96,8 @@ func (k *keys) named(id string) (some []jose.JSONWebKey, whole bool) {
 	return some, k.failed == nil
 }
 
-// look reads the keys. k.reading is held.
-func (k *keys) look(ctx context.Context) {
+// refresh reads the keys. k.reading is held.
+func (k *keys) refresh(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keysWithin)
 	defer cancel()
 	var set jose.JSONWebKeySet
