@@ -12,18 +12,18 @@ import (
 const (
 	// keepFor is how long an answer is kept.
 	keepFor = 60 * time.Second
-	// maxAnswers bounds the cached answers.
-	maxAnswers = 16 << 10
+	// maxCached bounds the cached workloads.
+	maxCached = 16 << 10
 )
 
-// answers keeps which workload an object belongs to, by the object's UID, for a
+// workloadCache keeps which workload an object belongs to, by the object's UID, for a
 // while. Errors are not kept.
-type answers struct{ kept *cache.LRUExpireCache }
+type workloadCache struct{ kept *cache.LRUExpireCache }
 
-func newAnswers() answers { return answers{cache.NewLRUExpireCache(maxAnswers)} }
+func newWorkloadCache() workloadCache { return workloadCache{cache.NewLRUExpireCache(maxCached)} }
 
 // get returns the cached workload of a UID, or calls ask. Two callers can ask at once.
-func (a answers) get(uid types.UID, ask func() (table.Workload, error)) (table.Workload, error) {
+func (a workloadCache) get(uid types.UID, ask func() (table.Workload, error)) (table.Workload, error) {
 	if known, ok := a.kept.Get(uid); ok {
 		return known.(table.Workload), nil
 	}

@@ -18,7 +18,7 @@ func (c *clock) Now() time.Time { return c.now }
 
 func TestAnAnswerIsKeptForAWhileAndAnErrorIsNot(t *testing.T) {
 	clock, asked := &clock{time.Unix(0, 0)}, 0
-	a := answers{cache.NewLRUExpireCacheWithClock(maxAnswers, clock)}
+	a := workloadCache{cache.NewLRUExpireCacheWithClock(maxCached, clock)}
 	away := errors.New("away")
 	ask := func() (table.Workload, error) {
 		asked++
@@ -42,13 +42,13 @@ func TestAnAnswerIsKeptForAWhileAndAnErrorIsNot(t *testing.T) {
 }
 
 func TestWhatIsKeptIsBounded(t *testing.T) {
-	a := newAnswers()
-	for i := range maxAnswers + 10 {
+	a := newWorkloadCache()
+	for i := range maxCached + 10 {
 		if _, err := a.get(types.UID(strconv.Itoa(i)), func() (table.Workload, error) { return table.Workload{}, nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := len(a.kept.Keys()); n > maxAnswers {
+	if n := len(a.kept.Keys()); n > maxCached {
 		t.Errorf("%d are kept", n)
 	}
 }

@@ -46,7 +46,7 @@ func (c Config) Validate() error {
 // Identifier identifies sidecars. It is safe for concurrent use.
 type Identifier struct {
 	Config
-	pods, replicaSets answers
+	pods, replicaSets workloadCache
 }
 
 // New returns an Identifier.
@@ -54,7 +54,7 @@ func New(c Config) (*Identifier, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	return &Identifier{Config: c, pods: newAnswers(), replicaSets: newAnswers()}, nil
+	return &Identifier{Config: c, pods: newWorkloadCache(), replicaSets: newWorkloadCache()}, nil
 }
 
 // Identify returns the pod that a token belongs to and its baseline. Its errors are gRPC
