@@ -130,9 +130,9 @@ func (f *follower) take(t table.Table) {
 			delete(f.unmade, one)
 			continue
 		}
-		if one.told != one.failure { // once for each reason
+		if one.logged != one.failure { // once for each reason
 			f.logger.Error("rules cannot be translated; the last good ones stay", "error", one.failure)
-			one.told = one.failure
+			one.logged = one.failure
 		}
 	}
 }

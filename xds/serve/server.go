@@ -23,10 +23,10 @@ type Server struct {
 	metrics *metrics
 	// writers are the turns of those who write.
 	writers chan struct{}
-	// told limits the log entries for refused clients, and untold counts refusals since the
+	// logged limits the log entries for refused clients, and unlogged counts refusals since the
 	// last entry. The metric counts all.
-	told   *rate.Limiter
-	untold atomic.Int64
+	logged   *rate.Limiter
+	unlogged atomic.Int64
 }
 
 // New returns a server. The error is Validate's, or that of a metric that could
@@ -41,7 +41,7 @@ func New(c Config) (*Server, error) {
 	}
 	c = c.withDefaults()
 	return &Server{Config: c, peers: newPeers(c), metrics: m, writers: make(chan struct{}, c.Writers),
-		told: rate.NewLimiter(rate.Every(time.Second), refusalsTold)}, nil
+		logged: rate.NewLimiter(rate.Every(time.Second), refusalsLogged)}, nil
 }
 
 // Register puts the server behind a gRPC server.
@@ -49,9 +49,9 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 	discoveryv3.RegisterAggregatedDiscoveryServiceServer(r, s)
 }
 
-// refusalsTold is how many refused clients are logged in a row; after that one a second, since
+// refusalsLogged is how many refused clients are logged in a row; after that one a second, since
 // a refused client can retry at once.
-const refusalsTold = 20
+const refusalsLogged = 20
 
 // maxRequest is how many bytes a request may have.
 const maxRequest = 512 << 10
@@ -111,11 +111,11 @@ func (s *Server) DeltaAggregatedResources(rpc discoveryv3.AggregatedDiscoverySer
 
 func (s *Server) refuse(err error) error {
 	s.metrics.refused.WithLabelValues(status.Code(err).String()).Inc()
-	if !s.told.Allow() {
-		s.untold.Add(1)
+	if !s.logged.Allow() {
+		s.unlogged.Add(1)
 		return err
 	}
-	s.Logger.Warn("xDS client refused", "error", err, "untold", s.untold.Swap(0))
+	s.Logger.Warn("xDS client refused", "error", err, "suppressed", s.unlogged.Swap(0))
 	return err
 }
 

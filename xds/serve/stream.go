@@ -52,7 +52,7 @@ func (s *stream) run() error {
 	defer s.again.Stop()
 	defer s.setRefusing(false)
 	if s.asksForTrust() {
-		if err := s.tellTrust(); err != nil {
+		if err := s.sendTrust(); err != nil {
 			return err
 		}
 	}
@@ -74,7 +74,7 @@ func (s *stream) run() error {
 				return s.refuse(err)
 			}
 		case <-s.trust:
-			if err := s.tellTrust(); err != nil {
+			if err := s.sendTrust(); err != nil {
 				return err
 			}
 			continue

@@ -18,9 +18,9 @@ type translation struct {
 	workload table.Workload
 	users    int
 	routes   translate.Translation
-	// failure is why the newest rules have no routes, so that the previous ones stay; told is
+	// failure is why the newest rules have no routes, so that the previous ones stay; logged is
 	// the last failure that was logged.
-	failure, told string
+	failure, logged string
 	// offer is what there is now, and changed is sent when there is another. Streams take
 	// them without the follower's lock.
 	offer   atomic.Pointer[offer]
@@ -87,7 +87,7 @@ func (t *translation) set(routes translate.Translation, err error) bool {
 		t.failure = err.Error()
 		return false
 	}
-	t.routes, t.failure, t.told = routes, "", ""
+	t.routes, t.failure, t.logged = routes, "", ""
 	t.noteDue(routes.Version())
 	t.publish(&offer{
 		parts: append(routes.Parts(), routes.Head()),

@@ -19,8 +19,8 @@ func (s *stream) asksForTrust() bool {
 	return s.Trust != nil && len(metadata.ValueFromIncomingContext(s.rpc.Context(), translate.TrustKey)) > 0
 }
 
-// tellTrust sends the trust bundle, and notes when it changes.
-func (s *stream) tellTrust() error {
+// sendTrust sends the trust bundle, and notes when it changes.
+func (s *stream) sendTrust() error {
 	var bundle []byte
 	if bundle, s.trust = s.Trust.Bundle(); bundle == nil {
 		return nil
