@@ -35,7 +35,7 @@ func pod(deployment, name string, changes ...func(*corev1.Pod)) *corev1.Pod {
 	return p
 }
 
-// with adds to a pod its containers of ours, of these images.
+// with adds the sidecar's containers to a pod, with these images.
 func with(sidecar, redirect string, ready bool) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Spec.InitContainers = append(p.Spec.InitContainers, corev1.Container{Name: devmesh.InitContainerName, Image: redirect})
@@ -142,11 +142,11 @@ func TestReportsAreOfWorkloadsThatAreConcerned(t *testing.T) {
 		pod("refused", "refused-1", refused("the pod uses the node's network")),
 		pod("rolled", "rolled-1", rollout, with("sidecar:2", "init:2", true)),
 	}
-	led := func(w inject.Workload, pods []*corev1.Pod) bool {
+	needs := func(w inject.Workload, pods []*corev1.Pod) bool {
 		return w.Name != "consumer" || len(pods) != 1 || pods[0].Name != "consumer-1"
 	}
 	var got []string
-	for _, r := range coverage.Reports(known, slices.Values(pods), now, nil, led, nil) {
+	for _, r := range coverage.Reports(known, slices.Values(pods), now, nil, needs, nil) {
 		line := r.Workload.Kind + " " + r.Workload.Name
 		for _, s := range []coverage.State{coverage.OK, coverage.Outdated, coverage.NotReady, coverage.Missing, coverage.NotNeeded} {
 			if names := r.Pods[s]; len(names) > 0 {
@@ -220,12 +220,12 @@ func TestAReportSaysWhatToDo(t *testing.T) {
 		"no sidecar": {{Name: "p"}}, "was refused one": {{Name: "p", Processed: "why"}}, "no pods": nil,
 		"one has a ready one": {{Name: "p"}, {Name: "q", Present: true, Ready: true}},
 	} {
-		unled := coverage.Of(coverage.Subject{Unled: true, Pods: pods}, inject.Settings{}, nil)
+		unled := coverage.Of(coverage.Subject{Unrouted: true, Pods: pods}, inject.Settings{}, nil)
 		if !unled.Full() || len(unled.ToDo()) > 0 || unled.Count(coverage.Missing) > 0 {
 			t.Errorf("no Service leads to it, %s: %s, %q", name, unled.Counts(), unled.ToDo())
 		}
 	}
-	unled := coverage.Of(coverage.Subject{Unled: true, Pods: []coverage.Pod{{Name: "p", Present: true}}}, now, nil)
+	unled := coverage.Of(coverage.Subject{Unrouted: true, Pods: []coverage.Pod{{Name: "p", Present: true}}}, now, nil)
 	if unled.Full() || len(unled.ToDo()) == 0 {
 		t.Error("a sidecar that is there though not needed is looked at")
 	}
@@ -265,7 +265,7 @@ func TestRefusedPodsAreRepeatedWithWhatToChange(t *testing.T) {
 			if r.Full() || !strings.Contains(todo, "the API server refuses new pods ("+words+"): "+says) || strings.Contains(todo, r.Restart()) {
 				t.Errorf("%s, %s: full %t, to do: %s", words, name, r.Full(), todo)
 			}
-			s.Unled = true
+			s.Unrouted = true
 			if r := coverage.Of(s, now, nil); r.NewPodsRefused() != "" {
 				t.Errorf("%s: no request needs a sidecar there", name)
 			}
@@ -298,7 +298,7 @@ func TestEveryPodIsCountedOnce(t *testing.T) {
 		}
 		unled := rapid.Bool().Draw(t, "unled")
 		of := func(pods []coverage.Pod) coverage.Report {
-			return coverage.Of(coverage.Subject{Asks: true, Unled: unled, Pods: pods}, now, connected)
+			return coverage.Of(coverage.Subject{Asks: true, Unrouted: unled, Pods: pods}, now, connected)
 		}
 		r := of(pods)
 		var all []string

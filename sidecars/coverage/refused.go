@@ -12,7 +12,7 @@ import (
 // and what to change; empty when it refuses none, or the workload needs or asks for no sidecar.
 // Restarting the workload cannot help then.
 func (r Report) NewPodsRefused() string {
-	if r.Refused == "" || r.Unled || r.Unwanted() {
+	if r.Refused == "" || r.Unrouted || r.Unwanted() {
 		return ""
 	}
 	return fmt.Sprintf("the API server refuses new pods (%s): %s; Kubernetes then creates them without a restart", r.Refused, remedyOf(r.Refused))

@@ -27,9 +27,9 @@ type Subject struct {
 	// Ports are the TCP ports of the workload that requests are routed to, as far as that is
 	// known.
 	Ports []uint16
-	// Unled is true when no request needs a sidecar in its pods: no Service targets the
+	// Unrouted is true when no request needs a sidecar in its pods: no Service targets the
 	// workload, or a mesh routes its requests.
-	Unled bool
+	Unrouted bool
 	// Refused are the API server's words when it refuses new pods of the workload; empty when it
 	// accepts them, or that is not known.
 	Refused string
@@ -41,9 +41,9 @@ type Report struct {
 	Workload inject.Workload
 	// Asks reports whether it asks for sidecars.
 	Asks bool
-	// Unled and Refused are those of the Subject.
-	Unled   bool
-	Refused string
+	// Unrouted and Refused are those of the Subject.
+	Unrouted bool
+	Refused  string
 	// Pods are the names of its pods in each state, sorted.
 	Pods map[State][]string
 	// Total is how many pods it has.
@@ -71,14 +71,14 @@ type Report struct {
 // injection; empty fields are not known.
 func Of(s Subject, now inject.Settings, connected Connected) Report {
 	r := Report{
-		Workload: s.Workload, Asks: s.Asks, Unled: s.Unled, Refused: s.Refused, Total: len(s.Pods),
+		Workload: s.Workload, Asks: s.Asks, Unrouted: s.Unrouted, Refused: s.Refused, Total: len(s.Pods),
 		Pods: map[State][]string{}, Refusals: map[string][]string{}, Differ: map[string][]string{}, Beside: map[string][]string{},
 		SettingsKnown: now.Sidecar != "" && now.Redirect != "", ConnectionsKnown: connected != nil,
 		Unread: unread(s.Ports, s.Pods), Ports: len(spec.Normalize(slices.Clone(s.Ports))),
 	}
 	for _, p := range s.Pods {
 		state := stateOf(p, now, connected)
-		if state == Missing && s.Unled {
+		if state == Missing && s.Unrouted {
 			state = NotNeeded
 		}
 		r.Pods[state] = append(r.Pods[state], p.Name)
@@ -109,11 +109,11 @@ func Of(s Subject, now inject.Settings, connected Connected) Report {
 
 // Reports returns the Reports of the relevant workloads, sorted. known contains the workloads
 // that ask for sidecars or have a fork, and whether they ask; pods are all pods, of which only
-// those that count are used. led reports whether requests to a workload that has these pods
-// need sidecars (not Unled); without it those to every workload do. refused has the API
+// those that count are used. needs reports whether requests to a workload that has these pods
+// need sidecars (not Unrouted); without it those to every workload do. refused has the API
 // server's message for each workload of which it refuses new pods.
 func Reports(known map[inject.Workload]bool, pods iter.Seq[*corev1.Pod], now inject.Settings, connected Connected,
-	led func(w inject.Workload, pods []*corev1.Pod) bool, refused map[inject.Workload]string,
+	needs func(w inject.Workload, pods []*corev1.Pod) bool, refused map[inject.Workload]string,
 ) []Report {
 	subjects, counted := map[inject.Workload]*Subject{}, map[inject.Workload][]*corev1.Pod{}
 	for w, asks := range known {
@@ -136,7 +136,7 @@ func Reports(known map[inject.Workload]bool, pods iter.Seq[*corev1.Pod], now inj
 	var reports []Report
 	for w, s := range subjects {
 		if _, is := known[w]; is || concerned[w] {
-			s.Unled, s.Refused = led != nil && !led(w, counted[w]), refused[w]
+			s.Unrouted, s.Refused = needs != nil && !needs(w, counted[w]), refused[w]
 			reports = append(reports, Of(*s, now, connected))
 		}
 	}
@@ -173,12 +173,12 @@ func (r Report) Counts() string {
 // as that is known, with no other proxy beside it, and new pods are accepted. A workload that
 // neither asks for sidecars nor has any is not full, unless it needs none.
 func (r Report) Full() bool {
-	return r.Count(OK)+r.Count(NotNeeded) == r.Total && len(r.Beside) == 0 && (r.Total > 0 || r.Asks || r.Unled) && r.NewPodsRefused() == ""
+	return r.Count(OK)+r.Count(NotNeeded) == r.Total && len(r.Beside) == 0 && (r.Total > 0 || r.Asks || r.Unrouted) && r.NewPodsRefused() == ""
 }
 
 // Unwanted reports whether sidecars are needed, but not asked for, and no pod has one.
 func (r Report) Unwanted() bool {
-	return !r.Asks && !r.Unled && r.Count(Missing) == r.Total && len(r.Refusals) == 0
+	return !r.Asks && !r.Unrouted && r.Count(Missing) == r.Total && len(r.Refusals) == 0
 }
 
 // Restart returns the command that restarts all pods.
