@@ -232,7 +232,7 @@ func (t *Table) Chain(name string) (rules [][]byte, first bool) {
 		return rules, false
 	}
 	bare := bytes.Clone(head.raw)
-	t.family.lead(bare, 0)
+	t.family.setJump(bare, 0)
 	return rules, bytes.Equal(bare, t.family.jump(true)) || bytes.Equal(bare, t.family.jump(false))
 }
 
@@ -245,8 +245,8 @@ func (f Family) Entries(rules []Rule, tagged bool) [][]byte {
 	return raw
 }
 
-// lead writes the offset that an entry jumps to.
-func (f Family) lead(raw []byte, to uint32) {
+// setJump writes the offset that an entry jumps to.
+func (f Family) setJump(raw []byte, to uint32) {
 	native.PutUint32(raw[int(native.Uint16(raw[f.offsets:]))+headSize:], to)
 }
 
@@ -277,7 +277,7 @@ func (t *Table) Request(entriesNow int, counters uint64) []byte {
 		begin := len(out)
 		out = append(out, e.raw...)
 		if e.to != nil {
-			t.family.lead(out[begin:], at[e.to])
+			t.family.setJump(out[begin:], at[e.to])
 		}
 	}
 	return out
