@@ -27,17 +27,17 @@ func newLogger(to *slog.Logger) *logger {
 		shaking: rate.NewLimiter(rate.Every(time.Second), 20)}
 }
 
-const said = "NATS server"
+const msg = "NATS server"
 
 // handshakeError is the prefix of the server's message about a failed TLS handshake.
 const handshakeError = "TLS handshake error"
 
 func (l *logger) Noticef(format string, v ...any) {
-	l.to.Debug(said, "text", fmt.Sprintf(format, v...))
+	l.to.Debug(msg, "text", fmt.Sprintf(format, v...))
 }
-func (l *logger) Warnf(format string, v ...any)  { l.to.Warn(said, "text", fmt.Sprintf(format, v...)) }
-func (l *logger) Debugf(format string, v ...any) { l.to.Debug(said, "text", fmt.Sprintf(format, v...)) }
-func (l *logger) Tracef(format string, v ...any) { l.to.Debug(said, "text", fmt.Sprintf(format, v...)) }
+func (l *logger) Warnf(format string, v ...any)  { l.to.Warn(msg, "text", fmt.Sprintf(format, v...)) }
+func (l *logger) Debugf(format string, v ...any) { l.to.Debug(msg, "text", fmt.Sprintf(format, v...)) }
+func (l *logger) Tracef(format string, v ...any) { l.to.Debug(msg, "text", fmt.Sprintf(format, v...)) }
 
 // Errorf raises the alarm. The messages do not show which of them mean that the store has
 // failed, so the receiver checks.
@@ -48,7 +48,7 @@ func (l *logger) Errorf(format string, v ...any) {
 		}
 		return
 	}
-	l.to.Error(said, "text", fmt.Sprintf(format, v...))
+	l.to.Error(msg, "text", fmt.Sprintf(format, v...))
 	select {
 	case l.alarm <- struct{}{}:
 	default:
@@ -59,7 +59,7 @@ func (l *logger) Errorf(format string, v ...any) {
 // Start returns the error, and a running server reports itself not ready.
 func (l *logger) Fatalf(format string, v ...any) {
 	text := fmt.Sprintf(format, v...)
-	l.to.Error(said, "text", text)
+	l.to.Error(msg, "text", text)
 	select {
 	case l.fatal <- text:
 	default:

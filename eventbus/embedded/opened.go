@@ -167,7 +167,7 @@ func (o *opened) serve() error {
 	if o.nats.Addr() == nil {
 		return errors.New("event bus: the server was closed before it listened")
 	}
-	o.front.LeadTo(o.nats.Addr().String())
+	o.front.ForwardTo(o.nats.Addr().String())
 	return nil
 }
 
@@ -234,7 +234,7 @@ func (o *opened) dismiss() {
 // long after another server has been opened.
 func (o *opened) close() error {
 	if o.front != nil {
-		o.front.LeadTo("")
+		o.front.ForwardTo("")
 	}
 	if o.conn != nil {
 		o.conn.Close()

@@ -131,7 +131,7 @@ func (s *Server) Conn(ctx context.Context) (*nats.Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	conn, err := nats.Connect("", nats.InProcessServer(door{s}), nats.Name("in-process"), nats.Token(s.secret),
+	conn, err := nats.Connect("", nats.InProcessServer(inProcess{s}), nats.Name("in-process"), nats.Token(s.secret),
 		nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond), nats.ReconnectBufSize(-1))
 	if err != nil {
 		return nil, fmt.Errorf("event bus: connect from inside the process: %w", err)
@@ -139,11 +139,11 @@ func (s *Server) Conn(ctx context.Context) (*nats.Conn, error) {
 	return conn, nil
 }
 
-// door connects clients inside the process to the current NATS server.
-type door struct{ to *Server }
+// inProcess connects clients inside the process to the current NATS server.
+type inProcess struct{ to *Server }
 
 // InProcessConn implements nats.InProcessConnProvider.
-func (d door) InProcessConn() (net.Conn, error) {
+func (d inProcess) InProcessConn() (net.Conn, error) {
 	o, err := d.to.present()
 	if err != nil {
 		return nil, err

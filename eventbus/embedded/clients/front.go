@@ -49,8 +49,8 @@ func OpenFront(address string, most int, logger *slog.Logger) (*Front, error) {
 // Addr returns where it listens.
 func (f *Front) Addr() net.Addr { return f.listener.Addr() }
 
-// LeadTo forwards new clients to the NATS server at an address; "" disconnects them.
-func (f *Front) LeadTo(address string) {
+// ForwardTo forwards new clients to the NATS server at an address; "" disconnects them.
+func (f *Front) ForwardTo(address string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.to = address
@@ -67,7 +67,7 @@ func (f *Front) serve() {
 		if err != nil {
 			return
 		}
-		go f.lead(client)
+		go f.forward(client)
 	}
 }
 
@@ -80,8 +80,8 @@ func isTemporary(err error) bool {
 	return ok && t.Temporary()
 }
 
-// lead forwards one client, until either end closes.
-func (f *Front) lead(client net.Conn) {
+// forward copies between one client and the NATS server, until either end closes.
+func (f *Front) forward(client net.Conn) {
 	defer client.Close()
 	f.mu.Lock()
 	to := f.to
