@@ -14,7 +14,7 @@ import (
 // Begin implements eventbus.Log. A stream that is there is verified, keeps its
 // epoch and gets the bounds that are configured now.
 func (l *Log) Begin(ctx context.Context, known event.Mark) (event.Mark, error) {
-	seen, err := l.look(ctx)
+	seen, err := l.readState(ctx)
 	if errors.Is(err, eventbus.ErrNoLog) {
 		return l.create(ctx, known)
 	}
@@ -26,7 +26,7 @@ func (l *Log) Begin(ctx context.Context, known event.Mark) (event.Mark, error) {
 
 // takeOver verifies the log that is there, and believes in it when it is right.
 // Nothing is written before that is certain.
-func (l *Log) takeOver(ctx context.Context, seen look, known event.Mark) (event.Mark, error) {
+func (l *Log) takeOver(ctx context.Context, seen streamState, known event.Mark) (event.Mark, error) {
 	switch have := seen.info.Config; {
 	case have.PersistMode == jetstream.AsyncPersistMode:
 		return event.Mark{}, fmt.Errorf("stream %s has persist mode async, so it acknowledges events before they are on disk and would lose them in a power failure; "+
@@ -81,7 +81,7 @@ func (l *Log) create(ctx context.Context, known event.Mark) (event.Mark, error) 
 	err = done(err)
 	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 		// Another writer began it at this moment, and its log counts.
-		seen, err := l.look(ctx)
+		seen, err := l.readState(ctx)
 		if err != nil {
 			return event.Mark{}, err
 		}

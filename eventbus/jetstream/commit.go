@@ -116,7 +116,7 @@ const few = 16
 
 // catchUp calls take with every event after the known tip; take must update the replica.
 func (l *Log) catchUp(ctx context.Context, take func(event.Stored) error) error {
-	seen, err := l.look(ctx)
+	seen, err := l.readState(ctx)
 	switch {
 	case errors.Is(err, eventbus.ErrNoLog):
 		return err
@@ -140,7 +140,7 @@ func (l *Log) catchUp(ctx context.Context, take func(event.Stored) error) error 
 }
 
 // readEach calls take with every event from a place up to the tip seen.
-func (l *Log) readEach(ctx context.Context, seen look, from uint64, take func(event.Stored) error) error {
+func (l *Log) readEach(ctx context.Context, seen streamState, from uint64, take func(event.Stored) error) error {
 	for seq := from; seq <= seen.tip; seq++ {
 		e, err := l.get(ctx, seen, seq)
 		if err != nil {

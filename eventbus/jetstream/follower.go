@@ -70,7 +70,7 @@ func (r *reading) follows(ctx context.Context, e event.Stored) error {
 	case r.fold && e.Pos.Seq <= r.loose:
 		return nil
 	}
-	seen, err := r.log.look(ctx)
+	seen, err := r.log.readState(ctx)
 	if err := r.endedAt(seen, err); err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 func (l *Log) Forget(ctx context.Context, floor event.Pos) error {
 	l.state.Lock()
 	defer l.state.Unlock()
-	seen, err := l.look(ctx)
+	seen, err := l.readState(ctx)
 	switch {
 	case err != nil:
 		return err
@@ -42,13 +42,13 @@ func (l *Log) Forget(ctx context.Context, floor event.Pos) error {
 
 // finishForgetting finishes an interrupted Forget: the server had deleted a part of the events
 // below a floor.
-func (l *Log) finishForgetting(ctx context.Context, seen look, floor uint64, why error) error {
+func (l *Log) finishForgetting(ctx context.Context, seen streamState, floor uint64, why error) error {
 	l.config.Logger.Warn("forgetting old events of the routing log was interrupted; finishing it",
 		"epoch", seen.epoch, "first", seen.floor, "floor", floor, "reason", why)
 	return l.purge(ctx, seen, floor)
 }
 
-func (l *Log) purge(ctx context.Context, seen look, floor uint64) error {
+func (l *Log) purge(ctx context.Context, seen streamState, floor uint64) error {
 	bounded, done := l.attempt(ctx)
 	if err := done(seen.stream.Purge(bounded, jetstream.WithPurgeSequence(floor))); err != nil {
 		return fmt.Errorf("forget what lies before %d: %w", floor, err)

@@ -14,7 +14,7 @@ import (
 // HistoryOf implements eventbus.Reader: it asks for the first event of the key
 // behind the one it has, until there is none.
 func (l *Log) HistoryOf(ctx context.Context, key event.Key) ([]event.Recorded, error) {
-	seen, err := l.look(ctx)
+	seen, err := l.readState(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -37,14 +37,14 @@ func (l *Log) HistoryOf(ctx context.Context, key event.Key) ([]event.Recorded, e
 }
 
 // message asks the stream for the event at a place, or for another one by options.
-func (l *Log) message(ctx context.Context, seen look, seq uint64, options ...jetstream.GetMsgOpt) (event.Stored, error) {
+func (l *Log) message(ctx context.Context, seen streamState, seq uint64, options ...jetstream.GetMsgOpt) (event.Stored, error) {
 	bounded, done := l.attempt(ctx)
 	raw, err := seen.stream.GetMsg(bounded, seq, options...)
 	return received(seen, raw, done(err))
 }
 
 // newest asks the stream for the newest event on a subject.
-func (l *Log) newest(ctx context.Context, seen look, on string) (event.Stored, error) {
+func (l *Log) newest(ctx context.Context, seen streamState, on string) (event.Stored, error) {
 	bounded, done := l.attempt(ctx)
 	raw, err := seen.stream.GetLastMsgForSubject(bounded, subject(seen.epoch, on))
 	return received(seen, raw, done(err))
@@ -52,7 +52,7 @@ func (l *Log) newest(ctx context.Context, seen look, on string) (event.Stored, e
 
 // received returns the event that the stream has answered with; ErrNoLog when the stream was
 // deleted.
-func received(seen look, raw *jetstream.RawStreamMsg, err error) (event.Stored, error) {
+func received(seen streamState, raw *jetstream.RawStreamMsg, err error) (event.Stored, error) {
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		err = eventbus.ErrNoLog
 	}
@@ -64,7 +64,7 @@ func received(seen look, raw *jetstream.RawStreamMsg, err error) (event.Stored, 
 
 // get reads one event. ErrDamaged when it is missing although it should be there,
 // and has not been forgotten, or gone with its epoch, since the stream was seen.
-func (l *Log) get(ctx context.Context, seen look, seq uint64) (event.Stored, error) {
+func (l *Log) get(ctx context.Context, seen streamState, seq uint64) (event.Stored, error) {
 	s, err := l.message(ctx, seen, seq)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		err = l.missing(ctx, seen.epoch, seq)
@@ -74,7 +74,7 @@ func (l *Log) get(ctx context.Context, seen look, seq uint64) (event.Stored, err
 
 // missing returns the error for an event that was not found.
 func (l *Log) missing(ctx context.Context, epoch string, seq uint64) error {
-	now, err := l.look(ctx)
+	now, err := l.readState(ctx)
 	switch {
 	case err != nil:
 		return err

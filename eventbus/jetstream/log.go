@@ -146,13 +146,13 @@ func (l *Log) Tip(ctx context.Context) (event.Pos, error) {
 
 // Kept implements eventbus.Reader.
 func (l *Log) Kept(ctx context.Context) (eventbus.Kept, error) {
-	look, err := l.look(ctx)
+	now, err := l.readState(ctx)
 	if err != nil {
 		return eventbus.Kept{}, err
 	}
 	return eventbus.Kept{
-		Floor: event.Pos{Epoch: look.epoch, Seq: look.floor}, Tip: event.Pos{Epoch: look.epoch, Seq: look.tip},
-		Bytes: look.info.State.Bytes, MaxBytes: uint64(max(look.info.Config.MaxBytes, 0)),
+		Floor: event.Pos{Epoch: now.epoch, Seq: now.floor}, Tip: event.Pos{Epoch: now.epoch, Seq: now.tip},
+		Bytes: now.info.State.Bytes, MaxBytes: uint64(max(now.info.Config.MaxBytes, 0)),
 	}, nil
 }
 
@@ -160,7 +160,7 @@ func (l *Log) Kept(ctx context.Context) (eventbus.Kept, error) {
 // the stream's information can be ahead of the disk while a batch is written. ErrNoLog when
 // there is no log.
 func (l *Log) TipMark(ctx context.Context) (event.Mark, error) {
-	seen, err := l.look(ctx)
+	seen, err := l.readState(ctx)
 	if err != nil {
 		return event.Mark{}, err
 	}
@@ -184,7 +184,7 @@ func (l *Log) TipMark(ctx context.Context) (event.Mark, error) {
 
 // Newest implements eventbus.Log.
 func (l *Log) Newest(ctx context.Context, key event.Key) (event.Recorded, bool, error) {
-	seen, err := l.look(ctx)
+	seen, err := l.readState(ctx)
 	if err != nil {
 		return event.Recorded{}, false, err
 	}

@@ -75,7 +75,7 @@ type reading struct {
 
 // Read implements eventbus.Reader.
 func (l *Log) Read(ctx context.Context, behind event.Pos) (eventbus.Cursor, error) {
-	seen, err := l.look(ctx)
+	seen, err := l.readState(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (l *Log) Read(ctx context.Context, behind event.Pos) (eventbus.Cursor, erro
 
 // Follow implements eventbus.Reader.
 func (l *Log) Follow(ctx context.Context) (eventbus.Follower, error) {
-	before, err := l.look(ctx)
+	before, err := l.readState(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -104,8 +104,8 @@ func (l *Log) Follow(ctx context.Context) (eventbus.Follower, error) {
 	r.fold, r.loose = true, before.tip
 	err = r.consume(ctx)
 	if err == nil {
-		var after look
-		after, err = l.look(ctx)
+		var after streamState
+		after, err = l.readState(ctx)
 		err = r.endedAt(after, err)
 		r.strict = after.tip
 	}
@@ -254,7 +254,7 @@ func (r *reading) recover(ctx context.Context, err error) error {
 // resume goes on behind the last event taken, if the log is still the one it was
 // taken from.
 func (r *reading) resume(ctx context.Context) error {
-	seen, err := r.log.look(ctx)
+	seen, err := r.log.readState(ctx)
 	if err := r.endedAt(seen, err); err != nil {
 		return err
 	}
@@ -274,7 +274,7 @@ func (r *reading) resume(ctx context.Context) error {
 
 // endedAt returns an error when the stream shows that the epoch has ended, or that the next
 // events were forgotten.
-func (r *reading) endedAt(seen look, err error) error {
+func (r *reading) endedAt(seen streamState, err error) error {
 	switch {
 	case errors.Is(err, eventbus.ErrNoLog):
 		return fmt.Errorf("%w: stream %s was deleted", eventbus.ErrEpochEnded, StreamName)
@@ -318,7 +318,7 @@ func (r *reading) consume(ctx context.Context) error {
 	}
 	if err := done(err); err != nil {
 		r.drop()
-		if ended := r.endedAt(r.log.look(ctx)); ended != nil {
+		if ended := r.endedAt(r.log.readState(ctx)); ended != nil {
 			return ended
 		}
 		return fmt.Errorf("create a consumer of stream %s: %w", StreamName, err)
@@ -352,7 +352,7 @@ func (r *reading) endRequest(ctx context.Context) error {
 	} else if gave {
 		return nil
 	}
-	seen, err := r.log.look(ctx)
+	seen, err := r.log.readState(ctx)
 	if err := r.endedAt(seen, err); err != nil {
 		return err
 	}

@@ -56,8 +56,8 @@ func (l *Log) streamConfig(epoch string) jetstream.StreamConfig {
 	}
 }
 
-// look is what the stream looked like at a moment.
-type look struct {
+// streamState is the state of the stream at a moment.
+type streamState struct {
 	stream jetstream.Stream
 	info   *jetstream.StreamInfo
 	epoch  string
@@ -65,30 +65,30 @@ type look struct {
 	floor, tip uint64
 }
 
-// look reads the state of the stream; ErrNoLog when there is none.
-func (l *Log) look(ctx context.Context) (look, error) {
+// readState reads the state of the stream; ErrNoLog when there is none.
+func (l *Log) readState(ctx context.Context) (streamState, error) {
 	bounded, done := l.attempt(ctx)
 	stream, err := l.js.Stream(bounded, StreamName)
 	for err == nil && !ofLeader(stream.CachedInfo().Cluster) {
 		if ended := sleep(bounded, pauseBetween); ended != nil {
-			return look{}, fmt.Errorf("read the state of stream %s: the server that answered is not its leader; %w", StreamName, done(ended))
+			return streamState{}, fmt.Errorf("read the state of stream %s: the server that answered is not its leader; %w", StreamName, done(ended))
 		}
 		stream, err = l.js.Stream(bounded, StreamName)
 	}
 	err = done(err)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return look{}, eventbus.ErrNoLog
+		return streamState{}, eventbus.ErrNoLog
 	}
 	if err != nil {
-		return look{}, fmt.Errorf("read the state of stream %s: %w", StreamName, err)
+		return streamState{}, fmt.Errorf("read the state of stream %s: %w", StreamName, err)
 	}
 	info := stream.CachedInfo()
 	epoch := info.Config.Metadata[epochKey]
 	if epoch == "" {
-		return look{}, fmt.Errorf("stream %s has no %s in its metadata, so it is not a routing log; "+
+		return streamState{}, fmt.Errorf("stream %s has no %s in its metadata, so it is not a routing log; "+
 			"give Switchyard a NATS account of its own, or rename that stream", StreamName, epochKey)
 	}
-	seen := look{stream: stream, info: info, epoch: epoch, floor: info.State.FirstSeq, tip: info.State.LastSeq}
+	seen := streamState{stream: stream, info: info, epoch: epoch, floor: info.State.FirstSeq, tip: info.State.LastSeq}
 	if info.State.Msgs == 0 {
 		seen.floor = seen.tip + 1
 	}
@@ -116,7 +116,7 @@ func epochEnded(was, now string) error {
 // same epoch at once, the slower may delete the log that the other has just begun. That one
 // gets ErrEpochEnded and the log is filled again.
 func (l *Log) Restart(ctx context.Context, epoch string) (event.Mark, error) {
-	seen, err := l.look(ctx)
+	seen, err := l.readState(ctx)
 	if err != nil && !errors.Is(err, eventbus.ErrNoLog) {
 		return event.Mark{}, err
 	}
