@@ -180,9 +180,9 @@ func (h History) behind(floor uint64) uint64 {
 // can be stated again in the other half. 0 when there is no bound.
 func (h History) half() uint64 { return h.Kept.MaxBytes / 2 }
 
-// lookAfter returns after how many events the bounds must be checked again: well before a step
+// checkAfter returns after how many events the bounds must be checked again: well before a step
 // can be due.
-func (h History) lookAfter(b Bounds) uint64 {
+func (h History) checkAfter(b Bounds) uint64 {
 	after := max(b.Events/strides/4, 1)
 	if h.half() > 0 {
 		after = min(after, max(1, uint64(float64(h.half())/strides/4/h.size())))

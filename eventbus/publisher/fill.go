@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// lookPause is the time between two checks whether every object is settled. (Checking after
+	// checkPause is the time between two checks whether every object is settled. (Checking after
 	// each one would cost the square of their number.)
-	lookPause = 20 * time.Millisecond
+	checkPause = 20 * time.Millisecond
 	// reachPause is the time between two checks whether the log can be reached.
 	reachPause = 100 * time.Millisecond
 	// roundPause is between two rounds, so that two writers that do not agree
 	// cannot keep each other busy.
 	roundPause = 500 * time.Millisecond
-	// sayPause is how often a round without progress logs what it waits for.
-	sayPause = 10 * time.Second
+	// logPause is how often a round without progress logs what it waits for.
+	logPause = 10 * time.Second
 )
 
 // keepWhole fills the log whenever that is due.
@@ -124,12 +124,12 @@ func (p *Publisher) awaitObjects(ctx context.Context) (map[event.Key]event.Pos, 
 			}
 			return stated, nil
 		}
-		if time.Since(said) > sayPause {
+		if time.Since(said) > logPause {
 			said = time.Now()
 			p.config.Logger.Warn("the routing log waits for objects to be stated",
 				"missing", len(missing), "of", len(keys), "first", string(missing[0]))
 		}
-		if err := sleep(ctx, lookPause); err != nil {
+		if err := sleep(ctx, checkPause); err != nil {
 			return nil, err
 		}
 	}

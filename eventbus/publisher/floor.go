@@ -92,7 +92,7 @@ func (p *Publisher) history(ctx context.Context) (History, bool, error) {
 		return History{}, false, nil
 	}
 	h := History{Kept: kept, Whole: m.floor(), Since: p.known.Since, Full: p.full}
-	m.lookAt = m.last + h.lookAfter(p.config.Bounds)
+	m.checkAt = m.last + h.checkAfter(p.config.Bounds)
 	switch {
 	case m.whole():
 	case h.Full:

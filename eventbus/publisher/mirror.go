@@ -14,8 +14,8 @@ import (
 type mirror struct {
 	epoch string
 	// last is the newest event that is known, followed the newest that was read from the log in
-	// order, lookAt the one at which to check the bounds again.
-	last, followed, lookAt uint64
+	// order, checkAt the one at which to check the bounds again.
+	last, followed, checkAt uint64
 	// reach is up to where facts may be stated; the rest of the room is for keeping
 	// the log within its bounds. 0 means anywhere.
 	reach  uint64
@@ -143,7 +143,7 @@ func (p *Publisher) learn(r event.Recorded) bool {
 	if r.Pos.Epoch == p.known.Mark.Epoch && r.Pos.Seq > p.known.Mark.Seq {
 		p.known.Mark = r.Mark()
 	}
-	if p.mirror.last >= p.mirror.lookAt {
+	if p.mirror.last >= p.mirror.checkAt {
 		p.outgrow()
 	}
 	return news

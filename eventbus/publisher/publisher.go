@@ -88,7 +88,7 @@ func (p *Publisher) Settle(key event.Key) {
 // meantime, f was decided without knowing that and may come from a former leader: it must not
 // replace the newer fact.
 func (p *Publisher) state(ctx context.Context, f event.Fact) (event.Pos, error) {
-	pos, last, said, err := p.said(f)
+	pos, last, said, err := p.recorded(f)
 	for range putAttempts {
 		if said || err != nil {
 			return pos, err
@@ -98,7 +98,7 @@ func (p *Publisher) state(ctx context.Context, f event.Fact) (event.Pos, error) 
 			return pos, err
 		}
 		compared, conflict := last, err
-		pos, last, said, err = p.said(f)
+		pos, last, said, err = p.recorded(f)
 		if err == nil && !said && last > compared {
 			return event.Pos{}, conflict
 		}
@@ -106,10 +106,10 @@ func (p *Publisher) state(ctx context.Context, f event.Fact) (event.Pos, error) 
 	return event.Pos{}, fmt.Errorf("%w: the newest fact of the key changed in each of %d attempts", ErrAway, putAttempts)
 }
 
-// said reports whether the log has f already, and returns the place of the newest fact of its
+// recorded reports whether the log has f already, and returns the place of the newest fact of its
 // key. ErrAway when the log became unavailable after the key was locked: then its contents are
 // unknown.
-func (p *Publisher) said(f event.Fact) (pos event.Pos, last uint64, said bool, err error) {
+func (p *Publisher) recorded(f event.Fact) (pos event.Pos, last uint64, said bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.mirror.epoch == "" {
