@@ -19,13 +19,13 @@ import (
 // close, so the sidecar closes them.
 
 const (
-	// lookForPorts is how often the ports are read on which the application listens. The
+	// portsInterval is how often the ports are read on which the application listens. The
 	// kernel reports a socket that was destroyed by its port alone, not whether it listened.
-	lookForPorts = time.Second
-	// lookAgain is how often leave and awaitApplication check their condition, and
+	portsInterval = time.Second
+	// checkInterval is how often leave and awaitApplication check their condition, and
 	// leavePatience for how long leave does. In that time each request to the application is
 	// answered 503, where the application's own connections would be closed.
-	lookAgain     = 2 * time.Millisecond
+	checkInterval = 2 * time.Millisecond
 	leavePatience = 5 * time.Second
 )
 
@@ -80,7 +80,7 @@ func (k *knownPorts) some() bool {
 // follow reads the ports regularly until ctx ends. Finding none changes nothing: the kernel
 // reports when the application stops listening.
 func (k *knownPorts) follow(ctx context.Context) {
-	tick := time.NewTicker(lookForPorts)
+	tick := time.NewTicker(portsInterval)
 	defer tick.Stop()
 	for {
 		if open, err := applicationPorts(); err == nil && len(open) > 0 {
@@ -127,7 +127,7 @@ func (p *proxy) leave(ctx context.Context) {
 			}
 			return
 		}
-		time.Sleep(lookAgain)
+		time.Sleep(checkInterval)
 	}
 }
 
@@ -135,7 +135,7 @@ func (p *proxy) leave(ctx context.Context) {
 // be requests for forks.
 func (p *proxy) awaitApplication(ctx context.Context) {
 	for deadline := time.Now().Add(restartPause); time.Now().Before(deadline) && p.applicationGone() && ctx.Err() == nil; {
-		time.Sleep(lookAgain)
+		time.Sleep(checkInterval)
 	}
 }
 

@@ -17,11 +17,11 @@ const (
 	// beside a running application. Load balancers may learn late that it is ending, and a
 	// request that they still send would be cut off.
 	calm = time.Second
-	// lookForApp is how often drain checks whether the application has ended. Until it notices,
+	// appInterval is how often drain checks whether the application has ended. Until it notices,
 	// requests on open connections are answered 503; the application would have closed them.
-	lookForApp = 10 * time.Millisecond
-	// lookAtTraffic is how often Envoy is asked how many requests are under way.
-	lookAtTraffic = 200 * time.Millisecond
+	appInterval = 10 * time.Millisecond
+	// trafficInterval is how often Envoy is asked how many requests are under way.
+	trafficInterval = 200 * time.Millisecond
 )
 
 // Envoy's drain. It keeps its listeners, whatever its drain time.
@@ -30,32 +30,32 @@ const (
 	closeListeners   = "/drain_listeners"
 )
 
-// drain waits for the end of the pod (ending) or of this program (told), and lets requests in
+// drain waits for the end of the pod (ending) or of this program (stopped), and lets requests in
 // progress finish: Envoy continues to serve and asks clients to use other connections, until
 // the application has ended. It returns when Envoy must end, or when life ends.
-func (p *proxy) drain(life, told context.Context) {
+func (p *proxy) drain(life, stopped context.Context) {
 	select {
 	case <-life.Done():
 		return
 	case <-p.ending:
-	case <-told.Done():
+	case <-stopped.Done():
 	}
 	p.Logger.Info("the pod ends: clients are asked to use other connections")
 	d := progress{min: p.DrainMin, max: p.DrainMax, came: -1}
-	tick := time.NewTicker(lookForApp)
+	tick := time.NewTicker(appInterval)
 	defer tick.Stop()
 	for looked := (time.Time{}); ; {
 		now := time.Now()
-		if told.Err() != nil && d.told.IsZero() {
-			d.told = now
+		if stopped.Err() != nil && d.stopped.IsZero() {
+			d.stopped = now
 		}
 		if !d.gone && p.applicationGone() {
 			d.gone, looked = true, time.Time{}
 			p.Logger.Info("the application has stopped listening: no new connection is accepted")
 		}
-		if now.Sub(looked) >= lookAtTraffic {
+		if now.Sub(looked) >= trafficInterval {
 			looked = now
-			if err := p.look(life, &d, now); err != nil {
+			if err := p.pollEnvoy(life, &d, now); err != nil {
 				p.Logger.Warn("cannot read the requests in progress from Envoy", "error", err)
 			}
 		}
@@ -79,9 +79,9 @@ func (p *proxy) applicationGone() bool {
 	return err == nil && len(ports) == 0
 }
 
-// look asks Envoy to drain, again in case that it was restarted, and reads the number of
+// pollEnvoy asks Envoy to drain, again in case that it was restarted, and reads the number of
 // requests in progress.
-func (p *proxy) look(ctx context.Context, d *progress, now time.Time) error {
+func (p *proxy) pollEnvoy(ctx context.Context, d *progress, now time.Time) error {
 	path := drainConnections
 	if d.gone {
 		path = closeListeners
@@ -108,8 +108,8 @@ func (p *proxy) look(ctx context.Context, d *progress, now time.Time) error {
 // progress is how far a drain has come.
 type progress struct {
 	min, max time.Duration
-	// told is when this program received the signal to end; zero before.
-	told time.Time
+	// stopped is when this program received the signal to end; zero before.
+	stopped time.Time
 	// gone: the application is.
 	gone     bool
 	underWay int
@@ -122,16 +122,16 @@ type progress struct {
 // before that once no request is in progress and either the application has ended, which has
 // then closed its connections too, or min has passed and no request has arrived for calm.
 func (d progress) over(now time.Time) bool {
-	told := !d.told.IsZero()
+	stopped := !d.stopped.IsZero()
 	switch {
-	case told && now.Sub(d.told) >= d.max:
+	case stopped && now.Sub(d.stopped) >= d.max:
 		return true
 	case d.underWay > 0:
 		return false
 	case d.gone:
 		return true
 	}
-	return told && now.Sub(d.told) >= d.min && now.Sub(d.since) >= calm
+	return stopped && now.Sub(d.stopped) >= d.min && now.Sub(d.since) >= calm
 }
 
 // traffic are the counters of an Envoy.

@@ -10,26 +10,26 @@ import (
 // unavailable, but not for each change.
 type news struct {
 	mu sync.Mutex
-	// ever is whether routes were received at all, and told whether that was logged since the
+	// ever is whether routes were received at all, and logged whether that was logged since the
 	// route server was unavailable.
-	ever, told bool
+	ever, logged bool
 }
 
 // away takes note that the stream to the route server ended.
 func (n *news) away() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.told = false
+	n.logged = false
 }
 
 // received takes note of routes that Envoy accepted.
 func (n *news) received(logger *slog.Logger, version string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if !n.told {
+	if !n.logged {
 		logger.Info("routes received", "version", version)
 	}
-	n.ever, n.told = true, true
+	n.ever, n.logged = true, true
 }
 
 // reached records that a stream has begun. A route server that is back sends nothing when the
@@ -42,11 +42,11 @@ func (n *news) reached(logger *slog.Logger, has func() string, lasted time.Durat
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		// Without routes from it so far there is nothing to log.
-		if ended || n.told || !n.ever {
+		if ended || n.logged || !n.ever {
 			return
 		}
 		logger.Info("the route server is back and has sent no other routes", "version", version)
-		n.told = true
+		n.logged = true
 	})
 	return func() {
 		timer.Stop()
