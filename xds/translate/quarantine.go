@@ -12,7 +12,7 @@ import (
 // StandIn returns the replacement for a part that the proxy refused. Each of its match values
 // has the entry of the part that the proxy last accepted (good, which can be nil); values that
 // are missing there are refused with ReasonRefused, so that no known key reaches the baseline,
-// except keys whose requests stay at the baseline. Values that are not in the refused part are
+// except keys with requests that stay at the baseline. Values that are not in the refused part are
 // dropped.
 func StandIn(w table.Workload, refused, good *Part) (*Part, error) {
 	i, err := PlaceOf(w, refused.Name)

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// calm is how long no request must have arrived before a sidecar that was told to end ends
+	// calm is how long no request must have arrived before a sidecar that received SIGTERM ends
 	// beside a running application. Load balancers may learn late that it is ending, and a
 	// request that they still send would be cut off.
 	calm = time.Second
