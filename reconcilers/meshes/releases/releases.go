@@ -35,7 +35,7 @@ func Inferring(rollouts []unstructured.Unstructured) map[types.NamespacedName]ty
 }
 
 // Services returns the Services between which an Argo Rollout moves weights in VirtualServices, and for
-// each the name of that Rollout. Workloads call the host of the VirtualService instead of theirs.
+// each the name of that Rollout. Workloads call the host of the VirtualService, not those of these Services.
 func Services(rollouts []unstructured.Unstructured) map[types.NamespacedName]types.NamespacedName {
 	all := map[types.NamespacedName]types.NamespacedName{}
 	for i := range rollouts {

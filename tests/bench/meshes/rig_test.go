@@ -124,7 +124,7 @@ func (r *rig) adapt() *istioadapter.Adapter {
 	return a
 }
 
-// drained returns a channel whose events are dropped: no controller reports on routes here.
+// drained returns a channel and drops its events: no controller reports on routes here.
 func (r *rig) drained() chan<- event.GenericEvent {
 	again, ctx := make(chan event.GenericEvent), r.Context()
 	go func() {

@@ -176,8 +176,8 @@ spec:
 // template finds the labels of the pods in the manifest of the shop.
 var template = regexp.MustCompile(`(template:\n\s+metadata: \{labels: \{app: \w+)`)
 
-// optIn has a namespace that is not injected, whose pods opt in, and then one that is, in which a pod
-// opts out.
+// optIn has pods that opt in to the mesh in a namespace that is not injected, and then one that opts
+// out in a namespace that is.
 func (s shop) optIn() {
 	const other = "mesh-optin"
 	manifest := strings.NewReplacer(namespace, other, "istio-injection: enabled", "of: test").Replace(shopManifest)
