@@ -17,7 +17,6 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/sidecars/coverage"
 	"switchyard.dev/sidecars/inject"
-	"switchyard.dev/workflows/execunit"
 )
 
 // environment is what the chart sets.

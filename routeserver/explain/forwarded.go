@@ -8,14 +8,14 @@ import (
 // maxBaggage is the size in bytes above which common SDKs drop a whole baggage header.
 const maxBaggage = 8192
 
-// NotForwarded returns a sentence that states why applications may drop the routing key of these
-// headers, although a sidecar reads it; "" if the headers follow the W3C standards.
-func NotForwarded(headers []Header) string {
+// NotForwarded returns a sentence that states why applications may drop the routing key that a
+// sidecar takes from the header of this name; "" if the headers follow the W3C standards.
+func NotForwarded(headers []Header, from string) string {
 	why := ""
-	switch baggage := strings.Join(Lines(headers, "baggage"), ","); {
-	case strings.Contains(baggage, member):
-		why = notForwarded(baggage)
-	case strings.Contains(strings.Join(Lines(headers, "tracestate"), ","), member) && len(Lines(headers, "traceparent")) == 0:
+	switch {
+	case strings.EqualFold(from, "baggage"):
+		why = notForwarded(strings.Join(Lines(headers, "baggage"), ","))
+	case strings.EqualFold(from, "tracestate") && len(Lines(headers, "traceparent")) == 0:
 		why = "tracestate is forwarded only together with traceparent"
 	}
 	if why == "" {

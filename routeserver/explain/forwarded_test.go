@@ -23,29 +23,31 @@ func TestHeadersThatApplicationsDoNotForward(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		headers []explain.Header
+		from    string
 		want    string
 	}{
-		"no header":             {nil, ""},
-		"plain":                 {baggage(key), ""},
-		"second line":           {baggage("user=alice", key), ""},
-		"blanks around =":       {baggage("sd-routing-key = k"), ""},
-		"a property":            {baggage(key + ";ttl=60;note"), ""},
-		"71st entry":            {baggage(many.String() + key), ""},
-		"key last of two":       {baggage("sd-routing-key=other," + key), ""},
-		"an empty value":        {baggage("a=," + key), ""},
-		"no key":                {baggage("broken"), ""},
-		"bad entry before":      {baggage("broken," + key), `"broken"`},
-		"bad entry after":       {baggage(key + ",=x"), `"=x"`},
-		"blank in a value":      {baggage("city=New York," + key), `"city=New York"`},
-		"quoted value":          {baggage(`q="a,b",` + key), `"q=\"a"`},
-		"not ASCII":             {baggage("town=Köln," + key), `"town=Köln"`},
-		"blank in a name":       {baggage("a b=c," + key), `"a b=c"`},
-		"after 8 KiB":           {baggage("w="+strings.Repeat("x", 8200), key), "8219 bytes"},
-		"tracestate alone":      {[]explain.Header{{Name: "tracestate", Value: key}}, "only together with traceparent"},
-		"with traceparent":      {[]explain.Header{{Name: "tracestate", Value: key}, {Name: "traceparent", Value: "00-1-2-01"}}, ""},
-		"tracestate beside one": {append(baggage(key), explain.Header{Name: "tracestate", Value: key}), ""},
+		"no header":             {nil, "", ""},
+		"plain":                 {baggage(key), "baggage", ""},
+		"second line":           {baggage("user=alice", key), "baggage", ""},
+		"blanks around =":       {baggage("sd-routing-key = k"), "baggage", ""},
+		"a property":            {baggage(key + ";ttl=60;note"), "baggage", ""},
+		"71st entry":            {baggage(many.String() + key), "baggage", ""},
+		"key last of two":       {baggage("sd-routing-key=other," + key), "baggage", ""},
+		"an empty value":        {baggage("a=," + key), "baggage", ""},
+		"no key":                {baggage("broken"), "", ""},
+		"bad entry before":      {baggage("broken," + key), "baggage", `"broken"`},
+		"bad entry after":       {baggage(key + ",=x"), "baggage", `"=x"`},
+		"blank in a value":      {baggage("city=New York," + key), "baggage", `"city=New York"`},
+		"quoted value":          {baggage(`q="a,b",` + key), "baggage", `"q=\"a"`},
+		"not ASCII":             {baggage("town=Köln," + key), "baggage", `"town=Köln"`},
+		"blank in a name":       {baggage("a b=c," + key), "baggage", `"a b=c"`},
+		"after 8 KiB":           {baggage("w="+strings.Repeat("x", 8200), key), "baggage", "8219 bytes"},
+		"tracestate alone":      {[]explain.Header{{Name: "tracestate", Value: key}}, "tracestate", "only together with traceparent"},
+		"with traceparent":      {[]explain.Header{{Name: "tracestate", Value: key}, {Name: "traceparent", Value: "00-1-2-01"}}, "tracestate", ""},
+		"a custom header":       {baggage("broken," + key), "x-preview", ""},
+		"tracestate beside one": {append(baggage(key), explain.Header{Name: "tracestate", Value: key}), "baggage", ""},
 	} {
-		if got := explain.NotForwarded(c.headers); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+		if got := explain.NotForwarded(c.headers, c.from); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}

@@ -17,8 +17,8 @@ var (
 	// calls match the command lines of a document: lines of a block, and quoted ones.
 	calls = regexp.MustCompile("(?m)(?:^ *|`)(?:sudo )?(?:kubectl )?switchyard ([a-z][^`\n]*)")
 	// tail is what follows a command: a remark, an operator of the shell, the command for run.
-	tail = regexp.MustCompile(` (?:#|--|&&?|\|\|)(?: .*|$)`)
-	flag = regexp.MustCompile(`^(--[a-z-]+|-[a-zA-Z]$)`)
+	tail     = regexp.MustCompile(` (?:#|--|&&?|\|\|)(?: .*|$)`)
+	flagWord = regexp.MustCompile(`^(--[a-z-]+|-[a-zA-Z]$)`)
 )
 
 // commands returns the flags of every command, by its path.
@@ -77,7 +77,7 @@ func TestCommandsInDocumentsExist(t *testing.T) {
 				continue
 			}
 			for _, w := range words {
-				if f := flag.FindString(w); f != "" && !known[command][f] {
+				if f := flagWord.FindString(w); f != "" && !known[command][f] {
 					t.Errorf("%s: switchyard %s has no flag %s", path, command, f)
 				}
 			}

@@ -165,6 +165,9 @@ func TestVirtualServicesAreWrittenOnlyWhereIstioIsOn(t *testing.T) {
 		}
 		got := what{virtualServices: may("signadot-manager", "virtualservices", "patch"), istioRoutes: may("signadot-manager", "istioroutes", "create"),
 			drain: may("signadot-drain", "virtualservices", "patch")}
+		if may("signadot-drain", "destinationrules", "delete") != got.drain {
+			t.Errorf("with %q the right to delete DestinationRules is not as that to VirtualServices", values)
+		}
 		if o := all.find("MutatingWebhookConfiguration", "", webhookConfiguration); o != nil {
 			for _, w := range as[registrationv1.MutatingWebhookConfiguration](t, o).Webhooks {
 				if w.Name == "author.signadot.com" {

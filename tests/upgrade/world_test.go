@@ -15,7 +15,6 @@ import (
 
 	"switchyard.dev/tools/demo"
 	"switchyard.dev/tools/traffic"
-	"switchyard.dev/tools/wait"
 )
 
 // namespace is that of the workload.
@@ -126,23 +125,6 @@ func (w *world) underLoad(what string, wants []traffic.Want, body func()) {
 		}
 	}()
 	body()
-}
-
-// moves changes the selector of the Service moved, and waits until the facts of the forks report it as
-// former, which the older release has to read.
-func (w *world) moves() {
-	w.t.Helper()
-	w.kubectl("", "patch", "service", "moved", "-n", namespace, "-p", `{"spec":{"selector":{"app":"elsewhere"}}}`)
-	for _, of := range strings.Fields(w.kubectl("", "get", "forkedworkloads", "-n", namespace, "-o", "name")) {
-		w.kubectl("", "wait", of, "-n", namespace, "--for=jsonpath={.status.routingConfig.formerServices[0]}=moved", "--timeout=60s")
-	}
-	wait.Eventually(w.t, time.Minute, "the forks' Services for it are deleted", func() error {
-		all := w.kubectl("", "get", "services", "-n", namespace, "-o", `jsonpath={.items[*].metadata.annotations.signadot\.com/baseline-service}`)
-		if strings.Contains(all, namespace+"/moved") {
-			return fmt.Errorf("%s", all)
-		}
-		return nil
-	})
 }
 
 // restarts restarts the workload, so that its pods have sidecars of this release.

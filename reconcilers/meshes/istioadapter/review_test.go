@@ -112,11 +112,11 @@ func TestWhatAnotherWebhookHasChangedStays(t *testing.T) {
 		t.Fatal("what the leader writes is rendered once more")
 	}
 	for what, change := range map[string]func(o *unstructured.Unstructured){
-		"the spec":      later,
-		"a label":       func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{"team": "theirs"}) },
-		"the version":   func(o *unstructured.Unstructured) { o.SetResourceVersion("2") },
-		"the object":    func(o *unstructured.Unstructured) { o.SetUID("another") },
-		"what is meant": func(o *unstructured.Unstructured) { annotate(o, AnnotationRoutes, "another") },
+		"the spec":    later,
+		"a label":     func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{"team": "theirs"}) },
+		"the version": func(o *unstructured.Unstructured) { o.SetResourceVersion("2") },
+		"the object":  func(o *unstructured.Unstructured) { o.SetUID("another") },
+		"the digest":  func(o *unstructured.Unstructured) { annotate(o, AnnotationRoutes, "another") },
 		"an annotation": func(o *unstructured.Unstructured) {
 			all := o.GetAnnotations()
 			all["team"] = "theirs"

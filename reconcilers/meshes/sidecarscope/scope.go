@@ -19,13 +19,12 @@ import (
 const ReasonHidden = "HiddenBySidecar"
 
 // Hidden returns the findings about Services with VirtualServices that a Sidecar hides. They are lost if the
-// Sidecar applies to the whole namespace of the Service, whose workloads call each other by default: one that
-// lists some hosts and neither the Service nor its VirtualService still passes their requests on to the
-// baseline, since unknown hosts are allowed unless outboundTrafficPolicy is REGISTRY_ONLY. One that
-// lists no hosts, or those of the control plane alone, declares that the workloads call nothing (as
-// Istio's documentation of Sidecar has it): then nothing is known to be lost, and a sandbox that is
-// called from elsewhere is ready, with a note. Of other Sidecars only those are reported
-// that list the Service itself: the others are of clients that do not call it.
+// Sidecar applies to the whole namespace of the Service, since workloads of one namespace usually call each
+// other: if it lists some hosts and neither the Service nor its VirtualService, requests to the Service
+// still reach the baseline, unless outboundTrafficPolicy is REGISTRY_ONLY. A Sidecar that lists no hosts,
+// or those of the control plane alone, declares that the workloads call nothing. Then no request is known
+// to be lost, and a sandbox that is called from elsewhere is ready, with a note. Of other Sidecars only
+// those are reported that list the Service itself: the others are of clients that do not call it.
 func Hidden(clusterDomain string, services []istio.Service, virtualServices, sidecars []*unstructured.Unstructured) map[types.NamespacedName][]istio.Finding {
 	out := map[types.NamespacedName][]istio.Finding{}
 	if len(sidecars) == 0 {

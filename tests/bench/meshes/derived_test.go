@@ -118,16 +118,6 @@ func (r *rig) derive() (stop func()) {
 	background.Run(r, kinds.Start)
 	elected := make(chan struct{})
 	close(elected)
-	ctx := r.Context()
-	go func() {
-		for {
-			select {
-			case <-again: // Nobody tells GatewayAPIRoutes here.
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
 	a, err := gatewayadapter.New(gatewayadapter.Config{
 		Config: meshes.Config{
 			Log: r.log, Kinds: kinds, Elected: elected, Again: r.drained(), Logger: slog.New(slog.DiscardHandler),

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/eventbus/memory"
@@ -168,6 +169,17 @@ func TestExplainNamesTheMeshRouteThatDecides(t *testing.T) {
 	g.Status.MatchedObjects[0].ParentKinds = []string{"Service"}
 	must(t, c.Client.Status().Update(t.Context(), g))
 	explained(exit.OK, `ROUTED  GatewayAPIRoute k9-decided (HTTPRoute decided/a-k9) routes the request to sandbox "sb", so`, "deployment/decided/customer")
+
+	// Routes of the mesh decide by path and method.
+	c.DefineGatewayAPI()
+	c.Namespaces("decided")
+	for name, match := range map[string]string{"a": "{}", "a-k9": "{headers: [{name: baggage, value: sd-routing-key=k9}]}", "own": "{path: {type: Exact, value: /own}, method: POST}"} {
+		c.Make(&unstructured.Unstructured{}, `{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {name: `+name+`, namespace: decided},
+  spec: {parentRefs: [{group: "", kind: Service, name: customer}], rules: [{matches: [`+match+`], backendRefs: [{name: customer, port: 80}]}]}}`)
+	}
+	explained(exit.OK, `ROUTED  GatewayAPIRoute k9-decided (HTTPRoute decided/a-k9) routes`, "http://customer.decided/own")
+	explained(exit.No, `NO_SIDECAR  Neither a DevMesh sidecar nor a mesh routes the request to sandbox "sb", so it goes to the baseline: HTTPRoute decided/own has precedence for POST customer.decided.svc.cluster.local/own`,
+		"http://customer.decided/own?x=y", "--method", "POST")
 
 	r.Status.Conditions[0].Reason, r.Status.Conditions[0].Message = "HiddenBySidecar", "Sidecar decided/default does not list VirtualService routes/a."
 	r.Status.MatchedVirtualServices = []crdv1.VirtualServiceMatch{{Namespace: "routes", Name: "a", Status: "Applied"}}

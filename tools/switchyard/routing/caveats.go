@@ -26,7 +26,7 @@ func caveats(ctx context.Context, s *command.Session, req *routingv1.ExplainRequ
 	for _, h := range req.GetHeaders() {
 		headers = append(headers, reasons.Header{Name: h.GetName(), Value: h.GetValue()})
 	}
-	if why := reasons.NotForwarded(headers); why != "" {
+	if why := reasons.NotForwarded(headers, e.GetKeyFrom()); why != "" {
 		out += show.Line(why) + "\n"
 	}
 	if !isNewest(req) {

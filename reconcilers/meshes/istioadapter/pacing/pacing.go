@@ -24,7 +24,7 @@ type Writes struct {
 
 // write is the last write of an object.
 type write struct {
-	// object is what was written; nil: it was deleted. before is the version that it replaced.
+	// object is the object as written; nil after its deletion. before is the version that it replaced.
 	object *unstructured.Unstructured
 	before string
 	at     time.Time
@@ -53,7 +53,7 @@ func (w *Writes) Wrote(id types.NamespacedName, had, object *unstructured.Unstru
 	w.of[id] = write{object: object, before: version(had), at: at}
 }
 
-// Begin records that the queue returned an object. The caller reads after that what is wanted.
+// Begin records that the queue returned an object. The caller reads the wanted object after that.
 func (w *Writes) Begin(id types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
-	"switchyard.dev/reconcilers/meshes/adapter/pacing"
+	"switchyard.dev/reconcilers/meshes/istioadapter/pacing"
 )
 
 func rule(version, host string) *unstructured.Unstructured {

@@ -71,9 +71,9 @@ func (r *Counter) Forget(id types.NamespacedName) {
 	delete(r.of, id)
 }
 
-// Removed reports whether the routes of the operator that a VirtualService had are gone: had is the
-// newest version known before now, read or written by the operator itself, so that a write counts which
-// comes before the operator has read its own.
+// Removed reports whether a VirtualService has lost the operator's routes. had is the newest version
+// known before now, read or written by the operator itself, so that a write counts which comes before
+// the operator has read its own.
 func Removed(had, now *unstructured.Unstructured) bool {
 	return had != nil && had.GetUID() == now.GetUID() && had.GetResourceVersion() != now.GetResourceVersion() && names.HasRoutes(had) && !names.HasRoutes(now)
 }
