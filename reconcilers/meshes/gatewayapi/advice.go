@@ -1,13 +1,12 @@
 package gatewayapi
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"switchyard.dev/reconcilers/meshes/gatewayapi/advice"
 	"switchyard.dev/reconcilers/meshes/precedence"
 )
 
@@ -78,56 +77,24 @@ func servicesOf(all []*Managed) string {
 
 // exampleFor returns a route for one port of a managed Service, under a name that no route has.
 func (g *group) exampleFor(m *Managed) string {
-	port, others := "", []string(nil)
-	for i, mapping := range m.Mappings {
-		if i == 0 {
-			port = fmt.Sprintf(", port: %d", mapping.FromPort)
-			continue
-		}
-		others = append(others, fmt.Sprint(mapping.FromPort))
-	}
-	name := g.freeName(m.TargetService, func(name string) bool {
+	name := advice.FreeName(m.TargetService, func(name string) bool {
 		_, has := g.owner[Object{Kind: precedence.HTTPRoute, Namespace: m.Namespace, Name: name}]
 		return has
 	})
-	example := fmt.Sprintf(`{apiVersion: %s, kind: HTTPRoute, metadata: {name: %s, namespace: %s}, spec: {parentRefs: [{group: "", kind: Service, name: %s%s}], rules: [{backendRefs: [{name: %s%s}]}]}}`,
-		gatewayv1.GroupVersion, name, m.Namespace, m.TargetService, port, m.TargetService, port)
-	if len(others) > 0 {
-		example += " and one like it for each further port that serves HTTP (" + strings.Join(others, ", ") + ")"
+	var ports []int32
+	for _, mapping := range m.Mappings {
+		ports = append(ports, mapping.FromPort)
 	}
-	return example
-}
-
-// freeName returns a name that no object has, which begins with another.
-func (*group) freeName(name string, taken func(string) bool) string {
-	free := name
-	for i := 1; taken(free); i++ {
-		free = fmt.Sprintf("%s-%d", name, i)
-	}
-	return free
+	return advice.Route(name, m.service(), ports)
 }
 
 // grantFor returns the ReferenceGrant that lets routes such as the baseline refer to a Service. Its
 // name is free.
 func (g *group) grantFor(baseline Object, service types.NamespacedName) string {
-	name := g.freeName(service.Name, func(name string) bool {
+	name := advice.FreeName(service.Name, func(name string) bool {
 		return slices.ContainsFunc(g.in.Grants, func(have *gatewayv1.ReferenceGrant) bool {
 			return have.Namespace == service.Namespace && have.Name == name
 		})
 	})
-	return fmt.Sprintf(`apiVersion: %s
-kind: ReferenceGrant
-metadata:
-  name: %s
-  namespace: %s
-spec:
-  from:
-  - group: %s
-    kind: %s
-    namespace: %s
-  to:
-  - group: ""
-    kind: %s
-    name: %s
-`, gatewayv1.GroupVersion, name, service.Namespace, gatewayv1.GroupName, baseline.Kind, baseline.Namespace, kindService, service.Name)
+	return advice.Grant(name, baseline.Kind, baseline.Namespace, service)
 }
