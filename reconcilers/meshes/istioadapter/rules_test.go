@@ -215,6 +215,7 @@ func TestRightsOnDestinationRulesAreMissing(t *testing.T) {
 	w.Grant(user, "", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"get", "list", "watch"}},
 		rbacv1.PolicyRule{APIGroups: []string{"signadot.com"}, Resources: []string{"istioroutes", "routingconfigs", "signadotroutegroups", "signadotsandboxes"}, Verbs: []string{"list", "watch"}},
 		rbacv1.PolicyRule{APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"}, Verbs: []string{"get", "list", "watch"}},
+		rbacv1.PolicyRule{APIGroups: []string{"argoproj.io"}, Resources: []string{"rollouts"}, Verbs: []string{"get", "list", "watch"}},
 		rbacv1.PolicyRule{APIGroups: []string{"networking.istio.io"}, Resources: []string{"virtualservices"}, Verbs: []string{"get", "list", "watch", "patch"}})
 	c := startAs(t, w, istioadapter.Settings{}, user)
 	if said, err := c.kubectl(c.file("1s"), "create", "-f", "-"); err != nil {
