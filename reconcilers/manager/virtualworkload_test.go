@@ -184,9 +184,9 @@ func TestOfAForkAndAVirtualWorkloadTheOlderHoldsTheBaseline(t *testing.T) {
 	r := c.leading(key, ns, [2]string{crdv1.KindForkedWorkload, "b-fork"}, [2]string{crdv1.KindVirtualWorkload, "a-watch"},
 		[2]string{crdv1.KindForkedWorkload, "c-fork"})
 	c.Says(c.Condition(r, routing.ConditionNoConflicts, "False", routing.ReasonRoutingConflict),
-		`VirtualWorkload `+ns+`/a-watch of sandbox "watcher" and ForkedWorkload `+ns+`/b-fork of sandbox "b-fork" both stand for Deployment `+ns+`/customer`,
+		`VirtualWorkload `+ns+`/a-watch of sandbox "watcher" and ForkedWorkload `+ns+`/b-fork of sandbox "b-fork" both represent Deployment `+ns+`/customer`,
 		`Sandbox "watcher" gets the requests`)
-	c.Says(c.Condition(r, crdv1.ConditionReady, "True", "Ready"), "both stand for")
+	c.Says(c.Condition(r, crdv1.ConditionReady, "True", "Ready"), "both represent")
 
 	// The routing of others works, and the table knows the same loser.
 	c.Eventually("the others are led to their forks", func() error {

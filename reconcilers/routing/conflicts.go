@@ -33,7 +33,7 @@ type Conflict struct {
 
 // String returns the sentence of a condition, with what to do.
 func (c Conflict) String() string {
-	return fmt.Sprintf("%s and %s both stand for %s. Sandbox %q gets the requests, since its member is older, or first by name where both are as old: take one of the two sandboxes away from this routing key, or the workload out of one of them",
+	return fmt.Sprintf("%s and %s both represent %s. Sandbox %q gets the requests, since its member is older, or first by name where both are as old: take one of the two sandboxes away from this routing key, or the workload out of one of them",
 		whose(c.Holder), whose(c.Loser), baseline.Describe(c.Baseline), c.Holder.SandboxName)
 }
 

@@ -100,7 +100,7 @@ func TestAConflictIsSaidForPeople(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 	for _, part := range []string{
-		`ForkedWorkload ns/f0 of sandbox "sb0" and ForkedWorkload ns/f1 of sandbox "sb1" both stand for Deployment ns/base.`,
+		`ForkedWorkload ns/f0 of sandbox "sb0" and ForkedWorkload ns/f1 of sandbox "sb1" both represent Deployment ns/base.`,
 		`Sandbox "sb0" gets the requests, since its member is older, or first by name where both are as old: take one of the two sandboxes away`, "And 2 more.",
 	} {
 		if !strings.Contains(f.Message, part) {

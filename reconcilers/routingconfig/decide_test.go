@@ -262,9 +262,9 @@ func TestConditions(t *testing.T) {
 		{"two members of one baseline, of which the older has it", with(add(virtual("v", "base")), func(in *routingconfig.Input) {
 			in.Config.Spec.SandboxedWorkloads[1].SandboxName = "given"
 		}), published, routing.ConditionNoConflicts, "False", "RoutingConflict",
-			`ForkedWorkload ns/f of sandbox "sb" and VirtualWorkload ns/v of sandbox "given" both stand for Deployment ns/base. Sandbox "sb" gets the requests`},
+			`ForkedWorkload ns/f of sandbox "sb" and VirtualWorkload ns/v of sandbox "given" both represent Deployment ns/base. Sandbox "sb" gets the requests`},
 		{"a conflict takes the routing of others from nobody, and is said", add(virtual("v", "base")), published,
-			crdv1.ConditionReady, "True", "Ready", "both stand for Deployment ns/base"},
+			crdv1.ConditionReady, "True", "Ready", "both represent Deployment ns/base"},
 		{"no middlewares", nil, published, routing.ConditionMiddlewaresApplied, "True", "NoMiddlewares", ""},
 		{"middlewares, which nothing applies", func(in *routingconfig.Input) {
 			in.Config.Spec.SandboxedWorkloads[0].Middlewares = []crdv1.MiddlewareInstance{{Middleware: "m", Args: []crdv1.MiddlewareArg{{Name: "a", Value: "b"}}}}

@@ -145,7 +145,7 @@ func TestVerdicts(t *testing.T) {
 		"no sidecar": {told(declared("k", "a"), a, noMesh), routingv1.Verdict_NO_SIDECAR, []uint64{3}, "1970-01-01T00:00:03Z"},
 		"no port of a Service leads to the member": {
 			told(declared("k", "a"), without(observed("a", "cart"), func(o *factv1.WorkloadObserved) { o.Services, o.DevMeshPresent = nil, false })),
-			routingv1.Verdict_PORT_NOT_MAPPED, []uint64{1, 2}, `for Deployment shop/cart, but no port of a Service leads to ForkedWorkload shop/a, so no request is routed to the sandbox`,
+			routingv1.Verdict_PORT_NOT_MAPPED, []uint64{1, 2}, `for Deployment shop/cart, but no port of a Service routes to ForkedWorkload shop/a, so no request is routed to the sandbox`,
 		},
 		"not every pod has one, and one is connected": {
 			with(told(declared("k", "a"), noMesh), func(e *explain.Evidence) { e.Sidecars, e.SidecarsKnown = sidecar(true), true }), routingv1.Verdict_ROUTED, []uint64{1, 2}, "sb-a",
@@ -187,7 +187,7 @@ func TestVerdicts(t *testing.T) {
 			with(told(names("v"), v), func(e *explain.Evidence) { e.Sidecars, e.SidecarsKnown = sidecar(true), true }), routingv1.Verdict_KEPT_AT_BASELINE, []uint64{1, 2}, "sb-v",
 		},
 		"kept, and a younger fork loses": {
-			told(names("v", "a"), v, a), routingv1.Verdict_KEPT_AT_BASELINE, []uint64{1, 2, 3}, `Sandbox "sb-a" does not get it either: ForkedWorkload shop/a stands for the same baseline and is younger`,
+			told(names("v", "a"), v, a), routingv1.Verdict_KEPT_AT_BASELINE, []uint64{1, 2, 3}, `Sandbox "sb-a" does not get it either: ForkedWorkload shop/a represents the same baseline and is younger`,
 		},
 		"an older fork holds it, and the virtual workload loses": {
 			told(names("v", "a"), young, a), routingv1.Verdict_LOST, []uint64{1, 2, 3}, `to sandbox "sb-a", not to sandbox "sb-v"`,
@@ -256,10 +256,10 @@ func TestOthersAreWorkloadsThatTheServiceSelectsToo(t *testing.T) {
 		want     []table.Workload
 		says     string
 	}{
-		"both are forked":             {told(declared("k", "a", "b"), a, b), []table.Workload{canary}, "for Deployment shop/cart under"},
-		"another key forks the other": {told(declared("k", "a"), declared("j", "b"), a, b), []table.Workload{canary}, "for Deployment shop/cart under"},
-		"only the other is forked":    {told(declared("k", "b"), declared("j", "a"), a, b), []table.Workload{cart}, "for Deployment shop/canary under"},
-		"the other has no rules":      {told(declared("k", "a"), a, b), nil, "for Deployment shop/cart under"},
+		"both are forked":             {told(declared("k", "a", "b"), a, b), []table.Workload{canary}, "represents Deployment shop/cart under"},
+		"another key forks the other": {told(declared("k", "a"), declared("j", "b"), a, b), []table.Workload{canary}, "represents Deployment shop/cart under"},
+		"only the other is forked":    {told(declared("k", "b"), declared("j", "a"), a, b), []table.Workload{cart}, "represents Deployment shop/canary under"},
+		"the other has no rules":      {told(declared("k", "a"), a, b), nil, "represents Deployment shop/cart under"},
 		"the key is not declared":     {told(declared("j", "a", "b"), a, b), nil, "the baseline, Deployment shop/cart or Deployment shop/canary."},
 		"the key is withdrawn":        {told(declared("k", "a", "b"), declared("j", "b"), a, b, withdrawn(event.RoutingKey("k"))), nil, "the baseline, Deployment shop/cart or Deployment shop/canary."},
 		"there is no key": {

@@ -45,10 +45,10 @@ func WhyNoKey(headers []Header) string {
 		}
 	}
 	if len(Lines(headers, member)) > 0 {
-		why = append(why, fmt.Sprintf("a header called %s is not looked at", member))
+		why = append(why, fmt.Sprintf("a header called %s is not read", member))
 	}
 	if len(why) == 0 {
-		return fmt.Sprintf("it has neither %s nor another header that is looked at for one", strings.Join(lists[:], " nor "))
+		return fmt.Sprintf("it has neither %s nor another header that is read for one", strings.Join(lists[:], " nor "))
 	}
 	return strings.Join(why, "; ")
 }

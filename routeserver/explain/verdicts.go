@@ -17,7 +17,7 @@ func (c *inquiry) memberGone(member event.Key) {
 	c.since(c.OfKey, naming(member))
 	since := c.since(c.OfMember[member], bothTombstones)
 	c.say(routingv1.Verdict_MEMBER_GONE,
-		fmt.Sprintf("%s, which stood for %s under the routing key %s, is gone since %s%s, so the request goes to the baseline.",
+		fmt.Sprintf("%s, which represented %s under the routing key %s, is deleted since %s%s, so the request goes to the baseline.",
 			object(member), name(c.Target.Baseline), quoted(c.Key), moment(since), by(since)),
 		"The key still names it: see why "+object(member)+" was removed, or take it out of what declares the key.")
 }
@@ -29,7 +29,7 @@ func (c *inquiry) notObserved(unseen []event.Key) {
 	}
 	since := c.since(c.OfKey, naming(unseen[0]))
 	c.say(routingv1.Verdict_NOT_OBSERVED,
-		fmt.Sprintf("The routing key %s names %s since %s%s, and it is not known yet which baseline that stands for, so the request goes to the baseline%s.",
+		fmt.Sprintf("The routing key %s names %s since %s%s, and its baseline is not known yet, so the request goes to the baseline%s.",
 			quoted(c.Key), oneOf(objects), moment(since), by(since), c.baseline(", ")),
 		"See the conditions of "+object(unseen[0])+": it may not exist, or its baseline may not.")
 }
@@ -40,10 +40,10 @@ func (c *inquiry) notAMember() {
 		is, now := b.(*factv1.RoutingDeclared)
 		return before && now && sameMembers(was, is)
 	})
-	summary := fmt.Sprintf("The routing key %s is declared, and no member of it stands for %s, so the request goes to the baseline.",
+	summary := fmt.Sprintf("The routing key %s is declared, and no member of it represents %s, so the request goes to the baseline.",
 		quoted(c.Key), name(c.Target.Baseline))
 	if dropped, ok := c.dropped(); ok {
-		summary = fmt.Sprintf("The routing key %s does not name %s any more since %s%s, and no other member of it stands for %s, so the request goes to the baseline.",
+		summary = fmt.Sprintf("The routing key %s does not name %s any more since %s%s, and no other member of it represents %s, so the request goes to the baseline.",
 			quoted(c.Key), object(dropped), moment(since), by(since), name(c.Target.Baseline))
 	}
 	c.say(routingv1.Verdict_NOT_A_MEMBER, summary,
@@ -90,7 +90,7 @@ func (c *inquiry) kept() bool {
 	hint := "Fork " + name(c.Target.Baseline) + " in the sandbox instead if its requests are to be served there."
 	if c.Conflict != nil {
 		loser := c.loses()
-		summary += fmt.Sprintf(" Sandbox %s does not get it either: %s stands for the same baseline and is younger.",
+		summary += fmt.Sprintf(" Sandbox %s does not get it either: %s represents the same baseline and is younger.",
 			quoted(c.Conflict.LoserSandbox), object(loser))
 		hint = oneOfTwo
 	}
@@ -108,9 +108,9 @@ func (c *inquiry) unled() bool {
 	}
 	c.decisive()
 	c.say(routingv1.Verdict_PORT_NOT_MAPPED,
-		fmt.Sprintf("Sandbox %s holds the routing key for %s, but no port of a Service leads to %s, so no request is routed to the sandbox. Message consumers need no Service: they ask the route server which messages are theirs.",
+		fmt.Sprintf("Sandbox %s holds the routing key for %s, but no port of a Service routes to %s, so no request is routed to the sandbox. Message consumers need no Service: they ask the route server which messages are theirs.",
 			quoted(c.Rule.Sandbox), name(c.Target.Baseline), object(c.holder())),
-		"Check that a Service of "+name(c.Target.Baseline)+" leads to the port, and the conditions of "+object(c.holder())+"; if it consumes messages, have it leave those with this key to the sandbox.")
+		"Check that a Service of "+name(c.Target.Baseline)+" routes to the port, and the conditions of "+object(c.holder())+"; if it consumes messages, have it leave those with this key to the sandbox.")
 	return true
 }
 
@@ -127,7 +127,7 @@ func (c *inquiry) sidecar() bool {
 		who += ", and none is connected"
 	}
 	c.say(routingv1.Verdict_NO_SIDECAR, who+", so the request goes to the baseline unless Istio or the Gateway API routes it.",
-		`Run kubectl switchyard coverage: it says whether the pod template lacks the annotation sidecar.signadot.com/inject: "true", its pods were refused a sidecar, or their sidecar is not ready.`)
+		`Run kubectl switchyard coverage: it shows whether the pod template lacks the annotation sidecar.signadot.com/inject: "true", its pods were refused a sidecar, or their sidecar is not ready.`)
 	return true
 }
 
@@ -139,10 +139,10 @@ func (c *inquiry) acknowledgement() bool {
 	hint := "If this lasts longer than a second, check the log of the sidecar and its connection to the route servers."
 	if len(c.Sidecars) == 0 {
 		who := "No sidecar of " + name(c.Target.Baseline) + " is"
-		hint = "Run kubectl switchyard coverage to see its pods and their sidecars; the log of a sidecar says why it is not connected."
+		hint = "Run kubectl switchyard coverage to see its pods and their sidecars; the log of a sidecar has the reason why it is not connected."
 		if c.Pod != "" {
 			who = "The sidecar of pod " + c.Pod + " is not"
-			hint = "Check that the pod exists and has a sidecar (kubectl switchyard coverage); the log of the sidecar says why it is not connected."
+			hint = "Check that the pod exists and has a sidecar (kubectl switchyard coverage); the log of the sidecar has the reason why it is not connected."
 		}
 		c.say(routingv1.Verdict_NOT_ACKNOWLEDGED,
 			who+" connected to a route server, so it is not known to route the request to sandbox "+quoted(c.Rule.Sandbox)+
@@ -150,7 +150,7 @@ func (c *inquiry) acknowledgement() bool {
 		return true
 	}
 	first := c.Lagging[0]
-	lead := "that lead to sandbox " + quoted(c.Rule.Sandbox)
+	lead := "to sandbox " + quoted(c.Rule.Sandbox)
 	if c.Rule.Kept() {
 		lead = "that keep it at the baseline for sandbox " + quoted(c.Rule.Sandbox)
 	}
@@ -158,7 +158,7 @@ func (c *inquiry) acknowledgement() bool {
 		len(c.Lagging), len(c.Sidecars), name(c.Target.Baseline), lead, first.GetNamespace(), first.GetPod())
 	if first.GetRejected() != "" {
 		who += ", which refused them: " + first.GetRejected()
-		hint = "Report what the sidecar said: it keeps its last good routes until those that it refused are replaced."
+		hint = "Report the message of the sidecar: it keeps its last good routes until those that it refused are replaced."
 	}
 	c.say(routingv1.Verdict_NOT_ACKNOWLEDGED, strings.TrimSuffix(who, ".")+". There the request is routed as before.", hint)
 	return true
@@ -204,13 +204,13 @@ func (c *inquiry) port() bool {
 	}
 	c.since(c.OfKey, naming(c.holder()))
 	c.since(c.OfMember[c.holder()], both(mapped(c.Target.WorkloadPort)))
-	what, where := "no Service of it leads to ", "so the request goes to the baseline"
+	what, where := "no Service of it routes to ", "so the request goes to the baseline"
 	if len(destinations) > 0 {
 		what, where = "its Service has no cluster IP for ", "so the request fails with 503 instead of reaching the baseline"
 	}
 	c.say(routingv1.Verdict_PORT_NOT_MAPPED,
 		fmt.Sprintf("Sandbox %s holds the routing key for %s, but %s%s, %s.", quoted(c.Rule.Sandbox), name(c.Target.Baseline), what, port(c.Target), where),
-		"See that a Service of "+name(c.Target.Baseline)+" leads to the port, and the conditions of "+object(c.holder())+".")
+		"See that a Service of "+name(c.Target.Baseline)+" routes to the port, and the conditions of "+object(c.holder())+".")
 	return true
 }
 
@@ -221,7 +221,7 @@ func (c *inquiry) contest() bool {
 	c.decisive()
 	loser := c.loses()
 	c.say(routingv1.Verdict_LOST,
-		fmt.Sprintf("The request goes to sandbox %s, not to sandbox %s: under the routing key %s both stand for %s, and %s is older than %s.",
+		fmt.Sprintf("The request goes to sandbox %s, not to sandbox %s: under the routing key %s both represent %s, and %s is older than %s.",
 			quoted(c.Rule.Sandbox), quoted(c.Conflict.LoserSandbox), quoted(c.Key), name(c.Target.Baseline), object(c.holder()), object(loser)),
 		oneOfTwo)
 	return true
@@ -240,7 +240,7 @@ func (c *inquiry) loses() event.Key {
 
 func (c *inquiry) routed() {
 	c.decisive()
-	c.say(routingv1.Verdict_ROUTED, fmt.Sprintf("The request goes to sandbox %s%s: %s stands for %s under the routing key %s.",
+	c.say(routingv1.Verdict_ROUTED, fmt.Sprintf("The request goes to sandbox %s%s: %s represents %s under the routing key %s.",
 		quoted(c.Rule.Sandbox), c.to(), object(c.holder()), name(c.Target.Baseline), quoted(c.Key)), "")
 }
 

@@ -110,7 +110,7 @@ func whatServes(kind string) string {
 	case "SignadotExternalWorkload":
 		return "whether its workstation is connected"
 	case "VirtualWorkload":
-		return "the workload that it stands for"
+		return "the workload that it represents"
 	}
 	return "the pods of the fork"
 }

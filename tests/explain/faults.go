@@ -189,7 +189,7 @@ func (s *story) noKey() {
 		{"baggage", "user=alice,session=1", "baggage carries no sd-routing-key member"},
 		{"Baggage", "sd-routing-key=", "baggage names sd-routing-key without a value"},
 		{"tracestate", "vendor=1", "tracestate carries no sd-routing-key member"},
-		{"sd-routing-key", s.key, "a header called sd-routing-key is not looked at"},
+		{"sd-routing-key", s.key, "a header called sd-routing-key is not read"},
 		{"x-request-id", "1", "neither baggage nor tracestate"},
 	}
 	form := forms[s.random.IntN(len(forms))]

@@ -81,7 +81,7 @@ Versions of the table are written as
 func root(s *command.Session) *cobra.Command {
 	root := &cobra.Command{
 		Use:               "switchyard",
-		Short:             "What is routed where, what was, and why",
+		Short:             "Show routes, now and in the past, with their causes",
 		Long:              about + exit.Codes,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
@@ -124,7 +124,7 @@ type build struct {
 func version(s *command.Session) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Say which version of the client this is",
+		Short: "Show the version of the client",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			v := builtFrom(debug.ReadBuildInfo())

@@ -20,7 +20,7 @@ func portText(port int32) string { return strconv.Itoa(int(port)) }
 func metaNamed(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
 
 // saysOfIt is doctor's name of what a sandbox's conditions are.
-const saysOfIt = "what the operator says of it"
+const saysOfIt = "the operator's report"
 
 func TestTheDoctorNamesWhatIsWrong(t *testing.T) {
 	f := newFarSide(t, "local-doctor")

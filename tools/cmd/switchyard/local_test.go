@@ -168,7 +168,7 @@ func TestAWorkstationIsConnected(t *testing.T) {
 	if code != exit.Interrupted {
 		t.Errorf("it ended with %d", code)
 	}
-	for _, says := range []string{"connected to tunnel-proxy-0 as " + f.user(), "local-a/cart: port 80 of Deployment/local-shop/cart leads to", "not connected: "} {
+	for _, says := range []string{"connected to tunnel-proxy-0 as " + f.user(), "local-a/cart: port 80 of Deployment/local-shop/cart is forwarded to", "not connected: "} {
 		if !strings.Contains(text, says) {
 			t.Errorf("it did not say %q:\n%s", says, text)
 		}
@@ -266,7 +266,7 @@ func TestFlagsThatLeadNowhere(t *testing.T) {
 		code exit.Code
 		says string
 	}{
-		"no command":          {[]string{"run", "--sandbox", "mine"}, exit.Usage, "say what to start, after --, as in: switchyard run --sandbox mine -- COMMAND"},
+		"no command":          {[]string{"run", "--sandbox", "mine"}, exit.Usage, "name the command after --, as in: switchyard run --sandbox mine -- COMMAND"},
 		"no command after --": {[]string{"run", "--"}, exit.Usage, "switchyard run --sandbox NAME -- COMMAND"},
 		"no port":             {[]string{"connect", "--address", "127.0.0.1"}, exit.Usage, `--address "127.0.0.1" is not host:port: give the host and the port of a tunnel proxy, which is usually 7777`},
 		"no port, for proxy":  {[]string{"proxy", "--key", "k", "--http-proxy", "127.0.0.1:0", "--address", "there:"}, exit.Usage, `--address "there:" is not host:port`},

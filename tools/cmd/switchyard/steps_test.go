@@ -188,7 +188,7 @@ func TestStepsAreRetriedAndGivenUp(t *testing.T) {
 	d.does(t, exit.OK, "no step of it has failed or is lost, so that nothing may come of it", "resource", "retry", "ask-db")
 	first := annotation(crdv1.AnnotationRetry)
 	d.is(r, "StepFailed", "no", []crdv1.WorkUnitStatus{unit("make", "Lost", 1, nil)}, nil)
-	d.does(t, exit.OK, "Nobody can say whether the script of step make came to its end", "resource", "get", "ask-db")
+	d.does(t, exit.OK, "It is not known whether the script of step make came to its end", "resource", "get", "ask-db")
 	d.does(t, exit.OK, "resource ask-db is asked to run again: make", "resource", "retry", "db", "--sandbox", "ask")
 	second := annotation(crdv1.AnnotationRetry)
 	if _, err := time.Parse(time.RFC3339Nano, second); err != nil || second == first {
@@ -203,7 +203,7 @@ func TestStepsAreRetriedAndGivenUp(t *testing.T) {
 	d.is(r, "StepFailed", "no", []crdv1.WorkUnitStatus{unit("make", "Succeeded", 1, nil)},
 		[]crdv1.WorkUnitStatus{unit("drop", "Failed", 1, func(u *crdv1.WorkUnitStatus) { u.ExecUnit = nil; u.Reason = "MissingSecret" })})
 	out := d.does(t, exit.OK, "being deleted (StepFailed)", "resource", "get", "ask-db")
-	for _, line := range []string{"Step drop never ran: mend what its message says.", "resource retry ask-db", "Or let the resource go, with whatever its steps have not removed: kubectl switchyard resource give-up ask-db"} {
+	for _, line := range []string{"Step drop never ran: correct the cause in its message.", "resource retry ask-db", "Or let the resource go, with whatever its steps have not removed: kubectl switchyard resource give-up ask-db"} {
 		if !strings.Contains(out, line) {
 			t.Errorf("without %q:\n%s", line, out)
 		}

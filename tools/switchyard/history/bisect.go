@@ -220,7 +220,7 @@ func (b *bisection) show(ctx context.Context, found bisect.Result) error {
 func (b *bisection) bisectText(found bisect.Result, suspects []*routingv1.Event, diff *routingv1.DiffResponse) string {
 	out := fmt.Sprintf("%s\n", b.Show.Paint(show.Bold, fmt.Sprintf("the command fails from event %d on", found.FirstBad)))
 	if !found.Exact() {
-		out = fmt.Sprintf("the command succeeds at version %d and fails at version %d; it could not tell between them, so it is one of these events:\n", found.LastGood, found.FirstBad)
+		out = fmt.Sprintf("the command succeeds at version %d and fails at version %d; it cannot be decided between them, so it is one of these events:\n", found.LastGood, found.FirstBad)
 	}
 	for i, e := range suspects {
 		suspects[i] = show.ForPeople(e)

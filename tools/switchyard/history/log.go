@@ -22,7 +22,7 @@ import (
 func Log(s *command.Session) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "log",
-		Short: "Keep the log in a file; say what the log keeps",
+		Short: "Export the log to a file; show how far back it goes",
 		Args:  cobra.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -37,7 +37,7 @@ file is what --archive, replay, bisect and audit verify read.`,
 		RunE:    func(c *cobra.Command, args []string) error { return export(c.Context(), s, args[0]) },
 	}, &cobra.Command{
 		Use:   "kept",
-		Short: "Say how far back versions go, and how large the log is",
+		Short: "Show how far back versions go, and the size of the log",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			got, err := command.Ask(c.Context(), s, routingv1.RoutingClient.Kept, &routingv1.KeptRequest{})

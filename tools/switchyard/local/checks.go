@@ -77,11 +77,11 @@ func (e *examined) checks() []check {
 		check{ofSession, []string{ofRoad, ofRoots, ofToken}, e.taken},
 		check{ofAPI, []string{ofSession}, e.answers})
 	if e.privileged {
-		out = append(out, check{"the kernel leads connections into the cluster", nil, mayLead})
+		out = append(out, check{"the kernel redirects connections into the cluster", nil, mayLead})
 	}
 	if e.sandbox != "" {
 		out = append(out, check{ofSandbox, []string{ofCluster}, e.theSandbox})
-		out = append(out, check{"what the operator says of it", []string{ofSandbox}, e.seen})
+		out = append(out, check{"the operator's report", []string{ofSandbox}, e.seen})
 		out = append(out, check{"you may write the sandbox", []string{ofAPI, ofSandbox}, e.mayWrite})
 		out = append(out, check{"local processes listen", []string{ofSandbox}, e.locals})
 	}
@@ -181,7 +181,7 @@ func (e *examined) taken(ctx context.Context) (string, error) {
 	s, welcome, err := w.Try(ctx, 1)
 	if err != nil {
 		var trouble *workstation.Trouble
-		do := "ask who runs the operator: its log of tunnel-proxy says why"
+		do := "ask an administrator of the operator: the log of tunnel-proxy has the cause"
 		if errors.As(err, &trouble) && trouble.Part == workstation.PartCertificate {
 			do = "do not go on: what answers may not be the operator's. Is the authority of --ca, or the kubeconfig's cluster, another one?"
 		} else if errors.As(err, &trouble) && trouble.Part == workstation.PartToken {
@@ -269,7 +269,7 @@ func fits(ctx context.Context, c client.Reader, x *crdv1.SandboxExternalWorkload
 		}
 	}
 	if x.Tunnel == nil || len(x.Tunnel.BaselineToLocals) == 0 {
-		return wrong{"external workload " + x.Name + " leads no port to a workstation", "give it mappings in the sandbox"}
+		return wrong{"external workload " + x.Name + " routes no port to a workstation", "give it mappings in the sandbox"}
 	}
 	for _, m := range x.Tunnel.BaselineToLocals {
 		if len(has) > 0 && !has[m.BaselinePort] {

@@ -217,7 +217,7 @@ Nothing comes from the cluster to this workstation: for that see connect.`,
 	c.Flags().StringVar(&of.Key, "key", "", "routing `key` that requests get")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if len(y.maps) == 0 && y.socks == "" && y.http == "" {
-			return exit.Usage.Errorf("say what is to lead into the cluster: --map, --http-proxy or --socks5")
+			return exit.Usage.Errorf("name a port into the cluster: --map, --http-proxy or --socks5")
 		}
 		w, err := p.workstation()
 		if err != nil {

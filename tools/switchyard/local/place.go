@@ -141,7 +141,7 @@ func (p *place) prepare() (err error) {
 	case p.through != "" && p.address != "":
 		return exit.Usage.Errorf("--proxy-url and --address are two roads: give one")
 	case p.proxyURL() == "" && p.cluster != "":
-		return exit.Usage.Errorf("--cluster says which cluster of a control plane is meant: give --proxy-url too")
+		return exit.Usage.Errorf("--cluster names a cluster of a control plane: set --proxy-url too")
 	case p.proxyURL() != "":
 		_, err = p.controlPlane()
 	case p.address == "":

@@ -21,7 +21,7 @@ func (p *place) refresh(ctx context.Context) error {
 	}
 	config, err := p.access()
 	if err != nil {
-		return workstation.Final(fmt.Errorf("whom to trust is read from the cluster, or from the file of --ca: %w", err))
+		return workstation.Final(fmt.Errorf("the certificate authorities are read from the cluster, or from the file of --ca: %w", err))
 	}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {

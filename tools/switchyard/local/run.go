@@ -63,12 +63,12 @@ type running struct {
 func run(s *command.Session) *cobra.Command {
 	r := &running{place: place{s: s}}
 	c := &cobra.Command{
-		Use: "run --sandbox S [--workload W] -- COMMAND", Short: "Start a local process in the place of a container of the cluster", Long: aboutRun,
+		Use: "run --sandbox S [--workload W] -- COMMAND", Short: "Run a local process with a container's environment, files and traffic", Long: aboutRun,
 		Example: "  switchyard run --sandbox mine --workload customer -- ./customer --port 8081",
 	}
 	c.Args = func(_ *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return exit.Usage.Errorf("say what to start, after --, as in: %s run --sandbox %s -- COMMAND", s.Name, orElse(r.sandbox, "NAME"))
+			return exit.Usage.Errorf("name the command after --, as in: %s run --sandbox %s -- COMMAND", s.Name, orElse(r.sandbox, "NAME"))
 		}
 		return nil
 	}
@@ -84,7 +84,7 @@ func run(s *command.Session) *cobra.Command {
 	c.Flags().BoolVar(&r.taking, "take", false, "take the sandbox's tunnels from another user that holds them")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if r.sandbox == "" {
-			return exit.Usage.Errorf("say of which sandbox: --sandbox NAME")
+			return exit.Usage.Errorf("name the sandbox: --sandbox NAME")
 		}
 		return r.run(c.Context(), c.Flags().Changed, args)
 	}

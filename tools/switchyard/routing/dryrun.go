@@ -60,7 +60,7 @@ func DryRun(s *command.Session) *cobra.Command {
 	var remove, differs bool
 	c := &cobra.Command{
 		Use:   "dry-run (-f FILE [--delete] | --delete KIND NAME|NAMESPACE/NAME)",
-		Short: "Say what would change if objects were applied or deleted",
+		Short: "Show the changes that objects would cause, applied or deleted",
 		Long: `Say what would change if objects were applied, or deleted: whether the API server
 would take them, which objects the operator would write, what it would find wrong,
 and which decisions of the table would become others. Nothing is written anywhere.

@@ -23,9 +23,8 @@ func Explain(s *command.Session) *cobra.Command {
 	var at, method string
 	c := &cobra.Command{
 		Use:   "explain DESTINATION | KIND/NAMESPACE/NAME",
-		Short: "Say where a request goes, and why",
-		Long: `Say where a request goes, and why; and where a route is missing, what is missing
-and since when. DESTINATION is what a client calls, host:port of a Service or its
+		Short: "Explain the route of a request",
+		Long: `Explain the route of a request; if a route is missing, the missing part and since when. DESTINATION is what a client calls, host:port of a Service or its
 cluster IP, or a URL: where a mesh routes by paths, its path counts. With the headers of a request the routing key is taken out of them as
 a sidecar does; or name the key itself.
 

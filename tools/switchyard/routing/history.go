@@ -16,7 +16,7 @@ func History(s *command.Session) *cobra.Command {
 	var workload, member string
 	c := &cobra.Command{
 		Use:   "history (--key KEY | --workload KIND/NAMESPACE/NAME | --member KIND/NAMESPACE/NAME)",
-		Short: "List what was stated of a key, a baseline or a member, and by whom",
+		Short: "List the events of a key, a baseline or a member, with their authors",
 		Long: `List the events of one routing key, of one baseline (of every member that ever
 stood for it) or of one member (a ForkedWorkload, SignadotExternalWorkload or
 VirtualWorkload), oldest first, and who caused each.`,

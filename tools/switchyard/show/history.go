@@ -48,5 +48,5 @@ func beginning(floor *routingv1.Position) string {
 	if floor.GetSequence() <= 1 {
 		return "the log begins at " + Place(floor)
 	}
-	return "the log begins at " + Place(floor) + ", what was before is gone"
+	return "the log begins at " + Place(floor) + ", earlier events were removed"
 }

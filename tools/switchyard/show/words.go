@@ -135,7 +135,7 @@ func Statement(s *routingv1.Statement) string {
 			members = append(members, Name(m)+" of sandbox "+m.GetSandbox())
 		}
 		if len(members) == 0 {
-			return fmt.Sprintf("key %s declared, for nobody", d.RoutingDeclared.GetRoutingKey())
+			return fmt.Sprintf("key %s declared, without members", d.RoutingDeclared.GetRoutingKey())
 		}
 		return fmt.Sprintf("key %s declared for %s", d.RoutingDeclared.GetRoutingKey(), strings.Join(members, " and "))
 	case *routingv1.Statement_RoutingWithdrawn:
@@ -159,7 +159,7 @@ func Statement(s *routingv1.Statement) string {
 }
 
 func observation(o *factv1.WorkloadObserved) string {
-	out := Name(o.GetWorkload()) + " stands for " + Name(o.GetBaseline())
+	out := Name(o.GetWorkload()) + " represents " + Name(o.GetBaseline())
 	var ports []string
 	for _, s := range o.GetServices() {
 		for _, p := range s.GetPorts() {

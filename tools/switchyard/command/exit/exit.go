@@ -141,7 +141,7 @@ func Text(err error, program string) string {
 	case errors.As(err, &line) && line.Line == 1:
 		return fmt.Sprintf("%s\n%s log export FILE writes an archive of the log", strings.TrimSpace(text), program)
 	case line != nil:
-		return fmt.Sprintf("%s\nthe file is damaged; %s audit verify says where the log in it was changed", strings.TrimSpace(text), program)
+		return fmt.Sprintf("%s\nthe file is damaged; %s audit verify shows where its log was changed", strings.TrimSpace(text), program)
 	}
 	var path *fs.PathError
 	if s, ok := status.FromError(err); ok && s.Code() != codes.Unknown && !errors.As(err, &path) {

@@ -31,7 +31,7 @@ func Load(path, program string) (*archive.Log, error) {
 	defer func() { _ = r.Close() }() // it was only read
 	log, err := archive.Load(r)
 	if errors.Is(err, eventbus.ErrDamaged) {
-		return nil, fmt.Errorf("%s: %w\nnothing can be said from a log that is not what was recorded; see: %s audit verify %s", path, err, program, path)
+		return nil, fmt.Errorf("%s: %w\na log that differs from the recorded one gives no answers; see: %s audit verify %s", path, err, program, path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)

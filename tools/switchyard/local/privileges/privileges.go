@@ -41,7 +41,7 @@ func (v *Privileges) Flags(f *pflag.FlagSet) {
 func (v *Privileges) Begin(ctx context.Context, host string, w *workstation.Workstation) (*inside.Inside, error) {
 	if !v.Use {
 		if len(v.ranges) > 0 {
-			return nil, exit.Usage.Errorf("--range says what is led into the cluster with --privileged: give both")
+			return nil, exit.Usage.Errorf("--range is for --privileged: set both")
 		}
 		return nil, nil
 	}
@@ -58,7 +58,7 @@ func (v *Privileges) Begin(ctx context.Context, host string, w *workstation.Work
 		cfg.Ranges = append(cfg.Ranges, one.Masked())
 	}
 	if cfg.Except, err = addresses(ctx, host); err != nil {
-		return nil, exit.Unavailable.Errorf("where the way into the cluster leads is not known: %w", err)
+		return nil, exit.Unavailable.Errorf("the address of the connection into the cluster is not known: %w", err)
 	}
 	got, err := inside.Begin(cfg)
 	if err != nil {
@@ -120,7 +120,7 @@ func MayLead() (wrong, do string) {
 		}
 		own, usual := slices.Index(words, "resolve"), slices.Index(words, "dns")
 		if own >= 0 && (usual < 0 || own < usual) {
-			return "programs ask systemd-resolved for names, without a query that could be led", "put dns in front of resolve in the line hosts of /etc/nsswitch.conf"
+			return "programs ask systemd-resolved for names, without a query that can be redirected", "put dns in front of resolve in the line hosts of /etc/nsswitch.conf"
 		}
 	}
 	return "", ""
@@ -142,7 +142,7 @@ func Lines(i *workstation.Inside) (out []string) {
 	}
 	switch {
 	case !i.Leads:
-		out = append(out, "names and addresses of the cluster are not led yet: tunnel-api has to say which it has")
+		out = append(out, "names and addresses of the cluster are not redirected yet: tunnel-api has not reported them")
 	case len(i.Ranges) > 0:
 		out = append(out, fmt.Sprintf("names of the cluster, addresses of its Services, and %s are reached from all programs of user %d", strings.Join(i.Ranges, ", "), i.UID))
 	default:

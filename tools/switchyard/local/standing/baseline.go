@@ -64,7 +64,7 @@ func (w *Workload) external(o *crdv1.SignadotSandbox) (*crdv1.SandboxExternalWor
 	case len(names) == 0:
 		return nil, exit.No.Errorf("sandbox %s has no external workload: give it one, with local in its specification, or externalWorkloads in the SignadotSandbox", o.Name)
 	case w.workload == "":
-		return nil, exit.Usage.Errorf("sandbox %s has several external workloads, %s: say which", o.Name, strings.Join(names, ", "))
+		return nil, exit.Usage.Errorf("sandbox %s has several external workloads, %s: name one", o.Name, strings.Join(names, ", "))
 	}
 	return nil, exit.No.Errorf("sandbox %s has no external workload %s; it has %s", o.Name, w.workload, strings.Join(names, ", "))
 }
@@ -116,7 +116,7 @@ func (w *Workload) Resolve(ctx context.Context, c client.Reader, sandbox string)
 		return standin.Result{}, nil, err
 	}
 	if x.Baseline == nil || x.Baseline.Fake {
-		return standin.Result{}, nil, exit.No.Errorf("external workload %s of sandbox %s stands for no workload of the cluster, so that it has neither environment nor files of one", x.Name, o.Name)
+		return standin.Result{}, nil, exit.No.Errorf("external workload %s of sandbox %s has no baseline in the cluster, so it has no environment and no files", x.Name, o.Name)
 	}
 	of, err := Baseline(ctx, c, x.Baseline.ObjectRef)
 	if err != nil {

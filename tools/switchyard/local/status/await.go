@@ -58,7 +58,7 @@ func lacking(all []workstation.Status, sandboxes bool, named []string) string {
 		}
 		for _, w := range one.Workloads {
 			if sandboxes && counts(w) && (!w.Open || w.Message != "") {
-				return fmt.Sprintf("requests for %s/%s do not come here: %s", w.Sandbox, w.Name, cmp.Or(w.Message, "the cluster does not lead them here yet"))
+				return fmt.Sprintf("requests for %s/%s are not routed here: %s", w.Sandbox, w.Name, cmp.Or(w.Message, "the cluster does not route them here yet"))
 			}
 		}
 	}
@@ -69,7 +69,7 @@ func lacking(all []workstation.Status, sandboxes bool, named []string) string {
 		for _, one := range all {
 			for _, w := range one.Workloads {
 				if sandboxes && w.Sandbox == name && !counts(w) {
-					return fmt.Sprintf("requests for %s/%s do not come here: %s", w.Sandbox, w.Name, w.Message)
+					return fmt.Sprintf("requests for %s/%s are not routed here: %s", w.Sandbox, w.Name, w.Message)
 				}
 			}
 		}

@@ -47,7 +47,7 @@ func Command(s *command.Session) *cobra.Command {
 			return exit.Usage.Errorf("--wait %q: it is connect, sandboxes or none", until)
 		}
 		if len(named) > 0 && until != waitSandboxes {
-			return exit.Usage.Errorf("--sandbox goes with --wait sandboxes")
+			return exit.Usage.Errorf("--sandbox requires --wait sandboxes")
 		}
 		all, missing, wrong := awaited(c.Context(), s, until, named, patience)
 		var text strings.Builder
@@ -111,23 +111,23 @@ func lines(s workstation.Status) (out []string) {
 			case !s.Connected:
 				add("%s waits for the connection", what)
 			case w.Open && w.Message == "":
-				add("%s leads to %s, with routing key %s", what, p.Local, w.RoutingKey)
+				add("%s is forwarded to %s, with routing key %s", what, p.Local, w.RoutingKey)
 				if p.Trouble != "" {
-					add("%s/%s: the last request found nobody at %s (%s): start the local process, or change the mapping of the sandbox", w.Sandbox, w.Name, p.Local, p.Trouble)
+					add("%s/%s: the last request found no process at %s (%s): start the local process, or change the mapping of the sandbox", w.Sandbox, w.Name, p.Local, p.Trouble)
 				}
 			case w.Open:
-				add("%s leads to %s, but: %s", what, p.Local, w.Message)
+				add("%s is forwarded to %s, but: %s", what, p.Local, w.Message)
 			default:
-				add("%s does not lead here: %s", what, w.Message)
+				add("%s is not routed here: %s", what, w.Message)
 			}
 		}
 	}
 	for _, way := range s.Ways {
 		if way.To != "" {
-			add("%s on %s leads to %s", way.Kind, way.Address, way.To)
+			add("%s on %s forwards to %s", way.Kind, way.Address, way.To)
 			continue
 		}
-		add("%s on %s leads into the cluster", way.Kind, way.Address)
+		add("%s on %s forwards into the cluster", way.Kind, way.Address)
 	}
 	return append(out, show.Lines(privileges.Lines(s.Inside))...)
 }

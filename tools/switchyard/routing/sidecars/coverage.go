@@ -69,7 +69,7 @@ func Covered(s *command.Session) *cobra.Command {
 	var namespace string
 	c := &cobra.Command{
 		Use:   "coverage",
-		Short: "Say which pods have a ready and current sidecar, and what to do about the others",
+		Short: "Show which pods have a ready and current sidecar, with remedies for the others",
 		Long: `Say, for each workload that asks for DevMesh sidecars, has some, or has a fork, how
 many of its pods are
   ok         the sidecar is ready, and current
@@ -94,7 +94,7 @@ makes no workload uncovered. Exit code 1 when a workload is known not to be cove
 
 func showCoverage(ctx context.Context, s *command.Session, namespace string) error {
 	if s.Archive != "" {
-		return exit.Usage.Errorf("coverage looks at pods, which no archive holds: leave out --archive")
+		return exit.Usage.Errorf("coverage reads pods, which no archive contains: omit --archive")
 	}
 	access, err := s.Cluster.Rest()
 	if err != nil {
@@ -110,7 +110,7 @@ func showCoverage(ctx context.Context, s *command.Session, namespace string) err
 		return err
 	}
 	if why != nil {
-		got.Unknown = append(got.Unknown, "nobody knows here which sidecars are behind: "+why.Error())
+		got.Unknown = append(got.Unknown, "it is not known which sidecars are behind: "+why.Error())
 	}
 	// In JSON they are lists, also when they are empty.
 	got.Unknown, got.Workloads = append([]string{}, got.Unknown...), append([]Workload{}, got.Workloads...)

@@ -85,7 +85,7 @@ func replace(ctx context.Context, s *command.Session, cluster client.Client, o *
 
 func giveUp(s *command.Session) *cobra.Command {
 	c := &cobra.Command{
-		Use: "give-up NAME", Short: "Let a resource go whose delete steps cannot be run",
+		Use: "give-up NAME", Short: "Release a resource without its delete steps",
 		Long: `Let a resource go that is being deleted and whose delete steps cannot be run to their end.
 What they have not removed stays: the command names the steps.`,
 	}

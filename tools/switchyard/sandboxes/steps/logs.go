@@ -69,9 +69,9 @@ wrote can be read while its pod is there: until its resource is gone, or the ste
 		var none steps.NoPod
 		switch {
 		case errors.As(err, &none) && none.Step != "":
-			return exit.No.Errorf("step %s has no pod (%s); %s resource get %s says more", none.Step, none.Phase, s.Name, o.Name)
+			return exit.No.Errorf("step %s has no pod (%s); see %s resource get %s", none.Step, none.Phase, s.Name, o.Name)
 		case errors.As(err, &none):
-			return exit.No.Errorf("no step of resource %s has a pod; %s resource get %s says more", o.Name, s.Name, o.Name)
+			return exit.No.Errorf("no step of resource %s has a pod; see %s resource get %s", o.Name, s.Name, o.Name)
 		}
 		return err
 	}

@@ -51,11 +51,11 @@ func toDo(r steps.Report, called string) []string {
 		case s.Waits():
 			out = append(out, unblock(s))
 		case s.Phase == crdv1.UnitLost:
-			out = append(out, "Nobody can say whether the script of step "+s.Name+" came to its end: look at what it made before you have it run again.")
+			out = append(out, "It is not known whether the script of step "+s.Name+" ended: check which objects it created before you run it again.")
 		case s.Phase == crdv1.UnitFailed && s.Pod != nil:
 			out = append(out, "See what step "+s.Name+" wrote: "+logs(s))
 		case s.Phase == crdv1.UnitFailed:
-			out = append(out, "Step "+s.Name+" never ran: mend what its message says.")
+			out = append(out, "Step "+s.Name+" never ran: correct the cause in its message.")
 		case s.Phase == crdv1.UnitRunning && s.Pod != nil:
 			out = append(out, "Follow step "+s.Name+": "+logs(s)+" -f")
 		}
