@@ -60,7 +60,7 @@ type Input struct {
 	// Managed are all GatewayAPIRoutes. Those with the same routing key are processed together, since
 	// one route can refer to several of their Services.
 	Managed []Managed
-	// Routes are all routes, the derived ones that are there among them.
+	// Routes are all routes, including derived ones.
 	Routes Routes
 	// Grants are all ReferenceGrants.
 	Grants []*gatewayv1.ReferenceGrant
