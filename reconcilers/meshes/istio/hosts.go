@@ -35,7 +35,8 @@ func (m *Mesh) hostsOf(names map[types.NamespacedName]bool) hosts {
 			wild = append(wild, host)
 		}
 	}
-	slices.SortFunc(wild, func(a, b string) int { return len(b) - len(a) }) // Only one of a length includes a given host.
+	// Of the same length, only one includes a given host.
+	slices.SortFunc(wild, func(a, b string) int { return len(b) - len(a) })
 	for host := range m.services {
 		if by := m.inMesh[host]; len(by) > 0 {
 			h.deciding[host] = deciding{host, by}
