@@ -27,9 +27,9 @@ const (
 	LabelDerived = "istio.signadot.com/derived"
 	// AnnotationDerivedFrom names the DestinationRules from which one is derived.
 	AnnotationDerivedFrom = "istio.signadot.com/derived-from"
-	// rulePrefix is how the names of derived DestinationRules begin; a digest follows.
+	// rulePrefix is the prefix of the names of derived DestinationRules; a digest follows.
 	rulePrefix = "signadot-"
-	// labelRevision names the istiod that reads an object.
+	// labelRevision names the revision of istiod that uses an object.
 	labelRevision = "istio.io/rev"
 )
 
@@ -47,7 +47,7 @@ type Rule struct {
 	// Host is the sandbox's; To is the Service of that host.
 	Host string
 	To   types.NamespacedName
-	// Of is for which it is derived, sorted.
+	// Of are the routing keys and Services that it is derived for, sorted.
 	Of []Of
 	// From names the DestinationRules from which it is derived.
 	From string
@@ -74,13 +74,13 @@ func Derived(o metav1.Object) bool {
 	return o.GetLabels()[LabelDerived] == "true" && strings.HasPrefix(o.GetName(), rulePrefix)
 }
 
-// HostOf returns the host of a DestinationRule, as it is written.
+// HostOf returns the host of a DestinationRule, without resolving it.
 func HostOf(o *unstructured.Unstructured) string {
 	host, _, _ := unstructured.NestedString(o.Object, "spec", "host")
 	return host
 }
 
-// Same reports whether a DestinationRule is as it is wanted. It may have further labels.
+// Same reports whether a DestinationRule equals the desired one. It can have additional labels.
 func Same(have, want *unstructured.Unstructured) bool {
 	return names.Equal(have.Object["spec"], want.Object["spec"]) && hasAll(have.GetLabels(), want.GetLabels()) &&
 		have.GetAnnotations()[AnnotationDerivedFrom] == want.GetAnnotations()[AnnotationDerivedFrom]
@@ -152,7 +152,7 @@ func (r Rules) derive(s service, g group, namespaces map[string]hostRules, clust
 	for _, to := range slices.Sorted(maps.Keys(hosts)) {
 		in := namespaces[g.namespace()]
 		if _, own := in[to]; own {
-			continue // An owner has one for it.
+			continue // The owner has one for it.
 		}
 		applies := covers(g.host, to) && names.Equal(policy, g.top())
 		needless := len(policy) == 0 && !anyCovers(namespaces, to)
@@ -235,7 +235,7 @@ func anyCovers(namespaces map[string]hostRules, name string) bool {
 	return false
 }
 
-// mostSpecific returns the host that Istio takes for a full host name.
+// mostSpecific returns the most specific host for a full host name, which is the one that Istio uses.
 func (r hostRules) mostSpecific(name string) (host string, found bool) {
 	if _, has := r[name]; has {
 		return name, true
@@ -276,7 +276,7 @@ func grouped(rules []*unstructured.Unstructured) []group {
 	return all
 }
 
-// visibility returns what differs between DestinationRules that Istio does not merge.
+// visibility returns a text that is equal for DestinationRules that Istio merges.
 func visibility(o *unstructured.Unstructured) string {
 	spec := specOf(o)
 	to, _, _ := unstructured.NestedStringSlice(spec, "exportTo")
@@ -295,7 +295,7 @@ func specOf(o *unstructured.Unstructured) map[string]any {
 
 func (g group) namespace() string { return g.rules[0].GetNamespace() }
 
-// names names the DestinationRules for messages.
+// names returns the names of the DestinationRules for messages.
 func (g group) names() string {
 	var all []string
 	for _, o := range g.rules {
@@ -304,7 +304,7 @@ func (g group) names() string {
 	return strings.Join(all, ", ")
 }
 
-// ignored reports whether an owner wants nothing derived.
+// ignored reports whether an annotation excludes any of them from derivation.
 func (g group) ignored() bool {
 	return slices.ContainsFunc(g.rules, func(o *unstructured.Unstructured) bool {
 		return o.GetAnnotations()[istio.AnnotationIgnore] == "true" || o.GetAnnotations()[crdv1.AnnotationIgnore] == "true"
