@@ -29,7 +29,7 @@ func (s Selector) Selects(kind, namespace string, of map[string]string) bool {
 	return s.Kind == kind && s.Namespace == namespace && s.Labels.Matches(labels.Set(of))
 }
 
-// Keys returns the keys of the labels that it asks about.
+// Keys returns the keys of the labels that it selects by.
 func (s Selector) Keys() []string {
 	requirements, _ := s.Labels.Requirements()
 	var out []string
