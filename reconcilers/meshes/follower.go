@@ -119,8 +119,8 @@ const (
 )
 
 // Start syncs the mesh until ctx is done: when the routing table or an object of the mesh changes,
-// when Stir is called, and after the delay that a Look returned. It returns an error if a watch cannot
-// be started.
+// when Stir is called, and after the delay that the last sync returned. It returns an error if a watch
+// cannot be started.
 func (f *Follower) Start(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
