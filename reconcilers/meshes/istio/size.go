@@ -60,7 +60,7 @@ func (m *Mesh) fill(r *Rendering, sources []source) {
 	if total > NearBytes {
 		r.large(total)
 	}
-	for _, s := range sources { // The result does not depend on the order of admission.
+	for _, s := range sources { // Routes are in the order of keys, not of admission.
 		slices.SortStableFunc(s.derived, func(a, b derived) int { return strings.Compare(a.key, b.key) })
 	}
 }
