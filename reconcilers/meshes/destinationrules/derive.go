@@ -29,7 +29,7 @@ const (
 	AnnotationDerivedFrom = "istio.signadot.com/derived-from"
 	// rulePrefix is the prefix of the names of derived DestinationRules; a digest follows.
 	rulePrefix = "signadot-"
-	// labelRevision names the revision of istiod that uses an object.
+	// labelRevision is the label that names the revision of istiod that uses an object.
 	labelRevision = "istio.io/rev"
 )
 
@@ -41,35 +41,35 @@ const (
 	ReasonSubsetsDiffer = "SubsetsDiffer"
 )
 
-// Rule is a DestinationRule that gives the host of a sandbox the settings of the baseline's.
+// Rule is a derived DestinationRule, which gives the host of a sandbox the settings of the baseline's host.
 type Rule struct {
 	Object *unstructured.Unstructured
-	// Host is the sandbox's; To is the Service of that host.
+	// Host is the host of the sandbox, and To its Service.
 	Host string
 	To   types.NamespacedName
 	// Of are the routing keys and Services that it is derived for, sorted.
 	Of []Of
 	// From names the DestinationRules from which it is derived.
 	From string
-	// TLS reports whether it sets TLS, or replaces a more general rule by none, so that requests can
-	// fail without it.
+	// TLS is true if requests can fail without the rule: it sets TLS, or it replaces a more general
+	// rule with an empty traffic policy.
 	TLS bool
 }
 
-// Of is a routing key and the Service of a baseline.
+// Of is a baseline Service with a routing key.
 type Of struct {
 	Service types.NamespacedName
 	Key     string
 }
 
-// Rules are the DestinationRules that sandboxes need, by name, and what there is to report of
-// those of owners.
+// Rules are the DestinationRules that sandboxes need, by name, and the findings about DestinationRules
+// of owners, by Service.
 type Rules struct {
 	Wanted   map[types.NamespacedName]*Rule
 	Findings map[types.NamespacedName][]istio.Finding
 }
 
-// Derived reports whether the operator has created a DestinationRule.
+// Derived reports whether a DestinationRule was created by the operator.
 func Derived(o metav1.Object) bool {
 	return o.GetLabels()[LabelDerived] == "true" && strings.HasPrefix(o.GetName(), rulePrefix)
 }
@@ -86,7 +86,7 @@ func Same(have, want *unstructured.Unstructured) bool {
 		have.GetAnnotations()[AnnotationDerivedFrom] == want.GetAnnotations()[AnnotationDerivedFrom]
 }
 
-// hasAll reports whether labels have all that are wanted.
+// hasAll reports whether labels include all wanted ones.
 func hasAll(labels, wanted map[string]string) bool {
 	for name, value := range wanted {
 		if have, has := labels[name]; !has || have != value {
@@ -96,23 +96,22 @@ func hasAll(labels, wanted map[string]string) bool {
 	return true
 }
 
-// service is the Service of a baseline.
+// service is the Service of a baseline with its subsets.
 type service struct {
 	istio.Service
 	host string
-	// subsets are those that routes to it use; "" for routes without one.
+	// subsets are the subsets that routes to it use; "" represents routes without one.
 	subsets map[string]bool
 }
 
-// Derive returns the DestinationRules that the hosts of sandboxes need so that they have the
-// settings of their baselines' hosts, where these are the VirtualServices and DestinationRules of the
-// cluster.
+// Derive returns the DestinationRules that give the hosts of sandboxes the settings of their baselines'
+// hosts. virtualServices and destinationRules are all those of the cluster.
 //
-// Istio takes for a host, of the client's namespace, then of the Service's, then of its root
-// namespace, the DestinationRules with the most specific host. So in each namespace those with the
-// most specific host for the baseline's are copied, with the host of the sandbox, unless they apply
-// to it already; exportTo and workloadSelector are copied. Several that Istio merges are one copy.
-// Routes for sandboxes have no subset, so the traffic policy of the subset is merged into the copy.
+// For a host, Istio uses the DestinationRules with the most specific host in the client's namespace, then
+// in the Service's, then in the root namespace. So in each namespace, those with the most specific host
+// for the baseline are copied, including exportTo and workloadSelector, with the host of the sandbox,
+// unless they already apply to it. Several that Istio merges become one copy. Routes for sandboxes have
+// no subset, so the traffic policy of the subset is merged into the copy.
 func Derive(clusterDomain string, services []istio.Service, virtualServices, destinationRules []*unstructured.Unstructured) Rules {
 	out := Rules{Wanted: map[types.NamespacedName]*Rule{}, Findings: map[types.NamespacedName][]istio.Finding{}}
 	namespaces := ofOwners(destinationRules, clusterDomain)
@@ -137,7 +136,7 @@ func Derive(clusterDomain string, services []istio.Service, virtualServices, des
 	return out
 }
 
-// derive derives the DestinationRules for the sandboxes of a Service from a group.
+// derive adds the DestinationRules for the sandboxes of a Service that are derived from a group.
 func (r Rules) derive(s service, g group, namespaces map[string]hostRules, clusterDomain string) {
 	if g.ignored() {
 		return
@@ -202,7 +201,7 @@ func Hosts(clusterDomain string, services []istio.Service) map[string]bool {
 // hostRules are the DestinationRules of a namespace by host.
 type hostRules map[string][]*unstructured.Unstructured
 
-// ofOwners returns the DestinationRules of owners, by namespace.
+// ofOwners returns the DestinationRules that the operator did not create, by namespace.
 func ofOwners(objects []*unstructured.Unstructured, clusterDomain string) map[string]hostRules {
 	out := map[string]hostRules{}
 	for _, o := range objects {
@@ -311,7 +310,7 @@ func (g group) ignored() bool {
 	})
 }
 
-// top returns the traffic policy outside subsets: the first that there is.
+// top returns the first traffic policy outside subsets; nil for none.
 func (g group) top() map[string]any {
 	for _, o := range g.rules {
 		if policy, has := specOf(o)["trafficPolicy"].(map[string]any); has {
@@ -321,7 +320,7 @@ func (g group) top() map[string]any {
 	return nil
 }
 
-// subset returns the traffic policy of a subset; nil for none. The first subset of a name counts.
+// subset returns the traffic policy of a subset; nil for none. The first subset with a name applies.
 func (g group) subset(name string) map[string]any {
 	for _, o := range g.rules {
 		list, _ := specOf(o)["subsets"].([]any)
@@ -335,8 +334,8 @@ func (g group) subset(name string) map[string]any {
 	return nil
 }
 
-// policy returns the traffic policy for a host without subsets, where routes use these of the
-// group's ("" for none). If they differ, it is that outside subsets, and differ names them.
+// policy returns the traffic policy for a host without subsets. used are the subsets that routes use (""
+// for none). If their policies differ, it returns the policy outside subsets, and the subsets in differ.
 func (g group) policy(used map[string]bool) (policy map[string]any, differ []string) {
 	top := g.top()
 	if len(used) == 0 {
@@ -416,7 +415,7 @@ func routesIn(virtualService *unstructured.Unstructured) []any {
 	return list
 }
 
-// destinationsIn calls note with each destination of a route, those of mirrors too.
+// destinationsIn calls note with each destination of a route, including mirrors.
 func destinationsIn(entry any, note func(map[string]any)) {
 	fields, _ := entry.(map[string]any)
 	for _, field := range []string{"route", "mirrors"} {
