@@ -9,19 +9,19 @@ import (
 	"switchyard.dev/routeserver/table"
 )
 
-// Asked is what a table asks meshes for of one Target.
+// Asked is the routing that a table requires of the meshes for one Target.
 type Asked struct {
 	Target
-	// Sandbox is the destination as its users know it.
+	// Sandbox is the name of the destination sandbox, for messages.
 	Sandbox string
-	// Mappings say which Service stands for which port.
+	// Mappings map ports of the Target's Service to Services of the sandbox.
 	Mappings []crdv1.IstioPortMapping
-	// baseline is the workload that the sandbox has one beside.
+	// baseline is the workload of which the sandbox has a fork.
 	baseline table.Workload
 }
 
-// AskedOf returns what a table asks for, by routing key, sorted by Service. Rules that lead
-// nowhere are no part of it: their requests stay with the baseline.
+// AskedOf returns the routing that a table requires, by routing key and sorted by Service. Rules
+// without a destination are left out: their requests stay with the baseline.
 func AskedOf(t table.Table) map[string][]Asked {
 	out := map[string][]Asked{}
 	for r := range t.All() {
@@ -50,9 +50,9 @@ func AskedOf(t table.Table) map[string][]Asked {
 	return out
 }
 
-// lead adds that requests for a port of a Target's Service reach another one. The first baseline
-// counts, for all ports, where the Service leads to pods of two that have a sandbox each: so does
-// package routing have it, which says so of the other one.
+// lead adds a port mapping to the entry of a Target and returns all; the first mapping of a port
+// wins. If a Service selects pods of two baselines that both have a sandbox, the first baseline wins
+// for all ports, as in package routing, which reports the conflict on the other one.
 func lead(all []Asked, at Asked, m crdv1.IstioPortMapping) []Asked {
 	i := slices.IndexFunc(all, func(a Asked) bool { return a.Target == at.Target })
 	if i < 0 {

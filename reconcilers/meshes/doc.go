@@ -1,8 +1,8 @@
-// Package meshes is what the adapters of all meshes share. An adapter is a renderer: it says
-// what is to be written for the routing table as it is, and writes it.
+// Package meshes contains code shared by the mesh adapters. An adapter renders the routing table into
+// mesh objects and writes them.
 //
-//	Follower  follows the routing log, has a renderer look, tells what came of it  follower.go
-//	Asked     what a table asks meshes for, by Service and routing key             asked.go
-//	Report    what is known of one such                                            report.go
-//	Words     what an IstioRoute or a GatewayAPIRoute says of it                   words.go
+//	Follower  follows the routing log, runs the adapter, triggers status updates  follower.go
+//	Asked     the routing that a table requires, by routing key and Service       asked.go
+//	Report    the state of a Target in a mesh                                     report.go
+//	Words     the conditions of an IstioRoute or a GatewayAPIRoute                words.go
 package meshes

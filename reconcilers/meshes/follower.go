@@ -27,58 +27,57 @@ import (
 	"switchyard.dev/routeserver/view"
 )
 
-// Kinds knows whether the cluster has a kind, and tells of its objects. *optional.Kinds does.
+// Kinds discovers optional kinds and watches their objects. *optional.Kinds implements it.
 type Kinds interface {
-	// Present reports whether the cluster has a kind; the error says why that is not known.
+	// Present reports whether the cluster has a kind, or an error if discovery failed.
 	Present(ctx context.Context, kind schema.GroupKind) (bool, error)
-	// Source tells a queue of the objects of a kind.
+	// Source returns a source of the events of a kind's objects.
 	Source(kind schema.GroupKind, h handler.EventHandler, predicates ...predicate.Predicate) source.Source
 }
 
-// Config is what a Follower needs. All fields but Again and Logger are required.
+// Config configures a Follower. Log, Client, Kinds, Asked and Elected are required.
 type Config struct {
-	// Log is the routing log, to follow.
+	// Log is the routing log.
 	Log eventbus.Reader
-	// Client reads from caches, and writes.
+	// Client reads from the caches, and writes.
 	Client client.Client
-	// Kinds tells of the objects of the mesh, and Watched are their kinds.
+	// Kinds watches the objects of the mesh; Watched are the kinds that trigger a sync.
 	Kinds   Kinds
 	Watched []schema.GroupKind
-	// Asked is the kind of what the mesh is asked for.
+	// Asked is the kind of the MeshRoutes that the mesh implements.
 	Asked string
-	// Elected is closed once this process may write objects of the mesh.
+	// Elected is closed once this process is the leader and may write objects of the mesh.
 	Elected <-chan struct{}
-	// Again takes each MeshRoute whose Report has changed, once Elected. Somebody has to read
-	// from it then.
+	// Again receives each MeshRoute with a changed Report, once Elected. Sends block, so the channel
+	// has to be drained from then on.
 	Again chan<- event.GenericEvent
-	// Logger takes what happens; slog.Default() when it is nil.
+	// Logger defaults to slog.Default().
 	Logger *slog.Logger
 }
 
-// Look brings everything into line with a table, writes what is not as it should be once Elected,
-// and has Tell called. It returns after what time to look again though nothing has changed, zero
-// for not at all.
+// Look syncs the mesh with a table: it computes the Reports, writes the objects that differ if this
+// process is elected, and calls Tell. It returns the delay after which to sync again even without a
+// change, zero for none.
 type Look func(ctx context.Context, t table.Table) time.Duration
 
-// Follower follows the routing log with a view, as route servers do, so it knows what sidecars
-// know, and catches up from the table after a restart. It has a mesh looked at whenever
-// something has changed, and tells MeshRoutes what came of it. Make one with NewFollower, and
-// run Start.
+// Follower follows the routing log with a view, as route servers do, so it has the same table as the
+// sidecars and catches up after a restart. It syncs a mesh on each change, and enqueues the
+// MeshRoutes with changed Reports. Create it with NewFollower and run Start.
 type Follower struct {
 	config Config
 	kind   crdv1.Kind
 	look   Look
 	view   *view.View
-	// stirred has something when objects have changed.
+	// stirred has a value while a sync is requested.
 	stirred chan struct{}
 
 	mu sync.Mutex
-	// changed are the Targets whose MeshRoutes have to be told, and tell tells who does that.
+	// changed are the Targets with MeshRoutes to enqueue; tell wakes tellAll.
 	changed map[Target]bool
 	tell    wake.Signal
 }
 
-// NewFollower returns a Follower that knows nothing before it is started, or says what is wrong.
+// NewFollower returns a Follower, or an error if the Config is invalid.
 func NewFollower(c Config, look Look) (*Follower, error) {
 	if c.Log == nil || c.Client == nil || c.Kinds == nil || c.Elected == nil {
 		return nil, errors.New("meshes: Log, Client, Kinds and Elected are all required")
@@ -97,31 +96,31 @@ func NewFollower(c Config, look Look) (*Follower, error) {
 	return &Follower{config: c, kind: kind, look: look, view: v, stirred: make(chan struct{}, 1), changed: map[Target]bool{}}, nil
 }
 
-// NeedLeaderElection says that it runs on every replica: a new leader knows everything at once.
+// NeedLeaderElection returns false: the Follower runs on every replica, so a new leader is up to date.
 func (*Follower) NeedLeaderElection() bool { return false }
 
-// How long to wait after something went wrong.
+// Bounds of the retry backoff.
 const (
 	FirstPause   = 100 * time.Millisecond
 	LongestPause = 15 * time.Second
 )
 
-// NewPauses returns what says how long to wait after each failure in a row, from FirstPause to
+// NewPauses returns a rate limiter with exponential backoff per item, from FirstPause to
 // LongestPause.
 func NewPauses[T comparable]() workqueue.TypedRateLimiter[T] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[T](FirstPause, LongestPause)
 }
 
-// together is how long a look waits for other events to come with the first: the facts of one
-// sandbox. apart is how long it is at least from the end of one look to the next, so that a burst
-// of events is few looks.
+// together is the delay from an event to the sync, which batches the facts of one sandbox. apart is
+// the minimum delay from the end of one sync to the next, which limits the syncs of a burst of events.
 const (
 	together = 2 * time.Millisecond
 	apart    = 20 * time.Millisecond
 )
 
-// Start has the mesh looked at until ctx ends: at a change of the routing table, of an object of
-// the mesh, whenever Stir is called, and when a look says so.
+// Start syncs the mesh until ctx is done: when the routing table or an object of the mesh changes,
+// when Stir is called, and after the delay that the last sync returned. It returns an error if a watch
+// cannot be started.
 func (f *Follower) Start(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -130,7 +129,7 @@ func (f *Follower) Start(ctx context.Context) error {
 		running.Wait()
 	}()
 	running.Go(func() {
-		_ = f.view.Run(ctx) // It returns when ctx ends.
+		_ = f.view.Run(ctx) // It returns when ctx is done.
 	})
 	running.Go(func() { f.tellAll(ctx) })
 	if err := f.listen(ctx, &running); err != nil {
@@ -160,15 +159,15 @@ func (f *Follower) Start(ctx context.Context) error {
 	}
 }
 
-// Stir has everything looked at again.
+// Stir requests a sync. It does not block.
 func (f *Follower) Stir() {
 	select {
 	case f.stirred <- struct{}{}:
-	default: // It will be.
+	default: // A sync is already requested.
 	}
 }
 
-// Elected reports whether this process may write.
+// Elected reports whether this process may write, as the leader.
 func (f *Follower) Elected() bool {
 	select {
 	case <-f.config.Elected:
@@ -178,8 +177,8 @@ func (f *Follower) Elected() bool {
 	}
 }
 
-// listen has everything looked at again when an object of the mesh changes, or a kind comes or
-// goes. All events are one: what concerns whom a look finds out.
+// listen requests a sync when an object of the mesh changes, or a kind is installed or removed. All
+// events map to the same request, as each sync covers the whole mesh.
 func (f *Follower) listen(ctx context.Context, running *sync.WaitGroup) error {
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	one := controller.Enqueue(func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{{}} })
@@ -202,11 +201,11 @@ func (f *Follower) listen(ctx context.Context, running *sync.WaitGroup) error {
 	return nil
 }
 
-// Tell has the MeshRoutes of some Targets told that something else is known of them, once this
-// process is elected.
+// Tell enqueues the MeshRoutes of Targets with a changed Report on Again. Before this process is
+// elected it does nothing.
 func (f *Follower) Tell(changed []Target) {
 	if len(changed) == 0 || !f.Elected() {
-		return // tellAll begins with all of them.
+		return // tellAll starts with all MeshRoutes once elected.
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -216,12 +215,12 @@ func (f *Follower) Tell(changed []Target) {
 	f.tell.Send()
 }
 
-// tellAll tells MeshRoutes whose reports have changed, until ctx ends. It begins with all of
-// them, once this process is elected.
+// tellAll enqueues MeshRoutes with changed Reports until ctx is done. It waits until this process is
+// elected, and starts with all MeshRoutes.
 func (f *Follower) tellAll(ctx context.Context) {
 	select {
 	case <-f.config.Elected:
-		f.Stir() // What others were to write is to be written here now.
+		f.Stir() // As the leader, this process has to write any pending changes.
 	case <-ctx.Done():
 		return
 	}
@@ -249,7 +248,7 @@ func (f *Follower) tellAll(ctx context.Context) {
 	}
 }
 
-// tellThese has the MeshRoutes of some Targets looked at.
+// tellThese enqueues the MeshRoutes of the Targets for which these returns true.
 func (f *Follower) tellThese(ctx context.Context, these func(Target) bool) error {
 	routes := f.kind.NewList()
 	if err := f.config.Client.List(ctx, routes, client.UnsafeDisableDeepCopy); err != nil {

@@ -22,11 +22,11 @@ import (
 	"switchyard.dev/tests/background"
 )
 
-// noKinds are Kinds of which nothing is watched.
+// noKinds are Kinds for a Follower without Watched.
 type noKinds struct{ meshes.Kinds }
 
-// TestNoRouteOfAMeshIsForgotten has something change before the process is elected, and the first
-// two readings of IstioRoutes fail after that.
+// TestNoRouteOfAMeshIsForgotten reports a change before the process is elected, after which the first
+// two lists of IstioRoutes fail. The IstioRoute has to be enqueued nevertheless.
 func TestNoRouteOfAMeshIsForgotten(t *testing.T) {
 	elected, again, failures := make(chan struct{}), make(chan ctrlevent.GenericEvent), 2
 	asks := &crdv1.IstioRoute{ObjectMeta: metav1.ObjectMeta{Name: "asks"}, Spec: crdv1.IstioRouteSpec{

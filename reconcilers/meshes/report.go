@@ -7,45 +7,45 @@ import (
 	"switchyard.dev/reconcilers/condition"
 )
 
-// Target is what a mesh is asked for: that requests with a routing key for a Service of a
-// baseline reach a sandbox.
+// Target identifies the requests that a mesh routes to a sandbox: those with routing key Key for a
+// Service of the baseline.
 type Target struct{ Key, Namespace, Service string }
 
-// TargetOf returns what an IstioRoute or a GatewayAPIRoute asks for.
+// TargetOf returns the Target of an IstioRoute or a GatewayAPIRoute.
 func TargetOf(r crdv1.MeshRoute) Target {
 	asked := r.Asked()
 	return Target{asked.RoutingKey, asked.Managed.Namespace, asked.Managed.TargetService}
 }
 
-// Statuses of what an owner has made that leads to a Service, beside those of each mesh.
+// Statuses of a user's object that routes to a Service, in addition to those of each mesh.
 const (
-	// StatusPending: our routes for it are being written.
+	// StatusPending: the operator's routes for it are being written.
 	StatusPending = "Pending"
-	// StatusFailed: they cannot be written, and the message says why.
+	// StatusFailed: the routes cannot be written; the message has the cause.
 	StatusFailed = "Failed"
 )
 
-// Report is what is known of a Target; M is something of an owner's that leads to its Service. The
-// zero Report: nothing yet.
+// Report is the state of a Target in a mesh. M is a user's object that routes to its Service. In the
+// zero Report nothing is known yet.
 type Report[M any] struct {
-	// Starting is true before this process has looked for the first time.
+	// Starting is true until this process has completed its first sync.
 	Starting bool
-	// Looked is true once all that counts was looked at, with the Target on the log.
+	// Looked is true once a sync has read all relevant objects with the Target on the routing log.
 	Looked bool
-	// Mappings are what the log had then, sorted by port: where requests for the Service go.
+	// Mappings are the port mappings of the Target on the log at that sync, sorted by port.
 	Mappings []crdv1.IstioPortMapping
-	// Trouble is why nothing can be known or done about the mesh at all, such as a right that
-	// is missing; nil when there is no such reason.
+	// Trouble is a failure that affects the mesh as a whole, such as a missing permission; nil if
+	// there is none.
 	Trouble *condition.Condition
-	// Matches are what owners have made that leads to the Service, sorted.
+	// Matches are the users' objects that route to the Service, sorted.
 	Matches []M
-	// Lost is why requests with the key reach the baseline, or fail; nil when they do not.
+	// Lost is why requests with the key reach the baseline or fail; nil if they reach the sandbox.
 	Lost *condition.Condition
-	// Notes are what people should know beside that.
+	// Notes are sentences for users about limitations that do not affect the condition.
 	Notes []string
 }
 
-// Changed returns the Targets of which something else was said before.
+// Changed returns the Targets with a Report that differs between before and after.
 func Changed[M any](before, after map[Target]Report[M]) []Target {
 	var all []Target
 	for t, r := range after {

@@ -11,8 +11,8 @@ import (
 	"switchyard.dev/reconcilers/paged"
 )
 
-// EachRoute reads all IstioRoutes and GatewayAPIRoutes. A cluster with an earlier operator has no
-// GatewayAPIRoutes.
+// EachRoute calls each for all IstioRoutes and GatewayAPIRoutes. It is not an error if the cluster
+// does not have the kind GatewayAPIRoute, which earlier releases did not install.
 func EachRoute(ctx context.Context, reader client.Reader, each func(crdv1.MeshRoute)) error {
 	if err := paged.Each(ctx, reader, "", paged.Size, func(l *crdv1.IstioRouteList) {
 		for i := range l.Items {

@@ -12,43 +12,44 @@ import (
 	"switchyard.dev/reconcilers/condition"
 )
 
-// Reasons of conditions of a MeshRoute, beside those of each mesh.
+// Reasons of the conditions of a MeshRoute, in addition to those of each mesh.
 const (
-	// ReasonNoRoutingConfig: nobody asks for the routes on the routing log.
+	// ReasonNoRoutingConfig: no RoutingConfig owns the MeshRoute, so it has no effect.
 	ReasonNoRoutingConfig = "NoRoutingConfig"
-	// ReasonNoRoutes: what leads to the Service has no route for the key.
+	// ReasonNoRoutes: no mesh object that routes to the Service has a route for the key.
 	ReasonNoRoutes = "NoRoutes"
 )
 
-// Words are those in which a MeshRoute says what became of it.
+// Words are the reasons and terms that the conditions of a kind of MeshRoute use.
 type Words struct {
-	// Kind is that of the MeshRoute.
+	// Kind is the kind of the MeshRoute.
 	Kind string
-	// Off is the reason while nothing acts on it, and Why says why that is and what to do.
+	// Off is the reason while no adapter acts on the MeshRoute; Why states the cause and the remedy.
 	Off, Why string
-	// One and All name what owners make that leads to a Service.
+	// One and All name the users' objects that route to a Service, in the singular and the plural.
 	One, All string
-	// Matched is the type of the condition that there is such, and Failed the reason when it
-	// cannot get its routes.
+	// Matched is the type of the condition that such objects exist. Failed is the reason when the
+	// routes cannot be written.
 	Matched, Failed string
-	// There is the status of a Match that has them.
+	// There is the status of a Match that has its routes.
 	There string
 }
 
-// Match is something of an owner's that leads to the Service.
+// Match is a user's object that routes to the Service.
 type Match struct{ Kind, Name, Status, Message string }
 
-// MostListed is how many matches a status lists. Conditions are about all.
+// MostListed is the maximum number of matches in a status. Conditions cover all matches.
 const MostListed = 32
 
-// mostNamed is how many matches a message names.
+// mostNamed is the maximum number of matches, and of notes, in a message.
 const mostNamed = 3
 
-// Conditions returns what a MeshRoute is to say, in these words. known is nil where nobody routes
-// by it, and of gives each match in words. Where there is nothing to say it returns nil: the
-// MeshRoute is being deleted, another program writes its status, or what the process before this
-// one has found stays until this one knows more. stands reports whether the matches are for the
-// status too.
+// Conditions returns the conditions of a MeshRoute. known is its Report, nil if no adapter acts on
+// the MeshRoute; of converts a match of the mesh to a Match. all is nil if the status is to stay
+// unchanged: the MeshRoute is being deleted, no adapter acts on it and another program writes its
+// status, or this process has not completed its first sync and the conditions that a previous
+// process published are for the current generation. stands reports whether the matches of known
+// belong in the status too.
 func Conditions[M any](w Words, o crdv1.MeshRoute, known *Report[M], of func(M) Match) (all condition.Set, stands bool) {
 	switch {
 	case o.GetDeletionTimestamp() != nil || known == nil && othersWriteStatus(o),
@@ -73,7 +74,7 @@ func Conditions[M any](w Words, o crdv1.MeshRoute, known *Report[M], of func(M) 
 	return all, true
 }
 
-// Every returns all conditions of a MeshRoute, each as given.
+// Every returns a set in which every condition type of a MeshRoute has the given condition.
 func Every(o crdv1.MeshRoute, c condition.Condition) condition.Set {
 	all := condition.Set{}
 	for _, t := range o.ConditionTypes() {
@@ -82,7 +83,7 @@ func Every(o crdv1.MeshRoute, c condition.Condition) condition.Set {
 	return all
 }
 
-// othersWriteStatus reports whether a program other than this one has written to the status.
+// othersWriteStatus reports whether a field manager other than the operator has written to the status.
 func othersWriteStatus(o crdv1.MeshRoute) bool {
 	return slices.ContainsFunc(o.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
 		return e.Subresource == "status" && e.Manager != crdv1.FieldManager
@@ -95,14 +96,14 @@ func MadeByRoutingConfig(o crdv1.MeshRoute) bool {
 	return ref != nil && ref.APIVersion == crdv1.APIVersion && ref.Kind == crdv1.KindRoutingConfig
 }
 
-// service returns the Service that is asked about.
+// service returns the target Service of a MeshRoute, as namespace/name.
 func service(o crdv1.MeshRoute) string {
 	return o.Asked().Managed.Namespace + "/" + o.Asked().Managed.TargetService
 }
 
-// leadsAsAsked reports whether what was found is about what is asked for now: the log may have
-// other mappings for a moment. It has none without a port of the workload, on which nothing
-// listens.
+// leadsAsAsked reports whether the mappings of a Report are those of the MeshRoute. The routing log
+// can have other mappings until it is up to date. Mappings without a workload port are ignored: the
+// log has none, as nothing listens there.
 func leadsAsAsked(found []crdv1.IstioPortMapping, o crdv1.MeshRoute) bool {
 	leads := func(all []crdv1.IstioPortMapping) map[int32]string {
 		out := map[int32]string{}
@@ -116,7 +117,7 @@ func leadsAsAsked(found []crdv1.IstioPortMapping, o crdv1.MeshRoute) bool {
 	return maps.Equal(leads(found), leads(o.Asked().Managed.Mappings))
 }
 
-// matched reports whether something leads to the Service.
+// matched returns the condition of type w.Matched: whether any object routes to the Service.
 func (w Words) matched(o crdv1.MeshRoute, r Report[Match]) condition.Condition {
 	switch {
 	case r.Trouble != nil:
@@ -133,8 +134,8 @@ func (w Words) matched(o crdv1.MeshRoute, r Report[Match]) condition.Condition {
 	return condition.True(w.Matched, fmt.Sprintf("%s that route to Service %s: %s.%s", w.All, service(o), w.Names(r.Matches), beyond))
 }
 
-// applied reports whether everything that leads to the Service has the routes, and there is
-// such.
+// applied returns the condition RoutesApplied. It is true if at least one object that routes to the
+// Service has the routes, and none is pending or failed.
 func (w Words) applied(o crdv1.MeshRoute, r Report[Match]) condition.Condition {
 	switch failed := first(r.Matches, StatusFailed); {
 	case r.Trouble != nil:
@@ -155,7 +156,7 @@ func (w Words) applied(o crdv1.MeshRoute, r Report[Match]) condition.Condition {
 		o.Asked().RoutingKey, service(o), w.All, w.names(r.Matches, w.There), notes(r)))
 }
 
-// notes returns what people should know though the routes are there, to follow a sentence.
+// notes returns the notes of a Report, at most mostNamed, with a leading space.
 func notes(r Report[Match]) string {
 	var out strings.Builder
 	for i, note := range r.Notes {
@@ -168,7 +169,7 @@ func notes(r Report[Match]) string {
 	return out.String()
 }
 
-// why returns what is said of the first match, to follow a sentence.
+// why returns the message of the first match with a leading space, or "" if there is none.
 func why(matches []Match) string {
 	if len(matches) == 0 {
 		return ""
@@ -185,20 +186,20 @@ func first(matches []Match, status string) *Match {
 	return &matches[i]
 }
 
-// notOnLog returns the condition that what is asked for now was not found on the routing log yet.
+// notOnLog returns the condition that the routing log does not yet have the mappings of the MeshRoute.
 func notOnLog(o crdv1.MeshRoute) condition.Condition {
 	return condition.Unknown(crdv1.ReasonPending, fmt.Sprintf("Where requests for Service %s go is not on the routing log yet.", service(o)))
 }
 
-// pending returns the condition that what leads to the Service is getting its routes.
+// pending returns the condition that routes are still being written.
 func (w Words) pending(o crdv1.MeshRoute) condition.Condition {
 	return condition.Unknown(crdv1.ReasonPending, fmt.Sprintf("The %s that route to Service %s are getting their routes.", w.All, service(o)))
 }
 
-// Names names matches, each once.
+// Names returns the names of the matches, without duplicates, as text.
 func (w Words) Names(matches []Match) string { return w.names(matches, "") }
 
-// names names those with a status; all for none.
+// names is like Names for the matches with a status; "" selects all. It lists at most mostNamed.
 func (w Words) names(matches []Match, status string) string {
 	var out []string
 	for _, m := range matches {

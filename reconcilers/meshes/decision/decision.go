@@ -26,37 +26,37 @@ import (
 
 // Request is a request from a workload of the mesh with a routing key.
 type Request struct {
-	// Service is the one that it names; zero: any Service of the workload.
+	// Service is the Service that the request names; zero means any Service of the workload.
 	Service types.NamespacedName
-	// Port is that of the Service, and WorkloadPort that of the workload; 0 for any.
+	// Port is the port of the Service, and WorkloadPort the port of the workload; 0 means any.
 	Port, WorkloadPort int32
-	// Path, Method and Headers are those of the request, as package precedence has them. Its host is
-	// that of the Service.
+	// Request has the path, method, query and headers. The host is ignored: it is that of the
+	// Service.
 	precedence.Request
 }
 
-// Objects are those of the mesh, as far as they can be read.
+// Objects are the objects of the mesh that can be read.
 type Objects struct {
 	VirtualServices []*unstructured.Unstructured
 	HTTPRoutes      []gatewayv1.HTTPRoute
 	GRPCRoutes      []gatewayv1.GRPCRoute
-	// Order is that of the HTTPRoutes and GRPCRoutes.
+	// Order is the precedence of the HTTPRoutes and GRPCRoutes.
 	Order precedence.Order
 }
 
-// Decision is what happens to a request.
+// Decision is the effect of the mesh on a request.
 type Decision struct {
-	// By names the MeshRoutes by which it is routed to the sandbox, and the objects of the mesh; empty
-	// if it is not.
+	// By names the MeshRoutes and the objects of the mesh that route the request to the sandbox; empty
+	// if it is not routed there.
 	By string
-	// Lost is why it is not routed to the sandbox, and Remedy what to do; empty if it is, and if nothing
-	// is known of it.
+	// Lost is why the request is not routed to the sandbox, and Remedy what to do about it. Both are
+	// empty if it is routed there, or if nothing is known.
 	Lost, Remedy string
 }
 
-// Of returns what happens to a request. all are the MeshRoutes of its routing key and workload; those
-// that no RoutingConfig created do not count. Where the request names no Service, each of the workload's
-// Services has to be routed.
+// Of returns the Decision about a request. all are the MeshRoutes of its routing key and workload; those
+// not owned by a RoutingConfig are ignored. If the request names no Service, By is set only if all
+// Services of the workload are routed.
 func Of(all []crdv1.MeshRoute, q Request, objects Objects) Decision {
 	var by []string
 	services := servicesOf(all, q)
@@ -72,13 +72,13 @@ func Of(all []crdv1.MeshRoute, q Request, objects Objects) Decision {
 	return Decision{By: strings.Join(by, " and ")}
 }
 
-// service is what RoutingConfigs ask meshes for about a Service. Each may be nil.
+// service has the MeshRoutes of a Service. Each can be nil.
 type service struct {
 	istio      *crdv1.IstioRoute
 	gatewayAPI *crdv1.GatewayAPIRoute
 }
 
-// servicesOf returns the Services to which a request can go.
+// servicesOf returns the Services that a request can be sent to, with their MeshRoutes.
 func servicesOf(all []crdv1.MeshRoute, q Request) map[types.NamespacedName]service {
 	out, named := map[types.NamespacedName]service{}, false
 	for _, r := range all {
@@ -104,8 +104,8 @@ func servicesOf(all []crdv1.MeshRoute, q Request) map[types.NamespacedName]servi
 	return out
 }
 
-// decide returns what happens to a request for a Service. Where a VirtualService decides requests to
-// its host, HTTPRoutes and GRPCRoutes do not.
+// decide returns the Decision about a request for a Service. HTTPRoutes and GRPCRoutes have no effect
+// if a VirtualService routes the host of the Service.
 func (s service) decide(id types.NamespacedName, q Request, objects Objects) Decision {
 	if s.istio != nil && (s.gatewayAPI == nil || decides(s.istio)) {
 		return s.byIstio(id, objects)
@@ -113,8 +113,8 @@ func (s service) decide(id types.NamespacedName, q Request, objects Objects) Dec
 	return s.byGatewayAPI(id, q, objects)
 }
 
-// decides reports whether a VirtualService decides requests within the mesh to the host of the Service
-// of an IstioRoute.
+// decides reports whether a VirtualService routes requests within the mesh to the host of the
+// Service of an IstioRoute.
 func decides(r *crdv1.IstioRoute) bool {
 	if len(r.Status.MatchedVirtualServices) == 0 {
 		return false
@@ -173,7 +173,7 @@ func (s service) byGatewayAPI(id types.NamespacedName, q Request, objects Object
 	return named(crdv1.KindGatewayAPIRoute, s.gatewayAPI.Name, derived)
 }
 
-// named names a MeshRoute and the objects of the mesh by which it routes. Without any it routes nothing.
+// named returns the Decision that a MeshRoute routes by objects of the mesh; the zero Decision without any.
 func named(kind, name string, objects []string) Decision {
 	if len(objects) == 0 {
 		return Decision{}
@@ -181,7 +181,7 @@ func named(kind, name string, objects []string) Decision {
 	return Decision{By: fmt.Sprintf("%s %s (%s)", kind, name, strings.Join(objects, ", "))}
 }
 
-// notReady returns why requests are not routed by a MeshRoute, and what to do; both are empty if they are.
+// notReady returns why a MeshRoute does not route requests and the remedy, both empty if it is ready.
 func notReady(r crdv1.MeshRoute, kind string) (why, remedy string) {
 	ready := crdv1.FindCondition(*r.StatusConditions(), crdv1.ConditionReady)
 	switch {

@@ -24,7 +24,7 @@ func read[T any](t *testing.T, text string) T {
 	return o
 }
 
-// of returns the text of a MeshRoute of a Service with a status.
+// of returns the YAML of a MeshRoute of a Service with a status.
 func of(service, status string) string {
 	return `{metadata: {name: k-` + service + `, ownerReferences: [{apiVersion: signadot.com/v1, kind: RoutingConfig, name: k, uid: u, controller: true}]},
   spec: {routingKey: k, managed: {namespace: shop, targetService: ` + service + `, mappings: [{fromPort: 80, toService: fork, workloadPort: 8080}]}}, status: ` + status + `}`
@@ -48,7 +48,7 @@ const (
 	keyed = `{headers: [{name: baggage, value: sd-routing-key=k}], path: {type: PathPrefix, value: /}}`
 )
 
-// TestOf asks about requests to Service shop/cart, whose baseline also has Service shop/other.
+// TestOf decides requests to Service shop/cart. Its baseline also has Service shop/other.
 func TestOf(t *testing.T) {
 	routed := `{` + conditions("Ready") + `, matchedVirtualServices: [{namespace: shop, name: wild, status: Applied}, {namespace: shop, name: cart, status: Applied}, {namespace: shop, name: edge, status: Applied}]}`
 	derived := `{` + conditions("Ready") + `, matchedObjects: [{baseline: {kind: HTTPRoute, namespace: shop, name: a}, derived: {kind: HTTPRoute, namespace: shop, name: a-k}, parentKinds: [Service], status: Derived},

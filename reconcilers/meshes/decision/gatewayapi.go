@@ -11,14 +11,14 @@ import (
 	"switchyard.dev/reconcilers/meshes/precedence"
 )
 
-// at returns the request as it is for a Service.
+// at returns the request with the host of a Service.
 func (q Request) at(service types.NamespacedName) Request {
 	q.Host = istio.Resolve(service.Name, service.Namespace, clusterDomain)
 	return q
 }
 
-// winners returns the routes that take a request to a Service, one for each namespace that has routes
-// for it: those of the Service's namespace apply to all clients, others to those of their own.
+// winners returns the routes that handle a request to a Service, one for each namespace with routes
+// for it: those in the Service's namespace apply to all clients, others to clients in their namespace.
 func (o Objects) winners(service types.NamespacedName, q Request) (out []string) {
 	routes := map[string][]precedence.Route{}
 	for i := range o.HTTPRoutes {

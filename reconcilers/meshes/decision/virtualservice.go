@@ -11,13 +11,13 @@ import (
 	"switchyard.dev/reconcilers/meshes/istio"
 )
 
-// clusterDomain is that of Services, as far as it counts here: hosts of VirtualServices are compared
-// without it.
+// clusterDomain is appended to short hosts before they are compared. Any domain would do for the
+// comparison.
 const clusterDomain = "cluster.local"
 
-// virtualService returns, of the VirtualServices with these names, the one that Istio uses for requests
+// virtualService returns the VirtualService, of those named by among, that Istio uses for requests
 // within the mesh to the host of a Service: the one with the most specific host, of several the oldest.
-// It returns false where none has such a host, as delegates.
+// It returns false if none has such a host, which is the case for delegates.
 func virtualService(all []*unstructured.Unstructured, among []types.NamespacedName, service types.NamespacedName) (types.NamespacedName, bool) {
 	var best *unstructured.Unstructured
 	host := ""
@@ -53,7 +53,7 @@ func hostFor(o *unstructured.Unstructured, service types.NamespacedName) (best s
 	return best
 }
 
-// compareHosts is negative when a is the more specific host: without a wildcard, or longer.
+// compareHosts is negative if a is the more specific host: without a wildcard, then longer.
 func compareHosts(a, b string) int {
 	wild := func(h string) int { return strings.Count(h, "*") }
 	return cmp.Or(cmp.Compare(wild(a), wild(b)), cmp.Compare(len(b), len(a)))

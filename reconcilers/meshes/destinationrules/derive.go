@@ -27,9 +27,9 @@ const (
 	LabelDerived = "istio.signadot.com/derived"
 	// AnnotationDerivedFrom names the DestinationRules from which one is derived.
 	AnnotationDerivedFrom = "istio.signadot.com/derived-from"
-	// rulePrefix is how the names of derived DestinationRules begin; a digest follows.
+	// rulePrefix is the prefix of the names of derived DestinationRules; a digest follows.
 	rulePrefix = "signadot-"
-	// labelRevision names the istiod that reads an object.
+	// labelRevision is the label that names the revision of istiod that uses an object.
 	labelRevision = "istio.io/rev"
 )
 
@@ -41,52 +41,52 @@ const (
 	ReasonSubsetsDiffer = "SubsetsDiffer"
 )
 
-// Rule is a DestinationRule that gives the host of a sandbox the settings of the baseline's.
+// Rule is a derived DestinationRule, which gives the host of a sandbox the settings of the baseline's host.
 type Rule struct {
 	Object *unstructured.Unstructured
-	// Host is the sandbox's; To is the Service of that host.
+	// Host is the host of the sandbox, and To its Service.
 	Host string
 	To   types.NamespacedName
-	// Of is for which it is derived, sorted.
+	// Of are the routing keys and Services that it is derived for, sorted.
 	Of []Of
 	// From names the DestinationRules from which it is derived.
 	From string
-	// TLS reports whether it sets TLS, or replaces a more general rule by none, so that requests can
-	// fail without it.
+	// TLS is true if requests can fail without the rule: it sets TLS, or it replaces a more general
+	// rule with an empty traffic policy.
 	TLS bool
 }
 
-// Of is a routing key and the Service of a baseline.
+// Of is a baseline Service with a routing key.
 type Of struct {
 	Service types.NamespacedName
 	Key     string
 }
 
-// Rules are the DestinationRules that sandboxes need, by name, and what there is to report of
-// those of owners.
+// Rules are the DestinationRules that sandboxes need, by name, and the findings about DestinationRules
+// of owners, by Service.
 type Rules struct {
 	Wanted   map[types.NamespacedName]*Rule
 	Findings map[types.NamespacedName][]istio.Finding
 }
 
-// Derived reports whether the operator has created a DestinationRule.
+// Derived reports whether a DestinationRule was created by the operator.
 func Derived(o metav1.Object) bool {
 	return o.GetLabels()[LabelDerived] == "true" && strings.HasPrefix(o.GetName(), rulePrefix)
 }
 
-// HostOf returns the host of a DestinationRule, as it is written.
+// HostOf returns the host of a DestinationRule, without resolving it.
 func HostOf(o *unstructured.Unstructured) string {
 	host, _, _ := unstructured.NestedString(o.Object, "spec", "host")
 	return host
 }
 
-// Same reports whether a DestinationRule is as it is wanted. It may have further labels.
+// Same reports whether a DestinationRule equals the desired one. It can have additional labels.
 func Same(have, want *unstructured.Unstructured) bool {
 	return names.Equal(have.Object["spec"], want.Object["spec"]) && hasAll(have.GetLabels(), want.GetLabels()) &&
 		have.GetAnnotations()[AnnotationDerivedFrom] == want.GetAnnotations()[AnnotationDerivedFrom]
 }
 
-// hasAll reports whether labels have all that are wanted.
+// hasAll reports whether labels include all wanted ones.
 func hasAll(labels, wanted map[string]string) bool {
 	for name, value := range wanted {
 		if have, has := labels[name]; !has || have != value {
@@ -96,23 +96,22 @@ func hasAll(labels, wanted map[string]string) bool {
 	return true
 }
 
-// service is the Service of a baseline.
+// service is the Service of a baseline with its subsets.
 type service struct {
 	istio.Service
 	host string
-	// subsets are those that routes to it use; "" for routes without one.
+	// subsets are the subsets that routes to it use; "" represents routes without one.
 	subsets map[string]bool
 }
 
-// Derive returns the DestinationRules that the hosts of sandboxes need so that they have the
-// settings of their baselines' hosts, where these are the VirtualServices and DestinationRules of the
-// cluster.
+// Derive returns the DestinationRules that give the hosts of sandboxes the settings of their baselines'
+// hosts. virtualServices and destinationRules are all those of the cluster.
 //
-// Istio takes for a host, of the client's namespace, then of the Service's, then of its root
-// namespace, the DestinationRules with the most specific host. So in each namespace those with the
-// most specific host for the baseline's are copied, with the host of the sandbox, unless they apply
-// to it already; exportTo and workloadSelector are copied. Several that Istio merges are one copy.
-// Routes for sandboxes have no subset, so the traffic policy of the subset is merged into the copy.
+// For a host, Istio uses the DestinationRules with the most specific host in the client's namespace, then
+// in the Service's, then in the root namespace. So in each namespace, those with the most specific host
+// for the baseline are copied, including exportTo and workloadSelector, with the host of the sandbox,
+// unless they already apply to it. Several that Istio merges become one copy. Routes for sandboxes have
+// no subset, so the traffic policy of the subset is merged into the copy.
 func Derive(clusterDomain string, services []istio.Service, virtualServices, destinationRules []*unstructured.Unstructured) Rules {
 	out := Rules{Wanted: map[types.NamespacedName]*Rule{}, Findings: map[types.NamespacedName][]istio.Finding{}}
 	namespaces := ofOwners(destinationRules, clusterDomain)
@@ -137,7 +136,7 @@ func Derive(clusterDomain string, services []istio.Service, virtualServices, des
 	return out
 }
 
-// derive derives the DestinationRules for the sandboxes of a Service from a group.
+// derive adds the DestinationRules for the sandboxes of a Service that are derived from a group.
 func (r Rules) derive(s service, g group, namespaces map[string]hostRules, clusterDomain string) {
 	if g.ignored() {
 		return
@@ -152,7 +151,7 @@ func (r Rules) derive(s service, g group, namespaces map[string]hostRules, clust
 	for _, to := range slices.Sorted(maps.Keys(hosts)) {
 		in := namespaces[g.namespace()]
 		if _, own := in[to]; own {
-			continue // An owner has one for it.
+			continue // The owner has one for it.
 		}
 		applies := covers(g.host, to) && names.Equal(policy, g.top())
 		needless := len(policy) == 0 && !anyCovers(namespaces, to)
@@ -202,7 +201,7 @@ func Hosts(clusterDomain string, services []istio.Service) map[string]bool {
 // hostRules are the DestinationRules of a namespace by host.
 type hostRules map[string][]*unstructured.Unstructured
 
-// ofOwners returns the DestinationRules of owners, by namespace.
+// ofOwners returns the DestinationRules that the operator did not create, by namespace.
 func ofOwners(objects []*unstructured.Unstructured, clusterDomain string) map[string]hostRules {
 	out := map[string]hostRules{}
 	for _, o := range objects {
@@ -235,7 +234,7 @@ func anyCovers(namespaces map[string]hostRules, name string) bool {
 	return false
 }
 
-// mostSpecific returns the host that Istio takes for a full host name.
+// mostSpecific returns the most specific host for a full host name, which is the one that Istio uses.
 func (r hostRules) mostSpecific(name string) (host string, found bool) {
 	if _, has := r[name]; has {
 		return name, true
@@ -276,7 +275,7 @@ func grouped(rules []*unstructured.Unstructured) []group {
 	return all
 }
 
-// visibility returns what differs between DestinationRules that Istio does not merge.
+// visibility returns a text that is equal for DestinationRules that Istio merges.
 func visibility(o *unstructured.Unstructured) string {
 	spec := specOf(o)
 	to, _, _ := unstructured.NestedStringSlice(spec, "exportTo")
@@ -295,7 +294,7 @@ func specOf(o *unstructured.Unstructured) map[string]any {
 
 func (g group) namespace() string { return g.rules[0].GetNamespace() }
 
-// names names the DestinationRules for messages.
+// names returns the names of the DestinationRules for messages.
 func (g group) names() string {
 	var all []string
 	for _, o := range g.rules {
@@ -304,14 +303,14 @@ func (g group) names() string {
 	return strings.Join(all, ", ")
 }
 
-// ignored reports whether an owner wants nothing derived.
+// ignored reports whether an annotation excludes any of them from derivation.
 func (g group) ignored() bool {
 	return slices.ContainsFunc(g.rules, func(o *unstructured.Unstructured) bool {
 		return o.GetAnnotations()[istio.AnnotationIgnore] == "true" || o.GetAnnotations()[crdv1.AnnotationIgnore] == "true"
 	})
 }
 
-// top returns the traffic policy outside subsets: the first that there is.
+// top returns the first traffic policy outside subsets; nil for none.
 func (g group) top() map[string]any {
 	for _, o := range g.rules {
 		if policy, has := specOf(o)["trafficPolicy"].(map[string]any); has {
@@ -321,7 +320,7 @@ func (g group) top() map[string]any {
 	return nil
 }
 
-// subset returns the traffic policy of a subset; nil for none. The first subset of a name counts.
+// subset returns the traffic policy of a subset; nil for none. The first subset with a name applies.
 func (g group) subset(name string) map[string]any {
 	for _, o := range g.rules {
 		list, _ := specOf(o)["subsets"].([]any)
@@ -335,8 +334,8 @@ func (g group) subset(name string) map[string]any {
 	return nil
 }
 
-// policy returns the traffic policy for a host without subsets, where routes use these of the
-// group's ("" for none). If they differ, it is that outside subsets, and differ names them.
+// policy returns the traffic policy for a host without subsets. used are the subsets that routes use (""
+// for none). If their policies differ, it returns the policy outside subsets, and the subsets in differ.
 func (g group) policy(used map[string]bool) (policy map[string]any, differ []string) {
 	top := g.top()
 	if len(used) == 0 {
@@ -416,7 +415,7 @@ func routesIn(virtualService *unstructured.Unstructured) []any {
 	return list
 }
 
-// destinationsIn calls note with each destination of a route, those of mirrors too.
+// destinationsIn calls note with each destination of a route, including mirrors.
 func destinationsIn(entry any, note func(map[string]any)) {
 	fields, _ := entry.(map[string]any)
 	for _, field := range []string{"route", "mirrors"} {

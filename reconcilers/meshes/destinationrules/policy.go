@@ -9,16 +9,16 @@ import (
 	"switchyard.dev/reconcilers/meshes/istio"
 )
 
-// portFields are the settings of a traffic policy that an entry of portLevelSettings replaces, all
-// of them: one that the entry lacks has its default.
+// portFields are the settings of a traffic policy that an entry of portLevelSettings replaces. It
+// replaces all of them: a setting that the entry lacks has its default.
 var portFields = []string{"connectionPool", "outlierDetection", "loadBalancer", "tls"}
 
 const portLevel = "portLevelSettings"
 
-// withSubset returns the traffic policy that requests to a subset have, for a host without subsets:
-// that of the DestinationRule, in which each setting of the subset's replaces the same one. It is
-// what Istio does per port (MergeSubsetTrafficPolicy): settings of the subset for all ports replace
-// those of the DestinationRule for one port, too. Neither is changed; both may be nil.
+// withSubset returns the effective traffic policy of a subset, for a host without subsets: the policy of
+// the DestinationRule, in which each setting of the subset replaces the same one. As in Istio
+// (MergeSubsetTrafficPolicy), that is done per port: settings of the subset for all ports also replace
+// those of the DestinationRule for one port. Neither argument is changed; both can be nil.
 func withSubset(rule, subset map[string]any) map[string]any {
 	if len(subset) == 0 {
 		return runtime.DeepCopyJSON(rule)
@@ -47,7 +47,7 @@ func withSubset(rule, subset map[string]any) map[string]any {
 	return merged
 }
 
-// byPort returns the entries of portLevelSettings by port. The first of a port counts.
+// byPort returns the entries of portLevelSettings by port. The first entry for a port applies.
 func byPort(policy map[string]any) map[int32]map[string]any {
 	out := map[int32]map[string]any{}
 	list, _ := policy[portLevel].([]any)

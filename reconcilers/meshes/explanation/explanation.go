@@ -27,23 +27,23 @@ import (
 	"switchyard.dev/xds/routingkey"
 )
 
-// Method names the method among the headers of a request that Explain takes.
+// Method is the header name by which Explain accepts the method of a request.
 const Method = ":method"
 
 // Mesh is the effect of meshes on a request.
 type Mesh struct {
-	// By names the object of the operator that reports that a mesh routes the request to the
-	// sandbox, and the routes of the mesh; empty when none does.
+	// By names the MeshRoute that reports that a mesh routes the request to the sandbox, and the
+	// routes of the mesh; empty if none does.
 	By string
-	// Lost is why no mesh routes the request to the sandbox, and Remedy what to do; empty if one
-	// does, and if no mesh is on.
+	// Lost is why no mesh routes the request to the sandbox, and Remedy what to do about it. Both are
+	// empty if one does, or if no mesh is on.
 	Lost, Remedy string
-	// Lines are the reports of all such objects.
+	// Lines are the reports of all MeshRoutes of the request, for output.
 	Lines []string
 }
 
-// Explain returns the effect of the meshes that are on on a request that a route server has
-// explained, as its IstioRoutes and GatewayAPIRoutes report it; the zero Mesh where it has neither.
+// Explain returns the effect of the meshes on a request that a route server has explained, as reported
+// by its IstioRoutes and GatewayAPIRoutes. It returns the zero Mesh if the request has neither.
 func Explain(ctx context.Context, reader client.Reader, asked *routingv1.ExplainRequest, got *routingv1.ExplainResponse) (Mesh, error) {
 	var none Mesh
 	var byIstio, byGatewayAPI []string
@@ -85,7 +85,7 @@ func Explain(ctx context.Context, reader client.Reader, asked *routingv1.Explain
 	return Mesh{By: d.By, Lost: d.Lost, Remedy: d.Remedy, Lines: lines}, nil
 }
 
-// requestOf returns a request as the routes of a mesh see it.
+// requestOf returns the request in the form that package decision takes.
 func requestOf(asked *routingv1.ExplainRequest, got *routingv1.ExplainResponse) decision.Request {
 	q := decision.Request{WorkloadPort: int32(got.GetWorkloadPort()), Request: precedence.Request{Path: "/", Method: "GET", Headers: map[string]string{}}}
 	if d, err := explain.ParseDestination(asked.GetDestination()); err == nil && asked.GetDestination() != "" {
@@ -111,7 +111,7 @@ func requestOf(asked *routingv1.ExplainRequest, got *routingv1.ExplainResponse) 
 	return q
 }
 
-// objectsOf returns the objects of meshes that can decide requests, as far as they can be read.
+// objectsOf returns the mesh objects that can decide requests. Objects that cannot be read are left out.
 func objectsOf(ctx context.Context, reader client.Reader, all []crdv1.MeshRoute) (out decision.Objects) {
 	out.Order = precedence.API
 	var namespaces []string
@@ -145,13 +145,13 @@ func objectsOf(ctx context.Context, reader client.Reader, all []crdv1.MeshRoute)
 	return out
 }
 
-// of reports whether something is asked about a workload.
+// of reports whether a MeshRoute is for a workload.
 func of(r crdv1.MeshRoute, w *routingv1.Workload) bool {
 	at := r.Asked().Managed.Baseline.WorkloadRef
 	return baseline.RoutedKind(crdv1.ObjectRef{Kind: at.Kind}) == w.GetKind() && at.Namespace == w.GetNamespace() && at.Name == w.GetName()
 }
 
-// decided returns what an object of a kind says of itself.
+// decided returns a line with the Ready condition of a MeshRoute.
 func decided(r crdv1.MeshRoute, kind string) []string {
 	says := "nothing is known of it yet"
 	if ready := crdv1.FindCondition(*r.StatusConditions(), crdv1.ConditionReady); ready != nil {
@@ -160,7 +160,7 @@ func decided(r crdv1.MeshRoute, kind string) []string {
 	return []string{fmt.Sprintf("%s %s, of Service %s/%s: %s", kind, r.GetName(), r.Asked().Managed.Namespace, r.Asked().Managed.TargetService, says)}
 }
 
-// beside returns what stands beside a route, and what became of it.
+// beside returns a line about the route that is derived from a baseline's route, and its status.
 func beside(m crdv1.MatchedObject) string {
 	line := fmt.Sprintf("beside %s stands nothing (%s)", m.Baseline, m.Status)
 	if m.Derived != nil {
@@ -172,8 +172,8 @@ func beside(m crdv1.MatchedObject) string {
 	return "  " + line
 }
 
-// deviations returns where a mesh may tell the key of a request otherwise: the request says
-// several things. custom are the headers that carry a key as their whole value.
+// deviations returns the deviations of keymatch that apply to a request: it has several keys, or white
+// space around one. custom are the headers with a key as their whole value.
 func deviations(headers []*routingv1.Header, custom []string) (out []keymatch.Deviation) {
 	keys, members, spaced := map[string]bool{}, 0, false
 	for _, name := range append([]string{routingkey.Baggage, routingkey.Tracestate}, custom...) {
@@ -212,7 +212,7 @@ func deviations(headers []*routingv1.Header, custom []string) (out []keymatch.De
 	return out
 }
 
-// membersIn returns how many members of a list have a routing key.
+// membersIn returns the number of members of a list that have a routing key.
 func membersIn(lines []string) (n int) {
 	for member := range strings.SplitSeq(strings.Join(lines, ","), ",") {
 		if name, value, _ := strings.Cut(member, "="); strings.TrimSpace(name) == routingkey.Member && strings.TrimSpace(value) != "" {

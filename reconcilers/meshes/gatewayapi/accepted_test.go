@@ -18,9 +18,9 @@ import (
 	"switchyard.dev/tests/world"
 )
 
-// TestAnAPIServerTakesWhatIsDerived makes the routes of each case in a real API server with
-// the definitions of the API, then those that are derived of them, and looks again: the API
-// server took them all, and its defaults give nothing to do.
+// TestAnAPIServerTakesWhatIsDerived creates the routes of each case and then the derived routes in a real
+// API server with the CRDs of the Gateway API. The server accepts all of them, and its defaults cause
+// no further changes.
 func TestAnAPIServerTakesWhatIsDerived(t *testing.T) {
 	w := world.Bare(t)
 	define(w)
@@ -66,7 +66,7 @@ func TestAnAPIServerTakesWhatIsDerived(t *testing.T) {
 	}
 }
 
-// define makes the definitions of routes, with the fields that are experiments.
+// define installs the CRDs of routes, including experimental fields.
 func define(w *world.World) {
 	w.Helper()
 	for _, kind := range []string{"httproutes", "grpcroutes"} {
@@ -81,7 +81,7 @@ func define(w *world.World) {
 	}
 }
 
-// routes returns all routes there are.
+// routes returns all routes of the API server.
 func routes(w *world.World, c client.Client) gatewayapi.Routes {
 	w.Helper()
 	var http gatewayv1.HTTPRouteList
@@ -109,8 +109,8 @@ func together(r gatewayapi.Routes) []client.Object {
 	return out
 }
 
-// largest returns a route with as many rules and matches as the API takes, and a key that
-// stands in four headers: 512 matches in 16 rules.
+// largest returns a route with the maximum number of rules and matches, and a key in four headers, which
+// results in 512 matches in 16 rules.
 func largest() gatewayapi.Input {
 	r := &gatewayv1.HTTPRoute{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "largest"}}
 	for i := range 16 {

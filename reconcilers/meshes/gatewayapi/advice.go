@@ -88,8 +88,8 @@ func (g *group) exampleFor(m *Managed) string {
 	return advice.Route(name, m.service(), ports)
 }
 
-// grantFor returns the ReferenceGrant that lets routes such as the baseline refer to a Service. Its
-// name is free.
+// grantFor returns a ReferenceGrant, under a name that none has, that lets routes such as the baseline
+// refer to a Service.
 func (g *group) grantFor(baseline Object, service types.NamespacedName) string {
 	name := advice.FreeName(service.Name, func(name string) bool {
 		return slices.ContainsFunc(g.in.Grants, func(have *gatewayv1.ReferenceGrant) bool {

@@ -14,13 +14,13 @@ import (
 
 const kindService = "Service"
 
-// serviceOf returns the Service that a backend is; false when it is something else.
+// serviceOf returns the Service that a backend refers to; false if it refers to another kind.
 func serviceOf(ref *gatewayv1.BackendRef, namespace string) (types.NamespacedName, bool) {
 	name := types.NamespacedName{Namespace: string(ptr.Deref(ref.Namespace, gatewayv1.Namespace(namespace))), Name: string(ref.Name)}
 	return name, ptr.Deref(ref.Group, "") == "" && ptr.Deref(ref.Kind, kindService) == kindService
 }
 
-// managing returns what is managed under the key of a backend, nil when it is none of that.
+// managing returns the Managed for the Service of a backend under the group's key; nil if there is none.
 func (g *group) managing(ref *gatewayv1.BackendRef, namespace string) *Managed {
 	service, is := serviceOf(ref, namespace)
 	if !is {
@@ -29,7 +29,7 @@ func (g *group) managing(ref *gatewayv1.BackendRef, namespace string) *Managed {
 	return g.managedBy(service.Namespace, service.Name)
 }
 
-// standIn returns the Service that stands for a port of a managed Service, "" when none does.
+// standIn returns the Service that replaces a managed Service on a port; "" if the port is not mapped.
 func (m *Managed) standIn(port *gatewayv1.PortNumber) string {
 	for _, mapping := range m.Mappings {
 		if port != nil && mapping.FromPort == int32(*port) {
@@ -42,7 +42,7 @@ func (m *Managed) standIn(port *gatewayv1.PortNumber) string {
 // governed returns the VirtualService that governs a managed Service, or "".
 func (g *group) governed(m *Managed) string { return g.in.VirtualServices[m.service()] }
 
-// replace makes backends that are managed Services those that stand for them.
+// replace replaces backends that are managed Services with the Services of the sandbox, in place.
 func (g *group) replace(namespace string, backends []*gatewayv1.BackendRef) {
 	for _, ref := range backends {
 		if m := g.managing(ref, namespace); m != nil && g.governed(m) == "" && m.standIn(ref.Port) != "" {
@@ -51,8 +51,8 @@ func (g *group) replace(namespace string, backends []*gatewayv1.BackendRef) {
 	}
 }
 
-// leading returns those whose Service a rule leads to, where others are to stand for it, and
-// notes what is wrong with its backends.
+// leading returns the managed Services among the backends of a rule that are to be replaced, and adds
+// findings about its backends.
 func (g *group) leading(baseline Object, meta *metav1.ObjectMeta, rule int, backends []*gatewayv1.BackendRef) []*Managed {
 	var out []*Managed
 	var others []string
@@ -78,8 +78,8 @@ func (g *group) leading(baseline Object, meta *metav1.ObjectMeta, rule int, back
 	return out
 }
 
-// usable reports whether something can stand for a backend that is a managed Service, and
-// notes why not.
+// usable reports whether a backend that is a managed Service can be replaced. If not, it adds a finding
+// with the reason.
 func (g *group) usable(baseline Object, meta *metav1.ObjectMeta, m *Managed, at string, ref *gatewayv1.BackendRef) bool {
 	virtualService := g.governed(m)
 	switch {
@@ -105,7 +105,7 @@ func portOf(ref *gatewayv1.BackendRef) string {
 	return fmt.Sprint(*ref.Port)
 }
 
-// missing returns what a backend refers to and is not there, "" when it is or nobody knows.
+// missing returns the Service or port of a backend that does not exist; "" if it exists or is not known.
 func (w *world) missing(ref *gatewayv1.BackendRef, namespace string) string {
 	service, is := serviceOf(ref, namespace)
 	if !is || w.ports == nil {
@@ -121,8 +121,8 @@ func (w *world) missing(ref *gatewayv1.BackendRef, namespace string) string {
 	return ""
 }
 
-// checkStandIn notes what keeps requests from the Service that stands for a backend: that it
-// is not there, or that no ReferenceGrant names it.
+// checkStandIn adds a finding if the Service that replaces a backend does not exist, or if no
+// ReferenceGrant permits the reference to it.
 func (g *group) checkStandIn(baseline Object, m *Managed, at string, ref *gatewayv1.BackendRef) {
 	derived := ref.DeepCopy()
 	derived.Name = gatewayv1.ObjectName(m.standIn(ref.Port))
@@ -137,7 +137,7 @@ func (g *group) checkStandIn(baseline Object, m *Managed, at string, ref *gatewa
 		service.Namespace, baseline, service.Name, g.grantFor(baseline, service))
 }
 
-// checkOthers notes backends of a rule that are not managed and not there.
+// checkOthers adds findings about backends of a rule that are not managed and do not exist.
 func (g *group) checkOthers(baseline Object, m *Managed, rule int, backends []*gatewayv1.BackendRef) {
 	for i, ref := range backends {
 		if missing := g.missing(ref, baseline.Namespace); missing != "" && g.managing(ref, baseline.Namespace) == nil {
@@ -160,8 +160,8 @@ func (w *world) permitted(baseline Object, service types.NamespacedName) bool {
 	})
 }
 
-// ServicesNamed returns the Services that backends of routes are, whether they exist or not, each
-// with the ports that backends name.
+// ServicesNamed returns the Services that backends of routes refer to, whether they exist or not, each
+// with the ports that backends name; 0 for a backend without a port.
 func ServicesNamed(routes Routes) map[types.NamespacedName][]int32 {
 	out := map[types.NamespacedName][]int32{}
 	for _, r := range routes.HTTP {

@@ -13,8 +13,8 @@ import (
 	"switchyard.dev/reconcilers/meshes/gatewayapi"
 )
 
-// TestLargeRoutesAreSplit holds what is derived of routes as large as the API takes them to
-// the API's caps, and to the order of the original.
+// TestLargeRoutesAreSplit derives from routes up to the API's maximum size: the derived routes respect
+// the API's limits and the order of the original.
 func TestLargeRoutesAreSplit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		custom := []string{"x-one", "x-two", "x-three"}[:rapid.IntRange(0, 3).Draw(t, "custom")]
@@ -54,8 +54,8 @@ func TestLargeRoutesAreSplit(t *testing.T) {
 	})
 }
 
-// withinCaps fails when the API would not take a route, and returns its matches as the path
-// and the last header of each.
+// withinCaps fails if a route exceeds the API's limits, and returns the path and the last header of each
+// of its matches.
 func withinCaps(t *rapid.T, d *gatewayv1.HTTPRoute) []string {
 	var out []string
 	names := map[gatewayv1.SectionName]bool{}
@@ -82,8 +82,8 @@ func withinCaps(t *rapid.T, d *gatewayv1.HTTPRoute) []string {
 	return out
 }
 
-// TestTwoRoutesOfOneDerivedName has two names of routes whose derived ones have the same: as
-// long as they may be, alike where they are cut, and with the same hash.
+// TestTwoRoutesOfOneDerivedName has two routes for which the derived name is the same: both names have
+// the maximum length, an equal prefix and the same hash.
 func TestTwoRoutesOfOneDerivedName(t *testing.T) {
 	in := gatewayapi.Input{Managed: managedServices[:1]}
 	port := gatewayv1.PortNumber(80)

@@ -20,10 +20,10 @@ type standing struct {
 	refs    refs
 }
 
-// contest notes requests with the key that go elsewhere than they should: where a rule answers
-// a request without the key, the one that is derived from it answers the request with the key,
-// and where none is, the rule itself. Of one reason there is one finding for a baseline, since
-// a Gateway may have hundreds of routes.
+// contest adds findings about requests with the key that are handled by the wrong rule. If a rule
+// handles a request without the key, its derived rule has to handle the request with the key, or the
+// rule itself if none is derived from it. There is one finding per baseline and reason, since a Gateway
+// can have hundreds of routes.
 func (g *group) contest() {
 	var all []contested
 	for i := range g.derived {
@@ -69,7 +69,7 @@ func (g *group) contest() {
 	}
 }
 
-// names names the first of several routes, and how many more there are.
+// names returns the first of several routes and the number of the others, as text.
 func names(all []Object) string {
 	if len(all) == 1 {
 		return all[0].String()
@@ -77,8 +77,8 @@ func names(all []Object) string {
 	return fmt.Sprintf("%s and %d more", all[0], len(all)-1)
 }
 
-// contested is a request with the key that another route answers, or would without the key; or
-// that none may answer beside another route.
+// contested is a conflict between a derived route and another one: a request with the key that the
+// other route handles, or would handle without the key, or a bad expression of the other route.
 type contested struct {
 	derived *derivedRoute
 	other   Object
@@ -86,19 +86,19 @@ type contested struct {
 	what    string
 }
 
-// scope is the routes of one listener or port, and where each is from.
+// scope is the routes of one listener or port, with their origins.
 type scope struct {
 	order  precedence.Order
 	routes []precedence.Route
-	// derived is set for those that are, base is the number of those that are not, which come
-	// first.
+	// derived has the derived routes by index, nil for others. base is the number of the others,
+	// which come first.
 	derived []*derivedRoute
 	base    int
-	// subject is the place of the route that the scope is for.
+	// subject is the index of the route that the scope is for.
 	subject int
 }
 
-// scopes returns the routes that answer requests beside d where one of its parents does.
+// scopes returns the scopes of a derived route at one of its parents, without duplicates.
 func (g *group) scopes(d *derivedRoute, p gatewayv1.ParentReference) []scope {
 	var out []scope
 	var seen []string
@@ -111,7 +111,7 @@ func (g *group) scopes(d *derivedRoute, p gatewayv1.ParentReference) []scope {
 			}
 			r := of.ordered
 			if at.mesh {
-				r.Hostnames = nil // the mesh does not look at them
+				r.Hostnames = nil // meshes ignore them
 			}
 			if derived == d {
 				s.subject = len(s.routes)
@@ -133,19 +133,19 @@ func (g *group) scopes(d *derivedRoute, p gatewayv1.ParentReference) []scope {
 	return out
 }
 
-// section is a listener of a Gateway, as far as routes name it, or a port of a Service. Of
-// a listener that no route names the name is empty, and its port is 0.
+// section is a listener of a Gateway, identified by the names and ports in routes, or a port of a
+// Service. listener is empty for listeners that no route names, and port 0 for ports.
 type section struct {
 	group, kind, namespace, name string
 	listener                     string
 	port                         int32
-	// mesh is set for Services. routes is then the namespace of the routes, which are joined with
-	// those of the same namespace only.
+	// mesh is set for Services. routes is then the namespace of the routes, since only routes of
+	// the same namespace apply together.
 	mesh   bool
 	routes string
 }
 
-// sectionOf returns what a parent reference of a route in a namespace names.
+// sectionOf returns the section that a parent reference of a route in a namespace names.
 func sectionOf(namespace string, p gatewayv1.ParentReference) section {
 	out := section{
 		group: string(ptr.Deref(p.Group, gatewayv1.GroupName)), kind: string(ptr.Deref(p.Kind, "Gateway")),
@@ -158,7 +158,7 @@ func sectionOf(namespace string, p gatewayv1.ParentReference) section {
 	return out
 }
 
-// has reports whether a parent reference is for the section.
+// has reports whether a parent reference includes the section.
 func (s section) has(namespace string, p gatewayv1.ParentReference) bool {
 	q := sectionOf(namespace, p)
 	if !s.mesh {
@@ -172,7 +172,7 @@ func (s section) has(namespace string, p gatewayv1.ParentReference) bool {
 	return q == s
 }
 
-// sections returns what a parent of d consists of, as far as routes tell it apart.
+// sections returns the sections of a parent of d that other routes distinguish by listener or port.
 func (g *group) sections(d *derivedRoute, p gatewayv1.ParentReference) []section {
 	whole := sectionOf(d.object.Namespace, p)
 	if whole.mesh {
@@ -211,7 +211,7 @@ func (s scope) origin(at precedence.At) (Object, int) {
 	return Object(n), at.Rule
 }
 
-// lost returns requests that fit a derived rule and that another one answers.
+// lost returns requests that match a derived rule and that another one handles.
 func (s scope) lost(d *derivedRoute, rule int) []contested {
 	var out []contested
 	for _, l := range s.order.Losses(s.routes, s.base, precedence.At{Route: s.subject, Rule: rule}) {
@@ -233,8 +233,8 @@ func (s scope) lost(d *derivedRoute, rule int) []contested {
 	return out
 }
 
-// blocked returns the routes beside which proxies may refuse d: those with a bad expression. Such
-// a route is Accepted by istiod, and its proxies then refuse all that comes later of that parent.
+// blocked returns the routes with a bad expression in the scope, because of which proxies can reject d.
+// Istiod accepts such a route, and its proxies then reject all later route updates of that parent.
 func (s scope) blocked(d *derivedRoute) []contested {
 	var out []contested
 	for i := range s.routes[:s.base] {
@@ -247,8 +247,8 @@ func (s scope) blocked(d *derivedRoute) []contested {
 	return out
 }
 
-// refusesBad reports whether a route has an expression that proxies refuse, and with it all routes
-// of its parents, and notes that: a copy would have it as well.
+// refusesBad reports whether a route has an expression that proxies reject, together with all routes of
+// its parents, and adds a finding. A copy would have the same expression.
 func (g *group) refusesBad(baseline Object, ordered precedence.Route, asking []*Managed) bool {
 	bad := ordered.BadExpression()
 	if bad == "" {
@@ -260,7 +260,7 @@ func (g *group) refusesBad(baseline Object, ordered precedence.Route, asking []*
 	return true
 }
 
-// name returns the route of a rule for people, with what it is derived from.
+// name returns the route of a rule and, if it is derived, its original, as text.
 func (s scope) name(at precedence.At) string {
 	n := Object(s.routes[at.Route].Name)
 	if d := s.derived[at.Route]; d != nil {
@@ -269,8 +269,8 @@ func (s scope) name(at precedence.At) string {
 	return n.String()
 }
 
-// taken returns requests that a derived rule answers, and that another rule, of which none is
-// derived, answers without the key.
+// taken returns requests that a derived rule handles, but that without the key are handled by a rule
+// from which none is derived.
 func (s scope) taken(d *derivedRoute, rule int) []contested {
 	added := make([]bool, len(s.routes))
 	for i := range added {

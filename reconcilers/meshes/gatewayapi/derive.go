@@ -12,9 +12,9 @@ import (
 	"switchyard.dev/reconcilers/meshes/releases"
 )
 
-// Derive returns the derived routes that there are to be, and what there is to say of them.
+// Derive returns the desired derived routes, with findings and statuses.
 func Derive(in Input) Result {
-	// Two routes may ask for one name, and which gets it may not depend on the order of a list.
+	// Two routes can claim the same name. The winner must not depend on the order of a list.
 	in.Routes.HTTP, in.Routes.GRPC = slices.SortedFunc(slices.Values(in.Routes.HTTP), byName), slices.SortedFunc(slices.Values(in.Routes.GRPC), byName)
 	in.Routes.TLS = slices.SortedFunc(slices.Values(in.Routes.TLS), byPrecedence)
 	w := newWorld(&in)
@@ -52,17 +52,17 @@ func byName[R metav1.Object](a, b R) int {
 	return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
 }
 
-// world is the input, as all groups see it.
+// world is the input with indexes, shared by all groups.
 type world struct {
 	in *Input
-	// ports are those of each Service, nil when Services are not known.
+	// ports are the ports of each Service, nil if Services are not known.
 	ports map[types.NamespacedName][]int32
-	// owner is which route each name of a derived route is for, or the route itself for one that
-	// is not ours.
+	// owner maps the name of each derived route to its original, and of each other object to the
+	// object itself.
 	owner map[Object]Object
-	// existing are the derived routes that there are.
+	// existing are the derived routes that exist, with their creation times.
 	existing map[Object]metav1.Time
-	// baselines are the routes that are not ours.
+	// baselines are the routes that are not derived.
 	baselines []standing
 }
 
@@ -88,7 +88,7 @@ func newWorld(in *Input) *world {
 	return w
 }
 
-// enter tells the routes that are ours from those that are not.
+// enter adds routes to existing if they are derived, and to owner and baselines otherwise.
 func enter[Route, Rule, Match any](w *world, k *kind[Route, Rule, Match], routes []*Route) {
 	for _, r := range routes {
 		name := Object{Kind: k.name, Namespace: k.meta(r).Namespace, Name: k.meta(r).Name}
@@ -101,7 +101,7 @@ func enter[Route, Rule, Match any](w *world, k *kind[Route, Rule, Match], routes
 	}
 }
 
-// group is what is managed under one routing key.
+// group is the Managed of one routing key, with the routes and findings for them.
 type group struct {
 	*world
 	key      string
@@ -112,7 +112,7 @@ type group struct {
 	refused  []Object
 }
 
-// groups returns what is managed by routing key, in the order of the first of each.
+// groups returns one group for each routing key, ordered by their first Managed.
 func (w *world) groups() []*group {
 	var out []*group
 	byKey := map[string]*group{}
@@ -129,17 +129,17 @@ func (w *world) groups() []*group {
 	return out
 }
 
-// derivedRoute is a derived route as far as it takes part in the order of precedence.
+// derivedRoute is the part of a derived route that decides precedence, with its origin.
 type derivedRoute struct {
 	standing
 	baseline Object
-	// origins are the rules of the baseline that its rules are made of.
+	// origins are, for each of its rules, the index of the baseline's rule.
 	origins []int
-	// asking are those for whom it is made.
+	// asking are the Managed that it is derived for.
 	asking []*Managed
 }
 
-// deriveRoute returns what stands beside a route.
+// deriveRoute returns the routes derived from a route, and adds findings.
 func deriveRoute[Route, Rule, Match any](g *group, k *kind[Route, Rule, Match], r *Route) []*Route {
 	meta := k.meta(r)
 	if IsDerived(meta) || meta.DeletionTimestamp != nil {
@@ -176,7 +176,7 @@ func deriveRoute[Route, Rule, Match any](g *group, k *kind[Route, Rule, Match], 
 	for i, part := range pack(k, made) {
 		object := Object{Kind: k.name, Namespace: meta.Namespace, Name: nameOf(meta.Name, g.key, i)}
 		if !g.claim(object, baseline, asking) {
-			break // a part without those before it would have others' places
+			break // parts need consecutive indexes to keep their order
 		}
 		derived := g.metadata(meta, k.name, asking)
 		derived.Name = object.Name
@@ -187,8 +187,8 @@ func deriveRoute[Route, Rule, Match any](g *group, k *kind[Route, Rule, Match], 
 	return out
 }
 
-// ofRelease reports whether a release controller would take a derived route for one of its own, and
-// notes that.
+// ofRelease reports whether a release controller would select a derived route, and adds a finding if
+// so.
 func (g *group) ofRelease(kind string, meta *metav1.ObjectMeta, baseline Object, asking []*Managed) bool {
 	derived := g.metadata(meta, kind, asking)
 	i := slices.IndexFunc(g.in.Releases, func(s releases.Selector) bool { return s.Selects(kind, meta.Namespace, derived.Labels) })
@@ -206,7 +206,7 @@ func (g *group) standingOf(ordered precedence.Route, object, baseline Object, re
 	return derivedRoute{standing{object, ordered, refs}, baseline, origins, asking}
 }
 
-// claim takes the name of a derived route, unless another object has it.
+// claim reserves the name of a derived route and returns true, unless another object has the name.
 func (g *group) claim(object, baseline Object, asking []*Managed) bool {
 	owner, taken := g.owner[object]
 	other, elsewhere := g.in.Taken[object]

@@ -1,34 +1,34 @@
-// Package gatewayapi derives HTTPRoutes and GRPCRoutes for sandboxes: beside each route that
-// leads to a baseline Service one for each routing key, whose matches ask for the key as well
-// and whose backends are the Services of the fork. It is pure: all routes in, the routes that
-// are to be and what there is to say of them out.
+// Package gatewayapi derives HTTPRoutes and GRPCRoutes for sandboxes. For each route to a baseline
+// Service and each routing key it derives a route with matches that also require the key and with the
+// Services of the fork as backends. It is pure: the input is all routes, and the output the desired
+// derived routes, findings and statuses.
 //
-//	Derive      what is to be                                   derive.go
-//	            its rules, matches and how they are split       rules.go
-//	            which backends are replaced, and what they lack backend.go
+//	Derive      the desired routes                              derive.go
+//	            rules, matches and how they are split           rules.go
+//	            replaced backends, and findings about them      backend.go
 //	            names, labels, owners                           metadata.go
-//	            requests that go elsewhere than they should     contest.go
-//	            what a GatewayAPIRoute's status says            report.go
-//	            which object to add                             advice.go
-//	            BackendTLSPolicies of the Services of forks       tls.go
-//	Plan        what has to be written to get there             plan.go
-//	kind        what HTTPRoutes and GRPCRoutes have in common   kind.go
+//	            requests that the wrong rule handles            contest.go
+//	            the status of a GatewayAPIRoute                 report.go
+//	            objects that users should add                   advice.go
+//	            BackendTLSPolicies of the Services of forks     tls.go
+//	Plan        the writes that reach the desired routes        plan.go
+//	kind        generic access to HTTPRoutes and GRPCRoutes     kind.go
 //
-// # What a derived route is
+// # Derived routes
 //
-// A copy of its original in the original's namespace: the same parents with their ports and
-// sections, the same host names, and of each rule that leads to the Service the same filters,
-// timeouts, retries, session persistence and weights. Only the backends that are the Service
-// on a mapped port are others. Each match stands there once for each header that may carry
-// the key (package keymatch). A rule without matches gets those of one that matches all.
+// A derived route is a copy of its original in the same namespace: with the same parents including
+// their ports and sections, the same host names, and for each rule that routes to the Service the same
+// filters, timeouts, retries, session persistence and weights. Only backends that are the Service on a
+// mapped port are replaced. Each match is repeated for each header that can carry the key (package
+// keymatch). A rule without matches is treated as one with a match of all requests.
 //
-// A rule that does not lead to the Service is derived only where it must be: a match on a
-// header goes before more query parameters, so that the derived rules would take requests
-// that such a rule answers. It then keeps its backends.
+// A rule that does not route to the Service is derived only if necessary: a match on a header takes
+// precedence over more query parameters, so the derived rules would take requests of such a rule. It
+// then keeps its backends.
 //
-// Where a rule would have more matches than the API takes, or one that replaces the matched
-// prefix more than one, it becomes several rules, and where there are too many of these,
-// several routes, whose names sort in their order.
+// A rule is split into several rules if it exceeds the API's limit of matches, which is one if it
+// replaces the matched prefix. If there are too many rules, they are split into several routes with
+// names that sort in their order.
 //
 // # BackendTLSPolicies
 //
@@ -36,36 +36,37 @@
 // route routes, in the same namespace and with the same validation. A fork serves the certificate of
 // its baseline, so the host name to verify is the same.
 //
-// # What is not derived
+// # Exceptions
 //
-// Nothing from routes of our own, from those with the annotation crdv1.AnnotationIgnore, nor
-// for a Service that a VirtualService governs: clients would see one of the two, depending on
-// where they are and which is older. A match of the owner on a header that carries keys cannot
-// be joined with ours, since a match may name a header once; the other headers remain. Nor from a
-// route with a regular expression that does not compile: istiod accepts it, and its proxies then
-// refuse all later routes of the parent. Of another route beside it that is told (BadExpression).
+// Nothing is derived from derived routes, from routes with the annotation crdv1.AnnotationIgnore, nor
+// for a Service that a VirtualService governs: depending on their location and on the age of the
+// objects, clients would use one of the two. Nothing is derived from a route with a regular expression
+// that does not compile either: istiod accepts it, and its proxies then reject all later routes of the
+// parent. Other routes of that parent get a finding (BadExpression). If a match of the original is on
+// a header that carries keys, no match on the key in that header can be added, since a match can name a
+// header only once; the other headers remain.
 //
-// A route whose Service is in another namespace needs a ReferenceGrant that names the Service
-// of the fork as well. Without it the derived route is there and its requests fail, so that no
-// request with the key reaches the baseline unseen, and the finding shows the grant: it is the
-// owner's to give.
+// A route to a Service in another namespace needs a ReferenceGrant for the Service of the fork too.
+// Without it the derived route is created and its requests fail, so that no request with the key
+// reaches the baseline unnoticed. The finding contains the ReferenceGrant, which the owner of that
+// namespace has to create.
 //
-// # Whose requests
+// # Precedence
 //
-// With the key a request has to be answered by what is derived from the rule that answers it
-// without the key, and by that rule itself where nothing is. Everything else is found by
-// package precedence, with a request as an example (RequestsLost, RequestsTaken). That a more
-// specific route answers some of the requests that fit, with and without the key, is as it
-// should be and told all the same (MoreSpecificRoute). Routes of a Gateway meet at each
-// listener and port that any of them names, routes of a Service where namespace and port of
-// the reference are the same.
+// A request with the key has to be handled by the rule that is derived from the rule that handles it
+// without the key, or by that rule itself if none is derived. Package precedence finds deviations, with
+// an example request (RequestsLost, RequestsTaken). That a more specific route handles some of the
+// matching requests, with and without the key, is correct and reported for information
+// (MoreSpecificRoute). Routes of a Gateway compete at each listener and port that any of them names;
+// routes of a Service compete if namespace and port of their parent references are the same.
 //
 // # One key at a time
 //
-// What is derived for one routing key does not depend on another's, so a caller to whom one key
-// was changed passes what is Managed under that key, and all routes.
+// The routes derived for one routing key do not depend on other keys. After a change to one key, the
+// caller passes the Managed of that key, and all routes.
 //
-// # Ours
+// # Ownership
 //
-// A route is ours when its labels or its owners say so (IsDerived). Plan touches no other.
+// A route is the operator's if IsDerived reports so, by its labels or owners. Plan changes no other
+// route.
 package gatewayapi

@@ -25,9 +25,9 @@ import (
 	"switchyard.dev/tests/golden"
 )
 
-// setting is the first document of a golden input: what is no object of Kubernetes.
+// setting is the first document of a golden input: the fields of Input other than objects.
 type setting struct {
-	// Managed is without names and keys where these say nothing.
+	// Managed are without names and keys if these do not matter.
 	Managed                                              []gatewayapi.Managed `json:"managed"`
 	CustomHeaders, PreservedLabels, PreservedAnnotations []string
 	VirtualServices                                      map[string]string `json:"virtualServices"`
@@ -68,7 +68,7 @@ func TestExamplesOfTheGatewayAPI(t *testing.T) {
 	}
 }
 
-// goldenInputs reads testdata/*.in.yaml.
+// goldenInputs returns the inputs in testdata/*.in.yaml, by name.
 func goldenInputs(t testing.TB) map[string]gatewayapi.Input {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*.in.yaml")
@@ -104,7 +104,7 @@ func goldenInputs(t testing.TB) map[string]gatewayapi.Input {
 	return out
 }
 
-// exampleInputs reads the files of the module's examples that have a route, by their paths.
+// exampleInputs returns the examples of the module that have a route, by path.
 func exampleInputs(t testing.TB) map[string]gatewayapi.Input {
 	t.Helper()
 	root := filepath.Join(moduleFolder(t), "examples")
@@ -141,7 +141,7 @@ func moduleFolder(t testing.TB) string {
 	return strings.TrimSpace(string(folder))
 }
 
-// everyService manages each Service that the routes refer to, on each port.
+// everyService returns a Managed for each Service that the routes refer to, with each port.
 func everyService(routes gatewayapi.Routes) []gatewayapi.Managed {
 	ports := map[types.NamespacedName][]int32{}
 	add := func(namespace string, ref gatewayv1.BackendRef) {
@@ -184,8 +184,8 @@ func everyService(routes gatewayapi.Routes) []gatewayapi.Managed {
 	return out
 }
 
-// objects reads routes, grants and Services; other kinds are passed over. What has no
-// namespace is in default.
+// objects parses routes, grants and Services; other kinds are ignored. The default namespace is
+// default.
 func objects(t testing.TB, content []byte) gatewayapi.Input {
 	t.Helper()
 	var in gatewayapi.Input
@@ -218,7 +218,7 @@ func objects(t testing.TB, content []byte) gatewayapi.Input {
 	return in
 }
 
-// policyIn returns the policy that a document is, if it is one of a known kind.
+// policyIn returns the policy in a document, if it has a known kind.
 func policyIn(t testing.TB, document []byte) []policies.Policy {
 	t.Helper()
 	var o unstructured.Unstructured
@@ -254,7 +254,7 @@ func or(text, otherwise string) string {
 	return text
 }
 
-// played returns what comes of an input, and holds it to what always is so.
+// played returns the result for an input as text, and checks the invariants of all results.
 func played(t *testing.T, in gatewayapi.Input) string {
 	result := gatewayapi.Derive(in)
 	planned(t, in, result)
@@ -288,7 +288,7 @@ func played(t *testing.T, in gatewayapi.Input) string {
 	return out.String()
 }
 
-// document adds an object without its status, which is empty.
+// document writes an object as YAML, without its empty status.
 func document(t *testing.T, out *strings.Builder, o any) {
 	t.Helper()
 	text, err := yaml.Marshal(o)
@@ -299,8 +299,8 @@ func document(t *testing.T, out *strings.Builder, o any) {
 	out.WriteString("---\n" + before + "\n")
 }
 
-// planned fails unless the plan leads from what there is to the result, touches nothing but
-// ours, and is empty then.
+// planned fails unless the plan turns the current routes into the result and changes only derived
+// routes, and a second plan is empty.
 func planned(t *testing.T, in gatewayapi.Input, result gatewayapi.Result) {
 	t.Helper()
 	changes := gatewayapi.Plan(in.Routes, result.Routes)

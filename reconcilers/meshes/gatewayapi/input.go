@@ -13,22 +13,22 @@ import (
 	"switchyard.dev/reconcilers/policies"
 )
 
-// Managed is one baseline Service that requests with a routing key leave for a member of a
-// sandbox: what a GatewayAPIRoute asks for.
+// Managed is the content of a GatewayAPIRoute: requests with a routing key for a baseline Service are
+// routed to a member of a sandbox.
 type Managed struct {
-	// Name and UID are those of the GatewayAPIRoute, which owns what is derived for it. Without
-	// a UID nothing has an owner.
+	// Name and UID are those of the GatewayAPIRoute, which owns the objects derived for it. Without
+	// a UID they have no owner.
 	Name string    `json:"name"`
 	UID  types.UID `json:"uid,omitempty"`
-	// RoutingKey is the key.
+	// RoutingKey is the routing key.
 	RoutingKey string `json:"routingKey"`
 	// Sandbox is metadata.name of the SignadotSandbox.
 	Sandbox string `json:"sandbox"`
-	// Namespace and TargetService name the baseline Service. Those that stand for its ports are
-	// in the same namespace, and listen on the same ports.
+	// Namespace and TargetService name the baseline Service. The Services that replace it are in
+	// the same namespace and listen on the same ports.
 	Namespace     string `json:"namespace"`
 	TargetService string `json:"targetService"`
-	// Mappings say which Service stands for which port.
+	// Mappings map ports of the baseline Service to the Services that replace it.
 	Mappings []crdv1.IstioPortMapping `json:"mappings"`
 }
 
@@ -37,7 +37,7 @@ func (m *Managed) service() types.NamespacedName {
 	return types.NamespacedName{Namespace: m.Namespace, Name: m.TargetService}
 }
 
-// forks returns the Services that replace the baseline's, each once, sorted.
+// forks returns the Services that replace the baseline Service, sorted and without duplicates.
 func (m *Managed) forks() []string {
 	var out []string
 	for _, mapping := range m.Mappings {
@@ -55,68 +55,67 @@ type Routes struct {
 	TLS  []*gatewayv1.BackendTLSPolicy
 }
 
-// Input is what there is.
+// Input is the current state of the cluster and the settings.
 type Input struct {
-	// Managed are all GatewayAPIRoutes. Those of one routing key are looked at together, since one
-	// route may refer to several of their Services.
+	// Managed are all GatewayAPIRoutes. Those with the same routing key are processed together, since
+	// one route can refer to several of their Services.
 	Managed []Managed
-	// Routes are all routes, the derived ones that are there among them.
+	// Routes are all routes, including derived ones.
 	Routes Routes
 	// Grants are all ReferenceGrants.
 	Grants []*gatewayv1.ReferenceGrant
-	// Services are all Services. Without any, none is missed.
+	// Services are all Services. If empty, no Service is reported as missing.
 	Services []*corev1.Service
-	// VirtualServices names the VirtualService that governs a Service, for each that has one. Its
-	// routing is then no business of HTTPRoutes.
+	// VirtualServices names the VirtualService that governs a Service, for each Service that has one.
+	// Nothing is derived for these Services.
 	VirtualServices map[types.NamespacedName]string
-	// Policies are those of the cluster. RefusePolicies: nothing is derived from a route to which one
-	// applies that would not apply to the derived route. Otherwise one is derived, with backends
-	// of the sandbox alone.
+	// Policies are the policies of the cluster. If a policy applies to a route but would not apply to
+	// a derived one, RefusePolicies means that nothing is derived from the route. Otherwise the derived
+	// route only has backends of the sandbox.
 	Policies       []policies.Policy
 	RefusePolicies bool
 	// Plugins are the values of policies.PluginsAnnotation of Services that have it.
 	Plugins map[types.NamespacedName]string
 	// Releases are the selectors of Argo Rollouts for the routes in which they set weights.
 	Releases []releases.Selector
-	// Taken are names of derived routes that another routing key has, and which that is.
+	// Taken maps names of derived routes that are in use by another routing key to that key.
 	Taken map[Object]string
 	// CustomHeaders are the configured headers that carry a key.
 	CustomHeaders []string
-	// PreservedLabels and PreservedAnnotations are globs of what a derived route has of its
+	// PreservedLabels and PreservedAnnotations are globs of the keys that are copied from the
 	// original's metadata.
 	PreservedLabels, PreservedAnnotations []string
-	// Order is that of the implementation.
+	// Order is the precedence of the implementation.
 	Order precedence.Order
 }
 
-// Result is what there is to be.
+// Result is the desired state, with findings and statuses.
 type Result struct {
 	// Routes are all derived routes.
 	Routes Routes
-	// Refused are those of Input.Taken that there would be.
+	// Refused are the objects of Input.Taken that this key would have created.
 	Refused []Object
-	// Findings are what people should know, by Managed, in the order of those, and for each the
-	// routes in theirs.
+	// Findings are sorted by the order of Input.Managed, then of the routes.
 	Findings []Finding
-	// Matched is what the status of each GatewayAPIRoute says, by its name.
+	// Matched are the rows for the status of each GatewayAPIRoute, by its name.
 	Matched map[string][]MatchedObject
 }
 
 // Object identifies a route.
 type Object = crdv1.RouteObject
 
-// Finding is something that people should know about what was derived, or was not.
+// Finding is a fact about a derived route, or the lack of one, that users should know.
 type Finding struct {
 	// Managed is the name of the GatewayAPIRoute.
 	Managed string
-	// Baseline is the route that it is about, without a name when it is about none.
+	// Baseline is the route that it is about; its name is empty if it is about none.
 	Baseline Object
-	// Reason is one CamelCase word for programs.
+	// Reason is a CamelCase word for programs.
 	Reason string
-	// Problem reports whether requests with the key may go elsewhere than they should. What is
-	// no problem is worth knowing.
+	// Problem is true if requests with the key can be routed to a wrong destination. Other findings
+	// are for information.
 	Problem bool
-	// Message says what is wrong, with which object, and what to do.
+	// Message states the problem, the object and the remedy.
 	Message string
 }
 
@@ -128,41 +127,41 @@ const (
 	ReasonRoutedElsewhere = "HostRoutedElsewhere"
 	// ReasonRoutedAsParent: a route with the Service as a parent routes to another Service of the sandbox.
 	ReasonRoutedAsParent = "RoutedAsParent"
-	// ReasonKeyNotMatched: no match can say that a request carries this key.
+	// ReasonKeyNotMatched: no header match can express this key.
 	ReasonKeyNotMatched = "KeyNotMatched"
-	// ReasonIgnored: the owner asks us to leave the route alone.
+	// ReasonIgnored: the route has the annotation crdv1.AnnotationIgnore.
 	ReasonIgnored = "Ignored"
 	// ReasonVirtualService: a VirtualService governs the Service.
 	ReasonVirtualService = "GovernedByVirtualService"
-	// ReasonPortNotMapped: the route refers to a port for which no Service stands.
+	// ReasonPortNotMapped: the route refers to a port for which the sandbox has no Service.
 	ReasonPortNotMapped = "PortNotMapped"
-	// ReasonBackendNotFound: the route refers to a Service, or a port of it, that is not there.
+	// ReasonBackendNotFound: the route refers to a Service or port that does not exist.
 	ReasonBackendNotFound = "BackendNotFound"
 	// ReasonNotPermitted: no ReferenceGrant lets the derived route refer to the Service.
 	ReasonNotPermitted = "RefNotPermitted"
-	// ReasonHeaderTaken: a match of the owner is about a header that carries keys.
+	// ReasonHeaderTaken: a match of the original is on a header that carries keys.
 	ReasonHeaderTaken = "HeaderTaken"
-	// ReasonTooManyHeaders: a match has as many headers as it may have.
+	// ReasonTooManyHeaders: a match already has the maximum number of headers.
 	ReasonTooManyHeaders = "TooManyHeaders"
-	// ReasonBadExpression: a route has a regular expression that proxies refuse.
+	// ReasonBadExpression: a route has a regular expression that proxies reject.
 	ReasonBadExpression = "BadExpression"
 	// ReasonNameTaken: another object has the name of a derived route.
 	ReasonNameTaken = "NameTaken"
-	// ReasonPolicyNotApplied: a policy applies to the route and not to a derived one.
+	// ReasonPolicyNotApplied: a policy applies to the route but not to a derived one.
 	ReasonPolicyNotApplied = "PolicyNotApplied"
 	// ReasonReleaseSelectsRoutes: a Rollout would set weights in a derived route, and fail.
 	ReasonReleaseSelectsRoutes = "ReleaseSelectsRoutes"
-	// ReasonRequestsLost: requests that the route answers go elsewhere with the key.
+	// ReasonRequestsLost: requests that the route handles are routed elsewhere with the key.
 	ReasonRequestsLost = "RequestsLost"
-	// ReasonRequestsTaken: requests that another route answers go to the fork with the key.
+	// ReasonRequestsTaken: requests that another route handles are routed to the fork with the key.
 	ReasonRequestsTaken = "RequestsTaken"
-	// ReasonPartOfRequests: the rule sends a part of its requests to another Service.
+	// ReasonPartOfRequests: the rule sends a share of its requests to another Service.
 	ReasonPartOfRequests = "PartOfRequests"
-	// ReasonMoreSpecificRoute: some requests go to another route, with and without the key.
+	// ReasonMoreSpecificRoute: another route handles some requests, with and without the key.
 	ReasonMoreSpecificRoute = "MoreSpecificRoute"
 )
 
-// StatusDerived is the status of a route beside which stands a derived one as it should.
+// StatusDerived is the status of a route with a derived route and no problem.
 const StatusDerived = "Derived"
 
 // MatchedObject is a route that refers to the Service, in the status of a GatewayAPIRoute. Its

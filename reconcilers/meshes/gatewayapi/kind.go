@@ -8,15 +8,15 @@ import (
 	"switchyard.dev/reconcilers/meshes/precedence"
 )
 
-// kind is what HTTPRoutes and GRPCRoutes have in common, and each in types of its own.
+// kind gives generic access to HTTPRoutes and GRPCRoutes, which have the same structure in other types.
 type kind[Route, Rule, Match any] struct {
 	name string
 	meta func(*Route) *metav1.ObjectMeta
 	refs func(*Route) []gatewayv1.ParentReference
-	// derive returns a copy of a route with other metadata and rules, and no status.
+	// derive returns a copy of a route with the given metadata and rules, without status.
 	derive func(of *Route, meta metav1.ObjectMeta, rules []Rule) *Route
 	rules  func(*Route) []Rule
-	// copyRule returns a copy of a rule with other matches.
+	// copyRule returns a copy of a rule with the given matches.
 	copyRule func(*Rule, []Match) Rule
 	ruleName func(*Rule) **gatewayv1.SectionName
 	matches  func(*Rule) []Match
@@ -24,10 +24,10 @@ type kind[Route, Rule, Match any] struct {
 	// retain removes the backends of a rule for which keep is false, and filters that send copies
 	// of its requests to other backends.
 	retain func(r *Rule, keep func(*gatewayv1.BackendRef) bool)
-	// oneMatch reports whether the API lets the rule have one match only.
+	// oneMatch reports whether the API limits the rule to one match.
 	oneMatch func(*Rule) bool
 	headers  func(*Match) []string
-	// withKey returns a copy of a match that asks for the key as well.
+	// withKey returns a copy of a match that requires the key, too.
 	withKey func(Match, keymatch.Match) Match
 	ordered func(*Route) precedence.Route
 }
@@ -67,7 +67,7 @@ var httpRoutes = kind[gatewayv1.HTTPRoute, gatewayv1.HTTPRouteRule, gatewayv1.HT
 	},
 	withKey: func(m gatewayv1.HTTPRouteMatch, key keymatch.Match) gatewayv1.HTTPRouteMatch {
 		out := m.DeepCopy()
-		if out.Path == nil { // what the API takes a match without a path for
+		if out.Path == nil { // the API's default
 			out.Path = &gatewayv1.HTTPPathMatch{Type: new(gatewayv1.PathMatchPathPrefix), Value: new("/")}
 		}
 		class := gatewayv1.HeaderMatchExact
@@ -130,7 +130,7 @@ func typeMeta(kind string) metav1.TypeMeta {
 }
 
 // replacesPrefix reports whether a filter of a rule, or of one of its backends, replaces the
-// prefix that was matched. The API takes such a rule with one match only.
+// matched prefix. The API limits such a rule to one match.
 func replacesPrefix(r *gatewayv1.HTTPRouteRule) bool {
 	filters := r.Filters
 	for _, b := range r.BackendRefs {

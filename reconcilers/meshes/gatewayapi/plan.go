@@ -11,25 +11,24 @@ import (
 	"switchyard.dev/reconcilers/meshes/releases"
 )
 
-// Changes is what makes of the routes that there are those that are to be.
+// Changes are the writes that turn the current routes into the desired ones.
 type Changes struct {
 	Create, Update, Delete Routes
 }
 
-// Empty reports whether nothing changes.
+// Empty reports whether there are no changes.
 func (c Changes) Empty() bool {
 	return c.Create.empty() && c.Update.empty() && c.Delete.empty()
 }
 
 func (r Routes) empty() bool { return len(r.HTTP) == 0 && len(r.GRPC) == 0 && len(r.TLS) == 0 }
 
-// Plan returns what makes of current, all routes of the cluster, what is desired. What is not
-// ours is neither updated nor deleted, and where it has the name of one that is desired, that
-// one is not created. Where only some keys were derived for, both are the derived routes of
-// those keys. An object to update is the one that is there with what is desired in
-// it: labels, annotations and owners that others gave it stay. One to delete is whole, so that
-// its UID can be asked for.
-// Of labels by which a release controller selects routes, those stay that are desired.
+// Plan returns the changes that turn current into desired. current are all routes of the cluster or, if
+// desired covers only some keys, the derived routes of these keys. Routes that are not derived are
+// neither updated nor deleted, and a desired route with the name of one is not created. An object to
+// update is the current one with the desired content: labels, annotations and owners that others added
+// stay, except labels by which a release controller selects routes. An object to delete is complete,
+// so that its UID can be a precondition.
 func Plan(current, desired Routes, selectors ...releases.Selector) Changes {
 	var out Changes
 	out.Create.HTTP, out.Update.HTTP, out.Delete.HTTP = plan(current.HTTP, desired.HTTP, func(have, want *gatewayv1.HTTPRoute) (*gatewayv1.HTTPRoute, bool) {
@@ -55,8 +54,8 @@ func Plan(current, desired Routes, selectors ...releases.Selector) Changes {
 	return out
 }
 
-// merge gives an object the labels, annotations and owners that it is to have. Of our owners
-// none stays that it is not to have; a preserved label that its original has no more does.
+// merge adds the labels, annotations and owners of want to have. GatewayAPIRoutes that are not owners
+// in want are removed from the owners. A preserved label that was removed from the original stays.
 func merge(have, want *metav1.ObjectMeta) {
 	have.Labels, have.Annotations = merged(have.Labels, want.Labels), merged(have.Annotations, want.Annotations)
 	owners := slices.DeleteFunc(slices.Clone(have.OwnerReferences), owns)
@@ -92,8 +91,8 @@ type object[R any] interface {
 	metav1.Object
 }
 
-// plan plans for one kind. with returns an object that is there with what it is to be, and
-// reports whether it is that already.
+// plan returns the changes for one kind. with returns an existing object with the desired content, and
+// whether that equals the existing one.
 func plan[R any, P object[R]](current, desired []P, with func(have, want P) (P, bool)) (create, update, remove []P) {
 	type name struct{ namespace, name string }
 	have, wanted := map[name]P{}, map[name]bool{}

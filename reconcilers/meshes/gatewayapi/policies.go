@@ -10,7 +10,7 @@ import (
 	"switchyard.dev/reconcilers/policies"
 )
 
-// mostPolicies is how many policies findings of one route name.
+// mostPolicies is the maximum number of policies that the findings of one route name.
 const mostPolicies = 3
 
 // checkPolicies adds findings for the policies that apply to a route and not to routes derived
@@ -60,11 +60,11 @@ func checkPolicies[Route, Rule, Match any](g *group, k *kind[Route, Rule, Match]
 	return guarded, refused
 }
 
-// guardRules returns the derived rules of a route with backends of the sandbox alone, so that no
-// request reaches another one past a policy. It returns nil where there are none, or where they
-// would take requests of a rule with other backends.
+// guardRules returns the derived rules of a route with backends of the sandbox only, so that no request
+// bypasses a policy of another backend. It returns nil if none remain, or if they would take requests
+// of a rule with other backends.
 func guardRules[Route, Rule, Match any](g *group, k *kind[Route, Rule, Match], r *Route, all []made[Rule], baseline Object, leads []bool, asking []*Managed) []made[Rule] {
-	// Findings about other backends of its rules are not true of these.
+	// Findings about other backends do not apply to these rules.
 	g.findings = slices.DeleteFunc(g.findings, func(f Finding) bool { return f.Baseline == baseline && f.Reason == ReasonPartOfRequests })
 	own := g.sandboxServices(asking)
 	var out []made[Rule]
@@ -78,7 +78,7 @@ func guardRules[Route, Rule, Match any](g *group, k *kind[Route, Rule, Match], r
 		switch {
 		case !leads[m.origin]:
 			taken = append(taken, m.origin)
-		case len(k.backends(&m.rule)) == 0: // The original answers its requests.
+		case len(k.backends(&m.rule)) == 0: // The original rule handles its requests.
 			kept[m.origin] = false
 		default:
 			out = append(out, m)
@@ -116,7 +116,7 @@ func (g *group) sandboxServices(asking []*Managed) map[types.NamespacedName]bool
 	return own
 }
 
-// retainHTTP leaves of a rule the backends for which keep is true, and no mirrors.
+// retainHTTP removes from a rule the mirrors, and the backends for which keep is false.
 func retainHTTP(r *gatewayv1.HTTPRouteRule, keep func(*gatewayv1.BackendRef) bool) {
 	mirrors := func(f gatewayv1.HTTPRouteFilter) bool { return f.Type == gatewayv1.HTTPRouteFilterRequestMirror }
 	r.Filters = slices.DeleteFunc(r.Filters, mirrors)
@@ -126,7 +126,7 @@ func retainHTTP(r *gatewayv1.HTTPRouteRule, keep func(*gatewayv1.BackendRef) boo
 	}
 }
 
-// retainGRPC does so for a rule of a GRPCRoute.
+// retainGRPC is retainHTTP for a rule of a GRPCRoute.
 func retainGRPC(r *gatewayv1.GRPCRouteRule, keep func(*gatewayv1.BackendRef) bool) {
 	mirrors := func(f gatewayv1.GRPCRouteFilter) bool { return f.Type == gatewayv1.GRPCRouteFilterRequestMirror }
 	r.Filters = slices.DeleteFunc(r.Filters, mirrors)

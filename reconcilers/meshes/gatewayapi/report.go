@@ -8,7 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// note adds a finding, once.
+// note adds a finding unless the group has an equal one.
 func (g *group) note(m *Managed, baseline Object, reason string, problem bool, format string, args ...any) {
 	f := Finding{m.Name, baseline, reason, problem, fmt.Sprintf(format, args...)}
 	if !slices.Contains(g.findings, f) {
@@ -16,20 +16,20 @@ func (g *group) note(m *Managed, baseline Object, reason string, problem bool, f
 	}
 }
 
-// list returns names for people.
+// list returns names as text, sorted and without duplicates. It sorts its argument.
 func list(names []string) string {
 	slices.Sort(names)
 	return strings.Join(slices.Compact(names), ", ")
 }
 
-// report collects what the groups found.
+// report collects the findings and statuses of all groups.
 type report struct {
 	in       *Input
 	findings []Finding
 	matched  map[string][]MatchedObject
 }
 
-// add takes what was derived and found in a group.
+// add adds the findings and the derived routes of a group.
 func (r *report) add(g *group) {
 	for _, m := range g.managed {
 		g.asParent(m)
@@ -56,8 +56,8 @@ func (r *report) add(g *group) {
 	r.findings = append(r.findings, g.findings...)
 }
 
-// rows returns what the status says of one route: a row for each one derived from it, the
-// first with what was found.
+// rows returns the rows of the status about one route: one for each route derived from it. The first
+// has the findings.
 func (g *group) rows(m *Managed, baseline Object) []MatchedObject {
 	first := MatchedObject{Baseline: baseline}
 	var messages []string
@@ -100,7 +100,7 @@ func kindsOf(parents refs) []string {
 	return slices.Compact(out)
 }
 
-// finish returns the findings in the order of the managed, and what each one's status says.
+// finish returns the findings in the order of Input.Managed, and the rows of each status.
 func (r *report) finish() ([]Finding, map[string][]MatchedObject) {
 	var out []Finding
 	for _, m := range r.in.Managed {

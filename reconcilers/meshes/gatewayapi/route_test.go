@@ -15,7 +15,7 @@ import (
 	"switchyard.dev/reconcilers/meshes/precedence"
 )
 
-// managedServices are cart and pay; other is nobody's.
+// managedServices are cart and pay. The Service other is not managed.
 var managedServices = []gatewayapi.Managed{
 	{Name: "cart", RoutingKey: key, Sandbox: "mine", Namespace: "shop", TargetService: "cart", Mappings: []crdv1.IstioPortMapping{{FromPort: 80, ToService: "mine-cart"}}},
 	{Name: "pay", RoutingKey: key, Sandbox: "mine", Namespace: "shop", TargetService: "pay", Mappings: []crdv1.IstioPortMapping{{FromPort: 80, ToService: "mine-pay"}}},
@@ -75,7 +75,7 @@ func keyedRequests(f func(precedence.Request)) {
 	}
 }
 
-// answer returns where a request goes: the first backend of the rule that answers it.
+// answer returns the first backend of the rule that handles a request, and the name of the route.
 func answer(routes []*gatewayv1.HTTPRoute, order precedence.Order, q precedence.Request) (string, string) {
 	var ordered []precedence.Route
 	for _, r := range routes {
@@ -88,8 +88,8 @@ func answer(routes []*gatewayv1.HTTPRoute, order precedence.Order, q precedence.
 	return string(routes[at.Route].Spec.Rules[at.Rule].BackendRefs[0].Name), routes[at.Route].Name
 }
 
-// TestRequestsWithTheKeyGoWhereTheyShould holds what is derived to what it is for: a request
-// with the key goes to the fork of where it goes without, or a finding says that it may not.
+// TestRequestsWithTheKeyGoWhereTheyShould checks that requests with the key are routed to the fork of the
+// Service that handles them without the key, unless a finding reports a problem.
 func TestRequestsWithTheKeyGoWhereTheyShould(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := gatewayapi.Input{Managed: managedServices, Order: rapid.SampledFrom([]precedence.Order{precedence.API, precedence.Istiod}).Draw(t, "order")}
@@ -102,7 +102,7 @@ func TestRequestsWithTheKeyGoWhereTheyShould(t *testing.T) {
 		}
 		baselines := slices.Clone(in.Routes.HTTP)
 		result := gatewayapi.Derive(in)
-		if rapid.Bool().Draw(t, "some are there") { // made at other times than others
+		if rapid.Bool().Draw(t, "some are there") { // their creation times differ from the others'
 			for _, d := range result.Routes.HTTP {
 				d.CreationTimestamp = metav1.Unix(rapid.Int64Range(3, 4).Draw(t, "made"), 0)
 				in.Routes.HTTP = append(in.Routes.HTTP, d)
@@ -126,7 +126,7 @@ func TestRequestsWithTheKeyGoWhereTheyShould(t *testing.T) {
 	})
 }
 
-// told reports whether a problem is known of one of two routes, or of what it is derived from.
+// told reports whether there is a problem finding about one of the routes, or about its original.
 func told(findings []gatewayapi.Finding, routes ...string) bool {
 	return slices.ContainsFunc(findings, func(f gatewayapi.Finding) bool {
 		return f.Problem && slices.ContainsFunc(routes, func(name string) bool {

@@ -10,7 +10,7 @@ import (
 	"switchyard.dev/reconcilers/meshes/precedence"
 )
 
-// What the definitions of HTTPRoute and GRPCRoute let pass.
+// The limits in the CRDs of HTTPRoute and GRPCRoute.
 const (
 	maxRules       = 16
 	maxRuleMatches = 64
@@ -18,17 +18,16 @@ const (
 	maxHeaders     = 16
 )
 
-// made is a rule of a derived route, with the index of the one that it is made of.
+// made is a rule of a derived route, with the index of its original rule.
 type made[Rule any] struct {
 	rule   Rule
 	origin int
 }
 
-// keyedRules returns the rules of what stands beside a route, however many there are: those
-// that lead to a managed Service, and those whose requests these would take. Each match asks
-// for the key as well, which puts it before every match of its like that does not: before
-// those that had more query parameters, for one. So the rules that such requests go to stand
-// beside them in the same order as in the original.
+// keyedRules returns the rules derived from a route, without regard to the limit of rules. They are
+// derived from the rules that route to a managed Service and from the rules that would lose requests
+// to these: a match on the key takes precedence over an equal path match without it, even if that one
+// has more query parameters. The rules are in the order of the original.
 func keyedRules[Route, Rule, Match any](g *group, k *kind[Route, Rule, Match], r *Route, baseline Object, leads []bool, asking []*Managed) []made[Rule] {
 	kept := slices.Clone(leads)
 	rules := k.rules(r)
@@ -45,8 +44,8 @@ func keyedRules[Route, Rule, Match any](g *group, k *kind[Route, Rule, Match], r
 	}
 }
 
-// keepOvertaken adds rules to those that are kept: the ones whose requests go to the derived
-// rules. It reports whether there were any.
+// keepOvertaken marks the rules that would lose requests to the derived rules as kept. It reports
+// whether it marked any.
 func keepOvertaken[Route, Rule, Match any](g *group, k *kind[Route, Rule, Match], r *Route, derived []made[Rule], kept []bool) bool {
 	var rules []Rule
 	for _, m := range derived {
@@ -64,8 +63,8 @@ func keepOvertaken[Route, Rule, Match any](g *group, k *kind[Route, Rule, Match]
 	return more
 }
 
-// keyed returns a rule whose matches ask for the key, as several rules where the API lets one
-// have fewer matches. Where it leads to a managed Service, its backends do not any more.
+// keyed returns a rule with matches that require the key, split into several rules to respect the
+// API's limit of matches. With leads true, backends that are managed Services are replaced.
 func keyed[Route, Rule, Match any](g *group, k *kind[Route, Rule, Match], rule *Rule, baseline Object, index int, leads bool, asking []*Managed) []made[Rule] {
 	matches := k.matches(rule)
 	if len(matches) == 0 {
@@ -111,7 +110,7 @@ type part[Rule any] struct {
 	origins []int
 }
 
-// pack puts rules into as few routes as their order allows.
+// pack distributes rules over as few routes as the limits allow, in order.
 func pack[Route, Rule, Match any](k *kind[Route, Rule, Match], all []made[Rule]) []part[Rule] {
 	var out []part[Rule]
 	matches := maxMatches

@@ -11,7 +11,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// KindBackendTLSPolicy is the kind of the policies by which backends are reached with TLS.
+// KindBackendTLSPolicy is the kind of the policies for TLS connections to backends.
 const KindBackendTLSPolicy = "BackendTLSPolicy"
 
 // policyObject identifies a BackendTLSPolicy.
@@ -19,13 +19,13 @@ func policyObject(namespace, name string) Object {
 	return Object{Kind: KindBackendTLSPolicy, Namespace: namespace, Name: name}
 }
 
-// byPrecedence orders policies as the API does where several target one port: the oldest first, and
-// of one age by name.
+// byPrecedence compares policies by the API's precedence for several that target one port: the oldest
+// first, then by name.
 func byPrecedence(a, b *gatewayv1.BackendTLSPolicy) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), byName(a, b))
 }
 
-// portRef is what a policy targets: a port of a Service, or all of its ports.
+// portRef is a target of a policy: a port of a Service, or all of its ports.
 type portRef struct{ service, port string }
 
 // portRefs returns the Services that a policy targets.
@@ -40,8 +40,8 @@ func portRefs(p *gatewayv1.BackendTLSPolicy) []portRef {
 }
 
 // deriveTLS returns copies of the BackendTLSPolicies of baseline Services, which target the
-// Services of the sandbox. A copy takes only targets for which its original has precedence: copies
-// have other ages than their originals. Owners' policies for a Service of the sandbox come first.
+// Services of the sandbox. As ages of copies differ from those of the originals, a copy only has the
+// targets for which its original has precedence. Users' policies for a Service of the sandbox win.
 func (g *group) deriveTLS() []*gatewayv1.BackendTLSPolicy {
 	taken := map[string]map[portRef]bool{}
 	take := func(namespace string, ref portRef) bool {
@@ -88,7 +88,8 @@ func (g *group) deriveTLS() []*gatewayv1.BackendTLSPolicy {
 	return out
 }
 
-// copyOf returns a copy of a policy with these targets; nil if there is to be none.
+// copyOf returns a copy of a policy with these targets; nil without targets, if an annotation excludes
+// it, or if the name is taken.
 func (g *group) copyOf(p *gatewayv1.BackendTLSPolicy, refs []portRef, asking []*Managed) *gatewayv1.BackendTLSPolicy {
 	if len(refs) == 0 {
 		return nil

@@ -25,7 +25,7 @@ func adviceApplies(t *testing.T, given situation, objects []*unstructured.Unstru
 	}
 	text := advised.FindString(f.Message)
 	if text == "" || strings.Contains(text, "nsA") || strings.Contains(text, "nsB") {
-		return // Examples of Istio have namespaces that the API server refuses.
+		return // Examples of Istio have namespaces that the API server rejects.
 	}
 	advice := parse(t, text)
 	advice.SetCreationTimestamp(metav1.Now())
@@ -62,7 +62,7 @@ func added(t *testing.T, given situation, objects []*unstructured.Unstructured, 
 	}
 }
 
-// findings returns those about a Service and a key.
+// findings returns the findings about a Service and a key.
 func findings(given situation, objects []*unstructured.Unstructured, service types.NamespacedName, key string) []istio.Finding {
 	m := istio.New(given.Settings, given.Services, objects)
 	var renderings []istio.Rendering

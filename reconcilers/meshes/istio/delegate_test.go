@@ -14,9 +14,9 @@ import (
 	"switchyard.dev/reconcilers/meshes/istio"
 )
 
-// merged returns the routes of a root with those of its delegate put in, by the rules of
-// Istio 1.31 (pilot/pkg/model/virtualservice.go): a delegate's route of which one match can
-// be joined with none of the root's is left out.
+// merged returns the routes of a root with those of its delegate inserted, by the rules of Istio 1.31
+// (pilot/pkg/model/virtualservice.go): a delegate's route is dropped if one of its matches cannot be
+// merged with any of the root's.
 func merged(root, delegate []any) []any {
 	var all []any
 	for _, one := range root {
@@ -107,7 +107,7 @@ func conflicts(root, leaf map[string]any) bool {
 	return len(a) > 0 && len(b) > 0 && (len(a) < len(b) || slices.ContainsFunc(b, func(g any) bool { return !slices.Contains(a, g) }))
 }
 
-// differ is stringMatchConflict.
+// differ implements Istio's stringMatchConflict.
 func differ(root, leaf any) bool {
 	if root == nil || leaf == nil {
 		return false
@@ -124,13 +124,13 @@ func differ(root, leaf any) bool {
 	return !strings.HasPrefix(of(leaf, "exact"), of(root, "prefix"))
 }
 
-// dropsAny reports whether Istio leaves out a delegate's route somewhere.
+// dropsAny reports whether Istio drops any of a delegate's routes.
 func dropsAny(root, delegate []any) bool {
 	return len(merged(root, delegate)) < len(root)*len(delegate)
 }
 
-// TestRequestsReachWhatTheyShouldThroughADelegate is TestRequestsReachWhatTheyShould for a root
-// that delegates, of which Istio joins the routes with ours.
+// TestRequestsReachWhatTheyShouldThroughADelegate is TestRequestsReachWhatTheyShould for a root that
+// delegates. Istio merges its routes with the derived ones.
 func TestRequestsReachWhatTheyShouldThroughADelegate(t *testing.T) {
 	keyed := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -161,7 +161,7 @@ func TestRequestsReachWhatTheyShouldThroughADelegate(t *testing.T) {
 			t.Fatal("the root has changed")
 		}
 		if dropsAny(routes, httpOf(delegate)) {
-			return // ours, with fewer matches, may then be there although the owner's is not
+			return // a derived route with fewer matches can then apply although its original does not
 		}
 		owner := merged(routes, httpOf(delegate))
 		rendered := merged(routes, httpOf(m.Render(delegate).Object))
@@ -176,8 +176,9 @@ func TestRequestsReachWhatTheyShouldThroughADelegate(t *testing.T) {
 	t.Logf("%d requests reached a sandbox", keyed)
 }
 
-// TestARouteIsNotLostForOneOfItsMatches shows two roots of which one match each takes what the
-// other cannot: joined in one route, ours would be left out for the matches that fit nowhere.
+// TestARouteIsNotLostForOneOfItsMatches has a root with a match on a path and one on a port or a header
+// that carries keys. Istio would drop a single derived route, as some of its matches cannot be merged
+// with any of the root's.
 func TestARouteIsNotLostForOneOfItsMatches(t *testing.T) {
 	leaf := func(host string) []any {
 		return []any{map[string]any{
@@ -191,7 +192,7 @@ func TestARouteIsNotLostForOneOfItsMatches(t *testing.T) {
 	uri := map[string]any{"prefix": "/a"}
 	for name, c := range map[string]struct {
 		host string
-		root map[string]any // takes what is not under /a
+		root map[string]any // matches paths outside /a
 	}{
 		"a port":   {"shop", map[string]any{"port": int64(80)}},
 		"a header": {"customer", map[string]any{"headers": map[string]any{keyHeader: map[string]any{"exact": "me"}}}},

@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// target is a destination of a route, as it is in the object.
+// target is a destination of a route.
 type target struct {
 	destination map[string]any
-	// service is the managed one that it leads to, or nil.
+	// service is the managed Service that it routes to, or nil.
 	service *managed
-	// port is what the destination leads to; 0 stands for the port at which the request came.
+	// port is the port of the destination; 0 means the port at which the request was received.
 	port int32
 }
 
-// targets returns the destinations of an entry of spec.http, those of mirrors too: what is
-// sent to the baseline as a copy is sent to the sandbox as a copy.
+// targets returns the destinations of an entry of spec.http, including mirrors. A destination map is
+// shared with the entry.
 func (m *Mesh) targets(entry map[string]any, namespace string) []target {
 	var all []target
 	add := func(holder any) {
@@ -46,7 +46,7 @@ func (m *Mesh) target(destination map[string]any, namespace string) target {
 	return t
 }
 
-// Number returns a JSON number, in any of the types that decoders make of one.
+// Number returns a JSON number that was decoded as int64 or float64, and 0 for any other value.
 func Number(value any) int32 {
 	switch n := value.(type) {
 	case int64:
@@ -57,7 +57,7 @@ func Number(value any) int32 {
 	return 0
 }
 
-// ledTo returns the managed Services among targets, each once.
+// ledTo returns the managed Services of targets, sorted by host and without duplicates.
 func ledTo(targets []target) []*managed {
 	byHost := map[string]*managed{}
 	for _, t := range targets {
@@ -72,9 +72,9 @@ func ledTo(targets []target) []*managed {
 	return all
 }
 
-// listeners returns the ports for which a route of ours is needed each: those at which a
-// request may come, where the port decides which port of a Service it reaches. Last comes 0,
-// which stands for any port, if there are other destinations.
+// listeners returns the ports that need a derived route each: the ports at which a request can be
+// received, if that port decides which port of a Service it reaches. If there are other destinations,
+// the last element is 0, which means any port.
 func listeners(targets []target) []int32 {
 	var all []int32
 	rest := false
@@ -92,8 +92,8 @@ func listeners(targets []target) []int32 {
 	return all
 }
 
-// lead sends a target to the sandbox with the key, if there is one for its port: a request
-// that came at listener reaches it. It returns the port, or 0.
+// lead changes the destination to the Service of the sandbox with the key, for requests received at
+// port listener. It returns the port of the new destination, or 0 if the sandbox has none for it.
 func (t target) lead(key string, listener int32) int32 {
 	if t.service == nil {
 		return 0
@@ -108,13 +108,13 @@ func (t target) lead(key string, listener int32) int32 {
 	}
 	t.destination["host"] = to
 	t.destination["port"] = map[string]any{"number": int64(port)}
-	// Subsets are of the baseline's pods.
+	// Subsets select pods of the baseline.
 	delete(t.destination, "subset")
 	return port
 }
 
-// misread returns a managed Service that a host names in a form which Istio does not know:
-// with its namespace and without the domain.
+// misread returns the managed Service that a host names in a form that Istio does not resolve: with the
+// namespace but without the full domain. It returns nil for other hosts.
 func (m *Mesh) misread(host string) *managed {
 	for _, end := range misreadEnds(m.settings.ClusterDomain) {
 		if s := m.services[host+end]; s != nil && strings.Contains(host, ".") {
@@ -124,7 +124,7 @@ func (m *Mesh) misread(host string) *managed {
 	return nil
 }
 
-// misreadEnds are what such a host lacks.
+// misreadEnds returns the suffixes that such a host can lack.
 func misreadEnds(clusterDomain string) []string {
 	return []string{".svc." + clusterDomain, "." + clusterDomain}
 }

@@ -1,71 +1,73 @@
-// Package istio renders the routes of sandboxes into VirtualServices. It is pure: objects go
-// in, and objects, findings and lines of status come out.
+// Package istio renders the routes of sandboxes into VirtualServices. It is pure: the input is objects,
+// and the output objects, findings and status rows.
 //
-// # What is rendered
+// In this package, a derived route is an HTTP route that the operator adds to a VirtualService, and an
+// original is a route that belongs to the owner of the VirtualService.
 //
-// For each of the owner's HTTP routes that leads to a managed Service there are routes of
-// ours directly before it, for each sandbox of the Service (sorted by routing key) and each
-// port that the route can lead to. A route of ours is a copy of its original, unknown fields
-// included, in which
+// # Rendering
 //
-//   - every destination that is the Service leads to the sandbox's, in route, mirror and
-//     mirrors, with the port written out and without the subset, which is of the baseline's
-//     pods. Other destinations and all weights stay, so a request with a key is split as one
-//     without. If the same key has sandboxes of several of the destinations, one route has
+// Derived routes precede each original that routes to a managed Service: one for each sandbox of the
+// Service (sorted by routing key) and each port that the original can route to. A derived route is a
+// copy of its original, including unknown fields, with these changes:
+//
+//   - Each destination that is the Service is replaced with the Service of the sandbox, in route,
+//     mirror and mirrors, with an explicit port and without the subset, which selects pods of the
+//     baseline. Other destinations and all weights stay, so requests with and without a key are split
+//     in the same way. If a key has sandboxes for several of the destinations, one route replaces
 //     them all.
-//   - each match is joined with each match of the key (package keymatch). A route without
-//     matches gets those of the key alone.
-//   - the name begins with names.Prefix, has the name or the index of its original, and ends in a
-//     check of itself. Names of earlier releases lack the original; their routes are replaced.
+//   - Each match is combined with each match of the key (package keymatch). A route without matches
+//     only gets the matches of the key.
+//   - The name is names.Prefix with key, Service, port and original, and ends in a checksum. Names of
+//     earlier releases lack the original; their routes are replaced.
 //
-// Which routes lead to a Service is read as Istio reads it: a host without a dot is in the
-// namespace of the VirtualService, any other is a full name. "name.namespace" is no name of a
-// Service for Istio, which is a finding.
+// Hosts are resolved as Istio does it: a host without a dot is in the namespace of the VirtualService,
+// any other is a full name. Istio does not resolve "name.namespace", which is a finding.
 //
 // # Ports
 //
-// A destination without a port, of a Service with several, leads to the port at which the
-// request came: that of the Service called in the mesh, that of the gateway at a gateway.
-// Only there are several routes of ours needed, each with match.port, and one without a port
-// for the other destinations of the route. What match.port means is the same port in both
-// places, so one entry serves the mesh and gateways, and match.gateways is never written: with
-// it Istio would pass over sourceLabels and sourceNamespace of the owner's match.
+// If a Service has several ports, a destination without a port uses the port at which the request was
+// received: the port of the called Service in the mesh, the port of the gateway at a gateway. Only this
+// case needs several derived routes, each with match.port, and one without a port for the other
+// destinations of the route. match.port refers to the same port in both places, so one entry serves the
+// mesh and gateways. match.gateways is never written: with it Istio would ignore sourceLabels and
+// sourceNamespace of the original's match.
 //
 // # Delegates
 //
-// Routes are put where the destination is, into the delegate. Istio joins each with the route
-// of the root, and drops it if one of its matches can be joined with none of the root's, with no
-// more than a line in its log. So that ours are there wherever the owner's is,
+// Routes are added to the VirtualService with the destination, which can be a delegate. Istio merges
+// each route of a delegate with the route of the root. If one of its matches cannot be merged with any
+// of the root's, Istio drops the route and only logs that. So that derived routes apply wherever the
+// original does,
 //
-//   - a route without matches gets ours once for each way in which roots have ignoreUriCase
-//     and sourceNamespace, which must be equal to be joined;
-//   - a header that some match of a root has a condition on has routes of its own, of one match
-//     each; so do matches for one port where a root matches ports.
+//   - an original without matches gets derived routes for each combination of ignoreUriCase and
+//     sourceNamespace in the roots, which have to be equal to be merged;
+//   - a header that some match of a root has a condition on gets separate derived routes with one match
+//     each, as do matches for one port if a root matches ports.
 //
-// A header that every match of the roots has a condition on, and a field that root and delegate
-// both match, one by a regular expression, are findings. Where Istio drops a route of the
-// owner's, one of ours that has fewer matches may be there all the same.
+// There is a finding for a header that every match of the roots has a condition on, and for a field that
+// root and delegate both match, one of them by a regular expression. If Istio drops an original, a
+// derived route with fewer matches can still apply.
 //
-// # What is left alone
+// # Exceptions
 //
-// TCP and TLS routes, which carry no headers; VirtualServices with AnnotationIgnore; those
-// that cannot be read by the schema, in which not even a route of ours is touched; and routes
-// of the owner's with a name like ours, which have no check, or a wrong one. A header that a
-// match has a condition on already is not joined with ours: headers is a map. The other headers
-// of the key are.
+// The following are not changed: TCP and TLS routes, which carry no headers; VirtualServices with
+// AnnotationIgnore; VirtualServices that do not conform to the schema, including derived routes in
+// them; and originals with names.Prefix, which lack a valid checksum. If a match already has a
+// condition on a header, no condition on the key can be added for it, since headers is a map. The other
+// headers of the key are added.
 //
-// # Taking back
+// # Removal
 //
-// Strip is the inverse of Render. Render is a function of what Strip leaves, of the Services
-// and of the other VirtualServices, so it does not depend on what became of our routes: it
-// puts them back in one write, and there is nothing to write when they are as they should be.
-// Only when the object is full (size.go) does it ask which routes are there, to keep those.
+// Strip is the inverse of Render. Render is a function of the result of Strip, the Services and the
+// other VirtualServices, so it does not depend on the current state of the derived routes: it restores
+// them in one write, and writes nothing if they are up to date. Only if the object is full (size.go),
+// the routes that exist take priority.
 //
-// Labels and annotations of the installation are added where there are none of the name, and
-// noted in AnnotationAdded, so that an equal one of the owner's stays.
+// Labels and annotations of the installation are added if the object has none with the name, and
+// recorded in AnnotationAdded, so that an equal one of the owner stays.
 //
 // # Deviations
 //
-// Those of keymatch. Also, VirtualServices without exportTo are taken for exported to all
-// namespaces, which an installation of Istio can change (defaultVirtualServiceExportTo).
+// Those of keymatch. Also, VirtualServices without exportTo are treated as exported to all namespaces,
+// although an installation of Istio can change this default (defaultVirtualServiceExportTo).
 package istio

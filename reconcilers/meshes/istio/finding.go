@@ -14,29 +14,29 @@ import (
 	"switchyard.dev/reconcilers/meshes/istio/names"
 )
 
-// Finding is something about a VirtualService, or the lack of one, that people should know.
+// Finding is a fact about a VirtualService, or the lack of one, that users should know.
 type Finding struct {
-	// Reason is one of those below.
+	// Reason is one of the reasons below.
 	Reason string
-	// VirtualService is the one that it is about, if any.
+	// VirtualService is the VirtualService that it is about; zero if none.
 	VirtualService types.NamespacedName
-	// Service and Key are whose requests it is about; empty for all to which the
-	// VirtualService leads.
+	// Service and Key identify the requests that it is about. Empty means all Services that the
+	// VirtualService routes to, and all keys.
 	Service types.NamespacedName
 	Key     string
 	// Lost reports whether requests with a key reach the baseline because of it.
 	Lost bool
-	// Message is for a condition.
+	// Message is the message of a condition.
 	Message string
 }
 
 // Reasons of findings. The first group means that requests with a key reach the baseline.
 const (
-	// ReasonNoVirtualService: none leads to the Service.
+	// ReasonNoVirtualService: no VirtualService routes to the Service.
 	ReasonNoVirtualService = "NoVirtualService"
-	// ReasonUnreadable: a VirtualService is not as the schema has it.
+	// ReasonUnreadable: a VirtualService does not conform to the schema.
 	ReasonUnreadable = "VirtualServiceUnreadable"
-	// ReasonIgnored: its owner wants none of our routes.
+	// ReasonIgnored: the VirtualService has an annotation that excludes it.
 	ReasonIgnored = "VirtualServiceIgnored"
 	// ReasonReleaseInfersRoute: a Rollout would fail with a second route.
 	ReasonReleaseInfersRoute = "ReleaseInfersRoute"
@@ -48,40 +48,40 @@ const (
 	ReasonDelegateUnused = "DelegateUnused"
 	// ReasonDelegateHidden: it is not exported to the namespace of one that delegates to it.
 	ReasonDelegateHidden = "DelegateHidden"
-	// ReasonDelegateClash: Istio cannot join a route with the one that delegates to it.
+	// ReasonDelegateClash: Istio cannot merge a route with the one that delegates to it.
 	ReasonDelegateClash = "DelegateClash"
 	// ReasonHeaderMatched: a route matches a header that carries keys.
 	ReasonHeaderMatched = "HeaderMatched"
-	// ReasonBadExpression: a route has a regular expression that Envoy refuses.
+	// ReasonBadExpression: a route has a regular expression that Envoy rejects.
 	ReasonBadExpression = "BadExpression"
 	// ReasonKeyNotMatchable: no expression for the key can be written.
 	ReasonKeyNotMatchable = "KeyNotMatchable"
-	// ReasonPolicyNotApplied: a policy applies to a route by its name, and not to those derived from it.
+	// ReasonPolicyNotApplied: a policy applies to a route by its name, but not to derived routes.
 	ReasonPolicyNotApplied = "PolicyNotApplied"
-	// ReasonHostUnknown: a destination names the Service in a form that Istio does not know.
+	// ReasonHostUnknown: a destination names the Service in a form that Istio does not resolve.
 	ReasonHostUnknown = "HostUnknown"
-	// ReasonFull: the object has no room for the routes.
+	// ReasonFull: the object would exceed its maximum size with the routes.
 	ReasonFull = "VirtualServiceFull"
-	// ReasonShareFull: the author of the sandbox has used up his share of the object.
+	// ReasonShareFull: the routes would exceed their author's share of the object.
 	ReasonShareFull = "VirtualServiceShareFull"
-	// ReasonHostNotRouted: in the mesh none decides requests to the host of the Service, and no
-	// owner says by AnnotationGatewaysOnly that there are none.
+	// ReasonHostNotRouted: no VirtualService in the mesh routes the host of the Service, and
+	// AnnotationGatewaysOnly does not declare that no workload calls it.
 	ReasonHostNotRouted = "HostNotRouted"
-	// ReasonRoutedElsewhere: a VirtualService decides requests to the host of the Service and routes
-	// none of them to a Service with a sandbox.
+	// ReasonRoutedElsewhere: a VirtualService routes the host of the Service, but not to a Service with
+	// a sandbox.
 	ReasonRoutedElsewhere = "HostRoutedElsewhere"
 
-	// ReasonLarge: the object will soon have no room.
+	// ReasonLarge: the object is close to its maximum size.
 	ReasonLarge = "VirtualServiceLarge"
 	// ReasonExportedToSome: only some namespaces see the VirtualService.
 	ReasonExportedToSome = "ExportedToSome"
-	// ReasonNotHTTP: TCP and TLS routes are left alone.
+	// ReasonNotHTTP: TCP and TLS routes are not changed.
 	ReasonNotHTTP = "NotHTTP"
-	// ReasonPrefixTaken: a route of the owner's has a name like ours.
+	// ReasonPrefixTaken: an original has a name with the prefix of derived routes.
 	ReasonPrefixTaken = "PrefixTaken"
 )
 
-// add notes a finding about the VirtualService, once.
+// add adds a finding about the VirtualService, unless there is an equal one.
 func (r *Rendering) add(reason string, of *managed, lost bool, format string, args ...any) {
 	f := Finding{Reason: reason, VirtualService: r.Name, Lost: lost, Message: fmt.Sprintf(format, args...)}
 	if of != nil {
@@ -92,7 +92,7 @@ func (r *Rendering) add(reason string, of *managed, lost bool, format string, ar
 	}
 }
 
-// sortFindings sorts findings: the lost requests first.
+// sortFindings sorts findings: those with Lost first, then by reason.
 func sortFindings(all []Finding) {
 	slices.SortStableFunc(all, func(a, b Finding) int {
 		switch {
@@ -105,7 +105,7 @@ func sortFindings(all []Finding) {
 	})
 }
 
-// conclude sorts the findings, and those of one key by key.
+// conclude sorts the findings, and sets general and keyed.
 func (r *Rendering) conclude() {
 	sortFindings(r.Findings)
 	r.keyed = map[string][]Finding{}
@@ -118,16 +118,16 @@ func (r *Rendering) conclude() {
 	}
 }
 
-// unreadable notes that the object cannot be read, for each managed Service whose host stands
-// anywhere in it.
+// unreadable adds a finding that the object cannot be read, for each managed Service with a host that
+// occurs anywhere in it.
 func (r *Rendering) unreadable(m *Mesh, object map[string]any, err error) {
 	for _, s := range m.named(object, r.Name.Namespace) {
 		r.add(ReasonUnreadable, s, true, "VirtualService %s cannot be read, so it gets no routes for Service %s: %v.", r.Name, s.id(), err)
 	}
 }
 
-// Unrendered returns the rendering of a VirtualService for which there was an error: the object
-// as it is, and that its Services get no routes.
+// Unrendered returns the Rendering of a VirtualService that cannot be rendered because of err: the
+// object without changes, and findings that its Services get no routes.
 func (m *Mesh) Unrendered(object *unstructured.Unstructured, err error) *Rendering {
 	r := &Rendering{Name: types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}, Object: object}
 	r.unreadable(m, object.Object, err)
@@ -135,7 +135,7 @@ func (m *Mesh) Unrendered(object *unstructured.Unstructured, err error) *Renderi
 	return r
 }
 
-// named returns the managed Services that an object names as the host of something.
+// named returns the managed Services that an object names in any host field.
 func (m *Mesh) named(object map[string]any, namespace string) []*managed {
 	var all []target
 	note := func(host string) { all = append(all, target{service: m.services[m.resolve(host, namespace)]}) }
@@ -144,8 +144,8 @@ func (m *Mesh) named(object map[string]any, namespace string) []*managed {
 	return ledTo(all)
 }
 
-// aboutRoute notes what is odd about an owner's route as a whole: a name like ours, and hosts
-// that Istio does not know.
+// aboutRoute adds findings about an original: a name with the prefix of derived routes, and hosts that
+// Istio does not resolve.
 func (r *Rendering) aboutRoute(m *Mesh, vs *virtualService, i int, targets []target) {
 	if name := vs.spec.GetHttp()[i].GetName(); strings.HasPrefix(name, names.Prefix) {
 		r.add(ReasonPrefixTaken, nil, false, "Route %s of VirtualService %s is not ours, and has a name like our routes; it is kept. Rename or remove it.", name, r.Name)
@@ -158,7 +158,7 @@ func (r *Rendering) aboutRoute(m *Mesh, vs *virtualService, i int, targets []tar
 	}
 }
 
-// route names an owner's route.
+// route returns a description of an original for messages, by its name or index.
 func (r *Rendering) route(vs *virtualService, i int) string {
 	if name := vs.spec.GetHttp()[i].GetName(); name != "" {
 		return fmt.Sprintf("Route %s of VirtualService %s", name, r.Name)
@@ -166,7 +166,7 @@ func (r *Rendering) route(vs *virtualService, i int) string {
 	return fmt.Sprintf("Route spec.http[%d] of VirtualService %s", i, r.Name)
 }
 
-// sound reports whether routes may be derived from an owner's.
+// sound reports whether routes can be derived from an original, and adds findings about it.
 func (m *Mesh) sound(r *Rendering, vs *virtualService, i int, services []*managed) bool {
 	route := vs.spec.GetHttp()[i]
 	expression, why := expressions.Bad(route)
@@ -185,12 +185,13 @@ func (m *Mesh) sound(r *Rendering, vs *virtualService, i int, services []*manage
 			r.add(ReasonDelegateClash, s, true, "%s and VirtualService %s, which delegates to it, both match %s, one by a regular expression; Istio drops such a route. Match it in one of them.", r.route(vs, i), root.name, field)
 		}
 	}
-	// Where the root clashes Istio drops ours as it drops the owner's; others may have both.
+	// A clash does not matter here: Istio drops the derived routes with the original, and other roots can
+	// use both.
 	return why == "" && (policy == "" || !m.settings.RefuseFiltered)
 }
 
-// filtering returns the policy that names an owner's route; empty for none. Istio puts the name of a
-// match behind that of its route.
+// filtering returns the policy that names an original; empty for none. Istio appends the name of a
+// match to the name of its route.
 func (s Settings) filtering(route *networking.HTTPRoute) string {
 	if policy := s.Filtered[route.GetName()]; policy != "" && route.GetName() != "" {
 		return policy
@@ -209,8 +210,8 @@ func (r *Rendering) ownHeader(vs *virtualService, i int, services []*managed, he
 	}
 }
 
-// leavesOutHeader is about requests that a route does not take for a header that carries keys.
-// Ours do not take them either, since a route of the owner's after it may.
+// leavesOutHeader adds findings that a route excludes requests by a header that carries keys. Derived
+// routes exclude them too, as a later original can match them.
 func (r *Rendering) leavesOutHeader(vs *virtualService, i int, services []*managed, header string) {
 	for _, s := range services {
 		r.add(ReasonHeaderMatched, s, true, "%s leaves out requests by the header %s, which carries keys, so it may not take those with one. Leave them out by another header.", r.route(vs, i), header)
@@ -227,8 +228,8 @@ func (r *Rendering) large(bytes int) {
 	r.add(ReasonLarge, nil, false, "VirtualService %s has %d KiB with its routes for sandboxes, and an object can have %d. Remove sandboxes, or split it by host.", r.Name, bytes>>10, MaxBytes>>10)
 }
 
-// full notes that there is no room for the routes of some keys, in an object that has so many
-// bytes with those of others.
+// full adds findings that the object would exceed its maximum size with the routes of the keys. bytes
+// is its size with the routes of other keys.
 func (r *Rendering) full(bytes int, services []*managed, keys []string) {
 	for _, key := range keys {
 		for _, s := range services {
@@ -240,7 +241,7 @@ func (r *Rendering) full(bytes int, services []*managed, keys []string) {
 	}
 }
 
-// shareFull notes that the author of a key has used up his share of the object.
+// shareFull adds findings that the routes of a key would exceed the share of its author in the object.
 func (r *Rendering) shareFull(author string, bytes int, services []*managed, key string) {
 	for _, s := range services {
 		if _, has := s.sandboxes[key]; has {
@@ -250,7 +251,7 @@ func (r *Rendering) shareFull(author string, bytes int, services []*managed, key
 	}
 }
 
-// aboutObject notes what holds for a VirtualService as a whole.
+// aboutObject adds findings about a VirtualService as a whole.
 func (r *Rendering) aboutObject(m *Mesh, vs *virtualService) {
 	for _, s := range m.beyondHTTP(vs) {
 		r.add(ReasonNotHTTP, s, false, "TCP and TLS routes of VirtualService %s to Service %s are left alone: they carry no headers.", r.Name, s.id())
@@ -287,14 +288,14 @@ func (r *Rendering) aboutDelegate(m *Mesh, vs *virtualService) {
 	}
 }
 
-// aboutHosts notes the hosts that another VirtualService has in the mesh.
+// aboutHosts adds findings about hosts for which the mesh uses another VirtualService.
 func (r *Rendering) aboutHosts() {
 	for _, shadow := range r.from.shadows {
 		r.add(ReasonShadowed, nil, true, "Host %s of VirtualService %s belongs to %s in the mesh, where Istio uses one of a host. Merge the two.", shadow.host, r.Name, shadow.by.name)
 	}
 }
 
-// beyondHTTP returns the managed Services that TCP and TLS routes lead to.
+// beyondHTTP returns the managed Services that TCP and TLS routes use as destinations.
 func (m *Mesh) beyondHTTP(vs *virtualService) []*managed {
 	var all []target
 	add := func(destinations []*networking.RouteDestination) {

@@ -21,9 +21,9 @@ import (
 	"switchyard.dev/tests/golden"
 )
 
-// situation is the first document of a case: what is there beside the VirtualServices.
+// situation is the first document of a case: the inputs other than VirtualServices.
 type situation struct {
-	// About says what the case shows.
+	// About describes the case.
 	About    string          `json:"about"`
 	Settings istio.Settings  `json:"settings"`
 	Services []istio.Service `json:"services"`
@@ -32,8 +32,7 @@ type situation struct {
 // key is the routing key of most cases.
 const key = "k7q2"
 
-// TestGoldenPairs renders the objects of each case, and compares what comes out with what was
-// recorded and read.
+// TestGoldenPairs renders the objects of each case and compares the result with the reviewed golden file.
 func TestGoldenPairs(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.in.yaml")
 	if err != nil || len(files) < 30 {
@@ -84,7 +83,7 @@ func parse(t testing.TB, document string) *unstructured.Unstructured {
 	return object
 }
 
-// rendered writes down everything that comes of a case, and checks what holds of any.
+// rendered returns the results of a case as text, and checks the invariants of all renderings.
 func rendered(t *testing.T, given situation, objects []*unstructured.Unstructured) string {
 	t.Helper()
 	m := istio.New(given.Settings, given.Services, objects)
@@ -155,7 +154,7 @@ func TestEveryExampleOfIstio(t *testing.T) {
 	}
 }
 
-// examplesOfIstio returns the VirtualServices in the comments, in their order.
+// examplesOfIstio returns the VirtualServices in the comments, in order.
 func examplesOfIstio(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()
 	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "istio.io/api").Output()
@@ -181,7 +180,7 @@ func examplesOfIstio(t *testing.T) []*unstructured.Unstructured {
 	return all
 }
 
-// related returns those of the examples to which one delegates, or which delegate to it.
+// related returns the examples that one delegates to, or that delegate to it.
 func related(one *unstructured.Unstructured, examples []*unstructured.Unstructured) []*unstructured.Unstructured {
 	var all []*unstructured.Unstructured
 	for _, other := range examples {
@@ -192,7 +191,7 @@ func related(one *unstructured.Unstructured, examples []*unstructured.Unstructur
 	return all
 }
 
-// delegates reports whether a route of root leads to another VirtualService.
+// delegates reports whether a route of root delegates to another VirtualService.
 func delegates(root, to *unstructured.Unstructured) bool {
 	routes, _, _ := unstructured.NestedSlice(root.Object, "spec", "http")
 	return slices.ContainsFunc(routes, func(route any) bool {

@@ -13,20 +13,19 @@ import (
 type hosts struct {
 	// names are the names of all VirtualServices, unreadable ones included.
 	names map[types.NamespacedName]bool
-	// deciding are the VirtualServices that decide requests of sidecars to the host of a managed
-	// Service, by host.
+	// deciding are the VirtualServices that sidecars use for the host of a managed Service, by host.
 	deciding map[string]deciding
 }
 
-// deciding are VirtualServices in the order in which Istio prefers them, and which of their hosts
-// is that of a Service: a wildcard, or its full host name.
+// deciding are VirtualServices in Istio's order of precedence, with the one of their hosts that includes a
+// Service: a wildcard, or its full host name.
 type deciding struct {
 	host string
 	by   []*virtualService
 }
 
-// hostsOf returns which VirtualServices decide requests to which managed Services. A host without a
-// wildcard goes before one with, and a longer one before a shorter.
+// hostsOf returns the VirtualServices that sidecars use for the hosts of managed Services. A host without
+// a wildcard precedes one with, and a longer one a shorter.
 // Source: computeWildcardHostVirtualServiceIndex of Istio's pilot/pkg/model/sidecar.go.
 func (m *Mesh) hostsOf(names map[types.NamespacedName]bool) hosts {
 	h := hosts{names: names, deciding: map[string]deciding{}}
@@ -36,7 +35,8 @@ func (m *Mesh) hostsOf(names map[types.NamespacedName]bool) hosts {
 			wild = append(wild, host)
 		}
 	}
-	slices.SortFunc(wild, func(a, b string) int { return len(b) - len(a) }) // No two of one length are hosts of one Service.
+	// Of the same length, only one includes a given host.
+	slices.SortFunc(wild, func(a, b string) int { return len(b) - len(a) })
 	for host := range m.services {
 		if by := m.inMesh[host]; len(by) > 0 {
 			h.deciding[host] = deciding{host, by}
@@ -47,9 +47,8 @@ func (m *Mesh) hostsOf(names map[types.NamespacedName]bool) hosts {
 	return h
 }
 
-// hostedBy returns the managed Services for which a VirtualService, or one that delegates to it,
-// decides requests of sidecars to their hosts, sorted by host. The mesh may have another version
-// of the VirtualService.
+// hostedBy returns the managed Services with hosts for which sidecars use a VirtualService, or one that
+// delegates to it, sorted by host. The Mesh can contain another version of the VirtualService.
 func (m *Mesh) hostedBy(vs *virtualService) []*managed {
 	roots := []*virtualService{vs}
 	for _, d := range m.rootsOf(vs) {
@@ -78,7 +77,7 @@ func (m *Mesh) hostedBy(vs *virtualService) []*managed {
 
 func isWild(host string) bool { return strings.HasPrefix(host, "*") }
 
-// covers reports whether a host of a VirtualService is a full host name, or a wildcard for it.
+// covers reports whether a host of a VirtualService equals a full host name or is a wildcard for it.
 func covers(host, name string) bool {
 	return host == name || isWild(host) && strings.HasSuffix(name, host[1:])
 }

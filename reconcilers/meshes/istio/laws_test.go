@@ -17,8 +17,8 @@ import (
 	"switchyard.dev/reconcilers/meshes/istio/names"
 )
 
-// lawful checks what holds of any rendering: rendering again changes nothing, and what it is
-// without our part is what it was without.
+// lawful checks the invariants of all renderings: rendering is idempotent, and does not change the
+// owner's part.
 func lawful(t interface{ Fatalf(string, ...any) }, m *istio.Mesh, object *unstructured.Unstructured, r istio.Rendering) {
 	if again := m.Render(r.Object); again.Changed {
 		t.Fatalf("%s: rendered again it differs:\n%s", r.Name, cmp.Diff(r.Object.Object, again.Object.Object))
@@ -31,8 +31,8 @@ func lawful(t interface{ Fatalf(string, ...any) }, m *istio.Mesh, object *unstru
 // keyHeader is a configured header.
 const keyHeader = "x-team"
 
-// world is the installation of the random tests: a Service with one port and one with several,
-// of which a sandbox does not have all.
+// world returns the installation of the random tests: a Service with one port, and one with several
+// ports of which its sandbox only has some.
 func world(labels bool) (istio.Settings, []istio.Service) {
 	settings := istio.Settings{ClusterDomain: "cluster.local", Headers: []string{keyHeader}}
 	if labels {
@@ -142,7 +142,7 @@ func (d drawn) route() map[string]any {
 	return entry
 }
 
-// virtualService draws one without anything of ours.
+// virtualService draws a VirtualService without derived routes.
 func (d drawn) virtualService() *unstructured.Unstructured {
 	metadata := map[string]any{"namespace": "app", "name": "vs"}
 	if d.maybe("labelled") {
@@ -189,7 +189,7 @@ func TestStrippingIsTheInverseOfRendering(t *testing.T) {
 		}
 		lawful(t, m, object, r)
 		routes += len(httpOf(r.Object)) - len(httpOf(object))
-		// Without sandboxes all is taken back.
+		// Without sandboxes all additions are removed.
 		for i := range services {
 			services[i].Sandboxes = nil
 		}
@@ -202,8 +202,8 @@ func TestStrippingIsTheInverseOfRendering(t *testing.T) {
 	}
 }
 
-// TestAHostileCoAuthor lets somebody rewrite, reorder and delete parts of a VirtualService a
-// thousand times: what is theirs is as they wrote it, ours is back, and it takes one write.
+// TestAHostileCoAuthor rewrites, reorders and deletes parts of a VirtualService a thousand times, as
+// another client. Each time, the owner's part is unchanged and one write restores the derived routes.
 func TestAHostileCoAuthor(t *testing.T) {
 	writes, hostile := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -237,7 +237,7 @@ func TestAHostileCoAuthor(t *testing.T) {
 	t.Logf("%d writes of theirs, %d of ours", hostile, writes)
 }
 
-// vandalise changes some of an object, whoever wrote it.
+// vandalise makes a random change to the routes, labels or annotations of an object.
 func (d drawn) vandalise(object *unstructured.Unstructured) {
 	spec := object.Object["spec"].(map[string]any)
 	list := slices.Clone(httpOf(object))

@@ -13,12 +13,12 @@ import (
 	"switchyard.dev/reconcilers/meshes/keymatch"
 )
 
-// base is the matches that a route of ours starts from, which stand for one entry.
+// base is a list of matches to which a derived route adds the matches of a key.
 type base []map[string]any
 
-// bases returns the matches of an owner's entry. Without any, all requests are matched; and
-// where it is that of a delegate, ours must say what the roots say in two fields, which Istio
-// joins only when they are equal: a base for each way.
+// bases returns the matches of an original. If it has none, that is one base with a match of all
+// requests, or for a delegate one for each combination of ignoreUriCase and sourceNamespace in the
+// roots: Istio merges matches only if these fields are equal.
 func bases(entry map[string]any, roots []delegating) []base {
 	list, _ := entry["match"].([]any)
 	if len(list) > 0 {
@@ -55,7 +55,7 @@ func bases(entry map[string]any, roots []delegating) []base {
 	return all
 }
 
-// alone returns each match as a base of its own.
+// alone returns a separate base for each match.
 func alone(all []base) []base {
 	var split []base
 	for _, b := range all {
@@ -73,8 +73,8 @@ func onPort(roots []delegating) bool {
 	})
 }
 
-// join returns each match with each of the key's added. A port that contradicts one of the
-// match leaves it out, as does a header that it owns.
+// join returns the combinations of each match with each match of the key. It leaves out matches with a
+// port other than listener (0 for any), and headers for which owns returns true.
 func (b base) join(key []keymatch.Match, listener int32, owns func(match map[string]any, header string) bool) []any {
 	var all []any
 	for _, match := range b {
@@ -108,7 +108,7 @@ func (b base) join(key []keymatch.Match, listener int32, owns func(match map[str
 	return all
 }
 
-// matchesHeader reports whether a match has a condition on a header already, in a field.
+// matchesHeader reports whether a field of a match has a condition on a header.
 func matchesHeader(match map[string]any, field, header string) bool {
 	headers, _ := match[field].(map[string]any)
 	for name := range headers {
@@ -119,9 +119,8 @@ func matchesHeader(match map[string]any, field, header string) bool {
 	return false
 }
 
-// rootMatches returns a root that has a condition on a header, or nil, and reports whether
-// every way to the delegate has one. Istio cannot join such a match with one of ours, and says
-// so in its log only.
+// rootMatches returns a root that has a condition on a header, or nil, and whether every match that
+// delegates has one. Istio cannot merge such a match with a match of the key, and only logs that.
 func rootMatches(roots []delegating, header string) (root *virtualService, always bool) {
 	always = true
 	for _, d := range roots {
@@ -140,8 +139,8 @@ func rootMatches(roots []delegating, header string) (root *virtualService, alway
 	return root, always
 }
 
-// clash returns a root and a field that both it and a delegate's route match, one of them by
-// a regular expression: Istio drops the route then. The root is nil where there is none.
+// clash returns a root and a field that both the root and a delegate's route match, one of them by a
+// regular expression: Istio drops such a route. The root is nil if there is no clash.
 func clash(roots []delegating, route *networking.HTTPRoute) (*virtualService, string) {
 	for _, d := range roots {
 		for _, match := range d.route.GetMatch() {

@@ -14,77 +14,77 @@ import (
 	"switchyard.dev/reconcilers/meshes/keymatch"
 )
 
-// Settings are what the installation says.
+// Settings are the settings of the installation and of the cluster.
 type Settings struct {
-	// ClusterDomain is that of Services, as cluster.local.
+	// ClusterDomain is the domain of Services, such as cluster.local.
 	ClusterDomain string
-	// Headers are those that carry a key as their whole value, beside baggage and tracestate.
+	// Headers carry a key as their whole value, in addition to baggage and tracestate.
 	Headers []string
-	// Labels and Annotations are put on a VirtualService while it carries routes of ours, where
-	// it has none of that name.
+	// Labels and Annotations are added to a VirtualService while it has derived routes, unless it has
+	// one with the name.
 	Labels, Annotations map[string]string
-	// Filtered are names of routes that policies apply to, and for each which policy.
-	// RefuseFiltered: no routes are derived from these.
+	// Filtered maps names of routes that policies apply to, to the policies. With RefuseFiltered, no
+	// routes are derived from these.
 	Filtered       map[string]string
 	RefuseFiltered bool
-	// Inferring are VirtualServices that get no routes while they have one, and the Rollout for
-	// which that is so (releases.Inferring).
+	// Inferring maps VirtualServices that get no derived routes while they have one route, to the
+	// Rollout that requires this (releases.Inferring).
 	Inferring map[types.NamespacedName]types.NamespacedName `json:"-"`
-	// Released are Services between which a Rollout moves weights, and that Rollout
+	// Released maps Services between which a Rollout moves weights, to the Rollout
 	// (releases.Services).
 	Released map[types.NamespacedName]types.NamespacedName `json:"-"`
 }
 
-// Service is a baseline Service, with the sandboxes that have a Service beside it.
+// Service is a baseline Service, with the sandboxes that replace it.
 type Service struct {
 	Namespace, Name string
-	// Ports are all that it has.
+	// Ports are all ports of the Service.
 	Ports     []int32
 	Sandboxes []Sandbox
 }
 
-// Sandbox is what has a Service beside a baseline's, for requests with a routing key.
+// Sandbox replaces a baseline Service for requests with a routing key.
 type Sandbox struct {
 	Key string
-	// Author is the author of what the key belongs to or, if unknown, that object itself. Its routes
-	// count in the author's share of a VirtualService. Empty: in no share.
+	// Author is the author of the object that the key belongs to or, if unknown, that object. The
+	// routes count towards the author's share of a VirtualService. Empty means no limit.
 	Author string
-	// Mappings are as in an IstioRoute. A Service that stands for a port has the same port.
+	// Mappings are those of an IstioRoute. A Service that replaces a port has the same port.
 	Mappings []crdv1.IstioPortMapping
 }
 
-// Mesh is what the routes of all VirtualServices follow from.
+// Mesh is the state from which the routes of all VirtualServices are rendered.
 type Mesh struct {
 	settings Settings
-	// services are by full host name.
+	// services are the managed Services by full host name.
 	services map[string]*managed
-	// virtualServices are in the order in which Istio prefers them.
+	// virtualServices are in Istio's order of precedence.
 	virtualServices []*virtualService
-	// inMesh are those of them that sidecars have, by host.
+	// inMesh are the VirtualServices that apply to sidecars, by host.
 	inMesh map[string][]*virtualService
-	// delegating are the routes that lead to a delegate, by the delegate.
+	// delegating are the routes with a delegate, by the delegate.
 	delegating map[types.NamespacedName][]delegating
 	hosts      hosts
 }
 
-// managed is a Service, ready to be looked up in.
+// managed is a Service with indexes.
 type managed struct {
 	Service
 	host string
-	// sandboxes are by key.
+	// sandboxes are the sandboxes by routing key.
 	sandboxes map[string]sandbox
-	// findings are of keys that have no route anywhere.
+	// findings are about keys that cannot be matched.
 	findings []Finding
 }
 
 type sandbox struct {
 	author  string
 	matches []keymatch.Match
-	// to are the full host names of the Services that stand for the ports.
+	// to are the full host names of the Services that replace the ports.
 	to map[int32]string
 }
 
-// New returns the mesh of the VirtualServices, of which none is changed.
+// New returns the Mesh of the VirtualServices. It does not change them.
 func New(settings Settings, services []Service, virtualServices []*unstructured.Unstructured) *Mesh {
 	var all []*Original
 	for _, object := range virtualServices {
@@ -93,8 +93,8 @@ func New(settings Settings, services []Service, virtualServices []*unstructured.
 	return Next(nil, settings, services, all)
 }
 
-// Next returns the mesh that follows another one, or nil: what is the same in both is not made
-// again, so that RenderAgain knows it. Services with the same name and namespace are one.
+// Next returns a Mesh that reuses the unchanged Services of before, so that RenderAgain detects that
+// they are unchanged. before can be nil. Services with the same name and namespace are merged.
 func Next(before *Mesh, settings Settings, services []Service, originals []*Original) *Mesh {
 	m := &Mesh{
 		settings: settings, services: map[string]*managed{},
@@ -134,7 +134,7 @@ func Next(before *Mesh, settings Settings, services []Service, originals []*Orig
 	return m
 }
 
-// together makes one of Services with the same name and namespace.
+// together merges Services with the same name and namespace.
 func together(services []Service) []Service {
 	var all []Service
 	at := map[types.NamespacedName]int{}
@@ -150,8 +150,8 @@ func together(services []Service) []Service {
 	return all
 }
 
-// manage returns a Service ready to be looked up in: before where that is the same, and else
-// with those sandboxes of before that are. before may be nil.
+// manage returns a Service with indexes: before if it is unchanged, otherwise a new one that reuses the
+// key matches of before. before can be nil.
 func (m *Mesh) manage(s Service, host string, before *managed) *managed {
 	if before == nil {
 		before = &managed{}
@@ -178,11 +178,11 @@ func (m *Mesh) manage(s Service, host string, before *managed) *managed {
 	return service
 }
 
-// ClusterDomain returns that of Services.
+// ClusterDomain returns the domain of Services.
 func (m *Mesh) ClusterDomain() string { return m.settings.ClusterDomain }
 
-// Kept reports whether a Service, if it is managed, is what it was in the mesh before, which may
-// be nil, and the VirtualService that is advised for it has the same name.
+// Kept reports whether a Service is unchanged since before: its content, if it is managed, and the name
+// of the VirtualService that is advised for it. If before is nil, it returns false.
 func (m *Mesh) Kept(before *Mesh, service types.NamespacedName) bool {
 	host := m.resolve(service.Name, service.Namespace)
 	return before != nil && m.services[host] == before.services[host] && m.hosts.freeName(service) == before.hosts.freeName(service)
@@ -206,14 +206,13 @@ func keys(services []*managed) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// resolve returns the full host name that Istio reads a host as in a VirtualService of a
-// namespace.
+// resolve returns the full host name to which Istio resolves a host in a VirtualService of a namespace.
 func (m *Mesh) resolve(host, namespace string) string {
 	return resolve(host, namespace, m.settings.ClusterDomain)
 }
 
-// Resolve returns the full host name of a host in an object of a namespace: only one without a dot
-// is short.
+// Resolve returns the full host name to which Istio resolves a host in an object of a namespace. Only a
+// host without a dot is completed.
 func Resolve(host, namespace, clusterDomain string) string {
 	return resolve(host, namespace, clusterDomain)
 }

@@ -11,23 +11,23 @@ import (
 	"switchyard.dev/reconcilers/meshes/istio/names"
 )
 
-// Original is what the owner of a VirtualService has in it, read once for all renderings. Nobody
-// changes it.
+// Original is the owner's part of a VirtualService, decoded once for all renderings. Only Keep changes
+// it.
 type Original struct {
 	name types.NamespacedName
-	// given is the object as it was, and bare what is left without anything of ours.
+	// given is the object that was read, and bare the object without the operator's additions.
 	given *unstructured.Unstructured
 	bare  map[string]any
-	// read is nil for one that is not as the schema has it; err says why.
+	// read is nil if the object does not conform to the schema, with the cause in err.
 	read *virtualService
 	err  error
-	// hosts are the full host names, each once, that the hosts in it may stand for.
+	// hosts are the full host names that hosts in it can refer to, sorted and without duplicates.
 	hosts []string
-	// stems are those of the names of the operator's routes that it had (names.Stems).
+	// stems are the stems of the names of its derived routes (names.Stems).
 	stems map[string]bool
 }
 
-// Read reads a VirtualService, where Services have this domain.
+// Read returns the Original of a VirtualService. clusterDomain is the domain of Services.
 func Read(object *unstructured.Unstructured, clusterDomain string) *Original {
 	o := &Original{
 		name:  types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()},
@@ -49,7 +49,7 @@ func Read(object *unstructured.Unstructured, clusterDomain string) *Original {
 	return o
 }
 
-// Keep has those keys keep their room first that have routes in another copy of the object.
+// Keep gives priority in a full object to the keys that have routes in another copy of the object.
 func (o *Original) Keep(object *unstructured.Unstructured) {
 	for _, entry := range names.RoutesIn(object.Object) {
 		for stem := range names.Stems(names.OfOurs(entry)) {
@@ -58,7 +58,7 @@ func (o *Original) Keep(object *unstructured.Unstructured) {
 	}
 }
 
-// eachHost has each of spec.hosts noted. Those of an object that cannot be read may not be texts.
+// eachHost calls note with each of spec.hosts, in lower case. It skips entries that are not strings.
 func eachHost(object map[string]any, note func(host string)) {
 	spec, _ := object["spec"].(map[string]any)
 	list, _ := spec["hosts"].([]any)
@@ -69,7 +69,7 @@ func eachHost(object map[string]any, note func(host string)) {
 	}
 }
 
-// hostsIn has each host noted that a value names.
+// hostsIn calls note with each field named host within a value.
 func hostsIn(value any, note func(host string)) {
 	switch v := value.(type) {
 	case []any:
@@ -86,16 +86,16 @@ func hostsIn(value any, note func(host string)) {
 	}
 }
 
-// inputs are what a rendering follows from beside its Original and the settings.
+// inputs are the inputs of a rendering besides its Original and the settings.
 type inputs struct {
 	services []*managed
-	// hosted are the Services for which it decides requests to their hosts.
+	// hosted are the Services with hosts that it routes.
 	hosted  []*managed
 	roots   []delegating
 	shadows []shadow
 }
 
-// shadow is a host that another VirtualService has in the mesh.
+// shadow is a host for which the mesh uses another VirtualService.
 type shadow struct {
 	host string
 	by   *virtualService
@@ -105,8 +105,8 @@ func (i inputs) equal(j inputs) bool {
 	return slices.Equal(i.services, j.services) && slices.Equal(i.hosted, j.hosted) && slices.Equal(i.roots, j.roots) && slices.Equal(i.shadows, j.shadows)
 }
 
-// inputsOf returns what a rendering follows from. One that names no managed Service follows from
-// nothing.
+// inputsOf returns the inputs of the rendering of an Original. Roots and shadows are left out if it
+// names no managed Service.
 func (m *Mesh) inputsOf(o *Original) inputs {
 	var in inputs
 	for _, host := range o.hosts {
@@ -123,7 +123,7 @@ func (m *Mesh) inputsOf(o *Original) inputs {
 	return in
 }
 
-// shadowsOf returns the hosts of a VirtualService that another one has in the mesh.
+// shadowsOf returns the hosts of a VirtualService for which the mesh uses another one.
 func (m *Mesh) shadowsOf(vs *virtualService) []shadow {
 	if !vs.inMesh() {
 		return nil
@@ -140,9 +140,8 @@ func (m *Mesh) shadowsOf(vs *virtualService) []shadow {
 	return all
 }
 
-// RenderAgain returns the rendering of an Original, and whether it was made anew: the one before
-// is the same still where nothing has changed that it follows from. before may be nil. Changed is
-// not said.
+// RenderAgain returns the rendering of an Original, and whether it was computed. It returns before if
+// the inputs are unchanged. before can be nil. Changed is not set.
 func (m *Mesh) RenderAgain(o *Original, before *Rendering) (r *Rendering, made bool) {
 	in := m.inputsOf(o)
 	if before != nil && before.original == o && before.settled(m, in) {
@@ -158,7 +157,7 @@ func (m *Mesh) RenderAgain(o *Original, before *Rendering) (r *Rendering, made b
 		r.conclude()
 		return r, true
 	}
-	wanted := maps.Clone(o.bare) // And what is written to beneath; the rest is shared.
+	wanted := maps.Clone(o.bare) // Copy only the maps that are written to; the rest is shared.
 	for _, field := range []string{"spec", "metadata"} {
 		if fields, ok := wanted[field].(map[string]any); ok {
 			wanted[field] = maps.Clone(fields)

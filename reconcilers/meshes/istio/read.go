@@ -15,32 +15,32 @@ import (
 	"switchyard.dev/reconcilers/meshes/releases"
 )
 
-// meshGateway is the name under which gateways list the sidecars.
+// meshGateway is the name in gateways that represents the sidecars.
 const meshGateway = "mesh"
 
-// virtualService is what is read of a VirtualService. Nothing of it is written back.
+// virtualService is a decoded VirtualService. It is never written.
 type virtualService struct {
 	name    types.NamespacedName
 	created time.Time
-	// ignored is the annotation by which its owner wants none of our routes, or "".
+	// ignored is the annotation that excludes it from derived routes, or "".
 	ignored string
-	// gatewaysOnly: its owner says that no workload of the mesh calls what it leads to.
+	// gatewaysOnly is true if AnnotationGatewaysOnly declares that no workload calls its Services.
 	gatewaysOnly bool
-	// canary is the Canary of Flagger that created it; may be empty.
+	// canary is the Canary of Flagger that created it, or "".
 	canary string
 	spec   *networking.VirtualService
-	// hosts are full host names.
+	// hosts are the full host names.
 	hosts []string
 }
 
-// delegating is a route of a root that leads to a delegate.
+// delegating is a route of a root with a delegate.
 type delegating struct {
 	root  *virtualService
 	route *networking.HTTPRoute
 }
 
-// read returns what an object without routes of ours says. An error says that it is not as
-// the schema has it.
+// read decodes a VirtualService without derived routes. It returns an error if the object does not
+// conform to the schema.
 func read(object map[string]any, clusterDomain string) (*virtualService, error) {
 	text, err := json.Marshal(object)
 	if err != nil {
@@ -71,8 +71,8 @@ func read(object map[string]any, clusterDomain string) (*virtualService, error) 
 	return vs, nil
 }
 
-// compare orders VirtualServices as Istio prefers them in the mesh: those exported to some
-// namespaces only, then by age and name. One that the API server has not seen is the youngest.
+// compare compares VirtualServices by Istio's precedence in the mesh: those exported to some namespaces
+// only, then by age and name. One without a creation time is the youngest.
 func (v *virtualService) compare(w *virtualService) int {
 	rank := func(v *virtualService) int {
 		if v.public() {
@@ -98,38 +98,38 @@ func (v *virtualService) compare(w *virtualService) int {
 	return strings.Compare(v.name.Namespace, w.name.Namespace)
 }
 
-// delegate reports whether it takes effect in others only.
+// delegate reports whether it only applies by delegation from others.
 func (v *virtualService) delegate() bool { return len(v.spec.GetHosts()) == 0 }
 
-// inMesh reports whether sidecars have its routes.
+// inMesh reports whether it applies to sidecars.
 func (v *virtualService) inMesh() bool {
 	return !v.delegate() && (len(v.spec.GetGateways()) == 0 || slices.Contains(v.spec.GetGateways(), meshGateway))
 }
 
-// covers reports whether it decides requests to a full host name.
+// covers reports whether one of its hosts includes a full host name.
 func (v *virtualService) covers(host string) bool {
 	return slices.ContainsFunc(v.hosts, func(h string) bool { return covers(h, host) })
 }
 
-// forMesh reports whether a route is one of sidecars, in a VirtualService that they have.
+// forMesh reports whether a route applies to sidecars, if its VirtualService does.
 func forMesh(route *networking.HTTPRoute) bool {
 	return len(route.GetMatch()) == 0 || slices.ContainsFunc(route.GetMatch(), func(match *networking.HTTPMatchRequest) bool {
 		return len(match.GetGateways()) == 0 || slices.Contains(match.GetGateways(), meshGateway)
 	})
 }
 
-// public reports whether every namespace sees it.
+// public reports whether it is exported to all namespaces.
 func (v *virtualService) public() bool {
 	return len(v.spec.GetExportTo()) == 0 || slices.Contains(v.spec.GetExportTo(), "*")
 }
 
-// seenBy reports whether a namespace sees it.
+// seenBy reports whether it is exported to a namespace.
 func (v *virtualService) seenBy(namespace string) bool {
 	to := v.spec.GetExportTo()
 	return v.public() || slices.Contains(to, namespace) || slices.Contains(to, ".") && v.name.Namespace == namespace
 }
 
-// meets reports whether some namespace sees both.
+// meets reports whether both are exported to a common namespace.
 func (v *virtualService) meets(w *virtualService) bool {
 	if v.public() || w.public() {
 		return true

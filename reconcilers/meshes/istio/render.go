@@ -14,42 +14,42 @@ import (
 	"switchyard.dev/reconcilers/meshes/releases"
 )
 
-// Rendering is a VirtualService as it should be.
+// Rendering is the desired state of a VirtualService.
 type Rendering struct {
 	Name types.NamespacedName
-	// Object is a copy with our routes; Changed reports whether it differs from what was given.
+	// Object is a copy with derived routes. Changed is true if it differs from the given object.
 	Object  *unstructured.Unstructured
 	Changed bool
-	// Findings are what the owner, or who made a sandbox, should know, the worst first.
+	// Findings are for the owner and for authors of sandboxes; lost requests come first.
 	Findings []Finding
 
-	// original, mesh and from are what it was made of.
+	// original, mesh and from are its inputs.
 	original *Original
 	mesh     Settings
 	from     inputs
 	ignored  bool
-	// read is the VirtualService; nil for one that cannot be read.
+	// read is the decoded VirtualService; nil if it does not conform to the schema.
 	read *virtualService
-	// leads are the managed Services that it routes HTTP to, and whether those requests of the
-	// mesh that are sent straight to the Service.
+	// leads are the managed Services that it routes HTTP to. The value is true if that includes
+	// requests of the mesh to the host of the Service.
 	leads map[types.NamespacedName]bool
-	// hosts are the other managed Services to which it routes requests of the mesh that are sent
-	// straight to a managed Service.
+	// hosts are, for the host of a managed Service, the other managed Services to which it routes
+	// requests of the mesh.
 	hosts map[types.NamespacedName][]types.NamespacedName
-	// routes are how many routes there are of a key, by Service: those with it as a destination, and
-	// those for its host.
+	// routes are the numbers of derived routes by key and Service: those that replace the Service as
+	// a destination, and those for its host.
 	routes map[claim]int
-	// keyed are the findings of one key each, by key; general are the others.
+	// keyed are the findings about a single key, by key; general are the others.
 	keyed   map[string][]Finding
 	general []Finding
 }
 
-// settled reports whether nothing has changed that the rendering follows from.
+// settled reports whether the inputs of the rendering are unchanged.
 func (r *Rendering) settled(m *Mesh, in inputs) bool {
 	return r.from.equal(in) && reflect.DeepEqual(r.mesh, m.settings)
 }
 
-// Concerns returns the Services of which the rendering says anything.
+// Concerns returns the Services that the rendering is relevant for. The zero name represents all Services.
 func (r *Rendering) Concerns() map[types.NamespacedName]bool {
 	all := map[types.NamespacedName]bool{}
 	for s := range r.leads {
@@ -69,40 +69,40 @@ type claim struct {
 	key     string
 }
 
-// derived is a route of ours.
+// derived is a derived route.
 type derived struct {
 	key      string
 	services []*managed
 	entry    map[string]any
 }
 
-// source is a route of the owner's that ours come from.
+// source is an original with its derived routes.
 type source struct {
 	i int
-	// name distinguishes it from the other routes of the owner.
+	// name distinguishes it from the other originals.
 	name     string
 	entry    map[string]any
 	services []*managed
-	// hosted are other Services: requests of the mesh to their hosts take the route.
+	// hosted are other Services with hosts for which requests of the mesh use the route.
 	hosted []*managed
-	// listeners are the ports for which a route of ours is needed each, and bases the matches that
-	// they start from.
+	// listeners are the ports that need a derived route each, and bases the matches to which the
+	// routes add.
 	listeners []int32
 	bases     []base
-	// derived are ours.
+	// derived are the derived routes.
 	derived []derived
 }
 
-// Render returns what a VirtualService should be, whether the mesh has seen it or not. All of
-// its owner's is kept as it is: a route of ours is put directly before the one it comes from.
-// It is a pure function of the owner's part, so rendering again changes nothing.
+// Render returns the desired state of a VirtualService, which need not be part of the Mesh. The owner's
+// part is not changed; derived routes are inserted directly before their originals. Rendering is
+// idempotent.
 func (m *Mesh) Render(object *unstructured.Unstructured) Rendering {
 	r, _ := m.RenderAgain(Read(object, m.settings.ClusterDomain), nil)
 	r.Changed = !reflect.DeepEqual(object.Object, r.Object.Object)
 	return *r
 }
 
-// render puts our routes into an object that has none.
+// render inserts derived routes into an object without any, and adds findings.
 func (m *Mesh) render(r *Rendering, wanted map[string]any) {
 	vs := r.read
 	spec, _ := wanted["spec"].(map[string]any)
@@ -145,8 +145,8 @@ func (m *Mesh) render(r *Rendering, wanted map[string]any) {
 	}
 }
 
-// hostedAt returns the Services that are no destination of an owner's route, while requests of the
-// mesh to their hosts take it. It notes the destinations, services, for each.
+// hostedAt returns the Services that are not destinations of an original but have hosts for which
+// requests of the mesh use it. It adds the destinations, services, to r.hosts for each.
 func (m *Mesh) hostedAt(r *Rendering, i int, services []*managed) (hosted []*managed) {
 	for _, s := range r.from.hosted {
 		if len(services) == 0 || slices.Contains(services, s) || !m.straight(r.read, i, s) {
@@ -162,7 +162,7 @@ func (m *Mesh) hostedAt(r *Rendering, i int, services []*managed) (hosted []*man
 	return hosted
 }
 
-// originals returns what distinguishes the HTTP routes of a VirtualService.
+// originals returns a distinct name for each HTTP route of a VirtualService (names.Originals).
 func originals(vs *virtualService) []string {
 	var all []string
 	for _, route := range vs.spec.GetHttp() {
@@ -171,8 +171,8 @@ func originals(vs *virtualService) []string {
 	return names.Originals(all)
 }
 
-// released returns why a VirtualService gets no routes because of a release controller, as the reason
-// and the message of a finding. Both are empty where it may get routes.
+// released returns the reason and the message of a finding if a release controller prevents derived
+// routes in a VirtualService. Otherwise both are empty.
 func (m *Mesh) released(vs *virtualService) (reason, message string) {
 	if vs.canary != "" {
 		return ReasonReleaseReplacesRoutes, releases.Replaced(types.NamespacedName{Namespace: vs.name.Namespace, Name: vs.canary}, vs.name)
@@ -183,7 +183,7 @@ func (m *Mesh) released(vs *virtualService) (reason, message string) {
 	return "", ""
 }
 
-// derive returns the routes of ours for a key before an owner's, by port.
+// derive returns the derived routes of an original for a key, ordered by port.
 func (m *Mesh) derive(r *Rendering, s source, key string) []derived {
 	owns := func(match map[string]any, header string) bool {
 		if matchesHeader(match, "withoutHeaders", header) {
@@ -202,7 +202,7 @@ func (m *Mesh) derive(r *Rendering, s source, key string) []derived {
 		for g, group := range groups {
 			from := s.bases
 			if g > 0 || listener != 0 && onPort(roots) {
-				// Ours may be joined with fewer of the root's matches than the owner's is.
+				// These can merge with fewer of the root's matches than the original does.
 				from = alone(from)
 			}
 			for _, b := range from {
@@ -213,8 +213,8 @@ func (m *Mesh) derive(r *Rendering, s source, key string) []derived {
 	return all
 }
 
-// deriveOne returns the route with the matches, if there are any and the key leads elsewhere
-// than the entry does.
+// deriveOne returns the derived route with the matches. It returns none without matches, or if the key
+// has no sandbox for a destination of the original.
 func (m *Mesh) deriveOne(vs *virtualService, s source, key string, listener int32, matches []any) []derived {
 	if len(matches) == 0 {
 		return nil
@@ -227,9 +227,9 @@ func (m *Mesh) deriveOne(vs *virtualService, s source, key string, listener int3
 	return []derived{d}
 }
 
-// groups returns the matches of a key, those together that one route of ours has. Istio drops
-// a delegate's route if one of its matches can be joined with none of a root's; so a header
-// that a root matches itself stands alone, for where other matches lead to the delegate.
+// groups returns the matches of a key, grouped by derived route. Istio drops a delegate's route if one of
+// its matches cannot be merged with any of a root's. So a header that a root matches gets a group of its
+// own, which applies where other matches delegate; if all of them match the header, it is left out.
 func (m *Mesh) groups(r *Rendering, vs *virtualService, services []*managed, key string, roots []delegating) [][]keymatch.Match {
 	groups := make([][]keymatch.Match, 1)
 	for _, match := range matchesOf(services, key) {
@@ -246,8 +246,8 @@ func (m *Mesh) groups(r *Rendering, vs *virtualService, services []*managed, key
 	return groups
 }
 
-// matchesOf returns the matches of a key. They follow from it and the settings alone, so any
-// Service that has it has the same.
+// matchesOf returns the matches of a key. They only depend on the key and the settings, so they are the
+// same for all Services.
 func matchesOf(services []*managed, key string) []keymatch.Match {
 	for _, s := range services {
 		if sandbox, has := s.sandboxes[key]; has {
@@ -257,8 +257,8 @@ func matchesOf(services []*managed, key string) []keymatch.Match {
 	return nil
 }
 
-// copyFor returns the copy of an owner's route that forwards requests with the key, which come at listener,
-// to their sandbox; it reports whether there is one for any destination of the route.
+// copyFor returns a copy of an original that routes requests with the key, received at port listener, to
+// their sandbox. It returns false if no destination of the original needs such a route.
 func (m *Mesh) copyFor(vs *virtualService, s source, key string, listener int32) (derived, bool) {
 	d := derived{key: key, entry: runtime.DeepCopyJSON(s.entry)}
 	needed := listener == 0 // a route for one port is needed only where the port decides
@@ -278,7 +278,7 @@ func (m *Mesh) copyFor(vs *virtualService, s source, key string, listener int32)
 	return d, needed && len(d.services) > 0
 }
 
-// rootsOf returns the routes that lead to a delegate.
+// rootsOf returns the routes that delegate to a VirtualService; nil if it is not a delegate.
 func (m *Mesh) rootsOf(vs *virtualService) []delegating {
 	if !vs.delegate() {
 		return nil
@@ -286,8 +286,8 @@ func (m *Mesh) rootsOf(vs *virtualService) []delegating {
 	return m.delegating[vs.name]
 }
 
-// straight reports whether sidecars take an owner's route, or the root's that delegates to it,
-// for requests to the host of a Service.
+// straight reports whether sidecars use an original, possibly by delegation, for requests to the host
+// of a Service.
 func (m *Mesh) straight(vs *virtualService, i int, s *managed) bool {
 	through := []delegating{{vs, vs.spec.GetHttp()[i]}}
 	if vs.delegate() {

@@ -10,28 +10,29 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// How it went with a VirtualService, as the status of an IstioRoute says it.
+// Statuses of a VirtualService in the status of an IstioRoute.
 const (
-	// StatusApplied means that all routes are in it, or will be with the rendering.
+	// StatusApplied means that the rendering has all derived routes.
 	StatusApplied = "Applied"
-	// StatusPartial means that some are not.
+	// StatusPartial means that some derived routes are missing.
 	StatusPartial = "Partial"
-	// StatusSkipped means that none is.
+	// StatusSkipped means that there are no derived routes.
 	StatusSkipped = "Skipped"
-	// StatusIgnored means that its owner wants none.
+	// StatusIgnored means that an annotation excludes the VirtualService.
 	StatusIgnored = "Ignored"
 )
 
-// Report is what there is to say of the requests with one key to one Service.
+// Report is the state of requests with one key to one Service.
 type Report struct {
-	// Matched are the VirtualServices that lead to the Service, by namespace and name.
+	// Matched are the VirtualServices that route to the Service, sorted by namespace and name.
 	Matched []crdv1.VirtualServiceMatch
-	// Findings are the lost requests first.
+	// Findings are sorted; those about lost requests come first.
 	Findings []Finding
 }
 
-// Report returns what the renderings of all VirtualServices come to for requests with a key
-// to a Service. further are findings about the Service from elsewhere.
+// Report returns the state of requests with a key to a Service, given the renderings of all
+// VirtualServices. further are additional findings about the Service. It returns the zero Report if the
+// Service is not managed.
 func (m *Mesh) Report(service types.NamespacedName, key string, renderings []Rendering, further ...Finding) Report {
 	s := m.services[m.resolve(service.Name, service.Namespace)]
 	if s == nil {
@@ -93,9 +94,9 @@ func (m *Mesh) Report(service types.NamespacedName, key string, renderings []Ren
 	return report
 }
 
-// beside reports whether a finding costs no request that counts while another VirtualService
-// has all routes for requests straight to the Service, and is seen in its namespace: this one is
-// not used, or wants no routes, or is not seen there.
+// beside reports whether a finding is not about lost requests if another VirtualService, exported to the
+// namespace of the Service, has all routes for its host: this VirtualService is then not used, excluded
+// from derived routes, or not exported there.
 func (r *Rendering) beside(f Finding, namespace string) bool {
 	switch f.Reason {
 	case ReasonIgnored, ReasonReleaseInfersRoute, ReasonReleaseReplacesRoutes, ReasonShadowed, ReasonDelegateUnused:
@@ -104,7 +105,8 @@ func (r *Rendering) beside(f Finding, namespace string) bool {
 	return r.read != nil && !r.read.seenBy(namespace)
 }
 
-// of returns the findings that concern a Service and a key.
+// of returns the findings about a Service and a key. leads states whether the VirtualService routes to the
+// Service, which then includes the findings about all its Services.
 func (r *Rendering) of(service types.NamespacedName, key string, leads bool) []Finding {
 	var all []Finding
 	for _, f := range slices.Concat(r.general, r.keyed[key]) {
@@ -115,13 +117,13 @@ func (r *Rendering) of(service types.NamespacedName, key string, leads bool) []F
 	return all
 }
 
-// lost returns the findings of lost requests that name a Service and concern a key.
+// lost returns the findings about lost requests that name a Service, for a key.
 func (r *Rendering) lost(service types.NamespacedName, key string) []Finding {
 	return slices.DeleteFunc(r.of(service, key, false), func(f Finding) bool { return f.Service != service || !f.Lost })
 }
 
-// match is the line of an IstioRoute's status, for so many routes. serving are the Services to
-// which requests for the host of its Service are routed instead of it.
+// match returns the row of an IstioRoute's status. routes is the number of derived routes. serving are
+// the Services to which requests for the host of its Service are routed instead of it.
 func (r *Rendering) match(routes int, findings []Finding, serving []*managed) crdv1.VirtualServiceMatch {
 	match := crdv1.VirtualServiceMatch{Namespace: r.Name.Namespace, Name: r.Name.Name}
 	lost := slices.IndexFunc(findings, func(f Finding) bool { return f.Lost })
@@ -148,7 +150,7 @@ func (r *Rendering) match(routes int, findings []Finding, serving []*managed) cr
 	return match
 }
 
-// namesOf lists Services.
+// namesOf returns the names of Services as text.
 func namesOf(services []*managed) string {
 	var all []string
 	for _, s := range services {
@@ -157,22 +159,22 @@ func namesOf(services []*managed) string {
 	return strings.Join(all, ", ")
 }
 
-// none says which VirtualService to add.
+// none returns the finding that no VirtualService routes to a Service, with one to add.
 func (m *Mesh) none(s *managed) Finding {
 	return Finding{Reason: ReasonNoVirtualService, Service: s.id(), Lost: true, Message: fmt.Sprintf(
 		"No VirtualService routes HTTP to Service %s, so requests with the key reach the baseline. Add %s.", s.id(), m.example(s))}
 }
 
-// example returns the smallest VirtualService for a Service, as YAML in one line. Its name is free;
-// the caller checks that no VirtualService decides requests to the host.
+// example returns a minimal VirtualService for a Service, as YAML in one line, with an unused name. The
+// caller checks that no VirtualService routes the host.
 func (m *Mesh) example(s *managed) string {
 	return fmt.Sprintf("{apiVersion: networking.istio.io/v1, kind: VirtualService, metadata: {name: %s, namespace: %s}, spec: {hosts: [%s], http: [{route: [{destination: {host: %s}}]}]}}",
 		m.hosts.freeName(s.id()), s.Namespace, s.host, s.host)
 }
 
-// notRouted reports that requests to the host of the Service itself have no routes. inMesh reports
-// whether requests to another host of the mesh have them: then the host of a Service to which a Rollout
-// moves weights needs none.
+// notRouted returns the finding that no VirtualService routes the host of the Service. inMesh is true if
+// another host in the mesh has derived routes: then no requests are lost if a Rollout moves weights to
+// the Service.
 func (m *Mesh) notRouted(s *managed, inMesh bool) Finding {
 	f := Finding{Reason: ReasonHostNotRouted, Service: s.id(), Lost: true, Message: fmt.Sprintf(
 		"No VirtualService decides requests from within the mesh to the host %s itself; with the key they reach the baseline. Add %s, or, if no workload calls it, annotate one that leads to it with %s=true.",
@@ -185,7 +187,7 @@ func (m *Mesh) notRouted(s *managed, inMesh bool) Finding {
 	return f
 }
 
-// routedElsewhere names the VirtualService that lacks a route to the Service.
+// routedElsewhere returns the finding that a VirtualService for the host has no route to the Service.
 func (s *managed) routedElsewhere(by *virtualService) Finding {
 	return Finding{Reason: ReasonRoutedElsewhere, VirtualService: by.name, Service: s.id(), Lost: true, Message: fmt.Sprintf(
 		"VirtualService %s decides requests to the host %s and has no HTTP route from there to Service %s or to another Service of the sandbox, so requests with the key are routed like those without. "+

@@ -15,14 +15,14 @@ import (
 	"switchyard.dev/xds/routingkey"
 )
 
-// request is what a proxy knows of a request.
+// request has the properties of a request that a proxy matches.
 type request struct {
 	path, gateway, label, namespace string
 	port                            int64
 	headers                         map[string]string
 }
 
-// takes reports whether a match of a VirtualService holds, as Istio documents it.
+// takes reports whether the request meets a match of a VirtualService, by Istio's documentation.
 func (q request) takes(match map[string]any) bool {
 	if gateways, ok := match["gateways"].([]any); ok {
 		if !slices.Contains(gateways, any(q.gateway)) {
@@ -78,7 +78,7 @@ func holds(condition map[string]any, value string, there, ignoring bool) bool {
 	return true
 }
 
-// decide returns the first route that takes a request, or nil.
+// decide returns the first route that matches the request, or nil.
 func (q request) decide(routes []any) map[string]any {
 	for _, one := range routes {
 		entry := one.(map[string]any)
@@ -90,7 +90,7 @@ func (q request) decide(routes []any) map[string]any {
 	return nil
 }
 
-// joinable reports whether a match that takes the request can be joined with that of a header.
+// joinable reports whether a match that the request meets can be combined with a match on a header.
 func (q request) joinable(entry map[string]any, header string) bool {
 	matches, _ := entry["match"].([]any)
 	return len(matches) == 0 || slices.ContainsFunc(matches, func(m any) bool {
@@ -101,8 +101,8 @@ func (q request) joinable(entry map[string]any, header string) bool {
 	})
 }
 
-// expected is what a route should do with a request that has a key, said as plainly as can be:
-// each destination for whose port the sandbox has a Service is that Service.
+// expected returns the expected route for a request with a key: each destination is replaced with the
+// Service that the sandbox has for its port, if any.
 func (q request) expected(entry map[string]any, key string) map[string]any {
 	_, services := world(false)
 	entry = runtime.DeepCopyJSON(entry)
@@ -141,7 +141,7 @@ func (q request) expected(entry map[string]any, key string) map[string]any {
 	return entry
 }
 
-// apart returns a route without what tells ours from its original.
+// apart returns a route without name and matches, which differ between derived routes and originals.
 func apart(entry map[string]any) map[string]any {
 	entry = runtime.DeepCopyJSON(entry)
 	delete(entry, "name")
@@ -149,7 +149,7 @@ func apart(entry map[string]any) map[string]any {
 	return entry
 }
 
-// request draws one with a routing key in one of the headers that carry it, or without.
+// request draws a request with a routing key in one of the headers that carry it, or with an empty key.
 func (d drawn) request() (q request, key, header string) {
 	q = request{
 		path: d.one("path", "/", "/a", "/a/b/c", "/A/B", "x").(string), gateway: d.one("at", "mesh", "app/edge").(string),
@@ -168,8 +168,8 @@ func (d drawn) request() (q request, key, header string) {
 	return q, key, header
 }
 
-// compareRequest compares what routes do with a request before and after rendering. It returns
-// how many times the sandbox was reached.
+// compareRequest compares the routes for a request before and after rendering. It returns 1 if the
+// request reached a sandbox, otherwise 0.
 func compareRequest(t interface{ Fatalf(string, ...any) }, q request, key, header string, owner, rendered []any) int {
 	before, now := q.decide(owner), q.decide(rendered)
 	if before == nil || now == nil {
@@ -191,9 +191,9 @@ func compareRequest(t interface{ Fatalf(string, ...any) }, q request, key, heade
 	return 1
 }
 
-// TestRequestsReachWhatTheyShould compares, for random VirtualServices and requests, what the
-// first route that takes a request does in the owner's object and in ours: the same without a
-// key, and the same but for the destinations with one.
+// TestRequestsReachWhatTheyShould compares, for random VirtualServices and requests, the first matching
+// route before and after rendering: without a key it is the same, with a key only the destinations
+// differ.
 func TestRequestsReachWhatTheyShould(t *testing.T) {
 	keyed := 0
 	rapid.Check(t, func(t *rapid.T) {

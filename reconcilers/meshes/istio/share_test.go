@@ -18,8 +18,8 @@ func by(author string, from, sandboxes int) []istio.Sandbox {
 	return all
 }
 
-// TestNoAuthorFillsAVirtualService has one author make sandboxes until no more get routes. The
-// routes of others get in, and of the first author's none is driven out.
+// TestNoAuthorFillsAVirtualService creates sandboxes of one author until no more get routes. Sandboxes of
+// others then still get routes, and those of the first author keep their routes.
 func TestNoAuthorFillsAVirtualService(t *testing.T) {
 	settings := istio.Settings{ClusterDomain: "cluster.local", Headers: []string{"x-team"}}
 	service := crowd(0, 0)[0]
@@ -64,7 +64,7 @@ func TestNoAuthorFillsAVirtualService(t *testing.T) {
 	if lost(findings(5000), istio.ReasonShareFull) {
 		t.Error("a route that was there was driven out")
 	}
-	findings = render(bob) // His are deleted.
+	findings = render(bob) // The sandboxes of the other author are deleted.
 	if lost(findings(9000), istio.ReasonShareFull) || len(httpOf(object)) != 101 {
 		t.Errorf("there are %d routes", len(httpOf(object)))
 	}

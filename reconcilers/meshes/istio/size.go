@@ -8,19 +8,19 @@ import (
 	"switchyard.dev/reconcilers/meshes/istio/names"
 )
 
-// etcd refuses a request of more than 1.5 MiB, and the API server keeps every object in one.
+// Sizes of objects in bytes. etcd rejects requests of more than 1.5 MiB, which limits each object.
 const (
 	etcdBytes = 3 << 19
-	// MaxBytes leaves room for what others add to the object: the fields' managers, a status.
+	// MaxBytes leaves space for additions by others, such as managed fields and a status.
 	MaxBytes = etcdBytes - 64<<10
-	// NearBytes is from where on it is told.
+	// NearBytes is the size above which there is a finding (ReasonLarge).
 	NearBytes = etcdBytes / 5 * 4
 )
 
-// fill derives our routes, key by key, until the object has no room for those of the next one.
-// Keys that have routes in the object already come first, so that no new one drives them out. A
-// new one gets in while the routes of its author take at most half of the room that others leave,
-// so that no author takes all of it.
+// fill adds derived routes to the sources, key by key, until the object has no space for those of the
+// next key. Keys that already have routes in the object come first, so that new ones do not displace
+// them. A new key is admitted while the routes of its author take at most half of the space that others
+// leave, so that no author can take all of it.
 func (m *Mesh) fill(r *Rendering, sources []source) {
 	var services []*managed
 	for _, s := range sources {
@@ -60,15 +60,15 @@ func (m *Mesh) fill(r *Rendering, sources []source) {
 	if total > NearBytes {
 		r.large(total)
 	}
-	for _, s := range sources { // Who was there first does not show.
+	for _, s := range sources { // Routes are in the order of keys, not of admission.
 		slices.SortStableFunc(s.derived, func(a, b derived) int { return strings.Compare(a.key, b.key) })
 	}
 }
 
-// shares are what the routes of each author take of an object.
+// shares are the shares of an object that the routes of each author take.
 type shares map[string]share
 
-// share is the size of an author's routes, and whether another one was refused for it.
+// share is the size of an author's routes in bytes, and whether a key was refused because of it.
 type share struct {
 	bytes int
 	full  bool
@@ -82,8 +82,8 @@ func (s shares) take(author string, bytes int) {
 	s[author] = of
 }
 
-// admit reports whether an author's routes, with further ones of that size, take at most half of
-// the room that all others leave in an object. total is the size of everything in it.
+// admit reports whether an author's routes, with bytes more, take at most half of the space that all
+// others leave in an object. total is the size of the object. After a refusal, full returns true.
 func (s shares) admit(author string, bytes, total int) bool {
 	of := s[author]
 	if author == "" || of.bytes+bytes <= (MaxBytes-(total-of.bytes))/2 {
@@ -94,7 +94,7 @@ func (s shares) admit(author string, bytes, total int) bool {
 	return false
 }
 
-// authorOf returns the author of the sandbox that has a key.
+// authorOf returns the author of the sandbox with a key; empty if there is none.
 func authorOf(services []*managed, key string) string {
 	for _, s := range services {
 		if sandbox, has := s.sandboxes[key]; has {
@@ -104,8 +104,8 @@ func authorOf(services []*managed, key string) string {
 	return ""
 }
 
-// byPresence returns sorted keys, those first that have a route with one of these stems, and how many
-// these are.
+// byPresence returns the keys with those first that have a route with one of the stems, and the number
+// of these. Both parts keep their order.
 func byPresence(keys []string, services []*managed, stems map[string]bool) (all []string, present int) {
 	if len(stems) == 0 {
 		return keys, 0

@@ -14,12 +14,12 @@ import (
 	"switchyard.dev/reconcilers/meshes/istio"
 )
 
-// etcdLimit is what a request to etcd may have.
+// etcdLimit is the maximum size of a request to etcd, in bytes.
 const etcdLimit = 3 << 19
 
 var customer = types.NamespacedName{Namespace: "app", Name: "customer"}
 
-// crowd returns a Service with so many sandboxes, the first of which is number from.
+// crowd returns a Service with a number of sandboxes, the first of which has the number from.
 func crowd(from, sandboxes int) []istio.Service {
 	s := istio.Service{Namespace: "app", Name: "customer", Ports: []int32{8081}}
 	for i := range sandboxes {
@@ -46,14 +46,14 @@ func reasons(findings []istio.Finding) []string {
 	return slices.Compact(all)
 }
 
-// TestAnObjectThatFillsUpIsToldOf adds sandboxes to one Service until its VirtualService is
-// full: that is told before, no object is too large to be written, and whoever is there stays.
+// TestAnObjectThatFillsUpIsToldOf adds sandboxes to one Service until its VirtualService is full. A
+// finding reports that in advance, no object is too large to be written, and existing routes stay.
 func TestAnObjectThatFillsUpIsToldOf(t *testing.T) {
 	settings := istio.Settings{ClusterDomain: "cluster.local", Headers: []string{"x-team"}}
 	object, was := crowded(), 0
 	told := map[string]int{}
 	for sandboxes := 2500; sandboxes <= 3500; sandboxes += 500 {
-		// The new ones come first by key.
+		// The keys of new sandboxes sort first.
 		m := istio.New(settings, crowd(4000-sandboxes, sandboxes), nil)
 		r := m.Render(object)
 		text, err := json.Marshal(r.Object)
@@ -94,7 +94,7 @@ func TestAnObjectThatFillsUpIsToldOf(t *testing.T) {
 	}
 }
 
-// BenchmarkOneMoreSandbox is what a change costs before it is written.
+// BenchmarkOneMoreSandbox measures the rendering of a change.
 func BenchmarkOneMoreSandbox(b *testing.B) {
 	for _, sandboxes := range []int{1, 100, 500} {
 		b.Run(fmt.Sprint(sandboxes), func(b *testing.B) {

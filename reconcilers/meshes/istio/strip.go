@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	// AnnotationIgnore, on a VirtualService, asks us to leave it alone when it is "true", as
-	// does that of all routes (crdv1.AnnotationIgnore).
+	// AnnotationIgnore with the value "true" excludes a VirtualService from derived routes, as does
+	// crdv1.AnnotationIgnore.
 	AnnotationIgnore = "istio.signadot.com/ignore"
-	// AnnotationGatewaysOnly, on a VirtualService, says when it is "true" that no workload of the
-	// mesh calls the Services that it leads to: their requests come by gateways alone.
+	// AnnotationGatewaysOnly with the value "true" declares that no workload of the mesh calls the
+	// Services that a VirtualService routes to: only gateways send requests to them.
 	AnnotationGatewaysOnly = "istio.signadot.com/gateways-only"
-	// AnnotationAdded, on a VirtualService, holds the labels and annotations that we added.
+	// AnnotationAdded records the labels and annotations that the operator added to a VirtualService.
 	AnnotationAdded = marks.Annotation
 )
 
-// Strip returns a copy of a VirtualService without anything of ours: what it was before
-// Render, as its owner has it.
+// Strip returns a copy of a VirtualService without the routes, labels and annotations that the operator
+// added.
 func Strip(object *unstructured.Unstructured) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: strip(object.Object)}
 }
@@ -31,7 +31,7 @@ func Strip(object *unstructured.Unstructured) *unstructured.Unstructured {
 func strip(object map[string]any) map[string]any {
 	object = maps.Clone(object)
 	if spec, ok := object["spec"].(map[string]any); ok {
-		if routes, ok := spec["http"].([]any); ok { // Ours are not even copied: they are many.
+		if routes, ok := spec["http"].([]any); ok { // Derived routes, which can be many, are not copied.
 			spec = maps.Clone(spec)
 			spec["http"] = slices.DeleteFunc(slices.Clone(routes), names.Derived)
 			object["spec"] = spec

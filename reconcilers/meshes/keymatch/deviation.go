@@ -2,11 +2,11 @@ package keymatch
 
 import "slices"
 
-// Deviation is a way in which a mesh tells keys otherwise than routingkey.Of.
+// Deviation is a difference between the key matching of a mesh and routingkey.Of.
 type Deviation struct {
-	// Name stays the same.
+	// Name is a stable identifier, used in the guide to meshes.
 	Name string
-	// Sentence is for people.
+	// Sentence describes the deviation to users.
 	Sentence string
 }
 
@@ -20,7 +20,7 @@ var (
 		"A mesh does not match a configured header with white space at the ends of its value."}
 )
 
-// Deviations returns all of them, those that send a request elsewhere first.
+// Deviations returns all deviations; those that can route a request to a different sandbox come first.
 func Deviations() []Deviation { return slices.Clone(deviations) }
 
 var deviations = []Deviation{SeveralMembers, SeveralHeaders, WhiteSpace}

@@ -8,42 +8,41 @@ import (
 	"switchyard.dev/xds/routingkey"
 )
 
-// Match is a condition on one request header.
+// Match is a match of one request header.
 type Match struct {
-	// Header is the name, in lower case.
+	// Header is the header name, in lower case.
 	Header string
-	// Regex reports whether Value is a regular expression for the whole value of the header,
-	// and not the value itself. Lines of one name are one value, joined with commas.
+	// Regex reports whether Value is a regular expression for the whole header value instead of
+	// an exact value. Lines with the same name are joined with commas.
 	Regex bool
 	Value string
 }
 
-// Limit is how long an expression may be.
+// Limit is the maximum length of a match value.
 type Limit struct {
-	// Of is who sets it.
+	// Of names the implementation that sets the limit.
 	Of    string
 	Bytes int
 }
 
-// The limits of the implementations, counted in bytes, which are never fewer than characters.
+// The limits of the implementations. They limit characters; bytes are never fewer.
 var (
-	// Istio is what Istio's admission webhook lets pass.
+	// Istio is the limit of Istio's admission webhook.
 	Istio = Limit{Of: "Istio", Bytes: 1024}
-	// GatewayAPI is what the definitions of HTTPRoute and GRPCRoute let pass.
+	// GatewayAPI is the limit in the CRDs of HTTPRoute and GRPCRoute.
 	GatewayAPI = Limit{Of: "the Gateway API", Bytes: 4096}
 )
 
-// Error says why requests with a routing key cannot be matched.
+// Error is the reason why requests with a routing key cannot be matched.
 type Error struct {
 	Key string
-	// Header is the one that the expression is for; it is empty when no header can carry
-	// the key.
+	// Header is the header that the match is for; empty if no header can carry the key.
 	Header string
-	// Why goes on from the key or its expression: `has 1,100 bytes, …`.
+	// Why is the rest of a sentence about the key or its expression: `has 1,100 bytes, …`.
 	Why string
 }
 
-// Error returns the sentence of a condition.
+// Error returns the error with a remedy, as full sentences for a condition.
 func (e *Error) Error() string {
 	key := e.Key
 	if len(key) > shownKey {
@@ -55,13 +54,13 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("The expression for the routing key %q in the header %s %s. Choose a shorter key, of letters, digits and hyphens.", key, e.Header, e.Why)
 }
 
-// shownKey is how much of a key an Error shows.
+// shownKey is the number of bytes of a key that an Error shows.
 const shownKey = 64
 
-// Of returns the matches of which any one holds for a request with the routing key, by
-// precedence of their headers. The headers in custom carry a key as their whole value; those
-// that routingkey refuses are passed over. A header that cannot carry the key, and so never
-// has it, has no match. An error is an *Error.
+// Of returns the header matches of a routing key, by precedence of their headers. A request carries
+// the key if any one of them matches. The headers in custom have a key as their whole value; those
+// that routingkey rejects are skipped. A header that cannot carry the key gets no match. An error is
+// an *Error.
 func Of(key string, custom []string, limit Limit) ([]Match, error) {
 	unfit := map[routingkey.Form]bool{}
 	defects := routingkey.Check(key)
@@ -95,7 +94,7 @@ func formOf(header string) routingkey.Form {
 	return routingkey.FormCustom
 }
 
-// What stands before and after a key in a list. A member of baggage may have properties.
+// Expressions for the text before and after a key in a list. A baggage member can have properties.
 const (
 	before          = `(?:.*,)?[ \t]*` + routingkey.Member + `[ \t]*=[ \t]*`
 	afterBaggage    = `[ \t]*(?:[;,].*)?`
@@ -113,8 +112,8 @@ func matchOf(form routingkey.Form, header, key string) Match {
 	}
 }
 
-// defect returns why the match may not be written, or "". An expression that does not compile
-// would keep the proxies from all later routes.
+// defect returns why the match must not be written, or "" if it is valid. An expression that does not
+// compile would make proxies reject all later route updates.
 func (m Match) defect(limit Limit) string {
 	if n := len(m.Value); n > limit.Bytes {
 		return fmt.Sprintf("has %d bytes, and %s takes %d", n, limit.Of, limit.Bytes)
@@ -128,9 +127,9 @@ func (m Match) defect(limit Limit) string {
 	return ""
 }
 
-// Compile returns a regular expression as Envoy reads it: it holds for a value as a whole.
+// Compile compiles a regular expression with Envoy's semantics: it has to match the whole value.
 func Compile(expression string) (*regexp.Regexp, error) {
-	// Alone first: "a)(b" is wrong, and would be right within the group.
+	// Compile it alone first: "a)(b" is invalid, but would be valid within the group.
 	if _, err := regexp.Compile(expression); err != nil {
 		return nil, err
 	}

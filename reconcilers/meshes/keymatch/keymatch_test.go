@@ -74,12 +74,12 @@ func TestAnExpressionHoldsForAWholeValue(t *testing.T) {
 	}
 }
 
-// request is the header lines of a request by name, in lower case.
+// request is the header lines of a request by lower-case name.
 type request map[string][]string
 
 func (r request) lines(name string) []string { return r[name] }
 
-// expressions are the compiled ones of each match, of which the tests need the same ones often.
+// expressions caches compiled expressions.
 var expressions = map[string]*regexp.Regexp{}
 
 func compiled(t interface{ Fatal(...any) }, expression string) *regexp.Regexp {
@@ -94,7 +94,7 @@ func compiled(t interface{ Fatal(...any) }, expression string) *regexp.Regexp {
 	return re
 }
 
-// matched reports whether a mesh takes a request for one with the key, which has matches.
+// matched reports whether a request meets any of the matches of a key.
 func matched(t interface{ Fatal(...any) }, r request, matches []keymatch.Match) bool {
 	return slices.ContainsFunc(matches, func(m keymatch.Match) bool {
 		if len(r[m.Header]) == 0 {
@@ -108,8 +108,8 @@ func matched(t interface{ Fatal(...any) }, r request, matches []keymatch.Match) 
 	})
 }
 
-// said is the keys that the members of a request's headers say when each is looked at alone,
-// by header, newest last where that makes a difference.
+// said returns the different keys of the members of each header, with each member parsed separately, by
+// header.
 func said(r request, custom []string) map[string][]string {
 	all := map[string][]string{}
 	for _, e := range routingkey.Extractions(custom) {
@@ -131,7 +131,7 @@ func said(r request, custom []string) map[string][]string {
 	return all
 }
 
-// deviation returns which of the listed deviations a request shows, of none an empty one.
+// deviation returns the deviation that applies to a request, zero if none does.
 func deviation(r request, custom []string) keymatch.Deviation {
 	keys := map[string]bool{}
 	of := said(r, custom)
@@ -152,7 +152,7 @@ func deviation(r request, custom []string) keymatch.Deviation {
 	return keymatch.Deviation{}
 }
 
-// disagrees returns a key of which a mesh and routingkey.Of say different things, or "".
+// disagrees returns a key for which a mesh and routingkey.Of have different results, or "".
 func disagrees(t interface{ Fatal(...any) }, r request, custom []string) string {
 	want := routingkey.Of(r.lines, custom)
 	keys := []string{"k1", "k", "1", want}
@@ -172,8 +172,7 @@ func disagrees(t interface{ Fatal(...any) }, r request, custom []string) string 
 	return ""
 }
 
-// ofKey is the matches of each key that was asked about; none where no route of it is ever
-// written.
+// ofKey caches the matches of keys; none for keys that cannot be matched.
 var ofKey = map[string][]keymatch.Match{}
 
 func requestOf(lines [][2]string) request {
@@ -185,9 +184,8 @@ func requestOf(lines [][2]string) request {
 	return r
 }
 
-// TestAMeshDeviatesAsListedOnly looks at everything that keys are tested with, and at random
-// headers: a mesh and the sidecar agree but for the listed deviations, and each of those is
-// really one.
+// TestAMeshDeviatesAsListedOnly compares a mesh with routingkey.Of for all test keys and for random
+// headers: they only differ in the listed deviations, and each of those occurs.
 func TestAMeshDeviatesAsListedOnly(t *testing.T) {
 	found := map[string]int{}
 	custom := keytest.CustomHeaders()

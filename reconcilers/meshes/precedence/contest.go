@@ -8,20 +8,20 @@ import (
 	"strings"
 )
 
-// Loss is a request that fits a rule and is answered by another one.
+// Loss is a request that matches a rule and is handled by another one.
 type Loss struct {
 	Request Request
-	// Winner is the place of the rule that answers it.
+	// Winner is the rule that handles it.
 	Winner At
-	// Before is the place of the rule that would answer it if there were only the first routes;
-	// Answered is false where none would.
+	// Before is the rule that would handle it if only the base routes existed. Answered is false
+	// if none would.
 	Before   At
 	Answered bool
 }
 
-// Losses returns a request that fits the rule and is answered by another one, for each of the
-// rules that would, in their order, and for each of those that would if there were only the first
-// base routes. A request that no rule answers is no loss: where HostsApart holds there are such.
+// Losses returns requests that match the rule and are handled by another one: one for each pair of
+// winning rule and rule that would win if only the first base routes existed, sorted by those. A
+// request that no rule handles, which HostsApart makes possible, is not a loss.
 func (o Order) Losses(routes []Route, base int, rule At) []Loss {
 	all := field{o, routes, o.accepted(routes)}
 	acceptedBefore := o.accepted(routes[:base])
@@ -35,16 +35,16 @@ func (o Order) Losses(routes []Route, base int, rule At) []Loss {
 	})
 }
 
-// Overtake is a request that a rule answers, and that another one would if the routes of the
-// rule were not there.
+// Overtake is a request that a rule handles and that another rule would handle without the added
+// routes.
 type Overtake struct {
 	Request Request
-	// Loser is the place of the rule that would answer it.
+	// Loser is the rule that would handle it.
 	Loser At
 }
 
-// Overtakes returns a request that the rule answers, for each of the rules that would answer
-// one if no route were there of which added is true, in their order.
+// Overtakes returns requests that the rule handles: one for each rule that would handle it without
+// the routes for which added is true, sorted by that rule.
 func (o Order) Overtakes(routes []Route, added []bool, rule At) []Overtake {
 	all := field{o, routes, o.accepted(routes)}
 	var before []Route
@@ -72,15 +72,15 @@ func (o Order) Overtakes(routes []Route, added []bool, rule At) []Overtake {
 	return out
 }
 
-// field is the routes of one parent.
+// field is the routes of one parent with their order.
 type field struct {
 	order    Order
 	routes   []Route
 	accepted []bool
 }
 
-// contest returns, for each pair of rules that concerns names, the first request of those in which a
-// match of the rule meets a match of any other.
+// contest calls concerns with requests that match both the rule and another rule. It returns the first
+// Loss for each combination of Winner, Before and Answered, sorted by the rules.
 func (f field) contest(rule At, concerns func(Request) (Loss, bool)) []Loss {
 	var out []Loss
 	nobody := f.nobody()
@@ -105,8 +105,8 @@ func compareAt(a, b At) int {
 	return a.Rule - b.Rule
 }
 
-// meet adds what concerns names of the requests in which the two rules meet, once for each
-// pair of rules that is named.
+// meet calls concerns with requests that match both rules and returns out with the new Losses
+// appended, at most one for each combination of Winner, Before and Answered.
 func (f field) meet(out []Loss, nobody Request, a *Route, rule int, b *Route, other int, concerns func(Request) (Loss, bool)) []Loss {
 	for i := range a.Rules[rule] {
 		for j := range b.Rules[other] {
@@ -123,8 +123,8 @@ func (f field) meet(out []Loss, nobody Request, a *Route, rule int, b *Route, ot
 	return out
 }
 
-// nobody returns a request whose parts no route names: a last segment of a path, a method, and
-// a label of a host.
+// nobody returns a request with values that no route names: a path segment, a method and a host
+// label.
 func (f field) nobody() Request {
 	text, methods := strings.Builder{}, map[string]bool{}
 	for _, r := range f.routes {
@@ -152,8 +152,8 @@ func (f field) nobody() Request {
 	return q
 }
 
-// meetings returns requests that fit both matches. Among them is one that fits as few others
-// as possible; those before it are easier to read.
+// meetings returns requests that meet both matches. One of them meets as few other matches as
+// possible; those before it are easier to read.
 func meetings(a, b *Route, m, n *Match, nobody Request) []Request {
 	method, fits := both(m.method, n.method)
 	if !fits {
@@ -178,7 +178,7 @@ func meetings(a, b *Route, m, n *Match, nobody Request) []Request {
 	return out
 }
 
-// both returns what both ask for, where "" asks for nothing.
+// both returns the method that meets both conditions, and whether there is one. "" is no condition.
 func both(a, b string) (string, bool) {
 	if a == "" {
 		return b, true
@@ -186,7 +186,7 @@ func both(a, b string) (string, bool) {
 	return a, b == "" || a == b
 }
 
-// values returns values that fit both lists, in several ways where expressions allow it.
+// values returns sets of values that meet both lists: several if regular expressions have several samples.
 func values(a, b []value) []map[string]string {
 	out := []map[string]string{{}}
 	all := slices.Concat(a, b)
@@ -207,7 +207,7 @@ func values(a, b []value) []map[string]string {
 	return out
 }
 
-// texts returns texts that fit all values of a name.
+// texts returns the samples that meet all conditions with a name.
 func texts(name string, all []value) []string {
 	var out []string
 	for _, v := range all {
@@ -222,7 +222,7 @@ func texts(name string, all []value) []string {
 	return slices.Compact(out)
 }
 
-// paths returns paths that fit both, the last of them as few others as possible.
+// paths returns paths that meet both conditions; the last one meets as few others as possible.
 func paths(a, b *path, nobody string) []string {
 	prefix := ""
 	for _, p := range []*path{a, b} {
@@ -250,7 +250,7 @@ func paths(a, b *path, nobody string) []string {
 	})
 }
 
-// hosts returns hosts that both routes are for, as few others as possible.
+// hosts returns hosts that match both routes, and as few other routes as possible.
 func hosts(a, b *Route, nobody string) []string {
 	var out []string
 	for _, h := range allHostnames(a) {
@@ -261,7 +261,7 @@ func hosts(a, b *Route, nobody string) []string {
 			}
 			switch suffix, wild := strings.CutPrefix(host, "*"); {
 			case host == "*":
-				host = "" // no host name but this one stands for it
+				host = "" // the empty host matches no other host name
 			case wild:
 				host = nobody + suffix
 			}
@@ -271,7 +271,7 @@ func hosts(a, b *Route, nobody string) []string {
 	return out
 }
 
-// narrower returns the host name of two that stands for less, false when no host is among both.
+// narrower returns the more specific of two host names, false if no host matches both.
 func narrower(a, b string) (string, bool) {
 	if moreSpecific(b, a) < 0 {
 		a, b = b, a

@@ -1,74 +1,75 @@
-// Package precedence decides which rule of which HTTPRoute or GRPCRoute answers a request, by
-// the rules of the Gateway API. For a rule it finds requests that fit it and that another rule
-// answers. It is pure.
+// Package precedence decides which rule of the HTTPRoutes and GRPCRoutes of a parent handles a request,
+// by the precedence rules of the Gateway API. For a rule it finds requests that match it and that
+// another rule handles. It is pure.
 //
-//	Route, Of…      the routes of one parent as the rules see them   route.go
-//	Request         what is compared with them                       request.go
-//	Order.Winner    the rule that answers a request                  order.go
-//	Order.Losses    requests that a rule matches and another gets    contest.go
-//	Order.Overtakes requests that a rule gets since it exists        contest.go
-//	samples         texts that a regular expression matches          sample.go
+//	Route, Of…      the routes of one parent                          route.go
+//	Request         the request that they are matched with            request.go
+//	Order.Winner    the rule that handles a request                   order.go
+//	Order.Losses    requests that a rule matches and another receives contest.go
+//	Order.Overtakes requests that a rule takes from others            contest.go
+//	samples         texts that a regular expression matches           sample.go
 //
-// The routes are those of one parent: of one listener of a Gateway, or of one port of a
-// Service. Whoever asks knows which those are.
+// All routes of a call belong to one parent: one listener of a Gateway, or one port of a Service. The
+// caller selects them.
 //
 // # The order
 //
-// Among the matches that a request fits, the first wins that has, continuing on ties:
+// Of the matches that a request meets, the first in this order wins; each item breaks ties of those
+// before it:
 //
 //	both kinds   the longer host name without a wildcard, then with one
 //	HTTPRoute    an exact path; the longer prefix; a method; more headers; more query parameters
 //	GRPCRoute    the longer service; the longer method; more headers
 //	both kinds   the older route; namespace/name; the earlier rule; the earlier match
 //
-// A route that has not been created yet is younger than all. Of an HTTPRoute and a GRPCRoute
-// whose host names meet, the API accepts the older alone.
+// A route that has not been created yet counts as the youngest. Of an HTTPRoute and a GRPCRoute with
+// intersecting host names, the API accepts only the older.
 //
-// # What implementations do differently
+// # Deviations of implementations
 //
-// An Order says which of these hold:
+// The fields of Order describe them:
 //
-//   - RegexFirst: where the API leaves it open, a regular expression as path goes before every
-//     prefix (Contour) rather than after (istiod).
-//   - KindsJoined: HTTPRoutes and GRPCRoutes of one parent stand in one list (both). A service
-//     is a prefix there, service and method are an exact path, a method alone is a regular
-//     expression; a match without either comes after those, and a rule without matches last.
-//   - CallsAtRoot: in that list the last two are the prefix / as an HTTPRoute has it (Contour).
-//   - HostsApart: a request is answered by the routes of the most specific host name alone, or by
-//     none (Envoy's virtual hosts), also where only a less specific one has a rule for it.
-//   - NamespaceFirst: of two routes as old the one in the first namespace goes first, then the one
-//     whose name with a ~ behind it is first (istiod). That is not the order of "{namespace}/{name}"
-//     where one namespace or name is the beginning of the other.
+//   - RegexFirst: the API leaves the precedence of regular expressions for paths open. They precede
+//     all prefixes (Contour) instead of following them (istiod).
+//   - KindsJoined: HTTPRoutes and GRPCRoutes of one parent share one list (both). A service is a
+//     prefix there, service and method are an exact path, and a method alone is a regular
+//     expression; a match with neither follows those, and a rule without matches is last.
+//   - CallsAtRoot: in that list the last two are the prefix / of an HTTPRoute (Contour).
+//   - HostsApart: only the routes of the most specific host name can handle a request (Envoy's virtual
+//     hosts), even if only a less specific one has a rule that matches it.
+//   - NamespaceFirst: of two routes with the same age the one in the first namespace precedes, then the
+//     one with the first name, compared with a ~ appended (istiod). That differs from the order of
+//     "{namespace}/{name}" if one namespace or name is a prefix of the other.
 //
-// What else they do otherwise no Order says. Tests in tests/meshes compare random routes with a
-// real istiod and a real Contour, and know these. Hardly anybody writes such routes for istiod:
+// Order does not describe further deviations. Tests in tests/meshes compare random routes with a real
+// istiod and a real Contour, and exclude these. For istiod such routes are rare:
 //
-//   - Where a match names a header in large and in small letters, the first counts by the API.
-//     Istiod asks for both.
-//   - Of an HTTPRoute and a GRPCRoute of the same namespace and name istiod keeps the HTTPRoute,
-//     and of the GRPCRoute only the host names from the place on where the other has no more.
-//   - Where routes name the port of a Service, a GRPCRoute's rule without matches does not come
-//     after those whose match is empty: the older route goes first, then the earlier rule.
+//   - If a match names a header both in upper and in lower case, the API ignores all but the first.
+//     Istiod requires both.
+//   - Of an HTTPRoute and a GRPCRoute with the same namespace and name, istiod keeps the HTTPRoute, and
+//     of the GRPCRoute only the host names at indexes beyond the end of the HTTPRoute's list.
+//   - If routes name the port of a Service, a GRPCRoute's rule without matches does not follow those
+//     with an empty match: the older route precedes, then the earlier rule.
 //
-// With Contour some are common, so that its Order is right only about routes without them:
+// For Contour some are common, so its Order is valid only for routes without them:
 //
-//   - Of two routes that rank equally the older does not go first, but the one whose rule is the
-//     earlier in its route, then the one whose conditions sort first as text.
-//   - Of two rules with a same match the younger is left out, with all other matches of it.
-//   - A slash at the end of a prefix makes it longer.
-//   - Of two regular expressions as long, the later in the alphabet goes first, whatever else
-//     is asked for.
-//   - A match of a GRPCRoute that has a service or a method alone, or an expression for one, is
-//     left out.
-//   - A rule that has no backends and does not redirect is left out.
+//   - Two routes of equal rank are not ordered by age, but by the index of the rule in its route, then
+//     by the text of the conditions.
+//   - Of two rules with an equal match the younger is dropped, with all its other matches.
+//   - A trailing slash makes a prefix longer.
+//   - Of two regular expressions with the same length, the later in alphabetical order precedes,
+//     regardless of other conditions.
+//   - A match of a GRPCRoute with only a service or only a method, or with an expression for one, is
+//     dropped.
+//   - A rule that has no backends and does not redirect is dropped.
 //
-// # How requests are found
+// # Search for requests
 //
-// Two matches meet in a request that fits both and as few others as can be: headers and
-// parameters that neither names are absent, and where neither says which path, method or host,
-// one is taken that nobody names. Whatever else fits that request fits every request that fits
-// both, so when any such request goes to the other match, this one does. Regular expressions are
-// the exception: they are tried with sample texts. A loss that is found is always one; one that
-// only an unusual text would show may be missed. An expression holds for a whole value, as in
-// Envoy, and one that does not compile fits nothing.
+// For two matches, the package builds a request that meets both and as few others as possible: headers
+// and parameters that neither names are absent, and a path, method or host that neither specifies is
+// one that no route names. Any other match that this request meets is met by all requests that meet
+// both, so if any such request is handled by the other match, this one is too. Regular expressions are
+// the exception: they are tried with sample texts. A reported loss is always real, but one that only an
+// unusual text would show can be missed. An expression has to match the whole value, as in Envoy; one
+// that does not compile matches nothing.
 package precedence

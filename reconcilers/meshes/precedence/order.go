@@ -6,27 +6,27 @@ import (
 	"strings"
 )
 
-// Order is the order of precedence: the Gateway API's, but for what an implementation does
-// otherwise. The package comment says what each field means.
+// Order is an order of precedence: that of the Gateway API with the deviations of an implementation.
+// The package comment describes the fields.
 type Order struct {
 	RegexFirst, KindsJoined, CallsAtRoot, HostsApart, NamespaceFirst bool
 }
 
-// What is known of implementations.
+// The orders of known implementations.
 var (
 	// API is the order of the API, with regular expressions after prefixes.
 	API = Order{}
-	// Istiod is that of Istio's proxies.
+	// Istiod is the order of Istio's proxies.
 	Istiod = Order{KindsJoined: true, HostsApart: true, NamespaceFirst: true}
-	// Contour is that of Contour's.
+	// Contour is the order of Contour's proxies.
 	Contour = Order{RegexFirst: true, KindsJoined: true, CallsAtRoot: true, HostsApart: true}
 )
 
-// At is the place of a rule: the index of its route among those given, and its own in it.
+// At is the position of a rule: the index of its route, and the index of the rule within it.
 type At struct{ Route, Rule int }
 
-// candidate is a match with its place, and the host name of its route that counts: "*" when
-// the route is for all hosts.
+// candidate is a match with its position, and the host name of its route that applies: "*" if the
+// route is for all hosts.
 type candidate struct {
 	At
 	match    int
@@ -35,7 +35,7 @@ type candidate struct {
 	route *Route
 }
 
-// Winner returns the place of the rule that answers a request; false when none does.
+// Winner returns the position of the rule that handles a request; false if none does.
 func (o Order) Winner(routes []Route, q Request) (At, bool) {
 	return o.winner(routes, o.accepted(routes), q)
 }
@@ -66,8 +66,8 @@ func (o Order) winner(routes []Route, accepted []bool, q Request) (At, bool) {
 	return best.At, found
 }
 
-// accepted reports of each route whether the parent accepts it: without KindsJoined not when
-// an older one of the other kind has a host name in common.
+// accepted returns for each route whether the parent accepts it. Without KindsJoined, a route is not
+// accepted if an older one of the other kind has an intersecting host name.
 func (o Order) accepted(routes []Route) []bool {
 	accepted := make([]bool, len(routes))
 	byAge := make([]int, len(routes))
@@ -89,7 +89,7 @@ func hostsMeet(a, b *Route) bool {
 	})
 }
 
-// hostnameFor returns the most specific host name of a route that stands for a host.
+// hostnameFor returns the most specific host name of a route that matches a host; false if none does.
 func hostnameFor(r *Route, host string) (string, bool) {
 	best := ""
 	for _, h := range allHostnames(r) {
@@ -100,7 +100,7 @@ func hostnameFor(r *Route, host string) (string, bool) {
 	return best, best != ""
 }
 
-// allHostnames returns the host names of a route, "*" for all hosts.
+// allHostnames returns the host names of a route, ["*"] if it has none.
 func allHostnames(r *Route) []string {
 	if len(r.Hostnames) == 0 {
 		return []string{"*"}
@@ -108,8 +108,8 @@ func allHostnames(r *Route) []string {
 	return r.Hostnames
 }
 
-// moreSpecific is negative when a is the more specific host name: without a wildcard and
-// longer, else longer.
+// moreSpecific is negative if a is the more specific host name: one without a wildcard before one
+// with, then the longer one.
 func moreSpecific(a, b string) int {
 	exact := func(h string) int {
 		if strings.HasPrefix(h, "*") {
@@ -120,7 +120,7 @@ func moreSpecific(a, b string) int {
 	return cmp.Or(-cmp.Compare(exact(a), exact(b)), -cmp.Compare(len(a), len(b)))
 }
 
-// compare is negative when a goes before b.
+// compare is negative if a precedes b.
 func (o Order) compare(a, b *candidate) int {
 	specific := o.http
 	if a.route.Kind == GRPCRoute && b.route.Kind == GRPCRoute && !o.KindsJoined {
@@ -145,7 +145,7 @@ func (o Order) http(a, b *Match) int {
 	)
 }
 
-// class returns how specific a path is, apart from its length.
+// class returns the rank of the kind of path match in this order.
 func (o Order) class(m *Match) pathClass {
 	class := m.path.class
 	switch {
@@ -171,7 +171,7 @@ func grpc(a, b *Match) int {
 	)
 }
 
-// older is negative when a is the older route, or of two as old the one whose name is first.
+// older is negative if a is the older route, or of two with the same age the first by name.
 func (o Order) older(a, b *Route) int {
 	if a.Created.IsZero() != b.Created.IsZero() {
 		if a.Created.IsZero() {
@@ -181,9 +181,9 @@ func (o Order) older(a, b *Route) int {
 	}
 	names := cmp.Compare(a.Namespace+"/"+a.Name.Name, b.Namespace+"/"+b.Name.Name)
 	if o.NamespaceFirst {
-		// Istiod's own names for routes are the name, ~ and a number.
+		// Istiod's internal names of routes are the name, ~ and a number.
 		names = cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name.Name+"~", b.Name.Name+"~"))
 	}
-	// An HTTPRoute and a GRPCRoute may have one name.
+	// An HTTPRoute and a GRPCRoute can have the same name.
 	return cmp.Or(a.Created.Compare(b.Created), names, -cmp.Compare(a.Kind, b.Kind))
 }

@@ -11,7 +11,7 @@ import (
 	"switchyard.dev/reconcilers/meshes/precedence"
 )
 
-// httpRoute reads an HTTPRoute out of its name, the second in which it was created, and its spec.
+// httpRoute returns an HTTPRoute with a name, a creation time in Unix seconds, and a spec in YAML.
 func httpRoute(t testing.TB, namespace, name string, second int64, spec string) precedence.Route {
 	t.Helper()
 	r := &gatewayv1.HTTPRoute{}

@@ -15,7 +15,7 @@ import (
 	"switchyard.dev/reconcilers/meshes/precedence"
 )
 
-// set is random routes, as objects.
+// set is a set of random routes, as objects.
 type set struct {
 	http []*gatewayv1.HTTPRoute
 	grpc []*gatewayv1.GRPCRoute
@@ -101,8 +101,8 @@ func drawSet(t *rapid.T) (set, []precedence.Route) {
 	return s, routes
 }
 
-// row is a match that a request fits, with everything that decides, in its order. Numbers are
-// compared as numbers, the larger first, then the texts, the smaller first.
+// row is a match that a request meets, with all criteria of precedence in their order: first the
+// numbers, of which the larger precede, then the texts, of which the smaller precede.
 type row struct {
 	route, kind string
 	rule        int
@@ -111,8 +111,8 @@ type row struct {
 	hostname    string
 }
 
-// plain names the rule that answers, as one reads it in the API's documentation: all that
-// fits, sorted. The set is what the parent accepts.
+// plain returns the rule that handles a request, by a direct implementation of the API's documentation:
+// it sorts all matches that the request meets. s are the routes that the parent accepts.
 func plain(o precedence.Order, s set, q precedence.Request) string {
 	var rows []row
 	for _, r := range s.http {
@@ -185,8 +185,8 @@ func plainHost(hostnames []gatewayv1.Hostname, host string) (string, bool) {
 	return best, best != ""
 }
 
-// kept returns the routes that the parent accepts, of those that are not left out: none that
-// has one of the tested hosts in common with an older one of the other kind.
+// kept returns the routes, except the one named without, that the parent accepts: those that share none
+// of the tested hosts with an older one of the other kind.
 func (s set) kept(o precedence.Order, without string) set {
 	type entry struct {
 		age  []string
@@ -323,7 +323,7 @@ func expression(text string) *regexp.Regexp {
 	return expressions[text]
 }
 
-// universe calls f with each request that the random routes can tell apart.
+// universe calls f with one request for each class that the random routes can distinguish.
 func universe(f func(precedence.Request)) {
 	for _, host := range hosts {
 		for _, path := range asked {
@@ -347,7 +347,7 @@ func universe(f func(precedence.Request)) {
 
 var orders = []precedence.Order{precedence.API, precedence.Istiod, precedence.Contour}
 
-// at names the place of a rule.
+// at returns a description of the position of a rule.
 func at(routes []precedence.Route, w precedence.At) string {
 	return fmt.Sprintf("%s rule %d", routes[w.Route].Name.Name, w.Rule)
 }
@@ -369,7 +369,7 @@ func TestTheWinnerIsThatOfAPlainReading(t *testing.T) {
 	})
 }
 
-// brute returns who answers requests that fit a rule, of all that can be told apart.
+// brute returns the rules that handle requests of the universe that match a rule.
 func brute(o precedence.Order, s set, routes []precedence.Route, rule precedence.At) map[string]bool {
 	alone := []precedence.Route{routes[rule.Route]}
 	alone[0].Rules = alone[0].Rules[rule.Rule : rule.Rule+1]
@@ -410,8 +410,8 @@ func TestLossesAreThoseOfAllRequests(t *testing.T) {
 	})
 }
 
-// complete fails unless all that are wanted were found. There may be more: the requests that
-// are asked are not all that exist.
+// complete fails unless got includes all of want. It can have more, since the universe does not include
+// all requests.
 func complete(t *rapid.T, s set, want, got map[string]bool) {
 	for name := range want {
 		if !got[name] {

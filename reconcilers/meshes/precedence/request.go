@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// Request is what routes are compared with.
+// Request is a request that routes are matched with.
 type Request struct {
-	// Host is without a port, in lower case. "" is one that no route names.
+	// Host is without a port, in lower case. "" represents a host that no route names.
 	Host, Path, Method string
-	// Headers are by name, in lower case; Query are the parameters by name.
+	// Headers are by lower-case name, and Query the query parameters by name.
 	Headers, Query map[string]string
 }
 
-// String returns the request for people, such as `GET shop.test/cart?q=1 with x: 1`.
+// String returns the request in readable form, such as `GET shop.test/cart?q=1 with x: 1`.
 func (q Request) String() string {
 	var b strings.Builder
 	b.WriteString(q.Method + " " + q.Host + q.Path)
@@ -31,7 +31,7 @@ func (q Request) String() string {
 	return b.String()
 }
 
-// fits reports whether the request fits the match, its host aside.
+// fits reports whether the request meets the match, regardless of its host.
 func (m *Match) fits(q Request) bool {
 	return m.path.fits(q.Path) && (m.method == "" || m.method == q.Method) && fit(m.headers, q.Headers) && fit(m.query, q.Query)
 }
@@ -69,7 +69,7 @@ func (v *value) fits(text string) bool {
 	return v.text == text
 }
 
-// hostFits reports whether a request's host is one that a host name of a route stands for.
+// hostFits reports whether the host name of a route, possibly with a wildcard, matches a host.
 func hostFits(hostname, host string) bool {
 	suffix, wild := strings.CutPrefix(hostname, "*")
 	if wild {

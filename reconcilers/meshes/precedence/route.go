@@ -18,22 +18,22 @@ const (
 // Name identifies a route.
 type Name struct{ Kind, Namespace, Name string }
 
-// String returns the name as people write it.
+// String returns the name as KIND NAMESPACE/NAME.
 func (n Name) String() string { return n.Kind + " " + n.Namespace + "/" + n.Name }
 
-// Route is an HTTPRoute or a GRPCRoute as far as it decides who answers a request.
+// Route is the part of an HTTPRoute or a GRPCRoute that decides precedence.
 type Route struct {
 	Name
-	// Created is when it was created, zero when it has not been yet.
+	// Created is the creation time, zero if the route does not exist yet.
 	Created time.Time
-	// Hostnames are those it is for, in lower case; none stands for all.
+	// Hostnames are its host names, in lower case; none means all hosts.
 	Hostnames []string
-	// Rules are its rules, each with its matches. A rule always has one.
+	// Rules are the matches of each rule. A rule has at least one.
 	Rules [][]Match
 }
 
-// BadExpression returns a regular expression of the route that does not compile, "" when all do.
-// Of a header and a parameter * may be asked, which istiod takes for any value.
+// BadExpression returns a regular expression of the route that does not compile, "" if all do. The
+// expression * of a header or a query parameter is valid: istiod treats it as any value.
 func (r *Route) BadExpression() string {
 	for _, rule := range r.Rules {
 		for i := range rule {
@@ -51,19 +51,19 @@ func (r *Route) BadExpression() string {
 	return ""
 }
 
-// Match is one way in which a request can fit a rule.
+// Match is a match of a rule: all its conditions have to be met.
 type Match struct {
 	path    path
 	method  string
 	headers []value
 	query   []value
-	// service and rpc are the lengths of what a GRPCRoute asks for.
+	// service and rpc are the lengths of the service and the method in a GRPCRoute.
 	service, rpc int
-	// all reports whether this stands for a rule of a GRPCRoute that has no matches.
+	// all is true for the implicit match of a GRPCRoute's rule without matches.
 	all bool
 }
 
-// pathClass is how a path is compared.
+// pathClass is the kind of a path match.
 type pathClass int
 
 // The classes, the least specific first.
@@ -74,26 +74,26 @@ const (
 	exactPath
 )
 
-// path is what is asked of a path. length is how long an implementation that joins both kinds
-// takes it to be.
+// path is a path match. length is its length for the precedence in implementations that join both
+// kinds.
 type path struct {
 	class  pathClass
 	text   string
 	regex  *regexp.Regexp
 	length int
-	// samples are texts that the expression matches.
+	// samples are texts that the regular expression matches.
 	samples []string
-	// rpc is set where a GRPCRoute asks for this method of any service.
+	// rpc is set if a GRPCRoute matches this method of any service.
 	rpc string
 }
 
-// value is what is asked of a header or a query parameter.
+// value is a match of a header or a query parameter.
 type value struct {
 	name, text string
-	// regex is set when the text is a regular expression, broken when it does not compile.
+	// regex is set if text is a regular expression; broken is true if it does not compile.
 	regex  *regexp.Regexp
 	broken bool
-	// samples are texts that it fits.
+	// samples are texts that meet it.
 	samples []string
 }
 
@@ -179,11 +179,11 @@ func ofGRPCMatch(m *gatewayv1.GRPCRouteMatch) Match {
 	return out
 }
 
-// anyCall is the path where a GRPCRoute names neither service nor method, as long as that of
-// all paths.
+// anyCall is the path match of a GRPCRoute that names neither service nor method, with the length of
+// the prefix /.
 var anyCall = path{class: anyPath, length: len("/")}
 
-// grpcPath returns what a service and a method are as a path: /service/method.
+// grpcPath returns the path match for a service and a method, as /service/method. Empty means any.
 func grpcPath(regex bool, service, rpc string) path {
 	anyService := ""
 	switch {
@@ -206,7 +206,7 @@ func grpcPath(regex bool, service, rpc string) path {
 	return path{class: regexPath, text: text, regex: whole(text), length: len(text), samples: samples(text), rpc: anyService}
 }
 
-// with adds a value, unless there is one of this name: the first counts.
+// with returns values with a match appended, unless there is one with this name: the first applies.
 func with(values []value, name, text string, regex bool) []value {
 	if slices.ContainsFunc(values, func(v value) bool { return v.name == name }) {
 		return values
@@ -219,9 +219,9 @@ func with(values []value, name, text string, regex bool) []value {
 	return append(values, v)
 }
 
-// whole compiles an expression for whole values, nil when it cannot be.
+// whole compiles an expression that has to match the whole value; nil if it does not compile.
 func whole(expression string) *regexp.Regexp {
-	// Alone first: "a)(b" is wrong, and would be right within the group.
+	// Compile it alone first: "a)(b" is invalid, but would be valid within the group.
 	if _, err := regexp.Compile(expression); err != nil {
 		return nil
 	}
@@ -232,7 +232,7 @@ func whole(expression string) *regexp.Regexp {
 	return re
 }
 
-// or returns what a pointer leads to, else the given value.
+// or returns the value that a pointer refers to, or otherwise if it is nil.
 func or[T any](p *T, otherwise T) T {
 	if p == nil {
 		return otherwise

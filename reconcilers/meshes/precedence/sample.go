@@ -2,11 +2,11 @@ package precedence
 
 import "regexp/syntax"
 
-// maxSamples is how many texts a regular expression is tried with.
+// maxSamples is the maximum number of texts that a regular expression is tried with.
 const maxSamples = 16
 
-// samples returns texts that a regular expression matches, short ones first. They are for
-// expressions that people write to route by; one with assertions may have none.
+// samples returns texts that a regular expression matches, short ones first. It covers the expressions
+// that are common in routes; the samples of one with assertions may not match.
 func samples(expression string) []string {
 	re, err := syntax.Parse(expression, syntax.Perl)
 	if err != nil {
@@ -44,10 +44,10 @@ func sample(re *syntax.Regexp) []string {
 	case syntax.OpNoMatch:
 		return nil
 	}
-	return []string{""} // what holds between characters
+	return []string{""} // a position between characters, such as ^
 }
 
-// joined returns each text of a before each of b.
+// joined returns the concatenations of each text of a with each of b.
 func joined(a, b []string) []string {
 	var out []string
 	for _, x := range a {
@@ -60,8 +60,8 @@ func joined(a, b []string) []string {
 
 func few(texts []string) []string { return texts[:min(len(texts), maxSamples)] }
 
-// classSamples returns characters of a class, which is given as pairs of first and last: a
-// letter or a digit where there is one, and both ends of each pair.
+// classSamples returns characters of a class, which is given as pairs of first and last character: a
+// letter or a digit if the class has one, and both ends of each pair.
 func classSamples(pairs []rune) []string {
 	var likely, ends []string
 	for i := 0; i+1 < len(pairs); i += 2 {

@@ -1,4 +1,4 @@
-// Package releases reads what release controllers need of the objects of a mesh. It is pure.
+// Package releases reads the requirements of release controllers on mesh objects. It is pure.
 package releases
 
 import (
@@ -12,8 +12,8 @@ import (
 )
 
 // Inferring returns the VirtualServices in which an Argo Rollout sets the weights of a route that it
-// does not name, and for each the name of that Rollout. Such a VirtualService must have one HTTP
-// route: with a second one the Rollout fails ("must have exactly one route").
+// does not name, with the name of that Rollout. Such a VirtualService must have one HTTP route: with a
+// second one the Rollout fails ("must have exactly one route").
 // Source: spec.strategy.canary.trafficRouting.istio of argoproj.io/v1alpha1.
 func Inferring(rollouts []unstructured.Unstructured) map[types.NamespacedName]types.NamespacedName {
 	all := map[types.NamespacedName]types.NamespacedName{}
@@ -34,8 +34,8 @@ func Inferring(rollouts []unstructured.Unstructured) map[types.NamespacedName]ty
 	return all
 }
 
-// Services returns the Services between which an Argo Rollout moves weights in VirtualServices, and for
-// each the name of that Rollout. Workloads call the host of the VirtualService, not those of these Services.
+// Services returns the Services between which an Argo Rollout moves weights in VirtualServices, with the
+// name of that Rollout. Workloads call the host of the VirtualService, not the hosts of these Services.
 func Services(rollouts []unstructured.Unstructured) map[types.NamespacedName]types.NamespacedName {
 	all := map[types.NamespacedName]types.NamespacedName{}
 	for i := range rollouts {
@@ -52,8 +52,8 @@ func Services(rollouts []unstructured.Unstructured) map[types.NamespacedName]typ
 	return all
 }
 
-// Advice states why a VirtualService gets no routes because of a Rollout, and what its owner can
-// change. route is the name of its one HTTP route; may be empty.
+// Advice returns a message that states why a VirtualService gets no routes because of a Rollout, and the
+// remedy. route is the name of its only HTTP route; it can be empty.
 func Advice(rollout, virtualService types.NamespacedName, route string) string {
 	first := ""
 	if route == "" {
@@ -64,9 +64,9 @@ func Advice(rollout, virtualService types.NamespacedName, route string) string {
 		rollout, virtualService, first, route)
 }
 
-// CanaryOf returns the Canary of Flagger that created an object, by its owners; empty for none. Flagger
-// replaces the whole specification of its VirtualServices and returns to the first weights when it
-// finds other routes in them.
+// CanaryOf returns the name of the Flagger Canary among the owners of an object; empty for none. Flagger
+// replaces the whole spec of its VirtualServices, and resets the weights when it finds other routes in
+// them.
 func CanaryOf(owners []metav1.OwnerReference) string {
 	for _, o := range owners {
 		if group, _, _ := strings.Cut(o.APIVersion, "/"); group == "flagger.app" && o.Kind == "Canary" {
@@ -76,7 +76,8 @@ func CanaryOf(owners []metav1.OwnerReference) string {
 	return ""
 }
 
-// Replaced states why a VirtualService gets no routes because of a Canary, and the remedy.
+// Replaced returns a message that states why a VirtualService gets no routes because of a Canary, and the
+// remedy.
 func Replaced(canary, virtualService types.NamespacedName) string {
 	return fmt.Sprintf("Canary %s of Flagger replaces the routes of VirtualService %s, and its release would stop if the VirtualService had further routes. "+
 		"So the VirtualService gets no routes, and requests with the key that the mesh routes reach the baseline. To have them routed, have the operator inject DevMesh sidecars into the pods of the baseline.",

@@ -12,14 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// gatewayPlugin is the name of the plugin of Argo Rollouts that sets weights in routes of the Gateway API.
+// gatewayPlugin is the name of the Argo Rollouts plugin that sets weights in Gateway API routes.
 const gatewayPlugin = "argoproj-labs/gatewayAPI"
 
-// Selector selects the routes in which an Argo Rollout sets weights. The Rollout fails at a route
-// without its Services, as derived routes are.
+// Selector selects the routes in which an Argo Rollout sets weights. The Rollout fails if it selects a
+// route without its Services, such as a derived route.
 type Selector struct {
 	Rollout types.NamespacedName
-	// Kind and Namespace are those of the routes.
+	// Kind and Namespace are the kind and the namespace of the routes.
 	Kind, Namespace string
 	Labels          labels.Selector
 }
@@ -29,7 +29,7 @@ func (s Selector) Selects(kind, namespace string, of map[string]string) bool {
 	return s.Kind == kind && s.Namespace == namespace && s.Labels.Matches(labels.Set(of))
 }
 
-// Keys returns the keys of the labels that it asks about.
+// Keys returns the keys of the labels that it selects by.
 func (s Selector) Keys() []string {
 	requirements, _ := s.Labels.Requirements()
 	var out []string
@@ -64,7 +64,8 @@ func SelectorsOf(rollouts []unstructured.Unstructured) []Selector {
 	return out
 }
 
-// Selected states why nothing is derived from a route because of a Rollout, and the remedy.
+// Selected returns a message that states why nothing is derived from a route because of a Rollout, and the
+// remedy.
 func (s Selector) Selected(route string) string {
 	return fmt.Sprintf("Rollout %s sets weights in each %s that its selector %q selects, and would fail at one derived from %s, so none is derived and requests with the key reach the baseline. "+
 		"Name the route in the configuration of the plugin, or select a label that the route has.",

@@ -1,5 +1,4 @@
-// Package sidecarscope finds Sidecars of Istio that hide the routes for sandboxes from proxies. It is
-// pure.
+// Package sidecarscope finds Istio Sidecars that hide the routes for sandboxes from proxies. It is pure.
 package sidecarscope
 
 import (
@@ -15,16 +14,19 @@ import (
 	"switchyard.dev/reconcilers/policies"
 )
 
-// ReasonHidden: proxies do not use a VirtualService since a Sidecar does not list it.
+// ReasonHidden: proxies do not use a VirtualService because a Sidecar does not list it.
 const ReasonHidden = "HiddenBySidecar"
 
-// Hidden returns the findings about Services with VirtualServices that a Sidecar hides. They are lost if the
-// Sidecar applies to the whole namespace of the Service, since workloads of one namespace usually call each
-// other: if it lists some hosts and neither the Service nor its VirtualService, requests to the Service
-// still reach the baseline, unless outboundTrafficPolicy is REGISTRY_ONLY. A Sidecar that lists no hosts,
-// or those of the control plane alone, declares that the workloads call nothing. Then no request is known
-// to be lost, and a sandbox that is called from elsewhere is ready, with a note. Of other Sidecars only
-// those are reported that list the Service itself: the others are of clients that do not call it.
+// Hidden returns findings about Services with VirtualServices that a Sidecar hides, by Service.
+//
+// If the Sidecar applies to the whole namespace of the Service, requests are lost (Finding.Lost), since
+// workloads in one namespace usually call each other: requests to the Service still reach the baseline,
+// even if the Sidecar lists neither the Service nor its VirtualService, unless outboundTrafficPolicy is
+// REGISTRY_ONLY. But a Sidecar that lists no hosts, or only those of the control plane, declares that the
+// workloads call nothing. Then no requests are known to be lost, and the finding is for information.
+//
+// Other Sidecars are reported only if they list the Service itself, since clients with the others do not
+// call it.
 func Hidden(clusterDomain string, services []istio.Service, virtualServices, sidecars []*unstructured.Unstructured) map[types.NamespacedName][]istio.Finding {
 	out := map[types.NamespacedName][]istio.Finding{}
 	if len(sidecars) == 0 {
@@ -43,7 +45,7 @@ func Hidden(clusterDomain string, services []istio.Service, virtualServices, sid
 		}
 		whole := ofNamespace(sidecars, s.Namespace)
 		for _, o := range sidecars {
-			within := o.GetNamespace() // "." in the root namespace's is the namespace of each proxy.
+			within := o.GetNamespace() // In the root namespace's Sidecar, "." is the namespace of each proxy.
 			if o == whole {
 				within = s.Namespace
 			}
@@ -71,8 +73,8 @@ func finding(sidecar, vs *unstructured.Unstructured, service types.NamespacedNam
 		sidecar.GetNamespace(), sidecar.GetName(), vs.GetNamespace(), vs.GetName(), proxies, vs.GetNamespace(), host, service, istio.AnnotationGatewaysOnly)}
 }
 
-// inMesh returns the VirtualServices that decide requests from sidecars to a full host name, but for
-// those of which the owner declares that there are none.
+// inMesh returns the VirtualServices that apply to requests from sidecars to a full host name, except
+// those with istio.AnnotationGatewaysOnly.
 func inMesh(virtualServices []*unstructured.Unstructured, host, clusterDomain string) (out []*unstructured.Unstructured) {
 	for _, vs := range virtualServices {
 		gateways, _, _ := unstructured.NestedStringSlice(vs.Object, "spec", "gateways")
@@ -86,7 +88,7 @@ func inMesh(virtualServices []*unstructured.Unstructured, host, clusterDomain st
 	return out
 }
 
-// hostsOf returns the full hosts of a VirtualService.
+// hostsOf returns the full host names of a VirtualService.
 func hostsOf(vs *unstructured.Unstructured, clusterDomain string) []string {
 	hosts, _, _ := unstructured.NestedStringSlice(vs.Object, "spec", "hosts")
 	for i, h := range hosts {
@@ -95,8 +97,8 @@ func hostsOf(vs *unstructured.Unstructured, clusterDomain string) []string {
 	return hosts
 }
 
-// ofNamespace returns the Sidecar of all workloads of a namespace without one of their own: the
-// oldest of the namespace, else of the root namespace; nil for none.
+// ofNamespace returns the Sidecar that applies to all workloads of a namespace that no other Sidecar
+// selects: the first without a selector in the namespace, else in the root namespace; nil for none.
 func ofNamespace(sidecars []*unstructured.Unstructured, namespace string) *unstructured.Unstructured {
 	for _, in := range []string{namespace, policies.RootNamespace} {
 		i := slices.IndexFunc(sidecars, func(o *unstructured.Unstructured) bool {
@@ -135,7 +137,7 @@ func imports(sidecar *unstructured.Unstructured, namespace string) imported {
 	return all
 }
 
-// calls reports whether workloads call anything beside the control plane.
+// calls reports whether the entries include anything other than the control plane.
 func (i imported) calls() bool {
 	return slices.ContainsFunc(i, func(entry [2]string) bool { return entry[0] != "~" && entry[0] != policies.RootNamespace })
 }
@@ -147,8 +149,8 @@ func (i imported) has(namespace, host string) bool {
 	})
 }
 
-// hasAny reports whether a VirtualService of a namespace is imported: one of its hosts, which may begin
-// with wildcards, has something in common with an entry.
+// hasAny reports whether a VirtualService of a namespace is imported: one of its hosts, which can begin
+// with a wildcard, intersects with an entry.
 func (i imported) hasAny(namespace string, hosts []string) bool {
 	return slices.ContainsFunc(hosts, func(host string) bool {
 		return i.has(namespace, host) || slices.ContainsFunc(i, func(entry [2]string) bool {
@@ -157,7 +159,7 @@ func (i imported) hasAny(namespace string, hosts []string) bool {
 	})
 }
 
-// covers reports whether a host, which may begin with a wildcard, applies to a full host name.
+// covers reports whether a host, which can begin with a wildcard, matches a full host name.
 func covers(host, name string) bool {
 	end, wild := strings.CutPrefix(host, "*")
 	return host == name || wild && strings.HasSuffix(name, end)

@@ -9,7 +9,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
-// FreeName returns the name, with a number if it is taken: what is advised overwrites nothing.
+// FreeName returns the name, with a number appended if it is taken, so that advice overwrites no object.
 func FreeName(name string, taken func(string) bool) string {
 	free := name
 	for i := 1; taken(free); i++ {
@@ -19,7 +19,7 @@ func FreeName(name string, taken func(string) bool) string {
 }
 
 // Route returns an HTTPRoute, as one line of YAML, from a Service to itself for the first of its
-// ports, with a note about the others. Without ports it is for all.
+// ports, with a note about the others. Without ports it applies to all.
 func Route(name string, service types.NamespacedName, ports []int32) string {
 	port, others := "", []string(nil)
 	for i, p := range ports {

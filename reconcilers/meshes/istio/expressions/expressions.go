@@ -1,4 +1,4 @@
-// Package expressions finds regular expressions of a VirtualService that proxies refuse. It is pure.
+// Package expressions finds regular expressions in a VirtualService that proxies reject. It is pure.
 package expressions
 
 import (
@@ -13,11 +13,11 @@ import (
 	"switchyard.dev/reconcilers/meshes/keymatch"
 )
 
-// maxExpression is how long Istio lets a regular expression be.
+// maxExpression is Istio's limit on the length of a regular expression, in bytes.
 var maxExpression = keymatch.Istio.Bytes
 
-// Bad returns a regular expression of a route that Envoy would refuse, and with it
-// all routes of that port, and why; or "".
+// Bad returns a regular expression of a route because of which Envoy would reject all routes of the port,
+// and the cause. Both are "" if there is none.
 func Bad(route *networking.HTTPRoute) (expression, why string) {
 	var all []string
 	for _, match := range route.GetMatch() {
@@ -44,10 +44,10 @@ func Bad(route *networking.HTTPRoute) (expression, why string) {
 	return "", ""
 }
 
-// withoutHeaders is how the names of such conditions begin.
+// withoutHeaders is the prefix of the names of conditions on absent headers.
 const withoutHeaders = "withoutHeaders."
 
-// FieldsOf returns the conditions of a match on texts, by the name of the field.
+// FieldsOf returns the string conditions of a match, by field name.
 func FieldsOf(match *networking.HTTPMatchRequest) map[string]*networking.StringMatch {
 	all := map[string]*networking.StringMatch{
 		"uri": match.GetUri(), "scheme": match.GetScheme(), "method": match.GetMethod(), "authority": match.GetAuthority(),

@@ -6,7 +6,7 @@ import (
 	"maps"
 )
 
-// Annotation holds the labels and annotations that were added.
+// Annotation records the labels and annotations that were added, as JSON.
 const Annotation = "istio.signadot.com/added"
 
 // added is the content of Annotation.
@@ -65,8 +65,8 @@ func Remove(metadata map[string]any) {
 	take(metadata, "annotations", note.Annotations)
 }
 
-// take removes from a map of the metadata the values that it still has, and the map once it
-// is empty: the API server keeps no empty ones.
+// take removes the values from a map of the metadata unless they have changed, and the map itself if it
+// becomes empty, as the API server does not store empty maps.
 func take(metadata map[string]any, field string, values map[string]string) {
 	has, ok := metadata[field].(map[string]any)
 	if !ok {

@@ -14,28 +14,28 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Prefix begins the names of all routes of the operator. Tools that compare a cluster with
-// a repository leave out what begins so.
+// Prefix is the prefix of the names of all derived routes. Tools that compare a cluster with a
+// repository ignore routes with it.
 const Prefix = "signadot-operator-"
 
-// checkDigits is how many hexadecimal digits end a name of ours.
+// checkDigits is the length of the checksum of a name, in hexadecimal digits.
 const checkDigits = 8
 
-// Of returns the name of a route for a routing key, derived from an original, with a Service and a
-// port of the baseline. original distinguishes the originals of one VirtualService. The name ends in a
-// check of the text before it, which an owner's route with the prefix lacks.
+// Of returns the name of the route for a routing key that is derived from an original, with a Service and
+// a port of the baseline. original distinguishes the originals of one VirtualService (Originals). The
+// name ends in a checksum, which an owner's route with the prefix lacks.
 func Of(key, service string, port int32, original string) string {
 	name := Stem(key, service, port) + "-" + original
 	return name + "-" + check(name)
 }
 
-// Stem returns how the names of all routes for a routing key, a Service and a port begin. In earlier
-// releases the check followed it.
+// Stem returns the prefix of the names of all routes for a routing key, a Service and a port. In names of
+// earlier releases the checksum follows it.
 func Stem(key, service string, port int32) string {
 	return fmt.Sprintf("%s%s-%s-%d", Prefix, key, service, port)
 }
 
-// Stems yields each beginning of a name that may be its Stem.
+// Stems yields each prefix of a name that can be its Stem.
 func Stems(name string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for end := strings.LastIndex(name, "-"); end > len(Prefix); end = strings.LastIndex(name[:end], "-") {
@@ -46,11 +46,11 @@ func Stems(name string) iter.Seq[string] {
 	}
 }
 
-// longest is how many bytes of an original's name are in the name of a derived route.
+// longest is the maximum length of an original's name, in bytes, within the name of a derived route.
 const longest = 63
 
-// Originals returns a distinct text for each HTTP route of an owner, given their names: the name, a
-// check of a long one, or the index of a route without a name.
+// Originals returns a distinct text for each of an owner's HTTP routes, given their names: the name, the
+// checksum of a long name, or the index of a route without a name.
 func Originals(given []string) []string {
 	var all []string
 	used := map[string]bool{}
@@ -79,7 +79,7 @@ func check(name string) string {
 // Derived reports whether an entry of spec.http is a route of the operator.
 func Derived(entry any) bool { return OfOurs(entry) != "" }
 
-// OfOurs returns the name of an entry of spec.http that we wrote; empty for one of the owner's.
+// OfOurs returns the name of an entry of spec.http if it is a derived route, otherwise "".
 func OfOurs(entry any) string {
 	name := nameOf(entry)
 	end := len(name) - checkDigits - 1
@@ -89,8 +89,8 @@ func OfOurs(entry any) string {
 	return name
 }
 
-// RoutesOf returns the routes of ours for a routing key that a VirtualService has, and those for
-// keys that begin with it and a hyphen, which names do not tell apart.
+// RoutesOf returns the derived routes for a routing key in a VirtualService. It includes those for keys
+// that begin with the key and a hyphen, which names do not distinguish.
 func RoutesOf(object *unstructured.Unstructured, key string) []any {
 	var all []any
 	for _, entry := range RoutesIn(object.Object) {
@@ -101,13 +101,13 @@ func RoutesOf(object *unstructured.Unstructured, key string) []any {
 	return all
 }
 
-// NamedFor reports whether a route of ours with this name is for a routing key, or for one that
-// begins with it and a hyphen.
+// NamedFor reports whether a derived route with this name is for a routing key, or for one that begins
+// with the key and a hyphen.
 func NamedFor(name, key string) bool { return strings.HasPrefix(name, Prefix+key+"-") }
 
-// DifferingRoutes returns the names of those routes of ours that two copies of a VirtualService do
-// not have alike, or not among the same routes of the owner's: behind one that takes every request
-// a route of ours gets none.
+// DifferingRoutes returns the names of the derived routes that differ between two copies of a
+// VirtualService, in content or in the number of owner's routes before them. The position matters: a
+// route after one that matches all requests receives none.
 func DifferingRoutes(a, b *unstructured.Unstructured) []string {
 	inA, inB := placesOf(a), placesOf(b)
 	all := map[string]bool{}
@@ -119,7 +119,7 @@ func DifferingRoutes(a, b *unstructured.Unstructured) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// place is a route of ours, and behind how many of the owner's it stands.
+// place is a derived route with the number of owner's routes before it.
 type place struct {
 	entry  any
 	behind int
@@ -129,7 +129,7 @@ func (p place) equal(other place) bool {
 	return p.behind == other.behind && Equal(p.entry, other.entry)
 }
 
-// placesOf returns the routes of ours in a VirtualService, by name.
+// placesOf returns the derived routes in a VirtualService, by name.
 func placesOf(o *unstructured.Unstructured) map[string][]place {
 	all := map[string][]place{}
 	theirs := 0
@@ -143,8 +143,8 @@ func placesOf(o *unstructured.Unstructured) map[string][]place {
 	return all
 }
 
-// Equal reports whether two values of JSON are the same. reflect.DeepEqual says so too, and takes
-// ten times as long, which counts with hundreds of routes.
+// Equal reports whether two JSON values are equal. It is ten times as fast as reflect.DeepEqual, which
+// matters with hundreds of routes.
 func Equal(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:
@@ -159,7 +159,7 @@ func Equal(a, b any) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// HasRoutes reports whether a VirtualService has any route of ours.
+// HasRoutes reports whether a VirtualService has any derived route.
 func HasRoutes(object *unstructured.Unstructured) bool {
 	return slices.ContainsFunc(RoutesIn(object.Object), Derived)
 }

@@ -24,7 +24,7 @@ func TestOriginalsHaveDistinctNames(t *testing.T) {
 	}
 }
 
-// TestNamesOfEarlierReleases has a name without the original's.
+// TestNamesOfEarlierReleases has a name without the name of the original.
 func TestNamesOfEarlierReleases(t *testing.T) {
 	const name = "signadot-operator-k7q2-customer-8081-c03f26b8"
 	if OfOurs(map[string]any{"name": name}) != name || !NamedFor(name, "k7q2") {
