@@ -47,10 +47,10 @@ type Config struct {
 	Kinds meshes.Kinds
 	// Elected is closed once this process may write VirtualServices.
 	Elected <-chan struct{}
-	// Again takes each IstioRoute whose Report has changed, once Elected. Somebody has to read
-	// from it then.
+	// Again receives the IstioRoutes with changed Reports, once Elected is closed. The caller must
+	// drain it from then on.
 	Again chan<- event.GenericEvent
-	// Own is the user as whom managers write.
+	// Own is the user name of the managers' writes.
 	Own string
 	// ClusterDomain is that of Services.
 	ClusterDomain string
@@ -63,7 +63,7 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Validate names what is missing.
+// Validate returns an error if a required field is missing or Settings are invalid.
 func (c Config) Validate() error {
 	if c.Log == nil || c.Client == nil || c.Kinds == nil || c.Elected == nil {
 		return errors.New("adapter: Log, Client, Kinds and Elected are all required")
@@ -77,7 +77,7 @@ type Adapter struct {
 	config Config
 	// reviews is as often free as there may be a further review at work.
 	reviews *semaphore.Weighted
-	// pauses say how long to wait after a look failed.
+	// pauses is the backoff between failed syncs.
 	pauses workqueue.TypedRateLimiter[bool]
 	// rewrites are writes that removed routes.
 	rewrites rewrites.Counter
@@ -101,11 +101,11 @@ type Adapter struct {
 	ruleQueue    workqueue.TypedRateLimitingInterface[types.NamespacedName]
 	ruleFailures map[types.NamespacedName]string
 	ruleWrites   pacing.Writes
-	// looked wakes who waits for the next look.
+	// looked is sent after each sync.
 	looked wake.Signal
 }
 
-// New returns an Adapter that knows nothing before it is started, or says what is wrong.
+// New returns an Adapter that is not started, or an error if the Config is invalid.
 func New(c Config) (*Adapter, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -153,8 +153,8 @@ func (a *Adapter) Start(ctx context.Context) error {
 	return a.Follower.Start(ctx)
 }
 
-// firstLook bounds how long a process is not ready for want of a look: a routing log that is away
-// does not keep what else it serves.
+// firstLook bounds how long a process is not ready before its first sync, so that an unavailable
+// routing log does not keep it from serving other requests.
 const firstLook = 10 * time.Second
 
 // Ready returns why a VirtualService that is written now would lose its routes; nil when it would
@@ -177,7 +177,7 @@ func (a *Adapter) lookOrWait(ctx context.Context, t table.Table) time.Duration {
 	return a.pauses.When(true)
 }
 
-// Report returns what is known of a Target.
+// Report returns the Report of a Target.
 func (a *Adapter) Report(t Target) Report {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -197,8 +197,8 @@ func (a *Adapter) Settled(key string) bool {
 	return a.state != nil && a.state.settled(key)
 }
 
-// ServiceChanged has everything looked at again when a Service has changed that a sandbox has
-// one beside: its ports count.
+// ServiceChanged triggers a sync if the changed Service is the baseline Service of a sandbox, since
+// routes depend on its ports.
 func (a *Adapter) ServiceChanged(o any) {
 	if gone, is := o.(toolscache.DeletedFinalStateUnknown); is {
 		o = gone.Obj

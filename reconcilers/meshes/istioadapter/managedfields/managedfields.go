@@ -74,15 +74,15 @@ func Returned(o *unstructured.Unstructured) []metav1.ManagedFieldsEntry {
 	return fields
 }
 
-// asApplied reports whether the routes of a VirtualService, but for ours, are what kubectl apply has
-// applied last. It notes all of that in an annotation.
+// asApplied reports whether the routes of a VirtualService, except the operator's, are those of its
+// last-applied-configuration annotation.
 func asApplied(o *unstructured.Unstructured) bool {
 	applied := &unstructured.Unstructured{}
 	note := o.GetAnnotations()[corev1.LastAppliedConfigAnnotation]
 	return note != "" && applied.UnmarshalJSON([]byte(note)) == nil && names.Equal(names.RoutesIn(istio.Strip(o).Object), names.RoutesIn(applied.Object))
 }
 
-// byKubectlApply reports whether an entry of managedFields says what kubectl apply holds.
+// byKubectlApply reports whether an entry of managedFields is of client-side kubectl apply.
 func byKubectlApply(e metav1.ManagedFieldsEntry) bool {
 	return e.Manager == kubectlApply && e.Operation == metav1.ManagedFieldsOperationUpdate
 }
