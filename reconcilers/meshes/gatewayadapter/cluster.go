@@ -73,7 +73,7 @@ type cluster struct {
 	trouble *condition.Condition
 	// unreadTLS is why BackendTLSPolicies are not known; empty if they are.
 	unreadTLS string
-	// baselines are the routes of owners, derived are ours by routing key.
+	// baselines are the owners' routes, derived the operator's by routing key.
 	baselines gatewayapi.Routes
 	derived   map[string][]*route
 	// all are both, by name.
@@ -242,7 +242,7 @@ func (c *cluster) weigh(ctx context.Context, from client.Reader, read map[types.
 			now.plugins[name] = plugins
 		}
 		if !c.mayRead(name.Namespace) {
-			ports = asNamed // Nobody can say that it lacks one.
+			ports = asNamed // Unreadable: assume that it has all of them.
 		}
 		now.ports[name] = ports
 	}
@@ -340,9 +340,9 @@ func objects[T any](ctx context.Context, c *cluster, after map[types.UID]parsed,
 	return out, nil
 }
 
-// parse gives an object its type. What an owner has in a spec that this program does not know, of
-// a later version of the API, is an error: a copy would lack it, whether it is a setting or keeps
-// somebody out.
+// parse converts an object to its type. A spec field that this program does not know, of a later
+// version of the API, is an error: a copy would lack it, and it may be a setting or a restriction of
+// access.
 func parse[T any](from *unstructured.Unstructured, to *T) error {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(from.Object, to); err != nil {
 		return err
@@ -358,7 +358,7 @@ func parse[T any](from *unstructured.Unstructured, to *T) error {
 	return err
 }
 
-// versions tells the state of what is derived for a key from others.
+// versions returns the versions of the objects that are derived for a key.
 func versions(derived []*route) []string {
 	out := make([]string, 0, len(derived))
 	for _, r := range derived {

@@ -5,12 +5,12 @@ import (
 	"switchyard.dev/reconcilers/policies"
 )
 
-// Settings say whether requests are routed by HTTPRoutes and GRPCRoutes, and how.
+// Settings configure the routing by HTTPRoutes and GRPCRoutes.
 type Settings struct {
 	// Enabled: there is an adapter.
 	Enabled bool
-	// Istio: it implements the Gateway API, and is taken to order routes as istiod does. Else
-	// they are ordered as the API says.
+	// Istio: Istio implements the Gateway API and is assumed to order routes as istiod does. Otherwise
+	// the order of the API applies.
 	Istio bool
 	// PreservedLabels and PreservedAnnotations are globs of what a derived route has of its
 	// original's metadata.

@@ -39,7 +39,8 @@ func put(ctx context.Context, c client.Client, want client.Object, uid types.UID
 	return doc.GetUID(), nil
 }
 
-// delete deletes a derived route, that very one. It is no error when it is gone.
+// delete deletes a derived route with this UID. A missing route, or another one of the same name, is
+// not an error.
 func (a *Adapter) delete(ctx context.Context, object gatewayapi.Object, uid types.UID) error {
 	o := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: object.Namespace, Name: object.Name}}
 	o.SetGroupVersionKind(gatewayv1.SchemeGroupVersion.WithKind(object.Kind))
