@@ -25,7 +25,7 @@ type Question struct {
 	Text                  []byte
 	Kind, Namespace, Name string
 	Delete                bool
-	// Operator is the namespace of the operator, whose configuration applies.
+	// Operator is the operator's namespace. The configuration there applies.
 	Operator string
 }
 
@@ -61,8 +61,8 @@ type malformed struct{ error }
 // Is implements the interface of errors.Is.
 func (malformed) Is(target error) bool { return target == ErrInvalid }
 
-// configured has a dry run go by the configuration of the operator that is in the
-// cluster. Where that cannot be read, the sentences say what was assumed instead.
+// configured sets the operator's settings in c from its configuration in the cluster. If that cannot be
+// read, it returns sentences about the defaults that it assumed instead.
 func configured(ctx context.Context, reader client.Reader, c *Config) (assumed []string, err error) {
 	cluster, err := clusterconfig.Installed(ctx, reader, c.OperatorNamespace)
 	if errors.Is(err, clusterconfig.ErrNotRead) {

@@ -28,8 +28,7 @@ import (
 
 // Errors that a caller can act on; test with errors.Is.
 var (
-	// ErrNotSupported: this version cannot say what an object of this kind would
-	// change.
+	// ErrNotSupported: this version has no dry run for objects of this kind.
 	ErrNotSupported = errors.New("a dry run of this kind is not supported yet")
 	// ErrNoObject: the object that would be deleted does not exist.
 	ErrNoObject = errors.New("there is no such object")
@@ -46,16 +45,13 @@ type Config struct {
 	// API server, with dryRun=All and the rights of the caller. nil: only what the
 	// controllers check is reported.
 	Client client.Client
-	// Manager is the field manager in whose name Client asks about the objects.
-	// "switchyard-dry-run" when it is empty.
+	// Manager is the field manager of Client's requests. Default: "switchyard-dry-run".
 	Manager string
-	// Namespaces are those in which the operator may work, as its own configuration
-	// says; empty means all.
+	// Namespaces are those in which the operator may work, by its configuration; empty means all.
 	Namespaces []string
 	// OperatorNamespace is where the operator lives; "signadot" when it is empty.
 	OperatorNamespace string
-	// Powers are those that patches may add, as the operator's configuration says; none
-	// when it is empty.
+	// Powers are those that patches may add, by the operator's configuration; empty means none.
 	Powers power.Powers
 	// Meshes are the meshes that are on. With one, Reader has to have a RESTMapper, as a client.Client
 	// has.
@@ -68,7 +64,7 @@ type Config struct {
 	Now func() time.Time
 }
 
-// Validate names what is missing.
+// Validate returns an error if a required field is missing.
 func (c Config) Validate() error {
 	if c.Reader == nil {
 		return errors.New("dryrun: Reader is required")
@@ -84,10 +80,9 @@ const asker = "switchyard-dry-run"
 
 // Plan is what would change.
 type Plan struct {
-	// Statements are the facts that would be put on the routing log, in order, at
-	// most one for each key: RoutingDeclared, RoutingWithdrawn, WorkloadObserved
-	// and WorkloadWithdrawn. Those that the log says already are among them; it
-	// does not record them again.
+	// Statements are the facts that would be put on the routing log, in order, at most one for each
+	// key: RoutingDeclared, RoutingWithdrawn, WorkloadObserved and WorkloadWithdrawn. They include
+	// facts that the log already has, which it does not record again.
 	Statements []event.Fact
 	// Changes are the objects that would be made, changed or deleted, the one
 	// that was asked about first.
@@ -95,8 +90,8 @@ type Plan struct {
 	// Refusals are what the API server would not take, so that the operator would see
 	// nothing of it.
 	Refusals []Refusal
-	// Findings are what the controllers would say that people should know, as
-	// conditions of the objects. None, and no refusal, means that nothing stands in the way.
+	// Findings are the conditions of objects that need attention. Without findings and refusals nothing
+	// prevents the object from working.
 	Findings []Finding
 	// Unknown are sentences about what could not be found out, and why.
 	Unknown []string
@@ -105,7 +100,7 @@ type Plan struct {
 // Refusal is an object that the API server would not take.
 type Refusal struct {
 	Object Object
-	// Message is what it says.
+	// Message is the message of the API server.
 	Message string
 }
 
@@ -147,16 +142,15 @@ type Finding struct {
 	Object Object
 	// Type and Reason are words for programs, as in conditions.
 	Type, Reason string
-	// Status is False when something stands in the way, Unknown when that cannot
-	// be told, and True for a remark.
+	// Status is False for a problem, Unknown if a dry run cannot decide it, and True for a remark.
 	Status string
-	// Message says what is wrong, with which object, and what to do.
+	// Message describes the problem, the object and the remedy.
 	Message string
 }
 
-// InTheWay reports whether somebody has to change something before it works. Other
-// findings are remarks, or what shows only once it is tried: sandboxes that are to be
-// ready, and what a fork waits for.
+// InTheWay reports whether a user has to change something before the object works. Other findings are
+// remarks, or conditions that only show in a real run: sandboxes that are to be ready, and what a fork
+// waits for.
 func (f Finding) InTheWay() bool {
 	return f.Status == string(metav1.ConditionFalse) && f.Reason != routegroup.ReasonSandboxesNotReady && f.Reason != crdv1.ReasonWaitsFor
 }

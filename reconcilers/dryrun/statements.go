@@ -48,8 +48,7 @@ func (s *statements) Put(ctx context.Context, f event.Fact) (event.Pos, error) {
 // Settle implements publish.Publisher.
 func (s *statements) Settle(event.Key) {}
 
-// withoutInventions returns the fact without what stands in for what only the API
-// server can give.
+// withoutInventions returns the fact without placeholders of values that only the API server assigns.
 func withoutInventions(f event.Fact) event.Fact {
 	f.Data = proto.Clone(f.Data)
 	strip := func(uid *string) {

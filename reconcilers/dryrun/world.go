@@ -35,11 +35,11 @@ func (id identity) object() Object {
 	return Object{Kind: id.Kind, Namespace: id.Namespace, Name: id.Name}
 }
 
-// world is a cluster as a controller's client sees it: what the caller's reader
-// gives, and on top of it, in memory, what was written. One goroutine uses it.
+// world is a cluster as a controller's client sees it: the objects of the caller's reader, overlaid
+// with those written in memory. It is not safe for concurrent use.
 type world struct {
-	// Client is what controllers work with. It reads and writes the store, into which
-	// what is asked for is read first.
+	// Client is the client of the controllers. It reads and writes the store; objects are copied from
+	// the reader into the store before they are first used.
 	client.Client
 	store      testing.ObjectTracker
 	reader     client.Reader
@@ -61,8 +61,8 @@ type world struct {
 	unknown []string
 	// made counts the objects that are new.
 	made int
-	// changed is told of each write: the object before (nil: there was none) and
-	// after (nil: there is none any more).
+	// changed is called after each write with the object before (nil if it did not exist) and after
+	// (nil if it was deleted).
 	changed func(id identity, before, after client.Object)
 }
 
@@ -114,8 +114,8 @@ func (w *world) find(ctx context.Context, gvk schema.GroupVersionKind, key clien
 	return out, nil
 }
 
-// current returns an object as it is now, as far as anybody has asked for it; nil when there is
-// none. Nobody may change it.
+// current returns the present version of an object that was read before; nil if it does not exist or
+// was never read. The caller must not modify it.
 func (w *world) current(id identity) client.Object {
 	if o, ok := w.written[id]; ok {
 		return o
@@ -123,13 +123,13 @@ func (w *world) current(id identity) client.Object {
 	return w.read[id]
 }
 
-// all returns the objects of a kind without a namespace, by name. Nobody may change them.
+// all returns the objects of a kind without a namespace, by name. The caller must not modify them.
 func (w *world) all(ctx context.Context, gvk schema.GroupVersionKind) ([]client.Object, error) {
 	if err := w.fetchList(ctx, gvk, "", nil); err != nil {
 		return nil, err
 	}
 	var all []client.Object
-	for id := range w.read { // What was written was read before.
+	for id := range w.read { // Written objects were read before.
 		if o := w.current(id); o != nil && id.GroupKind == gvk.GroupKind() {
 			all = append(all, o)
 		}
@@ -158,7 +158,7 @@ func (w *world) fetch(ctx context.Context, gvk schema.GroupVersionKind, id ident
 	return w.store.Add(o)
 }
 
-// list lists from the store what was read into it.
+// list lists from the store, after the objects were copied into it.
 func (w *world) list(ctx context.Context, store client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 	o := client.ListOptions{}
 	o.ApplyOptions(options)
