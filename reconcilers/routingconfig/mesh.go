@@ -28,8 +28,8 @@ func (r *Reconciler) meshKinds() []crdv1.Kind {
 	return slices.DeleteFunc(crdv1.MeshKinds(), func(k crdv1.Kind) bool { return r.config.Meshes[k.Name] == nil })
 }
 
-// meshRoutes reads what a RoutingConfig asked meshes for, by kind, and what those say that speak
-// of what they are asked for now.
+// meshRoutes returns the mesh routes that a RoutingConfig owns, by kind, and those of them with a
+// status for their present generation.
 func (r *Reconciler) meshRoutes(ctx context.Context, c *crdv1.RoutingConfig) (map[string][]crdv1.MeshRoute, routing.MeshRoutes, error) {
 	made, said := map[string][]crdv1.MeshRoute{}, routing.MeshRoutes{}
 	for _, kind := range r.meshKinds() {
@@ -59,9 +59,9 @@ func (r *Reconciler) meshRoutes(ctx context.Context, c *crdv1.RoutingConfig) (ma
 // IstioRoutesUnwritten, GatewayAPIRoutesUnwritten.
 func ReasonMeshRoutesUnwritten(kind string) string { return kind + "sUnwritten" }
 
-// askMeshes makes what is asked of meshes, and deletes what is not any more. It leaves all of a
-// mesh that is off as it is: then the operator has no right to change it. Errors, by kind, are
-// for the status too, which says everything else all the same.
+// askMeshes writes the mesh routes that the RoutingConfig needs, and deletes surplus ones. It leaves
+// those of a mesh that is off, since the operator then has no right to change them. It returns errors
+// by kind, for the status, the rest of which is written all the same.
 func (r *Reconciler) askMeshes(ctx context.Context, in Input, d Decision) map[string]error {
 	out := map[string]error{}
 	for _, kind := range r.meshKinds() {
@@ -110,22 +110,21 @@ func (r *Reconciler) applyMeshRoute(ctx context.Context, want, have crdv1.MeshRo
 	return err
 }
 
-// How long a RoutingConfig that goes waits for meshes: its members, to which they lead, go after
-// it. What cannot be written does not keep a sandbox for longer, measured from when the API
-// server marked the RoutingConfig.
+// Bounds on how long a RoutingConfig that is being deleted waits for meshes, since its members are
+// deleted after it. They are measured from the deletion timestamp. After settledWithin a failing mesh
+// no longer delays the deletion of a sandbox.
 const (
 	settledWithin = 10 * time.Second
-	// settledAgain is after what time to look again. A change of what was asked for leads here
-	// sooner.
+	// settledAgain is the requeue interval. A change of a mesh route triggers a sync sooner.
 	settledAgain = time.Second
-	// takenWithin is how long it waits at least where it asked for something: no mesh tells when
-	// its proxies have taken what was written, and pods that end before it take requests with
-	// them. The API server's mark leaves out the part of a second.
+	// takenWithin is the minimum wait if there are mesh routes: meshes do not report when their proxies
+	// have applied a change, and requests to pods that terminate earlier would fail. The deletion
+	// timestamp has whole seconds.
 	takenWithin = 3 * time.Second
 )
 
-// endMeshes ends what meshes do for a RoutingConfig that goes, whose facts are off the log, and
-// deletes what it asked for. It returns after what time to look again, zero when that is done.
+// endMeshes deletes the mesh routes of a RoutingConfig that is being deleted and has no more facts on
+// the log. It returns the time until the next sync; zero when done.
 func (r *Reconciler) endMeshes(ctx context.Context, in Input) (time.Duration, error) {
 	var errs []error
 	goes := r.config.Now().Sub(in.Config.DeletionTimestamp.Time)

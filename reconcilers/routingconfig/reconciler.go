@@ -28,25 +28,24 @@ type Config struct {
 	Publisher publish.Publisher
 	// Namespaces are those in which the operator may work; empty means all.
 	Namespaces []string
-	// Receipts tells who has acknowledged a declaration. Without it nobody is asked,
-	// and nothing waits for that.
+	// Receipts queries the acknowledgements of a declaration. If it is nil, nothing waits for them.
 	Receipts Receipts
-	// KeyHeaders is the fact that says which custom headers carry routing keys. It is
-	// on the log before any declaration, and proxies acknowledge it with the rules of
-	// each key. The zero Fact: it is not known here, and not stated.
+	// KeyHeaders is the fact with the custom headers that carry routing keys. It is on the log before
+	// any declaration, and proxies acknowledge it with the rules of each key. The zero Fact: the
+	// headers are unknown here, and not declared.
 	KeyHeaders event.Fact
-	// Meshes are those that are on, by the kind of what they are asked for: there is one such
-	// object for each Service that a member stands for.
+	// Meshes are those that are on, by the kind of their mesh routes. There is one mesh route for each
+	// baseline Service of a member.
 	Meshes map[string]Mesh
 }
 
-// Receipts asks who has acknowledged. A *receipt.Receipts does.
+// Receipts queries acknowledgements. *receipt.Receipts implements it.
 type Receipts interface {
-	// Look returns what is known of the receipt that the RoutingConfig of this name
-	// asks for, and sees to it that it is asked for; with each answer the
-	// RoutingConfig is to be looked at again. It may wait for a moment.
+	// Look returns the known answer to the query of the RoutingConfig of this name, and starts or
+	// continues the query; each new answer triggers a sync of the RoutingConfig. It may block for a
+	// moment.
 	Look(ctx context.Context, name string, ask receipt.Ask) receipt.Answer
-	// Forget says that it does not ask any more.
+	// Forget stops the query of this name.
 	Forget(name string)
 }
 
@@ -76,7 +75,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, c *crdv1.RoutingConfig) (tim
 	}
 	d := Decide(in)
 	p := r.publish(ctx, in, d)
-	if apierrors.IsConflict(p.Err) { // What was read is old, so nothing can be said of it.
+	if apierrors.IsConflict(p.Err) { // The cache is stale: no status.
 		return 0, p.Err
 	}
 	acknowledged, err := r.receipt(ctx, in, d, p)
@@ -131,9 +130,9 @@ func (r *Reconciler) declare(ctx context.Context, c *crdv1.RoutingConfig, d *fac
 	return r.put(ctx, Declared(c, d))
 }
 
-// settle settles a key that requests cannot carry: nobody declares it, so the log must
-// not wait for it. Every other key has a holder, who puts a fact of it on the log, and
-// nobody else may settle it: the log would be taken for whole without that fact.
+// settle settles a key that requests cannot carry: it is never declared, so the log must not wait for
+// it. Every other key has a holder that puts its fact on the log, and only that may settle it:
+// otherwise the log would count as complete without that fact.
 func (r *Reconciler) settle(in Input) {
 	if !in.carried() {
 		r.config.Publisher.Settle(event.RoutingKey(in.Config.RoutingKey()))
