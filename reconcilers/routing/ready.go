@@ -12,13 +12,11 @@ import (
 	"switchyard.dev/reconcilers/publish"
 )
 
-// ReasonNotReady is the reason of RoutingReady of an owner some of whose requests would not
-// go where they should.
+// ReasonNotReady is the reason of an owner's RoutingReady if some requests would be routed wrongly.
 const ReasonNotReady = "RoutingNotReady"
 
-// Ready returns the condition RoutingReady of whoever owns the RoutingConfig: it is on the
-// routing log, requests for the baseline of each member meet a sidecar, and every proxy
-// knows the key.
+// Ready returns the condition RoutingReady of the owner of the RoutingConfig: it is on the routing log,
+// requests for the baseline of each member pass a sidecar, and every proxy knows the key.
 func (r Routing) Ready() condition.Condition {
 	if r.Config == nil {
 		return condition.Unknown(crdv1.ReasonPending, "The RoutingConfig is not written yet; retrying.")
@@ -53,7 +51,7 @@ func OnLog(c *crdv1.RoutingConfig) bool {
 	return p != nil && p.ObservedGeneration >= c.Generation && p.Reason != publish.ReasonLogUnavailable
 }
 
-// published reports whether what the spec says was accepted and is on the routing log.
+// published returns the condition that the spec was accepted and is on the routing log.
 func (r Routing) published() condition.Condition {
 	for _, t := range []string{crdv1.ConditionAccepted, crdv1.ConditionPublished} {
 		have := crdv1.FindCondition(r.Config.Status.Conditions, t)
