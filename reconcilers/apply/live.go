@@ -13,9 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Overtaken returns a conflict: what the cache has of an object is old, as that of a leader
-// that starts may be. It means that the object is looked at again, once the cache has heard
-// of what was found past it.
+// Overtaken returns a conflict: the cached version of an object is stale, for example on a leader that
+// has just started. The object is reconciled again after the cache has been updated.
 func Overtaken(kind, name, why string) error {
 	return apierrors.NewConflict(schema.GroupResource{Resource: kind}, name, errors.New(why))
 }
