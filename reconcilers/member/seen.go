@@ -25,8 +25,8 @@ type Seen struct {
 	Injected inject.Settings
 }
 
-// Look reads the baseline of a member and its pods, from the cache. It returns the Services
-// in which those without a selector lead to the pods that they name (baseline.WithEndpoints).
+// Look reads the baseline of a member and its pods, from the cache. It returns the Services; those
+// without a selector select the pods in their endpoints (baseline.WithEndpoints).
 func (s *Seen) Look(ctx context.Context, c client.Reader, m crdv1.Member, services []corev1.Service) ([]corev1.Service, error) {
 	ref, _ := m.BaselineRef()
 	var err error
@@ -63,7 +63,7 @@ func (s Seen) Forms() baseline.Forms {
 	return baseline.Forms{Template: s.Baseline.Template, Pods: s.Pods}
 }
 
-// Found returns the condition BaselineFound of a member whose spec is accepted.
+// Found returns the condition BaselineFound of a member with an accepted spec.
 func (s Seen) Found(m crdv1.Member) condition.Condition {
 	ref, _ := m.BaselineRef()
 	switch {
@@ -75,8 +75,7 @@ func (s Seen) Found(m crdv1.Member) condition.Condition {
 	return condition.True("BaselineFound", baseline.Describe(ref)+" is there.")
 }
 
-// Status returns what the status of a member says of its baseline: what it said before where
-// that is not there.
+// Status returns the baseline for the status of a member; before if the baseline does not exist.
 func (s Seen) Status(before *crdv1.WorkloadBaseline) *crdv1.WorkloadBaseline {
 	if s.Baseline == nil {
 		return before
