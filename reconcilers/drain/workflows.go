@@ -14,8 +14,8 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// Delete workflows take the time that they take: what they remove is outside of the cluster,
-// and nobody removes it after us.
+// Delete workflows are not cut short: they remove resources outside of the cluster, which nothing
+// removes later.
 
 // working reports whether a workflow that removes something comes to its end by itself: none
 // of its units has failed. What cannot be read counts as none.
