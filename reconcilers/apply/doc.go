@@ -8,8 +8,11 @@
 //
 // Three things are refused instead of forced, and returned as a *Refusal, for a condition:
 //
-//   - an object of that name exists that the operator did not create (NameTaken): its controller, by UID, is not the intended owner. An object that a backup tool restored without its owner is adopted if it has the intended specification (decision record 54);
-//   - another field manager has set an intended field to another value (FieldConflict), unless that field yields (decision record 0021);
+//   - an object of that name exists that the operator did not create (NameTaken): its controller, by
+//     UID, is not the intended owner. An object that a backup tool restored without its owner is
+//     adopted if it has the intended specification (decision record 54);
+//   - another field manager has set an intended field to another value (FieldConflict), unless that
+//     field yields (decision record 0021);
 //   - the API server rejects it: it is invalid or not allowed, or its namespace does not exist.
 //
 // Every other error is to be retried.
