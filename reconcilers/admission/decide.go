@@ -19,7 +19,7 @@ type Access struct {
 	Verb, Group, Resource string
 	// Namespace is empty for kinds that have none.
 	Namespace string
-	// Name is empty for all objects of the namespace, and for what is created.
+	// Name is empty for all objects of the namespace, and for create.
 	Name string
 }
 
@@ -51,7 +51,7 @@ type Input struct {
 	Kept []Kept
 	// OperatorNamespace is where the operator lives.
 	OperatorNamespace string
-	// Powers are those that patches of everybody may add.
+	// Powers are those that the patches of any user may add.
 	Powers power.Powers
 	// Limits are how much an object may ask for.
 	Limits Limits
@@ -62,9 +62,9 @@ type Input struct {
 
 // Baseline is a workload that an object names.
 type Baseline struct {
-	// Live is the workload; nil when there is none that can be looked at.
+	// Live is the workload; nil if it does not exist or cannot be read.
 	Live *baseline.Workload
-	// Missing says why there is none, as the end of a sentence about it.
+	// Missing is the reason why Live is nil, as the end of a sentence about the workload.
 	Missing string
 }
 
@@ -72,7 +72,7 @@ type Baseline struct {
 type Decision struct {
 	// Wants are the rights that its author needs, each once.
 	Wants []Want
-	// TooMuch says which bound it exceeds; empty: none.
+	// TooMuch is a message about the limit that it exceeds; empty: none.
 	TooMuch string
 }
 
@@ -161,8 +161,8 @@ func (d *deciding) want(w Want) {
 	}
 }
 
-// members looks at members. ofSandbox says whether one sandbox asks for them: only then is
-// what they know of resources true.
+// members adds the rights for members. ofSandbox is true if a single sandbox asks for them: only then
+// are the outputs of resources in them valid.
 func (d *deciding) members(all []sandbox.Ask, ofSandbox bool) {
 	for _, m := range all {
 		if d.GivenUp != nil && d.GivenUp() {
@@ -174,7 +174,7 @@ func (d *deciding) members(all []sandbox.Ask, ofSandbox bool) {
 			continue
 		}
 		if !named(ref) {
-			continue // It stands for nothing, now and later: the controller refuses it.
+			continue // It replaces no workload: the controller refuses it.
 		}
 		group, resource := resourceOf(ref)
 		d.want(Want{
@@ -190,8 +190,8 @@ func (d *deciding) members(all []sandbox.Ask, ofSandbox bool) {
 	}
 }
 
-// freeTunnel looks at an external workload that stands for no workload: it has a Service.
-// One that names no namespace is the operator's own.
+// freeTunnel adds the right for an external workload without a baseline: it gets a Service. In the
+// operator's own namespace it needs none.
 func (d *deciding) freeTunnel(m sandbox.Ask) {
 	namespace := m.Object.GetNamespace()
 	if namespace == d.OperatorNamespace {
@@ -232,7 +232,7 @@ func plural(kind string) string {
 	return guessed.Resource
 }
 
-// routingConfig looks at what a RoutingConfig leads to.
+// routingConfig adds the rights for the members of a RoutingConfig.
 func (d *deciding) routingConfig(c *crdv1.RoutingConfig) {
 	for i, m := range c.Spec.SandboxedWorkloads {
 		d.want(Want{
@@ -243,7 +243,7 @@ func (d *deciding) routingConfig(c *crdv1.RoutingConfig) {
 	}
 }
 
-// routeGroup looks at the sandboxes of a route group.
+// routeGroup adds the rights for the sandboxes of a route group.
 func (d *deciding) routeGroup(g *crdv1.SignadotRouteGroup) {
 	for i, name := range g.Spec.SandboxNames {
 		if name == "" {
