@@ -15,8 +15,7 @@ import (
 	"switchyard.dev/reconcilers/tunnelholders/holders"
 )
 
-// changes are the external workloads that their controller is to look at: each once,
-// however often it changed before it was handed over.
+// changes are the external workloads to reconcile, each once however often it changed.
 type changes struct {
 	again publish.Again
 	some  chan struct{}
