@@ -71,7 +71,7 @@ func (p *presence) begin(ctx context.Context, definition types.UID, kind schema.
 	return o, nil
 }
 
-// open lets everybody read the objects, and tells of the kind.
+// open makes the objects available to readers, and notifies the listeners.
 func (p *presence) open() {
 	p.begun.synced = nil
 	listeners := p.show(p.begun)
@@ -83,7 +83,7 @@ func (p *presence) open() {
 	}
 }
 
-// end lets go of the objects, if there are any, and tells that the kind has gone.
+// end stops the cache of the objects, if there is one, and notifies the listeners.
 func (p *presence) end() {
 	if p.begun == nil {
 		return
@@ -100,7 +100,7 @@ func (p *presence) end() {
 	}
 }
 
-// show makes objects those that are read, nil for none, and returns who is to be told.
+// show sets the objects for readers, nil for none, and returns the listeners to notify.
 func (p *presence) show(o *objects) []listener {
 	p.mu.Lock()
 	defer p.mu.Unlock()
