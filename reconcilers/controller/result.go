@@ -13,10 +13,9 @@ import (
 // afterConflict gives the cache time to hear of the newer version.
 const afterConflict = 20 * time.Millisecond
 
-// result turns what came of a look at an object into what controller-runtime is told. A
-// version that was overtaken is no fault: where nothing else went wrong the object is looked at
-// again very soon and that is not logged. Nor is the end of the process, after which somebody
-// else looks again.
+// result converts the result of a reconciliation to that of controller-runtime. Conflicts alone are not
+// logged as errors: the object is reconciled again very soon. Nor is the end of the process, after
+// which another replica reconciles the object.
 func result(after time.Duration, err error) (reconcile.Result, error) {
 	switch {
 	case err == nil:
