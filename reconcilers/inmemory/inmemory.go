@@ -62,12 +62,12 @@ func (s schemas) ObjectToTyped(o runtime.Object, options ...typed.ValidationOpti
 	return s.TypeConverter.ObjectToTyped(o, options...)
 }
 
-// tracker names who writes.
+// tracker sets the field manager of updates without one.
 type tracker struct{ testing.ObjectTracker }
 
-// Update implements testing.ObjectTracker. What an API server writes by itself has no
-// manager there: the time of a deletion, say. It gets the operator's name here, which
-// publish.CauseOf passes over where there is another.
+// Update implements testing.ObjectTracker. Fields that an API server sets itself, such as the deletion
+// timestamp, have no manager there. Here it is the operator, which publish.CauseOf ignores if there is
+// another.
 func (t tracker) Update(gvr schema.GroupVersionResource, o runtime.Object, ns string, options ...metav1.UpdateOptions) error {
 	if len(options) == 0 || options[0].FieldManager == "" {
 		options = []metav1.UpdateOptions{{FieldManager: crdv1.FieldManager}}
