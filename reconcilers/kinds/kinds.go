@@ -52,29 +52,30 @@ type Config struct {
 	PolicySettings policies.Settings
 	// Dial tries whether a fork's Services answer; nil for forkedworkload.DialTCP.
 	Dial forkedworkload.Dial
-	// Receipts tells who has acknowledged a routing key; nil when nobody is asked.
+	// Receipts queries the acknowledgements of routing keys; nil if they are not awaited.
 	Receipts routingconfig.Receipts
 	// KeyHeaders is the fact about the custom headers that carry routing keys
 	// (publish.KeyHeaders); the zero Fact when none is stated.
 	KeyHeaders event.Fact
-	// ExternalWorkloads say when a tunnel counts as connected; zero for the defaults.
+	// ExternalWorkloads define when a tunnel counts as connected; zero for the defaults.
 	ExternalWorkloads externalworkload.Limits
-	// Tunnels tells which tunnel proxy holds what; nil: nobody asks them.
+	// Tunnels returns the proxy that holds a tunnel; nil if proxies are not followed.
 	Tunnels externalworkload.Tunnels
-	// Istio tells what became of IstioRoutes; nil while Istio is off.
+	// Istio returns the reports of IstioRoutes; nil while Istio is off.
 	Istio istioroute.Reports
-	// GatewayAPI tells what became of GatewayAPIRoutes; nil while the Gateway API is off.
+	// GatewayAPI returns the reports of GatewayAPIRoutes; nil while the Gateway API is off.
 	GatewayAPI gatewayapiroute.Reports
-	// Workflows say how units of Resources and SignadotObjectLifecycleMethods run; nil: this
+	// Workflows configure the units of Resources and SignadotObjectLifecycleMethods; nil if this
 	// process runs none.
 	Workflows *Workflows
 }
 
-// Workflows say how units run.
+// Workflows configure the units.
 type Workflows struct {
 	// Pods are those of units.
 	Pods lifecyclemethods.Pods
-	// Settings say how pods of units look, and how long they may take; CA whom they trust.
+	// Settings configure the pods of units, and their time limits; CA returns the authorities that they
+	// trust.
 	Settings execunit.Settings
 	CA       func() string
 	// AtOnce is how many units of one graph run at the same time; 0: all.
@@ -149,7 +150,7 @@ func (c Config) unsupported() []unsupported.Kind {
 	})
 }
 
-// meshes returns the meshes that are on, by the kind of what they are asked for.
+// meshes returns the meshes that are on, by the kind of their mesh routes.
 func (c Config) meshes() map[string]routingconfig.Mesh {
 	out := map[string]routingconfig.Mesh{}
 	if c.Istio != nil {
@@ -161,7 +162,7 @@ func (c Config) meshes() map[string]routingconfig.Mesh {
 	return out
 }
 
-// validate returns what is missing.
+// validate returns an error if a required field is missing.
 func (c Config) validate() error {
 	if c.OperatorNamespace == "" {
 		return errors.New("an OperatorNamespace is required")
