@@ -48,8 +48,8 @@ func Await(ctx context.Context, access *rest.Config, logger *slog.Logger) error 
 	}
 }
 
-// servesKinds names the kinds that controllers watch and the API server does
-// not serve, or says why it could not be asked; nil when it serves all.
+// servesKinds returns an error that names the watched kinds that the API server does not serve, or the
+// error of asking it; nil if it serves all.
 func servesKinds(client discovery.DiscoveryInterface) error {
 	served, err := client.ServerResourcesForGroupVersion(crdv1.GroupVersion().String())
 	if err != nil && !apierrors.IsNotFound(err) {
