@@ -28,8 +28,8 @@ type Question struct {
 	Namespace string
 	// Operator is the namespace in which the operator runs.
 	Operator string
-	// Connected has each pod, by namespace/name, whose sidecar is connected to a route server, and
-	// whether it has acknowledged its rules; nil when that is not known.
+	// Connected has each pod, by namespace/name, with a sidecar connected to a route server, and
+	// whether it has acknowledged its rules; nil if that is unknown.
 	Connected map[string]bool
 }
 
@@ -39,7 +39,7 @@ type Found struct {
 	Reports []coverage.Report
 	// Others has how many pods each other workload has.
 	Others map[inject.Workload]int
-	// Unknown are sentences about what could not be read, and what is missing because of it.
+	// Unknown are sentences about failed reads, and the information that is missing because of them.
 	Unknown []string
 }
 

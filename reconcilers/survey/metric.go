@@ -48,20 +48,18 @@ type Config struct {
 	Pods *pods.Pods
 	// Every is how often at most there is a survey.
 	Every time.Duration
-	// Leads is closed once this process is the leader.
+	// Leads is closed once this process is elected.
 	Leads <-chan struct{}
-	// Now is what is injected now.
+	// Now has the current injection settings.
 	Now inject.Settings
 	// Logger takes what cannot be counted.
 	Logger *slog.Logger
 }
 
-// Metric counts the pods of each workload that is concerned by how they
-// stand with their sidecar, from the cache and, where they have not our label, as the
-// last survey found them, when they are asked for. Only the
-// leader says something, so that a sum over replicas counts each pod once. There
-// is a series for each state of each such workload, also for those with no pod,
-// so that an alert finds the zero.
+// Metric counts the pods of each relevant workload by the state of their sidecar, when it is collected:
+// from the cache and, for pods without the operator's label, from the last survey. Only the leader
+// reports, so that a sum over replicas counts each pod once. There is a series for each state of each
+// such workload, even without pods, so that an alert can match zero.
 type Metric struct {
 	config Config
 
