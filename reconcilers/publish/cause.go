@@ -13,9 +13,9 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// CauseOf returns the cause of a fact about the object: the object itself and its last writer. For an
-// object that the operator created it is the cause in AnnotationOnBehalf, which is ignored on other
-// objects. An admission policy of the chart (signadot-marks) denies others to write the annotation, and
+// CauseOf returns the cause of a fact about the object: the object itself and its last writer. If only
+// the operator wrote the object, it is the cause in AnnotationOnBehalf, which is ignored on objects with
+// other writers. An admission policy of the chart (signadot-marks) denies others to write the annotation, and
 // to change an object that has it under the operator's field manager.
 func CauseOf(kind string, o metav1.Object) event.Cause {
 	chain := causes(kind, o)
