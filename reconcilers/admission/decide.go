@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/reconcilers/sandbox"
 )
 
-// Access is one right, as a SubjectAccessReview asks for it.
+// Access is one right, in the form of a SubjectAccessReview.
 type Access struct {
 	Verb, Group, Resource string
 	// Namespace is empty for kinds that have none.
@@ -28,7 +28,7 @@ type Want struct {
 	Access
 	// Purpose is what cannot be done without it, as "fork Deployment shop/customer".
 	Purpose string
-	// At is the field that asks for it.
+	// At is the field that requires it.
 	At string
 	// Instead is what can be done besides asking for the right; it may be empty.
 	Instead string
@@ -44,7 +44,7 @@ type Input struct {
 	Change Change
 	// Resource is the resource of the object's kind, such as signadotsandboxes.
 	Resource string
-	// Baselines are the live workloads that the object names. nil: do not work out what its
+	// Baselines are the live workloads that the object names. nil: do not compute the objects that its
 	// patches read.
 	Baselines map[crdv1.ObjectRef]Baseline
 	// Kept are the values that units of the object gave before this change of it.
@@ -53,7 +53,7 @@ type Input struct {
 	OperatorNamespace string
 	// Powers are those that the patches of any user may add.
 	Powers power.Powers
-	// Limits are how much an object may ask for.
+	// Limits bound the requests of one object.
 	Limits Limits
 	// GivenUp reports whether the caller no longer waits, so that the Decision will not be
 	// used. nil: the caller waits.
@@ -68,7 +68,7 @@ type Baseline struct {
 	Missing string
 }
 
-// Decision is what an object asks for.
+// Decision has the rights that an object requires.
 type Decision struct {
 	// Wants are the rights that its author needs, each once.
 	Wants []Want
@@ -135,7 +135,7 @@ func References(o runtime.Object, operatorNamespace string) []crdv1.ObjectRef {
 	return out
 }
 
-// asks returns the members of a sandbox, each with the field that asks for it.
+// asks returns the members of a sandbox, each with its field in the spec.
 func asks(s *crdv1.SignadotSandbox, operatorNamespace string) []sandbox.Ask {
 	all := sandbox.Asks(sandbox.Input{Sandbox: s, OperatorNamespace: operatorNamespace})
 	for i := range all {
@@ -144,7 +144,7 @@ func asks(s *crdv1.SignadotSandbox, operatorNamespace string) []sandbox.Ask {
 	return all
 }
 
-// deciding collects what an object asks for.
+// deciding collects the rights that an object requires.
 type deciding struct {
 	Input
 	wants   []Want
@@ -226,7 +226,7 @@ func resourceOf(ref crdv1.ObjectRef) (group, resource string) {
 	return baseline.GroupOf(ref), plural(ref.Kind)
 }
 
-// plural guesses the resource of a kind, as it is of all kinds of Kubernetes.
+// plural returns the resource of a kind by the naming convention of Kubernetes.
 func plural(kind string) string {
 	guessed, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: kind})
 	return guessed.Resource

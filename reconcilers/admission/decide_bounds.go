@@ -9,7 +9,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// SettingLimits is where the operator's chart has how much a sandbox may ask for.
+// SettingLimits is the value of the chart with the Limits.
 const SettingLimits = "sandboxes.limits"
 
 // Limits bound the requests of one object, since they are carried out with the operator's rights, past
@@ -20,7 +20,7 @@ type Limits struct {
 	Members int
 	// Patches are those of all forks. Zero means DefaultPatches.
 	Patches int
-	// Replicas are the pods that all forks ask for. Zero means DefaultReplicas.
+	// Replicas bounds the pods of all forks. Zero means DefaultReplicas.
 	Replicas int
 }
 
@@ -44,8 +44,8 @@ func (l Limits) WithDefaults() Limits {
 	return l
 }
 
-// Exceeded returns which bound on members and patches an object exceeds; empty: none. They are
-// counted before anything is worked out for them.
+// Exceeded returns a message about the bound on members and patches that an object exceeds; empty:
+// none. They are counted before any other computation.
 func (l Limits) Exceeded(o runtime.Object) string {
 	switch o := o.(type) {
 	case *crdv1.SignadotSandbox:

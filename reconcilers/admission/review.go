@@ -30,7 +30,7 @@ const Path = "/validate-signadot-com-v1"
 // message that it was a timeout and not a denial.
 const patience = 3 * time.Second
 
-// renderedAtOnce is for how many objects at once is worked out what their patches read.
+// renderedAtOnce is the number of objects with concurrently rendered patches.
 const renderedAtOnce = 2
 
 // Questions to the API server, per second and at once: apart from those of the
@@ -56,7 +56,7 @@ type Config struct {
 	Namespaces []string
 	// Powers are those that the patches of any user may add.
 	Powers power.Powers
-	// Limits are how much an object may ask for.
+	// Limits bound the requests of one object.
 	Limits Limits
 	// Delegates are accounts that write on behalf of other users.
 	Delegates Delegates
@@ -76,9 +76,9 @@ func (c Config) Validate() error {
 type Reviewer struct {
 	config Config
 	asker  *asker
-	// values are the values that units have given, read past the cache. A zero Store is empty.
+	// values has the values that units have given, read without a cache. A zero Store is empty.
 	values store.Store
-	// rendering bounds for how many objects at once is worked out what their patches read.
+	// rendering limits the number of objects with concurrently rendered patches.
 	rendering chan struct{}
 }
 
@@ -246,7 +246,7 @@ func Refused(code int32, reason metav1.StatusReason, message string) *admissionv
 	return &admissionv1.AdmissionResponse{Result: &metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}}
 }
 
-// name names the object of a request for people.
+// name returns the name of the object of a request for messages.
 func name(req *admissionv1.AdmissionRequest) string {
 	if req.Namespace == "" {
 		return req.Kind.Kind + " " + req.Name

@@ -37,7 +37,7 @@ const (
 // policies is the kind of Policy.
 var policies = schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingAdmissionPolicy"}
 
-// Times, where Config gives none.
+// Defaults of the times in Config.
 const (
 	settle = time.Minute
 	again  = 30 * time.Second
@@ -71,8 +71,8 @@ func Add(m manager.Manager, c Config) error {
 	return nil
 }
 
-// Run removes authors until all that are left were recorded under the policy as it is, then
-// returns nil. It retries what fails, and returns nil when ctx ends.
+// Run removes authors until all remaining ones were recorded under the current policy, then returns
+// nil. It retries failures, and returns nil when ctx ends.
 func (c Config) Run(ctx context.Context) error {
 	if c.Settle <= 0 {
 		c.Settle = settle
