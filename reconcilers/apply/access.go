@@ -17,9 +17,9 @@ const RefusedAgain = 15 * time.Second
 type Access struct {
 	// Client reads from the cache and writes to the API server.
 	Client client.Client
-	// Live reads past the cache.
+	// Live reads from the API server.
 	Live client.Reader
-	// Now gives the time for conditions and facts.
+	// Now returns the time for conditions and facts.
 	Now func() time.Time
 	// Events records Events about objects; nil: none are recorded.
 	Events events.EventRecorder
@@ -40,7 +40,7 @@ func (a Access) Writer() Writer { return Writer{Client: a.Client, Live: a.Live, 
 // Secrets.
 func (a Access) Uncached() client.Client { return uncached{a.Client, a.Live} }
 
-// uncached reads past the cache.
+// uncached reads from the API server.
 type uncached struct {
 	client.Client
 	live client.Reader

@@ -87,7 +87,7 @@ func Apply[T any, P Object[T]](ctx context.Context, w Writer, want, have P, left
 	out, err := write[T, P](ctx, w, want, doc, left)
 	if err == nil && byPeople {
 		// The owner may have been put to rest during the write; it then stays, so the garbage collector
-		// never deletes the new object. Whoever puts it to rest sets the mark before listing its
+		// never deletes the new object. The program that puts it to rest sets the mark before listing its
 		// objects, and Apply checks the mark after the write, so that one of the two sees the other. If
 		// the check fails, the new object is deleted too, and the next attempt re-creates it.
 		if _, gone := w.lives(ctx, want, owner); gone != nil {
@@ -140,8 +140,8 @@ func write[T any, P Object[T]](ctx context.Context, w Writer, want P, doc *unstr
 	return out, nil
 }
 
-// IsOwned reports whether the owner with this UID is the controller of the object.
-// A name is never enough: names come again.
+// IsOwned reports whether the owner with this UID is the controller of the object. A name would not
+// suffice, since names are reused.
 func IsOwned(o metav1.Object, owner types.UID) bool {
 	ref := metav1.GetControllerOfNoCopy(o)
 	return ref != nil && ref.UID == owner && owner != ""

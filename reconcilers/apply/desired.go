@@ -16,8 +16,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// AnnotationDesired on an object that we wrote is a hash of what we wanted it
-// to be.
+// AnnotationDesired, on an object that the operator wrote, is a hash of its intended content.
 const AnnotationDesired = "signadot.com/desired"
 
 // document returns an object as it is sent to the API server: without status and empty fields, and with
@@ -64,7 +63,7 @@ func withoutBehalf(u *unstructured.Unstructured) *unstructured.Unstructured {
 	return out
 }
 
-// patches are fields with patches of people's, in which null means that something goes.
+// patches are fields with users' patches, in which null means the removal of a field.
 var patches = []string{"strategic", "merge", "json"}
 
 // prune removes nulls, which server-side apply would take as wishes; in patches they are.

@@ -26,9 +26,8 @@ func OwnerOf(o client.Object) []string {
 	return nil
 }
 
-// AddFinalizer puts our finalizer and these annotations on the object, in one
-// write, when they are not there. It has to be there before the first effect
-// outside of the object.
+// AddFinalizer adds the operator's finalizer and these annotations to the object, in one write, if they
+// are missing. Call it before the first effect outside of the object.
 func (w Writer) AddFinalizer(ctx context.Context, o client.Object, annotations ...map[string]string) error {
 	return w.change(ctx, o, func() bool {
 		changed := controllerutil.AddFinalizer(o, crdv1.Finalizer)
@@ -39,7 +38,7 @@ func (w Writer) AddFinalizer(ctx context.Context, o client.Object, annotations .
 	})
 }
 
-// RemoveFinalizer takes our finalizer off the object, when it is there.
+// RemoveFinalizer removes the operator's finalizer from the object, if it is there.
 func (w Writer) RemoveFinalizer(ctx context.Context, o client.Object) error {
 	return client.IgnoreNotFound(w.change(ctx, o, func() bool { return controllerutil.RemoveFinalizer(o, crdv1.Finalizer) }))
 }

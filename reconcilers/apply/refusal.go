@@ -34,7 +34,7 @@ const (
 	ReasonNamespaceTerminating = "NamespaceTerminating"
 )
 
-// ReasonQuota: a ResourceQuota has no room for it, or asks for settings that it lacks.
+// ReasonQuota: a ResourceQuota does not allow the object, or requires settings that it lacks.
 const ReasonQuota = "QuotaExceeded"
 
 // Refusal is an object that was not written; a retry does not help until something changes. Test with
@@ -107,7 +107,7 @@ func isUntyped(err error) bool {
 	return strings.Contains(err.Error(), "failed to create typed patch object")
 }
 
-// hasCause reports whether the API server gives a cause like this.
+// hasCause reports whether an error of the API server has such a cause.
 func hasCause(err error, is func(metav1.StatusCause) bool) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && status.Status().Details != nil && slices.ContainsFunc(status.Status().Details.Causes, is)
@@ -133,7 +133,7 @@ func Describe(o client.Object) string {
 	return name
 }
 
-// FieldOwner is under which name we write.
+// FieldOwner is the operator's field manager.
 const FieldOwner = client.FieldOwner(crdv1.FieldManager)
 
 // forbidden returns the refusal of an object by an authorizer, or by a plugin that limits objects.
