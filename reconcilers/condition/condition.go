@@ -22,7 +22,7 @@ type Condition struct {
 	Status metav1.ConditionStatus
 	// Reason is one CamelCase word for programs.
 	Reason string
-	// Message is for people.
+	// Message is a text for users.
 	Message string
 }
 
@@ -47,7 +47,8 @@ func (c Condition) IsTrue() bool { return c.Status == metav1.ConditionTrue }
 // IsFalse reports whether the condition does not hold; an unknown one may.
 func (c Condition) IsFalse() bool { return c.Status == metav1.ConditionFalse }
 
-// List names things in a message: the first most of them, and how many more there are.
+// List returns the first names, at most most of them, joined for a message, and the number of the
+// others.
 func List(names []string, most int, separator string) string {
 	if more := len(names) - most; more > 0 {
 		names = append(slices.Clone(names[:most]), fmt.Sprintf("and %d more", more))
