@@ -42,7 +42,7 @@ func Updates(changed func(before, after client.Object) bool) predicate.Predicate
 	}
 }
 
-// caught logs a panic and lets instead set what the function gives.
+// caught recovers from a panic, logs it, and calls instead to set the results of the function.
 func caught(ctx context.Context, o client.Object, instead func()) {
 	r := recover()
 	if r == nil {
@@ -67,7 +67,7 @@ func SpecChanged(before, after client.Object) bool {
 		!slices.Equal(before.GetFinalizers(), after.GetFinalizers())
 }
 
-// Enqueue returns a handler of events that asks for what f gives; f may panic.
+// Enqueue returns a handler that enqueues the requests that f returns; f may panic.
 func Enqueue(f handler.MapFunc) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(MapFunc(f))
 }

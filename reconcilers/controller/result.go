@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// afterConflict gives the cache time to hear of the newer version.
+// afterConflict is the time until the cache should have the newer version.
 const afterConflict = 20 * time.Millisecond
 
 // result converts the result of a reconciliation to that of controller-runtime. Conflicts alone are not
