@@ -50,8 +50,8 @@ type Settings struct {
 	Job string
 }
 
-// ParseSettings reads the command's arguments, without its name. Usage goes to help; the
-// error is flag.ErrHelp when that is all that was asked for.
+// ParseSettings parses the command's arguments, without its name. Usage is written to help; the error
+// is flag.ErrHelp if only that was requested.
 func ParseSettings(args []string, help io.Writer) (Settings, error) {
 	var s Settings
 	flags := flag.NewFlagSet("manager "+Name, flag.ContinueOnError)

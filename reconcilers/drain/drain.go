@@ -70,7 +70,7 @@ const home = "signadot"
 
 // Config is what draining needs.
 type Config struct {
-	// Client reads and writes past every cache. Required.
+	// Client reads from and writes to the API server without a cache. Required.
 	Client client.Client
 	// Wait is how long the manager is given. Zero forces at once.
 	Wait time.Duration
@@ -79,7 +79,7 @@ type Config struct {
 	Workflows time.Duration
 	// Force is the time limit for forced removal after that. Default 30 seconds.
 	Force time.Duration
-	// Keep leaves what people have made where it is. Client has to know our kinds then.
+	// Keep leaves the users' objects. The scheme of Client must then include the operator's kinds.
 	Keep bool
 	// Namespace is where the operator lives; "signadot" when it is empty.
 	Namespace string
@@ -100,7 +100,8 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Run drains the cluster. It ends within Wait, Workflows and Force, and one more Force for each kind of object of a mesh. The error names the remaining objects.
+// Run drains the cluster. It ends within Wait, Workflows and Force, and one more Force for each kind of
+// object of a mesh. The error names the remaining objects.
 func Run(ctx context.Context, c Config) error {
 	if err := c.Validate(); err != nil {
 		return err
@@ -177,7 +178,7 @@ type draining struct {
 	Config
 	// told are the forced objects that were logged.
 	told map[string]bool
-	// mark puts objects to rest; empty where none is to be.
+	// mark is the Mark for objects at rest; empty if none are put to rest.
 	mark string
 	// forcing: the manager and workflows are no longer waited for.
 	forcing bool
@@ -283,5 +284,5 @@ func (d *draining) tell(ctx context.Context, i item, theirs []string) {
 // ours reports whether a finalizer belongs to this operator, in any version.
 func ours(finalizer string) bool { return strings.HasPrefix(finalizer, crdv1.Group+"/") }
 
-// writer writes past every cache.
+// writer returns a Writer without a cache.
 func (d *draining) writer() apply.Writer { return apply.Writer{Client: d.Client} }

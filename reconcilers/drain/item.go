@@ -25,7 +25,7 @@ type item struct {
 	*metav1.PartialObjectMetadata
 }
 
-// String names it for people.
+// String returns the name of the object for messages.
 func (i item) String() string { return apply.Describe(i) }
 
 // ofOurs reports whether another of the operator's objects controls the object.

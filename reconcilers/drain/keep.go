@@ -29,7 +29,7 @@ const ReasonUninstalled = "OperatorUninstalled"
 // rousing bounds rouse, which also runs after the program receives SIGTERM.
 const rousing = 10 * time.Second
 
-// keep drains the cluster of all but what people have made.
+// keep drains the cluster except for the users' objects.
 func (d *draining) keep(ctx context.Context) error {
 	installation, err := publish.Installation(ctx, d.Client, d.Namespace)
 	if err != nil {
@@ -63,8 +63,7 @@ func (d *draining) keep(ctx context.Context) error {
 	return nil
 }
 
-// stays reports whether an object is left where it is: what people made is, unless they
-// are deleting it.
+// stays reports whether an object is left where it is: a user's object is, unless it is being deleted.
 func (d *draining) stays(i item) bool { return d.Keep && i.byPeople() && i.DeletionTimestamp == nil }
 
 // rests reports whether an object can be left as it is: a user created it, it has no finalizer of the
@@ -88,8 +87,8 @@ func (d *draining) unrested(ctx context.Context) (out []item, err error) {
 	return d.made(ctx)
 }
 
-// twice looks again after a while where nothing was found: a controller that was at work
-// on a route group may make one more thing for it.
+// twice calls look again after a pause if it found nothing: a controller that was reconciling a route
+// group may have created one more object.
 func twice(look lookup) lookup {
 	return func(ctx context.Context) ([]item, error) {
 		if left, err := look(ctx); len(left) > 0 || err != nil {

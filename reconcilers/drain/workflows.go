@@ -17,8 +17,8 @@ import (
 // Delete workflows are not cut short: they remove resources outside of the cluster, which nothing
 // removes later.
 
-// working reports whether a workflow that removes something comes to its end by itself: none
-// of its units has failed. What cannot be read counts as none.
+// working reports whether a delete workflow is making progress: none of its units has failed. It
+// returns false if workflows cannot be read.
 func (d *draining) working(ctx context.Context) bool {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(crdv1.GroupVersion().WithKind(crdv1.KindLifecycleMethods + "List"))
