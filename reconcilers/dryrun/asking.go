@@ -75,8 +75,7 @@ func (a asking) may(ctx context.Context, verb, group, resource, namespace, name 
 	return review.Status.Allowed, err
 }
 
-// refuses reports whether an answer is about the object, so that asking again gives
-// the same.
+// refuses reports whether an error is about the object itself, so that a repeated request fails too.
 func refuses(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err) || apierrors.IsNotFound(err) ||
 		apierrors.IsConflict(err) || apierrors.IsRequestEntityTooLargeError(err) || meta.IsNoMatchError(err)

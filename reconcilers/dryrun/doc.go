@@ -27,7 +27,7 @@
 // Nothing starts. A new fork is not ready, and its Services have no cluster IP yet, so their facts have
 // ready false and an empty cluster_ip, and new objects have no UID. An existing fork is assumed to stay
 // as ready as it is. No workstation connects, and no workflow of a resource runs: the plan of a sandbox
-// with new resources ends before its forks start, and findings name what they wait for.
+// with new resources ends before its forks start, and findings name the pending resources.
 //
 // Refusals by the API server beyond the checks of the controllers (admission webhooks, quotas, an
 // invalid Deployment) are found if the Config has a Client: the objects, the Deployments, Rollouts and

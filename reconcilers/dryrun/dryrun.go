@@ -38,8 +38,8 @@ var (
 
 // Config is what a dry run works with.
 type Config struct {
-	// Reader reads the cluster with the rights of the caller. Required. Its scheme
-	// has to know what Scheme knows.
+	// Reader reads the cluster with the rights of the caller. Required. Its scheme must include the
+	// kinds of Scheme.
 	Reader client.Reader
 	// Client sends the object, and the Deployments, Rollouts and Services of forks, to the
 	// API server, with dryRun=All and the rights of the caller. nil: only what the
@@ -59,8 +59,7 @@ type Config struct {
 	// Steps returns how pods of steps look; an error states why that is not known. nil: the API server
 	// is not asked about pods of steps.
 	Steps func(context.Context) (execunit.Settings, error)
-	// Now gives the time of facts and of objects that would be new; time.Now when
-	// it is nil.
+	// Now returns the time of facts and of new objects; time.Now if it is nil.
 	Now func() time.Time
 }
 
@@ -136,7 +135,7 @@ type Change struct {
 	Action Action
 }
 
-// Finding is a condition that an object would have and that people should know.
+// Finding is a condition of an object that needs the user's attention.
 type Finding struct {
 	// Object would have the condition.
 	Object Object
@@ -155,7 +154,7 @@ func (f Finding) InTheWay() bool {
 	return f.Status == string(metav1.ConditionFalse) && f.Reason != routegroup.ReasonSandboxesNotReady && f.Reason != crdv1.ReasonWaitsFor
 }
 
-// Scheme knows the kinds that a dry run reads, and asks the API server with.
+// Scheme returns a scheme with the kinds that a dry run reads, and sends to the API server.
 func Scheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{crdv1.AddToScheme, appsv1.AddToScheme, corev1.AddToScheme, discoveryv1.AddToScheme, policyv1.AddToScheme, networkingv1.AddToScheme, authorizationv1.AddToScheme} {

@@ -28,7 +28,7 @@ const mostLooks = 10_000
 // longer one waits for time to pass, which it does not in a simulation.
 const overtaken = 100 * time.Millisecond
 
-// simulation lets the controllers work on a world until they come to rest.
+// simulation runs the controllers on a world until no object has to be reconciled.
 type simulation struct {
 	config      Config
 	world       *world
@@ -131,7 +131,7 @@ func (s *simulation) enqueue(id identity) {
 	}
 }
 
-// notify remembers an object as it was and as it is.
+// notify records a write: the object before and after it.
 func (s *simulation) notify(id identity, before, after client.Object) {
 	s.touched = append(s.touched, touch{id, before, after})
 }

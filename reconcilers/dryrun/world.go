@@ -50,8 +50,7 @@ type world struct {
 	// read is what the reader gave (nil: there is none), listed which lists.
 	read   map[identity]client.Object
 	listed map[string]bool
-	// written are the objects that were written, as they are then; nil when they
-	// were deleted. wrote has them in order.
+	// written are the written objects; nil for deleted ones. wrote has them in order.
 	written map[identity]client.Object
 	wrote   []identity
 	// asking sends dry-run writes to the API server; without a client it asks nothing.
@@ -97,7 +96,7 @@ func (w *world) get(ctx context.Context, store client.WithWatch, key client.Obje
 	return store.Get(ctx, key, into)
 }
 
-// find returns the object as it is in this world; nil when there is none.
+// find returns the object in this world; nil if it does not exist.
 func (w *world) find(ctx context.Context, gvk schema.GroupVersionKind, key client.ObjectKey) (client.Object, error) {
 	if err := w.fetch(ctx, gvk, identity{gvk.GroupKind(), key}); err != nil {
 		return nil, err
@@ -228,9 +227,9 @@ func (w *world) name(o client.Object) string {
 	return Object{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()}.String()
 }
 
-// dispensable reports whether a dry run goes on for users who cannot list a kind. Most clusters
-// have no Rollouts, and a Rollout that is a baseline is read by its name. NetworkPolicies only
-// cause a condition.
+// dispensable reports whether a dry run continues for users who cannot list a kind. Most clusters have
+// no Rollouts, and a Rollout that is a baseline is read by its name. NetworkPolicies only cause a
+// condition.
 func dispensable(gvk schema.GroupVersionKind) bool {
 	return isRollout(gvk) || gvk.GroupKind() == networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy").GroupKind()
 }

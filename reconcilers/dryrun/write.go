@@ -21,7 +21,7 @@ import (
 	"switchyard.dev/reconcilers/inmemory"
 )
 
-// What an object that would be new has in place of what the API server gives.
+// Placeholders in new objects for values that the API server assigns.
 const (
 	// newUID begins its UID.
 	newUID = "dry-run-"
@@ -211,8 +211,8 @@ func (w *world) write(ctx context.Context, gvk schema.GroupVersionKind, o client
 	return nil
 }
 
-// admit gives an object what the API server gives it: a new one its UID, and one with
-// another spec the next generation. It reports whether the object is as it was.
+// admit sets the fields that the API server assigns: the UID of a new object, and the generation after
+// a change of the spec. It reports whether the object is unchanged.
 func (w *world) admit(before, after client.Object) (same bool, err error) {
 	if before == nil {
 		w.made++
