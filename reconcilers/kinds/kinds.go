@@ -1,6 +1,6 @@
-// Package kinds makes the controller of every kind of custom resource. It is the only
-// package that knows all of them: who runs controllers, on a cluster or in a simulation,
-// has them from here.
+// Package kinds creates the controllers of all kinds of custom resources. It is the only package that
+// depends on all of them; programs that run controllers, on a cluster or in a simulation, get them from
+// here.
 package kinds
 
 import (
