@@ -31,11 +31,11 @@ import (
 type Lifecycle struct {
 	// Kind is the kind of the members.
 	Kind string
-	// Writer deletes, and asks the API server past the cache.
+	// Writer deletes objects, and has uncached reads.
 	Writer apply.Writer
 	// Publisher puts the withdrawal on the log.
 	Publisher publish.Publisher
-	// Now gives the time of facts.
+	// Now returns the time of facts.
 	Now func() time.Time
 	// Makes are empty lists of the kinds of objects that the controller makes for its
 	// members, each with the index apply.IndexMaker. They are read from the cache.
@@ -133,8 +133,7 @@ func (l Lifecycle) withdraw(ctx context.Context, f event.Fact) error {
 	return nil
 }
 
-// live returns the UID of the member of this name, past the cache; empty when there
-// is none.
+// live returns the UID of the member of this name by an uncached read; empty if it does not exist.
 func (l Lifecycle) live(ctx context.Context, name types.NamespacedName) (types.UID, error) {
 	return l.Writer.LiveUID(ctx, crdv1.GroupVersion().WithKind(l.Kind), name)
 }

@@ -48,8 +48,8 @@ func (s *Seen) had(m crdv1.Member) []string {
 	return slices.Compact(out)
 }
 
-// Former returns the Services that have selected the baseline and do not select it now; those that
-// the status lists where the baseline is not known now.
+// Former returns the Services that have selected the baseline and no longer do; those in the status if
+// the baseline is unknown.
 func (s Seen) Former(m crdv1.Member) []string {
 	if !s.Known() {
 		if info := m.RoutingInfo(); info != nil {
