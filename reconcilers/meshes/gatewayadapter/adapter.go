@@ -42,7 +42,7 @@ type Adapter struct {
 	// cluster and keys are those of the last look. Only looks use them.
 	cluster cluster
 	keys    map[string]*keyed
-	// wanted are the keys that have the names of routes, as far as the look before this one knows.
+	// wanted are the keys that own the names of routes, as of the previous sync.
 	wanted map[gatewayapi.Object]string
 
 	mu      sync.Mutex
@@ -98,13 +98,13 @@ func (a *Adapter) Settled(key string) bool {
 func (a *Adapter) Changed(any) { a.Stir() }
 
 const (
-	// atOnce is how many keys are brought into line at the same time.
+	// atOnce is the number of keys that are synced concurrently.
 	atOnce = 8
 	// notedEach is how often GatewayAPIRoutes are notified while a sync still writes.
 	notedEach = 500 * time.Millisecond
 )
 
-// look brings all keys into line with a table that need it.
+// look syncs the keys with changes, and returns the time until the next retry; zero for none.
 func (a *Adapter) look(ctx context.Context, t table.Table) time.Duration {
 	asked := meshes.AskedOf(t)
 	routes, governed, err := a.made(ctx)
@@ -159,7 +159,7 @@ func (a *Adapter) names() map[gatewayapi.Object]string {
 	return all
 }
 
-// takenFrom returns those names that a key asks for and another has, by the other.
+// takenFrom returns the names that a key wants and another key owns, with that key.
 func (a *Adapter) takenFrom(key string) map[gatewayapi.Object]string {
 	var taken map[gatewayapi.Object]string
 	for object := range a.keys[key].asks {

@@ -79,7 +79,7 @@ type cluster struct {
 	// all are both, by name.
 	all    map[gatewayapi.Object]*route
 	grants []*gatewayv1.ReferenceGrant
-	// unreadable are routes that are not as the schema that we know has them.
+	// unreadable are routes that do not match the schema known to this program.
 	unreadable []unreadable
 	// policies are those that may apply to routes.
 	policies []policies.Policy
@@ -277,7 +277,8 @@ func (c *cluster) portsOf(ctx context.Context, from client.Reader, name types.Na
 	return out, s.Annotations[policies.PluginsAnnotation], nil
 }
 
-// services returns the Services of which the ports are given, as far as they are there.
+// services returns Services with the given ports; Services with nil ports do not exist and are left
+// out.
 func services(ports map[types.NamespacedName][]int32) []*corev1.Service {
 	var out []*corev1.Service
 	for name, of := range ports {

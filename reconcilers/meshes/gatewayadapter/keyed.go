@@ -39,7 +39,7 @@ type inputs struct {
 	ports    map[types.NamespacedName][]int32
 	revision int
 	derived  []string
-	// taken are names that the key asks for and another has.
+	// taken are names that the key wants and another key owns.
 	taken   map[gatewayapi.Object]string
 	elected bool
 }
@@ -50,7 +50,7 @@ type keyed struct {
 	// waiting are the Targets for which nothing is derived yet.
 	waiting []meshes.Target
 	result  gatewayapi.Result
-	// asks are the names of routes that it asks for, those that another key has among them.
+	// asks are the names of routes that the key wants, including those that another key owns.
 	asks map[gatewayapi.Object]bool
 	// behind are the routes that are out of date, with the status and message of each.
 	behind map[gatewayapi.Object]behind
@@ -74,7 +74,7 @@ type behind struct{ status, message string }
 // operator would make it write continuously.
 const mostRepairs = 8
 
-// due reports whether the key has to be brought into line, with what there is now.
+// due reports whether the key has to be synced.
 func (k *keyed) due(now inputs, at time.Time) bool {
 	if !k.again.IsZero() && !at.Before(k.again) {
 		return true
@@ -280,7 +280,7 @@ func (k *keyed) report(c *cluster, m *gatewayapi.Managed) Report {
 	return out
 }
 
-// ReasonRouteUnreadable: a route is not as the schema that we know has it.
+// ReasonRouteUnreadable: a route does not match the schema known to this program.
 const ReasonRouteUnreadable = "RouteUnreadable"
 
 // follow sets the status of a match from the progress of its derived route.

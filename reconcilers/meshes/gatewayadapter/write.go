@@ -16,10 +16,9 @@ import (
 	"switchyard.dev/reconcilers/meshes/gatewayapi"
 )
 
-// put brings a derived route into the cluster, and returns its UID. uid is that of the one that
-// is there, which is changed or nothing is; empty where there is none. Then it is made without
-// force: where another has a route of the name the error is a conflict, since that one has
-// other rules.
+// put applies a derived route, and returns its UID. uid is that of the existing route, and only that
+// one is changed. If uid is empty, the route is created without force: if another owner has a route of
+// that name, the error is a conflict, since its rules differ.
 func put(ctx context.Context, c client.Client, want client.Object, uid types.UID) (types.UID, error) {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
 	if err != nil {
