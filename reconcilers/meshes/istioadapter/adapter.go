@@ -81,7 +81,7 @@ type Adapter struct {
 	pauses workqueue.TypedRateLimiter[bool]
 	// rewrites are writes that removed routes.
 	rewrites rewrites.Counter
-	// queue has the VirtualServices that are to be written.
+	// queue has the VirtualServices to write.
 	queue workqueue.TypedRateLimitingInterface[types.NamespacedName]
 
 	mu sync.Mutex
@@ -96,8 +96,8 @@ type Adapter struct {
 	// missed is when the webhook was last found not to put routes in, by namespace: some it is not
 	// asked about.
 	missed map[string]time.Time
-	// ruleQueue has the derived DestinationRules that are not as they are wanted, and ruleFailures why
-	// some could not be written; ruleWrites are those that were.
+	// ruleQueue has the derived DestinationRules that are out of date, ruleFailures the errors of
+	// failed writes, and ruleWrites the completed ones.
 	ruleQueue    workqueue.TypedRateLimitingInterface[types.NamespacedName]
 	ruleFailures map[types.NamespacedName]string
 	ruleWrites   pacing.Writes
@@ -132,12 +132,10 @@ func New(c Config) (*Adapter, error) {
 	return a, err
 }
 
-// Start keeps looking until ctx ends: at a change of the routing table, of a VirtualService,
-// of a Service, and some time after something went wrong. It runs on every replica: each serves
-// the webhook.
+// Start syncs until ctx ends: after a change of the routing table, of a VirtualService or of a Service,
+// and some time after a failure. It runs on every replica, since each serves the webhook.
 //
-// VirtualServices are read and written where the chart gives the right to, while istio.enabled
-// is true.
+// VirtualServices are read and written if the chart grants the rights, as while istio.enabled is true.
 func (a *Adapter) Start(ctx context.Context) error {
 	a.mu.Lock()
 	a.began = time.Now()

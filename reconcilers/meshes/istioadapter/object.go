@@ -103,8 +103,8 @@ func digest(o *unstructured.Unstructured) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// same reports whether two copies of a VirtualService have the same routes, labels and
-// annotations, which is all that we write.
+// same reports whether two copies of a VirtualService have the same routes, labels and annotations, the
+// only fields that the operator writes.
 func same(a, b *unstructured.Unstructured) bool {
 	return names.Equal(routesOf(a), routesOf(b)) && maps.Equal(a.GetLabels(), b.GetLabels()) && maps.Equal(a.GetAnnotations(), b.GetAnnotations())
 }

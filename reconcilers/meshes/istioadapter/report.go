@@ -13,7 +13,7 @@ import (
 	"switchyard.dev/reconcilers/meshes/istioadapter/rewrites"
 )
 
-// Target is what an IstioRoute asks for.
+// Target identifies the Service and the routing key of an IstioRoute.
 type Target = meshes.Target
 
 // Statuses of a VirtualService that routes to a Service, beside those of package istio.

@@ -75,7 +75,7 @@ type found struct {
 	written  map[types.NamespacedName]written
 	rules    foundRules
 	sidecars []*unstructured.Unstructured
-	// leads is true on the leader.
+	// leads: this process is elected.
 	leads bool
 }
 
@@ -227,8 +227,8 @@ func (s *state) settled(key string) bool {
 	return true
 }
 
-// read returns what the owner of a VirtualService has in it. One in which this code fails is left
-// as it is, so that the others get their routes.
+// read parses the owner's part of a VirtualService. It returns a panic as an error, so that one
+// VirtualService does not affect the routes of others.
 func read(have *unstructured.Unstructured, clusterDomain string) (o *istio.Original, err error) {
 	defer func() {
 		if fault := recover(); fault != nil {

@@ -102,7 +102,7 @@ func owners(before []metav1.ManagedFieldsEntry, got, want *unstructured.Unstruct
 	return after
 }
 
-// become gives a VirtualService the routes, the labels and the annotations that are wanted.
+// become sets the routes, labels and annotations of o to those of want.
 func become(o, want *unstructured.Unstructured) {
 	want = want.DeepCopy()
 	spec, _ := o.Object["spec"].(map[string]any)
@@ -145,8 +145,9 @@ func send(ctx context.Context, c client.Client, o *unstructured.Unstructured, ho
 	return nil
 }
 
-// noted returns what sets AnnotationRoutes of an object, or takes it off. It is written out, since
-// to work it out from two copies takes as long as all the rest where there are many routes.
+// noted returns a patch that sets AnnotationRoutes of an object, or removes it if digest is empty, with
+// the object to apply it to. The patch is built directly, since computing it from two copies of an
+// object with many routes is slow.
 func noted(have *unstructured.Unstructured, digest string) (*unstructured.Unstructured, client.Patch) {
 	o := &unstructured.Unstructured{}
 	o.SetGroupVersionKind(have.GroupVersionKind())

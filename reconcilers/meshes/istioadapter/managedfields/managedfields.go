@@ -41,9 +41,9 @@ func GivenUp(before, after []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEn
 // kubectlApply is the field manager of kubectl apply on the client's side.
 const kubectlApply = "kubectl-client-side-apply"
 
-// Passable returns managedFields by which the owner may go over from kubectl apply to server-side
-// apply. The API server allows that while spec.http is as it was applied last, which it is but for the
-// operator's routes; so kubectl apply does not own the field until Returned gives it back.
+// Passable returns managedFields with which the owner can migrate from kubectl apply to server-side
+// apply. The API server allows that only while spec.http is as it was applied last, which the
+// operator's routes prevent; so kubectl apply does not own the field until Returned restores it.
 func Passable(o *unstructured.Unstructured) []metav1.ManagedFieldsEntry {
 	fields := o.GetManagedFields()
 	if !names.HasRoutes(o) || !asApplied(o) {
