@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
-// objects are those of a kind, from when it came until it goes.
+// objects are those of a kind, from its appearance until its removal.
 type objects struct {
 	// definition is the UID of what defines the kind, and kind the version that is read.
 	definition types.UID
@@ -31,7 +31,7 @@ func (o *objects) listed() <-chan struct{} {
 	return o.synced
 }
 
-// empty returns an empty object of a kind. We know it without its Go types.
+// empty returns an empty object of a kind. Optional kinds have no Go types here.
 func empty(kind schema.GroupVersionKind) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(kind)

@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// servedAgain is when the API server is asked again for a kind that is defined and not yet
-// served; it doubles up to the patience, since some definition may never serve our version.
+// servedAgain is the first interval of queries to the API server for a kind that is defined and not yet
+// served; it doubles up to the patience, since a definition may never serve the required version.
 const servedAgain = 250 * time.Millisecond
 
 // loggedAgain is after what time a right that is still missing is logged again.
@@ -258,8 +258,8 @@ func (p *presence) refuse(why error) {
 	}
 }
 
-// log logs why objects cannot be read, under the lock, and reports whether it was logged within
-// loggedAgain already: then it is not logged once more.
+// log logs why objects cannot be read, unless it was logged within loggedAgain, and reports whether it
+// was. The caller holds the lock.
 func (p *presence) log(why error) (already bool) {
 	if time.Since(p.logged[why.Error()]) < loggedAgain {
 		return true
