@@ -88,7 +88,7 @@ func Kinds(further []Kind) []Kind {
 	return out
 }
 
-// Present returns the kinds that are read: those for routes where there are derived routes.
+// Present returns the kinds to read: those for routes only if there are derived routes.
 func Present(further []Kind, routes bool) []Kind {
 	all := Kinds(further)
 	if routes {
