@@ -15,7 +15,7 @@ import (
 	"switchyard.dev/reconcilers/policies"
 )
 
-// Kinds knows whether the cluster has a kind. *optional.Kinds does.
+// Kinds reports whether the cluster has a kind. *optional.Kinds implements it.
 type Kinds interface {
 	Present(ctx context.Context, kind schema.GroupKind) (bool, error)
 }
