@@ -33,12 +33,11 @@ const (
 	dataEnded    = "endedBecause"
 )
 
-// Epochs keeps the Witness of the routing log in the API server, outside of the
-// log's own store: what shows that the store was altered or rewound. The chart
-// makes the ConfigMap and gives the rights to get and patch it; where the chart is
-// not at work, a right to create it is enough.
+// Epochs stores the Witness of the routing log in the API server, outside of the log's own store, to
+// detect that the store was altered or rewound. The chart creates the ConfigMap and grants the rights
+// to get and patch it; without the chart, a right to create it is enough.
 type Epochs struct {
-	// Reader reads past every cache.
+	// Reader reads from the API server.
 	Reader client.Reader
 	// Writer writes.
 	Writer client.Writer

@@ -17,12 +17,11 @@ import (
 // Again requeues objects in a controller without a change of them.
 type Again = chan ctrlevent.GenericEvent
 
-// Objects knows every object that has a fact of its own on the log. Make one
-// with NewObjects.
+// Objects lists every object with a fact on the log. Create one with NewObjects.
 type Objects struct {
 	client client.Reader
 
-	// Live reads past every cache. There needs it.
+	// Live reads from the API server. There needs it.
 	Live client.Reader
 	// Again has the channel of the controller of each kind with facts. All must be drained.
 	Again map[string]Again
