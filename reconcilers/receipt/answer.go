@@ -42,7 +42,7 @@ func (a Answer) IsUnknown() bool {
 	return !a.Had && a.Trouble == "" && len(a.Behind)+len(a.Missing)+len(a.Silent) == 0
 }
 
-// sameAs reports whether the two ask for the receipt of the same thing.
+// sameAs reports whether the two are for the same receipt.
 func (a Ask) sameAs(b Ask) bool { return a.Key == b.Key && a.Digest == b.Digest }
 
 // samePods reports whether the two name the same pods.

@@ -72,8 +72,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Receipts asks for receipts. Make one with New, and Run it. Safe for concurrent
-// use.
+// Receipts queries receipts. Create one with New, and call Run. It is safe for concurrent use.
 type Receipts struct {
 	config  Config
 	conn    *grpc.ClientConn
