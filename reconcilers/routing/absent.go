@@ -42,9 +42,9 @@ type served struct {
 	Former bool `json:"former,omitempty"`
 }
 
-// represents returns which baseline a member represents: as its status states, or, where there is no
-// such status, as was noted of it. Nil where nothing is known, and for one that represents
-// none, or is a virtual workload.
+// represents returns the baseline that a member represents: from its status or, if it has none, from
+// what was noted of it. It is nil if the baseline is unknown, the member has none, or it is a virtual
+// workload.
 func (r Routing) represents(m crdv1.SandboxedWorkload, noted map[string]*represented) *represented {
 	have := r.Member(m)
 	if m.Kind == crdv1.KindVirtualWorkload {

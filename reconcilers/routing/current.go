@@ -15,8 +15,8 @@ import (
 	"switchyard.dev/reconcilers/member"
 )
 
-// ConditionProxiesCurrent is a condition that we add to those of a RoutingConfig:
-// every proxy that can see its key has acknowledged what the key means.
+// ConditionProxiesCurrent is a condition of RoutingConfigs that this operator adds: every proxy that
+// can see its key has acknowledged the current rules.
 const ConditionProxiesCurrent = "ProxiesCurrent"
 
 // AnnotationAcknowledged on a RoutingConfig is what every proxy that can see its key has
@@ -42,7 +42,7 @@ type said struct {
 // Services.
 func (r Routing) ToAcknowledge() string {
 	sum := sha256.New()
-	// Neither can fail: the messages hold valid text only, as the API server gives it.
+	// Neither can fail: the messages have valid text only, as the API server returns it.
 	declared, _ := proto.MarshalOptions{Deterministic: true}.Marshal(r.named())
 	sum.Write(declared)
 	for _, m := range r.Named() {

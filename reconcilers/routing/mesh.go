@@ -14,9 +14,9 @@ import (
 	"switchyard.dev/sidecars/inject"
 )
 
-// Conditions that we add to those of a RoutingConfig while a mesh is on: everything that it
-// asks the mesh for is ready. They do not count for Ready by themselves, since a workload with
-// DevMesh sidecars needs no mesh.
+// Conditions of RoutingConfigs that this operator adds while a mesh is on: all of their mesh routes are
+// ready. They do not count for Ready by themselves, since a workload with DevMesh sidecars needs no
+// mesh.
 const (
 	ConditionIstioRoutesReady      = "IstioRoutesReady"
 	ConditionGatewayAPIRoutesReady = "GatewayAPIRoutesReady"

@@ -8,8 +8,8 @@ import (
 	"switchyard.dev/reconcilers/condition"
 )
 
-// ConditionMiddlewaresApplied is a condition that we add to those of a RoutingConfig:
-// requests pass the middlewares that its members ask for.
+// ConditionMiddlewaresApplied is a condition of RoutingConfigs that this operator adds: requests pass
+// the middlewares of its members.
 const ConditionMiddlewaresApplied = "MiddlewaresApplied"
 
 // MiddlewaresApplied returns the condition that the RoutingConfig's middlewares are applied. This

@@ -65,10 +65,10 @@ func (r Routing) published() condition.Condition {
 	return condition.True(crdv1.ConditionPublished, "")
 }
 
-// SidecarsReady returns what Sidecars does, or True where that counts for nothing any more:
-// once every proxy knows the key (proxies), a sidecar that is not ready takes nothing back.
-// Its pod is not ready either, so no request meets it before it has all rules; pods start
-// and go all day. It counts for Ready, here and at the owner.
+// SidecarsReady returns the condition of Sidecars, or True if that does not matter any more: once every
+// proxy knows the key (proxies), a sidecar that is not ready changes nothing. Its pod is not ready
+// either, so it gets no request before it has all rules, and pods start and stop all the time. It
+// counts for Ready, here and at the owner.
 func (r Routing) SidecarsReady(proxies condition.Condition) condition.Condition {
 	lasting := proxies.IsTrue() && proxies.Reason != ReasonNotAwaited
 	return r.overMembers(func(c *crdv1.StatusCondition) bool {
