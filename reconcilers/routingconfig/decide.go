@@ -32,7 +32,7 @@ type Decision struct {
 	Declaration *factv1.RoutingDeclared
 }
 
-// Decide works out the declaration of a RoutingConfig that is not being deleted.
+// Decide computes the declaration of a RoutingConfig that is not being deleted.
 func Decide(in Input) Decision {
 	d := Decision{Conditions: condition.Set{
 		crdv1.ConditionAccepted:             accept(in),

@@ -39,7 +39,7 @@ func toAsk(in Input, d Decision, p Published) bool {
 		d.Conditions[crdv1.ConditionWorkloadsFound].IsTrue() && in.Recorded()
 }
 
-// proxies reports whether every proxy that can see the key knows it.
+// proxies returns the condition that every proxy that can see the key has its rules.
 func proxies(in Input, d Decision, p Published, r Receipt) condition.Condition {
 	key := in.Config.RoutingKey()
 	a := r.Answer

@@ -90,8 +90,8 @@ func (r *Reconciler) clearNote(ctx context.Context, in Input) error {
 	return r.writer.AddFinalizer(ctx, in.Config, map[string]string{routing.AnnotationDeclaredKey: ""})
 }
 
-// confirmUnclaimed returns a conflict when another object has the key that this one is about to
-// declare for the first time, and the cache has only not heard of it.
+// confirmUnclaimed returns a conflict if this object is about to declare a key for the first time and
+// another object, according to an uncached read, holds the key.
 func (r *Reconciler) confirmUnclaimed(ctx context.Context, in Input) error {
 	if in.Config.Annotations[routing.AnnotationDeclaredKey] == in.Config.RoutingKey() {
 		return nil
@@ -112,8 +112,8 @@ func (r *Reconciler) confirmUnclaimed(ctx context.Context, in Input) error {
 	return nil
 }
 
-// overtaken returns a conflict when the object of this name is another one by now: the
-// key is that one's, and the cache will hear of it.
+// overtaken returns a conflict if the object has been replaced by another one of the same name, which
+// then has the key.
 func (r *Reconciler) overtaken(ctx context.Context, c *crdv1.RoutingConfig) error {
 	live, err := r.live(ctx, c.Name)
 	if err == nil && live.UID != "" && live.UID != c.UID {

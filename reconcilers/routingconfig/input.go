@@ -25,8 +25,7 @@ type Input struct {
 	Namespaces []string
 }
 
-// mayRead reports whether the operator may work in a namespace. Of others the cache
-// knows nothing.
+// mayRead reports whether the operator may work in a namespace. The cache has no objects of others.
 func (in Input) mayRead(namespace string) bool {
 	return len(in.Namespaces) == 0 || slices.Contains(in.Namespaces, namespace)
 }

@@ -97,7 +97,7 @@ func (r *Reconciler) askMesh(ctx context.Context, in Input, d Decision, kind crd
 	return r.writer.DeleteSurplus(ctx, in.Config, surplus...)
 }
 
-// applyMeshRoute brings one into line; have is nil when there is none.
+// applyMeshRoute applies a mesh route; have is nil if it does not exist.
 func (r *Reconciler) applyMeshRoute(ctx context.Context, want, have crdv1.MeshRoute) (err error) {
 	switch want := want.(type) {
 	case *crdv1.IstioRoute:
@@ -142,8 +142,8 @@ func (r *Reconciler) endMeshes(ctx context.Context, in Input) (time.Duration, er
 	return 0, errors.Join(errs...)
 }
 
-// orphanedMeshes deletes what former RoutingConfigs of this name have asked for and left: the cache
-// had not heard of it when one went. now is the UID of the RoutingConfig as the cache has it.
+// orphanedMeshes deletes the mesh routes of deleted RoutingConfigs of this name, which the cache lacked
+// when those were deleted. now is the UID of the RoutingConfig in the cache.
 func (r *Reconciler) orphanedMeshes(ctx context.Context, name string, now types.UID) error {
 	var errs []error
 	for _, kind := range r.meshKinds() {

@@ -60,7 +60,7 @@ type Reconciler struct {
 // New returns a Reconciler.
 func New(c Config) *Reconciler { return &Reconciler{config: c, writer: c.Writer()} }
 
-// Reconcile brings one RoutingConfig into line.
+// Reconcile reconciles one RoutingConfig.
 //
 // +kubebuilder:rbac:groups=signadot.com,resources=routingconfigs,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=signadot.com,resources=routingconfigs/status,verbs=patch
