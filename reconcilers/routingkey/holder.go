@@ -49,11 +49,11 @@ func (c Claim) restored(config *crdv1.RoutingConfig) bool {
 	return apply.Restored(&metav1.ObjectMeta{Labels: map[string]string{label: crdv1.LabelValue(c.Name)}}, config)
 }
 
-// ReasonTaken is the reason of a condition of who claims a key and has not got it.
+// ReasonTaken is the reason of a condition of an object that claims a key held by another.
 const ReasonTaken = "RoutingKeyTaken"
 
-// Accept reports whether own has the key that a field of it gives, and requests can carry it:
-// without that no part of it could be reached. The other arguments are those of Holder.
+// Accept returns the condition that own has the key in its field, and that requests can carry it:
+// otherwise no part of it could be reached. The other arguments are those of Holder.
 func Accept(field, key string, own Claim, others []Claim, config *crdv1.RoutingConfig) condition.Condition {
 	if problem := Problem(key); problem != "" {
 		return condition.False(baseline.ReasonInvalidSpec, field+" "+problem)

@@ -39,10 +39,10 @@ const (
 	IndexGroup = "spec.routingKey"
 )
 
-// ConfigName names the RoutingConfig of a key: the key itself where it is a
-// legal name. One that is made from a key ends with a hash of it, so no two names that
-// are made are the same. A key may be spelled like the name that is made from another
-// one: who comes second with such a pair is refused the RoutingConfig (apply.Refusal).
+// ConfigName returns the name of the RoutingConfig of a key: the key itself if it is a legal name. Any
+// other name is derived from the key and ends with a hash of it, so that no two derived names are
+// equal. A key may be equal to a name that is derived from another key: the second one is refused the
+// RoutingConfig (apply.Refusal).
 func ConfigName(key string) string {
 	if len(validation.IsDNS1123Subdomain(key)) == 0 {
 		return key
@@ -125,7 +125,7 @@ func OfGroup(g *crdv1.SignadotRouteGroup) Claim {
 // String names who claims, for messages.
 func (c Claim) String() string { return c.Kind + " " + c.Name }
 
-// compare returns which of two claims goes before.
+// compare returns the order of two claims.
 func compare(a, b Claim) int {
 	return cmp.Or(a.Created.Compare(b.Created.Time), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
 }
