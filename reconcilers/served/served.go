@@ -16,9 +16,8 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// The CRDs come with the chart that this program comes with, so at the first
-// start it may be there before them. It waits for them: ending and being
-// started again costs more each time.
+// The CRDs are installed by the same chart as this program, so at the first start they may be missing.
+// It waits for them, since restarts cost more time each.
 const (
 	kindsWithin = 45 * time.Second
 	kindsAgain  = 200 * time.Millisecond
