@@ -35,7 +35,7 @@ type Question struct {
 
 // Found is the result of a survey.
 type Found struct {
-	// Reports are of the workloads that ask for sidecars, have some or have a fork, sorted.
+	// Reports are of the workloads that request sidecars, have some or have a fork, sorted.
 	Reports []coverage.Report
 	// Others has how many pods each other workload has.
 	Others map[inject.Workload]int
@@ -130,8 +130,8 @@ func (l *look) forked(ctx context.Context) []crdv1.ForkedWorkload {
 	return forks
 }
 
-// askingNamespaces returns the namespaces that ask for sidecars by a label, and an error when the one
-// of the question does not exist.
+// askingNamespaces returns the namespaces with a label that requests sidecars, and an error if the
+// namespace of the query does not exist.
 func (l *look) askingNamespaces(ctx context.Context) (map[string]bool, error) {
 	asking := map[string]bool{}
 	add := func(n *corev1.Namespace) { asking[n.Name] = inject.Asks(n.Labels[inject.AnnotationInject]) }

@@ -31,10 +31,9 @@ var devmeshPods = prometheus.NewDesc("switchyard_devmesh_pods",
 	"On the leader: pods of workloads that ask for DevMesh sidecars, have one, or have a fork, by how they stand with it: ok, not_needed, outdated, not_ready or missing. Those without the label "+crdv1.LabelInjected+" as of the last survey of all pods. The manager does not read namespaces: workloads for which only their namespace asks count once a pod has a sidecar.",
 	[]string{"kind", "namespace", "workload", "state"}, nil)
 
-// Every is how often at most the pods are looked through that have not our label:
-// whether one of them started without a sidecar, or with that of an earlier version. That
-// reads all pods of the cluster, 500 at a time, so the pause after it is pause times as
-// long as it took, if that is longer.
+// Every is the minimum interval of surveys of the pods without the operator's label: whether one of
+// them started without a sidecar, or with that of an earlier version. A survey reads all pods of the
+// cluster, 500 at a time, so the pause after it is pause times its duration, if that is longer.
 const (
 	Every = 10 * time.Second
 	pause = 30
@@ -64,14 +63,14 @@ type Metric struct {
 	config Config
 
 	mu sync.Mutex
-	// found are the pods without our label that are concerned.
+	// found are the relevant pods without the operator's label.
 	found []corev1.Pod
 }
 
 // New returns a Metric.
 func New(c Config) *Metric { return &Metric{config: c} }
 
-// Run looks through the pods without our label, again and again, until ctx ends.
+// Run surveys the pods without the operator's label repeatedly until ctx ends.
 func (m *Metric) Run(ctx context.Context) error {
 	for {
 		begun := time.Now()
