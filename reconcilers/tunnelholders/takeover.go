@@ -13,7 +13,7 @@ import (
 type Takeover struct {
 	// Workload is the external workload.
 	Workload holders.Workload
-	// From and By are the users, as the cluster knows them.
+	// From and By are the names of the users in the cluster.
 	From, By string
 }
 

@@ -67,7 +67,7 @@ type Tunnels struct {
 	config  Config
 	pods    wake.Signal
 	changes *changes
-	// turn comes when a proxy may be gone.
+	// turn fires when a proxy may have become lost.
 	turn *time.Timer
 
 	mu sync.Mutex

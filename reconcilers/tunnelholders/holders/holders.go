@@ -46,7 +46,7 @@ func (h Holder) Elsewhere() *tunnelv1.Held {
 	return &tunnelv1.Held{Namespace: t.GetNamespace(), Name: t.GetName(), Uid: t.GetUid(), User: t.GetUser(), By: h.By()}
 }
 
-// By names the holder for people: its user, the host of its workstation and the proxy.
+// By returns the holder's user, the host of the workstation and the proxy, for messages.
 func (h Holder) By() string {
 	who := h.Tunnel.GetUser()
 	if host := h.Tunnel.GetLabels()["host"]; host != "" {
