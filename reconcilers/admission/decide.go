@@ -153,7 +153,7 @@ type deciding struct {
 	tooMuch string
 }
 
-// want notes a right, unless it is noted already.
+// want adds a right, unless it was added before.
 func (d *deciding) want(w Want) {
 	if !d.had[w.Access] {
 		d.had[w.Access] = true

@@ -48,7 +48,7 @@
 // Package record writes the author into crdv1.AnnotationAuthor before; Review denies a change without a
 // recorded author.
 //
-// Existing objects are not checked again: they were checked on admission (failurePolicy Fail), and a
+// Admitted objects are not checked again: that was done on admission (failurePolicy Fail), and a
 // relevant change is a change of the spec. So an object from before the webhook was installed keeps
 // working.
 package admission
