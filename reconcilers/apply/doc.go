@@ -3,7 +3,7 @@
 //
 // A written object has a hash of its intended content (AnnotationDesired). The cached copy is current
 // if it has all intended fields, including the hash. So a changed intention is written, even if it only
-// omits something; a field that another manager changed is noticed; and fields that others add are left
+// removes a field; a field that another manager changed is noticed; and fields that others add are left
 // alone. A current copy costs no request.
 //
 // Three things are refused instead of forced, and returned as a *Refusal, for a condition:
