@@ -60,7 +60,7 @@ func (q *queue) AddWithOpts(o priorityqueue.AddOpts, requests ...reconcile.Reque
 	}
 }
 
-// wait is how much of the moment after the latest look is left.
+// wait returns the rest of the moment after the latest reconciliation.
 func (q *queue) wait(r reconcile.Request) time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
