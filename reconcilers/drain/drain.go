@@ -228,7 +228,7 @@ func (d *draining) until(ctx context.Context, within time.Duration, look lookup,
 }
 
 // ask deletes an object unless another of the operator's objects owns it, with which it is deleted. It
-// does delete an object with another owner, such as the environment of a pull request, which stays.
+// does delete an object with another owner, such as the environment of a pull request; the owner stays.
 func (d *draining) ask(ctx context.Context, i item) error {
 	if i.ofOurs() {
 		return nil

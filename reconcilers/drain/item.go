@@ -43,8 +43,8 @@ func (i item) others() []string { return slices.DeleteFunc(slices.Clone(i.Finali
 // held reports whether the object has a finalizer of the operator.
 func (i item) held() bool { return len(i.others()) < len(i.Finalizers) }
 
-// forceable reports whether something can be done about an object besides waiting for those
-// who hold it.
+// forceable reports whether the drain can act on an object, besides waiting for the owners of its
+// finalizers.
 func (i item) forceable() bool {
 	return i.DeletionTimestamp == nil || i.held() || len(i.Finalizers) == 0
 }

@@ -130,7 +130,7 @@ func (d *draining) made(ctx context.Context) (out []item, err error) {
 	return out, err
 }
 
-// everywhere returns the namespaces to look in; the empty one is all.
+// everywhere returns the namespaces to list; the empty one means all.
 func (d *draining) everywhere() []string {
 	if len(d.Namespaces) == 0 {
 		return []string{metav1.NamespaceAll}
