@@ -99,7 +99,7 @@ func meshesInUse(ctx context.Context, reader client.Reader) (on Meshes, which st
 	return on, which, err
 }
 
-// stepSettings returns how the operator's pods of steps look.
+// stepSettings returns the settings of the operator's pods of steps.
 func stepSettings(ctx context.Context, reader client.Reader, operator string) (execunit.Settings, error) {
 	cluster, err := clusterconfig.Installed(ctx, reader, operator)
 	if err != nil {

@@ -56,8 +56,8 @@ type Config struct {
 	// Meshes are the meshes that are on. With one, Reader has to have a RESTMapper, as a client.Client
 	// has.
 	Meshes Meshes
-	// Steps returns how pods of steps look; an error states why that is not known. nil: the API server
-	// is not asked about pods of steps.
+	// Steps returns the settings of the pods of steps, or an error if they are unknown. nil: pods of
+	// steps are not sent to the API server.
 	Steps func(context.Context) (execunit.Settings, error)
 	// Now returns the time of facts and of new objects; time.Now if it is nil.
 	Now func() time.Time

@@ -29,7 +29,7 @@ const (
 	newAddress = "dry-run"
 )
 
-// submit writes the object as a person who applies it.
+// submit writes the object as a user who applies it.
 func (w *world) submit(ctx context.Context, o client.Object) error {
 	content, gvk, err := w.document(o)
 	if err != nil {
