@@ -31,7 +31,7 @@ type Config struct {
 	Reports Reports
 }
 
-// Reconciler writes the status of IstioRoutes. Make one with New.
+// Reconciler writes the status of IstioRoutes. Create one with New.
 type Reconciler struct{ config Config }
 
 // New returns a Reconciler.
