@@ -54,8 +54,8 @@ type Config struct {
 	Dial forkedworkload.Dial
 	// Receipts queries the acknowledgements of routing keys; nil if they are not awaited.
 	Receipts routingconfig.Receipts
-	// KeyHeaders is the fact about the custom headers that carry routing keys
-	// (publish.KeyHeaders); the zero Fact when none is stated.
+	// KeyHeaders is the fact about the custom headers that carry routing keys (publish.KeyHeaders); the
+	// zero Fact if none is published.
 	KeyHeaders event.Fact
 	// ExternalWorkloads define when a tunnel counts as connected; zero for the defaults.
 	ExternalWorkloads externalworkload.Limits
