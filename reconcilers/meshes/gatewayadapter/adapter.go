@@ -33,13 +33,13 @@ type Config struct {
 	Namespaces []string
 }
 
-// Adapter keeps the routes of sandboxes beside HTTPRoutes and GRPCRoutes. Make one with New, and
-// run Start.
+// Adapter derives routes of sandboxes from HTTPRoutes and GRPCRoutes and writes them. Create one with
+// New, and call Start.
 type Adapter struct {
 	*meshes.Follower
 	config Config
 	logger *slog.Logger
-	// cluster and keys are those of the last look. Only looks use them.
+	// cluster and keys are those of the last sync. Only syncs use them.
 	cluster cluster
 	keys    map[string]*keyed
 	// wanted are the keys that own the names of routes, as of the previous sync.
@@ -49,8 +49,7 @@ type Adapter struct {
 	reports map[meshes.Target]Report
 	// whole is true after a sync has processed every key, or has found that the cluster cannot be read.
 	whole bool
-	// unsettled are the routing keys for which something is derived or asked for; nil before the
-	// first look.
+	// unsettled are the routing keys with derived or requested routes; nil before the first sync.
 	unsettled map[string]bool
 	// trouble is true while the cluster cannot be read; absent when it has no Gateway API.
 	trouble, absent bool

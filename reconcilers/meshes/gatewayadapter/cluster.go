@@ -65,7 +65,7 @@ func (r *route) derivedFor(key string) bool {
 	return gatewayapi.IsDerived(r.meta) && r.meta.Annotations[crdv1.AnnotationRoutingKey] == key
 }
 
-// cluster is what the cluster has of the Gateway API, from one look to the next.
+// cluster has the objects of the Gateway API, from one sync to the next.
 type cluster struct {
 	// parsed are all objects by UID, so that each is parsed once for each of its versions.
 	parsed map[types.UID]parsed
@@ -294,8 +294,8 @@ func services(ports map[types.NamespacedName][]int32) []*corev1.Service {
 	return out
 }
 
-// objects returns the objects of a kind in their type, none where the cluster lacks the kind. It
-// notes the trouble when HTTPRoutes are not there, or something cannot be read.
+// objects returns the objects of a kind in their type, none if the cluster lacks the kind. It sets
+// trouble if HTTPRoutes are not installed, or objects cannot be read.
 func objects[T any](ctx context.Context, c *cluster, after map[types.UID]parsed, from client.Reader, kinds meshes.Kinds, kind schema.GroupVersionKind) ([]*T, error) {
 	present, err := kinds.Present(ctx, kind.GroupKind())
 	list := &unstructured.UnstructuredList{}

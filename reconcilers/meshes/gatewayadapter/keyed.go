@@ -149,7 +149,7 @@ func (a *Adapter) writeAll(ctx context.Context, c *cluster, key string, k *keyed
 	return errors.Join(errs...)
 }
 
-// settle notes what became of the writes of a key.
+// settle records the result of the writes of a key.
 func (k *keyed) settle(logger *slog.Logger, key string, err error) {
 	if err == nil {
 		k.failures = 0
