@@ -71,7 +71,7 @@ func (c Config) Validate() error {
 	return c.Settings.Validate()
 }
 
-// Adapter keeps the routes of sandboxes in VirtualServices. Make one with New, and run Start.
+// Adapter keeps the routes of sandboxes in VirtualServices. Create one with New, and call Start.
 type Adapter struct {
 	*meshes.Follower
 	config Config
@@ -87,9 +87,9 @@ type Adapter struct {
 	mu sync.Mutex
 	// began is when Start was called.
 	began time.Time
-	// state is nil before the first look.
+	// state is nil before the first sync.
 	state *state
-	// services are those that the newest look is about, from before it reads them.
+	// services are those of the newest sync, set before it reads them.
 	services map[types.NamespacedName]*istio.Service
 	// written is what became of writes since.
 	written map[types.NamespacedName]written
@@ -166,7 +166,7 @@ func (a *Adapter) Ready() error {
 	return nil
 }
 
-// lookOrWait looks, and returns after what time to try again.
+// lookOrWait syncs, and returns the time until the next retry; zero for none.
 func (a *Adapter) lookOrWait(ctx context.Context, t table.Table) time.Duration {
 	if a.look(ctx, t) {
 		a.pauses.Forget(true)

@@ -154,7 +154,7 @@ func (a *Adapter) known(o *unstructured.Unstructured, meant string) *unstructure
 	return as
 }
 
-// current returns the mesh of the newest look; nil before the first.
+// current returns the mesh of the newest sync; nil before the first.
 func (a *Adapter) current() *istio.Mesh {
 	a.mu.Lock()
 	defer a.mu.Unlock()

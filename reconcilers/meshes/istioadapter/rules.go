@@ -253,7 +253,8 @@ func (a *Adapter) applyRule(ctx context.Context, rule *destinationrules.Rule) er
 	return a.config.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), apply.FieldOwner, client.ForceOwnership)
 }
 
-// ruleFailed notes why a derived DestinationRule could not be written; empty: it could.
+// ruleFailed records why a derived DestinationRule could not be written; empty after a successful
+// write.
 func (a *Adapter) ruleFailed(id types.NamespacedName, why string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

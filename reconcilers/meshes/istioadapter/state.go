@@ -31,7 +31,7 @@ type state struct {
 	rules   rules
 }
 
-// kept is a VirtualService from one look to the next.
+// kept is the state of a VirtualService that is carried from one sync to the next.
 type kept struct {
 	name types.NamespacedName
 	// have is the newest known version: from the cache, or written by this process since. past are

@@ -79,7 +79,7 @@ func (a *Adapter) direct(namespace string) bool {
 	return missed && time.Since(at) < missing
 }
 
-// miss notes that the webhook has put no routes in, in a namespace.
+// miss records that the webhook has not added routes, in a namespace.
 func (a *Adapter) miss(namespace string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -24,8 +24,8 @@ func byOperator(e metav1.ManagedFieldsEntry) bool {
 func OwnsSpec(e metav1.ManagedFieldsEntry) bool { return byOperator(e) && Owns(e, "f:spec") }
 
 // GivenUp returns managedFields in which each manager has the fields that it had before the operator
-// wrote routes, and the operator has its annotation alone: an owner who applies spec.http would meet a
-// conflict with the operator.
+// wrote routes, and the operator only its annotation: otherwise an owner who applies spec.http would
+// get a conflict with the operator.
 func GivenUp(before, after []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	out := slices.DeleteFunc(slices.Clone(before), byOperator)
 	for _, e := range after {
