@@ -18,8 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// defaultPatience is how long those wait who read objects before it is known whether there
-// is their kind.
+// defaultPatience is the default of Config.Patience.
 const defaultPatience = 10 * time.Second
 
 // Kind is a kind that a cluster may have or not. Without a Version its objects are read in the one
@@ -42,8 +41,7 @@ type Config struct {
 	Kinds []Kind
 	// Namespaces are those with objects to read; empty means all.
 	Namespaces map[string]cache.Config
-	// Patience is how long those wait who read before it is known whether there is
-	// the kind. Default: 10 s.
+	// Patience bounds the wait of readers until it is known whether the kind is present. Default: 10 s.
 	Patience time.Duration
 	// Logger takes what happens; slog.Default() when it is nil.
 	Logger *slog.Logger
