@@ -28,8 +28,8 @@ func CauseOf(kind string, o metav1.Object) event.Cause {
 	return first
 }
 
-// MakerOf returns the cause of the end of the object: the object that it was made for, or
-// the object itself. What changed it last has nothing to do with that.
+// MakerOf returns the cause of the deletion of the object: its owner in the chain of causes, or the
+// object itself. The last change of the object is unrelated.
 func MakerOf(kind string, o metav1.Object) event.Cause {
 	chain := causes(kind, o)
 	return chain[len(chain)-1]
@@ -68,8 +68,8 @@ type behalf struct {
 	Through *behalf `json:"through,omitempty"`
 }
 
-// OnBehalf writes a cause down for AnnotationOnBehalf, and the objects through which it
-// reaches the annotated one, the one that it is made for last.
+// OnBehalf returns the value of AnnotationOnBehalf for a cause, and the objects through which it
+// reaches the annotated one, its owner last.
 func OnBehalf(c event.Cause, through ...event.Cause) string {
 	var b *behalf
 	for _, c := range slices.Backward(append([]event.Cause{c}, through...)) {

@@ -1,5 +1,5 @@
 // Package publish is the reconcilers' interface to the routing log: they put facts on it, and refill it
-// after it was started again.
+// in a new epoch.
 //
 // The log itself is written by eventbus/publisher, which runs on the leader only. After a change of its
 // epoch it reads the keys of all objects (Objects), requeues every object (Refill), and marks the log
