@@ -1,5 +1,5 @@
 // Package receipt determines, for a routing key, whether every proxy that can see it has acknowledged
-// its rules, so that no user is invited to use a key that a proxy does not know yet.
+// its rules, so that no key is reported ready before every proxy knows it.
 //
 //	Ask, Answer  the question and its answer       answer.go
 //	Receipts     queries the route server          receipts.go, asking.go
