@@ -45,7 +45,7 @@ type MeshRoutes map[string]map[string]crdv1.MeshRoute
 // Has reports whether a mesh is on, by its kind.
 func (m MeshRoutes) Has(kind string) bool { return m[kind] != nil }
 
-// Begin notes that a mesh is on.
+// Begin records that a mesh is on.
 func (m MeshRoutes) Begin(kind string) { m[kind] = map[string]crdv1.MeshRoute{} }
 
 // MeshRoutesIn returns the mesh routes in the status of a RoutingConfig.

@@ -41,8 +41,8 @@ func (r Routing) Ready() condition.Condition {
 	return condition.True("RoutingReady", strings.Replace(message, "log. Every ", "log, and every ", 1))
 }
 
-// OnLog reports whether the routing log has what the spec of a RoutingConfig states, or never will
-// have it; c may be nil.
+// OnLog reports whether the routing log has the spec of a RoutingConfig, or never will have it; c may
+// be nil.
 func OnLog(c *crdv1.RoutingConfig) bool {
 	if c == nil {
 		return true

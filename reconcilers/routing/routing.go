@@ -18,8 +18,8 @@ type Routing struct {
 	KeyHeaders []string
 	// Mesh has the mesh routes of the meshes that are on.
 	Mesh MeshRoutes
-	// Specified are baselines of members that do not exist and of which nothing is noted: as the
-	// specification of their sandboxes and the Services of the baselines are now.
+	// Specified are the baselines of members that neither exist nor have a recorded baseline, from the
+	// present specification of their sandboxes and the present Services of the baselines.
 	Specified map[member.Name]Specified
 }
 

@@ -1,4 +1,4 @@
-// Package routingtest has what tests of routing, and of those who ask it, begin with.
+// Package routingtest has test objects for tests of routing and its users.
 package routingtest
 
 import (
