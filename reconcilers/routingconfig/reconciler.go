@@ -49,7 +49,7 @@ type Receipts interface {
 	Forget(name string)
 }
 
-// Reconciler keeps the declarations of RoutingConfigs. Make one with New.
+// Reconciler keeps the declarations of RoutingConfigs on the log. Create one with New.
 type Reconciler struct {
 	config Config
 	writer apply.Writer
@@ -94,8 +94,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, c *crdv1.RoutingConfig) (tim
 	return 0, err
 }
 
-// publish puts the declaration on the log, having noted first, on the object,
-// that it will be there.
+// publish puts the declaration on the log, after recording on the object that it will be there.
 func (r *Reconciler) publish(ctx context.Context, in Input, d Decision) Published {
 	if err := r.giveUp(ctx, in); err != nil {
 		return Published{Err: err}
@@ -119,7 +118,7 @@ func (r *Reconciler) publish(ctx context.Context, in Input, d Decision) Publishe
 	return Published{Pos: pos, Err: err, Refused: publish.Refused(err)}
 }
 
-// declare states what a RoutingConfig declares, and before that which headers carry
+// declare puts the declaration of a RoutingConfig on the log, and before it the headers that carry
 // routing keys: no sidecar may have the one without the other.
 func (r *Reconciler) declare(ctx context.Context, c *crdv1.RoutingConfig, d *factv1.RoutingDeclared) (event.Pos, error) {
 	if r.config.KeyHeaders.Data != nil {
@@ -139,8 +138,8 @@ func (r *Reconciler) settle(in Input) {
 	}
 }
 
-// delete withdraws what the object has declared, or hands it over, and lets it go. It returns
-// after what time to look again at one that waits.
+// delete withdraws the object's declaration, or hands it over, and removes the finalizer. It returns
+// the time until the next sync of an object that waits for meshes.
 func (r *Reconciler) delete(ctx context.Context, in Input) (time.Duration, error) {
 	if err := r.overtaken(ctx, in.Config); err != nil {
 		return 0, err
@@ -160,7 +159,7 @@ func (r *Reconciler) delete(ctx context.Context, in Input) (time.Duration, error
 	return 0, r.writer.RemoveFinalizer(ctx, in.Config)
 }
 
-// put states one fact, for at most publish.PutTimeout.
+// put puts one fact on the log, for at most publish.PutTimeout.
 func (r *Reconciler) put(ctx context.Context, f event.Fact) (event.Pos, error) {
 	f.Time = r.config.Now()
 	ctx, cancel := context.WithTimeout(ctx, publish.PutTimeout)
