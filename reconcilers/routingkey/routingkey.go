@@ -31,7 +31,7 @@ import (
 	headers "switchyard.dev/xds/routingkey"
 )
 
-// Indexes of those who claim keys, by key.
+// Indexes of the claimants of keys, by key.
 const (
 	// IndexSandbox finds sandboxes by spec.id.
 	IndexSandbox = "spec.id"
@@ -122,7 +122,7 @@ func OfGroup(g *crdv1.SignadotRouteGroup) Claim {
 	return Claim{crdv1.KindRouteGroup, g.Name, g.UID, g.CreationTimestamp}
 }
 
-// String names who claims, for messages.
+// String returns the name of the claimant, for messages.
 func (c Claim) String() string { return c.Kind + " " + c.Name }
 
 // compare returns the order of two claims.
