@@ -157,8 +157,8 @@ func (l *look) askingNamespaces(ctx context.Context) (map[string]bool, error) {
 	return asking, nil
 }
 
-// injected returns the settings with which pods are injected now, from the environment of the
-// manager's Deployment and the operator's configuration. Those that cannot be read are empty, and noted.
+// injected returns the current injection settings, from the environment of the manager's Deployment and
+// the operator's configuration. Those that cannot be read are empty, and listed in Unknown.
 func (l *look) injected(ctx context.Context) inject.Settings {
 	unknown := func(err error) inject.Settings {
 		l.note("nobody knows here which sidecars are outdated", err)
