@@ -20,7 +20,7 @@ type Takeover struct {
 // maxTakeovers is how many takeovers wait to be reported; further ones are only logged.
 const maxTakeovers = 64
 
-// report notes a takeover, without waiting.
+// report queues a takeover, without blocking.
 func (t *Tunnels) report(one Takeover) {
 	t.config.Logger.Info("a tunnel was taken", "workload", one.Workload.Namespace+"/"+one.Workload.Name, "from", one.From, "by", one.By)
 	select {

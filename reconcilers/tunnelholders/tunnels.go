@@ -207,7 +207,7 @@ func (t *Tunnels) heard(p *proxy, m *tunnelv1.TunnelsResponse) {
 	}
 }
 
-// broke notes that the stream to a proxy ended.
+// broke records that the stream to a proxy ended.
 func (t *Tunnels) broke(p *proxy, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -27,7 +27,7 @@ func newChanges(again publish.Again) *changes {
 	return &changes{again: again, some: make(chan struct{}, 1), names: map[holders.Workload]bool{}}
 }
 
-// add notes one. It does not wait.
+// add adds one, without blocking.
 func (c *changes) add(w holders.Workload) {
 	c.mu.Lock()
 	c.names[holders.Workload{Namespace: w.Namespace, Name: w.Name}] = true
