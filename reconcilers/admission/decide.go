@@ -23,24 +23,24 @@ type Access struct {
 	Name string
 }
 
-// Want is a right that an author needs, and what for.
+// Want is a right that an author needs, and its purpose.
 type Want struct {
 	Access
-	// Purpose is what cannot be done without it, as "fork Deployment shop/customer".
+	// Purpose is the action that requires it, as "fork Deployment shop/customer".
 	Purpose string
 	// At is the field that requires it.
 	At string
-	// Instead is what can be done besides asking for the right; it may be empty.
+	// Instead is an alternative to requesting the right; it may be empty.
 	Instead string
 }
 
-// Input is what counts for one object.
+// Input is the input of Decide for one object.
 type Input struct {
 	// Object is a pointer to one of the kinds of Kinds.
 	Object runtime.Object
 	// Before is the object before the change; nil for a new one. It has the type of Object.
 	Before crdv1.Object
-	// Change is what the request changes.
+	// Change has the relevant changes of the request.
 	Change Change
 	// Resource is the resource of the object's kind, such as signadotsandboxes.
 	Resource string
@@ -76,7 +76,7 @@ type Decision struct {
 	TooMuch string
 }
 
-// Decide returns what the author of an object needs.
+// Decide returns the rights that the author of an object needs.
 func Decide(in Input) Decision {
 	d := &deciding{Input: in, had: map[Access]bool{}}
 	d.deletion()
@@ -208,7 +208,7 @@ func named(ref crdv1.ObjectRef) bool {
 	return ref.Kind != "" && ref.Name != "" && ref.Namespace != ""
 }
 
-// purpose returns what a member does with its baseline.
+// purpose returns the action of a member on its baseline.
 func purpose(m crdv1.Member) string {
 	switch m.MemberKind() {
 	case crdv1.KindForkedWorkload:

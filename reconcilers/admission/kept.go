@@ -63,8 +63,8 @@ func (r *Reviewer) keptOfSandbox(ctx context.Context, req *admissionv1.Admission
 	return out, nil
 }
 
-// keptOf reads what the units of a Resource have given. before are its units as the object that is
-// changed has them, which the Resource may not have yet.
+// keptOf reads the values that the units of a Resource have given. before are its units in the object
+// under change, which the Resource may not have yet.
 func (r *Reviewer) keptOf(ctx context.Context, resource, at string, before crdv1.OLM) (Kept, error) {
 	k := Kept{At: at, Units: slices.Concat(before.PreStart, before.PostStop)}
 	var m crdv1.SignadotObjectLifecycleMethods

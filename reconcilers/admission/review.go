@@ -150,7 +150,7 @@ func (r *Reviewer) Review(ctx context.Context, req *admissionv1.AdmissionRequest
 	return answer
 }
 
-// read returns what a request is about, or the refusal of one that cannot be read.
+// read returns the Input of a request, or the refusal of one that cannot be read.
 func (r *Reviewer) read(req *admissionv1.AdmissionRequest, change Change) (Input, *admissionv1.AdmissionResponse) {
 	kind, known := Kinds()[req.Kind.Kind]
 	o, is := kind.(crdv1.Object)
@@ -198,7 +198,7 @@ func (r *Reviewer) review(ctx context.Context, req *admissionv1.AdmissionRequest
 	return r.decided(ctx, req, d)
 }
 
-// rendered decides with what patches read, which few do at once. An error means that it
+// rendered decides with the objects that patches read; few run concurrently. An error means that it
 // took too long, or that a baseline could not be read.
 func (r *Reviewer) rendered(ctx context.Context, in Input) (Decision, error) {
 	select {

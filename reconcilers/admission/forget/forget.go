@@ -44,7 +44,7 @@ const (
 	page   = 500
 )
 
-// Config is what Run works with.
+// Config has the dependencies and settings of Run.
 type Config struct {
 	// Client reads and writes at the API server, without a cache. Required.
 	Client client.Client
@@ -54,7 +54,7 @@ type Config struct {
 	Asked bool
 	// Settle is how long API servers can take to apply a new policy. Default: a minute.
 	Settle time.Duration
-	// Logger takes what fails; slog.Default() when it is nil.
+	// Logger logs failures; slog.Default() if it is nil.
 	Logger *slog.Logger
 }
 
