@@ -20,8 +20,8 @@ const replicasField = ".spec.replicas"
 // mostConflicts is how many fields a message names.
 const mostConflicts = 3
 
-// conflictsOf returns the fields that other field managers have set to something else, as
-// the API server names them in the error, each with its manager.
+// conflictsOf returns the fields in the API server's error that other field managers have set to other
+// values, each with its manager.
 func conflictsOf(err error) []metav1.StatusCause {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil {

@@ -14,8 +14,7 @@ type Left struct {
 	// Keeps are fields that are written only on creation; later they keep their values, whichever
 	// manager has set them.
 	Keeps [][]string
-	// Yields are fields that are written until another field manager has set them to
-	// something else.
+	// Yields are fields that are written until another field manager has set them to another value.
 	Yields [][]string
 }
 
