@@ -47,7 +47,7 @@ type Cluster struct {
 	// HTTPRoutes and GRPCRoutes.
 	Istio      istioadapter.Settings
 	GatewayAPI gatewayadapter.Settings
-	// Policies are what to do where a policy does not apply to what the operator creates.
+	// Policies has the action if a policy does not apply to objects that the operator creates.
 	Policies policies.Settings
 	// Units configure the units of Resources.
 	Units Units
