@@ -30,8 +30,8 @@ type Kind[O client.Object] interface {
 	// Reconcile reconciles an object, and returns the time until the next reconciliation without an
 	// event; zero for never. An error is retried; after is then ignored.
 	Reconcile(ctx context.Context, o O) (after time.Duration, err error)
-	// Gone ends what an object of this name has left, which the cache does not have. It may be
-	// called again, and for one that never was.
+	// Gone cleans up after an object of this name that is not in the cache. It is idempotent, and may
+	// be called for an object that never existed.
 	Gone(ctx context.Context, name types.NamespacedName) error
 	// Watch adds the watches of other kinds that requeue objects of this kind.
 	Watch(b *builder.Builder, mgr ctrl.Manager) error

@@ -45,7 +45,7 @@ func over(inner priorityqueue.PriorityQueue[reconcile.Request], moment time.Dura
 	return &queue{PriorityQueue: inner, moment: moment, now: now, looked: map[reconcile.Request]time.Time{}, full: leastFull}
 }
 
-// Add adds an object that something happened to.
+// Add adds an object after an event.
 func (q *queue) Add(r reconcile.Request) { q.AddWithOpts(priorityqueue.AddOpts{}, r) }
 
 // AddWithOpts adds objects. It does not change the delay of those with a delay or rate limit in o.

@@ -28,8 +28,8 @@ func result(after time.Duration, err error) (reconcile.Result, error) {
 	return reconcile.Result{}, err
 }
 
-// isOvertaken reports whether all that went wrong are conflicts (apply.Overtaken). One beside
-// something else is tried again no sooner than that.
+// isOvertaken reports whether all joined errors are conflicts (apply.Overtaken). A conflict joined with
+// another error is retried with the backoff of the latter.
 func isOvertaken(err error) bool {
 	var several interface{ Unwrap() []error }
 	if errors.As(err, &several) {
