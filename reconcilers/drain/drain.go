@@ -68,7 +68,7 @@ const (
 // home is the namespace of the operator.
 const home = "signadot"
 
-// Config is what draining needs.
+// Config has the dependencies and settings of draining.
 type Config struct {
 	// Client reads from and writes to the API server without a cache. Required.
 	Client client.Client

@@ -146,7 +146,7 @@ func (d *draining) putToRest(ctx context.Context, i item) error {
 	return d.annotate(ctx, i, &d.mark)
 }
 
-// rouse takes the mark off those that were put to rest: the operator stays after all.
+// rouse removes the mark from objects at rest, after a failed drain.
 func (d *draining) rouse(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rousing)
 	defer cancel()

@@ -34,8 +34,8 @@ func (d *draining) working(ctx context.Context) bool {
 	})
 }
 
-// remains returns what a Resource that is forced may leave behind: what the units that were
-// begun have made. Empty for objects of other kinds.
+// remains returns a message about the leftovers of a Resource that is forced: the results of the units
+// that were started. It is empty for objects of other kinds.
 func (d *draining) remains(ctx context.Context, i item) string {
 	if i.kind != crdv1.KindResource {
 		return ""
