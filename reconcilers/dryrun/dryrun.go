@@ -36,7 +36,7 @@ var (
 	ErrInvalid = errors.New("the object is not valid")
 )
 
-// Config is what a dry run works with.
+// Config has the dependencies and settings of a dry run.
 type Config struct {
 	// Reader reads the cluster with the rights of the caller. Required. Its scheme must include the
 	// kinds of Scheme.
@@ -77,7 +77,7 @@ const operatorNamespace = "signadot"
 // asker is the field manager of dry runs.
 const asker = "switchyard-dry-run"
 
-// Plan is what would change.
+// Plan is the predicted result.
 type Plan struct {
 	// Statements are the facts that would be put on the routing log, in order, at most one for each
 	// key: RoutingDeclared, RoutingWithdrawn, WorkloadObserved and WorkloadWithdrawn. They include
@@ -86,13 +86,13 @@ type Plan struct {
 	// Changes are the objects that would be made, changed or deleted, the one
 	// that was asked about first.
 	Changes []Change
-	// Refusals are what the API server would not take, so that the operator would see
-	// nothing of it.
+	// Refusals are the objects that the API server would reject, so that the operator would never see
+	// them.
 	Refusals []Refusal
 	// Findings are the conditions of objects that need attention. Without findings and refusals nothing
 	// prevents the object from working.
 	Findings []Finding
-	// Unknown are sentences about what could not be found out, and why.
+	// Unknown are sentences about checks that were not possible, and why.
 	Unknown []string
 }
 
@@ -103,7 +103,7 @@ type Refusal struct {
 	Message string
 }
 
-// Action is what would be done to an object.
+// Action is the kind of a change of an object.
 type Action string
 
 // The actions.
@@ -148,8 +148,8 @@ type Finding struct {
 }
 
 // InTheWay reports whether a user has to change something before the object works. Other findings are
-// remarks, or conditions that only show in a real run: sandboxes that are to be ready, and what a fork
-// waits for.
+// remarks, or conditions that only show in a real run: readiness of sandboxes, and dependencies of a
+// fork.
 func (f Finding) InTheWay() bool {
 	return f.Status == string(metav1.ConditionFalse) && f.Reason != routegroup.ReasonSandboxesNotReady && f.Reason != crdv1.ReasonWaitsFor
 }
@@ -179,9 +179,8 @@ func Apply(ctx context.Context, c Config, objects ...client.Object) (Plan, error
 	})
 }
 
-// Delete returns what would change if the objects were deleted, one after the other. Only
-// kind and name count. ErrNotSupported, ErrInvalid, ErrNoObject, or why the cluster
-// cannot be read.
+// Delete returns the Plan if the objects were deleted, one after the other. Only kind and name count.
+// The error is ErrNotSupported, ErrInvalid, ErrNoObject, or why the cluster cannot be read.
 func Delete(ctx context.Context, c Config, objects ...client.Object) (Plan, error) {
 	return run(ctx, c, objects, func(ctx context.Context, s *simulation, o client.Object) error {
 		err := s.world.Delete(ctx, o)
@@ -192,8 +191,7 @@ func Delete(ctx context.Context, c Config, objects ...client.Object) (Plan, erro
 	})
 }
 
-// run lets something happen to each object in a world of its own, and returns what
-// follows.
+// run calls happen for each object in a new world, and returns the resulting Plan.
 func run(ctx context.Context, c Config, objects []client.Object, happen func(context.Context, *simulation, client.Object) error) (Plan, error) {
 	if err := c.Validate(); err != nil {
 		return Plan{}, err

@@ -14,8 +14,8 @@ import (
 	"switchyard.dev/reconcilers/publish"
 )
 
-// statements takes what controllers state, on a log of its own in memory, which
-// refuses what the real one would refuse.
+// statements records the facts of controllers, on a log in memory, which refuses the same facts as the
+// real one.
 type statements struct {
 	log    eventbus.Log
 	newest map[event.Key]event.Recorded

@@ -47,14 +47,14 @@ type world struct {
 	namespaces []string
 	now        time.Time
 
-	// read is what the reader gave (nil: there is none), listed which lists.
+	// read has the objects from the reader (nil if missing), listed the completed lists.
 	read   map[identity]client.Object
 	listed map[string]bool
 	// written are the written objects; nil for deleted ones. wrote has them in order.
 	written map[identity]client.Object
 	wrote   []identity
-	// asking sends dry-run writes to the API server; without a client it asks nothing.
-	// answers caches its replies by document, and unknown is what could not be asked.
+	// asking sends dry-run writes to the API server, unless it has no client. answers caches its
+	// replies by document, and unknown are the checks that were not possible.
 	asking  asking
 	answers map[string]answer
 	unknown []string
@@ -183,7 +183,7 @@ func (w *world) within(gvk schema.GroupVersionKind, namespace string) []string {
 	return w.namespaces
 }
 
-// fetchList reads into the store what the reader lists, each list once.
+// fetchList copies the objects that the reader lists into the store, each list once.
 func (w *world) fetchList(ctx context.Context, gvk schema.GroupVersionKind, namespace string, selector labels.Selector) error {
 	options := []client.ListOption{client.InNamespace(namespace)}
 	key := gvk.Kind + "/" + namespace
@@ -255,7 +255,7 @@ func blank(scheme *runtime.Scheme, gvk schema.GroupVersionKind) (client.Object, 
 	return empty[client.Object](scheme, gvk)
 }
 
-// empty returns what the scheme makes of a kind, which has to be a T.
+// empty returns an empty object of a kind from the scheme, which has to be a T.
 func empty[T any](scheme *runtime.Scheme, gvk schema.GroupVersionKind) (T, error) {
 	made, err := scheme.New(gvk)
 	if err != nil {

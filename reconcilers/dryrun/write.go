@@ -67,7 +67,7 @@ func added(have, more map[string]string) map[string]string {
 	return out
 }
 
-// apply writes what the only field manager wants, if the API server would take it.
+// apply applies the document of the only field manager, if the API server would accept it.
 func (w *world) apply(ctx context.Context, store client.WithWatch, c runtime.ApplyConfiguration, options ...client.ApplyOption) error {
 	doc := &unstructured.Unstructured{}
 	if err := copyJSON(doc, c); err != nil {
@@ -112,7 +112,7 @@ func (w *world) apply(ctx context.Context, store client.WithWatch, c runtime.App
 	return copyJSON(c, content)
 }
 
-// copyJSON makes into what from is as JSON.
+// copyJSON copies from to into by way of JSON.
 func copyJSON(into, from any) error {
 	text, err := json.Marshal(from)
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 type Meshes struct {
 	Istio      istioadapter.Settings
 	GatewayAPI gatewayadapter.Settings
-	// Policies are what to do where a policy does not apply to a derived route.
+	// Policies has the action if a policy does not apply to a derived route.
 	Policies policies.Settings
 	// KeyHeaders are the headers that carry a key as their whole value.
 	KeyHeaders []string
@@ -92,8 +92,8 @@ func (m *Routers) Wire(c *kinds.Config) {
 	}
 }
 
-// unreadable returns what an adapter reports where it cannot read the objects of its mesh; empty
-// where it can.
+// unreadable returns the message of an adapter that cannot read the objects of its mesh; empty if it
+// can.
 func unreadable[M any](said map[meshes.Target]meshes.Report[M]) string {
 	for _, r := range said {
 		if t := r.Trouble; t != nil && (t.Reason == istioadapter.ReasonUnreadable || t.Reason == gatewayadapter.ReasonUnreadable) {
