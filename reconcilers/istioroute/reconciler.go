@@ -24,7 +24,7 @@ type Reports interface {
 	Settled(key string) bool
 }
 
-// Config is what a Reconciler needs.
+// Config has the dependencies of a Reconciler.
 type Config struct {
 	apply.Access
 	// Reports is nil while istio.enabled is false.
