@@ -34,23 +34,23 @@ import (
 	"switchyard.dev/workflows/iocontext/store"
 )
 
-// Config is what the controllers need.
+// Config has the dependencies and settings of the controllers.
 type Config struct {
 	member.Needs
 	// Namespaces are those in which members may be made; empty means all.
 	Namespaces []string
-	// OperatorNamespace is where the operator lives, and what belongs to no other
-	// namespace. Required.
+	// OperatorNamespace is the operator's namespace, which also has objects without a namespace of
+	// their own. Required.
 	OperatorNamespace string
 	// PatchPowers are those that patches may give a fork though its baseline has them not.
 	PatchPowers power.Powers
-	// AuthorsAsked: the API server asks what authors of patches may read (package authors).
+	// AuthorsAsked: the API server checks the read rights of authors of patches (package admission).
 	AuthorsAsked bool
 	// Policies reads policies of optional kinds; nil: the cluster has none. PolicySettings have the
 	// action where one does not apply to a fork.
 	Policies       forkedworkload.Policies
 	PolicySettings policies.Settings
-	// Dial tries whether a fork's Services answer; nil for forkedworkload.DialTCP.
+	// Dial checks whether a fork's Services answer; nil for forkedworkload.DialTCP.
 	Dial forkedworkload.Dial
 	// Receipts queries the acknowledgements of routing keys; nil if they are not awaited.
 	Receipts routingconfig.Receipts
