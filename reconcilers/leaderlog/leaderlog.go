@@ -45,8 +45,8 @@ func (l Log) Start(ctx context.Context) error {
 	return nil
 }
 
-// podOf returns the name of the pod that holds the lease: its identity is the host's
-// name, which is that of the pod, and something random behind an underscore.
+// podOf returns the name of the pod that holds the lease: its identity is the host name, which is the
+// name of the pod, followed by an underscore and a random part.
 func podOf(identity string) string {
 	if i := strings.LastIndexByte(identity, '_'); i >= 0 {
 		return identity[:i]
