@@ -138,7 +138,7 @@ func (l Lifecycle) live(ctx context.Context, name types.NamespacedName) (types.U
 	return l.Writer.LiveUID(ctx, crdv1.GroupVersion().WithKind(l.Kind), name)
 }
 
-// maker names the member of this name as one that made something.
+// maker returns the Maker for the member of this name.
 func (l Lifecycle) maker(name types.NamespacedName) apply.Maker {
 	return apply.Maker{Kind: l.Kind, Namespace: name.Namespace, Name: name.Name}
 }

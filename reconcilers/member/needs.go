@@ -10,8 +10,8 @@ import (
 	"switchyard.dev/sidecars/inject"
 )
 
-// Needs are what the controllers of members of every kind need. All fields but Injected
-// and the Events of Access are required.
+// Needs has the common dependencies of the controllers of members. All fields but Injected and the
+// Events of Access are required.
 type Needs struct {
 	apply.Access
 	// Publisher puts facts on the routing log.

@@ -14,8 +14,8 @@ import (
 	"switchyard.dev/reconcilers/condition"
 )
 
-// reachAgain is the time after which a member is reconciled again while requests to some Service
-// of its baseline arrive elsewhere: what changes that can be no event about the member.
+// reachAgain is the requeue interval of a member while requests to some Service of its baseline arrive
+// elsewhere, since the causes may change without an event of the member.
 const reachAgain = 5 * time.Second
 
 // ReachAgain returns the time after which a member is to be reconciled again because of its

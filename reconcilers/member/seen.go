@@ -12,8 +12,7 @@ import (
 	"switchyard.dev/sidecars/inject"
 )
 
-// Seen is what there is of the baseline of a member. Nothing in it may be changed: it is
-// shared with the cache.
+// Seen is the state of the baseline of a member. It must not be modified: it is shared with the cache.
 type Seen struct {
 	// Baseline is the live workload; nil when there is none.
 	Baseline *baseline.Workload
@@ -21,7 +20,7 @@ type Seen struct {
 	Pods []corev1.Pod
 	// Reach is where requests to the Services of the baseline arrive.
 	Reach baseline.Reach
-	// Injected is what pods get from their injection now, where that is known.
+	// Injected has the current injection settings of pods, where known.
 	Injected inject.Settings
 }
 
@@ -55,7 +54,7 @@ func (s *Seen) Look(ctx context.Context, c client.Reader, m crdv1.Member, servic
 	return routed, err
 }
 
-// Known reports whether the baseline is there, and what its pods are.
+// Known reports whether the baseline exists and its pods are known.
 func (s Seen) Known() bool { return s.Baseline != nil && s.Baseline.Problem == "" }
 
 // Forms returns the forms that the pods of a baseline that is known have.

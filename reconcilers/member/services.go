@@ -84,8 +84,7 @@ func serviceNamed(services []corev1.Service, name string) *corev1.Service {
 	return nil
 }
 
-// Made is what there is of the Services of a member after it was decided which there
-// should be.
+// Made is the result of applying the Services of a member.
 type Made struct {
 	// Services are those that are there, by Mapping.From.
 	Services map[string]*corev1.Service
