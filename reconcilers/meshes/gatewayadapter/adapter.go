@@ -21,7 +21,7 @@ import (
 	"switchyard.dev/routeserver/table"
 )
 
-// Config is what an Adapter needs.
+// Config has the dependencies and settings of an Adapter.
 type Config struct {
 	// Config is that of the Follower; Watched and Asked are set.
 	meshes.Config
@@ -309,9 +309,9 @@ func (a *Adapter) made(ctx context.Context) (map[meshes.Target]*crdv1.GatewayAPI
 	return routes, governed, nil
 }
 
-// inputsOf returns what the routes of a key follow from, and for which Targets nothing can be
-// derived yet: the object is not there that would own it, or it is not known whether a
-// VirtualService governs the Service.
+// inputsOf returns the inputs of the routes of a key, and the Targets for which nothing can be derived
+// yet: the object that would own the route is missing, or it is unknown whether a VirtualService
+// governs the Service.
 func (a *Adapter) inputsOf(ctx context.Context, key string, asked []meshes.Asked, routes map[meshes.Target]*crdv1.GatewayAPIRoute, governed map[meshes.Target]string) (inputs, []meshes.Target, error) {
 	now := inputs{revision: a.cluster.revision, derived: versions(a.cluster.derived[key]), ports: map[types.NamespacedName][]int32{}, governed: map[types.NamespacedName]string{}}
 	var waiting []meshes.Target

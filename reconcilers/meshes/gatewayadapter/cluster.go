@@ -88,7 +88,7 @@ type cluster struct {
 	releases []releases.Selector
 	// namespaces are those that may be read; empty means all.
 	namespaces []string
-	// revision counts the changes of what every key depends on: the baselines but for their
+	// revision counts the changes of the inputs common to all keys: the baselines except for their
 	// status, the grants, the policies, and the ports of the Services that baselines name.
 	revision int
 	salient  salient
@@ -107,7 +107,7 @@ type unreadable struct {
 	err     error
 }
 
-// mentions reports whether something in it has the name.
+// mentions reports whether value, or any value within it, is a map with this "name".
 func mentions(value any, name string) bool {
 	switch v := value.(type) {
 	case []any:
@@ -125,7 +125,7 @@ func mentions(value any, name string) bool {
 	return false
 }
 
-// salient is what every key depends on.
+// salient has the inputs common to all keys.
 type salient struct {
 	routes map[types.UID]int64
 	meta   map[types.UID][3]map[string]string
@@ -220,7 +220,7 @@ func (c *cluster) readReleases(ctx context.Context, from client.Reader, kinds me
 	return nil
 }
 
-// weigh counts a revision when something has changed that every key depends on.
+// weigh increments the revision if an input common to all keys has changed.
 func (c *cluster) weigh(ctx context.Context, from client.Reader, read map[types.UID]int64) error {
 	now := salient{policies: read, releases: fmt.Sprint(c.releases), routes: map[types.UID]int64{}, meta: map[types.UID][3]map[string]string{}, grants: map[types.UID]int64{}, ports: map[types.NamespacedName][]int32{}, plugins: map[types.NamespacedName]string{}}
 	for _, r := range c.all {

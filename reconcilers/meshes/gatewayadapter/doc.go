@@ -4,7 +4,7 @@
 //
 //	Adapter   syncs, and processes the keys with changes              adapter.go
 //	cluster   the objects of the cluster, each parsed once            cluster.go
-//	keyed     one routing key: its inputs, derived and written objects keyed.go
+//	keyed     one routing key: inputs, derived and written objects  keyed.go
 //	write     how a route is written                                  write.go
 //	accepted  whether implementations accept a derived route          accepted.go  pure
 //	Report    the report for a GatewayAPIRoute                        report.go

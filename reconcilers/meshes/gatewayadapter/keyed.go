@@ -30,7 +30,7 @@ const (
 	shownWithin              = time.Second
 )
 
-// inputs are what the routes of a key follow from.
+// inputs are the inputs of the routes of a key.
 type inputs struct {
 	managed  []gatewayapi.Managed
 	governed map[types.NamespacedName]string
