@@ -35,8 +35,8 @@ var VirtualServices = schema.GroupVersionKind{Group: "networking.istio.io", Vers
 // Definition is the name of the CustomResourceDefinition of VirtualServices.
 const Definition = "virtualservices.networking.istio.io"
 
-// Config is what an Adapter needs. All fields but Again, Own, ClusterDomain
-// (cluster.local without), Policies, RefusePolicies and Logger are required.
+// Config has the dependencies and settings of an Adapter. All fields but Again, Own, ClusterDomain
+// (default cluster.local), Policies, RefusePolicies and Logger are required.
 type Config struct {
 	Settings Settings
 	// Log is the routing log, to follow.
@@ -59,7 +59,7 @@ type Config struct {
 	// RefusePolicies is set no routes are derived from those that they name.
 	Policies       []policies.Kind
 	RefusePolicies bool
-	// Logger takes what happens; slog.Default() when it is nil.
+	// Logger logs writes and failures; slog.Default() if it is nil.
 	Logger *slog.Logger
 }
 
@@ -91,7 +91,7 @@ type Adapter struct {
 	state *state
 	// services are those of the newest sync, set before it reads them.
 	services map[types.NamespacedName]*istio.Service
-	// written is what became of writes since.
+	// written are the results of writes since the newest sync.
 	written map[types.NamespacedName]written
 	// missed is when the webhook was last found not to put routes in, by namespace: some it is not
 	// asked about.

@@ -18,7 +18,7 @@
 //	Of           the JSON patch of the webhook                  routepatch     pure
 //	Review       the webhook                                    review.go
 //	TakeOut      removes all marks where no Adapter runs        leftover.go
-//	Settings     whether there is an adapter, added labels     settings.go
+//	Settings     whether there is an adapter, added labels      settings.go
 //
 // # A reader of the log
 //

@@ -41,7 +41,7 @@ type foundRules struct {
 	failed map[types.NamespacedName]string
 }
 
-// rules are the derived DestinationRules: those that are wanted, and those that there are.
+// rules are the derived DestinationRules, wanted and existing.
 type rules struct {
 	wanted, have map[types.NamespacedName]*unstructured.Unstructured
 	derived      map[types.NamespacedName]*destinationrules.Rule

@@ -55,7 +55,7 @@ type kept struct {
 // behind reports whether it is not as it should be.
 func (k *kept) behind() bool { return k.status != "" }
 
-// written is what became of a write.
+// written is the result of a write.
 type written struct {
 	// got is the object after it, if any of it came through, and past are the versions before.
 	got  *unstructured.Unstructured
@@ -122,8 +122,8 @@ func (s *state) next(f found) *state {
 	return now
 }
 
-// versionOf returns the newest version of a VirtualService, read, but not rendered: that of the
-// cache, unless this process has written since what the cache has. before may be nil.
+// versionOf returns the newest version of a VirtualService, parsed, but not rendered: that of the
+// cache, unless this process has written a newer one. before may be nil.
 func versionOf(id types.NamespacedName, cached *unstructured.Unstructured, before *kept, w written, clusterDomain string) *kept {
 	k := &kept{name: id, have: cached}
 	if before != nil && before.have.GetUID() == cached.GetUID() {

@@ -137,7 +137,7 @@ func edit(ctx context.Context, c client.Client, have *unstructured.Unstructured,
 	return o, send(ctx, c, o, client.MergeFromWithOptions(have, client.MergeFromWithOptimisticLock{}))
 }
 
-// send writes a patch of a VirtualService, which becomes what the API server then has.
+// send applies a patch to a VirtualService, and updates o to the stored object.
 func send(ctx context.Context, c client.Client, o *unstructured.Unstructured, how client.Patch) error {
 	if err := c.Patch(ctx, o, how, apply.FieldOwner); err != nil {
 		return fmt.Errorf("write VirtualService %s/%s: %w", o.GetNamespace(), o.GetName(), err)
