@@ -43,7 +43,7 @@ type Config struct {
 	Namespaces map[string]cache.Config
 	// Patience bounds the wait of readers until it is known whether the kind is present. Default: 10 s.
 	Patience time.Duration
-	// Logger takes what happens; slog.Default() when it is nil.
+	// Logger logs changes and failures; slog.Default() if it is nil.
 	Logger *slog.Logger
 }
 

@@ -13,7 +13,7 @@ import (
 
 // objects are those of a kind, from its appearance until its removal.
 type objects struct {
-	// definition is the UID of what defines the kind, and kind the version that is read.
+	// definition is the UID of the CustomResourceDefinition, and kind the version that is read.
 	definition types.UID
 	kind       schema.GroupVersionKind
 	cache      cache.Cache

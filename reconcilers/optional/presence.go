@@ -23,7 +23,7 @@ import (
 // served; it doubles up to the patience, since a definition may never serve the required version.
 const servedAgain = 250 * time.Millisecond
 
-// loggedAgain is after what time a right that is still missing is logged again.
+// loggedAgain is the interval of logs about a right that is still missing.
 const loggedAgain = time.Hour
 
 // presence is whether one kind is there, and its objects while it is.
@@ -99,7 +99,7 @@ func (p *presence) follow(ctx context.Context) error {
 	return <-ended
 }
 
-// after is a channel that has something after a time; never for zero.
+// after returns a channel that receives after a time; never for zero.
 func after(d time.Duration) <-chan time.Time {
 	if d == 0 {
 		return nil
