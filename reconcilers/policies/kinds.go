@@ -14,7 +14,7 @@ type Kind struct {
 	Kind  string `json:"kind"`
 	// Resource is its plural, as in the name of its CustomResourceDefinition.
 	Resource string `json:"resource"`
-	// routes and workloads report what its objects may apply to.
+	// routes and workloads are the kinds of targets of its objects.
 	routes, workloads bool
 	// observes: its objects protect nothing, they only observe.
 	observes bool
