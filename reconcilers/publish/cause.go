@@ -79,7 +79,7 @@ func OnBehalf(c event.Cause, through ...event.Cause) string {
 	return string(text)
 }
 
-// parse reads what OnBehalf wrote; nothing where it makes no sense.
+// parse parses the result of OnBehalf; nil if it is invalid.
 func parse(s string) []event.Cause {
 	var b *behalf
 	if err := json.Unmarshal([]byte(s), &b); err != nil {
