@@ -17,7 +17,7 @@ import (
 // proxies are behind.
 const (
 	firstSeconds, laterSeconds = 1, 5
-	// grace is what an answer may take on top of that.
+	// grace is added for the timeout of the request.
 	grace = 5 * time.Second
 )
 

@@ -19,7 +19,7 @@ import (
 	"switchyard.dev/routeserver/door"
 )
 
-// Config is what Receipts need.
+// Config has the dependencies and settings of Receipts.
 type Config struct {
 	// Address is where route servers serve the routing API over gRPC, as host:port.
 	// Required.
@@ -92,7 +92,7 @@ type Receipts struct {
 	entries map[string]*entry // by name of the RoutingConfig
 }
 
-// entry is what one RoutingConfig wants to know.
+// entry is the query of one RoutingConfig.
 type entry struct {
 	ask    Ask
 	since  time.Time
