@@ -131,7 +131,7 @@ func (r Routing) Absent(m crdv1.SandboxedWorkload) bool {
 	return r.Member(m) == nil && r.represents(m, r.noted()) != nil
 }
 
-// Note returns what AnnotationMembers is to contain.
+// Note returns the wanted content of AnnotationMembers.
 func (r Routing) Note() string {
 	noted, all, size := r.noted(), map[string]*represented{}, 0
 	for _, m := range r.Named() {

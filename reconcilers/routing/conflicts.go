@@ -31,7 +31,7 @@ type Conflict struct {
 	Holder, Loser crdv1.SandboxedWorkloadRef
 }
 
-// String returns the sentence of a condition, with what to do.
+// String returns the message of a condition, with the remedy.
 func (c Conflict) String() string {
 	return fmt.Sprintf("%s and %s both stand for %s. Sandbox %q gets the requests, since its member is older, or first by name where both are as old: take one of the two sandboxes away from this routing key, or the workload out of one of them",
 		whose(c.Holder), whose(c.Loser), baseline.Describe(c.Baseline), c.Holder.SandboxName)

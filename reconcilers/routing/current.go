@@ -19,8 +19,8 @@ import (
 // can see its key has acknowledged the current rules.
 const ConditionProxiesCurrent = "ProxiesCurrent"
 
-// AnnotationAcknowledged on a RoutingConfig is what every proxy that can see its key has
-// acknowledged last, as ToAcknowledge returns it.
+// AnnotationAcknowledged, on a RoutingConfig, is the last digest (ToAcknowledge) that every proxy that
+// can see its key has acknowledged.
 const AnnotationAcknowledged = "signadot.com/acknowledged"
 
 // ReasonNotAwaited is the reason of ProxiesCurrent if the installation does not wait for proxies.

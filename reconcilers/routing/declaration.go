@@ -8,8 +8,8 @@ import (
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 )
 
-// Declaration returns what the RoutingConfig declares: its members, and which baselines these
-// represent while they do not exist.
+// Declaration returns the declaration of the RoutingConfig: its members, and the baselines of those
+// that do not exist.
 func (r Routing) Declaration() *factv1.RoutingDeclared {
 	d := r.named()
 	r.addBaselines(d)

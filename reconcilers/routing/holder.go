@@ -40,7 +40,7 @@ func onLog(ref crdv1.ObjectRef) table.Workload {
 	return table.Workload{Kind: baseline.RoutedKind(ref), Namespace: ref.Namespace, Name: ref.Name}
 }
 
-// baselineOf returns the baseline of a member that there is.
+// baselineOf returns the baseline of an existing member.
 func (r Routing) baselineOf(m crdv1.SandboxedWorkload) crdv1.ObjectRef {
 	ref, _ := r.Member(m).BaselineRef()
 	return ref

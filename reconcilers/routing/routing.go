@@ -8,7 +8,7 @@ import (
 	"switchyard.dev/reconcilers/member"
 )
 
-// Routing is a RoutingConfig with the members that there are. Nothing in it may be changed.
+// Routing is a RoutingConfig with its existing members. It must not be modified.
 type Routing struct {
 	// Config is the RoutingConfig; nil while there is none.
 	Config *crdv1.RoutingConfig
