@@ -15,7 +15,7 @@ import (
 	"switchyard.dev/reconcilers/routingkey"
 )
 
-// Published is what became of the declaration.
+// Published is the result of putting the declaration on the log.
 type Published struct {
 	// Pos is its place in the log.
 	Pos event.Pos
@@ -63,7 +63,7 @@ func Conclude(in Input, d Decision, p Published, r Receipt, now metav1.Time) *cr
 	return c
 }
 
-// meshRoutesReady reports whether what a mesh is asked for is written and ready.
+// meshRoutesReady returns the condition that the mesh routes of a kind are written and ready.
 func meshRoutesReady(in Input, kind string) condition.Condition {
 	if err := in.meshErrs[kind]; err != nil {
 		return condition.False(ReasonMeshRoutesUnwritten(kind), fmt.Sprintf("%ss of RoutingConfig %s cannot be written: %v. Retrying.", kind, in.Config.Name, err))

@@ -8,7 +8,7 @@ import (
 	"switchyard.dev/reconcilers/routingkey"
 )
 
-// Input is what counts for one RoutingConfig. Nothing in it may be changed.
+// Input is the input of Decide for one RoutingConfig. It must not be modified.
 type Input struct {
 	// Routing is the RoutingConfig with its members.
 	routing.Routing
@@ -17,7 +17,7 @@ type Input struct {
 	// FormerKey are all RoutingConfigs with the key that it declared before, when
 	// that is another one.
 	FormerKey []crdv1.RoutingConfig
-	// MeshRoutes are what this RoutingConfig has asked meshes for, by kind.
+	// MeshRoutes are the mesh routes that this RoutingConfig owns, by kind.
 	MeshRoutes map[string][]crdv1.MeshRoute
 	// meshErrs are the errors of writing mesh routes, by kind.
 	meshErrs map[string]error

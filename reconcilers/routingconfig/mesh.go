@@ -17,13 +17,13 @@ import (
 	"switchyard.dev/reconcilers/routing"
 )
 
-// Mesh routes what RoutingConfigs ask it for. Adapters do.
+// Mesh applies the mesh routes of RoutingConfigs. The adapters implement it.
 type Mesh interface {
-	// Settled reports whether nothing of the mesh routes by a routing key.
+	// Settled reports whether no object of the mesh routes by a routing key.
 	Settled(key string) bool
 }
 
-// meshKinds returns the kinds of what the meshes that are on are asked for.
+// meshKinds returns the kinds of mesh routes of the meshes that are on.
 func (r *Reconciler) meshKinds() []crdv1.Kind {
 	return slices.DeleteFunc(crdv1.MeshKinds(), func(k crdv1.Kind) bool { return r.config.Meshes[k.Name] == nil })
 }
@@ -55,7 +55,7 @@ func (r *Reconciler) meshRoutes(ctx context.Context, c *crdv1.RoutingConfig) (ma
 	return made, said, nil
 }
 
-// ReasonMeshRoutesUnwritten returns the reason when what a mesh is asked for cannot be written:
+// ReasonMeshRoutesUnwritten returns the reason if mesh routes of a kind cannot be written:
 // IstioRoutesUnwritten, GatewayAPIRoutesUnwritten.
 func ReasonMeshRoutesUnwritten(kind string) string { return kind + "sUnwritten" }
 
@@ -153,7 +153,7 @@ func (r *Reconciler) orphanedMeshes(ctx context.Context, name string, now types.
 	return errors.Join(errs...)
 }
 
-// ofAbsent reports whether something was asked for a member that is named and does not exist.
+// ofAbsent reports whether a mesh route is for a member that is named and does not exist.
 func (in Input) ofAbsent(have crdv1.MeshRoute) bool {
 	of := have.Asked().Managed.SandboxedWorkload
 	return slices.ContainsFunc(in.Named(), func(m crdv1.SandboxedWorkload) bool {

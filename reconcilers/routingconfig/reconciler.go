@@ -21,7 +21,7 @@ import (
 	"switchyard.dev/reconcilers/routing"
 )
 
-// Config is what a Reconciler needs. Namespaces and Receipts may be empty.
+// Config has the dependencies and settings of a Reconciler. Namespaces and Receipts may be empty.
 type Config struct {
 	apply.Access
 	// Publisher puts facts on the routing log. Required.
