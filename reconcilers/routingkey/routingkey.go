@@ -50,8 +50,8 @@ func ConfigName(key string) string {
 	return crdv1.ObjectName(crdv1.MaxObjectName, key)
 }
 
-// MaxLength is how many bytes a key may have: what its subject on the routing log can
-// hold, whatever characters it is of.
+// MaxLength is the maximum length of a key in bytes, from the maximum length of its subject on the
+// routing log with any characters.
 const MaxLength = 1000
 
 // Problem returns the problem of an invalid key, and the remedy, to follow the name of the field in a
