@@ -88,7 +88,7 @@ type look struct {
 	unknown []string
 }
 
-// note records a sentence about what could not be read.
+// note records a sentence about a failed read.
 func (l *look) note(what string, err error) { l.unknown = append(l.unknown, what+": "+err.Error()) }
 
 // known returns the workloads that are concerned. A cluster may have no Rollouts, and users without
@@ -183,7 +183,7 @@ func (l *look) injected(ctx context.Context) inject.Settings {
 	return config.Settings()
 }
 
-// needed returns what concerned.needed does; nil when Services or EndpointSlices cannot be read.
+// needed returns the function of concerned.needed; nil if Services or EndpointSlices cannot be read.
 func (l *look) needed(ctx context.Context, known concerned) func(inject.Workload, []*corev1.Pod) bool {
 	var services []corev1.Service
 	var endpoints []discoveryv1.EndpointSlice

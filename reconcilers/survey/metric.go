@@ -39,7 +39,7 @@ const (
 	pause = 30
 )
 
-// Config is what a Metric needs.
+// Config has the dependencies of a Metric.
 type Config struct {
 	// Reader is the cache.
 	Reader client.Reader
@@ -51,7 +51,7 @@ type Config struct {
 	Leads <-chan struct{}
 	// Now has the current injection settings.
 	Now inject.Settings
-	// Logger takes what cannot be counted.
+	// Logger logs failures.
 	Logger *slog.Logger
 }
 
@@ -151,7 +151,7 @@ func (m *Metric) known(ctx context.Context) (concerned, error) {
 	return k, err
 }
 
-// reports reads the cache, without copies: nothing of it is changed.
+// reports reads the cache, without copies: its objects are not modified.
 func (m *Metric) reports(ctx context.Context) ([]coverage.Report, error) {
 	var services corev1.ServiceList
 	var endpoints discoveryv1.EndpointSliceList
