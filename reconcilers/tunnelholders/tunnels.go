@@ -38,7 +38,7 @@ const (
 	TokenFile = "/var/run/secrets/tunnel-proxy/token"
 )
 
-// Config is what Tunnels need.
+// Config has the dependencies and settings of Tunnels.
 type Config struct {
 	// Client has the pods of the operator's Namespace. Both are required.
 	Client    client.Reader
@@ -71,7 +71,7 @@ type Tunnels struct {
 	turn *time.Timer
 
 	mu sync.Mutex
-	// listed reports whether the proxies that there are have been read once.
+	// listed is true after the proxies have been listed once.
 	listed  bool
 	proxies map[types.UID]*proxy
 	judged  holders.Judgement
@@ -287,7 +287,7 @@ func (t *Tunnels) Look(w holders.Workload) (holders.Holder, bool) {
 	return h, ok
 }
 
-// Awaited reports whether it is not known yet what the proxy in this pod holds.
+// Awaited reports whether the tunnels of the proxy in this pod are still unknown.
 func (t *Tunnels) Awaited(pod string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -61,7 +61,7 @@ func (c *changes) run(ctx context.Context) {
 	}
 }
 
-// countIf returns for how many something holds.
+// countIf returns the number of elements for which is returns true.
 func countIf[T any](all iter.Seq[T], is func(T) bool) int {
 	n := 0
 	for one := range all {

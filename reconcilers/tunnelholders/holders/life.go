@@ -13,11 +13,11 @@ const (
 
 // Life has the times that determine whether a proxy is alive.
 type Life struct {
-	// Begun is since when it is asked.
+	// Begun is the time of the first connection attempt.
 	Begun time.Time
 	// Heard is the time of its last report; zero: never.
 	Heard time.Time
-	// Broken is since when there is no stream, after there was one; zero: there is one.
+	// Broken is the time at which the last stream ended; zero while there is one, or if there was none.
 	Broken time.Time
 }
 
@@ -36,7 +36,7 @@ func (l Life) End() time.Time {
 // Gone reports whether the proxy is lost.
 func (l Life) Gone(now time.Time) bool { return !now.Before(l.End()) }
 
-// Free returns from when on any user can have the tunnels of the proxy.
+// Free returns the time from which any user can have the tunnels of the proxy.
 func (l Life) Free() time.Time { return l.End().Add(Reserved) }
 
 // Awaited reports whether the first report of the proxy is still expected.
