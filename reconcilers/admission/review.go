@@ -46,7 +46,7 @@ type Config struct {
 	Client client.Reader
 	// REST reaches the API server, to ask it. Required.
 	REST *rest.Config
-	// Exempt are users who are not checked: the operator's own service accounts, by their full names.
+	// Exempt are users without a check: the operator's own service accounts, by their full names.
 	Exempt []string
 	// OperatorNamespace is where the operator lives. Required.
 	OperatorNamespace string
