@@ -261,7 +261,7 @@ func (d *draining) force(ctx context.Context, i item) error {
 	return nil
 }
 
-// tell logs once the action on an object, and the remaining finalizers of others (theirs).
+// tell logs once the action on an object, and its remaining finalizers of other owners.
 func (d *draining) tell(ctx context.Context, i item, theirs []string) {
 	if d.told[i.String()] {
 		return
