@@ -29,8 +29,8 @@ type Question struct {
 	Operator string
 }
 
-// Ask returns what would change in the cluster of a client, with the rights of its user and by the
-// configuration of the operator. An error that is ErrInvalid, ErrNotSupported or ErrNoObject is in
+// Ask returns the Plan for a question about the cluster of a client, with the rights of its user and
+// the operator's configuration. The errors ErrInvalid, ErrNotSupported and ErrNoObject are problems of
 // the question.
 func Ask(ctx context.Context, c client.Client, ask Question) (Plan, error) {
 	objects, passed, err := objectsOf(ask)

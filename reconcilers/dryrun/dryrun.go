@@ -165,11 +165,11 @@ func Scheme() (*runtime.Scheme, error) {
 	return s, nil
 }
 
-// Apply returns what would change if the objects were applied, one after the other: a
-// SignadotSandbox, SignadotRouteGroup, RoutingConfig, or a member of any kind
-// (crdv1.MemberKinds), or an Unstructured that holds one. When one of its name exists,
-// its spec becomes that of the object, and labels and annotations are added to those
-// that are there. ErrNotSupported, ErrInvalid, or why the cluster cannot be read.
+// Apply returns the Plan if the objects were applied, one after the other: a SignadotSandbox,
+// SignadotRouteGroup, RoutingConfig, a member of any kind (crdv1.MemberKinds), or an Unstructured with
+// one of these. If an object of that name exists, its spec is replaced, and the labels and annotations
+// are added to the existing ones. The error is ErrNotSupported, ErrInvalid, or why the cluster cannot
+// be read.
 func Apply(ctx context.Context, c Config, objects ...client.Object) (Plan, error) {
 	return run(ctx, c, objects, func(ctx context.Context, s *simulation, o client.Object) error {
 		if ok, err := s.taken(ctx, o); !ok || err != nil {
