@@ -43,8 +43,8 @@ type served struct {
 }
 
 // represents returns the baseline that a member represents: from its status or, if it has none, from
-// what was noted of it. It is nil if the baseline is unknown, the member has none, or it is a virtual
-// workload.
+// AnnotationMembers (noted). It is nil if the baseline is unknown, the member has none, or it is a
+// virtual workload.
 func (r Routing) represents(m crdv1.SandboxedWorkload, noted map[string]*represented) *represented {
 	have := r.Member(m)
 	if m.Kind == crdv1.KindVirtualWorkload {
