@@ -96,8 +96,8 @@ func (c candidate) is(o candidate) bool {
 }
 
 // Judge decides which session holds each tunnel. A tunnel stays with the user that held it before and
-// follows that user's sessions, until another user's session takes it or it is free. Without a judgement before,
-// the session that began first holds it.
+// follows that user's sessions, until another user's session takes it or it is free. Without an earlier
+// judgement, the session that began first holds it.
 func Judge(proxies []Proxy, before Judgement, now time.Time) Judgement {
 	j := Judgement{Held: map[Workload]Holder{}, Taken: map[string][]*tunnelv1.Taken{}}
 	claims := map[Workload][]candidate{}
