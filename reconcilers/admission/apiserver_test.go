@@ -30,8 +30,7 @@ import (
 // ownAccount is the manager's.
 const ownAccount = "system:serviceaccount:signadot:signadot-controller-manager"
 
-// cluster is a real API server with the manager at work on it, whose webhook is registered
-// as the chart does it.
+// cluster is a real API server with a running manager and the chart's webhook.
 type cluster struct {
 	*world.World
 	// clients are those of the users, by their names.
@@ -67,7 +66,7 @@ func (c *cluster) as(name string) client.Client {
 	return c.clients[name]
 }
 
-// grant gives a user the rights of the table, and all on objects of ours but to read them.
+// grant grants a user the rights of the table, and all on the operator's kinds except reading them.
 func (c *cluster) grant(u user) {
 	c.Helper()
 	writes := right{"", rbacv1.PolicyRule{Verbs: []string{"create", "update", "patch"}, APIGroups: []string{crdv1.Group}, Resources: []string{"*"}}}
@@ -76,7 +75,7 @@ func (c *cluster) grant(u user) {
 	}
 }
 
-// register registers the chart's webhook, at a Service that leads to this machine.
+// register registers the chart's webhook, with a Service that routes to this machine.
 func (c *cluster) register() {
 	c.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -204,7 +203,7 @@ func (c *cluster) answersTheTable(t *testing.T) {
 	}
 }
 
-// forks has an author who may do so read a Secret: nothing else has to be allowed.
+// forks has an author with the right read a Secret: no other setting is needed.
 func (c *cluster) forks(t *testing.T) {
 	if _, err := c.write("developer", theft(), "rightful"); err != nil {
 		t.Fatal(err)
@@ -264,7 +263,7 @@ func (c *cluster) updates(t *testing.T) {
 	}
 }
 
-// withoutManager does, while none is there, what has to go on; and what may not.
+// withoutManager makes, without a manager, requests that must succeed and requests that must fail.
 func (c *cluster) withoutManager(t *testing.T, stop func()) {
 	stop()
 	s := &crdv1.SignadotSandbox{ObjectMeta: metav1.ObjectMeta{Name: "rightful"}}

@@ -15,19 +15,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Bounds of what is asked of the API server.
+// Limits of the SubjectAccessReviews.
 const (
 	// atOnce is how many questions are open, of one review and of all together.
 	atOnce, atOnceInAll = 8, 32
 	// mostWants is how many rights one object may need: each is a question.
 	mostWants = 200
-	// remembered is for how long a right that somebody has is not asked for again, and
-	// mostRemembered how many such answers are kept. That somebody lacks a right is never
-	// remembered: it may have been granted since.
+	// remembered is the lifetime of cached positive answers, and mostRemembered the size of the cache.
+	// Negative answers are not cached, since the right may have been granted since.
 	remembered, mostRemembered = 5 * time.Second, 4096
 )
 
-// asker asks the API server what somebody may do.
+// asker sends SubjectAccessReviews to the API server.
 type asker struct {
 	client client.Client
 	now    func() time.Time

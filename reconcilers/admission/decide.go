@@ -14,46 +14,46 @@ import (
 	"switchyard.dev/reconcilers/sandbox"
 )
 
-// Access is one right, as a SubjectAccessReview asks for it.
+// Access is one right, in the form of a SubjectAccessReview.
 type Access struct {
 	Verb, Group, Resource string
 	// Namespace is empty for kinds that have none.
 	Namespace string
-	// Name is empty for all objects of the namespace, and for what is created.
+	// Name is empty for all objects of the namespace, and for create.
 	Name string
 }
 
-// Want is a right that an author needs, and what for.
+// Want is a right that an author needs, and its purpose.
 type Want struct {
 	Access
-	// Purpose is what cannot be done without it, as "fork Deployment shop/customer".
+	// Purpose is the action that requires it, as "fork Deployment shop/customer".
 	Purpose string
-	// At is the field that asks for it.
+	// At is the field that requires it.
 	At string
-	// Instead is what can be done besides asking for the right; it may be empty.
+	// Instead is an alternative to requesting the right; it may be empty.
 	Instead string
 }
 
-// Input is what counts for one object.
+// Input is the input of Decide for one object.
 type Input struct {
 	// Object is a pointer to one of the kinds of Kinds.
 	Object runtime.Object
 	// Before is the object before the change; nil for a new one. It has the type of Object.
 	Before crdv1.Object
-	// Change is what the request changes.
+	// Change has the relevant changes of the request.
 	Change Change
 	// Resource is the resource of the object's kind, such as signadotsandboxes.
 	Resource string
-	// Baselines are the live workloads that the object names. nil: do not work out what its
+	// Baselines are the live workloads that the object names. nil: do not compute the objects that its
 	// patches read.
 	Baselines map[crdv1.ObjectRef]Baseline
 	// Kept are the values that units of the object gave before this change of it.
 	Kept []Kept
 	// OperatorNamespace is where the operator lives.
 	OperatorNamespace string
-	// Powers are those that patches of everybody may add.
+	// Powers are those that the patches of any user may add.
 	Powers power.Powers
-	// Limits are how much an object may ask for.
+	// Limits bound the requests of one object.
 	Limits Limits
 	// GivenUp reports whether the caller no longer waits, so that the Decision will not be
 	// used. nil: the caller waits.
@@ -62,21 +62,21 @@ type Input struct {
 
 // Baseline is a workload that an object names.
 type Baseline struct {
-	// Live is the workload; nil when there is none that can be looked at.
+	// Live is the workload; nil if it does not exist or cannot be read.
 	Live *baseline.Workload
-	// Missing says why there is none, as the end of a sentence about it.
+	// Missing is the reason why Live is nil, as the end of a sentence about the workload.
 	Missing string
 }
 
-// Decision is what an object asks for.
+// Decision has the rights that an object requires.
 type Decision struct {
 	// Wants are the rights that its author needs, each once.
 	Wants []Want
-	// TooMuch says which bound it exceeds; empty: none.
+	// TooMuch is a message about the limit that it exceeds; empty: none.
 	TooMuch string
 }
 
-// Decide returns what the author of an object needs.
+// Decide returns the rights that the author of an object needs.
 func Decide(in Input) Decision {
 	d := &deciding{Input: in, had: map[Access]bool{}}
 	d.deletion()
@@ -135,7 +135,7 @@ func References(o runtime.Object, operatorNamespace string) []crdv1.ObjectRef {
 	return out
 }
 
-// asks returns the members of a sandbox, each with the field that asks for it.
+// asks returns the members of a sandbox, each with its field in the spec.
 func asks(s *crdv1.SignadotSandbox, operatorNamespace string) []sandbox.Ask {
 	all := sandbox.Asks(sandbox.Input{Sandbox: s, OperatorNamespace: operatorNamespace})
 	for i := range all {
@@ -144,7 +144,7 @@ func asks(s *crdv1.SignadotSandbox, operatorNamespace string) []sandbox.Ask {
 	return all
 }
 
-// deciding collects what an object asks for.
+// deciding collects the rights that an object requires.
 type deciding struct {
 	Input
 	wants   []Want
@@ -153,7 +153,7 @@ type deciding struct {
 	tooMuch string
 }
 
-// want notes a right, unless it is noted already.
+// want adds a right, unless it was added before.
 func (d *deciding) want(w Want) {
 	if !d.had[w.Access] {
 		d.had[w.Access] = true
@@ -161,8 +161,8 @@ func (d *deciding) want(w Want) {
 	}
 }
 
-// members looks at members. ofSandbox says whether one sandbox asks for them: only then is
-// what they know of resources true.
+// members adds the rights for members. ofSandbox is true if a single sandbox asks for them: only then
+// are the outputs of resources in them valid.
 func (d *deciding) members(all []sandbox.Ask, ofSandbox bool) {
 	for _, m := range all {
 		if d.GivenUp != nil && d.GivenUp() {
@@ -174,7 +174,7 @@ func (d *deciding) members(all []sandbox.Ask, ofSandbox bool) {
 			continue
 		}
 		if !named(ref) {
-			continue // It stands for nothing, now and later: the controller refuses it.
+			continue // It replaces no workload: the controller refuses it.
 		}
 		group, resource := resourceOf(ref)
 		d.want(Want{
@@ -190,8 +190,8 @@ func (d *deciding) members(all []sandbox.Ask, ofSandbox bool) {
 	}
 }
 
-// freeTunnel looks at an external workload that stands for no workload: it has a Service.
-// One that names no namespace is the operator's own.
+// freeTunnel adds the right for an external workload without a baseline: it gets a Service. In the
+// operator's own namespace it needs none.
 func (d *deciding) freeTunnel(m sandbox.Ask) {
 	namespace := m.Object.GetNamespace()
 	if namespace == d.OperatorNamespace {
@@ -208,7 +208,7 @@ func named(ref crdv1.ObjectRef) bool {
 	return ref.Kind != "" && ref.Name != "" && ref.Namespace != ""
 }
 
-// purpose returns what a member does with its baseline.
+// purpose returns the action of a member on its baseline.
 func purpose(m crdv1.Member) string {
 	switch m.MemberKind() {
 	case crdv1.KindForkedWorkload:
@@ -226,13 +226,13 @@ func resourceOf(ref crdv1.ObjectRef) (group, resource string) {
 	return baseline.GroupOf(ref), plural(ref.Kind)
 }
 
-// plural guesses the resource of a kind, as it is of all kinds of Kubernetes.
+// plural returns the resource of a kind by the naming convention of Kubernetes.
 func plural(kind string) string {
 	guessed, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: kind})
 	return guessed.Resource
 }
 
-// routingConfig looks at what a RoutingConfig leads to.
+// routingConfig adds the rights for the members of a RoutingConfig.
 func (d *deciding) routingConfig(c *crdv1.RoutingConfig) {
 	for i, m := range c.Spec.SandboxedWorkloads {
 		d.want(Want{
@@ -243,7 +243,7 @@ func (d *deciding) routingConfig(c *crdv1.RoutingConfig) {
 	}
 }
 
-// routeGroup looks at the sandboxes of a route group.
+// routeGroup adds the rights for the sandboxes of a route group.
 func (d *deciding) routeGroup(g *crdv1.SignadotRouteGroup) {
 	for i, name := range g.Spec.SandboxNames {
 		if name == "" {

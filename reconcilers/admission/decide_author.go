@@ -33,7 +33,7 @@ type Delegates []Delegate
 
 var serviceAccount = regexp.MustCompile(`^system:serviceaccount:[^:]+:[^:]+$`)
 
-// reserved begins the users and groups that Kubernetes itself gives rights to.
+// reserved is the prefix of users and groups with rights from Kubernetes itself.
 const reserved = "system:"
 
 // Validate returns which entry is wrong, and why.

@@ -9,22 +9,22 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// SettingLimits is where the operator's chart has how much a sandbox may ask for.
+// SettingLimits is the value of the chart with the Limits.
 const SettingLimits = "sandboxes.limits"
 
-// Limits are how much one object may ask for: what it asks for is made with the operator's
-// rights, past the quotas of its author.
+// Limits bound the requests of one object, since they are carried out with the operator's rights, past
+// the quotas of its author.
 type Limits struct {
 	// Members are forks, external and virtual workloads together. Zero means
 	// DefaultMembers.
 	Members int
 	// Patches are those of all forks. Zero means DefaultPatches.
 	Patches int
-	// Replicas are the pods that all forks ask for. Zero means DefaultReplicas.
+	// Replicas bounds the pods of all forks. Zero means DefaultReplicas.
 	Replicas int
 }
 
-// What holds where Limits say nothing.
+// Defaults of Limits.
 const (
 	DefaultMembers  = 100
 	DefaultPatches  = 500
@@ -44,8 +44,8 @@ func (l Limits) WithDefaults() Limits {
 	return l
 }
 
-// Exceeded returns which bound on members and patches an object exceeds; empty: none. They are
-// counted before anything is worked out for them.
+// Exceeded returns a message about the bound on members and patches that an object exceeds; empty:
+// none. They are counted before any other computation.
 func (l Limits) Exceeded(o runtime.Object) string {
 	switch o := o.(type) {
 	case *crdv1.SignadotSandbox:
@@ -68,7 +68,7 @@ func (l Limits) Exceeded(o runtime.Object) string {
 // name: each is a question to the API server.
 const mostReferences = mostWants
 
-// references returns what is wrong when an object names too many others.
+// references returns a message if an object names too many others; empty otherwise.
 func (Limits) references(n int) string {
 	if n <= mostReferences {
 		return ""
@@ -100,7 +100,7 @@ func (l Limits) resource(r *crdv1.Resource) string {
 	return cmp.Or(l.units(r.Spec.OLM), l.references(len(r.Spec.OutputNamespaces)))
 }
 
-// patches returns what is wrong when there are too many patches.
+// patches returns a message if there are too many patches; empty otherwise.
 func (l Limits) patches(n int) string {
 	if n <= l.Patches {
 		return ""
@@ -108,7 +108,7 @@ func (l Limits) patches(n int) string {
 	return fmt.Sprintf("it has %d patches, and at most %d are possible (%s.patches): put what is for one workload into one patch", n, l.Patches, SettingLimits)
 }
 
-// replicas returns what is wrong when forks ask for too many pods.
+// replicas returns a message if forks ask for too many pods; empty otherwise.
 func (l Limits) replicas(n int64) string {
 	if n <= int64(l.Replicas) {
 		return ""

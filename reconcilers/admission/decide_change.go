@@ -33,9 +33,9 @@ func AuthorAnnotations() []string {
 	}
 }
 
-// Change is what a request changes of what counts. The zero value asks for nothing: the
-// request changes a status, labels, finalizers or other annotations, or deletes. The
-// matchConditions of the webhooks state the same.
+// Change has the relevant changes of a request. The zero value requires no rights: the request changes
+// a status, labels, finalizers or other annotations, or deletes. The matchConditions of the webhooks
+// are equivalent.
 type Change struct {
 	// Spec reports that the request creates an object, or changes its specification or an
 	// annotation of Annotations.
@@ -47,7 +47,7 @@ type Change struct {
 	Owners bool
 }
 
-// ChangeOf returns what a request changes. One that cannot be read changes the
+// ChangeOf returns the relevant changes of a request. An unreadable one counts as a change of the
 // specification.
 func ChangeOf(req *admissionv1.AdmissionRequest) Change {
 	switch {

@@ -5,9 +5,8 @@ import (
 	"switchyard.dev/workflows/spec"
 )
 
-// deletion asks for the right to delete an object where the change has it deleted: by a
-// lifetime that ends earlier, or by an owner with which it is collected. A new object has
-// no such question.
+// deletion adds the right to delete an object if the change causes its deletion: by a lifetime that
+// ends earlier, or by an owner with which it is garbage-collected. It does not apply to new objects.
 func (d *deciding) deletion() {
 	after, is := d.Object.(crdv1.Object)
 	if d.Before == nil || !is {

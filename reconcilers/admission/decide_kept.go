@@ -58,10 +58,10 @@ func gives(u crdv1.WorkUnit, key string) bool {
 	return slices.Contains(engine.Keys([]crdv1.WorkUnit{u}), key)
 }
 
-// instead is what an author can do without the rights of the units that gave values.
+// instead is the alternative for an author without the rights of the units that gave values.
 const instead = "delete the object and create it again, without its values"
 
-// rights wants what the author of a unit needed.
+// rights adds the rights that the author of a unit needed.
 func (d *deciding) rights(at, what string, r execunit.Rights) {
 	d.want(Want{Access: Access{Verb: "create", Resource: "pods", Namespace: r.Namespace}, Purpose: what, At: at, Instead: instead})
 	for _, read := range r.Reads {

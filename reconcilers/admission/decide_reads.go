@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/reconcilers/fork/variables"
 )
 
-// reads looks at what the patches of a fork have it read, and how many pods they ask for.
+// reads adds the rights to read the objects that the patches of a fork refer to, and counts its pods.
 func (d *deciding) reads(w *crdv1.ForkedWorkload, ref crdv1.ObjectRef, ofSandbox bool) {
 	if !slices.ContainsFunc(w.Spec.Patches, changes) {
 		d.pods++
@@ -47,7 +47,7 @@ func (d *deciding) reads(w *crdv1.ForkedWorkload, ref crdv1.ObjectRef, ofSandbox
 	}
 }
 
-// readsAnything asks for the right to read all, since nobody can say what a fork reads.
+// readsAnything adds the rights to read all objects, since it is unknown which ones the fork reads.
 func (d *deciding) readsAnything(ref crdv1.ObjectRef, ofSandbox bool, why string) {
 	d.pods++
 	if d.anybodyReads() {
@@ -63,7 +63,7 @@ func (d *deciding) readsAnything(ref crdv1.ObjectRef, ofSandbox bool, why string
 	}
 }
 
-// anybodyReads reports whether the operator's configuration lets everybody's patches read.
+// anybodyReads reports whether the operator's configuration lets the patches of any user read Secrets.
 func (d *deciding) anybodyReads() bool { return slices.Contains(d.Powers, power.Secrets) }
 
 // patchesOf names the field with the patches.
@@ -77,7 +77,7 @@ func patchesOf(ofSandbox bool) string {
 // changes reports whether a patch changes anything.
 func changes(p crdv1.Patch) bool { return p.Strategic != nil || p.Merge != nil || len(p.JSON) > 0 }
 
-// planOf is how the controller makes the fork, as far as it counts for what it reads.
+// planOf returns the controller's plan of the fork, as far as it affects the objects that it reads.
 func planOf(w *crdv1.ForkedWorkload) fork.Plan {
 	ref, _ := w.BaselineRef()
 	name := w.Annotations[crdv1.AnnotationSandboxName]
@@ -86,7 +86,7 @@ func planOf(w *crdv1.ForkedWorkload) fork.Plan {
 	}
 	siblings := map[string]variables.Reached{}
 	for _, name := range fork.Siblings(w.Spec.Patches) {
-		siblings[name] = variables.Reached{Host: "host", Port: 1} // Which one they are is of no account for what is read.
+		siblings[name] = variables.Reached{Host: "host", Port: 1} // The values do not affect the objects that are read.
 	}
 	return fork.Plan{
 		Siblings: siblings,

@@ -17,7 +17,7 @@ import (
 	"switchyard.dev/tests/golden"
 )
 
-// document is where the table stands for people.
+// document is the file with the table for users.
 const document = "RIGHTS.md"
 
 const customer = `
@@ -72,7 +72,7 @@ func inputOf(t testing.TB, o runtime.Object) admission.Input {
 	return in
 }
 
-// lacks returns what a user lacks for what was decided.
+// lacks returns the rights of a decision that a user lacks.
 func (u user) lacks(d admission.Decision) []admission.Want {
 	var out []admission.Want
 	for _, w := range d.Wants {

@@ -13,8 +13,8 @@ import (
 // mostUnits is how many units one object may have: each is a pod, and some questions.
 const mostUnits = 50
 
-// resources looks at what the resources of a sandbox run, and to whom they give what comes of
-// it: the namespaces of its forks and external workloads.
+// resources adds the rights for the units of a sandbox's resources, and for their outputs in the
+// namespaces of its forks and external workloads.
 func (d *deciding) resources(s *crdv1.SignadotSandbox, members []sandbox.Ask) {
 	for i, r := range s.Spec.ManagedResources {
 		d.units(fmt.Sprintf("spec.managedResources[%d].olm", i), r.OLM)
@@ -31,7 +31,7 @@ func (d *deciding) resources(s *crdv1.SignadotSandbox, members []sandbox.Ask) {
 	d.outputs("spec.managedResources", namespaces)
 }
 
-// units looks at pods that are run: where, and what they read there.
+// units adds the rights to create the pods of units, and to read the objects that they refer to.
 func (d *deciding) units(at string, olm crdv1.OLM) {
 	for _, list := range []struct {
 		field string
@@ -57,7 +57,7 @@ func (d *deciding) units(at string, olm crdv1.OLM) {
 	}
 }
 
-// outputs looks at namespaces that get what units give.
+// outputs adds the right to create Secrets in the namespaces that get the outputs of units.
 func (d *deciding) outputs(at string, namespaces []string) {
 	for _, namespace := range slices.Compact(slices.Sorted(slices.Values(namespaces))) {
 		d.want(Want{
@@ -67,7 +67,7 @@ func (d *deciding) outputs(at string, namespaces []string) {
 	}
 }
 
-// units returns what is wrong when an object has too many units.
+// units returns a message if an object has too many units; empty otherwise.
 func (Limits) units(all ...crdv1.OLM) string {
 	n := 0
 	for _, olm := range all {

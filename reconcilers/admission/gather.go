@@ -8,7 +8,7 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 )
 
-// input is what counts for an object, without its baselines.
+// input returns the Input for an object, without its baselines.
 func (r *Reviewer) input(o crdv1.Object) Input {
 	return Input{Object: o, OperatorNamespace: r.config.OperatorNamespace, Powers: r.config.Powers, Limits: r.config.Limits}
 }

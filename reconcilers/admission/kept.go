@@ -15,7 +15,7 @@ import (
 	"switchyard.dev/reconcilers/sandbox"
 )
 
-// kept reads, past the cache, which values the units of an object have given before this update.
+// kept returns the values that the units of an object have given before this update, by uncached reads.
 func (r *Reviewer) kept(ctx context.Context, req *admissionv1.AdmissionRequest, o runtime.Object) ([]Kept, error) {
 	if req.Operation != admissionv1.Update || r.values.Client == nil {
 		return nil, nil
@@ -42,7 +42,7 @@ func (r *Reviewer) kept(ctx context.Context, req *admissionv1.AdmissionRequest, 
 	return nil, nil
 }
 
-// keptOfSandbox reads the values of those resources that a sandbox goes on having.
+// keptOfSandbox returns the values of the resources that a sandbox keeps.
 func (r *Reviewer) keptOfSandbox(ctx context.Context, req *admissionv1.AdmissionRequest, s *crdv1.SignadotSandbox) ([]Kept, error) {
 	var old crdv1.SignadotSandbox
 	if err := json.Unmarshal(req.OldObject.Raw, &old); err != nil {
@@ -63,8 +63,8 @@ func (r *Reviewer) keptOfSandbox(ctx context.Context, req *admissionv1.Admission
 	return out, nil
 }
 
-// keptOf reads what the units of a Resource have given. before are its units as the object that is
-// changed has them, which the Resource may not have yet.
+// keptOf reads the values that the units of a Resource have given. before are its units in the object
+// under change, which the Resource may not have yet.
 func (r *Reviewer) keptOf(ctx context.Context, resource, at string, before crdv1.OLM) (Kept, error) {
 	k := Kept{At: at, Units: slices.Concat(before.PreStart, before.PostStop)}
 	var m crdv1.SignadotObjectLifecycleMethods

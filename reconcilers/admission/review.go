@@ -26,11 +26,11 @@ import (
 // Path is where the API server asks.
 const Path = "/validate-signadot-com-v1"
 
-// patience is how long an answer may take, less than the webhook's timeout: the author is
-// told then that it was no refusal.
+// patience is the time limit of an answer, less than the webhook's timeout, so that the author gets the
+// message that it was a timeout and not a denial.
 const patience = 3 * time.Second
 
-// renderedAtOnce is for how many objects at once is worked out what their patches read.
+// renderedAtOnce is the number of objects with concurrently rendered patches.
 const renderedAtOnce = 2
 
 // Questions to the API server, per second and at once: apart from those of the
@@ -40,14 +40,13 @@ const (
 	questionsBurst     = 400
 )
 
-// Config says what a Reviewer works with.
+// Config has the dependencies and settings of a Reviewer.
 type Config struct {
 	// Client reads baselines from the cache. Required.
 	Client client.Reader
 	// REST reaches the API server, to ask it. Required.
 	REST *rest.Config
-	// Exempt are users who are not asked about: the operator's own service accounts, by
-	// their whole names.
+	// Exempt are users without a check: the operator's own service accounts, by their full names.
 	Exempt []string
 	// OperatorNamespace is where the operator lives. Required.
 	OperatorNamespace string
@@ -55,17 +54,17 @@ type Config struct {
 	Values store.Store
 	// Namespaces are those in which the operator may work; empty means all.
 	Namespaces []string
-	// Powers are those that patches of everybody may add.
+	// Powers are those that the patches of any user may add.
 	Powers power.Powers
-	// Limits are how much an object may ask for.
+	// Limits bound the requests of one object.
 	Limits Limits
 	// Delegates are accounts that write on behalf of other users.
 	Delegates Delegates
-	// Logger takes what goes wrong; slog.Default() when it is nil.
+	// Logger logs failures; slog.Default() if it is nil.
 	Logger *slog.Logger
 }
 
-// Validate names what is missing.
+// Validate returns an error if a required field is missing.
 func (c Config) Validate() error {
 	if c.Client == nil || c.REST == nil || c.OperatorNamespace == "" {
 		return errors.New("authors: Client, REST and OperatorNamespace are required")
@@ -77,13 +76,13 @@ func (c Config) Validate() error {
 type Reviewer struct {
 	config Config
 	asker  *asker
-	// values are the values that units have given, read past the cache. A zero Store is empty.
+	// values has the values that units have given, read without a cache. A zero Store is empty.
 	values store.Store
-	// rendering bounds for how many objects at once is worked out what their patches read.
+	// rendering limits the number of objects with concurrently rendered patches.
 	rendering chan struct{}
 }
 
-// New returns a Reviewer, or what is wrong with the configuration.
+// New returns a Reviewer, or an error if the configuration is invalid.
 func New(c Config) (*Reviewer, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -112,7 +111,7 @@ func newReviewer(c Config, a *asker) *Reviewer {
 	return &Reviewer{config: c, asker: a, rendering: make(chan struct{}, renderedAtOnce)}
 }
 
-// Kinds returns an empty object of each kind whose authors are asked about, by its name.
+// Kinds returns an empty object of each kind with checked authors, by its name.
 func Kinds() map[string]runtime.Object {
 	out := map[string]runtime.Object{}
 	for _, kind := range crdv1.SupportedKinds() {
@@ -151,7 +150,7 @@ func (r *Reviewer) Review(ctx context.Context, req *admissionv1.AdmissionRequest
 	return answer
 }
 
-// read returns what a request is about, or the refusal of one that cannot be read.
+// read returns the Input of a request, or the refusal of one that cannot be read.
 func (r *Reviewer) read(req *admissionv1.AdmissionRequest, change Change) (Input, *admissionv1.AdmissionResponse) {
 	kind, known := Kinds()[req.Kind.Kind]
 	o, is := kind.(crdv1.Object)
@@ -175,9 +174,9 @@ func (r *Reviewer) read(req *admissionv1.AdmissionRequest, change Change) (Input
 	return in, nil
 }
 
-// review answers about an object whose author is to be asked about. What its patches read
-// is worked out only for an author who may have the workloads: it takes time, and its
-// refusal tells of the baseline.
+// review answers for an object with an author to check. The objects that its patches read are computed
+// only if the author has the rights to its workloads: it takes time, and the message of a denial
+// reveals parts of the baseline.
 func (r *Reviewer) review(ctx context.Context, req *admissionv1.AdmissionRequest, in Input) *admissionv1.AdmissionResponse {
 	if in.Change.Spec {
 		kept, err := r.kept(ctx, req, in.Object)
@@ -199,7 +198,7 @@ func (r *Reviewer) review(ctx context.Context, req *admissionv1.AdmissionRequest
 	return r.decided(ctx, req, d)
 }
 
-// rendered decides with what patches read, which few do at once. An error means that it
+// rendered decides with the objects that patches read; few run concurrently. An error means that it
 // took too long, or that a baseline could not be read.
 func (r *Reviewer) rendered(ctx context.Context, in Input) (Decision, error) {
 	select {
@@ -217,7 +216,7 @@ func (r *Reviewer) rendered(ctx context.Context, in Input) (Decision, error) {
 	return d, ctx.Err()
 }
 
-// decided answers by what was decided, and by what the author may do.
+// decided answers according to the decision and the author's rights.
 func (r *Reviewer) decided(ctx context.Context, req *admissionv1.AdmissionRequest, d Decision) *admissionv1.AdmissionResponse {
 	if len(d.Wants) > mostWants {
 		d.TooMuch = fmt.Sprintf("it takes %d rights, and at most %d can be asked about: split it into several objects", len(d.Wants), mostWants)
@@ -235,7 +234,7 @@ func (r *Reviewer) decided(ctx context.Context, req *admissionv1.AdmissionReques
 	return &admissionv1.AdmissionResponse{Allowed: true}
 }
 
-// later refuses for now: nobody knows whether the author has the rights.
+// later denies a request because the author's rights could not be checked. The client can retry.
 func (r *Reviewer) later(req *admissionv1.AdmissionRequest, err error) *admissionv1.AdmissionResponse {
 	r.config.Logger.Warn("an author could not be asked about", "kind", req.Kind.Kind, "namespace", req.Namespace, "name", req.Name, "error", err)
 	return Refused(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, fmt.Sprintf(
@@ -247,7 +246,7 @@ func Refused(code int32, reason metav1.StatusReason, message string) *admissionv
 	return &admissionv1.AdmissionResponse{Result: &metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}}
 }
 
-// name names the object of a request for people.
+// name returns the name of the object of a request for messages.
 func name(req *admissionv1.AdmissionRequest) string {
 	if req.Namespace == "" {
 		return req.Kind.Kind + " " + req.Name

@@ -188,7 +188,8 @@ func TestWhatIsRemembered(t *testing.T) {
 	ask(ann, create, 7) // That she may not is not remembered.
 }
 
-// After as many as a refusal names no more is asked, but for what is open already.
+// After as many missing rights as a refusal names there are no further requests, except for those
+// already in flight.
 func TestOneWhoMayDoNothingIsNotAskedAboutForLong(t *testing.T) {
 	s := &server{}
 	wants := make([]Want, mostWants)
@@ -226,7 +227,7 @@ func TestNoQuestionIsAskedWhileRendering(t *testing.T) {
 	}
 }
 
-// What is cut short is no answer, even if all that it takes is known already.
+// A cancelled review is no answer, even if all rights are already cached.
 func TestAnAnswerThatNobodyWaitsForIsNone(t *testing.T) {
 	r := reviewer(&server{answer: authorizationv1.SubjectAccessReviewStatus{Allowed: true}})
 	r.config.Client = noWorkloads{}

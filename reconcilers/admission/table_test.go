@@ -11,8 +11,7 @@ import (
 	"switchyard.dev/reconcilers/admission"
 )
 
-// user is an author, with the rights that count here. Everybody may write all kinds of
-// ours.
+// user is an author, with the rights that matter here. All users can write all of the operator's kinds.
 type user struct {
 	name, says string
 	rights     []right
@@ -59,7 +58,7 @@ func (u user) has(a admission.Access) bool {
 	})
 }
 
-// row is a specification and who may write it: y or n for each of users.
+// row is a specification and the users that can write it: y or n for each of users.
 type row struct {
 	says, may, kind, text string
 }

@@ -9,24 +9,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// RefusedAgain is when something that was refused is tried again without any change
-// that we could see, such as of rights or of somebody else's object.
+// RefusedAgain is the retry interval after a refusal, since its cause may change without a watched
+// event: rights, or an object of another owner.
 const RefusedAgain = 15 * time.Second
 
-// Access is what every controller needs to see objects and to write what it makes of
-// them. All fields but Events are required.
+// Access is the access of every controller to the cluster. All fields but Events are required.
 type Access struct {
 	// Client reads from the cache and writes to the API server.
 	Client client.Client
-	// Live reads past the cache.
+	// Live reads from the API server.
 	Live client.Reader
-	// Now gives the time for conditions and facts.
+	// Now returns the time for conditions and facts.
 	Now func() time.Time
-	// Events takes what people are told about objects; nil: they are told nothing.
+	// Events records Events about objects; nil: none are recorded.
 	Events events.EventRecorder
 }
 
-// Validate names what is missing.
+// Validate returns an error if a required field is missing.
 func (a Access) Validate() error {
 	if a.Client == nil || a.Live == nil || a.Now == nil {
 		return errors.New("Client, Live and Now are all required")
@@ -37,11 +36,11 @@ func (a Access) Validate() error {
 // Writer returns the Writer with this access.
 func (a Access) Writer() Writer { return Writer{Client: a.Client, Live: a.Live, Events: a.Events} }
 
-// Uncached returns a client that reads past the cache too: for what is not to be held in
-// memory, such as Secrets.
+// Uncached returns a client with uncached reads, for objects that must not be kept in memory, such as
+// Secrets.
 func (a Access) Uncached() client.Client { return uncached{a.Client, a.Live} }
 
-// uncached reads past the cache.
+// uncached reads from the API server.
 type uncached struct {
 	client.Client
 	live client.Reader

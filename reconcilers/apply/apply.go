@@ -21,11 +21,11 @@ import (
 type Writer struct {
 	// Client writes.
 	Client client.Client
-	// Live reads past every cache. It is asked only where an object is made,
-	// so that an old cache makes us neither adopt nor double anything, nor make
-	// anything for an owner that is gone or at rest, which the Live of package atrest shows.
+	// Live reads from the API server. It is used only before creating an object, so that a stale cache
+	// does not make the operator adopt or duplicate an object, or create one for an owner that is
+	// deleted or at rest (the Live of package atrest).
 	Live client.Reader
-	// Events takes what people are told about objects; nil: they are told nothing.
+	// Events records Events about objects; nil: none are recorded.
 	Events events.EventRecorder
 }
 
@@ -35,12 +35,11 @@ type Object[T any] interface {
 	client.Object
 }
 
-// Apply brings the object want into the cluster and gives it as it is then.
-// want has kind, name, and an owner of ours that is its controller; have is the copy
-// under that name that the caller holds, nil when there is none. It writes only
-// when have is not in line. left says which fields are left to others. The error is a
-// *Refusal when trying again would not help, and any other when it may: a conflict where
-// the cache shows an owner that is gone or going.
+// Apply applies the object want and returns the stored object. want needs a kind, a name, and one of
+// the operator's objects as its controller; have is the caller's copy, nil if there is none. It writes
+// only if have is out of date. left lists fields that are left to other managers. The error is a
+// *Refusal if a retry would not help. Any other error is to be retried, such as a conflict if the cache
+// has an owner that is deleted or being deleted.
 func Apply[T any, P Object[T]](ctx context.Context, w Writer, want, have P, left ...Left) (P, error) {
 	owner := metav1.GetControllerOf(want)
 	if owner == nil {
@@ -87,10 +86,10 @@ func Apply[T any, P Object[T]](ctx context.Context, w Writer, want, have P, left
 	doc.SetUID(uid)
 	out, err := write[T, P](ctx, w, want, doc, left)
 	if err == nil && byPeople {
-		// It may have been put to rest while this was written. Then it stays, and nobody
-		// collects what was made for it. Who puts it to rest marks it and then looks what
-		// there is of it, and we look for the mark once this is there: one of us sees both. When it cannot be
-		// found out, what was just made goes as well, and is made again with the next try.
+		// The owner may have been put to rest during the write; it then stays, so the garbage collector
+		// never deletes the new object. The program that puts it to rest sets the mark before listing its
+		// objects, and Apply checks the mark after the write, so that one of the two sees the other. If
+		// the check fails, the new object is deleted too, and the next attempt re-creates it.
 		if _, gone := w.lives(ctx, want, owner); gone != nil {
 			return nil, errors.Join(gone, w.Delete(ctx, out))
 		}
@@ -98,10 +97,9 @@ func Apply[T any, P Object[T]](ctx context.Context, w Writer, want, have P, left
 	return out, err
 }
 
-// lives returns a conflict when the owner is not there any more, is another object of that
-// name, is being deleted, or is at rest: the cache will hear of it. What was made for it
-// would run until somebody found it. byPeople says that no object of ours is the
-// controller of the owner, so that somebody may put it to rest.
+// lives returns a conflict if the owner is deleted, replaced by another object of that name, being
+// deleted, or at rest: an object created for it would run until something found it. byPeople is true if
+// no object of the operator controls the owner, so that it can be put to rest.
 func (w Writer) lives(ctx context.Context, want client.Object, owner *metav1.OwnerReference) (byPeople bool, err error) {
 	key := client.ObjectKey{Name: owner.Name}
 	if crdv1.IsMember(owner.Kind) {
@@ -142,15 +140,15 @@ func write[T any, P Object[T]](ctx context.Context, w Writer, want P, doc *unstr
 	return out, nil
 }
 
-// IsOwned reports whether the owner with this UID is the controller of the object.
-// A name is never enough: names come again.
+// IsOwned reports whether the owner with this UID is the controller of the object. A name would not
+// suffice, since names are reused.
 func IsOwned(o metav1.Object, owner types.UID) bool {
 	ref := metav1.GetControllerOfNoCopy(o)
 	return ref != nil && ref.UID == owner && owner != ""
 }
 
-// Delete asks for the deletion of this very object, by UID, unless it is being
-// deleted already. It is no error when it is gone. o may be shared with a cache.
+// Delete deletes this object, by UID, unless it is being deleted already. A missing object is not an
+// error. o may be shared with a cache.
 func (w Writer) Delete(ctx context.Context, o client.Object) error {
 	if o.GetDeletionTimestamp() != nil {
 		return nil

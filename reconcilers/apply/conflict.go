@@ -20,8 +20,8 @@ const replicasField = ".spec.replicas"
 // mostConflicts is how many fields a message names.
 const mostConflicts = 3
 
-// conflictsOf returns the fields that other field managers have set to something else, as
-// the API server names them in the error, each with its manager.
+// conflictsOf returns the fields in the API server's error that other field managers have set to other
+// values, each with its manager.
 func conflictsOf(err error) []metav1.StatusCause {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil {
@@ -30,9 +30,9 @@ func conflictsOf(err error) []metav1.StatusCause {
 	return slices.DeleteFunc(slices.Clone(status.Status().Details.Causes), func(c metav1.StatusCause) bool { return !isFieldConflict(c) })
 }
 
-// conflictMessage names the fields of an object that others have set, who has, and the
-// command that ends the conflict: it sets the number of pods that is asked for, or deletes
-// the object, which is made again at once.
+// conflictMessage returns a message with the fields that other managers have set, those managers, and
+// the command that resolves the conflict: it sets the wanted number of replicas, or deletes the object,
+// which is then re-created at once.
 func conflictMessage(o *unstructured.Unstructured, conflicts []metav1.StatusCause) string {
 	var fields []string
 	for _, c := range conflicts {

@@ -16,14 +16,12 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// AnnotationDesired on an object that we wrote is a hash of what we wanted it
-// to be.
+// AnnotationDesired, on an object that the operator wrote, is a hash of its intended content.
 const AnnotationDesired = "signadot.com/desired"
 
-// document returns an object as it is sent to the API server: without status and
-// without fields that say nothing, and with the hash of the rest. On whose behalf it
-// is written (crdv1.AnnotationOnBehalf) is not part of what we want it to be: it says
-// who has made the object what it is, and that stays as long as the object does.
+// document returns an object as it is sent to the API server: without status and empty fields, and with
+// the hash of the rest. The annotation crdv1.AnnotationOnBehalf is not part of the hash: it records the
+// origin of the object, which is kept as long as the object.
 func document(o runtime.Object) (*unstructured.Unstructured, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
@@ -49,8 +47,8 @@ func document(o runtime.Object) (*unstructured.Unstructured, error) {
 	return u, nil
 }
 
-// withoutBehalf returns a document that does not say on whose behalf it is written. It
-// shares everything but its metadata.
+// withoutBehalf returns a document without crdv1.AnnotationOnBehalf. It shares everything but its
+// metadata.
 func withoutBehalf(u *unstructured.Unstructured) *unstructured.Unstructured {
 	annotations := u.GetAnnotations() // A copy.
 	if _, ok := annotations[crdv1.AnnotationOnBehalf]; !ok {
@@ -65,7 +63,7 @@ func withoutBehalf(u *unstructured.Unstructured) *unstructured.Unstructured {
 	return out
 }
 
-// patches are fields with patches of people's, in which null means that something goes.
+// patches are fields with users' patches, in which null means the removal of a field.
 var patches = []string{"strategic", "merge", "json"}
 
 // prune removes nulls, which server-side apply would take as wishes; in patches they are.
@@ -102,7 +100,7 @@ func InLine(want, have client.Object, left ...Left) bool {
 	return err == nil && ok
 }
 
-// inLine reports whether have has everything that want says, but for on whose behalf.
+// inLine reports whether have has all fields of want, except crdv1.AnnotationOnBehalf.
 func inLine(want *unstructured.Unstructured, have runtime.Object) (bool, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(have)
 	if err != nil {

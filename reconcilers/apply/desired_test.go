@@ -101,7 +101,7 @@ func TestContains(t *testing.T) {
 	})
 }
 
-// tree draws JSON values, without empty ones, which absent ones stand for.
+// tree generates JSON values, without empty ones, which are equal to absent ones.
 func tree(depth int) *rapid.Generator[any] {
 	scalar := rapid.OneOf(rapid.Int64().AsAny(), rapid.StringN(1, 4, -1).AsAny(), rapid.Bool().AsAny())
 	if depth == 0 {

@@ -1,27 +1,21 @@
-// Package apply writes objects as they should be, with server-side apply under
-// the field manager "switchyard", and only when they are not so already.
+// Package apply writes objects with server-side apply under the field manager "switchyard", and only if
+// they are out of date.
 //
-// An object that is to be written carries a hash of what we want it to be
-// (AnnotationDesired). The copy that we hold is in line when it has everything
-// that we want, the hash included: so a wish that has changed, also one that
-// only left something out, is written, a field that somebody changed is
-// noticed, and fields that others add are left alone. A copy in line costs no
-// request.
+// A written object has a hash of its intended content (AnnotationDesired). The cached copy is current
+// if it has all intended fields, including the hash. So a changed intention is written, even if it only
+// removes a field; a field that another manager changed is noticed; and fields that others add are left
+// alone. A current copy costs no request.
 //
-// Three things are refused instead of forced, and come back as a *Refusal, for
-// a condition:
+// Three things are refused instead of forced, and returned as a *Refusal, for a condition:
 //
-//   - an object of that name exists that we did not make (NameTaken). Ours is
-//     an object with our owner, by UID, as its controller. An object that a backup
-//     tool restored without its owner is adopted if it has the intended specification
-//     (decision record 54);
-//   - another field manager has set a field that we want to set to something else
-//     (FieldConflict), unless that field yields (decision record 0021);
-//   - the API server does not take it: not valid, not allowed, or its namespace
-//     does not exist.
+//   - an object of that name exists that the operator did not create (NameTaken): its controller, by
+//     UID, is not the intended owner. An object that a backup tool restored without its owner is
+//     adopted if it has the intended specification (decision record 54);
+//   - another field manager has set an intended field to another value (FieldConflict), unless that
+//     field yields (decision record 0021);
+//   - the API server rejects it: it is invalid or not allowed, or its namespace does not exist.
 //
-// Every other error means: try again.
+// Every other error is to be retried.
 //
-// When the condition Ready of an object turns, Status logs it, and tells it to people in
-// an Event (EventOf), which kubectl describe shows.
+// When the condition Ready of an object changes, Status logs it and records an Event (EventOf).
 package apply

@@ -11,11 +11,10 @@ import (
 
 // Left names fields of an object that are left to others, by their paths.
 type Left struct {
-	// Keeps are fields that are written when the object is made; later they stay as
-	// they are, whoever has set them.
+	// Keeps are fields that are written only on creation; later they keep their values, whichever
+	// manager has set them.
 	Keeps [][]string
-	// Yields are fields that are written until another field manager has set them to
-	// something else.
+	// Yields are fields that are written until another field manager has set them to another value.
 	Yields [][]string
 }
 
@@ -51,8 +50,8 @@ func keep(doc *unstructured.Unstructured, have runtime.Object, left []Left) erro
 	return nil
 }
 
-// yield removes those fields from the document that the error says are in conflict and
-// that are left to others, and reports whether there was one.
+// yield removes from the document the fields that the error reports as conflicts and that are left to
+// others, and reports whether there was one.
 func yield(doc *unstructured.Unstructured, err error, left []Left) bool {
 	all, yielded := paths(left), false
 	for _, c := range conflictsOf(err) {

@@ -13,14 +13,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Overtaken returns a conflict: what the cache has of an object is old, as that of a leader
-// that starts may be. It means that the object is looked at again, once the cache has heard
-// of what was found past it.
+// Overtaken returns a conflict: the cached version of an object is stale, for example on a leader that
+// has just started. The object is reconciled again after the cache has been updated.
 func Overtaken(kind, name, why string) error {
 	return apierrors.NewConflict(schema.GroupResource{Resource: kind}, name, errors.New(why))
 }
 
-// LiveUID returns the UID of an object past every cache; empty when there is none.
+// LiveUID returns the UID of an object by an uncached read; empty if it does not exist.
 func (w Writer) LiveUID(ctx context.Context, kind schema.GroupVersionKind, key client.ObjectKey) (types.UID, error) {
 	live, err := w.live(ctx, kind, key)
 	if err != nil || live == nil {
@@ -29,7 +28,7 @@ func (w Writer) LiveUID(ctx context.Context, kind schema.GroupVersionKind, key c
 	return live.UID, nil
 }
 
-// live reads the metadata of an object past every cache; nil when there is none.
+// live reads the metadata of an object from the API server; nil if it does not exist.
 func (w Writer) live(ctx context.Context, kind schema.GroupVersionKind, key client.ObjectKey) (*metav1.PartialObjectMetadata, error) {
 	live := &metav1.PartialObjectMetadata{}
 	live.SetGroupVersionKind(kind)

@@ -15,12 +15,13 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// IndexMaker is the name of an index that finds what objects of ours made, by the kind and
-// the name of the object; MakerOf is what it is made with. A name alone never makes something
-// ours: see DeleteOrphans.
+// IndexMaker is the name of an index of the objects that the operator's objects control, by kind and
+// name of the controller; MakerOf is its index function. A name alone never proves ownership: see
+// DeleteOrphans.
 const IndexMaker = "metadata.controller.maker"
 
-// MakerOf returns the object of ours that is the controller of an object, if one is.
+// MakerOf returns the index value of the controller of an object, if it is one of the operator's
+// objects.
 func MakerOf(o client.Object) []string {
 	ref := metav1.GetControllerOfNoCopy(o)
 	if ref == nil || ref.APIVersion != crdv1.APIVersion {
@@ -29,16 +30,16 @@ func MakerOf(o client.Object) []string {
 	return []string{Maker{Kind: ref.Kind, Name: ref.Name}.index()}
 }
 
-// Maker is an object of ours that makes others, by its name, whichever life it is in. What one
-// with a namespace makes is in the same namespace.
+// Maker is one of the operator's objects that controls others, by name, regardless of its UID. If it
+// has a namespace, so have the others.
 type Maker struct{ Kind, Namespace, Name string }
 
 // index returns the value of IndexMaker.
 func (m Maker) index() string { return m.Kind + "/" + m.Name }
 
-// DeleteMade deletes what objects of this kind and name made, of the kinds of these empty
-// lists, where condemned says so of the UID of the one that made it, and reports whether it
-// said so of any. What is being deleted already counts as well. It reads from the cache.
+// DeleteMade deletes objects of the kinds of these empty lists that m controls, if condemned returns
+// true for the UID of the controller, and reports whether it did for any. Objects that are being
+// deleted already count. It reads from the cache.
 func (w Writer) DeleteMade(ctx context.Context, m Maker, lists []client.ObjectList, condemned func(maker types.UID) (bool, error)) (left bool, err error) {
 	var refused []error // One that is refused keeps no other.
 	for _, list := range lists {
@@ -70,12 +71,11 @@ func (w Writer) DeleteMade(ctx context.Context, m Maker, lists []client.ObjectLi
 	return left, errors.Join(refused...)
 }
 
-// DeleteOrphans deletes what former objects of this kind and name have left, and reports
-// whether there is something. That is what was made by an object which is neither the one in
-// the cache (known; empty when the cache has none) nor the one that the API server has. The API
-// server is asked only where something is left: the cache may not have heard that the object
-// is gone, or that there is a new one. So nothing depends on the garbage collection of the
-// cluster, which does the same in its own time.
+// DeleteOrphans deletes the remaining objects of previous objects with this kind and name, and reports
+// whether there are any. Those have a controller which is neither the object in the cache (known; empty
+// if it has none) nor the one in the API server. The API server is read only if such objects exist,
+// since the cache may lack a deletion or a new object. It makes cleanup independent of the cluster's
+// garbage collector.
 func (w Writer) DeleteOrphans(ctx context.Context, m Maker, known types.UID, lists ...client.ObjectList) (left bool, err error) {
 	asked, live := false, types.UID("")
 	return w.DeleteMade(ctx, m, lists, func(maker types.UID) (bool, error) {

@@ -18,7 +18,7 @@ import (
 	"switchyard.dev/reconcilers/apply"
 )
 
-// counted counts what is asked past the cache.
+// counted counts uncached reads.
 type counted struct {
 	client.Reader
 	asked int

@@ -14,8 +14,8 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// IndexOwner is the name of an index that finds objects by the UID of their
-// controller; OwnerOf is what it is made with.
+// IndexOwner is the name of an index of objects by the UID of their controller; OwnerOf is its index
+// function.
 const IndexOwner = "metadata.controller.uid"
 
 // OwnerOf returns the UID of the controller of an object, when it has one.
@@ -26,9 +26,8 @@ func OwnerOf(o client.Object) []string {
 	return nil
 }
 
-// AddFinalizer puts our finalizer and these annotations on the object, in one
-// write, when they are not there. It has to be there before the first effect
-// outside of the object.
+// AddFinalizer adds the operator's finalizer and these annotations to the object, in one write, if they
+// are missing. Call it before the first effect outside of the object.
 func (w Writer) AddFinalizer(ctx context.Context, o client.Object, annotations ...map[string]string) error {
 	return w.change(ctx, o, func() bool {
 		changed := controllerutil.AddFinalizer(o, crdv1.Finalizer)
@@ -39,7 +38,7 @@ func (w Writer) AddFinalizer(ctx context.Context, o client.Object, annotations .
 	})
 }
 
-// RemoveFinalizer takes our finalizer off the object, when it is there.
+// RemoveFinalizer removes the operator's finalizer from the object, if it is there.
 func (w Writer) RemoveFinalizer(ctx context.Context, o client.Object) error {
 	return client.IgnoreNotFound(w.change(ctx, o, func() bool { return controllerutil.RemoveFinalizer(o, crdv1.Finalizer) }))
 }
@@ -58,9 +57,8 @@ func annotate(o client.Object, annotations map[string]string) bool {
 	return true
 }
 
-// change changes metadata of the version that we have seen: the list of
-// finalizers is written as a whole, and others' entries in it are not ours to
-// lose. o becomes what the API server then has.
+// change changes the metadata of the version that was read: the list of finalizers is written as a
+// whole, and must not lose the entries of others. o becomes the stored object.
 func (w Writer) change(ctx context.Context, o client.Object, change func() bool) error {
 	base, ok := o.DeepCopyObject().(client.Object)
 	if !ok || !change() {
@@ -73,10 +71,9 @@ func (w Writer) change(ctx context.Context, o client.Object, change func() bool)
 	return nil
 }
 
-// Status writes the status of o when it differs from that of before, the copy
-// of the object from which it was worked out. It is refused with a conflict
-// when the object has changed since. A change of the condition Ready is logged,
-// and told in an Event where that is worth it (EventOf).
+// Status writes the status of o if it differs from that of before, the copy that it was computed from.
+// The error is a conflict if the object has changed since. A change of the condition Ready is logged,
+// and recorded as an Event if EventOf returns one.
 func (w Writer) Status(ctx context.Context, before, o client.Object) error {
 	if equality.Semantic.DeepEqual(before, o) {
 		return nil

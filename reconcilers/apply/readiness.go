@@ -9,8 +9,8 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// logTurn logs what was written when it made the object ready, or not ready, or
-// not ready for another reason. Other changes of a status are too many to log.
+// logTurn logs a status update that changes the status or the reason of Ready. Other updates are too
+// frequent to log.
 func logTurn(ctx context.Context, before, o client.Object) {
 	if c := turned(before, o); c != nil {
 		log.FromContext(ctx).Info("readiness changed",

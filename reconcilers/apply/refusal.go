@@ -19,7 +19,7 @@ import (
 const (
 	// ReasonNameTaken: an object of that name exists that the operator did not create and does not adopt.
 	ReasonNameTaken = "NameTaken"
-	// ReasonFieldConflict: somebody else owns a field that we want to set.
+	// ReasonFieldConflict: another manager owns a field that the operator sets.
 	ReasonFieldConflict = "FieldConflict"
 	// ReasonRejected: the API server finds the object not valid.
 	ReasonRejected = "Rejected"
@@ -34,15 +34,15 @@ const (
 	ReasonNamespaceTerminating = "NamespaceTerminating"
 )
 
-// ReasonQuota: a ResourceQuota has no room for it, or asks for settings that it lacks.
+// ReasonQuota: a ResourceQuota does not allow the object, or requires settings that it lacks.
 const ReasonQuota = "QuotaExceeded"
 
-// Refusal is an object that was not written, and trying again would not help
-// until somebody changes something. Test with errors.As.
+// Refusal is an object that was not written; a retry does not help until something changes. Test with
+// errors.As.
 type Refusal struct {
 	// Reason is one CamelCase word for programs.
 	Reason string
-	// Message says what is wrong, with which object, and what to do.
+	// Message describes the problem, the object and the remedy.
 	Message string
 	// InTheWay are the objects that have the name; for ReasonNameTaken.
 	InTheWay []InTheWay
@@ -56,7 +56,7 @@ func (r *Refusal) Error() string { return r.Message }
 func refusalOf(o *unstructured.Unstructured, err error) error {
 	switch {
 	case hasCause(err, isOtherObject):
-		// The copy that we held was of an object that is gone.
+		// The cached copy is of a deleted object.
 		return Overtaken(o.GetKind(), o.GetName(), "it was replaced by another object of the same name")
 	case apierrors.IsConflict(err) && hasCause(err, isFieldConflict):
 		return refusal(ReasonFieldConflict, "%s", conflictMessage(o, conflictsOf(err)))
@@ -107,19 +107,18 @@ func isUntyped(err error) bool {
 	return strings.Contains(err.Error(), "failed to create typed patch object")
 }
 
-// hasCause reports whether the API server gives a cause like this.
+// hasCause reports whether an error of the API server has such a cause.
 func hasCause(err error, is func(metav1.StatusCause) bool) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && status.Status().Details != nil && slices.ContainsFunc(status.Status().Details.Causes, is)
 }
 
-// isFieldConflict tells a conflict of field managers from one of versions.
+// isFieldConflict reports whether a cause is a conflict of field managers, and not of versions.
 func isFieldConflict(c metav1.StatusCause) bool {
 	return c.Type == metav1.CauseTypeFieldManagerConflict
 }
 
-// isOtherObject is what the API server says of a UID that is not that of the
-// object with this name.
+// isOtherObject reports whether a cause is a UID other than that of the object with this name.
 func isOtherObject(c metav1.StatusCause) bool { return c.Field == "metadata.uid" }
 
 // Describe names an object for messages: kind, and namespace/name.
@@ -134,7 +133,7 @@ func Describe(o client.Object) string {
 	return name
 }
 
-// FieldOwner is under which name we write.
+// FieldOwner is the operator's field manager.
 const FieldOwner = client.FieldOwner(crdv1.FieldManager)
 
 // forbidden returns the refusal of an object by an authorizer, or by a plugin that limits objects.

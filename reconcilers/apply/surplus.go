@@ -8,11 +8,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// DeleteSurplus deletes what an object does not ask for any more. Where there is
-// something to delete, it first asks past the cache whether the object is still the
-// version that the caller has read: an old one, as the cache of a leader that starts
-// may have, does not know yet what is asked for, and what is wanted would go. Then it
-// returns a conflict, and should be tried again.
+// DeleteSurplus deletes objects that their owner no longer needs. If there are any, it first confirms
+// with an uncached read that the owner still has the version that the caller used: a stale one, as in
+// the cache of a leader that has just started, would make it delete needed objects. Otherwise it
+// returns a conflict, to be retried.
 func (w Writer) DeleteSurplus(ctx context.Context, of client.Object, surplus ...client.Object) error {
 	if len(surplus) == 0 {
 		return nil

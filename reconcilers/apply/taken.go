@@ -23,7 +23,7 @@ const mostInTheWay = 8
 type InTheWay struct {
 	// Object names it, as Describe does, and Argument as kubectl does, without its namespace.
 	Object, Namespace, Argument string
-	// Why states why it is not adopted.
+	// Why is the reason why it is not adopted.
 	Why string
 }
 
@@ -43,7 +43,7 @@ func differs(want client.Object) *Refusal {
 	return Taken(inTheWay(want, "differs from what the operator would create"))
 }
 
-// notRestored states why an object is none of the operator's.
+// notRestored returns the reason why an object does not belong to the operator.
 func notRestored(want client.Object, have metav1.Object) string {
 	if owner := metav1.GetControllerOfNoCopy(have); owner != nil {
 		return fmt.Sprintf("belongs to %s %s with UID %s", owner.Kind, owner.Name, owner.UID)

@@ -14,13 +14,13 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// actionReconcile is what was being done when something was noticed, as Events say it.
+// actionReconcile is the action of all Events.
 const actionReconcile = "Reconcile"
 
 // longestNote is how many bytes of a note the API server takes.
 const longestNote = 1024
 
-// Event is what is told to people about an object.
+// Event is the content of an Event about an object.
 type Event struct {
 	// Type is Normal or Warning.
 	Type string
@@ -28,13 +28,11 @@ type Event struct {
 	Reason, Note string
 }
 
-// EventOf returns the Event that a change of an object's status is worth; false when it
-// is worth none. It is pure.
+// EventOf returns the Event for a change of an object's status; false if there is none. It is pure.
 //
-// People are told when an object becomes ready, when it ceases to be, and when another
-// thing stands in the way than before; not of the stages on the way there, which pass by
-// themselves, nor of objects that we made for another one: what is wrong with them is
-// said by the conditions of that one, where people look.
+// There is an Event when an object becomes ready or unready, and when the reason for not being ready
+// changes. There is none for stages that pass without action, nor for objects that the operator created
+// for another one, since the conditions of the latter report their problems.
 func EventOf(before, after client.Object) (Event, bool) {
 	c := turned(before, after)
 	if c == nil || isPart(after) || passing(c) {
@@ -47,14 +45,14 @@ func EventOf(before, after client.Object) (Event, bool) {
 	return e, e.Reason != ""
 }
 
-// isPart reports whether we made the object for another one. What somebody else's program
-// made, such as a sandbox of its environment, is looked at like what people make.
+// isPart reports whether the operator created the object for another of its objects. An object
+// controlled by another program, such as the sandbox of an environment, is not a part.
 func isPart(o client.Object) bool {
 	ref := metav1.GetControllerOfNoCopy(o)
 	return ref != nil && ref.APIVersion == crdv1.APIVersion
 }
 
-// passing reports whether a condition tells of a stage that passes by itself.
+// passing reports whether a condition is of a stage that passes without action.
 func passing(c *crdv1.StatusCondition) bool {
 	return c.Status != string(metav1.ConditionTrue) &&
 		(c.Reason == crdv1.ReasonPending || c.Reason == crdv1.ReasonServiceSilent || strings.HasSuffix(c.Reason, "Progressing"))
@@ -76,9 +74,9 @@ func bounded(text string, most int) string {
 	return text + cut
 }
 
-// tell gives people an Event when the change of an object's status is worth one. Events
-// of one kind about one object become a series, which costs no further request: for
-// that the reference to it may not hold its version, which every change changes.
+// tell records the Events for a change of an object's status. Events of one kind about one object
+// become a series, without further requests. For that, the reference to the object must not contain its
+// resource version, which differs after every change.
 //
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 func (w Writer) tell(ctx context.Context, before, after client.Object) {
@@ -116,7 +114,7 @@ func caveats(o client.Object) []string {
 	return strings.Split(c.Message, "\n")
 }
 
-// Tell gives people an Event about an object.
+// Tell records an Event about an object.
 func (w Writer) Tell(ctx context.Context, after client.Object, e Event) {
 	if w.Events == nil {
 		return

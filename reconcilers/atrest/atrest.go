@@ -1,10 +1,10 @@
-// Package atrest is about objects that stay while the operator goes. Before it goes, what
-// was made for them is taken away, in the order in which it goes when they are deleted:
-// their keys are withdrawn first, then their members go. So the manager shows them to its
-// controllers as if they were being deleted, and no controller needs to know of it.
+// Package atrest marks objects that stay while the operator is uninstalled. Before the uninstallation
+// the objects created for them are removed, in the same order as on deletion: their keys are withdrawn
+// first, then their members are deleted. For that the manager presents marked objects to its
+// controllers as if they were being deleted, so that no controller needs special code.
 //
-// Who asks for that marks the object with Mark, for one installation. The next one has
-// another ID: to it the mark means nothing, and it brings everything back.
+// The mark (Mark) is for one installation of the operator. The next installation has another ID,
+// ignores the mark, and re-creates everything.
 package atrest
 
 import (
@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Annotation asks the operator to take away what it made for an object, and to make
-// nothing for it any more. Its value is a Mark.
+// Annotation makes the operator delete the objects it created for an object, and create no more. Its
+// value is a Mark.
 const Annotation = "signadot.com/at-rest"
 
 // Mark returns the value of Annotation that puts objects to rest for this installation
@@ -49,17 +49,16 @@ func ShowAsDeleted(installation types.UID) func(metav1.Object) {
 	}
 }
 
-// Shown reports whether the object looks as if it were being deleted because it is at
-// rest, and nobody deletes it.
+// Shown reports whether the object has a deletion timestamp only because it is at rest, and is not
+// really being deleted.
 func Shown(o metav1.Object) bool {
 	of, _, _ := strings.Cut(o.GetAnnotations()[Annotation], "/")
 	since, marked := Since(o, types.UID(of))
 	return marked && o.GetDeletionTimestamp() != nil && o.GetDeletionTimestamp().Equal(&metav1.Time{Time: since})
 }
 
-// Live returns a reader past every cache whose Get shows an object as the caches do: who
-// looks past an old one to see whether an object is going sees that it was put to rest.
-// Lists are shown as they are.
+// Live returns an uncached reader with a Get that presents objects at rest as the caches do, so that
+// uncached checks for a deletion also find objects at rest. Lists are not changed.
 func Live(beneath client.Reader, installation types.UID) client.Reader {
 	return live{beneath, ShowAsDeleted(installation)}
 }

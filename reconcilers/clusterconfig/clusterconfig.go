@@ -35,26 +35,26 @@ type Cluster struct {
 	IptablesMode spec.Mode
 	// PatchPowers are those that patches may give a fork though its baseline has them not.
 	PatchPowers power.Powers
-	// AskAuthors has authors of our objects asked about their rights, and Limits say how
-	// much one object may ask for.
+	// AskAuthors enables the check of the rights of authors, and Limits bound the requests of one
+	// object.
 	AskAuthors bool
 	Limits     admission.Limits
 	// Delegates are accounts that write objects on behalf of other users.
 	Delegates admission.Delegates
-	// ExternalWorkloads say when a tunnel counts as connected.
+	// ExternalWorkloads define when a tunnel counts as connected.
 	ExternalWorkloads externalworkload.Limits
 	// Istio reports whether requests are routed by VirtualServices, and GatewayAPI whether by
 	// HTTPRoutes and GRPCRoutes.
 	Istio      istioadapter.Settings
 	GatewayAPI gatewayadapter.Settings
-	// Policies are what to do where a policy does not apply to what the operator creates.
+	// Policies has the action if a policy does not apply to objects that the operator creates.
 	Policies policies.Settings
-	// Units say how units of Resources run.
+	// Units configure the units of Resources.
 	Units Units
 }
 
-// Units say how long a unit of a Resource may take, how many of one run at the same time, and
-// what its pod may have beyond the bound of all. 0 is the default of the first two.
+// Units are the time limit and concurrency of the units of a Resource, with 0 for the default, and the
+// permissions of their pods beyond the common bound.
 type Units struct {
 	Deadline time.Duration
 	AtOnce   int
@@ -134,7 +134,7 @@ func ReadFile(path string) (Cluster, error) {
 	return c, nil
 }
 
-// Parse reads the content of the file; the error says which setting is wrong.
+// Parse returns the settings in the content of the file; the error names the invalid setting.
 func Parse(content []byte) (Cluster, error) {
 	var f clusterFile
 	if err := yaml.Unmarshal(content, &f); err != nil {

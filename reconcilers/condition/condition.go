@@ -1,9 +1,8 @@
-// Package condition makes the conditions of an object: what a reconciler found out, until
-// it is written to the status. It is pure.
+// Package condition computes the conditions of an object, before they are written to the status. It is
+// pure.
 //
-// What is wrong with a person's request is a condition, never an error: trying again would
-// not help. It has a reason for programs and a message for people, which says what is
-// wrong, with which object, and what to change.
+// A problem with a user's request is a condition, never an error, since a retry would not help. It has
+// a reason for programs and a message for users, with the problem, the object and the remedy.
 package condition
 
 import (
@@ -17,13 +16,13 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// Condition is what is known about one side of an object.
+// Condition is a condition of an object without its type and times.
 type Condition struct {
 	// Status is True, False or Unknown.
 	Status metav1.ConditionStatus
 	// Reason is one CamelCase word for programs.
 	Reason string
-	// Message is for people.
+	// Message is a text for users.
 	Message string
 }
 
@@ -32,12 +31,12 @@ func True(reason, message string) Condition {
 	return Condition{metav1.ConditionTrue, reason, message}
 }
 
-// False returns a condition that does not hold; the message says what to do about it.
+// False returns a condition that does not hold; the message has the remedy.
 func False(reason, message string) Condition {
 	return Condition{metav1.ConditionFalse, reason, message}
 }
 
-// Unknown returns a condition of which nothing can be said now.
+// Unknown returns a condition that is not known at present.
 func Unknown(reason, message string) Condition {
 	return Condition{metav1.ConditionUnknown, reason, message}
 }
@@ -48,7 +47,8 @@ func (c Condition) IsTrue() bool { return c.Status == metav1.ConditionTrue }
 // IsFalse reports whether the condition does not hold; an unknown one may.
 func (c Condition) IsFalse() bool { return c.Status == metav1.ConditionFalse }
 
-// List names things in a message: the first most of them, and how many more there are.
+// List returns the first names, at most most of them, joined for a message, and the number of the
+// others.
 func List(names []string, most int, separator string) string {
 	if more := len(names) - most; more > 0 {
 		names = append(slices.Clone(names[:most]), fmt.Sprintf("and %d more", more))
@@ -59,8 +59,8 @@ func List(names []string, most int, separator string) string {
 // sentenceEnd is where a sentence of a message ends.
 var sentenceEnd = regexp.MustCompile(`[.?!]( [A-Z]|$)`)
 
-// Advise returns the first sentence of a message, and one that says what to do. What stands below
-// its first line, such as the last lines of a script, stays at the end.
+// Advise returns the first sentence of a message, followed by the advice. Further lines of the message,
+// such as the last lines of a script, stay at the end.
 func Advise(message, advice string) string {
 	text, below, more := strings.Cut(message, "\n")
 	if end := sentenceEnd.FindStringIndex(text); end != nil {
@@ -109,16 +109,15 @@ func (s Set) Ready(message string, types ...string) Condition {
 // isUnknown reports whether it is neither so nor not so.
 func isUnknown(f Condition) bool { return !f.IsTrue() && !f.IsFalse() }
 
-// Drop takes a condition off the object that nothing is to be said of any more.
+// Drop removes a condition that no longer applies to the object.
 func Drop(o crdv1.Conditioned, conditionType string) {
 	conds := o.StatusConditions()
 	*conds = slices.DeleteFunc(*conds, func(c crdv1.StatusCondition) bool { return c.Type == conditionType })
 }
 
-// Write puts the conditions on the object as its conditions, about its present
-// generation. Every condition type of the object is there afterwards; those
-// without a condition keep what they had, or are Unknown. now is taken for those
-// whose status changes.
+// Write sets the conditions of the object, for its present generation. Afterwards it has every
+// condition type of its kind; those that are not in f are unchanged, or Unknown if they were missing.
+// now is the transition time of those that change.
 func Write(o crdv1.Conditioned, f Set, now metav1.Time) {
 	conds := o.StatusConditions()
 	*conds = crdv1.CompleteConditions(*conds, o.ConditionTypes(), o.GetGeneration(), now)

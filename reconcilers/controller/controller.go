@@ -1,11 +1,11 @@
-// Package controller is the loop that every kind of custom resource goes through: an event
-// leads to an object, the object is read, and its kind brings it into line.
+// Package controller is the reconcile loop of all kinds of custom resources: an event is mapped to an
+// object, the object is read, and its kind reconciles it.
 //
-//	Kind     what is particular to a kind                            controller.go
+//	Kind     the interface of a kind                                 controller.go
 //	Of       the controller of a kind                                controller.go
-//	options  how often, how many at once, and what is tried again    options.go, result.go
-//	queue    several events within a moment give one look            queue.go
-//	Enqueue  what an event leads to, whatever panics on the way      events.go
+//	options  rates, concurrency and retries                          options.go, result.go
+//	queue    debounces events of an object                           queue.go
+//	Enqueue  map functions and predicates, with recovery of panics   events.go
 package controller
 
 import (
@@ -25,24 +25,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// Kind is what is particular to the objects of one kind.
+// Kind reconciles the objects of one kind.
 type Kind[O client.Object] interface {
-	// Reconcile brings an object into line, and returns after what time to look at it again
-	// although nothing has happened that leads to it; zero for never. An error means that it
-	// should be tried again: then after does not count.
+	// Reconcile reconciles an object, and returns the time until the next reconciliation without an
+	// event; zero for never. An error is retried; after is then ignored.
 	Reconcile(ctx context.Context, o O) (after time.Duration, err error)
-	// Gone ends what an object of this name has left, which the cache does not have. It may be
-	// called again, and for one that never was.
+	// Gone cleans up after an object of this name that is not in the cache. It is idempotent, and may
+	// be called for an object that never existed.
 	Gone(ctx context.Context, name types.NamespacedName) error
-	// Watch adds the further events that lead to objects of the kind.
+	// Watch adds the watches of other kinds that requeue objects of this kind.
 	Watch(b *builder.Builder, mgr ctrl.Manager) error
 }
 
-// Controller looks at the objects of one kind.
+// Controller reconciles the objects of one kind.
 type Controller interface {
 	reconcile.Reconciler
-	// Setup makes it part of a manager, under this name. again brings objects that are to be
-	// looked at although nothing has happened to them; nil: there are none.
+	// Setup adds it to a manager, under this name. Objects sent to again are reconciled without an
+	// event; it may be nil.
 	Setup(mgr ctrl.Manager, name string, again chan event.GenericEvent) error
 }
 
@@ -66,7 +65,7 @@ type loop[O client.Object] struct {
 	kind  Kind[O]
 }
 
-// Reconcile looks at one object.
+// Reconcile reconciles one object.
 func (l loop[O]) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	o := l.empty()
 	err := l.cache.Get(ctx, req.NamespacedName, o)
@@ -84,8 +83,8 @@ func (l loop[O]) Setup(mgr ctrl.Manager, name string, again chan event.GenericEv
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named(name).
 		WithOptions(options()).
-		// Its status, too: what was decided while our last write was not yet in the cache
-		// may have found nothing to write, and is decided again when it is there.
+		// Changes of the status as well: a decision from before the last write was in the cache may
+		// have skipped a write, and is repeated once the cache has it.
 		For(l.empty())
 	if again != nil {
 		b.WatchesRawSource(source.Channel(again, &handler.EnqueueRequestForObject{}))

@@ -19,7 +19,7 @@ import (
 	"switchyard.dev/reconcilers/controller"
 )
 
-// noted is a kind that notes what it is given.
+// noted is a kind that records its reconciliations.
 type noted struct {
 	calls []string
 	after time.Duration

@@ -16,10 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Functions over events run inside an informer, where controller-runtime does not recover: a
-// panic would end the whole process. It is logged with the object, and counts as "nothing to
-// do" of a map function and as "let it pass" of a predicate, so that at worst an object is
-// looked at once more.
+// Functions over events run inside an informer, where controller-runtime does not recover: a panic
+// would end the whole process. It is logged with the object; a map function then returns no requests,
+// and a predicate true, so that at worst an object is reconciled once too often.
 
 // MapFunc returns f without its panics.
 func MapFunc(f handler.MapFunc) handler.MapFunc {
@@ -29,8 +28,8 @@ func MapFunc(f handler.MapFunc) handler.MapFunc {
 	}
 }
 
-// Updates returns a predicate that lets everything pass but those updates for
-// which changed says false; changed may panic.
+// Updates returns a predicate that drops only updates for which changed returns false; changed may
+// panic.
 func Updates(changed func(before, after client.Object) bool) predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) (pass bool) {
@@ -43,7 +42,7 @@ func Updates(changed func(before, after client.Object) bool) predicate.Predicate
 	}
 }
 
-// caught logs a panic and lets instead set what the function gives.
+// caught recovers from a panic, logs it, and calls instead to set the results of the function.
 func caught(ctx context.Context, o client.Object, instead func()) {
 	r := recover()
 	if r == nil {
@@ -57,9 +56,8 @@ func caught(ctx context.Context, o client.Object, instead func()) {
 	log.FromContext(ctx).Error(fmt.Errorf("panic: %v", r), "An event handler panicked", "object", name)
 }
 
-// SpecChanged reports whether an update is more than a change of status: of the
-// generation, of metadata that people write, or the beginning of deletion. Use
-// it for objects whose generation the API server counts.
+// SpecChanged reports whether an update changes more than the status: the generation, metadata written
+// by users, or the deletion timestamp. Use it for kinds with generations.
 func SpecChanged(before, after client.Object) bool {
 	return before.GetGeneration() != after.GetGeneration() ||
 		before.GetUID() != after.GetUID() ||
@@ -69,7 +67,7 @@ func SpecChanged(before, after client.Object) bool {
 		!slices.Equal(before.GetFinalizers(), after.GetFinalizers())
 }
 
-// Enqueue returns a handler of events that asks for what f gives; f may panic.
+// Enqueue returns a handler that enqueues the requests that f returns; f may panic.
 func Enqueue(f handler.MapFunc) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(MapFunc(f))
 }

@@ -10,15 +10,14 @@ import (
 
 // How controllers work.
 const (
-	// workers look at objects of one kind at the same time.
+	// workers is the number of concurrent reconciliations of one kind.
 	workers = 4
-	// firstRetry and longestRetry bound the wait after an error. The longest is
-	// how much later than possible an object may be looked at once what it
-	// needs (such as the log) is back.
+	// firstRetry and longestRetry bound the backoff after an error. An object may be reconciled up to
+	// longestRetry after a dependency (such as the log) has recovered.
 	firstRetry, longestRetry = 5 * time.Millisecond, 10 * time.Second
-	// moment is how long what happens to an object adds up after a look at it.
+	// moment is how long events of an object are collected after a reconciliation.
 	moment = 200 * time.Millisecond
-	// reconciliation bounds one look at one object.
+	// reconciliation is the timeout of one reconciliation.
 	reconciliation = 30 * time.Second
 )
 

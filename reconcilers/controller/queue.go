@@ -9,35 +9,31 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// queueWith returns what controller.Options.NewQueue makes queues with, in which events
-// about one object wait for the given moment after each look at it.
+// queueWith returns the value of controller.Options.NewQueue for queues that delay events of an object
+// until the given moment after its last reconciliation.
 //
-// What a controller makes for an object comes back as events, one for each part and
-// for each of its states, and a look at each would write a status that the next look
-// writes again. So an object that was looked at a moment ago is looked at again only
-// when that moment is over, whatever has come together until then. An object at which
-// nobody looked for longer is looked at at once: the way from what a user writes to
-// the routing log, and from a pod that gets ready to the condition that says so, is
-// no longer for it.
+// The objects that a controller creates cause events, one for each change of each of them, and a
+// reconciliation per event would write a status that the next one overwrites. So an object that was
+// reconciled within the moment is reconciled again only after it, once for all events until then. Any
+// other object is reconciled at once, so that the latency from a user's write to the routing log, and
+// from a ready pod to the condition about it, is not increased.
 //
-// Only events wait. When to try again after an error, and when a kind wants to look
-// again by itself, is theirs to say.
+// Only events are delayed. Retries after errors, and requeues of a kind, have their own times.
 func queueWith(moment time.Duration) func(string, workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 	return func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 		return over(priorityqueue.New(name, func(o *priorityqueue.Opts[reconcile.Request]) { o.RateLimiter = limiter }), moment, time.Now)
 	}
 }
 
-// queue is a queue of objects to look at. What it does not say itself is what the one
-// within does.
+// queue is a queue of objects to reconcile. It overrides some methods of the embedded queue.
 type queue struct {
 	priorityqueue.PriorityQueue[reconcile.Request]
 	moment time.Duration
 	now    func() time.Time
 
 	mu sync.Mutex
-	// looked is when the latest look at an object began, or ended. Those that are
-	// longer ago than a moment are dropped whenever it has doubled.
+	// looked is when the latest reconciliation of an object began or ended. Entries older than a moment
+	// are dropped whenever its size has doubled.
 	looked map[reconcile.Request]time.Time
 	full   int
 }
@@ -49,10 +45,10 @@ func over(inner priorityqueue.PriorityQueue[reconcile.Request], moment time.Dura
 	return &queue{PriorityQueue: inner, moment: moment, now: now, looked: map[reconcile.Request]time.Time{}, full: leastFull}
 }
 
-// Add adds an object that something happened to.
+// Add adds an object after an event.
 func (q *queue) Add(r reconcile.Request) { q.AddWithOpts(priorityqueue.AddOpts{}, r) }
 
-// AddWithOpts adds objects. Those that somebody gives a time of their own have that.
+// AddWithOpts adds objects. It does not change the delay of those with a delay or rate limit in o.
 func (q *queue) AddWithOpts(o priorityqueue.AddOpts, requests ...reconcile.Request) {
 	if o.After > 0 || o.RateLimited {
 		q.PriorityQueue.AddWithOpts(o, requests...)
@@ -64,7 +60,7 @@ func (q *queue) AddWithOpts(o priorityqueue.AddOpts, requests ...reconcile.Reque
 	}
 }
 
-// wait is how much of the moment after the latest look is left.
+// wait returns the rest of the moment after the latest reconciliation.
 func (q *queue) wait(r reconcile.Request) time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -81,7 +77,7 @@ func (q *queue) Get() (reconcile.Request, bool) {
 	return r, shutdown
 }
 
-// GetWithPriority takes the next object: the look at it begins.
+// GetWithPriority returns the next object, and records that its reconciliation begins.
 func (q *queue) GetWithPriority() (reconcile.Request, int, bool) {
 	r, priority, shutdown := q.PriorityQueue.GetWithPriority()
 	if !shutdown {
@@ -90,13 +86,13 @@ func (q *queue) GetWithPriority() (reconcile.Request, int, bool) {
 	return r, priority, shutdown
 }
 
-// Done ends the look at an object.
+// Done records that the reconciliation of an object has ended.
 func (q *queue) Done(r reconcile.Request) {
 	q.note(r)
 	q.PriorityQueue.Done(r)
 }
 
-// note notes that an object is looked at now.
+// note records that an object is reconciled now.
 func (q *queue) note(r reconcile.Request) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// inner is a queue that notes how long what is added has to wait.
+// inner is a queue that records the delays of added objects.
 type inner struct {
 	priorityqueue.PriorityQueue[reconcile.Request]
 	waits []time.Duration

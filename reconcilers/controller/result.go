@@ -10,13 +10,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// afterConflict gives the cache time to hear of the newer version.
+// afterConflict is the time until the cache should have the newer version.
 const afterConflict = 20 * time.Millisecond
 
-// result turns what came of a look at an object into what controller-runtime is told. A
-// version that was overtaken is no fault: where nothing else went wrong the object is looked at
-// again very soon and that is not logged. Nor is the end of the process, after which somebody
-// else looks again.
+// result converts the result of a reconciliation to that of controller-runtime. Conflicts alone are not
+// logged as errors: the object is reconciled again very soon. Nor is the end of the process, after
+// which another replica reconciles the object.
 func result(after time.Duration, err error) (reconcile.Result, error) {
 	switch {
 	case err == nil:
@@ -29,8 +28,8 @@ func result(after time.Duration, err error) (reconcile.Result, error) {
 	return reconcile.Result{}, err
 }
 
-// isOvertaken reports whether all that went wrong are conflicts (apply.Overtaken). One beside
-// something else is tried again no sooner than that.
+// isOvertaken reports whether all joined errors are conflicts (apply.Overtaken). A conflict joined with
+// another error is retried with the backoff of the latter.
 func isOvertaken(err error) bool {
 	var several interface{ Unwrap() []error }
 	if errors.As(err, &several) {

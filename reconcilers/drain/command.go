@@ -24,8 +24,8 @@ import (
 // Name is the word that asks the program for draining.
 const Name = "drain"
 
-// ExitStopped is how the program ends when a signal has stopped it before it was done, as
-// a shell says it of SIGTERM. Nothing has failed then: the Job makes its pod again.
+// ExitStopped is the exit code after a signal stopped the program early, as a shell reports SIGTERM. It
+// is no failure: the Job re-creates its pod.
 const ExitStopped = 143
 
 // ExitCode returns how the program ends with an error of Main.
@@ -36,7 +36,7 @@ func ExitCode(err error) int {
 	return 1
 }
 
-// Settings are what the command is told.
+// Settings are the arguments of the command.
 type Settings struct {
 	// Wait, Workflows and Force are those of Config.
 	Wait, Workflows, Force time.Duration
@@ -50,8 +50,8 @@ type Settings struct {
 	Job string
 }
 
-// ParseSettings reads the command's arguments, without its name. Usage goes to help; the
-// error is flag.ErrHelp when that is all that was asked for.
+// ParseSettings parses the command's arguments, without its name. Usage is written to help; the error
+// is flag.ErrHelp if only that was requested.
 func ParseSettings(args []string, help io.Writer) (Settings, error) {
 	var s Settings
 	flags := flag.NewFlagSet("manager "+Name, flag.ContinueOnError)
@@ -71,8 +71,8 @@ func ParseSettings(args []string, help io.Writer) (Settings, error) {
 	return s, nil
 }
 
-// Main is the command: it drains the cluster that the environment leads to. What happens
-// is logged to out, as JSON, and so is usage.
+// Main runs the command: it drains the cluster of the current kubeconfig. Usage and the log, as JSON,
+// are written to out.
 func Main(ctx context.Context, args []string, out io.Writer) error {
 	s, err := ParseSettings(args, out)
 	if err != nil {

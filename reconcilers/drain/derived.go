@@ -67,7 +67,8 @@ func (d *draining) removeCopies(ctx context.Context) error {
 	return d.removeAll(ctx, d.copies, "derived DestinationRules")
 }
 
-// removeAll deletes what look finds, unless the manager or garbage collection does within Wait.
+// removeAll deletes the objects that look finds, unless the manager or garbage collection does within
+// Wait.
 func (d *draining) removeAll(ctx context.Context, look lookup, what string) error {
 	left, err := d.without(ctx, look, d.remove, "neither the controller manager nor the garbage collection has deleted "+what+": they are deleted WITHOUT THEM")
 	if len(left) > 0 || err != nil {

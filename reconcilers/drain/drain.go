@@ -1,40 +1,39 @@
-// Package drain takes away what the operator has made before it goes. It is what helm
-// uninstall runs first (controller-manager drain).
+// Package drain removes the operator's objects before the operator is uninstalled. helm uninstall runs
+// it first (controller-manager drain).
 //
-// With Config.Keep what people have made stays: sandboxes, route groups, and members,
-// RoutingConfigs and Resources that belong to none of them.
+// With Config.Keep the users' objects stay: sandboxes, route groups, and members, RoutingConfigs and
+// Resources that have no owner among these.
 //
-//	ask    put them to rest (package atrest): the manager takes away what it made for them,
-//	       as if they were being deleted, and its finalizers off them
-//	wait   until nothing but them is left, at most Config.Wait
-//	force  where that does not come to an end, because the manager is not there or
-//	       cannot: delete all that was made for them, and take our finalizers off
-//	tell   write into their status that the operator is gone
+//	ask    put them to rest (package atrest): the manager deletes the objects it created for
+//	       them, as if they were being deleted, and removes its finalizers
+//	wait   until only they are left, at most Config.Wait
+//	force  if that does not complete, because the manager is missing or fails: delete the
+//	       objects created for them, and remove the operator's finalizers
+//	tell   write into their status that the operator was uninstalled
 //
-// When it ends without that it rouses them again, and the manager brings everything back.
+// If it fails it removes the mark of rest again, and the manager re-creates everything.
 //
-// Without Config.Keep they go too, since the definitions of the custom resources go with
-// the release: an object with a finalizer of ours would wait for a manager that is gone,
-// and its definition with it. Asking is deleting then. What forks are made of is removed
-// by the garbage collection of the cluster, since it belongs to the objects that go.
+// Without Config.Keep they are deleted too, since the custom resource definitions are removed with the
+// release: an object with a finalizer of the operator would wait for a missing manager, and block the
+// deletion of its definition. Asking then means deleting. The cluster's garbage collector deletes the
+// objects of forks, since they are owned by the deleted objects.
 //
-// Workflows that remove resources are waited for beyond Wait, as long as they get on.
+// Workflows that remove resources are waited for beyond Wait, as long as they make progress.
 //
-// What is forced is logged object by object, with what has not happened: of Resources what
-// they may leave behind, and the routing log was told of nothing. Finalizers of others
-// are left where they are. What is to go and nothing but those hold is waited for as the rest
-// is, since its holder may be at work; then Run ends with an error that names both, so
-// that helm does not go on as if it were gone.
+// Each forced object is logged with the skipped steps: for Resources the leftovers, and that the
+// routing log received no fact. Finalizers of others are left in place. Objects that only those block
+// are waited for like the rest, since their owner may be at work; then Run returns an error that names
+// both, so that helm does not continue.
 //
-// IstioRoutes and GatewayAPIRoutes that no other object of ours has made are left as they are, and
-// named: nothing acts on them. Routes of ours in VirtualServices are taken out in the end
-// (routes.go) where the right to is given, as while istio.enabled is true; else it is told where
-// they may stay. Derived DestinationRules are deleted after that, and derived routes of the Gateway
-// API before (derived.go), by garbage collection if that right is missing.
+// IstioRoutes and GatewayAPIRoutes without an owner among the operator's objects are left as they are
+// and logged: nothing acts on them. The operator's routes in VirtualServices are removed last
+// (routes.go) if it has the right, as while istio.enabled is true; otherwise the possible leftovers are
+// logged. Derived DestinationRules are deleted after that, and derived routes of the Gateway API before
+// (derived.go), by garbage collection if that right is missing.
 //
-// It needs the rights to list, delete and patch the kinds of Kinds and to patch their
-// status, to list and delete what members are made of, and to get the ConfigMap of
-// publish.Installation; and no manager.
+// It needs the rights to list, delete and patch the kinds of Kinds and to patch their status, to list
+// and delete the objects of members, and to get the ConfigMap of publish.Installation; it does not need
+// a manager.
 package drain
 
 import (
@@ -53,14 +52,13 @@ import (
 	"switchyard.dev/reconcilers/apply"
 )
 
-// Kinds are those that may have finalizers of ours, or make something that is to be
-// gone: what is left of any of them is waited for.
+// Kinds returns the kinds that may have finalizers of the operator, or create objects to be deleted:
+// draining waits for all of their objects.
 func Kinds() []string {
 	return crdv1.Names(slices.DeleteFunc(crdv1.Kinds(), func(k crdv1.Kind) bool { return !k.Supported && !k.Made }))
 }
 
-// How often is looked, how often is told what is waited for, and how many objects a
-// message names.
+// The polling interval, the interval of progress logs, and the number of objects in a message.
 const (
 	pause    = 500 * time.Millisecond
 	telling  = 10 * time.Second
@@ -70,28 +68,28 @@ const (
 // home is the namespace of the operator.
 const home = "signadot"
 
-// Config is what draining needs.
+// Config has the dependencies and settings of draining.
 type Config struct {
-	// Client reads and writes past every cache. Required.
+	// Client reads from and writes to the API server without a cache. Required.
 	Client client.Client
 	// Wait is how long the manager is given. Zero forces at once.
 	Wait time.Duration
 	// Workflows is for how much longer workflows that remove resources are waited for, as long
 	// as none of their units has failed.
 	Workflows time.Duration
-	// Force is how long what is left is given after that. Default 30 seconds.
+	// Force is the time limit for forced removal after that. Default 30 seconds.
 	Force time.Duration
-	// Keep leaves what people have made where it is. Client has to know our kinds then.
+	// Keep leaves the users' objects. The scheme of Client must then include the operator's kinds.
 	Keep bool
 	// Namespace is where the operator lives; "signadot" when it is empty.
 	Namespace string
 	// Namespaces are those in which members are; empty means all.
 	Namespaces []string
-	// Logger tells what happens. Default slog.Default().
+	// Logger logs the progress. Default slog.Default().
 	Logger *slog.Logger
 }
 
-// Validate names what is wrong.
+// Validate returns an error if a field is invalid.
 func (c Config) Validate() error {
 	switch {
 	case c.Client == nil:
@@ -102,7 +100,8 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Run drains the cluster. It ends within Wait, Workflows and Force, and one more Force for each kind of object of a mesh. The error names the remaining objects.
+// Run drains the cluster. It ends within Wait, Workflows and Force, and one more Force for each kind of
+// object of a mesh. The error names the remaining objects.
 func Run(ctx context.Context, c Config) error {
 	if err := c.Validate(); err != nil {
 		return err
@@ -139,8 +138,8 @@ func Run(ctx context.Context, c Config) error {
 	return nil
 }
 
-// end asks until nothing is left of what look finds, and forces it after Wait. The error
-// names what is left in the end.
+// end calls ask until look finds nothing, and forces removal after Wait. The error names the remaining
+// objects.
 func (d *draining) end(ctx context.Context, look lookup, ask action) (forced bool, err error) {
 	left, err := d.until(ctx, d.Wait, look, ask)
 	if done(ctx, left, err) {
@@ -163,7 +162,7 @@ func (d *draining) end(ctx context.Context, look lookup, ask action) (forced boo
 	return true, errors.Join(err, ctx.Err(), stuck(left))
 }
 
-// stuck is the error that says what is left, and what holds it.
+// stuck returns the error that names the remaining objects and their finalizers.
 func stuck(left []item) error {
 	return fmt.Errorf("drain: these objects are left: %s. Let those end who hold them, or take their finalizers off, and uninstall again; "+
 		"or uninstall with --no-hooks and leave them", say(left))
@@ -177,30 +176,29 @@ func done(ctx context.Context, left []item, err error) bool {
 // draining is one run.
 type draining struct {
 	Config
-	// told are objects of which it was told that they are forced.
+	// told are the forced objects that were logged.
 	told map[string]bool
-	// mark puts objects to rest; empty where none is to be.
+	// mark is the Mark for objects at rest; empty if none are put to rest.
 	mark string
-	// forcing: nobody is waited for any more.
+	// forcing: the manager and workflows are no longer waited for.
 	forcing bool
 	// began is when the manager was asked.
 	began time.Time
-	// strangers are the IstioRoutes and GatewayAPIRoutes that no other object of ours has made: they are not touched.
+	// strangers are the IstioRoutes and GatewayAPIRoutes without an owner among the operator's objects:
+	// they are not touched.
 	strangers []item
-	// marked are the VirtualServices of which IstioRoutes say that they may have routes of ours.
+	// marked are the VirtualServices that may have the operator's routes, by the status of IstioRoutes.
 	marked []item
 }
 
-// lookup finds what is not yet as it is to be in the end, and action does something about
-// one such object.
+// lookup returns the objects that are not in their final state, and action acts on one of them.
 type (
 	lookup func(context.Context) ([]item, error)
 	action func(context.Context, item) error
 )
 
-// until looks what is left and does something about it, again and again, until nothing
-// is or the time is over, and returns what is left then. What fails is tried again;
-// the error is the last one.
+// until calls look and applies act to each object, repeatedly, until nothing is left or the time is
+// over, and returns the remaining objects. Failures are retried; the error is the last one.
 func (d *draining) until(ctx context.Context, within time.Duration, look lookup, act action) (left []item, err error) {
 	began, told := time.Now(), time.Now()
 	for {
@@ -229,9 +227,8 @@ func (d *draining) until(ctx context.Context, within time.Duration, look lookup,
 	}
 }
 
-// ask deletes an object that somebody has made; what belongs to another one of ours goes
-// with it. What belongs to something else, such as the environment of a pull request,
-// goes here too: that stays.
+// ask deletes an object unless another of the operator's objects owns it, with which it is deleted. It
+// does delete an object with another owner, such as the environment of a pull request; the owner stays.
 func (d *draining) ask(ctx context.Context, i item) error {
 	if i.ofOurs() {
 		return nil
@@ -239,8 +236,8 @@ func (d *draining) ask(ctx context.Context, i item) error {
 	return d.writer().Delete(ctx, i.PartialObjectMetadata)
 }
 
-// force deletes an object that is not to stay, whoever it belongs to, and takes our
-// finalizers off.
+// force deletes an object that is not to stay, whatever its owner, and removes the operator's
+// finalizers.
 func (d *draining) force(ctx context.Context, i item) error {
 	if !d.stays(i) {
 		if err := d.writer().Delete(ctx, i.PartialObjectMetadata); err != nil {
@@ -254,7 +251,7 @@ func (d *draining) force(ctx context.Context, i item) error {
 		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 		err := d.Client.Patch(ctx, i.PartialObjectMetadata, patch, client.FieldOwner(crdv1.FieldManager))
 		if apierrors.IsConflict(err) {
-			return nil // What has changed meanwhile is seen in the next round.
+			return nil // Retried in the next round.
 		}
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("take our finalizers off %s: %w", i, err)
@@ -264,7 +261,7 @@ func (d *draining) force(ctx context.Context, i item) error {
 	return nil
 }
 
-// tell says once what was done to an object, and who holds it all the same.
+// tell logs once the action on an object, and its remaining finalizers of other owners.
 func (d *draining) tell(ctx context.Context, i item, theirs []string) {
 	if d.told[i.String()] {
 		return
@@ -284,8 +281,8 @@ func (d *draining) tell(ctx context.Context, i item, theirs []string) {
 	d.Logger.Warn("taken away without the controller manager", "object", i.String())
 }
 
-// ours reports whether a finalizer is of this operator: of any part and version of it.
+// ours reports whether a finalizer belongs to this operator, in any version.
 func ours(finalizer string) bool { return strings.HasPrefix(finalizer, crdv1.Group+"/") }
 
-// writer writes past every cache.
+// writer returns a Writer without a cache.
 func (d *draining) writer() apply.Writer { return apply.Writer{Client: d.Client} }

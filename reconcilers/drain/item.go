@@ -25,26 +25,26 @@ type item struct {
 	*metav1.PartialObjectMetadata
 }
 
-// String names it for people.
+// String returns the name of the object for messages.
 func (i item) String() string { return apply.Describe(i) }
 
-// ofOurs reports whether the object was made for another one of ours.
+// ofOurs reports whether another of the operator's objects controls the object.
 func (i item) ofOurs() bool {
 	ref := metav1.GetControllerOfNoCopy(i)
 	return ref != nil && ref.APIVersion == crdv1.APIVersion
 }
 
-// byPeople reports whether the object is of our kinds, and made for no other one of ours.
+// byPeople reports whether the object is of signadot.com and not created by the operator.
 func (i item) byPeople() bool { return i.GroupVersionKind().Group == crdv1.Group && !i.ofOurs() }
 
-// others returns the finalizers that are not ours.
+// others returns the finalizers that do not belong to the operator.
 func (i item) others() []string { return slices.DeleteFunc(slices.Clone(i.Finalizers), ours) }
 
-// held reports whether the object has a finalizer of ours.
+// held reports whether the object has a finalizer of the operator.
 func (i item) held() bool { return len(i.others()) < len(i.Finalizers) }
 
-// forceable reports whether something can be done about an object besides waiting for those
-// who hold it.
+// forceable reports whether the drain can act on an object, besides waiting for the owners of its
+// finalizers.
 func (i item) forceable() bool {
 	return i.DeletionTimestamp == nil || i.held() || len(i.Finalizers) == 0
 }
@@ -65,7 +65,7 @@ func (d *draining) list(ctx context.Context) (out []item, err error) {
 	return append(out, more...), errors.Join(err, one)
 }
 
-// heldPods returns the pods of units that have a finalizer of ours.
+// heldPods returns the pods of units that have a finalizer of the operator.
 func (d *draining) heldPods(ctx context.Context) (out []item, err error) {
 	for _, ns := range d.everywhere() {
 		more, one := d.listOf(ctx, corev1.SchemeGroupVersion.WithKind("Pod"), client.HasLabels{crdv1.LabelLifecycle}, client.InNamespace(ns))
@@ -92,7 +92,7 @@ func (d *draining) listOf(ctx context.Context, kind schema.GroupVersionKind, opt
 	return out, nil
 }
 
-// say names the first of many objects, and the finalizers that hold them.
+// say returns a text with the names of the first objects, and their finalizers.
 func say(all []item) string {
 	var out []string
 	for _, i := range all {

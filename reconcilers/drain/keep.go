@@ -23,13 +23,13 @@ import (
 	"switchyard.dev/reconcilers/publish"
 )
 
-// ReasonUninstalled: the operator is gone that acted on the object.
+// ReasonUninstalled: the operator that acted on the object was uninstalled.
 const ReasonUninstalled = "OperatorUninstalled"
 
-// rousing is how long objects are roused for when the program is told to end.
+// rousing bounds rouse, which also runs after the program receives SIGTERM.
 const rousing = 10 * time.Second
 
-// keep drains the cluster of all but what people have made.
+// keep drains the cluster except for the users' objects.
 func (d *draining) keep(ctx context.Context) error {
 	installation, err := publish.Installation(ctx, d.Client, d.Namespace)
 	if err != nil {
@@ -51,7 +51,7 @@ func (d *draining) keep(ctx context.Context) error {
 		return errors.Join(err, d.rouse(ctx))
 	}
 	stay, err := d.farewell(ctx)
-	if err != nil { // It is the truth that is missing then, and nothing is in anybody's way.
+	if err != nil { // Only the status is outdated; nothing is blocked.
 		d.Logger.Warn("not every object that stays says that the operator is gone", "why", err)
 	}
 	stay = append(stay, d.strangers...)
@@ -63,18 +63,17 @@ func (d *draining) keep(ctx context.Context) error {
 	return nil
 }
 
-// stays reports whether an object is left where it is: what people made is, unless they
-// are deleting it.
+// stays reports whether an object is left where it is: a user's object is, unless it is being deleted.
 func (d *draining) stays(i item) bool { return d.Keep && i.byPeople() && i.DeletionTimestamp == nil }
 
-// rests reports whether an object may be left as it is: people made it, it has no
-// finalizer of ours, and the manager will not put one on it.
+// rests reports whether an object can be left as it is: a user created it, it has no finalizer of the
+// operator, and the manager will not add one.
 func (d *draining) rests(i item) bool {
 	return i.byPeople() && !i.held() && (d.forcing || i.DeletionTimestamp != nil || i.Annotations[atrest.Annotation] == d.mark)
 }
 
-// unrested finds what is to go, and what stays and is not at rest. As long as there are
-// such objects of ours it does not look for what members are made of.
+// unrested returns the objects to delete, and those that stay and are not at rest. While there are any,
+// it does not list the objects of members.
 func (d *draining) unrested(ctx context.Context) (out []item, err error) {
 	all, err := d.list(ctx)
 	for _, i := range all {
@@ -88,8 +87,8 @@ func (d *draining) unrested(ctx context.Context) (out []item, err error) {
 	return d.made(ctx)
 }
 
-// twice looks again after a while where nothing was found: a controller that was at work
-// on a route group may make one more thing for it.
+// twice calls look again after a pause if it found nothing: a controller that was reconciling a route
+// group may have created one more object.
 func twice(look lookup) lookup {
 	return func(ctx context.Context) ([]item, error) {
 		if left, err := look(ctx); len(left) > 0 || err != nil {
@@ -103,7 +102,8 @@ func twice(look lookup) lookup {
 	}
 }
 
-// made finds what members have made: they stay, so nobody else collects it.
+// made returns the objects that members own: the members stay, so the garbage collector does not delete
+// them.
 func (d *draining) made(ctx context.Context) (out []item, err error) {
 	fork, tunnel := client.HasLabels{crdv1.LabelForkedWorkload}, client.HasLabels{crdv1.LabelExternalWorkload}
 	for _, of := range []struct {
@@ -130,7 +130,7 @@ func (d *draining) made(ctx context.Context) (out []item, err error) {
 	return out, err
 }
 
-// everywhere returns the namespaces to look in; the empty one is all.
+// everywhere returns the namespaces to list; the empty one means all.
 func (d *draining) everywhere() []string {
 	if len(d.Namespaces) == 0 {
 		return []string{metav1.NamespaceAll}
@@ -138,7 +138,7 @@ func (d *draining) everywhere() []string {
 	return d.Namespaces
 }
 
-// putToRest marks an object that stays. What was made for those goes with them.
+// putToRest marks an object that stays. The objects created for it are deleted as a consequence.
 func (d *draining) putToRest(ctx context.Context, i item) error {
 	if !d.stays(i) || i.Annotations[atrest.Annotation] == d.mark {
 		return nil
@@ -146,7 +146,7 @@ func (d *draining) putToRest(ctx context.Context, i item) error {
 	return d.annotate(ctx, i, &d.mark)
 }
 
-// rouse takes the mark off those that were put to rest: the operator stays after all.
+// rouse removes the mark from objects at rest, after a failed drain.
 func (d *draining) rouse(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rousing)
 	defer cancel()
@@ -176,7 +176,8 @@ func (d *draining) annotate(ctx context.Context, i item, mark *string) error {
 	return nil
 }
 
-// farewell says in the status of all that stays that the operator is gone, and gives it.
+// farewell writes into the status of all objects that stay that the operator was uninstalled, and
+// returns them.
 func (d *draining) farewell(ctx context.Context) (stay []item, err error) {
 	all, err := d.list(ctx)
 	for _, i := range all {
@@ -189,8 +190,8 @@ func (d *draining) farewell(ctx context.Context) (stay []item, err error) {
 	return stay, err
 }
 
-// conclude says in the status of one object that the operator is gone. Whether it was
-// accepted stays what it was.
+// conclude writes into the status of one object that the operator was uninstalled. It keeps the
+// condition Accepted.
 func (d *draining) conclude(ctx context.Context, i item) error {
 	made, err := d.Client.Scheme().New(i.GroupVersionKind())
 	if err != nil {
@@ -208,17 +209,17 @@ func (d *draining) conclude(ctx context.Context, i item) error {
 		return fmt.Errorf("write the status of %s: it cannot be copied", i)
 	}
 	condition.Write(o, uninstalled(o.ConditionTypes()), metav1.Now())
-	silent := log.IntoContext(ctx, logr.Discard()) // What it says it says of each object that stays.
+	silent := log.IntoContext(ctx, logr.Discard()) // Every object gets the same status.
 	return d.writer().Status(silent, before, o)
 }
 
-// conditioned is an object of ours with conditions.
+// conditioned is one of the operator's objects with conditions.
 type conditioned interface {
 	client.Object
 	crdv1.Conditioned
 }
 
-// uninstalled returns what conditions say of an object that nobody acts on.
+// uninstalled returns the conditions of an object after the operator was uninstalled.
 func uninstalled(types []string) condition.Set {
 	const gone = "The operator was uninstalled, and with it went what it had made for this object. " +
 		"Install it again to have that back; or delete the object, which nothing holds."

@@ -20,8 +20,8 @@ import (
 // atATime is how many VirtualServices are read in one request: each may have 1 MiB.
 const atATime = 20
 
-// endMeshes has nothing of ours left in any mesh, and returns the VirtualServices that may keep
-// routes of ours all the same.
+// endMeshes removes the operator's objects and routes from all meshes, and returns the VirtualServices
+// that may still have such routes.
 func (d *draining) endMeshes(ctx context.Context) (stay []item, err error) {
 	if err := d.removeDerived(ctx); err != nil {
 		return nil, err
@@ -32,8 +32,8 @@ func (d *draining) endMeshes(ctx context.Context) (stay []item, err error) {
 	return stay, d.removeCopies(ctx)
 }
 
-// noteRoutes notes the VirtualServices of which IstioRoutes say that they may have routes of
-// ours. IstioRoutes go with their RoutingConfigs.
+// noteRoutes records the VirtualServices that may have the operator's routes, by the status of
+// IstioRoutes, since IstioRoutes are deleted with their RoutingConfigs.
 func (d *draining) noteRoutes(ctx context.Context) error {
 	var routes crdv1.IstioRouteList
 	if err := d.Client.List(ctx, &routes); meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
@@ -59,8 +59,7 @@ func virtualService(key client.ObjectKey) item {
 	return item{istioadapter.VirtualServices.Kind, o}
 }
 
-// routed finds the VirtualServices that have anything of ours. A cluster that does not serve the
-// kind has none.
+// routed returns the VirtualServices with marks of the operator. A cluster without the kind has none.
 func (d *draining) routed(ctx context.Context) (out []item, err error) {
 	for _, ns := range d.everywhere() {
 		list := &unstructured.UnstructuredList{}
@@ -82,11 +81,12 @@ func (d *draining) routed(ctx context.Context) (out []item, err error) {
 	return out, nil
 }
 
-// takeRoutes has everything of ours taken out of VirtualServices: by the manager for as long
-// as Wait is not over, and after that without it. VirtualServices are their owners', so none is ever deleted.
+// takeRoutes removes the operator's routes from VirtualServices: it waits for the manager to do so
+// until Wait is over, and then does so itself. It never deletes a VirtualService, since they belong to
+// their owners.
 //
-// Where there is no right to read VirtualServices, as while istio.enabled is false, it returns
-// those that may keep routes of ours, which are told.
+// Without the right to read VirtualServices, as while istio.enabled is false, it logs and returns those
+// that may still have such routes.
 func (d *draining) takeRoutes(ctx context.Context) (stay []item, err error) {
 	if _, err := d.routed(ctx); apierrors.IsForbidden(err) {
 		d.tellRoutes()
@@ -100,8 +100,8 @@ func (d *draining) takeRoutes(ctx context.Context) (stay []item, err error) {
 	return nil, nil
 }
 
-// without has it come to an end that look finds anything: by the manager for as long as Wait is
-// not over, and after that by act. It returns what is left.
+// without waits until look finds nothing, at most until Wait is over, and then calls act. It returns
+// the remaining objects.
 func (d *draining) without(ctx context.Context, look lookup, act action, warning string) (left []item, err error) {
 	left, err = d.until(ctx, max(0, time.Until(d.began.Add(d.Wait))), look, func(context.Context, item) error { return nil })
 	if done(ctx, left, err) {
@@ -115,7 +115,7 @@ func (d *draining) without(ctx context.Context, look lookup, act action, warning
 	return left, errors.Join(err, ctx.Err())
 }
 
-// tellRoutes tells which VirtualServices may keep routes of ours, and what to do about them.
+// tellRoutes logs which VirtualServices may still have the operator's routes, and the remedy.
 func (d *draining) tellRoutes() {
 	if len(d.marked) > 0 {
 		d.Logger.Warn("routes of sandboxes stay in VirtualServices: the operator has no right to remove them, as while istio.enabled is false. "+
@@ -126,7 +126,7 @@ func (d *draining) tellRoutes() {
 		"If it was true earlier, search for annotation " + istioadapter.AnnotationRoutes + ", as in the guide to meshes, section Remaining routes")
 }
 
-// takeOut takes everything of ours out of a VirtualService.
+// takeOut removes the operator's routes and marks from a VirtualService.
 func (d *draining) takeOut(ctx context.Context, i item) error {
 	o := &unstructured.Unstructured{}
 	o.SetGroupVersionKind(istioadapter.VirtualServices)
@@ -135,7 +135,7 @@ func (d *draining) takeOut(ctx context.Context, i item) error {
 	}
 	err := istioadapter.TakeOut(ctx, d.Client, o)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return nil // What has changed meanwhile is seen in the next round.
+		return nil // Retried in the next round.
 	}
 	if err == nil {
 		d.Logger.Warn("routes of sandboxes were taken out without the controller manager", "object", i.String())

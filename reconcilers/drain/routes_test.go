@@ -81,7 +81,7 @@ func theirs(w *world.World, owners *unstructured.Unstructured) {
 	}
 }
 
-// route makes an IstioRoute that says that a VirtualService has routes.
+// route creates an IstioRoute with a status that a VirtualService has routes.
 func route(w *world.World, name, ns string, owner *crdv1.RoutingConfig) *crdv1.IstioRoute {
 	w.Helper()
 	r := &crdv1.IstioRoute{}
@@ -98,7 +98,7 @@ func route(w *world.World, name, ns string, owner *crdv1.RoutingConfig) *crdv1.I
 	return r
 }
 
-// TestRoutesAreTakenOutOfVirtualServices drains a cluster whose manager is gone.
+// TestRoutesAreTakenOutOfVirtualServices drains a cluster without a manager.
 func TestRoutesAreTakenOutOfVirtualServices(t *testing.T) {
 	w := world.Shared(t)
 	w.DefineIstio()
@@ -150,7 +150,7 @@ func TestRoutesThatStayAreTold(t *testing.T) {
 	})
 }
 
-// TestDerivedRoutesGo drains a cluster whose manager is gone, and which collects no garbage.
+// TestDerivedRoutesGo drains a cluster without a manager and without a garbage collector.
 func TestDerivedRoutesGo(t *testing.T) {
 	w := world.Shared(t)
 	w.DefineGatewayAPI()
@@ -223,7 +223,7 @@ func TestCopiesOfRulesAreDeleted(t *testing.T) {
 	}
 }
 
-// TestIstioRoutesOfPeopleStay drains a cluster that has an IstioRoute which nobody of ours made.
+// TestIstioRoutesOfPeopleStay drains a cluster with an IstioRoute that the operator did not create.
 func TestIstioRoutesOfPeopleStay(t *testing.T) {
 	w := world.Shared(t)
 	for name, keep := range map[string]bool{"keep": true, "all": false} {

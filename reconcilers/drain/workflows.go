@@ -14,11 +14,11 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// Delete workflows take the time that they take: what they remove is outside of the cluster,
-// and nobody removes it after us.
+// Delete workflows are not cut short: they remove resources outside of the cluster, which nothing
+// removes later.
 
-// working reports whether a workflow that removes something comes to its end by itself: none
-// of its units has failed. What cannot be read counts as none.
+// working reports whether a delete workflow is making progress: none of its units has failed. It
+// returns false if workflows cannot be read.
 func (d *draining) working(ctx context.Context) bool {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(crdv1.GroupVersion().WithKind(crdv1.KindLifecycleMethods + "List"))
@@ -34,8 +34,8 @@ func (d *draining) working(ctx context.Context) bool {
 	})
 }
 
-// remains returns what a Resource that is forced may leave behind: what the units that were
-// begun have made. Empty for objects of other kinds.
+// remains returns a message about the leftovers of a Resource that is forced: the results of the units
+// that were started. It is empty for objects of other kinds.
 func (d *draining) remains(ctx context.Context, i item) string {
 	if i.kind != crdv1.KindResource {
 		return ""

@@ -145,7 +145,7 @@ func (c *cluster) config() dryrun.Config {
 	return dryrun.Config{Reader: c.user(""), OperatorNamespace: c.ns + "-operator", Meshes: c.meshes}
 }
 
-// said returns the newest fact of every key that the log has now.
+// said returns the newest fact of every key in the log.
 func (c *cluster) said() map[event.Key]event.Fact {
 	c.Helper()
 	f, err := c.log.Follow(c.Context())

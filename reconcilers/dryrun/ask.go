@@ -25,12 +25,12 @@ type Question struct {
 	Text                  []byte
 	Kind, Namespace, Name string
 	Delete                bool
-	// Operator is the namespace of the operator, whose configuration applies.
+	// Operator is the operator's namespace. The configuration there applies.
 	Operator string
 }
 
-// Ask returns what would change in the cluster of a client, with the rights of its user and by the
-// configuration of the operator. An error that is ErrInvalid, ErrNotSupported or ErrNoObject is in
+// Ask returns the Plan for a question about the cluster of a client, with the rights of its user and
+// the operator's configuration. The errors ErrInvalid, ErrNotSupported and ErrNoObject are problems of
 // the question.
 func Ask(ctx context.Context, c client.Client, ask Question) (Plan, error) {
 	objects, passed, err := objectsOf(ask)
@@ -61,8 +61,8 @@ type malformed struct{ error }
 // Is implements the interface of errors.Is.
 func (malformed) Is(target error) bool { return target == ErrInvalid }
 
-// configured has a dry run go by the configuration of the operator that is in the
-// cluster. Where that cannot be read, the sentences say what was assumed instead.
+// configured sets the operator's settings in c from its configuration in the cluster. If that cannot be
+// read, it returns sentences about the defaults that it assumed instead.
 func configured(ctx context.Context, reader client.Reader, c *Config) (assumed []string, err error) {
 	cluster, err := clusterconfig.Installed(ctx, reader, c.OperatorNamespace)
 	if errors.Is(err, clusterconfig.ErrNotRead) {
@@ -99,7 +99,7 @@ func meshesInUse(ctx context.Context, reader client.Reader) (on Meshes, which st
 	return on, which, err
 }
 
-// stepSettings returns how the operator's pods of steps look.
+// stepSettings returns the settings of the operator's pods of steps.
 func stepSettings(ctx context.Context, reader client.Reader, operator string) (execunit.Settings, error) {
 	cluster, err := clusterconfig.Installed(ctx, reader, operator)
 	if err != nil {

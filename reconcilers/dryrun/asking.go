@@ -28,7 +28,7 @@ func asks(gvk schema.GroupVersionKind) bool {
 // checks them in full, quotas and admission webhooks too, and keeps nothing.
 type asking struct {
 	client client.Client
-	// manager is in whose name fields would be set.
+	// manager is the field manager of the requests.
 	manager string
 }
 
@@ -49,8 +49,8 @@ func (a asking) ask(ctx context.Context, o *unstructured.Unstructured) (*unstruc
 	return doc, err
 }
 
-// whose gives errNotAsked where it is the caller who may not write such objects, and
-// what the API server said where it refuses the object itself.
+// whose returns errNotAsked if the caller lacks the right to write such objects, and otherwise the API
+// server's error about the object itself.
 func (a asking) whose(ctx context.Context, o *unstructured.Unstructured, refused error) error {
 	gvk := o.GroupVersionKind()
 	mapping, err := a.client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
@@ -75,15 +75,14 @@ func (a asking) may(ctx context.Context, verb, group, resource, namespace, name 
 	return review.Status.Allowed, err
 }
 
-// refuses reports whether an answer is about the object, so that asking again gives
-// the same.
+// refuses reports whether an error is about the object itself, so that a repeated request fails too.
 func refuses(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err) || apierrors.IsNotFound(err) ||
 		apierrors.IsConflict(err) || apierrors.IsRequestEntityTooLargeError(err) || meta.IsNoMatchError(err)
 }
 
-// taken asks the API server about an object that somebody would apply. It is
-// false when the object would be refused, which is noted.
+// taken sends an object of the caller to the API server with dryRun=All, and reports whether it would
+// be accepted. A refusal is recorded.
 func (s *simulation) taken(ctx context.Context, o client.Object) (bool, error) {
 	if s.config.Client == nil {
 		return true, nil
@@ -157,7 +156,7 @@ func (w *world) unchanged(stored *unstructured.Unstructured) (bool, error) {
 	return w.same(have, would)
 }
 
-// tell notes what could not be found out, once.
+// tell records, once, something that the dry run cannot find out.
 func (w *world) tell(what string) {
 	if !slices.Contains(w.unknown, what) {
 		w.unknown = append(w.unknown, what)

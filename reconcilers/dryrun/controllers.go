@@ -13,8 +13,8 @@ import (
 	"switchyard.dev/reconcilers/member"
 )
 
-// controllersOn returns the real controllers, at work on a world, by the kind that they
-// look at.
+// controllersOn returns the real controllers, with a world as their cluster, by the kind that they
+// reconcile.
 func controllersOn(w *world, facts *statements, c Config, m *meshtrial.Routers) (map[string]controller.Controller, error) {
 	needs := kinds.Config{
 		Needs: member.Needs{
@@ -32,11 +32,11 @@ func controllersOn(w *world, facts *statements, c Config, m *meshtrial.Routers) 
 	return all, err
 }
 
-// pods are the kinds whose controllers run pods and go by how these end: what comes of them is
-// not simulated.
+// pods returns the kinds with controllers that run pods and depend on their results, which are not
+// simulated.
 func pods() []string { return []string{crdv1.KindResource, crdv1.KindLifecycleMethods} }
 
-// simulated returns the kinds whose controllers are.
+// simulated returns the kinds with simulated controllers.
 func simulated() []string {
 	return slices.DeleteFunc(crdv1.Names(crdv1.SupportedKinds()), func(kind string) bool { return slices.Contains(pods(), kind) })
 }

@@ -28,8 +28,7 @@ import (
 
 // Errors that a caller can act on; test with errors.Is.
 var (
-	// ErrNotSupported: this version cannot say what an object of this kind would
-	// change.
+	// ErrNotSupported: this version has no dry run for objects of this kind.
 	ErrNotSupported = errors.New("a dry run of this kind is not supported yet")
 	// ErrNoObject: the object that would be deleted does not exist.
 	ErrNoObject = errors.New("there is no such object")
@@ -37,38 +36,34 @@ var (
 	ErrInvalid = errors.New("the object is not valid")
 )
 
-// Config is what a dry run works with.
+// Config has the dependencies and settings of a dry run.
 type Config struct {
-	// Reader reads the cluster with the rights of the caller. Required. Its scheme
-	// has to know what Scheme knows.
+	// Reader reads the cluster with the rights of the caller. Required. Its scheme must include the
+	// kinds of Scheme.
 	Reader client.Reader
 	// Client sends the object, and the Deployments, Rollouts and Services of forks, to the
 	// API server, with dryRun=All and the rights of the caller. nil: only what the
 	// controllers check is reported.
 	Client client.Client
-	// Manager is the field manager in whose name Client asks about the objects.
-	// "switchyard-dry-run" when it is empty.
+	// Manager is the field manager of Client's requests. Default: "switchyard-dry-run".
 	Manager string
-	// Namespaces are those in which the operator may work, as its own configuration
-	// says; empty means all.
+	// Namespaces are those in which the operator may work, by its configuration; empty means all.
 	Namespaces []string
 	// OperatorNamespace is where the operator lives; "signadot" when it is empty.
 	OperatorNamespace string
-	// Powers are those that patches may add, as the operator's configuration says; none
-	// when it is empty.
+	// Powers are those that patches may add, by the operator's configuration; empty means none.
 	Powers power.Powers
 	// Meshes are the meshes that are on. With one, Reader has to have a RESTMapper, as a client.Client
 	// has.
 	Meshes Meshes
-	// Steps returns how pods of steps look; an error states why that is not known. nil: the API server
-	// is not asked about pods of steps.
+	// Steps returns the settings of the pods of steps, or an error if they are unknown. nil: pods of
+	// steps are not sent to the API server.
 	Steps func(context.Context) (execunit.Settings, error)
-	// Now gives the time of facts and of objects that would be new; time.Now when
-	// it is nil.
+	// Now returns the time of facts and of new objects; time.Now if it is nil.
 	Now func() time.Time
 }
 
-// Validate names what is missing.
+// Validate returns an error if a required field is missing.
 func (c Config) Validate() error {
 	if c.Reader == nil {
 		return errors.New("dryrun: Reader is required")
@@ -82,34 +77,33 @@ const operatorNamespace = "signadot"
 // asker is the field manager of dry runs.
 const asker = "switchyard-dry-run"
 
-// Plan is what would change.
+// Plan is the predicted result.
 type Plan struct {
-	// Statements are the facts that would be put on the routing log, in order, at
-	// most one for each key: RoutingDeclared, RoutingWithdrawn, WorkloadObserved
-	// and WorkloadWithdrawn. Those that the log says already are among them; it
-	// does not record them again.
+	// Statements are the facts that would be put on the routing log, in order, at most one for each
+	// key: RoutingDeclared, RoutingWithdrawn, WorkloadObserved and WorkloadWithdrawn. They include
+	// facts that the log already has, which it does not record again.
 	Statements []event.Fact
 	// Changes are the objects that would be made, changed or deleted, the one
 	// that was asked about first.
 	Changes []Change
-	// Refusals are what the API server would not take, so that the operator would see
-	// nothing of it.
+	// Refusals are the objects that the API server would reject, so that the operator would never see
+	// them.
 	Refusals []Refusal
-	// Findings are what the controllers would say that people should know, as
-	// conditions of the objects. None, and no refusal, means that nothing stands in the way.
+	// Findings are the conditions of objects that need attention. Without findings and refusals nothing
+	// prevents the object from working.
 	Findings []Finding
-	// Unknown are sentences about what could not be found out, and why.
+	// Unknown are sentences about checks that were not possible, and why.
 	Unknown []string
 }
 
 // Refusal is an object that the API server would not take.
 type Refusal struct {
 	Object Object
-	// Message is what it says.
+	// Message is the message of the API server.
 	Message string
 }
 
-// Action is what would be done to an object.
+// Action is the kind of a change of an object.
 type Action string
 
 // The actions.
@@ -141,27 +135,26 @@ type Change struct {
 	Action Action
 }
 
-// Finding is a condition that an object would have and that people should know.
+// Finding is a condition of an object that needs the user's attention.
 type Finding struct {
 	// Object would have the condition.
 	Object Object
 	// Type and Reason are words for programs, as in conditions.
 	Type, Reason string
-	// Status is False when something stands in the way, Unknown when that cannot
-	// be told, and True for a remark.
+	// Status is False for a problem, Unknown if a dry run cannot decide it, and True for a remark.
 	Status string
-	// Message says what is wrong, with which object, and what to do.
+	// Message describes the problem, the object and the remedy.
 	Message string
 }
 
-// InTheWay reports whether somebody has to change something before it works. Other
-// findings are remarks, or what shows only once it is tried: sandboxes that are to be
-// ready, and what a fork waits for.
+// InTheWay reports whether a user has to change something before the object works. Other findings are
+// remarks, or conditions that only show in a real run: readiness of sandboxes, and dependencies of a
+// fork.
 func (f Finding) InTheWay() bool {
 	return f.Status == string(metav1.ConditionFalse) && f.Reason != routegroup.ReasonSandboxesNotReady && f.Reason != crdv1.ReasonWaitsFor
 }
 
-// Scheme knows the kinds that a dry run reads, and asks the API server with.
+// Scheme returns a scheme with the kinds that a dry run reads, and sends to the API server.
 func Scheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{crdv1.AddToScheme, appsv1.AddToScheme, corev1.AddToScheme, discoveryv1.AddToScheme, policyv1.AddToScheme, networkingv1.AddToScheme, authorizationv1.AddToScheme} {
@@ -172,11 +165,11 @@ func Scheme() (*runtime.Scheme, error) {
 	return s, nil
 }
 
-// Apply returns what would change if the objects were applied, one after the other: a
-// SignadotSandbox, SignadotRouteGroup, RoutingConfig, or a member of any kind
-// (crdv1.MemberKinds), or an Unstructured that holds one. When one of its name exists,
-// its spec becomes that of the object, and labels and annotations are added to those
-// that are there. ErrNotSupported, ErrInvalid, or why the cluster cannot be read.
+// Apply returns the Plan if the objects were applied, one after the other: a SignadotSandbox,
+// SignadotRouteGroup, RoutingConfig, a member of any kind (crdv1.MemberKinds), or an Unstructured with
+// one of these. If an object of that name exists, its spec is replaced, and the labels and annotations
+// are added to the existing ones. The error is ErrNotSupported, ErrInvalid, or why the cluster cannot
+// be read.
 func Apply(ctx context.Context, c Config, objects ...client.Object) (Plan, error) {
 	return run(ctx, c, objects, func(ctx context.Context, s *simulation, o client.Object) error {
 		if ok, err := s.taken(ctx, o); !ok || err != nil {
@@ -186,9 +179,8 @@ func Apply(ctx context.Context, c Config, objects ...client.Object) (Plan, error
 	})
 }
 
-// Delete returns what would change if the objects were deleted, one after the other. Only
-// kind and name count. ErrNotSupported, ErrInvalid, ErrNoObject, or why the cluster
-// cannot be read.
+// Delete returns the Plan if the objects were deleted, one after the other. Only kind and name count.
+// The error is ErrNotSupported, ErrInvalid, ErrNoObject, or why the cluster cannot be read.
 func Delete(ctx context.Context, c Config, objects ...client.Object) (Plan, error) {
 	return run(ctx, c, objects, func(ctx context.Context, s *simulation, o client.Object) error {
 		err := s.world.Delete(ctx, o)
@@ -199,8 +191,7 @@ func Delete(ctx context.Context, c Config, objects ...client.Object) (Plan, erro
 	})
 }
 
-// run lets something happen to each object in a world of its own, and returns what
-// follows.
+// run calls happen for each object in a new world, and returns the resulting Plan.
 func run(ctx context.Context, c Config, objects []client.Object, happen func(context.Context, *simulation, client.Object) error) (Plan, error) {
 	if err := c.Validate(); err != nil {
 		return Plan{}, err

@@ -30,9 +30,8 @@ import (
 	"switchyard.dev/reconcilers/fork/power"
 )
 
-// known returns the fact as text, without what a dry run cannot know: whether pods
-// are ready, addresses, UIDs and when something was made. What was withdrawn is
-// as if it had never been.
+// known returns the fact as text, without the values that a dry run cannot know: readiness of pods,
+// addresses, UIDs and creation times. It is empty for withdrawals.
 func known(f event.Fact) string {
 	data := proto.Clone(f.Data)
 	switch d := data.(type) {
@@ -53,7 +52,7 @@ func known(f event.Fact) string {
 	return strings.ReplaceAll(fmt.Sprintf("%s %s %s", text, f.Cause.Kind, f.Cause.Name), " ", "")
 }
 
-// after returns what the log would say once the statements are made.
+// after returns the facts of the log after the statements.
 func after(said map[event.Key]event.Fact, statements []event.Fact) map[event.Key]string {
 	out := map[event.Key]string{}
 	put := func(f event.Fact) {
@@ -71,8 +70,7 @@ func after(said map[event.Key]event.Fact, statements []event.Fact) map[event.Key
 	return out
 }
 
-// come checks that what the plan says comes true when it is done, and nothing
-// else.
+// come checks that the real changes are those of the plan.
 func (c *cluster) come(p dryrun.Plan, before map[event.Key]event.Fact) {
 	c.Helper()
 	want := after(before, p.Statements)
@@ -240,7 +238,7 @@ func TestWhoGetsTheKeyOfASandboxThatGoesIsSaid(t *testing.T) {
 
 func TestWhatStandsInTheWayIsSaid(t *testing.T) {
 	c := start(t, "dry-wrong")
-	c.deployment("quiet") // No Service leads to it.
+	c.deployment("quiet") // No Service selects it.
 	c.baseline("taken")
 	group := func(name, key string) *crdv1.SignadotRouteGroup {
 		return &crdv1.SignadotRouteGroup{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: crdv1.SignadotRouteGroupSpec{RoutingKey: key}}
@@ -435,7 +433,7 @@ func TestWhatTheAPIServerWouldRefuseIsSaid(t *testing.T) {
 		}
 		return p
 	}
-	// The definition of the kind says how long a key may be, and the API server sees to it.
+	// The definition of the kind bounds the length of a key, and the API server enforces it.
 	long := c.sandbox("dry-refuse-long", strings.Repeat("k", 300), "a")
 	good := c.sandbox("dry-refuse-good", "dry-refuse-good", "a")
 	p := asked(long, good)
@@ -609,7 +607,7 @@ func TestWhoMayNotWriteIsToldWhatWasNotAsked(t *testing.T) {
 	}
 }
 
-// The operator takes nothing back that others have set on a fork, and a dry run says so.
+// The operator does not overwrite fields of a fork that others have set, and a dry run reports them.
 func TestAConflictOverAForkIsSaid(t *testing.T) {
 	c := start(t, "dry-others")
 	for name, others := range map[string]struct{ set, field string }{
@@ -670,7 +668,7 @@ spec:
 	c.expect(p, []string{"create ForkedWorkload", "create Rollout", "create RoutingConfig", "create Service", "create SignadotSandbox"}, []string{"ForkedWorkload SidecarsReady=True NoPods"})
 }
 
-// Somebody applies what kubectl get has written.
+// A user applies the output of kubectl get.
 func TestWhatTheClusterSaysOfAnObjectMayBeInTheFile(t *testing.T) {
 	c := start(t, "dry-file")
 	c.baseline("a")

@@ -93,9 +93,9 @@ func (s *simulation) route(ctx context.Context) error {
 // routes.
 const ReasonRoutedByMesh = "RoutedByMesh"
 
-// besideMeshes returns a finding of a member or of what a mesh is asked for as it counts where meshes
-// are on. A workload that lacks sidecars is a problem only if no mesh routes it. What a mesh does
-// counts where the RoutingConfig, or its owner, states it.
+// besideMeshes returns a finding of a member or of a mesh route, adjusted for the meshes that are on,
+// and whether it counts. A workload that lacks sidecars is a problem only if no mesh routes it.
+// Problems of a mesh count only in the other conditions of the RoutingConfig, or its owner.
 func (s *simulation) besideMeshes(o any, f Finding) (Finding, bool) {
 	if _, is := o.(crdv1.MeshRoute); is || f.Type == routing.ConditionIstioRoutesReady || f.Type == routing.ConditionGatewayAPIRoutesReady {
 		return f, false

@@ -17,7 +17,7 @@ import (
 	"switchyard.dev/reconcilers/routingkey"
 )
 
-// plan returns what came of it all.
+// plan returns the Plan after the simulation has settled.
 func (s *simulation) plan(subjects []identity) Plan {
 	p := Plan{Refusals: s.refusals, Unknown: s.world.unknown}
 	facts := slices.SortedFunc(maps.Values(s.statements.newest), byPosition)
@@ -37,8 +37,8 @@ func (s *simulation) plan(subjects []identity) Plan {
 // byPosition orders facts as they are on the log.
 func byPosition(a, b event.Recorded) int { return cmp.Compare(a.Pos.Seq, b.Pos.Seq) }
 
-// actionOf returns what was done to an object, besides to its status; nil is one
-// that does not exist.
+// actionOf returns the action on an object, and whether anything but its status changed. nil means that
+// the object does not exist.
 func actionOf(before, after client.Object) (Action, bool) {
 	switch {
 	case before == nil:
@@ -50,9 +50,8 @@ func actionOf(before, after client.Object) (Action, bool) {
 		!maps.Equal(before.GetLabels(), after.GetLabels()) || !maps.Equal(before.GetAnnotations(), after.GetAnnotations())
 }
 
-// findings returns what people should know of the objects that were asked about, of
-// their parts, and of others that were changed by it. What a part says and its
-// owner repeats is said once.
+// findings returns the findings about the subjects, their parts and other changed objects. A condition
+// that a part and its owner share is returned once.
 func (s *simulation) findings(subjects []identity) []Finding {
 	var all []told
 	about := func(id identity, o client.Object) {
@@ -89,15 +88,15 @@ func (s *simulation) findings(subjects []identity) []Finding {
 	return out
 }
 
-// told is a finding with what others may say more about.
+// told is a finding that a longer message of another object may replace.
 type told struct {
 	Finding
 	// core is the message that it came with.
 	core string
 }
 
-// saidOnce adds a finding, unless one of the same reason says the same. Where that says
-// less, it is given the longer message.
+// saidOnce adds a finding, unless a finding with the same reason has the message within its own. If the
+// new message is the longer one, it replaces the other.
 func saidOnce(all []told, f Finding) []told {
 	for i := range all {
 		t := &all[i]
@@ -115,9 +114,8 @@ func saidOnce(all []told, f Finding) []told {
 	return append(all, told{f, f.Message})
 }
 
-// findingsOf returns the conditions of an object that people should know: what is
-// not so, what cannot be known when nothing else stands in the way, and remarks.
-// That pods are still to be started is known to everybody.
+// findingsOf returns the conditions of an object that need attention: those that are False and remarks
+// or, if there are none, those that are Unknown. Pods that still have to start are not a finding.
 func findingsOf(of Object, o client.Object) []Finding {
 	conditioned, ok := o.(crdv1.Conditioned)
 	if !ok {
@@ -140,8 +138,8 @@ func findingsOf(of Object, o client.Object) []Finding {
 	return no
 }
 
-// isRemark reports whether a condition that is True says something that people should
-// know: a warning about the routing key, or a caveat of a member.
+// isRemark reports whether a condition that is True has a remark: a warning about the routing key, or a
+// caveat of a member.
 func isRemark(o client.Object, c crdv1.StatusCondition) bool {
 	if c.Reason == routingkey.ReasonWarning {
 		return true

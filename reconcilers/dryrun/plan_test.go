@@ -8,7 +8,7 @@ import (
 func TestWhatIsSaidTwiceIsSaidOnceAndInFull(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		// told are pairs of reason and message, as they come.
+		// told are pairs of reason and message, in order.
 		told, want [][2]string
 	}{
 		{"the same twice", [][2]string{{"R", "a is not there"}, {"R", "a is not there"}}, [][2]string{{"R", "a is not there"}}},

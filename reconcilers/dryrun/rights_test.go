@@ -13,8 +13,8 @@ import (
 	"switchyard.dev/reconcilers/dryrun"
 )
 
-// user returns a client of a user who has no rights but those that are granted; of the
-// administrator for "". It knows the kinds that the program knows.
+// user returns a client of a user with only the granted rights; of the administrator for "". It has the
+// scheme of the program.
 func (c *cluster) user(name string) client.Client {
 	c.Helper()
 	return c.ClientWith(c.As(name), dryrun.Scheme)

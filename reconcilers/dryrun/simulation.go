@@ -20,16 +20,15 @@ import (
 	"switchyard.dev/reconcilers/routingkey"
 )
 
-// mostLooks bounds how often objects are looked at. A sandbox with its parts
-// takes about ten looks for each of its forks.
+// mostLooks bounds the reconciliations of a simulation. A sandbox takes about ten for each of its
+// forks.
 const mostLooks = 10_000
 
-// overtaken is after how long an object is looked at again at most when the version
-// that was looked at was not the newest. Who waits for longer waits for time to pass,
-// which it does not here.
+// overtaken is the upper bound of a RequeueAfter that means that the reconciled version was stale. A
+// longer one waits for time to pass, which it does not in a simulation.
 const overtaken = 100 * time.Millisecond
 
-// simulation lets the controllers work on a world until they come to rest.
+// simulation runs the controllers on a world until no object has to be reconciled.
 type simulation struct {
 	config      Config
 	world       *world
@@ -38,11 +37,10 @@ type simulation struct {
 	meshes      *meshtrial.Routers
 	// waited are the RoutingConfigs for which time has passed (route).
 	waited map[identity]bool
-	// queue are the objects to look at, each once; looked are all that were, in
-	// order.
+	// queue has the objects to reconcile, each once; looked has all that were reconciled, in order.
 	queue  []identity
 	looked []identity
-	// touched are the writes that nobody was told of yet.
+	// touched are the writes that spread has not processed yet.
 	touched []touch
 	// refusals are of the objects that were asked about.
 	refusals []Refusal
@@ -65,8 +63,8 @@ func newSimulation(ctx context.Context, c Config, scheme *runtime.Scheme, now ti
 	return s, err
 }
 
-// begin has the object looked at, and its parts, also when nothing was changed: a
-// plan is whole, and not the rest of what the controllers are at already.
+// begin enqueues the object and its parts, even if nothing was changed, so that a plan contains all of
+// their facts and findings and not only pending ones.
 func (s *simulation) begin(ctx context.Context, subject identity) error {
 	s.enqueue(subject)
 	o := s.world.current(subject)
@@ -109,7 +107,7 @@ func (s *simulation) settle(ctx context.Context) error {
 	return fmt.Errorf("the controllers do not come to rest over it; the next to be looked at is %s", s.queue[0].object())
 }
 
-// look has the first object of the queue looked at.
+// look reconciles the first object of the queue.
 func (s *simulation) look(ctx context.Context) error {
 	id := s.queue[0]
 	s.queue = s.queue[1:]
@@ -121,24 +119,24 @@ func (s *simulation) look(ctx context.Context) error {
 		return fmt.Errorf("%s: %w", id.object(), err)
 	}
 	if again := result.RequeueAfter; again > 0 && again < overtaken {
-		s.enqueue(id) // The version that was looked at was overtaken.
+		s.enqueue(id) // The reconciled version was stale.
 	}
 	return nil
 }
 
-// enqueue has an object looked at.
+// enqueue adds an object to the queue, unless it is queued or its kind has no controller.
 func (s *simulation) enqueue(id identity) {
 	if id.Group == crdv1.GroupVersion().Group && s.controllers[id.Kind] != nil && !slices.Contains(s.queue, id) {
 		s.queue = append(s.queue, id)
 	}
 }
 
-// notify remembers an object as it was and as it is.
+// notify records a write: the object before and after it.
 func (s *simulation) notify(id identity, before, after client.Object) {
 	s.touched = append(s.touched, touch{id, before, after})
 }
 
-// spread has those look at something again who watch what was written.
+// spread enqueues the written objects and those that watch them.
 func (s *simulation) spread(ctx context.Context) error {
 	touched := s.touched
 	s.touched = nil
@@ -159,12 +157,12 @@ func (s *simulation) spread(ctx context.Context) error {
 	return nil
 }
 
-// concerned has the objects looked at that an object is about without owning
-// them: those with its key, and those that name it.
+// concerned enqueues the objects that an object concerns without owning it: those with the same routing
+// key, and those that name it.
 func (s *simulation) concerned(ctx context.Context, o client.Object) error {
 	key := routingkey.Of(o)
 	for _, kind := range []string{crdv1.KindSandbox, crdv1.KindRouteGroup, crdv1.KindRoutingConfig} {
-		// Not copied: there may be many, and each write leads here.
+		// Not copied: there may be many, and each write causes this list.
 		all, err := s.world.all(ctx, crdv1.GroupVersion().WithKind(kind))
 		if err != nil {
 			return err
@@ -207,8 +205,7 @@ func sandboxOf(o client.Object) string {
 	return ""
 }
 
-// ours is the identity of an object of our group. Of those only members have a
-// namespace.
+// ours returns the identity of an object of signadot.com. Of these only members have a namespace.
 func ours(kind, namespace, name string) identity {
 	if !crdv1.IsMember(kind) {
 		namespace = ""

@@ -14,8 +14,8 @@ import (
 	"switchyard.dev/reconcilers/publish"
 )
 
-// statements takes what controllers state, on a log of its own in memory, which
-// refuses what the real one would refuse.
+// statements records the facts of controllers, on a log in memory, which refuses the same facts as the
+// real one.
 type statements struct {
 	log    eventbus.Log
 	newest map[event.Key]event.Recorded
@@ -48,8 +48,7 @@ func (s *statements) Put(ctx context.Context, f event.Fact) (event.Pos, error) {
 // Settle implements publish.Publisher.
 func (s *statements) Settle(event.Key) {}
 
-// withoutInventions returns the fact without what stands in for what only the API
-// server can give.
+// withoutInventions returns the fact without placeholders of values that only the API server assigns.
 func withoutInventions(f event.Fact) event.Fact {
 	f.Data = proto.Clone(f.Data)
 	strip := func(uid *string) {

@@ -19,9 +19,9 @@ import (
 	"switchyard.dev/workflows/execunit"
 )
 
-// steps asks the API server about the pods of the steps of the subject's Resources, with
-// dryRun=All, and notes those that it refuses. Left out are steps that have succeeded, and Resources
-// with a step that runs: its pod is part of the quotas already.
+// steps sends the pods of the steps of the subject's Resources to the API server, with dryRun=All, and
+// records refusals. It skips steps that have succeeded, and Resources with a running step: the quotas
+// include its pod already.
 func (s *simulation) steps(ctx context.Context, subject identity) error {
 	whole := s.world.current(subject)
 	if s.config.Client == nil || s.config.Steps == nil || whole == nil {

@@ -35,11 +35,11 @@ func (id identity) object() Object {
 	return Object{Kind: id.Kind, Namespace: id.Namespace, Name: id.Name}
 }
 
-// world is a cluster as a controller's client sees it: what the caller's reader
-// gives, and on top of it, in memory, what was written. One goroutine uses it.
+// world is a cluster as a controller's client sees it: the objects of the caller's reader, overlaid
+// with those written in memory. It is not safe for concurrent use.
 type world struct {
-	// Client is what controllers work with. It reads and writes the store, into which
-	// what is asked for is read first.
+	// Client is the client of the controllers. It reads and writes the store; objects are copied from
+	// the reader into the store before they are first used.
 	client.Client
 	store      testing.ObjectTracker
 	reader     client.Reader
@@ -47,22 +47,21 @@ type world struct {
 	namespaces []string
 	now        time.Time
 
-	// read is what the reader gave (nil: there is none), listed which lists.
+	// read has the objects from the reader (nil if missing), listed the completed lists.
 	read   map[identity]client.Object
 	listed map[string]bool
-	// written are the objects that were written, as they are then; nil when they
-	// were deleted. wrote has them in order.
+	// written are the written objects; nil for deleted ones. wrote has them in order.
 	written map[identity]client.Object
 	wrote   []identity
-	// asking sends dry-run writes to the API server; without a client it asks nothing.
-	// answers caches its replies by document, and unknown is what could not be asked.
+	// asking sends dry-run writes to the API server, unless it has no client. answers caches its
+	// replies by document, and unknown are the checks that were not possible.
 	asking  asking
 	answers map[string]answer
 	unknown []string
 	// made counts the objects that are new.
 	made int
-	// changed is told of each write: the object before (nil: there was none) and
-	// after (nil: there is none any more).
+	// changed is called after each write with the object before (nil if it did not exist) and after
+	// (nil if it was deleted).
 	changed func(id identity, before, after client.Object)
 }
 
@@ -97,7 +96,7 @@ func (w *world) get(ctx context.Context, store client.WithWatch, key client.Obje
 	return store.Get(ctx, key, into)
 }
 
-// find returns the object as it is in this world; nil when there is none.
+// find returns the object in this world; nil if it does not exist.
 func (w *world) find(ctx context.Context, gvk schema.GroupVersionKind, key client.ObjectKey) (client.Object, error) {
 	if err := w.fetch(ctx, gvk, identity{gvk.GroupKind(), key}); err != nil {
 		return nil, err
@@ -114,8 +113,8 @@ func (w *world) find(ctx context.Context, gvk schema.GroupVersionKind, key clien
 	return out, nil
 }
 
-// current returns an object as it is now, as far as anybody has asked for it; nil when there is
-// none. Nobody may change it.
+// current returns the present version of an object that was read before; nil if it does not exist or
+// was never read. The caller must not modify it.
 func (w *world) current(id identity) client.Object {
 	if o, ok := w.written[id]; ok {
 		return o
@@ -123,13 +122,13 @@ func (w *world) current(id identity) client.Object {
 	return w.read[id]
 }
 
-// all returns the objects of a kind without a namespace, by name. Nobody may change them.
+// all returns the objects of a kind without a namespace, by name. The caller must not modify them.
 func (w *world) all(ctx context.Context, gvk schema.GroupVersionKind) ([]client.Object, error) {
 	if err := w.fetchList(ctx, gvk, "", nil); err != nil {
 		return nil, err
 	}
 	var all []client.Object
-	for id := range w.read { // What was written was read before.
+	for id := range w.read { // Written objects were read before.
 		if o := w.current(id); o != nil && id.GroupKind == gvk.GroupKind() {
 			all = append(all, o)
 		}
@@ -158,7 +157,7 @@ func (w *world) fetch(ctx context.Context, gvk schema.GroupVersionKind, id ident
 	return w.store.Add(o)
 }
 
-// list lists from the store what was read into it.
+// list lists from the store, after the objects were copied into it.
 func (w *world) list(ctx context.Context, store client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 	o := client.ListOptions{}
 	o.ApplyOptions(options)
@@ -184,7 +183,7 @@ func (w *world) within(gvk schema.GroupVersionKind, namespace string) []string {
 	return w.namespaces
 }
 
-// fetchList reads into the store what the reader lists, each list once.
+// fetchList copies the objects that the reader lists into the store, each list once.
 func (w *world) fetchList(ctx context.Context, gvk schema.GroupVersionKind, namespace string, selector labels.Selector) error {
 	options := []client.ListOption{client.InNamespace(namespace)}
 	key := gvk.Kind + "/" + namespace
@@ -228,9 +227,9 @@ func (w *world) name(o client.Object) string {
 	return Object{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()}.String()
 }
 
-// dispensable reports whether a dry run goes on for users who cannot list a kind. Most clusters
-// have no Rollouts, and a Rollout that is a baseline is read by its name. NetworkPolicies only
-// cause a condition.
+// dispensable reports whether a dry run continues for users who cannot list a kind. Most clusters have
+// no Rollouts, and a Rollout that is a baseline is read by its name. NetworkPolicies only cause a
+// condition.
 func dispensable(gvk schema.GroupVersionKind) bool {
 	return isRollout(gvk) || gvk.GroupKind() == networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy").GroupKind()
 }
@@ -256,7 +255,7 @@ func blank(scheme *runtime.Scheme, gvk schema.GroupVersionKind) (client.Object, 
 	return empty[client.Object](scheme, gvk)
 }
 
-// empty returns what the scheme makes of a kind, which has to be a T.
+// empty returns an empty object of a kind from the scheme, which has to be a T.
 func empty[T any](scheme *runtime.Scheme, gvk schema.GroupVersionKind) (T, error) {
 	made, err := scheme.New(gvk)
 	if err != nil {

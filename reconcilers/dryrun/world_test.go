@@ -13,7 +13,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// What an API server gives to objects beside what is written, and whom it tells.
+// The fields that an API server sets in written objects, and the notifications about writes.
 func TestWritesAreAdmittedAsAnAPIServerWould(t *testing.T) {
 	scheme, err := Scheme()
 	if err != nil {

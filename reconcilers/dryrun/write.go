@@ -21,15 +21,15 @@ import (
 	"switchyard.dev/reconcilers/inmemory"
 )
 
-// What an object that would be new has in place of what the API server gives.
+// Placeholders in new objects for values that the API server assigns.
 const (
 	// newUID begins its UID.
 	newUID = "dry-run-"
-	// newAddress stands for the cluster IP of a Service.
+	// newAddress is the placeholder for the cluster IP of a Service.
 	newAddress = "dry-run"
 )
 
-// submit writes the object as a person who applies it.
+// submit writes the object as a user who applies it.
 func (w *world) submit(ctx context.Context, o client.Object) error {
 	content, gvk, err := w.document(o)
 	if err != nil {
@@ -59,7 +59,7 @@ func (w *world) submit(ctx context.Context, o client.Object) error {
 	return save()
 }
 
-// added returns what there is, with what is added.
+// added returns a new map with the entries of both maps; those of more take precedence.
 func added(have, more map[string]string) map[string]string {
 	out := map[string]string{}
 	maps.Copy(out, have)
@@ -67,7 +67,7 @@ func added(have, more map[string]string) map[string]string {
 	return out
 }
 
-// apply writes what the only field manager wants, if the API server would take it.
+// apply applies the document of the only field manager, if the API server would accept it.
 func (w *world) apply(ctx context.Context, store client.WithWatch, c runtime.ApplyConfiguration, options ...client.ApplyOption) error {
 	doc := &unstructured.Unstructured{}
 	if err := copyJSON(doc, c); err != nil {
@@ -112,7 +112,7 @@ func (w *world) apply(ctx context.Context, store client.WithWatch, c runtime.App
 	return copyJSON(c, content)
 }
 
-// copyJSON makes into what from is as JSON.
+// copyJSON copies from to into by way of JSON.
 func copyJSON(into, from any) error {
 	text, err := json.Marshal(from)
 	if err != nil {
@@ -121,8 +121,8 @@ func copyJSON(into, from any) error {
 	return json.Unmarshal(text, into)
 }
 
-// namespace returns the error that the API server gives for an object in a
-// namespace that does not exist. Who may not look is told nothing of that.
+// namespace returns the API server's error for an object in a namespace that does not exist; nil if the
+// caller may not read namespaces.
 func (w *world) namespace(ctx context.Context, name string) error {
 	if name == "" {
 		return nil
@@ -157,7 +157,7 @@ func (w *world) patchStatus(ctx context.Context, store client.Client, _ string, 
 	return w.writeBack(ctx, o, func() error { return store.Status().Patch(ctx, o, patch, options...) })
 }
 
-// writeBack has an object written, and makes o what it is then.
+// writeBack writes an object, and sets o to the result.
 func (w *world) writeBack(ctx context.Context, o client.Object, do func() error) error {
 	gvk, err := apiutil.GVKForObject(o, w.scheme)
 	if err == nil {
@@ -178,9 +178,8 @@ func (w *world) delete(ctx context.Context, store client.WithWatch, o client.Obj
 	return w.write(ctx, gvk, o, func() error { return store.Delete(ctx, o, options...) })
 }
 
-// write has an object written, gives it what the API server would, and tells of it when it
-// is not as it was. That it is the very object that is meant needs no look at its UID: nobody
-// else writes in this world.
+// write writes an object, sets the fields that the API server would, and calls changed if the object
+// differs. UIDs are not compared, since a world has only one writer.
 func (w *world) write(ctx context.Context, gvk schema.GroupVersionKind, o client.Object, do func() error) error {
 	key := client.ObjectKeyFromObject(o)
 	before, err := w.find(ctx, gvk, key)
@@ -212,8 +211,8 @@ func (w *world) write(ctx context.Context, gvk schema.GroupVersionKind, o client
 	return nil
 }
 
-// admit gives an object what the API server gives it: a new one its UID, and one with
-// another spec the next generation. It reports whether the object is as it was.
+// admit sets the fields that the API server assigns: the UID of a new object, and the generation after
+// a change of the spec. It reports whether the object is unchanged.
 func (w *world) admit(before, after client.Object) (same bool, err error) {
 	if before == nil {
 		w.made++

@@ -29,9 +29,9 @@ var words = meshes.Words{
 	Matched: crdv1.ConditionRoutesMatched, Failed: ReasonRouteFailed, There: gatewayapi.StatusDerived,
 }
 
-// Conclude returns a copy of the GatewayAPIRoute with its status. known is nil where nobody makes
-// routes of the Gateway API. It returns the object itself where there is nothing to say. now is
-// taken as the time of conditions that changed.
+// Conclude returns a copy of the GatewayAPIRoute with its status; the object itself if the status does
+// not change. known is nil if the Gateway API is off. now is the transition time of conditions that
+// change.
 func Conclude(o *crdv1.GatewayAPIRoute, known *gatewayadapter.Report, now metav1.Time) *crdv1.GatewayAPIRoute {
 	all, stands := meshes.Conditions(words, o, known, func(m crdv1.MatchedObject) meshes.Match {
 		return meshes.Match{Kind: m.Baseline.Kind, Name: m.Baseline.Namespace + "/" + m.Baseline.Name, Status: m.Status, Message: m.Message}

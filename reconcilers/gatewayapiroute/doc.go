@@ -1,14 +1,14 @@
-// Package gatewayapiroute tells in each GatewayAPIRoute what became of it: which HTTPRoutes and
-// GRPCRoutes refer to its Service, and what was derived from each for its routing key.
+// Package gatewayapiroute writes the status of GatewayAPIRoutes: which HTTPRoutes and GRPCRoutes refer
+// to the Service, and the routes that were derived from each for the routing key.
 //
-//	Conclude  the status: what the adapter knows of the route   decide.go      pure
+//	Conclude  the status, from the report of the adapter        decide.go      pure
 //	Reconcile writes that status                                reconciler.go
 //
-// It makes no route. The RoutingConfig makes a GatewayAPIRoute for each Service of a baseline,
-// the adapter (package meshes/gatewayadapter) follows the routing log and writes what is
-// derived, which the GatewayAPIRoute owns. One that somebody writes by hand changes nothing,
-// whoever that is, and says so.
+// It creates no routes. The RoutingConfig creates a GatewayAPIRoute for each Service of a baseline, and
+// the adapter (package meshes/gatewayadapter) follows the routing log and writes the derived routes,
+// which the GatewayAPIRoute owns. A GatewayAPIRoute that a user creates has no effect, and its status
+// reports that.
 //
-// While the Gateway API is off there is no adapter. A GatewayAPIRoute that is there says so then,
-// unless another program writes its status.
+// While the Gateway API is off there is no adapter. The status of existing GatewayAPIRoutes reports
+// that, unless another program writes it.
 package gatewayapiroute

@@ -15,23 +15,23 @@ import (
 	"switchyard.dev/reconcilers/meshes/gatewayadapter"
 )
 
-// Reports tells what became of GatewayAPIRoutes, and leads to each again whose report changes. A
-// *gatewayadapter.Adapter does.
+// Reports returns the reports of GatewayAPIRoutes, and requeues those with changed reports.
+// *gatewayadapter.Adapter implements it.
 type Reports interface {
-	// Report returns what is known of a Target.
+	// Report returns the Report of a Target.
 	Report(t meshes.Target) gatewayadapter.Report
 	// Settled reports whether nothing is derived for a routing key.
 	Settled(key string) bool
 }
 
-// Config is what a Reconciler needs.
+// Config has the dependencies of a Reconciler.
 type Config struct {
 	apply.Access
 	// Reports is nil while the Gateway API is off.
 	Reports Reports
 }
 
-// Reconciler writes the status of GatewayAPIRoutes. Make one with New.
+// Reconciler writes the status of GatewayAPIRoutes. Create one with New.
 type Reconciler struct{ config Config }
 
 // New returns a Reconciler.
@@ -53,5 +53,5 @@ func (r *Reconciler) Reconcile(ctx context.Context, o *crdv1.GatewayAPIRoute) (t
 // Gone ends nothing: the routes are those of the routing log, and go with its facts.
 func (*Reconciler) Gone(context.Context, types.NamespacedName) error { return nil }
 
-// Watch adds nothing: whose report changes is looked at again.
+// Watch adds no watches: changed reports requeue the object.
 func (*Reconciler) Watch(*builder.Builder, ctrl.Manager) error { return nil }

@@ -1,7 +1,6 @@
-// Package inmemory makes clients of clusters that are only in memory, on which our
-// controllers can work: for dry runs, and for tests that need thousands of clusters. They
-// are controller-runtime's fake clients, which know patches and server-side apply. What an
-// API server does beyond that (UIDs, generations, validation) they do not.
+// Package inmemory creates clients of clusters in memory for controllers: for dry runs, and for tests
+// that need thousands of clusters. They are controller-runtime's fake clients, which support patches
+// and server-side apply, but not what an API server does beyond that (UIDs, generations, validation).
 package inmemory
 
 import (
@@ -25,8 +24,8 @@ import (
 	"switchyard.dev/reconcilers/kinds"
 )
 
-// NewBuilder returns what makes such a client, with the indexes that controllers read by,
-// and with the status of our kinds written apart from the rest.
+// NewBuilder returns a builder of such a client, with the indexes that controllers use, and with a
+// status subresource for the operator's kinds.
 func NewBuilder(ctx context.Context, scheme *runtime.Scheme) (*fake.ClientBuilder, error) {
 	b := fake.NewClientBuilder().WithScheme(scheme)
 	for name, extract := range kinds.RolloutIndexes() {
@@ -38,8 +37,8 @@ func NewBuilder(ctx context.Context, scheme *runtime.Scheme) (*fake.ClientBuilde
 	return b, kinds.AddIndexes(ctx, indexer{b})
 }
 
-// NewTracker returns what holds the objects of such a client. It knows the fields of
-// Kubernetes' own kinds, so that each has its manager, and guesses those of others.
+// NewTracker returns the object tracker of such a client. It has the schemas of Kubernetes' own kinds,
+// for managed fields, and deduces those of others.
 func NewTracker(scheme *runtime.Scheme) testing.ObjectTracker {
 	return tracker{testing.NewFieldManagedObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder(),
 		schemas{managedfields.NewDeducedTypeConverter(), known()})}
@@ -62,12 +61,12 @@ func (s schemas) ObjectToTyped(o runtime.Object, options ...typed.ValidationOpti
 	return s.TypeConverter.ObjectToTyped(o, options...)
 }
 
-// tracker names who writes.
+// tracker sets the field manager of updates without one.
 type tracker struct{ testing.ObjectTracker }
 
-// Update implements testing.ObjectTracker. What an API server writes by itself has no
-// manager there: the time of a deletion, say. It gets the operator's name here, which
-// publish.CauseOf passes over where there is another.
+// Update implements testing.ObjectTracker. Fields that an API server sets itself, such as the deletion
+// timestamp, have no manager there. Here it is the operator, which publish.CauseOf ignores if there is
+// another.
 func (t tracker) Update(gvr schema.GroupVersionResource, o runtime.Object, ns string, options ...metav1.UpdateOptions) error {
 	if len(options) == 0 || options[0].FieldManager == "" {
 		options = []metav1.UpdateOptions{{FieldManager: crdv1.FieldManager}}

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// DryRuns returns what answers dry runs of applies and patches, which a fake client does not: the
-// object is written and then restored in the tracker.
+// DryRuns returns interceptors that implement dry runs of applies and patches, which a fake client
+// lacks: the object is written and then restored in the tracker.
 func DryRuns(t testing.ObjectTracker) interceptor.Funcs {
 	return interceptor.Funcs{
 		Apply: func(ctx context.Context, store client.WithWatch, c runtime.ApplyConfiguration, options ...client.ApplyOption) error {

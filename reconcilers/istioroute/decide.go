@@ -30,10 +30,9 @@ var words = meshes.Words{
 	Matched: crdv1.ConditionVirtualServicesMatched, Failed: ReasonVirtualServiceFailed, There: istio.StatusApplied,
 }
 
-// Conclude returns a copy of the IstioRoute with its status. known is nil where nobody writes
-// VirtualServices. Those that may have routes, and cannot be looked at any more, stay in it. It
-// returns the object itself where there is nothing to say. now is taken as the time of conditions
-// that changed.
+// Conclude returns a copy of the IstioRoute with its status; the object itself if the status does not
+// change. known is nil if Istio is off. VirtualServices that may have routes and can no longer be read
+// stay in the status. now is the transition time of conditions that change.
 func Conclude(o *crdv1.IstioRoute, known *istioadapter.Report, now metav1.Time) *crdv1.IstioRoute {
 	left := istioadapter.LeftIn(o.Status.MatchedVirtualServices)
 	unknown := len(left) > 0 && (known == nil || istioadapter.Unreadable(*known))

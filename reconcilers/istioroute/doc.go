@@ -1,15 +1,15 @@
-// Package istioroute tells in each IstioRoute what became of it: which VirtualServices route
-// to its Service, and whether they have the routes for its routing key.
+// Package istioroute writes the status of IstioRoutes: which VirtualServices route to the Service, and
+// whether they have the routes for the routing key.
 //
-//	Conclude  the status: what the adapter knows of the route   decide.go      pure
+//	Conclude  the status, from the report of the adapter        decide.go      pure
 //	Reconcile writes that status                                reconciler.go
 //
-// It changes no VirtualService. The RoutingConfig makes an IstioRoute for each Service of a
-// baseline, the adapter (package meshes/istioadapter) follows the routing log and writes the
-// VirtualServices, and the IstioRoute is where people see what came of it. So one that
-// somebody writes by hand changes nothing, whoever that is, and says so.
+// It changes no VirtualService. The RoutingConfig creates an IstioRoute for each Service of a baseline,
+// the adapter (package meshes/istioadapter) follows the routing log and writes the VirtualServices, and
+// the IstioRoute reports the result to users. An IstioRoute that a user creates has no effect, and its
+// status reports that.
 //
-// While istio.enabled is false there is no adapter. An IstioRoute that is there says so then,
-// unless another program writes its status. VirtualServices that had routes stay in the status,
-// then and while they cannot be read: nobody takes these out.
+// While istio.enabled is false there is no adapter. The status of existing IstioRoutes reports that,
+// unless another program writes it. VirtualServices with routes stay in the status, also while they
+// cannot be read, since these routes are not removed.
 package istioroute

@@ -15,23 +15,23 @@ import (
 	"switchyard.dev/reconcilers/meshes/istioadapter"
 )
 
-// Reports tells what became of IstioRoutes, and leads to each again whose report changes. An
-// *istioadapter.Adapter does.
+// Reports returns the reports of IstioRoutes, and requeues those with changed reports.
+// *istioadapter.Adapter implements it.
 type Reports interface {
-	// Report returns what is known of a Target.
+	// Report returns the Report of a Target.
 	Report(t istioadapter.Target) istioadapter.Report
 	// Settled reports whether no VirtualService has a route for a routing key.
 	Settled(key string) bool
 }
 
-// Config is what a Reconciler needs.
+// Config has the dependencies of a Reconciler.
 type Config struct {
 	apply.Access
 	// Reports is nil while istio.enabled is false.
 	Reports Reports
 }
 
-// Reconciler writes the status of IstioRoutes. Make one with New.
+// Reconciler writes the status of IstioRoutes. Create one with New.
 type Reconciler struct{ config Config }
 
 // New returns a Reconciler.
@@ -53,5 +53,5 @@ func (r *Reconciler) Reconcile(ctx context.Context, o *crdv1.IstioRoute) (time.D
 // Gone ends nothing: the routes are those of the routing log, and go with its facts.
 func (*Reconciler) Gone(context.Context, types.NamespacedName) error { return nil }
 
-// Watch adds nothing: whose report changes is looked at again.
+// Watch adds no watches: changed reports requeue the object.
 func (*Reconciler) Watch(*builder.Builder, ctrl.Manager) error { return nil }

@@ -21,8 +21,8 @@ import (
 	"switchyard.dev/reconcilers/routingkey"
 )
 
-// owned are the kinds of objects that controllers make, which are found again by
-// the UID of their owner, and when that is gone by its name.
+// owned returns the kinds that controllers create and find by the UID of the owner and, after its
+// deletion, by its name.
 func owned() []client.Object {
 	out := []client.Object{&corev1.Service{}, &appsv1.Deployment{}, &discoveryv1.EndpointSlice{}}
 	for _, kind := range crdv1.MadeKinds() {
@@ -31,9 +31,8 @@ func owned() []client.Object {
 	return out
 }
 
-// AddIndexes makes every index of the cache that controllers read by: one is made once,
-// whoever reads by it. It is called once, before the cache starts. also are kinds of
-// objects that are only made where somebody has asked for it.
+// AddIndexes adds every index of the cache that controllers use, each once. Call it once, before the
+// cache starts. also are kinds that controllers create only with certain settings.
 func AddIndexes(ctx context.Context, indexer client.FieldIndexer, also ...client.Object) error {
 	var errs []error
 	for _, kind := range append(owned(), also...) {

@@ -1,6 +1,6 @@
-// Package kinds makes the controller of every kind of custom resource. It is the only
-// package that knows all of them: who runs controllers, on a cluster or in a simulation,
-// has them from here.
+// Package kinds creates the controllers of all kinds of custom resources. It is the only package that
+// depends on all of them; programs that run controllers, on a cluster or in a simulation, get them from
+// here.
 package kinds
 
 import (
@@ -34,47 +34,48 @@ import (
 	"switchyard.dev/workflows/iocontext/store"
 )
 
-// Config is what the controllers need.
+// Config has the dependencies and settings of the controllers.
 type Config struct {
 	member.Needs
 	// Namespaces are those in which members may be made; empty means all.
 	Namespaces []string
-	// OperatorNamespace is where the operator lives, and what belongs to no other
-	// namespace. Required.
+	// OperatorNamespace is the operator's namespace, which also has objects without a namespace of
+	// their own. Required.
 	OperatorNamespace string
 	// PatchPowers are those that patches may give a fork though its baseline has them not.
 	PatchPowers power.Powers
-	// AuthorsAsked: the API server asks what authors of patches may read (package authors).
+	// AuthorsAsked: the API server checks the read rights of authors of patches (package admission).
 	AuthorsAsked bool
 	// Policies reads policies of optional kinds; nil: the cluster has none. PolicySettings have the
 	// action where one does not apply to a fork.
 	Policies       forkedworkload.Policies
 	PolicySettings policies.Settings
-	// Dial tries whether a fork's Services answer; nil for forkedworkload.DialTCP.
+	// Dial checks whether a fork's Services answer; nil for forkedworkload.DialTCP.
 	Dial forkedworkload.Dial
-	// Receipts tells who has acknowledged a routing key; nil when nobody is asked.
+	// Receipts queries the acknowledgements of routing keys; nil if they are not awaited.
 	Receipts routingconfig.Receipts
-	// KeyHeaders is the fact about the custom headers that carry routing keys
-	// (publish.KeyHeaders); the zero Fact when none is stated.
+	// KeyHeaders is the fact about the custom headers that carry routing keys (publish.KeyHeaders); the
+	// zero Fact if none is published.
 	KeyHeaders event.Fact
-	// ExternalWorkloads say when a tunnel counts as connected; zero for the defaults.
+	// ExternalWorkloads define when a tunnel counts as connected; zero for the defaults.
 	ExternalWorkloads externalworkload.Limits
-	// Tunnels tells which tunnel proxy holds what; nil: nobody asks them.
+	// Tunnels returns the proxy that holds a tunnel; nil if proxies are not followed.
 	Tunnels externalworkload.Tunnels
-	// Istio tells what became of IstioRoutes; nil while Istio is off.
+	// Istio returns the reports of IstioRoutes; nil while Istio is off.
 	Istio istioroute.Reports
-	// GatewayAPI tells what became of GatewayAPIRoutes; nil while the Gateway API is off.
+	// GatewayAPI returns the reports of GatewayAPIRoutes; nil while the Gateway API is off.
 	GatewayAPI gatewayapiroute.Reports
-	// Workflows say how units of Resources and SignadotObjectLifecycleMethods run; nil: this
+	// Workflows configure the units of Resources and SignadotObjectLifecycleMethods; nil if this
 	// process runs none.
 	Workflows *Workflows
 }
 
-// Workflows say how units run.
+// Workflows configure the units.
 type Workflows struct {
 	// Pods are those of units.
 	Pods lifecyclemethods.Pods
-	// Settings say how pods of units look, and how long they may take; CA whom they trust.
+	// Settings configure the pods of units, and their time limits; CA returns the authorities that they
+	// trust.
 	Settings execunit.Settings
 	CA       func() string
 	// AtOnce is how many units of one graph run at the same time; 0: all.
@@ -149,7 +150,7 @@ func (c Config) unsupported() []unsupported.Kind {
 	})
 }
 
-// meshes returns the meshes that are on, by the kind of what they are asked for.
+// meshes returns the meshes that are on, by the kind of their mesh routes.
 func (c Config) meshes() map[string]routingconfig.Mesh {
 	out := map[string]routingconfig.Mesh{}
 	if c.Istio != nil {
@@ -161,7 +162,7 @@ func (c Config) meshes() map[string]routingconfig.Mesh {
 	return out
 }
 
-// validate returns what is missing.
+// validate returns an error if a required field is missing.
 func (c Config) validate() error {
 	if c.OperatorNamespace == "" {
 		return errors.New("an OperatorNamespace is required")

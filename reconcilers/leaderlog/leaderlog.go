@@ -26,16 +26,16 @@ type Log struct {
 	Logger *slog.Logger
 }
 
-// NeedLeaderElection tells controller-runtime that this runs on every replica.
+// NeedLeaderElection returns false: it runs on every replica.
 func (Log) NeedLeaderElection() bool { return false }
 
-// Start looks at the lease until ctx ends.
+// Start polls the lease until ctx ends.
 func (l Log) Start(ctx context.Context) error {
 	last := ""
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		var lease coordinationv1.Lease
 		if err := l.Reader.Get(ctx, l.Lease, &lease); err != nil {
-			return // The election, which needs the lease, says so.
+			return // The election, which needs the lease, logs the error.
 		}
 		if holder := lease.Spec.HolderIdentity; holder != nil && *holder != "" && *holder != last {
 			last = *holder
@@ -45,8 +45,8 @@ func (l Log) Start(ctx context.Context) error {
 	return nil
 }
 
-// podOf returns the name of the pod that holds the lease: its identity is the host's
-// name, which is that of the pod, and something random behind an underscore.
+// podOf returns the name of the pod that holds the lease: its identity is the host name, which is the
+// name of the pod, followed by an underscore and a random part.
 func podOf(identity string) string {
 	if i := strings.LastIndexByte(identity, '_'); i >= 0 {
 		return identity[:i]

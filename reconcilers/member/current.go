@@ -8,10 +8,9 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 )
 
-// StatusIsCurrent reports whether the status of m, concluded for the generation observed,
-// describes the baseline in its spec and not an earlier one. The objects in made that m
-// owns tell which baseline they were made for (crdv1.AnnotationBaseline); where none does,
-// a changed spec counts as naming another baseline.
+// StatusIsCurrent reports whether the status of m, computed for the generation observed, is about the
+// baseline in its spec and not an earlier one. Objects in made that m owns record their baseline
+// (crdv1.AnnotationBaseline); if none does, a changed spec counts as one with another baseline.
 func StatusIsCurrent[O metav1.Object](m crdv1.Member, observed int64, made []O) bool {
 	ref, _ := m.BaselineRef()
 	ofAnother := false

@@ -11,8 +11,8 @@ import (
 	"switchyard.dev/reconcilers/apply"
 )
 
-// IndexGroup is the name of an index that finds route groups by the sandboxes that they
-// name; SandboxesOf is what it is made with.
+// IndexGroup is the name of an index of route groups by their sandboxes; SandboxesOf is its index
+// function.
 const IndexGroup = "spec.sandboxNames"
 
 // SandboxesOf returns the names of the sandboxes of a route group, each once, in the order
@@ -44,8 +44,7 @@ func Groups(ctx context.Context, c client.Reader, sandbox string) ([]crdv1.Signa
 	return list.Items, nil
 }
 
-// ConfigsOf returns the RoutingConfigs whose controller has this UID. They are shared with the
-// cache.
+// ConfigsOf returns the RoutingConfigs with a controller of this UID. They are shared with the cache.
 func ConfigsOf(ctx context.Context, c client.Reader, owner types.UID) ([]crdv1.RoutingConfig, error) {
 	return ConfigsBy(ctx, c, apply.IndexOwner, string(owner))
 }
@@ -64,7 +63,7 @@ func ConfigsBy(ctx context.Context, c client.Reader, index, value string) ([]crd
 // that they name (Name.String).
 const IndexNamed = "spec.sandboxedWorkloads"
 
-// NamedBy returns the RoutingConfigs that name a member, whoever made them. They are shared
+// NamedBy returns the RoutingConfigs that name a member, regardless of their owners. They are shared
 // with the cache.
 func NamedBy(ctx context.Context, c client.Reader, m crdv1.Member) ([]crdv1.RoutingConfig, error) {
 	return ConfigsBy(ctx, c, IndexNamed, NameOf(m).String())

@@ -15,39 +15,36 @@ import (
 	"switchyard.dev/reconcilers/publish"
 )
 
-// Lifecycle is what all members go through, from their controllers' first look at them to
-// what they leave behind. They have no finalizer, so the first that a controller hears of the
-// end of one may be that it is not there any more (Gone). A member that is still there and is
-// being deleted, because others keep it, ends as well (Deleted), and before anything is made
-// for any other, what one of the same name has left is deleted, since there may have been one.
+// Lifecycle is the common life cycle of members, from the first reconciliation to cleanup. They have no
+// finalizer, so a controller may first learn of a deletion when the member no longer exists (Gone). A
+// member that others keep while it is being deleted is cleaned up as well (Deleted). Before objects are
+// created for any other member, those of a previous member of the same name are deleted.
 //
-// The log comes first, always: only what it does not name any more is deleted. What
-// is deleted are objects whose controller, by kind and name, is the member, and
-// whose UID is not that of the live one, for which the API server is asked past the
-// cache: the cache may not have heard yet that a member is gone, or that there is a
-// new one. So a new life of a member keeps what it made, nothing that others made is
-// touched, and nothing depends on the garbage collection of the cluster, which does
-// the same in its own time.
+// The log always comes first: only objects that it no longer names are deleted. These have a controller
+// with the member's kind and name, but not the UID of the live member, which is read from the API
+// server: the cache may lack a deletion or a new member. So a re-created member keeps its objects,
+// objects of other owners are not touched, and cleanup does not depend on the cluster's garbage
+// collector.
 //
-// Until the withdrawal is on the log requests go to what the member made. As that
-// goes they fail; none goes to the baseline before.
+// Until the withdrawal is on the log, requests are routed to the member's objects. They fail once these
+// are deleted; none reaches the baseline before the withdrawal.
 type Lifecycle struct {
 	// Kind is the kind of the members.
 	Kind string
-	// Writer deletes, and asks the API server past the cache.
+	// Writer deletes objects, and has uncached reads.
 	Writer apply.Writer
 	// Publisher puts the withdrawal on the log.
 	Publisher publish.Publisher
-	// Now gives the time of facts.
+	// Now returns the time of facts.
 	Now func() time.Time
 	// Makes are empty lists of the kinds of objects that the controller makes for its
 	// members, each with the index apply.IndexMaker. They are read from the cache.
 	Makes []client.ObjectList
 }
 
-// Begin begins each look at a member, and reports whether to go on. When it says no, the
-// member is being deleted, which is done here; or what a former one of its name left is in
-// the way, whose end leads back to it. An error means that it should be tried again.
+// Begin starts the reconciliation of a member. It returns false if reconciliation should stop: the
+// member is being deleted, which Begin completes, or objects of a previous member of that name are
+// still being deleted (their deletion requeues it). Errors are to be retried.
 func (l Lifecycle) Begin(ctx context.Context, m crdv1.Member) (bool, error) {
 	if m.GetDeletionTimestamp() != nil {
 		return false, l.Deleted(ctx, m)
@@ -59,10 +56,10 @@ func (l Lifecycle) Begin(ctx context.Context, m crdv1.Member) (bool, error) {
 	return err == nil && !left, err
 }
 
-// Finish puts the fact of a member on the log (there is none where ok is false), then deletes
-// what is surplus, to which requests are sent as long as the log names it, then writes the
-// status: after is before with what was concluded. acted is what went wrong when that was acted on; then nothing is
-// deleted. The error is all that should be tried again.
+// Finish puts the fact of a member on the log (none if ok is false), then deletes surplus objects,
+// which get requests as long as the log names them, then writes the status of after, a changed copy of
+// before. acted is an earlier error of the reconciliation; if it is not nil, nothing is deleted. The
+// returned error joins all errors to retry.
 func (l Lifecycle) Finish(ctx context.Context, before, after crdv1.Member, fact event.Fact, ok bool, acted error, surplus []client.Object) error {
 	stated, err := State(ctx, l.Publisher, after, fact, ok, l.Now())
 	if stated && acted == nil {
@@ -71,11 +68,10 @@ func (l Lifecycle) Finish(ctx context.Context, before, after crdv1.Member, fact 
 	return errors.Join(acted, err, l.Writer.Status(ctx, before, after))
 }
 
-// Gone ends a member that the cache does not have. It may be called as often as it
-// pleases: what is done already costs one read. When the API server has one of that
-// name, which the cache will soon have too, it is not withdrawn: until it states
-// how it is reached, requests go to what the former one made, and fail. An error
-// means that it should be tried again.
+// Gone cleans up after a member that is not in the cache. It is idempotent; a repeated call costs one
+// read. If the API server has a member of that name, which the cache does not have yet, it is not
+// withdrawn: until its fact is on the log, requests are routed to the objects of the previous one, and
+// fail. Errors are to be retried.
 func (l Lifecycle) Gone(ctx context.Context, name types.NamespacedName) error {
 	live, err := l.live(ctx, name)
 	if err != nil {
@@ -90,19 +86,17 @@ func (l Lifecycle) Gone(ctx context.Context, name types.NamespacedName) error {
 	return err
 }
 
-// clear deletes what a former member of the same kind and name has left, and reports
-// whether something is left of it: then nothing should be made now, because the
-// names are taken; the end of what was deleted leads back to the member. It reads
-// from the cache alone as long as nothing is left.
+// clear deletes the objects of a previous member of the same kind and name, and reports whether some
+// are left. Then nothing should be created yet, because the names are taken; their deletion requeues
+// the member. It reads only from the cache if nothing is left.
 func (l Lifecycle) clear(ctx context.Context, m crdv1.Member) (left bool, err error) {
 	return l.Writer.DeleteOrphans(ctx, l.maker(client.ObjectKeyFromObject(m)), m.GetUID(), l.Makes...)
 }
 
-// Deleted ends a member that is being deleted and still there: it is withdrawn, what
-// it made is deleted, and a finalizer that an older version of ours has put there is
-// taken off. An error means that it should be tried again: so does a conflict, where
-// the cache is behind and the API server has another member of that name, which may have
-// been stated already. It is not taken back; the cache will hear of it.
+// Deleted cleans up a member that is being deleted and still exists: it withdraws it, deletes its
+// objects, and removes a finalizer of an older version of the operator. Errors are to be retried. The
+// error is a conflict if the API server has another member of that name, which may have its fact on the
+// log already; that is not withdrawn.
 func (l Lifecycle) Deleted(ctx context.Context, m crdv1.Member) error {
 	live, err := l.live(ctx, client.ObjectKeyFromObject(m))
 	if err != nil {
@@ -127,8 +121,8 @@ func (l Lifecycle) release(ctx context.Context, m crdv1.Member) error {
 	return l.Writer.RemoveFinalizer(ctx, m)
 }
 
-// withdraw states that a member is gone, which the publisher puts on the log only
-// when that says otherwise.
+// withdraw puts the withdrawal of a member on the log. The publisher skips it if the log has it
+// already.
 func (l Lifecycle) withdraw(ctx context.Context, f event.Fact) error {
 	f.Time = l.Now()
 	ctx, cancel := context.WithTimeout(ctx, publish.PutTimeout)
@@ -139,13 +133,12 @@ func (l Lifecycle) withdraw(ctx context.Context, f event.Fact) error {
 	return nil
 }
 
-// live returns the UID of the member of this name, past the cache; empty when there
-// is none.
+// live returns the UID of the member of this name by an uncached read; empty if it does not exist.
 func (l Lifecycle) live(ctx context.Context, name types.NamespacedName) (types.UID, error) {
 	return l.Writer.LiveUID(ctx, crdv1.GroupVersion().WithKind(l.Kind), name)
 }
 
-// maker names the member of this name as one that made something.
+// maker returns the Maker for the member of this name.
 func (l Lifecycle) maker(name types.NamespacedName) apply.Maker {
 	return apply.Maker{Kind: l.Kind, Namespace: name.Namespace, Name: name.Name}
 }

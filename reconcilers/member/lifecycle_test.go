@@ -16,8 +16,8 @@ import (
 	"switchyard.dev/reconcilers/member"
 )
 
-// The cache of a leader that starts may still show the end of a member whose name lives
-// again. What a former leader has stated of the new one is not to be taken back: its
+// The cache of a leader that has just started may still have the deletion of a member that was
+// re-created. The facts that an earlier leader published about the new one must not be withdrawn: its
 // requests would reach the baseline.
 func TestTheEndOfAMemberWhoseNameLivesAgain(t *testing.T) {
 	scheme := runtime.NewScheme()

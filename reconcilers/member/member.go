@@ -1,25 +1,24 @@
-// Package member is what the controllers of sandboxed workloads of all kinds share
-// about their place on the routing log, and what those read who route to them.
+// Package member contains code that the controllers of sandboxed workloads share for their facts on the
+// routing log, and that the owners of RoutingConfigs use to read members.
 //
-// Every member that has a baseline states WorkloadObserved as soon as it is known
-// how it is reached, and whenever that changes; once it is gone, WorkloadWithdrawn.
-// Members have no finalizer: what they make belongs to them by owner reference, a
-// controller that is told that a member is gone withdraws it, and a leader that
-// starts withdraws those that went while nobody led. So a namespace can be deleted
-// with the operator down.
+// Every member with a baseline publishes WorkloadObserved as soon as its Services are known, and
+// whenever they change; after its deletion, WorkloadWithdrawn. Members have no finalizer: their objects
+// are garbage-collected by owner reference, the controller withdraws a member when it is notified of
+// the deletion, and a starting leader withdraws those that were deleted while there was no leader. So a
+// namespace can be deleted while the operator is down.
 //
-//	Get, OwnedBy        members, by name or by who made them           member.go
+//	Get, OwnedBy        members, by name or by owner                   member.go
 //	Observed, Recorded  their facts, and whether the log has them      member.go
-//	Name                what a member is called                        name.go
-//	Seen                what there is of its baseline                  seen.go
+//	Name                the name of a member                           name.go
+//	Seen                the state of its baseline                      seen.go
 //	StatusIsCurrent     whether a status is of the spec's baseline     current.go
-//	Groups, ConfigsOf, NamedBy  who leads to a sandbox, or to a member  groups.go
+//	Groups, ConfigsOf, NamedBy  the users of a sandbox, or of a member  groups.go
 //	Write               a member of any kind, written                  write.go
 //	WatchBaselines      which sandboxes a new baseline enqueues        appear.go
 //	Lifecycle           how members begin, are concluded and end       lifecycle.go
-//	State               what a member says on the log                  state.go
-//	Mapping, Made       the Services that stand for a baseline's       services.go
-//	Needs               what the controllers of members need           needs.go
+//	State               the fact of a member, put on the log           state.go
+//	Mapping, Made       the Services that replace a baseline's         services.go
+//	Needs               dependencies of the controllers of members     needs.go
 package member
 
 import (
@@ -60,9 +59,8 @@ func Get(ctx context.Context, c client.Reader, kind, namespace, name string) (cr
 	return m, nil
 }
 
-// OwnedBy returns the members whose controller has this UID, in the order of
-// crdv1.MemberKinds; their order within a kind is none. They are shared with the
-// cache. It reads by apply.IndexOwner.
+// OwnedBy returns the members with a controller of this UID, in the order of crdv1.MemberKinds,
+// unordered within a kind. They are shared with the cache. It uses the index apply.IndexOwner.
 func OwnedBy(ctx context.Context, c client.Reader, owner types.UID) ([]crdv1.Member, error) {
 	out, err := publish.Members(ctx, c, client.MatchingFields{apply.IndexOwner: string(owner)})
 	if err != nil {
@@ -74,17 +72,15 @@ func OwnedBy(ctx context.Context, c client.Reader, owner types.UID) ([]crdv1.Mem
 // Key is the key of facts about a member.
 func Key(kind, namespace, name string) event.Key { return event.Workload(kind, namespace, name) }
 
-// Recorded reports whether the log holds what the status says of the member, as far as
-// there is something to say.
+// Recorded reports whether the log has the fact of the member's status, if there is one.
 func Recorded(m crdv1.Member) bool {
 	c := crdv1.FindCondition(*m.StatusConditions(), crdv1.ConditionReady)
 	return c == nil || c.Reason != publish.ReasonLogUnavailable
 }
 
-// Observed begins the fact that a member is there and whose requests it takes: who
-// it is, since when, and its baseline. Services, the tunnel and whether it can serve
-// are for the caller to add. False as long as its baseline was never seen, and for a
-// member without one.
+// Observed returns the fact that a member exists, with its identity, creation time and baseline. The
+// caller adds the Services, the tunnel and whether it can serve. It returns false for a member without
+// a baseline, or until its baseline has been observed.
 func Observed(m crdv1.Member) (*factv1.WorkloadObserved, bool) {
 	ref, ok := m.BaselineRef()
 	seen := m.ObservedBaseline()
@@ -118,13 +114,12 @@ func Fact(m crdv1.Member, says proto.Message) event.Fact {
 	return event.Fact{Key: Key(m.MemberKind(), m.GetNamespace(), m.GetName()), Cause: publish.CauseOf(m.MemberKind(), m), Data: says}
 }
 
-// Withdrawn returns the fact that a member which is being deleted is gone.
+// Withdrawn returns the fact that a member which is being deleted no longer exists.
 func Withdrawn(m crdv1.Member) event.Fact {
 	return Fact(m, &factv1.WorkloadWithdrawn{Workload: Ref(m)})
 }
 
-// withdrawnByName returns the fact that a member is gone of which only the name is
-// known.
+// withdrawnByName returns the fact that a member no longer exists of which only the name is known.
 func withdrawnByName(kind, namespace, name string) event.Fact {
 	return event.Fact{
 		Key:   Key(kind, namespace, name),

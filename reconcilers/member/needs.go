@@ -10,18 +10,18 @@ import (
 	"switchyard.dev/sidecars/inject"
 )
 
-// Needs are what the controllers of members of every kind need. All fields but Injected
-// and the Events of Access are required.
+// Needs has the common dependencies of the controllers of members. All fields but Injected and the
+// Events of Access are required.
 type Needs struct {
 	apply.Access
 	// Publisher puts facts on the routing log.
 	Publisher publish.Publisher
-	// Injected is what pods get from their injection now; what is empty is not known,
-	// and no pod is called outdated for it.
+	// Injected has the current settings of sidecar injection. Empty fields are unknown, and no pod is
+	// reported as outdated because of them.
 	Injected inject.Settings
 }
 
-// Validate names what is missing.
+// Validate returns an error if a required field is missing.
 func (n Needs) Validate() error {
 	if n.Publisher == nil {
 		return errors.New("a Publisher is required")
@@ -29,8 +29,8 @@ func (n Needs) Validate() error {
 	return n.Access.Validate()
 }
 
-// Lifecycle returns that of the members of a kind, whose controller makes objects of these
-// kinds: empty lists, each with the index apply.IndexMaker.
+// Lifecycle returns the Lifecycle of the members of a kind. makes are empty lists of the kinds that its
+// controller creates, each with the index apply.IndexMaker.
 func (n Needs) Lifecycle(kind string, makes ...client.ObjectList) Lifecycle {
 	return Lifecycle{Kind: kind, Writer: n.Writer(), Publisher: n.Publisher, Now: n.Now, Makes: makes}
 }

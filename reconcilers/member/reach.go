@@ -14,8 +14,8 @@ import (
 	"switchyard.dev/reconcilers/condition"
 )
 
-// reachAgain is the time after which a member is reconciled again while requests to some Service
-// of its baseline arrive elsewhere: what changes that can be no event about the member.
+// reachAgain is the requeue interval of a member while requests to some Service of its baseline arrive
+// elsewhere, since the causes may change without an event of the member.
 const reachAgain = 5 * time.Second
 
 // ReachAgain returns the time after which a member is to be reconciled again because of its
@@ -48,8 +48,8 @@ func (s *Seen) had(m crdv1.Member) []string {
 	return slices.Compact(out)
 }
 
-// Former returns the Services that have selected the baseline and do not select it now; those that
-// the status lists where the baseline is not known now.
+// Former returns the Services that have selected the baseline and no longer do; those in the status if
+// the baseline is unknown.
 func (s Seen) Former(m crdv1.Member) []string {
 	if !s.Known() {
 		if info := m.RoutingInfo(); info != nil {

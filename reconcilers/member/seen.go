@@ -12,8 +12,7 @@ import (
 	"switchyard.dev/sidecars/inject"
 )
 
-// Seen is what there is of the baseline of a member. Nothing in it may be changed: it is
-// shared with the cache.
+// Seen is the state of the baseline of a member. It must not be modified: it is shared with the cache.
 type Seen struct {
 	// Baseline is the live workload; nil when there is none.
 	Baseline *baseline.Workload
@@ -21,12 +20,12 @@ type Seen struct {
 	Pods []corev1.Pod
 	// Reach is where requests to the Services of the baseline arrive.
 	Reach baseline.Reach
-	// Injected is what pods get from their injection now, where that is known.
+	// Injected has the current injection settings of pods, where known.
 	Injected inject.Settings
 }
 
-// Look reads the baseline of a member and its pods, from the cache. It returns the Services
-// in which those without a selector lead to the pods that they name (baseline.WithEndpoints).
+// Look reads the baseline of a member and its pods, from the cache. It returns the Services; those
+// without a selector select the pods in their endpoints (baseline.WithEndpoints).
 func (s *Seen) Look(ctx context.Context, c client.Reader, m crdv1.Member, services []corev1.Service) ([]corev1.Service, error) {
 	ref, _ := m.BaselineRef()
 	var err error
@@ -55,7 +54,7 @@ func (s *Seen) Look(ctx context.Context, c client.Reader, m crdv1.Member, servic
 	return routed, err
 }
 
-// Known reports whether the baseline is there, and what its pods are.
+// Known reports whether the baseline exists and its pods are known.
 func (s Seen) Known() bool { return s.Baseline != nil && s.Baseline.Problem == "" }
 
 // Forms returns the forms that the pods of a baseline that is known have.
@@ -63,7 +62,7 @@ func (s Seen) Forms() baseline.Forms {
 	return baseline.Forms{Template: s.Baseline.Template, Pods: s.Pods}
 }
 
-// Found returns the condition BaselineFound of a member whose spec is accepted.
+// Found returns the condition BaselineFound of a member with an accepted spec.
 func (s Seen) Found(m crdv1.Member) condition.Condition {
 	ref, _ := m.BaselineRef()
 	switch {
@@ -75,8 +74,7 @@ func (s Seen) Found(m crdv1.Member) condition.Condition {
 	return condition.True("BaselineFound", baseline.Describe(ref)+" is there.")
 }
 
-// Status returns what the status of a member says of its baseline: what it said before where
-// that is not there.
+// Status returns the baseline for the status of a member; before if the baseline does not exist.
 func (s Seen) Status(before *crdv1.WorkloadBaseline) *crdv1.WorkloadBaseline {
 	if s.Baseline == nil {
 		return before

@@ -15,37 +15,32 @@ import (
 	"switchyard.dev/reconcilers/apply"
 )
 
-// Mapping is one Service of a baseline and the Service that stands for it.
+// Mapping is one Service of a baseline and the Service that replaces it.
 type Mapping struct {
-	// From is the name of the baseline Service; empty for the Service of a tunnel that
-	// stands for no workload.
+	// From is the name of the baseline Service; empty for the Service of a tunnel without a baseline.
 	From string
-	// Service is the one to apply; nil when no port of From leads to the member.
+	// Service is the one to apply; nil if no port of From is routed to the member.
 	Service *corev1.Service
-	// Ports are the TCP ports whose requests are taken from the baseline, sorted by Port.
-	// TargetPort is the port on which the baseline's pods listen, by which its sidecar
-	// knows a connection. While pods of several forms of the baseline are there that may
-	// be more than one, each with an entry of its own.
+	// Ports are the TCP ports with requests that are taken from the baseline, sorted by Port.
+	// TargetPort is the port that the baseline's pods listen on, by which its sidecar identifies a
+	// connection. While pods of several revisions of the baseline exist, there may be more than one,
+	// each with an entry.
 	Ports []crdv1.MappedPort
-	// Missing are the ports that do not lead to the member, each once, sorted. One that is
-	// in Ports as well was asked for: its requests fail instead of being served by the
-	// baseline.
+	// Missing are the ports that are not routed to the member, sorted, without duplicates. For one that
+	// is in Ports as well, requests fail instead of being served by the baseline.
 	Missing []int32
-	// Staying are ports whose requests stay at the baseline on purpose: nobody
-	// has asked for them, or the member takes no such requests. Of one that is in Ports, and
-	// not in Missing, those stay that reach pods of another form.
+	// Staying are ports with requests that stay at the baseline on purpose: nothing in the spec maps
+	// them, or the member cannot serve them. For one that is in Ports, and not in Missing, only the
+	// requests to pods of another revision stay.
 	Staying []int32
-	// Uncarried are those of Missing whose requests fail because no tunnel carries their
-	// port.
+	// Uncarried are those of Missing that no tunnel carries, so that their requests fail.
 	Uncarried []int32
 }
 
-// AsStated returns the Mappings that a status tells of, without Services to apply, and
-// by Mapping.From the Services that stay as they are: for a member of which there is no
-// telling what they should be. One that is not there any more keeps its place, as a name
-// without an address, so that its requests fail: without it they would reach pods of the
-// baseline. services are those among which the member's own are looked for; info may be
-// nil.
+// AsStated returns the Mappings in a status, without Services to apply, and by Mapping.From the
+// Services to keep: for a member with currently unknown Mappings. A deleted Service stays as a name
+// without an address, so that its requests fail instead of reaching pods of the baseline. services are
+// the candidates for the member's own Services; info may be nil.
 func AsStated(info *crdv1.WorkloadRoutingInfo, m metav1.Object, services []corev1.Service) ([]Mapping, map[string]*corev1.Service) {
 	standing := map[string]*corev1.Service{}
 	if info == nil {
@@ -89,8 +84,7 @@ func serviceNamed(services []corev1.Service, name string) *corev1.Service {
 	return nil
 }
 
-// Made is what there is of the Services of a member after it was decided which there
-// should be.
+// Made is the result of applying the Services of a member.
 type Made struct {
 	// Services are those that are there, by Mapping.From.
 	Services map[string]*corev1.Service
@@ -98,10 +92,9 @@ type Made struct {
 	ServiceRefusals map[string]*apply.Refusal
 }
 
-// ApplyServices writes the Services of the Mappings for the member with this UID. have
-// are those of its namespace, as far as they are known; where writing fails, the one that
-// is there stays, and so do those that are standing. What is refused is noted. An error
-// means that it should be tried again; Made says what is there all the same.
+// ApplyServices writes the Services of the Mappings for the member with this UID. have are the known
+// Services of its namespace; if a write fails, the existing one is kept, as are those in standing.
+// Refusals are recorded in Made, which is valid even with an error. Errors are to be retried.
 func ApplyServices(ctx context.Context, w apply.Writer, m types.UID, all []Mapping, have []corev1.Service, standing map[string]*corev1.Service) (Made, error) {
 	made := Made{Services: map[string]*corev1.Service{}, ServiceRefusals: map[string]*apply.Refusal{}}
 	maps.Copy(made.Services, standing)
@@ -126,7 +119,7 @@ func ApplyServices(ctx context.Context, w apply.Writer, m types.UID, all []Mappi
 	return made, errors.Join(errs...)
 }
 
-// Mapped returns the Mappings as a status tells of them.
+// Mapped returns the Mappings for a status.
 func (m Made) Mapped(all []Mapping) []crdv1.ServiceMapping {
 	var out []crdv1.ServiceMapping
 	for _, mapping := range all {
@@ -139,10 +132,9 @@ func (m Made) Mapped(all []Mapping) []crdv1.ServiceMapping {
 	return out
 }
 
-// Pairs returns the Mappings as a fact tells of them. False while a Service that is wanted
-// has no address yet: a fact with half of the Services would send the other half of the
-// requests to the baseline. A Service that is refused is told by its name, without an
-// address: its requests fail.
+// Pairs returns the Mappings for a fact. It returns false while a wanted Service has no address yet: a
+// fact with only some of the Services would route the remaining requests to the baseline. A refused
+// Service has its name without an address: its requests fail.
 func (m Made) Pairs(all []Mapping) ([]*factv1.ServicePair, bool) {
 	var out []*factv1.ServicePair
 	for _, mapping := range all {
@@ -159,9 +151,8 @@ func (m Made) Pairs(all []Mapping) ([]*factv1.ServicePair, bool) {
 	return out, true
 }
 
-// Pair returns the entry of a fact for a baseline Service: which Service stands for it, and
-// through which ports; none when to is nil. The WorkloadPort of each is the port that the
-// baseline listens on.
+// Pair returns the entry of a fact for a baseline Service: the Service that replaces it, and its ports;
+// no ports if to is nil. WorkloadPort is the port that the baseline listens on.
 func Pair(from string, ports []crdv1.MappedPort, to *corev1.Service) *factv1.ServicePair {
 	p := &factv1.ServicePair{From: from}
 	if to != nil {

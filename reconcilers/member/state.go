@@ -13,10 +13,9 @@ import (
 	"switchyard.dev/reconcilers/publish"
 )
 
-// State puts the fact of a member on the log, and reports whether it is there; without a
-// fact (ok is false) it says that there is none to wait for. m has the status that was
-// concluded and is not written yet: where the log does not take the fact, Ready says so
-// afterwards. An error means that it should be tried again.
+// State puts the fact of a member on the log, and reports whether it is there. Without a fact (ok is
+// false) it settles the member's key. m has the computed status, which is not written yet: if the log
+// does not accept the fact, State sets Ready to False in it. Errors are to be retried.
 func State(ctx context.Context, p publish.Publisher, m crdv1.Member, fact event.Fact, ok bool, now time.Time) (stated bool, err error) {
 	if !ok {
 		p.Settle(Key(m.MemberKind(), m.GetNamespace(), m.GetName()))

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Client is a client that reads objects of optional kinds from here, and everything else as
-// the client beneath does. It also tells controllers of them.
+// Client is a client that reads objects of optional kinds from their caches, and uses the underlying
+// client for everything else. It is also the source of their events for controllers.
 type Client struct {
 	client.Client
 	*Kinds
@@ -52,8 +52,8 @@ func (c Client) List(ctx context.Context, list client.ObjectList, options ...cli
 	return meta.SetList(list, nil)
 }
 
-// of returns the presence of the kind of an object or a list, which is Unstructured; nil
-// when it is none of ours.
+// of returns the presence of the kind of an object or a list, which is Unstructured; nil if the kind is
+// not optional.
 func (k *Kinds) of(o interface{ GetObjectKind() schema.ObjectKind }) *presence {
 	kind := o.GetObjectKind().GroupVersionKind().GroupKind()
 	switch o.(type) {

@@ -18,8 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// defaultPatience is how long those wait who read objects before it is known whether there
-// is their kind.
+// defaultPatience is the default of Config.Patience.
 const defaultPatience = 10 * time.Second
 
 // Kind is a kind that a cluster may have or not. Without a Version its objects are read in the one
@@ -30,26 +29,25 @@ type Kind struct {
 	Definition string
 	// Indexes are those that its objects can be listed by, by name.
 	Indexes map[string]client.IndexerFunc
-	// Keep leaves of an object what is read of it; nil: all.
+	// Keep removes unused fields of objects before they are cached; nil: none.
 	Keep toolscache.TransformFunc
 }
 
-// Config says which kinds there may be, and where.
+// Config has the optional kinds and the access to the cluster.
 type Config struct {
 	// REST reaches the API server. Required.
 	REST *rest.Config
 	// Kinds are those that the cluster may have.
 	Kinds []Kind
-	// Namespaces are those whose objects are read; empty means all.
+	// Namespaces are those with objects to read; empty means all.
 	Namespaces map[string]cache.Config
-	// Patience is how long those wait who read before it is known whether there is
-	// the kind. Default: 10 s.
+	// Patience bounds the wait of readers until it is known whether the kind is present. Default: 10 s.
 	Patience time.Duration
-	// Logger takes what happens; slog.Default() when it is nil.
+	// Logger logs changes and failures; slog.Default() if it is nil.
 	Logger *slog.Logger
 }
 
-// Validate names what is missing.
+// Validate returns an error if a required field is missing.
 func (c Config) Validate() error {
 	if c.REST == nil {
 		return errors.New("optional: REST is required")
@@ -67,7 +65,7 @@ type Kinds struct {
 	all map[schema.GroupKind]*presence
 }
 
-// New makes Kinds, or says what is wrong. It asks the API server nothing.
+// New returns Kinds, or an error if the Config is invalid. It sends no requests.
 func New(c Config) (*Kinds, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -110,8 +108,8 @@ func (k *Kinds) Start(ctx context.Context) error {
 	return group.Wait()
 }
 
-// Present waits until it is known whether the cluster has a kind, with its objects at hand,
-// and reports whether it has. The error says why that is not known.
+// Present waits until it is known whether the cluster has a kind, and its objects are cached, and
+// reports whether it has. The error is why that is unknown.
 func (k *Kinds) Present(ctx context.Context, kind schema.GroupKind) (bool, error) {
 	p := k.all[kind]
 	if p == nil {

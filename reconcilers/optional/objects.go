@@ -11,9 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
-// objects are those of a kind, from when it came until it goes.
+// objects are those of a kind, from its appearance until its removal.
 type objects struct {
-	// definition is the UID of what defines the kind, and kind the version that is read.
+	// definition is the UID of the CustomResourceDefinition, and kind the version that is read.
 	definition types.UID
 	kind       schema.GroupVersionKind
 	cache      cache.Cache
@@ -31,7 +31,7 @@ func (o *objects) listed() <-chan struct{} {
 	return o.synced
 }
 
-// empty returns an empty object of a kind. We know it without its Go types.
+// empty returns an empty object of a kind. Optional kinds have no Go types here.
 func empty(kind schema.GroupVersionKind) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(kind)
@@ -71,7 +71,7 @@ func (p *presence) begin(ctx context.Context, definition types.UID, kind schema.
 	return o, nil
 }
 
-// open lets everybody read the objects, and tells of the kind.
+// open makes the objects available to readers, and notifies the listeners.
 func (p *presence) open() {
 	p.begun.synced = nil
 	listeners := p.show(p.begun)
@@ -83,7 +83,7 @@ func (p *presence) open() {
 	}
 }
 
-// end lets go of the objects, if there are any, and tells that the kind has gone.
+// end stops the cache of the objects, if there is one, and notifies the listeners.
 func (p *presence) end() {
 	if p.begun == nil {
 		return
@@ -100,7 +100,7 @@ func (p *presence) end() {
 	}
 }
 
-// show makes objects those that are read, nil for none, and returns who is to be told.
+// show sets the objects for readers, nil for none, and returns the listeners to notify.
 func (p *presence) show(o *objects) []listener {
 	p.mu.Lock()
 	defer p.mu.Unlock()

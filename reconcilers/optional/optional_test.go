@@ -35,7 +35,7 @@ import (
 
 const group = "made.up"
 
-// kinds are two that nobody but this test knows: a line makes one known.
+// kinds are two kinds of this test alone.
 var kinds = []optional.Kind{
 	{GroupVersionKind: schema.GroupVersionKind{Group: group, Version: "v1", Kind: "Widget"}, Definition: "widgets.made.up"},
 	{GroupVersionKind: schema.GroupVersionKind{Group: group, Version: "v2", Kind: "Gadget"}, Definition: "gadgets.made.up",
@@ -196,8 +196,8 @@ func (c *cluster) list(kind optional.Kind, options ...client.ListOption) int {
 	return len(list.Items)
 }
 
-// heard has a controller told of a kind, and returns what it hears: names, and "" where the
-// kind has come or gone.
+// heard subscribes a controller to a kind, and returns its events: names, and "" for the appearance or
+// removal of the kind.
 func (c *cluster) heard(kind optional.Kind) <-chan string {
 	c.Helper()
 	out := make(chan string, 100)

@@ -19,11 +19,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// servedAgain is when the API server is asked again for a kind that is defined and not yet
-// served; it doubles up to the patience, since some definition may never serve our version.
+// servedAgain is the first interval of queries to the API server for a kind that is defined and not yet
+// served; it doubles up to the patience, since a definition may never serve the required version.
 const servedAgain = 250 * time.Millisecond
 
-// loggedAgain is after what time a right that is still missing is logged again.
+// loggedAgain is the interval of logs about a right that is still missing.
 const loggedAgain = time.Hour
 
 // presence is whether one kind is there, and its objects while it is.
@@ -36,18 +36,18 @@ type presence struct {
 	live client.Reader
 	// known is closed once it is known whether there is the kind, or why that is not known.
 	known chan struct{}
-	// changed has something when there is a reason to look at the definition again.
+	// changed has an item if the definition must be checked again.
 	changed chan struct{}
 
 	// begun are the objects since the kind came, nil without it. follow alone has them.
 	begun *objects
 
 	mu sync.Mutex
-	// objects are those that are read: what has begun, once all have been listed.
+	// objects are those for readers: begun, after all have been listed.
 	objects *objects
-	// told is that known is closed.
+	// told is true after known was closed.
 	told bool
-	// why says why nothing is known; nil when something is.
+	// why is the reason why the presence is unknown; nil if it is known.
 	why error
 	// logged is when each reason was logged last: each namespace may have its own.
 	logged    map[string]time.Time
@@ -66,8 +66,8 @@ func newPresence(c Config, kind Kind, mapper meta.RESTMapper, live client.Reader
 // String names the objects of the kind for messages.
 func (p *presence) String() string { return "objects of kind " + p.kind.GroupKind().String() }
 
-// unreadable says why the objects cannot be read. It does not wrap the reason: that the API
-// server does not know our version would be taken for a cluster without the kind.
+// unreadable returns the error that the objects cannot be read. It does not wrap the reason, since an
+// error about an unknown version would be mistaken for a cluster without the kind.
 func (p *presence) unreadable(why error) error {
 	return fmt.Errorf("%s cannot be read: %v", p, why)
 }
@@ -99,7 +99,7 @@ func (p *presence) follow(ctx context.Context) error {
 	return <-ended
 }
 
-// after is a channel that has something after a time; never for zero.
+// after returns a channel that receives after a time; never for zero.
 func after(d time.Duration) <-chan time.Time {
 	if d == 0 {
 		return nil
@@ -134,7 +134,7 @@ func definition() *metav1.PartialObjectMetadata {
 	return o
 }
 
-// wake has the definition looked at again.
+// wake triggers a check of the definition.
 func (p *presence) wake() {
 	select {
 	case p.changed <- struct{}{}:
@@ -142,9 +142,9 @@ func (p *presence) wake() {
 	}
 }
 
-// look begins or ends the kind as the definition demands, and says after what time to look
-// again although nothing has changed; zero for never. waited is what it said before, zero
-// when something has changed since.
+// look starts or stops the cache of the kind according to the definition, and returns the time until
+// the next check; zero for no check before the next event. waited is the previous result, zero after an
+// event.
 func (p *presence) look(ctx context.Context, definitions cache.Cache, waited time.Duration) time.Duration {
 	have := definition()
 	key := client.ObjectKey{Name: p.kind.Definition}
@@ -154,7 +154,7 @@ func (p *presence) look(ctx context.Context, definitions cache.Cache, waited tim
 		p.end()
 	}
 	if !defined && p.refused() && !apierrors.IsNotFound(p.live.Get(ctx, key, definition())) {
-		return p.config.Patience // A watch that is allowed again has nothing to tell without a definition.
+		return p.config.Patience // A watch that is allowed again sends no event without a definition.
 	}
 	if !defined {
 		p.settle()
@@ -173,8 +173,8 @@ func (p *presence) look(ctx context.Context, definitions cache.Cache, waited tim
 	return max(servedAgain, 2*waited)
 }
 
-// reading waits until it is known whether there is the kind, and returns the objects to
-// read; nil when there are none. The error says why that is not known.
+// reading waits until it is known whether the kind is present, and returns the objects to read; nil if
+// it is absent. The error is why that is unknown.
 func (p *presence) reading(ctx context.Context) (*objects, error) {
 	select {
 	case <-p.known:
@@ -189,7 +189,7 @@ func (p *presence) reading(ctx context.Context) (*objects, error) {
 	return nil, p.why
 }
 
-// settle notes that it is known whether there is the kind, and lets go who waits.
+// settle records that the presence is known, and releases waiting readers.
 func (p *presence) settle() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -197,7 +197,7 @@ func (p *presence) settle() {
 	p.release()
 }
 
-// release lets go who waits, under the lock.
+// release releases waiting readers. The caller holds the lock.
 func (p *presence) release() {
 	if !p.told {
 		p.told = true
@@ -205,14 +205,14 @@ func (p *presence) release() {
 	}
 }
 
-// refused reports whether readers are told that the objects cannot be read.
+// refused reports whether readers get the error that the objects cannot be read.
 func (p *presence) refused() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.why != nil && p.told
 }
 
-// doubt notes why nothing is known, for those who have waited for too long.
+// doubt records why the presence is unknown, for readers after the time limit.
 func (p *presence) doubt(why error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -221,7 +221,7 @@ func (p *presence) doubt(why error) {
 	}
 }
 
-// tooLate lets go who waits although nothing is known.
+// tooLate releases waiting readers although the presence is unknown.
 func (p *presence) tooLate() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -231,22 +231,23 @@ func (p *presence) tooLate() {
 	}
 }
 
-// watchFailed is told of each try of a watch that fails. A right that is missing is logged at
-// once, and told when it is missing at the next try as well: an API server that starts may
-// refuse what it allows a second later.
+// watchFailed handles each failed attempt of a watch. A missing right is logged at once, and returned
+// to readers if it is missing at the next attempt too: an API server that is starting may refuse a
+// request that it allows a second later.
 func (p *presence) watchFailed(ctx context.Context, reflector *toolscache.Reflector, err error) {
 	switch {
 	case apierrors.IsForbidden(err):
 		why := fmt.Errorf("allow this program to get, list and watch them and the CustomResourceDefinition %s: %w", p.kind.Definition, err)
 		p.refuse(p.unreadable(why))
-	case apierrors.IsNotFound(err): // The kind has just gone: the definition says so at once.
+	case apierrors.IsNotFound(err): // The kind was removed: its definition's event follows.
 	default:
 		toolscache.DefaultWatchErrorHandler(ctx, reflector, err)
 	}
 }
 
-// refuse notes why objects cannot be read, and lets go who waits, at a second refusal for the
-// same reason. The definition is looked at then, since nothing else takes the reason back.
+// refuse handles a refusal. At the second one with the same reason it records why objects cannot be
+// read, releases waiting readers, and triggers a check of the definition, since nothing else clears the
+// reason.
 func (p *presence) refuse(why error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -257,8 +258,8 @@ func (p *presence) refuse(why error) {
 	}
 }
 
-// log logs why objects cannot be read, under the lock, and reports whether it was logged within
-// loggedAgain already: then it is not logged once more.
+// log logs why objects cannot be read, unless it was logged within loggedAgain, and reports whether it
+// was. The caller holds the lock.
 func (p *presence) log(why error) (already bool) {
 	if time.Since(p.logged[why.Error()]) < loggedAgain {
 		return true

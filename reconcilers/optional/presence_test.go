@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// alone makes a presence that asks no API server, and what it logs.
+// alone returns a presence without an API server, and writes its log to output.
 func alone(output io.Writer) *presence {
 	kind := Kind{GroupVersionKind: schema.GroupVersionKind{Group: "made.up", Version: "v1", Kind: "Widget"}, Definition: "widgets.made.up"}
 	return newPresence(Config{Logger: slog.New(slog.NewTextHandler(output, nil))}, kind, nil, nil)

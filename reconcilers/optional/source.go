@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// listener is a controller that is told of the objects of a kind.
+// listener is a controller that gets the events of a kind.
 type listener struct {
 	*presence
 	ctx        context.Context
@@ -43,7 +43,7 @@ func (k *Kinds) Source(kind schema.GroupKind, h handler.EventHandler, predicates
 	})
 }
 
-// attach has the controller told of objects, those that are there already first.
+// attach sends the controller events of objects, starting with the existing ones.
 func (l listener) attach(to *objects) {
 	ctx, cancel := context.WithCancel(l.ctx)
 	context.AfterFunc(to.ctx, cancel)
@@ -53,7 +53,7 @@ func (l listener) attach(to *objects) {
 	}
 }
 
-// tell tells the controller that the kind has come or gone.
+// tell notifies the controller that the kind appeared or disappeared.
 func (l listener) tell() {
 	if l.ctx.Err() == nil {
 		l.handler.Generic(l.ctx, event.GenericEvent{Object: empty(l.kind.GroupVersionKind)}, l.queue)

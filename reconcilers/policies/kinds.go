@@ -14,7 +14,7 @@ type Kind struct {
 	Kind  string `json:"kind"`
 	// Resource is its plural, as in the name of its CustomResourceDefinition.
 	Resource string `json:"resource"`
-	// routes and workloads report what its objects may apply to.
+	// routes and workloads are the kinds of targets of its objects.
 	routes, workloads bool
 	// observes: its objects protect nothing, they only observe.
 	observes bool
@@ -88,7 +88,7 @@ func Kinds(further []Kind) []Kind {
 	return out
 }
 
-// Present returns the kinds that are read: those for routes where there are derived routes.
+// Present returns the kinds to read: those for routes only if there are derived routes.
 func Present(further []Kind, routes bool) []Kind {
 	all := Kinds(further)
 	if routes {

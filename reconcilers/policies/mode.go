@@ -5,7 +5,7 @@ import (
 	"regexp"
 )
 
-// Mode is what to do where a policy does not apply to what the operator creates.
+// Mode is the action if a policy does not apply to an object that the operator creates.
 type Mode string
 
 const (
@@ -17,8 +17,8 @@ const (
 
 // Settings configure the handling of policies.
 type Settings struct {
-	// Routes and Workloads are what to do where a policy does not apply to a derived route, or to a
-	// fork. Empty: the default.
+	// Routes and Workloads are the actions if a policy does not apply to a derived route, or to a fork.
+	// Empty: the default.
 	Routes    Mode `json:"routes"`
 	Workloads Mode `json:"workloads"`
 	// Kinds are further kinds of policies, beside the known ones.

@@ -133,7 +133,7 @@ func (p *Policy) readPods(spec map[string]any) {
 	}
 }
 
-// Keep leaves of an object of a Kind what Read reads, to be cached.
+// Keep removes the fields that Read does not use from an object of a Kind, before it is cached.
 func Keep(o any) (any, error) {
 	u, is := o.(*unstructured.Unstructured)
 	if !is {

@@ -38,7 +38,7 @@ func (r Route) String() string { return r.Kind + " " + r.Namespace + "/" + r.Nam
 type Miss struct {
 	// Applies names the policy and the object, as the beginning of a sentence.
 	Applies string
-	// Remedy is what an owner can do about it, as the beginning of a sentence.
+	// Remedy is the owner's remedy, as the beginning of a sentence.
 	Remedy string
 	// Service is the Service that the policy applies to; empty for none.
 	Service types.NamespacedName
@@ -46,7 +46,7 @@ type Miss struct {
 	Tunes bool
 }
 
-// PluginsAnnotation of a route or a Service names what Kong applies to its requests.
+// PluginsAnnotation, on a route or a Service, has the names of Kong's plugins for its requests.
 const PluginsAnnotation = "konghq.com/plugins"
 
 // OnRoute returns the policies that apply to a route and not to routes derived from it, sorted.
@@ -115,7 +115,7 @@ func EnvoyFilters() Kind {
 	return known[slices.IndexFunc(known, func(k Kind) bool { return k.Kind == "EnvoyFilter" })]
 }
 
-// Sidecars returns the kind of Istio that limits what proxies know.
+// Sidecars returns the kind of Istio that limits the configuration of proxies.
 func Sidecars() Kind {
 	return known[slices.IndexFunc(known, func(k Kind) bool { return k.Kind == "Sidecar" })]
 }

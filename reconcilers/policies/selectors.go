@@ -62,12 +62,11 @@ func newPodSelector(s *metav1.LabelSelector) (out podSelector, ok bool) {
 	return out, err == nil
 }
 
-// ciliumNamespace is the key by which Cilium's selectors ask for the namespace of a pod.
+// ciliumNamespace is the key of a pod's namespace in Cilium's selectors.
 const ciliumNamespace = "io.kubernetes.pod.namespace"
 
-// ciliumKey returns the key of a label without the source that Cilium puts before it, and reports
-// whether the label is one of those that Cilium gives a pod by itself. A fork has the same ones as
-// its baseline.
+// ciliumKey returns the key of a label without Cilium's source prefix, and reports whether Cilium
+// itself sets the label on pods. A fork has the same ones as its baseline.
 func ciliumKey(key string) (of string, own bool) {
 	for _, source := range []string{"k8s:", "k8s.", "any:", "any."} {
 		if rest, has := strings.CutPrefix(key, source); has && (source[3] == ':' || strings.HasPrefix(rest, "io.")) {

@@ -14,10 +14,10 @@ import (
 )
 
 // keptSettings is the field of a cached specification, and the annotation of a cached NetworkPolicy,
-// that has what settingsOf returned for the whole one.
+// with the result of settingsOf for the whole one.
 const keptSettings = "switchyard.dev/settings"
 
-// settingsOf returns a digest of what a specification does to the pods that it selects.
+// settingsOf returns a digest of the effects of a specification on the pods that it selects.
 func settingsOf(spec map[string]any) string {
 	if kept := text(spec, keptSettings); kept != "" {
 		return kept

@@ -43,9 +43,9 @@ func (p Passed) ForksExcluded() bool {
 // OnlyReported reports whether the policy is no reason to refuse a fork.
 func (p Passed) OnlyReported() bool { return p.Observes() || p.ForksExcluded() || p.Policy.Unclear() }
 
-// OnWorkload returns the policies that apply to a baseline and not to its fork, unless another with
-// the same settings applies to the fork, and those of which that is not clear. Those that are a reason
-// to refuse the fork come first, by name.
+// OnWorkload returns the policies that apply to a baseline and not to its fork, unless another with the
+// same settings applies to the fork, and those for which that is unclear. Those that are a reason to
+// refuse the fork come first, by name.
 func OnWorkload(all []Policy, w Workload) []Passed {
 	var out []Passed
 	for _, p := range all {

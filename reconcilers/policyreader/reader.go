@@ -15,13 +15,13 @@ import (
 	"switchyard.dev/reconcilers/policies"
 )
 
-// Kinds knows whether the cluster has a kind. *optional.Kinds does.
+// Kinds reports whether the cluster has a kind. *optional.Kinds implements it.
 type Kinds interface {
 	Present(ctx context.Context, kind schema.GroupKind) (bool, error)
 }
 
-// Optional returns kinds of policies as kinds that the cluster may have or not, each once. What
-// is cached of an object is what policies.Read reads.
+// Optional returns kinds of policies as optional kinds of the cluster, each once. Only the fields that
+// policies.Read uses are cached.
 func Optional(kinds []policies.Kind) []optional.Kind {
 	out := make([]optional.Kind, 0, len(kinds))
 	for _, k := range kinds {

@@ -13,11 +13,10 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// CauseOf returns the cause of a fact about the object: the object itself and who wrote
-// it last. An object that we made is what it is because of others, which
-// AnnotationOnBehalf names; on an object that others have written it counts for nothing. An
-// admission policy of the chart (signadot-marks) keeps others from writing the annotation, and
-// from changing an object that has it in the name of our field manager.
+// CauseOf returns the cause of a fact about the object: the object itself and its last writer. If only
+// the operator wrote the object, it is the cause in AnnotationOnBehalf, which is ignored on objects with
+// other writers. An admission policy of the chart (signadot-marks) denies others to write the annotation, and
+// to change an object that has it under the operator's field manager.
 func CauseOf(kind string, o metav1.Object) event.Cause {
 	chain := causes(kind, o)
 	first := chain[0]
@@ -29,15 +28,15 @@ func CauseOf(kind string, o metav1.Object) event.Cause {
 	return first
 }
 
-// MakerOf returns the cause of the end of the object: the object that it was made for, or
-// the object itself. What changed it last has nothing to do with that.
+// MakerOf returns the cause of the deletion of the object: its owner in the chain of causes, or the
+// object itself. The last change of the object is unrelated.
 func MakerOf(kind string, o metav1.Object) event.Cause {
 	chain := causes(kind, o)
 	return chain[len(chain)-1]
 }
 
-// causes returns the object whose change made this one what it is, then those through
-// which that reached it, the object that it was made for last.
+// causes returns the object with the change that caused the state of this one, followed by those in
+// between, the owner of this one last.
 func causes(kind string, o metav1.Object) []event.Cause {
 	own := event.Cause{
 		Kind:       kind,
@@ -56,7 +55,7 @@ func causes(kind string, o metav1.Object) []event.Cause {
 	return []event.Cause{own}
 }
 
-// behalf is a cause as an annotation says it.
+// behalf is a cause in the form of the annotation.
 type behalf struct {
 	Kind       string `json:"kind"`
 	Namespace  string `json:"namespace,omitempty"`
@@ -69,8 +68,8 @@ type behalf struct {
 	Through *behalf `json:"through,omitempty"`
 }
 
-// OnBehalf writes a cause down for AnnotationOnBehalf, and the objects through which it
-// reaches the annotated one, the one that it is made for last.
+// OnBehalf returns the value of AnnotationOnBehalf for a cause, and the objects through which it
+// reaches the annotated one, its owner last.
 func OnBehalf(c event.Cause, through ...event.Cause) string {
 	var b *behalf
 	for _, c := range slices.Backward(append([]event.Cause{c}, through...)) {
@@ -80,7 +79,7 @@ func OnBehalf(c event.Cause, through ...event.Cause) string {
 	return string(text)
 }
 
-// parse reads what OnBehalf wrote; nothing where it makes no sense.
+// parse parses the result of OnBehalf; nil if it is invalid.
 func parse(s string) []event.Cause {
 	var b *behalf
 	if err := json.Unmarshal([]byte(s), &b); err != nil {
@@ -109,9 +108,8 @@ func plain(s string) string {
 	}, s)
 }
 
-// lastManager returns who wrote the object last, its status apart: somebody else
-// than us if anybody, since all that we write to the objects of others is a
-// finalizer.
+// lastManager returns the last field manager of the object, except for its status: preferably one other
+// than the operator, since that only adds a finalizer to other owners' objects.
 func lastManager(entries []metav1.ManagedFieldsEntry) string {
 	entries = slices.DeleteFunc(slices.Clone(entries), func(e metav1.ManagedFieldsEntry) bool {
 		return e.Subresource != "" || e.Time == nil

@@ -52,7 +52,7 @@ func TestWhatWeMadeForSomebodyIsCausedByHim(t *testing.T) {
 	if diff := cmp.Diff(sandbox, MakerOf("Pod", made)); diff != "" {
 		t.Error(diff)
 	}
-	// Who writes the object himself cannot put it on somebody else.
+	// A user who writes the object cannot attribute the write to another one.
 	made.ManagedFields = append(made.ManagedFields, wrote("mallory", "", 2))
 	if got := CauseOf("Pod", made); got.Kind != "Pod" || got.Manager != "mallory" {
 		t.Errorf("what mallory wrote is caused by %+v", got)

@@ -19,7 +19,7 @@ import (
 // for the environment of the operator's programs (program.DefaultsVariable).
 const DataDefaults = "defaults"
 
-// decisions is how often Defaults tries again after another manager has written the ConfigMap.
+// decisions bounds the attempts of Defaults after another manager has written the ConfigMap.
 const decisions = 10
 
 // Defaults returns the version of the defaults of this installation, and records it when it is not

@@ -18,13 +18,12 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// EpochConfigMap is the name of the ConfigMap that keeps what is known of the
-// routing log: its Witness; and the version of the defaults (Defaults). Losing it costs no more
-// than that, once, an altered or rewound store of the log may go unnoticed.
+// EpochConfigMap is the name of the ConfigMap with the Witness of the routing log and the version of
+// the defaults (Defaults). If it is lost, an altered or rewound store of the log may go unnoticed once.
 const EpochConfigMap = "switchyard-routing-log"
 
-// Keys of the ConfigMap. People read it, too: `kubectl get configmap -o yaml` says
-// which epoch the log is in, since when, and why the one before ended.
+// Keys of the ConfigMap. They are readable for users: `kubectl get configmap -o yaml` shows the epoch
+// of the log, its start, and why the previous one ended.
 const (
 	dataEpoch    = "epoch"
 	dataSequence = "sequence"
@@ -34,12 +33,11 @@ const (
 	dataEnded    = "endedBecause"
 )
 
-// Epochs keeps the Witness of the routing log in the API server, outside of the
-// log's own store: what shows that the store was altered or rewound. The chart
-// makes the ConfigMap and gives the rights to get and patch it; where the chart is
-// not at work, a right to create it is enough.
+// Epochs stores the Witness of the routing log in the API server, outside of the log's own store, to
+// detect that the store was altered or rewound. The chart creates the ConfigMap and grants the rights
+// to get and patch it; without the chart, a right to create it is enough.
 type Epochs struct {
-	// Reader reads past every cache.
+	// Reader reads from the API server.
 	Reader client.Reader
 	// Writer writes.
 	Writer client.Writer
@@ -47,8 +45,8 @@ type Epochs struct {
 	Namespace string
 }
 
-// Load returns what was saved last; the zero Witness when nothing was. What an older
-// version saved has no checksum.
+// Load returns the last saved Witness; the zero Witness if there is none. One that an older version
+// saved has no checksum.
 func (e Epochs) Load(ctx context.Context) (publisher.Witness, error) {
 	m := &corev1.ConfigMap{}
 	err := e.Reader.Get(ctx, client.ObjectKey{Namespace: e.Namespace, Name: EpochConfigMap}, m)
@@ -65,9 +63,8 @@ func (e Epochs) Load(ctx context.Context) (publisher.Witness, error) {
 	return w, nil
 }
 
-// Installation returns what tells this installation of the operator from those before and
-// after it: the UID of the ConfigMap, which an upgrade leaves and an uninstallation takes
-// away. It is empty where there is none yet.
+// Installation returns an identity of this installation of the operator: the UID of the ConfigMap,
+// which upgrades keep and uninstallation removes. It is empty if there is none yet.
 func Installation(ctx context.Context, reader client.Reader, namespace string) (types.UID, error) {
 	m := &corev1.ConfigMap{}
 	if err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: EpochConfigMap}, m); client.IgnoreNotFound(err) != nil {
@@ -100,7 +97,7 @@ func witnessOf(data map[string]string) (publisher.Witness, error) {
 	return w, nil
 }
 
-// dataOf writes a Witness down; nil where there is nothing to say.
+// dataOf returns the data of a Witness; nil values for empty fields.
 func dataOf(w publisher.Witness) map[string]*string {
 	data := map[string]*string{dataEpoch: nil, dataSequence: nil, dataChecksum: nil, dataSince: nil, dataBefore: nil, dataEnded: nil}
 	say := func(key, value string) {

@@ -14,9 +14,9 @@ import (
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 )
 
-// There reports whether an object has this key, past every cache: one that lags behind
-// may not have it yet. What may not be read, because its namespace is not the
-// operator's any more, is not there.
+// There reports whether an object has this key, by an uncached read, since a cache may lack it. An
+// object that cannot be read, because its namespace is no longer allowed to the operator, counts as
+// missing.
 func (o *Objects) There(ctx context.Context, key event.Key) (bool, error) {
 	data, _ := event.Withdrawal(key)
 	switch gone := data.(type) {

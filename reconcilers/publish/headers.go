@@ -9,8 +9,8 @@ import (
 // configuration, as the chart makes it.
 const clusterConfig = "cluster-config"
 
-// KeyHeaders returns the fact that says which custom headers carry routing keys. Its
-// cause is the operator's configuration in this namespace.
+// KeyHeaders returns the fact with the custom headers that carry routing keys. Its cause is the
+// operator's configuration in this namespace.
 func KeyHeaders(names []string, namespace string) event.Fact {
 	return event.Fact{
 		Key:   event.KeyHeaders,

@@ -14,19 +14,16 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// Again brings objects to a controller that are to be looked at although they
-// have not changed.
+// Again requeues objects in a controller without a change of them.
 type Again = chan ctrlevent.GenericEvent
 
-// Objects knows every object that has a fact of its own on the log. Make one
-// with NewObjects.
+// Objects lists every object with a fact on the log. Create one with NewObjects.
 type Objects struct {
 	client client.Reader
 
-	// Live reads past every cache. There needs it.
+	// Live reads from the API server. There needs it.
 	Live client.Reader
-	// Again leads to the controller of each kind whose objects have facts. All have to
-	// read from it.
+	// Again has the channel of the controller of each kind with facts. All must be drained.
 	Again map[string]Again
 }
 
@@ -64,8 +61,8 @@ func (o *Objects) Keys(ctx context.Context) ([]event.Key, error) {
 	return keys, nil
 }
 
-// Refill has every object looked at once more, so that each states its fact
-// again. It returns when all have been handed to their controllers.
+// Refill requeues every object, so that each publishes its fact again. It returns after all have been
+// handed to their controllers.
 func (o *Objects) Refill(ctx context.Context) error {
 	configs, members, err := o.list(ctx)
 	if err != nil {

@@ -2,18 +2,18 @@ package receipt
 
 import "slices"
 
-// Ask is what is to be acknowledged, and by whom.
+// Ask is the content to be acknowledged, and the proxies that have to.
 type Ask struct {
 	// Key is the routing key. Every proxy counts that can see it.
 	Key string
-	// Digest changes with what is to be acknowledged. A receipt is for one digest.
+	// Digest identifies the content to be acknowledged. A receipt is for one digest.
 	Digest string
 	// Pods are those, as namespace/name, that have to have a proxy that has
 	// acknowledged, in any order. Proxies that are connected count in any case.
 	Pods []string
 }
 
-// Answer is what is known of an Ask. The zero Answer: nothing yet.
+// Answer is the known answer to an Ask. The zero Answer: nothing yet.
 type Answer struct {
 	// Had: all have acknowledged. Then the rest is empty.
 	Had bool
@@ -21,9 +21,9 @@ type Answer struct {
 	Proxies int
 	// Behind are those that are connected and have not acknowledged.
 	Behind []Proxy
-	// Missing are the pods of the Ask whose proxy is not connected.
+	// Missing are the pods of the Ask without a connected proxy.
 	Missing []string
-	// Silent are route servers that did not say which proxies they have.
+	// Silent are route servers that did not report their proxies.
 	Silent []string
 	// Trouble is why no route server answers; empty when one has.
 	Trouble string
@@ -33,7 +33,7 @@ type Answer struct {
 type Proxy struct {
 	// Pod is its pod, as namespace/name.
 	Pod string
-	// Rejected is what it said when it refused an update; empty when it did not.
+	// Rejected is its message if it rejected an update; empty otherwise.
 	Rejected string
 }
 
@@ -42,7 +42,7 @@ func (a Answer) IsUnknown() bool {
 	return !a.Had && a.Trouble == "" && len(a.Behind)+len(a.Missing)+len(a.Silent) == 0
 }
 
-// sameAs reports whether the two ask for the receipt of the same thing.
+// sameAs reports whether the two are for the same receipt.
 func (a Ask) sameAs(b Ask) bool { return a.Key == b.Key && a.Digest == b.Digest }
 
 // samePods reports whether the two name the same pods.

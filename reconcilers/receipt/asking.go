@@ -13,11 +13,11 @@ import (
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 )
 
-// How long a route server waits for acknowledgements: at first briefly, so that
-// people soon read who is behind.
+// How long a route server waits for acknowledgements: briefly at first, so that users soon see which
+// proxies are behind.
 const (
 	firstSeconds, laterSeconds = 1, 5
-	// grace is what an answer may take on top of that.
+	// grace is added for the timeout of the request.
 	grace = 5 * time.Second
 )
 
@@ -33,9 +33,8 @@ type question struct {
 	repeated bool
 }
 
-// pursue asks once, when it is the question's turn, notes the answer, and has the
-// RoutingConfig looked at. It does nothing of that when ctx ends before, which says
-// that something else is asked instead.
+// pursue asks once, when it is the question's turn, records the answer, and requeues the RoutingConfig.
+// It does neither if ctx ends before, since another question has replaced this one.
 func (r *Receipts) pursue(ctx context.Context, q question) {
 	answer, ok := r.inTurn(ctx, q)
 	if !ok || !r.note(ctx, q, answer) {
@@ -95,7 +94,8 @@ func (r *Receipts) put(ctx context.Context, q question) Answer {
 	return a
 }
 
-// note notes the answer, unless something else is asked meanwhile.
+// note records the answer, and reports whether it did. It does not if another question has replaced
+// this one.
 func (r *Receipts) note(ctx context.Context, q question, a Answer) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

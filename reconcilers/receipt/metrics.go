@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are what is counted.
+// metrics are the metrics of Receipts.
 type metrics struct{ took prometheus.Histogram }
 
 func newMetrics(registry prometheus.Registerer, awaited func() float64) (*metrics, error) {

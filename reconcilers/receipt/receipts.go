@@ -19,33 +19,31 @@ import (
 	"switchyard.dev/routeserver/door"
 )
 
-// Config is what Receipts need.
+// Config has the dependencies and settings of Receipts.
 type Config struct {
 	// Address is where route servers serve the routing API over gRPC, as host:port.
 	// Required.
 	Address string
-	// TokenFile holds the token by which route servers know the manager as one of the
-	// operator's own, whose questions are answered apart from strangers' (package
-	// routeserver/door). Default: none.
+	// TokenFile has the token that identifies the manager to route servers as a client of the operator,
+	// which they serve apart from anonymous clients (package routeserver/door). Default: none.
 	TokenFile string
 	// Roots, if not nil, are the authorities that route servers must be vouched for by: they
 	// are asked over TLS or not at all. Default: plain.
 	Roots *trust.Roots
-	// Again takes the RoutingConfig to look at again, by name, after each answer.
-	// Somebody has to read from it. Required.
+	// Again receives the RoutingConfig, by name, after each answer. The caller must drain it. Required.
 	Again publish.Again
 	// Questions is how many may be under way at a time; half of them may be
 	// repetitions. Default 32, at least 2: a route server answers 128 at a time.
 	Questions int64
-	// Patience is how long a look waits for the first answer. Default 50 ms.
+	// Patience is how long Look waits for the first answer. Default 50 ms.
 	Patience time.Duration
-	// Logger is told of route servers that do not answer. Default: none.
+	// Logger logs route servers that do not answer. Default: none.
 	Logger *slog.Logger
 	// Metrics gets the metrics of receipts. Default: none.
 	Metrics prometheus.Registerer
 }
 
-// Validate returns what is wrong with a Config, or nil.
+// Validate returns an error if a field is missing or invalid.
 func (c Config) Validate() error {
 	if _, _, err := net.SplitHostPort(c.Address); err != nil {
 		return fmt.Errorf("receipt: Config.Address must be the host:port of the routing API: %w", err)
@@ -74,8 +72,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Receipts asks for receipts. Make one with New, and Run it. Safe for concurrent
-// use.
+// Receipts queries receipts. Create one with New, and call Run. It is safe for concurrent use.
 type Receipts struct {
 	config  Config
 	conn    *grpc.ClientConn
@@ -95,7 +92,7 @@ type Receipts struct {
 	entries map[string]*entry // by name of the RoutingConfig
 }
 
-// entry is what one RoutingConfig wants to know.
+// entry is the query of one RoutingConfig.
 type entry struct {
 	ask    Ask
 	since  time.Time
@@ -108,9 +105,8 @@ type entry struct {
 	cancel context.CancelFunc
 }
 
-// New returns Receipts that ask the route server at an address, to which it connects
-// at the first question. The error says what is wrong with the Config, or that a
-// metric could not be registered.
+// New returns Receipts that query the route server at an address, to which it connects at the first
+// query. It returns an error if the Config is invalid, or a metric could not be registered.
 func New(c Config) (*Receipts, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -131,8 +127,8 @@ func New(c Config) (*Receipts, error) {
 	return r, nil
 }
 
-// Run keeps asking until ctx ends; what is asked before it begins is asked, too. It
-// returns when every question has ended. Call it once.
+// Run sends queries until ctx ends, including those from before it was called. It returns after every
+// query has ended. Call it once.
 func (r *Receipts) Run(ctx context.Context) error {
 	<-ctx.Done()
 	r.mu.Lock()
@@ -143,10 +139,9 @@ func (r *Receipts) Run(ctx context.Context) error {
 	return r.conn.Close()
 }
 
-// Look returns what is known of the receipt that the RoutingConfig of this name asks
-// for, and sees to it that somebody asks while it is not there. When that is asked
-// for the first time, Look waits a moment for the answer (Config.Patience), which is
-// mostly there before what has to be written without it would be.
+// Look returns the known answer to the query of the RoutingConfig of this name, and starts or continues
+// the query. At the first query it waits up to Config.Patience for the answer, which usually saves the
+// caller from writing an intermediate status.
 func (r *Receipts) Look(ctx context.Context, name string, ask Ask) Answer {
 	e, begun := r.look(name, ask)
 	if begun {
@@ -162,8 +157,8 @@ func (r *Receipts) Look(ctx context.Context, name string, ask Ask) Answer {
 	return e.answer
 }
 
-// look returns the entry of a RoutingConfig and has somebody ask, and reports whether it
-// began just now.
+// look returns the entry of a RoutingConfig and starts its query if none is running. begun is true for
+// a new entry.
 func (r *Receipts) look(name string, ask Ask) (e *entry, begun bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -188,7 +183,7 @@ func (r *Receipts) look(name string, ask Ask) (e *entry, begun bool) {
 	return e, begun
 }
 
-// Forget ends the question of this name: nobody waits for its answer any more.
+// Forget stops the query of this name.
 func (r *Receipts) Forget(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -85,7 +85,7 @@ func TestAPodThatIsGoneIsNotWaitedFor(t *testing.T) {
 	gone := receipt.Ask{Key: "k", Digest: "d", Pods: []string{"shop/a", "shop/gone"}}
 	w.until("rc", gone, "it is missing", func(a receipt.Answer) bool { return len(a.Missing) == 1 })
 	without := receipt.Ask{Key: "k", Digest: "d", Pods: []string{"shop/a"}}
-	w.receipts.Look(t.Context(), "rc", without) // takes the place of what is asked just now
+	w.receipts.Look(t.Context(), "rc", without) // replaces the current query
 	w.woken()
 	if a := w.receipts.Look(t.Context(), "rc", without); !a.Had {
 		t.Errorf("the next answer is %+v", a)
@@ -97,7 +97,7 @@ func TestWhatIsStatedBetweenAskingAndAnsweringIsAnotherReceipt(t *testing.T) {
 	w := newWorld(t, receipt.Config{Patience: 1})
 	w.route("k")
 	first := receipt.Ask{Key: "k", Digest: "d1", Pods: []string{"shop/a"}}
-	w.receipts.Look(t.Context(), "rc", first) // under way: nobody has acknowledged
+	w.receipts.Look(t.Context(), "rc", first) // in progress: no acknowledgement yet
 	at := w.route("k2")
 	w.proxies.acknowledge("a", event.Pos{Epoch: at.Epoch, Seq: at.Seq - 1}, "")
 	second := receipt.Ask{Key: "k2", Digest: "d2", Pods: []string{"shop/a"}}

@@ -10,8 +10,8 @@ import (
 	"switchyard.dev/tests/background"
 )
 
-// The manager believes nobody who is not vouched for that all proxies know a key, and says
-// why.
+// The manager does not trust an unauthenticated server that reports that all proxies know a key, and
+// reports why.
 func TestARouteServerThatIsNotTrustedGivesNoReceipt(t *testing.T) {
 	ours, theirs := trusttest.New(t, "ours"), trusttest.New(t, "theirs")
 	w := newWorld(t, receipt.Config{Patience: 1})

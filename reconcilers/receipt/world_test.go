@@ -37,7 +37,7 @@ type world struct {
 	stopAPI  func()
 }
 
-// newWorld runs the API, unless address is given, which may lead nowhere.
+// newWorld runs the API, unless address is given, which may have no listener.
 func newWorld(t *testing.T, config receipt.Config) *world {
 	t.Helper()
 	w := &world{t: t, log: memory.New(), proxies: &proxies{}, again: make(publish.Again)}
@@ -83,8 +83,8 @@ func (w *world) tip() event.Pos {
 	return tip
 }
 
-// route states that a key leads requests for the customer to a fork, and returns the
-// place of that.
+// route puts facts on the log that route requests with a key for the customer to a fork, and returns
+// their position.
 func (w *world) route(key string) event.Pos {
 	w.t.Helper()
 	w.state(&factv1.WorkloadObserved{
@@ -97,7 +97,7 @@ func (w *world) route(key string) event.Pos {
 	}})
 }
 
-// woken waits until an object is to be looked at again, and gives its name.
+// woken waits until an object is requeued, and returns its name.
 func (w *world) woken() string {
 	w.t.Helper()
 	select {
@@ -151,8 +151,8 @@ func (p *proxies) Acknowledged() <-chan struct{} {
 	return p.news
 }
 
-// acknowledge says that the proxy of a pod has reached a place; rejected is what it
-// said when it refused more.
+// acknowledge records that the proxy of a pod has acknowledged a position; rejected is its message if
+// it rejected a later one.
 func (p *proxies) acknowledge(pod string, pos event.Pos, rejected string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -42,9 +42,9 @@ type served struct {
 	Former bool `json:"former,omitempty"`
 }
 
-// represents returns which baseline a member represents: as its status states, or, where there is no
-// such status, as was noted of it. Nil where nothing is known, and for one that represents
-// none, or is a virtual workload.
+// represents returns the baseline that a member represents: from its status or, if it has none, from
+// AnnotationMembers (noted). It is nil if the baseline is unknown, the member has none, or it is a
+// virtual workload.
 func (r Routing) represents(m crdv1.SandboxedWorkload, noted map[string]*represented) *represented {
 	have := r.Member(m)
 	if m.Kind == crdv1.KindVirtualWorkload {
@@ -104,7 +104,7 @@ func (r Routing) specified(m crdv1.SandboxedWorkload) *represented {
 	return &represented{Kind: baseline.RoutedKind(s.Baseline), Name: s.Baseline.Name, Services: servicesOf(&crdv1.WorkloadRoutingInfo{Services: s.Services})}
 }
 
-// Unknown returns the members that do not exist and of which nothing is noted.
+// Unknown returns the members that do not exist and have no recorded baseline.
 func (r Routing) Unknown() []crdv1.SandboxedWorkload {
 	var out []crdv1.SandboxedWorkload
 	noted := r.noted()
@@ -116,7 +116,7 @@ func (r Routing) Unknown() []crdv1.SandboxedWorkload {
 	return out
 }
 
-// noted returns what AnnotationMembers states, by the name of the member.
+// noted returns the content of AnnotationMembers, by the name of the member.
 func (r Routing) noted() map[string]*represented {
 	out := map[string]*represented{}
 	if err := json.Unmarshal([]byte(r.Config.Annotations[AnnotationMembers]), &out); err != nil {
@@ -131,7 +131,7 @@ func (r Routing) Absent(m crdv1.SandboxedWorkload) bool {
 	return r.Member(m) == nil && r.represents(m, r.noted()) != nil
 }
 
-// Note returns what AnnotationMembers is to contain.
+// Note returns the wanted content of AnnotationMembers.
 func (r Routing) Note() string {
 	noted, all, size := r.noted(), map[string]*represented{}, 0
 	for _, m := range r.Named() {
@@ -153,8 +153,8 @@ func (r Routing) Note() string {
 	return string(text)
 }
 
-// addBaselines adds to a declaration which baselines its members represent, those first that do not
-// exist. Of those that do exist all can be stated later.
+// addBaselines adds the baselines of members to a declaration, those of missing members first. Those of
+// existing members can also be added later.
 func (r Routing) addBaselines(d *factv1.RoutingDeclared) {
 	noted := r.noted()
 	size := sizeOf(d)

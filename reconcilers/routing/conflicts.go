@@ -13,36 +13,36 @@ import (
 	"switchyard.dev/routeserver/table"
 )
 
-// ConditionNoConflicts is a condition that we add to those of a RoutingConfig, and of
-// a SignadotRouteGroup: no two of its members stand for one baseline. While two do, the
-// routing of all others works, so it does not count for Ready.
+// ConditionNoConflicts is a condition of RoutingConfigs and SignadotRouteGroups that this operator
+// adds: no two members replace the same baseline. It does not count for Ready, since the routing of all
+// other members works.
 const ConditionNoConflicts = "NoConflicts"
 
-// ReasonRoutingConflict: two members stand for one baseline.
+// ReasonRoutingConflict: two members replace the same baseline.
 const ReasonRoutingConflict = "RoutingConflict"
 
-// Conflict says that two members of one routing key stand for one baseline. The one
-// whose object is older holds it, of two equally old ones the first by namespace and
-// name: the rule of the routing table (table.Claimant).
+// Conflict is a pair of members of one routing key that replace the same baseline. The older one holds
+// it, or the first by namespace and name if both are equally old: the rule of the routing table
+// (table.Claimant).
 type Conflict struct {
-	// Baseline is whose requests they both take.
+	// Baseline is the workload that both replace.
 	Baseline crdv1.ObjectRef
 	// Holder gets the requests; Loser would, if the holder went away.
 	Holder, Loser crdv1.SandboxedWorkloadRef
 }
 
-// String returns the sentence of a condition, with what to do.
+// String returns the message of a condition, with the remedy.
 func (c Conflict) String() string {
 	return fmt.Sprintf("%s and %s both represent %s. Sandbox %q gets the requests, since its member is older, or first by name where both are as old: take one of the two sandboxes away from this routing key, or the workload out of one of them",
 		whose(c.Holder), whose(c.Loser), baseline.Describe(c.Baseline), c.Holder.SandboxName)
 }
 
-// whose names a member and its sandbox.
+// whose returns the name of a member and of its sandbox, for messages.
 func whose(r crdv1.SandboxedWorkloadRef) string {
 	return fmt.Sprintf("%s %s/%s of sandbox %q", r.Kind, r.Namespace, r.Name, r.SandboxName)
 }
 
-// claim is a member that stands for a baseline.
+// claim is a member that replaces a baseline.
 type claim struct {
 	claimant table.Claimant
 	baseline crdv1.ObjectRef
@@ -59,8 +59,8 @@ func (c claim) compare(other claim) int {
 	)
 }
 
-// Conflicts returns every conflict among the members, by baseline and loser. A member whose
-// baseline was never seen is in none: the routing table does not know it either.
+// Conflicts returns all conflicts among the members, by baseline and loser. Members without an observed
+// baseline are not compared, since the routing table does not know them either.
 func (r Routing) Conflicts() []Conflict {
 	var claims []claim
 	for _, m := range r.Named() {

@@ -19,7 +19,7 @@ import (
 	"switchyard.dev/routeserver/table"
 )
 
-// standing makes a member of a kind, of sandbox, that stands for a Deployment.
+// standing returns a member of a kind, of sandbox, that replaces a Deployment.
 func standing(kind, namespace, name, sandbox, base string, created int64) crdv1.Member {
 	meta := metav1.ObjectMeta{
 		Namespace: namespace, Name: name, UID: types.UID(kind + namespace + name),

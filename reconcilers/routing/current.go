@@ -15,19 +15,18 @@ import (
 	"switchyard.dev/reconcilers/member"
 )
 
-// ConditionProxiesCurrent is a condition that we add to those of a RoutingConfig:
-// every proxy that can see its key has acknowledged what the key means.
+// ConditionProxiesCurrent is a condition of RoutingConfigs that this operator adds: every proxy that
+// can see its key has acknowledged the current rules.
 const ConditionProxiesCurrent = "ProxiesCurrent"
 
-// AnnotationAcknowledged on a RoutingConfig is what every proxy that can see its key has
-// acknowledged last, as ToAcknowledge returns it.
+// AnnotationAcknowledged, on a RoutingConfig, is the last digest (ToAcknowledge) that every proxy that
+// can see its key has acknowledged.
 const AnnotationAcknowledged = "signadot.com/acknowledged"
 
-// ReasonNotAwaited is the reason of ProxiesCurrent where nobody asks, because the
-// installation says so.
+// ReasonNotAwaited is the reason of ProxiesCurrent if the installation does not wait for proxies.
 const ReasonNotAwaited = "NotAwaited"
 
-// said is what the status of a member says about its fact.
+// said is the part of a member's status that its fact has.
 type said struct {
 	UID       string
 	Baseline  crdv1.ObjectRef
@@ -36,14 +35,14 @@ type said struct {
 	Available bool
 }
 
-// ToAcknowledge returns the digest of all that has to be acknowledged: of what the
-// RoutingConfig declares, and of what the status of its members says that the log says of
-// them; and behind a slash that of the headers that carry keys, if there are any. It
-// does not change with the pods of baselines, nor with those of forks as long as the
-// fork is available. Of two Services of one name the addresses are not told apart.
+// ToAcknowledge returns the digest of the content that proxies have to acknowledge: the declaration of
+// the RoutingConfig and the facts of its members, according to their status; followed by a slash and
+// the digest of the custom headers that carry keys, if there are any. It does not change with the pods
+// of baselines, nor with those of forks while the fork is available. It ignores the addresses of
+// Services.
 func (r Routing) ToAcknowledge() string {
 	sum := sha256.New()
-	// Neither can fail: the messages hold valid text only, as the API server gives it.
+	// Neither can fail: the messages have valid text only, as the API server returns it.
 	declared, _ := proto.MarshalOptions{Deterministic: true}.Marshal(r.named())
 	sum.Write(declared)
 	for _, m := range r.Named() {
@@ -70,8 +69,8 @@ func (r Routing) ToAcknowledge() string {
 	return rules + "/" + hex.EncodeToString(headers[:6])
 }
 
-// serves reports whether requests that are led to a member are answered by it now. What
-// is led to a virtual workload reaches its baseline at all times.
+// serves reports whether a member can answer requests now. A virtual workload always can, since its
+// requests reach the baseline.
 func serves(m crdv1.Member) bool {
 	t, ok := map[string]string{
 		crdv1.KindForkedWorkload:   crdv1.ConditionForkAvailable,
@@ -84,14 +83,13 @@ func serves(m crdv1.Member) bool {
 	return c != nil && c.Status == string(metav1.ConditionTrue)
 }
 
-// Acknowledged reports whether every proxy that can see the key has acknowledged what is
-// there now.
+// Acknowledged reports whether every proxy that can see the key has acknowledged the current digest.
 func (r Routing) Acknowledged() bool {
 	return r.Config.Annotations[AnnotationAcknowledged] == r.ToAcknowledge()
 }
 
-// Recorded reports whether the log holds what the status of every member says. Without
-// that, proxies would acknowledge what was before, and it be taken for what is now.
+// Recorded reports whether the log has the facts of the status of every member. Before that, an
+// acknowledgement would be of earlier facts.
 func (r Routing) Recorded() bool {
 	for _, m := range r.Members {
 		if !member.Recorded(m) {
@@ -112,9 +110,9 @@ func (r Routing) Idle() bool {
 	return true
 }
 
-// ProxiesCurrent reports whether every proxy that can see the key knows what it means now.
-// The condition of the RoutingConfig alone does not tell: it may be from before a member
-// changed.
+// ProxiesCurrent returns the condition that every proxy that can see the key has its current rules. It
+// does not simply copy the condition of the RoutingConfig, which may be older than the last change of a
+// member.
 func (r Routing) ProxiesCurrent() condition.Condition {
 	have := crdv1.FindCondition(r.Config.Status.Conditions, ConditionProxiesCurrent)
 	switch {
@@ -122,7 +120,7 @@ func (r Routing) ProxiesCurrent() condition.Condition {
 		return r.Getting()
 	case have.Reason == ReasonNotAwaited, r.Idle(), r.Acknowledged():
 		return condition.True(have.Reason, have.Message)
-	case have.Status == string(metav1.ConditionTrue): // of what it meant before
+	case have.Status == string(metav1.ConditionTrue): // stale
 		return r.Getting()
 	}
 	return condition.Condition{Status: metav1.ConditionStatus(have.Status), Reason: have.Reason, Message: have.Message}

@@ -8,15 +8,15 @@ import (
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 )
 
-// Declaration returns what the RoutingConfig declares: its members, and which baselines these
-// represent while they do not exist.
+// Declaration returns the declaration of the RoutingConfig: its members, and the baselines of those
+// that do not exist.
 func (r Routing) Declaration() *factv1.RoutingDeclared {
 	d := r.named()
 	r.addBaselines(d)
 	return d
 }
 
-// named returns a declaration that names the members, and states nothing of their baselines.
+// named returns a declaration with the members, but without their baselines.
 func (r Routing) named() *factv1.RoutingDeclared {
 	d := &factv1.RoutingDeclared{
 		RoutingKey: r.Config.RoutingKey(),
@@ -35,8 +35,8 @@ func (r Routing) named() *factv1.RoutingDeclared {
 	return d
 }
 
-// Owner names who the key belongs to: the sandbox or route group that made the
-// RoutingConfig, or the RoutingConfig itself.
+// Owner returns the owner of the key: the sandbox or route group that controls the RoutingConfig, or
+// the RoutingConfig itself.
 func Owner(c *crdv1.RoutingConfig) *factv1.ObjectRef {
 	if ref := metav1.GetControllerOfNoCopy(c); ref != nil {
 		return &factv1.ObjectRef{Kind: ref.Kind, Name: ref.Name, Uid: string(ref.UID)}

@@ -10,10 +10,9 @@ import (
 // inNamespace names a Service.
 type inNamespace struct{ namespace, service string }
 
-// holders returns the members that get the requests for Services of baselines from meshes. Where
-// two stand for one baseline, it is the one that holds it; where a Service leads to pods of
-// several baselines, it is the one of the first, as meshes.AskedOf has it, which reads the
-// routing log in that order.
+// holders returns, by baseline Service, the member that gets its requests from meshes. If two members
+// replace one baseline, it is the holder of the baseline. If a Service selects pods of several
+// baselines, it is the member of the first one in the order of the routing log, as in meshes.AskedOf.
 func (r Routing) holders() map[inNamespace]crdv1.SandboxedWorkload {
 	lost := map[member.Name]bool{}
 	for _, c := range r.Conflicts() {
@@ -41,7 +40,7 @@ func onLog(ref crdv1.ObjectRef) table.Workload {
 	return table.Workload{Kind: baseline.RoutedKind(ref), Namespace: ref.Namespace, Name: ref.Name}
 }
 
-// baselineOf returns the baseline of a member that there is.
+// baselineOf returns the baseline of an existing member.
 func (r Routing) baselineOf(m crdv1.SandboxedWorkload) crdv1.ObjectRef {
 	ref, _ := r.Member(m).BaselineRef()
 	return ref

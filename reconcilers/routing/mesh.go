@@ -14,9 +14,9 @@ import (
 	"switchyard.dev/sidecars/inject"
 )
 
-// Conditions that we add to those of a RoutingConfig while a mesh is on: everything that it
-// asks the mesh for is ready. They do not count for Ready by themselves, since a workload with
-// DevMesh sidecars needs no mesh.
+// Conditions of RoutingConfigs that this operator adds while a mesh is on: all of their mesh routes are
+// ready. They do not count for Ready by themselves, since a workload with DevMesh sidecars needs no
+// mesh.
 const (
 	ConditionIstioRoutesReady      = "IstioRoutesReady"
 	ConditionGatewayAPIRoutesReady = "GatewayAPIRoutesReady"
@@ -24,11 +24,11 @@ const (
 
 // mesh is a way of routing beside DevMesh.
 type mesh struct {
-	// kind is that of what is asked for, one for each Service of a baseline.
+	// kind is the kind of its mesh routes, one for each Service of a baseline.
 	kind string
 	// ready is the condition of a RoutingConfig about it.
 	ready string
-	// by is what leads requests then, for people.
+	// by is the name of the objects that route requests, for messages.
 	by string
 }
 
@@ -38,17 +38,17 @@ var meshes = []mesh{
 	{crdv1.KindGatewayAPIRoute, ConditionGatewayAPIRoutesReady, "HTTPRoutes and GRPCRoutes"},
 }
 
-// MeshRoutes are what a RoutingConfig asks meshes for, by kind and name, as far as they speak of
-// what is asked for now. The kind of a mesh that is on is there, though it may have none.
+// MeshRoutes are the mesh routes of a RoutingConfig with a current status, by kind and name. It has an
+// entry for each mesh that is on, even if that is empty.
 type MeshRoutes map[string]map[string]crdv1.MeshRoute
 
 // Has reports whether a mesh is on, by its kind.
 func (m MeshRoutes) Has(kind string) bool { return m[kind] != nil }
 
-// Begin notes that a mesh is on.
+// Begin records that a mesh is on.
 func (m MeshRoutes) Begin(kind string) { m[kind] = map[string]crdv1.MeshRoute{} }
 
-// MeshRoutesIn returns what the status of a RoutingConfig tells of.
+// MeshRoutesIn returns the mesh routes in the status of a RoutingConfig.
 func MeshRoutesIn(c *crdv1.RoutingConfig) MeshRoutes {
 	out := MeshRoutes{}
 	if c == nil {
@@ -77,8 +77,8 @@ func MeshRoutesIn(c *crdv1.RoutingConfig) MeshRoutes {
 	return out
 }
 
-// WantedMeshRoutes returns what the RoutingConfig asks a mesh for, by its kind: one for each
-// Service of a baseline that a fork or an external workload stands for, of its holder.
+// WantedMeshRoutes returns the mesh routes of a kind that the RoutingConfig needs: one for each
+// baseline Service of a fork or an external workload, for the holder of its requests.
 func (r Routing) WantedMeshRoutes(kind crdv1.Kind) []crdv1.MeshRoute {
 	holders := r.holders()
 	var out []crdv1.MeshRoute
@@ -100,8 +100,8 @@ func (r Routing) WantedMeshRoutes(kind crdv1.Kind) []crdv1.MeshRoute {
 	return out
 }
 
-// meshServices returns the Services of a member's baseline of which meshes are to lead requests
-// to it. The requests of a virtual workload stay with the baseline.
+// meshServices returns the baseline Services of a member that meshes route to it. A virtual workload
+// has none, since its requests stay with the baseline.
 func meshServices(m crdv1.Member) (out []crdv1.ServiceMapping) {
 	if m.MemberKind() == crdv1.KindVirtualWorkload || m.RoutingInfo() == nil || m.ObservedBaseline() == nil || !TakesRequests(m) {
 		return nil
@@ -114,12 +114,12 @@ func meshServices(m crdv1.Member) (out []crdv1.ServiceMapping) {
 	return out
 }
 
-// meshRouteName returns the name of what is asked for a Service of a baseline.
+// meshRouteName returns the name of the mesh route for a Service of a baseline.
 func (r Routing) meshRouteName(namespace, service string) string {
 	return crdv1.ObjectName(crdv1.MaxObjectName, r.Config.Name, namespace, service)
 }
 
-// meshRoute returns what is asked for one Service, which the RoutingConfig owns.
+// meshRoute returns the mesh route for one Service, owned by the RoutingConfig.
 func (r Routing) meshRoute(kind crdv1.Kind, m crdv1.SandboxedWorkload, have crdv1.Member, s crdv1.ServiceMapping) crdv1.MeshRoute {
 	route, is := kind.New().(crdv1.MeshRoute)
 	if !is {
@@ -147,7 +147,7 @@ func (r Routing) meshRoute(kind crdv1.Kind, m crdv1.SandboxedWorkload, have crdv
 	return route
 }
 
-// labelsOf returns the labels by which what is made for a RoutingConfig is found again.
+// labelsOf returns the labels of objects that are created for a RoutingConfig.
 func labelsOf(c *crdv1.RoutingConfig) map[string]string {
 	out := map[string]string{}
 	for _, l := range []string{crdv1.LabelSandbox, crdv1.LabelRouteGroup} {
@@ -158,8 +158,8 @@ func labelsOf(c *crdv1.RoutingConfig) map[string]string {
 	return out
 }
 
-// askedOf returns what is asked a mesh for a member's Services: the name of each, and what it
-// says, nil where it says nothing of what is asked for now.
+// askedOf returns the names of the mesh routes for a member's Services, and the routes themselves; nil
+// if there is none with a current status.
 func (r Routing) askedOf(kind string, m crdv1.Member) (names []string, said []crdv1.MeshRoute) {
 	if !r.Mesh.Has(kind) {
 		return nil, nil
@@ -172,7 +172,7 @@ func (r Routing) askedOf(kind string, m crdv1.Member) (names []string, said []cr
 	return names, said
 }
 
-// IstioOf returns the IstioRoutes of a member's Services, with what they say.
+// IstioOf returns the IstioRoutes of a member's Services, with their status.
 func (r Routing) IstioOf(m crdv1.Member) (out []crdv1.ProcessedIstioRoute) {
 	names, said := r.askedOf(crdv1.KindIstioRoute, m)
 	for i, name := range names {
@@ -185,7 +185,7 @@ func (r Routing) IstioOf(m crdv1.Member) (out []crdv1.ProcessedIstioRoute) {
 	return out
 }
 
-// GatewayAPIOf returns the GatewayAPIRoutes of a member's Services, with what they say.
+// GatewayAPIOf returns the GatewayAPIRoutes of a member's Services, with their status.
 func (r Routing) GatewayAPIOf(m crdv1.Member) (out []crdv1.ProcessedGatewayAPIRoute) {
 	names, said := r.askedOf(crdv1.KindGatewayAPIRoute, m)
 	for i, name := range names {
@@ -243,8 +243,8 @@ func (r Routing) MeshRoutesReady(kind string) condition.Condition {
 	return condition.True(of.ready, fmt.Sprintf("Workloads that %s lead to: %d.", of.by, n))
 }
 
-// ledByMesh reports whether the meshes that are on lead requests with the key to a member that
-// there is, for each Service of its baseline one of them; any is false where there is no such
+// ledByMesh returns the condition that, for each Service of an existing member's baseline, one of the
+// meshes that are on routes requests with the key to the member. any is false if there is no such
 // Service.
 func (r Routing) ledByMesh(m crdv1.SandboxedWorkload, holders map[inNamespace]crdv1.SandboxedWorkload) (f condition.Condition, any bool) {
 	on := slices.DeleteFunc(slices.Clone(meshes), func(m mesh) bool { return !r.Mesh.Has(m.kind) })
@@ -298,9 +298,9 @@ func (r Routing) ledBy(m crdv1.SandboxedWorkload, holders map[inNamespace]crdv1.
 	return condition.True(by[0].ready, fmt.Sprintf("%s lead requests for %s %s/%s to the sandbox.%s", strings.Join(leading, " and "), at.Kind, at.Namespace, at.Name, but)), true
 }
 
-// serviceLed reports whether one of some meshes leads requests for a Service, and which. Where
-// none does, the first counts that has matched the Service, or the first of all: what it waits
-// for, or what it lacks.
+// serviceLed returns the Ready condition of the mesh that routes requests for a Service, and that mesh.
+// If none does, it is the condition of one that is pending, else of one that has matched the Service,
+// else of the first.
 func (r Routing) serviceLed(namespace, service string, by []mesh) (f condition.Condition, leads mesh) {
 	best := -1
 	for i, m := range by {
@@ -330,7 +330,7 @@ func (r Routing) serviceLed(namespace, service string, by []mesh) (f condition.C
 	return f, leads
 }
 
-// matched reports whether a mesh has found something of the owner's that leads to the Service.
+// matched reports whether a mesh has found an owner's object that routes to the Service.
 func matched(route crdv1.MeshRoute) bool {
 	switch o := route.(type) {
 	case *crdv1.IstioRoute:
@@ -341,17 +341,17 @@ func matched(route crdv1.MeshRoute) bool {
 	return false
 }
 
-// governed reports whether owners have routes that lead to a Service from which nothing is derived,
-// since a VirtualService goes before.
+// governed reports whether nothing is derived from some of the owner's routes to a Service because a
+// VirtualService takes precedence.
 func governed(route crdv1.MeshRoute) bool {
 	o, is := route.(*crdv1.GatewayAPIRoute)
 	return is && slices.ContainsFunc(o.Status.MatchedObjects, func(m crdv1.MatchedObject) bool { return m.Status == gatewayapi.ReasonVirtualService })
 }
 
-// RoutedByMesh returns the workloads that need no sidecar, since meshes route their requests: for
-// each of their Services something that a RoutingConfig asks for is ready, and leads requests
-// within the mesh. VirtualServices do; HTTPRoutes and GRPCRoutes where a Service is a parent of
-// one, since those of Gateways have nothing of what workloads ask each other.
+// RoutedByMesh returns the workloads that need no sidecar, since meshes route their requests: for each
+// of their Services a mesh route is ready and applies within the mesh. That is so for VirtualServices,
+// and for HTTPRoutes and GRPCRoutes with a Service as a parent; those of Gateways do not see requests
+// between workloads.
 func RoutedByMesh(all []crdv1.MeshRoute) map[inject.Workload]bool {
 	type service struct {
 		of                      inject.Workload
@@ -378,7 +378,7 @@ func RoutedByMesh(all []crdv1.MeshRoute) map[inject.Workload]bool {
 	return routed
 }
 
-// withinMesh reports whether a route that is ready leads requests within the mesh.
+// withinMesh reports whether a ready mesh route applies to requests within the mesh.
 func withinMesh(route crdv1.MeshRoute) bool {
 	o, is := route.(*crdv1.GatewayAPIRoute)
 	return !is || slices.ContainsFunc(o.Status.MatchedObjects, crdv1.MatchedObject.WithinMesh)

@@ -15,7 +15,7 @@ import (
 	"switchyard.dev/sidecars/inject"
 )
 
-// said is what a route of a mesh says of itself, and whether it has matched an owner's.
+// said is the Ready condition of a mesh route, and whether it has matched an owner's object.
 type said struct {
 	status, reason, message string
 	matched                 bool
@@ -26,8 +26,8 @@ func (s *said) conditions() []crdv1.StatusCondition {
 	return []crdv1.StatusCondition{{Type: crdv1.ConditionReady, Status: s.status, Reason: s.reason, Message: s.message}}
 }
 
-// routesSaying returns the routes of meshes for Service ns/base that say so; nil for a mesh
-// that is off, and said{} for a route that is not there yet.
+// routesSaying returns mesh routes for Service ns/base with these conditions; nil for a mesh that is
+// off, and said{} for a missing mesh route.
 func routesSaying(r routing.Routing, istio, gatewayAPI *said) routing.MeshRoutes {
 	out := routing.MeshRoutes{}
 	name := crdv1.ObjectName(crdv1.MaxObjectName, r.Config.Name, "ns", "base")
@@ -120,7 +120,7 @@ func TestAWorkloadWithoutSidecarsIsRoutedByAMesh(t *testing.T) {
 	governed := &said{status: "False", reason: "GovernedByVirtualService", message: "one of the two", matched: true}
 	for _, tt := range []struct {
 		name string
-		// reason is that of SidecarsReady of the member, whose status is False.
+		// reason is that of the member's SidecarsReady, which is False.
 		reason            string
 		istio, gatewayAPI *said
 		// ready, reason and part of the message.
@@ -149,7 +149,7 @@ func TestAWorkloadWithoutSidecarsIsRoutedByAMesh(t *testing.T) {
 			w.Status.Conditions[0] = crdv1.StatusCondition{Type: baseline.ConditionSidecarsReady, Status: "False", Reason: tt.reason, Message: "annotate it"}
 			r := routing.Of(c, []crdv1.Member{w}, nil)
 			r.Mesh = routesSaying(r, tt.istio, tt.gatewayAPI)
-			// As the RoutingConfig tells its owner of it.
+			// As in the status of the RoutingConfig, which its owner reads.
 			for kind := range r.Mesh {
 				c.Status.Conditions = append(c.Status.Conditions, crdv1.StatusCondition{Type: routing.MeshCondition(kind)})
 			}
@@ -225,8 +225,8 @@ func TestAMeshRoutesAWorkloadOnceEachServiceIsLed(t *testing.T) {
 	}
 }
 
-// TestAServiceOfTwoBaselinesLeadsToOneFork has two members stand for two workloads behind one
-// Service, of which neither has sidecars.
+// TestAServiceOfTwoBaselinesLeadsToOneFork has two members replace two workloads of one Service, both
+// without sidecars.
 func TestAServiceOfTwoBaselinesLeadsToOneFork(t *testing.T) {
 	c, second := routingtest.Keyed()
 	_, first := routingtest.Keyed()

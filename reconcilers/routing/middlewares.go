@@ -8,12 +8,12 @@ import (
 	"switchyard.dev/reconcilers/condition"
 )
 
-// ConditionMiddlewaresApplied is a condition that we add to those of a RoutingConfig:
-// requests pass the middlewares that its members ask for.
+// ConditionMiddlewaresApplied is a condition of RoutingConfigs that this operator adds: requests pass
+// the middlewares of its members.
 const ConditionMiddlewaresApplied = "MiddlewaresApplied"
 
-// MiddlewaresApplied reports whether requests pass the middlewares that the RoutingConfig
-// asks for. This version has nothing that would apply one, and says so.
+// MiddlewaresApplied returns the condition that the RoutingConfig's middlewares are applied. This
+// version supports none, so it is False if there are any.
 func MiddlewaresApplied(c *crdv1.RoutingConfig) condition.Condition {
 	var names []string
 	for _, m := range c.Spec.SandboxedWorkloads {
@@ -40,8 +40,7 @@ func MiddlewaresFor(matches []crdv1.MiddlewareMatch, ref crdv1.ObjectRef) []crdv
 	return out
 }
 
-// Matches reports whether w names the workload, whose kind may be written as the routes API
-// does.
+// Matches reports whether w names the workload. Its kind may be in the form of the routes API.
 func Matches(w crdv1.WorkloadRef, ref crdv1.ObjectRef) bool {
 	return w.Namespace == ref.Namespace && w.Name == ref.Name && (w.Kind == ref.Kind || w.Kind == baseline.RoutedKind(ref))
 }

@@ -12,13 +12,11 @@ import (
 	"switchyard.dev/reconcilers/publish"
 )
 
-// ReasonNotReady is the reason of RoutingReady of an owner some of whose requests would not
-// go where they should.
+// ReasonNotReady is the reason of an owner's RoutingReady if some requests would be routed wrongly.
 const ReasonNotReady = "RoutingNotReady"
 
-// Ready returns the condition RoutingReady of whoever owns the RoutingConfig: it is on the
-// routing log, requests for the baseline of each member meet a sidecar, and every proxy
-// knows the key.
+// Ready returns the condition RoutingReady of the owner of the RoutingConfig: it is on the routing log,
+// requests for the baseline of each member pass a sidecar, and every proxy knows the key.
 func (r Routing) Ready() condition.Condition {
 	if r.Config == nil {
 		return condition.Unknown(crdv1.ReasonPending, "The RoutingConfig is not written yet; retrying.")
@@ -43,8 +41,8 @@ func (r Routing) Ready() condition.Condition {
 	return condition.True("RoutingReady", strings.Replace(message, "log. Every ", "log, and every ", 1))
 }
 
-// OnLog reports whether the routing log has what the spec of a RoutingConfig states, or never will
-// have it; c may be nil.
+// OnLog reports whether the routing log has the spec of a RoutingConfig, or never will have it; c may
+// be nil.
 func OnLog(c *crdv1.RoutingConfig) bool {
 	if c == nil {
 		return true
@@ -53,7 +51,7 @@ func OnLog(c *crdv1.RoutingConfig) bool {
 	return p != nil && p.ObservedGeneration >= c.Generation && p.Reason != publish.ReasonLogUnavailable
 }
 
-// published reports whether what the spec says was accepted and is on the routing log.
+// published returns the condition that the spec was accepted and is on the routing log.
 func (r Routing) published() condition.Condition {
 	for _, t := range []string{crdv1.ConditionAccepted, crdv1.ConditionPublished} {
 		have := crdv1.FindCondition(r.Config.Status.Conditions, t)
@@ -67,10 +65,10 @@ func (r Routing) published() condition.Condition {
 	return condition.True(crdv1.ConditionPublished, "")
 }
 
-// SidecarsReady returns what Sidecars does, or True where that counts for nothing any more:
-// once every proxy knows the key (proxies), a sidecar that is not ready takes nothing back.
-// Its pod is not ready either, so no request meets it before it has all rules; pods start
-// and go all day. It counts for Ready, here and at the owner.
+// SidecarsReady returns the condition of Sidecars, or True if that does not matter any more: once every
+// proxy knows the key (proxies), a sidecar that is not ready changes nothing. Its pod is not ready
+// either, so it gets no request before it has all rules, and pods start and stop all the time. It
+// counts for Ready, here and at the owner.
 func (r Routing) SidecarsReady(proxies condition.Condition) condition.Condition {
 	lasting := proxies.IsTrue() && proxies.Reason != ReasonNotAwaited
 	return r.overMembers(func(c *crdv1.StatusCondition) bool {

@@ -8,7 +8,7 @@ import (
 	"switchyard.dev/reconcilers/member"
 )
 
-// Routing is a RoutingConfig with the members that there are. Nothing in it may be changed.
+// Routing is a RoutingConfig with its existing members. It must not be modified.
 type Routing struct {
 	// Config is the RoutingConfig; nil while there is none.
 	Config *crdv1.RoutingConfig
@@ -16,15 +16,15 @@ type Routing struct {
 	Members map[member.Name]crdv1.Member
 	// KeyHeaders are the custom headers that carry routing keys.
 	KeyHeaders []string
-	// Mesh is what meshes say that are on.
+	// Mesh has the mesh routes of the meshes that are on.
 	Mesh MeshRoutes
-	// Specified are baselines of members that do not exist and of which nothing is noted: as the
-	// specification of their sandboxes and the Services of the baselines are now.
+	// Specified are the baselines of members that neither exist nor have a recorded baseline, from the
+	// present specification of their sandboxes and the present Services of the baselines.
 	Specified map[member.Name]Specified
 }
 
-// Of returns the Routing of a RoutingConfig, which may be nil, with these members, and with
-// what its status tells of meshes. nil among the members is passed over.
+// Of returns the Routing of a RoutingConfig, which may be nil, with these members, and with the mesh
+// routes of its status. It ignores nil members.
 func Of(c *crdv1.RoutingConfig, members []crdv1.Member, keyHeaders []string) Routing {
 	r := Routing{Config: c, Members: map[member.Name]crdv1.Member{}, KeyHeaders: keyHeaders, Mesh: MeshRoutesIn(c)}
 	for _, m := range members {
@@ -72,8 +72,8 @@ func (r Routing) Named() []crdv1.SandboxedWorkload { return Named(r.Config) }
 // Member returns the object of a member that the spec names; nil when there is none.
 func (r Routing) Member(m crdv1.SandboxedWorkload) crdv1.Member { return r.Members[NameIn(m)] }
 
-// SandboxName returns the sandbox of a member as its pods know it. Where the
-// RoutingConfig does not say, it is what the member says, else its name.
+// SandboxName returns the sandbox name of a member, as its pods have it: from the RoutingConfig, else
+// from the member's annotation, else the member's name.
 func (r Routing) SandboxName(m crdv1.SandboxedWorkload) string {
 	if m.SandboxName != "" {
 		return m.SandboxName
@@ -84,8 +84,8 @@ func (r Routing) SandboxName(m crdv1.SandboxedWorkload) string {
 	return m.Name
 }
 
-// TakesRequests reports whether a member stands for a baseline. One that does not,
-// a tunnel that only leads out, has no requests that could be led to it.
+// TakesRequests reports whether a member replaces a baseline. A tunnel for outgoing connections alone
+// does not, so no requests are routed to it.
 func TakesRequests(m crdv1.Member) bool {
 	_, ok := m.BaselineRef()
 	return ok

@@ -22,17 +22,17 @@ const (
 	ReasonLogUnavailable    = publish.ReasonLogUnavailable
 )
 
-// Decision is what has to be said about one RoutingConfig.
+// Decision is the result of Decide for one RoutingConfig.
 type Decision struct {
 	// Conditions are those for Accepted, WorkloadsFound, SidecarsReady, NoConflicts and
 	// MiddlewaresApplied.
 	Conditions condition.Set
-	// Declaration is what goes on the log; nil when another object has the key, or no
-	// request can carry it.
+	// Declaration is the content of the fact for the log; nil if another object holds the key, or
+	// requests cannot carry it.
 	Declaration *factv1.RoutingDeclared
 }
 
-// Decide works out the declaration of a RoutingConfig that is not being deleted.
+// Decide computes the declaration of a RoutingConfig that is not being deleted.
 func Decide(in Input) Decision {
 	d := Decision{Conditions: condition.Set{
 		crdv1.ConditionAccepted:             accept(in),
@@ -72,7 +72,7 @@ func accept(in Input) condition.Condition {
 	return routingkey.Accepted(key, message)
 }
 
-// found reports whether every member exists and says how it is reached.
+// found returns the condition that every member exists and reports its Services.
 func found(in Input) condition.Condition {
 	var missing, silent []string
 	for _, m := range in.Named() {

@@ -16,8 +16,8 @@ import (
 	"switchyard.dev/reconcilers/routingconfig"
 )
 
-// A status that grows with the members could not be written from some number on, nor
-// what is wrong be said in it.
+// The API server would reject a status that grows with the members at some size, and no problem could
+// be reported.
 func TestAStatusHasABoundHoweverManyMembers(t *testing.T) {
 	const many = 4000
 	c := config("c", "k", 0)

@@ -15,7 +15,7 @@ import (
 	"switchyard.dev/reconcilers/routingkey"
 )
 
-// Published is what became of the declaration.
+// Published is the result of putting the declaration on the log.
 type Published struct {
 	// Pos is its place in the log.
 	Pos event.Pos
@@ -63,7 +63,7 @@ func Conclude(in Input, d Decision, p Published, r Receipt, now metav1.Time) *cr
 	return c
 }
 
-// meshRoutesReady reports whether what a mesh is asked for is written and ready.
+// meshRoutesReady returns the condition that the mesh routes of a kind are written and ready.
 func meshRoutesReady(in Input, kind string) condition.Condition {
 	if err := in.meshErrs[kind]; err != nil {
 		return condition.False(ReasonMeshRoutesUnwritten(kind), fmt.Sprintf("%ss of RoutingConfig %s cannot be written: %v. Retrying.", kind, in.Config.Name, err))
@@ -71,12 +71,12 @@ func meshRoutesReady(in Input, kind string) condition.Condition {
 	return in.MeshRoutesReady(kind)
 }
 
-// listed is how many entries a list in the status has at most. An object may have about
-// 1.5 MB, its spec included, and an entry takes a few hundred bytes: a status with thousands
-// could not be written, nor what is wrong be said in it.
+// listed bounds each list in the status. An object is limited to about 1.5 MB, including its spec, and
+// an entry takes a few hundred bytes: with thousands of entries the API server would reject the status,
+// and no problem could be reported.
 const listed = 500
 
-// unlisted says of what the lists in the status leave out, in the condition about members.
+// unlisted appends to the condition about members how many entries the lists in the status leave out.
 func unlisted(f condition.Condition, workloads, routes int) condition.Condition {
 	if n := workloads - listed; n > 0 {
 		f.Message += fmt.Sprintf(" status.processedWorkloads leaves out %d more.", n)
@@ -87,7 +87,7 @@ func unlisted(f condition.Condition, workloads, routes int) condition.Condition 
 	return f
 }
 
-// isReady is what Ready says when it is so: what happens to requests, and to which not.
+// isReady returns the message of Ready when it is True: how requests are routed, and which are not.
 func isReady(c *crdv1.RoutingConfig, f condition.Set) string {
 	if len(c.Spec.SandboxedWorkloads) == 0 {
 		return fmt.Sprintf("Routing key %q leads to no workload: requests with it reach the baselines.", c.RoutingKey())
@@ -123,7 +123,7 @@ func published(in Input, d Decision, p Published) condition.Condition {
 	}
 }
 
-// askedIn returns where people say what the members are.
+// askedIn returns the field of the owner in which users list the members.
 func askedIn(in Input) string {
 	switch by := routing.Owner(in.Config); by.GetKind() {
 	case crdv1.KindRouteGroup:
@@ -134,7 +134,7 @@ func askedIn(in Input) string {
 	return "spec.sandboxedWorkloads"
 }
 
-// processed returns the members whose baseline is known.
+// processed returns the members with a known baseline.
 func processed(in Input) []crdv1.ProcessedWorkload {
 	var out []crdv1.ProcessedWorkload
 	for _, m := range in.Named() {

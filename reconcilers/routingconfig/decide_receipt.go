@@ -24,23 +24,22 @@ const (
 // shownProxies is how many proxies a message names.
 const shownProxies = 3
 
-// Receipt is what is known of who has acknowledged the declaration.
+// Receipt is the progress of the acknowledgement of the declaration.
 type Receipt struct {
-	// Waived: nobody asks.
+	// Waived: the operator does not wait for acknowledgements.
 	Waived bool
-	// Answer is what is known of it; zero when nothing is, or
-	// nothing was asked.
+	// Answer is the result of the last query; zero if there was none.
 	Answer receipt.Answer
 }
 
-// toAsk reports whether it is time to ask: the declaration is on the log, and so is
-// what there is to know of every member. False also where there is nobody to ask.
+// toAsk reports whether to query the acknowledgements: the declaration and the facts of every member
+// are on the log, and some member can get requests.
 func toAsk(in Input, d Decision, p Published) bool {
 	return d.Declaration != nil && p.Err == nil && !in.Idle() &&
 		d.Conditions[crdv1.ConditionWorkloadsFound].IsTrue() && in.Recorded()
 }
 
-// proxies reports whether every proxy that can see the key knows it.
+// proxies returns the condition that every proxy that can see the key has its rules.
 func proxies(in Input, d Decision, p Published, r Receipt) condition.Condition {
 	key := in.Config.RoutingKey()
 	a := r.Answer
@@ -56,7 +55,7 @@ func proxies(in Input, d Decision, p Published, r Receipt) condition.Condition {
 	case a.Trouble != "":
 		return condition.Unknown(ReasonRouteServerUnavailable, fmt.Sprintf(
 			"Cannot ask the route servers which proxies have routing key %q: %s. Check that Deployment signadot/routeserver is up; retrying.", key, a.Trouble))
-	case len(a.Behind) > 0, len(a.Missing) > 0 && len(a.Silent) == 0: // who is silent may have those that are missing
+	case len(a.Behind) > 0, len(a.Missing) > 0 && len(a.Silent) == 0: // silent route servers may have the missing proxies
 		return condition.False(ReasonProxiesBehind, behind(key, a))
 	case len(a.Silent) > 0:
 		return condition.Unknown(ReasonRouteServerUnavailable, fmt.Sprintf(

@@ -55,7 +55,7 @@ func member(kind, name, sandbox string) crdv1.SandboxedWorkload {
 	}}
 }
 
-// fork makes a ForkedWorkload that says how it is reached.
+// fork returns a ForkedWorkload with its Services in the status.
 func fork(name string, sidecar bool) *crdv1.ForkedWorkload {
 	status := map[bool]string{true: "True", false: "False"}[sidecar]
 	return &crdv1.ForkedWorkload{
@@ -74,20 +74,20 @@ func fork(name string, sidecar bool) *crdv1.ForkedWorkload {
 	}
 }
 
-// told adds the condition that the baseline's sidecars are ready to a member.
+// told adds the condition SidecarsReady of the baseline to a member.
 func told(m crdv1.Member, status, reason, message string) crdv1.Member {
 	c := m.StatusConditions()
 	*c = append(*c, crdv1.StatusCondition{Type: baseline.ConditionSidecarsReady, Status: status, Reason: reason, Message: message})
 	return m
 }
 
-// silent takes what a member says from it.
+// silent removes the status of a member.
 func silent(m crdv1.Member) crdv1.Member {
 	*m.StatusConditions() = nil
 	return m
 }
 
-// unled makes a ForkedWorkload to whose baseline no Service leads.
+// unled returns a ForkedWorkload with a baseline that no Service selects.
 func unled(name string) *crdv1.ForkedWorkload {
 	w := fork(name, false)
 	w.Status.RoutingConfig.Services, w.Status.Conditions = nil, nil
@@ -95,7 +95,7 @@ func unled(name string) *crdv1.ForkedWorkload {
 	return w
 }
 
-// standing is the metadata of a member that stands for a baseline.
+// standing returns the metadata of a member that replaces a baseline.
 func standing(kind, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: "ns", Name: name, UID: types.UID(kind + name), CreationTimestamp: metav1.Unix(1, 0),
@@ -103,7 +103,7 @@ func standing(kind, name string) metav1.ObjectMeta {
 	}
 }
 
-// virtual makes a VirtualWorkload that says what it stands before.
+// virtual returns a VirtualWorkload with its baseline.
 func virtual(name, base string) *crdv1.VirtualWorkload {
 	v := &crdv1.VirtualWorkload{ObjectMeta: standing(crdv1.KindVirtualWorkload, name)}
 	v.Spec.Baseline, v.Status.Baseline = crdv1.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: base}, &crdv1.WorkloadBaseline{WorkloadID: base}
@@ -114,7 +114,7 @@ func virtual(name, base string) *crdv1.VirtualWorkload {
 	return v
 }
 
-// external makes a SignadotExternalWorkload that says how it is reached.
+// external returns a SignadotExternalWorkload with its Services in the status.
 func external(name, base string) *crdv1.SignadotExternalWorkload {
 	x := &crdv1.SignadotExternalWorkload{ObjectMeta: standing(crdv1.KindExternalWorkload, name)}
 	x.Spec.Baseline = &crdv1.ExternalBaseline{ObjectRef: crdv1.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: base}}
@@ -335,7 +335,7 @@ func complete(t *testing.T, c *crdv1.RoutingConfig) {
 	}
 }
 
-// What a pod of a baseline does that comes, and whose sidecar is not ready yet.
+// The effect of a new pod of a baseline with a sidecar that is not ready yet.
 func TestASidecarThatStartsTakesNothingBack(t *testing.T) {
 	published := routingconfig.Published{Pos: event.Pos{Epoch: "e", Seq: 9}}
 	had := routingconfig.Receipt{Answer: receipt.Answer{Had: true}}

@@ -7,7 +7,7 @@ import (
 	"switchyard.dev/reconcilers/publish"
 )
 
-// Declared returns the fact that the key reaches what the RoutingConfig says.
+// Declared returns the fact that declares the routing key and members of the RoutingConfig.
 func Declared(c *crdv1.RoutingConfig, d *factv1.RoutingDeclared) event.Fact {
 	return event.Fact{
 		Key:   event.RoutingKey(d.GetRoutingKey()),

@@ -12,11 +12,11 @@ import (
 	"switchyard.dev/reconcilers/routing"
 )
 
-// leave ends what the holder of a key, which is being deleted, has declared: it declares
-// what the successor says in its place, or withdraws the key where there is none. The successor
-// would do so by itself later; until then the log would not know the key, and requests
-// with it would reach the baseline. What it has declared is remembered here, too, since the
-// process that declared it may be another one: a successor that goes meanwhile leaves it to gone.
+// leave ends the declaration of a key by its holder, which is being deleted: it declares the content of
+// the successor instead, or withdraws the key if there is none. Without it the log would lack the key
+// until the successor is reconciled, and requests with it would reach the baseline. It also records the
+// declaration in memory, since another process may have made it: if the successor is deleted in the
+// meantime, Gone withdraws it.
 func (r *Reconciler) leave(ctx context.Context, in Input) error {
 	r.declared.Store(in.Config.Name, in.Config.RoutingKey())
 	if successor := in.successor(); successor != nil {
@@ -29,8 +29,9 @@ func (r *Reconciler) leave(ctx context.Context, in Input) error {
 	return err
 }
 
-// handOver declares what a successor says, having noted on it first that it will be there. It
-// returns a conflict when the successor is not what the cache shows, which will hear of that.
+// handOver declares the key for a successor, after adding the finalizer and the annotation to it. It
+// returns a conflict if the live successor differs from the cached one; the watch event then causes a
+// retry.
 func (r *Reconciler) handOver(ctx context.Context, successor *crdv1.RoutingConfig) error {
 	live, err := r.live(ctx, successor.Name)
 	if err != nil {
@@ -55,10 +56,9 @@ func (r *Reconciler) handOver(ctx context.Context, successor *crdv1.RoutingConfi
 	return err
 }
 
-// giveUp withdraws the key that this object declared before, unless another RoutingConfig
-// may declare it now. The annotation is the only record of that key and is cleared next, so
-// the other object is confirmed with an uncached read: a conflict if it is gone or has
-// another key.
+// giveUp withdraws the key that this object declared before, unless another RoutingConfig may declare
+// it now. The annotation is the only record of that key and is cleared next, so the other object is
+// confirmed with an uncached read: a conflict if it is deleted or has another key.
 func (r *Reconciler) giveUp(ctx context.Context, in Input) error {
 	former, others := in.formerKey()
 	if former == "" {
@@ -80,9 +80,8 @@ func (r *Reconciler) giveUp(ctx context.Context, in Input) error {
 	return err
 }
 
-// clearNote takes the note off an object that declares nothing: that it has declared another
-// key, which is withdrawn or somebody else's by now. Should it come back to that key, it
-// is not its holder.
+// clearNote removes the annotation of an object that declares nothing: the key in it has been withdrawn
+// or belongs to another object. If the object gets that key again, it is not its holder.
 func (r *Reconciler) clearNote(ctx context.Context, in Input) error {
 	noted := in.Config.Annotations[routing.AnnotationDeclaredKey]
 	if noted == "" || noted == in.Config.RoutingKey() && in.carried() {
@@ -91,8 +90,8 @@ func (r *Reconciler) clearNote(ctx context.Context, in Input) error {
 	return r.writer.AddFinalizer(ctx, in.Config, map[string]string{routing.AnnotationDeclaredKey: ""})
 }
 
-// confirmUnclaimed returns a conflict when another object has the key that this one is about to
-// declare for the first time, and the cache has only not heard of it.
+// confirmUnclaimed returns a conflict if this object is about to declare a key for the first time and
+// another object, according to an uncached read, holds the key.
 func (r *Reconciler) confirmUnclaimed(ctx context.Context, in Input) error {
 	if in.Config.Annotations[routing.AnnotationDeclaredKey] == in.Config.RoutingKey() {
 		return nil
@@ -113,8 +112,8 @@ func (r *Reconciler) confirmUnclaimed(ctx context.Context, in Input) error {
 	return nil
 }
 
-// overtaken returns a conflict when the object of this name is another one by now: the
-// key is that one's, and the cache will hear of it.
+// overtaken returns a conflict if the object has been replaced by another one of the same name, which
+// then has the key.
 func (r *Reconciler) overtaken(ctx context.Context, c *crdv1.RoutingConfig) error {
 	live, err := r.live(ctx, c.Name)
 	if err == nil && live.UID != "" && live.UID != c.UID {
@@ -123,7 +122,7 @@ func (r *Reconciler) overtaken(ctx context.Context, c *crdv1.RoutingConfig) erro
 	return err
 }
 
-// live reads a RoutingConfig past the cache. One that has no UID is gone.
+// live reads a RoutingConfig from the API server. The result has no UID if it does not exist.
 func (r *Reconciler) live(ctx context.Context, name string) (*crdv1.RoutingConfig, error) {
 	c := &crdv1.RoutingConfig{}
 	if err := r.config.Live.Get(ctx, client.ObjectKey{Name: name}, c); client.IgnoreNotFound(err) != nil {

@@ -23,14 +23,14 @@ import (
 	"switchyard.dev/reconcilers/routingkey"
 )
 
-// facts notes what is put on the log, by who owns what is declared.
+// facts records the facts put on the log, with the owners of declarations.
 type facts struct {
 	put []string
 	// settled are the keys that have no fact.
 	settled []event.Key
-	// refuses is whose declaration it never takes.
+	// refuses is the owner of declarations that it always refuses.
 	refuses string
-	// meanwhile is what happens before the next is put; nil when nothing does.
+	// meanwhile is called before the next fact is put; nil: nothing is.
 	meanwhile func()
 }
 
@@ -78,14 +78,14 @@ func holds(t *testing.T, list ...crdv1.RoutingConfig) client.Client {
 	return b.Build()
 }
 
-// reconciled looks at RoutingConfigs one after the other, as they are in api and as the
-// cache shows them, and gives what was put on the log.
+// reconciled reconciles RoutingConfigs one after the other, as they are in api and as the cache has
+// them, and records the facts in log.
 func reconciled(t *testing.T, api client.Client, live client.Reader, log *facts, names ...string) {
 	t.Helper()
 	reconciler(t, api, live, log)(names...)
 }
 
-// reconciler returns what looks at RoutingConfigs one after the other, all in one process.
+// reconciler returns a function that reconciles RoutingConfigs one after the other, all in one process.
 func reconciler(t *testing.T, api client.Client, live client.Reader, log *facts) func(names ...string) {
 	t.Helper()
 	r := controller.Of(api, routingconfig.New(routingconfig.Config{
@@ -147,9 +147,8 @@ func TestAKeyThatNoHeaderCanCarryIsLeftToNobody(t *testing.T) {
 	}
 }
 
-// A log that begins anew waits for every key that a RoutingConfig has. Nobody declares one
-// that no header can carry, so each object settles it; any other key is settled by what its
-// holder puts on the log, and by nobody else before that.
+// A log in a new epoch waits for every key of a RoutingConfig. A key that no header can carry is never
+// declared, so each object settles it; any other key is settled only by the fact of its holder.
 func TestAKeyThatNobodyDeclaresIsSettled(t *testing.T) {
 	long := strings.Repeat("k", routingkey.MaxLength+1)
 	for _, tt := range []struct {
@@ -177,7 +176,7 @@ func TestAKeyThatNobodyDeclaresIsSettled(t *testing.T) {
 	}
 }
 
-// held adds to a RoutingConfig a finalizer of somebody else.
+// held adds a finalizer of another owner to a RoutingConfig.
 func held(c crdv1.RoutingConfig) crdv1.RoutingConfig {
 	c.Finalizers = append(c.Finalizers, "example.com/held")
 	return c
@@ -220,8 +219,7 @@ func TestAKeyThatSomebodyWaitsForIsHandedOver(t *testing.T) {
 	}
 }
 
-// Whoever it was handed over to is as good a holder as any: it keeps the key, and
-// withdraws it when it goes.
+// The successor is a holder like any other: it keeps the key, and withdraws it when it is deleted.
 func TestWhoWasHandedAKeyIsItsHolder(t *testing.T) {
 	api, log := holds(t, going(declares(config("a", "k", 0), "k")), config("b", "k", 2), config("older", "k", 1)), &facts{}
 	var older crdv1.RoutingConfig
@@ -250,8 +248,8 @@ func TestWhoWasHandedAKeyIsItsHolder(t *testing.T) {
 	}
 }
 
-// The cache of a leader that starts may not show yet that somebody declares the key for
-// which an older one waits.
+// The cache of a leader that has just started may lack that a newer object declares the key for which
+// an older one waits.
 func TestAnOldCacheGivesNobodyAKeyThatIsHeld(t *testing.T) {
 	older, holder := config("older", "k", 0), config("holder", "k", 1)
 	api, log := holds(t, older, holder), &facts{}
@@ -324,9 +322,9 @@ func TestTheNoteOfAKeyIsNotTakenOffForOneThatIsGone(t *testing.T) {
 	}
 }
 
-// A successor may go between the note on it and the fact, while the holder that goes is still
-// there: what is declared for it then is left to the holder to withdraw, and a leader that
-// found the holder going has not seen it declare.
+// A successor may be deleted between the annotation on it and the fact, while the holder is still being
+// deleted: the holder then withdraws the successor's declaration, which a leader that found the holder
+// being deleted has not seen.
 func TestAKeyIsNotLeftToAnHeirThatIsGone(t *testing.T) {
 	successor := config("b", "k", 1)
 	api, log := holds(t, going(declares(config("c", "k", 0), "k")), successor), &facts{}
@@ -335,7 +333,7 @@ func TestAKeyIsNotLeftToAnHeirThatIsGone(t *testing.T) {
 		if err := api.Delete(t.Context(), &successor); err != nil {
 			t.Fatal(err)
 		}
-		look("b", "b") // It goes, and is gone.
+		look("b", "b") // It is being deleted, then not found.
 	}
 	look("c", "c")
 	if diff := cmp.Diff([]string{"k of b", "no k"}, log.put); diff != "" {

@@ -8,7 +8,7 @@ import (
 	"switchyard.dev/reconcilers/routingkey"
 )
 
-// Input is what counts for one RoutingConfig. Nothing in it may be changed.
+// Input is the input of Decide for one RoutingConfig. It must not be modified.
 type Input struct {
 	// Routing is the RoutingConfig with its members.
 	routing.Routing
@@ -17,24 +17,22 @@ type Input struct {
 	// FormerKey are all RoutingConfigs with the key that it declared before, when
 	// that is another one.
 	FormerKey []crdv1.RoutingConfig
-	// MeshRoutes are what this RoutingConfig has asked meshes for, by kind.
+	// MeshRoutes are the mesh routes that this RoutingConfig owns, by kind.
 	MeshRoutes map[string][]crdv1.MeshRoute
-	// meshErrs are why what is asked for is not written, by kind.
+	// meshErrs are the errors of writing mesh routes, by kind.
 	meshErrs map[string]error
 	// Namespaces are those in which the operator may work; empty means all.
 	Namespaces []string
 }
 
-// mayRead reports whether the operator may work in a namespace. Of others the cache
-// knows nothing.
+// mayRead reports whether the operator may work in a namespace. The cache has no objects of others.
 func (in Input) mayRead(namespace string) bool {
 	return len(in.Namespaces) == 0 || slices.Contains(in.Namespaces, namespace)
 }
 
-// holder returns the RoutingConfig that has the key: the one that declares it, which keeps
-// it however old the others are; where there is none, the oldest, then the first by name.
-// One that is being deleted and declares it holds it until it is gone, or has handed it
-// over.
+// holder returns the RoutingConfig that has the key: the one that declares it, however old the others
+// are; if none does, the oldest, then the first by name. One that declares the key and is being deleted
+// holds it until it is removed or has handed it over.
 func (in Input) holder() *crdv1.RoutingConfig {
 	candidates := []*crdv1.RoutingConfig{in.Config}
 	for i := range in.SameKey {
@@ -45,8 +43,8 @@ func (in Input) holder() *crdv1.RoutingConfig {
 	return routing.Holder(candidates...)
 }
 
-// successor returns the RoutingConfig that has the key when this one is gone; nil when there is
-// none that stays.
+// successor returns the RoutingConfig that gets the key after this one is deleted; nil if there is
+// none, or all are being deleted.
 func (in Input) successor() *crdv1.RoutingConfig {
 	var out *crdv1.RoutingConfig
 	for i := range in.SameKey {
@@ -64,8 +62,8 @@ func (in Input) holds() bool { return in.carried() && in.holder().UID == in.Conf
 // carried reports whether requests can carry the key. Nothing declares one that they cannot.
 func (in Input) carried() bool { return routingkey.Problem(in.Config.RoutingKey()) == "" }
 
-// formerKey returns the key that was declared before and is given up now, and who else may
-// declare it; none when there is no such key. Nobody may where requests cannot carry it.
+// formerKey returns the key that was declared before and is given up now, and the other objects that
+// may declare it; empty if there is no such key. A key that requests cannot carry has no other objects.
 func (in Input) formerKey() (string, []crdv1.RoutingConfig) {
 	former := in.Config.Annotations[routing.AnnotationDeclaredKey]
 	if former == "" || former == in.Config.RoutingKey() && in.carried() {

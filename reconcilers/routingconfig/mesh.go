@@ -17,19 +17,19 @@ import (
 	"switchyard.dev/reconcilers/routing"
 )
 
-// Mesh routes what RoutingConfigs ask it for. Adapters do.
+// Mesh applies the mesh routes of RoutingConfigs. The adapters implement it.
 type Mesh interface {
-	// Settled reports whether nothing of the mesh routes by a routing key.
+	// Settled reports whether no object of the mesh routes by a routing key.
 	Settled(key string) bool
 }
 
-// meshKinds returns the kinds of what the meshes that are on are asked for.
+// meshKinds returns the kinds of mesh routes of the meshes that are on.
 func (r *Reconciler) meshKinds() []crdv1.Kind {
 	return slices.DeleteFunc(crdv1.MeshKinds(), func(k crdv1.Kind) bool { return r.config.Meshes[k.Name] == nil })
 }
 
-// meshRoutes reads what a RoutingConfig asked meshes for, by kind, and what those say that speak
-// of what they are asked for now.
+// meshRoutes returns the mesh routes that a RoutingConfig owns, by kind, and those of them with a
+// status for their present generation.
 func (r *Reconciler) meshRoutes(ctx context.Context, c *crdv1.RoutingConfig) (map[string][]crdv1.MeshRoute, routing.MeshRoutes, error) {
 	made, said := map[string][]crdv1.MeshRoute{}, routing.MeshRoutes{}
 	for _, kind := range r.meshKinds() {
@@ -55,13 +55,13 @@ func (r *Reconciler) meshRoutes(ctx context.Context, c *crdv1.RoutingConfig) (ma
 	return made, said, nil
 }
 
-// ReasonMeshRoutesUnwritten returns the reason when what a mesh is asked for cannot be written:
+// ReasonMeshRoutesUnwritten returns the reason if mesh routes of a kind cannot be written:
 // IstioRoutesUnwritten, GatewayAPIRoutesUnwritten.
 func ReasonMeshRoutesUnwritten(kind string) string { return kind + "sUnwritten" }
 
-// askMeshes makes what is asked of meshes, and deletes what is not any more. It leaves all of a
-// mesh that is off as it is: then the operator has no right to change it. Errors, by kind, are
-// for the status too, which says everything else all the same.
+// askMeshes writes the mesh routes that the RoutingConfig needs, and deletes surplus ones. It leaves
+// those of a mesh that is off, since the operator then has no right to change them. It returns errors
+// by kind, for the status, the rest of which is written all the same.
 func (r *Reconciler) askMeshes(ctx context.Context, in Input, d Decision) map[string]error {
 	out := map[string]error{}
 	for _, kind := range r.meshKinds() {
@@ -97,7 +97,7 @@ func (r *Reconciler) askMesh(ctx context.Context, in Input, d Decision, kind crd
 	return r.writer.DeleteSurplus(ctx, in.Config, surplus...)
 }
 
-// applyMeshRoute brings one into line; have is nil when there is none.
+// applyMeshRoute applies a mesh route; have is nil if it does not exist.
 func (r *Reconciler) applyMeshRoute(ctx context.Context, want, have crdv1.MeshRoute) (err error) {
 	switch want := want.(type) {
 	case *crdv1.IstioRoute:
@@ -110,22 +110,21 @@ func (r *Reconciler) applyMeshRoute(ctx context.Context, want, have crdv1.MeshRo
 	return err
 }
 
-// How long a RoutingConfig that goes waits for meshes: its members, to which they lead, go after
-// it. What cannot be written does not keep a sandbox for longer, measured from when the API
-// server marked the RoutingConfig.
+// Bounds on how long a RoutingConfig that is being deleted waits for meshes, since its members are
+// deleted after it. They are measured from the deletion timestamp. After settledWithin a failing mesh
+// no longer delays the deletion of a sandbox.
 const (
 	settledWithin = 10 * time.Second
-	// settledAgain is after what time to look again. A change of what was asked for leads here
-	// sooner.
+	// settledAgain is the requeue interval. A change of a mesh route triggers a sync sooner.
 	settledAgain = time.Second
-	// takenWithin is how long it waits at least where it asked for something: no mesh tells when
-	// its proxies have taken what was written, and pods that end before it take requests with
-	// them. The API server's mark leaves out the part of a second.
+	// takenWithin is the minimum wait if there are mesh routes: meshes do not report when their proxies
+	// have applied a change, and requests to pods that terminate earlier would fail. The deletion
+	// timestamp has whole seconds.
 	takenWithin = 3 * time.Second
 )
 
-// endMeshes ends what meshes do for a RoutingConfig that goes, whose facts are off the log, and
-// deletes what it asked for. It returns after what time to look again, zero when that is done.
+// endMeshes deletes the mesh routes of a RoutingConfig that is being deleted and has no more facts on
+// the log. It returns the time until the next sync; zero when done.
 func (r *Reconciler) endMeshes(ctx context.Context, in Input) (time.Duration, error) {
 	var errs []error
 	goes := r.config.Now().Sub(in.Config.DeletionTimestamp.Time)
@@ -143,8 +142,8 @@ func (r *Reconciler) endMeshes(ctx context.Context, in Input) (time.Duration, er
 	return 0, errors.Join(errs...)
 }
 
-// orphanedMeshes deletes what former RoutingConfigs of this name have asked for and left: the cache
-// had not heard of it when one went. now is the UID of the RoutingConfig as the cache has it.
+// orphanedMeshes deletes the mesh routes of deleted RoutingConfigs of this name, which the cache lacked
+// when those were deleted. now is the UID of the RoutingConfig in the cache.
 func (r *Reconciler) orphanedMeshes(ctx context.Context, name string, now types.UID) error {
 	var errs []error
 	for _, kind := range r.meshKinds() {
@@ -154,7 +153,7 @@ func (r *Reconciler) orphanedMeshes(ctx context.Context, name string, now types.
 	return errors.Join(errs...)
 }
 
-// ofAbsent reports whether something was asked for a member that is named and does not exist.
+// ofAbsent reports whether a mesh route is for a member that is named and does not exist.
 func (in Input) ofAbsent(have crdv1.MeshRoute) bool {
 	of := have.Asked().Managed.SandboxedWorkload
 	return slices.ContainsFunc(in.Named(), func(m crdv1.SandboxedWorkload) bool {

@@ -22,8 +22,8 @@ type mesh struct{}
 
 func (mesh) Settled(string) bool { return true }
 
-// A cache that has not heard of what was asked of a mesh lets a RoutingConfig go without it. What
-// is left goes though another RoutingConfig of the name has come; what somebody else asked for stays.
+// With a cache that lacks its mesh routes a RoutingConfig is removed without them. They are deleted
+// later, even if another RoutingConfig of that name exists; those of other owners stay.
 func TestWhatAFormerRoutingConfigAskedOfAMeshGoes(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := crdv1.AddToScheme(scheme); err != nil {

@@ -9,10 +9,9 @@ import (
 	"switchyard.dev/reconcilers/routing"
 )
 
-// receipt returns what is known of who has acknowledged the declaration, and sees to
-// it that those are asked who have not. Once all have, that is noted on the object:
-// it holds for this digest, whatever becomes of proxies, route servers and this
-// process.
+// receipt returns the progress of the acknowledgement of the declaration, and queries the proxies that
+// have not acknowledged it. After all have, it records the digest on the object. The record is valid
+// for this digest, regardless of later restarts of proxies, route servers and this process.
 func (r *Reconciler) receipt(ctx context.Context, in Input, d Decision, p Published) (Receipt, error) {
 	if r.config.Receipts == nil {
 		return Receipt{Waived: true}, nil
@@ -41,9 +40,8 @@ func (r *Reconciler) receipt(ctx context.Context, in Input, d Decision, p Publis
 	return Receipt{Answer: a}, r.writer.AddFinalizer(ctx, in.Config, note)
 }
 
-// outdate takes away the note of what was acknowledged, since it is not what is there
-// now: what comes back has to be acknowledged again, for proxies may have got what was
-// in between.
+// outdate removes the record of the acknowledged digest after a change. If the same digest returns, it
+// has to be acknowledged again, since proxies may have received the rules in between.
 func (r *Reconciler) outdate(ctx context.Context, in Input) error {
 	if in.Config.Annotations[routing.AnnotationAcknowledged] == "" {
 		return nil
@@ -51,7 +49,7 @@ func (r *Reconciler) outdate(ctx context.Context, in Input) error {
 	return r.writer.AddFinalizer(ctx, in.Config, map[string]string{routing.AnnotationAcknowledged: ""})
 }
 
-// forget ends what is asked for an object.
+// forget stops the query for an object.
 func (r *Reconciler) forget(name string) {
 	if r.config.Receipts != nil {
 		r.config.Receipts.Forget(name)

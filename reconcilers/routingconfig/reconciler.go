@@ -21,36 +21,35 @@ import (
 	"switchyard.dev/reconcilers/routing"
 )
 
-// Config is what a Reconciler needs. Namespaces and Receipts may be empty.
+// Config has the dependencies and settings of a Reconciler. Namespaces and Receipts may be empty.
 type Config struct {
 	apply.Access
 	// Publisher puts facts on the routing log. Required.
 	Publisher publish.Publisher
 	// Namespaces are those in which the operator may work; empty means all.
 	Namespaces []string
-	// Receipts tells who has acknowledged a declaration. Without it nobody is asked,
-	// and nothing waits for that.
+	// Receipts queries the acknowledgements of a declaration. If it is nil, nothing waits for them.
 	Receipts Receipts
-	// KeyHeaders is the fact that says which custom headers carry routing keys. It is
-	// on the log before any declaration, and proxies acknowledge it with the rules of
-	// each key. The zero Fact: it is not known here, and not stated.
+	// KeyHeaders is the fact with the custom headers that carry routing keys. It is on the log before
+	// any declaration, and proxies acknowledge it with the rules of each key. The zero Fact: the
+	// headers are unknown here, and not declared.
 	KeyHeaders event.Fact
-	// Meshes are those that are on, by the kind of what they are asked for: there is one such
-	// object for each Service that a member stands for.
+	// Meshes are those that are on, by the kind of their mesh routes. There is one mesh route for each
+	// baseline Service of a member.
 	Meshes map[string]Mesh
 }
 
-// Receipts asks who has acknowledged. A *receipt.Receipts does.
+// Receipts queries acknowledgements. *receipt.Receipts implements it.
 type Receipts interface {
-	// Look returns what is known of the receipt that the RoutingConfig of this name
-	// asks for, and sees to it that it is asked for; with each answer the
-	// RoutingConfig is to be looked at again. It may wait for a moment.
+	// Look returns the known answer to the query of the RoutingConfig of this name, and starts or
+	// continues the query; each new answer triggers a sync of the RoutingConfig. It may block for a
+	// moment.
 	Look(ctx context.Context, name string, ask receipt.Ask) receipt.Answer
-	// Forget says that it does not ask any more.
+	// Forget stops the query of this name.
 	Forget(name string)
 }
 
-// Reconciler keeps the declarations of RoutingConfigs. Make one with New.
+// Reconciler keeps the declarations of RoutingConfigs on the log. Create one with New.
 type Reconciler struct {
 	config Config
 	writer apply.Writer
@@ -61,7 +60,7 @@ type Reconciler struct {
 // New returns a Reconciler.
 func New(c Config) *Reconciler { return &Reconciler{config: c, writer: c.Writer()} }
 
-// Reconcile brings one RoutingConfig into line.
+// Reconcile reconciles one RoutingConfig.
 //
 // +kubebuilder:rbac:groups=signadot.com,resources=routingconfigs,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=signadot.com,resources=routingconfigs/status,verbs=patch
@@ -76,7 +75,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, c *crdv1.RoutingConfig) (tim
 	}
 	d := Decide(in)
 	p := r.publish(ctx, in, d)
-	if apierrors.IsConflict(p.Err) { // What was read is old, so nothing can be said of it.
+	if apierrors.IsConflict(p.Err) { // The cache is stale: no status.
 		return 0, p.Err
 	}
 	acknowledged, err := r.receipt(ctx, in, d, p)
@@ -95,8 +94,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, c *crdv1.RoutingConfig) (tim
 	return 0, err
 }
 
-// publish puts the declaration on the log, having noted first, on the object,
-// that it will be there.
+// publish puts the declaration on the log, after recording on the object that it will be there.
 func (r *Reconciler) publish(ctx context.Context, in Input, d Decision) Published {
 	if err := r.giveUp(ctx, in); err != nil {
 		return Published{Err: err}
@@ -120,7 +118,7 @@ func (r *Reconciler) publish(ctx context.Context, in Input, d Decision) Publishe
 	return Published{Pos: pos, Err: err, Refused: publish.Refused(err)}
 }
 
-// declare states what a RoutingConfig declares, and before that which headers carry
+// declare puts the declaration of a RoutingConfig on the log, and before it the headers that carry
 // routing keys: no sidecar may have the one without the other.
 func (r *Reconciler) declare(ctx context.Context, c *crdv1.RoutingConfig, d *factv1.RoutingDeclared) (event.Pos, error) {
 	if r.config.KeyHeaders.Data != nil {
@@ -131,17 +129,17 @@ func (r *Reconciler) declare(ctx context.Context, c *crdv1.RoutingConfig, d *fac
 	return r.put(ctx, Declared(c, d))
 }
 
-// settle settles a key that requests cannot carry: nobody declares it, so the log must
-// not wait for it. Every other key has a holder, who puts a fact of it on the log, and
-// nobody else may settle it: the log would be taken for whole without that fact.
+// settle settles a key that requests cannot carry: it is never declared, so the log must not wait for
+// it. Every other key has a holder that puts its fact on the log, and only that may settle it:
+// otherwise the log would count as complete without that fact.
 func (r *Reconciler) settle(in Input) {
 	if !in.carried() {
 		r.config.Publisher.Settle(event.RoutingKey(in.Config.RoutingKey()))
 	}
 }
 
-// delete withdraws what the object has declared, or hands it over, and lets it go. It returns
-// after what time to look again at one that waits.
+// delete withdraws the object's declaration, or hands it over, and removes the finalizer. It returns
+// the time until the next sync of an object that waits for meshes.
 func (r *Reconciler) delete(ctx context.Context, in Input) (time.Duration, error) {
 	if err := r.overtaken(ctx, in.Config); err != nil {
 		return 0, err
@@ -161,7 +159,7 @@ func (r *Reconciler) delete(ctx context.Context, in Input) (time.Duration, error
 	return 0, r.writer.RemoveFinalizer(ctx, in.Config)
 }
 
-// put states one fact, for at most publish.PutTimeout.
+// put puts one fact on the log, for at most publish.PutTimeout.
 func (r *Reconciler) put(ctx context.Context, f event.Fact) (event.Pos, error) {
 	f.Time = r.config.Now()
 	ctx, cancel := context.WithTimeout(ctx, publish.PutTimeout)

@@ -18,7 +18,7 @@ import (
 // indexKey finds RoutingConfigs by routing key.
 const indexKey = "routingKey"
 
-// Watch adds what leads to RoutingConfigs: others with their keys, and their members.
+// Watch adds the watches of other RoutingConfigs with the same key, and of members.
 func (r *Reconciler) Watch(b *builder.Builder, _ ctrl.Manager) error {
 	b.Watches(&crdv1.RoutingConfig{}, controller.Enqueue(r.rivals), builder.WithPredicates(controller.Updates(controller.SpecChanged)))
 	for _, kind := range crdv1.MemberKinds() {
@@ -59,8 +59,8 @@ func byMember(o client.Object) []string {
 	return out
 }
 
-// rivals leads from a RoutingConfig that came, changed or went to the others
-// with its key: the key may be theirs now.
+// rivals maps a RoutingConfig that was created, changed or deleted to the others with its key, which
+// may now get it.
 func (r *Reconciler) rivals(ctx context.Context, o client.Object) []reconcile.Request {
 	c, ok := o.(*crdv1.RoutingConfig)
 	if !ok {
@@ -75,7 +75,7 @@ func (r *Reconciler) rivals(ctx context.Context, o client.Object) []reconcile.Re
 	return out
 }
 
-// ofMember leads from a member to the RoutingConfigs that name it.
+// ofMember maps a member to the RoutingConfigs that name it.
 func (r *Reconciler) ofMember(ctx context.Context, o client.Object) []reconcile.Request {
 	m, ok := o.(crdv1.Member)
 	if !ok {

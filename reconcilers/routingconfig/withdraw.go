@@ -9,10 +9,10 @@ import (
 	"switchyard.dev/reconcilers/member"
 )
 
-// Gone ends a RoutingConfig that the cache does not have. Its key was withdrawn before
-// it went; but a leader whose cache lagged behind may have declared it again after
-// that. So what this process has declared for it is withdrawn, unless another object
-// has the key, or one of that name is there and the cache has only not heard of it.
+// Gone cleans up after a RoutingConfig that is not in the cache. Its key was withdrawn before its
+// deletion, but a leader with a stale cache may have declared it again after that. So this process's
+// declaration of it is withdrawn, unless another object has the key, or an object of that name exists
+// and is not in the cache yet.
 func (r *Reconciler) Gone(ctx context.Context, req types.NamespacedName) error {
 	name := req.Name
 	r.forget(name)

@@ -16,11 +16,10 @@ import (
 	"switchyard.dev/reconcilers/condition"
 )
 
-// Holder returns the claim that has the key: own, or one of the others, which may have own
-// among them. It is the claim that made config, the RoutingConfig with the name of the
-// key; where none of them did, or config is nil, it is the oldest, then the first by
-// name. One that is being deleted holds its key until its RoutingConfig is gone, and
-// then as long as it is the oldest.
+// Holder returns the claim that has the key: own, or one of the others, which may include own. It is
+// the owner of config, the RoutingConfig with the name of the key; if no claim owns it, or config is
+// nil, it is the oldest, then the first by name. One that is being deleted holds its key until its
+// RoutingConfig is deleted, and then as long as it is the oldest.
 func Holder(own Claim, others []Claim, config *crdv1.RoutingConfig) Claim {
 	first := own
 	for _, c := range append([]Claim{own}, others...) {
@@ -34,8 +33,8 @@ func Holder(own Claim, others []Claim, config *crdv1.RoutingConfig) Claim {
 	return first
 }
 
-// Has reports whether own has the key, and nobody else's RoutingConfig has its name. The
-// other arguments are those of Holder.
+// Has reports whether own has the key, and no RoutingConfig of another owner has its name. The other
+// arguments are those of Holder.
 func Has(own Claim, others []Claim, config *crdv1.RoutingConfig) bool {
 	return Holder(own, others, config).UID == own.UID && (config == nil || apply.IsOwned(config, own.UID) || own.restored(config))
 }
@@ -50,11 +49,11 @@ func (c Claim) restored(config *crdv1.RoutingConfig) bool {
 	return apply.Restored(&metav1.ObjectMeta{Labels: map[string]string{label: crdv1.LabelValue(c.Name)}}, config)
 }
 
-// ReasonTaken is the reason of a condition of who claims a key and has not got it.
+// ReasonTaken is the reason of a condition of an object that claims a key held by another.
 const ReasonTaken = "RoutingKeyTaken"
 
-// Accept reports whether own has the key that a field of it gives, and requests can carry it:
-// without that no part of it could be reached. The other arguments are those of Holder.
+// Accept returns the condition that own has the key in its field, and that requests can carry it:
+// otherwise no part of it could be reached. The other arguments are those of Holder.
 func Accept(field, key string, own Claim, others []Claim, config *crdv1.RoutingConfig) condition.Condition {
 	if problem := Problem(key); problem != "" {
 		return condition.False(baseline.ReasonInvalidSpec, field+" "+problem)
@@ -69,7 +68,7 @@ func Accept(field, key string, own Claim, others []Claim, config *crdv1.RoutingC
 	return condition.True("Accepted", fmt.Sprintf("Routing key %q is held by this object.", key))
 }
 
-// maker names a RoutingConfig, and who made it.
+// maker returns the name of a RoutingConfig with its owner.
 func maker(c *crdv1.RoutingConfig) string {
 	name := "RoutingConfig " + c.Name
 	if owner := metav1.GetControllerOfNoCopy(c); owner != nil {
@@ -81,8 +80,8 @@ func maker(c *crdv1.RoutingConfig) string {
 // shownRivals is how many of those are named that claim a key which another one has.
 const shownRivals = 3
 
-// Rivals returns a sentence for the status of the one that holds a routing key: who else
-// claims it. It is empty when nobody does. own may be among the claims.
+// Rivals returns a sentence with the other claims to a routing key, for the status of its holder. It is
+// empty if there are none. claims may include own.
 func Rivals(own Claim, claims []Claim) string {
 	var names []string
 	for _, c := range claims {
@@ -99,12 +98,11 @@ func Rivals(own Claim, claims []Claim) string {
 	return "Others waiting for this routing key: " + strings.Join(names, ", ") + "."
 }
 
-// Look returns who claims the key that own claims, and the RoutingConfig with the name of
-// the key, nil when there is none: what Holder takes. It reads the cache. Where that says
-// that own has not the key, it asks past it, with live: a cache that is old, as that of a
-// leader that starts, may show a rival that is gone, and not yet what own has made; and
-// who takes its key for lost takes away what runs. An error means that it should be
-// tried again.
+// Look returns the claims to the key that own claims, and the RoutingConfig with the name of the key,
+// nil if there is none: the arguments of Holder. It reads the cache. If own does not have the key
+// according to the cache, it reads again with live: a stale cache, as on a leader that has just
+// started, may have a deleted rival and may lack own's objects, and own would delete running workloads
+// if it wrongly concluded that it lost its key. Errors are to be retried.
 func Look(ctx context.Context, cache, live client.Reader, key string, own Claim) ([]Claim, *crdv1.RoutingConfig, error) {
 	claims, err := Claims(ctx, cache, key)
 	if err != nil || key == "" {

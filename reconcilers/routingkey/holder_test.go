@@ -54,8 +54,7 @@ func holding(t *testing.T, objects ...client.Object) client.Reader {
 	return b.Build()
 }
 
-// none fails the test when it is read: a cache that says that the asker has the key is
-// believed, so that nothing is asked in vain.
+// none fails the test when it is read: if the cache has the key as own's, no uncached read is needed.
 type none struct {
 	client.Reader
 	t *testing.T

@@ -1,18 +1,16 @@
-// Package routingkey says whose a routing key is. Sandboxes (spec.id) and route
-// groups (spec.routingKey) draw theirs from one pot: requests carry a key and no
-// kind. Each declares its key with a RoutingConfig, whose name follows from the key
-// (ConfigName), so two of them can never declare one key.
+// Package routingkey decides which object has a routing key. Sandboxes (spec.id) and route groups
+// (spec.routingKey) share one key space, since requests carry a key and no kind. Each declares its key
+// with a RoutingConfig, named after the key (ConfigName), so two of them can never declare one key.
 //
-// Of several that claim a key, the one whose RoutingConfig declares it has it, however
-// old the others are: what runs is not taken away by who comes to the key later. While
-// there is no such RoutingConfig the oldest has it (Holder). One that is gone leaves it
-// to the next. The rule looks at nothing but the objects, so every replica, and the next
-// leader, comes to the same answer; who has no key makes nothing, and loses what it has
-// made. That is why Look believes a cache only where it says that the asker has the key.
+// Of several that claim a key, the one with the RoutingConfig has it, however old the others are, so
+// that a later claim does not interrupt running workloads. Until there is such a RoutingConfig the
+// oldest has it (Holder). After its deletion the next one gets it. The rule depends only on the
+// objects, so every replica, and the next leader, decides alike; an object without the key creates
+// nothing, and its existing objects are deleted. That is why Look trusts the cache only if own has the
+// key according to it.
 //
-// What users owe: Look for what Holder is given, Index before the cache starts, and to
-// look again at each claimant of a key when one comes, changes its key or goes (see
-// Claimants).
+// Callers get the arguments of Holder from Look, call Index before the cache starts, and reconcile each
+// claimant of a key when another one is created, changes its key or is deleted (see Claimants).
 package routingkey
 
 import (
@@ -33,7 +31,7 @@ import (
 	headers "switchyard.dev/xds/routingkey"
 )
 
-// Indexes of those who claim keys, by key.
+// Indexes of the claimants of keys, by key.
 const (
 	// IndexSandbox finds sandboxes by spec.id.
 	IndexSandbox = "spec.id"
@@ -41,10 +39,10 @@ const (
 	IndexGroup = "spec.routingKey"
 )
 
-// ConfigName names the RoutingConfig of a key: the key itself where it is a
-// legal name. One that is made from a key ends with a hash of it, so no two names that
-// are made are the same. A key may be spelled like the name that is made from another
-// one: who comes second with such a pair is refused the RoutingConfig (apply.Refusal).
+// ConfigName returns the name of the RoutingConfig of a key: the key itself if it is a legal name. Any
+// other name is derived from the key and ends with a hash of it, so that no two derived names are
+// equal. A key may be equal to a name that is derived from another key: the second one is refused the
+// RoutingConfig (apply.Refusal).
 func ConfigName(key string) string {
 	if len(validation.IsDNS1123Subdomain(key)) == 0 {
 		return key
@@ -52,13 +50,13 @@ func ConfigName(key string) string {
 	return crdv1.ObjectName(crdv1.MaxObjectName, key)
 }
 
-// MaxLength is how many bytes a key may have: what its subject on the routing log can
-// hold, whatever characters it is of.
+// MaxLength is the maximum length of a key in bytes, from the maximum length of its subject on the
+// routing log with any characters.
 const MaxLength = 1000
 
-// Problem returns what is wrong with a key that no object can have, and what to do about it,
-// in words that go on from the field it is in; empty when nothing is. The headers that
-// carry keys decide (see package xds/routingkey).
+// Problem returns the problem of an invalid key, and the remedy, to follow the name of the field in a
+// sentence; empty if the key is valid. The rules are those of the headers that carry keys (see package
+// xds/routingkey).
 func Problem(key string) string {
 	switch {
 	case key == "":
@@ -106,9 +104,9 @@ func forms(defects []headers.Defect) string {
 
 // Claim is a sandbox or a route group that claims a key.
 type Claim struct {
-	// Kind and Name say who.
+	// Kind and Name identify the object.
 	Kind, Name string
-	// UID says which life of it.
+	// UID distinguishes it from previous objects of that name.
 	UID types.UID
 	// Created is when it was made.
 	Created metav1.Time
@@ -124,16 +122,15 @@ func OfGroup(g *crdv1.SignadotRouteGroup) Claim {
 	return Claim{crdv1.KindRouteGroup, g.Name, g.UID, g.CreationTimestamp}
 }
 
-// String names who claims, for messages.
+// String returns the name of the claimant, for messages.
 func (c Claim) String() string { return c.Kind + " " + c.Name }
 
-// compare returns which of two claims goes before.
+// compare returns the order of two claims.
 func compare(a, b Claim) int {
 	return cmp.Or(a.Created.Compare(b.Created.Time), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
 }
 
-// Claims returns all claims to a key, by the indexes, the oldest first; none for
-// the empty key, which is nobody's.
+// Claims returns all claims to a key, by the indexes, the oldest first; none for the empty key.
 //
 // +kubebuilder:rbac:groups=signadot.com,resources=signadotsandboxes;signadotroutegroups,verbs=get;list;watch
 func Claims(ctx context.Context, c client.Reader, key string) ([]Claim, error) {
@@ -159,8 +156,8 @@ func Claims(ctx context.Context, c client.Reader, key string) ([]Claim, error) {
 	return out, nil
 }
 
-// Of returns the key that an object claims for itself: a sandbox, a route group, or a
-// RoutingConfig, whoever made it. Empty when it claims none.
+// Of returns the key that an object claims for itself: a sandbox, a route group, or any RoutingConfig.
+// It is empty if it claims none.
 func Of(o client.Object) string {
 	switch o := o.(type) {
 	case *crdv1.SignadotSandbox:

@@ -11,9 +11,8 @@ import (
 	"switchyard.dev/reconcilers/controller"
 )
 
-// Claimants returns a handler that leads from whoever claims a key (see Of) to the
-// others of a kind that do, so that one takes over when another lets go. kind is
-// crdv1.KindSandbox or crdv1.KindRouteGroup.
+// Claimants returns a handler that maps a claimant of a key (see Of) to the others of a kind, so that
+// one takes over when another gives the key up. kind is crdv1.KindSandbox or crdv1.KindRouteGroup.
 func Claimants(c client.Reader, kind string) handler.EventHandler {
 	return controller.Enqueue(func(ctx context.Context, o client.Object) []reconcile.Request {
 		claims, err := Claims(ctx, c, Of(o))

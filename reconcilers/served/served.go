@@ -16,9 +16,8 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// The CRDs come with the chart that this program comes with, so at the first
-// start it may be there before them. It waits for them: ending and being
-// started again costs more each time.
+// The CRDs are installed by the same chart as this program, so at the first start they may be missing.
+// It waits for them, since restarts cost more time each.
 const (
 	kindsWithin = 45 * time.Second
 	kindsAgain  = 200 * time.Millisecond
@@ -48,8 +47,8 @@ func Await(ctx context.Context, access *rest.Config, logger *slog.Logger) error 
 	}
 }
 
-// servesKinds names the kinds that controllers watch and the API server does
-// not serve, or says why it could not be asked; nil when it serves all.
+// servesKinds returns an error that names the watched kinds that the API server does not serve, or the
+// error of asking it; nil if it serves all.
 func servesKinds(client discovery.DiscoveryInterface) error {
 	served, err := client.ServerResourcesForGroupVersion(crdv1.GroupVersion().String())
 	if err != nil && !apierrors.IsNotFound(err) {

@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/sidecars/inject"
 )
 
-// concerned are the workloads that ask for sidecars or have a fork.
+// concerned are the workloads that request sidecars or have a fork.
 type concerned struct {
 	// asks has each of them, and whether it asks.
 	asks map[inject.Workload]bool

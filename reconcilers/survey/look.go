@@ -28,18 +28,18 @@ type Question struct {
 	Namespace string
 	// Operator is the namespace in which the operator runs.
 	Operator string
-	// Connected has each pod, by namespace/name, whose sidecar is connected to a route server, and
-	// whether it has acknowledged its rules; nil when that is not known.
+	// Connected has each pod, by namespace/name, with a sidecar connected to a route server, and
+	// whether it has acknowledged its rules; nil if that is unknown.
 	Connected map[string]bool
 }
 
 // Found is the result of a survey.
 type Found struct {
-	// Reports are of the workloads that ask for sidecars, have some or have a fork, sorted.
+	// Reports are of the workloads that request sidecars, have some or have a fork, sorted.
 	Reports []coverage.Report
 	// Others has how many pods each other workload has.
 	Others map[inject.Workload]int
-	// Unknown are sentences about what could not be read, and what is missing because of it.
+	// Unknown are sentences about failed reads, and the information that is missing because of them.
 	Unknown []string
 }
 
@@ -88,7 +88,7 @@ type look struct {
 	unknown []string
 }
 
-// note records a sentence about what could not be read.
+// note records a sentence about a failed read.
 func (l *look) note(what string, err error) { l.unknown = append(l.unknown, what+": "+err.Error()) }
 
 // known returns the workloads that are concerned. A cluster may have no Rollouts, and users without
@@ -130,8 +130,8 @@ func (l *look) forked(ctx context.Context) []crdv1.ForkedWorkload {
 	return forks
 }
 
-// askingNamespaces returns the namespaces that ask for sidecars by a label, and an error when the one
-// of the question does not exist.
+// askingNamespaces returns the namespaces with a label that requests sidecars, and an error if the
+// namespace of the query does not exist.
 func (l *look) askingNamespaces(ctx context.Context) (map[string]bool, error) {
 	asking := map[string]bool{}
 	add := func(n *corev1.Namespace) { asking[n.Name] = inject.Asks(n.Labels[inject.AnnotationInject]) }
@@ -157,8 +157,8 @@ func (l *look) askingNamespaces(ctx context.Context) (map[string]bool, error) {
 	return asking, nil
 }
 
-// injected returns the settings with which pods are injected now, from the environment of the
-// manager's Deployment and the operator's configuration. Those that cannot be read are empty, and noted.
+// injected returns the current injection settings, from the environment of the manager's Deployment and
+// the operator's configuration. Those that cannot be read are empty, and listed in Unknown.
 func (l *look) injected(ctx context.Context) inject.Settings {
 	unknown := func(err error) inject.Settings {
 		l.note("nobody knows here which sidecars are outdated", err)
@@ -183,7 +183,7 @@ func (l *look) injected(ctx context.Context) inject.Settings {
 	return config.Settings()
 }
 
-// needed returns what concerned.needed does; nil when Services or EndpointSlices cannot be read.
+// needed returns the function of concerned.needed; nil if Services or EndpointSlices cannot be read.
 func (l *look) needed(ctx context.Context, known concerned) func(inject.Workload, []*corev1.Pod) bool {
 	var services []corev1.Service
 	var endpoints []discoveryv1.EndpointSlice

@@ -31,16 +31,15 @@ var devmeshPods = prometheus.NewDesc("switchyard_devmesh_pods",
 	"On the leader: pods of workloads that ask for DevMesh sidecars, have one, or have a fork, by how they stand with it: ok, not_needed, outdated, not_ready or missing. Those without the label "+crdv1.LabelInjected+" as of the last survey of all pods. The manager does not read namespaces: workloads for which only their namespace asks count once a pod has a sidecar.",
 	[]string{"kind", "namespace", "workload", "state"}, nil)
 
-// Every is how often at most the pods are looked through that have not our label:
-// whether one of them started without a sidecar, or with that of an earlier version. That
-// reads all pods of the cluster, 500 at a time, so the pause after it is pause times as
-// long as it took, if that is longer.
+// Every is the minimum interval of surveys of the pods without the operator's label: whether one of
+// them started without a sidecar, or with that of an earlier version. A survey reads all pods of the
+// cluster, 500 at a time, so the pause after it is pause times its duration, if that is longer.
 const (
 	Every = 10 * time.Second
 	pause = 30
 )
 
-// Config is what a Metric needs.
+// Config has the dependencies of a Metric.
 type Config struct {
 	// Reader is the cache.
 	Reader client.Reader
@@ -48,32 +47,30 @@ type Config struct {
 	Pods *pods.Pods
 	// Every is how often at most there is a survey.
 	Every time.Duration
-	// Leads is closed once this process is the leader.
+	// Leads is closed once this process is elected.
 	Leads <-chan struct{}
-	// Now is what is injected now.
+	// Now has the current injection settings.
 	Now inject.Settings
-	// Logger takes what cannot be counted.
+	// Logger logs failures.
 	Logger *slog.Logger
 }
 
-// Metric counts the pods of each workload that is concerned by how they
-// stand with their sidecar, from the cache and, where they have not our label, as the
-// last survey found them, when they are asked for. Only the
-// leader says something, so that a sum over replicas counts each pod once. There
-// is a series for each state of each such workload, also for those with no pod,
-// so that an alert finds the zero.
+// Metric counts the pods of each relevant workload by the state of their sidecar, when it is collected:
+// from the cache and, for pods without the operator's label, from the last survey. Only the leader
+// reports, so that a sum over replicas counts each pod once. There is a series for each state of each
+// such workload, even without pods, so that an alert can match zero.
 type Metric struct {
 	config Config
 
 	mu sync.Mutex
-	// found are the pods without our label that are concerned.
+	// found are the relevant pods without the operator's label.
 	found []corev1.Pod
 }
 
 // New returns a Metric.
 func New(c Config) *Metric { return &Metric{config: c} }
 
-// Run looks through the pods without our label, again and again, until ctx ends.
+// Run surveys the pods without the operator's label repeatedly until ctx ends.
 func (m *Metric) Run(ctx context.Context) error {
 	for {
 		begun := time.Now()
@@ -154,7 +151,7 @@ func (m *Metric) known(ctx context.Context) (concerned, error) {
 	return k, err
 }
 
-// reports reads the cache, without copies: nothing of it is changed.
+// reports reads the cache, without copies: its objects are not modified.
 func (m *Metric) reports(ctx context.Context) ([]coverage.Report, error) {
 	var services corev1.ServiceList
 	var endpoints discoveryv1.EndpointSliceList

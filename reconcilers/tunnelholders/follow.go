@@ -22,8 +22,8 @@ import (
 // first to the longest, and of that a random part.
 const firstPause, longestPause = 50 * time.Millisecond, time.Second
 
-// maxMessage bounds what a proxy may tell at once, of at most 4,096 tunnels: some 250 bytes for each
-// as a rule, and less than 4 KiB with the longest labels and the most ports.
+// maxMessage bounds a report of at most 4,096 tunnels: usually some 250 bytes for each, and less than 4
+// KiB with the longest labels and the most ports.
 const maxMessage = 16 << 20
 
 var errSilent = fmt.Errorf("it has told nothing for %s", holders.Silence)
@@ -47,8 +47,8 @@ func (t *Tunnels) follow(ctx context.Context, p *proxy) {
 	}
 }
 
-// stream opens a stream to a proxy, and takes what it tells until that ends. It reports
-// whether the proxy told anything; the error is why it ended.
+// stream opens a stream to a proxy, and processes its reports until it ends. heard is true if there was
+// a report; the error is why the stream ended.
 func (t *Tunnels) stream(ctx context.Context, p *proxy) (heard bool, err error) {
 	options := []grpc.DialOption{grpc.WithPerRPCCredentials(shown(t.config.TokenFile)), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage))}
 	if t.config.Dial != nil {
@@ -95,7 +95,7 @@ func because(ctx context.Context, err error) error {
 	return err
 }
 
-// tell tells a proxy which of its tunnels others have, and again whenever that changes.
+// tell sends to a proxy which of its tunnels others have taken, now and after each change.
 func (t *Tunnels) tell(ctx context.Context, p *proxy, stream tunnelv1.ProxyControl_TunnelsClient) {
 	for {
 		changed := p.told.Next()
@@ -103,7 +103,7 @@ func (t *Tunnels) tell(ctx context.Context, p *proxy, stream tunnelv1.ProxyContr
 		m := &tunnelv1.TunnelsRequest{Taken: p.taken, Held: heldElsewhere(t.held, p.Pod)}
 		t.mu.Unlock()
 		if stream.Send(m) != nil {
-			return // Recv says why.
+			return // Recv returns the reason.
 		}
 		select {
 		case <-ctx.Done():

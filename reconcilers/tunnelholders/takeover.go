@@ -13,14 +13,14 @@ import (
 type Takeover struct {
 	// Workload is the external workload.
 	Workload holders.Workload
-	// From and By are the users, as the cluster knows them.
+	// From and By are the names of the users in the cluster.
 	From, By string
 }
 
 // maxTakeovers is how many takeovers wait to be reported; further ones are only logged.
 const maxTakeovers = 64
 
-// report notes a takeover, without waiting.
+// report queues a takeover, without blocking.
 func (t *Tunnels) report(one Takeover) {
 	t.config.Logger.Info("a tunnel was taken", "workload", one.Workload.Namespace+"/"+one.Workload.Name, "from", one.From, "by", one.By)
 	select {

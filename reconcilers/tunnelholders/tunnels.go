@@ -29,16 +29,16 @@ import (
 
 // Tunnel proxies, as the chart has them.
 const (
-	// Label and Name are the label by which pods of the operator's namespace are tunnel
-	// proxies. Name is their Service as well, for whose host their certificate is.
+	// Label and Name are the label of the pods of tunnel proxies. Name is also the name of their
+	// Service, which is in their certificate.
 	Label, Name = "app", "tunnel-proxy"
-	// ControlPort is where they say what they hold.
+	// ControlPort is the port on which they report their tunnels.
 	ControlPort = 7780
 	// TokenFile is where the chart mounts the token that is shown to them.
 	TokenFile = "/var/run/secrets/tunnel-proxy/token"
 )
 
-// Config is what Tunnels need.
+// Config has the dependencies and settings of Tunnels.
 type Config struct {
 	// Client has the pods of the operator's Namespace. Both are required.
 	Client    client.Reader
@@ -48,31 +48,30 @@ type Config struct {
 	// Roots are the authorities that proxies must be vouched for by. Required: none is
 	// asked plain.
 	Roots *trust.Roots
-	// Again takes the external workloads whose holder changed. Somebody has to read from
-	// it. Required.
+	// Again receives the external workloads with a changed holder. The caller must drain it. Required.
 	Again publish.Again
 	// Report reports a tunnel that was taken; it is called for one after the other. Default:
 	// none is reported.
 	Report func(context.Context, Takeover)
 	// Dial reaches the control port of a proxy, at host:port. Default: over TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
-	// Logger is told of proxies that do not answer. Default: none.
+	// Logger logs proxies that do not answer. Default: none.
 	Logger *slog.Logger
 	// Metrics gets the metrics of tunnels. Default: none.
 	Metrics prometheus.Registerer
 }
 
-// Tunnels knows who holds which tunnel. Make one with New, and Run it. It is safe for
-// concurrent use.
+// Tunnels keeps the holder of each tunnel. Create one with New, and call Run. It is safe for concurrent
+// use.
 type Tunnels struct {
 	config  Config
 	pods    wake.Signal
 	changes *changes
-	// turn comes when a proxy may be gone.
+	// turn fires when a proxy may have become lost.
 	turn *time.Timer
 
 	mu sync.Mutex
-	// listed reports whether the proxies that there are have been read once.
+	// listed is true after the proxies have been listed once.
 	listed  bool
 	proxies map[types.UID]*proxy
 	judged  holders.Judgement
@@ -86,15 +85,15 @@ type Tunnels struct {
 type proxy struct {
 	holders.Proxy
 	stop context.CancelFunc
-	// taken is what it is to be told; told is sent when that changes.
+	// taken is the list to send to the proxy; told is sent when it changes.
 	taken []*tunnelv1.Taken
 	told  wake.Signal
-	// trouble is why the last stream ended, and gone whether it was logged that it is gone.
+	// trouble is why the last stream ended. gone is true if the proxy was logged as lost.
 	trouble error
 	gone    bool
 }
 
-// New returns Tunnels. The error says what is wrong with the Config.
+// New returns Tunnels, or an error if the Config is invalid.
 func New(c Config) (*Tunnels, error) {
 	if c.Client == nil || c.Namespace == "" || c.TokenFile == "" || c.Roots == nil || c.Again == nil {
 		return nil, errors.New("tunnels: Client, Namespace, TokenFile, Roots and Again are all required")
@@ -107,7 +106,7 @@ func New(c Config) (*Tunnels, error) {
 	return t, t.register(c.Metrics)
 }
 
-// Watch has a cache tell of the pods of proxies, which come, change and go.
+// Watch calls Wake after each event of a proxy's pod.
 func (t *Tunnels) Watch(ctx context.Context, c crcache.Cache) error {
 	pods, err := c.GetInformer(ctx, &corev1.Pod{}, crcache.BlockUntilSynced(false))
 	if err == nil {
@@ -124,11 +123,11 @@ func (t *Tunnels) Watch(ctx context.Context, c crcache.Cache) error {
 	return nil
 }
 
-// Wake says that the pod of a proxy has come, changed or gone.
+// Wake reports that the pod of a proxy was created, changed or deleted.
 func (t *Tunnels) Wake() { t.pods.Send() }
 
-// relist is after how long the pods are looked through although nothing was said of them,
-// relistFailed where they could not be read.
+// relist is the interval at which the pods are listed without an event, relistFailed the one after an
+// error.
 const relist, relistFailed = 30 * time.Second, time.Second
 
 // Run asks the proxies until ctx ends. Call it once.
@@ -196,7 +195,7 @@ func (t *Tunnels) list(ctx context.Context, parts *sync.WaitGroup) error {
 	return nil
 }
 
-// heard takes what a proxy told.
+// heard processes the report of a proxy.
 func (t *Tunnels) heard(p *proxy, m *tunnelv1.TunnelsResponse) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -208,7 +207,7 @@ func (t *Tunnels) heard(p *proxy, m *tunnelv1.TunnelsResponse) {
 	}
 }
 
-// broke notes that the stream to a proxy ended.
+// broke records that the stream to a proxy ended.
 func (t *Tunnels) broke(p *proxy, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -225,7 +224,8 @@ func (t *Tunnels) judge() {
 	t.judgeLocked()
 }
 
-// judgeLocked decides anew who holds what, and tells those whom that concerns.
+// judgeLocked computes the holders again, requeues the external workloads with another holder, and
+// notifies the proxies of changes.
 func (t *Tunnels) judgeLocked() {
 	now, before := time.Now(), t.judged
 	all := make([]holders.Proxy, 0, len(t.proxies))
@@ -265,7 +265,7 @@ func (t *Tunnels) judgeLocked() {
 	}
 }
 
-// logTurn logs that a proxy is gone, or has come back.
+// logTurn logs that a proxy is lost, or answers again.
 func (t *Tunnels) logTurn(p *proxy) {
 	if p.gone {
 		t.config.Logger.Warn("a tunnel proxy does not answer on its control port: requests to workstations that are connected to it fail", "pod", p.Pod, "address", p.IP, "error", p.trouble)
@@ -279,8 +279,7 @@ func sameTaken(a, b *tunnelv1.Taken) bool {
 		a.GetSession() == b.GetSession() && a.GetEpoch() == b.GetEpoch() && a.GetBy() == b.GetBy() && a.GetSameSession() == b.GetSameSession()
 }
 
-// Look returns who holds the tunnel of an external workload; false: no proxy does, as far as
-// they have told.
+// Look returns the holder of the tunnel of an external workload; false if no proxy has reported it.
 func (t *Tunnels) Look(w holders.Workload) (holders.Holder, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -288,7 +287,7 @@ func (t *Tunnels) Look(w holders.Workload) (holders.Holder, bool) {
 	return h, ok
 }
 
-// Awaited reports whether it is not known yet what the proxy in this pod holds.
+// Awaited reports whether the tunnels of the proxy in this pod are still unknown.
 func (t *Tunnels) Awaited(pod string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -334,5 +333,5 @@ func (t *Tunnels) register(registry prometheus.Registerer) error {
 	return nil
 }
 
-// host is for whom the certificate of proxies has to be.
+// host returns the host name in the certificate of proxies.
 func (c Config) host() string { return strings.Join([]string{Name, c.Namespace, "svc"}, ".") }

@@ -149,7 +149,7 @@ func TestWhoIsNotVouchedForHoldsNothing(t *testing.T) {
 	}
 }
 
-// Who is no tunnel proxy of the operator's is neither asked nor shown the token.
+// Pods that are not tunnel proxies of the operator get neither a request nor the token.
 func TestOtherPodsAreNotAsked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

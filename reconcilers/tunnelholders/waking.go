@@ -15,8 +15,7 @@ import (
 	"switchyard.dev/reconcilers/tunnelholders/holders"
 )
 
-// changes are the external workloads that their controller is to look at: each once,
-// however often it changed before it was handed over.
+// changes are the external workloads to reconcile, each once however often it changed.
 type changes struct {
 	again publish.Again
 	some  chan struct{}
@@ -28,7 +27,7 @@ func newChanges(again publish.Again) *changes {
 	return &changes{again: again, some: make(chan struct{}, 1), names: map[holders.Workload]bool{}}
 }
 
-// add notes one. It does not wait.
+// add adds one, without blocking.
 func (c *changes) add(w holders.Workload) {
 	c.mu.Lock()
 	c.names[holders.Workload{Namespace: w.Namespace, Name: w.Name}] = true
@@ -62,7 +61,7 @@ func (c *changes) run(ctx context.Context) {
 	}
 }
 
-// countIf returns for how many something holds.
+// countIf returns the number of elements for which is returns true.
 func countIf[T any](all iter.Seq[T], is func(T) bool) int {
 	n := 0
 	for one := range all {

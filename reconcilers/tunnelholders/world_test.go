@@ -51,7 +51,7 @@ type world struct {
 	takeovers chan tunnelholders.Takeover
 
 	mu sync.Mutex
-	// at leads from addresses of pods to where their proxy listens.
+	// at maps addresses of pods to the listeners of their proxies.
 	at map[string]string
 }
 
@@ -80,10 +80,10 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// nowhere is where nobody answers, not even to refuse.
+// nowhere is an address at which connections time out.
 const nowhere = "nowhere"
 
-// dial reaches the proxy that a pod's address stands for.
+// dial connects to the proxy of a pod's address.
 func (w *world) dial(ctx context.Context, address string) (net.Conn, error) {
 	ip, port, err := net.SplitHostPort(address)
 	if err != nil || port != "7780" {
@@ -100,7 +100,7 @@ func (w *world) dial(ctx context.Context, address string) (net.Conn, error) {
 	return d.DialContext(ctx, "tcp", to)
 }
 
-// proxy is a tunnel proxy that says what the test has it say.
+// proxy is a tunnel proxy that reports the tunnels given by the test.
 type proxy struct {
 	tunnelv1.UnimplementedProxyControlServer
 	w    *world
@@ -207,7 +207,7 @@ func (p *proxy) Tunnels(stream tunnelv1.ProxyControl_TunnelsServer) error {
 	}
 }
 
-// now changes what the proxy says.
+// now changes the report of the proxy.
 func (p *proxy) now(change func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -216,7 +216,7 @@ func (p *proxy) now(change func()) {
 	p.changed = make(chan struct{})
 }
 
-// lost returns which sessions the proxy was told to have lost, and to whom.
+// lost returns the sessions that the proxy was notified to have lost, and their new holders.
 func (p *proxy) lost() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -270,7 +270,7 @@ func heldAt(pod string, connected bool) func(holders.Holder, bool) bool {
 	return func(h holders.Holder, ok bool) bool { return ok && h.Pod == pod && h.Connected() == connected }
 }
 
-// eventually waits for something that nobody is woken for.
+// eventually polls until a state without a notification is reached.
 func (w *world) eventually(what string, is func() bool) {
 	w.t.Helper()
 	for deadline := time.Now().Add(patience); !is(); time.Sleep(10 * time.Millisecond) {

@@ -37,14 +37,14 @@ const (
 // policies is the kind of Policy.
 var policies = schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingAdmissionPolicy"}
 
-// Times, where Config gives none.
+// Defaults of the times in Config.
 const (
 	settle = time.Minute
 	again  = 30 * time.Second
 	page   = 500
 )
 
-// Config is what Run works with.
+// Config has the dependencies and settings of Run.
 type Config struct {
 	// Client reads and writes at the API server, without a cache. Required.
 	Client client.Client
@@ -54,7 +54,7 @@ type Config struct {
 	Asked bool
 	// Settle is how long API servers can take to apply a new policy. Default: a minute.
 	Settle time.Duration
-	// Logger takes what fails; slog.Default() when it is nil.
+	// Logger logs failures; slog.Default() if it is nil.
 	Logger *slog.Logger
 }
 
@@ -71,8 +71,8 @@ func Add(m manager.Manager, c Config) error {
 	return nil
 }
 
-// Run removes authors until all that are left were recorded under the policy as it is, then
-// returns nil. It retries what fails, and returns nil when ctx ends.
+// Run removes authors until all remaining ones were recorded under the current policy, then returns
+// nil. It retries failures, and returns nil when ctx ends.
 func (c Config) Run(ctx context.Context) error {
 	if c.Settle <= 0 {
 		c.Settle = settle

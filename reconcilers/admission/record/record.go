@@ -26,8 +26,8 @@ const Path = "/mutate-signadot-com-v1"
 
 // Recorder answers AdmissionReviews. It is safe for use by several goroutines.
 type Recorder struct {
-	// Exempt are users that keep the annotation as it is when they write: the operator's own
-	// service accounts, by their whole names.
+	// Exempt are users with writes that keep the annotation: the operator's own service accounts, by
+	// their full names.
 	Exempt []string
 	// Delegates are accounts that write on behalf of other users.
 	Delegates admission.Delegates

@@ -1,7 +1,6 @@
-// Command controller-manager runs all controllers, the injecting webhook and
-// the writer of the routing log. See switchyard.dev/reconcilers/manager. With
-// "drain" as its first argument it empties the cluster of our objects instead, and
-// ends: see switchyard.dev/reconcilers/drain.
+// Command controller-manager runs all controllers, the injecting webhook and the writer of the routing
+// log. See switchyard.dev/reconcilers/manager. With "drain" as its first argument it removes the
+// operator's objects from the cluster instead, and exits: see switchyard.dev/reconcilers/drain.
 package main
 
 import (

@@ -24,7 +24,7 @@ import (
 type Meshes struct {
 	Istio      istioadapter.Settings
 	GatewayAPI gatewayadapter.Settings
-	// Policies are what to do where a policy does not apply to a derived route.
+	// Policies has the action if a policy does not apply to a derived route.
 	Policies policies.Settings
 	// KeyHeaders are the headers that carry a key as their whole value.
 	KeyHeaders []string
@@ -44,8 +44,8 @@ type Config struct {
 	Note func(string)
 }
 
-// Routers simulates the adapters of the meshes that are on: what a table asks for is derived
-// from the objects of the cluster and written on top of them, in memory.
+// Routers simulates the adapters of the meshes that are on: routes for a table are derived from the
+// objects of the cluster and written on top of them, in memory.
 type Routers struct {
 	world      *world
 	headers    []string
@@ -82,7 +82,7 @@ func New(c Config) *Routers {
 // On reports whether any mesh is.
 func (m *Routers) On() bool { return m.istio != nil || m.gatewayAPI != nil }
 
-// Wire gives controllers the reports of the meshes that are on.
+// Wire sets the reports of the meshes that are on in the config of the controllers.
 func (m *Routers) Wire(c *kinds.Config) {
 	if m.istio != nil {
 		c.Istio = m.istio
@@ -92,8 +92,8 @@ func (m *Routers) Wire(c *kinds.Config) {
 	}
 }
 
-// unreadable returns what an adapter reports where it cannot read the objects of its mesh; empty
-// where it can.
+// unreadable returns the message of an adapter that cannot read the objects of its mesh; empty if it
+// can.
 func unreadable[M any](said map[meshes.Target]meshes.Report[M]) string {
 	for _, r := range said {
 		if t := r.Trouble; t != nil && (t.Reason == istioadapter.ReasonUnreadable || t.Reason == gatewayadapter.ReasonUnreadable) {
@@ -110,8 +110,8 @@ func (m *Routers) NotKnown(message string) bool {
 	})
 }
 
-// Route brings the objects of the meshes into line with facts, and returns the Targets with another
-// report than at the last call, by the kind of MeshRoute.
+// Route syncs the objects of the meshes with facts, and returns the Targets with another report than at
+// the last call, by the kind of MeshRoute.
 func (m *Routers) Route(ctx context.Context, facts []event.Recorded) (map[string][]meshes.Target, error) {
 	t, keys := m.table(facts)
 	var asked []meshes.Target

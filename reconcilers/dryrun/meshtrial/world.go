@@ -42,7 +42,7 @@ type identity struct {
 	client.ObjectKey
 }
 
-// object is an object as it was read, and as it is now; nil: it does not exist.
+// object is an object as it was read, and its present version; nil if it does not exist.
 type object struct{ before, now *unstructured.Unstructured }
 
 // Change is an object of a mesh that would be written.

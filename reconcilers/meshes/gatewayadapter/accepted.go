@@ -14,10 +14,10 @@ import (
 // ReasonNotAccepted: an implementation does not take a derived route as it takes the original.
 const ReasonNotAccepted = "NotAccepted"
 
-// accepted returns the status of a derived route, and what there is to say of it, from what
-// implementations say: meshes.StatusPending while one has not said of it what it says of the
-// original, ReasonNotAccepted when it says otherwise, empty when all do. Linkerd states no
-// generation. What implementations have against the original they have against both, and where they say nothing of the original nobody waits.
+// accepted returns the status and message of a derived route from the conditions that implementations
+// set: meshes.StatusPending while one has not set a condition that it set to True on the original,
+// ReasonNotAccepted if it is False on the derived route, and empty if all agree. Linkerd sets no
+// observedGeneration. Conditions that are missing or not True on the original are not compared.
 func accepted(baseline, derived *route) (status, message string) {
 	for _, said := range baseline.statuses {
 		for _, t := range []string{string(gatewayv1.RouteConditionAccepted), string(gatewayv1.RouteConditionResolvedRefs)} {

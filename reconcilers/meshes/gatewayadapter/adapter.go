@@ -21,7 +21,7 @@ import (
 	"switchyard.dev/routeserver/table"
 )
 
-// Config is what an Adapter needs.
+// Config has the dependencies and settings of an Adapter.
 type Config struct {
 	// Config is that of the Follower; Watched and Asked are set.
 	meshes.Config
@@ -33,30 +33,29 @@ type Config struct {
 	Namespaces []string
 }
 
-// Adapter keeps the routes of sandboxes beside HTTPRoutes and GRPCRoutes. Make one with New, and
-// run Start.
+// Adapter derives routes of sandboxes from HTTPRoutes and GRPCRoutes and writes them. Create one with
+// New, and call Start.
 type Adapter struct {
 	*meshes.Follower
 	config Config
 	logger *slog.Logger
-	// cluster and keys are those of the last look. Only looks use them.
+	// cluster and keys are those of the last sync. Only syncs use them.
 	cluster cluster
 	keys    map[string]*keyed
-	// wanted are the keys that have the names of routes, as far as the look before this one knows.
+	// wanted are the keys that own the names of routes, as of the previous sync.
 	wanted map[gatewayapi.Object]string
 
 	mu      sync.Mutex
 	reports map[meshes.Target]Report
-	// whole is true once a look has brought every key into line, or found that it cannot.
+	// whole is true after a sync has processed every key, or has found that the cluster cannot be read.
 	whole bool
-	// unsettled are the routing keys for which something is derived or asked for; nil before the
-	// first look.
+	// unsettled are the routing keys with derived or requested routes; nil before the first sync.
 	unsettled map[string]bool
 	// trouble is true while the cluster cannot be read; absent when it has no Gateway API.
 	trouble, absent bool
 }
 
-// New returns an Adapter that knows nothing before it is started, or says what is wrong.
+// New returns an Adapter that is not started, or an error if the Config is invalid.
 func New(c Config) (*Adapter, error) {
 	c.Asked, c.Settings = crdv1.KindGatewayAPIRoute, c.Settings.withDefaults()
 	c.Watched = []schema.GroupKind{HTTPRoutes.GroupKind(), GRPCRoutes.GroupKind(), ReferenceGrants.GroupKind(), BackendTLSPolicies.GroupKind(), baseline.RolloutKind().GroupKind()}
@@ -74,7 +73,7 @@ func New(c Config) (*Adapter, error) {
 	return a, nil
 }
 
-// Report returns what is known of a Target.
+// Report returns the Report of a Target.
 func (a *Adapter) Report(t meshes.Target) Report {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -94,18 +93,17 @@ func (a *Adapter) Settled(key string) bool {
 	return a.unsettled != nil && !a.unsettled[key]
 }
 
-// Changed has everything looked at again. It is to be called when an object has changed that
-// counts: a Service, an IstioRoute or a GatewayAPIRoute.
+// Changed triggers a sync. Call it after a change of a Service, an IstioRoute or a GatewayAPIRoute.
 func (a *Adapter) Changed(any) { a.Stir() }
 
 const (
-	// atOnce is how many keys are brought into line at the same time.
+	// atOnce is the number of keys that are synced concurrently.
 	atOnce = 8
-	// notedEach is how often GatewayAPIRoutes are told while a look still writes.
+	// notedEach is how often GatewayAPIRoutes are notified while a sync still writes.
 	notedEach = 500 * time.Millisecond
 )
 
-// look brings all keys into line with a table that need it.
+// look syncs the keys with changes, and returns the time until the next retry; zero for none.
 func (a *Adapter) look(ctx context.Context, t table.Table) time.Duration {
 	asked := meshes.AskedOf(t)
 	routes, governed, err := a.made(ctx)
@@ -146,8 +144,8 @@ func (a *Adapter) look(ctx context.Context, t table.Table) time.Duration {
 	return a.finish(asked)
 }
 
-// names returns which key has which name. Of two that ask for one, whose hashes are equal, the
-// first has it.
+// names returns the routing key of each wanted route name. If the hashes of two keys collide, the first
+// key gets the name.
 func (a *Adapter) names() map[gatewayapi.Object]string {
 	all := map[gatewayapi.Object]string{}
 	for _, key := range slices.Sorted(maps.Keys(a.keys)) {
@@ -160,7 +158,7 @@ func (a *Adapter) names() map[gatewayapi.Object]string {
 	return all
 }
 
-// takenFrom returns those names that a key asks for and another has, by the other.
+// takenFrom returns the names that a key wants and another key owns, with that key.
 func (a *Adapter) takenFrom(key string) map[gatewayapi.Object]string {
 	var taken map[gatewayapi.Object]string
 	for object := range a.keys[key].asks {
@@ -174,8 +172,8 @@ func (a *Adapter) takenFrom(key string) map[gatewayapi.Object]string {
 	return taken
 }
 
-// keysOf returns the routing keys of what is asked for, of what is derived and of what was written
-// and is not in the cache yet, sorted.
+// keysOf returns the routing keys, sorted, that are asked for, that have derived objects, or that
+// have written objects which are not in the cache yet.
 func (a *Adapter) keysOf(asked map[string][]meshes.Asked) []string {
 	all := map[string]bool{}
 	for key := range asked {
@@ -192,7 +190,7 @@ func (a *Adapter) keysOf(asked map[string][]meshes.Asked) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// bringAll brings keys into line, and from time to time tells what has become of all so far.
+// bringAll syncs the due keys, and updates the reports of all Targets from time to time.
 func (a *Adapter) bringAll(ctx context.Context, due []string, states map[string]inputs) {
 	var bringing errgroup.Group
 	bringing.SetLimit(atOnce)
@@ -212,8 +210,8 @@ func (a *Adapter) bringAll(ctx context.Context, due []string, states map[string]
 	}
 }
 
-// finish forgets keys of which nothing is left, tells what became of all, and returns after what
-// time to try again what failed.
+// finish forgets keys without any objects, updates the reports, and returns the time until the next
+// retry; zero for none.
 func (a *Adapter) finish(asked map[string][]meshes.Asked) time.Duration {
 	unsettled := map[string]bool{}
 	var next time.Duration
@@ -236,7 +234,7 @@ func (a *Adapter) finish(asked map[string][]meshes.Asked) time.Duration {
 	return next
 }
 
-// note tells what is known of all Targets.
+// note updates the reports of all Targets.
 func (a *Adapter) note() {
 	reports := map[meshes.Target]Report{}
 	for key, k := range a.keys {
@@ -251,7 +249,7 @@ func (a *Adapter) note() {
 	a.say(reports)
 }
 
-// say keeps what is known of all Targets, and has those GatewayAPIRoutes told that it changes.
+// say stores the reports, and notifies the GatewayAPIRoutes of changed reports.
 func (a *Adapter) say(reports map[meshes.Target]Report) {
 	a.mu.Lock()
 	changed := meshes.Changed(a.reports, reports)
@@ -260,7 +258,7 @@ func (a *Adapter) say(reports map[meshes.Target]Report) {
 	a.Tell(changed)
 }
 
-// troubled tells all Targets that nothing is known.
+// troubled reports to all Targets that the cluster cannot be read.
 func (a *Adapter) troubled(asked map[string][]meshes.Asked) {
 	reports := map[meshes.Target]Report{}
 	for _, all := range asked {
@@ -269,7 +267,7 @@ func (a *Adapter) troubled(asked map[string][]meshes.Asked) {
 		}
 	}
 	for _, k := range a.keys {
-		k.from = inputs{} // Everything is looked at anew after it.
+		k.from = inputs{} // Every key is due once the cluster can be read.
 	}
 	a.mu.Lock()
 	a.trouble, a.whole, a.absent = true, true, a.cluster.trouble.Reason == ReasonNotInstalled
@@ -301,7 +299,7 @@ func (a *Adapter) made(ctx context.Context) (map[meshes.Target]*crdv1.GatewayAPI
 	for i := range istio.Items {
 		r := &istio.Items[i]
 		if r.Observed() == 0 || !meshes.MadeByRoutingConfig(r) {
-			continue // What was said of an earlier generation counts until the next is looked at.
+			continue // Not synced yet. A status of an earlier generation counts until it is replaced.
 		}
 		governed[meshes.TargetOf(r)] = ""
 		if m := r.Status.MatchedVirtualServices; len(m) > 0 {
@@ -311,9 +309,9 @@ func (a *Adapter) made(ctx context.Context) (map[meshes.Target]*crdv1.GatewayAPI
 	return routes, governed, nil
 }
 
-// inputsOf returns what the routes of a key follow from, and for which Targets nothing can be
-// derived yet: the object is not there that would own it, or it is not known whether a
-// VirtualService governs the Service.
+// inputsOf returns the inputs of the routes of a key, and the Targets for which nothing can be derived
+// yet: the object that would own the route is missing, or it is unknown whether a VirtualService
+// governs the Service.
 func (a *Adapter) inputsOf(ctx context.Context, key string, asked []meshes.Asked, routes map[meshes.Target]*crdv1.GatewayAPIRoute, governed map[meshes.Target]string) (inputs, []meshes.Target, error) {
 	now := inputs{revision: a.cluster.revision, derived: versions(a.cluster.derived[key]), ports: map[types.NamespacedName][]int32{}, governed: map[types.NamespacedName]string{}}
 	var waiting []meshes.Target

@@ -219,8 +219,8 @@ func TestABackendThatIsNothingIsSaid(t *testing.T) {
 	}
 }
 
-// TestTheRouteOfAnotherIsNeverTaken has an owner who has a route of the name of a derived one,
-// known before and made in the very moment.
+// TestTheRouteOfAnotherIsNeverTaken has an owner create a route with the name of a derived one, earlier
+// and at the same moment.
 func TestTheRouteOfAnotherIsNeverTaken(t *testing.T) {
 	w := world.Shared(t)
 	w.DefineGatewayAPI()
@@ -276,7 +276,7 @@ func TestWhatImplementationsSayCounts(t *testing.T) {
 	w.DefineGatewayAPI()
 	c := start(t, w, gatewayadapter.Settings{})
 	shop := c.httpRoute("shop", "customer")
-	stated := true // whether the implementation says of which generation it speaks
+	stated := true // whether the implementation sets observedGeneration
 	say := func(r *gatewayv1.HTTPRoute, accepted metav1.ConditionStatus) {
 		t.Helper()
 		generation := r.Generation
@@ -370,7 +370,7 @@ func TestAVirtualServiceGoesBefore(t *testing.T) {
 	})
 	say()
 	stays := c.derives("k1", "none does any more", nil)
-	o.Spec.Managed.Baseline.Name = "of another generation" // What was said counts until somebody says something else.
+	o.Spec.Managed.Baseline.Name = "of another generation" // An earlier status counts until it is replaced.
 	c.Must(c.Client.Update(t.Context(), o))
 	c.main.Changed(o)
 	shop.Spec.Hostnames = append(shop.Spec.Hostnames, "follows.test")
@@ -380,8 +380,8 @@ func TestAVirtualServiceGoesBefore(t *testing.T) {
 	})
 }
 
-// TestARouteOfAnotherFormIsSaid has HTTPRoutes in which everything may stand: one that is none, and
-// one of a later version, whose new field a copy would lack.
+// TestARouteOfAnotherFormIsSaid has HTTPRoutes without a schema: one that is invalid, and one of a
+// later version with a new field, which a copy would lack.
 func TestARouteOfAnotherFormIsSaid(t *testing.T) {
 	w := world.New(t)
 	c := start(t, w, gatewayadapter.Settings{})

@@ -65,7 +65,7 @@ func (r *route) derivedFor(key string) bool {
 	return gatewayapi.IsDerived(r.meta) && r.meta.Annotations[crdv1.AnnotationRoutingKey] == key
 }
 
-// cluster is what the cluster has of the Gateway API, from one look to the next.
+// cluster has the objects of the Gateway API, from one sync to the next.
 type cluster struct {
 	// parsed are all objects by UID, so that each is parsed once for each of its versions.
 	parsed map[types.UID]parsed
@@ -73,13 +73,13 @@ type cluster struct {
 	trouble *condition.Condition
 	// unreadTLS is why BackendTLSPolicies are not known; empty if they are.
 	unreadTLS string
-	// baselines are the routes of owners, derived are ours by routing key.
+	// baselines are the owners' routes, derived the operator's by routing key.
 	baselines gatewayapi.Routes
 	derived   map[string][]*route
 	// all are both, by name.
 	all    map[gatewayapi.Object]*route
 	grants []*gatewayv1.ReferenceGrant
-	// unreadable are routes that are not as the schema that we know has them.
+	// unreadable are routes that do not match the schema known to this program.
 	unreadable []unreadable
 	// policies are those that may apply to routes.
 	policies []policies.Policy
@@ -88,7 +88,7 @@ type cluster struct {
 	releases []releases.Selector
 	// namespaces are those that may be read; empty means all.
 	namespaces []string
-	// revision counts the changes of what every key depends on: the baselines but for their
+	// revision counts the changes of the inputs common to all keys: the baselines except for their
 	// status, the grants, the policies, and the ports of the Services that baselines name.
 	revision int
 	salient  salient
@@ -107,7 +107,7 @@ type unreadable struct {
 	err     error
 }
 
-// mentions reports whether something in it has the name.
+// mentions reports whether value, or any value within it, is a map with this "name".
 func mentions(value any, name string) bool {
 	switch v := value.(type) {
 	case []any:
@@ -125,7 +125,7 @@ func mentions(value any, name string) bool {
 	return false
 }
 
-// salient is what every key depends on.
+// salient has the inputs common to all keys.
 type salient struct {
 	routes map[types.UID]int64
 	meta   map[types.UID][3]map[string]string
@@ -220,7 +220,7 @@ func (c *cluster) readReleases(ctx context.Context, from client.Reader, kinds me
 	return nil
 }
 
-// weigh counts a revision when something has changed that every key depends on.
+// weigh increments the revision if an input common to all keys has changed.
 func (c *cluster) weigh(ctx context.Context, from client.Reader, read map[types.UID]int64) error {
 	now := salient{policies: read, releases: fmt.Sprint(c.releases), routes: map[types.UID]int64{}, meta: map[types.UID][3]map[string]string{}, grants: map[types.UID]int64{}, ports: map[types.NamespacedName][]int32{}, plugins: map[types.NamespacedName]string{}}
 	for _, r := range c.all {
@@ -242,7 +242,7 @@ func (c *cluster) weigh(ctx context.Context, from client.Reader, read map[types.
 			now.plugins[name] = plugins
 		}
 		if !c.mayRead(name.Namespace) {
-			ports = asNamed // Nobody can say that it lacks one.
+			ports = asNamed // Unreadable: assume that it has all of them.
 		}
 		now.ports[name] = ports
 	}
@@ -277,7 +277,8 @@ func (c *cluster) portsOf(ctx context.Context, from client.Reader, name types.Na
 	return out, s.Annotations[policies.PluginsAnnotation], nil
 }
 
-// services returns the Services of which the ports are given, as far as they are there.
+// services returns Services with the given ports; Services with nil ports do not exist and are left
+// out.
 func services(ports map[types.NamespacedName][]int32) []*corev1.Service {
 	var out []*corev1.Service
 	for name, of := range ports {
@@ -293,8 +294,8 @@ func services(ports map[types.NamespacedName][]int32) []*corev1.Service {
 	return out
 }
 
-// objects returns the objects of a kind in their type, none where the cluster lacks the kind. It
-// notes the trouble when HTTPRoutes are not there, or something cannot be read.
+// objects returns the objects of a kind in their type, none if the cluster lacks the kind. It sets
+// trouble if HTTPRoutes are not installed, or objects cannot be read.
 func objects[T any](ctx context.Context, c *cluster, after map[types.UID]parsed, from client.Reader, kinds meshes.Kinds, kind schema.GroupVersionKind) ([]*T, error) {
 	present, err := kinds.Present(ctx, kind.GroupKind())
 	list := &unstructured.UnstructuredList{}
@@ -340,9 +341,9 @@ func objects[T any](ctx context.Context, c *cluster, after map[types.UID]parsed,
 	return out, nil
 }
 
-// parse gives an object its type. What an owner has in a spec that this program does not know, of
-// a later version of the API, is an error: a copy would lack it, whether it is a setting or keeps
-// somebody out.
+// parse converts an object to its type. A spec field that this program does not know, of a later
+// version of the API, is an error: a copy would lack it, and it may be a setting or a restriction of
+// access.
 func parse[T any](from *unstructured.Unstructured, to *T) error {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(from.Object, to); err != nil {
 		return err
@@ -358,7 +359,7 @@ func parse[T any](from *unstructured.Unstructured, to *T) error {
 	return err
 }
 
-// versions tells the state of what is derived for a key from others.
+// versions returns the versions of the objects that are derived for a key.
 func versions(derived []*route) []string {
 	out := make([]string, 0, len(derived))
 	for _, r := range derived {

@@ -17,8 +17,8 @@ import (
 	"switchyard.dev/tests/world"
 )
 
-// TestADerivedRouteIsACopyThatAsksForTheKey derives from routes that have all there is of parents,
-// host names and settings, and from backends that nobody knows.
+// TestADerivedRouteIsACopyThatAsksForTheKey derives from routes with all kinds of parents, host names
+// and settings, and from unknown kinds of backends.
 func TestADerivedRouteIsACopyThatAsksForTheKey(t *testing.T) {
 	w := world.Shared(t)
 	w.DefineGatewayAPI()
@@ -53,7 +53,7 @@ func TestADerivedRouteIsACopyThatAsksForTheKey(t *testing.T) {
 		}
 	}
 	want := shop.Spec.DeepCopy()
-	want.Rules = want.Rules[:1] // The other leads elsewhere.
+	want.Rules = want.Rules[:1] // The other routes to another Service.
 	m := want.Rules[0].Matches
 	want.Rules[0].Matches = []gatewayv1.HTTPRouteMatch{m[0], m[0], m[1], m[1]}
 	want.Rules[0].BackendRefs[0].Name = gatewayv1.ObjectName(fork)
@@ -137,8 +137,8 @@ func TestAChangeIsFollowedWithinASecond(t *testing.T) {
 	}
 }
 
-// TestRequestsThatAnotherRouteTakesAreSaid has two routes of one Service, of which the older is
-// derived from later: what is derived from the newer wins where both match.
+// TestRequestsThatAnotherRouteTakesAreSaid has two routes of one Service, of which the older is derived
+// from later: the route derived from the newer one wins where both match.
 func TestRequestsThatAnotherRouteTakesAreSaid(t *testing.T) {
 	w := world.Shared(t)
 	w.DefineGatewayAPI()

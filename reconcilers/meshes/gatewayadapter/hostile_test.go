@@ -15,8 +15,8 @@ import (
 	"switchyard.dev/tests/world"
 )
 
-// TestAnotherControllerIsNotFought lets somebody undo each repair at once. Repairs become rare, it
-// is said, and the route is ours again once he ends.
+// TestAnotherControllerIsNotFought lets another client revert each repair at once. Repairs become rare,
+// the status reports it, and the route is restored after the client stops.
 func TestAnotherControllerIsNotFought(t *testing.T) {
 	w := world.Shared(t)
 	w.DefineGatewayAPI()
@@ -78,7 +78,7 @@ func TestTwoKeysThatAskForOneName(t *testing.T) {
 	})
 	c.says(first, "that it is derived", isDerived)
 	before := c.writes.Load()
-	c.httpRoute("aside", "nobody") // Everything is derived anew.
+	c.httpRoute("aside", "nobody") // Everything is derived again.
 	c.says(second, "who has the name", func(r gatewayadapter.Report) bool {
 		return r.Lost != nil && r.Lost.Reason == gatewayapi.ReasonNameTaken
 	})

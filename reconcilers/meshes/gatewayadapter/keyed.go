@@ -23,23 +23,23 @@ import (
 	"switchyard.dev/reconcilers/policies"
 )
 
-// How long to wait after something went wrong with a key, and for the cache to show what was made:
-// somebody may have deleted it before.
+// Pauses after failures with a key, and shownWithin, after which the cache should show a written
+// object: it may have been deleted before the cache saw it.
 const (
 	firstPause, longestPause = 200 * time.Millisecond, 15 * time.Second
 	shownWithin              = time.Second
 )
 
-// inputs are what the routes of a key follow from.
+// inputs are the inputs of the routes of a key.
 type inputs struct {
 	managed  []gatewayapi.Managed
 	governed map[types.NamespacedName]string
 	headers  []string
-	// ports are those of the Services that stand for others.
+	// ports are those of the sandboxes' Services.
 	ports    map[types.NamespacedName][]int32
 	revision int
 	derived  []string
-	// taken are names that the key asks for and another has.
+	// taken are names that the key wants and another key owns.
 	taken   map[gatewayapi.Object]string
 	elected bool
 }
@@ -50,9 +50,9 @@ type keyed struct {
 	// waiting are the Targets for which nothing is derived yet.
 	waiting []meshes.Target
 	result  gatewayapi.Result
-	// asks are the names of routes that it asks for, those that another key has among them.
+	// asks are the names of routes that the key wants, including those that another key owns.
 	asks map[gatewayapi.Object]bool
-	// behind are the routes that are not as they should be, by what is to be said of each.
+	// behind are the routes that are out of date, with the status and message of each.
 	behind map[gatewayapi.Object]behind
 	// wrote are those that this process made, or made this key's again, and the cache has not shown
 	// as such, by UID.
@@ -60,8 +60,8 @@ type keyed struct {
 	// failures are those in a row. again is when to try again; zero for not at all.
 	failures int
 	again    time.Time
-	// repairs is how often in a row something was written though only what is derived had changed,
-	// the last time at repaired.
+	// repairs counts consecutive writes after changes of derived objects alone; repaired is the time of
+	// the last.
 	repairs  int
 	repaired time.Time
 }
@@ -69,12 +69,12 @@ type keyed struct {
 // behind is how far a route is that is not as it should be.
 type behind struct{ status, message string }
 
-// mostRepairs is how often in a row a key is repaired at once, with at most longestPause twice
-// between. Something that changes each write of ours, such as a policy of the cluster or another
-// controller, would have us write as fast as we can.
+// mostRepairs is how many consecutive repairs of a key are immediate, each at most twice longestPause
+// after the one before. Otherwise a cluster policy or a controller that changes each write of the
+// operator would make it write continuously.
 const mostRepairs = 8
 
-// due reports whether the key has to be brought into line, with what there is now.
+// due reports whether the key has to be synced.
 func (k *keyed) due(now inputs, at time.Time) bool {
 	if !k.again.IsZero() && !at.Before(k.again) {
 		return true
@@ -85,15 +85,15 @@ func (k *keyed) due(now inputs, at time.Time) bool {
 	return !reflect.DeepEqual(k.from, now)
 }
 
-// repairing reports whether nothing but what is derived has changed.
+// repairing reports whether only the derived objects have changed.
 func (k *keyed) repairing(now inputs) bool {
 	before := k.from
 	before.derived = now.derived
 	return reflect.DeepEqual(before, now) && !slices.Equal(k.from.derived, now.derived)
 }
 
-// bring derives what is to be for a key, and writes what is not so where this process may. It
-// changes nothing of what other keys have.
+// bring derives the routes of a key and, on the leader, writes those that are out of date. It does not
+// change the objects of other keys.
 func (a *Adapter) bring(ctx context.Context, c *cluster, key string, k *keyed, now inputs) {
 	repairing := k.repairing(now) || k.repairs > mostRepairs
 	k.from, k.again = now, time.Time{}
@@ -125,7 +125,7 @@ func (a *Adapter) bring(ctx context.Context, c *cluster, key string, k *keyed, n
 	}
 }
 
-// writeAll writes what is behind, and deletes what is not to be.
+// writeAll writes the routes that are out of date, and deletes those that are not wanted.
 func (a *Adapter) writeAll(ctx context.Context, c *cluster, key string, k *keyed, remove gatewayapi.Routes) error {
 	var errs []error
 	for _, o := range together(k.result.Routes) {
@@ -136,11 +136,11 @@ func (a *Adapter) writeAll(ctx context.Context, c *cluster, key string, k *keyed
 	// Routes go before the policies of their backends.
 	for _, o := range slices.Backward(together(remove)) {
 		if by, wanted := a.wanted[objectOf(o)]; wanted && by != key {
-			continue // Somebody has made it look like this key's, and it is repaired.
+			continue // It was relabelled for this key; the sync of its own key repairs it.
 		}
 		errs = append(errs, a.delete(ctx, objectOf(o), o.GetUID()))
 	}
-	for object, uid := range k.wrote { // What was made and the cache does not show yet goes as well.
+	for object, uid := range k.wrote { // Written objects that are not in the cache yet.
 		if !k.asks[object] {
 			errs = append(errs, a.delete(ctx, object, uid))
 			delete(k.wrote, object)
@@ -149,7 +149,7 @@ func (a *Adapter) writeAll(ctx context.Context, c *cluster, key string, k *keyed
 	return errors.Join(errs...)
 }
 
-// settle notes what became of the writes of a key.
+// settle records the result of the writes of a key.
 func (k *keyed) settle(logger *slog.Logger, key string, err error) {
 	if err == nil {
 		k.failures = 0
@@ -164,8 +164,8 @@ func (k *keyed) settle(logger *slog.Logger, key string, err error) {
 	logger.Warn("routes of a routing key cannot be written; retrying", "key", key, "error", err, "in", pause)
 }
 
-// count counts a repair of some routes, if it was one. After too many in a row the next has to
-// wait, and that is said of them.
+// count counts a repair of some routes, if it was one. After mostRepairs in a row it delays the next,
+// and sets the status of the repaired routes to failed.
 func (k *keyed) count(repairing bool, repaired []gatewayapi.Object) {
 	switch {
 	case !repairing, len(repaired) == 0 && k.repairs > mostRepairs, len(repaired) > 0 && time.Since(k.repaired) > 2*longestPause:
@@ -195,7 +195,7 @@ func pauseAfter(failures int) time.Duration {
 	return min(firstPause<<(failures-1), longestPause)
 }
 
-// input is what is derived from.
+// input returns the input of gatewayapi.Derive for a key.
 func (a *Adapter) input(c *cluster, k *keyed, now inputs, current gatewayapi.Routes) gatewayapi.Input {
 	in := gatewayapi.Input{
 		Managed: now.managed, Grants: c.grants, VirtualServices: now.governed, Taken: now.taken, CustomHeaders: now.headers,
@@ -210,7 +210,7 @@ func (a *Adapter) input(c *cluster, k *keyed, now inputs, current gatewayapi.Rou
 	return in
 }
 
-// write writes one derived route, and notes what came of it.
+// write writes one derived route, and records the result.
 func (a *Adapter) write(ctx context.Context, c *cluster, k *keyed, want client.Object) error {
 	object := objectOf(want)
 	have := k.wrote[object]
@@ -226,7 +226,7 @@ func (a *Adapter) write(ctx context.Context, c *cluster, k *keyed, want client.O
 		}
 		return nil
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		// The cache will hear of what has changed, which leads here again.
+		// The event of the other change triggers the next sync.
 		delete(k.wrote, object)
 		k.behind[object] = behind{meshes.StatusPending, "Somebody else has changed or made it meanwhile. It will be read again."}
 		return err
@@ -235,7 +235,7 @@ func (a *Adapter) write(ctx context.Context, c *cluster, k *keyed, want client.O
 	return err
 }
 
-// report returns what there is to say of a Target.
+// report returns the report of a Target.
 func (k *keyed) report(c *cluster, m *gatewayapi.Managed) Report {
 	out := Report{Looked: true, Mappings: m.Mappings}
 	for _, u := range c.unreadable { // First: other messages advise objects that could overwrite it.
@@ -280,10 +280,10 @@ func (k *keyed) report(c *cluster, m *gatewayapi.Managed) Report {
 	return out
 }
 
-// ReasonRouteUnreadable: a route is not as the schema that we know has it.
+// ReasonRouteUnreadable: a route does not match the schema known to this program.
 const ReasonRouteUnreadable = "RouteUnreadable"
 
-// follow says of a match how far its derived route is.
+// follow sets the status of a match from the progress of its derived route.
 func (k *keyed) follow(c *cluster, match *crdv1.MatchedObject) {
 	say := func(status, message string) {
 		match.Status = status

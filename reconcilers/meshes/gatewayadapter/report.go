@@ -5,6 +5,6 @@ import (
 	"switchyard.dev/reconcilers/meshes"
 )
 
-// Report is what is known of a Target. Its matches are the routes that refer to the Service, and
-// what stands beside each.
+// Report is the report of a Target. Its matches are the routes that refer to the Service, with the
+// route derived from each.
 type Report = meshes.Report[crdv1.MatchedObject]

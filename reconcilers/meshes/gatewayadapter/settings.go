@@ -5,24 +5,24 @@ import (
 	"switchyard.dev/reconcilers/policies"
 )
 
-// Settings say whether requests are routed by HTTPRoutes and GRPCRoutes, and how.
+// Settings configure the routing by HTTPRoutes and GRPCRoutes.
 type Settings struct {
 	// Enabled: there is an adapter.
 	Enabled bool
-	// Istio: it implements the Gateway API, and is taken to order routes as istiod does. Else
-	// they are ordered as the API says.
+	// Istio: Istio implements the Gateway API and is assumed to order routes as istiod does. Otherwise
+	// the order of the API applies.
 	Istio bool
-	// PreservedLabels and PreservedAnnotations are globs of what a derived route has of its
-	// original's metadata.
+	// PreservedLabels and PreservedAnnotations are globs of the metadata that a derived route copies
+	// from its original.
 	PreservedLabels, PreservedAnnotations []string
-	// Policies is what to do where a policy applies to a route and not to one that is derived from
-	// it. Default: policies.Refuse.
+	// Policies is the action if a policy applies to a route and not to one that is derived from it.
+	// Default: policies.Refuse.
 	Policies policies.Mode
 	// PolicyKinds are the kinds of policies that are read. Default: the known ones.
 	PolicyKinds []policies.Kind
 }
 
-// WithPolicies returns the settings with what to do about policies.
+// WithPolicies returns the settings with the given settings of policies.
 func (s Settings) WithPolicies(p policies.Settings) Settings {
 	s.Policies, s.PolicyKinds = p.Routes, policies.OfRoutes(policies.Kinds(p.Kinds))
 	return s

@@ -38,7 +38,7 @@ import (
 
 func TestMain(m *testing.M) { world.Main(m) }
 
-// cluster is an API server with routes of the Gateway API, and an adapter that leads.
+// cluster is an API server with routes of the Gateway API, and an elected adapter.
 type cluster struct {
 	*world.World
 	ns   string
@@ -53,7 +53,7 @@ type cluster struct {
 	// if not nil.
 	writes        atomic.Int64
 	before, after func(*http.Request)
-	// routes reads and writes what is the owners'.
+	// routes reads and writes the owners' objects.
 	routes client.WithWatch
 }
 
@@ -73,7 +73,7 @@ func start(t *testing.T, w *world.World, settings gatewayadapter.Settings) *clus
 	return startAs(t, w, settings, "admin", "system:masters")
 }
 
-// startAs runs it as a user who is in these groups.
+// startAs starts it as a user in these groups.
 func startAs(t *testing.T, w *world.World, settings gatewayadapter.Settings, user string, groups ...string) *cluster {
 	t.Helper()
 	c := &cluster{World: w.In(t), log: memory.New(), settings: settings}
@@ -156,8 +156,8 @@ func (c *cluster) state(facts ...event.Fact) {
 	}
 }
 
-// fork has a sandbox with a routing key on the log, which stands for Service customer, and
-// returns the name of the Service of its fork, which is made.
+// fork puts a sandbox with a routing key for Service customer on the log, creates the Service of its
+// fork, and returns the name of that Service.
 func (c *cluster) fork(key string) (service string) {
 	c.Helper()
 	f := xdstest.Fork{
@@ -206,7 +206,7 @@ func (c *cluster) withdraw(key string) {
 	c.state(event.Fact{Key: event.RoutingKey(key), Data: &factv1.RoutingWithdrawn{RoutingKey: key}})
 }
 
-// httpRoute makes an HTTPRoute that leads to a Service.
+// httpRoute creates an HTTPRoute to a Service.
 func (c *cluster) httpRoute(name, service string) *gatewayv1.HTTPRoute {
 	c.Helper()
 	r := &gatewayv1.HTTPRoute{}
@@ -259,12 +259,12 @@ func (c *cluster) derives(key, what string, holds func(r *gatewayv1.HTTPRoute) b
 	return &out
 }
 
-// report is what is known of Service customer and a key.
+// report returns the report of Service customer and a key.
 func (c *cluster) report(key string) gatewayadapter.Report {
 	return c.main.Report(meshes.Target{Key: key, Namespace: c.ns, Service: "customer"})
 }
 
-// says waits until the report of a key is so.
+// says waits until holds returns true for the report of a key.
 func (c *cluster) says(key, what string, holds func(r gatewayadapter.Report) bool) {
 	c.Helper()
 	c.Eventually("the report says "+what, func() error {

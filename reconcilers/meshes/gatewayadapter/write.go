@@ -16,10 +16,9 @@ import (
 	"switchyard.dev/reconcilers/meshes/gatewayapi"
 )
 
-// put brings a derived route into the cluster, and returns its UID. uid is that of the one that
-// is there, which is changed or nothing is; empty where there is none. Then it is made without
-// force: where another has a route of the name the error is a conflict, since that one has
-// other rules.
+// put applies a derived route, and returns its UID. uid is that of the existing route, and only that
+// one is changed. If uid is empty, the route is created without force: if another owner has a route of
+// that name, the error is a conflict, since its rules differ.
 func put(ctx context.Context, c client.Client, want client.Object, uid types.UID) (types.UID, error) {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
 	if err != nil {
@@ -39,7 +38,8 @@ func put(ctx context.Context, c client.Client, want client.Object, uid types.UID
 	return doc.GetUID(), nil
 }
 
-// delete deletes a derived route, that very one. It is no error when it is gone.
+// delete deletes a derived route with this UID. A missing route, or another one of the same name, is
+// not an error.
 func (a *Adapter) delete(ctx context.Context, object gatewayapi.Object, uid types.UID) error {
 	o := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: object.Namespace, Name: object.Name}}
 	o.SetGroupVersionKind(gatewayv1.SchemeGroupVersion.WithKind(object.Kind))

@@ -35,8 +35,8 @@ var VirtualServices = schema.GroupVersionKind{Group: "networking.istio.io", Vers
 // Definition is the name of the CustomResourceDefinition of VirtualServices.
 const Definition = "virtualservices.networking.istio.io"
 
-// Config is what an Adapter needs. All fields but Again, Own, ClusterDomain
-// (cluster.local without), Policies, RefusePolicies and Logger are required.
+// Config has the dependencies and settings of an Adapter. All fields but Again, Own, ClusterDomain
+// (default cluster.local), Policies, RefusePolicies and Logger are required.
 type Config struct {
 	Settings Settings
 	// Log is the routing log, to follow.
@@ -47,10 +47,10 @@ type Config struct {
 	Kinds meshes.Kinds
 	// Elected is closed once this process may write VirtualServices.
 	Elected <-chan struct{}
-	// Again takes each IstioRoute whose Report has changed, once Elected. Somebody has to read
-	// from it then.
+	// Again receives the IstioRoutes with changed Reports, once Elected is closed. The caller must
+	// drain it from then on.
 	Again chan<- event.GenericEvent
-	// Own is the user as whom managers write.
+	// Own is the user name of the managers' writes.
 	Own string
 	// ClusterDomain is that of Services.
 	ClusterDomain string
@@ -59,11 +59,11 @@ type Config struct {
 	// RefusePolicies is set no routes are derived from those that they name.
 	Policies       []policies.Kind
 	RefusePolicies bool
-	// Logger takes what happens; slog.Default() when it is nil.
+	// Logger logs writes and failures; slog.Default() if it is nil.
 	Logger *slog.Logger
 }
 
-// Validate names what is missing.
+// Validate returns an error if a required field is missing or Settings are invalid.
 func (c Config) Validate() error {
 	if c.Log == nil || c.Client == nil || c.Kinds == nil || c.Elected == nil {
 		return errors.New("adapter: Log, Client, Kinds and Elected are all required")
@@ -71,41 +71,41 @@ func (c Config) Validate() error {
 	return c.Settings.Validate()
 }
 
-// Adapter keeps the routes of sandboxes in VirtualServices. Make one with New, and run Start.
+// Adapter keeps the routes of sandboxes in VirtualServices. Create one with New, and call Start.
 type Adapter struct {
 	*meshes.Follower
 	config Config
 	// reviews is as often free as there may be a further review at work.
 	reviews *semaphore.Weighted
-	// pauses say how long to wait after a look failed.
+	// pauses is the backoff between failed syncs.
 	pauses workqueue.TypedRateLimiter[bool]
 	// rewrites are writes that removed routes.
 	rewrites rewrites.Counter
-	// queue has the VirtualServices that are to be written.
+	// queue has the VirtualServices to write.
 	queue workqueue.TypedRateLimitingInterface[types.NamespacedName]
 
 	mu sync.Mutex
 	// began is when Start was called.
 	began time.Time
-	// state is nil before the first look.
+	// state is nil before the first sync.
 	state *state
-	// services are those that the newest look is about, from before it reads them.
+	// services are those of the newest sync, set before it reads them.
 	services map[types.NamespacedName]*istio.Service
-	// written is what became of writes since.
+	// written are the results of writes since the newest sync.
 	written map[types.NamespacedName]written
 	// missed is when the webhook was last found not to put routes in, by namespace: some it is not
 	// asked about.
 	missed map[string]time.Time
-	// ruleQueue has the derived DestinationRules that are not as they are wanted, and ruleFailures why
-	// some could not be written; ruleWrites are those that were.
+	// ruleQueue has the derived DestinationRules that are out of date, ruleFailures the errors of
+	// failed writes, and ruleWrites the completed ones.
 	ruleQueue    workqueue.TypedRateLimitingInterface[types.NamespacedName]
 	ruleFailures map[types.NamespacedName]string
 	ruleWrites   pacing.Writes
-	// looked wakes who waits for the next look.
+	// looked is sent after each sync.
 	looked wake.Signal
 }
 
-// New returns an Adapter that knows nothing before it is started, or says what is wrong.
+// New returns an Adapter that is not started, or an error if the Config is invalid.
 func New(c Config) (*Adapter, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -132,12 +132,10 @@ func New(c Config) (*Adapter, error) {
 	return a, err
 }
 
-// Start keeps looking until ctx ends: at a change of the routing table, of a VirtualService,
-// of a Service, and some time after something went wrong. It runs on every replica: each serves
-// the webhook.
+// Start syncs until ctx ends: after a change of the routing table, of a VirtualService or of a Service,
+// and some time after a failure. It runs on every replica, since each serves the webhook.
 //
-// VirtualServices are read and written where the chart gives the right to, while istio.enabled
-// is true.
+// VirtualServices are read and written if the chart grants the rights, as while istio.enabled is true.
 func (a *Adapter) Start(ctx context.Context) error {
 	a.mu.Lock()
 	a.began = time.Now()
@@ -153,8 +151,8 @@ func (a *Adapter) Start(ctx context.Context) error {
 	return a.Follower.Start(ctx)
 }
 
-// firstLook bounds how long a process is not ready for want of a look: a routing log that is away
-// does not keep what else it serves.
+// firstLook bounds how long a process is not ready before its first sync, so that an unavailable
+// routing log does not keep it from serving other requests.
 const firstLook = 10 * time.Second
 
 // Ready returns why a VirtualService that is written now would lose its routes; nil when it would
@@ -168,7 +166,7 @@ func (a *Adapter) Ready() error {
 	return nil
 }
 
-// lookOrWait looks, and returns after what time to try again.
+// lookOrWait syncs, and returns the time until the next retry; zero for none.
 func (a *Adapter) lookOrWait(ctx context.Context, t table.Table) time.Duration {
 	if a.look(ctx, t) {
 		a.pauses.Forget(true)
@@ -177,7 +175,7 @@ func (a *Adapter) lookOrWait(ctx context.Context, t table.Table) time.Duration {
 	return a.pauses.When(true)
 }
 
-// Report returns what is known of a Target.
+// Report returns the Report of a Target.
 func (a *Adapter) Report(t Target) Report {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -197,8 +195,8 @@ func (a *Adapter) Settled(key string) bool {
 	return a.state != nil && a.state.settled(key)
 }
 
-// ServiceChanged has everything looked at again when a Service has changed that a sandbox has
-// one beside: its ports count.
+// ServiceChanged triggers a sync if the changed Service is the baseline Service of a sandbox, since
+// routes depend on its ports.
 func (a *Adapter) ServiceChanged(o any) {
 	if gone, is := o.(toolscache.DeletedFinalStateUnknown); is {
 		o = gone.Obj

@@ -22,8 +22,8 @@ import (
 	"switchyard.dev/tests/world"
 )
 
-// TestWhatFailsWaitsAlone fails each write of one VirtualService, or answers that somebody else has
-// written it, of which the watch never hears; those of another go on.
+// TestWhatFailsWaitsAlone fails each write of one VirtualService, or answers with a conflict that the
+// watch never reports; writes of another one continue.
 func TestWhatFailsWaitsAlone(t *testing.T) {
 	w := world.Shared(t)
 	define(w)
@@ -100,7 +100,7 @@ func TestABurstIsFewLooks(t *testing.T) {
 		c.main.ServiceChanged(&service)
 		<-time.After(time.Millisecond)
 	}
-	// One look in 20 ms, one for each end, and what the write has led to.
+	// One sync in 20 ms, one for each result, and those caused by the write.
 	if n, most := looks.Load(), int64(time.Since(began)/(20*time.Millisecond))+4; n == 0 || n > most {
 		t.Errorf("%d looks at %d changes, not at most %d", n, changes, most)
 	}

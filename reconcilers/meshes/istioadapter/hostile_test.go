@@ -20,9 +20,10 @@ import (
 	"switchyard.dev/tests/world"
 )
 
-// TestTwoWritersDoNotFight lets somebody rewrite, reorder and delete parts of a VirtualService
-// again and again, ours among them. After each write his part is as he wrote it, and ours is back:
-// within his own write where the webhook answers, and else with one write of ours.
+// TestTwoWritersDoNotFight lets another client rewrite, reorder and delete parts of a VirtualService
+// again and again, including the operator's. After each write the client's part is unchanged, and the
+// operator's is restored: within the client's write if the webhook answers, and else with one further
+// write.
 func TestTwoWritersDoNotFight(t *testing.T) {
 	w := world.Shared(t)
 	define(w)
@@ -54,7 +55,8 @@ func TestTwoWritersDoNotFight(t *testing.T) {
 			c.heldByOwner()
 			n := c.writes.Load()
 			t.Logf("%d writes of his that changed something, %d of ours, in %d requests", h.his, h.ours, n)
-			// The routes, that they are nobody's, and once a minute the annotation for a webhook that may be back.
+			// The routes, their managed fields, and once a minute the annotation for a webhook that may
+			// be back.
 			if most := int64(2*h.his + times/20); away && n > most {
 				t.Errorf("we sent %d requests, not at most %d", n, most)
 			}
@@ -68,7 +70,7 @@ func TestTwoWritersDoNotFight(t *testing.T) {
 	}
 }
 
-// hostile is somebody who writes the VirtualService, too, and watches it.
+// hostile is another writer of the VirtualService, which also watches it.
 type hostile struct {
 	*cluster
 	random *rand.Rand
@@ -77,7 +79,7 @@ type hostile struct {
 	// routes since his last write.
 	seen  *unstructured.Unstructured
 	since int
-	// his and ours are how often each has changed it.
+	// his and ours count the changes by that client and by the operator.
 	his, ours int
 }
 
@@ -130,8 +132,9 @@ func (h *hostile) settle(i int, answer *unstructured.Unstructured, theirs []any)
 	}
 }
 
-// misplaced says what is wrong with the routes of a VirtualService, where theirs are the owner's:
-// they stand as they are, and ours before each, with its settings.
+// misplaced returns the problem with the routes of a VirtualService, or an empty string if there is
+// none: the owner's routes (theirs) must be unchanged, and the operator's before each, with its
+// settings.
 func misplaced(u *unstructured.Unstructured, theirs []any) string {
 	if !names.Equal(bare(u), theirs) {
 		return fmt.Sprintf("his part is %v, not %v", bare(u), theirs)
@@ -182,7 +185,7 @@ func TestALaggingReplicaDoesNotFight(t *testing.T) {
 		c.has("ours k1", "ours k2", "api", "ours k1", "ours k2", "rest")
 		c.heldByOwner()
 		<-time.After(time.Second)
-		if n := c.writes.Load(); n > 3 { // The annotation, the routes, and that they are nobody's.
+		if n := c.writes.Load(); n > 3 { // The annotation, the routes, and their managed fields.
 			t.Errorf("we wrote %d times", n)
 		}
 	}

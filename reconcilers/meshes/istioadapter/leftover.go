@@ -15,18 +15,18 @@ import (
 	"switchyard.dev/reconcilers/meshes/istioadapter/rewrites"
 )
 
-// StatusLeft is that of a VirtualService in which routes of ours may be left, which nobody takes
-// out for now.
+// StatusLeft is the status of a VirtualService that may still have the operator's routes, which no
+// program removes for now.
 const StatusLeft = "Left"
 
-// ByHand says what people can do about routes of ours that nobody takes out, to follow a comma.
+// ByHand is the advice, to follow a comma, on removing the operator's routes manually.
 const ByHand = "or apply each VirtualService again from its owner's file"
 
 // Unreadable reports whether nothing is known of VirtualServices that are there.
 func Unreadable(r Report) bool { return r.Trouble != nil && r.Trouble.Reason == ReasonUnreadable }
 
-// LeftIn returns those VirtualServices of an IstioRoute's status that may have routes of ours,
-// where nobody knows any more or may change them.
+// LeftIn returns the VirtualServices of an IstioRoute's status that may still have the operator's
+// routes when the operator can no longer read or write them.
 func LeftIn(all []crdv1.VirtualServiceMatch) (left []crdv1.VirtualServiceMatch) {
 	for _, m := range all {
 		if m.Status == istio.StatusSkipped || m.Status == istio.StatusIgnored {
@@ -38,7 +38,7 @@ func LeftIn(all []crdv1.VirtualServiceMatch) (left []crdv1.VirtualServiceMatch) 
 	return left
 }
 
-// bareOf returns a copy of a VirtualService without anything of ours.
+// bareOf returns a copy of a VirtualService without the operator's routes, labels and annotations.
 func bareOf(o *unstructured.Unstructured) *unstructured.Unstructured {
 	bare := istio.Strip(o)
 	annotate(bare, AnnotationRoutes, "")
@@ -46,14 +46,15 @@ func bareOf(o *unstructured.Unstructured) *unstructured.Unstructured {
 	return bare
 }
 
-// Marked reports whether a VirtualService has anything of ours.
+// Marked reports whether a VirtualService has routes, labels, annotations or managed fields of the
+// operator.
 func Marked(o *unstructured.Unstructured) bool {
 	return !same(o, bareOf(o)) || slices.ContainsFunc(o.GetManagedFields(), managedfields.OwnsSpec)
 }
 
-// TakeOut takes everything of ours out of a VirtualService where no Adapter does. It is what a
-// program does that ends for the operator. A conflict says that somebody else has written
-// meanwhile.
+// TakeOut removes the operator's routes, labels, annotations and managed fields from a VirtualService.
+// It is for programs that clean up where no Adapter runs. The error is a conflict if the object has
+// changed since it was read.
 func TakeOut(ctx context.Context, c client.Client, have *unstructured.Unstructured) (err error) {
 	want, got, before := bareOf(have), have, have.GetManagedFields()
 	if !same(got, want) {

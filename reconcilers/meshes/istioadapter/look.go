@@ -26,9 +26,9 @@ const (
 	ReasonUnreadable = "VirtualServicesUnreadable"
 )
 
-// look finds what has changed since the last one, has those VirtualServices written that are not
-// as they should be, where this process may, and has those IstioRoutes told that it changes. It
-// returns false when it has to be tried again.
+// look syncs: it computes the wanted VirtualServices, notifies the IstioRoutes of changed reports
+// and, on the leader, queues the VirtualServices that are out of date. It returns false if it has to be
+// retried.
 func (a *Adapter) look(ctx context.Context, t table.Table) bool {
 	concerned := servicesOf(t)
 	a.mu.Lock()
@@ -65,9 +65,9 @@ func (a *Adapter) look(ctx context.Context, t table.Table) bool {
 	a.markRewritten(before, now, since)
 	changed := now.changed(before)
 	a.mu.Lock()
-	a.state = now // From now on the webhook has it, which is to put in what is written next.
+	a.state = now // The webhook uses it from now on, so before the next write.
 	for id := range since {
-		delete(a.written, id) // Not before: until then nobody may write it again.
+		delete(a.written, id) // Not earlier: the entry blocks another write of the object.
 	}
 	a.mu.Unlock()
 	a.looked.Send()
@@ -128,7 +128,7 @@ func (a *Adapter) rollouts(ctx context.Context) ([]unstructured.Unstructured, er
 	return rollouts.Items, nil
 }
 
-// failed logs why there was no look.
+// failed logs the error of a sync and returns false.
 func (a *Adapter) failed(ctx context.Context, err error) bool {
 	if ctx.Err() == nil {
 		a.config.Logger.Error("VirtualServices could not be looked at; retrying", "error", err)

@@ -16,12 +16,12 @@ import (
 	"switchyard.dev/reconcilers/meshes/istioadapter/rewrites"
 )
 
-// AnnotationRoutes, on a VirtualService, is a digest of its routes while some of them are ours.
-// To write it is what has the webhook put ours in.
+// AnnotationRoutes, on a VirtualService, is a digest of its routes while it has some of the operator's.
+// Writing it makes the webhook add the operator's routes.
 const AnnotationRoutes = "istio.signadot.com/routes"
 
-// render returns a VirtualService as it should be, and what there is to say of it. before is what
-// it was before a write; nil if that does not matter.
+// render returns the rendering of a VirtualService. before is the object before the write under review;
+// nil if it does not matter.
 func render(m *istio.Mesh, o, before *unstructured.Unstructured) *istio.Rendering {
 	original, fault := read(o, m.ClusterDomain())
 	if fault == nil && before != nil {
@@ -31,12 +31,11 @@ func render(m *istio.Mesh, o, before *unstructured.Unstructured) *istio.Renderin
 	return r
 }
 
-// renderAgain returns a VirtualService as it should be, with the digest of its routes, what there
-// is to say of it, and whether it was made anew: before, which may be nil, may still hold.
-// Changed reports whether that differs from what was given, or whether we own some of the spec,
-// which a write that failed half way has left.
+// renderAgain returns the rendering of a VirtualService, with the digest of its routes. made is false
+// if it is before, which may be nil and is reused while it is current. Changed is set if the result
+// differs from have, or if the operator owns a part of the spec, which a partly failed write leaves.
 //
-// One in which this code fails is left as it is, so that the others get their routes.
+// A VirtualService on which this code panics is left unchanged, so that the others get their routes.
 func renderAgain(m *istio.Mesh, have *unstructured.Unstructured, original *istio.Original, fault error, before *istio.Rendering) (r *istio.Rendering, made bool) {
 	defer func() {
 		if fault := recover(); fault != nil {
@@ -94,7 +93,7 @@ func routesOf(o *unstructured.Unstructured) any {
 	return spec["http"]
 }
 
-// digest returns what tells the routes of a VirtualService from others.
+// digest returns a hash of the routes of a VirtualService, as 16 hexadecimal digits.
 func digest(o *unstructured.Unstructured) string {
 	text, err := json.Marshal(routesOf(o))
 	if err != nil {
@@ -104,8 +103,8 @@ func digest(o *unstructured.Unstructured) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// same reports whether two copies of a VirtualService have the same routes, labels and
-// annotations, which is all that we write.
+// same reports whether two copies of a VirtualService have the same routes, labels and annotations, the
+// only fields that the operator writes.
 func same(a, b *unstructured.Unstructured) bool {
 	return names.Equal(routesOf(a), routesOf(b)) && maps.Equal(a.GetLabels(), b.GetLabels()) && maps.Equal(a.GetAnnotations(), b.GetAnnotations())
 }

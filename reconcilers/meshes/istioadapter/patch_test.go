@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/reconcilers/meshes/istioadapter/routepatch"
 )
 
-// rendered returns a VirtualService that leads to customer by two routes, with routes for these keys.
+// rendered returns a VirtualService with two routes to customer, with routes for these keys.
 func rendered(t *testing.T, keys ...string) *unstructured.Unstructured {
 	o := virtualService("a", "customer", "1")
 	routes := routesOf(o).([]any)
@@ -26,8 +26,8 @@ func rendered(t *testing.T, keys ...string) *unstructured.Unstructured {
 	return r.Object
 }
 
-// TestAPatchMakesWhatIsWanted has sandboxes come and go, the owner change his routes and somebody
-// mix up ours, and applies what the webhook would answer.
+// TestAPatchMakesWhatIsWanted adds and removes sandboxes, changes the owner's routes, reorders the
+// operator's, and applies the patch of the webhook.
 func TestAPatchMakesWhatIsWanted(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	some := func() *unstructured.Unstructured {

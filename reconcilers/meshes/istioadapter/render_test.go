@@ -11,8 +11,8 @@ import (
 	"switchyard.dev/reconcilers/meshes/istio"
 )
 
-// TestAnErrorInRenderingIsOfOneObject renders an object that has a Go int, which no decoder makes
-// and code of Kubernetes panics at.
+// TestAnErrorInRenderingIsOfOneObject renders an object with a Go int, which no decoder returns and
+// Kubernetes code panics on.
 func TestAnErrorInRenderingIsOfOneObject(t *testing.T) {
 	m := istio.New(istio.Settings{ClusterDomain: "cluster.local"}, []istio.Service{{Namespace: "shop", Name: "customer", Ports: []int32{80},
 		Sandboxes: []istio.Sandbox{{Key: "k1", Mappings: []crdv1.IstioPortMapping{{FromPort: 80, ToService: "of-k1"}}}}}}, nil)

@@ -13,7 +13,7 @@ import (
 	"switchyard.dev/reconcilers/meshes/istioadapter/rewrites"
 )
 
-// Target is what an IstioRoute asks for.
+// Target identifies the Service and the routing key of an IstioRoute.
 type Target = meshes.Target
 
 // Statuses of a VirtualService that routes to a Service, beside those of package istio.
@@ -22,12 +22,11 @@ const (
 	StatusFailed  = meshes.StatusFailed
 )
 
-// Report is what is known of a Target. Its matches are the VirtualServices that route to the
-// Service.
+// Report is the report of a Target. Its matches are the VirtualServices that route to the Service.
 type Report = meshes.Report[crdv1.VirtualServiceMatch]
 
-// reportOf returns what is said of requests with a key. One of the VirtualServices that is not as
-// it should be says how far it is, where it lacks routes for this key.
+// reportOf returns the report for requests with a key. The match of a VirtualService that is out of
+// date and lacks routes for this key has the progress of its write.
 func reportOf(r istio.Report, key string, objects map[types.NamespacedName]*kept) Report {
 	out := Report{Matches: r.Matched}
 	for i := range out.Matches {

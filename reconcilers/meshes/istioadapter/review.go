@@ -25,14 +25,14 @@ const Path = "/mutate-networking-istio-io-virtualservice"
 // writes, or anything at all. The API server waits 2 s for the answer.
 const awaits = time.Second
 
-// mostReviews bounds how many reviews are at work at once. Whoever comes beyond is answered at
-// once, without routes, which the leader then puts in: the webhook never keeps the writes of a
-// whole cluster waiting. The leader itself writes atOnce at a time.
+// mostReviews bounds concurrent reviews. Further requests are answered at once, without routes, which
+// the leader then adds, so that the webhook never delays the writes of a whole cluster. The leader
+// itself writes atOnce VirtualServices at a time.
 const mostReviews = 4 * atOnce
 
-// Review puts into a VirtualService what routes of ours it is to have, within the write that
-// would leave them out. It refuses nothing: what it cannot answer is written as it came, and the
-// leader puts in what is missing.
+// Review adds to a VirtualService, within a write that would remove them, the operator's routes that it
+// should have. It denies no request: an object that it cannot process is written unchanged, and the
+// leader adds the routes.
 func (a *Adapter) Review(ctx context.Context, req *admissionv1.AdmissionRequest) (answer *admissionv1.AdmissionResponse) {
 	answer = &admissionv1.AdmissionResponse{Allowed: true}
 	defer func() {
@@ -95,10 +95,10 @@ func beforeWrite(req *admissionv1.AdmissionRequest) *unstructured.Unstructured {
 	return o
 }
 
-// reviewed returns what a VirtualService is to be; nil to leave it as it is. What the leader
-// writes says by its digest which routes it means, with which this process may not have caught
-// up yet: it waits for that, and leaves the leader's object alone if it does not come. So two
-// managers never write against each other.
+// reviewed returns the wanted VirtualService; nil to leave it as it is. The digest in a write of the
+// leader (own) identifies the leader's routes. If this process has not caught up with them, reviewed
+// waits up to awaits, and then leaves the object as it is, so that two managers never undo each other's
+// writes.
 func (a *Adapter) reviewed(ctx context.Context, own bool, o, before *unstructured.Unstructured) *unstructured.Unstructured {
 	ctx, cancel := context.WithTimeout(ctx, awaits)
 	defer cancel()
@@ -129,9 +129,9 @@ func (a *Adapter) reviewed(ctx context.Context, own bool, o, before *unstructure
 	return want
 }
 
-// known returns what the newest look has rendered of the version that is written, if the digest says
-// that the leader means that: with hundreds of routes it counts that nothing is rendered twice for
-// one write. It is nil too where another webhook has changed more than the leader did.
+// known returns the newest sync's rendering of the version that is written, if the digest identifies
+// it; otherwise nil. With hundreds of routes it saves rendering twice per write. It is also nil if
+// another webhook has changed more than the leader did.
 func (a *Adapter) known(o *unstructured.Unstructured, meant string) *unstructured.Unstructured {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -154,7 +154,7 @@ func (a *Adapter) known(o *unstructured.Unstructured, meant string) *unstructure
 	return as
 }
 
-// current returns the mesh of the newest look; nil before the first.
+// current returns the mesh of the newest sync; nil before the first.
 func (a *Adapter) current() *istio.Mesh {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -60,8 +60,8 @@ func TestAProcessThatStartsWaitsForItsFirstLook(t *testing.T) {
 	})
 }
 
-// TestReviewsDoNotPileUp has a replica wait for what the leader knows in as many reviews as may
-// wait, and asks for one more.
+// TestReviewsDoNotPileUp makes as many reviews wait for the leader's state as are allowed, and sends
+// one more.
 func TestReviewsDoNotPileUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &Adapter{config: Config{Own: "leader", Logger: slog.New(slog.DiscardHandler)}, reviews: semaphore.NewWeighted(mostReviews)}

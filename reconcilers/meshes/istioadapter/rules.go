@@ -41,7 +41,7 @@ type foundRules struct {
 	failed map[types.NamespacedName]string
 }
 
-// rules are the derived DestinationRules: those that are wanted, and those that there are.
+// rules are the derived DestinationRules, wanted and existing.
 type rules struct {
 	wanted, have map[types.NamespacedName]*unstructured.Unstructured
 	derived      map[types.NamespacedName]*destinationrules.Rule
@@ -125,7 +125,7 @@ func sorted(all []*unstructured.Unstructured) []*unstructured.Unstructured {
 	return all
 }
 
-// current reports whether a derived DestinationRule is as it is wanted.
+// current reports whether a derived DestinationRule is up to date.
 func (r rules) current(id types.NamespacedName) bool {
 	want, have := r.wanted[id], r.have[id]
 	return want == nil && have == nil || want != nil && have != nil && destinationrules.Same(have, want)
@@ -141,8 +141,8 @@ func (s *state) routesTo(host string) bool {
 	return false
 }
 
-// enqueueRules queues the derived DestinationRules that are not as they are wanted. One that failed
-// waits for its own retry, and one that another program changes waits for a growing pause.
+// enqueueRules queues the derived DestinationRules that are out of date. One that failed waits for its
+// own retry, and one that another program changes waits for a growing pause.
 func (a *Adapter) enqueueRules(s *state, failed map[types.NamespacedName]string) {
 	now := time.Now()
 	all := maps.Clone(s.rules.wanted)
@@ -196,8 +196,8 @@ func (a *Adapter) rulesFirst(ctx context.Context, services map[types.NamespacedN
 	}
 }
 
-// bringRule writes or deletes a derived DestinationRule where it is not as it is wanted. That of a
-// sandbox that has been deleted is deleted once no VirtualService has routes to its host.
+// bringRule writes or deletes a derived DestinationRule if it is out of date. That of a sandbox that
+// has been deleted is deleted once no VirtualService has routes to its host.
 func (a *Adapter) bringRule(ctx context.Context, id types.NamespacedName) {
 	a.ruleWrites.Begin(id)
 	a.mu.Lock()
@@ -234,7 +234,7 @@ func (a *Adapter) bringRule(ctx context.Context, id types.NamespacedName) {
 	}
 }
 
-// errNoHost: the Service of a sandbox is not found, so nothing is to be derived for its host yet.
+// errNoHost: the Service of a sandbox is not found, so no rule is derived for its host yet.
 var errNoHost = errors.New("the Service of the sandbox is not found")
 
 // applyRule writes a derived DestinationRule. In the namespace of the sandbox's Service that owns
@@ -253,7 +253,8 @@ func (a *Adapter) applyRule(ctx context.Context, rule *destinationrules.Rule) er
 	return a.config.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), apply.FieldOwner, client.ForceOwnership)
 }
 
-// ruleFailed notes why a derived DestinationRule could not be written; empty: it could.
+// ruleFailed records why a derived DestinationRule could not be written; empty after a successful
+// write.
 func (a *Adapter) ruleFailed(id types.NamespacedName, why string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -11,12 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Settings say whether requests are routed by VirtualServices, and how.
+// Settings configure the routing by VirtualServices.
 type Settings struct {
 	// Enabled: there is an adapter.
 	Enabled bool
-	// Labels and Annotations are added to a VirtualService while it has routes of ours, where
-	// it has none of that name.
+	// Labels and Annotations are added to a VirtualService while it has the operator's routes, unless
+	// it has one of the same name.
 	Labels, Annotations map[string]string
 }
 

@@ -17,12 +17,12 @@ import (
 	"switchyard.dev/reconcilers/meshes/sidecarscope"
 )
 
-// state is what one look has found. Nobody changes it after that.
+// state is the result of one sync. It is immutable.
 type state struct {
-	// trouble is why VirtualServices cannot be looked at; nil when they can.
+	// trouble is why VirtualServices cannot be read; nil if they can.
 	trouble *condition.Condition
 	mesh    *istio.Mesh
-	// services are those that the table leads to, with the routing keys of the table.
+	// services are the baseline Services of the table, with their routing keys.
 	services map[types.NamespacedName]istio.Service
 	objects  map[types.NamespacedName]*kept
 	// of are the objects that concern a Service, sorted.
@@ -31,41 +31,42 @@ type state struct {
 	rules   rules
 }
 
-// kept is a VirtualService from one look to the next.
+// kept is the state of a VirtualService that is carried from one sync to the next.
 type kept struct {
 	name types.NamespacedName
-	// have is the newest version known: the cache's, or what was written here since. past are the
-	// versions before it that the cache may still have.
+	// have is the newest known version: from the cache, or written by this process since. past are
+	// earlier versions that the cache may still have.
 	have *unstructured.Unstructured
 	past []string
-	// original is nil where the code fails that reads it; fault says how.
+	// original is nil if parsing failed; fault is then the error.
 	original  *istio.Original
 	fault     error
 	rendering *istio.Rendering
-	// concerns are the Services of which the rendering says something.
+	// concerns are the Services that the rendering has findings about.
 	concerns map[types.NamespacedName]bool
 	// status is empty while the VirtualService is as it should be; else it and the message are for
 	// the status of IstioRoutes, and differ are the names of the routes that are not.
 	status, message string
 	differ          []string
-	// lost: the API server has another version than this one, or says so.
+	// lost: the API server has, or may have, a version other than this one.
 	lost bool
 }
 
 // behind reports whether it is not as it should be.
 func (k *kept) behind() bool { return k.status != "" }
 
-// written is what became of a write.
+// written is the result of a write.
 type written struct {
 	// got is the object after it, if any of it came through, and past are the versions before.
 	got  *unstructured.Unstructured
 	past []string
-	// failed is empty unless it has to be tried again; lost: somebody else has written meanwhile.
+	// failed is the error message of a write to retry, or empty. lost: the object has been changed by
+	// another client in the meantime.
 	failed string
 	lost   bool
 }
 
-// found is what a look starts from.
+// found is the input of a sync.
 type found struct {
 	trouble  *condition.Condition
 	settings istio.Settings
@@ -74,12 +75,12 @@ type found struct {
 	written  map[types.NamespacedName]written
 	rules    foundRules
 	sidecars []*unstructured.Unstructured
-	// leads: this process writes.
+	// leads: this process is elected.
 	leads bool
 }
 
-// next returns what follows from what was found. What has not changed since the look before,
-// which may be nil, is not made again.
+// next returns the state that follows from f. It reuses unchanged parts of s, the state of the previous
+// sync, which may be nil.
 func (s *state) next(f found) *state {
 	if s == nil {
 		s = &state{}
@@ -121,8 +122,8 @@ func (s *state) next(f found) *state {
 	return now
 }
 
-// versionOf returns the newest version of a VirtualService, read, but not rendered: that of the
-// cache, unless this process has written since what the cache has. before may be nil.
+// versionOf returns the newest version of a VirtualService, parsed, but not rendered: that of the
+// cache, unless this process has written a newer one. before may be nil.
 func versionOf(id types.NamespacedName, cached *unstructured.Unstructured, before *kept, w written, clusterDomain string) *kept {
 	k := &kept{name: id, have: cached}
 	if before != nil && before.have.GetUID() == cached.GetUID() {
@@ -142,8 +143,8 @@ func versionOf(id types.NamespacedName, cached *unstructured.Unstructured, befor
 	return k
 }
 
-// brought returns the VirtualService with its rendering and its status: before, if that says the
-// same. before may be nil.
+// brought returns the VirtualService with its rendering and its status; before, which may be nil, if
+// these are unchanged.
 func (k *kept) brought(m *istio.Mesh, before *kept, w written, leads bool) *kept {
 	r, made := renderAgain(m, k.have, k.original, k.fault, k.rendering)
 	if !made && before != nil && before.rendering == r && w.failed == "" && !w.lost && slices.Equal(before.past, k.past) {
@@ -172,8 +173,7 @@ func (k *kept) brought(m *istio.Mesh, before *kept, w written, leads bool) *kept
 	return k
 }
 
-// report says what there is to say of each Target. What was said before is kept for Services of
-// which nothing has changed.
+// report fills in the report of each Target. Reports of Services without changes are taken from before.
 func (s *state) report(before *state) {
 	for id, service := range s.services {
 		same := s.mesh.Kept(before.mesh, id) && reflect.DeepEqual(s.trouble, before.trouble) && slices.Equal(s.of[id], before.of[id]) &&
@@ -200,7 +200,7 @@ func (s *state) report(before *state) {
 	}
 }
 
-// changed returns the Targets of which something else was said before.
+// changed returns the Targets with other reports than in before, which may be nil.
 func (s *state) changed(before *state) []Target {
 	if before == nil {
 		before = &state{}
@@ -227,8 +227,8 @@ func (s *state) settled(key string) bool {
 	return true
 }
 
-// read returns what the owner of a VirtualService has in it. One in which this code fails is left
-// as it is, so that the others get their routes.
+// read parses the owner's part of a VirtualService. It returns a panic as an error, so that one
+// VirtualService does not affect the routes of others.
 func read(have *unstructured.Unstructured, clusterDomain string) (o *istio.Original, err error) {
 	defer func() {
 		if fault := recover(); fault != nil {

@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/reconcilers/meshes/istio"
 )
 
-// shop returns what a look starts from: a Service for each name, with sandboxes for these keys.
+// shop returns the input of a sync: a Service for each name, with sandboxes for these keys.
 func shop(keys map[string][]string, objects ...*unstructured.Unstructured) found {
 	f := found{settings: istio.Settings{ClusterDomain: "cluster.local"}, objects: objects, leads: true}
 	for name, of := range keys {
@@ -38,7 +38,7 @@ func virtualService(name, host, version string) *unstructured.Unstructured {
 	}}
 }
 
-// news returns the names of the VirtualServices that a look has rendered.
+// news returns the names of the VirtualServices that a sync has rendered.
 func news(before, now *state) []string {
 	var all []string
 	for id, k := range now.objects {
@@ -113,8 +113,8 @@ func TestACacheThatLagsIsNotWrittenFrom(t *testing.T) {
 	}
 }
 
-// TestARouteOutOfItsPlaceIsNotApplied has the owner move a route of his before ours, which then
-// get no request, while our writes fail.
+// TestARouteOutOfItsPlaceIsNotApplied moves an owner's route before the operator's, which then get no
+// requests, while the operator's writes fail.
 func TestARouteOutOfItsPlaceIsNotApplied(t *testing.T) {
 	keys := map[string][]string{"customer": {"k1"}}
 	id := types.NamespacedName{Namespace: "shop", Name: "a"}

@@ -20,7 +20,7 @@ import (
 	"switchyard.dev/routeserver/table"
 )
 
-// servicesOf returns the Services of baselines of which a table leads requests to sandboxes.
+// servicesOf returns the baseline Services with requests that a table routes to sandboxes.
 func servicesOf(t table.Table) map[types.NamespacedName]*istio.Service {
 	asked, out := meshes.AskedOf(t), map[types.NamespacedName]*istio.Service{}
 	for _, key := range slices.Sorted(maps.Keys(asked)) {
@@ -93,8 +93,8 @@ func authorOr(o client.Object, other string) string {
 	return other
 }
 
-// withPorts returns the Services, sorted, each with all ports that it has. Of one that is not
-// there those are known that sandboxes stand for.
+// withPorts returns the Services, sorted, each with all its ports; those in the sandboxes' mappings if
+// the Service does not exist or has none.
 func withPorts(ctx context.Context, c client.Reader, services map[types.NamespacedName]*istio.Service) ([]istio.Service, error) {
 	byName := func(a, b types.NamespacedName) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))

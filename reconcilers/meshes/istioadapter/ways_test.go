@@ -89,7 +89,7 @@ func TestNoWayOfApplyingFailsOrLosesRoutes(t *testing.T) {
 // heldByOwner fails when we own any of the spec.
 func (c *cluster) heldByOwner() {
 	c.Helper()
-	// What was written without the webhook is given up right after.
+	// The ownership of fields written without the webhook is given up right after.
 	c.Eventually("nothing of the spec is ours", func() error {
 		for _, e := range c.virtualService().GetManagedFields() {
 			if e.Manager == crdv1.FieldManager && strings.Contains(string(e.FieldsV1.Raw), "f:spec") {
@@ -100,8 +100,8 @@ func (c *cluster) heldByOwner() {
 	})
 }
 
-// gaps counts from now on the versions of the VirtualService without routes of ours, until it
-// is asked.
+// gaps counts the versions of the VirtualService without the operator's routes from now on, until the
+// returned function is called.
 func (c *cluster) gaps(t *testing.T) func() int {
 	t.Helper()
 	seen := c.watch(c.virtualService().GetResourceVersion())
@@ -124,7 +124,7 @@ func (c *cluster) gaps(t *testing.T) func() int {
 	}
 }
 
-// watch tells of what is written to VirtualServices of the test after a version.
+// watch returns a watch of the VirtualServices of the test after a version.
 func (c *cluster) watch(version string) watch.Interface {
 	c.Helper()
 	list := &unstructured.UnstructuredList{}

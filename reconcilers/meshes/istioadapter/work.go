@@ -14,16 +14,15 @@ import (
 )
 
 const (
-	// atOnce is how many VirtualServices are written at the same time: each write may wait for
-	// webhooks, ours and those of others.
+	// atOnce is the number of concurrent writes of VirtualServices. Each may wait for webhooks.
 	atOnce = 8
 	// missing is for how long the webhook is not counted on, once it has put no routes in.
 	missing = time.Minute
 )
 
-// enqueue has those VirtualServices written that are not as they should be. One that failed waits
-// for its own time; so does one that is not as it should be though it was just written, and one of
-// which the cache has not heard yet who has written it meanwhile.
+// enqueue queues the writes of VirtualServices that are out of date. One that was just written and is
+// still out of date is delayed. A failed write is already queued for its retry, and one that
+// another client has changed waits for the cache.
 func (a *Adapter) enqueue(s *state, w map[types.NamespacedName]written) {
 	for id, k := range s.objects {
 		of, tried := w[id]
@@ -56,15 +55,14 @@ func (a *Adapter) work(ctx context.Context, running *sync.WaitGroup) {
 	}
 }
 
-// writeOne writes a VirtualService if it is not as it should be, and has the next look see what
-// became of it.
+// writeOne writes a VirtualService if it is out of date, and triggers a sync that reads the result.
 func (a *Adapter) writeOne(ctx context.Context, id types.NamespacedName) {
 	a.mu.Lock()
 	k := a.state.objects[id]
 	_, unseen := a.written[id]
 	a.mu.Unlock()
 	if unseen {
-		a.queue.AddAfter(id, meshes.FirstPause) // The next look says what there is to do.
+		a.queue.AddAfter(id, meshes.FirstPause) // The next sync decides whether a write is needed.
 		return
 	}
 	if k == nil || !k.behind() || !a.Elected() {

@@ -51,13 +51,13 @@ func TestMain(m *testing.M) { world.Main(m) }
 
 const own = "system:serviceaccount:signadot:signadot-controller-manager"
 
-// cluster is an API server with VirtualServices, an adapter that leads, and its webhook.
+// cluster is an API server with VirtualServices, an elected adapter, and its webhook.
 type cluster struct {
 	*world.World
 	ns   string
 	log  *memory.Log
 	main *istioadapter.Adapter
-	// parts are what it is made of.
+	// parts is the configuration of the adapter.
 	parts istioadapter.Config
 	// hooked answers in place of it, if not nil.
 	hooked *istioadapter.Adapter
@@ -67,7 +67,7 @@ type cluster struct {
 	// away: the webhook does not answer; asked is how often it was.
 	away  atomic.Bool
 	asked atomic.Int64
-	// writes are those of the adapter, failures what it warns of.
+	// writes counts the adapter's writes, failures its warnings.
 	writes, failures atomic.Int64
 	// failAt is after how many of its writes one fails, zero for none; before is called before
 	// each, if not nil.
@@ -110,7 +110,7 @@ func start(t testing.TB, w *world.World, settings istioadapter.Settings) *cluste
 	return startAs(t, w, settings, own, "system:masters")
 }
 
-// startAs runs it as a user who is in these groups.
+// startAs starts it as a user in these groups.
 func startAs(t testing.TB, w *world.World, settings istioadapter.Settings, user string, groups ...string) *cluster {
 	t.Helper()
 	c := &cluster{World: w.In(t), log: memory.New(), settings: settings}
@@ -233,7 +233,7 @@ func (c *cluster) hook() {
 	})
 }
 
-// meddled answers without any route of ours.
+// meddled answers without any routes of the operator.
 func (c *cluster) meddled(q *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	u := &unstructured.Unstructured{}
 	c.Must(u.UnmarshalJSON(q.Object.Raw))
@@ -269,7 +269,7 @@ func (c *cluster) state(facts ...event.Fact) {
 	}
 }
 
-// sandbox has a sandbox with a routing key stand for Service customer.
+// sandbox creates a sandbox with a routing key for Service customer.
 func (c *cluster) sandbox(key string) {
 	c.Helper()
 	observed, declared := xdstest.Fork{
@@ -298,7 +298,7 @@ spec:
 `
 }
 
-// kubectl runs a command of the owner's, and returns what it says.
+// kubectl runs a command of the owner, and returns its output.
 func (c *cluster) kubectl(in string, args ...string) (string, error) {
 	cmd := exec.CommandContext(c.Context(), filepath.Join(apiserver.Binaries(), "kubectl"), append([]string{"--kubeconfig", c.Kubeconfig}, args...)...)
 	cmd.Stdin = strings.NewReader(in)
@@ -317,7 +317,7 @@ func (c *cluster) virtualService() *unstructured.Unstructured {
 	return u
 }
 
-// routes are the names of the routes of a VirtualService, ours as "ours KEY".
+// routes returns the names of the routes of a VirtualService, the operator's as "ours KEY".
 func routes(u *unstructured.Unstructured) (out []string) {
 	list, _, _ := unstructured.NestedSlice(u.Object, "spec", "http")
 	for _, one := range list {

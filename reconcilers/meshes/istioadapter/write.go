@@ -19,16 +19,15 @@ import (
 	"switchyard.dev/reconcilers/meshes/istioadapter/managedfields"
 )
 
-// write brings a VirtualService from what it is, as the cache has it, to what is wanted. It
-// writes no more than an annotation, and leaves the routes to the webhook: what that puts in is
-// attributed to nobody, so that spec.http stays its owner's (decision record 0041). Where the
-// webhook was not asked it writes the routes too, and then gives up that they are its own, which
-// it also does with what a write before has left.
+// write updates a VirtualService from have, the cached version, to want. It writes only an annotation
+// and leaves the routes to the webhook, since its changes get no field manager, so that spec.http stays
+// with its owner (decision record 0041). If the webhook was not called, it writes the routes too, and
+// then gives up the ownership of them, as it does after an earlier write that failed in between.
 //
-// Where the webhook has just put no routes in it is not counted on for a minute, in that
-// namespace: each request waits for its answer, for 2 s where it hangs.
+// After the webhook has failed to add routes, write does not rely on it in that namespace for a minute:
+// each request waits for its response, 2 s if it hangs.
 //
-// A request changes the object only while it is what it was: else the error is a conflict.
+// The error is a conflict if the object has changed since it was read.
 func (a *Adapter) write(ctx context.Context, have, want *unstructured.Unstructured) (w written, err error) {
 	w.got = have
 	took := func(got *unstructured.Unstructured, err error) error {
@@ -80,16 +79,16 @@ func (a *Adapter) direct(namespace string) bool {
 	return missed && time.Since(at) < missing
 }
 
-// miss notes that the webhook has put no routes in, in a namespace.
+// miss records that the webhook has not added routes, in a namespace.
 func (a *Adapter) miss(namespace string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.missed[namespace] = time.Now()
 }
 
-// owners returns managedFields in which we own none of the spec, and nothing at all where no
-// routes of ours are wanted. before is from before we wrote routes, unless the webhook put in all
-// of them (whole).
+// owners returns managedFields in which the operator owns no part of the spec, and no field at all if
+// none of its routes are wanted. before are those from before the operator wrote routes, unless the
+// webhook added all of them (whole).
 func owners(before []metav1.ManagedFieldsEntry, got, want *unstructured.Unstructured, whole bool) []metav1.ManagedFieldsEntry {
 	after := got.GetManagedFields()
 	if !whole || slices.ContainsFunc(after, managedfields.OwnsSpec) {
@@ -103,7 +102,7 @@ func owners(before []metav1.ManagedFieldsEntry, got, want *unstructured.Unstruct
 	return after
 }
 
-// become gives a VirtualService the routes, the labels and the annotations that are wanted.
+// become sets the routes, labels and annotations of o to those of want.
 func become(o, want *unstructured.Unstructured) {
 	want = want.DeepCopy()
 	spec, _ := o.Object["spec"].(map[string]any)
@@ -130,15 +129,15 @@ func holds(got, want *unstructured.Unstructured) bool {
 	return names.Equal(routesOf(got), routesOf(want)) && has(got.GetLabels(), want.GetLabels()) && has(got.GetAnnotations(), want.GetAnnotations())
 }
 
-// edit writes a change of a VirtualService, and returns what the API server then has. It does so
-// only while the object is what it was: else the error is a conflict.
+// edit patches a VirtualService with a change, and returns the result. The error is a conflict if the
+// object has changed since it was read.
 func edit(ctx context.Context, c client.Client, have *unstructured.Unstructured, change func(*unstructured.Unstructured)) (*unstructured.Unstructured, error) {
 	o := have.DeepCopy()
 	change(o)
 	return o, send(ctx, c, o, client.MergeFromWithOptions(have, client.MergeFromWithOptimisticLock{}))
 }
 
-// send writes a patch of a VirtualService, which becomes what the API server then has.
+// send applies a patch to a VirtualService, and updates o to the stored object.
 func send(ctx context.Context, c client.Client, o *unstructured.Unstructured, how client.Patch) error {
 	if err := c.Patch(ctx, o, how, apply.FieldOwner); err != nil {
 		return fmt.Errorf("write VirtualService %s/%s: %w", o.GetNamespace(), o.GetName(), err)
@@ -146,8 +145,9 @@ func send(ctx context.Context, c client.Client, o *unstructured.Unstructured, ho
 	return nil
 }
 
-// noted returns what sets AnnotationRoutes of an object, or takes it off. It is written out, since
-// to work it out from two copies takes as long as all the rest where there are many routes.
+// noted returns a patch that sets AnnotationRoutes of an object, or removes it if digest is empty, with
+// the object to apply it to. The patch is built directly, since computing it from two copies of an
+// object with many routes is slow.
 func noted(have *unstructured.Unstructured, digest string) (*unstructured.Unstructured, client.Patch) {
 	o := &unstructured.Unstructured{}
 	o.SetGroupVersionKind(have.GroupVersionKind())

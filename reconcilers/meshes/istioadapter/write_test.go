@@ -16,8 +16,8 @@ import (
 	"switchyard.dev/tests/world"
 )
 
-// TestWhatAFailedWriteLeavesIsGivenUp fails the request that gives up our ownership, once: the
-// routes are there then, and nothing else would lead to another write.
+// TestWhatAFailedWriteLeavesIsGivenUp fails the request that gives up the operator's ownership, once:
+// the routes exist then, and nothing else would cause another write.
 func TestWhatAFailedWriteLeavesIsGivenUp(t *testing.T) {
 	w := world.Shared(t)
 	define(w)
@@ -38,7 +38,7 @@ func TestWhatAFailedWriteLeavesIsGivenUp(t *testing.T) {
 	c.has("api", "rest")
 }
 
-// TestALostRaceIsNoFailure has somebody write between two requests of one write, twice.
+// TestALostRaceIsNoFailure makes another client write between two requests of one write, twice.
 func TestALostRaceIsNoFailure(t *testing.T) {
 	w := world.Shared(t)
 	define(w)
@@ -65,7 +65,7 @@ func TestALostRaceIsNoFailure(t *testing.T) {
 	}
 }
 
-// TestWhoeverTakesOurRoutesOutIsSaid has a webhook of somebody else's take ours out of each write.
+// TestWhoeverTakesOurRoutesOutIsSaid has another webhook remove the operator's routes from each write.
 func TestWhoeverTakesOurRoutesOutIsSaid(t *testing.T) {
 	w := world.Shared(t)
 	define(w)
@@ -185,7 +185,7 @@ func TestAWebhookThatIsNotAskedInOneNamespaceIsAskedInOthers(t *testing.T) {
 	}
 }
 
-// bare returns the routes of a VirtualService that are not ours.
+// bare returns the routes of a VirtualService without the operator's.
 func bare(u *unstructured.Unstructured) []any { return list(istio.Strip(u)) }
 
 // list returns the routes of a VirtualService.

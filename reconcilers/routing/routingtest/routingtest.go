@@ -1,4 +1,4 @@
-// Package routingtest has what tests of routing, and of those who ask it, begin with.
+// Package routingtest has test objects for tests of routing and its users.
 package routingtest
 
 import (
@@ -8,8 +8,8 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 )
 
-// Keyed returns a RoutingConfig with key k and one member, and that member, which can
-// serve and whose baseline has its sidecars.
+// Keyed returns a RoutingConfig with key k and one member, and that member. It can serve, and its
+// baseline has its sidecars.
 func Keyed() (*crdv1.RoutingConfig, *crdv1.ForkedWorkload) {
 	c := &crdv1.RoutingConfig{ObjectMeta: metav1.ObjectMeta{Name: "k", UID: "uid", Generation: 3}}
 	c.Spec.SandboxedWorkloads = []crdv1.SandboxedWorkload{{SandboxedWorkloadRef: crdv1.SandboxedWorkloadRef{

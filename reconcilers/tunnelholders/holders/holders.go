@@ -13,16 +13,16 @@ import (
 // Workload names an external workload, and which one of that name.
 type Workload struct{ Namespace, Name, UID string }
 
-// Proxy is what is known of a tunnel proxy. What it told is shared, and not changed.
+// Proxy is the state of a tunnel proxy. Tunnels is shared and must not be modified.
 type Proxy struct {
 	// Pod is the name of its pod, and IP that pod's address, both as the cluster has them.
 	Pod, IP string
 	Life    Life
-	// Tunnels are those of which it told last.
+	// Tunnels are those of its last report.
 	Tunnels []*tunnelv1.Tunnel
 }
 
-// Holder is who holds a tunnel.
+// Holder is the holder of a tunnel.
 type Holder struct {
 	// Pod and IP are those of the proxy.
 	Pod, IP string
@@ -30,7 +30,7 @@ type Holder struct {
 	Gone bool
 	// free: it has not answered for so long that any user can have its tunnel.
 	free bool
-	// Tunnel is what it told of the tunnel last.
+	// Tunnel is the tunnel in the proxy's last report.
 	Tunnel *tunnelv1.Tunnel
 }
 
@@ -46,7 +46,7 @@ func (h Holder) Elsewhere() *tunnelv1.Held {
 	return &tunnelv1.Held{Namespace: t.GetNamespace(), Name: t.GetName(), Uid: t.GetUid(), User: t.GetUser(), By: h.By()}
 }
 
-// By names the holder for people: its user, the host of its workstation and the proxy.
+// By returns the holder's user, the host of the workstation and the proxy, for messages.
 func (h Holder) By() string {
 	who := h.Tunnel.GetUser()
 	if host := h.Tunnel.GetLabels()["host"]; host != "" {
@@ -55,13 +55,13 @@ func (h Holder) By() string {
 	return strings.TrimSpace(who + ", through pod " + h.Pod)
 }
 
-// Same reports whether two holders are alike in all that others are told of them.
+// Same reports whether two holders are equal in all fields that are reported to others.
 func (h Holder) Same(o Holder) bool {
 	return h.Pod == o.Pod && h.IP == o.IP && h.Gone == o.Gone && SameTunnel(h.Tunnel, o.Tunnel)
 }
 
-// SameTunnel reports whether what is told of a tunnel is the same but for when its
-// workstation was heard of.
+// SameTunnel reports whether two reports of a tunnel are equal, except for the time of the
+// workstation's last message.
 func SameTunnel(a, b *tunnelv1.Tunnel) bool {
 	return workloadOf(a) == workloadOf(b) && a.GetSession() == b.GetSession() && a.GetEpoch() == b.GetEpoch() &&
 		a.GetSince().AsTime().Equal(b.GetSince().AsTime()) && a.GetUser() == b.GetUser() && a.GetConnected() == b.GetConnected() && a.GetTake() == b.GetTake() && a.GetFree() == b.GetFree() &&
@@ -72,18 +72,19 @@ func samePort(a, b *tunnelv1.ProxyPort) bool {
 	return a.GetBaseline() == b.GetBaseline() && a.GetProxy() == b.GetProxy()
 }
 
-// Judgement is who holds what.
+// Judgement is the result of Judge.
 type Judgement struct {
-	// Held is who holds the tunnel of each external workload.
+	// Held is the holder of the tunnel of each external workload.
 	Held map[Workload]Holder
-	// Taken is what each proxy, by its pod, is to be told: the tunnels that it has and
-	// does not hold.
+	// Taken has, by pod, the notifications for each proxy: the tunnels that it reports and does not
+	// hold.
 	Taken map[string][]*tunnelv1.Taken
-	// Turns is when the next proxy is gone, unless it tells something. Zero: none can be.
+	// Turns is the next time at which a proxy counts as lost, or its tunnels as free, without a report.
+	// Zero: none.
 	Turns time.Time
 }
 
-// candidate is one who says that he holds a tunnel.
+// candidate is a reported tunnel and its proxy.
 type candidate struct {
 	proxy  *Proxy
 	tunnel *tunnelv1.Tunnel
@@ -95,8 +96,8 @@ func (c candidate) is(o candidate) bool {
 }
 
 // Judge decides which session holds each tunnel. A tunnel stays with the user that held it before and
-// follows that user's sessions, until another user's session takes it or it is free. Without a judgement before,
-// the session that began first holds it.
+// follows that user's sessions, until another user's session takes it or it is free. Without an earlier
+// judgement, the session that began first holds it.
 func Judge(proxies []Proxy, before Judgement, now time.Time) Judgement {
 	j := Judgement{Held: map[Workload]Holder{}, Taken: map[string][]*tunnelv1.Taken{}}
 	claims := map[Workload][]candidate{}
@@ -131,7 +132,7 @@ func Judge(proxies []Proxy, before Judgement, now time.Time) Judgement {
 	return j
 }
 
-// session is that of a candidate: two users may call theirs the same.
+// session identifies the session of a candidate: the names of two users' sessions may be equal.
 type session struct{ user, name string }
 
 // holding returns the candidate that holds a tunnel. There is at least one.

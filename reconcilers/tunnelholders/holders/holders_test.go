@@ -23,12 +23,12 @@ func tunnel(session string, epoch uint64, since int) *tunnelv1.Tunnel {
 	}
 }
 
-// proxy is one that told something just now.
+// proxy returns a proxy with a report just now.
 func proxy(pod string, tunnels ...*tunnelv1.Tunnel) holders.Proxy {
 	return holders.Proxy{Pod: pod, IP: "10.0.0." + pod, Life: holders.Life{Begun: now.Add(-time.Hour), Heard: now}, Tunnels: tunnels}
 }
 
-// silent makes it one that is gone.
+// silent returns the proxy as lost.
 func silent(p holders.Proxy) holders.Proxy {
 	p.Life.Heard = now.Add(-holders.Silence)
 	return p
@@ -68,8 +68,8 @@ func TestWhoHoldsATunnel(t *testing.T) {
 	down.Connected = false
 	for name, tt := range map[string]struct {
 		proxies []holders.Proxy
-		// holder is pod/session/epoch, and whether it is connected; losers the same for those
-		// that are told.
+		// holder is pod/session/epoch, and whether it is connected; losers the same for those that are
+		// notified.
 		holder    string
 		connected bool
 		losers    string
@@ -123,7 +123,7 @@ func TestWhoHoldsATunnel(t *testing.T) {
 	}
 }
 
-// Nobody keeps a tunnel from its user by a session that he calls as the user does his.
+// A user cannot keep the tunnel of another user with a session of the same name.
 func TestASessionIsOneOfAUser(t *testing.T) {
 	ann, bob := tunnel("x", 1, 5), tunnel("x", 99, 1)
 	bob.User = "bob"

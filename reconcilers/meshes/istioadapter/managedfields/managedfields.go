@@ -24,8 +24,8 @@ func byOperator(e metav1.ManagedFieldsEntry) bool {
 func OwnsSpec(e metav1.ManagedFieldsEntry) bool { return byOperator(e) && Owns(e, "f:spec") }
 
 // GivenUp returns managedFields in which each manager has the fields that it had before the operator
-// wrote routes, and the operator has its annotation alone: an owner who applies spec.http would meet a
-// conflict with the operator.
+// wrote routes, and the operator only its annotation: otherwise an owner who applies spec.http would
+// get a conflict with the operator.
 func GivenUp(before, after []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	out := slices.DeleteFunc(slices.Clone(before), byOperator)
 	for _, e := range after {
@@ -41,9 +41,9 @@ func GivenUp(before, after []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEn
 // kubectlApply is the field manager of kubectl apply on the client's side.
 const kubectlApply = "kubectl-client-side-apply"
 
-// Passable returns managedFields by which the owner may go over from kubectl apply to server-side
-// apply. The API server allows that while spec.http is as it was applied last, which it is but for the
-// operator's routes; so kubectl apply does not own the field until Returned gives it back.
+// Passable returns managedFields with which the owner can migrate from kubectl apply to server-side
+// apply. The API server allows that only while spec.http is as it was applied last, which the
+// operator's routes prevent; so kubectl apply does not own the field until Returned restores it.
 func Passable(o *unstructured.Unstructured) []metav1.ManagedFieldsEntry {
 	fields := o.GetManagedFields()
 	if !names.HasRoutes(o) || !asApplied(o) {
@@ -74,15 +74,15 @@ func Returned(o *unstructured.Unstructured) []metav1.ManagedFieldsEntry {
 	return fields
 }
 
-// asApplied reports whether the routes of a VirtualService, but for ours, are what kubectl apply has
-// applied last. It notes all of that in an annotation.
+// asApplied reports whether the routes of a VirtualService, except the operator's, are those of its
+// last-applied-configuration annotation.
 func asApplied(o *unstructured.Unstructured) bool {
 	applied := &unstructured.Unstructured{}
 	note := o.GetAnnotations()[corev1.LastAppliedConfigAnnotation]
 	return note != "" && applied.UnmarshalJSON([]byte(note)) == nil && names.Equal(names.RoutesIn(istio.Strip(o).Object), names.RoutesIn(applied.Object))
 }
 
-// byKubectlApply reports whether an entry of managedFields says what kubectl apply holds.
+// byKubectlApply reports whether an entry of managedFields is of client-side kubectl apply.
 func byKubectlApply(e metav1.ManagedFieldsEntry) bool {
 	return e.Manager == kubectlApply && e.Operation == metav1.ManagedFieldsOperationUpdate
 }

@@ -1,5 +1,5 @@
-// Package pacing decides when derived DestinationRules that are not as they are wanted are written: after
-// growing pauses, if another program changes what the operator has written.
+// Package pacing decides when derived DestinationRules that are out of date are written: after growing
+// pauses, if another program changes them after the operator's writes.
 package pacing
 
 import (
@@ -63,8 +63,8 @@ func (w *Writes) Begin(id types.NamespacedName) {
 	}
 }
 
-// Next returns when to write an object that is not as it is wanted and that the cache has in this
-// version; nil for none. After Later it returns Never until Begin or Wrote is called.
+// Next returns when to write an object that is out of date and that the cache has in this version; nil
+// if it does not exist. After Later it returns Never until Begin or Wrote is called.
 func (w *Writes) Next(id types.NamespacedName, have *unstructured.Unstructured, now time.Time) When {
 	w.mu.Lock()
 	defer w.mu.Unlock()

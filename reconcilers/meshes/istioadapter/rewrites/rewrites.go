@@ -72,8 +72,8 @@ func (r *Counter) Forget(id types.NamespacedName) {
 }
 
 // Removed reports whether a VirtualService has lost the operator's routes. had is the newest version
-// known before now, read or written by the operator itself, so that a write counts which comes before
-// the operator has read its own.
+// known before now, read or written by the operator itself, so that a write is counted even if it
+// precedes the cache's event of the operator's write.
 func Removed(had, now *unstructured.Unstructured) bool {
 	return had != nil && had.GetUID() == now.GetUID() && had.GetResourceVersion() != now.GetResourceVersion() && names.HasRoutes(had) && !names.HasRoutes(now)
 }

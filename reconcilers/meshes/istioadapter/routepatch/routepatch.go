@@ -38,12 +38,13 @@ func Of(have, want *unstructured.Unstructured) []Operation {
 	return out
 }
 
-// mostSingly is how many routes a patch puts in and takes out one by one at most.
+// mostSingly is the largest number of routes that a patch adds and removes one by one.
 const mostSingly = 32
 
-// ofRoutes returns the part of a patch that adds and removes single routes of the operator; nil
-// where the list stays, or is to be written as a whole. The API server parses a patch as it parses
-// an object: a list of hundreds of routes, of which one is new, would take longer than the rest.
+// ofRoutes returns the part of a patch that adds and removes single routes of the operator; nil if the
+// list is unchanged, or has to be replaced as a whole. Parsing the patch takes the API server as long
+// as parsing an object: replacing a list of hundreds of routes to add one would dominate the cost of
+// the write.
 func ofRoutes(have, want *unstructured.Unstructured) (out []Operation) {
 	before, after := names.RoutesIn(have.Object), names.RoutesIn(want.Object)
 	if len(before) == 0 || len(after) == 0 {
