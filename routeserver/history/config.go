@@ -38,11 +38,11 @@ type Config struct {
 	Patience time.Duration
 	// Retry bounds the wait before the log is read again. Default: 100 ms and 5 s.
 	Retry projection.Retry
-	// Logger is told when the log cannot be read. Default: none.
+	// Logger records failures to read the log. Default: no logging.
 	Logger *slog.Logger
 }
 
-// Validate returns what is wrong with a Config, or nil.
+// Validate returns an error that describes the first invalid field of a Config, or nil.
 func (c Config) Validate() error {
 	switch {
 	case c.Log == nil:

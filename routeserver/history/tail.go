@@ -86,14 +86,13 @@ func sizeOf(e event.Stored) int {
 const (
 	// readWithin bounds the reading of one piece.
 	readWithin = 10 * time.Second
-	// lookPause is how often it is looked at a log of which nothing is heard.
+	// lookPause is the interval for polling the log while no notification arrives.
 	lookPause = 5 * time.Second
 )
 
-// Next waits for what lies behind a place and returns a piece of it, at least one
-// event, in order and as they were written. Nothing is kept for the caller between
-// two calls: who follows the log slowly, or for ever, takes nobody's turn at reading
-// it. Its errors are those of eventbus.Cursor, and eventbus.ErrBusy.
+// Next waits for events after a position and returns at least one, in order and as they were
+// written. No state is kept for the caller between calls: a slow or endless follower does not block
+// other readers of the log. Its errors are those of eventbus.Cursor, and eventbus.ErrBusy.
 func (h *History) Next(ctx context.Context, behind event.Pos) ([]event.Stored, error) {
 	for {
 		h.mu.RLock()

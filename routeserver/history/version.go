@@ -159,8 +159,8 @@ func (h *History) stretch(ctx context.Context, behind, upTo event.Pos, each func
 	}
 }
 
-// await waits until what is remembered has reached a place, and the oldest whole
-// version if there is one before the tip: only then can be told what is gone.
+// await waits until a position has been read, and the oldest whole version if there is one before
+// the tip: only then can a deleted version be detected.
 func (h *History) await(ctx context.Context, pos, tip event.Pos) error {
 	if tip.Seq == 0 {
 		return h.goneAs("every version", false)

@@ -31,9 +31,9 @@ type Config struct {
 	// API puts our own API behind a gRPC server: an api.Server's Register. Without
 	// it the paths of our own API are not found.
 	API func(grpc.ServiceRegistrar)
-	// Entrance tells who calls. Default: strangers, by their addresses.
+	// Entrance identifies callers. Default: all callers are anonymous, known by address.
 	Entrance door.Entrance
-	// Logger is told about the life of the server. Default: none.
+	// Logger receives the log of the server. Default: no logging.
 	Logger *slog.Logger
 	// RequestWithin and AnswerWithin are how long a request may take to come, and
 	// its answer to be taken; of our own API, each message of a stream. Default:
@@ -44,7 +44,7 @@ type Config struct {
 	StopWithin time.Duration
 }
 
-// Validate returns what is wrong with a Config, or nil.
+// Validate returns an error that describes the first invalid field of a Config, or nil.
 func (c Config) Validate() error {
 	switch {
 	case c.Tables == nil:

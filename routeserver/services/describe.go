@@ -13,7 +13,7 @@ import (
 	routesv1 "switchyard.dev/protos/gen/routes"
 )
 
-// annotationsRead are those that Describe looks at.
+// annotationsRead are the annotations that Describe uses.
 var annotationsRead = [...]string{crdv1.AnnotationRoutingKey, crdv1.AnnotationBaselineService}
 
 // Describe returns what can be addressed by name in the words of the routes API,
