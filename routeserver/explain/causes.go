@@ -47,9 +47,8 @@ func NewCauses(older table.Table, changes []table.Change) *Causes {
 	return c
 }
 
-// Take folds the next events. They may be those of some keys only, as long as
-// every key is among them that the changes depend on (Keys): what the others say
-// makes no difference.
+// Take folds the next events. Events can be limited to the keys that the changes depend on (Keys):
+// others make no difference.
 func (c *Causes) Take(events ...event.Recorded) {
 	for _, e := range events {
 		next := c.at.Apply(e)
@@ -64,7 +63,7 @@ func (c *Causes) Take(events ...event.Recorded) {
 	}
 }
 
-// Changes returns the changes, in their order, with what was found.
+// Changes returns the changes, in their order, with their causes.
 func (c *Causes) Changes() []Change { return c.changes }
 
 // Keys returns the keys of the members on which the decisions of one routing key
