@@ -78,8 +78,8 @@ func (c *inquiry) observation() *factv1.WorkloadObserved {
 	return o
 }
 
-// kept reports the verdict that the request stays at the baseline on purpose. A sidecar matters
-// only while it has older routes, which may route it elsewhere.
+// kept reports whether the request stays at the baseline on purpose. A sidecar matters only while
+// it has older routes, which may route it elsewhere.
 func (c *inquiry) kept() bool {
 	if !c.Rule.Kept() || len(c.Lagging) > 0 {
 		return false
@@ -98,7 +98,7 @@ func (c *inquiry) kept() bool {
 	return true
 }
 
-// unled decides for a member that no Service port maps to: no Service selects the baseline, or the
+// unled reports whether no Service port maps to the member: no Service selects the baseline, or the
 // member has no port for one. Then no request is routed to the sandbox; a baseline that consumes
 // messages queries the route server itself.
 func (c *inquiry) unled() bool {
@@ -164,7 +164,7 @@ func (c *inquiry) acknowledgement() bool {
 	return true
 }
 
-// readiness decides for a destination that cannot serve. A port that the rule does not map goes to
+// readiness reports whether the destination cannot serve. A port that the rule does not map goes to
 // the baseline regardless: the check port covers that.
 func (c *inquiry) readiness() bool {
 	if c.Rule.Ready || len(c.destinations()) == 0 {

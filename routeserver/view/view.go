@@ -22,8 +22,8 @@ type View struct {
 	// by newer, and those who wait for any other, of a later position too, by later.
 	shown        atomic.Pointer[table.Table]
 	newer, later wake.Signal
-	// folding is the newest table, whole or not, and said why there is none, as was
-	// logged last. They belong to Run.
+	// folding is the newest table, whole or not, and said the reason for a missing table that was
+	// logged last. Only Run uses them.
 	folding table.Table
 	said    string
 }
@@ -120,8 +120,7 @@ func (v *View) follow(ctx context.Context) (progress bool, err error) {
 		return false, err
 	}
 	defer follower.Close()
-	// Read after Follow: what has been given by then and up to here is all that
-	// is known.
+	// Read after Follow: the facts up to this tip are all that is known.
 	tip, err := v.cfg.Log.Tip(ctx)
 	if err != nil {
 		return false, err
