@@ -58,7 +58,7 @@ type Session struct {
 	close []func()
 }
 
-// New returns a session that has yet to be told its flags.
+// New returns a session without parsed flags.
 func New(cfg Config) *Session {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -177,7 +177,7 @@ func (s *Session) ClusterKnown() bool {
 	return address == "" || s.Cluster.Kubeconfig != "" || s.Cluster.Context != ""
 }
 
-// address finds where the route server is, and says how it was found.
+// address returns the address of the route server, and how it was found.
 func (s *Session) address(ctx context.Context) (address, how string, err error) {
 	if address, by := s.named(); address != "" {
 		if _, _, err := net.SplitHostPort(address); err != nil || strings.Contains(address, "/") {

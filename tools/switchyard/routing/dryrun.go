@@ -54,7 +54,7 @@ func planOf(p dryrun.Plan) planned {
 	return out
 }
 
-// DryRun returns the command that says what objects would change.
+// DryRun returns the command that shows the effect of objects on routing.
 func DryRun(s *command.Session) *cobra.Command {
 	var file string
 	var remove, differs bool

@@ -16,7 +16,7 @@ import (
 	"switchyard.dev/tools/switchyard/show"
 )
 
-// Explain returns the command that says where a request goes, and why.
+// Explain returns the command that shows where a request is routed, and why.
 func Explain(s *command.Session) *cobra.Command {
 	req := &routingv1.ExplainRequest{}
 	var headers []string

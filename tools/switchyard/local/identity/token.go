@@ -84,7 +84,7 @@ func Shown(access Access) (workstation.Token, error) {
 	}, nil
 }
 
-// mirror is an API server that only looks at what it is shown.
+// mirror is a fake API server that captures the credentials of requests.
 type mirror struct {
 	mu     sync.Mutex
 	status int
@@ -97,7 +97,7 @@ func (m *mirror) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: m.status, Body: io.NopCloser(strings.NewReader("")), Header: http.Header{}, Request: r, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}, nil
 }
 
-// errNoToken says that a kubeconfig has something else.
+// errNoToken is the error for a kubeconfig with other credentials than a token.
 var errNoToken = errors.New("the kubeconfig shows no token to the API server, but a client certificate or nothing, which a tunnel proxy cannot check: log in with a token, or come as a service account, with --as-service-account NAMESPACE/NAME (it takes the right to create serviceaccounts/token)")
 
 // ask has a request shown to the mirror.
