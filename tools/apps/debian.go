@@ -41,7 +41,7 @@ func debian(ctx context.Context) (string, error) {
 // mark names what the folder holds: other packages, another release or machine have
 // another one.
 func mark() string {
-	release, _ := os.ReadFile("/etc/os-release") // without one, the packages alone say
+	release, _ := os.ReadFile("/etc/os-release") // without one, the packages alone are the key
 	sum := sha256.Sum256([]byte(strings.Join(packages, " ") + runtime.GOARCH + string(release)))
 	return hex.EncodeToString(sum[:6])
 }

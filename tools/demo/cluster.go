@@ -10,8 +10,8 @@ import (
 
 // Cluster is a Kubernetes that the demo can install into.
 type Cluster interface {
-	// Check says in one error what this machine lacks, and the mend, before
-	// anything is changed.
+	// Check returns one error with everything that is missing on this machine, and the remedy,
+	// before any change.
 	Check(ctx context.Context) error
 	// Up makes the cluster, or finds it.
 	Up(ctx context.Context) error

@@ -27,8 +27,8 @@ const (
 	Tag = version
 )
 
-// FindNode returns Istio for a node, and compiles first what the cache lacks. root is the folder
-// of this repository. The error is one that says what to do.
+// FindNode returns Istio for a node. It compiles first what is missing in the cache. root is the
+// directory of this repository. The error names the remedy.
 func FindNode(ctx context.Context, root string) (n Node, err error) {
 	if n.Istio, err = Find(ctx, root); err != nil {
 		return Node{}, err

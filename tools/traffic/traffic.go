@@ -1,7 +1,6 @@
-// Package traffic sends bounded loads of keyed and unkeyed requests and keeps a
-// ledger of which side answered each: the fork, the baseline, or nobody. The
-// demo and the tests on a real cluster share it, so that "served by the wrong
-// side" means the same in both.
+// Package traffic sends bounded loads of requests with and without routing keys and counts which
+// side served each: the fork, the baseline, or neither. The demo and the tests on a real cluster
+// share it, so that "served by the wrong side" means the same in both.
 package traffic
 
 import (
@@ -15,20 +14,20 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Side says who served a request.
+// Side is the workload that served a request.
 type Side string
 
-// The sides. A request that nobody served has an error instead.
+// The sides. A request that neither served has an error instead.
 const (
 	Baseline Side = "baseline"
 	Fork     Side = "fork"
 )
 
-// Sender sends one request. Judge reads the answer's body and tells the side.
+// Sender sends one request. Judge reads the response body and returns the side.
 type Sender struct {
 	// URL is fetched with GET.
 	URL string
-	// Judge tells from a body which side wrote it; an error when neither did.
+	// Judge returns the side that wrote a body, or an error when neither did.
 	Judge func(body []byte) (Side, error)
 	// Client has a timeout; http.DefaultClient has none.
 	Client *http.Client
@@ -105,7 +104,7 @@ func (l *Ledger) record(want Want, side Side, err error) {
 	}
 }
 
-// Clean tells that every request was served by the right side.
+// Clean reports whether every request was served by the right side.
 func (l *Ledger) Clean() bool { return l.Sent > 0 && l.FailedCount == 0 && l.WrongCount == 0 }
 
 // String is one line for people.
@@ -131,7 +130,7 @@ func (s Sender) Count(ctx context.Context, n, workers int, wants []Want) *Ledger
 	return ledger
 }
 
-// ask sends one request and notes in a ledger what came of it.
+// ask returns a function that sends one request and records the result in a ledger.
 func (s Sender) ask(ctx context.Context, ledger *Ledger, want Want) func() error {
 	return func() error {
 		side, err := s.Send(ctx, want.Key)

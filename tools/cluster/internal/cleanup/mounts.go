@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mountPoints returns the mount points that a filter keeps, in the order in which they can
-// be unmounted: what was mounted last comes first.
+// mountPoints returns the mount points that pass a filter, in the order in which they can be
+// unmounted: the last mounted first.
 func mountPoints(filter mountinfo.FilterFunc) ([]string, error) {
 	mounts, err := mountinfo.GetMounts(filter)
 	if err != nil {
