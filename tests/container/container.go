@@ -25,7 +25,7 @@ type Container struct {
 	Root string
 	// Dir is a folder of its own: it gets what the program writes to /tmp and /dev.
 	Dir string
-	// Binds are what it has from outside.
+	// Binds are the files and directories mounted from outside.
 	Binds []Bind
 }
 
@@ -37,8 +37,8 @@ const (
 	endings = "termination-log"
 )
 
-// Start starts a program in the container; what it says is in the file NAME.log in Dir. It has
-// no other environment than env.
+// Start starts a program in the container with the environment env; its output is in the file
+// NAME.log in Dir.
 func (c Container) Start(name string, env []string, command ...string) (*program.Program, *exec.Cmd, error) {
 	cmd := &exec.Cmd{Path: command[0], Args: command, Env: env}
 	p, err := c.Run(name, cmd)

@@ -18,8 +18,8 @@ import (
 type PowerCuts struct {
 	Rounds int
 	Seed   uint64
-	// Unsynced lets the bus acknowledge events before they are on disk, to show what is lost
-	// then.
+	// Unsynced makes the bus acknowledge events before they are on disk, to show the resulting
+	// loss.
 	Unsynced bool
 	// Life bounds how long a log that has just begun lives before the cut, and
 	// Again how long one that was there already.

@@ -45,8 +45,7 @@ func (p *Pod) NewLine(i byte) (*Line, error) {
 	return l, nil
 }
 
-// tun makes a device whose packets a program carries, in the calling thread's
-// namespace.
+// tun creates a TUN device, whose packets a program forwards, in the calling thread's namespace.
 func tun(name string, ip net.IP) (*os.File, error) {
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {

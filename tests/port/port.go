@@ -1,5 +1,5 @@
-// Package port finds ports for servers that are told where to listen, and that listen there again
-// after they were down.
+// Package port finds free ports for servers with a configured address that listen on it again after
+// a restart.
 package port
 
 import (

@@ -78,8 +78,7 @@ func Busy(pids ...int) func() (each []float64, others float64) {
 // Computed returns the time that processors have computed for a process; 0 once it has ended.
 func Computed(pid int) time.Duration { return computed([]int{pid})[0] }
 
-// computed returns the time that processors have computed for each process, and last for
-// everybody.
+// computed returns the processor time of each process, and last that of the whole machine.
 func computed(pids []int) (times []time.Duration) {
 	for _, pid := range pids {
 		times = append(times, ticks(stat(fmt.Sprintf("/proc/%d/stat", pid)), 11, 12))

@@ -118,8 +118,8 @@ func (w *World) comeAndGo(ctx context.Context, one change) error {
 	})
 }
 
-// ours returns all objects of the operator, of every kind that the API server has, and the
-// content of the log and the routing table.
+// ours returns all objects of the operator, of every kind that the API server has, and the content
+// of the log and the routing table.
 func (w *World) ours(ctx context.Context) ([]string, error) {
 	all, err := w.everything()
 	if err != nil {

@@ -24,7 +24,7 @@ type Stale struct {
 	Late time.Duration
 	// Lives is how many managers there are in a run, if each writes enough to die.
 	Lives int
-	// Told is called after each run; may be nil.
+	// Told is called after each run; can be nil.
 	Told func(run string, r Result)
 }
 

@@ -43,7 +43,7 @@ type World struct {
 	// lives are the managers that were begun in this run.
 	lives  []*life.Life
 	ledger *wire.Ledger
-	// meanwhile is called between the death of a manager and the next one.
+	// meanwhile is called after a manager was killed and before the next one starts.
 	meanwhile func()
 	// patience is how long the controllers may take to come to the right end.
 	patience time.Duration

@@ -108,7 +108,7 @@ func (w *World) Remove(o client.Object) {
 	}
 }
 
-// Edit changes an object, again when somebody else changed it meanwhile.
+// Edit changes an object and retries on conflicts.
 func Edit[T client.Object](w *World, o T, change func(o T)) {
 	w.Helper()
 	w.Eventually(fmt.Sprintf("%T %s can be changed", o, o.GetName()), func() error {
@@ -120,7 +120,7 @@ func Edit[T client.Object](w *World, o T, change func(o T)) {
 	})
 }
 
-// Available says of a Deployment that all its pods are ready, as its controller would.
+// Available sets the status of a Deployment to all pods ready, as its controller would.
 func (w *World) Available(d *appsv1.Deployment) {
 	w.Helper()
 	w.Eventually("the status of Deployment "+d.Name+" can be changed", func() error {

@@ -8,7 +8,7 @@ import (
 	"switchyard.dev/tests/sidecar"
 )
 
-// bare is an Envoy without anything of this project, in the place of the sidecar.
+// bare is an Envoy with no code of this project, which replaces the sidecar.
 type bare struct {
 	// app and fork are the addresses of the two sides.
 	app, fork netip.AddrPort

@@ -38,7 +38,7 @@ type Finding struct {
 	Restarts            int32
 	// Attackers counts their connections; There is how many were open at most.
 	Attackers Counts
-	// Ends are the outcomes of random inputs, and Meanwhile the honest calls beside them.
+	// Ends are the outcomes of random inputs, and Meanwhile the legitimate calls beside them.
 	Ends      Ends
 	Meanwhile Calls
 }

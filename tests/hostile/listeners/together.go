@@ -24,8 +24,8 @@ import (
 type Outcome struct {
 	// Attackers counts their connections, once all had come.
 	Attackers Counts
-	// Led is how long it took, from the end of the leader's pod, until a change was served that
-	// another leader stated; Ready how long a sandbox took to be Ready.
+	// Led is the time from the deletion of the leader's pod until a change was served that another
+	// leader published; Ready is the time until a sandbox was Ready.
 	Led, Ready time.Duration
 	// Injected is how many of Pods pods got their sidecar.
 	Injected, Pods int
@@ -132,8 +132,8 @@ func (w *World) inject(ctx context.Context) (int, error) {
 	return int(got.Load()), nil
 }
 
-// lead ends the leader's pod and returns how long it took until a change that another leader
-// stated was served.
+// lead deletes the leader's pod and returns the time until a change was served that another leader
+// published.
 func (w *World) lead(ctx context.Context, sandbox string) (time.Duration, error) {
 	lease, err := demo.Kubectl(ctx, "", "get", "lease", "-n", manager.Namespace, "-o", `jsonpath={.items[?(@.spec.holderIdentity)].spec.holderIdentity}`)
 	if err != nil {

@@ -22,8 +22,8 @@ type unit struct {
 	gives []string
 }
 
-// There are five units: b and c run beside each other once a has ended, and d after both; e
-// removes what they have created.
+// There are five units: b and c run concurrently once a has ended, and d after both; e deletes what
+// they have created.
 var (
 	creates = []unit{
 		{"a", nil, []string{"host", "port"}},

@@ -182,7 +182,7 @@ func bodyOf(q *http.Request, in *bufio.Reader) (string, error) {
 }
 
 // told returns a head with the names of its lines in lower case and sorted, without hop-by-hop
-// details: the Connection header, and that there is no body.
+// details: the Connection header, and the framing of an empty body.
 func told(head []byte) string {
 	first, rest, _ := strings.Cut(string(head), "\n")
 	var lines []string

@@ -35,12 +35,12 @@ type Services struct {
 	slices   discoverylisters.EndpointSliceNamespaceLister
 
 	mu sync.Mutex
-	// led are the connections that bytes came back on, as they look to the proxy.
+	// led are the connections with bytes from the upstream, as the proxy identifies them.
 	led []Led
 }
 
-// Led is a connection that a tunnel proxy forwarded: the address under which its audit has it,
-// and that of the proxy's pod.
+// Led is a connection that a tunnel proxy forwarded: its address in the audit log, and the address
+// of the proxy's pod.
 type Led struct{ At, Pod string }
 
 // WatchServices begins to forward connections to the Services of a namespace.

@@ -30,8 +30,8 @@ type pod struct {
 
 	mu      sync.Mutex
 	started map[string]*started
-	// bound reports whether it is on this node, told whether its end is in its status, and going
-	// whether it is terminating; over is that nothing of it runs any more, or will.
+	// bound is set when it is on this node, told when its end is in its status, and going when it
+	// is terminating; over is set when none of its containers runs any more, or will.
 	bound, told, going, over bool
 	// way is how it died.
 	way Way
