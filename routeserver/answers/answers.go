@@ -35,7 +35,7 @@ const (
 	requestRate, requestBurst = 1000, 5000
 )
 
-// Requests returns the room for those who ask for rules on one listener.
+// Requests returns the pool for requests for rules on one listener.
 func Requests() *callers.Pool {
 	b := callers.Alike(maxRequests, eachRequests)
 	b.Rate, b.Burst = requestRate, requestBurst

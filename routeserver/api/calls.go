@@ -68,8 +68,8 @@ const (
 	methodReadLog = "ReadLog"
 )
 
-// begin lets a call in, if there are not too many of its kind, and returns the
-// context that bounds it and what to call at its end.
+// begin admits a call if the limit of its kind allows it, and returns its context, with a timeout,
+// and the function to call at its end.
 func (s *Server) begin(ctx context.Context, method string) (context.Context, func(error), error) {
 	pool, free := s.calls, func() {}
 	switch method {

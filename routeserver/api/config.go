@@ -21,7 +21,7 @@ type Config struct {
 	Tables versions.Tables
 	// Log is the log that the table follows. Required.
 	Log eventbus.Reader
-	// History gives older versions, of the same log and tables. Required.
+	// History provides older versions, of the same log and tables. Required.
 	History *history.History
 	// Sidecars are those connected here. Without it this route server serves no
 	// xDS, and has none.

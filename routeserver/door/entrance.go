@@ -26,7 +26,7 @@ type Listener interface {
 // Entrance is a Door with the listener that callers come through.
 type Entrance struct {
 	Door *Door
-	// At gives that listener; nil when there is none (yet).
+	// At returns that listener; nil while there is none.
 	At func() Listener
 }
 

@@ -21,9 +21,8 @@ type Change struct {
 	Because []event.Recorded
 }
 
-// Causes finds the events that made the changes between two versions. Make one
-// with NewCauses, give Take the events between the versions in order, then ask
-// Changes.
+// Causes finds the events that caused the changes between two versions. Create one with NewCauses,
+// pass the events between the versions to Take in order, then call Changes.
 type Causes struct {
 	at      table.Table
 	changes []Change

@@ -227,7 +227,7 @@ func (c *inquiry) contest() bool {
 	return true
 }
 
-// oneOfTwo is what to do about two that stand for one baseline.
+// oneOfTwo is the remedy for two members that represent one baseline.
 const oneOfTwo = "Only one sandbox can serve a baseline under one key: take one of the two out of the route group."
 
 // loses returns the member that lost the baseline, and adds the events that made it so.

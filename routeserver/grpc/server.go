@@ -55,9 +55,9 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Serve answers on a listener until ctx ends, then ends watches with
-// UNAVAILABLE, gives other calls StopWithin to finish, and returns nil. Any
-// other end is an error. Call it once; it closes the listener.
+// Serve serves on a listener until ctx ends, then ends watches with UNAVAILABLE, waits StopWithin
+// for other calls to finish, and returns nil. Any other end is an error. Call it once; it closes
+// the listener.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	s.setHealth(false)
 	served := make(chan error, 1)

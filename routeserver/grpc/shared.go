@@ -23,7 +23,7 @@ import (
 // the operator's programs), and of one caller. Updates are shared, so the limits are wide.
 const maxWatches, eachWatches = 8192, 2048
 
-// enter lets a call in.
+// enter admits a call to a pool. The caller calls leave when the call ends.
 func enter(ctx context.Context, p *callers.Pool) (leave func(), err error) {
 	if leave, err = p.Enter(callers.From(ctx)); err != nil {
 		return nil, status.Error(codes.ResourceExhausted, err.Error())

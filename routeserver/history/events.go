@@ -35,9 +35,8 @@ func (h *History) Between(ctx context.Context, behind, upTo event.Pos, each func
 	return err
 }
 
-// Of returns the events of one key that are kept, oldest first, up to and with a
-// place; the zero Pos asks for all. None are given when the log is of another
-// epoch than the place.
+// Of returns the retained events of one key, oldest first, up to and including a position; the zero
+// Pos is no limit. It returns none when the log is of another epoch than the position.
 func (h *History) Of(ctx context.Context, key event.Key, upTo event.Pos) ([]event.Recorded, error) {
 	all, err := h.cfg.Past.HistoryOf(ctx, key)
 	if err != nil {

@@ -61,9 +61,8 @@ func (p *past) take(events []event.Recorded, reached fold.Fold) {
 	}
 }
 
-// due reports whether there is to be a checkpoint behind these events: when the
-// last one is far enough, and at each Complete, since the oldest version that
-// can be asked for is one.
+// due reports whether to keep a checkpoint after these events: when the last one is far enough
+// away, and at each Complete, since the oldest available version is one.
 func (p *past) due(events []event.Recorded) bool {
 	if len(events) == 0 {
 		return false

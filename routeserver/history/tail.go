@@ -47,8 +47,8 @@ func (t *tail) add(events []event.Stored) {
 	t.events = slices.Clone(t.events[drop:])
 }
 
-// behind returns a piece of what lies behind a place, nil when it is not at hand. At
-// the end of the tail there is nothing, and atEnd is true.
+// behind returns cached events after a position, nil when they are not cached. At the end of the
+// tail there are none, and atEnd is true.
 func (t *tail) behind(pos event.Pos) (piece []event.Stored, atEnd bool) {
 	n := len(t.events)
 	if n == 0 || t.events[0].Pos.Epoch != pos.Epoch {
@@ -140,7 +140,7 @@ func (h *History) moreBehind(ctx context.Context, behind event.Pos) (bool, error
 	return kept.Tip.Seq > behind.Seq, nil
 }
 
-// readPiece reads a piece that is not at hand.
+// readPiece reads events from the log that are not cached.
 func (h *History) readPiece(ctx context.Context, behind event.Pos) ([]event.Stored, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()

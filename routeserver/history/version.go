@@ -13,9 +13,9 @@ import (
 	"switchyard.dev/routeserver/table"
 )
 
-// At returns the table as it was at a place. The error is a Gone when the place is
-// of another epoch, or before the oldest version; ErrNotReached; ctx's; or one of
-// the log, after which one may ask again.
+// At returns the table at a position. The error is a Gone when the position is of another epoch, or
+// before the oldest version; ErrNotReached; ctx's; or one of the log, after which the caller can
+// retry.
 func (h *History) At(ctx context.Context, pos event.Pos) (table.Table, error) {
 	kept, err := h.kept(ctx)
 	if err != nil {
@@ -181,7 +181,7 @@ func (h *History) await(ctx context.Context, pos, tip event.Pos) error {
 	return nil
 }
 
-// Remember keeps a version at hand for those who ask for it again soon.
+// Remember caches a version for requests that follow soon.
 func (h *History) Remember(t table.Table) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -194,7 +194,7 @@ func (h *History) Remember(t table.Table) {
 	}
 }
 
-// remembered returns a version that is at hand and not too old.
+// remembered returns a cached version that has not expired.
 func (h *History) remembered(pos event.Pos) (table.Table, bool) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()

@@ -40,7 +40,7 @@ type Config struct {
 	Roots *trust.Roots
 	// Within is how long each may take to answer. Default: 2 s.
 	Within time.Duration
-	// Lookup gives the addresses of a host name. Default: the system's resolver.
+	// Lookup returns the addresses of a host name. Default: the system's resolver.
 	Lookup func(ctx context.Context, host string) ([]string, error)
 	// Logger records route servers that do not respond. Default: no logging.
 	Logger *slog.Logger
@@ -123,8 +123,8 @@ func (p *Peers) Sidecars(ctx context.Context, filter *routingv1.Filter) ([]*rout
 	return sidecars, silent
 }
 
-// addresses returns host:port of each other route server, and lets go of the
-// connections to those that are no more.
+// addresses returns host:port of each other route server, and closes the connections to those that
+// no longer exist.
 func (p *Peers) addresses(ctx context.Context) ([]string, error) {
 	found, err := p.cfg.Lookup(ctx, p.host)
 	if err != nil {
@@ -185,7 +185,7 @@ func (p *Peers) connection(address string) (*grpc.ClientConn, error) {
 	return conn, nil
 }
 
-// Close lets go of all connections.
+// Close closes all connections.
 func (p *Peers) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

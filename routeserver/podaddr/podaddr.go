@@ -35,7 +35,7 @@ const (
 	keepPod = 10 * time.Second
 	// keepNone is how long it is believed that no single pod has an address.
 	keepNone = 5 * time.Second
-	// within bounds one question, with all that the API server is asked for it.
+	// within is the timeout of one search, with all its requests to the API server.
 	within = 6 * time.Second
 	// maxKept bounds the addresses of which answers are kept.
 	maxKept = 16 << 10
@@ -230,8 +230,8 @@ func (f *Finder) recall(address netip.Addr) (a answer, fresh bool) {
 	return a, ok && time.Now().Before(a.until)
 }
 
-// remember keeps an answer, for so long as it is to be believed. When there are too many, the
-// one goes that was not asked for longest.
+// remember caches an answer until it expires. If there are too many, the least recently used one is
+// evicted.
 func (f *Finder) remember(address netip.Addr, a answer, long time.Duration) answer {
 	a.until = time.Now().Add(long)
 	f.kept.Add(address, a)

@@ -10,8 +10,7 @@ import (
 // Filter is a table.Filter that also excludes rules that keep requests at the baseline.
 type Filter table.Filter
 
-// FilterOf returns the filter that a request asks for. An absent message and an
-// empty one mean the same.
+// FilterOf returns the filter of a request. An absent message and an empty one mean the same.
 func FilterOf(req *routesv1.WorkloadRoutingRulesRequest) Filter {
 	b := req.GetBaselineWorkload()
 	return Filter{

@@ -41,8 +41,8 @@ const apiPath = "/api/switchyard/v1/"
 // maxBody is the largest request body, in bytes.
 const maxBody = 1 << 20
 
-// gateway hands HTTP requests on to our own API. It runs a gRPC server that only
-// it can reach, so that streams, deadlines and errors are those of gRPC.
+// gateway forwards HTTP requests to the operator's own API. It runs a gRPC server that only it can
+// reach, so that streams, deadlines and errors are those of gRPC.
 type gateway struct {
 	server   *grpc.Server
 	listener *bufconn.Listener
@@ -187,8 +187,8 @@ func newJSON() *jsonForm {
 // StreamContentType implements runtime.StreamContentType.
 func (*jsonForm) StreamContentType(any) string { return "application/x-ndjson" }
 
-// strictQuery refuses parameters that are not known: one that is misspelt would
-// otherwise give an answer to another question.
+// strictQuery rejects unknown parameters: ignoring a misspelt one would answer a different
+// question.
 type strictQuery struct{}
 
 // Parse implements runtime.QueryParameterParser.

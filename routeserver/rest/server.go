@@ -121,8 +121,8 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.entered.ServeHTTP(w, r) }
 
-// Serve answers on a listener until ctx ends, gives requests StopWithin to
-// finish, and returns nil. Any other end is an error. It closes the listener.
+// Serve serves on a listener until ctx ends, waits StopWithin for requests to finish, and returns
+// nil. Any other end is an error. It closes the listener.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
 		Handler:           s,

@@ -25,9 +25,8 @@ type Part func(ctx context.Context, v *view.View) error
 type Config struct {
 	// Log is the log to follow. Required.
 	Log eventbus.Reader
-	// Past is the same log, over a connection of its own, for callers who read the
-	// log, a history or a version: at most readers.AtOnce of them read it at once.
-	// Default: Log.
+	// Past is the same log, over a separate connection, for callers that read the log, a history or
+	// a version: at most readers.AtOnce of them read it concurrently. Default: Log.
 	Past eventbus.Reader
 	// Services answers GetClusterServices. Without it the call is UNIMPLEMENTED.
 	Services routesgrpc.Services

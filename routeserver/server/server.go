@@ -98,7 +98,7 @@ func (m *Main) listen() error {
 	}{
 		{"grpc", m.cfg.GRPCAddress, &m.onGRPC}, {"rest", m.cfg.RESTAddress, &m.onREST}, {"metrics", m.cfg.MetricsAddress, &m.onM},
 	} {
-		// Of HTTP each answer has a deadline of its own.
+		// Over HTTP each response has a separate deadline.
 		within := time.Duration(0)
 		if one.listener == &m.onGRPC {
 			within = callers.WriteWithin

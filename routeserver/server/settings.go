@@ -28,9 +28,9 @@ type Settings struct {
 	// there is only this one. Own are its own addresses there.
 	Peers string
 	Own   []string
-	// OwnAccounts are the service accounts of the operator's programs, as namespace/name:
-	// they have pools of their own. TokenFile is by what this one shows the others that it
-	// is one of them.
+	// OwnAccounts are the service accounts of the operator's programs, as namespace/name: they have
+	// separate pools. TokenFile contains the token with which this route server authenticates to
+	// the others.
 	OwnAccounts []string
 	TokenFile   string
 	// TLSDir is the directory with the certificate of this route server and its trusted

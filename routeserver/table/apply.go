@@ -91,7 +91,7 @@ func (d *Declaration) names(id memberID) bool {
 	return slices.ContainsFunc(d.members, func(m *named) bool { return m.memberID == id })
 }
 
-// changeNames gives a member another list of the keys that name it.
+// changeNames replaces the list of the keys that name a member.
 func (f *folding) changeNames(n *named, namedBy []string) {
 	m := f.member(n.memberID)
 	if m.seq == 0 && len(namedBy) == 0 {
@@ -133,8 +133,7 @@ func (f *folding) standIn(place *Place, more int) {
 	f.setBaseline(&b)
 }
 
-// with and without give changed copies of a sorted list: the old one belongs to
-// an older table.
+// with and without return changed copies of a sorted list: the old one belongs to an older table.
 
 func with(sorted []string, s string) []string {
 	i, found := slices.BinarySearch(sorted, s)

@@ -124,7 +124,7 @@ func (s *Serving) equal(other *Serving) bool {
 		mappingsEqual(s.Mappings, other.Mappings)
 }
 
-// String returns a rule in one line, for people.
+// String returns a rule as readable text in one line.
 func (r *Rule) String() string {
 	if r == nil {
 		return "no rule"

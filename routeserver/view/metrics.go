@@ -9,8 +9,8 @@ import (
 	"switchyard.dev/eventbus/event"
 )
 
-// metrics are the numbers of one view. Gauges are read from the table when they
-// are asked for, so they cannot be out of date.
+// metrics are the metrics of one view. Gauges are computed from the table at each scrape, so they
+// are never stale.
 type metrics struct {
 	following    prometheus.Gauge
 	epochChanges prometheus.Counter

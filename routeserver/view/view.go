@@ -61,16 +61,14 @@ func (v *View) WaitWhole(ctx context.Context) (t table.Table, err error) {
 	return t, err
 }
 
-// WaitFor waits until the table has reached a position and returns the newest one
-// then, which may be further on. It waits for a log that has begun again until
-// its table is whole. A read that takes the Tip of the log first and then answers
-// from WaitFor of it sees all that was recorded before it came: such reads are
-// linearizable with the appends.
+// WaitFor waits until the table has reached a position and returns the newest one, which can be
+// further on. It waits for a log that has begun again until its table is whole. A read that takes
+// the Tip of the log first and then uses the table of WaitFor sees all that was recorded before the
+// read began: such reads are linearizable with the appends.
 //
-// eventbus.ErrEpochEnded when the view goes on to another epoch than that of the
-// position: ask for the Tip again. Otherwise ctx's error: give it a deadline, for
-// while the log cannot be followed nothing comes, nor does a position of an epoch
-// that had ended before.
+// It returns eventbus.ErrEpochEnded when the view continues with another epoch than that of the
+// position: read the Tip again. Otherwise it returns ctx's error: use a deadline, because it blocks
+// while the log cannot be followed, and for a position of an epoch that had ended before.
 func (v *View) WaitFor(ctx context.Context, pos event.Pos) (table.Table, error) {
 	var t table.Table
 	began, passed := v.shown.Load().Pos().Epoch, false
@@ -99,8 +97,8 @@ func (v *View) Run(ctx context.Context) error {
 	}.Run(ctx)
 }
 
-// tellWhy logs why the log cannot be followed. Before the first table that is
-// how every start looks until the log has begun: once for each reason is enough.
+// tellWhy logs why the log cannot be followed. Before the first table every start fails until the
+// log has begun, so each reason is logged once.
 func (v *View) tellWhy(err error, retryIn time.Duration) {
 	if t := v.shown.Load(); t.Whole() {
 		v.cfg.Logger.Warn("the routing log cannot be followed; the last table stays",

@@ -86,7 +86,7 @@ type client2 struct {
 	// changed is signalled when the window grows.
 	changed *sync.Cond
 	// window is the number of bytes that can be sent: on each stream, and under key 0 on all
-	// together. grown is the growth of each stream's window since the start.
+	// together.
 	window map[uint32]int64
 	closed bool
 }

@@ -56,7 +56,7 @@ type want struct {
 
 const forked = "ForkedWorkload"
 
-// sandbox begins the story of a sandbox with a key of its own.
+// sandbox begins the scenario of a sandbox with a new key.
 func (s *story) sandbox(name string) {
 	s.sandboxName, s.key = name, "key-"+name
 	s.now = map[event.Key]event.Fact{}

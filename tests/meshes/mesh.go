@@ -66,7 +66,7 @@ func (m *Mesh) worked() (times time.Duration) {
 	return times / anything
 }
 
-// Install gives a cluster the definitions of Istio and of the Gateway API. It may be called
+// Install installs the definitions of Istio and of the Gateway API in a cluster. It can be called
 // while a program already watches for them.
 func Install(w *world.World) {
 	w.Helper()

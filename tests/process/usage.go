@@ -56,9 +56,9 @@ func Family(pid int) []int {
 	return all
 }
 
-// Busy begins to measure CPU use. The function that it returns gives how many processors were
-// busy on average since then, for each process and for all others on the machine. What cannot
-// be read counts as 0, since this is only for judging figures.
+// Busy starts to measure CPU use. The returned function returns the average number of busy
+// processors since then, for each process and for all others on the machine. Unreadable values
+// count as 0, since they are only for judging figures.
 func Busy(pids ...int) func() (each []float64, others float64) {
 	began, before := time.Now(), computed(pids)
 	return func() (each []float64, others float64) {

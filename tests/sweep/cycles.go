@@ -22,7 +22,7 @@ import (
 	"switchyard.dev/tools/wait"
 )
 
-// Cycles are sandboxes, each of a name of its own, that come, get ready and go: with
+// Cycles are sandboxes, each with a new name, that are created, become ready and are deleted: with
 // forks, a workstation or a virtual workload.
 type Cycles struct {
 	// Count is how many, AtOnce how many side by side.

@@ -148,7 +148,7 @@ func someWhile() time.Duration {
 	return rand.N(12 * time.Second)
 }
 
-// quiet waits for what ends by itself to have ended.
+// quiet waits until everything has ended that ends without intervention.
 func (w *world) quiet() error {
 	asker.CloseIdleConnections()
 	return wait.For(w.ctx, 5*time.Second)

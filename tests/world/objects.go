@@ -70,7 +70,7 @@ func (w *World) Accounts(namespace string, names ...string) {
 	}
 }
 
-// RunPod creates a pod, gives it its status as a kubelet would, and returns it.
+// RunPod creates a pod, sets its status as a kubelet would, and returns it.
 func (w *World) RunPod(pod *corev1.Pod, status corev1.PodStatus) *corev1.Pod {
 	w.Helper()
 	w.Create(pod)
@@ -135,8 +135,8 @@ func (w *World) Available(d *appsv1.Deployment) {
 	})
 }
 
-// Grant gives a user the rights of rules in a namespace, or in all for "". It returns when the API server
-// allows them: it learns of Roles and bindings by watches.
+// Grant grants a user the rules in a namespace, or in all for "". It returns when the API server
+// allows them: it watches Roles and bindings with a delay.
 func (w *World) Grant(user, namespace string, rules ...rbacv1.PolicyRule) {
 	w.Helper()
 	meta := metav1.ObjectMeta{GenerateName: "of-" + strings.NewReplacer(":", "-").Replace(user) + "-", Namespace: namespace}

@@ -46,8 +46,8 @@ func mark() string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// download puts the packages, and those that they need and this machine lacks, into a
-// folder. The list of packages is fetched only when the one at hand will not do.
+// download downloads the packages, and their dependencies that this machine lacks, into a
+// directory. The package index is updated only if the current one is not sufficient.
 func download(ctx context.Context, to string) error {
 	if err := os.Mkdir(filepath.Join(to, "partial"), 0o700); err != nil {
 		return err

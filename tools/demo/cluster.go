@@ -23,8 +23,7 @@ type Cluster interface {
 	// Inside is the command that runs a program of this machine where the
 	// cluster's addresses can be reached; kubectl is in its PATH.
 	Inside(ctx context.Context, program string, args ...string) (*exec.Cmd, error)
-	// Enter and Leave are for people: how to look around in the cluster, and how
-	// to take it down.
+	// Enter and Leave return the commands for the user to explore the cluster and to delete it.
 	Enter() string
 	Leave() string
 }

@@ -49,9 +49,8 @@ func (s *story) mixed(ctx context.Context) error {
 	return nil
 }
 
-// measureChanges measures, 20 times, the time from `kubectl apply` of a
-// RoutingConfig with a key of its own to the first request with that key that
-// the fork serves. The fork's pod is running all the while.
+// measureChanges measures, 20 times, the time from `kubectl apply` of a RoutingConfig with a new
+// key to the first request with that key that the fork serves. The fork's pod runs all the time.
 func (s *story) measureChanges(ctx context.Context) error {
 	const rounds = 20
 	s.step("%d times: kubectl apply of a RoutingConfig, until the first request is served by the fork", rounds)

@@ -42,7 +42,7 @@ func Find(ctx context.Context, root string) (Istio, error) {
 	}, err
 }
 
-// tools returns some of those that pinned/go.mod names, under a name for people.
+// tools returns some of the tools in pinned/go.mod, under a name for messages.
 func tools(root, name string, paths ...string) pinned.Module {
 	return pinned.Module{
 		Name: name, Folder: filepath.Join(root, "tools", "istio", "pinned"), Cache: "istio", Tools: paths,

@@ -14,8 +14,8 @@ type Node struct {
 	Istio
 	// Charts is the folder of its Helm charts: base, istio-control/istio-discovery, gateway.
 	Charts string
-	// Images are those of istiod and of its proxy, in which Envoy is a stock one, under the names
-	// that Hub and Tag give the charts.
+	// Images are those of istiod and of its proxy, with a stock Envoy, under the names that the
+	// charts use with Hub and Tag.
 	Images []listed.Image
 	// Echo is the application of Istio's own tests.
 	Echo listed.Image

@@ -23,7 +23,7 @@ import (
 
 // Module is a folder with a go.mod and a go.sum that name tools.
 type Module struct {
-	// Name is for people: "Argo Rollouts".
+	// Name is the name in messages: "Argo Rollouts".
 	Name string
 	// Folder is where its go.mod and go.sum are.
 	Folder string

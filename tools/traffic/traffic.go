@@ -51,8 +51,8 @@ func NewClient() *http.Client {
 	}
 }
 
-// Send asks once, with the routing key in baggage unless it is empty, and gives
-// the side that answered. Any status but 200 is an error that quotes the body.
+// Send sends one request, with the routing key in baggage unless it is empty, and returns the side
+// that responded. Any status but 200 is an error that quotes the body.
 func (s Sender) Send(ctx context.Context, key string) (Side, error) {
 	var headers [][2]string
 	if key != "" {
@@ -107,7 +107,7 @@ func (l *Ledger) record(want Want, side Side, err error) {
 // Clean reports whether every request was served by the right side.
 func (l *Ledger) Clean() bool { return l.Sent > 0 && l.FailedCount == 0 && l.WrongCount == 0 }
 
-// String is one line for people.
+// String returns the counts as one line of text.
 func (l *Ledger) String() string {
 	line := fmt.Sprintf("%d requests: %d by the fork, %d by the baseline, %d failed, %d by the wrong side",
 		l.Sent, l.By[Fork], l.By[Baseline], l.FailedCount, l.WrongCount)

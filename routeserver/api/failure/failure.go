@@ -33,8 +33,8 @@ const (
 	// of this and the next reason, oldest_epoch and oldest_sequence, contain the oldest retained
 	// position, if there is one.
 	ReasonGone = "POSITION_GONE"
-	// ReasonOtherEpoch (OUT_OF_RANGE): the position is of another epoch; the log
-	// has begun again since.
+	// ReasonOtherEpoch (OUT_OF_RANGE): the position is of another epoch than the log, which has
+	// begun again.
 	ReasonOtherEpoch = "OTHER_EPOCH"
 	// ReasonNotReached (NOT_FOUND): the log has not come to the position yet.
 	ReasonNotReached = "POSITION_NOT_REACHED"
@@ -73,7 +73,7 @@ func detailed(s *status.Status, detail protoadapt.MessageV1) *status.Status {
 	return with
 }
 
-// Reason returns the reason that the API gave for an error; "" for none of its own.
+// Reason returns the API's reason in an error; "" if it has none.
 func Reason(err error) string {
 	for _, detail := range status.Convert(err).Details() {
 		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetDomain() == Domain {

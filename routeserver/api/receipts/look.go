@@ -14,8 +14,8 @@ import (
 	"switchyard.dev/routeserver/table"
 )
 
-// mostFilters is for how many baselines the other route servers are asked one by
-// one; of a key with more they are asked for all sidecars.
+// mostFilters is the maximum number of baselines that are queried from the other route servers one
+// by one; for a key with more, all sidecars are queried.
 const mostFilters = 8
 
 // look returns the sidecars that have acknowledged a position: of those connected here, or, with

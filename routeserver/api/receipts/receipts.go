@@ -21,8 +21,8 @@ type Sidecars interface {
 // Acknowledging can be implemented by Sidecars that notify of acknowledgements. Without it a Wait
 // polls several times a second.
 type Acknowledging interface {
-	// Acknowledged returns a channel that is closed when what Sidecars gives has
-	// changed since: a sidecar has come, gone, acknowledged or refused something.
+	// Acknowledged returns a channel that is closed at the next change of the result of Sidecars: a
+	// sidecar has connected, disconnected, acknowledged or rejected something.
 	Acknowledged() <-chan struct{}
 }
 

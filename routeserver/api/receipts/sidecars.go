@@ -69,8 +69,8 @@ func (r *Receipts) sidecars(ctx context.Context, peers Peers, ask *routingv1.Fil
 	return r.withOwn(ctx, all, passes), silent
 }
 
-// withOwn adds the sidecars of the baselines that pass and are connected here to
-// others, and gives one for each pod, sorted.
+// withOwn adds the sidecars of the baselines that pass and are connected here to others, and
+// returns one for each pod, sorted.
 func (r *Receipts) withOwn(ctx context.Context, all []*routingv1.Sidecar, passes func(table.Workload) bool) []*routingv1.Sidecar {
 	if r.connected != nil {
 		for _, c := range r.own(ctx) {

@@ -145,7 +145,7 @@ func (r *Receipts) await(ctx, ended context.Context, w wanted) (*routingv1.WaitR
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
-			// Asking goes on to its end, also when time is up: the last answer counts.
+			// The query is completed even when the time is up: its result is the response.
 			return r.look(ctx, w, true)
 		}
 	}

@@ -26,14 +26,14 @@ type Tables interface {
 	// there is one with other rules. Before the first one it returns a table that
 	// is not whole.
 	Current() (table.Table, <-chan struct{})
-	// WaitFor waits until the newest table has reached a position, and gives that
-	// table. An error when ctx ends before, or the epoch of the position does.
+	// WaitFor waits until the newest table has reached a position, and returns that table. It fails
+	// when ctx ends before, or the epoch of the position does.
 	WaitFor(ctx context.Context, pos event.Pos) (table.Table, error)
 }
 
 // Versions finds versions of the table. Make one with New.
 type Versions struct {
-	// Tables is the newest table, Log the log that it follows, and History gives its
+	// Tables provides the newest table, Log is the log that it follows, and History provides its
 	// older versions.
 	Tables  Tables
 	Log     eventbus.Reader

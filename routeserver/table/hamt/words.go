@@ -13,7 +13,7 @@ type Words struct{ lo, hi uint64 }
 // The highest byte is the length of the text plus one, or this.
 const long = 0xff
 
-// short is how many bytes of text there is room for.
+// short is the maximum number of bytes of a text in Words.
 const short = 15
 
 // seed is chosen once per process: texts that collide cannot be chosen from outside, and maps that

@@ -20,8 +20,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// clusterIPs are the addresses of Services, as the API server gives them; ServicePort is the
-// port that all have.
+// clusterIPs is the range of Service addresses that the API server assigns; ServicePort is the port
+// of all Services.
 const (
 	clusterIPs  = "10.0.0.0/24"
 	ServicePort = 80

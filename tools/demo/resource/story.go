@@ -74,7 +74,8 @@ func (s *story) find(ctx context.Context) (err error) {
 	return err
 }
 
-// cache asks podinfo's cache for a key of its own, with a routing key unless that is empty.
+// cache sends a request for a key of podinfo's cache, with a routing key unless that is empty, and
+// returns the body.
 func (s *story) cache(ctx context.Context, method, key, routingKey, body string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, method, s.podinfo+"/cache/"+key, strings.NewReader(body))
 	if err != nil {

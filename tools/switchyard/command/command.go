@@ -44,7 +44,7 @@ type Config struct {
 // Session is one run of the program. Make one with New, and Close it.
 type Session struct {
 	Config
-	// Show shows answers in the form that was asked for.
+	// Show prints results in the selected format.
 	Show *show.Printer
 	// Cluster is the one to ask without a route server that is named, and Archive the file
 	// to ask instead of either.
@@ -111,7 +111,7 @@ func (s *Session) Patiently(ctx context.Context) (context.Context, context.Cance
 	return context.WithTimeout(ctx, s.patience)
 }
 
-// WaitPatiently is Patiently for a call that waits by itself for so long.
+// WaitPatiently is Patiently for a call that itself waits up to the given time.
 func (s *Session) WaitPatiently(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, wait+s.patience)
 }

@@ -50,7 +50,7 @@ type examined struct {
 	object *crdv1.SignadotSandbox
 }
 
-// end ends what the checks have begun.
+// end closes everything that the checks have opened.
 func (e *examined) end() {
 	if e.conn != nil {
 		_ = e.conn.Close()

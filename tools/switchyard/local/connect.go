@@ -239,7 +239,7 @@ Nothing comes from the cluster to this workstation: for that see connect.`,
 	return c
 }
 
-// interrupted returns the error of a command that goes on until it is interrupted.
+// interrupted returns the error of a command that runs until it is interrupted.
 func interrupted(ctx context.Context, err error) error {
 	if err == nil {
 		return ctx.Err()

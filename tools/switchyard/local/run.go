@@ -162,7 +162,7 @@ func (r *running) brought(workload string) bool {
 	return false
 }
 
-// connected runs the process beside a workstation of its own.
+// connected runs the process with a separate workstation.
 func (r *running) connected(ctx context.Context, given func(string) bool, workload string, args []string) error {
 	w, err := r.workstation()
 	if err != nil {

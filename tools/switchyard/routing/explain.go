@@ -122,7 +122,7 @@ func explain(ctx context.Context, s *command.Session, req *routingv1.ExplainRequ
 	return nil
 }
 
-// isNewest reports whether the request asks for no version of the past.
+// isNewest reports whether the request selects no older version.
 func isNewest(req *routingv1.ExplainRequest) bool { return req.GetAt().GetVersion() == nil }
 
 // routedBy returns the answer of a route server about a workload without sidecars as it is beside a

@@ -24,12 +24,12 @@ const (
 	YAML  = "yaml"
 )
 
-// Printer shows answers in the form that was asked for.
+// Printer prints results in the selected format.
 type Printer struct {
 	Out io.Writer
-	// Form is Table, for people, JSON or YAML.
+	// Form is Table (text), JSON or YAML.
 	Form string
-	// Colours: people see them.
+	// Colours is set if the terminal shows colours.
 	Colours bool
 	// Now is the clock, in the time zone that times are shown in.
 	Now func() time.Time
@@ -80,7 +80,7 @@ func (p *Printer) Report(report any, text string) error {
 	return p.write(b)
 }
 
-// write shows JSON in the form that was asked for.
+// write prints JSON in the selected format.
 func (p *Printer) write(b []byte) (err error) {
 	if p.Form == YAML {
 		if b, err = yaml.JSONToYAML(b); err == nil {
@@ -120,7 +120,7 @@ const (
 	off    = "\x1b[0m"
 )
 
-// Paint returns a text in a colour, where people see colours.
+// Paint returns a text in a colour, if Colours is set.
 func (p *Printer) Paint(colour, s string) string {
 	if !p.Colours {
 		return s

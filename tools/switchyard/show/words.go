@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/routeserver/table"
 )
 
-// When returns a time for people: local, and how long ago.
+// When returns a time as text: in local time, with its age.
 func (p *Printer) When(t *timestamppb.Timestamp) string {
 	if t == nil {
 		return "at an unknown time"
@@ -22,7 +22,7 @@ func (p *Printer) When(t *timestamppb.Timestamp) string {
 	return p.Clock(t) + " (" + p.age(t) + " ago)"
 }
 
-// Clock returns a time in the time zone of people.
+// Clock returns a time in the local time zone.
 func (p *Printer) Clock(t *timestamppb.Timestamp) string {
 	if t == nil {
 		return "-"

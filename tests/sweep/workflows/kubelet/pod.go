@@ -111,7 +111,7 @@ func (p *pod) await(ctx context.Context, s *started) int {
 	return s.code()
 }
 
-// token asks for the token of the pod.
+// token requests the token of the pod.
 func (p *pod) token(ctx context.Context) error {
 	for _, v := range p.object.Spec.Volumes {
 		if err := os.MkdirAll(filepath.Join(p.dir, v.Name), 0o755); err != nil {
@@ -162,7 +162,7 @@ func (p *pod) start(c corev1.Container) (*started, error) {
 	return s, nil
 }
 
-// code returns the exit code of a container that has ended, as a runtime has it.
+// code returns the exit code of a terminated container, like a container runtime.
 func (s *started) code() int {
 	status, _ := s.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if status.Signaled() {

@@ -115,7 +115,7 @@ func judgeDisk(f Facts) []string {
 	return faults
 }
 
-// controllers are what kubelet asks for, by version of cgroups.
+// controllers are the cgroup controllers that kubelet requires, by version of cgroups.
 var controllers = map[int][]string{
 	1: {"cpu", "cpuacct", "cpuset", "devices", "freezer", "memory", "pids"},
 	2: {"cpu", "cpuset", "memory", "pids"},

@@ -33,8 +33,8 @@ func Exec(path, resolv string, argv, env []string) error {
 	return nil
 }
 
-// showResolv gives this thread mounts of its own and puts resolv over
-// /etc/resolv.conf there.
+// showResolv moves this thread to a new mount namespace and mounts resolv over /etc/resolv.conf
+// there.
 func showResolv(resolv string) error {
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("making a mount namespace: %w", err)

@@ -1,13 +1,12 @@
-// Package netns makes, enters and removes the network namespace of a node.
+// Package netns creates, enters and deletes the network namespace of a node.
 //
-// A namespace is kept alive and named by a mount of it below /run/netns, where
-// `ip netns` and `nsenter --net=` look as well. It is never entered with `ip
-// netns exec`, which mounts a new /sys over the cgroups that kubelet needs.
+// A namespace is kept alive and named by a mount of it below /run/netns, which `ip netns` and
+// `nsenter --net=` use as well. It is never entered with `ip netns exec`, which mounts a new /sys
+// over the cgroups that kubelet needs.
 //
-// A namespace belongs to a thread. Do therefore runs its function on a thread of
-// its own that ends with it; a process that is started there, and a socket that
-// is opened there, belong to the namespace for good. The function must not hand
-// work to other goroutines.
+// A namespace belongs to a thread. Do therefore runs its function on a separate thread that
+// terminates afterwards; a process or socket created there belongs to the namespace permanently.
+// The function must not use other goroutines.
 package netns
 
 import (

@@ -145,7 +145,7 @@ func version(gomod []byte, module string) (string, error) {
 
 var majorVersion = regexp.MustCompile(`^v[0-9]+$`)
 
-// output is the file name that `go build` gives to a program.
+// output returns the file name of the program in the output of `go build`.
 func (p Program) output() string {
 	base := path.Base(p.Package)
 	if majorVersion.MatchString(base) {

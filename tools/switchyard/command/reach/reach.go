@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Target is a program of the operator, as the chart has it.
+// Target is a program of the operator, as the chart installs it.
 type Target struct {
 	// What is the name of the program in messages, without an article: route server.
 	What string

@@ -116,7 +116,7 @@ func (a *Addresses) Run(ctx context.Context, changed func(context.Context)) {
 	}
 }
 
-// again lets Decide ask a question again once the program is in the foreground.
+// again makes Decide ask a question again once the program is in the foreground.
 func (a *Addresses) again(r consent.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

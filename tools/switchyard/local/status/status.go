@@ -1,5 +1,5 @@
-// Package status has the command connect status: how the running connections of a workstation
-// are, for people and for scripts, which may wait for them.
+// Package status contains the command connect status: the state of the running connections of a
+// workstation, for users and for scripts, which can wait for it.
 package status
 
 import (

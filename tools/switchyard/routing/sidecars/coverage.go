@@ -28,8 +28,8 @@ type Coverage struct {
 	// Unknown are sentences about sources that could not be read, and what is missing from the
 	// report for that reason.
 	Unknown []string `json:"unknown"`
-	// Others has how many pods each other workload of the namespaces has: none asks for a sidecar or
-	// has a fork, as far as that is known.
+	// Others are the numbers of pods of the other workloads of the namespaces: as far as is known,
+	// none requests a sidecar or has a fork.
 	Others []Workload `json:"-"`
 }
 
@@ -38,8 +38,8 @@ type Workload struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Asks: it asks for sidecars. Covered: every pod that needs one has a ready and current
-	// one.
+	// Asks: the workload requests sidecars. Covered: every pod that needs one has a ready and
+	// current one.
 	Asks    bool `json:"asks"`
 	Covered bool `json:"covered"`
 	// Pods is how many it has. Below are the names of those in each state; Outdated

@@ -15,7 +15,7 @@ import (
 	"switchyard.dev/tools/pinned"
 )
 
-// named finds the images that the suite's manifests ask for.
+// named matches the images in the suite's manifests.
 var named = regexp.MustCompile(`image: (\S+)`)
 
 // backends returns the images of the suite's backends, under the names in its manifests: its own
