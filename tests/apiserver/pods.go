@@ -51,8 +51,8 @@ func Pod(ctx context.Context, kube kubernetes.Interface, set *appsv1.ReplicaSet,
 	return kube.CoreV1().Pods(set.Namespace).Create(ctx, pod, metav1.CreateOptions{})
 }
 
-// Token asks for a token of a service account as a kubelet does: for an audience, which is
-// the API server itself when it is "", and bound to a pod unless that is nil.
+// Token requests a token of a service account as a kubelet does: for an audience, which is the API
+// server itself when it is "", and bound to a pod unless that is nil.
 func Token(ctx context.Context, kube kubernetes.Interface, namespace, account, audience string, pod *corev1.Pod) (string, error) {
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(tokenSeconds))}}
 	if audience != "" {

@@ -137,7 +137,8 @@ func (c *client2) read() {
 	}
 }
 
-// write sends bodies, as much as may be, or asks for a byte a second.
+// write sends bodies as fast as the window allows, or grants the server one byte of window per
+// tick.
 func (c *client2) write(ctx context.Context) {
 	framer := http2.NewFramer(c.conn, nil)
 	switch {

@@ -95,7 +95,7 @@ func begin(c net.Conn, k Kind) error {
 // saying is the timeout for the first bytes of a client.
 const saying = 10 * time.Second
 
-// hold goes on until the connection or ctx ends.
+// hold runs a client after its first bytes, until its connection or ctx ends.
 func hold(ctx context.Context, c net.Conn, k Kind, h *Held) {
 	switch {
 	case k.Two:

@@ -64,7 +64,7 @@ func (k Kind) String() string {
 	return fmt.Sprintf("%s-%s-%s", version, way, pace)
 }
 
-// path is what the application is asked for.
+// path returns the path that is requested from the application.
 func (k Kind) path() string {
 	switch {
 	case k.Idle:

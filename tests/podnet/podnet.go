@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Isolated in the environment marks the process that runs in a network namespace
-// of its own. A test that starts its own program again, within, hands it on.
+// Isolated is the environment variable that marks the process in the separate network namespace. A
+// test that starts its program again, inside, passes it on.
 const Isolated = "SWITCHYARD_ISOLATED"
 
 // Inside reports whether this process runs in the namespace that Isolate made.
@@ -155,8 +155,7 @@ func (p *Pod) join() error {
 	})
 }
 
-// address sets a device up and gives it addresses, each with the network that it
-// is in.
+// address sets a device up and adds addresses, each with its network.
 func address(device string, ips ...net.IP) error {
 	link, err := netlink.LinkByName(device)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package program starts programs under test, in a network namespace where that is
-// asked for, and ends them: none outlives the process that started it.
+// Package program starts programs under test, optionally in a network namespace, and terminates
+// them: none outlives the process that started it.
 package program
 
 import (

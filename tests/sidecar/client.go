@@ -71,7 +71,7 @@ type Client struct {
 	owes *discoveryv3.DeltaDiscoveryResponse
 }
 
-// Open asks for the routes of a workload, showing a token. Run takes them.
+// Open subscribes to the routes of a workload, with a token. Run receives them.
 func Open(ctx context.Context, conn *grpc.ClientConn, token string, w table.Workload) (*Client, error) {
 	ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
 	rpc, err := discoveryv3.NewAggregatedDiscoveryServiceClient(conn).DeltaAggregatedResources(ctx, grpc.WaitForReady(true))
@@ -115,14 +115,14 @@ func (c *Client) answer(refused string) {
 	_ = c.rpc.Send(answer) // a stream that has ended is found by Run
 }
 
-// Hold has it keep its acknowledgements to itself, until Release.
+// Hold delays acknowledgements until Release.
 func (c *Client) Hold() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.held = true
 }
 
-// Release has it give them.
+// Release sends the delayed acknowledgement.
 func (c *Client) Release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

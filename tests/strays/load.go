@@ -150,7 +150,7 @@ func (l *Load) Awaits(want Chains) {
 	})
 }
 
-// String returns the reply for people.
+// String returns the reply as text.
 func (r reply) String() string {
 	if r.err != nil {
 		return fmt.Sprintf("at %s, by the %s with the key %q: %v", r.from.Format("15:04:05.000"), r.of.Way, r.of.Key, r.err)
@@ -213,7 +213,7 @@ func (s *Found) ToBaseline(t testing.TB, baselines Chains) {
 	}
 }
 
-// quote returns the first few replies for people.
+// quote returns the first few replies as text.
 func quote(all []reply) string {
 	var b strings.Builder
 	for _, r := range all[:min(len(all), 8)] {

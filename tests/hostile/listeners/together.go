@@ -31,7 +31,7 @@ type Outcome struct {
 	Injected, Pods int
 }
 
-// pods is how many pods are asked for, atOnce of them at the same time.
+// pods is the number of pods to create, atOnce the number of concurrent requests.
 const (
 	pods   = 200
 	atOnce = 20
@@ -43,8 +43,8 @@ const (
 	readyWithin = 3 * time.Second
 )
 
-// together has n attackers each read the log, wait, ask for all rules without reading
-// them, and hold idle connections to the webhooks.
+// together makes n attackers read the log, wait, request all rules without reading them, and keep
+// idle connections to the webhooks.
 func (w *World) together(ctx context.Context, n int) (o *Outcome, err error) {
 	const sandbox = "besieged"
 	if err := remove(ctx, sandbox); err != nil {
@@ -109,7 +109,7 @@ func ready(ctx context.Context, sandbox string) (time.Duration, error) {
 	return time.Since(begun), err
 }
 
-// inject asks for pods and returns how many got a sidecar.
+// inject creates pods and returns the number that got a sidecar.
 func (w *World) inject(ctx context.Context) (int, error) {
 	honest, err := injected(w, nil)
 	if err != nil {
