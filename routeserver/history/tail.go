@@ -18,9 +18,8 @@ const (
 	pieceBytes            = 1 << 20
 )
 
-// tail holds the newest events as they were written, so that those who follow the
-// log at its end cost the bus nothing, however many they are. It knows no lock: the
-// History holds it behind one.
+// tail caches the newest events as they were written, so that any number of followers at the end of
+// the log put no load on the bus. It has no lock; the lock of History guards it.
 type tail struct {
 	events []event.Stored
 	bytes  int

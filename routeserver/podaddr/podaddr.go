@@ -118,7 +118,7 @@ func (f *Finder) Namespace(ctx context.Context, address netip.Addr) (string, err
 		return "", fmt.Errorf("%w: %w", ErrUnasked, err)
 	}
 	defer leave()
-	// None of those who share a question ends it by going.
+	// A caller that leaves does not cancel a search that others share.
 	asked := f.flights.DoChan(address.String(), func() (any, error) {
 		// The question before this one may have been answered since we looked.
 		if known, fresh := f.recall(address); fresh {

@@ -63,20 +63,20 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// The paths of the published API, the second one by its former name. Their answers are
-// narrowed to what their callers may see.
+// The paths of the published API; the second one is deprecated. Their responses are restricted to
+// the caller's scope.
 const rulesPath, routesPath = "/api/v1/workloads/routing-rules", "/api/v1/workloads/routes"
 
-// Server serves the published routes API, and our own, over HTTP.
+// Server serves the published routes API, and the operator's own, over HTTP.
 type Server struct {
 	cfg Config
 	mux *http.ServeMux
-	// answers are what readers of rules are sent, requests who they are.
+	// answers caches the responses of rules, requests limits their callers.
 	answers  answers.Store
 	requests *callers.Pool
 	// entered is mux, behind the Entrance.
 	entered http.Handler
-	// api is nil when our own API is not served.
+	// api is nil when the operator's own API is not served.
 	api *gateway
 }
 

@@ -72,8 +72,8 @@ func New(cfg Config) (*Main, error) {
 	return m, nil
 }
 
-// credentials are for gRPC: TLS with who begins with it, if there is a certificate, and
-// plain with published clients.
+// credentials returns the credentials of gRPC: on one port, TLS for connections that begin with a
+// TLS handshake, if there is a certificate, and plaintext for published clients.
 func (m *Main) credentials() credentials.TransportCredentials {
 	if m.cfg.TLS == nil {
 		return nil

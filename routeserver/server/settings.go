@@ -37,7 +37,7 @@ type Settings struct {
 	// authorities, "" for none. AcceptPlain accepts sidecars that do not use TLS.
 	TLSDir      string
 	AcceptPlain bool
-	// Anonymous is what the routing APIs answer to callers who show no token.
+	// Anonymous sets the access of callers without a token to the routing APIs.
 	Anonymous door.Anonymous
 	// Name is what this route server is called.
 	Name string

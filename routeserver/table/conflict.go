@@ -23,8 +23,8 @@ type Conflict struct {
 	LoserSandbox string
 }
 
-// Claimant is a member, as far as it counts for who of several holds a baseline under
-// one routing key. Make one with ClaimantOf.
+// Claimant is the identity and age of a member, which decide which of several owns a baseline under
+// one routing key. Create one with ClaimantOf.
 type Claimant struct {
 	member  Member
 	seconds int64

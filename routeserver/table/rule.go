@@ -64,8 +64,8 @@ type Serving struct {
 	createdNanos int32
 	// Member is the sandboxed workload itself.
 	Member Member
-	// Observed is the sequence of the fact, in the epoch of the table: who
-	// observed the member. It is provenance, like Declared. 0: no fact (Absent).
+	// Observed is the sequence of the fact with the observation of the member, in the epoch of the
+	// table. It is provenance, like Declared. 0: no fact (Absent).
 	Observed uint64
 
 	createdSeconds int64

@@ -18,8 +18,8 @@ import (
 type View struct {
 	cfg     Config
 	metrics *metrics
-	// shown is the newest whole table. Those who wait for one with other rules are woken
-	// by newer, and those who wait for any other, of a later position too, by later.
+	// shown is the newest whole table. newer wakes readers that wait for different rules, and later
+	// those that wait for a later position.
 	shown        atomic.Pointer[table.Table]
 	newer, later wake.Signal
 	// folding is the newest table, whole or not, and said the reason for a missing table that was

@@ -161,7 +161,7 @@ func newChanging(i, baselines int, l *load, c *control.Plane) *changing {
 	return k
 }
 
-// answer is who answers the key as it is now.
+// answer is the workload that currently serves the key.
 func (k *changing) answer() string {
 	if !k.declared || !k.there[k.leads] {
 		return baselineOf(k.workload)

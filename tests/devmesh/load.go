@@ -238,7 +238,7 @@ func ask(client *http.Client, d decision) (answer string, at *pod, err error) {
 	return answer, at, err
 }
 
-// answerOf reads who answered.
+// answerOf returns the workload that responded.
 func answerOf(response *http.Response, body, nonce string) (string, error) {
 	reason := response.Header.Get("Sd-Reason")
 	sandbox, isSandbox := strings.CutPrefix(response.Header.Get("Sd-Routed"), "sandbox=")

@@ -176,9 +176,8 @@ func (o *others) ask(ctx, serving context.Context, w table.Workload) answer {
 	return got
 }
 
-// shared is something that takes a while to find out, and that several want to
-// know at once. What one gets was found out after he had asked; it is found out
-// once for all who ask while it is being found out for those before them.
+// shared computes a result for several concurrent callers. Each caller gets a result whose
+// computation began after its call; callers that arrive during a computation share the next one.
 type shared[T any] struct {
 	mu   sync.Mutex
 	next *round[T]  // not started; nil without waiting callers

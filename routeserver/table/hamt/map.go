@@ -43,9 +43,9 @@ func (m *Map[K, S]) Get(hash uint64, id K) (S, bool) {
 	return none, false
 }
 
-// Probe is for those who search themselves: a value with this hash is in one of
-// these slots. It is in the one given or in one after it, and after the last
-// comes the first; and a free one ends the search. Do not change the slots.
+// Probe returns the slots that can contain a value with this hash, and the index of the first to
+// check. Callers compare themselves: check the following slots, from the last continue with the
+// first, and stop at a free one. Do not modify the slots.
 func (m *Map[K, S]) Probe(hash uint64) ([]S, int) {
 	n, rest := &m.root, hash
 	for n.below != nil {

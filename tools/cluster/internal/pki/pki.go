@@ -32,7 +32,7 @@ const lifetime = 365 * 24 * time.Hour
 type Leaf struct {
 	// File is the name of its files, without .crt and .key.
 	File string
-	// User and Groups are who its owner is to the API server.
+	// User and Groups are the identity of the owner for the API server.
 	User   string
 	Groups []string
 	// Names and IPs are what a server with it is called.
