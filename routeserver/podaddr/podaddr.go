@@ -100,8 +100,8 @@ func New(cfg Config) (*Finder, error) {
 	}, nil
 }
 
-// Namespace returns the namespace of the pod that has an address. The error is a *None when
-// no single pod has it, and else ErrUnasked, with the reason.
+// Namespace returns the namespace of the pod with an address. The error is a *None when not exactly
+// one pod has it; all other errors wrap ErrUnasked.
 func (f *Finder) Namespace(ctx context.Context, address netip.Addr) (string, error) {
 	address = address.Unmap()
 	known, fresh := f.recall(address)

@@ -9,7 +9,7 @@
 // that changes and whose fact is recorded; a read asks the log for its tip, waits until the view
 // has reached it (view.WaitFor), and reads the rule.
 //
-// Meanwhile the bus is killed and restarted, or paused; connections are cut; the log begins again,
+// In the meantime the bus is killed and restarted, or paused; connections are cut; the log begins again,
 // or is lost with its disk, and is filled again from the objects. None of this may affect the
 // results of reads, only their latency. A write without a response can take effect at any later
 // time, or never.

@@ -29,8 +29,8 @@ import (
 
 // snapshots serves the same routes with the snapshot cache and the delta server of
 // go-control-plane, as its documentation recommends: a node for each pod, and a snapshot that is
-// set again whenever its content changes. The pods of a workload share theirs, so it is translated
-// and hashed once.
+// set again whenever its content changes. The pods of a workload share one, so it is translated and
+// hashed once.
 type snapshots struct {
 	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
 	cache   cache.SnapshotCache
