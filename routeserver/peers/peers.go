@@ -114,7 +114,7 @@ func (p *Peers) Sidecars(ctx context.Context, filter *routingv1.Filter) ([]*rout
 	for range addresses {
 		a := <-answers
 		if a.err != nil {
-			p.cfg.Logger.Warn("a route server does not say which sidecars it has", "address", a.from, "error", a.err)
+			p.cfg.Logger.Warn("route server does not report its sidecars", "address", a.from, "error", a.err)
 			silent = append(silent, a.from)
 		}
 		sidecars = append(sidecars, a.sidecars...)

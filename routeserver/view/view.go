@@ -125,7 +125,7 @@ func (v *View) follow(ctx context.Context) (progress bool, err error) {
 	}
 	if was := v.folding.Pos(); was.Epoch == tip.Epoch && tip.Seq < was.Seq {
 		// Facts to come would have sequences that the table has passed already.
-		v.cfg.Logger.Error("the routing log was cut short within its epoch; its table is folded anew",
+		v.cfg.Logger.Error("the routing log was truncated within its epoch; rebuilding its table",
 			"epoch", tip.Epoch, "tip", tip.Seq, "position", was.Seq)
 		v.folding = table.Table{}
 	}
