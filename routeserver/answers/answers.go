@@ -1,11 +1,9 @@
-// Package answers keeps what is said of a routing table in written form: once for each
-// version and question, however many ask, and for as long only as it is the newest
-// version or somebody is still being sent it.
+// Package answers caches encoded responses of a routing table: one for each version and question,
+// shared by all callers, and kept only while it is of the newest version or is still being sent.
 //
-// A reader that takes its time holds an answer in memory, and after the next change of
-// the table it is the only one that does. So there is a bound for all of them together:
-// when it is exceeded, those are cut off who are being sent the oldest versions. They
-// ask again, and get the newest.
+// A slow reader keeps a response in memory, and after the next change of the table it is the only
+// user of it. So the total size is limited: above the limit, the readers of the oldest versions are
+// disconnected. They retry and get the newest version.
 package answers
 
 import (
@@ -29,15 +27,15 @@ const (
 	compressFrom = 1 << 10
 )
 
-// The bounds of requests for rules: how many may be under way, of all strangers, of all
-// pods that show a token and of our own programs, and of one caller; and how many one
-// may begin a second. What they are answered is shared, so these are wide.
+// Limits of requests for rules: the number in progress for each class of callers (anonymous
+// callers, pods with a token, the operator's programs), the number of one caller, and its rate per
+// second. Responses are shared, so the limits are wide.
 const (
 	maxRequests, eachRequests = 2048, 256
 	requestRate, requestBurst = 1000, 5000
 )
 
-// Requests returns the room for those who ask for rules on one listener.
+// Requests returns the pool for requests for rules on one listener.
 func Requests() *callers.Pool {
 	b := callers.Alike(maxRequests, eachRequests)
 	b.Rate, b.Burst = requestRate, requestBurst
@@ -67,8 +65,8 @@ type Answer struct {
 	zip    sync.Once
 	zipped []byte
 
-	// Guarded by the store's lock. place is nil when the answer does not count (any
-	// more); readers are those who are being sent it, with how they are cut off.
+	// Guarded by the store's lock. place is nil when the response does not count towards the limit
+	// (any more); readers are those it is being sent to, with their cancel functions.
 	size    int
 	place   *list.Element
 	newest  bool
@@ -115,7 +113,7 @@ func (s *Store) Read(t table.Table, question any, cut func(), encode func() ([]b
 	return r, nil
 }
 
-// Plain returns the answer as it was encoded. Nobody may change it.
+// Plain returns the response without compression. It is shared: do not modify it.
 func (r *Reading) Plain() []byte { return r.plain }
 
 // Gzip returns the answer compressed; false when that is not worth it.
@@ -147,7 +145,7 @@ func (r *Reading) Done() {
 	})
 }
 
-// drop lets go of an answer that nobody needs. s.mu is held.
+// drop removes an answer without readers that is no longer the newest. s.mu is locked.
 func (s *Store) drop(a *Answer) {
 	if a.newest || len(a.readers) > 0 || a.place == nil {
 		return
@@ -167,7 +165,7 @@ func (s *Store) grow(a *Answer, by int) {
 	a.size += by
 	s.bytes += by
 	cut := s.overdue(a)
-	s.drop(a) // all may have gone, or been cut, meanwhile
+	s.drop(a) // all readers may have finished or been disconnected meanwhile
 	s.mu.Unlock()
 	for _, one := range cut {
 		one()

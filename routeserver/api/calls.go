@@ -41,8 +41,8 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 	r.RegisterService(&desc, s)
 }
 
-// within bounds and counts the calls of a method, behind the server's own interceptor,
-// which knows who calls.
+// within limits and counts the calls of a method. It runs after the server's own interceptor, which
+// identifies the caller.
 func (s *Server) within(method string, outer grpc.UnaryServerInterceptor) grpc.UnaryServerInterceptor {
 	bounded := func(ctx context.Context, req any, handle grpc.UnaryHandler) (any, error) {
 		ctx, end, err := s.begin(ctx, method)
@@ -68,8 +68,8 @@ const (
 	methodReadLog = "ReadLog"
 )
 
-// begin lets a call in, if there are not too many of its kind, and returns the
-// context that bounds it and what to call at its end.
+// begin admits a call if the limit of its kind allows it, and returns its context, with a timeout,
+// and the function to call at its end.
 func (s *Server) begin(ctx context.Context, method string) (context.Context, func(error), error) {
 	pool, free := s.calls, func() {}
 	switch method {
@@ -103,9 +103,9 @@ func (s *Server) begin(ctx context.Context, method string) (context.Context, fun
 	}, nil
 }
 
-// limits are how many calls of each kind callers may have. Strangers, pods that show a
-// token, and our own programs each have as many as the Config says; of the first two one
-// caller has a share, and a rate that nobody needs who is not trying to do harm.
+// limits are the concurrent calls of each kind. Anonymous callers, pods with a token and the
+// operator's programs each have the number in the Config; within the first two, each caller has a
+// share and a rate that no well-behaved client reaches.
 type limits struct{ calls, watches, logs, waits *callers.Pool }
 
 // The shares of one caller: one of so many parts.

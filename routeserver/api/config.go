@@ -21,7 +21,7 @@ type Config struct {
 	Tables versions.Tables
 	// Log is the log that the table follows. Required.
 	Log eventbus.Reader
-	// History gives older versions, of the same log and tables. Required.
+	// History provides older versions, of the same log and tables. Required.
 	History *history.History
 	// Sidecars are those connected here. Without it this route server serves no
 	// xDS, and has none.
@@ -31,25 +31,25 @@ type Config struct {
 	// Keys takes the routing key out of a request, for Explain. Without it Explain
 	// takes keys only, not headers.
 	Keys Keys
-	// Services lists the Services of the cluster: by them Explain finds what is
-	// behind a cluster IP. Without it a destination has to be a name.
+	// Services lists the Services of the cluster, with which Explain resolves a cluster IP. Without
+	// it a destination must be a name.
 	Services Services
-	// Name is what this route server is called in what it says about sidecars,
-	// usually the name of its pod. Default: routeserver.
+	// Name is the name of this route server in reports about sidecars, usually its pod name.
+	// Default: routeserver.
 	Name string
-	// Logger is told about what goes wrong on this side. Default: none.
+	// Logger records errors of this server. Default: no logging.
 	Logger *slog.Logger
 	// Metrics gets the collectors of the API. Default: none.
 	Metrics prometheus.Registerer
 
-	// CallWithin bounds each call that answers once, but Wait, which says itself
-	// how long. Default: 30 s.
+	// CallWithin is the timeout of each unary call, except Wait, whose request has its own.
+	// Default: 30 s.
 	CallWithin time.Duration
 	// WriteWithin is how long the client of a stream may take nothing. Default:
 	// 1 min.
 	WriteWithin time.Duration
-	// WatchNews is how often a watch whose rules do not change is told of the
-	// newest position. Default: 1 min.
+	// WatchNews is the interval at which a watch without changes sends the newest position.
+	// Default: 1 min.
 	WatchNews time.Duration
 	// MaxCalls, MaxStreams and MaxWaits bound how many calls that answer once,
 	// streams (Watch and ReadLog) and Waits there are at a time, of all strangers, as
@@ -59,7 +59,7 @@ type Config struct {
 	MaxCalls, MaxStreams, MaxWaits int
 }
 
-// Validate returns what is wrong with a Config, or nil.
+// Validate returns an error that describes the first invalid field of a Config, or nil.
 func (c Config) Validate() error {
 	switch {
 	case c.Tables == nil || c.Log == nil || c.History == nil:

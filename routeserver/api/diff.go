@@ -61,7 +61,7 @@ func (s *Server) Diff(ctx context.Context, req *routingv1.DiffRequest) (*routing
 	return out, nil
 }
 
-// causes gives Causes the events between two versions that the changes depend on.
+// causes passes to Causes the events between two versions that the changes depend on.
 func (s *Server) causes(ctx context.Context, causes *explain.Causes, behind, upTo event.Pos) error {
 	keys := routingKeys(causes.Changes())
 	if len(keys) == 0 {

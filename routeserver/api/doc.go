@@ -1,20 +1,20 @@
-// Package api is our own API of the routing table, switchyard.routing.v1: what
-// was routed where, at any moment, and why. protos/routing/v1/routing.proto says
-// what each call takes and gives; this package is the one place that answers it,
-// for gRPC and REST alike (routeserver/rest hands HTTP requests on to it).
+// Package api implements the operator's own API of the routing table, switchyard.routing.v1: routes
+// at any time, and the reasons for them. protos/routing/v1/routing.proto documents the parameters
+// and results of each call; this package is its only implementation, for gRPC and REST alike
+// (routeserver/rest forwards HTTP requests to it).
 //
 //	errors, and their reasons                          failure
 //	values of the table and the log as messages        messages (pure)
 //	which table answers, by the At of a request        versions
 //	what sidecars have acknowledged: Sidecars, Wait    receipts
-//	the other calls, and the bounds of all             here
+//	the other calls, and the limits of all             here
 //
-// Every answer names its version: position, time and content hash.
+// Every response names its version: position, time and content hash.
 //
 // # Streams
 //
-// A watch is one goroutine that holds the table it last told its client about
-// and is woken when there is another: nothing is queued for a watcher, so a slow
-// one skips versions, never truth. A stream whose client takes nothing for
-// Config.WriteWithin is ended; the client goes on from the last position it got.
+// A watch is one goroutine that keeps the table it last sent to its client and is woken when there
+// is a newer one: nothing is queued per watcher, so a slow one skips versions but never misses a
+// change. A stream whose client does not read for Config.WriteWithin is closed; the client resumes
+// from the last position it received.
 package api

@@ -60,8 +60,8 @@ func newConflicts(older, newer table.Table) []*routingv1.Conflict {
 	return out
 }
 
-// hypothetical returns the data of a statement that could be recorded and that
-// means something to the table, or says what is wrong with it.
+// hypothetical returns the data of a statement that could be recorded and that affects the table,
+// or an error if it is invalid.
 func hypothetical(s *routingv1.Statement) (proto.Message, error) {
 	data := messages.Data(s)
 	var key event.Key

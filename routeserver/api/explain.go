@@ -18,11 +18,10 @@ import (
 	"switchyard.dev/routeserver/table"
 )
 
-// Keys takes the routing key out of a request and names the header that it was
-// taken from; "" and "" when the request has none. The function lines returns the
-// values of all header lines of a name, in order; custom are the custom headers that
-// carry keys, as the table has them. It is the one of the sidecars: xds/routingkey
-// says what a request's key is.
+// Keys returns the routing key of a request and the name of the header that contains it; "" and ""
+// when the request has none. The function lines returns the values of all header lines with a name,
+// in order; custom are the custom headers that carry keys, from the table. It is the implementation
+// that the sidecars use: xds/routingkey documents how the key of a request is determined.
 type Keys func(lines func(name string) []string, custom []string) (key, header string)
 
 // Services lists the Services of the cluster.
@@ -66,7 +65,7 @@ func (s *Server) Explain(ctx context.Context, req *routingv1.ExplainRequest) (*r
 	return out, nil
 }
 
-// explainable returns what is wrong with a request.
+// explainable returns an error that describes the first invalid field of a request, or nil.
 func (s *Server) explainable(req *routingv1.ExplainRequest) error {
 	w := req.GetBaseline()
 	switch {
@@ -111,8 +110,8 @@ func asksForNewest(at *routingv1.At) bool {
 	return at.GetPosition() == nil && at.GetTime() == nil
 }
 
-// keyIn takes the key out of headers as sidecars do with the routes of a table, or
-// says why there is none.
+// keyIn returns the routing key in headers, as sidecars with the routes of a table determine it, or
+// the reason why there is none.
 func (s *Server) keyIn(lines []*routingv1.Header, t table.Table) (key, from, why string) {
 	headers := make([]explain.Header, 0, len(lines))
 	for _, h := range lines {
@@ -150,7 +149,7 @@ func (s *Server) targets(ctx context.Context, req *routingv1.ExplainRequest, e *
 	return nil
 }
 
-// serviceAt finds the Service that has an address; or it says why it does not.
+// serviceAt returns the Service with an address, or the reason why none was found.
 func (s *Server) serviceAt(ctx context.Context, d explain.Destination) (of explain.Destination, why string) {
 	if s.cfg.Services == nil {
 		return d, "this route server does not know the Services of the cluster; name the Service instead of its address"
@@ -206,9 +205,9 @@ func (s *Server) keptSince(ctx context.Context) (time.Time, error) {
 	return since, nil
 }
 
-// acknowledged gathers what the sidecars of the baseline have, and which route
-// servers did not say it: unless the one pod that is asked about was found, nobody
-// knows what their sidecars have. Only the newest table is compared with them.
+// acknowledged adds what the sidecars of the baseline have acknowledged, and which route servers
+// did not respond: unless the one requested pod was found, the state of their sidecars is unknown.
+// Only the newest table can be compared with sidecars.
 func (s *Server) acknowledged(ctx context.Context, req *routingv1.ExplainRequest, e *explain.Evidence) {
 	e.Sidecars, e.Silent, e.SidecarsKnown = nil, nil, false
 	newest, _ := s.versions.Tables.Current()
@@ -230,7 +229,7 @@ func (s *Server) acknowledged(ctx context.Context, req *routingv1.ExplainRequest
 	e.SidecarsKnown = len(silent) == 0 || len(e.Sidecars) > 0
 }
 
-// explained says an answer.
+// explained converts the result to a response.
 func (s *Server) explained(e explain.Evidence, keyFrom string, version *routingv1.Version) *routingv1.ExplainResponse {
 	a := explain.Explain(e)
 	out := &routingv1.ExplainResponse{

@@ -47,7 +47,7 @@ func (s *Server) History(ctx context.Context, req *routingv1.HistoryRequest) (*r
 	return &routingv1.HistoryResponse{Floor: messages.Position(kept.Floor), Events: messages.Events(all[max(0, len(all)-limit):])}, nil
 }
 
-// keysOf returns the keys whose events a request asks for.
+// keysOf returns the event keys that a request selects.
 func (s *Server) keysOf(ctx context.Context, req *routingv1.HistoryRequest) ([]event.Key, error) {
 	m, w := req.GetMember(), req.GetBaseline()
 	asked := 0

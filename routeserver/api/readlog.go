@@ -20,10 +20,9 @@ const (
 	logBytes  = 256 << 10
 )
 
-// ReadLog implements routingv1.RoutingServer. It ends at what was the tip when
-// the call came, unless it is to follow. A follower that is at the tip
-// gets a message without events at once: over HTTP there is no answer, not even a
-// status, before the first message.
+// ReadLog implements routingv1.RoutingServer. It ends at the tip as of the call, unless the request
+// follows. A follower that is at the tip receives a message without events at once: over HTTP there
+// is no response, not even a status, before the first message.
 func (s *Server) ReadLog(req *routingv1.ReadLogRequest, stream grpc.ServerStreamingServer[routingv1.ReadLogResponse]) error {
 	return s.paced(stream.Context(), func(ctx context.Context, p *pace) error {
 		kept, err := s.versions.Log.Kept(ctx)
@@ -72,8 +71,8 @@ func beginning(p *routingv1.Position, kept eventbus.Kept) (event.Pos, error) {
 	return behind, nil
 }
 
-// passOn sends the events behind a place, up to and with a sequence. While a client
-// takes its time over a message nobody reads the log for it.
+// passOn sends the events after a position, up to and including a sequence. The log is not read
+// while the client is slow to take a message.
 func (s *Server) passOn(ctx context.Context, behind event.Pos, upTo uint64, send func([]*routingv1.StoredEvent) error) error {
 	for behind.Seq < upTo {
 		events, err := s.versions.History.Next(ctx, behind)

@@ -19,8 +19,8 @@ type Server struct {
 	receipts *receipts.Receipts
 }
 
-// New returns a server. The error says what is wrong with the Config, or that a
-// metric could not be registered.
+// New returns a server. It returns an error if the Config is invalid or a metric cannot be
+// registered.
 func New(cfg Config) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err

@@ -70,7 +70,7 @@ type page struct {
 	Pos        event.Pos
 	Baseline   table.Workload
 	RoutingKey string
-	// Of stands for what the pages are of: the rest of the request.
+	// Of identifies the request that the pages belong to: all of its fields but the page.
 	Of string
 }
 
@@ -97,8 +97,8 @@ func pageOf(req *routingv1.GetTableRequest) (page, error) {
 	return p, nil
 }
 
-// askedFor stands for what all pages of a table have in common in their requests.
-// An at or a filter that says nothing is the same as none.
+// askedFor returns a digest of the fields that the requests for all pages have in common. An empty
+// at or filter is the same as none.
 func askedFor(req *routingv1.GetTableRequest) string {
 	same := &routingv1.GetTableRequest{}
 	if req.GetAt().GetVersion() != nil {

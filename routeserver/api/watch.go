@@ -23,10 +23,10 @@ const (
 
 // Watch implements routingv1.RoutingServer.
 //
-// It holds the table that its client was told of last; when there is another it
-// sends the difference. Versions that came and went while the client was slow are
-// never sent. While nothing changes, the client is told of the newest position
-// every Config.WatchNews, so that the one it would go on from does not grow old.
+// It keeps the table that it last sent to its client; when there is a newer one it sends the
+// difference. A slow client does not receive the versions in between. While nothing changes, the
+// client receives the newest position every Config.WatchNews, so that the position to resume from
+// does not expire.
 func (s *Server) Watch(req *routingv1.WatchRequest, stream grpc.ServerStreamingServer[routingv1.WatchResponse]) error {
 	w := &watcher{Server: s, filter: messages.Filter(req.GetFilter())}
 	return s.paced(stream.Context(), func(ctx context.Context, p *pace) (err error) {
@@ -41,9 +41,8 @@ func (s *Server) Watch(req *routingv1.WatchRequest, stream grpc.ServerStreamingS
 	})
 }
 
-// tableBehind returns the table that a client has who was told of everything up to
-// a position, once the newest table has reached it too. Beginning is bounded like
-// a call that answers once.
+// tableBehind returns the table of a client that has received everything up to a position, once the
+// newest table has reached it too. The start of a watch has the timeout of a unary call.
 func (s *Server) tableBehind(ctx context.Context, p *routingv1.Position) (table.Table, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.CallWithin)
 	defer cancel()
@@ -62,10 +61,10 @@ func (s *Server) tableBehind(ctx context.Context, p *routingv1.Position) (table.
 type watcher struct {
 	*Server
 	filter table.Filter
-	// told is the table that the client knows; one without an epoch at first.
+	// told is the table that the client has; one without an epoch at first.
 	told table.Table
-	// at is the position that it was given last, which is older when the filter
-	// hides what has changed since.
+	// at is the position that was last sent to it, which is older than that of told when the filter
+	// hides later changes.
 	at event.Pos
 }
 

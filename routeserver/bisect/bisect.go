@@ -1,11 +1,9 @@
-// Package bisect finds the first version of something after which it is bad, by
-// halving the stretch between one that is good and one that is bad. What good
-// and bad mean is for a probe to say.
+// Package bisect finds the first bad version by bisecting the range between a good one and a bad
+// one. The probe decides what good and bad mean.
 //
-// It takes the logarithm of the stretch in probes: 17 for 100,000 versions. A
-// probe may say that it cannot tell; then others nearby are tried, and when only
-// such are left between the last good one and the first bad one, all of them are
-// suspects.
+// It takes a logarithmic number of probes: 17 for 100,000 versions. A probe may return Unknown;
+// then others nearby are tried, and when only such are left between the last good one and the first
+// bad one, all of them are suspects.
 package bisect
 
 import (
@@ -13,14 +11,14 @@ import (
 	"fmt"
 )
 
-// Outcome is what a probe says of a version.
+// Outcome is the result of a probe of a version.
 type Outcome int
 
 // The outcomes.
 const (
 	Good Outcome = iota + 1
 	Bad
-	// Unknown: this version cannot be told to be good or bad.
+	// Unknown: the probe could not decide on this version.
 	Unknown
 )
 
@@ -37,7 +35,7 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("outcome %d", int(o))
 }
 
-// Errors of bounds that are not what they should be; test with errors.Is.
+// Errors for invalid bounds; test with errors.Is.
 var (
 	// ErrNotGood: the version that should be good is not.
 	ErrNotGood = errors.New("the first version is not good")
@@ -47,12 +45,11 @@ var (
 	ErrBounds = errors.New("the good version must come before the bad one")
 )
 
-// Result is what was found.
+// Result is the result of a bisection.
 type Result struct {
-	// LastGood is the last version that is known to be good, and FirstBad the
-	// first one known to be bad. When FirstBad is one behind LastGood it is the
-	// culprit; otherwise every version between them could not be told, and the
-	// culprit is one of them, or FirstBad.
+	// LastGood is the last version known to be good, and FirstBad the first one known to be bad.
+	// When FirstBad follows LastGood directly it is the culprit; otherwise every version between
+	// them is Unknown, and the culprit is one of them, or FirstBad.
 	LastGood, FirstBad uint64
 	// Probes is how many versions were probed.
 	Probes int
@@ -135,9 +132,9 @@ func Seek(first, bad uint64, most int, probe func(version uint64) (Outcome, erro
 	return 0, false, nil
 }
 
-// between picks the next version to probe: the middle one, or, when that cannot
-// be told, the middle of either half, and so on, so that a stretch that cannot be
-// told is left in few steps. False when none is left.
+// between returns the next version to probe: the middle one, or, when that is Unknown, the middle
+// of either half, and so on, so that a range of Unknown versions is left in few steps. False when
+// none is left.
 func between(good, bad uint64, unknown map[uint64]bool) (uint64, bool) {
 	n := bad - good - 1
 	for parts := uint64(2); parts/2 <= n; parts *= 2 {

@@ -21,7 +21,7 @@ import (
 // Anonymous is what strangers are answered. The zero value is Cluster.
 type Anonymous int
 
-// What is answered to strangers.
+// The values of Anonymous: the responses that anonymous callers receive.
 const (
 	// Cluster is everything, as the routes API is published.
 	Cluster Anonymous = iota
@@ -58,21 +58,21 @@ func (a *Anonymous) UnmarshalText(text []byte) error {
 // lookAgain is how often it is looked whether the caller of a stream still has its address.
 const lookAgain = 15 * time.Second
 
-// howToShow is what strangers are told who are refused.
+// howToShow is the remedy in the error for rejected anonymous callers.
 const howToShow = "send 'authorization: Bearer TOKEN' with a token of a service account that is made for the audience " +
 	Audience + " (the switchyard command: --token-file)"
 
 // ownOnly is what strangers may have where that is one namespace.
 const ownOnly = "without a token this route server answers about the caller's own namespace only (routeServer.anonymous: namespace), and "
 
-// refused is the error of a stranger who may not have what he asked for, but could with a token.
+// refused returns the error for an anonymous caller whose request needs a token.
 func refused(format string, args ...any) error {
 	return status.Error(codes.Unauthenticated, fmt.Sprintf(format, args...)+": "+howToShow)
 }
 
-// stranger lets a stranger in, with the context of the call, or says why not. narrowed calls
-// are those whose answers are narrowed to what Narrow leaves. why is who's, of a token that
-// was shown.
+// stranger admits an anonymous caller and returns the context of the call, or the reason for the
+// rejection. narrowed is set for calls whose responses are restricted by Narrow. why is the
+// authentication error of a token that was presented.
 func (d *Door) stranger(ctx context.Context, address, authorization string, why error, narrowed bool) (context.Context, error) {
 	// Who shows a token for us counts on seeing everything. To narrow what he gets, because
 	// it has run out, would look as if the rest had gone.
@@ -97,7 +97,7 @@ func (d *Door) stranger(ctx context.Context, address, authorization string, why 
 	return context.WithValue(ctx, scopeKey{}, s), nil
 }
 
-// madeForUs reports whether a token says that it is for us, good or not.
+// madeForUs reports whether a token, valid or not, claims the audience of the route server.
 func madeForUs(authorization string) bool {
 	_, token, _ := strings.Cut(authorization, " ")
 	claim, ok := tokens.Claims(token)
@@ -112,7 +112,7 @@ type scope struct {
 	address   netip.Addr
 }
 
-// place tells in which namespace the caller at an address is, or refuses him.
+// place returns the namespace of the caller at an address, or an error that rejects the caller.
 func (d *Door) place(ctx context.Context, address string) (scope, error) {
 	from, err := netip.ParseAddrPort(address)
 	if err != nil || d.cfg.Namespace == nil {
@@ -132,10 +132,10 @@ func (d *Door) place(ctx context.Context, address string) (scope, error) {
 	return s, nil
 }
 
-// held returns a context that ends when the caller of a stream is found not to be in its
-// namespace any more: another pod has its address by now, or had it from the beginning and
-// was taken for the one before. The cause is then what the caller is told. While that cannot
-// be found out, the stream goes on: its connection is the same.
+// held returns a context that is cancelled when the caller of a stream is found to be no longer in
+// its namespace: its address now belongs to another pod, or did so from the beginning and the
+// cached pod was stale. The cause is the error for the caller. While this cannot be determined, the
+// stream continues: its connection is still the same.
 func (d *Door) held(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, end := context.WithCancelCause(ctx)
 	s, ok := ctx.Value(scopeKey{}).(scope)
@@ -170,8 +170,8 @@ func Scope(ctx context.Context) (namespace string, narrowed bool) {
 	return s.namespace, ok
 }
 
-// Narrow returns what a filter leaves for the caller. Who asks about another namespace than
-// he may is refused: nothing would look as if there were no rules.
+// Narrow returns a filter restricted to the namespace of the caller. A request for another
+// namespace is rejected: an empty response would look as if there were no rules.
 func Narrow(ctx context.Context, f published.Filter) (published.Filter, error) {
 	namespace, narrowed := Scope(ctx)
 	if !narrowed {

@@ -1,16 +1,16 @@
-// Package door tells who calls the routing APIs, over gRPC and over HTTP, and puts that
-// into the context of the call (callers.From).
+// Package door identifies the callers of the routing APIs, over gRPC and over HTTP, and puts the
+// caller into the context of the call (callers.From).
 //
-// The APIs are open: who shows nothing is a stranger at an address, and is served. Who
-// shows a token of a service account, made for Audience, is known by it. A program of
-// the operator's own, the manager or another route server, is known by its service
-// account; it has pools of its own, so that no stranger keeps it out. A token that is
-// not good makes its bearer a stranger and no more: proxies add tokens of their own. Where
-// strangers may not have everything (Config.Anonymous) they are refused, or given what concerns
-// the namespace of the pod at their address.
+// The APIs are open: a caller without a token is anonymous, known by its address, and is served. A
+// caller with a token of a service account, made for Audience, is known by that account. A program
+// of the operator, the manager or another route server, is known by its service account and has
+// separate pools, so that no anonymous caller can starve it. A caller with an invalid token is
+// treated as anonymous, because proxies add tokens of their own. Where anonymous callers are
+// restricted (Config.Anonymous), they are rejected, or receive only the data of the namespace of
+// the pod at their address.
 //
-// Calls of the operator's own programs are encrypted, those of others need not be: a token
-// that is shown here is of no use anywhere else, and is good for an hour.
+// Calls of the operator's own programs are encrypted, those of others need not be: a token for this
+// audience is accepted nowhere else, and expires after an hour.
 package door
 
 import (
@@ -39,7 +39,7 @@ type Config struct {
 	Verify func(ctx context.Context, token string, admit tokens.Admit) (tokens.Identity, error)
 	// Ours are the service accounts of the operator's own programs, as namespace/name.
 	Ours []string
-	// Anonymous is what is answered to who shows no good token. Probes are answered always.
+	// Anonymous sets the access of callers without a valid token. Probes are always answered.
 	Anonymous Anonymous
 	// Namespace returns the namespace of the caller at an address: that of a
 	// podaddr.Finder. Without it no caller's is known.
@@ -52,14 +52,14 @@ type Config struct {
 // Door identifies callers. A nil Door knows strangers only.
 type Door struct {
 	cfg Config
-	// checks bounds how often strangers have tokens checked: of a token that was forged
-	// only the API server knows it. claims does so for tokens that say they are ours, so
-	// that those who forge others do not make a stranger of the manager whose token is
-	// new. Both together are what a tokens.Verifier has under way at once.
+	// checks limits the token reviews that anonymous callers can cause: only the API server can
+	// detect a forged token. claims does so for tokens that claim an account of the operator, so
+	// that forged tokens cannot make the manager anonymous while its token is new. Their sum is the
+	// number of concurrent reviews of a tokens.Verifier.
 	checks, claims *callers.Pool
 
-	// ours has the tokens of our own programs, as hashes, and whose they are: they are
-	// believed while the API server is away.
+	// ours caches the tokens of the operator's programs, as hashes, with their accounts: they stay
+	// valid while the API server is unavailable.
 	ours *lru.Cache
 }
 
@@ -78,15 +78,14 @@ func New(cfg Config) *Door {
 	}
 }
 
-// Who returns the caller at an address who shows what stands in a header Authorization, ""
-// for nothing.
+// Who returns the caller at an address with the value of its Authorization header, "" for none.
 func (d *Door) Who(ctx context.Context, address, authorization string) callers.Caller {
 	who, _ := d.who(ctx, address, authorization)
 	return who
 }
 
-// who does what Who does. The error says of a stranger why its token is not believed; nil
-// when it shows none.
+// who is Who with the reason why the token of an anonymous caller was not accepted; nil when it
+// presented none.
 func (d *Door) who(ctx context.Context, address, authorization string) (callers.Caller, error) {
 	stranger := callers.At(address)
 	scheme, token, _ := strings.Cut(authorization, " ")

@@ -15,7 +15,7 @@ import (
 	"switchyard.dev/eventbus/callers"
 )
 
-// Listener knows whose connection is whose.
+// Listener identifies the callers of connections.
 type Listener interface {
 	// Identify records that the caller at a remote address is identified.
 	Identify(remote string)
@@ -26,7 +26,7 @@ type Listener interface {
 // Entrance is a Door with the listener that callers come through.
 type Entrance struct {
 	Door *Door
-	// At gives that listener; nil when there is none (yet).
+	// At returns that listener; nil while there is none.
 	At func() Listener
 }
 
@@ -34,9 +34,8 @@ type Entrance struct {
 // answer is narrowed to; it is absent when the answer is whole.
 const NamespaceHeader = "Switchyard-Namespace"
 
-// enter returns a context that says who calls. The error is why the caller is refused. The
-// address is that of the connection: what a header says of where a request comes from is as
-// good as whoever wrote it, and so counts for nothing.
+// enter returns a context with the caller. The error is the reason for a rejection. The address is
+// that of the connection: headers with client addresses can be forged and are ignored.
 func (e Entrance) enter(ctx context.Context, address, authorization string, narrowed bool) (context.Context, error) {
 	who, why := e.Door.who(ctx, address, authorization)
 	ctx = callers.With(ctx, who)
@@ -51,8 +50,7 @@ func (e Entrance) enter(ctx context.Context, address, authorization string, narr
 	return ctx, nil
 }
 
-// Hang closes the connection from an address, whose caller does not take what it asked
-// for.
+// Hang closes the connection from an address whose client does not read its response.
 func (e Entrance) Hang(address string) {
 	if e.At == nil {
 		return
@@ -62,7 +60,8 @@ func (e Entrance) Hang(address string) {
 	}
 }
 
-// rpc lets a call over gRPC in, or says why not. Probes are of nobody.
+// rpc admits a gRPC call, or returns the reason for a rejection. Probes are admitted without a
+// caller.
 func (e Entrance) rpc(ctx context.Context, method string, narrowed []string) (context.Context, error) {
 	address, authorization := "", ""
 	if from, ok := peer.FromContext(ctx); ok {
@@ -84,9 +83,9 @@ func (e Entrance) rpc(ctx context.Context, method string, narrowed []string) (co
 	return ctx, nil
 }
 
-// Options return interceptors that identify the caller of each call, and refuse strangers
-// what they may not have. narrowed are the full names of the methods whose answers the
-// server narrows to Scope; strangers confined to their namespaces may call only these.
+// Options returns interceptors that identify the caller of each call and enforce the restrictions
+// of anonymous callers. narrowed are the full names of the methods whose responses the server
+// restricts to Scope; callers confined to their namespaces can call only these.
 func (e Entrance) Options(narrowed ...string) []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
@@ -112,9 +111,9 @@ func (e Entrance) Options(narrowed ...string) []grpc.ServerOption {
 	}
 }
 
-// HTTP identifies the caller of each request, and refuses strangers what they may not have.
-// narrowed are the paths whose answers next narrows to Scope; strangers confined to their
-// namespaces may ask only for these.
+// HTTP returns a handler that identifies the caller of each request and enforces the restrictions
+// of anonymous callers. narrowed are the paths whose responses next restricts to Scope; callers
+// confined to their namespaces can request only these.
 func (e Entrance) HTTP(next http.Handler, narrowed ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/healthz" || r.URL.Path == "/readyz" {

@@ -21,9 +21,8 @@ type Change struct {
 	Because []event.Recorded
 }
 
-// Causes finds the events that made the changes between two versions. Make one
-// with NewCauses, give Take the events between the versions in order, then ask
-// Changes.
+// Causes finds the events that caused the changes between two versions. Create one with NewCauses,
+// pass the events between the versions to Take in order, then call Changes.
 type Causes struct {
 	at      table.Table
 	changes []Change
@@ -47,9 +46,8 @@ func NewCauses(older table.Table, changes []table.Change) *Causes {
 	return c
 }
 
-// Take folds the next events. They may be those of some keys only, as long as
-// every key is among them that the changes depend on (Keys): what the others say
-// makes no difference.
+// Take folds the next events. Events can be limited to the keys that the changes depend on (Keys):
+// others make no difference.
 func (c *Causes) Take(events ...event.Recorded) {
 	for _, e := range events {
 		next := c.at.Apply(e)
@@ -64,7 +62,7 @@ func (c *Causes) Take(events ...event.Recorded) {
 	}
 }
 
-// Changes returns the changes, in their order, with what was found.
+// Changes returns the changes, in their order, with their causes.
 func (c *Causes) Changes() []Change { return c.changes }
 
 // Keys returns the keys of the members on which the decisions of one routing key

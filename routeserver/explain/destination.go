@@ -20,9 +20,9 @@ type Destination struct {
 	Port uint32
 }
 
-// ParseDestination reads host:port as a client would write it: a Service's short
-// or long name, or an IP address; the port may be missing, and a scheme and a
-// path around it are passed over. The error says why it names no Service.
+// ParseDestination parses host:port as a client would write it: a Service's short or long name, or
+// an IP address; the port is optional, and a scheme and a path are ignored. The error is the reason
+// why it names no Service.
 func ParseDestination(s string) (Destination, error) {
 	_, rest, hasScheme := strings.Cut(s, "://")
 	if !hasScheme {

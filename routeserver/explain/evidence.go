@@ -12,14 +12,13 @@ import (
 	"switchyard.dev/routeserver/table"
 )
 
-// Evidence is what is known of a request and of what decides it, all of it at
-// one version.
+// Evidence contains the facts about a request and its route, all of one version.
 type Evidence struct {
 	Table table.Table
-	// Key is the request's routing key, "" for none; WhyNoKey says then why.
+	// Key is the request's routing key, "" for none; WhyNoKey is then the reason.
 	Key, WhyNoKey string
-	// Targets are the baselines that the request may reach, and their ports, in
-	// the order of preference. Without any, WhyNoTarget says why.
+	// Targets are the baselines that the request can reach, and their ports, in the order of
+	// preference. If there are none, WhyNoTarget is the reason.
 	Targets     []Target
 	WhyNoTarget string
 	// OfKey is the history of the routing key, oldest first, and OfMember that of
@@ -29,14 +28,14 @@ type Evidence struct {
 	// KeptSince is when the oldest event was recorded that the log keeps; the zero
 	// time when it keeps all since it began.
 	KeptSince time.Time
-	// Sidecars are those that are asked about: all of the baselines, or that of
-	// the Pod (namespace/name) when it is set. It says nothing unless
-	// SidecarsKnown: nobody looked, or the table is not the newest.
+	// Sidecars are those of the request: all of the baselines, or that of the Pod (namespace/name)
+	// when it is set. They are valid only if SidecarsKnown: it is false if they were not queried or
+	// the table is not the newest.
 	Sidecars      []*routingv1.Sidecar
 	SidecarsKnown bool
 	Pod           string
-	// Silent are the route servers that did not say which sidecars they have, by
-	// address: what those have acknowledged is open.
+	// Silent are the addresses of route servers that did not respond: the state of their sidecars
+	// is unknown.
 	Silent []string
 }
 
@@ -46,8 +45,8 @@ type Target struct {
 	WorkloadPort uint32
 }
 
-// Resolve returns the targets that a destination leads to, by the places known of it, or
-// why there are none.
+// Resolve returns the targets of a destination, from its known places, or the reason why there are
+// none.
 func Resolve(d Destination, places []Place) (targets []Target, why string) {
 	var namespaces []string
 	var ports []uint32
@@ -97,8 +96,8 @@ func oneOf[T any](all []T) string {
 	return out
 }
 
-// Members returns the keys of the members that a routing key's history names, in
-// its last two different declarations, sorted: whose histories an Evidence needs.
+// Members returns the keys of the members that a routing key's history names in its last two
+// different declarations, sorted. An Evidence needs their histories.
 func Members(ofKey []event.Recorded) []event.Key {
 	var out []event.Key
 	var seen []*factv1.RoutingDeclared

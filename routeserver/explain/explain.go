@@ -12,11 +12,10 @@ import (
 	"switchyard.dev/routeserver/table"
 )
 
-// Answer says where a request goes, and why.
+// Answer is the route of a request, and the reason.
 type Answer struct {
 	Verdict routingv1.Verdict
-	// Summary is the answer in one sentence, and Hint says what to do about it,
-	// when something can be done.
+	// Summary is the answer in one sentence, and Hint the remedy, if there is one.
 	Summary, Hint string
 	// Target is what the request is for; its baseline is zero when that is not
 	// known.
@@ -25,7 +24,7 @@ type Answer struct {
 	Rule *table.Rule
 	// Because are the events that made it so, oldest first, each of them once.
 	Because []event.Recorded
-	// Conflict is set when another member would stand for the baseline too.
+	// Conflict is set when another member claims the same baseline.
 	Conflict *table.Conflict
 	// Lagging are the sidecars that are asked about and have other routes than
 	// they are to have.
@@ -60,8 +59,7 @@ func Explain(e Evidence) Answer {
 	return c.Answer
 }
 
-// inquiry is an answer in the making. Each of its looks tells whether it found
-// what decides.
+// inquiry is an answer under construction. Each of its checks reports whether it decided.
 type inquiry struct {
 	Evidence
 	Answer
@@ -70,8 +68,8 @@ type inquiry struct {
 // known reports whether it is known what the request is for.
 func (c *inquiry) known() bool { return c.Target.Baseline != table.Workload{} }
 
-// Preferred is the target that is looked at: the first with a rule for the key,
-// or else the first; the zero Target when there is none.
+// Preferred returns the target to explain: the first with a rule for the key, or else the first;
+// the zero Target when there is none.
 func Preferred(e Evidence) Target {
 	for _, t := range e.Targets {
 		if _, ok := e.Table.Lookup(t.Baseline, e.Key); ok && e.Key != "" {
@@ -190,7 +188,7 @@ func (c *inquiry) destination() bool {
 		return false
 	}
 	if unseen := c.unseen(); len(unseen) > 0 {
-		// It may well be what is behind the destination.
+		// The unobserved member may be the one behind the destination.
 		c.notObserved(unseen)
 		return true
 	}
@@ -226,8 +224,7 @@ func (c *inquiry) declared() *factv1.RoutingDeclared {
 	return d
 }
 
-// unseen returns the members of which nobody knows which baseline they stand for:
-// never observed, or observed without one.
+// unseen returns the members whose baseline is unknown: never observed, or observed without one.
 func (c *inquiry) unseen() []event.Key {
 	var out []event.Key
 	for _, m := range c.declared().GetMembers() {
@@ -239,8 +236,7 @@ func (c *inquiry) unseen() []event.Key {
 	return out
 }
 
-// gone returns the member that stood for the baseline and is gone; "" when there
-// is none.
+// gone returns the deleted member that represented the baseline; "" when there is none.
 func (c *inquiry) gone() event.Key {
 	for _, m := range c.declared().GetMembers() {
 		history := c.OfMember[keyOf(m)]
@@ -264,7 +260,7 @@ func lastSeen(history []event.Recorded) (*factv1.WorkloadObserved, bool) {
 
 func (c *inquiry) because(events ...event.Recorded) { c.Because = append(c.Because, events...) }
 
-// since adds the event from which on a history has said the same, and gives it.
+// since adds the event since which the content of a history is unchanged, and returns it.
 func (c *inquiry) since(history []event.Recorded, alike func(a, b proto.Message) bool) event.Recorded {
 	e, ok := Since(history, alike)
 	if ok {

@@ -29,8 +29,8 @@ func Lines(headers []Header, name string) []string {
 	return out
 }
 
-// WhyNoKey returns why these headers give no routing key, in words that go on from
-// "the request carries no routing key: ".
+// WhyNoKey returns the reason why these headers contain no routing key, as the continuation of "the
+// request carries no routing key: ".
 func WhyNoKey(headers []Header) string {
 	var why []string
 	for _, name := range lists {

@@ -7,9 +7,8 @@ import (
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 )
 
-// Since returns the event from which on all events of a key have said the same as
-// the newest: the first of those at the end of a history that are alike. False
-// for an empty history.
+// Since returns the event since which all events of a key have the same content as the newest: the
+// first of those at the end of a history that are alike. False for an empty history.
 func Since(history []event.Recorded, alike func(a, b proto.Message) bool) (event.Recorded, bool) {
 	if len(history) == 0 {
 		return event.Recorded{}, false
@@ -41,7 +40,7 @@ func bothTombstones(a, b proto.Message) bool {
 	return event.Fact{Data: a}.Tombstone() && event.Fact{Data: b}.Tombstone()
 }
 
-// both reports whether two observations say the same of one thing.
+// both returns a comparison that reports whether two observations agree on one property.
 func both(what func(*factv1.WorkloadObserved) bool) func(a, b proto.Message) bool {
 	return func(a, b proto.Message) bool {
 		was, before := a.(*factv1.WorkloadObserved)
@@ -50,7 +49,8 @@ func both(what func(*factv1.WorkloadObserved) bool) func(a, b proto.Message) boo
 	}
 }
 
-// mapped returns what reports whether a Service of an observation leads to a port; 0 is any.
+// mapped returns a function that reports whether a Service of an observation maps to a port; 0 is
+// any.
 func mapped(workloadPort uint32) func(*factv1.WorkloadObserved) bool {
 	return func(o *factv1.WorkloadObserved) bool {
 		for _, pair := range o.GetServices() {
@@ -82,7 +82,7 @@ func withoutBaseline(m *factv1.Member) *factv1.Member {
 	return &factv1.Member{Kind: m.GetKind(), Namespace: m.GetNamespace(), Name: m.GetName(), Sandbox: m.GetSandbox(), Middlewares: m.GetMiddlewares()}
 }
 
-// find returns what a declaration says of a member, nil when it does not name it.
+// find returns the entry of a member in a declaration, nil if it has none.
 func find(d *factv1.RoutingDeclared, key event.Key) *factv1.Member {
 	for _, m := range d.GetMembers() {
 		if keyOf(m) == key {

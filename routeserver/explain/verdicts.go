@@ -78,8 +78,8 @@ func (c *inquiry) observation() *factv1.WorkloadObserved {
 	return o
 }
 
-// kept says that the request stays at the baseline on purpose. Whether it meets a
-// sidecar makes no difference, as long as none has older routes, which may lead away.
+// kept reports whether the request stays at the baseline on purpose. A sidecar matters only while
+// it has older routes, which may route it elsewhere.
 func (c *inquiry) kept() bool {
 	if !c.Rule.Kept() || len(c.Lagging) > 0 {
 		return false
@@ -98,9 +98,9 @@ func (c *inquiry) kept() bool {
 	return true
 }
 
-// unled looks whether the port of some Service leads to the member: none is observed when no
-// Service selects the baseline, or when the member has no port that stands for one. Then no
-// request is routed to the sandbox; the baseline may ask the route server itself.
+// unled reports whether no Service port maps to the member: no Service selects the baseline, or the
+// member has no port for one. Then no request is routed to the sandbox; a baseline that consumes
+// messages queries the route server itself.
 func (c *inquiry) unled() bool {
 	o := c.observation()
 	if o == nil || len(o.GetServices()) > 0 {
@@ -164,8 +164,8 @@ func (c *inquiry) acknowledgement() bool {
 	return true
 }
 
-// readiness looks whether the destination can serve. A port that the rule does
-// not map goes to the baseline all the same: that is for port to say.
+// readiness reports whether the destination cannot serve. A port that the rule does not map goes to
+// the baseline regardless: the check port covers that.
 func (c *inquiry) readiness() bool {
 	if c.Rule.Ready || len(c.destinations()) == 0 {
 		return false
@@ -227,7 +227,7 @@ func (c *inquiry) contest() bool {
 	return true
 }
 
-// oneOfTwo is what to do about two that stand for one baseline.
+// oneOfTwo is the remedy for two members that represent one baseline.
 const oneOfTwo = "Only one sandbox can serve a baseline under one key: take one of the two out of the route group."
 
 // loses returns the member that lost the baseline, and adds the events that made it so.

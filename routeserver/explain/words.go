@@ -58,7 +58,7 @@ func moment(e event.Recorded) string {
 	return at.UTC().Format(time.RFC3339)
 }
 
-// by returns who made an event, with a blank before it.
+// by returns the author of an event, with a leading space.
 func by(e event.Recorded) string {
 	c := e.Fact.Cause
 	if c.Kind == "" {
@@ -74,7 +74,7 @@ func by(e event.Recorded) string {
 	return " (by " + object + ")"
 }
 
-// asFarAsKept limits what is said of a key without a history.
+// asFarAsKept returns the qualification of a statement about a key without history.
 func (c *inquiry) asFarAsKept() string {
 	if c.KeptSince.IsZero() {
 		return ""
@@ -104,7 +104,7 @@ func (c *inquiry) to() string {
 	return ""
 }
 
-// whatServes returns what has to be there for a member to be ready.
+// whatServes returns the object that must exist for a member to be ready.
 func whatServes(kind string) string {
 	switch kind {
 	case "SignadotExternalWorkload":

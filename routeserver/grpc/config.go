@@ -36,26 +36,26 @@ type Config struct {
 	// Services answers GetClusterServices. Without it the call is UNIMPLEMENTED:
 	// there is no cluster to list.
 	Services Services
-	// Register registers what else is to be served on the same port. It is called
-	// before the server answers; reflection tells of it. Default: nothing.
+	// Register registers additional services on the same port. It is called before the server
+	// accepts calls; reflection lists them. Default: none.
 	Register func(grpc.ServiceRegistrar)
-	// Entrance tells who calls. Default: strangers, by their addresses.
+	// Entrance identifies callers. Default: all callers are anonymous, known by address.
 	Entrance door.Entrance
-	// Credentials say how connections are secured. Default: they are plain.
+	// Credentials secure connections. Default: plaintext.
 	Credentials credentials.TransportCredentials
-	// Logger is told about the life of the server. Default: none.
+	// Logger receives the log of the server. Default: no logging.
 	Logger *slog.Logger
 	// Metrics gets the collectors of the server. Default: none.
 	Metrics prometheus.Registerer
-	// Pause is the least time between two tables that watchers are told of; the
-	// changes within it go out together. Default: 20 ms.
+	// Pause is the minimum interval between two updates to watchers; changes within it are batched.
+	// Default: 20 ms.
 	Pause time.Duration
 	// StopWithin is how long calls may take to end once the server stops.
 	// Default: 5 s.
 	StopWithin time.Duration
 }
 
-// Validate returns what is wrong with a Config, or nil.
+// Validate returns an error that describes the first invalid field of a Config, or nil.
 func (c Config) Validate() error {
 	switch {
 	case c.Tables == nil:

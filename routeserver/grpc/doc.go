@@ -1,32 +1,28 @@
 // Package routesgrpc serves the published routes API, routes.Routes, over gRPC:
-// GetWorkloadRoutingRules, WatchWorkloadRoutingRules and GetClusterServices,
-// with health and reflection beside them.
+// GetWorkloadRoutingRules, WatchWorkloadRoutingRules and GetClusterServices, with health and
+// reflection.
 //
-// A watch is one goroutine that holds the table it last told its client about.
-// When there is another one, it sends the difference: nothing is queued for a
-// watcher, so one that stops reading holds its own stream and the one table, and
-// when it reads again it is told what differs by then. Watchers are not woken more
-// often than every Pause, and what they are told is worked out and encoded once
-// for all that have the same filter (feed.go): many watchers and many changes
-// cost little more than the writes.
+// A watch is one goroutine that keeps the table it last sent to its client. When the table changes,
+// it sends the difference. Nothing is queued per watcher: a client that stops reading costs its own
+// stream and one table, and receives the accumulated difference when it reads again. Watchers are
+// woken at most once per Pause, and their updates are computed and encoded once for all watchers
+// with the same filter (feed.go), so many watchers and many changes cost little more than the
+// writes.
 //
-// Published clients die of things that the protocol does not forbid. What is
-// kept for their sake: before SYNCED only ADD; SYNCED always, also for an empty
-// set; no SYNCED and no answer from a table that is not whole (UNAVAILABLE, and
-// they try again); route, baseline and destination sandbox in every op; the
-// stream stays open; pings as often as every five seconds are welcome.
+// Published clients fail on behavior that the protocol allows. The server therefore guarantees:
+// only ADD before SYNCED; SYNCED always, also for an empty set; UNAVAILABLE, which clients retry,
+// instead of SYNCED or a response while the table is not whole; route, baseline and destination
+// sandbox in every op; a stream that stays open; pings accepted as often as every five seconds.
 //
-// An answer of GetWorkloadRoutingRules is written once for each version of the table and
-// each filter, and shared by all who ask (package answers); a client that does not take
-// it within half a minute loses its connection. It is one message. Clients of gRPC take 4 MiB
-// unless told otherwise, which is 25,000 to 40,000 rules with names of usual
-// length; a larger answer ends there as RESOURCE_EXHAUSTED, said by the client
-// itself, and the server cannot know. Such a client narrows its request by filters,
-// raises its limit, or watches: a watch sends one rule for each message, so nothing
-// bounds it, nor the same answer over REST. GetClusterServices is bounded in the
-// same way.
+// A response of GetWorkloadRoutingRules is encoded once for each table version and filter, and
+// shared by all callers (package answers); a client that does not read it within 30 seconds is
+// disconnected. It is one message. gRPC clients accept 4 MiB by default, which is 25,000 to 40,000
+// rules with names of usual length; a larger response fails in the client with RESOURCE_EXHAUSTED,
+// which the server cannot detect. Such a client can narrow its request by filters, raise its limit,
+// or watch: a watch sends one rule per message, so it has no such limit, and neither has the same
+// response over REST. GetClusterServices is limited in the same way.
 //
-// Published clients know neither TLS nor authentication: the API is defined so, for use inside
-// the cluster. Listeners are bounded instead (see options.go), and answers narrowed to the
-// namespace of who shows no token, where that is wanted (package door).
+// Published clients support neither TLS nor authentication: the API is defined so, for use inside
+// the cluster. Instead, listeners are limited (see options.go), and responses to callers without a
+// token can be restricted to their namespace (package door).
 package routesgrpc

@@ -13,7 +13,7 @@ import (
 type encoded struct {
 	op    routesv1.WatchOp
 	bytes mem.SliceBuffer
-	err   error // it could not be written; sending it says so
+	err   error // the encoding error, returned when it is sent
 }
 
 func encode(op *routesv1.WorkloadRoutingRuleOp) *encoded {
@@ -29,7 +29,7 @@ func encodeAll(ops []*routesv1.WorkloadRoutingRuleOp) []*encoded {
 	return out
 }
 
-// codec is the one for protobuf, which takes what is encoded as it is.
+// codec is the protobuf codec, which passes encoded messages through unchanged.
 type codec struct{ encoding.CodecV2 }
 
 func newCodec() codec { return codec{encoding.GetCodecV2(proto.Name)} }

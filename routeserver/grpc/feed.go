@@ -9,28 +9,27 @@ import (
 	"switchyard.dev/routeserver/table"
 )
 
-// feed wakes watchers, and spares them doing the same work five hundred times.
+// feed wakes watchers and shares the work of computing their updates.
 //
-// At most once in every pause it takes the newest table and makes an edition of
-// it: the table, and what a watcher who has the edition before must be told,
-// worked out and encoded once for each filter in use. So the first change after
-// a quiet time is told at once, and of changes that come one after the other
-// those within a pause are told together, in one write to each watcher.
+// At most once per pause it takes the newest table and makes an edition of it: the table, and the
+// ops for a watcher at the previous edition, computed and encoded once for each filter in use. So
+// the first change after a quiet time is sent at once, and later changes within a pause are sent
+// together, in one write to each watcher.
 //
-// Nothing is queued: the feed holds the newest edition, and a watcher the table
-// it was told of. One that is further behind works out its own difference.
+// Nothing is queued: the feed keeps the newest edition, and a watcher keeps the table that was last
+// sent to it. A watcher that is more than one edition behind computes its own difference.
 type feed struct {
 	tables Tables
 	pause  time.Duration
 
 	mu     sync.Mutex
 	newest *edition
-	// apart: a watcher stands at a table of which there is no edition, and must
-	// hear of the next one whatever it says.
+	// apart is set while a watcher has a table that is no edition: it must receive the next edition
+	// even if its content is the same.
 	apart bool
 }
 
-// edition is a table as watchers are told of it.
+// edition is a table as it is sent to watchers.
 type edition struct {
 	// number counts editions, from 1.
 	number uint64
@@ -43,7 +42,7 @@ type edition struct {
 	steps  map[published.Filter]*step
 }
 
-// step is what leads from one edition to the next through one filter.
+// step contains the ops from one edition to the next for one filter.
 type step struct {
 	once sync.Once
 	ops  []*encoded
@@ -74,9 +73,9 @@ func (f *feed) run(ctx context.Context) {
 	}
 }
 
-// publish makes an edition of the newest table, unless it says what the newest
-// edition says and so do all watchers. The channel is closed when there is a
-// newer table.
+// publish makes an edition of the newest table, unless its content equals that of the newest
+// edition and of the tables of all watchers. The returned channel is closed when there is a newer
+// table.
 func (f *feed) publish() <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -94,12 +93,12 @@ func (f *feed) publish() <-chan struct{} {
 	return newer
 }
 
-// told is where a watcher stands: the table it was told of.
+// told is the position of a watcher: the table that was last sent to it.
 type told struct {
 	table table.Table
-	// edition is the number of the edition that says the same.
+	// edition is the number of the edition with the same content.
 	edition uint64
-	// newer is closed when there is something to tell.
+	// newer is closed when there is an update to send.
 	newer <-chan struct{}
 }
 
@@ -118,7 +117,7 @@ func (f *feed) join() told {
 // noEdition: a table of which there is no edition.
 const noEdition = 0
 
-// next returns what a watcher must be told to stand at the newest edition.
+// next returns the ops that bring a watcher to the newest edition, and its new position.
 func (f *feed) next(at told, filter published.Filter) ([]*encoded, told) {
 	f.mu.Lock()
 	e := f.newest
@@ -130,7 +129,7 @@ func (f *feed) next(at told, filter published.Filter) ([]*encoded, told) {
 	return encodeAll(filter.Ops(at.table, e.table)), to
 }
 
-// step returns the ops that lead from the edition before to this one.
+// step returns the ops from the previous edition to this one.
 func (e *edition) step(filter published.Filter) []*encoded {
 	e.mu.Lock()
 	s := e.steps[filter]

@@ -34,7 +34,7 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	return m, errors.Join(registry.Register(m.watchers), registry.Register(m.ops))
 }
 
-// watcher counts a watch until the function it gives is called.
+// watcher counts a watch until the returned function is called.
 func (m *metrics) watcher() func() {
 	m.watchers.Inc()
 	return m.watchers.Dec

@@ -19,9 +19,9 @@ func options(secure credentials.TransportCredentials) []grpc.ServerOption {
 			MinTime:             5 * time.Second,
 			PermitWithoutStream: true,
 		}),
-		// A client that is gone without a word is noticed within 15 s. There is
-		// no maximum age of a connection: cutting a healthy watch makes its
-		// client load everything again, at once, for nothing.
+		// A client that disappeared without closing its connection is detected within 15 s.
+		// Connections have no maximum age: closing a healthy watch would only make its client
+		// reload everything.
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			Time:              10 * time.Second,
 			Timeout:           5 * time.Second,

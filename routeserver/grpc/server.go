@@ -22,7 +22,7 @@ type Server struct {
 	cfg      Config
 	grpc     *grpc.Server
 	health   *health.Server
-	apis     []string // the names of what is served; all have one health
+	apis     []string // the names of the services; all share one health status
 	feed     *feed
 	stopping chan struct{}
 }
@@ -55,9 +55,9 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Serve answers on a listener until ctx ends, then ends watches with
-// UNAVAILABLE, gives other calls StopWithin to finish, and returns nil. Any
-// other end is an error. Call it once; it closes the listener.
+// Serve serves on a listener until ctx ends, then ends watches with UNAVAILABLE, waits StopWithin
+// for other calls to finish, and returns nil. Any other end is an error. Call it once; it closes
+// the listener.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	s.setHealth(false)
 	served := make(chan error, 1)
@@ -82,8 +82,8 @@ func (s *Server) stop() {
 	s.grpc.GracefulStop()
 }
 
-// reportHealth says SERVING from the first whole table on. A table that was
-// whole once stays so.
+// reportHealth reports SERVING from the first whole table on. It never goes back: the last whole
+// table is served until there is a newer one.
 func (s *Server) reportHealth(ctx context.Context) {
 	for {
 		t, newer := s.cfg.Tables.Current()

@@ -19,11 +19,11 @@ import (
 	"switchyard.dev/routeserver/table"
 )
 
-// The bounds of watches: of all strangers, of all pods that show a token and of our own
-// programs, and of one caller. What they are told is shared, so these are wide.
+// Limits of watches: of all anonymous callers together (the same for all pods with a token and for
+// the operator's programs), and of one caller. Updates are shared, so the limits are wide.
 const maxWatches, eachWatches = 8192, 2048
 
-// enter lets a call in.
+// enter admits a call to a pool. The caller calls leave when the call ends.
 func enter(ctx context.Context, p *callers.Pool) (leave func(), err error) {
 	if leave, err = p.Enter(callers.From(ctx)); err != nil {
 		return nil, status.Error(codes.ResourceExhausted, err.Error())
@@ -31,9 +31,9 @@ func enter(ctx context.Context, p *callers.Pool) (leave func(), err error) {
 	return leave, nil
 }
 
-// service describes the API, with the one call whose answer is large answered in written
-// form: it is written once for all who ask it of one version of the table. The call is
-// over for us long before its client has taken the answer; until then it counts.
+// service returns the description of the API, in which the one method with a large response returns
+// it encoded: it is encoded once for all callers of one version of the table. The handler returns
+// long before the client has read the response; until then the call counts.
 func service(s *routes) *grpc.ServiceDesc {
 	desc := routesv1.Routes_ServiceDesc
 	desc.Methods = append([]grpc.MethodDesc(nil), desc.Methods...)
@@ -99,9 +99,9 @@ func (s *routes) hanging(ctx context.Context) func() {
 	return func() { s.cfg.Entrance.Hang(address) }
 }
 
-// sharing is an answer that is being sent to one client. gRPC says when it has been
-// taken, or the call was given up, by freeing the buffer. It does not when the connection
-// breaks; then the time tells.
+// sharing is a response that is being sent to one client. gRPC frees the buffer when the response
+// was read or the call was cancelled. It does not when the connection breaks; then a timeout
+// applies.
 type sharing struct {
 	reading *answers.Reading
 	leave   func()

@@ -14,9 +14,8 @@ import (
 type Config struct {
 	// Log is the log to read. Required.
 	Log eventbus.Reader
-	// Past is the same log, for what callers ask for: to rebuild versions, and to
-	// read stretches and single keys. It may bound how many read at once (package
-	// eventbus/readers). Default: Log.
+	// Past is the same log, used on request: to rebuild versions, and to read ranges and single
+	// keys. It can limit concurrent reads (package eventbus/readers). Default: Log.
 	Past eventbus.Reader
 	// Checkpoints is how many tables are kept ready, to begin rebuilding at.
 	// Default 32.
@@ -30,19 +29,18 @@ type Config struct {
 	// Rebuilds is how many versions are rebuilt at the same time; more wait.
 	// Default 2.
 	Rebuilds int
-	// Recent is how many rebuilt versions are kept, for those who ask for them
-	// again: the pages of a table. Default 8.
+	// Recent is the number of rebuilt versions that are cached for later requests, such as the
+	// pages of a table. Default 8.
 	Recent int
-	// Patience bounds the wait until the past has been read up to a version that
-	// is asked for. Default 30 s.
+	// Patience is the timeout for reading the log up to a requested version. Default 30 s.
 	Patience time.Duration
 	// Retry bounds the wait before the log is read again. Default: 100 ms and 5 s.
 	Retry projection.Retry
-	// Logger is told when the log cannot be read. Default: none.
+	// Logger records failures to read the log. Default: no logging.
 	Logger *slog.Logger
 }
 
-// Validate returns what is wrong with a Config, or nil.
+// Validate returns an error that describes the first invalid field of a Config, or nil.
 func (c Config) Validate() error {
 	switch {
 	case c.Log == nil:

@@ -9,13 +9,13 @@ import (
 	"switchyard.dev/eventbus/event"
 )
 
-// ErrNotReached says that the log has not come to this place; test with errors.Is.
+// ErrNotReached is the error for a position that the log has not reached; test with errors.Is.
 var ErrNotReached = errors.New("this version has not been reached")
 
 // Gone is the error of a version or a stretch that is not kept; it names the oldest that
 // is. It is an eventbus.ErrGone, or an eventbus.ErrEpochEnded.
 type Gone struct {
-	// Asked is what was asked for, for people.
+	// Asked describes the requested version in readable form.
 	Asked string
 	// OtherEpoch: the place is of another life of the log, of which nothing is
 	// kept. It makes this an ErrEpochEnded.

@@ -35,9 +35,8 @@ func (h *History) Between(ctx context.Context, behind, upTo event.Pos, each func
 	return err
 }
 
-// Of returns the events of one key that are kept, oldest first, up to and with a
-// place; the zero Pos asks for all. None are given when the log is of another
-// epoch than the place.
+// Of returns the retained events of one key, oldest first, up to and including a position; the zero
+// Pos is no limit. It returns none when the log is of another epoch than the position.
 func (h *History) Of(ctx context.Context, key event.Key, upTo event.Pos) ([]event.Recorded, error) {
 	all, err := h.cfg.Past.HistoryOf(ctx, key)
 	if err != nil {
@@ -63,9 +62,9 @@ func (h *History) MembersOf(w table.Workload) []event.Key {
 	return h.past.places.membersOf(w)
 }
 
-// Concerned returns the baselines that a routing key has a rule for, or may have had
-// one, as far as the log is kept: those that each member it has named has stood for,
-// sorted. It is what is known of the log as far as it was read: see Reached.
+// Concerned returns the baselines that a routing key has a rule for, or had one within the retained
+// log, sorted: the baselines of all members that the key has named. It covers the log as far as it
+// has been read: see Reached.
 func (h *History) Concerned(routingKey string) []table.Workload {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -85,9 +84,9 @@ func (h *History) Reached(ctx context.Context, pos event.Pos) error {
 	return h.await(ctx, pos, kept.Tip)
 }
 
-// Places returns what a destination leads to, as was known at a version, sorted:
-// every port of a Service that some member of a baseline was observed behind. A
-// destination that is an address has none: find its Service first.
+// Places returns the ports of Services that a destination resolves to at a version, sorted: those
+// that were observed to select a baseline with a member. An address resolves to none: find its
+// Service first.
 func (h *History) Places(d explain.Destination, at event.Pos) []explain.Place {
 	h.mu.RLock()
 	defer h.mu.RUnlock()

@@ -1,27 +1,24 @@
-// Package history gives the routing table as it was at any place or moment that
-// the log still holds, and what happened to make it so.
+// Package history provides the routing table at any position or time within the retained log, and
+// the events that produced it.
 //
-// Run reads the log from its floor, beside whoever serves the present, and
-// remembers little of it: when each event was recorded, a bounded number of
-// checkpoints (tables, which share what they have in common), which Services
-// lead to which baseline. At gives a version: it takes the nearest checkpoint at
-// or below the place, reads the rest of the log up to the place, and folds it
-// (fold). So a version is made of the log alone, and whoever has the log can
-// make the same one, byte for byte.
+// Run reads the log from its floor, independently of the serving path, and keeps little of it in
+// memory: the time of each event, a bounded number of checkpoints (tables, which share their common
+// parts), and which Services select which baseline. At returns a version: it takes the nearest
+// checkpoint at or below the position, reads the rest of the log up to the position, and folds it
+// (fold). So a version depends on the log alone, and any reader of the log can reproduce it, byte
+// for byte.
 //
-// How far back it goes is for the log's writer to bound: it records a Floor,
-// states everything again, and forgets what was before (eventbus). The oldest
-// version is that of the first Complete from which a table folded from the floor
-// is whole. A version below it is Gone, even where a checkpoint of it is still
-// in memory: replicas that began at different times give the same answers. A
-// position of another epoch is gone too.
+// Retention is controlled by the log's writer: it records a Floor, publishes everything again, and
+// deletes older events (eventbus). The oldest version is that of the first Complete from which a
+// table folded from the floor is whole. A version below it is Gone, even if a checkpoint of it is
+// still in memory: replicas that started at different times return the same results. A position of
+// another epoch is Gone too.
 //
-// Moments are those at which the log recorded: the version of a moment is that
-// of the newest event recorded until then.
+// Times are those at which the log recorded: the version at a time is that of the newest event
+// recorded until then.
 //
-// Nothing here stands between the log and those who serve the present: they go
-// on while the log cannot be read, and while versions are being rebuilt, of which
-// there are never more than a few at a time.
+// The serving path does not depend on this package: it continues while the log cannot be read and
+// while versions are rebuilt, of which only a few run at a time.
 package history
 
 import (
@@ -139,15 +136,15 @@ func (h *History) take(ctx context.Context, events []event.Stored) error {
 		raised = raised || mentionsFloor(opened)
 	}
 	if raised {
-		// The writer forgets once its Complete is recorded; what is kept is asked
-		// for again with each question, so that being early here does no harm.
+		// The writer deletes older events once its Complete is recorded. The floor is read again
+		// with each request, so reading it too early here does no harm.
 		_, err := h.kept(ctx)
 		return err
 	}
 	return nil
 }
 
-// kept asks what the log keeps, and forgets what it has forgotten.
+// kept reads the retained range of the log, and drops everything older from memory.
 func (h *History) kept(ctx context.Context) (eventbus.Kept, error) {
 	kept, err := h.cfg.Log.Kept(ctx)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"switchyard.dev/routeserver/history/fold"
 )
 
-// past is what is remembered of one epoch of the log. It knows no lock: the
-// History holds it behind one.
+// past is the in-memory record of one epoch of the log. It has no lock; the lock of History guards
+// it.
 type past struct {
 	bounds
 	epoch string
@@ -44,7 +44,7 @@ func (p *past) tip() uint64 {
 	return p.first + uint64(len(p.times)) - 1
 }
 
-// take remembers events, of which the last one led to a Fold.
+// take records events, the last of which produced a Fold.
 func (p *past) take(events []event.Recorded, reached fold.Fold) {
 	for _, e := range events {
 		if p.first == 0 {
@@ -61,9 +61,8 @@ func (p *past) take(events []event.Recorded, reached fold.Fold) {
 	}
 }
 
-// due reports whether there is to be a checkpoint behind these events: when the
-// last one is far enough, and at each Complete, since the oldest version that
-// can be asked for is one.
+// due reports whether to keep a checkpoint after these events: when the last one is far enough
+// away, and at each Complete, since the oldest available version is one.
 func (p *past) due(events []event.Recorded) bool {
 	if len(events) == 0 {
 		return false
@@ -92,9 +91,9 @@ func (p *past) keep(reached fold.Fold) {
 	}
 }
 
-// leastMissed finds the checkpoint whose neighbours are nearest to each other:
-// dropping it keeps the distances about even. The newest one is not it, unless
-// there is no other: what is read next begins there.
+// leastMissed returns the index of the checkpoint whose neighbours are nearest to each other:
+// dropping it keeps the distances about even. It is the newest one only if there is no other,
+// because reading continues there.
 func (p *past) leastMissed() int {
 	at := func(i int) uint64 {
 		if i < 0 {
@@ -127,7 +126,7 @@ func (p *past) forget(floor uint64) {
 	p.places.forget(floor)
 }
 
-// oldest is the place of the oldest version of which whoever reads the log has a
+// oldest returns the position of the oldest version for which a reader of the retained log has a
 // whole table; false when there is none.
 func (p *past) oldest() (uint64, bool) {
 	for _, c := range p.completes {

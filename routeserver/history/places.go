@@ -11,15 +11,13 @@ import (
 	"switchyard.dev/routeserver/table"
 )
 
-// places knows what observations and declarations have stated of baselines: which Services select
-// them, and which members have stood for them; and which members routing keys have
-// named. It holds no more than what the
-// log that is kept says, so that whoever reads the log from its floor knows the
-// same.
+// places indexes observations and declarations: which Services select a baseline, which members
+// have represented it, and which members routing keys have named. It contains only what the
+// retained log contains, so any reader of the log from its floor has the same.
 type places struct {
 	services map[service]map[target][]span
-	// The newest place that says so is with each member of a baseline, with each
-	// baseline of a member, and with each member of a routing key.
+	// The values are the newest positions that contain the relation: of members to their baseline,
+	// of baselines to their member, and of members to their routing key.
 	members   map[table.Workload]map[event.Key]uint64
 	baselines map[event.Key]map[table.Workload]uint64
 	named     map[string]map[event.Key]uint64
@@ -27,14 +25,14 @@ type places struct {
 
 type service struct{ namespace, name string }
 
-// target is a port of a Service, as it leads to a baseline.
+// target is a port of a Service that selects a baseline.
 type target struct {
 	baseline table.Workload
 	port     uint32
 }
 
-// span is a stretch of the log in which all that was said of a target was this
-// port; 0 where the Service no longer selected the baseline.
+// span is a range of the log in which the port of a target had this value; 0 where the Service no
+// longer selected the baseline.
 type span struct {
 	since, last  uint64
 	workloadPort uint32
@@ -107,7 +105,7 @@ func (p *places) said(s service, t target, workloadPort uint32, seq uint64) {
 	targets[t] = append(spans, span{since: seq, last: seq, workloadPort: workloadPort})
 }
 
-// forget drops what was said before the floor only.
+// forget drops entries that occur only before the floor.
 func (p *places) forget(floor uint64) {
 	for s, targets := range p.services {
 		for t, spans := range targets {
@@ -133,7 +131,7 @@ func last[A, B comparable, P any](all map[A]map[B]P, of A) map[B]P {
 	return all[of]
 }
 
-// forgetBefore drops what was said before the floor only.
+// forgetBefore drops entries that occur only before the floor.
 func forgetBefore[A, B comparable](floor uint64, all map[A]map[B]uint64) {
 	for of, places := range all {
 		maps.DeleteFunc(places, func(_ B, last uint64) bool { return last < floor })
@@ -143,8 +141,8 @@ func forgetBefore[A, B comparable](floor uint64, all map[A]map[B]uint64) {
 	}
 }
 
-// of returns the places that a destination named at a version leads to, sorted.
-// Without a namespace it returns those of every Service of that name.
+// of returns the places that a destination resolves to at a version, sorted. Without a namespace it
+// returns those of every Service with that name.
 func (p *places) of(d explain.Destination, upTo uint64) []explain.Place {
 	var out []explain.Place
 	for s, targets := range p.services {

@@ -18,9 +18,8 @@ const (
 	pieceBytes            = 1 << 20
 )
 
-// tail holds the newest events as they were written, so that those who follow the
-// log at its end cost the bus nothing, however many they are. It knows no lock: the
-// History holds it behind one.
+// tail caches the newest events as they were written, so that any number of followers at the end of
+// the log put no load on the bus. It has no lock; the lock of History guards it.
 type tail struct {
 	events []event.Stored
 	bytes  int
@@ -47,8 +46,8 @@ func (t *tail) add(events []event.Stored) {
 	t.events = slices.Clone(t.events[drop:])
 }
 
-// behind returns a piece of what lies behind a place, nil when it is not at hand. At
-// the end of the tail there is nothing, and atEnd is true.
+// behind returns cached events after a position, nil when they are not cached. At the end of the
+// tail there are none, and atEnd is true.
 func (t *tail) behind(pos event.Pos) (piece []event.Stored, atEnd bool) {
 	n := len(t.events)
 	if n == 0 || t.events[0].Pos.Epoch != pos.Epoch {
@@ -86,14 +85,13 @@ func sizeOf(e event.Stored) int {
 const (
 	// readWithin bounds the reading of one piece.
 	readWithin = 10 * time.Second
-	// lookPause is how often it is looked at a log of which nothing is heard.
+	// lookPause is the interval for polling the log while no notification arrives.
 	lookPause = 5 * time.Second
 )
 
-// Next waits for what lies behind a place and returns a piece of it, at least one
-// event, in order and as they were written. Nothing is kept for the caller between
-// two calls: who follows the log slowly, or for ever, takes nobody's turn at reading
-// it. Its errors are those of eventbus.Cursor, and eventbus.ErrBusy.
+// Next waits for events after a position and returns at least one, in order and as they were
+// written. No state is kept for the caller between calls: a slow or endless follower does not block
+// other readers of the log. Its errors are those of eventbus.Cursor, and eventbus.ErrBusy.
 func (h *History) Next(ctx context.Context, behind event.Pos) ([]event.Stored, error) {
 	for {
 		h.mu.RLock()
@@ -141,7 +139,7 @@ func (h *History) moreBehind(ctx context.Context, behind event.Pos) (bool, error
 	return kept.Tip.Seq > behind.Seq, nil
 }
 
-// readPiece reads a piece that is not at hand.
+// readPiece reads events from the log that are not cached.
 func (h *History) readPiece(ctx context.Context, behind event.Pos) ([]event.Stored, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()

@@ -13,9 +13,9 @@ import (
 	"switchyard.dev/routeserver/table"
 )
 
-// At returns the table as it was at a place. The error is a Gone when the place is
-// of another epoch, or before the oldest version; ErrNotReached; ctx's; or one of
-// the log, after which one may ask again.
+// At returns the table at a position. The error is a Gone when the position is of another epoch, or
+// before the oldest version; ErrNotReached; ctx's; or one of the log, after which the caller can
+// retry.
 func (h *History) At(ctx context.Context, pos event.Pos) (table.Table, error) {
 	kept, err := h.kept(ctx)
 	if err != nil {
@@ -159,8 +159,8 @@ func (h *History) stretch(ctx context.Context, behind, upTo event.Pos, each func
 	}
 }
 
-// await waits until what is remembered has reached a place, and the oldest whole
-// version if there is one before the tip: only then can be told what is gone.
+// await waits until a position has been read, and the oldest whole version if there is one before
+// the tip: only then can a deleted version be detected.
 func (h *History) await(ctx context.Context, pos, tip event.Pos) error {
 	if tip.Seq == 0 {
 		return h.goneAs("every version", false)
@@ -181,7 +181,7 @@ func (h *History) await(ctx context.Context, pos, tip event.Pos) error {
 	return nil
 }
 
-// Remember keeps a version at hand for those who ask for it again soon.
+// Remember caches a version for requests that follow soon.
 func (h *History) Remember(t table.Table) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -194,7 +194,7 @@ func (h *History) Remember(t table.Table) {
 	}
 }
 
-// remembered returns a version that is at hand and not too old.
+// remembered returns a cached version that has not expired.
 func (h *History) remembered(pos event.Pos) (table.Table, bool) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()

@@ -1,11 +1,10 @@
-// Package peers finds the other route servers and asks them which sidecars they
-// have: a sidecar is connected to one route server only, so what all sidecars
-// have acknowledged is known by all of them together.
+// Package peers finds the other route servers and queries the sidecars connected to them: a sidecar
+// is connected to one route server only, so the acknowledgements of all sidecars are spread over
+// all of them.
 //
-// The others are the addresses behind a headless Service but one's own, looked up
-// for each question. One that does not answer in time is named as silent, and so
-// is the Service when its addresses cannot be had: those who ask must not take an
-// answer that is missing for one that says that all is well.
+// The others are the addresses of a headless Service except the server's own, resolved for each
+// query. One that does not respond in time is reported as silent, and so is the Service when it
+// cannot be resolved: callers must be able to distinguish an incomplete result from a complete one.
 package peers
 
 import (
@@ -41,13 +40,13 @@ type Config struct {
 	Roots *trust.Roots
 	// Within is how long each may take to answer. Default: 2 s.
 	Within time.Duration
-	// Lookup gives the addresses of a host name. Default: the system's resolver.
+	// Lookup returns the addresses of a host name. Default: the system's resolver.
 	Lookup func(ctx context.Context, host string) ([]string, error)
-	// Logger is told about those that do not answer. Default: none.
+	// Logger records route servers that do not respond. Default: no logging.
 	Logger *slog.Logger
 }
 
-// Validate returns what is wrong with a Config, or nil.
+// Validate returns an error that describes the first invalid field of a Config, or nil.
 func (c Config) Validate() error {
 	if _, _, err := net.SplitHostPort(c.Service); err != nil {
 		return fmt.Errorf("peers: Config.Service must be the host:port of a headless Service: %w", err)
@@ -87,9 +86,9 @@ func New(cfg Config) (*Peers, error) {
 	return p, err
 }
 
-// Sidecars asks every other route server for the sidecars that are connected to
-// it, and returns what they said, in no order, and the addresses of those that did
-// not answer in time, sorted.
+// Sidecars queries every other route server for the sidecars that are connected to it, and returns
+// them in no particular order, with the sorted addresses of route servers that did not respond in
+// time.
 func (p *Peers) Sidecars(ctx context.Context, filter *routingv1.Filter) ([]*routingv1.Sidecar, []string) {
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.Within)
 	defer cancel()
@@ -115,7 +114,7 @@ func (p *Peers) Sidecars(ctx context.Context, filter *routingv1.Filter) ([]*rout
 	for range addresses {
 		a := <-answers
 		if a.err != nil {
-			p.cfg.Logger.Warn("a route server does not say which sidecars it has", "address", a.from, "error", a.err)
+			p.cfg.Logger.Warn("route server does not report its sidecars", "address", a.from, "error", a.err)
 			silent = append(silent, a.from)
 		}
 		sidecars = append(sidecars, a.sidecars...)
@@ -124,8 +123,8 @@ func (p *Peers) Sidecars(ctx context.Context, filter *routingv1.Filter) ([]*rout
 	return sidecars, silent
 }
 
-// addresses returns host:port of each other route server, and lets go of the
-// connections to those that are no more.
+// addresses returns host:port of each other route server, and closes the connections to those that
+// no longer exist.
 func (p *Peers) addresses(ctx context.Context) ([]string, error) {
 	found, err := p.cfg.Lookup(ctx, p.host)
 	if err != nil {
@@ -144,7 +143,7 @@ func (p *Peers) addresses(ctx context.Context) ([]string, error) {
 	for address, conn := range p.connections {
 		if !slices.Contains(out, address) {
 			delete(p.connections, address)
-			_ = conn.Close() // its route server is gone
+			_ = conn.Close() // its route server no longer exists
 		}
 	}
 	return out, nil
@@ -168,7 +167,7 @@ func (p *Peers) ask(ctx context.Context, address string, filter *routingv1.Filte
 	return answer.GetSidecars(), err
 }
 
-// maxAnswer bounds what one route server may say: some 100,000 sidecars.
+// maxAnswer limits the response of one route server: some 100,000 sidecars.
 const maxAnswer = 64 << 20
 
 func (p *Peers) connection(address string) (*grpc.ClientConn, error) {
@@ -186,7 +185,7 @@ func (p *Peers) connection(address string) (*grpc.ClientConn, error) {
 	return conn, nil
 }
 
-// Close lets go of all connections.
+// Close closes all connections.
 func (p *Peers) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

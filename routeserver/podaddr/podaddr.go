@@ -1,15 +1,13 @@
-// Package podaddr tells which pod has an address, so that a caller who shows nothing of
-// itself can be told by where it calls from.
+// Package podaddr finds the pod with an address, to identify callers that present no credentials.
 //
-// The API server is asked, and its answer is believed for Config.Keep. Addresses are used again, so
-// that is for how long a pod may be taken for the one that had its address before. Of a pod
-// that was found, only that one object is read again. So what costs the API server
-// something, a search of all pods, is done once for each pod that calls, and for an address
-// that no pod has every few seconds at most. The searches that strangers cause have bounds
-// (search.go), apart from the reads of pods that are known: nobody who floods us with
-// addresses keeps those out.
+// The API server is queried, and the result is cached for Config.Keep. Addresses are reused, so for
+// that long a pod can be mistaken for the one that had its address before. Of a known pod, only
+// that one object is read again. So the expensive query, a search of all pods, runs once for each
+// pod that calls, and for an address without a pod every few seconds at most. Searches by anonymous
+// callers are limited (search.go), separately from the reads of known pods: a flood of new
+// addresses does not block those.
 //
-// What an address says is only as good as the network: see decision record 0037.
+// The result is only as trustworthy as the network: see decision record 0037.
 package podaddr
 
 import (
@@ -37,7 +35,7 @@ const (
 	keepPod = 10 * time.Second
 	// keepNone is how long it is believed that no single pod has an address.
 	keepNone = 5 * time.Second
-	// within bounds one question, with all that the API server is asked for it.
+	// within is the timeout of one search, with all its requests to the API server.
 	within = 6 * time.Second
 	// maxKept bounds the addresses of which answers are kept.
 	maxKept = 16 << 10
@@ -48,8 +46,8 @@ const (
 	eachWaiting, maxWaiting = 256, 2048
 )
 
-// ErrUnasked is the error of an address whose pod could not be found out for now: ask
-// again.
+// ErrUnasked is the error when the pod of an address cannot be determined for now; the caller can
+// retry.
 var ErrUnasked = errors.New("which pod has the caller's address could not be found out")
 
 // None is the error of an address that no single pod has.
@@ -60,7 +58,8 @@ func (n *None) Error() string { return n.why }
 
 // Config is what a Finder needs.
 type Config struct {
-	// Pods is how the API server is asked. The Finder bounds what it asks, so this need not.
+	// Pods queries the API server. The Finder limits its queries, so the client needs no rate
+	// limit.
 	Pods client.PodsGetter
 	// Keep is how long it is believed which pod has an address. Default: 10 s.
 	Keep time.Duration
@@ -78,14 +77,14 @@ type Finder struct {
 	kept *lru.Cache
 }
 
-// answer is what was found of an address: a pod, or why there is none.
+// answer is the result for an address: a pod, or the reason why there is none.
 type answer struct {
 	pod   types.NamespacedName
 	none  *None
 	until time.Time
 }
 
-// New returns a Finder. The error says what is missing.
+// New returns a Finder. The error names a missing field.
 func New(cfg Config) (*Finder, error) {
 	switch {
 	case cfg.Pods == nil:
@@ -101,8 +100,8 @@ func New(cfg Config) (*Finder, error) {
 	}, nil
 }
 
-// Namespace returns the namespace of the pod that has an address. The error is a *None when
-// no single pod has it, and else ErrUnasked, with the reason.
+// Namespace returns the namespace of the pod with an address. The error is a *None when not exactly
+// one pod has it; all other errors wrap ErrUnasked.
 func (f *Finder) Namespace(ctx context.Context, address netip.Addr) (string, error) {
 	address = address.Unmap()
 	known, fresh := f.recall(address)
@@ -119,7 +118,7 @@ func (f *Finder) Namespace(ctx context.Context, address netip.Addr) (string, err
 		return "", fmt.Errorf("%w: %w", ErrUnasked, err)
 	}
 	defer leave()
-	// None of those who share a question ends it by going.
+	// A caller that leaves does not cancel a search that others share.
 	asked := f.flights.DoChan(address.String(), func() (any, error) {
 		// The question before this one may have been answered since we looked.
 		if known, fresh := f.recall(address); fresh {
@@ -147,7 +146,7 @@ func (a answer) namespace() (string, error) {
 	return a.pod.Namespace, nil
 }
 
-// unfit says of an address that no pod can be found by why that is so.
+// unfit returns the reason why no pod can have an address, or nil.
 func unfit(address netip.Addr) *None {
 	switch {
 	case !address.IsValid():
@@ -195,7 +194,7 @@ func (f *Finder) find(ctx context.Context, address netip.Addr, before types.Name
 	return f.remember(address, answer{pod: found}, f.cfg.Keep), nil
 }
 
-// read returns the newest of a pod that the API server knows, and nil when it is gone.
+// read returns a pod from the API server, and nil when it does not exist any more.
 func (f *Finder) read(ctx context.Context, p types.NamespacedName) (*corev1.Pod, error) {
 	if err := f.reads.Wait(ctx); err != nil {
 		return nil, err
@@ -207,13 +206,14 @@ func (f *Finder) read(ctx context.Context, p types.NamespacedName) (*corev1.Pod,
 	return is, err
 }
 
-// has reports whether a pod, nil when it is gone, runs and has an address.
+// has reports whether a pod is running and has an address. A nil pod, one that was deleted, has
+// none.
 func has(p *corev1.Pod, address netip.Addr) bool {
 	return p != nil && runs(p) && hasAddress(p, address)
 }
 
-// runs reports whether a pod has not ended: what has ended has its address no more, though
-// its status still says so.
+// runs reports whether a pod has not terminated: a terminated pod has released its address,
+// although its status still contains it.
 func runs(p *corev1.Pod) bool {
 	return p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
 }
@@ -223,15 +223,15 @@ func hasAddress(p *corev1.Pod, address netip.Addr) bool {
 	return err == nil && is.Unmap() == address
 }
 
-// recall returns what is kept of an address, and whether it is still to be believed.
+// recall returns the cached answer for an address, and whether it is still fresh.
 func (f *Finder) recall(address netip.Addr) (a answer, fresh bool) {
 	known, _ := f.kept.Get(address)
 	a, ok := known.(answer)
 	return a, ok && time.Now().Before(a.until)
 }
 
-// remember keeps an answer, for so long as it is to be believed. When there are too many, the
-// one goes that was not asked for longest.
+// remember caches an answer until it expires. If there are too many, the least recently used one is
+// evicted.
 func (f *Finder) remember(address netip.Addr, a answer, long time.Duration) answer {
 	a.until = time.Now().Add(long)
 	f.kept.Add(address, a)

@@ -16,20 +16,20 @@ import (
 	"switchyard.dev/eventbus/callers"
 )
 
-// Bounds of searches. For each the API server looks at every pod that it has in memory.
+// Limits of searches. For each, the API server reads every pod in its cache.
 const (
 	// atOnce is how many the API server is given at once.
 	atOnce = 2
-	// searchRate and searchBurst bound them in a second. The burst is for the moment in
-	// which a new route server is called by everybody.
+	// searchRate and searchBurst limit searches per second. The burst covers the start of a route
+	// server, when all clients call at once.
 	searchRate, searchBurst = 20, 400
 	// eachQuestions, eachRate and eachBurst bound the questions of one stranger, so that with
 	// three looks for each he leaves something to others. All pods of a node may be one: of
 	// an IPv6 address the first 64 bits count.
 	eachQuestions, eachRate, eachBurst = 32, 5, 128
 	maxQuestions                       = 512
-	// looks is how often it is looked for a pod that is not found, pause how long is waited
-	// in between: a pod may call before the API server is told its address.
+	// looks is the number of attempts to find a pod, and pause the time between them: a pod can
+	// call before the API server knows its address.
 	looks, pause = 3, time.Second
 )
 

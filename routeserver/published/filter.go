@@ -7,11 +7,10 @@ import (
 	"switchyard.dev/routeserver/table"
 )
 
-// Filter is a table.Filter that no rule passes whose requests are kept at the baseline.
+// Filter is a table.Filter that also excludes rules that keep requests at the baseline.
 type Filter table.Filter
 
-// FilterOf returns the filter that a request asks for. An absent message and an
-// empty one mean the same.
+// FilterOf returns the filter of a request. An absent message and an empty one mean the same.
 func FilterOf(req *routesv1.WorkloadRoutingRulesRequest) Filter {
 	b := req.GetBaselineWorkload()
 	return Filter{
@@ -47,8 +46,7 @@ func (f Filter) Rules(t table.Table) []*table.Rule {
 	return out
 }
 
-// Ops returns what a watcher who has the matching rules of older must be told to
-// have those of newer.
+// Ops returns the ops that take a watcher from the matching rules of older to those of newer.
 func (f Filter) Ops(older, newer table.Table) []*routesv1.WorkloadRoutingRuleOp {
 	var out []*routesv1.WorkloadRoutingRuleOp
 	for _, c := range table.Filter(f).Diff(older, newer) {
@@ -79,7 +77,7 @@ func op(o routesv1.WatchOp, r *table.Rule) *routesv1.WorkloadRoutingRuleOp {
 	return &routesv1.WorkloadRoutingRuleOp{Op: o, Route: Rule(r)}
 }
 
-// led reports whether there is a rule, and it leads requests away from the baseline.
+// led reports whether there is a rule that routes requests away from the baseline.
 func led(r *table.Rule) bool { return r != nil && !r.Kept() }
 
 // Rule returns a rule as a message. Baseline and destination sandbox are always

@@ -41,8 +41,8 @@ const apiPath = "/api/switchyard/v1/"
 // maxBody is the largest request body, in bytes.
 const maxBody = 1 << 20
 
-// gateway hands HTTP requests on to our own API. It runs a gRPC server that only
-// it can reach, so that streams, deadlines and errors are those of gRPC.
+// gateway forwards HTTP requests to the operator's own API. It runs a gRPC server that only it can
+// reach, so that streams, deadlines and errors are those of gRPC.
 type gateway struct {
 	server   *grpc.Server
 	listener *bufconn.Listener
@@ -64,7 +64,7 @@ func newGateway(register func(grpc.ServiceRegistrar), writeWithin time.Duration)
 			runtime.SetQueryParameterParser(strictQuery{}),
 			runtime.WithDisablePathLengthFallback(),
 			runtime.WithMetadata(handOver),
-			// Nothing that a client says becomes metadata: that is how callers are told.
+			// Client headers never become metadata: metadata identifies the caller.
 			runtime.WithIncomingHeaderMatcher(func(string) (string, bool) { return "", false }),
 		),
 	}
@@ -84,16 +84,17 @@ func newGateway(register func(grpc.ServiceRegistrar), writeWithin time.Duration)
 	return g, nil
 }
 
-// The metadata by which the gateway tells its own gRPC server who calls.
+// Metadata keys with which the gateway passes the caller to its gRPC server.
 const callerKind, callerName = "switchyard-caller-kind", "switchyard-caller-name"
 
-// handOver returns who calls.
+// handOver returns the metadata that identifies the caller.
 func handOver(ctx context.Context, _ *http.Request) metadata.MD {
 	c := callers.From(ctx)
 	return metadata.Pairs(callerKind, strconv.Itoa(int(c.Kind)), callerName, c.Name)
 }
 
-// handedOver takes that over. Nobody else reaches the server.
+// handedOver returns a context with the caller from that metadata. Only the gateway can reach the
+// server.
 func handedOver(ctx context.Context) context.Context {
 	kind, name := metadata.ValueFromIncomingContext(ctx, callerKind), metadata.ValueFromIncomingContext(ctx, callerName)
 	if len(kind) != 1 || len(name) != 1 {
@@ -109,10 +110,10 @@ func handedOver(ctx context.Context) context.Context {
 // run answers until stop.
 func (g *gateway) run() error { return g.server.Serve(g.listener) }
 
-// stop ends what is under way.
+// stop cancels the calls in progress.
 func (g *gateway) stop() {
 	g.server.Stop()
-	// Nobody waits for an answer over it any more.
+	// No call uses it any more.
 	_ = g.conn.Close()
 }
 
@@ -136,8 +137,8 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.mux.ServeHTTP(&pacedWriter{ResponseWriter: w, deadlines: http.NewResponseController(w), within: g.writeWithin, gone: gone}, r.WithContext(ctx))
 }
 
-// pacedWriter gives each write a deadline of its own. A client that is gone, or
-// takes nothing, is no error to those who write: it ends the call.
+// pacedWriter sets a deadline for each write. A client that disconnected or does not read is not
+// reported as a write error: the call is cancelled instead.
 type pacedWriter struct {
 	http.ResponseWriter
 	deadlines *http.ResponseController
@@ -154,8 +155,8 @@ func (w *pacedWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// WriteHeader implements http.ResponseWriter. Who is refused for now is told when to
-// come again; of a stream nobody else says it.
+// WriteHeader implements http.ResponseWriter. It adds Retry-After to temporary rejections; for
+// streams there is no other place that does.
 func (w *pacedWriter) WriteHeader(code int) {
 	if (code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable) && w.Header().Get("Retry-After") == "" {
 		w.Header().Set("Retry-After", "1")
@@ -186,8 +187,8 @@ func newJSON() *jsonForm {
 // StreamContentType implements runtime.StreamContentType.
 func (*jsonForm) StreamContentType(any) string { return "application/x-ndjson" }
 
-// strictQuery refuses parameters that are not known: one that is misspelt would
-// otherwise give an answer to another question.
+// strictQuery rejects unknown parameters: ignoring a misspelt one would answer a different
+// question.
 type strictQuery struct{}
 
 // Parse implements runtime.QueryParameterParser.
@@ -200,8 +201,8 @@ func (strictQuery) Parse(to proto.Message, values url.Values, filter *utilities.
 	return (&runtime.DefaultQueryParser{}).Parse(to, values, filter)
 }
 
-// checkParameter returns what is wrong with the name of a parameter, the path of a field
-// with dots. It suggests the path whose first unknown name is spelt right.
+// checkParameter returns an error if a parameter, a field path with dots, is unknown. The error
+// suggests the path with its first unknown name corrected.
 func checkParameter(message protoreflect.MessageDescriptor, name string) error {
 	path := strings.Split(name, ".")
 	for i, part := range path {
@@ -234,9 +235,8 @@ func fieldsOf(message protoreflect.MessageDescriptor) map[string]protoreflect.Fi
 	return out
 }
 
-// answerError answers with the status as JSON. One that says when to try again
-// says it in a header too. What the gateway itself finds wrong with a request has
-// no reason yet.
+// answerError responds with the status as JSON. Retry information of the status is repeated in a
+// header. Errors of the gateway itself get a reason here, as they have none yet.
 func answerError(ctx context.Context, mux *runtime.ServeMux, m runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
 	is := status.Convert(err)
 	if special := (*runtime.HTTPStatusError)(nil); !errors.As(err, &special) {

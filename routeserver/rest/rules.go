@@ -88,8 +88,8 @@ func (s *Server) rules(names ...string) http.HandlerFunc {
 	}
 }
 
-// etagOf returns the hash of all rules, and for whose answer is narrowed the namespace: who
-// shows a token from then on has not had that answer yet.
+// etagOf returns the hash of all rules, and of the namespace if the caller is restricted to one: a
+// caller that presents a token later must get the unrestricted response.
 func etagOf(ctx context.Context, t table.Table) string {
 	if namespace, narrowed := door.Scope(ctx); narrowed {
 		return `"` + t.Hash().String() + "-" + namespace + `"`
@@ -156,10 +156,9 @@ func parameters(f *published.Filter) map[string]*string {
 	}
 }
 
-// filterOf reads the query. It refuses a parameter that cannot be read, one that is
-// given twice, and one whose name is a misspelling of a known one: to leave any of
-// these out would give rules that the caller did not ask for, and callers act on what
-// they get. It passes over every other name, which a later edition of the API may have.
+// filterOf parses the query. It rejects unreadable and repeated parameters, and misspellings of
+// known ones: ignoring them would return rules that the caller did not ask for, and callers act on
+// the response. Other names, which a later version of the API may define, are ignored.
 func filterOf(u *url.URL) (published.Filter, error) {
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {

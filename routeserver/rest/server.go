@@ -31,9 +31,9 @@ type Config struct {
 	// API puts our own API behind a gRPC server: an api.Server's Register. Without
 	// it the paths of our own API are not found.
 	API func(grpc.ServiceRegistrar)
-	// Entrance tells who calls. Default: strangers, by their addresses.
+	// Entrance identifies callers. Default: all callers are anonymous, known by address.
 	Entrance door.Entrance
-	// Logger is told about the life of the server. Default: none.
+	// Logger receives the log of the server. Default: no logging.
 	Logger *slog.Logger
 	// RequestWithin and AnswerWithin are how long a request may take to come, and
 	// its answer to be taken; of our own API, each message of a stream. Default:
@@ -44,7 +44,7 @@ type Config struct {
 	StopWithin time.Duration
 }
 
-// Validate returns what is wrong with a Config, or nil.
+// Validate returns an error that describes the first invalid field of a Config, or nil.
 func (c Config) Validate() error {
 	switch {
 	case c.Tables == nil:
@@ -63,20 +63,20 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// The paths of the published API, the second one by its former name. Their answers are
-// narrowed to what their callers may see.
+// The paths of the published API; the second one is deprecated. Their responses are restricted to
+// the caller's scope.
 const rulesPath, routesPath = "/api/v1/workloads/routing-rules", "/api/v1/workloads/routes"
 
-// Server serves the published routes API, and our own, over HTTP.
+// Server serves the published routes API, and the operator's own, over HTTP.
 type Server struct {
 	cfg Config
 	mux *http.ServeMux
-	// answers are what readers of rules are sent, requests who they are.
+	// answers caches the responses of rules, requests limits their callers.
 	answers  answers.Store
 	requests *callers.Pool
 	// entered is mux, behind the Entrance.
 	entered http.Handler
-	// api is nil when our own API is not served.
+	// api is nil when the operator's own API is not served.
 	api *gateway
 }
 
@@ -121,8 +121,8 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.entered.ServeHTTP(w, r) }
 
-// Serve answers on a listener until ctx ends, gives requests StopWithin to
-// finish, and returns nil. Any other end is an error. It closes the listener.
+// Serve serves on a listener until ctx ends, waits StopWithin for requests to finish, and returns
+// nil. Any other end is an error. It closes the listener.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
 		Handler:           s,

@@ -25,9 +25,8 @@ type Part func(ctx context.Context, v *view.View) error
 type Config struct {
 	// Log is the log to follow. Required.
 	Log eventbus.Reader
-	// Past is the same log, over a connection of its own, for callers who read the
-	// log, a history or a version: at most readers.AtOnce of them read it at once.
-	// Default: Log.
+	// Past is the same log, over a separate connection, for callers that read the log, a history or
+	// a version: at most readers.AtOnce of them read it concurrently. Default: Log.
 	Past eventbus.Reader
 	// Services answers GetClusterServices. Without it the call is UNIMPLEMENTED.
 	Services routesgrpc.Services
@@ -38,32 +37,31 @@ type Config struct {
 	// Keys takes the routing key out of a request's headers, for Explain. Without it
 	// Explain takes keys only.
 	Keys api.Keys
-	// Door tells who calls. Without it all callers are strangers, by their addresses.
+	// Door identifies callers. Without it all callers are anonymous, known by address.
 	Door *door.Door
 	// TLS, if not nil, is the certificate to serve gRPC with, beside plain gRPC. It is
 	// watched while the server runs. RequireTLS is for the parts that are served beside
 	// the routes API, which turn plain connections away with it.
 	TLS        *trust.Folder
 	RequireTLS bool
-	// Name is what this route server is called in what it says about sidecars.
-	// Default: routeserver.
+	// Name is the name of this route server in reports about sidecars. Default: routeserver.
 	Name string
 	// Addresses to listen on, as host:port. Defaults: :7777 for gRPC, :7778 for
 	// REST, :9090 for metrics.
 	GRPCAddress, RESTAddress, MetricsAddress string
-	// MaxConnections bounds the open connections of strangers on each listener; for
-	// more, those are closed that were silent longest, of whoever has most
+	// MaxConnections limits the open connections of anonymous clients on each listener; above it,
+	// the connections that were idle longest are closed, from the client with the most
 	// (callers.Listener). Default: 8192.
 	MaxConnections int
 	// Parts run beside the routes API.
 	Parts []Part
-	// Logger is told about the life of the server. Default: none.
+	// Logger receives the log of the server. Default: no logging.
 	Logger *slog.Logger
 	// Metrics has the numbers of all parts. Default: a new one.
 	Metrics *prometheus.Registry
 }
 
-// Validate returns what is wrong with a Config, or nil.
+// Validate returns an error that describes the first invalid field of a Config, or nil.
 func (c Config) Validate() error {
 	switch {
 	case c.Log == nil:

@@ -72,8 +72,8 @@ func New(cfg Config) (*Main, error) {
 	return m, nil
 }
 
-// credentials are for gRPC: TLS with who begins with it, if there is a certificate, and
-// plain with published clients.
+// credentials returns the credentials of gRPC: on one port, TLS for connections that begin with a
+// TLS handshake, if there is a certificate, and plaintext for published clients.
 func (m *Main) credentials() credentials.TransportCredentials {
 	if m.cfg.TLS == nil {
 		return nil
@@ -98,7 +98,7 @@ func (m *Main) listen() error {
 	}{
 		{"grpc", m.cfg.GRPCAddress, &m.onGRPC}, {"rest", m.cfg.RESTAddress, &m.onREST}, {"metrics", m.cfg.MetricsAddress, &m.onM},
 	} {
-		// Of HTTP each answer has a deadline of its own.
+		// Over HTTP each response has a separate deadline.
 		within := time.Duration(0)
 		if one.listener == &m.onGRPC {
 			within = callers.WriteWithin

@@ -18,7 +18,7 @@ import (
 	"switchyard.dev/routeserver/peers"
 )
 
-// Settings are what the program is told by flags and environment.
+// Settings are the values of flags and environment variables.
 type Settings struct {
 	// Bus is how to reach the event bus.
 	Bus connect.Config
@@ -28,16 +28,16 @@ type Settings struct {
 	// there is only this one. Own are its own addresses there.
 	Peers string
 	Own   []string
-	// OwnAccounts are the service accounts of the operator's programs, as namespace/name:
-	// they have pools of their own. TokenFile is by what this one shows the others that it
-	// is one of them.
+	// OwnAccounts are the service accounts of the operator's programs, as namespace/name: they have
+	// separate pools. TokenFile contains the token with which this route server authenticates to
+	// the others.
 	OwnAccounts []string
 	TokenFile   string
-	// TLSDir is the folder with the certificate of this route server and with whom it
-	// trusts, "" for none. AcceptPlain lets sidecars in that do not speak TLS.
+	// TLSDir is the directory with the certificate of this route server and its trusted
+	// authorities, "" for none. AcceptPlain accepts sidecars that do not use TLS.
 	TLSDir      string
 	AcceptPlain bool
-	// Anonymous is what the routing APIs answer to callers who show no token.
+	// Anonymous sets the access of callers without a token to the routing APIs.
 	Anonymous door.Anonymous
 	// Name is what this route server is called.
 	Name string
@@ -45,10 +45,9 @@ type Settings struct {
 	LogLevel slog.Level
 }
 
-// ParseSettings reads the program's arguments, without its name. What no flag
-// says is taken from the environment (EVENTBUS_URL, POD_NAME, POD_IPS), then from the
-// defaults. Usage goes to help. The error is flag.ErrHelp when that is all that
-// was asked for.
+// ParseSettings parses the program's arguments, without its name. Values without a flag come from
+// the environment (EVENTBUS_URL, POD_NAME, POD_IPS), then from the defaults. Usage is written to
+// help. The error is flag.ErrHelp when only help was requested.
 func ParseSettings(args []string, getenv func(string) string, help io.Writer) (Settings, error) {
 	defaults, err := program.ReadDefaults(getenv)
 	if err != nil {
@@ -98,9 +97,9 @@ func ownAddresses(podIPs string) []string {
 	return strings.FieldsFunc(podIPs, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// Open returns the Config that the settings mean, and a function that closes the
-// connections to the event bus that it uses, which the caller calls after Run. There
-// are two of them: what callers read does not hold up what is routed.
+// Open returns the Config for the settings, and a function that closes the event bus connections,
+// which the caller calls after Run. There are two connections, so that API readers do not delay
+// routing.
 func (s Settings) Open(logger *slog.Logger) (Config, func(), error) {
 	folder, err := s.openFolder(logger)
 	if err != nil {
@@ -159,5 +158,5 @@ func (s Settings) peers(folder *trust.Folder, logger *slog.Logger) peers.Config 
 	return c
 }
 
-// readersSuffix tells, in the log of the bus, the second connection from the first.
+// readersSuffix distinguishes the second connection from the first in the log of the event bus.
 const readersSuffix = "-readers"

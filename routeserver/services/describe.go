@@ -13,13 +13,12 @@ import (
 	routesv1 "switchyard.dev/protos/gen/routes"
 )
 
-// annotationsRead are those that Describe looks at.
+// annotationsRead are the annotations that Describe uses.
 var annotationsRead = [...]string{crdv1.AnnotationRoutingKey, crdv1.AnnotationBaselineService}
 
-// Describe returns what can be addressed by name in the words of the routes API,
-// sorted by hostname, then by address: each Service that has an address, and
-// each host with a name of its own behind a headless one. A headless Service
-// itself, which has no address, is left out, as is an ExternalName.
+// Describe returns the addressable names as messages of the routes API, sorted by hostname, then by
+// address: each Service that has an address, and each host with its own name behind a headless one.
+// A headless Service itself, which has no address, is omitted, and so is an ExternalName.
 func Describe(services []*corev1.Service, endpoints []*discoveryv1.EndpointSlice) []*routesv1.ClusterService {
 	behind := byService(endpoints)
 	out := make([]*routesv1.ClusterService, 0, len(services))

@@ -27,11 +27,10 @@ func byService(all []*discoveryv1.EndpointSlice) map[types.NamespacedName][]*dis
 	return out
 }
 
-// hosts returns the hosts behind a headless Service that have names of their own,
-// as the cluster's DNS has them: <hostname>.<service>.<namespace>.svc, with the
-// address of the pod and the ports on which it listens. A host that has
-// addresses of two families is given with that of the family that the Service
-// names first. Several pods of one hostname are so many hosts.
+// hosts returns the hosts behind a headless Service that have their own names, as in the cluster's
+// DNS: <hostname>.<service>.<namespace>.svc, with the address of the pod and the ports on which it
+// listens. Of a host with addresses of two families, the one of the Service's first family is used.
+// Several pods with one hostname are separate hosts.
 func hosts(s *corev1.Service, of []*discoveryv1.EndpointSlice) []*routesv1.ClusterService {
 	var out []*routesv1.ClusterService
 	known := map[string]discoveryv1.AddressType{} // the family in which a hostname is given

@@ -53,8 +53,8 @@ func (l *Lister) Run(ctx context.Context) {
 	running.Wait()
 }
 
-// List returns what Describe says of the cluster. Before the first lists have come
-// it is an error that says why they have not.
+// List returns the result of Describe for the cluster. Before the first lists have arrived it
+// returns the error that delays them.
 func (l *Lister) List(context.Context) ([]*routesv1.ClusterService, error) {
 	var unknown []error
 	for _, c := range l.copies {
@@ -97,7 +97,7 @@ func (c *copied) unknown() error {
 	return fmt.Errorf("the first list of %s has not come yet", c.of)
 }
 
-// failed is told when listing or watching fails; the informer tries again.
+// failed records an error of a list or watch; the informer retries.
 func (c *copied) failed(_ context.Context, _ *cache.Reflector, err error) {
 	c.logger.Warn("objects of the cluster cannot be listed or watched; trying again", "kind", c.of, "error", err)
 	c.mu.Lock()
@@ -130,9 +130,8 @@ func stripService(s *corev1.Service) *corev1.Service {
 	return kept
 }
 
-// stripEndpoints keeps the endpoints that can be addressed; most slices have
-// none. Whether the Service is headless stands in the Service alone: the label
-// that says so is missing on slices that were made by hand.
+// stripEndpoints keeps the endpoints that have their own name; most slices have none. Only the
+// Service shows whether it is headless: the label for that is missing on slices created by users.
 func stripEndpoints(s *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 	kept := &discoveryv1.EndpointSlice{ObjectMeta: meta(s.ObjectMeta), AddressType: s.AddressType}
 	for _, e := range s.Endpoints {

@@ -9,9 +9,9 @@ import (
 	"switchyard.dev/routeserver/table/hamt"
 )
 
-// Apply returns the table with these facts folded in. See the package comment for
-// what it promises; it reads neither Fact.Time nor anything outside the facts.
-// Giving many facts at once costs less than one after the other.
+// Apply returns the table with these facts folded in. See the package comment for its guarantees;
+// it reads neither Fact.Time nor anything outside the facts. One call with many facts costs less
+// than one call for each.
 func (t Table) Apply(recs ...event.Recorded) Table {
 	f := folding{Table: t, older: t.filled(), edit: &hamt.Edit{}, touched: make(map[string]struct{})}
 	made := *f.older.state
@@ -30,7 +30,7 @@ type folding struct {
 	Table       // as far as it is made: its state is this Apply's own
 	older Table // as it was
 	edit  *hamt.Edit
-	// touched are the routing keys whose rules may differ now.
+	// touched are the routing keys whose rules may have changed.
 	touched map[string]struct{}
 }
 
@@ -91,7 +91,7 @@ func (d *Declaration) names(id memberID) bool {
 	return slices.ContainsFunc(d.members, func(m *named) bool { return m.memberID == id })
 }
 
-// changeNames gives a member another list of the keys that name it.
+// changeNames replaces the list of the keys that name a member.
 func (f *folding) changeNames(n *named, namedBy []string) {
 	m := f.member(n.memberID)
 	if m.seq == 0 && len(namedBy) == 0 {
@@ -102,7 +102,7 @@ func (f *folding) changeNames(n *named, namedBy []string) {
 	f.members = f.members.With(f.edit, &m)
 }
 
-// observe takes in what is seen of a member; nil when it is gone.
+// observe records the observation of a member; nil when the member was deleted.
 func (f *folding) observe(seq uint64, ref *factv1.ObjectRef, seen *factv1.WorkloadObserved) {
 	id := memberIDOf(ref)
 	m := f.member(id)
@@ -133,8 +133,7 @@ func (f *folding) standIn(place *Place, more int) {
 	f.setBaseline(&b)
 }
 
-// with and without give changed copies of a sorted list: the old one belongs to
-// an older table.
+// with and without return changed copies of a sorted list: the old one belongs to an older table.
 
 func with(sorted []string, s string) []string {
 	i, found := slices.BinarySearch(sorted, s)

@@ -1,6 +1,6 @@
 package table
 
-// baseline is what is known of a workload that members stand in for.
+// baseline is the known state of a workload that members represent.
 type baseline struct {
 	*Place
 	// members counts those that represent it, and the declarations that state it of one.
@@ -19,7 +19,7 @@ func (t *Table) place(w Workload) *Place {
 	return newPlace(w)
 }
 
-// baseline returns what is known of a place; nothing yet of a new one.
+// baseline returns the known state of a place; empty for a new one.
 func (t *Table) baseline(p *Place) baseline {
 	if b, known := t.baselines.Get(workloadID(p.Baseline)); known {
 		return *b

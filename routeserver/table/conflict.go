@@ -9,9 +9,9 @@ import (
 	"switchyard.dev/routeserver/table/hamt"
 )
 
-// Conflict says that two members of one routing key stand for the same
-// baseline. There is one destination for each decision: the member whose object
-// is older holds it, of two equally old ones the first by namespace and name.
+// Conflict is a pair of members of one routing key that represent the same baseline. There is one
+// destination for each decision: the member whose object is older owns it; of two equally old ones,
+// the first by namespace and name.
 type Conflict struct {
 	RoutingKey string
 	Baseline   Workload
@@ -23,16 +23,16 @@ type Conflict struct {
 	LoserSandbox string
 }
 
-// Claimant is a member, as far as it counts for who of several holds a baseline under
-// one routing key. Make one with ClaimantOf.
+// Claimant is the identity and age of a member, which decide which of several owns a baseline under
+// one routing key. Create one with ClaimantOf.
 type Claimant struct {
 	member  Member
 	seconds int64
 	nanos   int32
 }
 
-// ClaimantOf returns the member that was observed. One that does not say when it was
-// created cannot claim to be older than another.
+// ClaimantOf returns the claim of an observed member. One without a creation time cannot claim to
+// be older than another.
 func ClaimantOf(seen *factv1.WorkloadObserved) Claimant {
 	w := seen.GetWorkload()
 	c := Claimant{member: Member{Kind: w.GetKind(), Namespace: w.GetNamespace(), Name: w.GetName()}}
@@ -48,8 +48,8 @@ func created(o *factv1.WorkloadObserved) (seconds int64, nanos int32) {
 	return o.GetCreated().GetSeconds(), o.GetCreated().GetNanos()
 }
 
-// Compare orders those that stand for one baseline: negative when c holds it before
-// other. It is the one rule for that, and controllers tell losers by it.
+// Compare orders claimants of one baseline: negative when c wins over other. It is the only
+// implementation of that rule; controllers use it to find the losers.
 func (c Claimant) Compare(other Claimant) int {
 	return cmp.Or(
 		cmp.Compare(c.seconds, other.seconds),

@@ -36,8 +36,8 @@ func (f Filter) Conflict(c Conflict) bool {
 		(f.Sandbox == "" || slices.Contains([]string{c.HolderSandbox, c.LoserSandbox}, f.Sandbox))
 }
 
-// Diff returns what Diff does, narrowed to the rules that pass: a rule that stops
-// passing is gone for those who asked, and one that begins to pass is new.
+// Diff returns the changes of the function Diff among the rules that pass: a rule that stops
+// passing is removed, and one that begins to pass is new.
 func (f Filter) Diff(older, newer Table) []Change {
 	var all []Change
 	if w, one := f.One(); one {

@@ -9,8 +9,8 @@ import (
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 )
 
-// keyHeaders is what was declared of the headers that carry routing keys. It is
-// shared between versions: read only.
+// keyHeaders is the declaration of the headers that carry routing keys. Versions share it: read
+// only.
 type keyHeaders struct {
 	declared uint64 // the sequence of the fact
 	names    []string

@@ -36,8 +36,8 @@ func (t *Table) claimsOf(key *Declaration) []claim {
 	return out
 }
 
-// join works out the rules of one routing key from what is known now, and puts
-// them in the place of those it had.
+// join computes the rules of one routing key from the current facts, and replaces its previous
+// rules.
 func (f *folding) join(routingKey string) {
 	key, _ := f.keys.Get(hamt.Text(routingKey))
 	claims := f.claimsOf(key)
@@ -56,8 +56,8 @@ func (f *folding) join(routingKey string) {
 	f.setConflicts(routingKey, conflicts)
 }
 
-// rulesOf returns the rules of a routing key, sorted by baseline. Nothing lists
-// them: they are those of the baselines that its members stand in for.
+// rulesOf returns the rules of a routing key, sorted by baseline. There is no list of them: they
+// are found through the baselines that its members represent.
 func (t *Table) rulesOf(routingKey string) []*Rule {
 	key, known := t.keys.Get(hamt.Text(routingKey))
 	if !known {
@@ -115,8 +115,7 @@ func (f *folding) replaceRules(older, newer []*Rule) {
 	}
 }
 
-// replaceRule puts one rule in the place of another of the same identity.
-// Either may be nil, but not both.
+// replaceRule replaces a rule by another with the same identity. Either can be nil, but not both.
 func (f *folding) replaceRule(was, is *Rule) {
 	if was != nil && is != nil && *was == *is {
 		return

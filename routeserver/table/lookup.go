@@ -58,5 +58,5 @@ func (s slot) Is(id ruleID) bool { return s.ID() == id }
 // Hash returns the hash of the identity.
 func (s slot) Hash() uint64 { return ruleHash(s.place.hash, s.key) }
 
-// same reports whether two rules say the same.
+// same reports whether the rules of two slots are equal.
 func (s slot) same(other slot) bool { return s.rule.Equal(other.rule) }

@@ -33,13 +33,13 @@ type named struct {
 	declared *Serving
 }
 
-// member is what is known of a sandboxed workload: that a key names it, that it
-// was observed, or both.
+// member is the known state of a sandboxed workload: that a key names it, that it was observed, or
+// both.
 type member struct {
 	named *named
 	// seq is that of the newest fact about it, 0 when there was none.
 	seq uint64
-	// serving is nil when it is not there, or stands for no baseline.
+	// serving is nil when the member does not exist or represents no baseline.
 	serving *Serving
 	// namedBy are the routing keys that name it, sorted.
 	namedBy []string
@@ -48,7 +48,7 @@ type member struct {
 // ID makes it findable.
 func (m *member) ID() memberID { return m.named.memberID }
 
-// member returns what is known of a workload; an unknown one is the zero value.
+// member returns the known state of a workload; the zero value if there is none.
 func (t *Table) member(id memberID) member {
 	if m, known := t.members.Get(id); known {
 		return *m
@@ -87,8 +87,8 @@ func newNamed(id memberID, sandbox string) *named {
 	return n
 }
 
-// pack puts copies in the place of strings, all in one piece of memory. A table
-// keeps nothing of the facts alive, and pays for one allocation instead of many.
+// pack replaces strings by copies in one allocation. So a table keeps no fact alive, and needs one
+// allocation instead of many.
 func pack(texts ...*string) {
 	size := 0
 	for _, s := range texts {

@@ -8,11 +8,11 @@ import (
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 )
 
-// claimant is the member that serves, as far as it counts for who holds the baseline.
+// claimant returns the identity and age of the member, which decide who owns the baseline.
 func (s *Serving) claimant() Claimant { return Claimant{s.Member, s.createdSeconds, s.createdNanos} }
 
-// servingOf returns what an observed workload serves. Nil when it is gone, or does
-// not say which baseline it stands for.
+// servingOf returns what an observed workload serves. Nil when it was deleted or its baseline is
+// missing.
 func (f *folding) servingOf(n *named, seq uint64, seen *factv1.WorkloadObserved) *Serving {
 	w := WorkloadOf(seen.GetBaseline())
 	if w.Kind == "" || w.Namespace == "" || w.Name == "" {
@@ -68,10 +68,9 @@ func servingWith(mappings []Mapping) *Serving {
 	return &one.Serving
 }
 
-// mappingsOf lists, for each port that the workload listens on, the Service
-// ports on the sandbox's side that lead to it. A pair without a Service on the
-// sandbox's side leads nowhere, and neither does port 0, which stands for a
-// named port that no container has.
+// mappingsOf returns, for each port that the workload listens on, the Service ports on the
+// sandbox's side that map to it. A pair without a Service on the sandbox's side has no destination,
+// and neither has port 0, which represents a named port that no container declares.
 func mappingsOf(services []*factv1.ServicePair, namespace string) []Mapping {
 	byPort := make(map[uint32][]Destination)
 	for _, pair := range services {
@@ -98,8 +97,8 @@ func mappingsOf(services []*factv1.ServicePair, namespace string) []Mapping {
 	return out
 }
 
-// keptPorts lists the ports of the baseline whose requests stay with it: those that
-// its Services lead to. There is no destination, whatever the fact says.
+// keptPorts returns the ports of the baseline whose requests stay with it: those that its Services
+// map to. They have no destination, whatever the fact contains.
 func keptPorts(services []*factv1.ServicePair) []Mapping {
 	var ports []uint32
 	for _, pair := range services {

@@ -7,12 +7,11 @@ import (
 	"switchyard.dev/routeserver/table/hamt"
 )
 
-// Rule says: requests for Baseline that carry RoutingKey belong to Sandbox. Its
-// identity is (Baseline, RoutingKey). It is where a declaration and an
-// observation meet, or a declaration of a member that does not exist (Absent), and it
-// shares both with the other rules of the same key and of the same member: a hundred
-// thousand rules must fit. Neither is nil, and everything is read
-// only: versions of the table and their readers share it too.
+// Rule assigns requests for Baseline that carry RoutingKey to Sandbox. Its identity is (Baseline,
+// RoutingKey). It joins a declaration and an observation, or is a declaration of a member that does
+// not exist (Absent), and shares both with the other rules of the same key and of the same member,
+// to keep a hundred thousand rules in memory. Neither is nil, and everything is read only: versions
+// of the table and their readers share it too.
 type Rule struct {
 	*Declaration // RoutingKey, Declared
 	*Serving     // Baseline, Mappings, Ready, Member, Observed
@@ -24,9 +23,9 @@ type Rule struct {
 const keptKind = "VirtualWorkload"
 
 // Kept reports whether such requests stay with the baseline on purpose: the member is a
-// VirtualWorkload, which has no pods of its own. The rule is there so that the key is known
-// to be held for this baseline, and by whom; it leads nowhere. Nobody may take that for a
-// destination that is missing, nor for one that is not ready.
+// VirtualWorkload, which has no pods of its own. The rule records that the key is owned for this
+// baseline, and by which member; it has no destination. Readers must not treat it as a missing
+// destination, nor as one that is not ready.
 func (r *Rule) Kept() bool { return r.Member.Kind == keptKind }
 
 // Absent reports whether the member does not exist, or was not observed to represent a
@@ -34,12 +33,12 @@ func (r *Rule) Kept() bool { return r.Member.Kind == keptKind }
 // never ready: requests for a member that does not exist fail visibly (decision record 0053).
 func (s *Serving) Absent() bool { return s.Observed == 0 }
 
-// Declaration is the newest thing said about a routing key.
+// Declaration is the newest declaration of a routing key.
 type Declaration struct {
 	RoutingKey string
-	// Declared is the sequence of the fact, in the epoch of the table: who
-	// declared the key. It is provenance, not content: Equal, Hash and Diff do
-	// not look at it, so that a fact stated again changes nothing.
+	// Declared is the sequence of the fact that declared the key, in the epoch of the table. It is
+	// provenance, not content: Equal, Hash and Diff ignore it, so that a fact published again
+	// changes nothing.
 	Declared uint64
 
 	// members are those that the key names, each once; none for a key that was
@@ -54,20 +53,19 @@ func (d *Declaration) ID() hamt.Text { return hamt.Text(d.RoutingKey) }
 // declaration states of one that is not (Absent).
 type Serving struct {
 	*Place // Baseline
-	// Mappings has one entry for each port of the baseline that a Service leads
-	// to, sorted by port. Empty for a workload without a Service: consumers of
-	// message queues still need the rule. They have no destinations in a rule that
-	// is Kept.
+	// Mappings has one entry for each port of the baseline that a Service maps to, sorted by port.
+	// Empty for a workload without a Service: consumers of message queues still need the rule. In a
+	// rule that is Kept they have no destinations.
 	Mappings []Mapping
 	// Ready: the destination can serve now. A rule that is not ready stays: its
 	// requests fail visibly instead of reaching the baseline.
 	Ready bool
-	// createdNanos and createdSeconds say since when the member's object exists.
+	// createdNanos and createdSeconds are the creation time of the member's object.
 	createdNanos int32
 	// Member is the sandboxed workload itself.
 	Member Member
-	// Observed is the sequence of the fact, in the epoch of the table: who
-	// observed the member. It is provenance, like Declared. 0: no fact (Absent).
+	// Observed is the sequence of the fact with the observation of the member, in the epoch of the
+	// table. It is provenance, like Declared. 0: no fact (Absent).
 	Observed uint64
 
 	createdSeconds int64
@@ -104,16 +102,16 @@ type Destination struct {
 	Port uint32
 	// Address is the Service's cluster IP, or empty for a headless one.
 	Address string
-	// Service is the baseline Service that it stands for, beside it in the namespace. It
-	// follows from Host, so Equal, Hash and Diff do not look at it.
+	// Service is the baseline Service that it replaces, in the same namespace. It is derived from
+	// Host, so Equal, Hash and Diff ignore it.
 	Service string
 }
 
 // same reports whether the two are one destination.
 func (d Destination) same(other Destination) bool { return d.compare(other) == 0 }
 
-// Equal reports whether two rules say the same, whatever facts they came from.
-// Either may be nil, which equals only nil.
+// Equal reports whether two rules have the same content, regardless of the facts they came from.
+// Either can be nil, which equals only nil.
 func (r *Rule) Equal(other *Rule) bool {
 	if r == nil || other == nil || r == other {
 		return r == other
@@ -126,7 +124,7 @@ func (s *Serving) equal(other *Serving) bool {
 		mappingsEqual(s.Mappings, other.Mappings)
 }
 
-// String returns a rule in one line, for people.
+// String returns a rule as readable text in one line.
 func (r *Rule) String() string {
 	if r == nil {
 		return "no rule"
@@ -140,7 +138,7 @@ func (r *Rule) String() string {
 		r.Sandbox, r.Member.Kind, r.Member.Name, r.Ready)
 }
 
-// mappingsEqual reports whether two lists of mappings say the same.
+// mappingsEqual reports whether two lists of mappings are equal.
 func mappingsEqual(a, b []Mapping) bool {
 	return slices.EqualFunc(a, b, func(a, b Mapping) bool {
 		return a.WorkloadPort == b.WorkloadPort && slices.EqualFunc(a.Destinations, b.Destinations, Destination.same)

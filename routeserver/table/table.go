@@ -15,13 +15,13 @@ type Table struct {
 	*state // nil in the zero value
 }
 
-// state is what the facts of a table say, and what follows from it.
+// state contains the facts of a table and the rules derived from them.
 type state struct {
-	// What the log said: the newest fact of each of its keys.
+	// The newest fact of each key of the log.
 	keys    hamt.Index[hamt.Text, *Declaration]
 	members hamt.Index[memberID, *member]
 	headers *keyHeaders // nil when nothing was declared
-	// What follows from it.
+	// Derived from the facts.
 	rules     hamt.Map[ruleID, slot]
 	baselines hamt.Index[workloadID, *baseline]
 	conflicts hamt.Index[hamt.Text, *contested]
@@ -41,9 +41,8 @@ func (t Table) filled() Table {
 // Pos is the newest position folded in; its epoch is the table's.
 func (t Table) Pos() event.Pos { return t.pos }
 
-// Whole reports whether the log said that it is complete: only then does the
-// absence of a rule mean that there is none. Serve nothing from a table that is
-// not whole.
+// Whole reports whether the log was marked complete: only then does the absence of a rule mean that
+// there is none. Serve nothing from a table that is not whole.
 func (t Table) Whole() bool { return t.whole }
 
 // Hash is the hash of all rules and of the KeyHeaders. Two tables that route alike

@@ -16,7 +16,7 @@ import (
 type Config struct {
 	// Log is the log to follow. Required.
 	Log eventbus.Reader
-	// Logger is told when the log is lost and found again. Default: none.
+	// Logger records when the log becomes unreachable and when it recovers. Default: no logging.
 	Logger *slog.Logger
 	// Metrics gets the collectors of the view. Default: none.
 	Metrics prometheus.Registerer
@@ -24,7 +24,7 @@ type Config struct {
 	Retry projection.Retry
 }
 
-// Validate returns what is wrong with a Config, or nil.
+// Validate returns an error that describes the first invalid field of a Config, or nil.
 func (c Config) Validate() error {
 	if c.Log == nil {
 		return errors.New("view: Config.Log is missing: say which log to follow")

@@ -1,27 +1,25 @@
-// Package view keeps the newest routing table of a log within reach of those
-// who serve it.
+// Package view keeps the newest routing table of a log.
 //
-// A View follows the log for ever and folds what it reads. Readers are woken,
-// not fed: Current gives the newest table and a channel that is closed when
-// there is a newer one, so a reader loops over "take the table, serve what
-// changed since the one I had (table.Diff), wait". There is no queue for each
-// reader. A slow one skips versions, never truth, and one that waits costs
-// nothing.
+// A View follows the log and folds its events. Readers are woken, not fed: Current returns the
+// newest table and a channel that is closed when there is a newer one, so a reader repeats "take
+// the table, serve the difference from the previous one (table.Diff), wait". There is no queue per
+// reader. A slow reader skips versions but never misses a change, and a waiting one costs nothing.
 //
-// What Current gives is always a whole table, or the empty one while there has
-// been none yet (Table.Whole is false: serve nothing from it):
+// Current always returns a whole table, or the empty one before the first whole table (Table.Whole
+// is false: serve nothing from it):
 //
-//   - A log gives the newest fact of each key, oldest first, so what a key meant
-//     can come after the fact that says "complete". A table is shown once it has
-//     reached the end that the log had when the following began.
-//   - While the log cannot be reached, the last table stays, with a warning.
-//     Before the first table the log says so as information, once for each reason.
-//   - When the log began again (a new epoch), the table of the old one stays
-//     until that of the new one is whole; then one swap. If both say the same,
-//     nobody is woken.
+//   - A log contains the newest fact of each key, oldest first, so facts that belong
+//     together can come after the fact that marks completeness. A table is published
+//     once it has reached the tip that the log had when following began.
+//   - While the log is unreachable, the last table stays, with a warning in the
+//     program's log. Before the first table the reason is logged at level info, once
+//     for each reason.
+//   - When the log begins again (a new epoch), the table of the old one stays
+//     until that of the new one is whole; then it is replaced at once. If both have
+//     the same content, no reader is woken.
 //
-// Readers are woken when rules change, not for each fact: many facts say again
-// what is known. The position of the table moves on without waking.
+// Readers are woken when rules change, not for each fact: many facts repeat known content. The
+// position of the table advances without waking them.
 //
-// Who must see all that was recorded before waits for the position (WaitFor).
+// A reader that must see everything recorded before a position waits for it (WaitFor).
 package view

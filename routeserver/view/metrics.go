@@ -9,8 +9,8 @@ import (
 	"switchyard.dev/eventbus/event"
 )
 
-// metrics are the numbers of one view. Gauges are read from the table when they
-// are asked for, so they cannot be out of date.
+// metrics are the metrics of one view. Gauges are computed from the table at each scrape, so they
+// are never stale.
 type metrics struct {
 	following    prometheus.Gauge
 	epochChanges prometheus.Counter
@@ -61,8 +61,8 @@ func gauge(name, help string, value func() float64) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}, value)
 }
 
-// folded counts facts that are in the table now. Only one that was just stated
-// says something about lag; the rest of a log is old.
+// folded counts facts that have been folded into the table. Lag is measured on newly recorded facts
+// only; the rest of a log is old.
 func (m *metrics) folded(facts []event.Recorded) {
 	m.facts.Add(float64(len(facts)))
 	stated := facts[len(facts)-1].Fact.Time

@@ -18,12 +18,12 @@ import (
 type View struct {
 	cfg     Config
 	metrics *metrics
-	// shown is the newest whole table. Those who wait for one with other rules are woken
-	// by newer, and those who wait for any other, of a later position too, by later.
+	// shown is the newest whole table. newer wakes readers that wait for different rules, and later
+	// those that wait for a later position.
 	shown        atomic.Pointer[table.Table]
 	newer, later wake.Signal
-	// folding is the newest table, whole or not, and said why there is none, as was
-	// logged last. They belong to Run.
+	// folding is the newest table, whole or not, and said the reason for a missing table that was
+	// logged last. Only Run uses them.
 	folding table.Table
 	said    string
 }
@@ -61,16 +61,14 @@ func (v *View) WaitWhole(ctx context.Context) (t table.Table, err error) {
 	return t, err
 }
 
-// WaitFor waits until the table has reached a position and returns the newest one
-// then, which may be further on. It waits for a log that has begun again until
-// its table is whole. A read that takes the Tip of the log first and then answers
-// from WaitFor of it sees all that was recorded before it came: such reads are
-// linearizable with the appends.
+// WaitFor waits until the table has reached a position and returns the newest one, which can be
+// further on. It waits for a log that has begun again until its table is whole. A read that takes
+// the Tip of the log first and then uses the table of WaitFor sees all that was recorded before the
+// read began: such reads are linearizable with the appends.
 //
-// eventbus.ErrEpochEnded when the view goes on to another epoch than that of the
-// position: ask for the Tip again. Otherwise ctx's error: give it a deadline, for
-// while the log cannot be followed nothing comes, nor does a position of an epoch
-// that had ended before.
+// It returns eventbus.ErrEpochEnded when the view continues with another epoch than that of the
+// position: read the Tip again. Otherwise it returns ctx's error: use a deadline, because it blocks
+// while the log cannot be followed, and for a position of an epoch that had ended before.
 func (v *View) WaitFor(ctx context.Context, pos event.Pos) (table.Table, error) {
 	var t table.Table
 	began, passed := v.shown.Load().Pos().Epoch, false
@@ -99,8 +97,8 @@ func (v *View) Run(ctx context.Context) error {
 	}.Run(ctx)
 }
 
-// tellWhy logs why the log cannot be followed. Before the first table that is
-// how every start looks until the log has begun: once for each reason is enough.
+// tellWhy logs why the log cannot be followed. Before the first table every start fails until the
+// log has begun, so each reason is logged once.
 func (v *View) tellWhy(err error, retryIn time.Duration) {
 	if t := v.shown.Load(); t.Whole() {
 		v.cfg.Logger.Warn("the routing log cannot be followed; the last table stays",
@@ -120,15 +118,14 @@ func (v *View) follow(ctx context.Context) (progress bool, err error) {
 		return false, err
 	}
 	defer follower.Close()
-	// Read after Follow: what has been given by then and up to here is all that
-	// is known.
+	// Read after Follow: the facts up to this tip are all that is known.
 	tip, err := v.cfg.Log.Tip(ctx)
 	if err != nil {
 		return false, err
 	}
 	if was := v.folding.Pos(); was.Epoch == tip.Epoch && tip.Seq < was.Seq {
 		// Facts to come would have sequences that the table has passed already.
-		v.cfg.Logger.Error("the routing log was cut short within its epoch; its table is folded anew",
+		v.cfg.Logger.Error("the routing log was truncated within its epoch; rebuilding its table",
 			"epoch", tip.Epoch, "tip", tip.Seq, "position", was.Seq)
 		v.folding = table.Table{}
 	}

@@ -38,7 +38,7 @@ type Server struct {
 	// Keys is the folder with its keys and certificates.
 	Keys        string
 	environment *envtest.Environment
-	// data is the folder of etcd's data, where it is ours and not envtest's.
+	// data is the directory of etcd's data, if it was created here and not by envtest.
 	data string
 
 	// arguments start the API server again after it was killed, again is the one that
@@ -82,7 +82,7 @@ func startOn(data string, flags ...string) (*Server, error) {
 		api.Configure().Set(name, value)
 	}
 	if err := s.open(); err != nil {
-		// What was started before something failed must not stay.
+		// If the start fails midway, the processes already started must be stopped.
 		_ = s.environment.Stop()
 		return nil, fmt.Errorf("start an API server (the binaries come from `go run -C tools/cluster . build --only apiserver`): %w", err)
 	}
@@ -99,8 +99,8 @@ func (s *Server) open() (err error) {
 	return os.WriteFile(s.Kubeconfig, s.environment.KubeConfig, 0o600)
 }
 
-// Client returns a client of an administrator that knows the kinds of Kubernetes, ours, and
-// definitions.
+// Client returns a client of an administrator with the kinds of Kubernetes, those of the operator,
+// and definitions in its scheme.
 func (s *Server) Client() (client.WithWatch, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(kubernetesscheme.AddToScheme(scheme), crdv1.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme)); err != nil {

@@ -16,7 +16,7 @@ func (s *Server) DefineIstio(ctx context.Context) error {
 	return s.define(ctx, "istio.io/api", "kubernetes/customresourcedefinitions.gen.yaml")
 }
 
-// DefineGatewayAPI makes it serve the routes of the Gateway API, and what they need.
+// DefineGatewayAPI installs the definitions of the Gateway API's routes and their dependencies.
 func (s *Server) DefineGatewayAPI(ctx context.Context) error {
 	const folder = "config/crd/standard/gateway.networking.k8s.io_"
 	return s.define(ctx, "sigs.k8s.io/gateway-api", folder+"httproutes.yaml", folder+"grpcroutes.yaml", folder+"referencegrants.yaml", folder+"backendtlspolicies.yaml")

@@ -13,12 +13,11 @@ import (
 	"switchyard.dev/sidecars/inject"
 )
 
-// tokenSeconds is longer than any run: nobody renews tokens here, as a kubelet does.
+// tokenSeconds is longer than any run, because there is no kubelet here that renews tokens.
 const tokenSeconds = 24 * 3600
 
-// ReplicaSet makes the ReplicaSet of a Deployment or an Argo Rollout, as their controllers
-// do. Whether its owner is there nobody asks: what a token is good for hangs on the
-// references alone.
+// ReplicaSet creates the ReplicaSet of a Deployment or an Argo Rollout, as their controllers do.
+// The owner need not exist: the validity of a token depends on the references alone.
 func ReplicaSet(ctx context.Context, kube kubernetes.Interface, namespace, kind, workload string) (*appsv1.ReplicaSet, error) {
 	const hash = "5f6d"
 	label, owner := appsv1.DefaultDeploymentUniqueLabelKey, metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: workload, UID: "uid-of-its-owner", Controller: new(true)}
@@ -52,8 +51,8 @@ func Pod(ctx context.Context, kube kubernetes.Interface, set *appsv1.ReplicaSet,
 	return kube.CoreV1().Pods(set.Namespace).Create(ctx, pod, metav1.CreateOptions{})
 }
 
-// Token asks for a token of a service account as a kubelet does: for an audience, which is
-// the API server itself when it is "", and bound to a pod unless that is nil.
+// Token requests a token of a service account as a kubelet does: for an audience, which is the API
+// server itself when it is "", and bound to a pod unless that is nil.
 func Token(ctx context.Context, kube kubernetes.Interface, namespace, account, audience string, pod *corev1.Pod) (string, error) {
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(tokenSeconds))}}
 	if audience != "" {

@@ -46,7 +46,7 @@ func definedStore() (folder string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("write our definitions: %w", err)
 	}
-	// The folder that it leads to is named after what the programs were built from.
+	// The link's target is named after the sources of the programs.
 	programs, err := filepath.EvalSymlinks(Binaries())
 	if err != nil {
 		return "", fmt.Errorf("find etcd (it comes from `go run -C tools/cluster . build --only apiserver`): %w", err)

@@ -1,7 +1,6 @@
-// Package arch holds the rules of the house that a compiler does not check, as
-// tests over the source, read with go/parser: which folder may import which,
-// what pure packages may not touch, how long files and functions may be, and
-// that every package and exported name says what it is for.
+// Package arch contains the project's rules that a compiler does not check, as tests over the
+// source, read with go/parser: allowed imports of each directory, restrictions of pure packages,
+// maximum lengths of files and functions, and that every package and exported name is documented.
 //
-// A rule that must be broken is broken by a line in exceptions.go that says why.
+// An exception from a rule is a line in exceptions.go with the reason.
 package arch

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Names reports packages with a name that says nothing.
+// Names returns packages with a meaningless name.
 func Names(f File) []string {
 	if slices.Contains(vagueNames, f.Syntax.Name.Name) {
 		return []string{fmt.Sprintf("%s: package %s: name it after what it provides", f.Path, f.Syntax.Name.Name)}
@@ -53,8 +53,8 @@ var unidiomatic = []struct{ says, idiom string }{
 // saysWhether is how no comment on a name begins.
 var saysWhether = regexp.MustCompile(`^\w+ (says|tells) whether `)
 
-// Idiom reports functions with results whose comments do not begin as Go's do: "X returns …",
-// "X reports whether …", and any name whose comment does not report.
+// Idiom returns functions with results whose comments do not begin as is usual in Go: "X returns
+// …", "X reports whether …", and any name whose comment does not report.
 func Idiom(f File) []string {
 	var broken []string
 	for _, c := range f.Syntax.Comments {
@@ -124,8 +124,7 @@ func undocumentedSpec(d *ast.GenDecl, spec ast.Spec) (string, bool) {
 	return "", false
 }
 
-// PackagesWithoutDocument lists the folders none of whose files has a package
-// comment.
+// PackagesWithoutDocument returns the directories without a package comment in any file.
 func PackagesWithoutDocument(files []File) []string {
 	documented := map[string]bool{}
 	for _, f := range files {

@@ -33,7 +33,7 @@ var roomLines = map[string]int{
 
 // Counted is the code lines of a folder's files.
 type Counted struct {
-	// Product is hand-written Go without tests, Tests what is in _test.go files.
+	// Product is the size of hand-written Go without tests, Tests that of _test.go files.
 	Product, Tests int
 }
 

@@ -102,8 +102,7 @@ var impureCalls = map[string][]string{
 	"time": {"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"},
 }
 
-// vagueNames may not name a package: they say where code was put, not what it
-// is for.
+// vagueNames are forbidden as package names: they describe no purpose.
 var vagueNames = []string{"util", "utils", "common", "helper", "helpers", "misc", "shared", "base"}
 
 // Budgets, after the best that a product of this field holds.
@@ -237,9 +236,9 @@ func Impurities(f File) []string {
 	return broken
 }
 
-// Torn reports functions that write a file in place. Who is killed while he writes
-// leaves a part of it, which the next program reads: a file is written beside its
-// place and renamed, in one function. Tests are free to write as they like.
+// Torn returns functions that write a file in place. If the program is killed during the write, it
+// leaves an incomplete file, which the next program reads: a file must be written beside its place
+// and renamed, in one function. Tests are exempt.
 func Torn(f File) []string {
 	if f.Test() || f.Room() == "tests" {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// module is the main module's path; packages outside it are not ours.
+// module is the main module's path; packages outside it are third-party.
 const module = "switchyard.dev"
 
 // File is one parsed Go source file of the repository.
@@ -43,10 +43,10 @@ func roomOf(dir string) string {
 	return strings.SplitN(dir, "/", 2)[0]
 }
 
-// Test tells a test file.
+// Test reports whether the file is a test file.
 func (f File) Test() bool { return strings.HasSuffix(f.Path, "_test.go") }
 
-// Generated tells a file that a program wrote.
+// Generated reports whether the file is generated.
 func (f File) Generated() bool { return ast.IsGenerated(f.Syntax) }
 
 // Program reports whether a file is of a main package, which connects components and may

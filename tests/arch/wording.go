@@ -82,8 +82,8 @@ func Instead(text string) []string {
 	return hints
 }
 
-// Prose returns the parts of a line that people read: of code comments and strings that contain
-// a blank, of a document all of it.
+// Prose returns the readable text of a line: of code, comments and strings that contain a blank; of
+// a document, all of it.
 func Prose(path, line string) map[Kind]string {
 	switch {
 	case ends(path, ".md", ".txt", ".tpl"):

@@ -76,17 +76,17 @@ func (k Kind) writeHead(framer *http2.Framer, stream uint32) error {
 	return nil
 }
 
-// client2 is one connection of HTTP/2 that holds what it has.
+// client2 is an HTTP/2 connection that keeps the data it has received.
 type client2 struct {
 	conn net.Conn
 	kind Kind
 	held *Held
 
 	mu sync.Mutex
-	// changed is told when there is more window.
+	// changed is signalled when the window grows.
 	changed *sync.Cond
-	// window is what may be sent: on each stream, and as 0 on all. grown is by how
-	// much each stream's window is larger than what it was at first.
+	// window is the number of bytes that can be sent: on each stream, and under key 0 on all
+	// together.
 	window map[uint32]int64
 	closed bool
 }
@@ -137,7 +137,8 @@ func (c *client2) read() {
 	}
 }
 
-// write sends bodies, as much as may be, or asks for a byte a second.
+// write sends bodies as fast as the window allows, or grants the server one byte of window per
+// tick.
 func (c *client2) write(ctx context.Context) {
 	framer := http2.NewFramer(c.conn, nil)
 	switch {
@@ -158,8 +159,8 @@ func (c *client2) write(ctx context.Context) {
 	}
 }
 
-// next waits until something may be sent and says on which stream and how much; 0
-// when the connection has ended.
+// next waits until data can be sent and returns the stream and the number of bytes; 0 when the
+// connection has ended.
 func (c *client2) next() (stream uint32, n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

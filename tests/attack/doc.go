@@ -1,7 +1,7 @@
-// Package attack holds a sidecar's memory as a hostile caller would, or a caller
-// that is merely stuck: clients ask for more than they read, or send more than the
-// application reads, or never come to the end of what they say.
+// Package attack fills a sidecar's memory like a hostile caller, or one that is merely stuck:
+// clients request more than they read, or send more than the application reads, or never complete a
+// request.
 //
-// Flood starts the clients; Serve is the application that suffers them; Beside sends
-// honest requests meanwhile, and Watch looks at what the sidecar's processes hold.
+// Flood starts the clients; Serve is the attacked application; Beside sends legitimate requests in
+// the meantime, and Watch measures the memory of the sidecar's processes.
 package attack

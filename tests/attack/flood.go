@@ -27,7 +27,7 @@ func lean(c net.Conn) error {
 	return errors.Join(t.SetReadBuffer(size), t.SetWriteBuffer(size))
 }
 
-// Held are clients that hold what they have got, until Release.
+// Held are clients that keep their connections and data until Release.
 type Held struct {
 	// Refused counts connections and streams that the other side has ended.
 	Refused atomic.Int64
@@ -78,8 +78,8 @@ func (h *Held) Release() {
 	h.ended.Wait()
 }
 
-// begin returns what a client says at first. That it could not be said whole is no
-// error: the other side may refuse it.
+// begin sends the first bytes of a client. An incomplete write is no error: the other side is
+// allowed to reject it.
 func begin(c net.Conn, k Kind) error {
 	if err := c.SetWriteDeadline(time.Now().Add(saying)); err != nil {
 		return err
@@ -92,10 +92,10 @@ func begin(c net.Conn, k Kind) error {
 	return c.SetWriteDeadline(time.Time{})
 }
 
-// saying is how long a client tries to say its first words.
+// saying is the timeout for the first bytes of a client.
 const saying = 10 * time.Second
 
-// hold goes on until the connection or ctx ends.
+// hold runs a client after its first bytes, until its connection or ctx ends.
 func hold(ctx context.Context, c net.Conn, k Kind, h *Held) {
 	switch {
 	case k.Two:

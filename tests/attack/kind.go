@@ -6,8 +6,7 @@ import "fmt"
 type Kind struct {
 	// Two: over HTTP/2.
 	Two bool
-	// Up: the application does not read what clients send; else clients do not read
-	// what it answers.
+	// Up: the application does not read from clients; otherwise clients do not read its responses.
 	Up bool
 	// Drip: one byte a second is read, and not none.
 	Drip bool
@@ -15,7 +14,7 @@ type Kind struct {
 	Streams int
 	// Head: clients send no request but the beginning of its head, of so many bytes.
 	Head int
-	// Idle: clients have had one answer, over HTTP/1, and say nothing more.
+	// Idle: clients have received one response, over HTTP/1, and send nothing more.
 	Idle bool
 }
 
@@ -65,7 +64,7 @@ func (k Kind) String() string {
 	return fmt.Sprintf("%s-%s-%s", version, way, pace)
 }
 
-// path is what the application is asked for.
+// path returns the path that is requested from the application.
 func (k Kind) path() string {
 	switch {
 	case k.Idle:

@@ -11,7 +11,7 @@ import (
 
 // Memory is what a sidecar's processes held while they were watched.
 type Memory struct {
-	// Before is what they held at first, and Peak the most, in bytes.
+	// Before is the initial memory, and Peak the maximum, in bytes.
 	Before, Peak int64
 	// Restarts counts processes that came in place of others.
 	Restarts int
@@ -19,8 +19,7 @@ type Memory struct {
 
 const watchEvery = 50 * time.Millisecond
 
-// Watch looks at a process and its children, those of now and of later, until ctx
-// ends.
+// Watch measures the memory of a process and its current and future children, until ctx ends.
 func Watch(ctx context.Context, pid int) (Memory, error) {
 	before, known, err := held(pid)
 	m := Memory{Before: before, Peak: before}
@@ -55,7 +54,7 @@ func held(pid int) (bytes int64, family []int, err error) {
 		if err != nil && p == pid {
 			return 0, nil, err
 		}
-		bytes += int64(now * (1 << 20)) // 0 of a child that has ended meanwhile
+		bytes += int64(now * (1 << 20)) // 0 if the child has ended
 	}
 	return bytes, family, nil
 }

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Output keeps what is written, as a log, and can be read meanwhile.
+// Output is a log writer that can be read concurrently.
 type Output struct {
 	mu   sync.Mutex
 	text strings.Builder

@@ -17,14 +17,14 @@ func copied(d document) document {
 
 // damage is one way in which an object is made wrong.
 type damage struct {
-	// what says it, for people.
+	// what describes the damage.
 	what string
 	// object is the object with it.
 	object document
 }
 
-// damages returns the object with each of its parts left out, nulled, and
-// replaced by something of another type. What says which object it is stays.
+// damages returns the object with each of its parts removed, nulled, and replaced by something of
+// another type. Its kind, namespace and name stay.
 func damages(object document) []damage {
 	var out []damage
 	each(object, nil, func(path []any) {

@@ -61,13 +61,12 @@ func (l *log) Put(_ context.Context, f event.Fact) (event.Pos, error) {
 // Settle implements publish.Publisher.
 func (*log) Settle(event.Key) {}
 
-// rounds is how often every object is looked at: often enough for what a sandbox
-// makes to be looked at as well.
+// rounds is the number of times that every object is reconciled: enough for the objects of a
+// sandbox to be reconciled as well.
 const rounds = 2
 
-// run has every controller look at every object of its kind, and says what went
-// wrong: a panic, or an object about which nothing is said in the end. Errors are
-// given to handle.
+// run reconciles every object with the controller of its kind, and returns an error for a panic or
+// for an object without a condition in the end. Errors of reconciling are passed to handle.
 func (w *world) run(ctx context.Context, handle func(kind string, err error)) error {
 	for range rounds {
 		for _, kind := range w.Kinds() {

@@ -1,5 +1,5 @@
-// Package container runs programs in a file system of their own, as containers of pods do,
-// without a container runtime. It needs root. Networks and processes are those of the machine.
+// Package container runs programs in separate file systems, like containers of pods, without a
+// container runtime. It needs root. Networks and processes are those of the machine.
 package container
 
 import (
@@ -23,9 +23,9 @@ type Container struct {
 	// Root is the folder with its file system, which it cannot write. Every place of a Bind,
 	// /dev and /tmp are there.
 	Root string
-	// Dir is a folder of its own: it gets what the program writes to /tmp and /dev.
+	// Dir is a separate directory for the files that the program writes to /tmp and /dev.
 	Dir string
-	// Binds are what it has from outside.
+	// Binds are the files and directories mounted from outside.
 	Binds []Bind
 }
 
@@ -37,8 +37,8 @@ const (
 	endings = "termination-log"
 )
 
-// Start starts a program in the container; what it says is in the file NAME.log in Dir. It has
-// no other environment than env.
+// Start starts a program in the container with the environment env; its output is in the file
+// NAME.log in Dir.
 func (c Container) Start(name string, env []string, command ...string) (*program.Program, *exec.Cmd, error) {
 	cmd := &exec.Cmd{Path: command[0], Args: command, Env: env}
 	p, err := c.Run(name, cmd)

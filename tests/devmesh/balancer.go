@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// balancer is the Service of a baseline: each new connection goes to one of the
-// pods that are ready, as kube-proxy has it, and stays there.
+// balancer acts as the Service of a baseline: like kube-proxy, it assigns each new connection to
+// one of the ready pods, where it stays.
 type balancer struct {
 	pods []*pod
 	mu   sync.Mutex

@@ -19,8 +19,8 @@ import (
 // Changes changes routes under load: keys come, go and are routed elsewhere, and from the receipt
 // of each change on every request with that key must follow it.
 type Changes struct {
-	// For is how long, PerSecond how many changes are begun in each second, Rate how
-	// many requests are sent in each.
+	// For is the duration, PerSecond the number of changes started per second, Rate the number of
+	// requests per second.
 	For             time.Duration
 	PerSecond, Rate int
 	// Baselines is how many there are, at most 3, and Pods how many each of them has.
@@ -32,8 +32,8 @@ type Changes struct {
 // ChangesFigures are the results.
 type ChangesFigures struct {
 	Took time.Duration
-	// Changes were made and had their receipt; Late are those that could not be
-	// begun in their second; Missing had no receipt in time.
+	// Changes were made and had their receipt; Late are those that could not be started in their
+	// second; Missing had no receipt in time.
 	Changes, Late, Missing int
 	// Receipts is how long each took, from its first fact to its receipt.
 	Receipts []time.Duration
@@ -161,7 +161,7 @@ func newChanging(i, baselines int, l *load, c *control.Plane) *changing {
 	return k
 }
 
-// answer is who answers the key as it is now.
+// answer is the workload that currently serves the key.
 func (k *changing) answer() string {
 	if !k.declared || !k.there[k.leads] {
 		return baselineOf(k.workload)

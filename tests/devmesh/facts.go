@@ -33,7 +33,7 @@ func (m member) facts(key string) (observed, declared event.Fact) {
 	return f.Facts()
 }
 
-// answer is who answers requests that belong to the member.
+// answer is the workload that serves requests for the member.
 func (m member) answer() string {
 	switch {
 	case m.notReady:

@@ -68,8 +68,8 @@ type counted struct {
 	Notes []string
 }
 
-// How many lanes there are to each baseline. A lane over HTTP/1.1 has a connection
-// of its own; those over HTTP/2 share one for each four.
+// The number of lanes to each baseline. A lane over HTTP/1.1 has a separate connection; over
+// HTTP/2, four lanes share one.
 const (
 	plainLanes    = 10
 	sharedLanes   = 4
@@ -200,8 +200,8 @@ func (l *load) note(answer string, err error, cut int, multiplexed bool) {
 	}
 }
 
-// ask sends a request and gives who answered, and which pod its connection went
-// to, if there was one.
+// ask sends a request and returns the workload that responded, and the pod of its connection, if
+// there was one.
 func ask(client *http.Client, d decision) (answer string, at *pod, err error) {
 	nonce := fmt.Sprintf("%016x", rand.Uint64())
 	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
@@ -209,8 +209,8 @@ func ask(client *http.Client, d decision) (answer string, at *pod, err error) {
 			at = conn.pod
 		}
 	}}
-	// With a body, so that the client does not send it again by itself when a
-	// connection breaks: every failure is to be seen.
+	// With a body, so that the client does not retry when a connection breaks: every failure must
+	// be visible.
 	request, err := http.NewRequestWithContext(httptrace.WithClientTrace(context.Background(), trace),
 		http.MethodPost, "http://"+d.workload.Name+"."+d.workload.Namespace+".svc/", strings.NewReader(nonce))
 	if err != nil {
@@ -238,7 +238,7 @@ func ask(client *http.Client, d decision) (answer string, at *pod, err error) {
 	return answer, at, err
 }
 
-// answerOf reads who answered.
+// answerOf returns the workload that responded.
 func answerOf(response *http.Response, body, nonce string) (string, error) {
 	reason := response.Header.Get("Sd-Reason")
 	sandbox, isSandbox := strings.CutPrefix(response.Header.Get("Sd-Routed"), "sandbox=")

@@ -21,8 +21,8 @@ var oddKeys = []string{
 // oddSandboxes are names of sandboxes of that sort.
 var oddSandboxes = []string{"plain", "with space", "100%", "%s", "%%%", "ключ", `"quoted"`, "a\nb", "x=y;z", strings.Repeat("s", 120)}
 
-// randomFacts makes up changes of all kinds, odd ones too. The same seed gives
-// the same.
+// randomFacts generates changes of all kinds, including unusual ones. The same seed produces the
+// same changes.
 type randomFacts struct {
 	random    *rand.Rand
 	baselines int

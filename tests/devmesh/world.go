@@ -17,7 +17,7 @@ import (
 	"switchyard.dev/tests/podnet"
 )
 
-// workloads are the baselines: as many as a run asks for, in this order.
+// workloads are the baselines: a run uses the required number of them, in this order.
 var workloads = []table.Workload{
 	{Kind: "Deployment", Namespace: control.Namespace, Name: "cart"},
 	{Kind: "ArgoRollout", Namespace: control.Namespace, Name: "orders"},

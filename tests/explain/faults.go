@@ -43,7 +43,7 @@ func Faults() []Fault {
 	}
 }
 
-// served makes a rule, in either order of its facts, and gives their places.
+// served makes a rule, in either order of its facts, and returns their sequences.
 func (s *story) served(change func(*factv1.WorkloadObserved)) (declared, observed uint64) {
 	if s.random.IntN(2) == 0 {
 		declared = s.declare()

@@ -56,7 +56,7 @@ type want struct {
 
 const forked = "ForkedWorkload"
 
-// sandbox begins the story of a sandbox with a key of its own.
+// sandbox begins the scenario of a sandbox with a new key.
 func (s *story) sandbox(name string) {
 	s.sandboxName, s.key = name, "key-"+name
 	s.now = map[event.Key]event.Fact{}
@@ -111,7 +111,7 @@ func (s *story) withdraw(key event.Key, manager string) uint64 {
 	return s.say(key, data, manager)
 }
 
-// say states a fact, and sometimes facts that change nothing.
+// say publishes a fact, and sometimes facts that change nothing.
 func (s *story) say(key event.Key, data proto.Message, manager string) uint64 {
 	f := event.Fact{Key: key, Data: data, Time: time.Now(), Cause: event.Cause{
 		Kind: "SignadotSandbox", Name: s.sandboxName, UID: "uid-" + s.sandboxName, Generation: int64(len(s.now) + 1), Manager: manager,

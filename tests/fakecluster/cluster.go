@@ -1,9 +1,9 @@
 // Package fakecluster is a cluster in memory, with the controller of every kind.
 //
-// Objects lie in the fake client of controller-runtime. Beneath it a tracker adds what an
-// API server adds to what is written: UIDs, generations, times of creation, cluster IPs.
-// Nothing runs by itself: whoever has a Cluster says when a controller looks at an object
-// (Look), at all (Round), and when garbage is collected (Collect).
+// Objects are stored in the fake client of controller-runtime. Beneath it a tracker adds the fields
+// that an API server sets: UIDs, generations, creation timestamps, cluster IPs. Nothing runs in the
+// background: the caller reconciles one object (Look) or all (Round), and collects garbage
+// (Collect).
 package fakecluster
 
 import (
@@ -56,18 +56,19 @@ func Documents(text []byte) ([]Document, error) {
 
 // Cluster is a cluster in memory.
 type Cluster struct {
-	// Client reads and writes what is in it.
+	// Client reads and writes the objects.
 	Client client.Client
 
 	tracker     *tracker
 	controllers map[string]controller.Controller
-	// known are all objects that controllers have looked at, by kind: those that go are to be
-	// looked at as well.
+	// known are all objects that controllers have reconciled, by kind: deleted ones must be
+	// reconciled as well.
 	known map[string][]client.ObjectKey
 }
 
-// New returns a Cluster with these objects, in which nobody leads yet. now gives the time of
-// what is made. Documents that no decoder takes are left out, as the API server refuses them.
+// New returns a Cluster with these objects and without controllers. now returns the time for
+// creation timestamps. Documents that no decoder accepts are omitted, as the API server rejects
+// them.
 func New(now func() time.Time, objects ...Document) (*Cluster, error) {
 	scheme, err := manager.Scheme()
 	if err != nil {
@@ -87,13 +88,13 @@ func New(now func() time.Time, objects ...Document) (*Cluster, error) {
 	return &Cluster{Client: builder.Build(), tracker: tracked}, nil
 }
 
-// Lead replaces the controllers by new ones, which remember nothing, as when another process
-// leads. c is their configuration; its clients are set to the client of the Cluster.
+// Lead replaces the controllers by new ones without state, as when another process becomes the
+// leader. c is their configuration; its clients are set to the client of the Cluster.
 func (w *Cluster) Lead(c kinds.Config) (err error) {
 	c.Client, c.Live = w.Client, w.Client
 	w.known = map[string][]client.ObjectKey{}
 	w.controllers, err = kinds.Controllers(c)
-	if c.Workflows == nil { // Another program provides them, which a fake client does not tell.
+	if c.Workflows == nil { // Another program provides them, which is not part of a fake client.
 		delete(w.controllers, crdv1.KindResource)
 	}
 	return err
@@ -179,11 +180,10 @@ type Panicked struct {
 	Stack []byte
 }
 
-// Error says where.
+// Error returns the value of the panic and its stack.
 func (p Panicked) Error() string { return fmt.Sprintf("panic: %v\n%s", p.Value, p.Stack) }
 
-// Look has the controller of a kind look at one object. The error is a Panicked when it
-// panics.
+// Look reconciles one object with the controller of a kind. The error is a Panicked when it panics.
 func (w *Cluster) Look(ctx context.Context, kind string, key client.ObjectKey) (result reconcile.Result, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -193,7 +193,7 @@ func (w *Cluster) Look(ctx context.Context, kind string, key client.ObjectKey) (
 	return w.controllers[kind].Reconcile(ctx, reconcile.Request{NamespacedName: key})
 }
 
-// Round has every controller look at each object, and at those that have gone.
+// Round reconciles all objects with their controllers, including deleted ones.
 func (w *Cluster) Round(ctx context.Context) error {
 	var errs []error
 	for _, kind := range w.Kinds() {

@@ -14,9 +14,9 @@ var sentenceEnd = regexp.MustCompile(`[.?!]( [A-Z]|$)`)
 // mostSentences is how many the message of a condition may have.
 const mostSentences = 2
 
-// EverythingIsSaid returns nil when every object that stays has each condition of its kind, and no
-// object has a condition with a message that is too long to be read. Ready of a route group is not
-// measured: it repeats all that stands in the way, each of which is a condition of its own.
+// EverythingIsSaid returns nil when every object that is not being deleted has each condition of
+// its kind, and no condition message is too long to read. Ready of a route group is not measured:
+// it repeats all problems, each of which has a separate condition.
 func (w *Cluster) EverythingIsSaid(ctx context.Context) error {
 	for _, kind := range w.Kinds() {
 		objects, err := w.List(ctx, kind)

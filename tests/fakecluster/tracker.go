@@ -23,7 +23,7 @@ import (
 	"switchyard.dev/reconcilers/inmemory"
 )
 
-// tracker holds the objects. To what is written it adds what an API server adds.
+// tracker stores the objects. On writes it adds the fields that an API server sets.
 type tracker struct {
 	clienttesting.ObjectTracker
 	now func() time.Time
@@ -87,8 +87,8 @@ func (t trials) Update(gvr schema.GroupVersionResource, o runtime.Object, ns str
 	return t.ObjectTracker.Update(gvr, o, ns, options...)
 }
 
-// write writes, and adds to the object what is missing. Writes come one at a time: the fake
-// client holds a lock.
+// write writes an object and adds the missing fields. Writes are serialized by a lock of the fake
+// client.
 func (t *tracker) write(gvr schema.GroupVersionResource, o runtime.Object, ns string, do func() error) error {
 	m, err := meta.Accessor(o)
 	if err != nil {
@@ -124,7 +124,7 @@ func (t *tracker) complete(before, after runtime.Object) (changed bool, err erro
 		t.made++
 		now.SetUID(types.UID(fmt.Sprintf("uid-%d", t.made)))
 		now.SetGeneration(1)
-		if made := now.GetCreationTimestamp(); made.IsZero() { // A story may say that an object is older.
+		if made := now.GetCreationTimestamp(); made.IsZero() { // A scenario can set an earlier time.
 			now.SetCreationTimestamp(metav1.NewTime(t.now()))
 		}
 		if service != nil && service.Spec.ClusterIP == "" {
@@ -174,7 +174,8 @@ func sameSpec(a, b runtime.Object) (bool, error) {
 // replicaSets is a kind that the cluster has no objects of: Collect keeps pods that name one as their owner.
 const replicaSets = "ReplicaSet"
 
-// Collect deletes what belongs to a controller that is gone, as Kubernetes does.
+// Collect deletes the objects whose controller was deleted, as the garbage collector of Kubernetes
+// does.
 func (w *Cluster) Collect(ctx context.Context) error {
 	lists := []client.ObjectList{&corev1.ServiceList{}, &appsv1.DeploymentList{}, &discoveryv1.EndpointSliceList{}, &corev1.PodList{}, &corev1.SecretList{}}
 	for _, kind := range crdv1.Kinds() {

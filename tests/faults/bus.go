@@ -53,7 +53,7 @@ type Status struct {
 	Unusable string
 }
 
-// Bus is a bus under test: a process of its own.
+// Bus is a bus under test, in a separate process.
 type Bus struct {
 	program     *program.Program
 	conn        *nats.Conn // that startOpen made
@@ -223,8 +223,8 @@ func (b *Bus) Stop() {
 	<-b.ended
 }
 
-// startOpen starts a bus, waits until it is ready, and opens its log as its writer has it.
-// Killing the bus closes that too.
+// startOpen starts a bus, waits until it is ready, and opens its log for writing. Killing the bus
+// closes that too.
 func startOpen(ctx context.Context, c BusConfig, out io.Writer, scratch string) (b *Bus, log *jetstream.Log, err error) {
 	if b, err = StartBus(c, out); err != nil {
 		return nil, nil, err
@@ -238,7 +238,7 @@ func startOpen(ctx context.Context, c BusConfig, out io.Writer, scratch string) 
 	return b, log, err
 }
 
-// Open returns the log on the bus as its writer has it, and its connection.
+// Open returns the log on the bus, opened for writing, and its connection.
 func (b *Bus) Open(scratch string) (*jetstream.Log, *nats.Conn, error) {
 	file := filepath.Join(scratch, "token")
 	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {

@@ -16,10 +16,10 @@ import (
 // own, and names its scratch directory.
 const isolated = "SWITCHYARD_FAULTS_SCRATCH"
 
-// Isolate runs this program again in a mount and network namespace of its own,
-// with a directory in memory to work in, and ends with its exit code; in that
-// second run it returns the directory. Call it first in main or TestMain. In a
-// process that is a bus under test it runs the bus instead and does not return.
+// Isolate runs this program again in a separate mount and network namespace, with a working
+// directory in memory, and ends with its exit code; in that second run it returns the directory.
+// Call it first in main or TestMain. In a process that is a bus under test it runs the bus instead
+// and does not return.
 func Isolate() (scratch string, err error) {
 	if c := os.Getenv(busConfig); c != "" {
 		os.Exit(serveBus(c))
@@ -40,7 +40,7 @@ func Isolate() (scratch string, err error) {
 	return "", nil
 }
 
-// rerun runs this program again and gives its exit code.
+// rerun runs this program again and returns its exit code.
 func rerun() (int, error) {
 	scratch, err := os.MkdirTemp("", "switchyard-faults-")
 	if err != nil {

@@ -170,7 +170,7 @@ func (w Writing) Start(ctx context.Context) (stop func()) {
 	return func() { cancel(); all.Wait() }
 }
 
-// write states one fact after another, about a few keys of its own.
+// write publishes facts one after another, about a few keys that no other writer uses.
 func (w Writing) write(ctx context.Context, name string, random *rand.Rand) {
 	last := map[string]uint64{}
 	for n := 0; ctx.Err() == nil; n++ {

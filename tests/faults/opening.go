@@ -59,7 +59,7 @@ func (o Openings) Run(ctx context.Context) (f OpeningFigures, err error) {
 	return f, err
 }
 
-// write writes a log of at least as many events as asked for.
+// write writes a log of at least the configured number of events.
 func (o Openings) write(ctx context.Context, config BusConfig) (int, error) {
 	bus, log, err := startOpen(ctx, config, o.Log, o.Scratch)
 	if err != nil {

@@ -49,7 +49,7 @@ type kind struct {
 	make func(below string) (volume, error)
 }
 
-// volume is a disk that can be broken and mended.
+// volume is a disk that can be broken and repaired.
 type volume struct {
 	dir          string
 	breaks, mend func(*Bus) error

@@ -18,11 +18,11 @@ import (
 type PowerCuts struct {
 	Rounds int
 	Seed   uint64
-	// Unsynced lets the bus acknowledge events before they are on disk, to show what is lost
-	// then.
+	// Unsynced makes the bus acknowledge events before they are on disk, to show the resulting
+	// loss.
 	Unsynced bool
-	// Life bounds how long a log that has just begun lives before the cut, and
-	// Again how long one that was there already.
+	// Life limits the time from the start of a new log to the cut, and Again that of an existing
+	// one.
 	Life, Again time.Duration
 	// Scratch is a directory to work in; Log takes what the buses log.
 	Scratch string

@@ -16,12 +16,11 @@ import (
 type Field struct {
 	// Path begins with spec or status; a list is followed by [], a map by {}.
 	Path string
-	// Ignored says why the field is accepted and changes nothing; empty when it
-	// counts.
+	// Ignored is the reason why the field is accepted without effect; empty when it has one.
 	Ignored string
 }
 
-// Kinds are those whose controllers this version has, in the order of a report.
+// Kinds returns the kinds with a controller in this version, in the order of a report.
 func Kinds() []string { return crdv1.Names(crdv1.SupportedKinds()) }
 
 // ignored are the fields that are accepted and change nothing, with the reason.

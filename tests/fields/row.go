@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// EnvFolder names the folder into which rows note what they show.
+// EnvFolder is the environment variable with the directory for the results of rows.
 const EnvFolder = "SWITCHYARD_FIELDS"
 
 // Shown is what a row shows of a field.
@@ -25,10 +25,9 @@ type Shown struct {
 	Differs bool
 }
 
-// Row finds out what a row of a decision table shows of the fields of the object's
-// kind. decide gives what is decided about an object in the world of the row, and
-// the object with the status that follows; both may be anything that
-// encoding/json can write. It must not change what it is given, nor panic.
+// Row determines which fields of the object's kind a row of a decision table shows. decide returns
+// the decision about an object in the world of the row, and the object with the resulting status;
+// both can be anything that encoding/json can encode. It must not modify its argument, nor panic.
 func Row[T client.Object](t testing.TB, kind string, object T, decide func(T) (decision any, after client.Object)) {
 	t.Helper()
 	folder := os.Getenv(EnvFolder)
@@ -80,7 +79,7 @@ func Row[T client.Object](t testing.TB, kind string, object T, decide func(T) (d
 	}
 }
 
-// decided returns what comes out, as text, and the object afterwards as a document.
+// decided returns the decision as text, and the resulting object as a document.
 func decided[T client.Object](o T, decide func(T) (any, client.Object)) (outcome string, after any, err error) {
 	decision, concluded := decide(o)
 	document, err := asDocument(concluded)

@@ -21,17 +21,16 @@ func Verdict(holds bool) string {
 	return "short"
 }
 
-// Told prints a figure whose target is told in words.
+// Told prints a figure whose target is a text.
 func Told(w io.Writer, name string, value any, unit, target string, holds bool) {
 	fmt.Fprintf(w, "%s %v %s (target %s): %s\n", name, value, unit, target, Verdict(holds))
 }
 
-// Beside names what the figures of a benchmark stand beside, measured in the same
-// run.
+// Beside is the name of the comparison of a benchmark's figures, measured in the same run.
 type Beside string
 
-// AtMost prints a figure that is to be at most a target; 0 is no target. beside is
-// the same figure of what it stands beside, 0 when there is none.
+// AtMost prints a figure and its maximum; a target of 0 is none. beside is the same figure of the
+// comparison, 0 when there is none.
 func (b Beside) AtMost(w io.Writer, name string, value float64, unit string, target, beside float64) {
 	fmt.Fprintf(w, "%s %.4g %s", name, value, unit)
 	switch {

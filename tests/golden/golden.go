@@ -1,5 +1,5 @@
-// Package golden holds what tests make against files that were recorded before. It gives the
-// tests of the packages that import it the flag -update, which records them anew.
+// Package golden compares the output of tests with recorded files. It adds the flag -update, which
+// records them again, to the tests of the packages that import it.
 package golden
 
 import (

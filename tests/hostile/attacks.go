@@ -139,7 +139,7 @@ func saying(request *discoveryv3.DeltaDiscoveryRequest) func(context.Context, *S
 	return holding(func(one *stream, _ int) error { return errors.Join(one.Send(request), served(one)) })
 }
 
-// manyVersions is a request with versions of resources that it does not ask for.
+// manyVersions returns a request with versions of resources that it does not subscribe to.
 func manyVersions() *discoveryv3.DeltaDiscoveryRequest {
 	request := asks(own()...)
 	request.InitialResourceVersions = map[string]string{}
@@ -170,7 +170,7 @@ func served(one *stream) error {
 	return err
 }
 
-// subscribed asks for routes and waits for them.
+// subscribed subscribes to routes and waits for them.
 func subscribed(one *stream) (*discoveryv3.DeltaDiscoveryResponse, error) {
 	if err := one.subscribe(); err != nil {
 		return nil, err

@@ -43,7 +43,7 @@ func open(ctx context.Context, conn *grpc.ClientConn, token string) (*stream, er
 
 func own() []string { return []string{translate.RouteName(customer)} }
 
-// subscribe asks for the routes of its own workload.
+// subscribe subscribes to the routes of its workload.
 func (s *stream) subscribe() error {
 	return s.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: translate.RouteType, ResourceNamesSubscribe: own()})
 }
@@ -69,8 +69,8 @@ func (s *stream) refused(responses int, want ...codes.Code) error {
 	}
 }
 
-// attacker is one of those that make requests at once, with a connection that it
-// shares with some, and the token of a pod of its own.
+// attacker is one of several concurrent clients, with a connection that it shares with some, and
+// the token of its pod.
 type attacker struct {
 	conn  *grpc.ClientConn
 	token string
@@ -138,8 +138,7 @@ func together(name string, attacks ...Attack) Attack {
 	}}
 }
 
-// refusing is an attack of one request each, on a stream of its own, that is to
-// be refused.
+// refusing returns an attack of one request each, on a separate stream, that must be rejected.
 func refusing(request func(i int) *discoveryv3.DeltaDiscoveryRequest, want ...codes.Code) func(context.Context, *Site, int) (int, error) {
 	return func(ctx context.Context, s *Site, n int) (int, error) {
 		return s.each(ctx, n, func(ctx context.Context, a attacker, i int) error {
@@ -161,7 +160,7 @@ func codeIs(err error, want codes.Code) error {
 	return nil
 }
 
-// framed writes a request as gRPC has it within a stream.
+// framed encodes a request as a gRPC message within a stream.
 func framed(r *discoveryv3.DeltaDiscoveryRequest) ([]byte, error) {
 	b, err := proto.Marshal(r)
 	return append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(b))), b...), err

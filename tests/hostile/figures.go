@@ -18,8 +18,8 @@ const silent = 100
 // Pods is how many pods a cluster needs for Measure.
 const Pods = honestPods + atOnce
 
-// Measure attacks a target with n requests of all kinds, and then with silence,
-// and prints what that costs it: a table for people, and a line for each figure.
+// Measure attacks a target with n requests of all kinds, and then with silence, and prints the
+// cost: as a table, and a line for each figure.
 func Measure(ctx context.Context, w io.Writer, n int) (err error) {
 	c, err := StartCluster(ctx, Pods)
 	if err != nil {
@@ -50,7 +50,7 @@ func Measure(ctx context.Context, w io.Writer, n int) (err error) {
 	return rejected(ctx, w, c)
 }
 
-// alone lets one attack loose on a target of its own.
+// alone runs one attack on a separate target.
 func alone(ctx context.Context, c *Cluster, a Attack, n int) (cost Cost, err error) {
 	site, err := Open(ctx, c)
 	if err != nil {

@@ -128,7 +128,7 @@ func Silence() Attack {
 	)
 }
 
-// neverReads asks for routes with no window for the answer, and acknowledges it.
+// neverReads subscribes to routes with no window for the response, and acknowledges it.
 func (r *raw) neverReads(token string) error {
 	if err := r.greet(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}); err != nil {
 		return err

@@ -110,7 +110,7 @@ func (r *rejecting) reject() error {
 const again = 500 * time.Millisecond
 
 // nothingMore checks that no rejected version is sent again: after a while the client sends a
-// request that ends the stream, and the end is what has to come next.
+// request that ends the stream, and the end must be the next event.
 func (r *rejecting) nothingMore() error {
 	timer := time.AfterFunc(again, func() {
 		_ = r.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: "made.up", ResourceNamesSubscribe: []string{"x"}}) // it ends either way

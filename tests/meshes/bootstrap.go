@@ -19,7 +19,7 @@ func (p Proxy) bootstrap() object {
 				"SERVICE_ACCOUNT": "default", "INTERCEPTION_MODE": "NONE", "INSTANCE_IPS": p.IP.String(), "LABELS": p.Labels,
 			}},
 		"admin": object{"address": at(net.JoinHostPort(p.IP.String(), strconv.Itoa(adminPort)))},
-		// As Istio's own bootstrap has it: without it Envoy refuses long regular expressions.
+		// As in Istio's own bootstrap: without it Envoy rejects long regular expressions.
 		"layered_runtime": object{"layers": []object{{"name": "static", "static_layer": object{"re2.max_program_size.error_level": 32768}}}},
 		"dynamic_resources": object{"lds_config": ads, "cds_config": ads, "ads_config": object{
 			"api_type": "DELTA_GRPC", "transport_api_version": "V3", "set_node_on_first_message_only": true,

@@ -25,9 +25,9 @@ const (
 	TargetPort = 18081
 )
 
-// Echo makes a Service and what stands for its pod, a server at an IP address of its own,
-// until the test ends. It answers every request with 200, the Service's name in ServedBy, and
-// the request's path and host in headers of their own.
+// Echo creates a Service and a server at ip that replaces its pod, until the test ends. The server
+// responds to every request with 200, the Service's name in ServedBy, and the request's path and
+// host in separate headers.
 func (m *Mesh) Echo(namespace, name string, ip net.IP) {
 	m.Helper()
 	m.Must(podnet.ServeAddress(ip))

@@ -17,9 +17,8 @@ const (
 	definitionsVariable = "SWITCHYARD_ISTIO_DEFINITIONS"
 )
 
-// Isolate finds istiod and Envoy, compiling what the cache lacks, and runs this program again
-// in a network namespace of its own, where Isolate returns. Call it first in TestMain. It
-// needs root.
+// Isolate finds istiod and Envoy, compiles what the cache lacks, and runs this program again in a
+// separate network namespace, where Isolate returns. Call it first in TestMain. It needs root.
 func Isolate() error {
 	if !podnet.Inside() {
 		if err := find(); err != nil {

@@ -66,7 +66,7 @@ func (m *Mesh) worked() (times time.Duration) {
 	return times / anything
 }
 
-// Install gives a cluster the definitions of Istio and of the Gateway API. It may be called
+// Install installs the definitions of Istio and of the Gateway API in a cluster. It can be called
 // while a program already watches for them.
 func Install(w *world.World) {
 	w.Helper()
@@ -97,8 +97,7 @@ func Start(w *world.World) *Mesh {
 	return m
 }
 
-// run runs a program until the test ends, and shows the end of what it said if the test
-// failed.
+// run runs a program until the test ends, and prints the end of its output if the test failed.
 func (m *Mesh) run(name string, cmd *exec.Cmd) {
 	m.Helper()
 	p, err := program.Start(m.dir, name, cmd, nil)
@@ -119,8 +118,8 @@ func (m *Mesh) Synced() {
 	m.Await("every proxy has taken the newest routes", func() error { return m.synced(m.Context()) })
 }
 
-// synced is what istiod says of each proxy: a route that was sent and not taken is refused, or
-// on its way.
+// synced returns an error while istiod reports a proxy as not synced: a route was sent, and
+// rejected or not acknowledged yet.
 func (m *Mesh) synced(ctx context.Context) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+debugAddress+"/debug/syncz", http.NoBody)
 	if err != nil {

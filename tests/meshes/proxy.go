@@ -21,9 +21,8 @@ const adminPort = 15000
 // Kind is what a proxy is to istiod.
 type Kind string
 
-// The kinds of proxies. A sidecar listens at 127.0.0.1 on the port of each Service, so that
-// there can be one of them; a gateway listens on the ports of the Gateways whose Service selects
-// its labels.
+// The kinds of proxies. A sidecar listens at 127.0.0.1 on the port of each Service, so there can be
+// only one; a gateway listens on the ports of the Gateways whose Service selects its labels.
 const (
 	Sidecar Kind = "sidecar"
 	Gateway Kind = "router"
@@ -51,7 +50,7 @@ func (m *Mesh) Run(p Proxy) {
 	m.Await(p.Name+" has configuration", func() error { return sidecar.Healthy(m.Context(), ready) })
 }
 
-// Client returns a client whose connections all go to an IP address, on the port of the URL:
+// Client returns an HTTP client that connects only to an IP address, on the port of the URL:
 // 127.0.0.1 is the sidecar. It follows no redirects.
 func Client(ip net.IP) *http.Client {
 	dialer := &net.Dialer{Timeout: 5 * time.Second}

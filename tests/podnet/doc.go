@@ -1,8 +1,8 @@
-// Package podnet makes what tests of the data plane need of a node and its pods:
-// a network namespace for the test program itself, and others that are joined to
-// it by a cable, as pods are. It needs root.
+// Package podnet creates the network of a node and its pods for tests of the data plane: a network
+// namespace for the test program itself, and others that are connected to it by a veth pair, as
+// pods are. It needs root.
 //
-// A test program calls Isolate first in its TestMain, and then lives alone in a
-// network namespace, which goes with it. Within, NewPod makes pods and
-// ServeAddress gives the node addresses of its own, as cluster IPs.
+// A test program calls Isolate first in its TestMain, and then runs alone in a network namespace,
+// which is deleted with it. Within, NewPod creates pods and ServeAddress adds addresses to the
+// node, as cluster IPs.
 package podnet

@@ -12,8 +12,8 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// lineMTU is the size of a line's packets: that of a network of jumbo frames. The
-// program that carries them is asked for each once.
+// lineMTU is the size of a line's packets: that of a network with jumbo frames. The forwarding
+// program reads each packet once.
 const lineMTU = 9000
 
 // Line is a second link between a pod and the test's own namespace, which is as slow
@@ -21,7 +21,7 @@ const lineMTU = 9000
 type Line struct {
 	// IP is the pod's address on it.
 	IP net.IP
-	// Near and Far are its two ends: what one gives is to be written to the other.
+	// Near and Far are its two ends: packets read from one must be written to the other.
 	Near, Far *os.File
 }
 
@@ -45,8 +45,7 @@ func (p *Pod) NewLine(i byte) (*Line, error) {
 	return l, nil
 }
 
-// tun makes a device whose packets a program carries, in the calling thread's
-// namespace.
+// tun creates a TUN device, whose packets a program forwards, in the calling thread's namespace.
 func tun(name string, ip net.IP) (*os.File, error) {
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {

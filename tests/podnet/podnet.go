@@ -16,17 +16,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Isolated in the environment marks the process that runs in a network namespace
-// of its own. A test that starts its own program again, within, hands it on.
+// Isolated is the environment variable that marks the process in the separate network namespace. A
+// test that starts its program again, inside, passes it on.
 const Isolated = "SWITCHYARD_ISOLATED"
 
 // Inside reports whether this process runs in the namespace that Isolate made.
 func Inside() bool { return os.Getenv(Isolated) != "" }
 
-// Isolate runs this program again in a new network namespace, with more in its
-// environment, and ends with its exit code; in that second run it brings loopback
-// up and returns. Call it first in TestMain. What is to be done outside, and
-// undone, goes into Rerun instead. It needs root.
+// Isolate runs this program again in a new network namespace, with additional environment
+// variables, and ends with its exit code; in that second run it brings loopback up and returns.
+// Call it first in TestMain. Setup and cleanup outside of the namespace go into Rerun instead. It
+// needs root.
 func Isolate(env ...string) error {
 	if Inside() {
 		return furnish()
@@ -45,9 +45,9 @@ func Rerun(env ...string) (code int, err error) {
 	return RerunIn(syscall.CLONE_NEWNET, append(env, Isolated+"=1")...)
 }
 
-// RerunIn runs this program again in new namespaces, which are flags of clone(2), with more in
-// its environment, and returns its exit code. Told to end, this program has that one end, and
-// waits for it.
+// RerunIn runs this program again in new namespaces, which are flags of clone(2), with additional
+// environment variables, and returns its exit code. On SIGTERM or interrupt, this program
+// terminates the other one and waits for it.
 func RerunIn(namespaces uintptr, env ...string) (code int, err error) {
 	if os.Geteuid() != 0 {
 		return 0, errors.New("namespaces can be made only by root: run as root")
@@ -78,9 +78,9 @@ func RerunIn(namespaces uintptr, env ...string) (code int, err error) {
 	return 0, err
 }
 
-// furnish adds to the new network namespace what programs expect of a machine:
-// loopback, and a device with an address and the default route, from which an
-// API server takes the address that it makes known. The route leads nowhere.
+// furnish configures the new network namespace as programs expect of a machine: loopback, and a
+// device with an address and the default route, from which an API server takes its advertised
+// address. The route has no working gateway.
 func furnish() error {
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {
@@ -107,8 +107,8 @@ type Pod struct {
 	link       string
 }
 
-// NewPod makes the namespace number i, from 1 to 254. Its default route leads
-// to the test's own namespace. Close takes it away.
+// NewPod creates the namespace number i, from 1 to 254. Its default route points to the test's
+// namespace. Close deletes it.
 func NewPod(i byte) (*Pod, error) {
 	p := &Pod{
 		IP: net.IPv4(10, 244, i, 2), Host: net.IPv4(10, 244, i, 1),
@@ -155,8 +155,7 @@ func (p *Pod) join() error {
 	})
 }
 
-// address sets a device up and gives it addresses, each with the network that it
-// is in.
+// address sets a device up and adds addresses, each with its network.
 func address(device string, ips ...net.IP) error {
 	link, err := netlink.LinkByName(device)
 	if err != nil {
@@ -233,8 +232,8 @@ func ServeAddress(ip net.IP) error {
 	return err
 }
 
-// OnOwnThread runs f on a thread of its own, which ends with it: one that cannot come back
-// to its namespace, or is kept on a processor, must serve nobody else.
+// OnOwnThread runs f on a separate thread, which terminates afterwards: a thread that cannot return
+// to its namespace, or is pinned to a processor, must not run other goroutines.
 func OnOwnThread(f func() error) error {
 	done := make(chan error, 1)
 	go func() {

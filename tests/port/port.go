@@ -1,5 +1,5 @@
-// Package port finds ports for servers that are told where to listen, and that listen there again
-// after they were down.
+// Package port finds free ports for servers with a configured address that listen on it again after
+// a restart.
 package port
 
 import (
@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// The ports to choose from. Linux gives those from 32768 on to connections
-// (net.ipv4.ip_local_port_range), so one of another process would take the place of a server that is
-// down for a moment.
+// The ports to choose from. Linux uses those from 32768 on for connections
+// (net.ipv4.ip_local_port_range), so another process could take the port of a server that is down
+// for a moment.
 const (
 	lowest = 10_000
 	above  = 32_768

@@ -1,16 +1,16 @@
-// Package process starts this program again, in another role and a process of
-// its own, and calls it over its standard input and output: so its memory and its
-// processor time are those of the role alone, and it ends when its starter does,
-// however that ends. It also tells what memory and processor time processes take.
+// Package process starts this program again, in another role and a separate process, and calls it
+// over its standard input and output: so its memory and its processor time are those of the role
+// alone, and it ends when its parent does, however that ends. It also measures the memory and
+// processor time of processes.
 //
-// A program that does so owes, at its very beginning:
+// A program that uses it must begin with:
 //
 //	switch process.Role() {
 //	case "server":
 //		return process.Answer(&Server{})
 //	}
 //
-// What answers calls is a value whose methods net/rpc can call.
+// The value that answers calls has methods as net/rpc requires.
 package process
 
 import (
@@ -33,8 +33,8 @@ type Process struct {
 	calls *rpc.Client
 }
 
-// Command returns this program in another role, to be started: with the same arguments,
-// and more in its environment. What it writes to its standard error goes to ours.
+// Command returns the command that starts this program in another role: with the same arguments and
+// additional environment variables. Its standard error is that of this process.
 func Command(role string, env ...string) (*exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -56,9 +56,9 @@ func Family(pid int) []int {
 	return all
 }
 
-// Busy begins to measure CPU use. The function that it returns gives how many processors were
-// busy on average since then, for each process and for all others on the machine. What cannot
-// be read counts as 0, since this is only for judging figures.
+// Busy starts to measure CPU use. The returned function returns the average number of busy
+// processors since then, for each process and for all others on the machine. Unreadable values
+// count as 0, since they are only for judging figures.
 func Busy(pids ...int) func() (each []float64, others float64) {
 	began, before := time.Now(), computed(pids)
 	return func() (each []float64, others float64) {
@@ -78,8 +78,7 @@ func Busy(pids ...int) func() (each []float64, others float64) {
 // Computed returns the time that processors have computed for a process; 0 once it has ended.
 func Computed(pid int) time.Duration { return computed([]int{pid})[0] }
 
-// computed returns the time that processors have computed for each process, and last for
-// everybody.
+// computed returns the processor time of each process, and last that of the whole machine.
 func computed(pids []int) (times []time.Duration) {
 	for _, pid := range pids {
 		times = append(times, ticks(stat(fmt.Sprintf("/proc/%d/stat", pid)), 11, 12))

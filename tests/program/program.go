@@ -1,5 +1,5 @@
-// Package program starts programs under test, in a network namespace where that is
-// asked for, and ends them: none outlives the process that started it.
+// Package program starts programs under test, optionally in a network namespace, and terminates
+// them: none outlives the process that started it.
 package program
 
 import (
@@ -23,9 +23,9 @@ type Program struct {
 	err   error
 }
 
-// Start starts a program. What it says is added to a file of its name in the folder logs,
-// or goes to our standard error where that is "". It ends with this process. Within, unless
-// nil, is where it is started: it calls its argument.
+// Start starts a program. Its output is appended to a file with its name in the directory logs, or
+// goes to standard error if logs is "". It ends with this process. within, unless nil, calls its
+// argument in the context in which the program is started.
 func Start(logs, name string, cmd *exec.Cmd, within func(func() error) error) (*Program, error) {
 	log := os.Stderr
 	if logs != "" {
@@ -93,7 +93,8 @@ func (p *Program) Kill() {
 	<-p.ended
 }
 
-// Terminate tells it to end and waits until it has, well.
+// Terminate sends SIGTERM and waits until the program has exited, and kills it after a timeout. The
+// timeout and a failed exit are errors.
 func (p *Program) Terminate(within time.Duration) error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err

@@ -1,8 +1,7 @@
-// Package rollouts holds our controllers against the real Argo Rollouts: its own
-// controller, compiled from a pinned module (tools/argo), on a real API server with the
-// ReplicaSet controller of Kubernetes. There are no nodes: the tests say of pods what a
-// kubelet would.
+// Package rollouts tests the operator's controllers with the real Argo Rollouts controller,
+// compiled from a pinned module (tools/argo), on a real API server with the ReplicaSet controller
+// of Kubernetes. There are no nodes: the tests set the status of pods as a kubelet would.
 //
-// It also holds forks of both kinds against kubectl: a person may restart, scale, pause
-// and annotate a fork, and it goes on to follow its baseline.
+// It also tests forks of both kinds against kubectl: a user can restart, scale, pause and annotate
+// a fork, and the fork continues to follow its baseline.
 package rollouts

@@ -1,7 +1,6 @@
-// Package sandboxes makes up what happens in a cluster over time, as facts:
-// sandboxes come, change and go, their forks get ready and fail, route groups
-// name forks that others hold, and what is known is stated again. The same seed
-// gives the same facts.
+// Package sandboxes generates the events of a cluster over time, as facts: sandboxes are created,
+// changed and deleted, their forks become ready and fail, route groups name forks that other
+// sandboxes own, and known facts are published again. The same seed produces the same facts.
 package sandboxes
 
 import (
@@ -26,7 +25,7 @@ type Cluster struct {
 	random *rand.Rand
 	now    time.Time
 	said   map[event.Key]event.Fact
-	keys   []event.Key // those of said, in the order in which they came
+	keys   []event.Key // the keys of said, in order of arrival
 	writes map[event.Key]int64
 }
 
@@ -41,7 +40,7 @@ func New(seed uint64) *Cluster {
 	}
 }
 
-// Next returns what is stated next.
+// Next returns the next fact.
 func (c *Cluster) Next() event.Fact {
 	c.now = c.now.Add(time.Duration(c.random.IntN(3000)) * time.Millisecond)
 	switch n := c.random.IntN(100); {
@@ -69,8 +68,8 @@ func (c *Cluster) Present() []event.Fact {
 	return out
 }
 
-// Complete returns the fact which says that the table folded from a floor is whole; 0 is the
-// beginning of the log.
+// Complete returns the fact that marks the table folded from a floor as whole; 0 is the beginning
+// of the log.
 func Complete(floor uint64) event.Fact {
 	return event.Fact{Key: event.Log, Data: &factv1.Complete{Reason: "first", Floor: floor}}
 }
@@ -89,7 +88,7 @@ func forkName(i int) string     { return fmt.Sprintf("feature-%d-service", i) }
 func keyName(i int) string      { return fmt.Sprintf("k%012d", i) }
 func baselineName(i int) string { return fmt.Sprintf("service-%d", i) }
 
-// say remembers a fact and says who made it so.
+// say records a fact and returns it with its author.
 func (c *Cluster) say(key event.Key, data proto.Message) event.Fact {
 	c.writes[key]++
 	f := event.Fact{Key: key, Data: data, Time: c.now, Cause: event.Cause{

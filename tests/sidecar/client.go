@@ -60,8 +60,8 @@ func (c *Connected) Acknowledged() <-chan struct{} {
 	return nil
 }
 
-// Client speaks the sidecar's side of delta xDS: it acknowledges what it gets, unless it
-// is held.
+// Client implements the sidecar's side of delta xDS: it acknowledges what it receives, unless it is
+// paused.
 type Client struct {
 	rpc discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesClient
 	had atomic.Int64
@@ -71,7 +71,7 @@ type Client struct {
 	owes *discoveryv3.DeltaDiscoveryResponse
 }
 
-// Open asks for the routes of a workload, showing a token. Run takes them.
+// Open subscribes to the routes of a workload, with a token. Run receives them.
 func Open(ctx context.Context, conn *grpc.ClientConn, token string, w table.Workload) (*Client, error) {
 	ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
 	rpc, err := discoveryv3.NewAggregatedDiscoveryServiceClient(conn).DeltaAggregatedResources(ctx, grpc.WaitForReady(true))
@@ -83,7 +83,7 @@ func Open(ctx context.Context, conn *grpc.ClientConn, token string, w table.Work
 	})
 }
 
-// Run takes what comes until the stream ends, and returns why it has.
+// Run receives responses until the stream ends, and returns its error.
 func (c *Client) Run() error {
 	for {
 		got, err := c.rpc.Recv()
@@ -101,7 +101,8 @@ func (c *Client) Run() error {
 // Had returns how many responses it has taken.
 func (c *Client) Had() int64 { return c.had.Load() }
 
-// answer answers what was not answered yet, unless it is held. The lock is held.
+// answer acknowledges pending responses, or rejects them if refused is set, unless the client is
+// paused. The caller has locked c.
 func (c *Client) answer(refused string) {
 	if c.owes == nil || c.held && refused == "" {
 		return
@@ -114,14 +115,14 @@ func (c *Client) answer(refused string) {
 	_ = c.rpc.Send(answer) // a stream that has ended is found by Run
 }
 
-// Hold has it keep its acknowledgements to itself, until Release.
+// Hold delays acknowledgements until Release.
 func (c *Client) Hold() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.held = true
 }
 
-// Release has it give them.
+// Release sends the delayed acknowledgement.
 func (c *Client) Release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -136,7 +137,7 @@ func (c *Client) Held() bool {
 	return c.held
 }
 
-// Refuse refuses what it owes an answer for, and reports whether there was anything.
+// Refuse rejects the pending responses, and reports whether there were any.
 func (c *Client) Refuse(why string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

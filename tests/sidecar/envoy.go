@@ -27,21 +27,21 @@ type Object map[string]any
 
 const types = "type.googleapis.com/envoy.extensions."
 
-// Way is a listener of an Envoy that has nothing of ours: it passes requests on.
+// Way is a listener of an Envoy without the operator's filters: it passes requests through.
 type Way struct {
 	Name   string
 	Listen netip.AddrPort
 	Routes []Object
-	// Manager and Router are what is set beside Envoy's defaults.
+	// Manager and Router override Envoy's defaults.
 	Manager, Router Object
 }
 
-// Plain returns a route of all requests to a cluster, with what is set beside the defaults.
+// Plain returns a route of all requests to a cluster; more overrides the defaults.
 func Plain(cluster string, more Object) Object {
 	return Object{"match": Object{"prefix": "/"}, "route": with(Object{"cluster": cluster}, more)}
 }
 
-// Cluster returns a cluster of one address, with what is set beside the defaults.
+// Cluster returns a cluster of one address; more overrides the defaults.
 func Cluster(name string, to netip.AddrPort, more Object) Object {
 	return with(Object{
 		"name": name, "type": "STATIC",
@@ -101,7 +101,8 @@ func address(a netip.AddrPort) Object {
 	return Object{"socket_address": Object{"address": a.Addr().String(), "port_value": a.Port()}}
 }
 
-// Admin asks an Envoy whose socket for administrators is in a folder.
+// Admin requests a path of an Envoy's admin interface, whose socket is in dir, and returns the
+// body.
 func Admin(ctx context.Context, dir, path string) ([]byte, error) {
 	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
 		DisableKeepAlives: true,

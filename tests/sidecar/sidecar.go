@@ -1,5 +1,5 @@
-// Package sidecar runs the sidecar's program in a pod of package podnet, as the injector
-// gives it to a pod, and stock Envoys beside it.
+// Package sidecar runs the sidecar's program in a pod of package podnet, as the injector configures
+// it, and stock Envoys beside it.
 package sidecar
 
 import (
@@ -28,9 +28,9 @@ const Program = "sidecars/cmd/devmesh"
 // programsVariable names the folder with the programs that were built.
 const programsVariable = "SWITCHYARD_PROGRAMS"
 
-// Isolate builds programs of this repository and runs this program again in a network
-// namespace of its own, where Isolate returns. Call it first in main or TestMain. It needs
-// root, the source around the working directory, and go.
+// Isolate builds programs of this repository and runs this program again in a separate network
+// namespace, where Isolate returns. Call it first in main or TestMain. It needs root, the source
+// around the working directory, and go.
 func Isolate(programs ...string) error {
 	if podnet.Inside() {
 		return podnet.Isolate()
@@ -79,7 +79,7 @@ type Pod struct {
 	LogLevel   string
 }
 
-// Environment returns what the injector gives the sidecar's container.
+// Environment returns the environment that the injector sets for the sidecar's container.
 func (p Pod) Environment() []string {
 	return []string{
 		devmesh.EnvWorkloadKind + "=" + p.Workload.Kind, devmesh.EnvWorkloadNamespace + "=" + p.Workload.Namespace,

@@ -1,3 +1,4 @@
-// Package specs holds what the compiler of published specifications makes against a real API
-// server: it takes every object, or a line said before why it would not.
+// Package specs tests the output of the compiler of published specifications against a real API
+// server: the server must accept every object, or the compiler must have printed the reason for a
+// rejection.
 package specs

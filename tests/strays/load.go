@@ -20,7 +20,7 @@ import (
 	"switchyard.dev/tools/wait"
 )
 
-// PerSecond is how many requests a load sends that does not say it.
+// PerSecond is the default number of requests per second of a load.
 const PerSecond = 200
 
 // Probe is one kind of request: by which way it goes in, how it is sent, and its routing key.
@@ -29,11 +29,11 @@ type Probe struct {
 	Ask      Ask
 }
 
-// Ask sends a request with this baggage, unless it is "", and returns a chain: who has answered,
-// one after the other. An error because nobody is there to answer has "status 503" in it.
+// Ask sends a request with this baggage, unless it is "", and returns a chain: the names of the
+// workloads that served it, in order. The error for an unavailable workload contains "status 503".
 type Ask func(ctx context.Context, baggage string) (chain string, err error)
 
-// Get asks a URL, whose answer's body is the chain.
+// Get returns an Ask for a URL whose response body is the chain.
 func Get(client *http.Client, url string) Ask {
 	return func(ctx context.Context, baggage string) (string, error) {
 		var headers [][2]string
@@ -49,7 +49,7 @@ func Get(client *http.Client, url string) Ask {
 type reply struct {
 	of       *Probe
 	from, to time.Time
-	// chain is who has answered, one after the other.
+	// chain contains the names of the workloads that served the request, in order.
 	chain string
 	err   error
 }
@@ -86,7 +86,7 @@ func (l *Load) Run(ctx context.Context) error {
 	}
 }
 
-// send sends one request. It does not end with the load: what has been sent is answered.
+// send sends one request. It is not cancelled when the load ends, so every request gets a response.
 func (p *Probe) send() reply {
 	r := reply{of: p, from: time.Now()}
 	baggage := ""
@@ -98,10 +98,10 @@ func (p *Probe) send() reply {
 	return r
 }
 
-// Chains are who is to answer requests, by routing key.
+// Chains are the expected chains, by routing key.
 type Chains map[string]string
 
-// Phase is what happens while requests are sent, and who is to answer before and after it.
+// Phase is a change during the load, with the expected chains before and after it.
 type Phase struct {
 	What          string
 	Before, After Chains
@@ -110,9 +110,9 @@ type Phase struct {
 	Starts string
 }
 
-// During sends requests before, during and after a change and returns those that were answered
-// by others than before or after. Who is to answer a key changes once: no request that begins
-// after another had the new answer has the old one.
+// During sends requests before, during and after a change and returns those served by other
+// workloads than expected before or after. The chain of a key changes once: no request that begins
+// after the first response with the new chain has the old one.
 func (l *Load) During(p Phase, change func()) *Found {
 	l.Helper()
 	l.Awaits(p.Before)
@@ -150,7 +150,7 @@ func (l *Load) Awaits(want Chains) {
 	})
 }
 
-// String returns the reply for people.
+// String returns the reply as text.
 func (r reply) String() string {
 	if r.err != nil {
 		return fmt.Sprintf("at %s, by the %s with the key %q: %v", r.from.Format("15:04:05.000"), r.of.Way, r.of.Key, r.err)
@@ -158,7 +158,7 @@ func (r reply) String() string {
 	return fmt.Sprintf("at %s, by the %s with the key %q: %s", r.from.Format("15:04:05.000"), r.of.Way, r.of.Key, r.chain)
 }
 
-// Found are requests that were answered by others than they should, or by nobody.
+// Found are requests that were served by the wrong workloads, or by none.
 type Found struct {
 	Phase
 	begun, changed time.Time
@@ -213,7 +213,7 @@ func (s *Found) ToBaseline(t testing.TB, baselines Chains) {
 	}
 }
 
-// quote returns the first few replies for people.
+// quote returns the first few replies as text.
 func quote(all []reply) string {
 	var b strings.Builder
 	for _, r := range all[:min(len(all), 8)] {

@@ -37,7 +37,7 @@ type Churn struct {
 	Kills int
 	// Away is how long it is away each time, beside the time it needs to start.
 	Away time.Duration
-	// Meshes: people have routes in meshes, by which the operator routes as well.
+	// Meshes: users have routes in meshes, and the operator routes with them as well.
 	Meshes bool
 }
 

@@ -44,7 +44,7 @@ type Crashes struct {
 	Ways []wire.Way
 	// First is the first write at which one dies, Step how far apart they are.
 	First, Step int
-	// Told is called after each run; may be nil.
+	// Told is called after each run; can be nil.
 	Told func(run string, r Result)
 }
 

@@ -22,7 +22,7 @@ import (
 	"switchyard.dev/tools/wait"
 )
 
-// Cycles are sandboxes, each of a name of its own, that come, get ready and go: with
+// Cycles are sandboxes, each with a new name, that are created, become ready and are deleted: with
 // forks, a workstation or a virtual workload.
 type Cycles struct {
 	// Count is how many, AtOnce how many side by side.
@@ -118,8 +118,8 @@ func (w *World) comeAndGo(ctx context.Context, one change) error {
 	})
 }
 
-// ours returns all objects of the operator, of every kind that the API server has, and the
-// content of the log and the routing table.
+// ours returns all objects of the operator, of every kind that the API server has, and the content
+// of the log and the routing table.
 func (w *World) ours(ctx context.Context) ([]string, error) {
 	all, err := w.everything()
 	if err != nil {

@@ -88,7 +88,7 @@ func (t Trap) spring(ctx context.Context, w *World, g Golden, without wire.Guard
 	return result.Findings, err
 }
 
-// exchange kills the manager, and waits until the next one has done all its work. meanwhile is
+// exchange kills the manager, and waits until its successor has finished all work. meanwhile is
 // called while none runs.
 func (w *World) exchange(ctx context.Context, meanwhile func() error) error {
 	w.mu.Lock()

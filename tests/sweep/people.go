@@ -86,7 +86,7 @@ metadata:
 spec: {containers: [{name: main, image: "NAME:1"}]}`, "NAME", name)
 }
 
-// ownedRoutes are those that people have in a mesh.
+// ownedRoutes are the routes of users in a mesh.
 const ownedRoutes = `
 apiVersion: networking.istio.io/v1
 kind: VirtualService

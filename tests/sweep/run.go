@@ -104,15 +104,15 @@ func (w *World) golden(ctx context.Context, s step) (state.State, error) {
 	return last, err
 }
 
-// begun returns why the last manager has not begun to work.
+// begun returns the reason why the last manager has not started to work.
 func (w *World) begun() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.lives[len(w.lives)-1].Main.LogReady()
 }
 
-// unrouted are the reasons of what meshes are asked for Services that people route by another mesh,
-// or by none.
+// unrouted are the condition reasons of meshes for Services that users route by another mesh, or by
+// none.
 var unrouted = map[any]bool{istio.ReasonNoVirtualService: true, gatewayapi.ReasonNoRoute: true}
 
 // ready returns which of our objects is not ready: a run in which one is shows little.
@@ -255,9 +255,8 @@ func (w *World) account() account {
 	return account{w.ledger.Objects(), w.ledger.Stated()}
 }
 
-// start begins a run: people settle in, the rest of the cluster works, and managers
-// live one after the other. end stops all of that and returns how many managers there
-// were.
+// start begins a run: it creates the users' objects, and starts the rest of the cluster and one
+// manager after the other. end stops all of that and returns the number of managers.
 func (w *World) start(ctx context.Context, faults func(n int) wire.Faults) (end func() int, err error) {
 	w.store, w.ledger = memory.NewStore(), wire.NewLedger()
 	if err := w.settleIn(ctx); err != nil {

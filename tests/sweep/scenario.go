@@ -14,13 +14,13 @@ import (
 // sidecar is the name of the sidecar's container.
 const sidecar = devmesh.ContainerName
 
-// step is something that people do. After it the controllers come to rest.
+// step is an action of users. After it the test waits until the controllers are idle.
 type step struct {
 	name string
 	do   func(ctx context.Context, w *World) error
 }
 
-// Scenario is what people do, one step after the other, beside six baselines.
+// Scenario is a sequence of actions of users, beside six baselines.
 type Scenario []step
 
 // Whole is the scenario of the crash sweep: all is made, all is changed, all goes.

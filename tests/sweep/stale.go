@@ -13,9 +13,9 @@ import (
 	"switchyard.dev/tests/sweep/wire"
 )
 
-// Stale are runs in which managers read old data from their caches: events come late, each kind
-// by itself; and managers die again and again, and the next one begins with caches that go back
-// to an earlier moment of the run, all to the same or each to one of its own.
+// Stale are runs in which managers read stale data from their caches: events are delayed,
+// separately for each kind; and managers are killed repeatedly, and the next one starts with caches
+// of an earlier time of the run, the same for all kinds or a different one for each.
 type Stale struct {
 	// Runs is how many runs there are, Seed that of their random choices.
 	Runs int
@@ -24,7 +24,7 @@ type Stale struct {
 	Late time.Duration
 	// Lives is how many managers there are in a run, if each writes enough to die.
 	Lives int
-	// Told is called after each run; may be nil.
+	// Told is called after each run; can be nil.
 	Told func(run string, r Result)
 }
 

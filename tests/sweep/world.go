@@ -30,20 +30,20 @@ const operatorNamespace = "sweep-operator"
 // patience is how long the controllers may take to come to rest on a busy machine.
 const patience = 90 * time.Second
 
-// World is an API server with people and the rest of a cluster at work on it. Make
-// one with NewWorld. One run after the other uses it.
+// World is an API server with users and the other components of a cluster. Create one with
+// NewWorld. Runs use it one after the other.
 type World struct {
 	server *apiserver.Server
-	// people read and write as they are, past every fault.
+	// people is the client of users, which bypasses every fault.
 	people client.Client
 	store  *memory.Store
 	logger *slog.Logger
 
 	mu sync.Mutex
-	// lives are the managers that were begun in this run.
+	// lives are the managers that were started in this run.
 	lives  []*life.Life
 	ledger *wire.Ledger
-	// meanwhile is called between the death of a manager and the next one.
+	// meanwhile is called after a manager was killed and before the next one starts.
 	meanwhile func()
 	// patience is how long the controllers may take to come to the right end.
 	patience time.Duration

@@ -1,4 +1,4 @@
-// Package targets tests what `make test` makes of groups that fail. The Makefile and
-// its scripts are the real ones; the go command and the program of tools/cluster
-// only write down what they were called with, and fail where a test wants it.
+// Package targets tests the behavior of `make test` when groups fail. The Makefile and its scripts
+// are the real ones; the go command and the program of tools/cluster are replaced by fakes that
+// record their arguments and fail where a test requires it.
 package targets

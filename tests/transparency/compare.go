@@ -12,7 +12,7 @@ import (
 // Difference is a case in which a caller could distinguish two ways.
 type Difference struct {
 	Suite, Case, Bare, Through string
-	// Allowed: the table of differences has it.
+	// Allowed: the difference is in the table of allowed differences.
 	Allowed bool
 }
 

@@ -180,7 +180,8 @@ func (r *Run) again(ctx context.Context, s suite.Suite, to, through suite.Target
 	return nil
 }
 
-// tell prints the differences between the bare application and a way. The lock is held.
+// tell prints the differences between the bare application and a way. r's lock is held by the
+// caller.
 func (r *Run) tell(t trial, way string, bare, through suite.Seen) {
 	found := Compare(t.suite.Name(), bare, through, r.Table)
 	r.Found = append(r.Found, found...)

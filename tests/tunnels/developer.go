@@ -21,7 +21,7 @@ import (
 	tunnelproxy "switchyard.dev/tunnels/proxy"
 )
 
-// developer is a user with rights of their own, and a workstation.
+// developer is a user with separate permissions, and a workstation.
 type developer struct {
 	name    string
 	client  client.Client
@@ -30,7 +30,8 @@ type developer struct {
 	slots []string
 }
 
-// newDeveloper makes one with so many sandboxes that he may write, and connects his workstation.
+// newDeveloper creates one with write access to the given number of sandboxes, and connects the
+// workstation.
 func (w *world) newDeveloper(name string, sandboxes int) (*developer, error) {
 	d := &developer{name: name}
 	for i := range sandboxes {
@@ -57,7 +58,8 @@ func (w *world) newDeveloper(name string, sandboxes int) (*developer, error) {
 	return d, err
 }
 
-// rights lets a developer make sandboxes, see all of them, and write those of his names.
+// rights returns the objects that allow a developer to create sandboxes, list all of them, and
+// update those with the developer's names.
 func (d *developer) rights() []client.Object {
 	name := "developer-" + d.name
 	sandboxes := []string{"signadotsandboxes"}

@@ -28,7 +28,7 @@ type Faults struct {
 type FaultsFigures struct {
 	requests ledger
 	audit    capture.Comparison
-	// kills counts the kills of each program, endedItself how often it ended by itself.
+	// kills is the number of kills of each program, endedItself the number of exits without a kill.
 	kills         map[string]int
 	endedItself   map[string]int
 	trips, failed int

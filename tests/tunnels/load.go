@@ -21,8 +21,8 @@ const askWithin = 30 * time.Second
 
 var asker = &http.Client{Timeout: askWithin, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 
-// ask sends a request to the baseline, with a routing key unless it is empty, and returns who
-// answered.
+// ask sends a request to the baseline, with a routing key unless it is empty, and returns the name
+// of the responder.
 func (w *world) ask(ctx context.Context, key string) (who string, err error) {
 	var headers [][2]string
 	if key != "" {
@@ -117,8 +117,8 @@ func evenly(ctx context.Context, perSecond float64, do func()) {
 	}
 }
 
-// direct connects to the Service of an external workload, as clients of other protocols do, holds
-// the connection for a while, and returns who answered.
+// direct connects to the Service of an external workload, like clients of other protocols, keeps
+// the connection open for a while, and returns the name of the responder.
 func (w *world) direct(ip string, hold time.Duration) (who string, err error) {
 	c, err := net.DialTimeout("tcp", net.JoinHostPort(ip, fmt.Sprint(capture.ServicePort)), askWithin)
 	if err != nil {
@@ -148,7 +148,7 @@ func someWhile() time.Duration {
 	return rand.N(12 * time.Second)
 }
 
-// quiet waits for what ends by itself to have ended.
+// quiet waits until everything has ended that ends without intervention.
 func (w *world) quiet() error {
 	asker.CloseIdleConnections()
 	return wait.For(w.ctx, 5*time.Second)

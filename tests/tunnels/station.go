@@ -26,7 +26,7 @@ import (
 // roleStation is a process that is a workstation.
 const roleStation = "workstation"
 
-// Station is a workstation, in a process of its own.
+// Station is a workstation, in a separate process.
 type Station struct {
 	process *process.Process
 	// Ports are where its local servers listen, in the order of their names.
@@ -101,7 +101,8 @@ func (s *station) Open(o Orders, ports *[]int) error {
 	return s.Connect(true, nil)
 }
 
-// local answers with a name, and where hold is asked for, with its last byte so much later.
+// local returns a handler that responds with a name; if the request asks for hold, the last byte is
+// delayed for that long.
 func local(name string) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(rw, name[:len(name)-1]) // the client judges

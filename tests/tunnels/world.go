@@ -44,8 +44,8 @@ const (
 
 var cart = table.Workload{Kind: "Deployment", Namespace: namespace, Name: "cart"}
 
-// Isolate builds the programs and runs this program again in a network namespace of its own,
-// where it returns. It does not return in a process that is a workstation.
+// Isolate builds the programs and runs this program again in a separate network namespace, where it
+// returns. It does not return in a process that is a workstation.
 func Isolate() error {
 	if process.Role() == roleStation {
 		if err := process.Answer(newStation()); err != nil {

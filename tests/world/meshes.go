@@ -6,7 +6,7 @@ func (w *World) DefineIstio() {
 	w.Must(w.Server.DefineIstio(w.Context()))
 }
 
-// DefineGatewayAPI makes the API server serve the routes of the Gateway API, and what they need.
+// DefineGatewayAPI installs the definitions of the Gateway API's routes and their dependencies.
 func (w *World) DefineGatewayAPI() {
 	w.Helper()
 	w.Must(w.Server.DefineGatewayAPI(w.Context()))

@@ -70,7 +70,7 @@ func (w *World) Accounts(namespace string, names ...string) {
 	}
 }
 
-// RunPod creates a pod, gives it its status as a kubelet would, and returns it.
+// RunPod creates a pod, sets its status as a kubelet would, and returns it.
 func (w *World) RunPod(pod *corev1.Pod, status corev1.PodStatus) *corev1.Pod {
 	w.Helper()
 	w.Create(pod)
@@ -108,7 +108,7 @@ func (w *World) Remove(o client.Object) {
 	}
 }
 
-// Edit changes an object, again when somebody else changed it meanwhile.
+// Edit changes an object and retries on conflicts.
 func Edit[T client.Object](w *World, o T, change func(o T)) {
 	w.Helper()
 	w.Eventually(fmt.Sprintf("%T %s can be changed", o, o.GetName()), func() error {
@@ -120,7 +120,7 @@ func Edit[T client.Object](w *World, o T, change func(o T)) {
 	})
 }
 
-// Available says of a Deployment that all its pods are ready, as its controller would.
+// Available sets the status of a Deployment to all pods ready, as its controller would.
 func (w *World) Available(d *appsv1.Deployment) {
 	w.Helper()
 	w.Eventually("the status of Deployment "+d.Name+" can be changed", func() error {
@@ -135,8 +135,8 @@ func (w *World) Available(d *appsv1.Deployment) {
 	})
 }
 
-// Grant gives a user the rights of rules in a namespace, or in all for "". It returns when the API server
-// allows them: it learns of Roles and bindings by watches.
+// Grant grants a user the rules in a namespace, or in all for "". It returns when the API server
+// allows them: it watches Roles and bindings with a delay.
 func (w *World) Grant(user, namespace string, rules ...rbacv1.PolicyRule) {
 	w.Helper()
 	meta := metav1.ObjectMeta{GenerateName: "of-" + strings.NewReplacer(":", "-").Replace(user) + "-", Namespace: namespace}

@@ -29,7 +29,7 @@ const Patience = time.Minute
 type World struct {
 	testing.TB
 	*apiserver.Server
-	// Client knows the kinds of Kubernetes, ours and definitions.
+	// Client has the kinds of Kubernetes, those of the operator and definitions in its scheme.
 	Client client.WithWatch
 	// Kube is the same access by another library, which many parts take.
 	Kube kubernetes.Interface
@@ -115,8 +115,7 @@ func (w *World) In(t testing.TB) *World {
 	return &part
 }
 
-// As returns how a user who is in these groups reaches the API server; how the administrator
-// does for "".
+// As returns the client configuration of a user in these groups; that of the administrator for "".
 func (w *World) As(user string, groups ...string) *rest.Config {
 	access := rest.CopyConfig(w.Config)
 	if user != "" {

@@ -41,13 +41,13 @@ func debian(ctx context.Context) (string, error) {
 // mark names what the folder holds: other packages, another release or machine have
 // another one.
 func mark() string {
-	release, _ := os.ReadFile("/etc/os-release") // without one, the packages alone say
+	release, _ := os.ReadFile("/etc/os-release") // without one, the packages alone are the key
 	sum := sha256.Sum256([]byte(strings.Join(packages, " ") + runtime.GOARCH + string(release)))
 	return hex.EncodeToString(sum[:6])
 }
 
-// download puts the packages, and those that they need and this machine lacks, into a
-// folder. The list of packages is fetched only when the one at hand will not do.
+// download downloads the packages, and their dependencies that this machine lacks, into a
+// directory. The package index is updated only if the current one is not sufficient.
 func download(ctx context.Context, to string) error {
 	if err := os.Mkdir(filepath.Join(to, "partial"), 0o700); err != nil {
 		return err

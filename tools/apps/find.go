@@ -10,13 +10,13 @@ import (
 
 // Apps are the programs on this machine.
 type Apps struct {
-	// Compiled is the folder of the Go programs, and Unpacked the root of a file system
-	// with what is in Debian's packages.
+	// Compiled is the directory of the Go programs, and Unpacked the root of a file system with the
+	// content of Debian's packages.
 	Compiled, Unpacked string
 }
 
-// Find returns the programs, and makes those ready that are not in the cache. root is
-// the folder of this repository. The error is one that says what to do.
+// Find returns the programs. It prepares those that are not in the cache. root is the directory of
+// this repository. The error names the remedy.
 func Find(ctx context.Context, root string) (a Apps, err error) {
 	pins := pinned.Module{
 		Name: "applications for tests/transparency", Folder: filepath.Join(root, "tools", "apps", "pinned"), Cache: "apps/go",
@@ -28,8 +28,8 @@ func Find(ctx context.Context, root string) (a Apps, err error) {
 	return a, err
 }
 
-// Clients returns the folder of clients that nobody here wrote, for tests of tunnels: grpcurl.
-// They have pins of their own, so that who needs one compiles no more.
+// Clients returns the directory of third-party clients for tests of tunnels: grpcurl. They are
+// pinned separately, so that tests of tunnels need not compile the other programs.
 func Clients(ctx context.Context, root string) (string, error) {
 	return pinned.Module{Name: "clients for tests of tunnels", Folder: filepath.Join(root, "tools", "apps", "clients"), Cache: "apps/clients"}.Programs(ctx)
 }

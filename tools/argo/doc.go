@@ -1,8 +1,8 @@
-// Package argo has the real Argo Rollouts for tests: the controller, compiled from a
-// pinned Go module, and the definitions of its kinds.
+// Package argo provides Argo Rollouts for tests: the controller, compiled from a pinned Go module,
+// and its CustomResourceDefinitions.
 //
-//	Find    where both are, compiled first when that was not done yet    find.go
-//	pinned  go.mod and go.sum, which say which version of everything     pinned/
+//	Find    returns both, and compiles the controller if necessary    find.go
+//	pinned  go.mod and go.sum with all versions                       pinned/
 //
 // Compiling (tools/pinned) takes about five minutes on two cores, once.
 package argo

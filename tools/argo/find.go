@@ -11,14 +11,13 @@ import (
 type Argo struct {
 	// Controller is the path of the controller's program.
 	Controller string
-	// Definitions is a folder with the CustomResourceDefinitions, one in each YAML file
-	// whose name ends in -crd.yaml.
+	// Definitions is a directory of CustomResourceDefinitions, one in each YAML file whose name
+	// ends in -crd.yaml.
 	Definitions string
 }
 
-// Find returns Argo Rollouts, and compiles the controller first when the cache has none
-// of the pinned version. root is the folder of this repository. The error is one that
-// says what to do.
+// Find returns Argo Rollouts. It compiles the controller first if the cache has none of the pinned
+// version. root is the directory of this repository. The error names the remedy.
 func Find(ctx context.Context, root string) (Argo, error) {
 	pins := pinned.Module{Name: "Argo Rollouts", Folder: filepath.Join(root, "tools", "argo", "pinned"), Cache: "argo"}
 	source, err := pins.Source(ctx, "github.com/argoproj/argo-rollouts")

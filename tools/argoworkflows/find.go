@@ -20,8 +20,8 @@ type Argo struct {
 // inCache is the folder of the cache with all that is here.
 const inCache = "argoworkflows"
 
-// Find returns Argo Workflows, and compiles it first when the cache has none of the pinned
-// version. root is the folder of this repository. The error is one that says what to do.
+// Find returns Argo Workflows. It compiles it first if the cache has none of the pinned version.
+// root is the directory of this repository. The error names the remedy.
 func Find(ctx context.Context, root string) (Argo, error) {
 	pins := pinned.Module{Name: "Argo Workflows", Folder: filepath.Join(root, "tools", "argoworkflows", "pinned")}
 	module, err := pins.Source(ctx, "github.com/argoproj/argo-workflows/v3")
@@ -32,7 +32,7 @@ func Find(ctx context.Context, root string) (Argo, error) {
 	if err != nil {
 		return Argo{}, err
 	}
-	// The version of everything else is what its own go.mod says.
+	// All other versions are those in its own go.mod.
 	itself := pinned.Module{Name: pins.Name, Folder: source, Cache: inCache, Tools: []string{"./cmd/workflow-controller", "./cmd/argoexec"}}
 	programs, err := itself.Programs(ctx)
 	return Argo{

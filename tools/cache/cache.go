@@ -1,4 +1,4 @@
-// Package cache says where what was built or fetched is kept between runs,
+// Package cache locates the directory for built and downloaded files, which are kept between runs,
 // outside of the repository.
 package cache
 
@@ -22,8 +22,8 @@ func Dir() string {
 	return filepath.Join(user, "switchyard")
 }
 
-// Folder returns a folder of the cache by its name there. When it is not there, fill
-// fills one that gets the name last, so that nobody meets half of it.
+// Folder returns a directory of the cache by name. If it does not exist, fill fills a temporary
+// one, which is then renamed, so that an incomplete directory is never visible.
 func Folder(name string, fill func(half string) error) (folder string, err error) {
 	folder = filepath.Join(Dir(), name)
 	if _, err := os.Stat(folder); err == nil {
@@ -43,7 +43,7 @@ func Folder(name string, fill func(half string) error) (folder string, err error
 		return "", err
 	}
 	if err := os.Rename(half, folder); err != nil {
-		if _, absent := os.Stat(folder); absent != nil { // not filled by somebody else meanwhile
+		if _, absent := os.Stat(folder); absent != nil { // not filled by another process meanwhile
 			return "", fmt.Errorf("name what was put into the cache: %w", err)
 		}
 	}

@@ -1,6 +1,6 @@
-// Command cluster runs a real one-node Kubernetes on this machine, in a network
-// namespace of its own, from programs that it compiles from pinned Go modules.
-// It needs no container registry and no Docker. `cluster help` tells the commands.
+// Command cluster runs a real one-node Kubernetes on this machine, in a separate network namespace,
+// from programs that it compiles from pinned Go modules. It needs no container registry and no
+// Docker. `cluster help` lists the commands.
 package main
 
 import (

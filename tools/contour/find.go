@@ -16,8 +16,8 @@ type Contour struct {
 	Definitions string
 }
 
-// Find returns Contour, and compiles it first when the cache has none of the pinned version.
-// root is the folder of this repository. The error is one that says what to do.
+// Find returns Contour. It compiles Contour first if the cache has none of the pinned version. root
+// is the directory of this repository. The error names the remedy.
 func Find(ctx context.Context, root string) (Contour, error) {
 	pins := pinned.Module{Name: "Contour", Folder: filepath.Join(root, "tools", "contour", "pinned"), Cache: "contour"}
 	source, err := pins.Source(ctx, "github.com/projectcontour/contour")

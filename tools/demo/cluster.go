@@ -10,8 +10,8 @@ import (
 
 // Cluster is a Kubernetes that the demo can install into.
 type Cluster interface {
-	// Check says in one error what this machine lacks, and the mend, before
-	// anything is changed.
+	// Check returns one error with everything that is missing on this machine, and the remedy,
+	// before any change.
 	Check(ctx context.Context) error
 	// Up makes the cluster, or finds it.
 	Up(ctx context.Context) error
@@ -23,8 +23,7 @@ type Cluster interface {
 	// Inside is the command that runs a program of this machine where the
 	// cluster's addresses can be reached; kubectl is in its PATH.
 	Inside(ctx context.Context, program string, args ...string) (*exec.Cmd, error)
-	// Enter and Leave are for people: how to look around in the cluster, and how
-	// to take it down.
+	// Enter and Leave return the commands for the user to explore the cluster and to delete it.
 	Enter() string
 	Leave() string
 }

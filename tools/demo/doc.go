@@ -1,11 +1,10 @@
-// Package demo brings up everything and tells the story of one forked request.
+// Package demo creates a demo cluster and runs a scenario with one forked request.
 //
-// Prepare makes a cluster, packs and loads the images, installs the chart and
-// HotROD; each step finds what an earlier run left and then costs next to
-// nothing. Story sends the same request with and without a routing key, shows
-// what answered and why, measures, and takes the sandbox away again. It runs
-// where the cluster's addresses can be reached (Cluster.Inside), with kubectl
-// as its only other program, so that it does what a person would do.
+// Prepare creates a cluster, packs and loads the images, and installs the chart and HotROD; each
+// step reuses the result of an earlier run and then takes almost no time. Story sends the same
+// request with and without a routing key, shows which workload responded and why, measures, and
+// deletes the sandbox. It runs where the cluster's addresses are reachable (Cluster.Inside), with
+// kubectl as its only other program, like a user would.
 //
-// The tests in tests/e2e stand on Prepare too.
+// The tests in tests/e2e use Prepare too.
 package demo

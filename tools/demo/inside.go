@@ -23,9 +23,9 @@ func Inside() bool {
 	return true
 }
 
-// RunInside prepares the cluster, with what tests need, and runs this program again
-// inside its network, where Inside holds. It gives that run's exit code. The
-// environment says which cluster (SWITCHYARD_CLUSTER); root is the repository's.
+// RunInside prepares the cluster, with the requirements of tests, and runs this program again
+// inside its network, where Inside returns true. It returns the exit code of that run. The
+// environment selects the cluster (SWITCHYARD_CLUSTER); root is the directory of the repository.
 func RunInside(ctx context.Context, root string) (int, error) {
 	return RunInsideOf(ctx, root, Prepare)
 }

@@ -11,7 +11,8 @@ import (
 	"switchyard.dev/tools/traffic"
 )
 
-// CustomerSender asks HotROD's customer service, whose fork marks its answers.
+// CustomerSender returns a Sender of requests to HotROD's customer service, whose fork marks its
+// responses.
 func CustomerSender(base string) traffic.Sender {
 	return traffic.Sender{URL: base + "/customer?customer=123", Client: traffic.NewClient(), Judge: judgeCustomer}
 }
@@ -27,8 +28,8 @@ func judgeCustomer(body []byte) (traffic.Side, error) {
 	return traffic.Baseline, nil
 }
 
-// Mix is the load that must never be served by the wrong side: with the key,
-// without, and with one that nobody declared.
+// Mix returns a load in which no request may be served by the wrong side: with the key, without
+// one, and with an undeclared one.
 func Mix(key string) []traffic.Want {
 	return []traffic.Want{
 		{Key: key, Side: traffic.Fork},
@@ -48,9 +49,8 @@ func (s *story) mixed(ctx context.Context) error {
 	return nil
 }
 
-// measureChanges measures, 20 times, the time from `kubectl apply` of a
-// RoutingConfig with a key of its own to the first request with that key that
-// the fork serves. The fork's pod is running all the while.
+// measureChanges measures, 20 times, the time from `kubectl apply` of a RoutingConfig with a new
+// key to the first request with that key that the fork serves. The fork's pod runs all the time.
 func (s *story) measureChanges(ctx context.Context) error {
 	const rounds = 20
 	s.step("%d times: kubectl apply of a RoutingConfig, until the first request is served by the fork", rounds)

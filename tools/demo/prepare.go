@@ -20,7 +20,7 @@ import (
 //go:embed manifests
 var manifests embed.FS
 
-// Config says where and how the demo runs.
+// Config selects the location and the mode of the demo.
 type Config struct {
 	// Root is the repository's root.
 	Root string
@@ -30,13 +30,11 @@ type Config struct {
 	Tests bool
 	// Values are more arguments with which helm installs the chart.
 	Values []string
-	// Step is told the name of each step as it begins, and how long the one
-	// before took.
+	// Step receives the name of each step when it begins, and the duration of the previous one.
 	Step func(format string, args ...any)
 }
 
-// imageTag is the tag of the images that the demo packs and the chart is told
-// to use.
+// imageTag is the tag of the images that the demo packs and that the chart uses.
 const imageTag = "dev"
 
 // step is one step of a preparation.
@@ -70,7 +68,7 @@ func AddShop(ctx context.Context, c Config) error { return c.take(ctx, shopStep)
 
 var shopStep = step{"podinfo with a Redis server, into namespace shop", installShop}
 
-// nodeSteps are those that lead to a node with our images.
+// nodeSteps returns the steps that produce a node with the operator's images.
 func nodeSteps() []step {
 	return []step{
 		{"a Kubernetes node (the first time it is compiled: about six minutes)", bringUp},
@@ -92,7 +90,7 @@ func (c Config) take(ctx context.Context, steps ...step) error {
 	return nil
 }
 
-// bringUp makes the cluster, and says how to look at it while the rest is built.
+// bringUp creates the cluster, and prints how to access it while the rest is built.
 func bringUp(ctx context.Context, c Config) error {
 	if err := c.Cluster.Up(ctx); err != nil {
 		return err
@@ -206,8 +204,8 @@ func meshHotROD(ctx context.Context, c Config) error {
 	return nil
 }
 
-// apply hands a manifest of ours to kubectl, with words in it replaced: old,
-// new, old, new.
+// apply applies a manifest of the demo with kubectl, after replacing words in it: old, new, old,
+// new.
 func apply(ctx context.Context, cluster Cluster, name string, replace ...string) error {
 	content, err := manifests.ReadFile(name)
 	if err != nil {

@@ -9,15 +9,15 @@ import (
 	"syscall"
 )
 
-// Demo is a story that is told in a cluster of its own.
+// Demo is a scenario that runs in a separate cluster.
 type Demo struct {
 	// Name is that of the program.
 	Name string
 	// Prepare brings up what the story is about.
 	Prepare func(context.Context, Config) error
-	// Story tells it, inside the cluster's network.
+	// Story runs the scenario, inside the cluster's network.
 	Story func(context.Context) error
-	// Goodbye says where to look around afterwards.
+	// Goodbye prints how to explore the cluster afterwards.
 	Goodbye func(Cluster)
 }
 

@@ -28,9 +28,9 @@ type story struct {
 	figures  []string
 }
 
-// Story tells the demo's story in a prepared cluster and prints its figures at
-// the end. It needs to run inside (Cluster.Inside). An error means that the
-// story could not be told; a figure that is short does not.
+// Story runs the demo scenario in a prepared cluster and prints its figures at the end. It must run
+// inside the cluster's network (Cluster.Inside). It returns an error if the scenario failed, but
+// not if a figure misses its target.
 func Story(ctx context.Context) error {
 	s := &story{step: Steps(), client: traffic.NewClient()}
 	acts := []func(context.Context) error{
@@ -86,8 +86,8 @@ func ServiceURL(ctx context.Context, namespace, name string, port int) (string, 
 	return fmt.Sprintf("http://%s:%d", ip, port), nil
 }
 
-// Kubectl runs kubectl with something on its standard input, and returns what it
-// printed. Its error holds what kubectl complained of.
+// Kubectl runs kubectl with standard input and returns its output. The error contains the standard
+// error of kubectl.
 func Kubectl(ctx context.Context, stdin string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "kubectl", args...)
 	cmd.Stdin = strings.NewReader(stdin)
@@ -151,7 +151,7 @@ func (s *story) fork(ctx context.Context) error {
 	return nil
 }
 
-// explain prints what is known of a sandbox that does not become ready.
+// explain prints diagnostics of a sandbox that does not become ready.
 func (s *story) explain(ctx context.Context) {
 	for _, args := range [][]string{
 		{"get", "signadotsandbox", "new-customer", "-o", `jsonpath={range .status.conditions[*]}{.type}={.status} {.reason}: {.message}{"\n"}{end}`},
@@ -256,7 +256,7 @@ func indent(text string) string {
 	return b.String()
 }
 
-// Goodbye says how to look around in what the demo leaves behind.
+// Goodbye prints how to explore the cluster that the demo leaves running.
 func Goodbye(c Cluster) {
 	fmt.Fprintf(os.Stdout, `
 The cluster is still up. To look around:  %s

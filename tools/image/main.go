@@ -1,18 +1,16 @@
-// Command image packs our programs, Envoy and the demo application into image
-// archives (as `docker save` writes them), without Docker and without a base
-// image.
+// Command image packs the operator's programs, Envoy and the demo application into image archives
+// (in the format of `docker save`), without Docker and without a base image.
 //
 //	go run -C tools/image . --out /FOLDER [--only name,...] [--tests] [--tag dev]
-//	go run -C tools/image . --out /FOLDER --listed /FILE     files of this machine, of which a test makes images
+//	go run -C tools/image . --out /FOLDER --listed /FILE     images for tests, from files of this machine
 //
-// Programs are static Go binaries; the sidecar's image holds Envoy and the few
-// files of the C library it needs, taken from this machine. Two runs on the same
-// sources give the same digests. What has not changed is not packed again:
-// binaries and the mark of each archive's content stay in
-// ${SWITCHYARD_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/switchyard}/images.
+// Programs are static Go binaries; the sidecar's image contains Envoy and the few files of the C
+// library it needs, from this machine. Two runs on the same sources produce the same digests.
+// Unchanged images are not packed again: binaries and the digest of each archive's content are
+// cached in ${SWITCHYARD_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/switchyard}/images.
 //
-// Who has Docker uses the Dockerfile in the folder of each image, from the root
-// of the repository: docker build -f tools/image/eventbus/Dockerfile .
+// With Docker, use the Dockerfile in the directory of each image, from the root of the repository:
+// docker build -f tools/image/eventbus/Dockerfile .
 package main
 
 import (

@@ -17,12 +17,12 @@ type Istio struct {
 	GatewayAPI  string
 }
 
-// version is what istiod says it is: the release from which pinned takes its commit, since
+// version is the version that istiod reports: the release from which pinned takes its commit, since
 // Istio's module has no versions of its own.
 const version = "1.31.0"
 
-// Find returns Istio, and compiles istiod first when the cache has none of the pinned
-// version. root is the folder of this repository. The error is one that says what to do.
+// Find returns Istio. It compiles istiod first if the cache has none of the pinned version. root is
+// the directory of this repository. The error names the remedy.
 func Find(ctx context.Context, root string) (Istio, error) {
 	pins := tools(root, "istiod", "istio.io/istio/pilot/cmd/pilot-discovery")
 	api, err := pins.Source(ctx, "istio.io/api")
@@ -42,7 +42,7 @@ func Find(ctx context.Context, root string) (Istio, error) {
 	}, err
 }
 
-// tools returns some of those that pinned/go.mod names, under a name for people.
+// tools returns some of the tools in pinned/go.mod, under a name for messages.
 func tools(root, name string, paths ...string) pinned.Module {
 	return pinned.Module{
 		Name: name, Folder: filepath.Join(root, "tools", "istio", "pinned"), Cache: "istio", Tools: paths,

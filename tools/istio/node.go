@@ -14,8 +14,8 @@ type Node struct {
 	Istio
 	// Charts is the folder of its Helm charts: base, istio-control/istio-discovery, gateway.
 	Charts string
-	// Images are those of istiod and of its proxy, in which Envoy is a stock one, under the names
-	// that Hub and Tag give the charts.
+	// Images are those of istiod and of its proxy, with a stock Envoy, under the names that the
+	// charts use with Hub and Tag.
 	Images []listed.Image
 	// Echo is the application of Istio's own tests.
 	Echo listed.Image
@@ -27,8 +27,8 @@ const (
 	Tag = version
 )
 
-// FindNode returns Istio for a node, and compiles first what the cache lacks. root is the folder
-// of this repository. The error is one that says what to do.
+// FindNode returns Istio for a node. It compiles first what is missing in the cache. root is the
+// directory of this repository. The error names the remedy.
 func FindNode(ctx context.Context, root string) (n Node, err error) {
 	if n.Istio, err = Find(ctx, root); err != nil {
 		return Node{}, err

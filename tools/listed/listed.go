@@ -20,9 +20,9 @@ type Image struct {
 	Name, Reference string
 	// Root is an archive with a whole file system, below the files; empty: there is none.
 	Root string
-	// Files are what is in it, with the libraries of programs.
+	// Files is the content of the image. The libraries of programs are added.
 	Files []File
-	// Entrypoint and User are what is run, and as whom.
+	// Entrypoint is the command of the image, and User the uid:gid that it runs as.
 	Entrypoint []string
 	User       string
 }
@@ -30,8 +30,8 @@ type Image struct {
 // File is a file of an image: where it is on this machine and in the image.
 type File struct{ Host, Path string }
 
-// Pack makes images, those that have changed, and returns their archives, which are kept in a
-// folder of the cache, named after what they are for. root is the folder of this repository.
+// Pack packs images that have changed, and returns the archives of all, which are kept in a
+// directory of the cache named after purpose. root is the directory of this repository.
 func Pack(ctx context.Context, root, purpose string, images []Image) (archives []string, err error) {
 	folder := filepath.Join(cache.Dir(), "images", purpose)
 	if err := os.MkdirAll(folder, 0o755); err != nil {

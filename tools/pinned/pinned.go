@@ -1,9 +1,9 @@
-// Package pinned compiles programs that others have published, of exactly the versions
-// that a go.mod of their own says, into the cache.
+// Package pinned compiles third-party programs into the cache, of exactly the versions in a
+// separate go.mod.
 //
-// What is compiled are the tools that the go.mod names. It is kept under a name made
-// from the pins and the version of Go, so that a changed pin never meets an old
-// program. The modules come through the Go proxy.
+// It compiles the tools that the go.mod names. The cache key is made from the pins and the version
+// of Go, so that a changed pin never uses an old program. The modules are downloaded through the Go
+// proxy.
 package pinned
 
 import (
@@ -23,7 +23,7 @@ import (
 
 // Module is a folder with a go.mod and a go.sum that name tools.
 type Module struct {
-	// Name is for people: "Argo Rollouts".
+	// Name is the name in messages: "Argo Rollouts".
 	Name string
 	// Folder is where its go.mod and go.sum are.
 	Folder string
@@ -74,7 +74,7 @@ func (m Module) tools() []string {
 	return m.Tools
 }
 
-// link returns what the linker is told: no tables for debuggers, and what it stamps.
+// link returns the linker flags: no debug tables, and the values to set.
 func (m Module) link() string {
 	args := "-s -w"
 	for _, s := range m.Stamp {
@@ -83,7 +83,7 @@ func (m Module) link() string {
 	return args
 }
 
-// hash names what is compiled from the pins.
+// hash returns the cache key for the pins.
 func (m Module) hash() (string, error) {
 	h := sha256.New()
 	fmt.Fprintln(h, runtime.Version(), runtime.GOOS, runtime.GOARCH)
@@ -103,7 +103,7 @@ func (m Module) hash() (string, error) {
 	return hex.EncodeToString(h.Sum(nil))[:12], nil
 }
 
-// command runs the go command and returns what it says.
+// command runs the go command and returns its output.
 func (m Module) command(ctx context.Context, args ...string) (string, error) {
 	var out, wrong bytes.Buffer
 	c := m.goes(ctx, args...)

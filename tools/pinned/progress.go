@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// heartbeat is how often a build says on standard error how far it is.
+// heartbeat is the interval at which a build reports its progress on standard error.
 const heartbeat = 20 * time.Second
 
-// build compiles the tools with `go build` and says how many packages are left.
+// build compiles the tools with `go build` and reports the number of remaining packages.
 func (m Module) build(ctx context.Context, args ...string) error {
 	lacking, err := m.command(ctx, append([]string{"list", "-deps", "-trimpath", "-tags=" + m.Tags, "-f", "{{if .Stale}}{{.ImportPath}}{{end}}"}, m.tools()...)...)
 	if err != nil {

@@ -1,12 +1,12 @@
-// Package samples has the images in which the samples of resource plugins run
-// (workflows/samples), and the servers that they work on. Nobody here wrote any of it.
+// Package samples provides the images in which the samples of resource plugins run
+// (workflows/samples), and the servers that they use. All of it is third-party software.
 //
-//	Pack    packs them, and makes ready what goes into them     images.go
+//	Pack    packs them, and prepares their content              images.go
 //	        a small Debian with psql, redis-cli and Python,      debian.go
 //	        and with the servers of PostgreSQL and Redis
-//	System  the same Debian as a folder                          system.go
+//	System  the same Debian as a directory                       system.go
 //	pinned  go.mod and go.sum of OpenTofu and the nats command   pinned/
 //
-// The first time Debian takes two minutes to fetch and unpack, and OpenTofu four to compile;
-// what is not asked for is not made ready.
+// The first time, Debian takes two minutes to download and unpack, and OpenTofu four to compile;
+// only requested images are prepared.
 package samples

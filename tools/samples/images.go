@@ -15,10 +15,11 @@ import (
 	"switchyard.dev/tools/pinned"
 )
 
-// User is as whom the images run: PostgreSQL wants one that Debian knows.
+// User is the uid:gid that the images run as: PostgreSQL requires one that exists in Debian's
+// passwd.
 const User = "65534:65534"
 
-// programs are what stands in each image beside Debian, by the name of the image.
+// programs are the programs that each image contains besides Debian, by the name of the image.
 var programs = map[string][]string{
 	"debian":  nil,
 	"kubectl": {"kubectl", "helm"},
@@ -35,8 +36,8 @@ var compiled = map[string]string{
 // Names returns the names of all images: switchyard.dev/NAME:dev.
 func Names() []string { return slices.Sorted(maps.Keys(programs)) }
 
-// Pack makes the images of these names, those that have changed, and returns their archives.
-// root is the folder of this repository. The error is one that says what to do.
+// Pack packs the images of these names that have changed, and returns the archives of all. root is
+// the directory of this repository. The error names the remedy.
 func Pack(ctx context.Context, root string, names ...string) ([]string, error) {
 	system, err := debian(ctx)
 	if err != nil {

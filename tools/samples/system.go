@@ -9,9 +9,9 @@ import (
 	"switchyard.dev/tools/cache"
 )
 
-// System returns a folder with the file system that the images have in common, for what runs
-// it without a container runtime. Nobody may write there. Folders to be mounted over, which a
-// runtime makes by itself, are made where mounts say, as /path.
+// System returns a directory with the file system that the images have in common, for tests that
+// run it without a container runtime. It is shared: do not write there. Mount points, which a
+// runtime would create, are created for mounts, as /path.
 func System(ctx context.Context, mounts ...string) (string, error) {
 	archive, err := debian(ctx)
 	if err != nil {

@@ -47,8 +47,8 @@ func Main(ctx context.Context, cfg command.Config, args []string) exit.Code {
 	return exit.Of(err)
 }
 
-// misused explains an error of the command line and names the help that lists the right form. A
-// command that takes flags only has no commands of its own, which cobra would call its arguments.
+// misused explains an error of the command line and names the help with the correct form. A command
+// that takes only flags has no subcommands, which is what cobra would call its arguments.
 func misused(root *cobra.Command, args []string, err error, name string) error {
 	c, _, lost := root.Find(args)
 	_, of, unknown := strings.Cut(err.Error(), "unknown command ")
@@ -102,7 +102,7 @@ func root(s *command.Session) *cobra.Command {
 	return root
 }
 
-// marked lets every command note that it began: errors before that are in the usage.
+// marked makes every command record that it began: earlier errors are about usage.
 func marked(c *cobra.Command, began *bool) {
 	for _, below := range c.Commands() {
 		marked(below, began)

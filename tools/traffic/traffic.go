@@ -1,7 +1,6 @@
-// Package traffic sends bounded loads of keyed and unkeyed requests and keeps a
-// ledger of which side answered each: the fork, the baseline, or nobody. The
-// demo and the tests on a real cluster share it, so that "served by the wrong
-// side" means the same in both.
+// Package traffic sends bounded loads of requests with and without routing keys and counts which
+// side served each: the fork, the baseline, or neither. The demo and the tests on a real cluster
+// share it, so that "served by the wrong side" means the same in both.
 package traffic
 
 import (
@@ -15,20 +14,20 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Side says who served a request.
+// Side is the workload that served a request.
 type Side string
 
-// The sides. A request that nobody served has an error instead.
+// The sides. A request that neither served has an error instead.
 const (
 	Baseline Side = "baseline"
 	Fork     Side = "fork"
 )
 
-// Sender sends one request. Judge reads the answer's body and tells the side.
+// Sender sends one request. Judge reads the response body and returns the side.
 type Sender struct {
 	// URL is fetched with GET.
 	URL string
-	// Judge tells from a body which side wrote it; an error when neither did.
+	// Judge returns the side that wrote a body, or an error when neither did.
 	Judge func(body []byte) (Side, error)
 	// Client has a timeout; http.DefaultClient has none.
 	Client *http.Client
@@ -52,8 +51,8 @@ func NewClient() *http.Client {
 	}
 }
 
-// Send asks once, with the routing key in baggage unless it is empty, and gives
-// the side that answered. Any status but 200 is an error that quotes the body.
+// Send sends one request, with the routing key in baggage unless it is empty, and returns the side
+// that responded. Any status but 200 is an error that quotes the body.
 func (s Sender) Send(ctx context.Context, key string) (Side, error) {
 	var headers [][2]string
 	if key != "" {
@@ -105,10 +104,10 @@ func (l *Ledger) record(want Want, side Side, err error) {
 	}
 }
 
-// Clean tells that every request was served by the right side.
+// Clean reports whether every request was served by the right side.
 func (l *Ledger) Clean() bool { return l.Sent > 0 && l.FailedCount == 0 && l.WrongCount == 0 }
 
-// String is one line for people.
+// String returns the counts as one line of text.
 func (l *Ledger) String() string {
 	line := fmt.Sprintf("%d requests: %d by the fork, %d by the baseline, %d failed, %d by the wrong side",
 		l.Sent, l.By[Fork], l.By[Baseline], l.FailedCount, l.WrongCount)
@@ -131,7 +130,7 @@ func (s Sender) Count(ctx context.Context, n, workers int, wants []Want) *Ledger
 	return ledger
 }
 
-// ask sends one request and notes in a ledger what came of it.
+// ask returns a function that sends one request and records the result in a ledger.
 func (s Sender) ask(ctx context.Context, ledger *Ledger, want Want) func() error {
 	return func() error {
 		side, err := s.Send(ctx, want.Key)

@@ -29,12 +29,12 @@ const (
 	// ReasonInvalid (INVALID_ARGUMENT): the request makes no sense; a BadRequest
 	// names the field.
 	ReasonInvalid = "INVALID_REQUEST"
-	// ReasonGone (OUT_OF_RANGE): the position or time is older than what is kept. The
-	// metadata of this and the next reason, oldest_epoch and oldest_sequence, name the
-	// oldest place that is kept, if there is one.
+	// ReasonGone (OUT_OF_RANGE): the position or time is older than the retained log. The metadata
+	// of this and the next reason, oldest_epoch and oldest_sequence, contain the oldest retained
+	// position, if there is one.
 	ReasonGone = "POSITION_GONE"
-	// ReasonOtherEpoch (OUT_OF_RANGE): the position is of another epoch; the log
-	// has begun again since.
+	// ReasonOtherEpoch (OUT_OF_RANGE): the position is of another epoch than the log, which has
+	// begun again.
 	ReasonOtherEpoch = "OTHER_EPOCH"
 	// ReasonNotReached (NOT_FOUND): the log has not come to the position yet.
 	ReasonNotReached = "POSITION_NOT_REACHED"
@@ -47,8 +47,7 @@ const (
 	// ReasonTooMany (RESOURCE_EXHAUSTED): as many such calls as may be are under
 	// way on this route server.
 	ReasonTooMany = "TOO_MANY_CALLS"
-	// ReasonTimedOut (DEADLINE_EXCEEDED): what was waited for did not happen in
-	// time.
+	// ReasonTimedOut (DEADLINE_EXCEEDED): the awaited condition was not reached in time.
 	ReasonTimedOut = "TIMED_OUT"
 	// ReasonSlow (DEADLINE_EXCEEDED): the client of a stream has taken nothing
 	// for too long.
@@ -74,7 +73,7 @@ func detailed(s *status.Status, detail protoadapt.MessageV1) *status.Status {
 	return with
 }
 
-// Reason returns the reason that the API gave for an error; "" for none of its own.
+// Reason returns the API's reason in an error; "" if it has none.
 func Reason(err error) string {
 	for _, detail := range status.Convert(err).Details() {
 		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetDomain() == Domain {
@@ -89,8 +88,8 @@ func Again(s *status.Status, after time.Duration) error {
 	return detailed(s, &errdetails.RetryInfo{RetryDelay: durationpb.New(after)}).Err()
 }
 
-// Invalid returns what is wrong with one field of a request. The field is written
-// as in the .proto file: at.position.
+// Invalid returns an error about one field of a request. The field is written as in the .proto
+// file: at.position.
 func Invalid(field, format string, args ...any) error {
 	what := fmt.Sprintf(format, args...)
 	return detailed(New(codes.InvalidArgument, ReasonInvalid, field+": "+what), &errdetails.BadRequest{
@@ -123,8 +122,8 @@ func TimedOut(what string) error {
 	return New(codes.DeadlineExceeded, ReasonTimedOut, what+" did not happen in time: ask again, or with a later deadline").Err()
 }
 
-// Of returns the status of an error of the log, of History or of a context.
-// What is a status already stays as it is.
+// Of returns the status for an error of the log, of History or of a context. A status error is
+// returned unchanged.
 func Of(ctx context.Context, err error, logger *slog.Logger) error {
 	var is interface{ GRPCStatus() *status.Status }
 	if err != nil && ctx.Err() != nil && !errors.As(err, &is) {
@@ -157,5 +156,5 @@ func Of(ctx context.Context, err error, logger *slog.Logger) error {
 	return Again(New(codes.Unavailable, ReasonLog, fmt.Sprintf("the routing log cannot be read at the moment; see that the event bus is up (requests are routed as before): %v", err)), time.Second)
 }
 
-// Stopping ends what is under way when the server does.
+// Stopping is the error of calls in progress when the server stops.
 var Stopping = Again(New(codes.Unavailable, ReasonStopping, "this route server is stopping: ask again"), 100*time.Millisecond)

@@ -38,7 +38,7 @@ func Events(recorded []event.Recorded) []*routingv1.Event {
 	return out
 }
 
-// says is the field of a Statement that is set. There is one for each kind of fact.
+// says is the oneof of a Statement. It has one field for each kind of fact.
 var says = (*routingv1.Statement)(nil).ProtoReflect().Descriptor().Oneofs().ByName("says")
 
 // Statement returns what the data of a fact state; nil for data of no known kind.
@@ -57,8 +57,7 @@ func Statement(data proto.Message) *routingv1.Statement {
 	return nil
 }
 
-// Data returns the data of a fact that Statement wrote; nil when the statement says
-// nothing.
+// Data returns the data of a fact that Statement wrote; nil when the statement is empty.
 func Data(s *routingv1.Statement) proto.Message {
 	kind := s.ProtoReflect().WhichOneof(says)
 	if kind == nil {

@@ -65,10 +65,9 @@ func Change(c table.Change, because ...event.Recorded) *routingv1.Change {
 	}
 }
 
-// ports returns the ports whose requests go elsewhere under the one rule than
-// under the other, sorted: those with other destinations, or all when the rules
-// differ in more than mappings (another sandbox, ready or not). Either rule may
-// be nil.
+// ports returns the ports whose requests have different destinations under the two rules, sorted:
+// those with other mappings, or all when the rules differ in more than mappings (another sandbox,
+// ready or not). Either rule can be nil.
 func ports(was, is *table.Rule) []uint32 {
 	mappings := func(r *table.Rule) map[uint32][]table.Destination {
 		byPort := map[uint32][]table.Destination{}
@@ -96,7 +95,7 @@ func ports(was, is *table.Rule) []uint32 {
 	return ports
 }
 
-// Conflict returns who holds a baseline, and who lost it.
+// Conflict returns the winner and the loser of a baseline.
 func Conflict(c table.Conflict) *routingv1.Conflict {
 	return &routingv1.Conflict{
 		RoutingKey: c.RoutingKey, Baseline: Workload(c.Baseline),

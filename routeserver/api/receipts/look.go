@@ -14,13 +14,13 @@ import (
 	"switchyard.dev/routeserver/table"
 )
 
-// mostFilters is for how many baselines the other route servers are asked one by
-// one; of a key with more they are asked for all sidecars.
+// mostFilters is the maximum number of baselines that are queried from the other route servers one
+// by one; for a key with more, all sidecars are queried.
 const mostFilters = 8
 
-// look returns who has acknowledged a position: of the sidecars connected here, or, with
-// everywhere, to any route server. A local look never reports that all have, unless there
-// are no other route servers.
+// look returns the sidecars that have acknowledged a position: of those connected here, or, with
+// everywhere, to any route server. A local look never reports that all have, unless there are no
+// other route servers.
 func (r *Receipts) look(ctx context.Context, w wanted, everywhere bool) (*routingv1.WaitResponse, error) {
 	t, _ := r.versions.Tables.Current()
 	if t.Pos().Epoch != w.pos.Epoch {
@@ -72,8 +72,8 @@ func (w wanted) unconnected(t table.Table, sidecars []*routingv1.Sidecar) []*rou
 	return out
 }
 
-// news returns a channel that is closed when a sidecar that is connected
-// here has acknowledged something; nil when that is not told.
+// news returns a channel that is closed at the next acknowledgement of a sidecar connected here;
+// nil if Sidecars does not implement Acknowledging.
 func (r *Receipts) news() <-chan struct{} {
 	if a, ok := r.connected.(Acknowledging); ok {
 		return a.Acknowledged()
@@ -81,10 +81,9 @@ func (r *Receipts) news() <-chan struct{} {
 	return nil
 }
 
-// own returns the sidecars that are connected here, as they are when it is called
-// or a moment later. Going through thousands of streams takes a while, and after
-// each of their acknowledgements somebody may ask: those who ask meanwhile share
-// one answer, and at most a quarter of one processor goes into it.
+// own returns the sidecars that are connected here, as of the call or a moment later. Listing
+// thousands of streams takes a while, and each of their acknowledgements can trigger calls:
+// concurrent callers share one result, and listing uses at most a quarter of one processor.
 func (r *Receipts) own(ctx context.Context) []Sidecar {
 	all, ok := r.here.get(ctx, func() []Sidecar {
 		time.Sleep(time.Until(r.rested))
@@ -94,7 +93,7 @@ func (r *Receipts) own(ctx context.Context) []Sidecar {
 		return list
 	})
 	if !ok {
-		return r.connected.Sidecars() // the last answer, for who has no time left
+		return r.connected.Sidecars() // the last result, when the time of the caller is up
 	}
 	return all
 }
@@ -120,9 +119,9 @@ type answer struct {
 	silent   []string
 }
 
-// sidecars returns the sidecars of these baselines (nil: all) that the others have,
-// and those of the others that did not say. It gives up when ctx ends; the
-// question itself ends with the server.
+// sidecars returns the sidecars of these baselines (nil: all) that are connected to other route
+// servers, and the route servers that did not respond. It returns when ctx ends; the query itself
+// ends with the server.
 func (o *others) sidecars(ctx, serving context.Context, who concerned) (all []*routingv1.Sidecar, silent []string) {
 	about := []table.Workload{{}}
 	if who != nil && len(who) <= mostFilters {
@@ -148,8 +147,8 @@ func (o *others) sidecars(ctx, serving context.Context, who concerned) (all []*r
 	return all, slices.Compact(silent)
 }
 
-// ask asks about one baseline. An answer that did not come is nobody's silence,
-// but must not pass for one that says that all is well.
+// ask queries the sidecars of one baseline. A missing result names no silent route server, but must
+// not pass for a complete one.
 func (o *others) ask(ctx, serving context.Context, w table.Workload) answer {
 	o.mu.Lock()
 	q := o.asked[w]
@@ -177,12 +176,11 @@ func (o *others) ask(ctx, serving context.Context, w table.Workload) answer {
 	return got
 }
 
-// shared is something that takes a while to find out, and that several want to
-// know at once. What one gets was found out after he had asked; it is found out
-// once for all who ask while it is being found out for those before them.
+// shared computes a result for several concurrent callers. Each caller gets a result whose
+// computation began after its call; callers that arrive during a computation share the next one.
 type shared[T any] struct {
 	mu   sync.Mutex
-	next *round[T]  // not begun; nil when nobody waits for it
+	next *round[T]  // not started; nil without waiting callers
 	turn sync.Mutex // held while it is found out
 }
 
@@ -214,7 +212,7 @@ func (s *shared[T]) find(mine *round[T], find func() T) {
 	s.turn.Lock()
 	defer s.turn.Unlock()
 	s.mu.Lock()
-	s.next = nil // who asks from now on gets the next
+	s.next = nil // later callers join the next round
 	s.mu.Unlock()
 	mine.value = find()
 	close(mine.done)

@@ -1,4 +1,4 @@
-// Package receipts has what DevMesh sidecars have acknowledged, over all route servers. See
+// Package receipts reports what DevMesh sidecars have acknowledged, over all route servers. See
 // Sidecar and the comment of Receipts.Wait for what that proves and what it does not.
 package receipts
 
@@ -18,11 +18,11 @@ type Sidecars interface {
 	Sidecars() []Sidecar
 }
 
-// Acknowledging may be implemented by Sidecars that can tell when it is worth
-// looking again. Without it a Wait looks several times a second.
+// Acknowledging can be implemented by Sidecars that notify of acknowledgements. Without it a Wait
+// polls several times a second.
 type Acknowledging interface {
-	// Acknowledged returns a channel that is closed when what Sidecars gives has
-	// changed since: a sidecar has come, gone, acknowledged or refused something.
+	// Acknowledged returns a channel that is closed at the next change of the result of Sidecars: a
+	// sidecar has connected, disconnected, acknowledged or rejected something.
 	Acknowledged() <-chan struct{}
 }
 
@@ -34,17 +34,17 @@ type Sidecar struct {
 	// Acknowledged is the version of its workload's rules that it acknowledged
 	// last, Due the one it is to have; "" for none.
 	Acknowledged, Due string
-	// Rejected is what it said when it last refused an update, or "".
+	// Rejected is the message of the last update that the sidecar rejected, or "".
 	Rejected string
-	// Reached is the newest position whose rules for its workload the sidecar has
-	// acknowledged; zero when unknown.
+	// Reached is the newest position whose rules for its workload the sidecar has acknowledged;
+	// zero when unknown.
 	Reached event.Pos
 }
 
 // Peers are the other route servers of the same log.
 type Peers interface {
-	// Sidecars asks each of them for the sidecars connected to it, and gives
-	// what they said and the addresses of those that did not answer in time.
+	// Sidecars queries each of them for the sidecars connected to it, and returns the results and
+	// the addresses of those that did not respond in time.
 	Sidecars(ctx context.Context, filter *routingv1.Filter) (sidecars []*routingv1.Sidecar, silent []string)
 }
 
@@ -59,8 +59,8 @@ type Receipts struct {
 	// name is what this route server is called.
 	name string
 	here shared[[]Sidecar]
-	// rested is when the sidecars here may be gone through again. Only whose turn
-	// it is to do that reads and writes it.
+	// rested is the earliest time for the next listing of local sidecars. Only the goroutine that
+	// runs the current round reads and writes it.
 	rested time.Time
 }
 

@@ -25,8 +25,8 @@ func (r *Receipts) Sidecars(ctx context.Context, req *routingv1.SidecarsRequest)
 	return &routingv1.SidecarsResponse{Sidecars: sidecars, Silent: silent}, nil
 }
 
-// Of returns the sidecars of a baseline, sorted by pod, and the route servers that did not
-// say which they have; false when nobody could know of any.
+// Of returns the sidecars of a baseline, sorted by pod, and the route servers that did not respond;
+// false when no sidecars can be known.
 func (r *Receipts) Of(ctx context.Context, baseline table.Workload) (all []*routingv1.Sidecar, silent []string, known bool) {
 	ask := &routingv1.Filter{Kind: baseline.Kind, Namespace: baseline.Namespace, Name: baseline.Name}
 	all, silent = r.sidecars(ctx, r.peers, ask, func(w table.Workload) bool { return w == baseline })
@@ -52,9 +52,8 @@ func (r *Receipts) baselinesWith(f table.Filter) (func(table.Workload) bool, err
 	return func(w table.Workload) bool { return with[w] }, nil
 }
 
-// sidecars returns those of the baselines that pass, sorted by pod: those connected
-// here and, unless peers is nil, those that the other route servers tell of when
-// asked with this filter.
+// sidecars returns those of the baselines that pass, sorted by pod: those connected here and,
+// unless peers is nil, those that the other route servers return for this filter.
 func (r *Receipts) sidecars(ctx context.Context, peers Peers, ask *routingv1.Filter, passes func(table.Workload) bool) (all []*routingv1.Sidecar, silent []string) {
 	if peers != nil {
 		var theirs []*routingv1.Sidecar
@@ -70,8 +69,8 @@ func (r *Receipts) sidecars(ctx context.Context, peers Peers, ask *routingv1.Fil
 	return r.withOwn(ctx, all, passes), silent
 }
 
-// withOwn adds the sidecars of the baselines that pass and are connected here to
-// others, and gives one for each pod, sorted.
+// withOwn adds the sidecars of the baselines that pass and are connected here to others, and
+// returns one for each pod, sorted.
 func (r *Receipts) withOwn(ctx context.Context, all []*routingv1.Sidecar, passes func(table.Workload) bool) []*routingv1.Sidecar {
 	if r.connected != nil {
 		for _, c := range r.own(ctx) {
@@ -83,9 +82,9 @@ func (r *Receipts) withOwn(ctx context.Context, all []*routingv1.Sidecar, passes
 	return onePerPod(all)
 }
 
-// onePerPod sorts sidecars by pod. A sidecar that comes back leaves its broken
-// stream behind for some seconds, here or at another route server; what it has
-// acknowledged is what it said last, on whichever: the entry that has got farthest.
+// onePerPod sorts sidecars by pod and keeps one of each. A sidecar that reconnects leaves its
+// broken stream behind for some seconds, here or at another route server; the entry with the newest
+// position is current.
 func onePerPod(all []*routingv1.Sidecar) []*routingv1.Sidecar {
 	samePod := func(a, b *routingv1.Sidecar) int {
 		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetPod(), b.GetPod()))

@@ -17,41 +17,39 @@ import (
 const (
 	waitDefault = 10 * time.Second
 	waitMax     = 300 * time.Second
-	// strangersWait is how long the wait of a caller lasts of whom only the address is
-	// known. One that asks for more gets its answer then, and asks again.
+	// strangersWait is the maximum wait of anonymous callers. A longer request returns then, and
+	// the client can retry.
 	strangersWait = 30 * time.Second
 	// maxPods is how many pods one wait may name.
 	maxPods = 10_000
-	// Between two looks at what the sidecars have acknowledged that nothing else
-	// gives reason for.
+	// Poll intervals while there is no notification of acknowledgements.
 	lookFirst, lookLast = 5 * time.Millisecond, 250 * time.Millisecond
 )
 
-// Wait answers the call of that name.
+// Wait implements the call of that name.
 //
-// A sidecar has acknowledged a position when the version that it acknowledged
-// last is the one that follows, for its workload, from the table at that position
-// or at a later one (Sidecar.Reached). A sidecar acknowledges what its Envoy has
-// accepted, and only then. What that proves: the routes that this Envoy has
-// accepted last are those of a table that holds everything up to the position.
+// A sidecar has acknowledged a position when the version that it acknowledged last is the one that
+// follows, for its workload, from the table at that position or at a later one (Sidecar.Reached). A
+// sidecar acknowledges only what its Envoy has accepted. That proves: the routes that this Envoy
+// has accepted last are those of a table that contains everything up to the position.
 //
-// With a routing key it also takes one connected sidecar of each baseline of which requests
-// with the key need one (wanted.unconnected), unless the request counts connected ones only.
+// With a routing key it also requires one connected sidecar of each baseline that needs one for
+// requests with the key (wanted.unconnected), unless the request counts connected ones only.
 //
-// It proves nothing about other pods without a sidecar, or with one that is
-// not connected just now (a route server that has just started knows no sidecar
-// until they are back, within seconds), unless the caller names the pods. Nor does it prove that
-// a request which was under way has been routed anew, for Envoy's workers take new
-// routes a moment after it accepts them. A sidecar whose Envoy refuses some of its
-// routes uses the others, and has acknowledged none of them: it is named, and why.
+// It proves nothing about other pods without a sidecar, or with one that is not connected at the
+// moment (a route server that has just started knows no sidecar until they reconnect, within
+// seconds), unless the caller names the pods. Nor does it prove that a request in progress was
+// routed again, because Envoy's workers apply new routes a moment after it accepts them. A sidecar
+// whose Envoy rejects some of its routes uses the others, and has acknowledged none of them: it is
+// named, with the reason.
 //
-// With a routing key the sidecars of those baselines count for which the key has
-// a rule, or had one as far as the log is kept. While there is no such baseline
-// nobody can have acknowledged anything: the operator may not have recorded yet
-// what was just applied, or the key is a mistake. So that is waited for first.
+// With a routing key, only the sidecars of those baselines count for which the key has a rule, or
+// had one within the retained log. While there is no such baseline, nothing can have been
+// acknowledged: the operator may not have recorded yet what was just applied, or the key is a
+// mistake. So Wait waits for that first.
 //
-// It is woken by what the sidecars of this route server acknowledge (Acknowledging).
-// The others are asked once all of those here have: see look.go.
+// It is woken by acknowledgements of sidecars connected here (Acknowledging). The other route
+// servers are queried once all of those have acknowledged: see look.go.
 func (r *Receipts) Wait(ctx context.Context, req *routingv1.WaitRequest) (*routingv1.WaitResponse, error) {
 	within, pods, err := boundsOf(req, callers.From(ctx))
 	if err != nil {
@@ -62,7 +60,7 @@ func (r *Receipts) Wait(ctx context.Context, req *routingv1.WaitRequest) (*routi
 	who, err := r.awaitConcerned(ended, req.GetRoutingKey())
 	if err == nil && ended.Err() != nil && ctx.Err() == nil {
 		t, _ := r.versions.Tables.Current()
-		return &routingv1.WaitResponse{Version: r.versions.Version(t), Missing: pods}, nil // nobody is concerned
+		return &routingv1.WaitResponse{Version: r.versions.Version(t), Missing: pods}, nil // no sidecar counts
 	}
 	if err != nil {
 		return nil, r.versions.Failed(ended, err)
@@ -106,7 +104,7 @@ func boundsOf(req *routingv1.WaitRequest, who callers.Caller) (within time.Durat
 	return within, pods, nil
 }
 
-// wanted is who has to acknowledge what.
+// wanted is the set of sidecars that must acknowledge, and the position.
 type wanted struct {
 	pos  event.Pos
 	who  concerned
@@ -135,7 +133,7 @@ func (r *Receipts) await(ctx, ended context.Context, w wanted) (*routingv1.WaitR
 			return out, err
 		}
 		if !here && news != nil {
-			pause = lookLast // it is told; looking all the same is for what nobody thought of
+			pause = lookLast // notifications wake it; polling is only a safety net
 		}
 		select {
 		case <-news:
@@ -147,7 +145,7 @@ func (r *Receipts) await(ctx, ended context.Context, w wanted) (*routingv1.WaitR
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
-			// Asking goes on to its end, also when time is up: the last answer counts.
+			// The query is completed even when the time is up: its result is the response.
 			return r.look(ctx, w, true)
 		}
 	}
@@ -184,7 +182,7 @@ func (r *Receipts) toWaitFor(ctx context.Context, p *routingv1.Position) (event.
 	return pos, err
 }
 
-// concerned are the baselines whose sidecars count; nil: all.
+// concerned is the set of baselines whose sidecars count; nil: all.
 type concerned map[table.Workload]bool
 
 func (c concerned) passes(w table.Workload) bool { return c == nil || c[w] }

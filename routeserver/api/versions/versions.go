@@ -26,19 +26,19 @@ type Tables interface {
 	// there is one with other rules. Before the first one it returns a table that
 	// is not whole.
 	Current() (table.Table, <-chan struct{})
-	// WaitFor waits until the newest table has reached a position, and gives that
-	// table. An error when ctx ends before, or the epoch of the position does.
+	// WaitFor waits until the newest table has reached a position, and returns that table. It fails
+	// when ctx ends before, or the epoch of the position does.
 	WaitFor(ctx context.Context, pos event.Pos) (table.Table, error)
 }
 
 // Versions finds versions of the table. Make one with New.
 type Versions struct {
-	// Tables is the newest table, Log the log that it follows, and History gives its
+	// Tables provides the newest table, Log is the log that it follows, and History provides its
 	// older versions.
 	Tables  Tables
 	Log     eventbus.Reader
 	History *history.History
-	// Logger is told when the log cannot be read.
+	// Logger records failures to read the log.
 	Logger *slog.Logger
 	// Stopping ends with Stop.
 	Stopping context.Context
@@ -66,15 +66,14 @@ func (v *Versions) UntilStop(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// Failed returns the status of an error of the log, of History or of a context.
-// What is a status already stays as it is.
+// Failed returns the status for an error of the log, of History or of a context. A status error is
+// returned unchanged.
 func (v *Versions) Failed(ctx context.Context, err error) error {
 	return failure.Of(ctx, err, v.Logger)
 }
 
-// At returns the table that an At means, which is whole, and its Version. The
-// field is what the At is called in the request, for what is wrong with it. The
-// error is a status.
+// At returns the whole table that an At selects, and its Version. The field is the name of the At
+// in the request, for error messages. The error is a status.
 func (v *Versions) At(ctx context.Context, field string, at *routingv1.At) (table.Table, *routingv1.Version, error) {
 	t, err := v.find(ctx, field, at)
 	if err == nil && !t.Whole() {
@@ -155,7 +154,7 @@ func (v *Versions) Reach(ctx context.Context, pos event.Pos) (table.Table, error
 			return newest, err
 		}
 		if tip.Epoch != pos.Epoch {
-			_, err := v.History.At(ctx, pos) // says that it is gone, and what is not
+			_, err := v.History.At(ctx, pos) // its error names the oldest retained position
 			return newest, errors.Join(err, eventbus.ErrEpochEnded)
 		}
 	}

@@ -22,9 +22,9 @@ import (
 	"switchyard.dev/xds/endpoint"
 )
 
-// serveCluster adds what is served with the help of the cluster that the program
-// runs in: its services, who calls, and xDS, for which the API server must say who
-// a sidecar is. Outside a cluster it adds nothing.
+// serveCluster adds the functions that need the cluster in which the program runs: the list of
+// Services, the identification of callers, and xDS, for which the API server authenticates
+// sidecars. Outside a cluster it adds nothing.
 func serveCluster(config *server.Config, settings server.Settings, logger *slog.Logger) error {
 	klog.SetSlogLogger(logger)
 	access, err := rest.InClusterConfig()
@@ -73,8 +73,8 @@ func serveCluster(config *server.Config, settings server.Settings, logger *slog.
 	return nil
 }
 
-// openDoor returns what tells who calls. Which pod has an address is asked through a client of
-// its own, so that strangers hold up no sidecar; it is bounded by who asks.
+// openDoor returns the Door that identifies callers. Pods are searched with a separate client, so
+// that anonymous callers do not delay sidecars; the Finder limits its queries by caller.
 func openDoor(access *rest.Config, client kubernetes.Interface, settings server.Settings) (*door.Door, error) {
 	verifier, err := tokens.New(tokens.Config{Reviews: client.AuthenticationV1().TokenReviews(), Audience: door.Audience})
 	if err != nil {
@@ -110,8 +110,7 @@ func (s *sidecars) Sidecars() []receipts.Sidecar {
 	return nil
 }
 
-// Acknowledged implements receipts.Acknowledging; before there is an endpoint there is
-// nothing to be told.
+// Acknowledged implements receipts.Acknowledging; it returns nil before there is an endpoint.
 func (s *sidecars) Acknowledged() <-chan struct{} {
 	if e := s.endpoint.Load(); e != nil {
 		return e.Acknowledged()

@@ -1,20 +1,18 @@
-// Package fold replays a log: it takes the events of one epoch, in order and as
-// they were written, and says what they amount to at each place.
+// Package fold replays a log: it takes the events of one epoch, in order and as they were written,
+// and returns the state at each position.
 //
-// A Fold is a value, like the table it holds: taking more events gives a new one
-// and leaves the old one as it was, so each can be kept as a checkpoint. The
-// same events give the same Fold, on any machine: the hash of its table, and the
-// bytes of Text, are equal.
+// A Fold is a value, like the table it contains: taking more events returns a new one and leaves
+// the old one unchanged, so each can be kept as a checkpoint. The same events produce the same
+// Fold, on any machine: the hash of its table and the bytes of Text are equal.
 //
-// Where a table is whole. A log keeps a stretch of an epoch. When that begins
-// with event number 1, the first Complete says that every object has been
-// stated. When it begins with a Floor, only a Complete that names this Floor, or
-// a later one, says so: an older statement may lie before the stretch. So a
-// place of which another reader once had a whole table may not be whole for one
-// who begins at the floor; such a version is gone.
+// Where a table is whole. A log retains a range of an epoch. When that begins with event number 1,
+// the first Complete marks that every object has been published. When it begins with a Floor, only
+// a Complete that names this Floor, or a later one, counts: events before an older one may lie
+// outside the range. So a position at which another reader once had a whole table may not be whole
+// for a reader that begins at the floor; such a version is gone.
 //
-// What users owe: events without gaps. One that does not link to the one before
-// it is refused, and the Fold stays as it was.
+// Callers must pass events without gaps. One that does not link to its predecessor is rejected, and
+// the Fold is unchanged.
 package fold
 
 import (
@@ -60,8 +58,8 @@ func (f Fold) Take(events ...event.Stored) (Fold, error) {
 	return f.Apply(opened...), nil
 }
 
-// Read reads events and verifies that they follow what was taken, but takes
-// nothing. An event of a newer kind is read as one without data.
+// Read decodes events and verifies that they follow the last one taken, but does not take them. An
+// event of an unknown, newer kind is read as one without data.
 func (f Fold) Read(events ...event.Stored) ([]event.Recorded, error) {
 	opened := make([]event.Recorded, 0, len(events))
 	last := f.mark
@@ -110,8 +108,8 @@ func (f Fold) Apply(events ...event.Recorded) Fold {
 	return f
 }
 
-// Counts reports whether a Complete says that a table is whole that was folded
-// from first, the sequence of the first event of a log.
+// Counts reports whether a Complete marks a table as whole that was folded from first, the sequence
+// of the first event of a log.
 func Counts(c *factv1.Complete, first uint64) bool {
 	if c.GetFloor() == 0 {
 		return first == 1

@@ -1,14 +1,14 @@
 package hamt
 
-// Change is one identity whose value differs between two maps.
+// Change is one identity with different values in two maps.
 type Change[S any] struct {
 	// Old and New are the zero value where there was or is none.
 	Old, New S
 }
 
-// Diff returns the values that only one of the maps has, and those of the same
-// identity that same tells apart, in no particular order. What the maps share is
-// not looked at. same takes the old and the new value of one identity.
+// Diff returns the values that only one of the maps has, and those of the same identity for which
+// same returns false, in no particular order. Shared parts of the maps are skipped. same takes the
+// old and the new value of one identity.
 func Diff[K any, S Slot[K]](older, newer Map[K, S], same func(a, b S) bool) []Change[S] {
 	d := differ[K, S]{same: same}
 	d.nodes(place[K, S]{&older.root, 0}, place[K, S]{&newer.root, 0})

@@ -15,8 +15,8 @@ type Identified[K Identity] interface {
 	ID() K
 }
 
-// Index is a Map of values whose identity is known to nobody but themselves: the
-// map keeps their hash beside them.
+// Index is a Map of pointers to values that contain their own identity; the map stores the hash
+// with each.
 type Index[K Identity, V Identified[K]] struct {
 	values Map[K, hashed[K, V]]
 }

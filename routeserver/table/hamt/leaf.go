@@ -2,9 +2,8 @@ package hamt
 
 import "math/bits"
 
-// A leaf is a hash table with open addressing: a value lies in the slot that its
-// hash says, or in the first free one after it. One slot is always free, if there
-// are any.
+// A leaf is a hash table with open addressing: a value is in the slot of its hash, or in the first
+// free one after it. One slot is always free, if there are any.
 
 // start is the slot where the search for a hash begins. The multiplication
 // brings down to it what the nodes above have not used.
@@ -20,9 +19,9 @@ func after[S any](i int, slots []S) int {
 	return 0
 }
 
-// room returns the number of slots that a new array has for some values, and
-// tooFull tells when it needs another. Searching a fuller one takes longer; a
-// hundred thousand rules pay for an emptier one.
+// room returns the number of slots in a new array for a number of values, and tooFull reports
+// whether an array must be enlarged. Searching a fuller one takes longer; a hundred thousand rules
+// need more memory in an emptier one.
 func room(values int) int            { return values + values/4 + 1 }
 func tooFull(values, slots int) bool { return values*8 > slots*7 }
 

@@ -27,8 +27,7 @@ type Map[K any, S Slot[K]] struct {
 // Len returns the number of values.
 func (m *Map[K, S]) Len() int { return m.root.size }
 
-// Get returns the value with this identity, whose hash is this, and whether there
-// is one. It does not allocate.
+// Get returns the value with this identity and hash, and whether it exists. It does not allocate.
 func (m *Map[K, S]) Get(hash uint64, id K) (S, bool) {
 	var none S
 	slots, i := m.Probe(hash)
@@ -44,9 +43,9 @@ func (m *Map[K, S]) Get(hash uint64, id K) (S, bool) {
 	return none, false
 }
 
-// Probe is for those who search themselves: a value with this hash is in one of
-// these slots. It is in the one given or in one after it, and after the last
-// comes the first; and a free one ends the search. Do not change the slots.
+// Probe returns the slots that can contain a value with this hash, and the index of the first to
+// check. Callers compare themselves: check the following slots, from the last continue with the
+// first, and stop at a free one. Do not modify the slots.
 func (m *Map[K, S]) Probe(hash uint64) ([]S, int) {
 	n, rest := &m.root, hash
 	for n.below != nil {
@@ -56,23 +55,21 @@ func (m *Map[K, S]) Probe(hash uint64) ([]S, int) {
 	return n.slots, start(hash, len(n.slots))
 }
 
-// Edit is one run of changes of which only the result counts. With and Without
-// copy what they change once for each Edit, and then change the copy in place,
-// which makes many changes cheap. So of maps made with the same Edit use only
-// the newest; maps made before the Edit, or without one, are never changed. One
-// goroutine uses an Edit, and drops it when it is done.
-type Edit struct{ _ byte } // not of size 0: each must have an address of its own
+// Edit is one run of changes of which only the result counts. With and Without copy each array once
+// per Edit, and then change the copy in place, which makes many changes cheap. So of maps made with
+// the same Edit use only the newest; maps made before the Edit, or without one, are never changed.
+// One goroutine uses an Edit, and drops it when it is done.
+type Edit struct{ _ byte } // not of size 0: each needs a distinct address
 
-// With returns the map that has this value, in the place of one with the same
-// identity if m has one, and all else as in m. A nil edit leaves every map as it
-// was.
+// With returns a map with this value, which replaces one with the same identity, and with all other
+// values of m. A nil edit leaves every map unchanged.
 func (m Map[K, S]) With(edit *Edit, s S) Map[K, S] {
 	m.root.put(cmp.Or(edit, &Edit{}), 0, s.Hash(), s.ID(), s)
 	return m
 }
 
-// Without returns the map that has no value of this identity, whose hash is this.
-// It is m itself when m has none. A nil edit leaves every map as it was.
+// Without returns a map without the value with this identity and hash. It returns m itself when m
+// has none. A nil edit leaves every map unchanged.
 func (m Map[K, S]) Without(edit *Edit, hash uint64, id K) Map[K, S] {
 	if _, there := m.Get(hash, id); there {
 		m.root.take(cmp.Or(edit, &Edit{}), 0, hash, id)
@@ -85,8 +82,8 @@ func (m *Map[K, S]) All() iter.Seq[S] {
 	return func(yield func(S) bool) { m.root.visit(yield) }
 }
 
-// Near returns each value whose hash is Near this owner, and maybe others, each
-// once, in no particular order. It does not look at all of them.
+// Near returns each value whose hash is Near this owner, and possibly others, each once, in no
+// particular order. It does not visit all values.
 func (m *Map[K, S]) Near(owner uint64) iter.Seq[S] {
 	n, _ := m.root.near(owner)
 	return func(yield func(S) bool) { n.visit(yield) }

@@ -89,8 +89,8 @@ func (n *node[K, S]) split(edit *Edit, level int) {
 	}
 }
 
-// values returns those of a node and of the nodes below, one after another, with
-// room for one more.
+// values returns the values of a node and of the nodes below in one slice, with capacity for one
+// more.
 func (n *node[K, S]) values() []S {
 	out := make([]S, 0, n.size+1)
 	n.visit(func(s S) bool { out = append(out, s); return true })

@@ -13,11 +13,11 @@ type Words struct{ lo, hi uint64 }
 // The highest byte is the length of the text plus one, or this.
 const long = 0xff
 
-// short is how many bytes of text there is room for.
+// short is the maximum number of bytes of a text in Words.
 const short = 15
 
-// seed is chosen once for the process: nobody outside can choose texts that
-// collide, and maps that are compared agree on it.
+// seed is chosen once per process: texts that collide cannot be chosen from outside, and maps that
+// are compared agree on it.
 var (
 	seed         = maphash.MakeSeed()
 	seedA, seedB = maphash.String(seed, "a"), maphash.String(seed, "b")
@@ -58,8 +58,8 @@ func word(s string) uint64 {
 // Exact reports whether equal words mean equal texts.
 func (w Words) Exact() bool { return w.hi>>56 != long }
 
-// Hash spreads words over 64 bits. What was hashed before them makes it the hash
-// of several texts; begin with 0.
+// Hash spreads words over 64 bits. before is the hash of the preceding words, which makes the
+// result the hash of several texts; begin with 0.
 func (w Words) Hash(before uint64) uint64 {
 	hi, lo := bits.Mul64(w.lo^before^seedA, w.hi^seedB)
 	return hi ^ lo

@@ -30,8 +30,7 @@ type burst struct {
 	injected int
 }
 
-// creators are clients, each with a connection of its own, and the ReplicaSets that own their
-// pods.
+// creators are clients, each with a separate connection, and the ReplicaSets that own their pods.
 type creators struct {
 	clients []*kubernetes.Clientset
 	sets    []*appsv1.ReplicaSet

@@ -17,8 +17,8 @@ func all(w io.Writer, name string, got, want int) {
 	figures.AtLeast(w, name, float64(got), "pods", float64(want))
 }
 
-// late gives, in seconds and to a hundredth, how much longer the pods of a burst
-// took than those at the same places in the order of another, at most.
+// late returns the maximum delay of the pods of a burst, in seconds and to a hundredth, relative to
+// those at the same positions of another.
 func (b burst) late(usual burst) (most float64) {
 	for i, took := range b.took {
 		if i < len(usual.took) {

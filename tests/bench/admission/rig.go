@@ -80,7 +80,7 @@ func (r *rig) furnish(ctx context.Context) (err error) {
 	})
 }
 
-// register hands the API server the chart's configuration, or takes it away.
+// register creates the chart's webhook configuration in the API server, or deletes it.
 func (r *rig) register(ctx context.Context, there bool) error {
 	hooks := r.client.AdmissionregistrationV1().MutatingWebhookConfigurations()
 	if !there {
@@ -95,7 +95,7 @@ func (r *rig) orders() Orders {
 	return Orders{Access: r.server.Access(), Webhook: r.webhook, Health: r.health, Metrics: r.metrics}
 }
 
-// access returns a configuration with a connection of its own.
+// access returns a configuration with a separate connection.
 func (r *rig) access() *rest.Config {
 	c := rest.CopyConfig(r.server.Config)
 	c.Dial = new(net.Dialer).DialContext

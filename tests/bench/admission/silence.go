@@ -26,8 +26,8 @@ func deaf(address string) (stop func() error, err error) {
 	return l.Close, nil
 }
 
-// drops has the kernel drop what would open a connection to an address: it is
-// listened on with room for one, and that is taken.
+// drops makes the kernel drop new connections to an address: its listener has a backlog of one,
+// which is full.
 func drops(address string) (stop func() error, err error) {
 	at, err := net.ResolveTCPAddr("tcp4", address)
 	if err != nil {

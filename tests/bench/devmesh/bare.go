@@ -8,7 +8,7 @@ import (
 	"switchyard.dev/tests/sidecar"
 )
 
-// bare is an Envoy without anything of this project, in the place of the sidecar.
+// bare is an Envoy with no code of this project, which replaces the sidecar.
 type bare struct {
 	// app and fork are the addresses of the two sides.
 	app, fork netip.AddrPort
@@ -18,9 +18,9 @@ type bare struct {
 	keys []string
 }
 
-// write writes the bootstrap into a folder and gives its path. The headers that Envoy
-// adds to each request by default are off, as in the sidecar: making up a request's
-// id costs more than routing it. All else is Envoy's default, its deadlines too.
+// write writes the bootstrap into a directory and returns its path. The headers that Envoy adds to
+// each request by default are off, as in the sidecar: generating a request's id costs more than
+// routing it. All else is Envoy's default, including timeouts.
 func (b bare) write(dir string) (string, error) {
 	inbound := sidecar.Way{
 		Name: "inbound", Listen: netip.AddrPortFrom(netip.IPv4Unspecified(), devmesh.ListenerPort), Routes: b.routes(),

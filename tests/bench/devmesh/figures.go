@@ -91,7 +91,7 @@ func (f *findings) print(w io.Writer) error {
 	return nil
 }
 
-// table is for people.
+// table prints the findings as a table.
 func (f *findings) table(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "\tsandboxes\trequests\tCPU µs\tover the floor\t(10–90 % of rounds)\tat rest\trequests/s\tp50 ms\tadded\tp99 ms")

@@ -19,7 +19,7 @@ type settings struct {
 	restarts      int
 	// parts: measure also what each part of the sidecar's Envoy costs.
 	parts bool
-	// attacks: measure nothing but the memory that attacks hold; each for so long, with so many
+	// attacks: measure only the memory that attacks use; each for this long, with this many
 	// clients, and only those with that text in their name.
 	attacks bool
 	holding time.Duration

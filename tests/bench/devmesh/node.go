@@ -30,7 +30,7 @@ type node struct {
 
 // shape is the configuration of a place.
 type shape struct {
-	// name is for people, and figures the beginning of the names of its figures.
+	// name is the name in tables, and figures the prefix of the names of its figures.
 	name, figures string
 	// sandboxes are those of its workload.
 	sandboxes int

@@ -15,8 +15,8 @@ type kind string
 const (
 	// plain requests have no header that could hold a routing key.
 	plain kind = "plain"
-	// other requests have the key of a sandbox that the workload knows nothing
-	// of: those of people who test some other service.
+	// other requests have the key of a sandbox without a rule for the workload: requests of users
+	// who test another service.
 	other kind = "other"
 	// known requests have the key of one of the workload's sandboxes.
 	known kind = "known"

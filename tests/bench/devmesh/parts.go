@@ -99,8 +99,8 @@ func sayProto(t *taken) {
 	routes.VirtualHosts[0].RequestHeadersToRemove = nil
 }
 
-// consumed brings the destination to the forks' cluster in a header that Envoy
-// takes out of every request by itself, so that no filter has to.
+// consumed passes the destination to the forks' cluster in a header that Envoy removes from every
+// request, so that no filter is needed.
 func consumed(t *taken) {
 	const header = "x-envoy-retriable-header-names"
 	t.forks.GetOriginalDstLbConfig().HttpHeaderName = header
@@ -173,7 +173,7 @@ func open(at *place) (*taken, error) {
 // manager is where the HTTP connection manager is written.
 func (t *taken) manager() *anypb.Any { return t.listener.FilterChains[0].Filters[0].GetTypedConfig() }
 
-// write writes the bootstrap into a folder and gives its path.
+// write writes the bootstrap into a directory and returns its path.
 func (t *taken) write(dir string) (string, error) {
 	packed, err := anypb.New(t.http)
 	if err = errors.Join(t.err, err); err != nil {
@@ -181,8 +181,8 @@ func (t *taken) write(dir string) (string, error) {
 	}
 	proto.Reset(t.manager())
 	proto.Merge(t.manager(), packed)
-	// The listener of connections that speak late has a manager of its own, and waits for routes
-	// that do not come here.
+	// The listener for connections whose client sends late (server-first protocols) has a separate
+	// connection manager, and waits for routes that do not arrive here.
 	t.bootstrap.StaticResources.Listeners = t.bootstrap.StaticResources.Listeners[:1]
 	text, err := protojson.Marshal(t.bootstrap)
 	if err != nil {

@@ -60,8 +60,8 @@ func (p *place) boot(ctx context.Context) (time.Duration, error) {
 	return 0, errors.New("it did not come back")
 }
 
-// ask sends one request over a connection of its own. An error means that there was no answer, or
-// not one with 200.
+// ask sends one request over a new connection. It returns an error if there was no response, or
+// none with status 200.
 func (p *place) ask(ctx context.Context, request []byte) (http.Header, []byte, error) {
 	conn, err := p.connect(ctx)
 	if err != nil {

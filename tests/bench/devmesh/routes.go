@@ -23,8 +23,8 @@ const (
 	forkPort = 80
 	// xdsPort is the route server's, on all addresses of the node.
 	xdsPort = "7779"
-	// connections is how many a load has. As many sandboxes are used: each
-	// connection asks for one of them.
+	// connections is the number of connections of a load. It is also the number of sandboxes: each
+	// connection sends the key of one of them.
 	connections = 16
 )
 

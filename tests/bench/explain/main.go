@@ -1,7 +1,7 @@
-// Command explain injects faults into a cluster with a real log, a route server and sidecars,
-// asks for each why its request is routed as it is (tests/explain), and prints for how many the
-// cause was named. Wrong answers go to standard error, with a seed that makes the case again. It
-// fails only when a case could not be made.
+// Command explain injects faults into a cluster with a real log, a route server and sidecars, asks
+// for each why its request is routed as it is (tests/explain), and prints how many causes were
+// identified. Wrong answers go to standard error, with a seed that reproduces the case. It fails
+// only when a case could not be created.
 //
 //	explain [-requests 200] [-seed n]
 package main

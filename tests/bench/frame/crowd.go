@@ -11,7 +11,7 @@ import (
 // patience is how long anything may take that must happen.
 const patience = 2 * time.Minute
 
-// Crowd is clients, each with a connection of its own, as each pod has one.
+// Crowd is a set of clients, each with a separate connection, like pods.
 type Crowd[C any] struct {
 	All    []C
 	conns  []*grpc.ClientConn

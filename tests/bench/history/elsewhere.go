@@ -15,7 +15,7 @@ import (
 	"switchyard.dev/tests/process"
 )
 
-// roleElsewhere is a process of its own that has nothing but the log.
+// roleElsewhere is the role of a separate process that has nothing but the log.
 const roleElsewhere = "elsewhere"
 
 // Asked selects the versions of the log in a directory to rebuild.
@@ -35,7 +35,7 @@ type Rebuilt struct {
 	Farthest     uint64
 }
 
-// elsewhere lets a process of its own rebuild versions, from the log alone.
+// elsewhere rebuilds versions in a separate process, from the log alone.
 func elsewhere(store string, versions []uint64) (out Rebuilt, err error) {
 	other, err := process.Start(roleElsewhere)
 	if err != nil {

@@ -1,12 +1,12 @@
-// Command history measures how the past is rebuilt from the log, and prints one
-// line for each number: its name, its value, its unit, and whether it meets its
-// target. It never fails on a number: machines differ, and the reader judges.
+// Command history measures how past versions are rebuilt from the log, and prints one line for each
+// number: its name, its value, its unit, and whether it meets its target. It never fails on a
+// number: machines differ, and the reader judges.
 //
 //	time-travel        10,000 random events are recorded in a JetStream log, and
-//	                   folded as they are written; a process of its own, which has
+//	                   folded as they are written; a separate process, which has
 //	                   nothing but the log, rebuilds 100 random versions of them
-//	rebuild            any of 100 random versions out of 100,000 events, beside the
-//	                   naive form: folding the log from its beginning
+//	rebuild            any of 100 random versions out of 100,000 events, compared with
+//	                   the naive form: folding the log from its beginning
 package main
 
 import (

@@ -17,7 +17,7 @@ import (
 	"switchyard.dev/tests/figures"
 )
 
-// run measures in a directory of its own, which it removes.
+// run measures in a temporary directory, which it removes.
 func run(ctx context.Context, s settings, w io.Writer) (err error) {
 	dir, err := os.MkdirTemp(s.dir, "bench-log-")
 	if err != nil {

@@ -12,10 +12,9 @@ import (
 // clusterIPs are the addresses of Services: more than there are Services.
 const clusterIPs = "10.0.0.0/16"
 
-// isolate runs this program again in a network namespace of its own, in which Services answer:
-// the manager checks whether those of a fork do before it reports it as available, and there is
-// no kube-proxy here. This process answers at every address of a Service and every port that a
-// fork has.
+// isolate runs this program again in a separate network namespace, in which Services respond: the
+// manager probes those of a fork before it reports it as available, and there is no kube-proxy
+// here. This process responds at every address of a Service and every port of a fork.
 func isolate() error {
 	if err := podnet.Isolate(); err != nil {
 		return err

@@ -51,7 +51,7 @@ type managing struct {
 	main    *manager.Main
 	ended   chan error
 	orders  Orders
-	// profiled ends the profiles that were begun.
+	// profiled stops the running profiles.
 	profiled func() error
 }
 
@@ -83,7 +83,7 @@ func (m *managing) Start(o Orders, _ *struct{}) error {
 	return nil
 }
 
-// Look gives where the manager stands, or why it has ended.
+// Look returns the progress of the manager, or the reason why it has ended.
 func (m *managing) Look(_ struct{}, s *Standing) error {
 	select {
 	case err := <-m.ended:

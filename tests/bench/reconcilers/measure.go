@@ -63,7 +63,7 @@ func (m *measurement) furnish(ctx context.Context) error {
 	return err
 }
 
-// fill starts the manager and has it make the sandboxes.
+// fill starts the manager and waits until it has created the sandboxes.
 func (m *measurement) fill(ctx context.Context) error {
 	began := time.Now()
 	if err := m.rig.manage(ctx, m.load.profiles); err != nil {

@@ -38,9 +38,9 @@ func lookups(w io.Writer) {
 	report(w, "lookup-growth-10-to-100000", last/first, "times", 4, 0)
 }
 
-// requests asks for the rules of a cluster. A batch of them is made at a time,
-// outside the clock, from nothing that the table has: what a request names was
-// just read from its headers and is in the cache, and the table is not.
+// requests generates lookups of the rules of a cluster. A batch of them is generated at a time,
+// outside the measurement, without data of the table: the names in a request were just read from
+// its headers and are in the cache, and the table is not.
 type requests struct {
 	cluster cluster
 	order   []int32

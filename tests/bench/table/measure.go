@@ -86,8 +86,8 @@ func coldStart(w io.Writer) {
 	report(w, name+"-processor-time", took.Seconds(), "s", 2, plain.Seconds())
 }
 
-// size measures the heap of a table alone, after its facts are released. The naive form keeps
-// facts of its own.
+// size measures the heap of a table alone, after its facts are released. The naive form keeps its
+// facts.
 func size(w io.Writer) {
 	before := frame.Heap()
 	t := table.Table{}.Apply(ordinary(100_000).facts()...)

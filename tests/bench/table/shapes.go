@@ -31,8 +31,8 @@ func (c cluster) baseline(i int) table.Workload {
 // is a group of ten rules for every ten sandboxes.
 func (c cluster) sandboxes() int { return max(1, c.rules/2) }
 
-// facts are those of the whole cluster, as a reader of the log gets them: each
-// with texts of its own.
+// facts returns the facts of the whole cluster, as a reader of the log gets them: each with
+// separate copies of its texts.
 func (c cluster) facts() []event.Recorded {
 	var out []event.Recorded
 	add := func(data proto.Message) {

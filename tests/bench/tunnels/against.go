@@ -184,8 +184,8 @@ func (p *programs) crowd(address string, n int) int {
 	return len(conns)
 }
 
-// open opens n connections, some of them at a time, each to an address of its own or the same, and
-// returns those that were answered.
+// open opens n connections, some of them concurrently, each to a separate address or the same, and
+// returns those that got a response.
 func (l *lab) open(address func(n int) string, n, together int) (conns []net.Conn) {
 	var lock sync.Mutex
 	var wg sync.WaitGroup

@@ -61,7 +61,7 @@ func back(cuts int, roundTrip time.Duration, s site) error {
 	return nil
 }
 
-// answered returns how long after mended each workstation's service answers.
+// answered returns the time from mended until each workstation's service responds.
 func (l *lab) answered(mended time.Time) ([]time.Duration, error) {
 	times := make([]time.Duration, together)
 	var wg sync.WaitGroup
@@ -77,8 +77,8 @@ func (l *lab) answered(mended time.Time) ([]time.Duration, error) {
 	return times, nil
 }
 
-// firstAnswer asks a service again and again, each time on a connection of its own since one that
-// is cut has no answer, until one is answered.
+// firstAnswer sends requests to a service, each on a new connection since a broken one gets no
+// response, until one gets a response.
 func (l *lab) firstAnswer(address string, mended time.Time) time.Duration {
 	answers := make(chan bool, 1)
 	var asked sync.WaitGroup

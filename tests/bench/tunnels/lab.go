@@ -59,8 +59,8 @@ func (l *lab) veth() error {
 	)
 }
 
-// delayed starts this program as the line, in a process of its own, so that the processor time of
-// the link is not included in the measurement.
+// delayed starts this program as the line, in a separate process, so that the processor time of the
+// link is not included in the measurement.
 func (l *lab) delayed(oneWay time.Duration) error {
 	l.line = exec.Command("/proc/self/exe", "-line", l.near+","+l.far, "-delay", oneWay.String())
 	l.line.Stderr = os.Stderr

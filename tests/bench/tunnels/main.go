@@ -1,7 +1,7 @@
-// Command tunnels measures our tunnel beside raw TCP, ssh -R, chisel and frp, over a link between
-// two network namespaces, how soon it is back after the link was cut, and (-muxes) the multiplexers
-// that a tunnel could stand on. It is run as root. It has a module of its own: nothing else needs what
-// it compares.
+// Command tunnels measures the operator's tunnel beside raw TCP, ssh -R, chisel and frp, over a
+// link between two network namespaces, the time to reconnect after the link was cut, and (-muxes)
+// the multiplexers that a tunnel could use. It needs root. It is a separate module: nothing else
+// needs its dependencies.
 package main
 
 import (

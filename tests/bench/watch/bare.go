@@ -22,7 +22,7 @@ type bare struct {
 	rules uint64
 }
 
-// serveBare serves until the function it gives is called.
+// serveBare serves until stop is called.
 func serveBare() (b *bare, address string, stop func(), err error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -134,8 +134,7 @@ func (l load) watched(watchers *process.Process, change func(int) error, digest 
 // made is when a change was stated: before and after the call.
 type made struct{ call, done int64 }
 
-// make makes the changes of a load, one after the other and evenly, and gives
-// when each was made, by its number.
+// make makes the changes of a load at a constant rate, and returns the time of each, by its number.
 func (l load) make(change func(int) error) (times []made, lasted time.Duration, err error) {
 	times = make([]made, l.numbers())
 	numbers := changesInOrder(l.changes())

@@ -21,7 +21,7 @@ type rig struct {
 	ended    chan error
 }
 
-// start fills a log, serves it, and has it watched. The caller stops it.
+// start fills a log, serves it, and starts its watchers. The caller stops it.
 func start(ctx context.Context, log eventbus.Log, l load) (r *rig, err error) {
 	r = &rig{ended: make(chan error, 1)}
 	if r.log, err = frame.Begin(ctx, log, shop.Present(l.rules)...); err != nil {

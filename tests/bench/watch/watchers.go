@@ -68,7 +68,7 @@ func (w *Watchers) Await(digest uint64, ops *float64) error {
 	return err
 }
 
-// Arrivals gives when each change was there.
+// Arrivals returns the arrival time of each change.
 func (w *Watchers) Arrivals(_ struct{}, out *[]Arrival) error {
 	for i := range w.changes {
 		*out = append(*out, Arrival{Count: int(w.changes[i].count.Load()), Last: w.changes[i].last.Load()})

@@ -37,7 +37,7 @@ func (m measured) quantities() []quantity {
 	}
 }
 
-// printTable prints all that was measured, for people.
+// printTable prints all measurements as a table.
 func printTable(w io.Writer, all []measured) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(t, "shape\tsystem\t")

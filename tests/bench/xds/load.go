@@ -9,8 +9,7 @@ import (
 	"switchyard.dev/xds/translate"
 )
 
-// The systems that are measured, and the forms in which they are asked for
-// routes.
+// The measured systems, and the forms of subscriptions.
 const (
 	ours      = "switchyard"
 	encrypted = "switchyard, TLS"
@@ -54,7 +53,7 @@ func (l Load) streamsOf(workload int) int {
 // shop is what the load is of.
 func (l Load) shop() frame.Shop { return frame.Shop(l.Workloads) }
 
-// names returns what a stream of a workload asks for: the type and the names.
+// names returns the subscription of a stream of a workload: the type and the names.
 func (l Load) names(i int) (typeURL string, names []string) {
 	if l.Form == inParts {
 		return translate.PartType, translate.PartNames(l.shop().Workload(i))

@@ -83,7 +83,7 @@ func (m *measured) change(server, clients *process.Process) error {
 	return clients.Call("Close", struct{}{}, nil)
 }
 
-// String names a load for people.
+// String returns a readable name of the load.
 func (l Load) String() string {
 	where := fmt.Sprintf("%d workloads", l.Workloads)
 	if l.Workloads == 1 {

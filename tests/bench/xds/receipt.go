@@ -18,7 +18,7 @@ type receipt struct {
 	changes []change
 	// of lists, for each workload, its changes.
 	of [][]int
-	// pending is how many streams still owe an acknowledgement, over all changes.
+	// pending is the number of missing acknowledgements, over all streams and changes.
 	pending int
 	each    []time.Duration
 }
@@ -87,8 +87,8 @@ func (r *receipt) state() (joined, owed int) {
 	return r.joined, r.pending
 }
 
-// times gives, for every change, how long it took to the last stream, and for
-// every stream and change how long it took.
+// times returns, for every change, the time to the last stream, and the time for every stream and
+// change.
 func (r *receipt) times() (last, each []time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -39,7 +39,7 @@ type system interface {
 	due(context.Context, table.Table) (map[string]string, error)
 }
 
-// Served is where the server is, and by whom it is known; nobody where it speaks plain.
+// Served is the address of the server, and its TLS identity; empty for plaintext.
 type Served struct {
 	Address string
 	Bundle  []byte
@@ -100,7 +100,7 @@ func (*Server) await(what string, missing func() int) error {
 	})
 }
 
-// Outcome is what came of the changes, as the server saw it.
+// Outcome is the result of the changes, as measured by the server.
 type Outcome struct {
 	// Last is, for each change, the time from the call of Append to the last
 	// acknowledgement of the streams concerned, and Each that of each.
@@ -148,7 +148,7 @@ func (s *Server) Heap(_ struct{}, bytes *uint64) error {
 	return nil
 }
 
-// counted counts what is written to the connections of a listener.
+// counted is a listener that counts the bytes written to its connections.
 type counted struct {
 	net.Listener
 	bytes atomic.Int64

@@ -27,10 +27,10 @@ import (
 	"switchyard.dev/xds/translate"
 )
 
-// snapshots serves the same routes with the snapshot cache and the delta server
-// of go-control-plane, as its documents have it: a node for each pod, and a
-// snapshot that is set again whenever something in it changes. The pods of a
-// workload share theirs, so it is translated and hashed once.
+// snapshots serves the same routes with the snapshot cache and the delta server of
+// go-control-plane, as its documentation recommends: a node for each pod, and a snapshot that is
+// set again whenever its content changes. The pods of a workload share one, so it is translated and
+// hashed once.
 type snapshots struct {
 	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
 	cache   cache.SnapshotCache
@@ -47,7 +47,7 @@ type snapshots struct {
 	streams map[int64]*snapshotStream
 }
 
-// snapshotStream is what is known of one stream.
+// snapshotStream is the state of one stream.
 type snapshotStream struct {
 	pod     int
 	nonce   string
@@ -69,7 +69,8 @@ func newSnapshots(v *view.View, r *receipt) (*snapshots, error) {
 }
 
 func (s *snapshots) serve(l net.Listener) error {
-	// The limits are those of ours; what messages look like is protobuf's own.
+	// The limits are those of the operator's server; the encoding of messages is the default one of
+	// protobuf.
 	g := grpc.NewServer(append(serve.ServerOptions(), grpc.ForceServerCodecV2(encoding.GetCodecV2(proto.Name)))...)
 	discoveryv3.RegisterAggregatedDiscoveryServiceServer(g, s)
 	return g.Serve(l)

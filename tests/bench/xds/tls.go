@@ -22,8 +22,8 @@ func certify() (credentials.TransportCredentials, []byte, error) {
 	return trust.ServerCredentials(folder.Server(), true), pair.Cert, nil
 }
 
-// opened opens a folder with the files of a certificate as a route server does. They are gone
-// afterwards.
+// opened opens a directory with the files of a certificate like a route server. The files are
+// removed afterwards.
 func opened(pair selfsigned.Pair) (*trust.Folder, error) {
 	dir, err := os.MkdirTemp("", "bench-xds-")
 	if err != nil {

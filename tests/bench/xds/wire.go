@@ -10,9 +10,9 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// response is what a client of the measurement reads of a response: which
-// versions of what there are, but not what is in them. What a client computes is
-// taken from the server, on the same machine.
+// response contains the fields of a response that the measuring client decodes: versions of
+// resources, but not their content. The processor time of clients would otherwise reduce that of
+// the server, on the same machine.
 type response struct {
 	nonce    string
 	versions map[string]string // by name

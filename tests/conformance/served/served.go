@@ -1,5 +1,5 @@
-// Package served is what the conformance tests of the route server's APIs have in common:
-// a log, facts in it, and a route server that serves what follows from them.
+// Package served contains the common parts of the conformance tests of the route server's APIs: a
+// log with facts, and a route server that serves the resulting table.
 package served
 
 import (
@@ -135,7 +135,7 @@ func Churn(rng *rand.Rand) proto.Message {
 	}
 }
 
-// AnyPort is a free port of loopback, and where a server listens unless it is told.
+// AnyPort is a free port of loopback, the default address of a server.
 const AnyPort = "127.0.0.1:0"
 
 // Run runs a route server until the test ends or stop is called. It waits until its

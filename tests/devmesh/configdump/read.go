@@ -16,7 +16,7 @@ type Reading struct {
 	Otherwise Decision
 
 	filters
-	// heeded are the headers that enable the filters that take keys, and the text that they must
+	// heeded are the headers that enable the filters that read keys, with the text that they must
 	// contain for that.
 	heeded map[string]string
 	// clusters are those with an original destination: "" for the connection's own, or the header

@@ -60,7 +60,7 @@ func (r *Reading) on(switched node, filter string) bool {
 	return !r.off[filter]
 }
 
-// heed notes each header that alone makes the predicate true, with the text that it must contain
+// heed records each header that alone makes the predicate true, with the text that it must contain
 // for that; "" for any.
 func (r *Reading) heed(predicate node) {
 	for _, one := range predicate.at("or_matcher", "predicate").list() {

@@ -82,8 +82,8 @@ func (c *cluster) populate(ctx context.Context) error {
 	return c.server.Create(ctx, objects...)
 }
 
-// token asks for a token as a kubelet does, and returns the file that has it. No
-// audience means the API server itself.
+// token requests a token as a kubelet does, and returns the path of its file. No audience means the
+// API server itself.
 func (c *cluster) token(ctx context.Context, in, account, audience string, pod *corev1.Pod) (string, error) {
 	name := account
 	if pod != nil {

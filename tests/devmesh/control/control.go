@@ -212,8 +212,8 @@ func (p *Plane) whole() error {
 	})
 }
 
-// Wait asks for the receipt of a position, or of everything that is recorded, for
-// one key or for all.
+// Wait waits for the receipt of a position, or of everything that is recorded, for one key or for
+// all.
 func (p *Plane) Wait(key string, pos event.Pos) (*routingv1.WaitResponse, error) {
 	ctx, cancel := context.WithTimeout(p.ctx, convergeWithin+5*time.Second)
 	defer cancel()

@@ -12,17 +12,17 @@ import (
 	"switchyard.dev/tests/sidecar"
 )
 
-// What this program is when it was started by itself.
+// The roles of this program when it was started by itself.
 const (
 	rolePublisher = "publisher"
 	roleVariable  = "SWITCHYARD_ENDURE_ROLE"
 	roleInCluster = "in-cluster"
 )
 
-// Isolate builds the programs of the control plane, and others, and runs this program again in a network
-// namespace of its own, where Isolate returns. Call it first in main or
-// TestMain. In a process that plays a part of the control plane it does not
-// return either. It needs root, the source around the working directory, and go.
+// Isolate builds the programs of the control plane, and others, and runs this program again in a
+// separate network namespace, where Isolate returns. Call it first in main or TestMain. In a
+// process with a role of the control plane it does not return either. It needs root, the source
+// around the working directory, and go.
 func Isolate(programs ...string) error {
 	if process.Role() == rolePublisher {
 		os.Exit(exitCode(process.Answer(&Publisher{})))

@@ -19,8 +19,8 @@ import (
 	"switchyard.dev/eventbus/publisher"
 )
 
-// Publisher represents a controller manager, in a process of its own: it receives each object,
-// states its fact, and answers with the position on the log.
+// Publisher replaces a controller manager, in a separate process: it receives each object,
+// publishes its fact, and returns the position on the log.
 type Publisher struct {
 	publisher *publisher.Publisher
 	ctx       context.Context

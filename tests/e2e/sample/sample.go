@@ -32,8 +32,8 @@ func (s *Shop) Python() Sample {
 	}, Gone: func() { s.Answers(tenant, "", "404") }}
 }
 
-// Live takes a sample through its life: plugin, sandbox, its own store, values that nobody is
-// told, and an end that leaves nothing.
+// Live tests the lifecycle of a sample: plugin, sandbox, separate store, values that are not
+// disclosed, and a deletion that leaves nothing.
 func (s *Shop) Live(x Sample) {
 	s.Helper()
 	folder := s.TempDir()
@@ -68,8 +68,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// switchyard runs the command line and fails the test when it does, with what is known of
-// resources.
+// switchyard runs the command line. If it fails, it fails the test with a report on the resources.
 func (s *Shop) switchyard(args ...string) string {
 	s.Helper()
 	out, err := resource.Command(s.Context(), args...)

@@ -42,9 +42,9 @@ func knowing(token string) *httptest.Server {
 	}))
 }
 
-// opaque measures how soon an opaque token of a webhook authenticator is admitted while attackers
-// show junk. The API server is one of its own with such a webhook, which the cluster's has not; the
-// proxies' part that reviews tokens is asked directly.
+// opaque measures the time until an opaque token of a webhook authenticator is admitted while
+// attackers present invalid ones. It uses a separate API server with such a webhook, which the
+// cluster's has not; the tunnel proxy's token reviewer is called directly.
 func opaque(ctx context.Context, out io.Writer) (err error) {
 	webhook := knowing(hers)
 	defer webhook.Close()

@@ -117,7 +117,8 @@ func (u *user) enroll(ctx context.Context, api tunnelv1.TunnelAPIClient) error {
 	return err
 }
 
-// first shakes hands over a connection, which it closes, and returns once the first answer has come.
+// first performs the handshake on a connection, which it closes, and returns once the first
+// response has arrived.
 type first func(ctx context.Context, u user, c net.Conn) error
 
 // answers has the listeners that are attacked, and how their users come to the first answer.
@@ -157,7 +158,7 @@ func bySSH(_ context.Context, u user, c net.Conn) error {
 	return err
 }
 
-// bySOCKS asks for a connection to a Service of the demo.
+// bySOCKS requests a connection to a Service of the demo.
 func bySOCKS(_ context.Context, u user, c net.Conn) error {
 	defer c.Close()
 	const host, port = "customer.hotrod", 8081

@@ -90,7 +90,7 @@ var (
 		}
 		say(c, all)
 	}}
-	// grpcAttacks are on a server that speaks plain, tlsGRPCAttacks on one that asks for TLS.
+	// grpcAttacks are on a server that uses plaintext, tlsGRPCAttacks on one that requires TLS.
 	grpcAttacks    = []attack{silent, halfTLS, junk, greetings, streamsAlone}
 	tlsGRPCAttacks = []attack{silent, halfTLS, junk, greetings, afterTLS(greetings, "h2"), afterTLS(streamsAlone, "h2")}
 )
@@ -109,7 +109,7 @@ func trickle(ctx context.Context, c net.Conn, text string) {
 	}
 }
 
-// unread asks for a path again and again, and reads nothing of the answers.
+// unread returns an attack that requests a path repeatedly, and reads nothing of the responses.
 func unread(path string) attack {
 	return attack{"unread " + path, func(ctx context.Context, c net.Conn) {
 		ask := fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: a\r\n\r\n", path)

@@ -15,7 +15,7 @@ import (
 	"switchyard.dev/tools/wait"
 )
 
-// Attackers have addresses of their own, as pods have, and so do honest callers.
+// Attackers have separate addresses, like pods, and so have legitimate callers.
 const (
 	hostileAddresses = 20
 	honestAddress    = "198.18.1.1"
@@ -59,8 +59,8 @@ func from(address string, within time.Duration) *net.Dialer {
 	return &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}, Timeout: within}
 }
 
-// Crowd is attackers at work, in a process of their own, so that they cost honest callers nothing
-// but the server's time.
+// Crowd is a set of attackers in a separate process, so that they cost legitimate callers only the
+// server's time.
 type Crowd struct {
 	opened, ended, refused, there               atomic.Int64
 	slowOutputs, unreadAssignments, slowRefused atomic.Int64
@@ -118,7 +118,7 @@ func (c *Crowd) Begin(o Orders, _ *struct{}) error {
 	return nil
 }
 
-// giveWay lowers the priority of the process: attackers have machines of their own.
+// giveWay lowers the priority of the process, because real attackers run on other machines.
 func giveWay() error {
 	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, 19); err != nil {
 		return fmt.Errorf("lower the priority of attackers: %w", err)

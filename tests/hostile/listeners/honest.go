@@ -32,8 +32,8 @@ import (
 	"switchyard.dev/xds/translate"
 )
 
-// call is one call of an honest caller, over a connection of its own, as one that begins
-// during the attack has it.
+// call is one call of a legitimate caller, over a new connection, like one that begins during the
+// attack.
 type call func(ctx context.Context) error
 
 // patience is how long an honest call may take.
@@ -104,9 +104,9 @@ func lookUp(w *World, l *Listener) (call, error) {
 	}, nil
 }
 
-// subscribe asks for the routes of a workload, as its sidecars do: each on a stream that lasts. A
-// pod may open one every two seconds, so the calls share it and take turns: each unsubscribes
-// from the routes and subscribes again.
+// subscribe subscribes to the routes of a workload, as its sidecars do: each on a long-lived
+// stream. A pod is allowed to open one every two seconds, so the calls share it and take turns:
+// each unsubscribes from the routes and subscribes again.
 func subscribe(w *World, l *Listener) (call, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -129,7 +129,7 @@ type subscriber struct {
 	nonce  string             // of the last answer, which the next request acknowledges
 }
 
-// ask asks for the routes and returns when they have come. When the stream has failed the
+// ask subscribes to the routes and returns when they have arrived. When the stream has failed, the
 // next call opens another.
 func (s *subscriber) ask(ctx context.Context) error {
 	s.mu.Lock()
@@ -153,7 +153,7 @@ func (s *subscriber) ask(ctx context.Context) error {
 // routes are the subscribed resources.
 func routes() []string { return []string{translate.RouteName(customer)} }
 
-// subscribe asks for the routes and waits for them.
+// subscribe subscribes to the routes and waits for them.
 func (s *subscriber) subscribe() error {
 	err := s.stream.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: translate.RouteType, ResourceNamesSubscribe: routes()})
 	if err != nil {
@@ -164,7 +164,7 @@ func (s *subscriber) subscribe() error {
 	return err
 }
 
-// open opens the stream and asks for the routes once: the first request has to.
+// open opens the stream and subscribes to the routes once, as the first request must.
 func (s *subscriber) open() error {
 	conn, err := dial(s.address, credentials.NewTLS(overTLS()))
 	if err != nil {
@@ -233,9 +233,9 @@ func podThatAsks(like corev1.Pod) *corev1.Pod {
 	}
 }
 
-// askForNothing asks the IO context server for a unit that does not exist: that is refused, after
-// all checks that are made for a unit that exists. The tokens of pods take turns, as each unit
-// has a pod of its own. A caller that receives TryAgain tries again, as units do.
+// askForNothing requests a unit that does not exist from the IO context server: that is rejected,
+// after all checks for an existing unit. The tokens of pods take turns, as each unit has a separate
+// pod. A caller that receives TryAgain retries, as units do.
 func askForNothing(w *World, l *Listener) (call, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

@@ -47,8 +47,8 @@ var protocols = []string{carrier.Protocol, "h2"}
 
 // Ends counts how connections with random inputs ended.
 type Ends struct {
-	// Told were answered and then ended, Silent were ended alone; Left were not ended in time,
-	// Refused never connected.
+	// Told received a response before the connection was closed, Silent were closed without one;
+	// Left were not closed in time, Refused never connected.
 	Told, Silent, Left, Refused int
 }
 

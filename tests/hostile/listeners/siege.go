@@ -38,7 +38,7 @@ type Finding struct {
 	Restarts            int32
 	// Attackers counts their connections; There is how many were open at most.
 	Attackers Counts
-	// Ends are the outcomes of random inputs, and Meanwhile the honest calls beside them.
+	// Ends are the outcomes of random inputs, and Meanwhile the legitimate calls beside them.
 	Ends      Ends
 	Meanwhile Calls
 }
@@ -74,7 +74,7 @@ func (w *World) besiege(ctx context.Context, l *Listener, o Options) (f Finding,
 		return f, err
 	}
 	defer func() { err = errors.Join(err, crowd.Close()) }()
-	// Both measurements are watched: to look takes time of its own.
+	// Both measurements include the watching, because it takes processor time.
 	watching, stop := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() { err = w.watch(watching, l, &f, crowd) })

@@ -56,7 +56,7 @@ func (c *Crowd) SlowCount(_ struct{}, n *SlowCounts) error {
 	return nil
 }
 
-// again makes one slow request after the other, each on a connection of its own.
+// again sends one slow request after the other, each on a new connection.
 func (c *Crowd) again(ctx context.Context, dialer *net.Dialer, address string, u slowbody.Unit, request func(context.Context, net.Conn, slowbody.Unit) (slow bool), count *atomic.Int64) {
 	for ctx.Err() == nil {
 		slow := false

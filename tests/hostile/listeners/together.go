@@ -24,14 +24,14 @@ import (
 type Outcome struct {
 	// Attackers counts their connections, once all had come.
 	Attackers Counts
-	// Led is how long it took, from the end of the leader's pod, until a change was served that
-	// another leader stated; Ready how long a sandbox took to be Ready.
+	// Led is the time from the deletion of the leader's pod until a change was served that another
+	// leader published; Ready is the time until a sandbox was Ready.
 	Led, Ready time.Duration
 	// Injected is how many of Pods pods got their sidecar.
 	Injected, Pods int
 }
 
-// pods is how many pods are asked for, atOnce of them at the same time.
+// pods is the number of pods to create, atOnce the number of concurrent requests.
 const (
 	pods   = 200
 	atOnce = 20
@@ -43,8 +43,8 @@ const (
 	readyWithin = 3 * time.Second
 )
 
-// together has n attackers each read the log, wait, ask for all rules without reading
-// them, and hold idle connections to the webhooks.
+// together makes n attackers read the log, wait, request all rules without reading them, and keep
+// idle connections to the webhooks.
 func (w *World) together(ctx context.Context, n int) (o *Outcome, err error) {
 	const sandbox = "besieged"
 	if err := remove(ctx, sandbox); err != nil {
@@ -109,7 +109,7 @@ func ready(ctx context.Context, sandbox string) (time.Duration, error) {
 	return time.Since(begun), err
 }
 
-// inject asks for pods and returns how many got a sidecar.
+// inject creates pods and returns the number that got a sidecar.
 func (w *World) inject(ctx context.Context) (int, error) {
 	honest, err := injected(w, nil)
 	if err != nil {
@@ -132,8 +132,8 @@ func (w *World) inject(ctx context.Context) (int, error) {
 	return int(got.Load()), nil
 }
 
-// lead ends the leader's pod and returns how long it took until a change that another leader
-// stated was served.
+// lead deletes the leader's pod and returns the time until a change was served that another leader
+// published.
 func (w *World) lead(ctx context.Context, sandbox string) (time.Duration, error) {
 	lease, err := demo.Kubectl(ctx, "", "get", "lease", "-n", manager.Namespace, "-o", `jsonpath={.items[?(@.spec.holderIdentity)].spec.holderIdentity}`)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"switchyard.dev/tools/wait"
 )
 
-// askOperator asks tunnel-api about the operator, which takes no token. It retries when it is
-// told to: an address may begin fewer calls a second than begin here.
+// askOperator requests the operator's description from tunnel-api, which needs no token. It retries
+// when it is rate-limited: an address can start fewer calls per second than the test does.
 func askOperator(w *World, l *Listener) (call, error) {
 	return func(ctx context.Context) error {
 		conn, err := dial(w.address(l, 0), credentials.NewTLS(overTLS()))

@@ -18,8 +18,8 @@ import (
 //go:embed istiod.yaml
 var settings string
 
-// class has gateways that istiod makes of the Gateway API's be reached by the address of a
-// Service: nothing here gives them one from outside.
+// class makes the gateways that istiod creates for the Gateway API reachable by the address of a
+// Service: there is no load balancer here.
 const class = `{apiVersion: v1, kind: ConfigMap, metadata: {name: istio-class-defaults, namespace: istio-system,
 labels: {gateway.istio.io/defaults-for-class: istio}}, data: {service: "spec: {type: ClusterIP}"}}`
 

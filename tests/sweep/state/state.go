@@ -199,7 +199,7 @@ func fold(ctx context.Context, log eventbus.Log) (table.Table, []string, error) 
 	return folded, slices.Sorted(maps.Keys(live)), nil
 }
 
-// say writes a rule as text without addresses.
+// say returns a rule as text without addresses.
 func say(r *table.Rule) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "to %s, by %s %s/%s, ready %t", r.Sandbox, r.Member.Kind, r.Member.Namespace, r.Member.Name, r.Ready)

@@ -43,7 +43,7 @@ type Faults struct {
 	DieAt int
 	// Way is what happens then.
 	Way Way
-	// Delay gives how late the next event of a resource comes; nil for not at all.
+	// Delay returns the delay of the next event of a resource; nil for no delays.
 	Delay func(resource string) time.Duration
 	// Snapshot returns the resourceVersion of the first list that a cache gets; empty, or a
 	// nil function, for the newest.
@@ -156,7 +156,7 @@ func (t trip) alive(response *http.Response, err error) (*http.Response, error) 
 	return response, err
 }
 
-// write lets a write through, and what happens with it.
+// write forwards a write, with its fault.
 func (t trip) write(r *http.Request) (*http.Response, error) {
 	g := t.gate
 	if g.faults.Before != nil {

@@ -35,8 +35,8 @@ type Statement struct {
 	Gate *Gate
 	// Cause is the object that was changed.
 	Cause event.Cause
-	// Owner is the UID of its owner: the owner of a routing key, whoever changed its members, and
-	// for other facts the cause.
+	// Owner is the UID of its owner: the owner of a routing key, whichever object changed its
+	// members, and for other facts the cause.
 	Owner string
 }
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// fill answers a cache that asks for everything of a kind.
+// fill serves the list request of a cache for everything of a kind.
 func (t trip) fill(r *http.Request, about target) (*http.Response, error) {
 	f := t.gate.faults
 	first := t.gate.first(about.resource)

@@ -47,9 +47,8 @@ func isWatch(r *http.Request) bool {
 	return r.Method == http.MethodGet && (watch == "true" || watch == "1")
 }
 
-// fillsCache reports whether a cache asks for everything of a kind. It takes what the
-// API server has at hand, or takes it in pages; a live read does neither, but for that of
-// pods without our label.
+// fillsCache reports whether a cache requests everything of a kind. Such a request accepts cached
+// data or uses pages; a live read does neither, except that of pods without the operator's label.
 func fillsCache(r *http.Request, t target) bool {
 	query := r.URL.Query()
 	return r.Method == http.MethodGet && t.resource != "" && t.name == "" &&
@@ -69,8 +68,8 @@ func changes(r *http.Request, t target) bool {
 	return r.Method != http.MethodGet && t.resource != "" && t.resource != "events" && t.resource != "leases" && t.resource != "tokenreviews"
 }
 
-// legible asks for JSON where clients of metadata ask for protobuf, regardless of the
-// rest.Config: events are cut apart by lines, and the ledger reads answers.
+// legible requests JSON where clients of metadata request protobuf, regardless of the rest.Config:
+// events are split by lines, and the ledger reads responses.
 func legible(r *http.Request) *http.Request {
 	var accept []string
 	for _, form := range strings.Split(r.Header.Get("Accept"), ",") {

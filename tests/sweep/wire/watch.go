@@ -12,8 +12,7 @@ import (
 const gone = `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",` +
 	`"message":"too old resource version","reason":"Expired","code":410}}` + "\n"
 
-// watch lets the events of a stream through, late where that is asked for, until the
-// process dies.
+// watch forwards the events of a stream, with the configured delays, until the process is killed.
 func (t trip) watch(r *http.Request, about target) (*http.Response, error) {
 	f := t.gate.faults
 	if (f.Snapshot != nil || f.Page > 0) && r.URL.Query().Get("sendInitialEvents") == "true" {
@@ -83,7 +82,7 @@ func (s *stream) read(events chan<- late, resource string, delay func(string) ti
 	}
 }
 
-// pass hands events on when they are due.
+// pass forwards events when they are due.
 func (s *stream) pass(events <-chan late, g *Gate) {
 	var expired <-chan time.Time
 	if g.faults.Expire > 0 {

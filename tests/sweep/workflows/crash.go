@@ -74,8 +74,8 @@ type Failure struct {
 
 // Outcome is what became of many runs.
 type Outcome struct {
-	// Runs is how many there were, by what was to die. Spared is in how many of them nothing did:
-	// no pod lived from that write on, or there were fewer writes.
+	// Runs is the number of runs, by the process to kill. Spared is the number of those without a
+	// kill: no pod lived from that write on, or there were fewer writes.
 	Runs   map[string]int
 	Spared int
 	// Pods is how many pods died.
@@ -85,7 +85,7 @@ type Outcome struct {
 	Failures []Failure
 }
 
-// Sweep runs all deaths. told is called after each; may be nil.
+// Sweep runs all deaths. told is called after each; can be nil.
 func (w *World) Sweep(ctx context.Context, g Golden, deaths []Death, told func(Death, Result)) (Outcome, error) {
 	out := Outcome{Runs: map[string]int{}}
 	for _, d := range deaths {

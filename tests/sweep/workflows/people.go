@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// lookPause is between two looks of people, and of the rest of the cluster.
+	// lookPause is the poll interval of users and of the other components of the cluster.
 	lookPause = 50 * time.Millisecond
-	// thinking is how long a person takes to answer: long enough to see that nothing of what
-	// is held runs by itself.
+	// thinking is the response time of a user: long enough to see that no paused unit runs without
+	// an answer.
 	thinking = 400 * time.Millisecond
 )
 

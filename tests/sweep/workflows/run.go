@@ -32,9 +32,8 @@ const (
 	Pods    = "pods"
 )
 
-// Old is a way in which a manager dies: the write is done, pods that have ended are deleted in
-// between, and the next manager begins with caches of the moment at which none of the units had
-// begun yet.
+// Old is a mode in which a manager is killed: the write is done, terminated pods are deleted in
+// between, and the next manager starts with caches from before the start of any unit.
 const Old wire.Way = "old"
 
 // Death is the fault of a run; the zero value is none.
@@ -78,8 +77,8 @@ type run struct {
 // patience is how long a run may take to come to an end on a busy machine.
 const patience = 2 * time.Minute
 
-// start begins a run: pods, servers and managers live, and people look after the Resource. end
-// stops all of that.
+// start begins a run: it starts pods, servers, managers and the simulated user. end stops all of
+// that.
 func (w *World) start(ctx context.Context, d Death) (r *run, end func(), err error) {
 	w.runs++
 	r = &run{w: w, death: d, dir: filepath.Join(w.dir, fmt.Sprintf("run-%d", w.runs)), log: memory.NewStore(), writes: map[string]int{}, held: map[string]Held{}}

@@ -15,15 +15,16 @@ import (
 // name is that of the Resource.
 const name = "five"
 
-// unit is a unit of the Resource: the outputs it reads as variables, and the outputs it gives.
+// unit is a unit of the Resource: the outputs that it reads as variables, and the outputs that it
+// produces.
 type unit struct {
 	name  string
 	reads []string
 	gives []string
 }
 
-// There are five units: b and c run beside each other once a has ended, and d after both; e
-// removes what they have created.
+// There are five units: b and c run concurrently once a has ended, and d after both; e deletes what
+// they have created.
 var (
 	creates = []unit{
 		{"a", nil, []string{"host", "port"}},
@@ -57,7 +58,7 @@ func (u unit) script() string {
 // variable returns the name of the variable that has the value of a key.
 func variable(key string) string { return strings.ToUpper(strings.ReplaceAll(key, ".", "_")) }
 
-// spec returns the unit as the API has it.
+// spec returns the unit as an API object.
 func (u unit) spec(env map[string]string) crdv1.WorkUnit {
 	var b strings.Builder
 	fmt.Fprintf(&b, "{name: %s, type: ExecUnit, inputs: [", u.name)

@@ -31,7 +31,7 @@ type ioServer struct {
 	begun   chan struct{}
 }
 
-// serve starts a server to which this happens. dir is a folder of its own.
+// serve starts a server with these faults. dir is a directory for this server alone.
 func (w *World) serve(dir string, f wire.Faults) (*ioServer, error) {
 	s := &ioServer{gate: wire.NewGate(f, wire.NewLedger()), begun: make(chan struct{})}
 	defer close(s.begun)

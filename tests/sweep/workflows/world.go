@@ -40,7 +40,7 @@ type World struct {
 	api    *apiserver.Server
 	ledger *ledger.Ledger
 	logger *slog.Logger
-	// people read and write as they are, past every fault.
+	// people is the client of users, which bypasses every fault.
 	people client.WithWatch
 	kube   kubernetes.Interface
 	// plain reaches the API server without credentials.

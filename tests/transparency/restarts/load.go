@@ -40,7 +40,7 @@ func (i *inTurn) RoundTrip(r *http.Request) (*http.Response, error) {
 	return i.of[i.next.Add(1)%uint64(len(i.of))].RoundTrip(r)
 }
 
-// CloseIdleConnections is what http.Client asks for.
+// CloseIdleConnections implements the interface that http.Client uses.
 func (i *inTurn) CloseIdleConnections() {
 	for _, t := range i.of {
 		t.CloseIdleConnections()

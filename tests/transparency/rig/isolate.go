@@ -8,9 +8,9 @@ import (
 	"switchyard.dev/tools/apps"
 )
 
-// Isolate makes ready what a rig needs, and runs this program again in a network
-// namespace of its own, where Isolate returns. Call it first in main or TestMain. root is
-// the folder of this repository. It needs root and go.
+// Isolate prepares the requirements of a rig, and runs this program again in a separate network
+// namespace, where Isolate returns. Call it first in main or TestMain. root is the directory of
+// this repository. It needs root and go.
 func Isolate(root string) error {
 	if !podnet.Inside() {
 		if _, err := apps.Find(context.Background(), root); err != nil {

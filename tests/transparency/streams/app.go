@@ -42,7 +42,7 @@ func become(role string) error {
 	return fmt.Errorf("%q is nothing to be", role)
 }
 
-// window is as much as net/http lets a receiver have: it bounds nothing here.
+// window is the maximum window of net/http: it is no limit here.
 const window = 4<<20 - 1
 
 // serve is the application: GET returns as many bytes as the query states, and POST reads the
@@ -90,7 +90,7 @@ func drain(from io.Reader) (int64, error) {
 	return io.CopyBuffer(onlyWriter{io.Discard}, onlyReader{from}, make([]byte, chunk))
 }
 
-// zeros gives so many bytes.
+// zeros is a reader of the given number of bytes.
 type zeros struct{ left int64 }
 
 func (z *zeros) Read(b []byte) (int, error) {

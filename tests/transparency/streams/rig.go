@@ -115,7 +115,7 @@ func (r *rig) startStock(p *place) error {
 	return r.run("Envoy", sidecar.Envoy(file, "--concurrency", strconv.Itoa(workers), "--log-level", "error"), p.pod.Do)
 }
 
-// workers is what the keeper gives its Envoy.
+// workers is the number of Envoy's workers that the keeper sets.
 const workers = 2
 
 // startOurs starts the program that the sidecar's image runs. There is no route

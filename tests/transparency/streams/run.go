@@ -34,9 +34,9 @@ func Default() Settings {
 	return Settings{Bytes: 256 << 20, Runs: 5, RTT: time.Millisecond, StallBytes: 1 << 30, Busy: 12}
 }
 
-// Run measures and prints. It starts the program that calls it again, with the same
-// arguments, in a network namespace of its own and as parts of the measurement: call
-// it before anything else that has effects. It needs root.
+// Run measures and prints. It starts the calling program again, with the same arguments, in a
+// separate network namespace and as parts of the measurement: call it before anything else that has
+// effects. It needs root.
 func Run(ctx context.Context, s Settings, w io.Writer) (err error) {
 	if role := process.Role(); role != "" {
 		return become(role)

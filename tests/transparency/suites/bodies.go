@@ -63,7 +63,7 @@ func (s Bodies) Run(ctx context.Context, to suite.Target) (suite.Seen, error) {
 	return seen, ctx.Err()
 }
 
-// told returns the answer as text.
+// told returns the response as text.
 func (c client) told(ctx context.Context, method, path string, body io.Reader, change func(*http.Request)) string {
 	answer, err := c.ask(ctx, method, path, body, change)
 	if err != nil {

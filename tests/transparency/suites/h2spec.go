@@ -19,10 +19,10 @@ import (
 	"switchyard.dev/tests/transparency/suite"
 )
 
-// H2Spec is https://github.com/summerwind/h2spec, with its strict cases. It has no way
-// to send a header of one's own, so it runs without a key only.
+// H2Spec is https://github.com/summerwind/h2spec, with its strict cases. It cannot send custom
+// headers, so it runs without a key only.
 type H2Spec struct {
-	// Program gives its program.
+	// Program returns the command of h2spec.
 	Program Program
 }
 
@@ -145,7 +145,7 @@ func (s H2Spec) one(ctx context.Context, to suite.Target, what string, patience 
 	return nil, fmt.Errorf("h2spec %s has written no report: %w: %s", what, ran, said)
 }
 
-// read returns the results of a report, by the names that h2spec gives its cases.
+// read returns the results of a report, by h2spec's names of its cases.
 func read(text []byte) (suite.Seen, error) {
 	// It quotes bytes that it has read, which are not valid in XML.
 	text = bytes.Map(func(c rune) rune {
@@ -175,7 +175,7 @@ func read(text []byte) (suite.Seen, error) {
 	return seen, nil
 }
 
-// streams returns how many streams a server lets a connection have.
+// streams returns the maximum number of streams that a server allows on a connection.
 func streams(ctx context.Context, address string) (limit uint32, err error) {
 	c, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", address)
 	if err != nil {

@@ -12,12 +12,12 @@ import (
 	"switchyard.dev/xds/routingkey"
 )
 
-// Program gives a program with its arguments.
+// Program returns the command that runs a program with arguments.
 type Program func(args ...string) *exec.Cmd
 
 // Interop is gRPC's interop client: https://github.com/grpc/grpc/blob/master/doc/interop-test-descriptions.md.
 type Interop struct {
-	// Client gives the client's program.
+	// Client returns the command of the client.
 	Client Program
 }
 

@@ -74,7 +74,7 @@ func Alternate(ctx context.Context, protocol string, to suite.Target, who Sides,
 	return t
 }
 
-// side asks who answers.
+// side requests the identity of the side that responds.
 func (c client) side(ctx context.Context, keyed bool, key string) (string, error) {
 	answer, err := c.ask(ctx, http.MethodGet, "/api/info", nil, func(r *http.Request) {
 		if keyed {

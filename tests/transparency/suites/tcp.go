@@ -56,7 +56,7 @@ func (s TCP) Run(ctx context.Context, to suite.Target) (suite.Seen, error) {
 	return seen, ctx.Err()
 }
 
-// say sends a line, and returns the one that comes back.
+// say sends a line and returns the response line.
 func (c *conn) say(line string) (string, error) {
 	_, err := io.WriteString(c, line+"\n")
 	said, err := c.answer(err)

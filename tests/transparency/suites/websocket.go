@@ -154,7 +154,8 @@ func (p prober) fragments(c *websocket.Conn) string {
 	return p.heard(c)
 }
 
-// closed sends a close frame, and returns what comes back, and whether the connection ends.
+// closed returns a function that sends a close frame and returns the response, and whether the
+// connection ends.
 func (p prober) closed(code int) func(*websocket.Conn) string {
 	return func(c *websocket.Conn) string {
 		payload := append([]byte{byte(code >> 8), byte(code)}, "bye"...)

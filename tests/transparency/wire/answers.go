@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// odd is an answer that a careful server would not give, or seldom.
+// odd is a response that a correct server sends rarely or never.
 type odd struct {
 	bytes  string
 	closes bool
 }
 
-// oddAnswers are what Serve gives at /answer/NAME.
+// oddAnswers returns the responses of Serve at /answer/NAME.
 func oddAnswers() map[string]odd {
 	all := map[string]odd{}
 	for _, group := range []map[string]odd{oddLengths(), oddStatuses(), oddInterims(), oddHeaders(), oddEnds()} {
@@ -144,7 +144,7 @@ func oddEnds() map[string]odd {
 	}
 }
 
-// answered asks for each odd answer, with GET, with HEAD, and as HTTP/1.0.
+// answered returns cases that request each odd response, with GET, with HEAD, and as HTTP/1.0.
 func answered() map[string]h1 {
 	all := map[string]h1{}
 	for name := range oddAnswers() {

@@ -20,11 +20,10 @@ const (
 	idle        = time.Minute
 )
 
-// Serve answers on a listener until it closes, as an application that does what few
-// servers do. /answer/NAME gives an odd answer, in bytes; /upgrade accepts an
-// upgrade, by any name, and CONNECT to tunnel:1 one; /exact gives back the head of
-// the request to the byte, and all else the request, its header sorted. It refuses
-// what Go's own server refuses.
+// Serve serves on a listener until it closes, as an application with unusual behavior. /answer/NAME
+// returns an odd response, in bytes; /upgrade accepts an upgrade, by any name, and CONNECT to
+// tunnel:1 one; /exact returns the head of the request unchanged, and all other paths the request,
+// its header sorted. It rejects the requests that Go's own server rejects.
 func Serve(l net.Listener) error {
 	for {
 		c, err := l.Accept()
@@ -44,7 +43,7 @@ func Serve(l net.Listener) error {
 	}
 }
 
-// serveOne answers one request, and reports whether the connection goes on.
+// serveOne serves one request, and reports whether the connection stays open.
 func serveOne(c net.Conn, in *bufio.Reader) bool {
 	head, err := headOf(in)
 	if errors.Is(err, errLong) {
@@ -101,7 +100,7 @@ func serveOne(c net.Conn, in *bufio.Reader) bool {
 	return err == nil && !q.Close
 }
 
-// switches accepts a tunnel or an upgrade, if the request asks for one that Serve has.
+// switches accepts a tunnel or an upgrade, if the request has one that Serve supports.
 func switches(c net.Conn, q *http.Request) bool {
 	to, status := q.Header.Get("Upgrade"), "200 OK\r\n"
 	if to != "" {
@@ -182,7 +181,7 @@ func bodyOf(q *http.Request, in *bufio.Reader) (string, error) {
 }
 
 // told returns a head with the names of its lines in lower case and sorted, without hop-by-hop
-// details: the Connection header, and that there is no body.
+// details: the Connection header, and the framing of an empty body.
 func told(head []byte) string {
 	first, rest, _ := strings.Cut(string(head), "\n")
 	var lines []string

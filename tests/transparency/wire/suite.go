@@ -1,13 +1,13 @@
-// Package wire is a suite of exchanges written out in bytes, over HTTP/1 and HTTP/2:
-// what a client of any kind may send, and what an application of any kind may answer.
+// Package wire is a suite of exchanges written as bytes, over HTTP/1 and HTTP/2: requests that
+// clients of any kind can send, and responses that applications of any kind can return.
 //
-// Each case is one connection. It sends bytes as they are, reads the answer, and then sends one
-// more request, so that it shows whether the connection still serves. The result has the whole
-// answer, except the date: two targets are the same when their texts are.
+// Each case is one connection. It sends bytes unchanged, reads the response, and then sends one
+// more request, to show whether the connection is still usable. The result contains the whole
+// response, except the date: two targets are equal when their texts are.
 //
-// Cases are safe for any server. Those with names that begin with h1-answer ask for the odd
-// answers of Serve, which other servers answer with their 404; those with h1-echo ask it for the
-// request that it received.
+// Cases are safe for any server. Those with names that begin with h1-answer request the odd
+// responses of Serve, for which other servers return 404; those with h1-echo request the received
+// request.
 package wire
 
 import (

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// The destinations of workstations are these, each of which is asked for once.
+// The destinations of workstations. Each is requested once.
 const (
 	destinationRange = "10.97.0.0/16"
 	DestinationPort  = 9100

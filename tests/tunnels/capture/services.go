@@ -20,8 +20,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// clusterIPs are the addresses of Services, as the API server gives them; ServicePort is the
-// port that all have.
+// clusterIPs is the range of Service addresses that the API server assigns; ServicePort is the port
+// of all Services.
 const (
 	clusterIPs  = "10.0.0.0/24"
 	ServicePort = 80
@@ -35,12 +35,12 @@ type Services struct {
 	slices   discoverylisters.EndpointSliceNamespaceLister
 
 	mu sync.Mutex
-	// led are the connections that bytes came back on, as they look to the proxy.
+	// led are the connections with bytes from the upstream, as the proxy identifies them.
 	led []Led
 }
 
-// Led is a connection that a tunnel proxy forwarded: the address under which its audit has it,
-// and that of the proxy's pod.
+// Led is a connection that a tunnel proxy forwarded: its address in the audit log, and the address
+// of the proxy's pod.
 type Led struct{ At, Pod string }
 
 // WatchServices begins to forward connections to the Services of a namespace.

@@ -22,7 +22,7 @@ func main() {
 	}
 }
 
-// reap collects every child that has ended. One SIGCHLD may stand for several.
+// reap collects every terminated child. One SIGCHLD can represent several.
 func reap() {
 	for {
 		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)

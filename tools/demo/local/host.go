@@ -66,7 +66,7 @@ func NewWorkstationOf(ctx context.Context, user string, number int) (*Workstatio
 			return w, err
 		}
 	}
-	// Its resolver is one that nobody answers: names of the cluster mean nothing there.
+	// Its resolver is an unused address: names of the cluster do not resolve there.
 	if err := os.MkdirAll(filepath.Join("/etc/netns", w.host), 0o755); err != nil {
 		return w, err
 	}
@@ -117,7 +117,7 @@ func (w *Workstation) rights() (string, error) {
 	return strings.ReplaceAll(string(text), developer, w.user), err
 }
 
-// logIn makes the developer's account, with the rights of somebody who changes HotROD, and a
+// logIn creates the developer's account, with the permissions of a developer of HotROD, and a
 // kubeconfig with a token.
 func (w *Workstation) logIn(ctx context.Context) error {
 	rights, err := w.rights()

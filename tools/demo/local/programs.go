@@ -65,7 +65,7 @@ type Process struct {
 	ended chan struct{}
 }
 
-// Start runs a program in a process group of its own. What it says is added to a log of that
+// Start runs a program in a separate process group and appends its output to the log of the given
 // name.
 func (w *Workstation) Start(ctx context.Context, log string, argv ...string) (*Process, error) {
 	p := &Process{cmd: w.Command(ctx, argv...), log: filepath.Join(w.folder, log+".log"), ended: make(chan struct{})}

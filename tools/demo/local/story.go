@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/tools/wait"
 )
 
-// patience is how long the story waits for what is to come about.
+// patience is the timeout of each condition that the scenario waits for.
 const patience = 60 * time.Second
 
 // story is what the acts share.
@@ -28,9 +28,9 @@ type story struct {
 	figures  []string
 }
 
-// Story tells the story in a prepared cluster and prints its figures at the end. It needs to
-// run inside (demo.Cluster.Inside). An error means that the story could not be told; a figure
-// that is short does not.
+// Story runs the scenario in a prepared cluster and prints its figures at the end. It must run
+// inside the cluster's network (demo.Cluster.Inside). It returns an error if the scenario failed,
+// but not if a figure misses its target.
 func Story(ctx context.Context) (err error) {
 	s := &story{step: demo.Steps(), client: traffic.NewClient()}
 	if s.customer, err = demo.ServiceURL(ctx, "hotrod", "customer", 8081); err != nil {
@@ -75,7 +75,8 @@ func (s *story) figure(name, value, unit, target string, holds bool) {
 	s.figures = append(s.figures, fmt.Sprintf("%s %s %s (target %s): %s", name, value, unit, target, verdict))
 }
 
-// shows prints a command of the workstation and what it says. It does not fail with it.
+// shows prints a command of the workstation and its output. It ignores the exit code of the
+// command.
 func (s *story) shows(ctx context.Context, argv ...string) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -113,7 +114,7 @@ func (s *story) begin(ctx context.Context) error {
 	return s.side(ctx)
 }
 
-// side prints what is answered without and with the key.
+// side prints the responses without and with the key.
 func (s *story) side(ctx context.Context) error {
 	for _, key := range []string{"", Sandbox} {
 		header := "(no key)"
@@ -170,7 +171,7 @@ func (s *story) start(ctx context.Context) (err error) {
 	return err
 }
 
-// stop ends switchyard run as Ctrl-C does, and prints what it has said.
+// stop ends switchyard run as Ctrl-C does, and prints its output.
 func (s *story) stop() error {
 	if s.run == nil {
 		return nil
@@ -280,7 +281,7 @@ func (s *story) end(ctx context.Context) error {
 	return nil
 }
 
-// count tells what became of the requests that were made meanwhile.
+// count prints the results of the requests made in the meantime.
 func (s *story) count() {
 	w := s.watch.Counts()
 	fmt.Printf("\n   meanwhile: %d requests with the key reached the workstation, %d were refused while it was away; %d without it reached the baseline\n",

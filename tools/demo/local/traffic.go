@@ -78,7 +78,7 @@ func NewWatcher(url, key string) *Watcher {
 	return &Watcher{url: url, key: key, client: traffic.NewClient()}
 }
 
-// Counts returns what was counted so far.
+// Counts returns the current counts.
 func (w *Watcher) Counts() Counts {
 	w.mu.Lock()
 	defer w.mu.Unlock()

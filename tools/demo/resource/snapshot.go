@@ -51,7 +51,7 @@ func Look(ctx context.Context) (s Snapshot, err error) {
 	return s, err
 }
 
-// Since returns what is there that was not there before.
+// Since returns the objects that exist in s and not in before.
 func (s Snapshot) Since(before Snapshot) Snapshot {
 	return Snapshot{Objects: minus(s.Objects, before.Objects), Keys: minus(s.Keys, before.Keys)}
 }

@@ -33,9 +33,9 @@ type story struct {
 	figures []string
 }
 
-// Story tells the story in a prepared cluster and prints its figures at the end. It needs to
-// run inside (demo.Cluster.Inside). An error means that the story could not be told; a figure
-// that is short does not.
+// Story runs the scenario in a prepared cluster and prints its figures at the end. It must run
+// inside the cluster's network (demo.Cluster.Inside). It returns an error if the scenario failed,
+// but not if a figure misses its target.
 func Story(ctx context.Context) (err error) {
 	s := &story{step: demo.Steps(), client: traffic.NewClient()}
 	if s.folder, err = os.MkdirTemp("", "switchyard-sample-"); err != nil {
@@ -74,7 +74,8 @@ func (s *story) find(ctx context.Context) (err error) {
 	return err
 }
 
-// cache asks podinfo's cache for a key of its own, with a routing key unless that is empty.
+// cache sends a request for a key of podinfo's cache, with a routing key unless that is empty, and
+// returns the body.
 func (s *story) cache(ctx context.Context, method, key, routingKey, body string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, method, s.podinfo+"/cache/"+key, strings.NewReader(body))
 	if err != nil {
@@ -138,7 +139,7 @@ func (s *story) begin(ctx context.Context) error {
 	return nil
 }
 
-// sideBySide shows whose store answers.
+// sideBySide shows which store each side uses.
 func (s *story) sideBySide(ctx context.Context) error {
 	s.step("the same requests, without and with the key: each has a store of its own")
 	if _, err := s.cache(ctx, http.MethodPost, "order", sandbox, "of the sandbox"); err != nil {
@@ -171,7 +172,7 @@ func (s *story) sideBySide(ctx context.Context) error {
 	return nil
 }
 
-// lookInside shows the steps and what they wrote.
+// lookInside shows the steps and their output.
 func (s *story) lookInside(ctx context.Context) error {
 	for _, args := range [][]string{
 		{"resource", "get", "--sandbox", sandbox, store},

@@ -22,7 +22,7 @@ import (
 	"switchyard.dev/tools/image/pack"
 )
 
-// Config says what to pack and where to.
+// Config selects the images to pack and the output directory.
 type Config struct {
 	// Out is the folder for the archives. Required.
 	Out string
@@ -38,11 +38,11 @@ type Config struct {
 	Root string
 	// Cache keeps binaries between runs. Default: the project's cache.
 	Cache string
-	// Progress takes a line for each image. Default: nobody.
+	// Progress receives a line for each image. Default: no output.
 	Progress io.Writer
 }
 
-// Validate returns what is missing or wrong, or returns nil.
+// Validate returns an error that describes the first missing or invalid field, or nil.
 func (c Config) Validate() error {
 	if c.Out == "" {
 		return errors.New("say where the archives go: --out DIR")
@@ -180,8 +180,8 @@ func (c Config) one(ctx context.Context, image image) (outcome string, err error
 	if err != nil {
 		return "", err
 	}
-	// Whoever is cut off below leaves an archive without a mark, never one with the
-	// mark of the archive before.
+	// If packing is interrupted, an archive without a mark is left, never one with the mark of the
+	// previous archive.
 	if err := os.Remove(markFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
@@ -246,7 +246,7 @@ func (c Config) compile(ctx context.Context, image catalog.Image, program, binar
 	return nil
 }
 
-// envoy returns the Envoy binary and what it needs of the C library.
+// envoy returns the Envoy binary and the files of the C library that it needs.
 func (c Config) envoy(ctx context.Context) ([]pack.File, error) {
 	cmd := exec.CommandContext(ctx, "go", "run", "./tools/envoy/cmd/envoy-path")
 	var errs bytes.Buffer

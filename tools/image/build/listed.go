@@ -21,9 +21,9 @@ type Listed struct {
 	Name, Reference string
 	// Root is an archive with a whole file system, below the files; empty: there is none.
 	Root string
-	// Files are what is in it. The libraries of programs come with them.
+	// Files is the content of the image. The libraries of programs are added.
 	Files []pack.File
-	// Entrypoint and User are what is run, and as whom.
+	// Entrypoint is the command of the image, and User the uid:gid that it runs as.
 	Entrypoint []string
 	User       string
 }

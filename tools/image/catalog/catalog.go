@@ -1,12 +1,12 @@
-// Package catalog lists the images and what is in them: one table, and nothing
-// else to change for another image but its Dockerfile.
+// Package catalog lists the images and their content in one table. A new image needs an entry here
+// and a Dockerfile.
 package catalog
 
-// Image says what one image is made of.
+// Image describes the content of one image.
 type Image struct {
 	// Name is its name in the registry, and that of its folder and archive.
 	Name string
-	// Title says what it is, for people.
+	// Title is a short description for users.
 	Title string
 	// Module is the folder of the Go module the program is built in, from the
 	// root of the repository.
@@ -26,8 +26,8 @@ type Image struct {
 	Tests bool
 }
 
-// User is whom images run as unless the pod says otherwise: no one in
-// particular, and never root.
+// User is the user and group that images run as unless the pod sets others: an unprivileged one,
+// never root.
 const User = "65532:65532"
 
 // EnvoyPath is where images with Envoy have it.

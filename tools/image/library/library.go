@@ -24,9 +24,9 @@ var folders = map[elf.Machine]string{
 	elf.EM_AARCH64: "/lib/aarch64-linux-gnu",
 }
 
-// Needed returns the loader and the libraries of a program, sorted by path, and
-// checks that they have the symbol versions it asks for. A static program needs
-// none. The error says what this machine lacks.
+// Needed returns the loader and the libraries of a program, sorted by path, and verifies that they
+// have the required symbol versions. A static program needs none. The error names what is missing
+// on this machine.
 func Needed(program string) ([]File, error) {
 	file, err := elf.Open(program)
 	if err != nil {

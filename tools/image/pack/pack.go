@@ -32,17 +32,17 @@ type File struct {
 	Path string
 }
 
-// Spec says what an image is.
+// Spec describes an image.
 type Spec struct {
 	// Root is an archive with a whole file system, which is the image's first layer; empty:
 	// there is none.
 	Root string
-	// Files are what is in it. They are owned by root and may be read and run by
-	// all, changed by none.
+	// Files is the content of the image. The files are owned by root, readable and executable by
+	// all users, and read only.
 	Files []File
-	// Entrypoint is what is run.
+	// Entrypoint is the command of the image.
 	Entrypoint []string
-	// User is as whom: uid:gid.
+	// User is the uid:gid that it runs as.
 	User string
 	// StopSignal is what ends it in place of SIGTERM, when not empty.
 	StopSignal string

@@ -25,7 +25,7 @@ func Client(access *rest.Config) (client.WithWatch, error) {
 			return nil, err
 		}
 	}
-	// Without a logger of its own it complains of that after half a minute, with a stack.
+	// Without a logger the library prints a warning with a stack after half a minute.
 	c, err := client.NewWithWatch(access, client.Options{Scheme: scheme, Log: logr.FromSlogHandler(slog.DiscardHandler)})
 	if err != nil {
 		return nil, fmt.Errorf("reach the cluster: %w", err)
@@ -69,7 +69,8 @@ func (s *Session) Within(ctx context.Context, do func(context.Context, client.Wi
 	return do(ctx, cluster)
 }
 
-// InCluster returns the action of a command that needs a client of the cluster, as Within has it.
+// InCluster returns the action of a command that needs a client of the cluster. It calls do by
+// Within.
 func (s *Session) InCluster(do func(ctx context.Context, cluster client.WithWatch, args []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		return s.Within(c.Context(), func(ctx context.Context, cluster client.WithWatch) error { return do(ctx, cluster, args) })

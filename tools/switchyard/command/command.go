@@ -44,7 +44,7 @@ type Config struct {
 // Session is one run of the program. Make one with New, and Close it.
 type Session struct {
 	Config
-	// Show shows answers in the form that was asked for.
+	// Show prints results in the selected format.
 	Show *show.Printer
 	// Cluster is the one to ask without a route server that is named, and Archive the file
 	// to ask instead of either.
@@ -58,7 +58,7 @@ type Session struct {
 	close []func()
 }
 
-// New returns a session that has yet to be told its flags.
+// New returns a session without parsed flags.
 func New(cfg Config) *Session {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -111,7 +111,7 @@ func (s *Session) Patiently(ctx context.Context) (context.Context, context.Cance
 	return context.WithTimeout(ctx, s.patience)
 }
 
-// WaitPatiently is Patiently for a call that waits by itself for so long.
+// WaitPatiently is Patiently for a call that itself waits up to the given time.
 func (s *Session) WaitPatiently(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, wait+s.patience)
 }
@@ -177,7 +177,7 @@ func (s *Session) ClusterKnown() bool {
 	return address == "" || s.Cluster.Kubeconfig != "" || s.Cluster.Context != ""
 }
 
-// address finds where the route server is, and says how it was found.
+// address returns the address of the route server, and how it was found.
 func (s *Session) address(ctx context.Context) (address, how string, err error) {
 	if address, by := s.named(); address != "" {
 		if _, _, err := net.SplitHostPort(address); err != nil || strings.Contains(address, "/") {

@@ -94,7 +94,7 @@ func writtenMark(m event.Mark) string { return fmt.Sprintf("%s/%d/%s", m.Epoch, 
 type verification struct {
 	*command.Session
 	cfg audit.Config
-	// kept says where the known mark was kept; note why it was not used.
+	// kept is where the known mark was stored; note is the reason why it was not used.
 	kept, note string
 	// lines: places have lines, in a file.
 	lines bool
@@ -213,7 +213,7 @@ func (v *verification) auditText(r auditReport, got audit.Report) string {
 	return out + fmt.Sprintf("%s come out before it, of %s\n", show.Many(int(r.Events), "event"), log) + held
 }
 
-// happened returns what was done, of an event.
+// happened returns the description of an event kind.
 func happened(k audit.Kind) string {
 	switch k {
 	case audit.Inserted:

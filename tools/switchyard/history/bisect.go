@@ -178,7 +178,7 @@ func (b *bisection) probe(ctx context.Context, version uint64) (bisect.Outcome, 
 	return outcome, nil
 }
 
-// show returns what was found: the event, and the decisions that it made others.
+// show prints the result: the event, and the decisions that it changed.
 func (b *bisection) show(ctx context.Context, found bisect.Result) error {
 	server, err := b.Serve(ctx, b.log.Until(found.FirstBad))
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"switchyard.dev/tools/switchyard/show"
 )
 
-// Log returns the commands that keep the log in a file, and say what it keeps.
+// Log returns the commands that save the log to a file and show which range it retains.
 func Log(s *command.Session) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "log",
@@ -78,8 +78,8 @@ func export(ctx context.Context, s *command.Session, path string) error {
 	return nil
 }
 
-// attempts is how often the log is opened anew when it forgets its beginning at
-// that very moment.
+// attempts is the number of times the log is reopened when its beginning is deleted during the
+// read.
 const attempts = 3
 
 // served returns what a log keeps that is served, event by event.
@@ -121,7 +121,7 @@ func upTo(tip event.Pos, rest []*routingv1.StoredEvent, more func() (*routingv1.
 	var at event.Pos
 	return func() (event.Stored, error) {
 		if at == tip {
-			return event.Stored{}, io.EOF // what is behind it was recorded since it was asked for
+			return event.Stored{}, io.EOF // later events were recorded after the request
 		}
 		for len(rest) == 0 {
 			m, err := more()

@@ -9,8 +9,8 @@ import (
 	"switchyard.dev/tools/switchyard/show"
 )
 
-// Reports are what commands say that no message of the API says. Their JSON is
-// part of the interface.
+// Reports are the results of commands that have no message in the API. Their JSON is part of the
+// interface.
 type (
 	bisectReport struct {
 		FirstBad string            `json:"firstBad"`
@@ -35,7 +35,7 @@ type (
 		Sequence uint64 `json:"sequence,string"`
 		Line     uint64 `json:"line,omitempty,string"`
 		Reason   string `json:"reason"`
-		// Event is what stands there, when that is an event that reads.
+		// Event is the event at this position, if it can be decoded.
 		Event json.RawMessage `json:"event,omitempty"`
 	}
 )
@@ -52,7 +52,7 @@ func (r *bisectReport) set(events []*routingv1.Event, diff *routingv1.DiffRespon
 	return err
 }
 
-// eventOf reads an event of a log. One of a newer kind has a statement that says nothing.
+// eventOf decodes an event of a log. One of an unknown, newer kind has an empty statement.
 func eventOf(s event.Stored) (*routingv1.Event, error) {
 	r, err := event.Open(s)
 	if err != nil && r.Fact.Key == "" {

@@ -36,7 +36,7 @@ const (
 	ofSandbox    = "sandbox"
 )
 
-// examined is what doctor looks at, and what it has come to.
+// examined is the input of doctor, and its intermediate results.
 type examined struct {
 	place
 	sandbox    string
@@ -50,7 +50,7 @@ type examined struct {
 	object *crdv1.SignadotSandbox
 }
 
-// end ends what the checks have begun.
+// end closes everything that the checks have opened.
 func (e *examined) end() {
 	if e.conn != nil {
 		_ = e.conn.Close()
@@ -172,7 +172,7 @@ func (e *examined) known(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// taken connects once, wanting nothing, so that nobody loses a tunnel.
+// taken connects once without requesting any workload, so that no other client loses a tunnel.
 func (e *examined) taken(ctx context.Context) (string, error) {
 	w, err := e.workstation()
 	if err != nil {
@@ -234,8 +234,8 @@ func (e *examined) theSandbox(ctx context.Context) (string, error) {
 	return fmt.Sprintf("its routing key is %s", o.Spec.ID), nil
 }
 
-// seen tells how the operator finds the sandbox, and is wrong where that is not ready, as before its
-// external workloads are connected.
+// seen returns the state of the sandbox as the operator reports it. It returns wrong while that is
+// not ready, as before its external workloads are connected.
 func (e *examined) seen(context.Context) (string, error) {
 	ready := crdv1.FindCondition(e.object.Status.Conditions, crdv1.ConditionReady)
 	if ready == nil || ready.ObservedGeneration < e.object.Generation {

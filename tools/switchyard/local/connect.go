@@ -153,7 +153,7 @@ func (p *place) keep(ctx context.Context, w *workstation.Workstation, y *ways, k
 	return errors.Join(broke, err)
 }
 
-// serve runs a workstation and its ways, tells of it, and ends with ctx.
+// serve runs a workstation and its ways, and reports its status, until ctx ends.
 func (p *place) serve(ctx context.Context, parts *sync.WaitGroup, w *workstation.Workstation, y *ways, key func(http.Header)) error {
 	parts.Go(func() { y.serve(ctx, w, key, p.s.Err) })
 	parts.Go(func() { moves(ctx, w) })
@@ -175,7 +175,7 @@ func (p *place) serve(ctx context.Context, parts *sync.WaitGroup, w *workstation
 	return unconnected(p.s, err)
 }
 
-// moves tells a workstation when the addresses of the machine have changed.
+// moves notifies a workstation when the addresses of the machine change.
 func moves(ctx context.Context, w *workstation.Workstation) {
 	last := addresses()
 	for tick := time.NewTicker(time.Second); ; {
@@ -239,7 +239,7 @@ Nothing comes from the cluster to this workstation: for that see connect.`,
 	return c
 }
 
-// interrupted returns the error of a command that goes on until it is interrupted.
+// interrupted returns the error of a command that runs until it is interrupted.
 func interrupted(ctx context.Context, err error) error {
 	if err == nil {
 		return ctx.Err()
@@ -254,10 +254,10 @@ func orElse(text, otherwise string) string {
 	return text
 }
 
-// say writes a line for people.
+// say writes a line of text for the user.
 func say(out io.Writer, line string) { _, _ = io.WriteString(out, show.Line(line)+"\n") }
 
-// keyHeaders returns the headers of the cluster whose whole value is a routing key; none where the
+// keyHeaders returns the headers of the cluster whose whole value is a routing key; none if the
 // operator's configuration cannot be read.
 func keyHeaders(ctx context.Context, access *rest.Config, operator string) []string {
 	c, err := command.Client(access)

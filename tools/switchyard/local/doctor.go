@@ -20,7 +20,7 @@ type finding struct {
 	Check string `json:"check"`
 	// State is ok, wrong, or skipped since a part that it needs is wrong.
 	State string `json:"state"`
-	// Says is what was found, or what is wrong; Do what to do about it.
+	// Says is the finding or the problem; Do is the remedy.
 	Says string `json:"says,omitempty"`
 	Do   string `json:"do,omitempty"`
 }
@@ -32,14 +32,14 @@ const (
 	isSkipped = "skipped"
 )
 
-// check is one part that doctor looks at, once those that it needs are right.
+// check is one check of doctor, which runs once those it depends on have passed.
 type check struct {
 	name  string
 	needs []string
 	look  func(ctx context.Context) (says string, err error)
 }
 
-// wrong is what is wrong with a part, and what to do.
+// wrong is a problem with a part, and its remedy.
 type wrong struct{ says, do string }
 
 // Error implements error.

@@ -33,7 +33,7 @@ const (
 	apiPort      = "9070"
 )
 
-// place is where the tunnel proxies are, and as whom the user comes.
+// place is the address of the tunnel proxies, and the identity of the user.
 type place struct {
 	s       *command.Session
 	address string // of a proxy; empty: through the kubeconfig
@@ -51,7 +51,7 @@ type place struct {
 	fixed *reach.Fixed // nil until the cluster is needed
 }
 
-// flags adds the flags that say so.
+// flags adds the flags of a place.
 func (p *place) flags(f *pflag.FlagSet) {
 	f.StringVar(&p.address, "address", "", "`host:port` of a tunnel proxy that is reached without a port-forward, usually its port 7777")
 	f.StringVar(&p.through, "proxy-url", "", "`URL` of a control plane's proxy, through which a tunnel proxy is reached (also "+proxyVariable+"); the proxy is shown the API key in "+keyVariable+", if there is one")
@@ -131,7 +131,7 @@ func (p *place) addressed() error {
 	return exit.Usage.Errorf("--address %q is not host:port: give the host and the port of a tunnel proxy, which is usually 7777", p.address)
 }
 
-// prepare makes what the flags say.
+// prepare evaluates the flags.
 func (p *place) prepare() (err error) {
 	if err := p.addressed(); err != nil {
 		return err
@@ -167,7 +167,7 @@ func (p *place) road() workstation.Road {
 	return forwarded{p}
 }
 
-// over returns the host over which the road leads; empty: it is not known.
+// over returns the host through which the connection runs; empty if it is unknown.
 func (p *place) over() string {
 	if p.proxyURL() != "" {
 		if road, err := p.controlPlane(); err == nil {

@@ -17,15 +17,16 @@ import (
 var tunnelProxy = reach.Target{What: "tunnel proxy", Deployment: "tunnel-proxy", Pods: "app=tunnel-proxy", Port: 7777,
 	Otherwise: "have the operator installed with its tunnels"}
 
-// What the published client reads of a control plane from its environment. The key is no flag, since
-// arguments are seen by everybody on a machine.
+// Environment variables that the published client reads for a control plane. There is no flag for
+// the key, since arguments are visible to all users of a machine.
 const (
 	proxyVariable = "SIGNADOT_PROXY_URL"
 	keyVariable   = "SIGNADOT_API_KEY"
 )
 
-// controlPlane is the road through the proxy of a control plane, by the headers that the published
-// client shows it. Whoever comes is known to the operator by his own token, as on every road.
+// controlPlane returns the connection through the proxy of a control plane, with the headers that
+// the published client sends to it. The operator authenticates users by their own token, as on
+// every connection.
 func (p *place) controlPlane() (workstation.Through, error) {
 	at, err := url.Parse(p.proxyURL())
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"switchyard.dev/tunnels/workstation"
 )
 
-// refresh reads whom to trust.
+// refresh reads the trusted authorities.
 func (p *place) refresh(ctx context.Context) error {
 	if p.ca != "" {
 		bundle, err := authority.Read(p.ca)

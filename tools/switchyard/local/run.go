@@ -162,7 +162,7 @@ func (r *running) brought(workload string) bool {
 	return false
 }
 
-// connected runs the process beside a workstation of its own.
+// connected runs the process with a separate workstation.
 func (r *running) connected(ctx context.Context, given func(string) bool, workload string, args []string) error {
 	w, err := r.workstation()
 	if err != nil {
@@ -202,8 +202,8 @@ func (r *running) connected(ctx context.Context, given func(string) bool, worklo
 	}
 }
 
-// opening is how long run waits for the cluster to lead requests here before it starts the process
-// all the same: some processes have to listen before anybody says that they work.
+// opening is how long run waits for the cluster to route requests to this machine before it starts
+// the process anyway: some workloads become ready only once the process listens.
 const opening = 10 * time.Second
 
 // first waits until there is a session, and a little for the workload's tunnel.

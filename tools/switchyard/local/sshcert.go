@@ -51,7 +51,7 @@ key into a known_hosts file of its own. No private key leaves this machine, nor 
 	return c
 }
 
-// certificate is what ssh-cert says.
+// certificate is the output of ssh-cert.
 type certificate struct {
 	Certificate string    `json:"certificate"`
 	KnownHosts  string    `json:"knownHosts"`

@@ -18,7 +18,7 @@ import (
 	"switchyard.dev/tunnels/workstation/loopback"
 )
 
-// ways are the ports of this machine that lead into the cluster.
+// ways are the local ports that are forwarded into the cluster.
 type ways struct {
 	socks, http string
 	maps        []string

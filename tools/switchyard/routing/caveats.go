@@ -110,7 +110,7 @@ func byMesh(ctx context.Context, s *command.Session, asked *routingv1.ExplainReq
 	return mesh
 }
 
-// linesOf returns the reports of meshes for people.
+// linesOf returns the reports of meshes as text.
 func linesOf(mesh explanation.Mesh) (out string) {
 	for _, line := range mesh.Lines {
 		out += show.Plain(line) + "\n"

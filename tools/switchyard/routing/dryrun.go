@@ -54,7 +54,7 @@ func planOf(p dryrun.Plan) planned {
 	return out
 }
 
-// DryRun returns the command that says what objects would change.
+// DryRun returns the command that shows the effect of objects on routing.
 func DryRun(s *command.Session) *cobra.Command {
 	var file string
 	var remove, differs bool
@@ -174,7 +174,7 @@ func asked(ctx context.Context, access *rest.Config, ask dryrun.Question) (plann
 	return planOf(p), nil
 }
 
-// whatIf asks what the table would be if the facts of a plan were stated.
+// whatIf requests the table that would result if the facts of a plan were published.
 func whatIf(ctx context.Context, client routingv1.RoutingClient, p planned) (*routingv1.DryRunResponse, error) {
 	if len(p.statements) == 0 {
 		kept, err := client.Kept(ctx, &routingv1.KeptRequest{})
@@ -187,7 +187,7 @@ func whatIf(ctx context.Context, client routingv1.RoutingClient, p planned) (*ro
 	return client.DryRun(ctx, req)
 }
 
-// planText returns a plan for people.
+// planText returns a plan as text.
 func planText(p *show.Printer, plan planned, r *routingv1.DryRunResponse) string {
 	var b strings.Builder
 	part := func(title, none string, lines []string) {

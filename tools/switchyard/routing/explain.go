@@ -16,7 +16,7 @@ import (
 	"switchyard.dev/tools/switchyard/show"
 )
 
-// Explain returns the command that says where a request goes, and why.
+// Explain returns the command that shows where a request is routed, and why.
 func Explain(s *command.Session) *cobra.Command {
 	req := &routingv1.ExplainRequest{}
 	var headers []string
@@ -121,7 +121,7 @@ func explain(ctx context.Context, s *command.Session, req *routingv1.ExplainRequ
 	return nil
 }
 
-// isNewest reports whether the request asks for no version of the past.
+// isNewest reports whether the request selects no older version.
 func isNewest(req *routingv1.ExplainRequest) bool { return req.GetAt().GetVersion() == nil }
 
 // routedBy returns the answer of a route server about a workload without sidecars as it is beside a

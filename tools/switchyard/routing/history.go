@@ -10,7 +10,7 @@ import (
 	"switchyard.dev/tools/switchyard/show"
 )
 
-// History returns the command that lists what was stated.
+// History returns the command that lists the recorded events.
 func History(s *command.Session) *cobra.Command {
 	req := &routingv1.HistoryRequest{}
 	var workload, member string

@@ -12,13 +12,13 @@ import (
 	"switchyard.dev/tools/switchyard/command"
 )
 
-// beganAnew is the reason of the first Complete of a log that took the place of
-// another one, whose history is lost (fact.proto).
+// beganAnew is the reason in the first Complete of a log that replaced another one whose history is
+// lost (fact.proto).
 const beganAnew = "epoch"
 
-// sinceStart asks for a difference again, from the start of the log, when it was refused
-// because its first moment is older than the log. A moment whose history was forgotten or
-// lost stays refused: whatever the log begins with then was there before.
+// sinceStart requests a difference again, from the start of the log, when it was rejected because
+// its first time is older than the log. If history before the start was deleted or lost, the
+// rejection stands: the first events of the log are then no changes.
 func sinceStart(ctx context.Context, s *command.Session, client routingv1.RoutingClient, req *routingv1.DiffRequest, refused error) (*routingv1.DiffResponse, error) {
 	if failure.Reason(refused) != failure.ReasonGone || req.GetFrom().GetTime() == nil {
 		return nil, refused

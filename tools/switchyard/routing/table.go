@@ -1,4 +1,4 @@
-// Package routing has the commands that ask what is routed where, what was, and what would be.
+// Package routing contains the commands for current, past and hypothetical routes.
 package routing
 
 import (
@@ -52,9 +52,9 @@ have the same hash.`,
 	return c
 }
 
-// showNewest shows the table with all that has been recorded. While the log is
-// away nobody knows what that is: then it shows the last table that is known,
-// which is the one that routes, and says that it may be old.
+// showNewest prints the table with everything that has been recorded. While the log is unavailable
+// its tip is unknown: then it prints the last known table, which is the one in use, with a warning
+// that it may be stale.
 func showNewest(ctx context.Context, s *command.Session, client routingv1.RoutingClient, f *routingv1.Filter) error {
 	known, err := wholeTable(ctx, s, client, &routingv1.GetTableRequest{Filter: f})
 	if err != nil {

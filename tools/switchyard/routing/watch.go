@@ -59,7 +59,7 @@ position to go on from.`,
 	return c
 }
 
-// watch follows, and goes on where it was when the stream ends.
+// watch follows changes, and resumes at its position when the stream ends.
 func watch(ctx context.Context, s *command.Session, client routingv1.RoutingClient, req *routingv1.WatchRequest, once bool) error {
 	pause := againFirst
 	for told := false; ; {
@@ -92,7 +92,7 @@ func again(err error) bool {
 	return code == codes.Internal || code == codes.Unknown
 }
 
-// watchStream shows what one stream gives, and moves the request on with it.
+// watchStream prints the changes of one stream, and advances the request's position.
 func watchStream(ctx context.Context, s *command.Session, client routingv1.RoutingClient, req *routingv1.WatchRequest, once bool, told func()) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

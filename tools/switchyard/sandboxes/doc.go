@@ -1,12 +1,12 @@
-// Package sandboxes has the commands that work with published specifications and a kubeconfig
-// alone: sandbox, routegroup and resourceplugin.
+// Package sandboxes contains the commands that need only published specifications and a kubeconfig:
+// sandbox, routegroup and resourceplugin.
 //
 //	sandbox apply, render                               sandbox.go
 //	routegroup apply                                    group.go
 //	apply, delete, get and list of both                 kind.go, wait.go
 //	resourceplugin apply, delete, get, list             plugin.go
-//	a file, with the variables that people give it      file.go
-//	text for people                                     show.go
+//	a file, with the variables of the user              file.go
+//	output as text                                      show.go
 //
 // The operations are in workflows/sandboxes and workflows/plugins.
 package sandboxes

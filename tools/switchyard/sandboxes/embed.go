@@ -40,7 +40,8 @@ func resolved(path string) (string, error) {
 	return filepath.EvalSymlinks(path)
 }
 
-// readBelow reads a regular file below a folder, whatever links took its place in the meantime.
+// readBelow reads a regular file below a folder, even if a link has replaced part of the path since
+// it was checked.
 func readBelow(folder, path string) ([]byte, error) {
 	root, err := os.OpenRoot(folder)
 	if err != nil {

@@ -35,15 +35,14 @@ func (v *Values) Flags(f *pflag.FlagSet, kind string) {
 	f.StringArrayVar(&v.roots, "embed-root", nil, "a further `DIR` below which @{embed: path} of the "+kind+" may read, beside the folder of the file; may be given again")
 }
 
-// flags adds the flags that say which file is read.
+// flags adds the flags for the file to read.
 func (in *input) flags(f *pflag.FlagSet, what string) {
 	in.what = what
 	f.StringVarP(&in.path, "filename", "f", "", "the `file` of the "+what+", or - for standard input")
 	in.Values.Flags(f, "file")
 }
 
-// open takes the file apart and replaces its directives. nameOnly: nothing but the name is
-// looked at.
+// open parses the file and replaces its directives. With nameOnly, only the name is evaluated.
 func (in *input) open(s *command.Session, nameOnly bool) (*specfile.File, error) {
 	values, err := specfile.ValuesOf(in.set)
 	if err != nil {

@@ -56,7 +56,7 @@ func writeGroup(ctx context.Context, s *command.Session, cluster client.Client, 
 	return out.Object, nil
 }
 
-// groupText returns a route group for people.
+// groupText returns a route group as text.
 func groupText(s *command.Session, of sandboxes.Report) string {
 	r := of.(sandboxes.Group)
 	rows := show.Grid{{"Name:", r.Name}, {"Routing key:", r.RoutingKey}}
@@ -74,7 +74,7 @@ func groupText(s *command.Session, of sandboxes.Report) string {
 	return rows.String() + statusLine(r.Status.Status, len("Routing key:  "))
 }
 
-// listedGroups returns reports for people.
+// listedGroups returns reports as a table.
 func listedGroups(s *command.Session, reports []sandboxes.Report) string {
 	rows := show.Grid{{"NAME", "KEY", "READY", "REASON", "SANDBOXES", "AUTHOR", "CREATED"}}
 	for _, one := range reports {

@@ -25,7 +25,7 @@ type kind struct {
 	sandboxes.Kind
 	// command is the name of its command.
 	command string
-	// text returns a report for people, and listed reports as a table.
+	// text returns a report as text, and listed reports as a table.
 	text   func(*command.Session, sandboxes.Report) string
 	listed func(*command.Session, []sandboxes.Report) string
 }

@@ -140,7 +140,7 @@ type pluginReport struct {
 	} `json:"status"`
 }
 
-// reports returns plugins with who uses them.
+// reports returns plugins with the resources that use them.
 func reports(kept []plugins.Kept, users map[spec.PluginName][]plugins.User) []pluginReport {
 	out := []pluginReport{}
 	for _, k := range kept {

@@ -10,7 +10,7 @@ import (
 	"switchyard.dev/workflows/sandboxes"
 )
 
-// sandboxText returns a sandbox for people.
+// sandboxText returns a sandbox as text.
 func sandboxText(s *command.Session, of sandboxes.Report) string {
 	r := of.(sandboxes.Sandbox)
 	rows := show.Grid{{"Name:", r.Name}, {"Routing key:", r.RoutingKey}}
@@ -61,7 +61,7 @@ func ofBaseline(baseline string) string {
 	return " of " + baseline
 }
 
-// Moment shows a time of a report as people are shown times.
+// Moment returns a time of a report in the format of text output.
 func Moment(s *command.Session, text string) string {
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
@@ -70,7 +70,7 @@ func Moment(s *command.Session, text string) string {
 	return at.In(s.Now().Location()).Format("2006-01-02 15:04:05 MST")
 }
 
-// listed returns reports for people.
+// listed returns reports as a table.
 func listed(s *command.Session, reports []sandboxes.Report) string {
 	rows := show.Grid{{"NAME", "KEY", "READY", "REASON", "AUTHOR", "CREATED", "ENDS"}}
 	for _, one := range reports {

@@ -116,7 +116,7 @@ func (p *Printer) Watch(m *routingv1.WatchResponse) string {
 	return out
 }
 
-// watchLine says in one line what became of a decision.
+// watchLine returns one line about a changed decision.
 func (p *Printer) watchLine(c *routingv1.Change) string {
 	what := Name(c.GetBaseline()) + ", key " + c.GetRoutingKey() + ": "
 	switch {

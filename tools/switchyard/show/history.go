@@ -6,7 +6,7 @@ import (
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 )
 
-// History returns what was stated.
+// History returns the text for recorded events.
 func (p *Printer) History(h *routingv1.HistoryResponse) string {
 	floor := beginning(h.GetFloor()) + "\n"
 	if len(h.GetEvents()) == 0 {

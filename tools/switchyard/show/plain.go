@@ -65,12 +65,12 @@ func Lines(texts []string) []string {
 	return out
 }
 
-// longestKey is how many characters of a routing key people are shown. It takes in
-// every key that people or tools make: names, UUIDs, trace contexts.
+// longestKey is the maximum number of characters of a routing key in text output. It fits all
+// common keys: names, UUIDs, trace contexts.
 const longestKey = 64
 
-// shortened returns a routing key as people are shown it: a longer one would break every
-// table, and is cut in its middle.
+// shortened returns a routing key for text output: a longer one would break every table, and is cut
+// in its middle.
 func shortened(key string) string {
 	runes := []rune(key)
 	if len(runes) <= longestKey {

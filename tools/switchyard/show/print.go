@@ -1,8 +1,8 @@
-// Package show renders answers: as text for people, or as JSON and YAML.
+// Package show renders results: as text, or as JSON and YAML.
 //
-// Names in a cluster may hold any character, and people's terminals obey some: in what is
-// shown to people such characters are escaped. JSON and YAML have the names as they are,
-// and equal bytes for equal answers on any machine.
+// Names in a cluster can contain any character, and terminals interpret some: in text such
+// characters are escaped. JSON and YAML contain the names unchanged, and equal bytes for equal
+// results on any machine.
 package show
 
 import (
@@ -24,19 +24,18 @@ const (
 	YAML  = "yaml"
 )
 
-// Printer shows answers in the form that was asked for.
+// Printer prints results in the selected format.
 type Printer struct {
 	Out io.Writer
-	// Form is Table, for people, JSON or YAML.
+	// Form is Table (text), JSON or YAML.
 	Form string
-	// Colours: people see them.
+	// Colours is set if the terminal shows colours.
 	Colours bool
 	// Now is the clock, in the time zone that times are shown in.
 	Now func() time.Time
 }
 
-// Answer shows an answer; text is the one for people, made of a copy whose text is
-// plain.
+// Answer prints a result; text renders it as text, from a copy with escaped strings.
 func Answer[M proto.Message](p *Printer, m M, text func(M) string) error {
 	if p.Form == Table {
 		_, err := io.WriteString(p.Out, text(ForPeople(m)))
@@ -67,8 +66,8 @@ func Part[M proto.Message](p *Printer, m M, text func(M) string) error {
 	return err
 }
 
-// Report shows what no message of the API says, whose JSON is part of the interface;
-// text is the one for people.
+// Report prints a result that has no message in the API and whose JSON is part of the interface;
+// text is its text form.
 func (p *Printer) Report(report any, text string) error {
 	if p.Form == Table {
 		_, err := io.WriteString(p.Out, text)
@@ -81,7 +80,7 @@ func (p *Printer) Report(report any, text string) error {
 	return p.write(b)
 }
 
-// write shows JSON in the form that was asked for.
+// write prints JSON in the selected format.
 func (p *Printer) write(b []byte) (err error) {
 	if p.Form == YAML {
 		if b, err = yaml.JSONToYAML(b); err == nil {
@@ -97,9 +96,9 @@ func (p *Printer) write(b []byte) (err error) {
 	return err
 }
 
-// Written returns an answer as compact JSON, with every field that has a value by
-// default. protojson puts in spaces that differ from one build to another, so
-// that nobody compares its output; with them taken out it can be compared.
+// Written returns a message as compact JSON, including fields with default values. protojson
+// inserts spaces that differ from one build to another, to prevent comparison of its output; they
+// are removed here so that it can be compared.
 func Written(m proto.Message) ([]byte, error) {
 	loose, err := protojson.MarshalOptions{EmitDefaultValues: true}.Marshal(m)
 	if err != nil {
@@ -121,7 +120,7 @@ const (
 	off    = "\x1b[0m"
 )
 
-// Paint returns a text in a colour, where people see colours.
+// Paint returns a text in a colour, if Colours is set.
 func (p *Printer) Paint(colour, s string) string {
 	if !p.Colours {
 		return s

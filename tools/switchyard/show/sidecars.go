@@ -101,7 +101,7 @@ func whatLacks(w *routingv1.WaitResponse) string {
 	return strings.Join(parts, ", ")
 }
 
-// noneRoutes warns of an answer that is yes because there is nobody to wait for.
+// noneRoutes returns a warning for a wait that succeeded because there is no sidecar to wait for.
 func (p *Printer) noneRoutes(w *routingv1.WaitResponse, keyed bool) string {
 	switch {
 	case w.GetSidecars() > 0:

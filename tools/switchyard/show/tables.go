@@ -42,7 +42,7 @@ func (p *Printer) Rules(t *routingv1.GetTableResponse) string {
 	return out + fmt.Sprintf("%s at %s, recorded %s\nhash of the whole table: %s\n", Many(len(t.GetRules()), "rule"), Place(v.GetPosition()), p.When(v.GetRecorded()), v.GetHash())
 }
 
-// Conflict returns who holds a baseline, and who lost it.
+// Conflict returns a text with the winner and the loser of a baseline.
 func Conflict(c *routingv1.Conflict) string {
 	return fmt.Sprintf("%s, key %s: %s of sandbox %s gets no requests, for %s of sandbox %s is older",
 		Name(c.GetBaseline()), c.GetRoutingKey(), Name(c.GetLoser()), c.GetLoserSandbox(), Name(c.GetHolder()), c.GetHolderSandbox())

@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/routeserver/table"
 )
 
-// When returns a time for people: local, and how long ago.
+// When returns a time as text: in local time, with its age.
 func (p *Printer) When(t *timestamppb.Timestamp) string {
 	if t == nil {
 		return "at an unknown time"
@@ -22,7 +22,7 @@ func (p *Printer) When(t *timestamppb.Timestamp) string {
 	return p.Clock(t) + " (" + p.age(t) + " ago)"
 }
 
-// Clock returns a time in the time zone of people.
+// Clock returns a time in the local time zone.
 func (p *Printer) Clock(t *timestamppb.Timestamp) string {
 	if t == nil {
 		return "-"
@@ -63,7 +63,7 @@ func (p *Printer) Version(v *routingv1.Version) string {
 // Name returns an object by its kind, its namespace unless it is of the cluster, and its name.
 func Name(o table.Named) string { return explain.Object(o.GetKind(), o.GetNamespace(), o.GetName()) }
 
-// Cause returns who made something so.
+// Cause returns the text for the event that caused a change.
 func Cause(c *routingv1.Cause) string {
 	if c.GetName() == "" && c.GetKind() == "" {
 		return "the operator"
@@ -90,7 +90,7 @@ func via(chain string) string {
 	return strings.Join(links, " and ")
 }
 
-// destinations returns where a mapping leads.
+// destinations returns the text for the destinations of a mapping.
 func destinations(m *routingv1.Mapping) string {
 	var out []string
 	for _, d := range m.GetDestinations() {
@@ -164,7 +164,7 @@ func observation(o *factv1.WorkloadObserved) string {
 	for _, s := range o.GetServices() {
 		for _, p := range s.GetPorts() {
 			via := fmt.Sprintf("%d via %s:%d", p.GetWorkloadPort(), s.GetTo(), p.GetPort())
-			if s.GetTo() == "" { // Nothing was made that leads away.
+			if s.GetTo() == "" { // No Service of the sandbox replaces it.
 				via = fmt.Sprintf("%d of %s:%d", p.GetWorkloadPort(), s.GetFrom(), p.GetPort())
 			}
 			ports = append(ports, via)

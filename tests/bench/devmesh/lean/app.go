@@ -16,7 +16,7 @@ func answer(body []byte) []byte {
 // app answers requests in one thread.
 type app struct {
 	epoll int
-	// listeners and connections have the answer that each gives.
+	// listeners and connections contain the response of each.
 	listeners, connections map[int32][]byte
 	buffer                 []byte
 }

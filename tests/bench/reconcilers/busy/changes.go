@@ -41,8 +41,8 @@ func Mix() []Action {
 	}
 }
 
-// any takes a sandbox that is not being written; nil when there is none. The caller gives it
-// back.
+// any reserves a sandbox that is not being written; nil when there is none. The caller releases it
+// by done.
 func (c *cluster) any() *sandbox {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -58,7 +58,7 @@ func (c *cluster) any() *sandbox {
 	return nil
 }
 
-// done gives a sandbox back as the API server has it now.
+// done releases a sandbox with its current state in the API server.
 func (c *cluster) done(s *sandbox, o *crdv1.SignadotSandbox) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -46,23 +46,23 @@ type workload struct {
 	next int
 	// noted counts what tools have written on it.
 	noted int
-	// begun counts the sequences for its pods: only the last goes on, and it is under way until
-	// ended is the same.
+	// begun is the number of sequences started for its pods: only the last continues, and it is in
+	// progress until ended is equal.
 	begun, ended int
 }
 
-// forked is one fork of a sandbox, as it was asked for.
+// forked is the desired state of one fork of a sandbox.
 type forked struct {
 	baseline *workload
 	version  int
 }
 
-// image is what the sandbox gives its main container.
+// image returns the image that the sandbox sets for its main container.
 func (f *forked) image() string {
 	return fmt.Sprintf("registry.example/feature/%s:v%d", f.baseline.name, f.version)
 }
 
-// sandbox is one that a user wants, as it was asked for.
+// sandbox is the desired state of a user's sandbox.
 type sandbox struct {
 	name  string
 	forks []*forked

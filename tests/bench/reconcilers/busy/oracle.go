@@ -93,7 +93,7 @@ func (p *Play) Agree(ctx context.Context) error {
 	return nil
 }
 
-// sandbox returns what of a sandbox is not as it was asked for.
+// sandbox returns an error for the first difference of a sandbox from its desired state.
 func (s seen) sandbox(want *sandbox) error {
 	have := s.sandboxes[want.name]
 	if have == nil || have.UID != want.uid || have.Generation < want.generation {
@@ -110,7 +110,7 @@ func (s seen) sandbox(want *sandbox) error {
 	return nil
 }
 
-// fork returns what of a fork is not as it was asked for.
+// fork returns an error for the first difference of a fork from its desired state.
 func (s seen) fork(of *sandbox, want *forked) error {
 	b := want.baseline
 	w := s.forks[of.name+" "+b.namespace+"/"+b.name]

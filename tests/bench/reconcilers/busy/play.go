@@ -225,8 +225,8 @@ func (p *Play) finish(rest sequence, kind string, err error) {
 	p.add(rest)
 }
 
-// Run makes so many changes a second until something is so. Users begin some while
-// they may. It returns when the last thing was begun by a user.
+// Run makes the given number of changes per second until a condition is met. Users start some
+// during the first part. It returns the time at which a user started the last one.
 func (p *Play) Run(ctx context.Context, perSecond int, users time.Duration, until func() bool) (lastBegun time.Time, err error) {
 	work := make(chan sequence)
 	var done sync.WaitGroup

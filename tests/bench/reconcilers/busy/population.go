@@ -32,8 +32,8 @@ const (
 	besideContainer = "exporter"
 )
 
-// deployment is a workload as people write it: two containers with environment, probes and
-// resources, and the annotation of kubectl apply.
+// deployment returns a realistic workload: two containers with environment, probes and resources,
+// and the annotation of kubectl apply.
 func (w *workload) deployment() *appsv1.Deployment {
 	d := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: w.name, Namespace: w.namespace, Labels: w.labels()},
@@ -115,7 +115,7 @@ func (w *workload) service(name string, port int32, target intstr.IntOrString) *
 	}
 }
 
-// newPod is a pod of a workload, with the sidecar that the webhook gives it.
+// newPod returns a pod of a workload, with the sidecar that the webhook injects.
 func (w *workload) newPod(name string) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{

@@ -17,7 +17,7 @@ import (
 // every five or ten seconds.
 const every = 200 * time.Millisecond
 
-// answer is what it says of a message.
+// answer is the response to a message.
 type answer struct {
 	Sandbox   string `json:"sandbox"`
 	Version   string `json:"version"`

@@ -1,8 +1,8 @@
-// Command consumer is a consumer of messages as users write them: nobody sends requests to
-// it, so it has neither a Service nor a sidecar. Each message comes to every variant of it,
-// the baseline and its forks; who processes it is decided by the routing key in the
-// message's header baggage and by what the route server says of that key. It answers each
-// message with who it is and whether it processed it, for the tests on a real cluster.
+// Command consumer is a message consumer as users write them: it receives no requests, so it has
+// neither a Service nor a sidecar. Each message is delivered to every variant of it, the baseline
+// and its forks; the routing key in the message's baggage header and the rules of the route server
+// decide which variant processes it. It responds to each message with its name and whether it
+// processed it, for the tests on a real cluster.
 //
 //	BROKER                  the NATS server, as host:port
 //	SUBJECT                 the subject of the messages
@@ -10,7 +10,7 @@
 //	SIGNADOT_BASELINE_KIND, SIGNADOT_BASELINE_NAMESPACE, SIGNADOT_BASELINE_NAME
 //	                        the workload that it is a variant of
 //	SIGNADOT_SANDBOX_NAME   the sandbox whose fork it is; empty: the baseline
-//	VERSION                 what it says of itself
+//	VERSION                 the version in its responses
 package main
 
 import (

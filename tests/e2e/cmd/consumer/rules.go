@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// rules are the routing rules of the workload, as the route server told them last.
+// rules are the routing rules of the workload, as last received from the route server.
 type rules struct {
 	address, sandbox      string
 	kind, namespace, name string
@@ -19,8 +19,8 @@ type rules struct {
 	keys map[string]bool
 }
 
-// ask gets the rules: a fork's are those that lead to its sandbox, and the baseline's are
-// all. When it fails the last ones stay.
+// ask fetches the rules: a fork needs those that route to its sandbox, and the baseline all. On
+// errors the previous ones stay.
 func (r *rules) ask(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -59,9 +59,8 @@ func (r *rules) ask(ctx context.Context) error {
 	return nil
 }
 
-// takes reports whether a message with this key is to be processed here: by a fork when a
-// rule leads its key to its sandbox, by the baseline when no rule is for it. One without a
-// key has no rule.
+// takes reports whether to process a message with this key: a fork does if a rule routes the key to
+// its sandbox, the baseline if there is no rule for it. A message without a key has no rule.
 func (r *rules) takes(key string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,13 +1,13 @@
-// Command teller answers every request with what it is: the sandbox it runs for,
-// its version and container, the port that was asked, and what it read from files.
-// Tests on a real cluster fork it and see who answers where.
+// Command teller responds to every request with its identity: its sandbox, its version and
+// container, the port of the request, and the content of files. Tests on a real cluster fork it to
+// see which workload serves a request.
 //
 //	teller :8080 :9090      listens on these addresses
-//	VERSION, CONTAINER      what it says of itself
-//	FILES                   files to read for each answer, separated by commas
+//	VERSION, CONTAINER      the identity in its responses
+//	FILES                   files to read for each response, separated by commas
 //
-// At /chain it answers in text with CONTAINER, or "fork of CONTAINER" in a sandbox, and then
-// with what the URL NEXT answers, to which it hands the request's baggage on.
+// At /chain it responds with the text CONTAINER, or "fork of CONTAINER" in a sandbox, followed by
+// the response of the URL NEXT, to which it forwards the request's baggage.
 package main
 
 import (

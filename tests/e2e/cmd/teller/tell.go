@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// answer is what is told.
+// answer is the response to a request.
 type answer struct {
 	Sandbox   string            `json:"sandbox"`
 	Version   string            `json:"version"`
@@ -18,7 +18,7 @@ type answer struct {
 	Files     map[string]string `json:"files"`
 }
 
-// tell answers one request.
+// tell handles one request.
 func tell(w http.ResponseWriter, r *http.Request) {
 	a := answer{
 		Sandbox: os.Getenv("SIGNADOT_SANDBOX_NAME"), Version: os.Getenv("VERSION"), Container: os.Getenv("CONTAINER"),

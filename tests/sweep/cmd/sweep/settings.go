@@ -49,7 +49,7 @@ func (s settings) all(ctx context.Context, w *sweep.World) error {
 	return failed
 }
 
-// told prints a run that did not end as it should at once; the rest comes at the end.
+// told prints an unexpected result of a run immediately; the rest is printed at the end.
 func told(name string, r sweep.Result) {
 	if len(r.Findings) > 0 {
 		fmt.Printf("  %s: %q\n", name, r.Findings)

@@ -29,7 +29,7 @@ const (
 // Ways are all of them.
 func Ways() []Way { return []Way{Killed, Deleted, Lost} }
 
-// Strike lets every pod die that lives.
+// Strike kills every running pod.
 func (k *Kubelet) Strike(ctx context.Context, way Way) error {
 	var all error
 	for _, p := range k.alive() {

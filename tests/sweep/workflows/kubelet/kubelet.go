@@ -1,8 +1,8 @@
-// Package kubelet is the node of pods of units: it runs their containers for real, each in a file
-// system of its own, with the token that the API server issues for the pod, and reports their
+// Package kubelet acts as the node of the pods of units: it really runs their containers, each in a
+// separate file system, with the token that the API server issues for the pod, and reports their
 // state in the status. Their pods can be killed (die.go).
 //
-// It is no kubelet: it knows of a pod what pods of units have, and starts nothing twice.
+// It supports only the features of pods that units use, and starts nothing twice.
 package kubelet
 
 import (
@@ -122,7 +122,7 @@ type Attempt struct {
 	Way Way
 	// Code is the exit code of the main container; -1 when it was not seen to end.
 	Code int
-	// Kept reports whether the container that hands in outputs has ended well.
+	// Kept is set when the container that submits outputs has succeeded.
 	Kept bool
 }
 

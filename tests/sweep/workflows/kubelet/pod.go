@@ -30,8 +30,8 @@ type pod struct {
 
 	mu      sync.Mutex
 	started map[string]*started
-	// bound reports whether it is on this node, told whether its end is in its status, and going
-	// whether it is terminating; over is that nothing of it runs any more, or will.
+	// bound is set when it is on this node, told when its end is in its status, and going when it
+	// is terminating; over is set when none of its containers runs any more, or will.
 	bound, told, going, over bool
 	// way is how it died.
 	way Way
@@ -111,7 +111,7 @@ func (p *pod) await(ctx context.Context, s *started) int {
 	return s.code()
 }
 
-// token asks for the token of the pod.
+// token requests the token of the pod.
 func (p *pod) token(ctx context.Context) error {
 	for _, v := range p.object.Spec.Volumes {
 		if err := os.MkdirAll(filepath.Join(p.dir, v.Name), 0o755); err != nil {
@@ -162,7 +162,7 @@ func (p *pod) start(c corev1.Container) (*started, error) {
 	return s, nil
 }
 
-// code returns the exit code of a container that has ended, as a runtime has it.
+// code returns the exit code of a terminated container, like a container runtime.
 func (s *started) code() int {
 	status, _ := s.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if status.Signaled() {

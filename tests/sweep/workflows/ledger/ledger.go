@@ -24,7 +24,7 @@ import (
 
 // The entries of a script in the ledger.
 const (
-	// Begun: it has begun.
+	// Begun: the action has started.
 	Begun = "begun"
 	// Done: it has done all that it is for. This is its side effect.
 	Done = "done"

@@ -1,8 +1,8 @@
-// Package atomicfile replaces files as a whole.
+// Package atomicfile replaces files atomically.
 //
-// A program that is killed while it writes, and a disk that fills up, leave the
-// old content or none, never a part of the new. Nothing is synced to the disk: a
-// node begins anew after a restart of the machine.
+// If the program is killed while it writes, or the disk is full, the file has the old content or
+// none, never a part of the new. Nothing is synced to the disk: a node is created again after a
+// restart of the machine.
 package atomicfile
 
 import (

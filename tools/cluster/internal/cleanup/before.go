@@ -32,8 +32,8 @@ type Before struct {
 	NamesMounted bool `json:"namesMounted"`
 }
 
-// Folders outside of the node's directory that its programs write to, whatever
-// they are told. Parents come before their children.
+// Directories outside of the node's directory that its programs always write to. Parents come
+// before their children.
 const (
 	names          = "/run/netns"
 	shims          = "/run/containerd"
@@ -56,7 +56,7 @@ func Boot() string {
 	return strings.TrimSpace(string(content))
 }
 
-// Observe looks at the machine as it is.
+// Observe records the current state of the machine.
 func Observe() Before {
 	b := Before{Boot: Boot(), Settings: map[string]string{}}
 	for _, dir := range shared {
@@ -74,8 +74,7 @@ func Observe() Before {
 	return b
 }
 
-// Save writes the observation to path, as a whole: what a part of one does not
-// tell is never put back.
+// Save writes the observation to path atomically: an incomplete one would prevent part of Restore.
 func (b Before) Save(path string) error {
 	content, err := json.MarshalIndent(b, "", "  ")
 	if err != nil {
@@ -100,9 +99,8 @@ func Load(path string) (Before, error) {
 	return b, nil
 }
 
-// Restore puts back what the node's programs changed outside of its directory.
-// dir is the node's directory and name its name. Another node that still runs
-// keeps what it uses.
+// Restore restores what the node's programs changed outside of its directory. dir is the node's
+// directory and name its name. Data in use by another running node is kept.
 func (b Before) Restore(ctx context.Context, dir, name string) error {
 	var faults []error
 	for s, value := range b.Settings {
@@ -135,7 +133,7 @@ func restoreSetting(path, value string) error {
 	return os.WriteFile(path, []byte(value), 0o644)
 }
 
-// removeLinks removes the links in folder that lead into dir.
+// removeLinks removes the links in folder that point into dir.
 func removeLinks(folder, dir string) error {
 	entries, err := os.ReadDir(folder)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -172,7 +170,7 @@ func removeResults(folder, network string) error {
 	return err
 }
 
-// removeDeadSockets removes the sockets in folder that nobody listens on.
+// removeDeadSockets removes the sockets in folder without a listener.
 func removeDeadSockets(ctx context.Context, folder string) error {
 	entries, err := os.ReadDir(folder)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -231,6 +229,6 @@ func removeEmpty(dir string) {
 			removeEmpty(filepath.Join(dir, e.Name()))
 		}
 	}
-	// One that holds something of somebody else stays; that is what is wanted.
+	// A directory with files of other programs stays, as intended.
 	_ = os.Remove(dir)
 }

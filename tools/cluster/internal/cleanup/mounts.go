@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mountPoints returns the mount points that a filter keeps, in the order in which they can
-// be unmounted: what was mounted last comes first.
+// mountPoints returns the mount points that pass a filter, in the order in which they can be
+// unmounted: the last mounted first.
 func mountPoints(filter mountinfo.FilterFunc) ([]string, error) {
 	mounts, err := mountinfo.GetMounts(filter)
 	if err != nil {
@@ -75,7 +75,7 @@ func CreateCgroup(name string) error {
 		return err
 	}
 	for _, root := range roots {
-		// On version 2 a group has a controller only when the one above gives it on.
+		// With version 2, a group has a controller only if its parent enables it.
 		if content, err := os.ReadFile(filepath.Join(root, "cgroup.controllers")); err == nil && len(content) > 1 {
 			on := "+" + strings.Join(strings.Fields(string(content)), " +")
 			if err := os.WriteFile(filepath.Join(root, "cgroup.subtree_control"), []byte(on), 0o644); err != nil {
@@ -92,8 +92,8 @@ func CreateCgroup(name string) error {
 	return nil
 }
 
-// inheritCPUs hands a new cpuset group of version 1 the CPUs and memory of the
-// one above. Without them no process can enter it.
+// inheritCPUs copies the CPUs and memory nodes of the parent to a new cpuset group of version 1.
+// Without them no process can enter it.
 func inheritCPUs(from, to string) error {
 	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 		value, err := os.ReadFile(filepath.Join(from, file))

@@ -15,12 +15,12 @@ import (
 
 // Process is a process that belongs to the node.
 type Process struct {
-	// PID is its number and Program its executable file, where that can be told.
+	// PID is the process id and Program its executable file, if that can be read.
 	PID     int
 	Program string
 }
 
-// Owner says how to tell the node's processes from others.
+// Owner identifies the node's processes.
 type Owner struct {
 	// NetNS is the path of the node's network namespace. It may not exist.
 	NetNS string
@@ -75,9 +75,9 @@ func below(groups, name string) bool {
 	return false
 }
 
-// Kill ends all processes of a node and waits until they are gone. It looks
-// again and again, since a process may start another before it ends. The error
-// names those that did not end before ctx did.
+// Kill kills all processes of a node and waits until they have ended. It lists them repeatedly,
+// since a process can start another before it ends. The error names those that did not end before
+// ctx did.
 func Kill(ctx context.Context, o Owner) (killed int, err error) {
 	seen := map[int]bool{}
 	for {
@@ -90,7 +90,7 @@ func Kill(ctx context.Context, o Owner) (killed int, err error) {
 		}
 		for _, p := range left {
 			seen[p.PID] = true
-			// It may have ended by itself; the next look tells.
+			// The process may have ended already; the next iteration checks.
 			_ = syscall.Kill(p.PID, syscall.SIGKILL)
 		}
 		select {

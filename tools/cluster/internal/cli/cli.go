@@ -1,4 +1,4 @@
-// Package cli reads the command line of the program and calls what it asks for.
+// Package cli parses the command line of the program and runs the command.
 package cli
 
 import (
@@ -25,7 +25,7 @@ var ErrUsage = errors.New("see `cluster help`")
 
 // Command is a command line that was understood.
 type Command struct {
-	// Name is the command and Args what follows it.
+	// Name is the command and Args its arguments.
 	Name string
 	Args []string
 	// Only is the group that `build` is limited to, or "".
@@ -56,8 +56,8 @@ Flags, before the command (environment variable, default):
 
 var commands = []string{"up", "down", "status", "exec", "load", "build", "kubeconfig", "help"}
 
-// Parse reads a command line. Flags may stand before or after the command,
-// except for `exec`, whose arguments are all for the command that it runs.
+// Parse parses a command line. Flags can be before or after the command, except for `exec`, whose
+// arguments are all for the command that it runs.
 func Parse(args []string) (Command, error) {
 	var c Command
 	rest, err := c.flags(args)
@@ -110,7 +110,7 @@ func (c *Command) flags(args []string) ([]string, error) {
 	return f.Args(), nil
 }
 
-// Run does what the command says.
+// Run runs the command.
 func Run(ctx context.Context, c Command, cl cluster.Cluster) error {
 	switch c.Name {
 	case "up":

@@ -1,7 +1,6 @@
-// Package cluster brings a node up, tells how it is, and takes it down.
+// Package cluster creates a node, reports its status, and deletes it.
 //
-// Up is the same whether nothing is there, something was killed, or all is
-// well: it looks at each thing, keeps what is right and makes what is not. It
-// refuses before it changes anything when the machine cannot carry a node. Up
-// and Down of the same node wait for each other.
+// Up is idempotent, also after a part was killed: it checks each part, keeps those that are right
+// and creates the others. It fails before any change when the machine cannot run a node. Up and
+// Down of the same node wait for each other.
 package cluster

@@ -16,7 +16,7 @@ import (
 	"switchyard.dev/tools/cluster/internal/progress"
 )
 
-// stepper is what takeDown tells its steps to.
+// stepper runs a step of takeDown and reports it.
 type stepper func(what string, f func() error) error
 
 // quiet runs steps without telling them.
@@ -28,9 +28,9 @@ const downSteps = 4
 // endTime bounds the wait for killed processes.
 const endTime = 15 * time.Second
 
-// Down takes the node away with everything that belongs to it: the processes in
-// its network namespace and its pods, mounts, cgroups, the namespace and the
-// node's directory. What was compiled stays. It is no error when nothing is there.
+// Down deletes the node with everything that belongs to it: the processes in its network namespace
+// and its pods, mounts, cgroups, the namespace and the node's directory. Compiled programs stay. It
+// returns nil if there is no node.
 func (c Cluster) Down(ctx context.Context) error {
 	if os.Geteuid() != 0 {
 		return errors.New("taking a node down needs root: put `sudo` before the command")
@@ -108,7 +108,7 @@ func (c Cluster) checkOwner() error {
 	return fmt.Errorf("there is a network namespace %[1]s, and nothing tells that it belongs to this program: choose another -name, or remove it with `ip netns del %[1]s`", c.Node.Name)
 }
 
-// removeIfEmpty removes the state directory, unless somebody keeps more in it.
+// removeIfEmpty removes the state directory, unless it contains other files.
 func removeIfEmpty(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) > 0 {
@@ -120,7 +120,7 @@ func removeIfEmpty(dir string) error {
 	return err
 }
 
-// owner tells the node's processes from others.
+// owner returns the Owner that identifies the node's processes.
 func (c Cluster) owner() cleanup.Owner {
 	n := c.Node
 	return cleanup.Owner{NetNS: n.NetNS(), Cgroup: n.Cgroup(), Programs: filepath.Dir(n.Bin()), Dir: n.Dir()}

@@ -69,7 +69,8 @@ func (s starter) part(ctx context.Context, p node.Part) error {
 	return nil
 }
 
-// await asks a part until it is well. ended, when not nil, tells that it died.
+// await polls a part until it is healthy. ended, when not nil, receives the error of a part that
+// terminated.
 func (s starter) await(ctx context.Context, p node.Part, patience time.Duration, ended <-chan error) error {
 	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, patience)

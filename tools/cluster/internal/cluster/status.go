@@ -27,7 +27,7 @@ type Report struct {
 
 var errNotRunning = errors.New("does not run")
 
-// errNoNode says that there is nothing to be asked.
+// errNoNode is the error of commands that need a running node.
 var errNoNode = errors.New("no node is up: say `cluster up`")
 
 // reports asks all parts at the same time.
@@ -87,7 +87,7 @@ func (c Cluster) Status(ctx context.Context) error {
 	return nil
 }
 
-// running returns a client, or an error that says that there is no node.
+// running returns a client, or an error if there is no node.
 func (c Cluster) running() (*kube.Client, error) {
 	if os.Geteuid() != 0 {
 		return nil, errors.New("a node can only be reached by root: put `sudo` before the command")

@@ -26,11 +26,11 @@ import (
 
 // Cluster is a node together with where its programs come from.
 type Cluster struct {
-	// Node says where everything is.
+	// Node is the layout of the node.
 	Node layout.Node
 	// Source is the folder with the pinned modules.
 	Source string
-	// Out is where people read what is done.
+	// Out receives the progress as text.
 	Out io.Writer
 }
 
@@ -51,7 +51,7 @@ func (c Cluster) Up(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
-	if version == "" { // somebody else may have brought it up while this waited for the lock
+	if version == "" { // another process may have started it while this one waited for the lock
 		version, _ = c.wellNow(ctx)
 	}
 	if version != "" {
@@ -76,7 +76,7 @@ type plan struct {
 	facts   host.Facts
 }
 
-// plan looks at the machine. The error has one line for each thing that is wrong.
+// plan checks the machine. The error has one line for each problem.
 func (c Cluster) plan(ctx context.Context) (plan, error) {
 	builder, err := recipe.Open(c.Source, c.Node.Cache)
 	if err != nil {
@@ -129,8 +129,8 @@ func (c Cluster) bringUp(ctx context.Context, s *progress.Steps, p plan) error {
 	)
 }
 
-// tellOtherRecipe says so when the node was started with other programs than
-// this checkout would build.
+// tellOtherRecipe prints a note when the node was started with other programs than this checkout
+// would build.
 func (c Cluster) tellOtherRecipe() {
 	builder, err := recipe.Open(c.Source, c.Node.Cache)
 	if err != nil {
@@ -190,8 +190,8 @@ func (c Cluster) wellNow(ctx context.Context) (version string, err error) {
 	return client.NodeReady(ctx, c.Node.Name)
 }
 
-// prepare makes everything that must be there before the first part starts, and
-// keeps what is there.
+// prepare creates everything that must exist before the first part starts, and keeps what already
+// exists.
 func (c Cluster) prepare(ctx context.Context, s *progress.Steps) error {
 	if err := c.forgetTorn(ctx, s.Note); err != nil {
 		return err

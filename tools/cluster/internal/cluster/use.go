@@ -104,7 +104,7 @@ func (c Cluster) loadPause(ctx context.Context) error {
 	return nil
 }
 
-// reuseVolumes empties local volumes whose claim is gone and frees them.
+// reuseVolumes empties local volumes whose claim was deleted and releases them.
 func (c Cluster) reuseVolumes(ctx context.Context) error {
 	client, err := kube.Connect(c.Node)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package host finds out whether this machine can carry a node, before anything
-// on it is changed, and installs the Debian packages that a node needs.
+// Package host checks whether this machine can run a node, before any change to it, and installs
+// the Debian packages that a node needs.
 //
-// Look gathers facts, Judge (pure) turns them into faults, each one line with
-// its mend, and Install runs apt-get for what is missing.
+// Look gathers facts, Judge (pure) turns them into faults, each one line with its remedy, and
+// Install runs apt-get for missing packages.
 package host

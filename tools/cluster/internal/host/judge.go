@@ -29,7 +29,7 @@ type Facts struct {
 	Go bool
 	// Apt reports whether Debian's package tools are here.
 	Apt bool
-	// Absent are the Debian packages whose files are not here.
+	// Absent are the Debian packages with missing files.
 	Absent []string
 	// AbsentToBuild are those of them that compiling needs.
 	AbsentToBuild []string
@@ -81,8 +81,7 @@ func Judge(f Facts) []string {
 	return faults
 }
 
-// JudgeBuild is Judge for somebody who only wants to compile. That needs root
-// just where packages must be installed.
+// JudgeBuild is Judge for compiling only, which needs root just where packages must be installed.
 func JudgeBuild(f Facts) []string {
 	if f.System != "linux" {
 		return []string{"this is " + f.System + ", and the node's programs are compiled on Linux: use kind with a Docker engine instead"}
@@ -116,7 +115,7 @@ func judgeDisk(f Facts) []string {
 	return faults
 }
 
-// controllers are what kubelet asks for, by version of cgroups.
+// controllers are the cgroup controllers that kubelet requires, by version of cgroups.
 var controllers = map[int][]string{
 	1: {"cpu", "cpuacct", "cpuset", "devices", "freezer", "memory", "pids"},
 	2: {"cpu", "cpuset", "memory", "pids"},

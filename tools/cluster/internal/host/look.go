@@ -126,7 +126,7 @@ func availableMemory() uint64 {
 	return 0
 }
 
-// cgroups tells the version of the mounted hierarchy and its controllers.
+// cgroups returns the version of the mounted hierarchy and its controllers.
 func cgroups() (int, []string) {
 	if content, err := os.ReadFile("/sys/fs/cgroup/cgroup.controllers"); err == nil {
 		return 2, strings.Fields(string(content))

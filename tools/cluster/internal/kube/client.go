@@ -1,7 +1,6 @@
-// Package kube talks to the API server of the node: it applies the few objects
-// that every cluster needs, tells whether the node is ready, and makes released
-// volumes usable again. It uses plain HTTP with server-side apply, which is the
-// whole of what is needed here.
+// Package kube is a client for the API server of the node: it applies the few objects that every
+// cluster needs, checks whether the node is ready, and makes released volumes usable again. It uses
+// plain HTTP with server-side apply.
 package kube
 
 import (
@@ -23,7 +22,7 @@ import (
 	"switchyard.dev/tools/cluster/internal/netns"
 )
 
-// ErrNotFound says that the API server does not have the object.
+// ErrNotFound is the error for an object that does not exist.
 var ErrNotFound = errors.New("not found")
 
 // answerTime bounds one request. The API server is on this machine; when it takes
@@ -76,9 +75,9 @@ func dialer(namespace string) func(ctx context.Context, network, address string)
 	}
 }
 
-// dialTLS checks every server against the node's authority, except for those on
-// the loopback of the namespace: the parts there sign their certificates
-// themselves, and nobody else can listen there.
+// dialTLS returns a dialer that verifies every server against the node's authority, except for
+// those on the loopback of the namespace: the parts there use self-signed certificates, and no
+// other program can listen there.
 func dialTLS(namespace string, pair tls.Certificate, roots *x509.CertPool) func(context.Context, string, string) (net.Conn, error) {
 	dial := dialer(namespace)
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -104,11 +103,11 @@ func (c *Client) Get(ctx context.Context, path string, result any) error {
 	return c.do(ctx, http.MethodGet, path, "", nil, result)
 }
 
-// Apply makes an object as it is told, whether it is there or not. path names
-// the object; body is the object as a value that encodes to JSON.
+// Apply creates or updates an object. path is the path of the object in the API; body is the object
+// as a value that encodes to JSON.
 //
-// It tries a few times when no answer comes: an API server whose store was killed can
-// take longer than answerTime to reach it again, and applying twice is applying once.
+// It retries a few times when there is no response: an API server whose store was killed can take
+// longer than answerTime to reconnect, and applying is idempotent.
 func (c *Client) Apply(ctx context.Context, path string, body any) error {
 	for try := 1; ; try++ {
 		err := c.apply(ctx, path, body)

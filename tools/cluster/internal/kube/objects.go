@@ -25,8 +25,8 @@ type object = map[string]any
 //go:embed objects.yaml
 var objects string
 
-// Objects returns what a cluster needs beyond what the API server makes itself, as
-// objects.yaml has it. It is pure.
+// Objects returns the objects of objects.yaml, which a cluster needs beyond those that the API
+// server creates. It is pure.
 func Objects(n layout.Node) ([]Object, error) {
 	type volume struct{ Name, Dir string }
 	var volumes []volume

@@ -17,8 +17,8 @@ type nodeObject struct {
 	}
 }
 
-// NodeReady asks whether the node can run pods. The version is that of its
-// kubelet; the error, without a version, says what is still missing.
+// NodeReady checks whether the node can run pods. It returns the version of its kubelet, or an
+// error that names what is missing.
 func (c *Client) NodeReady(ctx context.Context, name string) (version string, err error) {
 	var node nodeObject
 	err = c.Get(ctx, "/api/v1/nodes/"+name, &node)
@@ -71,8 +71,8 @@ type volumeList struct {
 	}
 }
 
-// Released names the node's volumes whose claim is gone. Kubernetes leaves them
-// as they are, so that nobody else sees the data.
+// Released returns the names of the node's volumes whose claim was deleted. Kubernetes does not
+// reuse them, to protect their data.
 func (c *Client) Released(ctx context.Context) ([]string, error) {
 	var list volumeList
 	if err := c.Get(ctx, "/api/v1/persistentvolumes", &list); err != nil {

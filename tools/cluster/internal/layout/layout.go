@@ -1,10 +1,10 @@
-// Package layout says where everything of one node lives: names, addresses and
-// paths. It is pure; it touches no disk.
+// Package layout defines the names, addresses and paths of one node. It is pure; it touches no
+// disk.
 //
-// Two places are used. The cache holds what was compiled and is never removed
-// by `down`, so that a second start is quick. The state directory holds what
-// belongs to the running node (keys, data, sockets, logs) and is gone after
-// `down`. Several checkouts of the project share both, and so one cluster.
+// There are two directories. The cache contains compiled programs and is never removed by `down`,
+// so that a second start is quick. The state directory contains the data of the running node (keys,
+// data, sockets, logs) and is removed by `down`. Several checkouts of the project share both, and
+// so one cluster.
 package layout
 
 import (

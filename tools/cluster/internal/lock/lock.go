@@ -1,8 +1,8 @@
-// Package lock lets one process at a time do something, by a lock on a file.
+// Package lock serializes operations of several processes by a lock on a file.
 //
-// The kernel drops the lock when the process ends, however it ends, so no stale
-// lock is ever left. The file holds the process id of the owner, for the
-// message to the one who waits; it is removed with the lock.
+// The kernel releases the lock when the process ends, however it ends, so no stale lock is ever
+// left. The file contains the process id of the owner, for messages to waiting processes; it is
+// removed with the lock.
 package lock
 
 import (
@@ -20,10 +20,9 @@ import (
 // poll is how often a waiting process looks again.
 const poll = 200 * time.Millisecond
 
-// Take waits until it has the lock on the file at path, which it makes if it is
-// not there. wait is called once, with the process id of the owner, when
-// somebody else has it. The returned function gives the lock back. Take fails
-// when ctx ends first.
+// Take waits until it has the lock on the file at path, which it creates if necessary. wait is
+// called once, with the process id of the owner, when another process has it. The returned function
+// releases the lock. Take fails when ctx ends first.
 func Take(ctx context.Context, path string, wait func(owner string)) (func(), error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("making the folder for the lock: %w", err)
@@ -71,8 +70,8 @@ func try(path string) (*os.File, error) {
 	return f, nil
 }
 
-// release removes the file while the lock is still held, so that nobody can have
-// a lock on it that another does not see.
+// release removes the file before it releases the lock, so that two processes never lock different
+// files with this path.
 func release(f *os.File) {
 	_ = os.Remove(f.Name()) // a file that stays does no harm
 	f.Close()

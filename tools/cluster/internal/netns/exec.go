@@ -9,11 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Exec replaces this process by a command inside the namespace. Standard input
-// and output, signals and the exit code are therefore the command's own. The
-// command is looked up in the PATH of this process. When resolv is not empty,
-// the command sees that file as /etc/resolv.conf, so that it can use the
-// cluster's names; nobody else sees that mount. Exec returns only on failure.
+// Exec replaces this process by a command inside the namespace. Standard input and output, signals
+// and the exit code are therefore those of the command, which is searched in the PATH of this
+// process. When resolv is not empty, it is mounted as /etc/resolv.conf for the command alone, so
+// that it can use the cluster's names. Exec returns only on failure.
 func Exec(path, resolv string, argv, env []string) error {
 	program, err := exec.LookPath(argv[0])
 	if err != nil {
@@ -34,8 +33,8 @@ func Exec(path, resolv string, argv, env []string) error {
 	return nil
 }
 
-// showResolv gives this thread mounts of its own and puts resolv over
-// /etc/resolv.conf there.
+// showResolv moves this thread to a new mount namespace and mounts resolv over /etc/resolv.conf
+// there.
 func showResolv(resolv string) error {
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("making a mount namespace: %w", err)

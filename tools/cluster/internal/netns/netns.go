@@ -1,13 +1,12 @@
-// Package netns makes, enters and removes the network namespace of a node.
+// Package netns creates, enters and deletes the network namespace of a node.
 //
-// A namespace is kept alive and named by a mount of it below /run/netns, where
-// `ip netns` and `nsenter --net=` look as well. It is never entered with `ip
-// netns exec`, which mounts a new /sys over the cgroups that kubelet needs.
+// A namespace is kept alive and named by a mount of it below /run/netns, which `ip netns` and
+// `nsenter --net=` use as well. It is never entered with `ip netns exec`, which mounts a new /sys
+// over the cgroups that kubelet needs.
 //
-// A namespace belongs to a thread. Do therefore runs its function on a thread of
-// its own that ends with it; a process that is started there, and a socket that
-// is opened there, belong to the namespace for good. The function must not hand
-// work to other goroutines.
+// A namespace belongs to a thread. Do therefore runs its function on a separate thread that
+// terminates afterwards; a process or socket created there belongs to the namespace permanently.
+// The function must not use other goroutines.
 package netns
 
 import (
@@ -21,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ID tells one namespace from another: what a namespace file points to.
+// ID identifies a namespace: the inode that a namespace file points to.
 type ID struct{ Dev, Ino uint64 }
 
 // Of returns the ID of a namespace by a path to it, such as /proc/1/ns/net. The
@@ -67,15 +66,15 @@ func Create(path string) error {
 	})
 }
 
-// Try returns nil when this process may make network namespaces. The one that it
-// makes for that has no name and is gone at once.
+// Try returns nil when this process is allowed to create network namespaces. The one it creates for
+// the test has no name and is deleted at once.
 func Try() error {
 	return onThread(func() error { return unix.Unshare(unix.CLONE_NEWNET) })
 }
 
-// shareFolder makes the folder of named namespaces a shared mount, as `ip netns`
-// does. If it were left to the first `ip netns add` of somebody else, that would
-// copy our mount into a place where it can no longer be taken away.
+// shareFolder makes the directory of named namespaces a shared mount, as `ip netns` does. Otherwise
+// the first `ip netns add` of another program would copy the mount of this one to a place where it
+// can no longer be unmounted.
 func shareFolder(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("making %s: %w", dir, err)
@@ -90,9 +89,9 @@ func shareFolder(dir string) error {
 	return wrap(share(), "sharing the mount "+dir)
 }
 
-// Delete takes the name of the namespace away. The kernel removes the namespace
-// itself, with its devices, addresses, routes and iptables rules, when the last
-// process in it has ended. Deleting what is not there is no error.
+// Delete removes the name of the namespace. The kernel deletes the namespace itself, with its
+// devices, addresses, routes and iptables rules, when the last process in it has ended. It returns
+// nil if the name does not exist.
 func Delete(path string) error {
 	for {
 		err := unix.Unmount(path, unix.MNT_DETACH)
@@ -133,9 +132,8 @@ func Enter(path string) error {
 	return nil
 }
 
-// onThread runs f on a thread that is thrown away afterwards. That must not be
-// the first thread of the process: it is never thrown away, and what /proc tells
-// about the process is told about it.
+// onThread runs f on a thread that terminates afterwards. That must not be the first thread of the
+// process, which never terminates and whose state /proc shows as that of the process.
 func onThread(f func() error) error {
 	result := make(chan error, 1)
 	go func() {

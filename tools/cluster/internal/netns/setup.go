@@ -14,10 +14,9 @@ import (
 // ports, since not every kernel has the dummy driver.
 const Device = "node0"
 
-// Setup makes for the namespace its loopback, the node's device with the address,
-// and a default route. The route leads nowhere: it is there so that the kernel
-// takes a packet for a Service as far as the rules that rewrite it. Setup
-// changes nothing that is right already.
+// Setup configures the namespace's loopback, the node's device with the address, and a default
+// route. The route has no working gateway: the kernel needs it to pass packets for a Service to the
+// rules that rewrite them. Setup changes nothing that is already configured.
 func Setup(ctx context.Context, path string, address netip.Prefix, gateway netip.Addr) error {
 	return Do(path, func() error {
 		script := []string{"link set lo up"}

@@ -50,9 +50,9 @@ func Files(n layout.Node) (map[string][]byte, error) {
 // Admin is the certificate of the person who runs the node.
 var Admin = pki.Leaf{File: "admin", User: "admin", Groups: []string{"system:masters"}}
 
-// Clients are the certificates of the parts that talk to the API server. Each
-// has the user name that Kubernetes gives just the rights for its work; it gets
-// a kubeconfig with the name of its file.
+// Clients returns the certificates of the parts that connect to the API server. The user name of
+// each has exactly the permissions for its work in Kubernetes; each gets a kubeconfig with the name
+// of its file.
 func Clients(n layout.Node) []pki.Leaf {
 	return []pki.Leaf{
 		Admin,

@@ -23,14 +23,13 @@ type Process struct {
 	Program string
 }
 
-// Find returns the running process of a part; of several, the oldest. ok is false
-// when there is none.
+// Find returns the running process of a part; of several, the oldest. ok is false when there is
+// none.
 //
-// The kernel's list of processes is all that is asked, so a part is found from
-// the moment it runs, however the program that started it ended. A process is
-// the part when its program has the part's name, its arguments name a file of the
-// node, it runs in the node's network namespace, and it leads its session, as
-// what Start starts does: a child that the part has just made does not.
+// It reads only the kernel's list of processes, so a part is found from the moment it runs, however
+// the program that started it ended. A process is the part when its program has the part's name,
+// its arguments name a file of the node, it runs in the node's network namespace, and it is a
+// session leader, as every process of Start is: a child that the part has just forked is not.
 func Find(n layout.Node, part string) (p Process, ok bool) {
 	network, err := netns.Of(n.NetNS())
 	if err != nil {
@@ -57,11 +56,11 @@ func Find(n layout.Node, part string) (p Process, ok bool) {
 	return p, ok
 }
 
-// userHz is the number of clock ticks per second in what the kernel tells programs,
-// the same on every architecture that Kubernetes runs on.
+// userHz is the number of clock ticks per second in the kernel's interfaces, the same on every
+// architecture that Kubernetes supports.
 const userHz = 100
 
-// started returns when a process started and whether it leads its session.
+// started returns the start time of a process and whether it is a session leader.
 func started(pid int) (since time.Time, leads bool, err error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

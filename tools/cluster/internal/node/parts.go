@@ -28,8 +28,8 @@ type Check struct {
 	Command []string
 }
 
-// etcdURL is where etcd listens. Only the node's own processes are in the
-// network namespace whose loopback this is.
+// etcdURL is the address that etcd listens on. Only the node's own processes are in the network
+// namespace of this loopback.
 const etcdURL = "http://127.0.0.1:2379"
 
 // Parts lists the programs of a node in the order in which they are started.
@@ -55,8 +55,8 @@ func Parts(n layout.Node) []Part {
 	}
 }
 
-// etcd does not sync its writes: what is in it does not outlive a power cut, and
-// need not, since a node begins anew after a restart of the machine.
+// etcd returns the arguments of etcd. It does not sync its writes: its data does not survive a
+// power failure, and need not, since a node is created again after a restart of the machine.
 func etcd(n layout.Node) []string {
 	return []string{
 		"--name=" + n.Name, "--data-dir=" + n.Dir("etcd"), "--unsafe-no-fsync",

@@ -17,8 +17,8 @@ import (
 // probeTime bounds one question to one part.
 const probeTime = 3 * time.Second
 
-// Probe asks a part whether it is well, through a client that works inside the
-// network namespace. The error says what is wrong.
+// Probe checks the health of a part, through a client that works inside the network namespace. The
+// error names the failed check.
 func Probe(ctx context.Context, n layout.Node, client *http.Client, p Part) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
@@ -54,7 +54,7 @@ func probeURL(ctx context.Context, client *http.Client, url string) error {
 	return nil
 }
 
-// failing picks from the list that /readyz and /healthz give what is not well.
+// failing returns the failed checks from the output of /readyz and /healthz.
 func failing(body string) string {
 	var bad []string
 	for line := range strings.Lines(body) {

@@ -1,10 +1,9 @@
-// Package pki makes the keys and certificates of one node: an authority, one
-// certificate for each program that talks to the API server, with no more
-// rights than its name gives it, and the key that signs service account tokens.
+// Package pki creates the keys and certificates of one node: an authority, one certificate for each
+// client of the API server, with no more permissions than its name has, and the key that signs
+// service account tokens.
 //
-// Everything is made once and kept; a second call finds it. Keys are ECDSA on
-// P-256, which is made in less than a millisecond. Files of keys can be read by
-// root alone.
+// Everything is created once and kept; a second call reads it. Keys are ECDSA on P-256, which takes
+// less than a millisecond to create. Key files are readable only by root.
 package pki
 
 import (
@@ -33,7 +32,7 @@ const lifetime = 365 * 24 * time.Hour
 type Leaf struct {
 	// File is the name of its files, without .crt and .key.
 	File string
-	// User and Groups are who its owner is to the API server.
+	// User and Groups are the identity of the owner for the API server.
 	User   string
 	Groups []string
 	// Names and IPs are what a server with it is called.

@@ -1,10 +1,10 @@
-// Package progress tells a person what is being done, how far it is and how
-// long each step took, one line per step:
+// Package progress prints the steps of an operation, with their number and duration, one line per
+// step:
 //
 //	[3/9] starting etcd and the container runtime      1.2 s
 //
-// Notes inside a step go to lines of their own. It writes plain lines, so that
-// the same output is readable on a terminal and in the log of a build machine.
+// Notes inside a step are on separate lines. It writes plain lines, so that the same output is
+// readable on a terminal and in the log of a build machine.
 package progress
 
 import (
@@ -27,13 +27,13 @@ type Steps struct {
 	inLine bool
 }
 
-// New begins a series of total steps, written to out. now tells the time.
+// New begins a series of total steps, written to out. now returns the time.
 func New(out io.Writer, total int, now func() time.Time) *Steps {
 	return &Steps{out: out, total: total, now: now, start: now()}
 }
 
-// Do runs one step: it writes what is being done, runs f and writes how long it
-// took. It returns the error of f unchanged.
+// Do runs one step: it prints its description, runs f and prints the duration. It returns the error
+// of f unchanged.
 func (s *Steps) Do(what string, f func() error) error {
 	s.begin(what)
 	start := s.now()

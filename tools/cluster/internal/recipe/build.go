@@ -17,7 +17,7 @@ import (
 	"switchyard.dev/tools/cluster/internal/lock"
 )
 
-// heartbeat is how often a running build says how far it is.
+// heartbeat is the interval at which a running build reports its progress.
 const heartbeat = 20 * time.Second
 
 // Builder compiles groups of one recipe into the cache.
@@ -32,7 +32,7 @@ type Builder struct {
 	heartbeat time.Duration
 }
 
-// Open reads the pins below source and says where their programs belong in cache.
+// Open reads the pins below source and returns a Builder of their programs in cache.
 func Open(source, cache string) (*Builder, error) {
 	pins := Pins{}
 	for _, name := range PinFiles() {
@@ -67,9 +67,8 @@ func (b *Builder) Missing(groups []Group) []Group {
 	return missing
 }
 
-// Build compiles the groups that are not in the cache yet and points
-// bin/current to the recipe's directory. Two builds at a time wait for each
-// other. note tells a person how far it is.
+// Build compiles the groups that are not in the cache yet and points bin/current to the recipe's
+// directory. Concurrent builds wait for each other. note receives the progress as text.
 func (b *Builder) Build(ctx context.Context, groups []Group, note func(format string, args ...any)) error {
 	unlock, err := lock.Take(ctx, filepath.Join(filepath.Dir(b.Dir), "build.lock"), func(owner string) {
 		note("another build (process %s) is running; waiting for it", owner)
@@ -133,8 +132,8 @@ func (b *Builder) command(ctx context.Context, g Group, args ...string) *exec.Cm
 	return cmd
 }
 
-// run runs a go command and calls beat now and then. What the command says, but
-// for the lines that take takes, becomes part of the error.
+// run runs a go command and calls beat periodically. The output of the command, except for the
+// lines that take accepts, becomes part of the error.
 func (b *Builder) run(cmd *exec.Cmd, take func(line string) bool, beat func()) error {
 	pipe, err := cmd.StderrPipe()
 	if err != nil {

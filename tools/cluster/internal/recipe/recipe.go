@@ -1,12 +1,10 @@
 // Package recipe compiles the programs of a node from pinned Go modules.
 //
-// The pins are two nested modules beside this program, kubernetes and runtime:
-// their go.mod and go.sum say which version of everything is used. A recipe is
-// a list of groups; a group is compiled by one `go build`. What was compiled is
-// kept in the cache under a name made from the pins, the flags and the version
-// of Go, so a changed pin never mixes with old programs; `bin/current` points
-// to the directory of the recipe in use. The group "apiserver" comes first,
-// since controller tests need no more than that.
+// The pins are two nested modules beside this program, kubernetes and runtime: their go.mod and
+// go.sum contain all versions. A recipe is a list of groups; a group is compiled by one `go build`.
+// Programs are cached under a name made from the pins, the flags and the version of Go, so a
+// changed pin never mixes with old programs; `bin/current` points to the directory of the recipe in
+// use. The group "apiserver" comes first, since controller tests need no more than that.
 //
 // This file is pure; build.go does the work.
 package recipe
@@ -147,7 +145,7 @@ func version(gomod []byte, module string) (string, error) {
 
 var majorVersion = regexp.MustCompile(`^v[0-9]+$`)
 
-// output is the file name that `go build` gives to a program.
+// output returns the file name of the program in the output of `go build`.
 func (p Program) output() string {
 	base := path.Base(p.Package)
 	if majorVersion.MatchString(base) {

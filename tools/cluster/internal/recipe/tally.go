@@ -30,11 +30,10 @@ func (t *tally) String() string {
 	return left(int(t.done.Load()), t.total, time.Since(t.start))
 }
 
-// enough is the number of compiled packages from which on their pace says
-// something about the others.
+// enough is the number of compiled packages from which on the remaining time can be estimated.
 const enough = 100
 
-// left says for people how far a build is. Linking is not counted.
+// left returns the progress of a build as text. Linking is not counted.
 func left(done, total int, elapsed time.Duration) string {
 	if done >= total {
 		return "every package compiled, linking"

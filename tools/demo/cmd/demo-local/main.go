@@ -1,6 +1,6 @@
-// Command demo-local brings up a cluster with Switchyard and HotROD in it and tells the story of a
-// service on a workstation. `demo-local prepare` stops before the story; `demo-local story` is the
-// part that runs inside the cluster's network.
+// Command demo-local creates a cluster with Switchyard and HotROD and runs the scenario of a
+// service on a workstation. `demo-local prepare` stops before the scenario; `demo-local story` is
+// the part that runs inside the cluster's network.
 package main
 
 import (

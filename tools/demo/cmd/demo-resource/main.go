@@ -1,6 +1,6 @@
-// Command demo-resource brings up a cluster with Switchyard and podinfo in it and tells the
-// story of a sandbox with a store of its own. `demo-resource prepare` stops before the story;
-// `demo-resource story` is the part that runs inside the cluster's network.
+// Command demo-resource creates a cluster with Switchyard and podinfo and runs the scenario of a
+// sandbox with a separate store. `demo-resource prepare` stops before the scenario; `demo-resource
+// story` is the part that runs inside the cluster's network.
 package main
 
 import (

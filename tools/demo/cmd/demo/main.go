@@ -1,7 +1,6 @@
-// Command demo brings up a cluster with Switchyard and HotROD in it and tells
-// the story of one forked request. `demo` does all of it; `demo prepare` stops
-// before the story; `demo story` is the part that runs inside the cluster's
-// network.
+// Command demo creates a cluster with Switchyard and HotROD and runs the scenario of one forked
+// request. `demo` does all of it; `demo prepare` stops before the scenario; `demo story` is the
+// part that runs inside the cluster's network.
 package main
 
 import "switchyard.dev/tools/demo"

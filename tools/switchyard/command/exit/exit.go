@@ -31,13 +31,13 @@ const (
 	// Unavailable: no route server was reached, or it is not ready, or it cannot
 	// read the log.
 	Unavailable Code = 3
-	// Gone: what was asked for is no longer kept, or has not been reached.
+	// Gone: the requested version is no longer retained, or has not been reached.
 	Gone Code = 4
 	// Failed: something else went wrong: a file cannot be read, a log is
 	// damaged, a command cannot be started.
 	Failed Code = 5
-	// InTheWay: a dry run says that it would not work as it is: the API server would
-	// refuse it, or the operator would report what somebody has to mend.
+	// InTheWay: a dry run found a problem: the API server would reject the object, or the operator
+	// would report a condition that needs a fix.
 	InTheWay Code = 6
 	// Interrupted: it was interrupted before it was done.
 	Interrupted Code = 130
@@ -58,11 +58,11 @@ const Codes = `Exit codes:
   129, 130, 143  ended by SIGHUP, SIGINT or SIGTERM
 run ends with the exit code of its command, or with 128 and the number of the signal that ended it.`
 
-// ErrUsage is what an error is when what was asked makes no sense.
+// ErrUsage marks errors about invalid arguments.
 var ErrUsage = errors.New("this cannot be asked")
 
-// ended is an error with the code that it ends the program with. Its error is nil when
-// all has been said.
+// ended is an error with the exit code of the program. Its error is nil when everything has been
+// printed.
 type ended struct {
 	code Code
 	err  error
@@ -128,8 +128,8 @@ func Of(err error) Code {
 	return Failed
 }
 
-// Text returns the text of an error for people, which names the program; empty when all
-// has been said.
+// Text returns the text of an error for the terminal, which names the program; empty when
+// everything has been printed.
 func Text(err error, program string) string {
 	var e *ended
 	if errors.As(err, &e) && e.err == nil {

@@ -21,8 +21,8 @@ import (
 	"switchyard.dev/xds/routingkey"
 )
 
-// Load reads an archive that nobody tampered with. What is wrong with it names the program
-// that it is to be audited with.
+// Load reads an archive and verifies its integrity. Its error refers to the audit command of
+// program.
 func Load(path, program string) (*archive.Log, error) {
 	r, err := archive.OpenFile(path)
 	if err != nil {
@@ -93,7 +93,7 @@ func Serve(ctx context.Context, log *archive.Log, tokenFile string) (*Server, er
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = main.Run(running) // it ends when it is told to, or calls fail
+		_ = main.Run(running) // it ends when running is cancelled, or calls fail
 	}()
 	stop := func() { cancel(); <-ended }
 	conn, err := reach.Dial(main.GRPCAddress(), "this program", tokenFile)

@@ -1,4 +1,4 @@
-// Package interrupt ends the command line at a signal, or hands signals to a process that the
+// Package interrupt ends the command line at a signal, or forwards signals to a process that the
 // command line has started.
 package interrupt
 
@@ -78,8 +78,8 @@ func (h *handler) diverted(s os.Signal) bool {
 	return true
 }
 
-// Divert returns a channel that gets signals until back is called; ctx goes on. A context that was
-// not made by Notify gives none, and so the end of it is given as SIGTERM.
+// Divert returns a channel that receives signals until back is called; ctx is not cancelled by
+// them. A context that was not created by Notify has no signals; its end is sent as SIGTERM.
 func Divert(ctx context.Context) (signals <-chan os.Signal, back func()) {
 	to := make(chan os.Signal, 8)
 	stop := context.AfterFunc(ctx, func() { to <- syscall.SIGTERM })

@@ -10,7 +10,7 @@ import (
 	"switchyard.dev/tools/switchyard/command/exit"
 )
 
-// baselineKind returns the kind of baseline that people call so.
+// baselineKind returns the kind of baseline for a name on the command line.
 func baselineKind(text string) (string, bool) {
 	switch strings.ToLower(text) {
 	case "deployment", "deployments", "deploy":
@@ -21,7 +21,7 @@ func baselineKind(text string) (string, bool) {
 	return "", false
 }
 
-// memberKind returns the kind of member that people call so.
+// memberKind returns the kind of member for a name on the command line.
 func memberKind(text string) (string, bool) {
 	kind, ok := crdv1.KindCalled(text)
 	return kind.Name, ok && crdv1.IsMember(kind.Name)

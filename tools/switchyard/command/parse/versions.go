@@ -1,5 +1,4 @@
-// Package parse reads what people write on the command line: versions of the table,
-// objects, and filters.
+// Package parse parses arguments of the command line: versions of the table, objects, and filters.
 package parse
 
 import (
@@ -16,9 +15,8 @@ import (
 
 const versionForms = "a version is epoch/sequence, a sequence, a time (2026-11-21T14:03:00+01:00 or 14:03), how long ago (15m, 3d) or now"
 
-// At reads a version as people write it, at this moment and in its time zone; nil for none.
-// The version "now" is the newest once it has reached all that was recorded before the
-// question.
+// At parses a version, relative to now and in its time zone; nil for none. The version "now" is the
+// newest once it has reached everything recorded before the request.
 func At(text string, now time.Time) (*routingv1.At, error) {
 	switch text {
 	case "":

@@ -13,8 +13,8 @@ import (
 // maxMessage is the largest answer that is taken.
 const maxMessage = 64 << 20
 
-// Dial returns a connection to the server at an address, which is shown the token in a
-// file, if one is named. Errors of calls say how the address was found.
+// Dial returns a connection to the server at an address. It sends the token in tokenFile, unless
+// that is "". Errors of calls name the address and how it was found.
 func Dial(address, how, tokenFile string) (*grpc.ClientConn, error) {
 	conn, err := grpc.NewClient("passthrough:///"+address,
 		grpc.WithTransportCredentials(insecure.NewCredentials()), // as the routes API: for use inside the cluster

@@ -45,8 +45,8 @@ func (c Cluster) Fix() (*Fixed, error) {
 	return f, nil
 }
 
-// Rest returns the access to the cluster, as the kubeconfig now has it. The error is a *MovedError
-// where the context names another cluster than at first.
+// Rest returns the client configuration of the current kubeconfig. The error is a *MovedError where
+// the context names another cluster than at first.
 func (f *Fixed) Rest() (*rest.Config, error) {
 	config, _, err := f.Cluster.read()
 	if err != nil {

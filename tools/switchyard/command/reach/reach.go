@@ -1,11 +1,9 @@
-// Package reach leads from a workstation to a route server, or another program of the
-// operator: through the address that the user names, or through the API server of a
-// cluster that the user has a kubeconfig for, by forwarding a port to a pod, as kubectl
-// port-forward does.
+// Package reach connects a workstation to a route server, or another program of the operator:
+// through the address that the user names, or through the API server of a cluster in the user's
+// kubeconfig, by forwarding a port to a pod, as kubectl port-forward does.
 //
-// Through a kubeconfig it needs the rights to list pods and to create
-// pods/portforward in the operator's namespace; and to get Deployments there, to
-// say why there is no such pod.
+// Through a kubeconfig it needs permission to list pods and to create pods/portforward in the
+// operator's namespace; and to get Deployments there, to explain a missing pod.
 package reach
 
 import (
@@ -21,22 +19,22 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Target is a program of the operator, as the chart has it.
+// Target is a program of the operator, as the chart installs it.
 type Target struct {
-	// What says what it is, without an article: route server.
+	// What is the name of the program in messages, without an article: route server.
 	What string
 	// Deployment is the name of its Deployment, and Pods the labels of its pods.
 	Deployment, Pods string
 	// Port is the port that is meant.
 	Port int
-	// Otherwise says what to do where there is none, beside naming the namespace.
+	// Otherwise is the remedy for a missing program, besides naming the namespace.
 	Otherwise string
 }
 
 // RouteServer is the gRPC port of route servers.
 var RouteServer = Target{What: "route server", Deployment: "routeserver", Pods: "app=routeserver", Port: 7777, Otherwise: "install the operator"}
 
-// Cluster says which cluster is meant, and where in it the operator is.
+// Cluster selects the cluster, and the namespace of the operator in it.
 type Cluster struct {
 	// Kubeconfig is the file to read; empty for what KUBECONFIG names, or
 	// ~/.kube/config.
@@ -51,7 +49,8 @@ type Cluster struct {
 // switchyard is the operator's.
 const userAgent = "switchyard-cli"
 
-// Rest returns the access to the cluster. The error says what was tried.
+// Rest returns the client configuration for the cluster. The error names the sources that were
+// tried.
 func (c Cluster) Rest() (*rest.Config, error) {
 	config, _, err := c.read()
 	return config, err
@@ -74,9 +73,8 @@ func (c Cluster) read() (config *rest.Config, current string, err error) {
 	return config, current, nil
 }
 
-// Forward opens a port of this machine that leads to a port of a pod of a program
-// that is ready, and gives its address. It stays open until ctx ends. The
-// error says what is missing in the cluster.
+// Forward forwards a local port to a ready pod of a program, and returns its local address. The
+// port stays open until ctx ends. The error names what is missing in the cluster.
 func (c Cluster) Forward(ctx context.Context, to Target) (string, error) {
 	config, err := c.Rest()
 	if err != nil {

@@ -9,9 +9,8 @@ import (
 	"switchyard.dev/tools/switchyard/command/exit"
 )
 
-// unreachable makes an error of the connection one that says which address was
-// tried and where it came from. What a route server answered stays as it is: that
-// has a reason in it.
+// unreachable adds the address, and how it was found, to connection errors. Errors returned by a
+// route server are unchanged: they have a reason.
 func unreachable(err error, address, how string) error {
 	s, ok := status.FromError(err)
 	if err == nil || !ok || answered(s) {
@@ -28,7 +27,7 @@ func unreachable(err error, address, how string) error {
 	return err
 }
 
-// stream is a stream whose errors say which address was tried.
+// stream is a stream whose errors name the address.
 type stream struct {
 	grpc.ClientStream
 	address, how string

@@ -20,7 +20,7 @@ type Config struct {
 	Policy consent.Policy
 	// Console is where questions are asked; nil: none is.
 	Console Console
-	// Err is where it is written who opened an address.
+	// Err receives a line for each pod or user that opened an address.
 	Err io.Writer
 	// File remembers the answers; empty: they are not remembered.
 	File string
@@ -116,7 +116,7 @@ func (a *Addresses) Run(ctx context.Context, changed func(context.Context)) {
 	}
 }
 
-// again lets Decide ask a question again once the program is in the foreground.
+// again makes Decide ask a question again once the program is in the foreground.
 func (a *Addresses) again(r consent.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -137,8 +137,8 @@ func (a *Addresses) answer(r consent.Request, yes bool) {
 // maxOpened is how many openings are known as written; the oldest are forgotten first.
 const maxOpened = 1000
 
-// Opened implements workstation.Config.Opened: it writes who opened which address, once for each
-// pod or user.
+// Opened implements workstation.Config.Opened: it prints the pod or user that opened an address,
+// once for each.
 func (a *Addresses) Opened(o workstation.Opening) {
 	from := o.From
 	if colon := strings.LastIndexByte(from, ':'); colon > 0 {

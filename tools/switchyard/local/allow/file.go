@@ -14,7 +14,7 @@ import (
 // maxAnswers is how many answers are remembered; the oldest are forgotten first.
 const maxAnswers = 1000
 
-// File returns where answers are remembered; empty: the user has no home folder.
+// File returns the path of the file with remembered answers; empty: the user has no home directory.
 func File(getenv func(string) string) string {
 	dir := getenv("XDG_STATE_HOME")
 	if dir == "" || !filepath.IsAbs(dir) {

@@ -57,7 +57,7 @@ func (n *Named) Policy(s *command.Session) (policy consent.Policy, served []stri
 // Selection is which sandboxes are served, and which local addresses are opened for them.
 type Selection struct {
 	Named
-	// Sandbox gives requests into the cluster its routing key; empty: none.
+	// Sandbox is the sandbox whose routing key is added to requests into the cluster; empty: none.
 	Sandbox string
 	machine string
 	take    []string

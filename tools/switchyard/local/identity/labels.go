@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Labels are what people see of this workstation.
+// Labels returns the labels of this workstation, for display: os, host, user and version.
 func Labels(getenv func(string) string) map[string]string {
 	out := map[string]string{"os": runtime.GOOS + "/" + runtime.GOARCH}
 	if host, err := os.Hostname(); err == nil {
@@ -27,7 +27,7 @@ func Labels(getenv func(string) string) map[string]string {
 	return out
 }
 
-// cut bounds a label, which goes on as text and has to be one.
+// cut limits the length of a label, without splitting a character.
 func cut(text string) string {
 	const most = 256
 	return strings.ToValidUTF8(text[:min(len(text), most)], "")

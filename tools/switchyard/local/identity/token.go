@@ -1,6 +1,6 @@
-// Package identity has the token by which the cluster knows the user of a workstation: the one that
-// his kubeconfig shows to the API server, whatever that has it from, one in a file, or one that is
-// made for a service account; and what people see of his workstation (Labels).
+// Package identity provides the token that authenticates the user of a workstation to the cluster:
+// the one that the kubeconfig sends to the API server, from any source, one in a file, or one
+// created for a service account; and the labels of the workstation (Labels).
 package identity
 
 import (
@@ -37,7 +37,7 @@ func FromFile(path string) workstation.Token {
 	}
 }
 
-// Access returns the access to the cluster, as the kubeconfig has it each time.
+// Access returns the client configuration of the current kubeconfig.
 type Access func() (*rest.Config, error)
 
 // Of returns tokens that are made for a service account.
@@ -45,8 +45,8 @@ func Of(access Access, namespace, name string) workstation.Token {
 	return (&requested{access: access, namespace: namespace, name: name}).token
 }
 
-// Shown returns the token that a kubeconfig shows to the API server, whatever it has it from,
-// without a request to that server. The kubeconfig is read each time, so that a new login counts.
+// Shown returns the token that a kubeconfig sends to the API server, from any source, without a
+// request to that server. The kubeconfig is read each time, so that a new login takes effect.
 func Shown(access Access) (workstation.Token, error) {
 	seen := &mirror{}
 	asks := func() (http.RoundTripper, error) {
@@ -84,7 +84,7 @@ func Shown(access Access) (workstation.Token, error) {
 	}, nil
 }
 
-// mirror is an API server that only looks at what it is shown.
+// mirror is a fake API server that captures the credentials of requests.
 type mirror struct {
 	mu     sync.Mutex
 	status int
@@ -97,7 +97,7 @@ func (m *mirror) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: m.status, Body: io.NopCloser(strings.NewReader("")), Header: http.Header{}, Request: r, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}, nil
 }
 
-// errNoToken says that a kubeconfig has something else.
+// errNoToken is the error for a kubeconfig with other credentials than a token.
 var errNoToken = errors.New("the kubeconfig shows no token to the API server, but a client certificate or nothing, which a tunnel proxy cannot check: log in with a token, or come as a service account, with --as-service-account NAMESPACE/NAME (it takes the right to create serviceaccounts/token)")
 
 // ask has a request shown to the mirror.

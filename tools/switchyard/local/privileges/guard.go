@@ -7,8 +7,8 @@ import (
 	"switchyard.dev/tunnels/workstation/hold/guardian"
 )
 
-// Guard returns the command by which connect --privileged starts what takes rules of pf away when
-// it ends. It is for no people.
+// Guard returns the hidden command that connect --privileged starts to remove its pf rules when it
+// ends.
 func Guard(s *command.Session) *cobra.Command {
 	return &cobra.Command{
 		Use: guardian.Command + " PFCTL LOCK ANCHOR", Hidden: true, Args: cobra.ExactArgs(3),

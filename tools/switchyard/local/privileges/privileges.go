@@ -1,5 +1,5 @@
-// Package privileges has the flags of connect --privileged, what doctor looks at for it, and what
-// people are told of it.
+// Package privileges contains the flags of connect --privileged, its checks for doctor, and its
+// messages.
 package privileges
 
 import (
@@ -31,13 +31,14 @@ type Privileges struct {
 	ranges []string
 }
 
-// Flags adds the flags that say so.
+// Flags adds the flags of Privileges.
 func (v *Privileges) Flags(f *pflag.FlagSet) {
 	f.BoolVar(&v.Use, "privileged", false, "reach names and addresses of the cluster as if this machine were in it; it takes CAP_NET_ADMIN on Linux, root on macOS")
 	f.StringArrayVar(&v.ranges, "range", nil, "with --privileged, a further range of addresses that is led into the cluster, such as that of its pods, `CIDR`; may be given again")
 }
 
-// Begin takes what privileges give, for a way into the cluster that leads over a host; nil: without.
+// Begin starts routing into the cluster with privileges, over a connection through host; nil
+// without --privileged.
 func (v *Privileges) Begin(ctx context.Context, host string, w *workstation.Workstation) (*inside.Inside, error) {
 	if !v.Use {
 		if len(v.ranges) > 0 {
@@ -80,8 +81,8 @@ func caller(uid int, sudo string) (uint32, error) {
 	return uint32(of), nil
 }
 
-// addresses returns those of a host that are not of this machine: the way does not lead through
-// itself.
+// addresses returns the addresses of a host that are not local, which are excluded so that the
+// connection is not routed through itself.
 func addresses(ctx context.Context, host string) (out []netip.Prefix, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -94,8 +95,8 @@ func addresses(ctx context.Context, host string) (out []netip.Prefix, err error)
 	return out, err
 }
 
-// MayLead looks whether the kernel leads connections for us, and whether names come to us then:
-// what is wrong, and what to do; empty: nothing.
+// MayLead returns the reason why the kernel cannot redirect connections, or names are not resolved
+// through them, and the remedy; empty if both work.
 func MayLead() (wrong, do string) {
 	t, err := hold.Open("switchyard_doctor")
 	if err != nil {
@@ -135,7 +136,7 @@ func program() string {
 	return path
 }
 
-// Lines says how the machine reaches the cluster as if it were in it.
+// Lines describes how the machine reaches the cluster as if it were inside it.
 func Lines(i *workstation.Inside) (out []string) {
 	if i == nil {
 		return nil

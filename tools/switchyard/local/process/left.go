@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Left is a process that goes on.
+// Left is a process that is still running.
 type Left struct {
 	PID     int
 	Command string

@@ -1,4 +1,4 @@
-// Package process runs a command as a job of its own, as a shell does: signals go to all of its
+// Package process runs a command as a separate job, like a shell: signals go to all of its
 // processes, it gets the terminal when it reads from it, and processes that outlive it are listed.
 package process
 

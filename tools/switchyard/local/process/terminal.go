@@ -26,7 +26,7 @@ func openTerminal(in io.Reader, group int) terminal {
 	return t
 }
 
-// lend reports whether the job has the terminal, and hands it over if this program has it.
+// lend reports whether the job has the terminal, after passing it on if this program has it.
 func (t terminal) lend() bool {
 	if t.fd < 0 {
 		return false

@@ -1,6 +1,6 @@
-// Package standing reads, with the user's own rights, what the process of a workstation has that
-// stands in for a container of the cluster: its environment and its files (standin decides). It has
-// the commands get-env and get-files of sandbox.
+// Package standing reads, with the user's permissions, the environment and files of a local process
+// that replaces a container of the cluster (standin computes them). It contains the commands
+// get-env and get-files of sandbox.
 package standing
 
 import (
@@ -42,7 +42,8 @@ type Workload struct {
 	set, allow          []string
 }
 
-// Flags adds the flags that say so; workload and short are the names of the one for the workload.
+// Flags adds the flags of a Workload; workload and short are the names of the flag for the
+// workload.
 func (w *Workload) Flags(f *pflag.FlagSet, workload, short string) {
 	f.StringVarP(&w.workload, workload, short, "", "the external workload of the sandbox, by its `name` there; not needed where it has one only")
 	f.StringVarP(&w.container, "container", "c", "", "the `container` of the baseline; not needed where one is the main one")
@@ -69,7 +70,7 @@ func (w *Workload) external(o *crdv1.SignadotSandbox) (*crdv1.SandboxExternalWor
 	return nil, exit.No.Errorf("sandbox %s has no external workload %s; it has %s", o.Name, w.workload, strings.Join(names, ", "))
 }
 
-// extras reads what --env says.
+// extras parses the values of --env.
 func (w *Workload) extras() (out []standin.Extra, err error) {
 	for _, text := range w.set {
 		name, value, ok := strings.Cut(text, "=")
@@ -152,7 +153,7 @@ func (w *Workload) Resolve(ctx context.Context, c client.Reader, sandbox string)
 	return result, x, nil
 }
 
-// Baseline reads a baseline. The error says what is wrong with it.
+// Baseline reads a baseline. The error names the problem with it.
 func Baseline(ctx context.Context, c client.Reader, ref crdv1.ObjectRef) (*baseline.Workload, error) {
 	of, err := baseline.Read(ctx, c, ref)
 	switch {
@@ -227,8 +228,8 @@ func resources(ctx context.Context, c client.Reader, o *crdv1.SignadotSandbox) (
 	return list.Items, nil
 }
 
-// outputs reads those of the sandbox's resources, from the Secrets that forks get. Notes say of
-// which they are not known.
+// outputs reads the outputs of the sandbox's resources, from the Secrets that forks use. Notes name
+// the resources whose outputs are unknown.
 func outputs(ctx context.Context, c client.Reader, all []crdv1.Resource, in *standin.Input) (notes []string) {
 	in.Outputs, in.OutputSecrets = map[string]map[string][]byte{}, map[string]string{}
 	for i := range all {

@@ -18,7 +18,7 @@ func Commands(s *command.Session) []*cobra.Command {
 	return []*cobra.Command{getEnv(s), getFiles(s)}
 }
 
-// Note tells the user what is not as in the pod.
+// Note prints a difference from the environment of the pod.
 func Note(s *command.Session, note string) {
 	_, _ = io.WriteString(s.Err, show.Line("note: "+note)+"\n")
 }

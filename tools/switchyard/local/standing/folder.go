@@ -49,8 +49,8 @@ func NewFolder(workload string) (*Folder, error) {
 	return f, nil
 }
 
-// Release removes the folder, unless a process has inherited its lock and goes on: then the next
-// NewFolder after the end of that process does.
+// Release removes the folder, unless a process has inherited its lock and is still running: then
+// the next NewFolder after the end of that process does.
 func (f *Folder) Release() error {
 	_ = f.Lock.Close() // the process has its own
 	lock, err := os.OpenFile(filepath.Join(f.top, "lock"), os.O_RDWR|unix.O_NOFOLLOW, 0)

@@ -17,11 +17,11 @@ import (
 	"switchyard.dev/tunnels/workstation/standin"
 )
 
-// maxOwn bounds what a sandbox gives a workload, with its variables substituted: an object of
-// Kubernetes is not larger.
+// maxOwn is the maximum size of a sandbox's settings for a workload, with variables substituted: no
+// Kubernetes object is larger.
 const maxOwn = 3 << 20
 
-// customize adds to what a process has what the sandbox gives its workload beside.
+// customize adds the sandbox's settings for its workload to the environment and files of a process.
 func customize(ctx context.Context, c client.Reader, o *crdv1.SignadotSandbox, workload string, of *baseline.Workload, made []crdv1.Resource, in *standin.Input) error {
 	text := o.Annotations[crdv1.AnnotationLocal]
 	if text == "" {

@@ -22,8 +22,8 @@ const (
 // askAgain is how long awaited waits before it asks the running programs again.
 const askAgain = 100 * time.Millisecond
 
-// awaited returns how the running programs are, and what is missing of what is waited for, which
-// is nothing once it is there. The error says who did not answer, besides.
+// awaited returns the status of the running programs, and the part of the awaited condition that is
+// missing, "" once it is met. The error also names programs that did not respond.
 func awaited(ctx context.Context, s *command.Session, until string, named []string, patience time.Duration) (all []workstation.Status, missing string, err error) {
 	for late := time.After(patience); ; {
 		all, err = socket.All[workstation.Status](socket.Folder(s.Getenv))
@@ -41,9 +41,9 @@ func awaited(ctx context.Context, s *command.Session, until string, named []stri
 	}
 }
 
-// lacking says what keeps the running programs from being connected, or with sandboxes, requests
-// of these from coming here, and of those that are named, which may be too new to be known; empty:
-// nothing does.
+// lacking returns the reason why the running programs are not connected, or, with sandboxes, why
+// requests of these or of the named ones, which may be too new to be known, do not arrive here;
+// empty if there is none.
 func lacking(all []workstation.Status, sandboxes bool, named []string) string {
 	if len(all) == 0 {
 		return "nothing runs that connects this workstation"

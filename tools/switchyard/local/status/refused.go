@@ -18,8 +18,8 @@ const (
 	atOnce, pause = 10, 10 * time.Second
 )
 
-// Refusals returns a function that writes why the cluster refuses an address, once for each host. A
-// browser can ask for hundreds of hosts, so the rate is limited.
+// Refusals returns a function that prints why the cluster rejects an address, once for each host. A
+// browser can request hundreds of hosts, so the rate is limited.
 func Refusals(out io.Writer) func(host string, port uint16, err error) {
 	var mu sync.Mutex
 	noted := map[string]bool{}

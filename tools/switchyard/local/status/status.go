@@ -1,5 +1,5 @@
-// Package status has the command connect status: how the running connections of a workstation
-// are, for people and for scripts, which may wait for them.
+// Package status contains the command connect status: the state of the running connections of a
+// workstation, for users and for scripts, which can wait for it.
 package status
 
 import (
@@ -83,7 +83,7 @@ func Command(s *command.Session) *cobra.Command {
 	return c
 }
 
-// lines says how a workstation is, a line for each part of it.
+// lines returns the status of a workstation as text, with a line for each part.
 func lines(s workstation.Status) (out []string) {
 	add := func(format string, values ...any) { out = append(out, show.Line(fmt.Sprintf(format, values...))) }
 	switch {

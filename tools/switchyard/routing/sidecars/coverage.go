@@ -20,16 +20,16 @@ import (
 	"switchyard.dev/tools/switchyard/show"
 )
 
-// Coverage says which pods have a ready and current sidecar. Its JSON is part of
-// the interface.
+// Coverage lists the pods with a ready and current sidecar, and the others. Its JSON is part of the
+// interface.
 type Coverage struct {
 	// Workloads are those that are concerned, sorted.
 	Workloads []Workload `json:"workloads"`
-	// Unknown are sentences that say what could not be read, and what is missing from the
-	// report because of it.
+	// Unknown are sentences about sources that could not be read, and what is missing from the
+	// report for that reason.
 	Unknown []string `json:"unknown"`
-	// Others has how many pods each other workload of the namespaces has: none asks for a sidecar or
-	// has a fork, as far as that is known.
+	// Others are the numbers of pods of the other workloads of the namespaces: as far as is known,
+	// none requests a sidecar or has a fork.
 	Others []Workload `json:"-"`
 }
 
@@ -38,8 +38,8 @@ type Workload struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Asks: it asks for sidecars. Covered: every pod that needs one has a ready and current
-	// one.
+	// Asks: the workload requests sidecars. Covered: every pod that needs one has a ready and
+	// current one.
 	Asks    bool `json:"asks"`
 	Covered bool `json:"covered"`
 	// Pods is how many it has. Below are the names of those in each state; Outdated
@@ -50,21 +50,21 @@ type Workload struct {
 	Behind   []string `json:"behind"`
 	NotReady []string `json:"notReady"`
 	Missing  []string `json:"missing"`
-	// NotNeeded are the pods without a sidecar of a workload that no Service leads to, or that
-	// a mesh routes.
+	// NotNeeded are the pods without a sidecar of a workload that no Service selects or that a mesh
+	// routes.
 	NotNeeded []string `json:"notNeeded"`
-	// Differ says of each outdated pod in which settings it differs from what a new
-	// pod would get.
+	// Differ lists, for each outdated pod, the settings in which it differs from a newly injected
+	// one.
 	Differ map[string][]string `json:"differ,omitempty"`
 	// Differences has that of each outdated pod as a phrase.
 	Differences map[string]string `json:"-"`
-	// Restart is the command that makes all pods anew.
+	// Restart is the command that re-creates all pods.
 	Restart string `json:"restart,omitempty"`
-	// ToDo says what is wrong and what to do, in sentences.
+	// ToDo lists the problems and their remedies, in sentences.
 	ToDo []string `json:"toDo"`
 }
 
-// Covered returns the command that says which pods have a ready and current sidecar.
+// Covered returns the command that lists pods by the state of their sidecars.
 func Covered(s *command.Session) *cobra.Command {
 	var namespace string
 	c := &cobra.Command{
@@ -162,8 +162,8 @@ func shown(r coverage.Report) Workload {
 	return out
 }
 
-// connected asks which sidecars are connected and current. Without a route server
-// that says so the rest of the answer is worth having.
+// connected returns which sidecars are connected and current. The rest of the report is useful
+// without a route server, too.
 func connected(ctx context.Context, s *command.Session, namespace string) (map[string]bool, error) {
 	got, err := command.Ask(ctx, s, routingv1.RoutingClient.Sidecars, &routingv1.SidecarsRequest{Filter: &routingv1.Filter{Namespace: namespace}})
 	if err != nil {
@@ -203,7 +203,7 @@ func coverageText(p *show.Printer, c Coverage) string {
 		}
 	}
 	for _, unknown := range c.Unknown {
-		// Indented, so that no line of an error looks like one of ours.
+		// Indented, so that no line of an error looks like one of the report.
 		b.WriteString(p.Paint(show.Yellow, strings.ReplaceAll(show.Plain(unknown), "\n", "\n    ")) + "\n")
 	}
 	fmt.Fprintf(&b, "%s, %d covered%s\n", show.Many(len(c.Workloads), "workload"), covered, asFarAs(c))

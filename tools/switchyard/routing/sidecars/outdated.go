@@ -11,9 +11,9 @@ import (
 	"switchyard.dev/tools/switchyard/show"
 )
 
-// Outdated returns a line for people when the sidecar of a pod, namespace/name, was injected
-// with other settings than a new pod would get, or when nobody knows. Only the cluster tells:
-// an archive does not, and needs no line.
+// Outdated returns a line of text when the sidecar of a pod, namespace/name, was injected with
+// settings other than those of a new pod, or when that is unknown. It reads the cluster; with an
+// archive it returns "".
 func Outdated(ctx context.Context, s *command.Session, pod string) string {
 	namespace, _, named := strings.Cut(pod, "/")
 	if !named || s.Archive != "" {

@@ -1,4 +1,4 @@
-// Package sidecars has the commands that ask what sidecars have.
+// Package sidecars contains the commands that show the state of sidecars.
 package sidecars
 
 import (

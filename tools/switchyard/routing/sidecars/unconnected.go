@@ -30,8 +30,8 @@ func needing(ctx context.Context, s *command.Session, without []*routingv1.Workl
 	return out
 }
 
-// Unconnected returns lines about a workload of which no sidecar is connected, as the cluster has it:
-// no pod answers its requests, its pods are of another workload, or what to do about them.
+// Unconnected returns lines about a workload without connected sidecars, from the objects in the
+// cluster: no pod serves its requests, its pods belong to another workload, or the remedy.
 func Unconnected(ctx context.Context, s *command.Session, of *routingv1.Workload) (lines string) {
 	if s.Archive != "" {
 		return ""

@@ -89,11 +89,10 @@ const oneWait, nextTry = 30 * time.Second, time.Second
 // cluster is asked again whether that workload needs one.
 const surveyEvery = 5 * time.Second
 
-// waitFor asks again and again until all have acknowledged or the time is over. Whoever
-// has to acknowledge the end of the log has to in each round what the table had at the
-// end of the first: in a cluster in which much changes nobody ever has the newest.
-// At first the connected sidecars are waited for. Then needing returns which of the workloads
-// without one need it; for these the route server is asked to wait.
+// waitFor repeats the request until all sidecars have acknowledged or the timeout expires. A wait
+// for the end of the log is fixed at the end as of the first round: in a busy cluster no sidecar
+// ever has the newest. It waits for the connected sidecars first. Then needing returns the
+// workloads without a sidecar that need one; for these the route server is asked to wait.
 func waitFor(ctx context.Context, client routingv1.RoutingClient, req *routingv1.WaitRequest, timeout time.Duration,
 	needing func([]*routingv1.Workload) []*routingv1.Workload,
 ) (*routingv1.WaitResponse, error) {
@@ -131,8 +130,8 @@ func waitFor(ctx context.Context, client routingv1.RoutingClient, req *routingv1
 	}
 }
 
-// concernsSomebody reports whether the key that was waited for had a rule: before there
-// is one nobody knows at which position it will be.
+// concernsSomebody reports whether the awaited key had a rule: before there is one its position is
+// unknown.
 func concernsSomebody(w *routingv1.WaitResponse) bool {
 	return w.GetSidecars() > 0 || len(w.GetLagging()) > 0 || len(w.GetSilent()) > 0 || len(w.GetUnconnected()) > 0
 }

@@ -19,7 +19,7 @@ import (
 	"switchyard.dev/workflows/steps"
 )
 
-// said prints a text once an operation has succeeded.
+// said prints a text if err is nil, and returns err.
 func said(s *command.Session, text string, err error) error {
 	if err == nil {
 		_, err = io.WriteString(s.Out, show.Plain(text)+"\n")

@@ -1,9 +1,9 @@
-// Package steps has the commands about the steps that make and remove the resources of
-// sandboxes: resource and logs. They work with a kubeconfig alone.
+// Package steps contains the commands for the steps that create and delete the resources of
+// sandboxes: resource and logs. They need only a kubeconfig.
 //
-//	resource list, get          what there is, and how far each step is    resource.go
-//	                            what is known of a resource                report.go
-//	                            what people are shown of it                picture.go
-//	resource retry, give-up     what is asked of the operator              ask.go
-//	logs                        what scripts write                         logs.go, tail.go
+//	resource list, get          resources, and the progress of each step   resource.go
+//	                            the report on a resource                   report.go
+//	                            its output as text                         picture.go
+//	resource retry, give-up     requests to the operator                   ask.go
+//	logs                        output of scripts                          logs.go, tail.go
 package steps

@@ -16,7 +16,7 @@ import (
 	"switchyard.dev/workflows/steps"
 )
 
-// wanted is whose logs are asked for.
+// wanted selects the logs to print.
 type wanted struct {
 	sandbox, resource, step string
 	follow                  bool
@@ -114,7 +114,7 @@ func (p printer) line(step, line string) error {
 	return err
 }
 
-// note prints what is missing in a log.
+// note prints a note about a gap in a log.
 func (p printer) note(step, text string) {
 	_, _ = io.WriteString(p.s.Err, show.Line("step "+step+": "+text)+"\n")
 }

@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/workflows/steps"
 )
 
-// text returns a report for people.
+// text returns a report as text.
 func (r report) text(s *command.Session) string {
 	var b strings.Builder
 	rows := show.Grid{

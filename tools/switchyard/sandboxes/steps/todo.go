@@ -11,7 +11,7 @@ import (
 	"switchyard.dev/workflows/steps"
 )
 
-// report is a resource as people and scripts are shown it. It has names of outputs and no values.
+// report is a resource in the output. It has names of outputs and no values.
 type report struct{ steps.Report }
 
 // reportOf returns the report of a resource, with what to do next.

@@ -15,12 +15,12 @@ import (
 	"switchyard.dev/tools/pinned"
 )
 
-// named finds the images that the suite's manifests ask for.
+// named matches the images in the suite's manifests.
 var named = regexp.MustCompile(`image: (\S+)`)
 
-// backends returns the images that the suite's backends have, under the names that its manifests
-// ask for: its own echo, and that of Istio's tests for the mesh. The name server of tests that are
-// not run is its echo as well: what is asked of it is to be ready.
+// backends returns the images of the suite's backends, under the names in its manifests: its own
+// echo server, and that of Istio's tests for the mesh. The DNS server of tests that are not run is
+// replaced by the echo server: it only needs to be ready.
 func backends(ctx context.Context, root string) ([]listed.Image, error) {
 	pins := pinned.Module{Name: "the suite's backends", Folder: filepath.Join(root, "tests", "meshes", "conformance"), Cache: "conformance"}
 	suite, err := pins.Source(ctx, "sigs.k8s.io/gateway-api/conformance")

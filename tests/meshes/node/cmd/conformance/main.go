@@ -1,6 +1,6 @@
-// Command conformance runs the suite of tests/meshes/conformance, whose compiled test is its first
-// argument, on a node where the operator derives routes of the Gateway API for istiod. Further
-// arguments are the test's. It runs at the root of the repository.
+// Command conformance runs the suite of tests/meshes/conformance on a node where the operator
+// derives routes of the Gateway API for istiod. The first argument is the compiled test of the
+// suite, further arguments are passed to it. It runs at the root of the repository.
 package main
 
 import (
