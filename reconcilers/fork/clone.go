@@ -17,7 +17,7 @@ import (
 	"switchyard.dev/reconcilers/fork/written"
 )
 
-// Environment variables by which a fork knows for whom it runs.
+// Environment variables that carry the identity of the sandbox into the containers of a fork.
 const (
 	EnvSandboxName = "SIGNADOT_SANDBOX_NAME"
 	EnvRoutingKey  = "SIGNADOT_SANDBOX_ROUTING_KEY"
@@ -25,7 +25,7 @@ const (
 
 // Plan is what makes a fork out of a baseline.
 type Plan struct {
-	// Identity says whose fork it is.
+	// Identity is the ForkedWorkload, the sandbox and the baseline that the fork belongs to.
 	Identity Identity
 	// Patches are applied in order.
 	Patches []crdv1.Patch
@@ -36,8 +36,8 @@ type Plan struct {
 	Siblings map[string]variables.Reached
 	// Powers are those that patches may add. None when it is empty.
 	Powers power.Powers
-	// AuthorAsked: the API server asks, when patches are written, whether their author may
-	// read what they name (package authors), so that reading needs no power.
+	// AuthorAsked is set if the admission webhook checks, when patches are written, that their author can
+	// read the objects that they reference (package authors). Reading them then needs no power.
 	AuthorAsked bool
 	// Running is the pod of the fork that runs; nil when none does.
 	Running *corev1.PodSpec
@@ -68,8 +68,8 @@ type Fork struct {
 	Template *corev1.PodTemplateSpec
 	// Replicas is how many pods patches ask for; nil when they leave it open.
 	Replicas *int32
-	// Yields are paths of fields that are left to whoever else sets them in the fork: its
-	// annotations that only the baseline gives.
+	// Yields are field paths that the fork's field manager does not force: annotations that come from the
+	// baseline only. Another field manager that sets them keeps them.
 	Yields [][]string
 	// Keeps are paths of fields that are set when the fork is created and left alone
 	// afterwards: the replicas, if patches leave them open.
@@ -190,8 +190,8 @@ func (p patchPlace) String() string {
 	return fmt.Sprintf("patch %d of %d for %s", p.index+1, p.count, p.live)
 }
 
-// checkPatched refuses a result that is no fork of the baseline any more, or
-// that the API server would not take for a reason that can be said better here.
+// checkPatched returns a Problem if the result is no longer a fork of the baseline, or if the API server
+// would reject it for a reason that this function can describe better.
 func checkPatched(k kind, next, first *draft, here patchPlace) *Problem {
 	switch {
 	case next.kind != first.kind || next.apiVersion != first.apiVersion:

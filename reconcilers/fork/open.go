@@ -53,8 +53,8 @@ func gives(document []byte, pointer string) bool {
 	return value != nil
 }
 
-// yields returns the paths of fields of a fork that are left to whoever else sets them in
-// it (decision record 0021). first is the baseline before all patches.
+// yields returns the field paths of a fork that are left to other field managers that set them (decision
+// record 0021). first is the baseline before all patches.
 func yields(o Object, template *corev1.PodTemplateSpec, first *draft) [][]string {
 	var out [][]string
 	copied := func(have, baseline map[string]string, path ...string) {

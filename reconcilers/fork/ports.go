@@ -27,8 +27,8 @@ type portGiver struct {
 // portBook knows who gives which port while patches are applied one by one.
 type portBook map[portKey]portGiver
 
-// newPortBook starts with the ports of the baseline. A port that the baseline
-// itself declares twice is not ours to judge, so the last one counts.
+// newPortBook returns a portBook with the ports of the baseline. A port that the baseline itself declares
+// twice is accepted; the last declaration counts.
 func newPortBook(live corev1.PodSpec) portBook {
 	book := portBook{}
 	eachPort(live, func(k portKey, container, name string) {

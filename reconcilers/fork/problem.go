@@ -31,7 +31,7 @@ const (
 type Problem struct {
 	// Reason is one CamelCase word for programs.
 	Reason string
-	// Message says what is wrong, with which object, and what to change.
+	// Message describes the problem, the object and the remedy.
 	Message string
 }
 

@@ -85,10 +85,9 @@ func inline(spec map[string]any, live *baseline.Workload) *Problem {
 	return nil
 }
 
-// ofOneRollout are fields of a spec that say something of the course of one
-// Rollout, as paused does of a Deployment: a clone with them would not come up, be
-// restarted, or go back to an older form when it is slow. analysis only says how many
-// runs of it are kept.
+// ofOneRollout returns the spec fields that control the progress of one Rollout, as paused does for a
+// Deployment. A clone with them would not become ready, would restart, or would roll back when it is slow.
+// analysis only sets the number of analysis runs that are kept.
 func ofOneRollout() []string {
 	return []string{"paused", "restartAt", "progressDeadlineAbort", "analysis", "rollbackWindow"}
 }
@@ -122,10 +121,10 @@ func (s freeSchema) LookupPatchMetadataForSlice(string) (strategicpatch.LookupPa
 	return freeSchema{}, strategicpatch.PatchMeta{}, nil
 }
 
-// Name returns what it is the schema of.
+// Name returns the name of the kind that the schema describes.
 func (s freeSchema) Name() string { return "Rollout" }
 
-// rolloutHead is what is known of a Rollout outside its pod template.
+// rolloutHead has the known fields of a Rollout outside its pod template.
 type rolloutHead struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -193,8 +192,8 @@ func (rolloutKind) check(next, first *draft) string {
 			return fmt.Sprintf("gives spec.%s, which a fork does not have: it goes up at once, and stays: leave it out of the patch", key)
 		}
 	}
-	// What comes of the strategy is one's own (finish). What was there is dropped
-	// without a word; what a patch wants on top must not be.
+	// finish sets the strategy. The strategy of the baseline is dropped without a message; changes that a
+	// patch requests must not be.
 	wants := runtime.DeepCopyJSONValue(spec["strategy"])
 	if strategy, ok := wants.(map[string]any); ok {
 		canary, _ := strategy["canary"].(map[string]any)

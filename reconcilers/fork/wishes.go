@@ -16,8 +16,8 @@ type Wishes struct {
 	Replicas int32
 }
 
-// WishesOf returns what the patches of a plan ask for, whatever is allowed. A Problem
-// means that nobody can say: they do not apply to the baseline as it is now.
+// WishesOf returns the powers and reads that the patches of a plan request, whether or not they are
+// allowed. It returns a Problem if the patches do not apply to the current baseline.
 func WishesOf(live *baseline.Workload, plan Plan) (Wishes, *Problem) {
 	k, p := kindOf(live)
 	if p != nil {

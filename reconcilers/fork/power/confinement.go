@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// confinement is what a container denies itself by what its author wrote, and what it
-// gets where nobody writes it.
+// confinement records the restrictions that a container sets on itself, compared with the defaults that
+// apply if a field is not set.
 type confinement struct {
 	// escalation reports whether a process may get more privileges than the one that
 	// started it.
@@ -67,7 +67,7 @@ func (g *grants) confined(path string, next corev1.Container) {
 	all := func(denied func(confinement) bool) bool {
 		return !slices.ContainsFunc(had, func(c confinement) bool { return !denied(c) })
 	}
-	// Who says true is told of as one who adds a privilege.
+	// An explicit true is reported as an added privilege instead.
 	silent := next.SecurityContext == nil || next.SecurityContext.AllowPrivilegeEscalation == nil
 	g.when(silent && all(func(c confinement) bool { return !c.escalation }), Confinement, at+"allowPrivilegeEscalation")
 	for _, name := range droppedByAny(had) {

@@ -87,9 +87,9 @@ func confiningUser(base, next *corev1.PodTemplateSpec, is corev1.Container, had 
 	}
 }
 
-// confiningProfiles writes the profiles into out that every container of base has, where
-// the container would have a weaker one. What is known from annotations only is left to
-// Added: API servers that go by them do not know the fields.
+// confiningProfiles sets in out the profiles that every container of base has, where the profile of the
+// container would be weaker. Profiles that only annotations set are left to Added: API servers that use
+// the annotations do not know the fields.
 func confiningProfiles(base, next *corev1.PodTemplateSpec, is corev1.Container, said, out *corev1.SecurityContext) {
 	have, noted := profilesOf(next, is), next.Annotations[corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix+is.Name] != ""
 	var had []profiles

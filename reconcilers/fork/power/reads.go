@@ -6,7 +6,7 @@ import (
 	"switchyard.dev/workflows/podreads"
 )
 
-// Kinds of objects of a namespace whose content a pod gets to see.
+// Kinds of namespaced objects whose content a pod can see.
 const (
 	KindSecret    = podreads.KindSecret
 	KindConfigMap = podreads.KindConfigMap
@@ -25,7 +25,7 @@ func Reads(pod *corev1.PodSpec) []Read {
 	return out
 }
 
-// reads looks at objects whose content the baseline does not get.
+// reads checks for objects whose content the baseline does not see.
 func (g *grants) reads() {
 	had := map[Read]bool{}
 	for _, r := range podreads.Of(g.base) {

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// volumes looks at volumes that reach beyond the pod and the objects of its
-// namespace. One that the baseline has may stay, mounted no wider than there.
+// volumes checks volumes that reach beyond the pod and the objects of its namespace. A volume of the
+// baseline can stay, with mounts that are no wider than there.
 func (g *grants) volumes() {
 	for _, v := range g.next.Volumes {
 		path := "spec.template.spec.volumes[" + v.Name + "]"
@@ -42,7 +42,7 @@ func reach(source corev1.VolumeSource) (Power, bool) {
 	return Volumes, source != (corev1.VolumeSource{})
 }
 
-// projections looks at credentials that are projected into the pod.
+// projections checks credentials that are projected into the pod.
 func (g *grants) projections(path string, v corev1.Volume) {
 	for _, is := range sources(v) {
 		switch {
@@ -81,7 +81,7 @@ func sameToken(a, b *corev1.ServiceAccountTokenProjection) bool {
 		equality.Semantic.DeepEqual(a.ExpirationSeconds, b.ExpirationSeconds)
 }
 
-// mounted is a volume in a container, and as whom the container works on it.
+// mounted is a volume mount of a container, with the user that the container runs as.
 type mounted struct {
 	corev1.VolumeMount
 	user user
@@ -101,9 +101,9 @@ func mountsOf(pod *corev1.PodSpec, volumes ...string) []mounted {
 	return out
 }
 
-// mounts refuses to mount a volume that reaches far wider than the baseline does, where
-// it goes by the names same: to be written where it was only read, another part of it,
-// with what is mounted later, or as somebody else, whom the files let do more.
+// mounts reports wider mounts of a volume that reaches beyond the pod. same are the names of that volume
+// in the baseline. A mount is wider if it is writable where the baseline's was read-only, has another
+// subPath or mount propagation, or has another user, to whom file modes may allow more.
 func (g *grants) mounts(power Power, name string, same []string) {
 	had := mountsOf(g.base, same...)
 	for _, is := range mountsOf(g.next, name) {
@@ -114,7 +114,7 @@ func (g *grants) mounts(power Power, name string, same []string) {
 	}
 }
 
-// user is as whom a container works on files, as far as that is said.
+// user is the user that a container runs as for file access; fields that are not set are nil.
 type user struct {
 	User, Group, FSGroup *int64
 	Groups               []int64
@@ -139,7 +139,7 @@ func userOf(pod *corev1.PodSpec, c corev1.Container) user {
 	return u
 }
 
-// covers reports whether what is mounted can do no more than what was.
+// covers reports whether a mount allows no more than the baseline's mount.
 func covers(was, is corev1.VolumeMount) bool {
 	propagation := func(m corev1.VolumeMount) corev1.MountPropagationMode {
 		if m.MountPropagation == nil {

@@ -34,14 +34,14 @@ const (
 	ReasonReadinessGates = "ReadinessGatesNotReady"
 )
 
-// severity orders troubles by how much they explain: a pod that no node takes has no
-// containers, and one whose image cannot be had never ends.
+// severity returns the reasons ordered by how much they explain: an unschedulable pod has no containers,
+// and a container whose image cannot be pulled never exits.
 func severity() []string {
 	return []string{ReasonUnschedulable, ReasonImagePull, ReasonConfigError, ReasonCrashLoop, ReasonReadinessGates}
 }
 
-// newest returns the pods of the form that was started last, where that can be told: what a
-// former one waits for is mended already. Times are whole seconds, so it may be several.
+// newest returns the pods of the revision that was started last, because problems of earlier revisions are
+// already fixed. Times have a resolution of seconds, so the result can contain several revisions.
 func newest(pods []corev1.Pod) []corev1.Pod {
 	form := func(p *corev1.Pod) string {
 		return p.Labels[appsv1.DefaultDeploymentUniqueLabelKey] + "/" + p.Labels[inject.RolloutHash]
@@ -139,7 +139,7 @@ func ofContainer(pod, container string, s corev1.ContainerStatus) (Trouble, bool
 	if w := s.State.Waiting; w != nil {
 		switch w.Reason {
 		case "ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed":
-			// The two first take turns, and tell the same.
+			// ErrImagePull and ImagePullBackOff alternate; both get the same message.
 			message := w.Message
 			if _, cause, ok := strings.Cut(message, "ErrImagePull: "); ok {
 				message = cause

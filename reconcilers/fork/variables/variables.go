@@ -1,5 +1,5 @@
-// Package variables substitutes variables in patches, such as {{ .sandbox.name }}, and says how a
-// fork is reached that they name. It is pure: values in, values out.
+// Package variables substitutes variables in patches, such as {{ .sandbox.name }}, and returns the address
+// of a fork that a variable names. It is pure: values in, values out.
 package variables
 
 import (
@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// How variables are written in patches: {{ .sandbox.name }}. A text in quotes
-// stands for itself, so that {{ "{{" }} gives two braces.
+// Syntax of variables in patches: {{ .sandbox.name }}. Quoted text is literal, so {{ "{{" }} expands to
+// two braces.
 const (
 	openVariable  = "{{"
 	closeVariable = "}}"
@@ -161,8 +161,8 @@ func (s *substitution) expand(text string) (string, error) {
 	}
 }
 
-// expandOne returns what one variable stands for, and the text after it. text begins
-// after the opening braces.
+// expandOne returns the value of one variable, and the text after it. text begins after the opening
+// braces.
 func expandOne(text string, known Values) (value, rest string, err error) {
 	body := strings.TrimLeft(text, " \t\r\n")
 	if quoted, ok := strings.CutPrefix(body, `"`); ok {
