@@ -13,8 +13,8 @@ import (
 	"switchyard.dev/reconcilers/member"
 )
 
-// ReasonNoBaseline is the reason of BaselineFound and SidecarsReady of an external
-// workload that stands for no workload.
+// ReasonNoBaseline is the reason of BaselineFound and SidecarsReady of an external workload that replaces
+// no workload.
 const ReasonNoBaseline = baseline.ReasonNoBaseline
 
 // Decision is what should be there.
@@ -27,23 +27,23 @@ type Decision struct {
 	Collect bool
 	// Delete: the external workload itself goes, and nothing else is done.
 	Delete bool
-	// Services are the Services of the baseline with those that stand for them; the
-	// one without From is that of the tunnel itself.
+	// Services are the Services of the baseline with the Services that replace them; the entry without
+	// From is the Service of the tunnel itself.
 	Services []member.Mapping
-	// Standing are Services that stay as they are, by Mapping.From, when there is no
-	// telling what they should be (member.AsStated).
+	// Standing are Services that stay unchanged, by Mapping.From, while their desired form cannot be
+	// determined (member.AsStated).
 	Standing map[string]*corev1.Service
-	// Unled are ports that the spec diverts and no Service leads to.
+	// Unled are ports that the spec diverts but no Service targets.
 	Unled []int32
-	// Slices and Endpoints lead from the Services into the tunnel.
+	// Slices and Endpoints forward from the Services into the tunnel.
 	Slices    []*discoveryv1.EndpointSlice
 	Endpoints []*oldEndpoints
 
 	// Surplus are our own Services that are not wanted any more; they are deleted when
 	// the log does not name them.
 	Surplus []*corev1.Service
-	// SurplusSlices and SurplusEndpoints go at once: the address in them may be
-	// somebody else's by now.
+	// SurplusSlices and SurplusEndpoints are deleted at once: their address may belong to another pod by
+	// now.
 	SurplusSlices    []*discoveryv1.EndpointSlice
 	SurplusEndpoints []*oldEndpoints
 }
@@ -100,9 +100,8 @@ func (in Input) baselineName() string {
 	return baseline.Describe(ref)
 }
 
-// asItIs leaves the Services as they are: those that the status tells of. They still
-// lead to where the tunnel ends now. Those of another baseline go: nobody has asked that
-// its requests be led anywhere.
+// asItIs keeps the Services that the status lists. They still forward to the current end of the tunnel.
+// Services of another baseline are deleted: the spec no longer diverts its requests.
 func (d *Decision) asItIs(in Input) {
 	if !in.reached() {
 		return

@@ -12,8 +12,8 @@ import (
 	"switchyard.dev/reconcilers/member"
 )
 
-// endpoints says what is to lead from the Services into the tunnel, and which
-// Mapping has ports that it does not carry.
+// endpoints sets the EndpointSlices and Endpoints that forward from the Services into the tunnel, and
+// marks ports of each Mapping that the tunnel does not carry.
 func (d *Decision) endpoints(in Input, asked mapping) {
 	for i := range d.Services {
 		m := &d.Services[i]
@@ -96,12 +96,12 @@ func (d *Decision) slice(in Input, service string, ports []corev1.ServicePort) *
 	return out
 }
 
-// managedBy says on an EndpointSlice who keeps it, so that no controller of
-// Kubernetes does.
+// managedBy is the managed-by label of EndpointSlices. It keeps the controllers of Kubernetes from
+// changing them.
 const managedBy = "externalworkload.switchyard.dev"
 
-// endpointsObject makes the Endpoints of API v1 of a Service, whose name it has. The
-// label keeps Kubernetes from making EndpointSlices of it, which we have made already.
+// endpointsObject returns the v1 Endpoints of a Service, with the name of the Service. A label keeps
+// Kubernetes from mirroring it into EndpointSlices, because the operator writes its own.
 func (d *Decision) endpointsObject(in Input, service string, ports []corev1.ServicePort) *oldEndpoints {
 	subset := oldSubset{}
 	address := []oldAddress{{IP: d.Tunnel.Address.String()}}

@@ -37,8 +37,8 @@ func byHolderName(o client.Object) []string {
 	return []string{w.Status.Tunnel.Info.TunnelProxyPodName}
 }
 
-// byHolder leads from a pod to the external workloads whose tunnel it may hold: those of
-// its namespace, and from one of the operator's namespace to all.
+// byHolder maps a pod to the external workloads with a tunnel that it may hold: those in its namespace,
+// and for a pod in the operator's namespace those in all namespaces.
 func (r *Reconciler) byHolder(ctx context.Context, pod client.Object) []reconcile.Request {
 	options := []client.ListOption{client.MatchingFields{indexHolder: pod.GetName()}}
 	if pod.GetNamespace() != r.proxies() {
@@ -56,8 +56,7 @@ func holderChanged(before, after client.Object) bool {
 		!slices.Equal(b.Status.PodIPs, a.Status.PodIPs) || !maps.Equal(b.Labels, a.Labels)
 }
 
-// Watch adds what becomes of the baselines, of what leads into tunnels, and of the pods at
-// their ends.
+// Watch adds watches for baselines, for Services and endpoints of tunnels, and for the pods at their ends.
 func (r *Reconciler) Watch(b *builder.Builder, mgr ctrl.Manager) error {
 	baseline.Watch(b, baseline.Members{Client: mgr.GetClient(), List: func() client.ObjectList { return &crdv1.SignadotExternalWorkloadList{} }}).
 		Owns(&corev1.Service{}).
