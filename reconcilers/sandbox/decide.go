@@ -34,7 +34,7 @@ type Decision struct {
 	LeftOut condition.Condition
 	// Config is the RoutingConfig to apply; nil: there should be none.
 	Config *crdv1.RoutingConfig
-	// What is not wanted any more.
+	// Parts that are no longer wanted.
 	SurplusMembers   []crdv1.Member
 	SurplusResources []*crdv1.Resource
 	SurplusConfigs   []*crdv1.RoutingConfig
@@ -81,11 +81,11 @@ func Decide(in Input) Decision {
 	return d
 }
 
-// wanted returns a member that there should be. Resources are for forks alone, and their
-// names are known before they are made; so all that a fork waits with is to start.
-// While resources are not ready a new one is made, and held: its key is known then, and
-// requests fail and do not reach the baseline. One whose fork has started stays as it is,
-// since with its new form it would have to wait for what it did without until now.
+// wanted returns a desired member. Only forks use Resources, and the names of Resources are known before
+// they are created, so a fork waits only to start. While Resources are not ready, a new fork is created on
+// hold: its key is known then, and its requests fail instead of reaching the baseline. A fork that has
+// started is left unchanged, because its new spec would have to wait for resources that it did not need
+// until now.
 func wanted(in Input, e entry, provided bool) Wanted {
 	w := Wanted{Field: e.at, Object: e.object, paths: e.paths}
 	f, ok := e.object.(*crdv1.ForkedWorkload)
@@ -107,7 +107,7 @@ func held(m crdv1.Member) bool {
 	return ok && w.Annotations[crdv1.AnnotationWaitsFor] != ""
 }
 
-// started reports whether a member has a fork, as far as it has told.
+// started reports whether the status of a member has a fork.
 func started(m crdv1.Member) bool {
 	w, ok := m.(*crdv1.ForkedWorkload)
 	return ok && w.Status.Fork != nil
@@ -127,7 +127,7 @@ func (d *Decision) surplus(in Input) {
 	}
 }
 
-// accept reports whether the spec makes sense, as far as it alone tells.
+// accept returns the condition Accepted, from the spec alone.
 func accept(in Input, all []entry) condition.Condition {
 	key := in.routingKey()
 	if key == "" {

@@ -16,11 +16,11 @@ type entry struct {
 	at string
 	// name is what users call it; a fork has none.
 	name string
-	// object is what is to be applied.
+	// object is the member to apply.
 	object crdv1.Member
 	// accepted reports whether it can be made.
 	accepted condition.Condition
-	// remark is what is wrong with it although it is made; Yes when nothing is.
+	// remark is a problem that does not prevent its creation; True if there is none.
 	remark condition.Condition
 	// paths are how the member names parts of its own spec in messages, each followed by
 	// how they are named here.
@@ -45,9 +45,8 @@ func Asks(in Input) []Ask {
 	return out
 }
 
-// entries returns the members that the spec asks for, in its order: forks, external
-// workloads, virtual workloads. A baseline is taken once in a sandbox and a name
-// given once; what comes second is not accepted.
+// entries returns the members that the spec lists, in order: forks, external workloads, virtual workloads.
+// A baseline or a name can occur once in a sandbox; further occurrences are not accepted.
 func entries(in Input) []entry {
 	all := slices.Concat(forks(in), externals(in), virtuals(in))
 	for i := range all {
@@ -165,7 +164,7 @@ func virtuals(in Input) []entry {
 	return out
 }
 
-// ownPaths are the paths of a member whose spec is an entry of a list here.
+// ownPaths maps paths of a member's spec to those of a list entry of the sandbox, at.
 func ownPaths(at string) []string {
 	return []string{"spec.baseline", at + ".baseline", "spec.tunnel.", at + ".tunnel."}
 }

@@ -12,9 +12,9 @@ import (
 	"switchyard.dev/reconcilers/condition"
 )
 
-// Provide returns which Resources there should be, before anything is decided about
-// members, whose forks wait for them. None without the routing key; those that are there
-// stay even then, since what is in them would be lost.
+// Provide returns the desired Resources. It is called before Decide, because forks wait for them. It
+// returns none without the routing key; existing Resources are kept even then, since deleting them would
+// lose their data.
 func Provide(in Input) []*crdv1.Resource {
 	if !in.acceptKey().IsTrue() {
 		return nil
@@ -34,7 +34,7 @@ func Provide(in Input) []*crdv1.Resource {
 func outputNamespaces(in Input) []string {
 	var out []string
 	for _, e := range entries(in) {
-		// One that stands for no workload is in the operator's namespace.
+		// A member without a baseline is in the operator's namespace.
 		_, stands := e.object.BaselineRef()
 		if e.accepted.IsTrue() && (e.object.MemberKind() == crdv1.KindForkedWorkload || e.object.MemberKind() == crdv1.KindExternalWorkload && stands) {
 			out = append(out, e.object.GetNamespace())
@@ -44,7 +44,7 @@ func outputNamespaces(in Input) []string {
 	return slices.Compact(out)
 }
 
-// acceptResources returns what is wrong with the first resource that cannot be made.
+// acceptResources returns the problem with the first resource that cannot be created.
 func acceptResources(in Input) condition.Condition {
 	for i := range in.Sandbox.Spec.ManagedResources {
 		if f := acceptResource(in, i); !f.IsTrue() {
@@ -69,7 +69,7 @@ func acceptResource(in Input, index int) condition.Condition {
 	return condition.True("Accepted", "It has a name of its own.")
 }
 
-// provided is what is known of the resources.
+// provided is the state of the resources.
 type provided struct {
 	// condition is that for ResourcesReady: forks wait until it is yes.
 	condition condition.Condition
@@ -77,8 +77,7 @@ type provided struct {
 	unused []*crdv1.Resource
 }
 
-// resources reports whether what forks may need is made, and what they do not need any
-// more.
+// resources returns the state of the resources that forks may use, and the surplus ones.
 func resources(in Input) provided {
 	var p provided
 	wanted := in.Sandbox.Spec.ManagedResources
@@ -200,8 +199,8 @@ func failure(r *crdv1.Resource) (why string, failed bool) {
 	return "", false
 }
 
-// user returns a fork that may still use a Resource; empty when there is none. One that
-// was told to do without runs with it until its new pods have taken over.
+// user returns a fork that may still use a Resource; "" if there is none. A fork that no longer lists the
+// Resource uses it until its new pods have replaced the old ones.
 func user(in Input, r *crdv1.Resource) string {
 	for _, m := range in.Members {
 		w, ok := m.(*crdv1.ForkedWorkload)

@@ -28,8 +28,7 @@ type Input struct {
 	Unwritten map[string]*apply.Refusal
 	// Configs are the RoutingConfigs that this sandbox made.
 	Configs []crdv1.RoutingConfig
-	// KeyConfig is the RoutingConfig with the name of the key, whoever made it;
-	// nil when there is none.
+	// KeyConfig is the RoutingConfig with the name of the key, whatever its owner; nil if there is none.
 	KeyConfig *crdv1.RoutingConfig
 	// Namespaces are those in which the operator may work; empty means all.
 	Namespaces []string
@@ -40,8 +39,8 @@ type Input struct {
 	KeyHeaders []string
 }
 
-// ordered returns the input with its parts in an order of their own: a cache gives them in
-// another one each time, and what is said of the first of them would change with it.
+// ordered returns the input with its parts sorted: the cache returns them in random order, and messages
+// about the first of them would change with it.
 func (in Input) ordered() Input {
 	in.Members, in.Resources, in.Configs = slices.Clone(in.Members), slices.Clone(in.Resources), slices.Clone(in.Configs)
 	slices.SortFunc(in.Members, func(a, b crdv1.Member) int {
@@ -57,7 +56,7 @@ func (in Input) acceptKey() condition.Condition {
 	return routingkey.Accept("spec.id", in.routingKey(), routingkey.OfSandbox(in.Sandbox), in.Claims, in.KeyConfig)
 }
 
-// member returns the member of ours of the same kind, namespace and name, or nil.
+// member returns the sandbox's member of the same kind, namespace and name, or nil.
 func (in Input) member(like crdv1.Member) crdv1.Member {
 	for _, m := range in.Members {
 		if member.NameOf(m) == member.NameOf(like) {
@@ -67,7 +66,7 @@ func (in Input) member(like crdv1.Member) crdv1.Member {
 	return nil
 }
 
-// resource returns the Resource of ours with this name, or nil.
+// resource returns the sandbox's Resource with this name, or nil.
 func (in Input) resource(name string) *crdv1.Resource {
 	for _, r := range in.Resources {
 		if r.Name == name {

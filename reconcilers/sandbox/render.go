@@ -45,7 +45,7 @@ func externalFor(in Input, x crdv1.SandboxExternalWorkload) *crdv1.SignadotExter
 	}
 	w.Spec = crdv1.SignadotExternalWorkloadSpec{
 		Baseline: x.Baseline.DeepCopy(), Name: x.Name, Tunnel: x.Tunnel.DeepCopy(),
-		RoutingKey: in.routingKey(), WorkloadID: name, // which have to be written, and nobody reads
+		RoutingKey: in.routingKey(), WorkloadID: name, // required fields that are not read
 	}
 	return w
 }
@@ -80,7 +80,7 @@ func configFor(in Input, members []Wanted) *crdv1.RoutingConfig {
 	}
 	for _, w := range members {
 		m := w.Object
-		ref, _ := m.BaselineRef() // The zero one is named by nobody.
+		ref, _ := m.BaselineRef() // An empty reference matches no middleware.
 		c.Spec.SandboxedWorkloads = append(c.Spec.SandboxedWorkloads, crdv1.SandboxedWorkload{
 			SandboxedWorkloadRef: routing.Ref(m, in.Sandbox.DisplayName()),
 			Middlewares:          routing.MiddlewaresFor(in.Sandbox.Spec.RequestMiddlewares, ref),
@@ -89,7 +89,7 @@ func configFor(in Input, members []Wanted) *crdv1.RoutingConfig {
 	return c
 }
 
-// resourceFor makes the Resource of a resource, whose outputs go to these namespaces.
+// resourceFor returns the Resource object for a resource, with outputs in these namespaces.
 func resourceFor(in Input, r crdv1.SandboxResource, namespaces []string) *crdv1.Resource {
 	return &crdv1.Resource{
 		TypeMeta:   typeOf(crdv1.KindResource),

@@ -20,10 +20,10 @@ import (
 	"switchyard.dev/reconcilers/apply"
 )
 
-// Census finds the parts of sandboxes that the cache has not heard of. The API server has
-// no index of owners: it looks through every object of a kind, so that one look for each
-// of n sandboxes makes n² of them. Instead, sandboxes that go at about the same time share
-// a look. Each is told only what a look has found that began after it had asked.
+// Census finds parts of sandboxes that the cache does not have. The API server has no index of owners: it
+// scans all objects of a kind, so that one query for each of n sandboxes scans n² objects. Instead,
+// sandboxes that are deleted at about the same time share a query. Each gets only results of a query that
+// began after its request.
 type Census struct {
 	live client.Reader
 	// Again brings sandboxes for which there is an answer; nil: no controller reads it, and each
@@ -38,16 +38,15 @@ type Census struct {
 type looks struct {
 	// waiting are the sandboxes that have asked since the last look began.
 	waiting map[types.UID]string
-	// found are the answers that nobody has taken yet.
+	// found are the results that were not read yet.
 	found map[types.UID]answer
-	// forgotten are the sandboxes whose answer is not to be kept: they were forgotten while
-	// the look for it was under way.
+	// forgotten are the sandboxes that were forgotten during the current query: their results are dropped.
 	forgotten map[types.UID]bool
-	// busy says that somebody looks, or that it is too soon for the next look.
+	// busy is set during a query, and until the next query is allowed.
 	busy bool
 }
 
-// answer is what is left of a sandbox, as of a time.
+// answer lists the remaining parts of a sandbox at a time.
 type answer struct {
 	left []client.Object
 	err  error
@@ -57,11 +56,10 @@ type answer struct {
 const (
 	// betweenLooks is the least time between two looks for the same stage.
 	betweenLooks = 250 * time.Millisecond
-	// together is how many sandboxes share a look: their names fit into a request.
+	// together is the number of sandboxes in one query: their names fit into a request.
 	together = 100
-	// answerGood is how long an answer may lie about. Nothing is made any more for a
-	// sandbox that is being deleted (apply.Apply), so it stays true; this is for those that
-	// nobody comes for.
+	// answerGood is the time for which an unread result is kept. No part is created for a sandbox that is
+	// being deleted (apply.Apply), so results stay valid; this removes results that are never read.
 	answerGood = time.Minute
 	// lookWithin bounds one look.
 	lookWithin = 30 * time.Second
@@ -129,7 +127,7 @@ func (l *looks) take(sandbox types.UID) (answer, bool) {
 	return a, ok && time.Since(a.at) < answerGood
 }
 
-// goOn looks again as long as somebody waits, and brings those for whom there is an answer.
+// goOn queries again while sandboxes wait, and requeues those that have a result.
 func (c *Census) goOn(kinds []string) {
 	for {
 		time.Sleep(betweenLooks)
@@ -178,7 +176,7 @@ func (c *Census) look(ctx context.Context, kinds []string) []string {
 	return slices.Collect(maps.Values(asked))
 }
 
-// ask asks the API server for what is there of sandboxes.
+// ask lists the remaining parts of sandboxes at the API server.
 func (c *Census) ask(ctx context.Context, kinds []string, asked map[types.UID]string) (map[types.UID][]client.Object, error) {
 	var names []string
 	for _, name := range asked {
