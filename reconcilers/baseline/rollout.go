@@ -22,8 +22,7 @@ import (
 // RolloutDefinition is the name of the CustomResourceDefinition of Rollouts.
 const RolloutDefinition = "rollouts.argoproj.io"
 
-// RolloutKind is the kind of Argo Rollouts. A cluster has it only when somebody
-// installed it.
+// RolloutKind returns the kind of Argo Rollouts. A cluster has it only if Argo Rollouts is installed.
 func RolloutKind() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: "argoproj.io", Version: "v1alpha1", Kind: KindRollout}
 }
@@ -57,9 +56,8 @@ type rolloutRef struct {
 	Name       string `json:"name"`
 }
 
-// ReferredDeployment returns the name of the Deployment whose pods a Rollout runs, as
-// its spec.workloadRef says; false when it has a pod template of its own, or refers to
-// something else.
+// ReferredDeployment returns the name of the Deployment in the spec.workloadRef of a Rollout; false if the
+// Rollout has its own pod template, or refers to another kind.
 func ReferredDeployment(u *unstructured.Unstructured) (string, bool) {
 	ref, _, _ := unstructured.NestedStringMap(u.Object, "spec", "workloadRef")
 	return ref["name"], ref["kind"] == KindDeployment && ref["name"] != ""

@@ -20,8 +20,8 @@ const (
 	Fresh = 10 * time.Second
 	// page is how many pods are asked for at once.
 	page = 500
-	// mostOfOne is how many pods of one workload are read that lack the label. What it
-	// is told of so many does not change with more of them.
+	// mostOfOne is the maximum number of pods without the label that are read for one workload. More pods
+	// would not change the result.
 	mostOfOne = 4 * page
 	// patience bounds one question.
 	patience = 15 * time.Second
@@ -30,7 +30,7 @@ const (
 // question is which pods were asked for, and as of which version of their workload.
 type question struct{ namespace, selector, version string }
 
-// answer is what the API server said. Everything but done is set before that is closed.
+// answer is the result of the API server. All fields except done are set before done is closed.
 type answer struct {
 	done chan struct{}
 	at   time.Time
@@ -123,7 +123,7 @@ func (p *Pods) Survey(ctx context.Context, each func(*corev1.Pod)) error {
 	return nil
 }
 
-// pages reads pods in pages, until more says that it is enough.
+// pages lists pods in pages until more returns false.
 //
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
 func (p *Pods) pages(ctx context.Context, namespace string, selector labels.Selector, more func(*corev1.Pod) bool) error {

@@ -22,18 +22,18 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// Config says where pods are and what is kept of them.
+// Config has the connection and the scope of the cached pods.
 type Config struct {
 	// REST reaches the API server. Required.
 	REST *rest.Config
-	// Namespaces are those whose pods are read; empty means all.
+	// Namespaces are the namespaces of the pods to read; empty means all.
 	Namespaces map[string]cache.Config
 	// Keep strips a pod, before it is cached or returned, of everything that is not asked
 	// for. Required.
 	Keep toolscache.TransformFunc
 }
 
-// Validate names what is missing.
+// Validate returns an error that names the missing fields.
 func (c Config) Validate() error {
 	if c.REST == nil || c.Keep == nil {
 		return errors.New("pods: REST and Keep are required")
@@ -58,7 +58,7 @@ const (
 	liveBurst = 400
 )
 
-// New makes Pods, or says what is wrong. It asks the API server nothing.
+// New returns Pods, or an error about the configuration. It sends no request to the API server.
 func New(c Config) (*Pods, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
