@@ -14,11 +14,10 @@ import (
 	"switchyard.dev/reconcilers/member"
 )
 
-// act brings about what was decided. Services come first: they do not depend on
-// the pods, and once they have addresses requests can be led to them.
-// What is refused is noted in Made. An error means that it should be tried
-// again; what does not depend on it is done all the same, and Made says what is
-// there: a fault with one object is no reason to say nothing about the others.
+// act applies the decision. Services come first: they do not depend on the pods, and once they have
+// addresses requests can be routed to them. Refused writes are recorded in Made. An error means that the
+// call should be retried; the other writes are still made, and Made lists the existing objects, so that a
+// failure of one object does not hide the status of the others.
 //
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=create;patch;delete
 // +kubebuilder:rbac:groups=argoproj.io,resources=rollouts,verbs=create;patch;delete

@@ -20,12 +20,11 @@ import (
 	"switchyard.dev/sidecars/inject"
 )
 
-// Made is what is there after the decision was acted on.
+// Made lists the objects that exist after the decision was applied.
 type Made struct {
 	// The Services of the fork, by the name of the baseline's.
 	member.Made
-	// Fork is the workload of the fork, a Deployment or a Rollout; nil when there is
-	// none of ours.
+	// Fork is the workload of the fork, a Deployment or a Rollout; nil if the ForkedWorkload owns none.
 	Fork fork.Object
 	// ForkRefusal is why that was not written; nil when it was.
 	ForkRefusal *apply.Refusal
@@ -194,7 +193,7 @@ func progressing(in Input, made Made, p progress, ready int32) condition.Conditi
 	return condition.False(ReasonForkProgressing, message)
 }
 
-// scaledToZero says of a fork without pods who wants it so, and how it gets some.
+// scaledToZero returns a message about a fork without pods: the cause, and how to scale it up.
 func scaledToZero(d Decision, made Made, p progress) string {
 	if d.Replicas != nil && *d.Replicas == 0 {
 		return p.name + " has 0 replicas: a patch says so; ask for at least 1"
@@ -203,7 +202,7 @@ func scaledToZero(d Decision, made Made, p progress) string {
 		p.name, argument(made.Fork))
 }
 
-// isPaused says of a paused fork whose pods are not of its newest form how it is resumed.
+// isPaused returns a message about a paused fork with outdated pods, with the command to resume it.
 func isPaused(d Decision, made Made, p progress) string {
 	if want, ok := d.Fork.(*appsv1.Deployment); ok && want.Spec.Paused {
 		return p.name + " is paused: a patch says so; take spec.paused out of it"

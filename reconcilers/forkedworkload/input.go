@@ -34,8 +34,7 @@ type Input struct {
 	RefusePolicies bool
 	// InstallationLabels are expressions for keys of labels that all forks keep.
 	InstallationLabels []string
-	// Fork is the workload with the kind and name of the fork, whoever made it; nil
-	// when there is none.
+	// Fork is the workload with the kind and name of the fork, whatever its owner; nil if there is none.
 	Fork fork.Object
 	// Forks are the workloads that this ForkedWorkload made: Deployments, and Rollouts
 	// as *unstructured.Unstructured.
@@ -46,7 +45,7 @@ type Input struct {
 	Mesh bool
 	// Siblings are the forks of the sandbox, this one too, if the patches name others.
 	Siblings []crdv1.ForkedWorkload
-	// OperatorNamespace is where the operator lives, whose own workloads are not forked.
+	// OperatorNamespace is the operator's namespace. Its workloads are not forked.
 	OperatorNamespace string
 	// Powers are those that patches may add to what the baseline has.
 	Powers power.Powers
@@ -54,8 +53,8 @@ type Input struct {
 	AuthorsAsked bool
 }
 
-// identity returns whose fork it is. A ForkedWorkload that no sandbox made goes
-// by its own name.
+// identity returns the identity of the fork. A ForkedWorkload that no sandbox created uses its own name as
+// that of the sandbox.
 func (in Input) identity() fork.Identity {
 	w := in.Workload
 	ref, _ := w.BaselineRef()
@@ -74,15 +73,15 @@ func (in Input) identity() fork.Identity {
 	}
 }
 
-// reached reports whether it is known how the fork is reached: its baseline is known, or was,
-// and the status tells of it.
+// reached reports whether the Services of the fork are known: its baseline is known, or it was and the
+// status records them.
 func (in Input) reached() bool {
 	return in.Known() || in.Workload.Status.RoutingConfig != nil && in.tellsOfBaseline()
 }
 
-// tellsOfBaseline reports whether the status tells of the baseline that the spec names, and
-// not of one that it has named before. A fork says so, and where there is none, because it
-// waits or its patches do not apply, the Services do.
+// tellsOfBaseline reports whether the status is about the baseline in the spec, and not about a previous
+// one. The fork identifies its baseline; if there is none, because it waits or its patches do not apply,
+// the Services do.
 func (in Input) tellsOfBaseline() bool {
 	var made []metav1.Object
 	for _, o := range in.Forks {

@@ -24,12 +24,12 @@ type progress struct {
 	// wanted is how many pods it is to have; replicas, how many it has; updated, those
 	// of its newest form; available, those that serve.
 	wanted, replicas, updated, available int32
-	// paused says that somebody has paused it: its pods stay of the form that they have.
+	// paused is set if the workload is paused: its pods are not updated.
 	paused bool
 	// seen reports whether its controller has seen its newest form.
 	seen bool
-	// refused is why the API server takes no pod of it, failed what else its controller
-	// says is wrong; empty when there is nothing.
+	// refused is the error with which the API server rejects its pods, failed another failure that its
+	// controller reports; "" if there is none.
 	refused, failed string
 	// since is when it became available; zero when it is not.
 	since time.Time
@@ -112,7 +112,7 @@ func rolloutProgress(u *unstructured.Unstructured) progress {
 	p.replicas, p.updated, p.available = s.Replicas, s.UpdatedReplicas, s.AvailableReplicas
 	generation, err := strconv.ParseInt(s.ObservedGeneration, 10, 64)
 	p.seen = s.ObservedGeneration != "" && (err != nil || generation >= u.GetGeneration())
-	if p.paused && !p.seen { // Argo looks at no new form of a paused Rollout.
+	if p.paused && !p.seen { // Argo does not process new revisions of a paused Rollout.
 		p.seen, p.updated = true, 0
 	}
 	for _, c := range s.Conditions {
@@ -146,8 +146,7 @@ func (p *progress) read(conditionType string, status corev1.ConditionStatus, mes
 	}
 }
 
-// kindOf returns the kind of the workload of a fork. Objects out of a cache have
-// forgotten theirs.
+// kindOf returns the kind of a fork's workload. Objects from a cache have no type metadata.
 func kindOf(o fork.Object) schema.GroupVersionKind {
 	if _, ok := o.(*unstructured.Unstructured); ok {
 		return baseline.RolloutKind()

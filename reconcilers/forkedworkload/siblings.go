@@ -16,7 +16,7 @@ import (
 	"switchyard.dev/reconcilers/fork/variables"
 )
 
-// indexNamesForks finds, by their sandbox, the ForkedWorkloads whose patches name other forks.
+// indexNamesForks finds, by sandbox, the ForkedWorkloads with patches that refer to other forks.
 const indexNamesForks = "namesForksOfSandbox"
 
 func sandboxOfNaming(o client.Object) []string {
@@ -76,7 +76,7 @@ func mappingsOf(w *crdv1.ForkedWorkload) []crdv1.ServiceMapping {
 	return w.Status.RoutingConfig.Services
 }
 
-// reachedSiblings is what patches may say of other forks.
+// reachedSiblings returns the variables for other forks, by baseline.
 func (in Input) reachedSiblings() map[string]variables.Reached {
 	out := map[string]variables.Reached{}
 	for _, s := range in.siblings() {
@@ -85,8 +85,8 @@ func (in Input) reachedSiblings() map[string]variables.Reached {
 	return out
 }
 
-// chosen says, as the end of a message, which Services of other forks the patches name where
-// there are several.
+// chosen returns the end of a message: the Services that the patches refer to where another fork has
+// several.
 func (in Input) chosen() string {
 	var out strings.Builder
 	for _, s := range in.siblings() {
@@ -97,7 +97,7 @@ func (in Input) chosen() string {
 	return out.String()
 }
 
-// bySibling leads from a fork to those of its sandbox whose patches name others.
+// bySibling maps a fork to the forks of its sandbox with patches that refer to other forks.
 func (r *Reconciler) bySibling(ctx context.Context, o client.Object) []reconcile.Request {
 	sandbox := o.GetLabels()[crdv1.LabelSandbox]
 	if sandbox == "" {
