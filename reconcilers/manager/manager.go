@@ -59,23 +59,22 @@ const (
 	shutdown = 6 * time.Second
 )
 
-// Requests to the API server, per second and at once, when the Config's REST
-// does not say. A hundred changes a second take about as many writes
-// (tests/bench/reconcilers); the rest is for a start, or a restart of the log, in a
-// cluster with thousands of objects. The API server shares its time out fairly by
-// itself; this bounds what a fault here could ask of it.
+// Client rate limits for the API server, per second and burst, unless the Config's REST sets them. A
+// hundred changes a second need about as many writes (tests/bench/reconcilers); the rest is for a start,
+// or a restart of the log, in a cluster with thousands of objects. The API server has its own priority and
+// fairness; these limits bound the effect of a fault in the manager.
 const (
 	queriesPerSecond = 300
 	queriesBurst     = 600
 )
 
-// Config says what the manager works with.
+// Config configures the manager.
 type Config struct {
 	// REST reaches the API server. Required.
 	REST *rest.Config
 	// Log is the routing log, to write. Required.
 	Log eventbus.Log
-	// Inject says what the webhook puts into pods.
+	// Inject are the settings of the webhook that injects sidecars.
 	Inject inject.Config
 	// WithoutWebhook leaves the webhook out: for tests of the rest.
 	WithoutWebhook bool
@@ -101,7 +100,7 @@ type Config struct {
 	MetricsAddress, HealthAddress string
 	// KeyHeaders are the custom headers that carry routing keys, by precedence.
 	KeyHeaders []string
-	// ExternalWorkloads say when a tunnel counts as connected; zero for the defaults.
+	// ExternalWorkloads are the limits of tunnels; zero fields have defaults.
 	ExternalWorkloads externalworkload.Limits
 	// Istio reports whether requests are routed by VirtualServices, and GatewayAPI whether by
 	// HTTPRoutes and GRPCRoutes.
@@ -109,18 +108,17 @@ type Config struct {
 	GatewayAPI gatewayadapter.Settings
 	// Policies are what to do where a policy does not apply to what the operator creates.
 	Policies policies.Settings
-	// Workflows say how units of Resources run.
+	// Workflows are the settings of Resource units.
 	Workflows Workflows
 	// WebhookAddress is host:port; ":9443" when it is empty.
 	WebhookAddress string
-	// History says how much history the routing log keeps.
+	// History bounds the history of the routing log.
 	History publisher.Bounds
-	// Patience is how long the routing log waits for a few objects whose controllers
-	// fail, before it is called whole without them; publisher.Config has the default.
+	// Patience is how long the routing log waits for a few objects with failing controllers before it is
+	// complete without them; publisher.Config has the default.
 	Patience time.Duration
-	// RouteServer is where route servers serve the routing API over gRPC, as
-	// host:port: a routing key is not called ready before they say that every proxy
-	// knows it. Empty: nobody is asked, and nothing waits for that.
+	// RouteServer is the address of the routing API of route servers over gRPC, as host:port. A routing
+	// key is not ready before they report that every proxy has it. "" disables that check.
 	RouteServer string
 	// RouteServerToken is the file with the token that is shown to them; empty for none.
 	RouteServerToken string
@@ -129,9 +127,9 @@ type Config struct {
 	TunnelProxyToken string
 	// DialProxy reaches the control port of a tunnel proxy; nil: over TCP.
 	DialProxy func(ctx context.Context, address string) (net.Conn, error)
-	// Trust are the authorities that this process trusts: they are set to those of the
-	// certificates that it keeps for the operator's programs. Default: nobody is, and
-	// connections are plain; new ones where Inject.TLS is set.
+	// Trust are the CAs that this process trusts. They are set to those of the certificates that the
+	// manager issues for the operator's programs. Default: none, with plain connections; an empty set if
+	// Inject.TLS is set.
 	Trust *trust.Roots
 	// SurveyEvery is how often at most pods without our label are looked through for the
 	// metric of pods with sidecars. Default: survey.Every.
@@ -149,7 +147,7 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Validate names what is missing.
+// Validate returns an error that names the missing fields.
 func (c Config) Validate() error {
 	if c.REST == nil || c.Log == nil {
 		return errors.New("manager: REST and Log are required")
@@ -207,8 +205,8 @@ type Main struct {
 	healthAt, metricsAt net.Addr
 }
 
-// New puts the manager together, or says what is wrong. It waits for the API
-// server to know our kinds, and starts nothing.
+// New returns a manager, or an error about its configuration. It waits until the API server serves the
+// operator's kinds, and starts nothing.
 func New(ctx context.Context, c Config) (*Main, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -300,7 +298,7 @@ func (m *Main) newClient(access *rest.Config, o client.Options) (client.Client, 
 	return pods.Client{Client: optional.Client{Client: beneath, Kinds: m.optional}, Pods: m.pods}, nil
 }
 
-// addLeaderLog adds what logs who leads, where that is not always this process.
+// addLeaderLog adds the runnable that logs the name of the leader, if leader election is enabled.
 func (m *Main) addLeaderLog() error {
 	if !m.config.LeaderElect {
 		return nil
@@ -390,8 +388,8 @@ func (m *Main) addCoverage(now inject.Settings) error {
 	return nil
 }
 
-// addReceipts adds what asks who has acknowledged a routing key, and returns it; nil if
-// nobody is to be asked. again is where RoutingConfigs are told of answers.
+// addReceipts adds the runnable that queries the acknowledgements of routing keys, and returns it; nil if
+// no route server is configured. again requeues RoutingConfigs with new results.
 func (m *Main) addReceipts(again publish.Again) (routingconfig.Receipts, error) {
 	if m.config.RouteServer == "" {
 		return nil, nil
@@ -420,8 +418,8 @@ func (onLeader) NeedLeaderElection() bool { return true }
 // Client reads from the manager's caches and writes to the API server.
 func (m *Main) Client() client.Client { return m.manager.GetClient() }
 
-// LogReady returns why the routing log is not whole, nil when it is. On a replica that does
-// not lead it always returns that the log is away.
+// LogReady returns why the routing log is not complete, nil if it is. On a replica that does not lead it
+// always returns that the log is not available.
 func (m *Main) LogReady() error { return m.publisher.Ready() }
 
 // WebhookReady returns why pods cannot be reviewed, nil when they can. It is the

@@ -62,7 +62,7 @@ func (m *Main) validating() string {
 	return validatingWebhook
 }
 
-// ownUser is the user as whom managers write.
+// ownUser returns the user name of the manager's service account.
 func (m *Main) ownUser() string {
 	return "system:serviceaccount:" + m.config.Namespace + ":" + ownAccount
 }

@@ -25,10 +25,10 @@ import (
 	"switchyard.dev/workflows/iocontext/store"
 )
 
-// Workflows say how units of Resources run.
+// Workflows are the settings of Resource units.
 type Workflows struct {
-	// Settings say how pods of units look, and how long they may take. What the manager knows
-	// itself, its namespaces and whom pods are to trust, is added.
+	// Settings have the pod template and timeouts of units. The manager adds its namespaces and the CAs
+	// that pods trust.
 	Settings execunit.Settings
 	// AtOnce is how many units of one graph run at the same time.
 	AtOnce int
@@ -41,7 +41,7 @@ type Workflows struct {
 // inputs and outputs are known.
 func (w Workflows) Enabled() bool { return w.Settings.InitImage != "" }
 
-// Validate returns what is wrong.
+// Validate returns an error if required settings are missing.
 func (w Workflows) Validate() error {
 	if w.Enabled() && (w.Settings.SidecarImage == "" || w.Settings.Address == "") {
 		return errors.New("manager: units of Resources need the images of both io-init and io-sidecar, and the address of the IO context server")
@@ -77,7 +77,7 @@ func workflowsFromEnv(get func(string) string) (Workflows, error) {
 	return w, w.Validate()
 }
 
-// within returns how units run where the operator's configuration says the rest.
+// within returns the settings of units, completed from the operator's configuration.
 func (w Workflows) within(c clusterconfig.Cluster) Workflows {
 	w.AtOnce, w.Settings.Deadline = cmp.Or(c.Units.AtOnce, parallelUnits), cmp.Or(c.Units.Deadline, unitDeadline)
 	w.Settings.Allow, w.Settings.AuthorAsked = c.Units.Allow, c.AskAuthors
@@ -99,7 +99,7 @@ func StepSettings(getenv func(string) string, operator string, c clusterconfig.C
 	return s, nil
 }
 
-// What holds where nothing is said, as in the chart.
+// Defaults of the operator's configuration, as in the chart.
 const unitDeadline, parallelUnits = 30 * time.Minute, 10
 
 // addWorkflows has the controllers run units.
