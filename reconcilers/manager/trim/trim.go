@@ -50,8 +50,7 @@ func keepGates(p *corev1.Pod, gates []corev1.PodReadinessGate, conditions []core
 	}
 }
 
-// again is the number of restarts after which a container counts as crash-looping; higher counts are not
-// kept.
+// again caps the recorded restart count: a container that was restarted this often counts as crash-looping.
 const again = 2
 
 // keepStates puts into statuses what containers that are not ready wait for, and how
@@ -71,14 +70,14 @@ func keepStates(into, from []corev1.ContainerStatus) {
 	}
 }
 
-// ending returns the exit code and reason of a terminated container. Its termination message is dropped:
-// it can have any content, and a different one each time.
+// ending returns the exit code and reason of a terminated container. Its termination message is dropped unless
+// the runtime wrote it: programs can write any content, and a different one each time.
 func ending(t *corev1.ContainerStateTerminated) *corev1.ContainerStateTerminated {
 	if t == nil {
 		return nil
 	}
 	out := &corev1.ContainerStateTerminated{ExitCode: t.ExitCode, Reason: t.Reason}
-	if t.Reason == "StartError" || t.Reason == "ContainerCannotRun" { // The message is that of the container runtime.
+	if t.Reason == "StartError" || t.Reason == "ContainerCannotRun" { // The runtime's message.
 		out.Message = told(t.Message)
 	}
 	return out
