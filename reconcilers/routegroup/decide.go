@@ -16,7 +16,7 @@ import (
 
 // Decision is which RoutingConfig there should be.
 type Decision struct {
-	// Accepted is what is found about the spec.
+	// Accepted is the condition about the spec.
 	Accepted condition.Condition
 	// Members are those of the group, in the order of spec.sandboxNames, then by kind,
 	// namespace and name.
@@ -61,9 +61,9 @@ func accept(in Input) condition.Condition {
 	return routingkey.Accepted(key, message)
 }
 
-// members returns all members of the sandboxes of the group, and how the RoutingConfig
-// lists them, in the same places. Whether they are ready plays no part: routing that
-// comes and goes with readiness would lead requests to the baseline without a word.
+// members returns all members of the sandboxes of the group, and their entries in the RoutingConfig, with
+// the same indexes. Readiness is ignored: routing that depended on it would silently send requests to the
+// baseline.
 func members(in Input) (all []crdv1.Member, listed []crdv1.SandboxedWorkload) {
 	for _, name := range in.names() {
 		s, ok := in.Sandboxes[name]

@@ -26,7 +26,7 @@ const (
 // shownSandboxes is how many sandboxes a message names.
 const shownSandboxes = 3
 
-// Made is what is there after the decision was acted on.
+// Made has the objects that exist after the decision was applied.
 type Made struct {
 	// Config is the RoutingConfig; nil when there is none.
 	Config *crdv1.RoutingConfig
@@ -60,8 +60,8 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.SignadotR
 	return g
 }
 
-// isReady returns the condition for Ready: its reason is that of the first that stands in
-// the way, and its message tells of all that do.
+// isReady returns the condition Ready: its reason is that of the first problem, and its message lists all
+// problems.
 func isReady(in Input, f condition.Set) condition.Condition {
 	well := fmt.Sprintf("Requests with routing key %q are routed to %s.", in.Group.Spec.RoutingKey, count(len(in.names()), "sandbox", "sandboxes"))
 	if len(in.names()) == 0 {

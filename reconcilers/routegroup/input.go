@@ -15,8 +15,7 @@ type Input struct {
 	Claims []routingkey.Claim
 	// Configs are the RoutingConfigs that this group made.
 	Configs []crdv1.RoutingConfig
-	// KeyConfig is the RoutingConfig with the name of the key, whoever made it;
-	// nil when there is none.
+	// KeyConfig is the RoutingConfig with the name of the key, whatever its owner; nil if there is none.
 	KeyConfig *crdv1.RoutingConfig
 	// Sandboxes are those that the group names and that exist, by name.
 	Sandboxes map[string]Sandbox

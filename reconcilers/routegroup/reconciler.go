@@ -66,14 +66,15 @@ func (r *Reconciler) deleteOrphans(ctx context.Context, name string, now types.U
 	return err
 }
 
-// delete removes what a group has made that somebody else keeps from going.
+// delete deletes the RoutingConfigs of a group that is being deleted but still exists because of a
+// finalizer.
 func (r *Reconciler) delete(ctx context.Context, in Input) error {
 	var errs []error
 	for i := range in.Configs {
 		errs = append(errs, r.writer.Delete(ctx, &in.Configs[i]))
 	}
 	if atrest.Shown(in.Group) && len(in.Configs) == 0 {
-		return nil // What its status says then, it was put to rest with.
+		return nil // The status at rest was written when the group was put to rest.
 	}
 	after := ConcludeDeletion(in.Group, len(in.Configs), metav1.NewTime(r.config.Now()))
 	return errors.Join(append(errs, r.writer.Status(ctx, in.Group, after))...)
