@@ -41,7 +41,7 @@ type Input struct {
 	Refusal *apply.Refusal
 	// Outputs are the Secrets with its outputs, as they are to be recorded; nil: none.
 	Outputs *crdv1.ResourceOutputs
-	// Written says of the outputs that they are where they are wanted, or why not.
+	// Written is the condition for whether the outputs are written, with the reason if they are not.
 	Written condition.Condition
 }
 

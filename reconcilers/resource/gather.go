@@ -10,7 +10,8 @@ import (
 	"switchyard.dev/reconcilers/apply"
 )
 
-// gather reads what runs the units of a Resource; nil when there is nothing of ours.
+// gather reads the object that runs the units of a Resource, which is nil if the Resource owns none, and
+// the outputs of the units.
 func (r *Reconciler) gather(ctx context.Context, o *crdv1.Resource) (Input, error) {
 	in := Input{Resource: o, Outputs: o.Status.Outputs.DeepCopy()}
 	err := read(ctx, r.config.Client, &in)

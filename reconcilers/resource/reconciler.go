@@ -90,7 +90,7 @@ func (r *Reconciler) delete(ctx context.Context, in Input) (time.Duration, error
 		r.retried.Delete(in.Resource.UID)
 		return 0, r.writer.RemoveFinalizer(ctx, in.Resource)
 	}
-	in, err := r.methods(ctx, in) // Annotations that people set meanwhile are passed on.
+	in, err := r.methods(ctx, in) // Copies annotations that users have set since.
 	if err != nil {
 		return 0, err
 	}
@@ -104,7 +104,7 @@ func (r *Reconciler) Gone(ctx context.Context, name types.NamespacedName) error 
 	return err
 }
 
-// Watch adds what leads to Resources: what runs their units.
+// Watch adds a watch for the objects that run the units of Resources.
 func (r *Reconciler) Watch(b *builder.Builder, _ ctrl.Manager) error {
 	b.Owns(&crdv1.SignadotObjectLifecycleMethods{})
 	return nil

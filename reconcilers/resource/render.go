@@ -37,7 +37,7 @@ func ContextName(r *crdv1.Resource) string { return crdv1.ObjectName(maxContextN
 // maxContextName is how long the name of an IO context may be.
 const maxContextName = 60
 
-// partOf is the metadata of what is made for a Resource.
+// partOf returns the metadata of an object created for a Resource.
 func partOf(r *crdv1.Resource) metav1.ObjectMeta {
 	labels := map[string]string{crdv1.LabelResource: crdv1.LabelValue(r.Name)}
 	if sandbox, ok := r.Labels[crdv1.LabelSandbox]; ok {
