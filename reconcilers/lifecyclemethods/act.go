@@ -22,8 +22,8 @@ import (
 	"switchyard.dev/workflows/grant"
 )
 
-// act records the names of pods, creates them, records their UIDs, and then releases or deletes
-// what is of no use any more.
+// act records the names of pods, creates them, records their UIDs, and then releases or deletes pods that
+// are no longer needed.
 func (r *Reconciler) act(ctx context.Context, in Input, d Decision) (time.Duration, error) {
 	graph, units := &d.Pre, in.Object.Spec.PreStart
 	if d.Posts {
@@ -162,8 +162,8 @@ func RefusedPod(unit string, pod *corev1.Pod, err error) (reason, message string
 	return refusal.Reason, execunit.Refused(unit, pod.Namespace, err.Error()), true
 }
 
-// release lets go, or takes away, pods whose attempt has ended. after has the status as it is
-// recorded now.
+// release removes the finalizer of pods with a recorded end, and deletes pods that are no longer needed.
+// after has the status as it is recorded now.
 func (r *Reconciler) release(ctx context.Context, in Input, after *crdv1.SignadotObjectLifecycleMethods, d engine.Decision) error {
 	recorded := slices.Concat(after.Status.PreCreate, after.Status.PostStop)
 	var errs []error

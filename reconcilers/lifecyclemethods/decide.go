@@ -23,7 +23,7 @@ type Input struct {
 	Pods []*corev1.Pod
 	// Kept are the keys of values that there are; nil while the object is not being deleted.
 	Kept map[string]bool
-	// Settings say how pods of units look.
+	// Settings have the pod template of units.
 	Settings execunit.Settings
 	// AtOnce is how many units of one graph run at the same time.
 	AtOnce int
@@ -82,8 +82,8 @@ func Decide(in Input) Decision {
 	return d
 }
 
-// accept reports whether the units can be run. Of an object that is being deleted whose units
-// were run only those of postStop count.
+// accept returns the condition Accepted: whether the units can be run. If the object is being deleted,
+// only the units of postStop count.
 func accept(in Input) condition.Condition {
 	o := in.Object
 	if problems := engine.Check(o.Spec.OLM); len(problems) > 0 {
@@ -135,7 +135,7 @@ func (in Input) identity(unit string, attempt int32) execunit.Identity {
 	}
 }
 
-// Fate is what is to become of a pod.
+// Fate is the action to take on a pod.
 type Fate int
 
 // Fates of pods.
@@ -148,7 +148,7 @@ const (
 	Remove
 )
 
-// FateOf returns what is to become of a pod, once status is recorded. all are the statuses of
+// FateOf returns the action to take on a pod after its status has been recorded. all are the statuses of
 // both graphs.
 func FateOf(p *corev1.Pod, all []crdv1.WorkUnitStatus) Fate {
 	st := engine.StatusOf(all, p.Labels[crdv1.LabelUnit])

@@ -79,7 +79,7 @@ func ending(name string, d Decision) condition.Condition {
 	}
 }
 
-// giveUp says how to let go what cannot be removed.
+// giveUp is the part of messages that describes how to delete the object without its cleanup.
 const giveUp = crdv1.AnnotationGiveUp + `: "true" to leave behind what it would remove.`
 
 // stepsOf names the steps of a field of the specification.
@@ -124,7 +124,7 @@ func waiting(d engine.Decision) *crdv1.WorkUnitStatus {
 // mostNamed is how many units a message names.
 const mostNamed = 3
 
-// running names the units that run, the first with what it waits for, others with the reason.
+// running returns the names of running units, the first with its message, others with the reason.
 func running(d engine.Decision) string {
 	var names []string
 	ended, told := 0, false

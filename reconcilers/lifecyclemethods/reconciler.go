@@ -17,7 +17,7 @@ import (
 	"switchyard.dev/workflows/iocontext/store"
 )
 
-// Pods are the pods of units, and lead to their object.
+// Pods reads the pods of units and has a source of their events.
 type Pods interface {
 	client.Reader
 	Source
@@ -28,8 +28,8 @@ type Config struct {
 	apply.Access
 	// Pods are those of units. Required.
 	Pods Pods
-	// Settings say how pods of units look, and how long they may take. CA tells whom they are
-	// to trust, as PEM; nil: Settings have it.
+	// Settings have the pod template and timeouts of units. CA returns the CAs that the pods trust, as
+	// PEM; if it is nil, those in Settings are used.
 	Settings execunit.Settings
 	CA       func() string
 	// Values keeps the values of units.
@@ -103,8 +103,8 @@ func (r *Reconciler) sync(ctx context.Context, o *crdv1.SignadotObjectLifecycleM
 	return nil
 }
 
-// Gone takes away pods that are left. Else pods and values belong to the object, whose
-// finalizer stays until they are gone.
+// Gone deletes remaining pods of a deleted object. Other pods and values belong to an existing object,
+// which keeps its finalizer until they are deleted.
 func (r *Reconciler) Gone(ctx context.Context, name types.NamespacedName) error {
 	return r.orphans(ctx, name.Name, "")
 }
