@@ -19,8 +19,8 @@ type Input struct {
 	Services []corev1.Service
 }
 
-// told reports whether the status tells of the baseline that the spec names. Nothing was made
-// that could say so of a spec that has changed.
+// told reports whether the status is about the baseline in the spec. There are no created objects that
+// could show it after the spec has changed.
 func (in Input) told() bool {
 	s := in.Workload.Status
 	return s.RoutingConfig != nil && member.StatusIsCurrent[metav1.Object](in.Workload, s.ObservedGeneration, nil)
