@@ -35,8 +35,8 @@ func Kinds() []Kind {
 	}
 }
 
-// kind makes a Kind: lacks says what is not done, advice is a sentence that tells the author of an
-// object what to do, and observed returns the place of its status.observedGeneration.
+// kind returns a Kind: lacks describes what is not done, advice is a sentence with the remedy for the
+// author of an object, and observed returns a pointer to its status.observedGeneration.
 func kind[T any, P interface {
 	*T
 	crdv1.Object
