@@ -17,7 +17,7 @@ import (
 // no workload.
 const ReasonNoBaseline = baseline.ReasonNoBaseline
 
-// Decision is what should be there.
+// Decision has the desired objects and conditions of an external workload.
 type Decision struct {
 	// Conditions are those for Accepted, BaselineFound and TunnelConnected.
 	Conditions condition.Set
@@ -25,7 +25,7 @@ type Decision struct {
 	Tunnel Tunnel
 	// Collect: the tunnel is forgotten, and its info cleared.
 	Collect bool
-	// Delete: the external workload itself goes, and nothing else is done.
+	// Delete is set if the external workload itself is to be deleted; nothing else is done then.
 	Delete bool
 	// Services are the Services of the baseline with the Services that replace them; the entry without
 	// From is the Service of the tunnel itself.
@@ -39,8 +39,8 @@ type Decision struct {
 	Slices    []*discoveryv1.EndpointSlice
 	Endpoints []*oldEndpoints
 
-	// Surplus are our own Services that are not wanted any more; they are deleted when
-	// the log does not name them.
+	// Surplus are Services of the external workload that are no longer wanted; they are deleted once the
+	// log does not name them.
 	Surplus []*corev1.Service
 	// SurplusSlices and SurplusEndpoints are deleted at once: their address may belong to another pod by
 	// now.
@@ -48,8 +48,7 @@ type Decision struct {
 	SurplusEndpoints []*oldEndpoints
 }
 
-// Decide returns what should be there for an external workload that is not being
-// deleted.
+// Decide returns the decision about an external workload that is not being deleted.
 func Decide(in Input) Decision {
 	var d Decision
 	d.Tunnel, d.Collect = tunnelOf(in)
@@ -110,7 +109,7 @@ func (d *Decision) asItIs(in Input) {
 	for i := range d.Services {
 		m := &d.Services[i]
 		m.Missing = slices.DeleteFunc(m.Missing, func(port int32) bool {
-			// One that is in both was asked for; whether it is carried is found out now.
+			// A port in both lists was diverted; whether the tunnel carries it is determined again.
 			return slices.ContainsFunc(m.Ports, func(p crdv1.MappedPort) bool { return p.Port == port })
 		})
 	}

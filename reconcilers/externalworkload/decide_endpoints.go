@@ -37,8 +37,7 @@ func (d *Decision) endpoints(in Input, asked mapping) {
 	d.SurplusEndpoints = surplus(in, in.Endpoints, d.Endpoints)
 }
 
-// surplus returns those of the objects of one kind that this external workload made and does
-// not want any more.
+// surplus returns the objects of one kind that the external workload owns and that are not wanted.
 func surplus[T any, P apply.Object[T]](in Input, have []T, wanted []P) []P {
 	var out []P
 	for i := range have {
@@ -68,8 +67,8 @@ func (d *Decision) carried(m *member.Mapping, s *corev1.Service, asked mapping) 
 	return out
 }
 
-// slice makes the EndpointSlice of a Service. Connections to it are accepted only
-// while the workstation is connected.
+// slice returns the EndpointSlice of a Service. Its endpoints are ready only while the workstation is
+// connected.
 func (d *Decision) slice(in Input, service string, ports []corev1.ServicePort) *discoveryv1.EndpointSlice {
 	family := discoveryv1.AddressTypeIPv4
 	if d.Tunnel.Address.Is6() {

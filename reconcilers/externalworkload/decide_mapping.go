@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/reconcilers/condition"
 )
 
-// mapping is what spec.tunnel asks for.
+// mapping is the validated spec.tunnel.
 type mapping struct {
 	// diverted are the container ports that are to go through the tunnel, in the order
 	// of the spec, each once. That their entry is wrong changes nothing: their

@@ -118,8 +118,7 @@ func infoOf(h holders.Holder) *crdv1.TunnelInfo {
 	return out
 }
 
-// labelsOf returns what people see of a workstation, none of it where that is more than it
-// may have.
+// labelsOf returns the displayed labels of a workstation; none if they exceed the limits.
 func labelsOf(t *tunnelv1.Tunnel) map[string]string {
 	if len(t.GetLabels()) > maxLabels {
 		return nil

@@ -29,7 +29,7 @@ type Tunnel struct {
 	// Connected is the condition for TunnelConnected. Unknown: there is none. False:
 	// there is one, and requests cannot go through it.
 	Connected condition.Condition
-	// Address is where it ends in the cluster; not valid when there is nowhere.
+	// Address is the end of the tunnel in the cluster; the zero Addr if there is none.
 	Address netip.Addr
 	// Pod is the name of the pod that has that address.
 	Pod string

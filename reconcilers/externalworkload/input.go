@@ -21,7 +21,7 @@ type Limits struct {
 	// Grace is after how long a tunnel that is not connected is collected. Zero means
 	// DefaultGrace.
 	Grace time.Duration
-	// WriteEndpoints makes an Endpoints object beside each EndpointSlice.
+	// WriteEndpoints enables an Endpoints object beside each EndpointSlice.
 	WriteEndpoints bool
 }
 
@@ -31,8 +31,8 @@ const (
 	DefaultGrace = 10 * time.Minute
 )
 
-// Also returns the kinds of objects that are made only because the Limits ask for it;
-// they need indexes as the others do.
+// Also returns the kinds of objects that are created only if the Limits enable them; they need indexes
+// like the others.
 func (l Limits) Also() []client.Object {
 	if !l.WriteEndpoints {
 		return nil
@@ -51,8 +51,7 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Input is what counts when it is worked out how an external workload is reached.
-// Nothing in it may be changed: it is shared with the cache.
+// Input has all inputs of Decide. It is shared with the cache and must not be changed.
 type Input struct {
 	// Workload is the SignadotExternalWorkload. If one of the operator's proxies reports its tunnel, its
 	// status.tunnel is that report, and Written is the external workload as it was read; otherwise Written
@@ -60,17 +59,17 @@ type Input struct {
 	Workload, Written *crdv1.SignadotExternalWorkload
 	// Told is the report of the operator's proxies about its tunnel; nil if they are not polled.
 	Told *Told
-	// Seen is what there is of its baseline.
+	// Seen is the state of its baseline.
 	member.Seen
-	// Neighbours are the Services of the namespace that no member made.
+	// Neighbours are the Services of the namespace that were not created for a member.
 	Neighbours []corev1.Service
-	// Services, Slices and Endpoints are those that this external workload made;
-	// Endpoints are only known with Limits.WriteEndpoints.
+	// Services, Slices and Endpoints are the objects that the external workload owns; Endpoints are only
+	// read with Limits.WriteEndpoints.
 	Services  []corev1.Service
 	Slices    []discoveryv1.EndpointSlice
 	Endpoints []oldEndpoints
-	// Holders are the pods that the status may mean as the end of the tunnel: those of the
-	// name that it gives, in the namespace of the external workload and in the operator's.
+	// Holders are the pods that can be the end of the tunnel in the status: those with the name in the
+	// status, in the namespace of the external workload and in the operator's.
 	Holders []corev1.Pod
 	// OperatorNamespace is the namespace of the operator's tunnel proxies; "" if there are none.
 	OperatorNamespace string
@@ -124,7 +123,7 @@ func (in Input) reached() bool {
 		status.RoutingConfig != nil && member.StatusIsCurrent(in.Workload, status.ObservedGeneration, in.ownServices())
 }
 
-// ownServices returns the Services that this external workload made.
+// ownServices returns the Services that the external workload owns.
 func (in Input) ownServices() []*corev1.Service {
 	return member.SurplusServices(in.Services, in.Workload.UID, nil)
 }

@@ -15,15 +15,15 @@ import (
 	"switchyard.dev/reconcilers/tunnelholders/holders"
 )
 
-// Config is what a Reconciler needs.
+// Config configures a Reconciler.
 type Config struct {
 	member.Needs
 	// Limits are the limits of tunnels; zero fields have defaults.
 	Limits Limits
 	// Namespaces are those in which the operator may work; empty means all.
 	Namespaces []string
-	// OperatorNamespace is where tunnel proxies are; empty: nowhere, so that only pods of
-	// an external workload's own namespace can hold its tunnel.
+	// OperatorNamespace is the namespace of tunnel proxies; if it is empty, only pods in the namespace of
+	// an external workload can hold its tunnel.
 	OperatorNamespace string
 	// Tunnels returns which of the operator's proxies holds a tunnel; nil if they are not polled and only
 	// other components write status.tunnel.
@@ -35,7 +35,7 @@ type Tunnels interface {
 	// Look returns the holder of the tunnel of an external workload; false if no proxy has reported to
 	// hold it.
 	Look(w holders.Workload) (holders.Holder, bool)
-	// Awaited reports whether it is not known yet what the proxy in this pod holds.
+	// Awaited reports whether the proxy in this pod has not reported its tunnels yet.
 	Awaited(pod string) bool
 }
 

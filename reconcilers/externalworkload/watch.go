@@ -23,7 +23,7 @@ import (
 // the tunnel.
 const indexHolder = "status.tunnel.info.tunnelProxyPodName"
 
-// Index makes the index that this package finds external workloads by.
+// Index adds the index with which this package finds external workloads.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	return indexer.IndexField(ctx, &crdv1.SignadotExternalWorkload{}, indexHolder, byHolderName)
 }
@@ -47,8 +47,8 @@ func (r *Reconciler) byHolder(ctx context.Context, pod client.Object) []reconcil
 	return controller.Requests(ctx, r.config.Client, &crdv1.SignadotExternalWorkloadList{}, options...)
 }
 
-// holderChanged passes over changes of a pod that do not touch whether it may hold a
-// tunnel, or at which address.
+// holderChanged filters out updates of a pod that change neither whether it is allowed to hold a tunnel
+// nor its addresses.
 func holderChanged(before, after client.Object) bool {
 	b, okB := before.(*corev1.Pod)
 	a, okA := after.(*corev1.Pod)

@@ -23,14 +23,13 @@ const (
 	EnvRoutingKey  = "SIGNADOT_SANDBOX_ROUTING_KEY"
 )
 
-// Plan is what makes a fork out of a baseline.
+// Plan has the parameters of a fork.
 type Plan struct {
 	// Identity is the ForkedWorkload, the sandbox and the baseline that the fork belongs to.
 	Identity Identity
 	// Patches are applied in order.
 	Patches []crdv1.Patch
-	// Resources are what patches that are templates know of the sandbox's resources, by
-	// the name of the resource.
+	// Resources are the values of the sandbox's resources for template patches, by resource name.
 	Resources map[string]crdv1.ResourceTemplateData
 	// Siblings are the other forks of the sandbox that patches name, by Siblings.
 	Siblings map[string]variables.Reached
@@ -60,11 +59,10 @@ type Object interface {
 
 // Fork is a workload that runs beside its baseline.
 type Fork struct {
-	// Object is the whole clone, to be made Writable and applied: an
-	// *appsv1.Deployment, or a Rollout as *unstructured.Unstructured. It is without
-	// status and without what the API server fills in.
+	// Object is the whole clone, an *appsv1.Deployment, or a Rollout as *unstructured.Unstructured, to be
+	// converted by Writable and applied. It has no status and no fields that the API server sets.
 	Object Object
-	// Template is what its pods are made from.
+	// Template is its pod template.
 	Template *corev1.PodTemplateSpec
 	// Replicas is how many pods patches ask for; nil when they leave it open.
 	Replicas *int32

@@ -16,7 +16,7 @@ import (
 // deploymentVersion is the apiVersion of Deployments.
 const deploymentVersion = "apps/v1"
 
-// deploymentKind makes forks of Deployments.
+// deploymentKind implements kind for Deployments.
 type deploymentKind struct{}
 
 // bare returns the baseline as patches see it: the fields that users write, with one replica, which is
@@ -52,14 +52,13 @@ func (deploymentKind) bare(live *baseline.Workload) (map[string]any, *Problem) {
 	return fields, nil
 }
 
-// strategic goes by the schema of Deployments.
+// strategic applies a strategic merge patch with the schema of Deployments.
 func (deploymentKind) strategic(document, patch []byte) ([]byte, error) {
 	return strategicpatch.StrategicMergePatch(document, patch, appsv1.Deployment{})
 }
 
-// read reads a Deployment. A field that no Deployment has is refused: it is a slip
-// of the pen that the API server would drop without a word, and then the fork would
-// do what the baseline does.
+// read decodes a Deployment. An unknown field is an error: it is a typo that the API server would drop
+// silently, and the fork would behave like the baseline.
 func (deploymentKind) read(document []byte, _ *draft) (*draft, error) {
 	d := &appsv1.Deployment{}
 	strict, err := kjson.UnmarshalStrict(document, d)

@@ -41,9 +41,9 @@ func guardPowers(drafts []*draft, live *baseline.Workload, plan Plan) *Problem {
 		here, wrong[0].Path, more, power.Setting, power.Names(wrong))
 }
 
-// answered reports whether another check covers a power: the admission webhook checks that the author can
-// read the referenced objects. Plan.Resources is no such check, because a user who writes a ForkedWorkload
-// can list any object as an output of a resource.
+// answered reports whether another check covers a power: the admission webhook checks that the author can read
+// the referenced objects. Plan.Resources is no such check, because the author of a ForkedWorkload can list any
+// object as an output of a resource.
 func (p Plan) answered(g power.Grant) bool { return p.AuthorAsked && g.Power == power.Secrets }
 
 // Outputs returns the objects that the plan lists as outputs of the sandbox's resources. The list is

@@ -14,7 +14,7 @@ import (
 type Identity struct {
 	// ForkedWorkload is the name of the ForkedWorkload.
 	ForkedWorkload string
-	// Namespace is where it lives, and all that is made for it.
+	// Namespace is the namespace of the ForkedWorkload and of all objects created for it.
 	Namespace string
 	// Owner refers to the ForkedWorkload as the controller of the created objects.
 	Owner metav1.OwnerReference
@@ -24,7 +24,7 @@ type Identity struct {
 	SandboxName string
 	// SandboxLabel is the value of the sandbox's label; may be empty.
 	SandboxLabel string
-	// RoutingKey may be empty: a ForkedWorkload that no sandbox made has none.
+	// RoutingKey is empty for a ForkedWorkload that no sandbox created.
 	RoutingKey string
 }
 

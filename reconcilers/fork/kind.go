@@ -10,7 +10,7 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 )
 
-// kind is what one kind of workload does in its own way.
+// kind has the operations that differ between kinds of workloads.
 type kind interface {
 	// bare returns the live workload as patches see it.
 	bare(live *baseline.Workload) (map[string]any, *Problem)
@@ -19,13 +19,13 @@ type kind interface {
 	// read decodes a document, or returns an error if it is not a workload of this kind. An unknown field
 	// of the pod template is an error unless before has it too; before is nil for the first document.
 	read(document []byte, before *draft) (*draft, error)
-	// check returns what a patch did that is not possible with this kind, given what the
-	// workload was before all patches; empty when there is nothing.
+	// check returns a message about a change that is not possible with this kind, compared with the
+	// workload before all patches; "" if there is none.
 	check(next, first *draft) string
 	// finish applies changes that are specific to this kind, so that the clone does not depend on the
 	// baseline. open is set if patches do not set the number of replicas.
 	finish(fields map[string]any, open bool)
-	// object returns the clone to be written, and what its pods are made from.
+	// object returns the clone to be written, and its pod template.
 	object(fields map[string]any) (Object, *corev1.PodTemplateSpec, error)
 }
 
@@ -71,8 +71,8 @@ func fieldsOf(document []byte) (map[string]any, error) {
 	return fields, nil
 }
 
-// at returns the object at a path below fields, which is made where there is none.
-// Something else that stands in the way is replaced.
+// at returns the object at a path below fields. It creates the object if it is missing, and replaces
+// values of other types.
 func at(fields map[string]any, path ...string) map[string]any {
 	for _, key := range path {
 		next, ok := fields[key].(map[string]any)

@@ -12,8 +12,7 @@ import (
 // replicasPointer is where a JSON patch finds the number of pods.
 const replicasPointer = "/spec/replicas"
 
-// sizes reports whether the patch gives the workload a number of replicas, also when it is
-// the one that the workload has.
+// sizes reports whether the patch sets the number of replicas, even to the current number.
 func (f patchForm) sizes() bool {
 	if f.name != formJSON {
 		return gives(f.content, replicasPointer)
@@ -40,7 +39,7 @@ func (f patchForm) sizes() bool {
 	})
 }
 
-// gives reports whether there is something at a JSON pointer into the document.
+// gives reports whether the document has a value at a JSON pointer.
 func gives(document []byte, pointer string) bool {
 	var value any
 	if json.Unmarshal(document, &value) != nil {

@@ -27,7 +27,7 @@ const (
 	ReasonLabelsMatchBaseline = "LabelsMatchBaseline"
 )
 
-// Problem is something wrong with what a person asked for.
+// Problem is a problem with the request of a user.
 type Problem struct {
 	// Reason is one CamelCase word for programs.
 	Reason string
@@ -35,7 +35,7 @@ type Problem struct {
 	Message string
 }
 
-// problem makes a Problem; the message is given as for fmt.Sprintf.
+// problem returns a Problem; the message is formatted with fmt.Sprintf.
 func problem(reason, format string, args ...any) *Problem {
 	return &Problem{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }

@@ -16,13 +16,13 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 )
 
-// rolloutKind makes forks of Argo Rollouts. Of a Rollout only that is known which
-// is named here, and its pod template; all else is carried along as it is.
+// rolloutKind implements kind for Argo Rollouts. It knows the pod template and the fields named in this
+// file; all other fields are copied unchanged.
 type rolloutKind struct{}
 
-// bare returns the Rollout as patches see it. When its pods are made from the
-// template of a Deployment (workloadRef), that template stands in it: a fork that
-// referred to the Deployment would scale it down when it has come up.
+// bare returns the Rollout as patches see it. If it takes its pod template from a Deployment
+// (workloadRef), that template is inlined: a fork that referred to the Deployment would scale it down when
+// the fork is ready.
 func (rolloutKind) bare(live *baseline.Workload) (map[string]any, *Problem) {
 	have, ok := live.Object.(*unstructured.Unstructured)
 	if !ok {
@@ -92,9 +92,9 @@ func ofOneRollout() []string {
 	return []string{"paused", "restartAt", "progressDeadlineAbort", "analysis", "rollbackWindow"}
 }
 
-// strategic goes by the schema of core/v1 in the pod template. There is none for the
-// rest: objects are merged and lists are replaced, as API servers do with custom
-// resources in a merge patch.
+// strategic applies a strategic merge patch with the schema of core/v1 in the pod template. There is no
+// schema for the rest: objects are merged and lists are replaced, as API servers do for custom resources
+// in a merge patch.
 func (rolloutKind) strategic(document, patch []byte) ([]byte, error) {
 	pod, err := strategicpatch.NewPatchMetaFromStruct(corev1.PodTemplateSpec{})
 	if err != nil {
@@ -155,7 +155,7 @@ func (rolloutKind) read(document []byte, before *draft) (*draft, error) {
 	}
 	d.template = *template
 	for _, e := range strict {
-		// Without where it stands: a patch may have moved it.
+		// Without the path: a patch may have moved the field.
 		name := e.Error()[strings.LastIndexByte(e.Error(), '.')+1:]
 		if before != nil && !before.unknown[name] {
 			return nil, fmt.Errorf("spec.template: %w", e)
@@ -181,7 +181,7 @@ func podTemplate(fields map[string]any) (*corev1.PodTemplateSpec, []error, error
 	return template, strict, nil
 }
 
-// check refuses what would make the fork work on the baseline.
+// check refuses fields that would make the fork act on the baseline.
 func (rolloutKind) check(next, first *draft) string {
 	spec := at(next.fields, "spec")
 	if spec["workloadRef"] != nil {
@@ -208,8 +208,8 @@ func (rolloutKind) check(next, first *draft) string {
 	return ""
 }
 
-// ownStrategy are the fields of spec.strategy.canary that a fork keeps: how many
-// pods more or fewer there may be while a new form of it comes up.
+// ownStrategy returns the fields of spec.strategy.canary that a fork keeps: the limits on the number of
+// pods during a rollout.
 func ownStrategy() []string { return []string{"maxSurge", "maxUnavailable"} }
 
 // firstAdded returns the path of something in wants that is not the same in has; empty
@@ -232,9 +232,9 @@ func firstAdded(wants, has any, path string) string {
 	return found
 }
 
-// finish gives the Rollout a strategy of its own: a canary without steps goes up at
-// once, as a Deployment does. Where the number of pods is open it begins with one: the
-// API server fills nothing in, and autoscalers pass over a Rollout without a number.
+// finish replaces the strategy of the Rollout: a canary without steps is promoted at once, like a
+// Deployment. If open is set, the number of replicas is initially one: the API server sets no default, and
+// autoscalers ignore a Rollout without a number.
 func (rolloutKind) finish(fields map[string]any, open bool) {
 	spec := at(fields, "spec")
 	if open {

@@ -5,8 +5,8 @@ import (
 	"switchyard.dev/reconcilers/fork/power"
 )
 
-// Wishes are what patches ask for beyond their baseline, as far as its author needs a
-// right for it.
+// Wishes are the powers and reads that patches request beyond their baseline, for which their author needs
+// permission.
 type Wishes struct {
 	// Reads are the objects of the namespace that the fork gets the content of after any of
 	// its patches and the baseline does not, each once. What a later patch takes away
@@ -36,7 +36,7 @@ func WishesOf(live *baseline.Workload, plan Plan) (Wishes, *Problem) {
 	return out, nil
 }
 
-// readsOfAny returns what any draft reads and the first, which is the baseline, does not.
+// readsOfAny returns the objects that any draft reads and the first, the baseline, does not.
 func readsOfAny(drafts []*draft) []power.Read {
 	var out []power.Read
 	had := map[power.Read]bool{}

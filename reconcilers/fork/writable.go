@@ -76,7 +76,7 @@ func portOf(o map[string]any) any {
 	return portKey{int32(number), baseline.ProtocolOf(corev1.Protocol(protocol))} // It was read as an int32 before.
 }
 
-// firstOf returns the entries whose key no earlier entry has.
+// firstOf returns the list without entries that have the key of an earlier entry.
 func firstOf(list []map[string]any, key func(map[string]any) any) []map[string]any {
 	seen := map[any]bool{}
 	return slices.DeleteFunc(list, func(item map[string]any) bool {
@@ -87,7 +87,7 @@ func firstOf(list []map[string]any, key func(map[string]any) any) []map[string]a
 	})
 }
 
-// lastOf returns the entries whose key no later entry has.
+// lastOf returns the list without entries that have the key of a later entry.
 func lastOf(list []map[string]any, key func(map[string]any) any) []map[string]any {
 	slices.Reverse(list)
 	list = firstOf(list, key)

@@ -418,7 +418,7 @@ func (onLeader) NeedLeaderElection() bool { return true }
 // Client reads from the manager's caches and writes to the API server.
 func (m *Main) Client() client.Client { return m.manager.GetClient() }
 
-// LogReady returns why the routing log is not complete, nil if it is. On a replica that does not lead it
+// LogReady returns why the routing log is not complete, nil if it is. On a replica that is not the leader it
 // always returns that the log is not available.
 func (m *Main) LogReady() error { return m.publisher.Ready() }
 

@@ -48,9 +48,9 @@ func droppedByAny(all []confinement) []string {
 	return sortedKeys(names)
 }
 
-// confined refuses to leave out what confined a container of the baseline. One that is
-// new could take its place, with the same image: it is confined by what confines every
-// container of the baseline.
+// confined checks that a container keeps the restrictions that it has in the baseline. A new one could
+// replace any, with the same image, so it must have the restrictions that all containers of the baseline
+// share.
 func (g *grants) confined(path string, next corev1.Container) {
 	var had []confinement
 	if was, ok := ContainerNamed(*g.base, next.Name); ok {

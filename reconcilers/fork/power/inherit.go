@@ -6,9 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Confining returns the fields of a security context that the container is, new in the
-// template next, leaves open and every container of the template base has alike, except
-// those that allowed lets it leave out.
+// Confining returns the security context fields that all containers of the template base share and that
+// the container is, new in the template next, leaves unset, except those that allowed lets it leave unset.
 func Confining(base, next *corev1.PodTemplateSpec, is corev1.Container, allowed Powers) *corev1.SecurityContext {
 	out, said := &corev1.SecurityContext{}, is.SecurityContext
 	if said == nil {
@@ -26,7 +25,7 @@ func Confining(base, next *corev1.PodTemplateSpec, is corev1.Container, allowed 
 	return out
 }
 
-// confiningPrivileges writes into out what Confinement is about.
+// confiningPrivileges sets in out the fields that the power Confinement covers.
 func confiningPrivileges(base, next *corev1.PodTemplateSpec, is corev1.Container, said, out *corev1.SecurityContext) {
 	var had []confinement
 	for _, c := range Containers(base.Spec) {

@@ -7,7 +7,7 @@
 //	Added      the added powers, each with its field           power.go, pod.go, container.go, volume.go, program.go
 //	           restrictions of containers in the baseline      confinement.go
 //	Confining  the restrictions that a new container inherits  inherit.go
-//	Reads      the objects whose content a pod can see         reads.go
+//	Reads      the objects that a pod can read                 reads.go
 //
 // Its tests are in package fork, power_*_test.go: they check the powers of a whole fork.
 package power
@@ -20,8 +20,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Power is a kind of power over nodes, or over what belongs to others, that a pod
-// may have. Its text is how the operator's configuration calls it.
+// Power is a kind of power over nodes, or over objects of other owners, that a pod can have. Its value is
+// the name in the operator's configuration.
 type Power string
 
 // Powers that patches can add only if the operator's configuration allows them.
@@ -104,10 +104,9 @@ func Parse(names []string) (Powers, error) {
 // Grant is a power that a pod has and its baseline has not.
 type Grant struct {
 	Power Power
-	// Path is the field that gives it.
+	// Path is the field that adds the power.
 	Path string
-	// read is the object that Secrets is about, and what, for NodePrograms, that
-	// which runs.
+	// read is the object for Secrets, and what is the program for NodePrograms.
 	read Read
 	what string
 }
@@ -124,8 +123,8 @@ func Added(base, next *corev1.PodTemplateSpec, running *corev1.PodSpec) []Grant 
 	})
 }
 
-// alike returns a grant by what counts when two are compared: an object that is read is
-// the same in whatever field it stands.
+// alike returns a grant reduced to the fields by which two are compared: an object is the same whichever
+// field refers to it.
 func (g Grant) alike() Grant {
 	if g.Power == Secrets {
 		g.Path = ""
@@ -144,7 +143,7 @@ func Names(grants []Grant) string {
 	return strings.Join(out, ", ")
 }
 
-// granted returns what pods made from next may do and pods made from base may not.
+// granted returns the powers that pods made from next have and pods made from base do not.
 func granted(base, next *corev1.PodTemplateSpec) []Grant {
 	g := &grants{base: &base.Spec, next: &next.Spec}
 	g.pod()
@@ -169,7 +168,7 @@ func (g *grants) late() {
 	g.claims()
 }
 
-// grants collects what next may do and base may not.
+// grants collects the powers of next that base does not have.
 type grants struct {
 	base, next *corev1.PodSpec
 	found      []Grant

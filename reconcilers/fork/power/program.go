@@ -25,8 +25,7 @@ func (g *grants) programs() {
 	}
 }
 
-// inReach reports whether a container of a pod has the node in reach by what the baseline
-// has.
+// inReach reports whether a container of a pod can reach the node as the baseline can.
 func (g *grants) inReach(pod *corev1.PodSpec, c corev1.Container) bool {
 	was, _ := ContainerNamed(*g.base, c.Name)
 	if privileged(was) && privileged(c) {
@@ -65,8 +64,7 @@ func hasVolume(pod *corev1.PodSpec, source corev1.VolumeSource) bool {
 	return false
 }
 
-// program returns, as text to compare, what a container runs: its image and all that is
-// executed in it.
+// program returns the image and all commands of a container as text, for comparison.
 func program(c corev1.Container) string {
 	run := []any{c.Image, c.Command, c.Args}
 	for _, p := range []*corev1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {

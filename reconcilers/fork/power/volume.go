@@ -30,9 +30,9 @@ func (g *grants) volumes() {
 	}
 }
 
-// reach reports whether a volume reaches beyond the pod and the objects of its namespace,
-// and which power that is. Secrets, ConfigMaps, claims and what a claim is made of
-// are objects of the namespace; an image is pulled like that of a container.
+// reach reports whether a volume reaches beyond the pod and the objects of its namespace, and returns the
+// power for it. Secrets, ConfigMaps and claims, with their templates, are objects of the namespace; an
+// image volume is pulled like the image of a container.
 func reach(source corev1.VolumeSource) (Power, bool) {
 	if source.HostPath != nil {
 		return HostPath, true
@@ -75,7 +75,7 @@ func projected(pod *corev1.PodSpec) []corev1.VolumeProjection {
 	return out
 }
 
-// sameToken reports whether a token gives the same; where it lies does not count.
+// sameToken reports whether two tokens have the same content; their paths are ignored.
 func sameToken(a, b *corev1.ServiceAccountTokenProjection) bool {
 	return a != nil && b != nil && a.Audience == b.Audience &&
 		equality.Semantic.DeepEqual(a.ExpirationSeconds, b.ExpirationSeconds)
@@ -101,9 +101,9 @@ func mountsOf(pod *corev1.PodSpec, volumes ...string) []mounted {
 	return out
 }
 
-// mounts reports wider mounts of a volume that reaches beyond the pod. same are the names of that volume
-// in the baseline. A mount is wider if it is writable where the baseline's was read-only, has another
-// subPath or mount propagation, or has another user, to whom file modes may allow more.
+// mounts reports wider mounts of a volume that reaches beyond the pod. same are the names of that volume in the
+// baseline. A mount is wider if it is writable where the baseline's was read-only, has another subPath or mount
+// propagation, or belongs to another user, because file modes may allow that user more.
 func (g *grants) mounts(power Power, name string, same []string) {
 	had := mountsOf(g.base, same...)
 	for _, is := range mountsOf(g.next, name) {

@@ -39,7 +39,7 @@ func Of(live baseline.Forms, pod corev1.PodSpec, neighbours []corev1.Service, id
 	return slices.CompactFunc(out, func(a, b member.Mapping) bool { return a.From == b.From })
 }
 
-// mapService returns the Mapping of one Service. A port whose named target only the fork lacks is in both
+// mapService returns the Mapping of one Service. A port with a named target that only the fork lacks is in both
 // Ports and Missing.
 func mapService(s *corev1.Service, live baseline.Forms, pod corev1.PodSpec, id fork.Identity) member.Mapping {
 	m := member.Mapping{From: s.Name}
@@ -77,9 +77,9 @@ func mapService(s *corev1.Service, live baseline.Forms, pod corev1.PodSpec, id f
 	return m
 }
 
-// keepServiceLabels gives the Service of a fork, which may be nil, the labels of the baseline's that
-// are kept: a Service's labels select nothing. Annotations are never kept: controllers act on them, such as
-// by creating a load balancer.
+// keepServiceLabels copies the kept labels of the baseline's Service to that of the fork, which may be
+// nil: labels of a Service select nothing. Annotations are never copied, because controllers act on them,
+// for example by creating a load balancer.
 func keepServiceLabels(made, of *corev1.Service, keep reserved.Filter) {
 	if made == nil {
 		return

@@ -14,9 +14,8 @@ import (
 	"switchyard.dev/sidecars/inject"
 )
 
-// Trouble is why a pod does not get ready, as a reason for programs and a message for
-// people. It stays the same through the turns of a container that is started again and
-// again, so that nothing is written at each of them.
+// Trouble is why a pod does not become ready, as a reason for programs and a message for users. It is the
+// same in all states of a container that restarts repeatedly, so that no state change causes a write.
 type Trouble struct{ Reason, Message string }
 
 // Reasons of troubles.
@@ -25,8 +24,8 @@ const (
 	ReasonUnschedulable = "Unschedulable"
 	// ReasonImagePull: an image cannot be had.
 	ReasonImagePull = "ImagePullBackOff"
-	// ReasonConfigError: a container cannot be made, mostly for a ConfigMap, a Secret
-	// or a key in one that is not there.
+	// ReasonConfigError: a container cannot be created, mostly because a ConfigMap, a Secret or a key in
+	// one is missing.
 	ReasonConfigError = "CreateContainerConfigError"
 	// ReasonCrashLoop: a container ends each time it is started.
 	ReasonCrashLoop = "CrashLoopBackOff"
@@ -34,8 +33,8 @@ const (
 	ReasonReadinessGates = "ReadinessGatesNotReady"
 )
 
-// severity returns the reasons ordered by how much they explain: an unschedulable pod has no containers,
-// and a container whose image cannot be pulled never exits.
+// severity returns the reasons ordered by how much they explain: an unschedulable pod has no containers, and a
+// container without a pulled image never exits.
 func severity() []string {
 	return []string{ReasonUnschedulable, ReasonImagePull, ReasonConfigError, ReasonCrashLoop, ReasonReadinessGates}
 }

@@ -36,10 +36,10 @@ func (v Values) String() string {
 	return strings.Join(names, ", ")
 }
 
-// Substitute returns the content of a patch with the variables substituted in its texts, if
-// that has at most so many bytes. It works on JSON that is taken apart, so that a text stays
-// one text whatever stands in a variable. Where a patch works does not depend on variables:
-// they stand neither in names of fields nor, in the operations of a JSON patch, beside their value.
+// Substitute returns the content of a patch with the variables in its strings substituted, or an error if
+// the result is longer than most bytes. It works on decoded JSON, so that a string stays one string
+// whatever the value of a variable. Variables do not change which fields a patch writes: they are not
+// substituted in field names nor, in the operations of a JSON patch, outside values.
 func (v Values) Substitute(content []byte, operations bool, most int) ([]byte, error) {
 	decoder := json.NewDecoder(bytes.NewReader(content))
 	decoder.UseNumber()
