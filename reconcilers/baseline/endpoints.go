@@ -95,8 +95,7 @@ func portsOn(s *corev1.Service, all []*discoveryv1.EndpointSlice, pods []*corev1
 	return ports
 }
 
-// portIn returns the number that a slice gives for a port of its Service; false when it
-// gives none.
+// portIn returns the number of a Service port in a slice; false if the slice does not have it.
 func portIn(s *discoveryv1.EndpointSlice, p corev1.ServicePort) (int32, bool) {
 	for _, e := range s.Ports {
 		name, protocol := "", corev1.ProtocolTCP

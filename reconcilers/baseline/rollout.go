@@ -42,7 +42,7 @@ func NewRolloutList() *unstructured.UnstructuredList {
 	return l
 }
 
-// rolloutSpec is what we read of the spec of a Rollout.
+// rolloutSpec has the fields of a Rollout's spec that the operator reads.
 type rolloutSpec struct {
 	Selector    *metav1.LabelSelector   `json:"selector"`
 	Template    *corev1.PodTemplateSpec `json:"template"`
@@ -151,7 +151,7 @@ func OfRollout(u *unstructured.Unstructured, referred *appsv1.Deployment) *Workl
 	return w
 }
 
-// specOf reads what we need of the spec of a Rollout.
+// specOf decodes the fields of a Rollout's spec that the operator reads.
 func specOf(u *unstructured.Unstructured) (rolloutSpec, error) {
 	var out rolloutSpec
 	spec, ok, err := unstructured.NestedFieldNoCopy(u.Object, "spec")

@@ -23,11 +23,10 @@ func isRouted(s *corev1.Service) bool {
 	return s.Spec.Type != corev1.ServiceTypeExternalName && s.Annotations[crdv1.AnnotationIgnore] != "true"
 }
 
-// Forms are the pod templates that the pods of a baseline were made from: the current one,
-// and former ones during a rollout, which may take for ever. Requests reach pods of all of
-// them.
+// Forms are the pod templates of a baseline's pods: the current one, and older ones during a rollout,
+// which may never finish. Requests reach pods of all of them.
 type Forms struct {
-	// Template is what new pods are made from.
+	// Template is the template of new pods.
 	Template *corev1.PodTemplateSpec
 	// Pods are those that the baseline owns. Of their containers only ports
 	// with a name count.

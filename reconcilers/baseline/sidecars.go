@@ -156,8 +156,7 @@ func covered(w *Workload, pods []corev1.Pod, services []crdv1.ServiceMapping, in
 	return coverage.Of(s, injected, nil)
 }
 
-// absence returns which pods have no sidecar, why, and what to do; nothing when all
-// have one.
+// absence returns the pods without a sidecar, with cause and remedy; "" if all have one.
 func absence(r coverage.Report) string {
 	if r.Unwanted() {
 		return fmt.Sprintf("annotate its pod template with %s: \"true\"", crdv1.AnnotationInject)
@@ -177,7 +176,7 @@ func absence(r coverage.Report) string {
 // counts reports whether requests can reach the pod.
 func counts(pod *corev1.Pod) bool { return coverage.Counts(pod) }
 
-// sidecarOf looks for the sidecar of a pod.
+// sidecarOf returns whether a pod has a sidecar, and whether it is ready.
 func sidecarOf(pod *corev1.Pod) (present, ready bool) {
 	p := coverage.PodOf(pod)
 	return p.Present, p.Ready

@@ -33,14 +33,13 @@ const (
 	// indexBaseline finds members by the name of their baseline, indexKind by its kind.
 	indexBaseline = "spec.baseline.name"
 	indexKind     = "spec.baseline.kind"
-	// indexNotOfMember finds the Services and Deployments that were not made for a
-	// member.
+	// indexNotOfMember finds the Services and Deployments that were not created for a member.
 	indexNotOfMember = "notOfMember"
 	// IndexReferred finds Rollouts by the Deployment that they take their pods from.
 	IndexReferred = "spec.workloadRef.name"
 )
 
-// Index makes the indexes that this package reads by, for members of all kinds.
+// Index adds the indexes that this package uses, for members of all kinds.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	notOfMember := func(o client.Object) []string { return []string{strconv.FormatBool(!madeForMember(o))} }
 	errs := []error{
@@ -78,7 +77,7 @@ func byKind(o client.Object) []string {
 	return nil
 }
 
-// ByReferred returns the Deployment that a Rollout takes its pods from: it makes
+// ByReferred returns the Deployment from which a Rollout takes its pod template. It is the function of
 // IndexReferred.
 func ByReferred(o client.Object) []string {
 	if u, ok := o.(*unstructured.Unstructured); ok {
@@ -89,7 +88,7 @@ func ByReferred(o client.Object) []string {
 	return nil
 }
 
-// madeForMember reports whether an object was made for a member.
+// madeForMember reports whether an object was created for a member.
 func madeForMember(o client.Object) bool {
 	labels := o.GetLabels()
 	return labels[crdv1.LabelForkedWorkload] != "" || labels[crdv1.LabelExternalWorkload] != ""
@@ -101,12 +100,12 @@ type Members struct {
 	// Client reads members and workloads from the cache. When it is a RolloutSource,
 	// Rollouts are watched as well.
 	Client client.Reader
-	// List makes an empty list of the kind.
+	// List returns an empty list of the kind.
 	List func() client.ObjectList
 }
 
-// RolloutSource is where controllers hear of Rollouts, while there is such a kind. When the
-// kind comes or goes they hear of a Rollout without a name. Package optional has one.
+// RolloutSource is a source of events of Rollouts while the cluster has that kind. When the kind is
+// installed or removed it sends an event of a Rollout without a name. Package optional implements it.
 type RolloutSource interface {
 	Source(kind schema.GroupKind, h handler.EventHandler, predicates ...predicate.Predicate) source.Source
 }
@@ -164,8 +163,8 @@ func (m Members) byRollout(ctx context.Context, o client.Object) []reconcile.Req
 	return out
 }
 
-// byNeighbour returns the members of baselines that share a Service with this workload: what a
-// member reports of its Services depends on the other workloads (Reach).
+// byNeighbour returns the members of baselines that share a Service with this workload: the Services in
+// the status of a member depend on the other workloads (Reach).
 func (m Members) byNeighbour(ctx context.Context, o client.Object) []reconcile.Request {
 	if o.GetName() == "" || madeForMember(o) || len(m.find(ctx, client.InNamespace(o.GetNamespace()), client.Limit(1))) == 0 {
 		return nil
@@ -181,8 +180,7 @@ func (m Members) byNeighbour(ctx context.Context, o client.Object) []reconcile.R
 	return out
 }
 
-// selectionChanged passes over changes of a workload that neither begin nor end that Services
-// select pods of it.
+// selectionChanged filters out updates of a workload that do not change whether Services select its pods.
 func selectionChanged(before, after client.Object) bool {
 	return hasPods(before) != hasPods(after) || before.GetUID() != after.GetUID() || !maps.Equal(labelsOfNew(before), labelsOfNew(after))
 }
@@ -233,7 +231,7 @@ func (m Members) byWorkloads(ctx context.Context, namespace string, about func(w
 	return out
 }
 
-// labelsOfNew returns the labels of the pods that a workload makes.
+// labelsOfNew returns the labels of new pods of a workload.
 func labelsOfNew(workload client.Object) map[string]string {
 	switch o := workload.(type) {
 	case *appsv1.Deployment:
@@ -373,9 +371,9 @@ func (m Members) find(ctx context.Context, options ...client.ListOption) []recon
 	return controller.Requests(ctx, m.Client, m.List(), options...)
 }
 
-// workloadChanged passes over changes of a baseline that no fork has: of its status,
-// but for how many pods it counts, since not all of them are watched, and whether new ones are
-// refused, and of what its own controllers and tools note on it.
+// workloadChanged filters out updates of a baseline that do not affect forks: its status, except the
+// numbers of pods, since not all pods are watched, and whether new pods are rejected; and annotations of
+// controllers and tools.
 func workloadChanged(before, after client.Object) bool {
 	return podsCounted(before) != podsCounted(after) || PodsRefused(before) != PodsRefused(after) || before.GetGeneration() != after.GetGeneration() || before.GetUID() != after.GetUID() ||
 		(before.GetDeletionTimestamp() == nil) != (after.GetDeletionTimestamp() == nil) ||
@@ -432,7 +430,7 @@ func sliceChanged(before, after client.Object) bool {
 		!equality.Semantic.DeepEqual(b.Endpoints, a.Endpoints) || !equality.Semantic.DeepEqual(b.Ports, a.Ports)
 }
 
-// podChanged passes over changes of a pod that touch neither its sidecar nor its addresses.
+// podChanged filters out updates of a pod that change neither its sidecar nor its addresses.
 func podChanged(before, after client.Object) bool {
 	b, okB := before.(*corev1.Pod)
 	a, okA := after.(*corev1.Pod)

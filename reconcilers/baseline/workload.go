@@ -29,7 +29,7 @@ type Workload struct {
 	Generation int64
 	// Selector selects its pods.
 	Selector *metav1.LabelSelector
-	// Template is what its pods are made from. It is never nil.
+	// Template is its pod template. It is never nil.
 	Template *corev1.PodTemplateSpec
 	// Problem is a message for users about why the pod template is not known; Template is empty then, and
 	// no request can be routed to its pods. "" if it is known.

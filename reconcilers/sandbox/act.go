@@ -73,9 +73,9 @@ func act(ctx context.Context, w apply.Writer, in Input, d Decision) (Made, error
 	return made, w.DeleteSurplus(ctx, in.Sandbox, d.toDelete(made)...)
 }
 
-// toDelete returns all that is not wanted any more, in the order in which it goes: members
-// once the routing log does not name them, since until then requests for them would fail. A
-// change of the RoutingConfig's status enqueues the sandbox.
+// toDelete returns all surplus objects in the order of deletion: members once the routing log does not
+// name them, since until then requests for them would fail. A change of the RoutingConfig's status
+// enqueues the sandbox.
 func (d Decision) toDelete(made Made) []client.Object {
 	if !routing.OnLog(made.Config) {
 		return apply.Objects(d.SurplusConfigs)

@@ -27,10 +27,9 @@ const (
 type Decision struct {
 	// Conditions are those for Accepted and ResourcesReady.
 	Conditions condition.Set
-	// Members are those that the spec asks for and that can be made, in its order.
+	// Members are the members that the spec lists and that can be created, in the order of the spec.
 	Members []Wanted
-	// LeftOut is why the first of those that cannot be made is left out; Yes when none
-	// is.
+	// LeftOut is the problem with the first member that cannot be created; True if there is none.
 	LeftOut condition.Condition
 	// Config is the RoutingConfig to apply; nil: there should be none.
 	Config *crdv1.RoutingConfig
@@ -44,7 +43,7 @@ type Decision struct {
 type Wanted struct {
 	// Field is the field of the spec that asks for it.
 	Field string
-	// Object is what to apply.
+	// Object is the member to apply.
 	Object crdv1.Member
 	// WaitsFor names the resources that must be ready before the fork starts or is updated;
 	// empty when all are, and for members without a fork.
@@ -59,8 +58,8 @@ type Wanted struct {
 // here returns a message of the member with the paths of the sandbox's own spec.
 func (w Wanted) here(message string) string { return strings.NewReplacer(w.paths...).Replace(message) }
 
-// Decide returns which parts there should be for a sandbox that is not being deleted,
-// once the Resources that Provide gives have been written.
+// Decide returns the desired parts of a sandbox that is not being deleted, after the Resources that
+// Provide returns have been written.
 func Decide(in Input) Decision {
 	all := entries(in)
 	r := resources(in)
@@ -101,7 +100,7 @@ func wanted(in Input, e entry, provided bool) Wanted {
 	return w
 }
 
-// held reports whether a member was made to wait for resources.
+// held reports whether a member is on hold until resources are ready.
 func held(m crdv1.Member) bool {
 	w, ok := m.(*crdv1.ForkedWorkload)
 	return ok && w.Annotations[crdv1.AnnotationWaitsFor] != ""
@@ -167,7 +166,7 @@ func accept(in Input, all []entry) condition.Condition {
 	return accepted
 }
 
-// nothing is what a sandbox without members comes to.
+// nothing is the message about the effect of a sandbox without members.
 const nothing = "The sandbox names no workloads, so requests with its routing key reach the baselines."
 
 // leftOut returns the condition about the first entry that is not accepted.

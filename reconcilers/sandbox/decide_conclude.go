@@ -24,8 +24,7 @@ type Made struct {
 	Config *crdv1.RoutingConfig
 	// ConfigRefusal is why the RoutingConfig was not written.
 	ConfigRefusal *apply.Refusal
-	// Taken, where a name of anything that the sandbox needs is taken, names all objects that are in
-	// the way.
+	// Taken lists all objects that occupy a name that the sandbox needs, if there is any.
 	Taken *apply.Refusal
 }
 
@@ -94,7 +93,7 @@ func ConcludeDeletion(in Input, message string, now metav1.Time) *crdv1.Signadot
 	return s
 }
 
-// acceptedByParts repeats what a member finds wrong with the spec.
+// acceptedByParts returns the problem with the spec that a member reports.
 func acceptedByParts(d Decision, made Made) condition.Condition {
 	for i, m := range made.Members {
 		if r := made.Refusals[i]; r != nil && r.Reason == apply.ReasonRejected {

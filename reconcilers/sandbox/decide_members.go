@@ -14,11 +14,11 @@ import (
 type entry struct {
 	// at is the field of the spec that asks for it.
 	at string
-	// name is what users call it; a fork has none.
+	// name is the display name; a fork has none.
 	name string
 	// object is the member to apply.
 	object crdv1.Member
-	// accepted reports whether it can be made.
+	// accepted is the condition for whether it can be created.
 	accepted condition.Condition
 	// remark is a problem that does not prevent its creation; True if there is none.
 	remark condition.Condition
@@ -31,7 +31,7 @@ type entry struct {
 type Ask struct {
 	// At is the field of the spec that asks for it.
 	At string
-	// Object is what would be made.
+	// Object is the member that would be created.
 	Object crdv1.Member
 }
 
@@ -121,9 +121,8 @@ func named(m crdv1.Member, target crdv1.ObjectRef) bool {
 	return ok && baseline.Same(w.Spec.Baseline, target)
 }
 
-// acceptForm reports whether a patch is written in at most one form. The fork is made
-// all the same: one that is there stays as it is, and requests for a new one fail
-// and do not reach the baseline.
+// acceptForm returns whether a patch is written in at most one form. The fork is declared in any case: an
+// existing one is left unchanged, and requests to a new one fail instead of reaching the baseline.
 func acceptForm(index int, p crdv1.Patch) condition.Condition {
 	if err := fork.AcceptForm(p); err != nil {
 		return condition.False(fork.ReasonInvalidPatch, fmt.Sprintf("customization.patches[%d] %v", index, err))

@@ -29,8 +29,8 @@ func Provide(in Input) []*crdv1.Resource {
 	return out
 }
 
-// outputNamespaces returns the namespaces of the forks and of the external workloads, which are
-// those that may use what resources give.
+// outputNamespaces returns the namespaces of the forks and external workloads, which are allowed to use
+// the outputs of resources.
 func outputNamespaces(in Input) []string {
 	var out []string
 	for _, e := range entries(in) {
@@ -54,7 +54,7 @@ func acceptResources(in Input) condition.Condition {
 	return condition.True("Accepted", "Every resource has a name of its own.")
 }
 
-// acceptResource reports whether one resource can be made.
+// acceptResource returns whether one resource can be created.
 func acceptResource(in Input, index int) condition.Condition {
 	all := in.Sandbox.Spec.ManagedResources
 	name := all[index].Name
@@ -73,7 +73,7 @@ func acceptResource(in Input, index int) condition.Condition {
 type provided struct {
 	// condition is that for ResourcesReady: forks wait until it is yes.
 	condition condition.Condition
-	// unused are Resources that the spec does not name any more, nor any fork uses.
+	// unused are Resources that the spec does not list and no fork uses.
 	unused []*crdv1.Resource
 }
 
@@ -147,7 +147,7 @@ func isFailure(f condition.Condition) bool { return f.Reason == ReasonResourceFa
 // isOpen reports whether it is not known how it is.
 func isOpen(f condition.Condition) bool { return !f.IsTrue() && !f.IsFalse() }
 
-// resourceReady reports whether one resource is made, in the form that is asked for.
+// resourceReady returns whether the current spec of one resource is ready.
 func resourceReady(in Input, name string) condition.Condition {
 	object := ResourceName(in.Sandbox, name)
 	have := in.resource(object)

@@ -35,7 +35,7 @@ func (r *Reconciler) expire(ctx context.Context, s *crdv1.SignadotSandbox) (left
 	return 0, true, nil
 }
 
-// sooner returns the sooner of two times to look again, of which zero is never.
+// sooner returns the shorter of two requeue delays, of which zero is never.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {
 		return b

@@ -14,12 +14,12 @@ import (
 	"switchyard.dev/reconcilers/sandbox/census"
 )
 
-// Config is what a Reconciler needs.
+// Config configures a Reconciler.
 type Config struct {
 	apply.Access
-	// Namespaces are those in which members may be made; empty means all.
+	// Namespaces are the namespaces in which members are allowed; empty means all.
 	Namespaces []string
-	// OperatorNamespace is where external workloads without a baseline are made.
+	// OperatorNamespace is the namespace of external workloads without a baseline.
 	OperatorNamespace string
 	// KeyHeaders are the custom headers that carry routing keys.
 	KeyHeaders []string
@@ -80,7 +80,7 @@ func (r *Reconciler) Gone(ctx context.Context, name types.NamespacedName) error 
 	return err
 }
 
-// delete removes the parts and lets the sandbox go.
+// delete deletes the parts and then removes the finalizer of the sandbox.
 func (r *Reconciler) delete(ctx context.Context, in Input) (time.Duration, error) {
 	if after, done, err := r.release(ctx, in); err != nil || !done {
 		return after, err

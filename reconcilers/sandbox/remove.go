@@ -53,7 +53,7 @@ func remove(ctx context.Context, w apply.Writer, c *census.Census, in Input) (wa
 	return "", false, nil
 }
 
-// parts returns the parts that the cache knows, by kind.
+// parts returns the parts in the cache, by kind.
 func parts(in Input) map[string][]client.Object {
 	out := map[string][]client.Object{}
 	for i := range in.Configs {

@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/reconcilers/routingkey"
 )
 
-// forkFor makes the ForkedWorkload of a target, without its patches.
+// forkFor returns the ForkedWorkload for a target, without its patches.
 func forkFor(in Input, ref crdv1.ObjectRef) *crdv1.ForkedWorkload {
 	w := &crdv1.ForkedWorkload{
 		TypeMeta:   typeOf(crdv1.KindForkedWorkload),
@@ -26,8 +26,8 @@ func forkFor(in Input, ref crdv1.ObjectRef) *crdv1.ForkedWorkload {
 	return w
 }
 
-// externalFor makes the SignadotExternalWorkload of a member outside the cluster,
-// beside its baseline.
+// externalFor returns the SignadotExternalWorkload for a member outside the cluster, in the namespace of
+// its baseline.
 func externalFor(in Input, x crdv1.SandboxExternalWorkload) *crdv1.SignadotExternalWorkload {
 	ref, namespace := crdv1.ObjectRef{}, in.OperatorNamespace
 	if b := x.Baseline; b != nil {
@@ -50,7 +50,7 @@ func externalFor(in Input, x crdv1.SandboxExternalWorkload) *crdv1.SignadotExter
 	return w
 }
 
-// virtualFor makes the VirtualWorkload of a member without pods, beside its baseline.
+// virtualFor returns the VirtualWorkload for a member without pods, in the namespace of its baseline.
 func virtualFor(in Input, v crdv1.SandboxVirtualWorkload) *crdv1.VirtualWorkload {
 	return &crdv1.VirtualWorkload{
 		TypeMeta: typeOf(crdv1.KindVirtualWorkload),
@@ -70,7 +70,7 @@ func memberOf(in Input, name, namespace string, ref crdv1.ObjectRef) metav1.Obje
 	return m
 }
 
-// configFor makes the RoutingConfig of the sandbox, with these members.
+// configFor returns the RoutingConfig of the sandbox, with these members.
 func configFor(in Input, members []Wanted) *crdv1.RoutingConfig {
 	c := &crdv1.RoutingConfig{
 		TypeMeta:   typeOf(crdv1.KindRoutingConfig),
@@ -103,7 +103,7 @@ func ResourceName(s *crdv1.SignadotSandbox, resource string) string {
 	return crdv1.ObjectName(crdv1.MaxServiceName, s.Name, resource)
 }
 
-// templateData is what patches of forks know of the resources.
+// templateData returns the values of the resources for patches of forks.
 func templateData(in Input) map[string]crdv1.ResourceTemplateData {
 	var out map[string]crdv1.ResourceTemplateData
 	for _, r := range in.Sandbox.Spec.ManagedResources {
@@ -141,10 +141,10 @@ func partOf(in Input, name string) metav1.ObjectMeta {
 	}
 }
 
-// typeOf is the type of an object of our group.
+// typeOf returns the type metadata of a kind of the operator's API group.
 func typeOf(name string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: crdv1.APIVersion, Kind: name}
 }
 
-// kind names a kind of our group.
+// kind returns the GroupVersionKind of a kind of the operator's API group.
 func kind(name string) schema.GroupVersionKind { return crdv1.GroupVersion().WithKind(name) }

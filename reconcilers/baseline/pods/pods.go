@@ -51,8 +51,8 @@ type Pods struct {
 	answers map[question]*answer
 }
 
-// What live reads may take of the API server, per second and at once: they are beside
-// what controllers do, and must not keep that waiting.
+// Client rate limits of live reads, per second and burst. They are separate from those of controllers, so
+// that live reads do not delay controllers.
 const (
 	liveQPS   = 200
 	liveBurst = 400
@@ -91,7 +91,7 @@ func labelled(op selection.Operator) labels.Selector {
 	return labels.NewSelector().Add(*r)
 }
 
-// GetCache makes controller-runtime wait for the cache before it starts controllers.
+// GetCache returns the cache, so that controller-runtime waits for it before it starts controllers.
 func (p *Pods) GetCache() cache.Cache { return p.cache }
 
 // Start keeps the cache until ctx ends.

@@ -101,9 +101,9 @@ func mountsOf(pod *corev1.PodSpec, volumes ...string) []mounted {
 	return out
 }
 
-// mounts reports wider mounts of a volume that reaches beyond the pod. same are the names of that volume in the
-// baseline. A mount is wider if it is writable where the baseline's was read-only, has another subPath or mount
-// propagation, or belongs to another user, because file modes may allow that user more.
+// mounts reports wider mounts of a volume that reaches beyond the pod. same are the names of that volume in
+// the baseline. A mount is wider if it is writable where the baseline's was read-only, has another subPath or
+// mount propagation, or belongs to another user, because file modes may allow that user more.
 func (g *grants) mounts(power Power, name string, same []string) {
 	had := mountsOf(g.base, same...)
 	for _, is := range mountsOf(g.next, name) {

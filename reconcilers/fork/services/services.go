@@ -39,8 +39,8 @@ func Of(live baseline.Forms, pod corev1.PodSpec, neighbours []corev1.Service, id
 	return slices.CompactFunc(out, func(a, b member.Mapping) bool { return a.From == b.From })
 }
 
-// mapService returns the Mapping of one Service. A port with a named target that only the fork lacks is in both
-// Ports and Missing.
+// mapService returns the Mapping of one Service. A port with a named target that only the fork lacks is in
+// both Ports and Missing.
 func mapService(s *corev1.Service, live baseline.Forms, pod corev1.PodSpec, id fork.Identity) member.Mapping {
 	m := member.Mapping{From: s.Name}
 	var ports []corev1.ServicePort

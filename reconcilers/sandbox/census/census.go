@@ -1,4 +1,4 @@
-// Package census finds the parts of sandboxes that a cache has not heard of.
+// Package census finds the parts of sandboxes that a cache does not have.
 package census
 
 import (
@@ -34,9 +34,9 @@ type Census struct {
 	stages map[string]*looks
 }
 
-// looks are those for one stage, by its first kind.
+// looks are the queries for one stage.
 type looks struct {
-	// waiting are the sandboxes that have asked since the last look began.
+	// waiting are the sandboxes that asked since the last query began.
 	waiting map[types.UID]string
 	// found are the results that were not read yet.
 	found map[types.UID]answer
@@ -54,14 +54,14 @@ type answer struct {
 }
 
 const (
-	// betweenLooks is the least time between two looks for the same stage.
+	// betweenLooks is the minimum time between two queries for the same stage.
 	betweenLooks = 250 * time.Millisecond
 	// together is the number of sandboxes in one query: their names fit into a request.
 	together = 100
 	// answerGood is the time for which an unread result is kept. No part is created for a sandbox that is
 	// being deleted (apply.Apply), so results stay valid; this removes results that are never read.
 	answerGood = time.Minute
-	// lookWithin bounds one look.
+	// lookWithin is the timeout of one query.
 	lookWithin = 30 * time.Second
 )
 
@@ -109,7 +109,7 @@ func (c *Census) Forget(s *crdv1.SignadotSandbox, kinds []string) {
 	}
 }
 
-// of returns the looks for a stage. c.mu is held.
+// of returns the queries for a stage. c.mu must be locked.
 func (c *Census) of(kinds []string) *looks {
 	l := c.stages[kinds[0]]
 	if l == nil {
@@ -150,7 +150,7 @@ func (c *Census) goOn(kinds []string) {
 	}
 }
 
-// look answers those who wait, and returns their names.
+// look runs one query for the waiting sandboxes, and returns their names.
 func (c *Census) look(ctx context.Context, kinds []string) []string {
 	c.mu.Lock()
 	l := c.of(kinds)
