@@ -51,8 +51,8 @@ const (
 const (
 	// ReasonImagePull: an image cannot be had.
 	ReasonImagePull = trouble.ReasonImagePull
-	// ReasonConfigError: a container cannot be made, mostly for a ConfigMap, a Secret
-	// or a key in one that is not there.
+	// ReasonConfigError: a container cannot be created, mostly because a ConfigMap, a Secret or a key in
+	// one is missing.
 	ReasonConfigError = trouble.ReasonConfigError
 	// ReasonCrashLoop: a container ends each time it is started.
 	ReasonCrashLoop = trouble.ReasonCrashLoop
@@ -65,7 +65,7 @@ const (
 	ReasonPodsRefused = "PodsRefused"
 )
 
-// Decision is what should be there.
+// Decision has the desired objects and conditions of a ForkedWorkload.
 type Decision struct {
 	// Conditions are those for Accepted and BaselineFound; writing may add others.
 	Conditions condition.Set
@@ -81,16 +81,15 @@ type Decision struct {
 	// Standing are Services that stay unchanged, by the name of the baseline Service, while their desired
 	// form cannot be determined (member.AsStated).
 	Standing map[string]*corev1.Service
-	// Surplus are our own Services that are not wanted any more.
+	// Surplus are Services of the ForkedWorkload that are no longer wanted.
 	Surplus []*corev1.Service
-	// SurplusForks are our own workloads that are not wanted any more.
+	// SurplusForks are workloads of the ForkedWorkload that are no longer wanted.
 	SurplusForks []fork.Object
 	// Held is a message for users about what Fork waits for; Fork is nil then. "" if it does not wait.
 	Held string
 }
 
-// Decide returns what should be there for a ForkedWorkload that is not being
-// deleted.
+// Decide returns the decision about a ForkedWorkload that is not being deleted.
 func Decide(in Input) Decision {
 	accepted := acceptSpec(in)
 	if !accepted.IsTrue() {
@@ -135,7 +134,7 @@ func Decide(in Input) Decision {
 	return d
 }
 
-// plan returns what the fork is made of, beside its baseline.
+// plan returns the parameters of the fork other than its baseline.
 func (in Input) plan() fork.Plan {
 	return fork.Plan{
 		Identity:        in.identity(),
@@ -207,7 +206,7 @@ func (in Input) applied(accepted condition.Condition, clone *fork.Fork) conditio
 	return accepted
 }
 
-// list returns what reads labels, for a message.
+// list returns the readers of labels, for a message.
 func list(reads []meaning.Read) string {
 	var all []string
 	for _, r := range reads {
@@ -277,8 +276,8 @@ func (in Input) baselineName() string {
 	return baseline.Describe(ref)
 }
 
-// otherForks returns our workloads that are not the wanted one: the baseline was
-// exchanged in the spec.
+// otherForks returns the owned workloads other than the wanted one: those of a previous baseline in the
+// spec.
 func otherForks(in Input, wanted fork.Object) []fork.Object {
 	var out []fork.Object
 	for _, o := range in.ownForks() {

@@ -108,8 +108,8 @@ func (in Input) outsideMesh() *condition.Condition {
 	return nil
 }
 
-// readyCondition reports whether all is as it is wanted. What waits is not, whatever runs; what
-// is wrong anyway goes before that.
+// readyCondition returns the condition Ready. A fork that waits is not ready, even if it runs; other
+// problems take precedence over the wait.
 func readyCondition(in Input, d Decision, all condition.Set) condition.Condition {
 	types := []string{crdv1.ConditionBaselineFound, crdv1.ConditionAccepted, crdv1.ConditionServicesReady, crdv1.ConditionForkAvailable, baseline.ConditionBaselineReached}
 	message := "The fork of " + in.baselineName() + " is available."
@@ -151,8 +151,8 @@ func forkCondition(in Input, d Decision, made Made) condition.Condition {
 	case p.wanted == 0:
 		return condition.False(crdv1.ReasonScaledToZero, scaledToZero(d, made, p))
 	case !p.seen:
-		// Its pods are of a former form; in the same words as right after, when its
-		// controller has seen it, so that this is not written twice.
+		// Its pods are outdated. The message is the same as after its controller has observed the change,
+		// so that the status is not written twice.
 		return progressing(in, made, p, 0)
 	case made.Silent != "":
 		return condition.False(crdv1.ReasonServiceSilent, fmt.Sprintf("%s: pods are ready; Service %s does not answer yet.", p.name, made.Silent))

@@ -14,15 +14,14 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// Input is what counts when the fork of one workload is worked out. Nothing in
-// it may be changed: it is shared with the cache.
+// Input has all inputs of Decide. It is shared with the cache and must not be changed.
 type Input struct {
 	// Workload is the ForkedWorkload.
 	Workload *crdv1.ForkedWorkload
-	// Seen is what there is of its baseline.
+	// Seen is the state of its baseline.
 	member.Seen
-	// Services are those of the namespace that are not of a fork, and those that
-	// this ForkedWorkload made. One that is both may stand twice.
+	// Services are the Services of the namespace that are not a fork's, and those that the ForkedWorkload
+	// owns. A Service that is both can occur twice.
 	Services []corev1.Service
 	// Budgets are the PodDisruptionBudgets of the namespace.
 	Budgets []policyv1.PodDisruptionBudget
@@ -36,8 +35,8 @@ type Input struct {
 	InstallationLabels []string
 	// Fork is the workload with the kind and name of the fork, whatever its owner; nil if there is none.
 	Fork fork.Object
-	// Forks are the workloads that this ForkedWorkload made: Deployments, and Rollouts
-	// as *unstructured.Unstructured.
+	// Forks are the workloads that the ForkedWorkload owns: Deployments, and Rollouts as
+	// *unstructured.Unstructured.
 	Forks []fork.Object
 	// ForkPods are the pods of the fork.
 	ForkPods []corev1.Pod
@@ -47,9 +46,9 @@ type Input struct {
 	Siblings []crdv1.ForkedWorkload
 	// OperatorNamespace is the operator's namespace. Its workloads are not forked.
 	OperatorNamespace string
-	// Powers are those that patches may add to what the baseline has.
+	// Powers are the powers that patches can add to those of the baseline.
 	Powers power.Powers
-	// AuthorsAsked: the API server asks what authors of patches may read.
+	// AuthorsAsked is set if the admission webhook checks which objects authors of patches can read.
 	AuthorsAsked bool
 }
 
@@ -104,7 +103,7 @@ func (in Input) neighbours() []corev1.Service {
 	return out
 }
 
-// ownForks returns the workloads that this ForkedWorkload made.
+// ownForks returns the workloads that the ForkedWorkload owns.
 func (in Input) ownForks() []fork.Object {
 	var out []fork.Object
 	for _, o := range in.Forks {

@@ -16,8 +16,8 @@ import (
 	"switchyard.dev/reconcilers/fork"
 )
 
-// progress is how far the workload of a fork is, whatever its kind. Two that are the
-// same mean the same to us.
+// progress is the rollout progress of a fork's workload, for both kinds. Updates of the workload that keep
+// it equal are ignored.
 type progress struct {
 	// name names it for messages, with its kind.
 	name string
@@ -40,8 +40,8 @@ func (p progress) complete() bool {
 	return p.updated >= p.wanted && p.available >= p.wanted && p.replicas == p.updated
 }
 
-// fresh is how many pods of the newest form serve, at least: of those that serve, as many
-// may be of a former form as there are.
+// fresh returns the minimum number of available pods of the newest revision: all existing pods of older
+// revisions may be among the available ones.
 func (p progress) fresh() int32 { return max(0, p.available-max(0, p.replicas-p.updated)) }
 
 // progressOf reads how far a workload is.
@@ -70,7 +70,7 @@ func deploymentProgress(d *appsv1.Deployment) progress {
 	return p
 }
 
-// rolloutStatus is what we read of the status of a Rollout.
+// rolloutStatus has the fields of a Rollout's status that the operator reads.
 type rolloutStatus struct {
 	Replicas          int32 `json:"replicas"`
 	UpdatedReplicas   int32 `json:"updatedReplicas"`

@@ -23,10 +23,10 @@ type Config struct {
 	Dial Dial
 	// OperatorNamespace is the operator's namespace. Its workloads are not forked.
 	OperatorNamespace string
-	// Powers are those that patches may add to what a baseline has; none when it is
-	// empty.
+	// Powers are the powers that patches can add to those of a baseline; none if it is empty.
 	Powers power.Powers
-	// AuthorsAsked: the API server asks what authors of patches may read (package authors).
+	// AuthorsAsked is set if the admission webhook checks which objects authors of patches can read
+	// (package authors).
 	AuthorsAsked bool
 	// Policies reads policies of optional kinds; nil: there are none. PolicySettings have the action
 	// where one does not apply to a fork, and the labels that all forks keep.

@@ -45,7 +45,7 @@ func (in *Input) readSiblings(ctx context.Context, c client.Reader) error {
 type sibling struct {
 	baseline string
 	variables.Reached
-	// of is the Service of the baseline for which Host stands, among all that it has.
+	// of is the Service of the baseline that Host replaces, one of all.
 	of  string
 	all []string
 }
@@ -106,7 +106,7 @@ func (r *Reconciler) bySibling(ctx context.Context, o client.Object) []reconcile
 	return r.find(ctx, client.MatchingFields{indexNamesForks: sandbox})
 }
 
-// servicesChanged passes over changes of a fork that leave its Services as they are.
+// servicesChanged filters out updates of a fork that do not change its Services.
 func servicesChanged(before, after client.Object) bool {
 	b, okB := before.(*crdv1.ForkedWorkload)
 	a, okA := after.(*crdv1.ForkedWorkload)

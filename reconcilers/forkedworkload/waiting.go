@@ -33,8 +33,8 @@ func (in Input) held(clone *fork.Fork) string {
 		in.baselineName(), what, crdv1.AnnotationWaitsFor, in.Workload.Namespace, in.Workload.Name, until)
 }
 
-// notApplied is the condition about patches of which comes no fork. What a template asks for
-// may be what a fork that is held waits for.
+// notApplied returns the condition Accepted for patches that cannot be applied. For a fork that waits, a
+// template may refer to a value that it waits for.
 func (in Input) notApplied(p *fork.Problem) condition.Condition {
 	if in.waitsFor() != "" && p.Reason == fork.ReasonInvalidTemplate {
 		return condition.Unknown(crdv1.ReasonWaitsFor, p.Message+" (it waits for "+in.waitsFor()+")")

@@ -34,8 +34,8 @@ const (
 	indexRefused = "refusedLabels"
 )
 
-// Index makes the indexes of the cache that a Reconciler reads by, beside those of the
-// packages apply, baseline and member.
+// Index adds the cache indexes that a Reconciler uses, in addition to those of the packages apply,
+// baseline and member.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	return errors.Join(
 		indexer.IndexField(ctx, &corev1.Pod{}, indexFork, func(o client.Object) []string {
@@ -161,8 +161,8 @@ func forkMetadataChanged(before, after client.Object) bool {
 	return controller.SpecChanged(before, after) || !equality.Semantic.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences())
 }
 
-// forkServiceChanged passes over changes of the status of a Service of a fork. Its
-// generation is not counted.
+// forkServiceChanged filters out updates of a fork's Service that change only its status. Services have no
+// generation.
 func forkServiceChanged(before, after client.Object) bool {
 	b, okB := before.(*corev1.Service)
 	a, okA := after.(*corev1.Service)
@@ -181,7 +181,7 @@ func troubleChanged(before, after client.Object) bool {
 	return was != is
 }
 
-// selectorChanged passes over changes of a Service or a budget that select the same.
+// selectorChanged filters out updates of a Service or a budget that do not change its selector.
 func selectorChanged(before, after client.Object) bool {
 	switch a := after.(type) {
 	case *corev1.Service:

@@ -15,11 +15,11 @@ import (
 	"switchyard.dev/workflows/execunit"
 )
 
-// Input is what counts for one object. Nothing in it may be changed.
+// Input has all inputs for one object. It must not be changed.
 type Input struct {
 	// Object is the object.
 	Object *crdv1.SignadotObjectLifecycleMethods
-	// Pods are all pods of its units, of former attempts too.
+	// Pods are all pods of its units, including those of previous attempts.
 	Pods []*corev1.Pod
 	// Kept are the keys of values that there are; nil while the object is not being deleted.
 	Kept map[string]bool
@@ -31,7 +31,7 @@ type Input struct {
 	Now metav1.Time
 }
 
-// Decision is what to do about one object.
+// Decision has the next actions for one object, and the status to record.
 type Decision struct {
 	// Accepted is whether its units can be run at all.
 	Accepted condition.Condition
@@ -43,11 +43,11 @@ type Decision struct {
 	// Over: the object may go; LeftBehind are the units of postStop that did not run.
 	Over       bool
 	LeftBehind []string
-	// After is when to look again; 0: never.
+	// After is the delay until the next reconciliation; 0: never.
 	After time.Duration
 }
 
-// Decide returns what to do.
+// Decide returns the decision about an object.
 func Decide(in Input) Decision {
 	o := in.Object
 	d := Decision{Accepted: accept(in)}
@@ -144,7 +144,7 @@ const (
 	Keep Fate = iota
 	// Release: its end is recorded, so it need not be held.
 	Release
-	// Remove: it is of no use any more.
+	// Remove: it is no longer needed.
 	Remove
 )
 

@@ -23,7 +23,7 @@ type Pods interface {
 	Source
 }
 
-// Config is what a Reconciler needs.
+// Config configures a Reconciler.
 type Config struct {
 	apply.Access
 	// Pods are those of units. Required.

@@ -34,7 +34,7 @@ import (
 // operatorNamespace is where the operator lives.
 const operatorNamespace = clusterconfig.OperatorNamespace
 
-// Scheme knows the kinds that controllers read and write.
+// Scheme returns a scheme with the kinds that controllers read and write.
 func Scheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{crdv1.AddToScheme, appsv1.AddToScheme, corev1.AddToScheme, policyv1.AddToScheme, discoveryv1.AddToScheme,
@@ -112,9 +112,9 @@ func exists(label string) labels.Selector {
 	return labels.NewSelector().Add(*made)
 }
 
-// notOfSelectors selects the EndpointSlices that Kubernetes has not made for the selector of
-// a Service: those of external workloads, and those of Services without a selector. There
-// are few of them, while each Service with a selector has some.
+// notOfSelectors selects the EndpointSlices that Kubernetes did not create for the selector of a Service:
+// those of external workloads, and those of Services without a selector. They are few, while each Service
+// with a selector has some.
 func notOfSelectors() labels.Selector {
 	made, err := labels.NewRequirement(discoveryv1.LabelManagedBy, selection.NotIn, []string{"endpointslice-controller.k8s.io"})
 	if err != nil {
@@ -136,8 +136,8 @@ func transform(steps ...func(metav1.Object)) cache.TransformFunc {
 	}
 }
 
-// keepManagers leaves of managedFields who wrote, when, and what for; the list
-// of the fields is most of an object's size.
+// keepManagers reduces managedFields to manager, operation and time; the list of fields is most of an
+// object's size.
 func keepManagers(o metav1.Object) {
 	entries := slices.Clone(o.GetManagedFields())
 	for i := range entries {

@@ -56,7 +56,7 @@ func (m *Main) addListeners() error {
 	return nil
 }
 
-// Addresses are where probes and metrics are served; nil for nowhere.
+// Addresses returns the addresses of the listeners for probes and metrics; nil for one that is disabled.
 func (m *Main) Addresses() (health, metrics net.Addr) { return m.healthAt, m.metricsAt }
 
 // readyz returns why pods or VirtualServices cannot be reviewed; nil if they can, or the webhook is

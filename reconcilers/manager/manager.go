@@ -78,7 +78,7 @@ type Config struct {
 	Inject inject.Config
 	// WithoutWebhook leaves the webhook out: for tests of the rest.
 	WithoutWebhook bool
-	// LeaderElect makes controllers wait until this process is the leader.
+	// LeaderElect enables leader election: controllers run only while this process is the leader.
 	LeaderElect bool
 	// Namespace is where the operator lives; "signadot" when it is empty.
 	Namespace string
@@ -89,14 +89,15 @@ type Config struct {
 	// PatchPowers are those that patches may give a fork though its baseline has them
 	// not. None when it is empty.
 	PatchPowers power.Powers
-	// AskAuthors serves the webhook that asks about the rights of our objects' authors
-	// (package authors); without, reading what a baseline does not is a power of patches.
+	// AskAuthors enables the webhook that checks the permissions of the authors of the operator's objects
+	// (package authors). Without it, reading objects that the baseline does not read is a power of
+	// patches.
 	AskAuthors bool
 	// Limits are how much one object may ask for, where AskAuthors is set.
 	Limits admission.Limits
 	// Delegates are accounts that write objects on behalf of other users.
 	Delegates admission.Delegates
-	// MetricsAddress and HealthAddress are host:port; "0" listens nowhere.
+	// MetricsAddress and HealthAddress are host:port; "0" disables the listener.
 	MetricsAddress, HealthAddress string
 	// KeyHeaders are the custom headers that carry routing keys, by precedence.
 	KeyHeaders []string
@@ -106,7 +107,7 @@ type Config struct {
 	// HTTPRoutes and GRPCRoutes.
 	Istio      istioadapter.Settings
 	GatewayAPI gatewayadapter.Settings
-	// Policies are what to do where a policy does not apply to what the operator creates.
+	// Policies are the settings for policies that do not apply to objects that the operator creates.
 	Policies policies.Settings
 	// Workflows are the settings of Resource units.
 	Workflows Workflows
@@ -131,7 +132,7 @@ type Config struct {
 	// manager issues for the operator's programs. Default: none, with plain connections; an empty set if
 	// Inject.TLS is set.
 	Trust *trust.Roots
-	// SurveyEvery is how often at most pods without our label are looked through for the
+	// SurveyEvery is the minimum interval between lists of pods without the operator's label, for the
 	// metric of pods with sidecars. Default: survey.Every.
 	SurveyEvery time.Duration
 	// Metrics takes the manager's own metrics. Default: controller-runtime's
@@ -143,7 +144,7 @@ type Config struct {
 	// Defaults is the version of the defaults; zero: that of the installation, which New records
 	// (publish.Epochs.Defaults).
 	Defaults program.Defaults
-	// Logger takes what happens; slog.Default() when it is nil.
+	// Logger is the manager's logger; slog.Default() if it is nil.
 	Logger *slog.Logger
 }
 
@@ -192,7 +193,7 @@ type Main struct {
 	optional *optional.Kinds
 	// pods are those of baselines.
 	pods *pods.Pods
-	// installation is the UID of what lasts as long as this installation does.
+	// installation is the UID of an object that exists as long as this installation.
 	installation types.UID
 	// began is the version of the defaults that the installation began with, and defaults the one that
 	// applies to settings that are not given.
@@ -201,7 +202,8 @@ type Main struct {
 	istio *istioadapter.Adapter
 	// injector is nil without a webhook.
 	injector *webhook.Injector
-	// healthAt and metricsAt are where probes and metrics are served; nil for nowhere.
+	// healthAt and metricsAt are the addresses of the listeners for probes and metrics; nil for one that
+	// is disabled.
 	healthAt, metricsAt net.Addr
 }
 
@@ -288,8 +290,8 @@ func (m *Main) options(ctx context.Context) (ctrl.Options, error) {
 	}, nil
 }
 
-// newClient makes the client of all controllers, which reads optional kinds as well, and
-// the pods of baselines.
+// newClient returns the client of all controllers, which also reads optional kinds, and the pods of
+// baselines.
 func (m *Main) newClient(access *rest.Config, o client.Options) (client.Client, error) {
 	beneath, err := client.New(access, o)
 	if err != nil {
@@ -412,7 +414,7 @@ type onLeader func(ctx context.Context) error
 // Start runs it.
 func (f onLeader) Start(ctx context.Context) error { return f(ctx) }
 
-// NeedLeaderElection makes controller-runtime run it on the leader only.
+// NeedLeaderElection returns true, so that controller-runtime runs it on the leader only.
 func (onLeader) NeedLeaderElection() bool { return true }
 
 // Client reads from the manager's caches and writes to the API server.

@@ -32,7 +32,7 @@ type Settings struct {
 	Inject inject.Config
 	// Workflows are the settings of Resource units from the environment.
 	Workflows Workflows
-	// LeaderElect makes controllers wait until this process is the leader.
+	// LeaderElect enables leader election: controllers run only while this process is the leader.
 	LeaderElect bool
 	// Addresses to listen on, as host:port.
 	MetricsAddress, HealthAddress, WebhookAddress string
@@ -60,7 +60,7 @@ type Settings struct {
 	LogLevel slog.Level
 }
 
-// defaultRouteServer is the route server's Service, as the chart makes it.
+// defaultRouteServer is the address of the route server's Service in the chart.
 const defaultRouteServer = "routeserver." + operatorNamespace + ".svc:7777"
 
 // leastHistory is the least room of the routing log, in bytes.

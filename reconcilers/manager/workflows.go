@@ -84,7 +84,7 @@ func (w Workflows) within(c clusterconfig.Cluster) Workflows {
 	return w
 }
 
-// StepSettings returns how pods of steps look to a manager with this environment, in the operator's
+// StepSettings returns the pod template of steps for a manager with this environment, in the operator's
 // namespace, and this configuration.
 func StepSettings(getenv func(string) string, operator string, c clusterconfig.Cluster) (execunit.Settings, error) {
 	w, err := workflowsFromEnv(getenv)
@@ -158,8 +158,8 @@ func (m *Main) values() store.Store {
 	return s
 }
 
-// unitPods makes the cache of pods of units: they carry another label than those of forks, and
-// of some namespaces all are held.
+// unitPods returns the cache of pods of units. It is separate because they have another label than pods of
+// forks, and the other cache has all pods of some namespaces.
 func (m *Main) unitPods() (unitPods, error) {
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {
@@ -182,8 +182,9 @@ func (m *Main) unitPods() (unitPods, error) {
 // unitPods are the pods of units, as their controller wants them.
 type unitPods struct{ crcache.Cache }
 
-// GetCache makes controller-runtime start the cache on every replica, and wait for it before it
-// starts controllers. Without it only the leader would, and the others end after two minutes.
+// GetCache returns the cache, so that controller-runtime starts it on every replica and waits for it
+// before it starts controllers. Otherwise only the leader would start it, and the other replicas would
+// exit after two minutes.
 func (u unitPods) GetCache() crcache.Cache { return u.Cache }
 
 // Source implements lifecyclemethods.Source.

@@ -10,7 +10,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// passed are the annotations of a Resource that are for what runs its units.
+// passed are the annotations of a Resource that are copied to the object that runs its units.
 var passed = []string{crdv1.AnnotationRetry, crdv1.AnnotationGiveUp, crdv1.AnnotationSandboxName, crdv1.AnnotationRoutingKey, crdv1.AnnotationOnBehalf}
 
 // Methods returns the object that runs the units of a Resource. It has the name of the

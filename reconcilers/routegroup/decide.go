@@ -44,7 +44,7 @@ func Decide(in Input) Decision {
 	return d
 }
 
-// accept reports whether the spec makes sense and the key is this group's.
+// accept returns whether the spec is valid and the group has its key.
 func accept(in Input) condition.Condition {
 	if f := in.acceptKey(); !f.IsTrue() {
 		return f
@@ -101,7 +101,7 @@ func middlewares(in Input, s *crdv1.SignadotSandbox, m crdv1.Member) []crdv1.Mid
 	return routing.MiddlewaresFor(matches, ref)
 }
 
-// configFor makes the RoutingConfig of the group.
+// configFor returns the RoutingConfig of the group.
 func configFor(in Input, listed []crdv1.SandboxedWorkload) *crdv1.RoutingConfig {
 	g := in.Group
 	return &crdv1.RoutingConfig{

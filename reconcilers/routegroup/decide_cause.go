@@ -13,12 +13,11 @@ import (
 	"switchyard.dev/reconcilers/publish"
 )
 
-// AnnotationAsked, on the RoutingConfig of a group, is a hash of what the group itself asks
-// for. A change while it stays comes from a sandbox.
+// AnnotationAsked, on the RoutingConfig of a group, is a hash of the group's spec. If it does not change,
+// a change of the RoutingConfig comes from a sandbox.
 const AnnotationAsked = "signadot.com/asked"
 
-// asked returns the hash of what a group itself asks for. The control plane's count of
-// changes asks for nothing.
+// asked returns the hash of a group's spec without the revision of the control plane.
 func asked(g *crdv1.SignadotRouteGroup) string {
 	spec := g.Spec
 	spec.SDRevision = 0
@@ -69,7 +68,7 @@ func changedSandbox(in Input, before, now []crdv1.SandboxedWorkload) (string, bo
 	return gone, gone != "" && !equality.Semantic.DeepEqual(was, is)
 }
 
-// bySandbox sorts members by what the users of their sandbox call it.
+// bySandbox groups members by the display name of their sandbox.
 func bySandbox(all []crdv1.SandboxedWorkload) map[string][]crdv1.SandboxedWorkload {
 	out := map[string][]crdv1.SandboxedWorkload{}
 	for _, m := range all {

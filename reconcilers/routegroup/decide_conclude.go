@@ -85,7 +85,7 @@ func isReady(in Input, f condition.Set) condition.Condition {
 	return ready
 }
 
-// nothing is what a group without sandboxes comes to.
+// nothing is the message about the effect of a group without sandboxes.
 const nothing = "The group names no sandboxes, so requests with its routing key reach the baselines."
 
 // ConcludeDeletion returns the group with the status of one that is being deleted.

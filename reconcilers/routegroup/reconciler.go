@@ -13,7 +13,7 @@ import (
 	"switchyard.dev/reconcilers/atrest"
 )
 
-// Config is what a Reconciler needs.
+// Config configures a Reconciler.
 type Config struct {
 	apply.Access
 	// KeyHeaders are the custom headers that carry routing keys.
@@ -54,13 +54,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, g *crdv1.SignadotRouteGroup)
 	return 0, err
 }
 
-// Gone deletes what a group has left that the cache does not have.
+// Gone deletes RoutingConfigs of a deleted group that the cache did not have.
 func (r *Reconciler) Gone(ctx context.Context, name types.NamespacedName) error {
 	return r.deleteOrphans(ctx, name.Name, "")
 }
 
-// deleteOrphans deletes what former lives of the group of this name have left, where nothing
-// collects garbage, or is slow to. now is the UID of the group as the cache has it.
+// deleteOrphans deletes RoutingConfigs of previous groups of this name, for clusters without garbage
+// collection or with a slow one. now is the UID of the group in the cache.
 func (r *Reconciler) deleteOrphans(ctx context.Context, name string, now types.UID) error {
 	_, err := r.writer.DeleteOrphans(ctx, apply.Maker{Kind: crdv1.KindRouteGroup, Name: name}, now, &crdv1.RoutingConfigList{})
 	return err

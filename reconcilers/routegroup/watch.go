@@ -30,8 +30,8 @@ func (r *Reconciler) Watch(b *builder.Builder, _ ctrl.Manager) error {
 	return nil
 }
 
-// Index makes the indexes that a Reconciler reads by; it also reads by
-// apply.IndexOwner and those of package routingkey.
+// Index adds the indexes that a Reconciler uses, in addition to apply.IndexOwner and those of package
+// routingkey.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	return indexer.IndexField(ctx, &crdv1.SignadotRouteGroup{}, member.IndexGroup, member.SandboxesOf)
 }

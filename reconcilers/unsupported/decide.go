@@ -29,7 +29,7 @@ func othersWriteStatus(o crdv1.Object) bool {
 	})
 }
 
-// write makes every condition of the object Unknown, with the message.
+// write sets every condition of the object to Unknown, with the message.
 func write(o crdv1.Object, message string, now metav1.Time) {
 	all := condition.Set{}
 	for _, t := range o.ConditionTypes() {

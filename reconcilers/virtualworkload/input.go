@@ -8,14 +8,13 @@ import (
 	"switchyard.dev/reconcilers/member"
 )
 
-// Input is what counts for one virtual workload. Nothing in it may be changed: it is
-// shared with the cache.
+// Input has all inputs for one virtual workload. It is shared with the cache and must not be changed.
 type Input struct {
 	// Workload is the VirtualWorkload.
 	Workload *crdv1.VirtualWorkload
-	// Seen is what there is of its baseline.
+	// Seen is the state of its baseline.
 	member.Seen
-	// Services are those of the namespace that were not made for a member.
+	// Services are the Services of the namespace that were not created for a member.
 	Services []corev1.Service
 }
 

@@ -53,8 +53,8 @@ func keepGates(p *corev1.Pod, gates []corev1.PodReadinessGate, conditions []core
 // again caps the recorded restart count: a container that was restarted this often counts as crash-looping.
 const again = 2
 
-// keepStates puts into statuses what containers that are not ready wait for, and how
-// they ended. Both lists have the same containers in the same order.
+// keepStates copies to statuses the waiting reasons of containers that are not ready, and how they
+// terminated. Both lists have the same containers in the same order.
 func keepStates(into, from []corev1.ContainerStatus) {
 	for i := range into {
 		s := from[i]
