@@ -24,8 +24,8 @@ const (
 	ReasonNotSupportedYet = "NotSupportedYet"
 )
 
-// Accept reports whether a member in this namespace can have the workload as its
-// baseline. at is the field that names it, for messages.
+// Accept returns whether a member in this namespace can have the workload as its baseline. at is the field
+// that names it, for messages.
 func Accept(at string, ref crdv1.ObjectRef, namespace string) condition.Condition {
 	switch {
 	case ref.Kind == "" || ref.Name == "":

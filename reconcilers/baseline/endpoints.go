@@ -135,8 +135,7 @@ func namesPod(s *discoveryv1.EndpointSlice, pod *corev1.Pod) bool {
 	return false
 }
 
-// Paths answers which workloads requests to the Services of a cluster reach. Make one with
-// NewPaths.
+// Paths determines which workloads the Services of a cluster reach. Create one with NewPaths.
 type Paths struct {
 	services map[string][]*corev1.Service
 	slices   map[client.ObjectKey][]*discoveryv1.EndpointSlice

@@ -181,7 +181,7 @@ func neighbourOf(pod *corev1.Pod) neighbour {
 	return neighbour{"Pod " + pod.Name, "", pod.Labels}
 }
 
-// hasPods reports whether a Deployment or Rollout has pods or asks for some.
+// hasPods reports whether a Deployment or Rollout has pods, or wants some.
 func hasPods(workload client.Object) bool {
 	return podsCounted(workload).all > 0 || !asksForNone(workload)
 }

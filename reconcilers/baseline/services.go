@@ -69,8 +69,8 @@ func (f Forms) ListenOn(p corev1.ServicePort) []int32 {
 	return slices.Compact(out)
 }
 
-// takesRequests reports whether a pod is one of the baseline that requests may still come to;
-// to one that is being deleted they do on connections that are open.
+// takesRequests reports whether a pod of the baseline can still receive requests; a pod that is being
+// deleted can, on open connections.
 func takesRequests(p *corev1.Pod) bool {
 	return p.Labels[crdv1.LabelForkedWorkload] == "" && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
 }

@@ -15,7 +15,7 @@ import (
 	"switchyard.dev/sidecars/inject"
 )
 
-// Reasons of SidecarsReady where it is false.
+// Reasons of SidecarsReady with the status False.
 const (
 	ReasonSidecarAbsent   = "SidecarAbsent"
 	ReasonSidecarNotReady = "SidecarNotReady"
@@ -26,7 +26,7 @@ const (
 const (
 	ReasonNoPods          = "NoPods"
 	ReasonSomePortsUnread = "SomePortsUnread"
-	// ReasonBesideProxy: pods have the proxy of another product beside their sidecar.
+	// ReasonBesideProxy: pods have the proxy of another product in addition to their sidecar.
 	ReasonBesideProxy = "BesideProxy"
 	// ReasonPodsRefused: the API server refuses new pods. It is also a reason where the condition is
 	// false: there are no pods.

@@ -21,7 +21,7 @@ const (
 
 // Workload is the live workload of a member. It is shared with the cache and must not be changed.
 type Workload struct {
-	// Ref names it, with everything.
+	// Ref is the complete reference to the workload.
 	Ref crdv1.ObjectRef
 	// UID is that of the object, by which one life of it is known.
 	UID types.UID
@@ -62,7 +62,7 @@ func (w *Workload) Owns(pod *corev1.Pod) bool {
 	return none == "" && owner == w.Routed()
 }
 
-// String names it for messages, as kind namespace/name.
+// String returns kind namespace/name, for messages.
 func (w *Workload) String() string { return Describe(w.Ref) }
 
 // AnnotationMainContainer is the annotation of kubectl for the main container of a pod template.

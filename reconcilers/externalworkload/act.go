@@ -48,7 +48,7 @@ func find[T any, P apply.Object[T]](list []T, name string) P {
 	return nil
 }
 
-// refused notes why endpoints were not written, and returns every other error back.
+// refused records a refusal to write endpoints, and returns every other error.
 func (m *Made) refused(err error) error {
 	if refusal := new(apply.Refusal); errors.As(err, &refusal) {
 		m.EndpointsRefusal = refusal

@@ -16,7 +16,7 @@ import (
 	"switchyard.dev/reconcilers/member"
 )
 
-// Reasons of ServicesReady, beside those of refusals.
+// Reasons of ServicesReady, in addition to those of refusals.
 const (
 	ReasonServicesMissing = "ServicesMissing"
 	// ReasonPortNotFound: a diverted port is no port of the baseline, so that requests meant for the
@@ -156,7 +156,7 @@ func endpointsCondition(in Input, d Decision, made Made, count int) condition.Co
 	return condition.True("ServicesReady", message)
 }
 
-// staying returns which requests stay at the baseline because the spec asks for that.
+// staying returns sentences for a message: the ports that stay at the baseline because the spec does not list them.
 func staying(d Decision) (out []string) {
 	ports := func(some bool) string {
 		return listed(d.Services, func(m member.Mapping) []int32 {

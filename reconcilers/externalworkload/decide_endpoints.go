@@ -49,8 +49,8 @@ func surplus[T any, P apply.Object[T]](in Input, have []T, wanted []P) []P {
 	return out
 }
 
-// carried returns the ports of a Service that the tunnel carries, with the port of its
-// pod, and notes the others: their connections are refused.
+// carried returns the ports of a Service that the tunnel carries, with the port of the proxy pod, and
+// records the others: their connections are refused.
 func (d *Decision) carried(m *member.Mapping, s *corev1.Service, asked mapping) []corev1.ServicePort {
 	var out []corev1.ServicePort
 	for _, p := range s.Spec.Ports {

@@ -16,9 +16,8 @@ import (
 
 // mapping is the validated spec.tunnel.
 type mapping struct {
-	// diverted are the container ports that are to go through the tunnel, in the order
-	// of the spec, each once. That their entry is wrong changes nothing: their
-	// requests fail then, and do not go to the baseline.
+	// diverted are the container ports to divert into the tunnel, without duplicates, in the order of the
+	// spec. A port with an invalid entry is included: its requests fail instead of reaching the baseline.
 	diverted []int32
 	// right has true for each diverted port with a valid entry, which the tunnel can carry.
 	right map[int32]bool
@@ -57,7 +56,7 @@ func mappingOf(spec crdv1.SignadotExternalWorkloadSpec, diverts bool) mapping {
 	return m
 }
 
-// among returns those of the container ports that are to go through the tunnel.
+// among returns those of the container ports that are diverted into the tunnel.
 func (m *mapping) among(ports []int32) []int32 {
 	return slices.DeleteFunc(slices.Clone(ports), func(p int32) bool {
 		_, diverted := m.right[p]

@@ -106,7 +106,7 @@ func toldInfo(w *crdv1.SignadotExternalWorkload) *crdv1.TunnelInfo {
 	return w.Status.Tunnel.Info
 }
 
-// infoOf returns where a tunnel ends, as a status has it.
+// infoOf returns the end of a tunnel in the form of the status.
 func infoOf(h holders.Holder) *crdv1.TunnelInfo {
 	out := &crdv1.TunnelInfo{ControlPort: controlPort, TunnelProxyPodName: h.Pod, TunnelProxyPodIP: h.IP, Labels: labelsOf(h.Tunnel)}
 	for _, p := range h.Tunnel.GetPorts() {
@@ -131,8 +131,8 @@ func labelsOf(t *tunnelv1.Tunnel) map[string]string {
 	return t.GetLabels()
 }
 
-// refreshAfter returns after how long the time of the last check is written again: well
-// before it is too old to count, and not for all external workloads at once.
+// refreshAfter returns the interval at which the time of the last check is written: well before it is too
+// old, and spread over external workloads.
 func (in Input) refreshAfter() time.Duration {
 	spread := fnv.New32a()
 	_, _ = spread.Write([]byte(in.Workload.UID))
@@ -140,7 +140,7 @@ func (in Input) refreshAfter() time.Duration {
 	return third + third/2*time.Duration(spread.Sum32()%1024)/1024
 }
 
-// refreshAt returns when the time of the last check is to be written again; zero: never.
+// refreshAt returns the time of the next write of the last check; zero: never.
 func (in Input) refreshAt(t *crdv1.TunnelStatus) time.Time {
 	if in.Written == nil || t == nil || t.Info == nil || t.Health == nil || t.Health.LastCheckTime == nil {
 		return time.Time{}

@@ -26,8 +26,8 @@ const (
 
 // Tunnel is status.tunnel after validation.
 type Tunnel struct {
-	// Connected is the condition for TunnelConnected. Unknown: there is none. False:
-	// there is one, and requests cannot go through it.
+	// Connected is the condition for TunnelConnected. Unknown: there is no tunnel. False: requests cannot
+	// pass through it.
 	Connected condition.Condition
 	// Address is the end of the tunnel in the cluster; the zero Addr if there is none.
 	Address netip.Addr
@@ -119,7 +119,7 @@ func endOf(info crdv1.TunnelInfo) (end netip.Addr, problem string) {
 	return end, addressProblem(end)
 }
 
-// among reports whether an address is one of those, however they are written.
+// among reports whether an address is one of all, independent of notation.
 func among(all []string, one netip.Addr) bool {
 	return slices.ContainsFunc(all, func(s string) bool {
 		a, err := netip.ParseAddr(s)
@@ -188,7 +188,7 @@ func portsOf(info crdv1.TunnelInfo) (ports map[int32]int32, problem string) {
 	return ports, problem
 }
 
-// judge reports whether the workstation is connected, and when that turns by itself.
+// judge returns whether the workstation is connected, and when that changes without a write.
 func (t Tunnel) judge(h *crdv1.TunnelHealth, in Input) (condition.Condition, time.Time) {
 	if h == nil || h.LastCheckTime == nil {
 		return condition.False(ReasonTunnelUnchecked, fmt.Sprintf("The tunnel at pod %s has not been checked yet.", t.Pod)), time.Time{}

@@ -16,7 +16,7 @@ import (
 
 // Limits are the settings for when a tunnel counts as connected and which objects are written.
 type Limits struct {
-	// Fresh is how old the last check of a tunnel may be. Zero means DefaultFresh.
+	// Fresh is the maximum age of the last check of a tunnel. Zero means DefaultFresh.
 	Fresh time.Duration
 	// Grace is after how long a tunnel that is not connected is collected. Zero means
 	// DefaultGrace.

@@ -64,7 +64,7 @@ type Fork struct {
 	Object Object
 	// Template is its pod template.
 	Template *corev1.PodTemplateSpec
-	// Replicas is how many pods patches ask for; nil when they leave it open.
+	// Replicas is the number of pods that patches set; nil if they leave it open.
 	Replicas *int32
 	// Yields are field paths that the fork's field manager does not force: annotations that come from the
 	// baseline only. Another field manager that sets them keeps them.
@@ -72,7 +72,7 @@ type Fork struct {
 	// Keeps are paths of fields that are set when the fork is created and left alone
 	// afterwards: the replicas, if patches leave them open.
 	Keeps [][]string
-	// Added are the names of containers that patches put beside those of the baseline.
+	// Added are the names of containers that patches add to those of the baseline.
 	Added []string
 	// Circle are variables that refer to each other, as container/name, so that some keep $(NAME) as
 	// written; Lost are labels of the baseline that the fork reads and does not have.

@@ -36,8 +36,8 @@ type patchForm struct {
 	content []byte
 }
 
-// formOf finds the form in which a patch of the plan is written, with variables
-// substituted where it is a template.
+// formOf returns the form and content of a patch of the plan, with variables substituted if it is a
+// template.
 func formOf(plan Plan, i int, here patchPlace) (patchForm, *Problem) {
 	patch := plan.Patches[i]
 	form, err := theForm(patch)
@@ -101,7 +101,7 @@ func theForm(p crdv1.Patch) (patchForm, error) {
 	return patchForm{}, fmt.Errorf("sets %s: set only one of strategic, merge and json", names)
 }
 
-// isSet reports whether free-form content is there at all; a written null is not.
+// isSet reports whether free-form content is set; an explicit null is not.
 func isSet(raw []byte) bool {
 	return len(raw) > 0 && !bytes.Equal(bytes.TrimSpace(raw), []byte("null"))
 }

@@ -37,7 +37,7 @@ func newPortBook(live corev1.PodSpec) portBook {
 	return book
 }
 
-// portClash is a port that is given twice.
+// portClash is a port that is declared twice.
 type portClash struct {
 	port          portKey
 	first, second portGiver

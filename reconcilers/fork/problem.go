@@ -2,7 +2,7 @@ package fork
 
 import "fmt"
 
-// Reasons of problems, as they stand in conditions.
+// Reasons of problems, as used in conditions.
 const (
 	// ReasonInvalidPatch: a patch is not written as a patch has to be.
 	ReasonInvalidPatch = "InvalidPatch"
@@ -16,7 +16,8 @@ const (
 	ReasonPatchNotAllowed = "PatchNotAllowed"
 	// ReasonPatchFailed: a patch does not apply to this baseline.
 	ReasonPatchFailed = "PatchFailed"
-	// ReasonOutputNotVariable: a variable is to have the output of a resource that no variable can have.
+	// ReasonOutputNotVariable: a variable refers to an output of a resource that no environment variable
+	// can contain.
 	ReasonOutputNotVariable = "OutputNotVariable"
 	// ReasonPortConflict: two patches give the same container port.
 	ReasonPortConflict = "PortConflict"

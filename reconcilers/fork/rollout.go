@@ -266,7 +266,7 @@ func (rolloutKind) object(fields map[string]any) (Object, *corev1.PodTemplateSpe
 	return &unstructured.Unstructured{Object: fields}, template, nil
 }
 
-// ofStrings returns a map of strings as JSON has it.
+// ofStrings converts a map of strings to the type of decoded JSON.
 func ofStrings(in map[string]string) map[string]any {
 	out := make(map[string]any, len(in))
 	for key, value := range in {

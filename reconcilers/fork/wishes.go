@@ -12,7 +12,7 @@ type Wishes struct {
 	// its patches and the baseline does not, each once. What a later patch takes away
 	// counts: of another baseline it may take away something else.
 	Reads []power.Read
-	// Replicas is how many pods patches ask for; 1 where they leave it open.
+	// Replicas is the number of pods that patches set; 1 if they leave it open.
 	Replicas int32
 }
 

@@ -51,7 +51,7 @@ func once(fields map[string]any) {
 	replace(pod, "hostAliases", mergeAliases(objects(pod, "hostAliases")))
 }
 
-// replace puts a list in place of one that is there.
+// replace sets an existing list in fields to another one.
 func replace(fields map[string]any, key string, list []map[string]any) {
 	if _, ok := fields[key].([]any); !ok {
 		return
@@ -95,7 +95,7 @@ func lastOf(list []map[string]any, key func(map[string]any) any) []map[string]an
 	return list
 }
 
-// mergeAliases puts the names of one address together.
+// mergeAliases merges entries of the same address.
 func mergeAliases(aliases []map[string]any) []map[string]any {
 	var out []map[string]any
 	for _, a := range aliases {

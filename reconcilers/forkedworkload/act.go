@@ -29,8 +29,8 @@ func act(ctx context.Context, w apply.Writer, in Input, d Decision) (Made, error
 	return made, errors.Join(err, made.applyFork(ctx, w, in, d))
 }
 
-// applyFork writes the workload of the fork. Where none is wanted, or it
-// fails, the one that is there stays, unless it is to go.
+// applyFork writes the workload of the fork. If none is wanted, or the write fails, the existing one
+// stays, unless it is to be deleted.
 func (m *Made) applyFork(ctx context.Context, w apply.Writer, in Input, d Decision) error {
 	goes := func(o fork.Object) bool { return slices.Contains(d.SurplusForks, o) }
 	if own := in.ownFork(); own != nil {
@@ -58,8 +58,8 @@ func (m *Made) applyFork(ctx context.Context, w apply.Writer, in Input, d Decisi
 	return err
 }
 
-// applyWorkload writes a workload of one type. have is the one of its name, nil when
-// there is none; one of another kind does not stand in its way.
+// applyWorkload writes a workload of one type. have is the existing one of that name, nil if there is none
+// or it is of another kind.
 func applyWorkload[T any, P apply.Object[T]](ctx context.Context, w apply.Writer, want P, have client.Object, left apply.Left) (client.Object, error) {
 	same, _ := have.(P)
 	return apply.Apply(ctx, w, want, same, left)

@@ -21,8 +21,8 @@ import (
 	"switchyard.dev/reconcilers/member"
 )
 
-// Reasons of conditions of a ForkedWorkload, beside those of the packages baseline,
-// fork and apply.
+// Reasons of conditions of a ForkedWorkload, in addition to those of the packages baseline, fork and
+// apply.
 const (
 	ReasonForkProgressing = "ForkProgressing"
 	ReasonForkMissing     = "ForkMissing"
@@ -69,12 +69,11 @@ const (
 type Decision struct {
 	// Conditions are those for Accepted and BaselineFound; writing may add others.
 	Conditions condition.Set
-	// Fork is the workload to apply, a Deployment or a Rollout; nil: leave things as
-	// they are.
+	// Fork is the workload to apply, a Deployment or a Rollout; nil: keep the existing one.
 	Fork fork.Object
 	// Left are fields of Fork that are left to others.
 	Left apply.Left
-	// Replicas is how many pods patches ask for; nil when they leave it open.
+	// Replicas is the number of pods that patches set; nil if they leave it open.
 	Replicas *int32
 	// Services are the Services of the baseline with the fork's Services that replace them.
 	Services []member.Mapping

@@ -19,14 +19,14 @@ import (
 // progress is the rollout progress of a fork's workload, for both kinds. Updates of the workload that keep
 // it equal are ignored.
 type progress struct {
-	// name names it for messages, with its kind.
+	// name is its kind and name, for messages.
 	name string
-	// wanted is how many pods it is to have; replicas, how many it has; updated, those
-	// of its newest form; available, those that serve.
+	// wanted is the desired number of pods, replicas the existing ones, updated those of the newest
+	// revision, and available the available ones.
 	wanted, replicas, updated, available int32
 	// paused is set if the workload is paused: its pods are not updated.
 	paused bool
-	// seen reports whether its controller has seen its newest form.
+	// seen reports whether its controller has observed its current generation.
 	seen bool
 	// refused is the error with which the API server rejects its pods, failed another failure that its
 	// controller reports; "" if there is none.
@@ -35,7 +35,7 @@ type progress struct {
 	since time.Time
 }
 
-// complete reports whether all pods are there, of the newest form, and serve.
+// complete reports whether all pods exist, are of the newest revision, and are available.
 func (p progress) complete() bool {
 	return p.updated >= p.wanted && p.available >= p.wanted && p.replicas == p.updated
 }

@@ -20,7 +20,8 @@ import (
 // before its Services accept connections from the operator. A network policy can prevent that permanently,
 // so the wait is bounded.
 const (
-	// reachFor is how long after the pods are ready, or the Service was created, it may stay silent.
+	// reachFor is how long a Service may be unreachable after its creation, or after its pods became
+	// ready.
 	reachFor = 5 * time.Second
 	// reachAgain is the time between two attempts, and bounds one of them.
 	reachAgain = 100 * time.Millisecond

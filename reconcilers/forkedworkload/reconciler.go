@@ -42,7 +42,7 @@ type Policies interface {
 	In(ctx context.Context, namespace string) ([]policies.Policy, error)
 }
 
-// Reconciler keeps the forks of ForkedWorkloads. Make one with New.
+// Reconciler keeps the forks of ForkedWorkloads. Create one with New.
 type Reconciler struct {
 	config Config
 	member.Lifecycle

@@ -113,7 +113,7 @@ func (r *Reconciler) begin(ctx context.Context, in Input, units []crdv1.WorkUnit
 	return again, nil
 }
 
-// nameTakenAgain is how long a unit waits for another name after its pod's name was taken.
+// nameTakenAgain is the delay before a unit gets another name after its pod's name was taken.
 const nameTakenAgain = 500 * time.Millisecond
 
 // create creates the pod of an attempt and notes it in the unit's status. A pod that has the name

@@ -25,7 +25,7 @@ type Input struct {
 	Kept map[string]bool
 	// Settings have the pod template of units.
 	Settings execunit.Settings
-	// AtOnce is how many units of one graph run at the same time.
+	// AtOnce is the maximum number of units of one graph that run at the same time.
 	AtOnce int
 	// Now is the time.
 	Now metav1.Time

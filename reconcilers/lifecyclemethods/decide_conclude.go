@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/workflows/execunit"
 )
 
-// Phases of an object, beside crdv1.PhaseOLMFailed.
+// Phases of an object, in addition to crdv1.PhaseOLMFailed.
 const (
 	PhasePending  = "Pending"
 	PhaseStarting = "Starting"
@@ -21,7 +21,7 @@ const (
 	PhaseStopped  = "Stopped"
 )
 
-// Reasons of conditions, beside those of units.
+// Reasons of conditions, in addition to those of units.
 const (
 	// ReasonRunning: the script of a unit runs.
 	ReasonRunning = "Running"
@@ -121,7 +121,7 @@ func waiting(d engine.Decision) *crdv1.WorkUnitStatus {
 	return nil
 }
 
-// mostNamed is how many units a message names.
+// mostNamed is the maximum number of units in a message.
 const mostNamed = 3
 
 // running returns the names of running units, the first with its message, others with the reason.
@@ -157,7 +157,7 @@ func running(d engine.Decision) string {
 	return fmt.Sprintf("%s; ended: %d of %d", condition.List(names, mostNamed, ", "), ended, len(d.Status))
 }
 
-// phase returns how far the object is, and where it failed.
+// phase returns the phase of the object, and the spec field of the graph that failed.
 func phase(in Input, d Decision) (phase, failed string) {
 	going := in.Object.DeletionTimestamp != nil
 	switch {

@@ -34,7 +34,7 @@ type Config struct {
 	CA       func() string
 	// Values keeps the values of units.
 	Values store.Store
-	// AtOnce is how many units of one graph run at the same time; 0: all.
+	// AtOnce is the maximum number of units of one graph that run at the same time; 0: no limit.
 	AtOnce int
 	// Sign signs the grants of pods with the operator's authority. Required.
 	Sign grant.Signer
@@ -42,7 +42,7 @@ type Config struct {
 	Random func() string
 }
 
-// Reconciler runs units. Make one with New.
+// Reconciler runs units. Create one with New.
 type Reconciler struct {
 	config Config
 	writer apply.Writer
@@ -109,7 +109,7 @@ func (r *Reconciler) Gone(ctx context.Context, name types.NamespacedName) error 
 	return r.orphans(ctx, name.Name, "")
 }
 
-// now is the time, as a status has it.
+// now returns the time with the resolution of a status.
 func (r *Reconciler) now() metav1.Time {
 	return metav1.NewTime(r.config.Now().UTC().Truncate(time.Second))
 }

@@ -31,7 +31,7 @@ import (
 	"switchyard.dev/sidecars/redirect/spec"
 )
 
-// operatorNamespace is where the operator lives.
+// operatorNamespace is the operator's namespace.
 const operatorNamespace = clusterconfig.OperatorNamespace
 
 // Scheme returns a scheme with the kinds that controllers read and write.
@@ -202,8 +202,8 @@ func keepSidecars(o metav1.Object) {
 	troubles(p)
 }
 
-// namedPorts leaves of the containers that keep running the ports that have a name, as if
-// one container had them all; nil when there are none.
+// namedPorts returns the named ports of the containers that keep running, as ports of one container; nil
+// if there are none.
 func namedPorts(in corev1.PodSpec) []corev1.Container {
 	var ports []corev1.ContainerPort
 	for _, c := range baseline.Running(in) {
@@ -224,7 +224,7 @@ func isInjected(name string) bool {
 	return name == devmesh.ContainerName || name == devmesh.InitContainerName
 }
 
-// injectedOrProxy reports whether a container is one of the injector, or of another product's proxy.
+// injectedOrProxy reports whether a container was injected by the operator, or is another product's proxy.
 func injectedOrProxy(name string) bool {
 	_, proxy := inject.ProxyOf(name)
 	return proxy || isInjected(name)

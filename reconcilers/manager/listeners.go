@@ -20,7 +20,7 @@ import (
 const (
 	// maxConnections bounds the connections of each; for more, silent ones are closed.
 	maxConnections = 256
-	// lastAnswers is how long answers that are under way may take when the process ends.
+	// lastAnswers is the time for responses in progress at shutdown.
 	lastAnswers = time.Second
 )
 

@@ -55,7 +55,7 @@ const (
 	leaseDuration = 8 * time.Second
 	renewDeadline = 5 * time.Second
 	retryPeriod   = time.Second
-	// shutdown bounds the end of Run; the pod is given ten seconds.
+	// shutdown is the timeout for the end of Run; the termination grace period of the pod is ten seconds.
 	shutdown = 6 * time.Second
 )
 
@@ -80,7 +80,7 @@ type Config struct {
 	WithoutWebhook bool
 	// LeaderElect enables leader election: controllers run only while this process is the leader.
 	LeaderElect bool
-	// Namespace is where the operator lives; "signadot" when it is empty.
+	// Namespace is the operator's namespace; "signadot" if it is empty.
 	Namespace string
 	// ValuesNamespace has the values of units; the operator's namespace when it is empty.
 	ValuesNamespace string
@@ -123,8 +123,7 @@ type Config struct {
 	RouteServer string
 	// RouteServerToken is the file with the token that is shown to them; empty for none.
 	RouteServerToken string
-	// TunnelProxyToken is the file with the token that is shown to tunnel proxies. Empty:
-	// none is asked which tunnels it holds.
+	// TunnelProxyToken is the file with the token for tunnel proxies. If it is empty, they are not polled.
 	TunnelProxyToken string
 	// DialProxy reaches the control port of a tunnel proxy; nil: over TCP.
 	DialProxy func(ctx context.Context, address string) (net.Conn, error)
@@ -135,8 +134,8 @@ type Config struct {
 	// SurveyEvery is the minimum interval between lists of pods without the operator's label, for the
 	// metric of pods with sidecars. Default: survey.Every.
 	SurveyEvery time.Duration
-	// Metrics takes the manager's own metrics. Default: controller-runtime's
-	// registry, which is one for the process; a new one with SeveralInProcess.
+	// Metrics is the registry of the manager's own metrics. Default: controller-runtime's registry, which
+	// is global; a new one with SeveralInProcess.
 	Metrics prometheus.Registerer
 	// SeveralInProcess allows controllers of the same name in one process: for
 	// tests that run more than one manager.
@@ -184,7 +183,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Main is the manager, put together. Make one with New.
+// Main is the manager. Create one with New.
 type Main struct {
 	config    Config
 	manager   ctrl.Manager
@@ -195,8 +194,8 @@ type Main struct {
 	pods *pods.Pods
 	// installation is the UID of an object that exists as long as this installation.
 	installation types.UID
-	// began is the version of the defaults that the installation began with, and defaults the one that
-	// applies to settings that are not given.
+	// began is the version of the defaults at the installation, and defaults the one for settings that are
+	// not set.
 	began, defaults program.Defaults
 	// istio keeps VirtualServices; nil while Istio is off.
 	istio *istioadapter.Adapter
@@ -442,8 +441,8 @@ func (m *Main) WebhookAddress() string {
 	return m.injector.Addr()
 }
 
-// Run runs the manager until ctx ends. It returns an error when a part ends before
-// that, such as by losing the lease; the process is to end then.
+// Run runs the manager until ctx ends. It returns an error if a part ends before that, for example because
+// the lease is lost; the process must exit then.
 func (m *Main) Run(ctx context.Context) error {
 	if err := m.manager.Start(ctx); err != nil {
 		return fmt.Errorf("the manager ended: %w", err)

@@ -24,9 +24,9 @@ import (
 
 // Settings are the settings from flags and environment.
 type Settings struct {
-	// Bus is how to reach the event bus.
+	// Bus is the connection to the event bus.
 	Bus connect.Config
-	// Replicas is how many servers of the event bus keep the routing log.
+	// Replicas is the number of event bus servers that store the routing log.
 	Replicas int
 	// Inject are the injection settings from the environment.
 	Inject inject.Config
@@ -40,7 +40,7 @@ type Settings struct {
 	ClusterConfig string
 	// History bounds the history of the routing log.
 	History publisher.Bounds
-	// HistoryBytes is how large the routing log may become.
+	// HistoryBytes is the maximum size of the routing log.
 	HistoryBytes int64
 	// WaitForProxies makes Ready wait until every proxy has a routing key, as reported by the route
 	// servers at RouteServer, host:port of their gRPC service.
@@ -48,8 +48,7 @@ type Settings struct {
 	RouteServer    string
 	// RouteServerToken is the file with the token that is shown to them.
 	RouteServerToken string
-	// TunnelProxyToken is the file with the token that is shown to tunnel proxies; empty:
-	// none is asked.
+	// TunnelProxyToken is the file with the token for tunnel proxies; if it is empty, they are not polled.
 	TunnelProxyToken string
 	// ValuesNamespace has the values of units.
 	ValuesNamespace string

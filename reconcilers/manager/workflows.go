@@ -30,7 +30,7 @@ type Workflows struct {
 	// Settings have the pod template and timeouts of units. The manager adds its namespaces and the CAs
 	// that pods trust.
 	Settings execunit.Settings
-	// AtOnce is how many units of one graph run at the same time.
+	// AtOnce is the maximum number of units of one graph that run at the same time.
 	AtOnce int
 	// Sign signs the grants of pods. Default: the authority that the manager keeps, which it has
 	// unless it runs without the webhook.
@@ -123,7 +123,7 @@ func (m *Main) addWorkflows(c *kinds.Config) error {
 	return m.addOrphans()
 }
 
-// retryOrphans is how long after a failure values of deleted objects are deleted again.
+// retryOrphans is the delay before another attempt to delete values of deleted objects.
 const retryOrphans = 30 * time.Second
 
 // addOrphans deletes, once on the leader, values of objects that an earlier release deleted after a rollback.

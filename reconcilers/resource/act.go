@@ -98,7 +98,7 @@ func written(in Input) condition.Condition {
 		in.Outputs.SecretName, condition.List(in.Resource.Spec.OutputNamespaces, mostNamed, ", "), crdv1.AnnotationRetry))
 }
 
-// mostNamed is how many namespaces a message names.
+// mostNamed is the maximum number of namespaces in a message.
 const mostNamed = 5
 
 // named records a new name for the Secrets with the outputs of these runs, unless there is one.

@@ -21,7 +21,7 @@ const (
 	PhaseFailed   = "Failed"
 )
 
-// Reasons of conditions of a Resource, beside those of units.
+// Reasons of conditions of a Resource, in addition to those of units.
 const (
 	// ReasonOutputsTooLarge: the outputs of its units do not fit into a Secret.
 	ReasonOutputsTooLarge = "OutputsTooLarge"
@@ -39,7 +39,7 @@ type Input struct {
 	Methods *crdv1.SignadotObjectLifecycleMethods
 	// Refusal is why Methods were not written.
 	Refusal *apply.Refusal
-	// Outputs are the Secrets with its outputs, as they are to be recorded; nil: none.
+	// Outputs are the Secrets with its outputs, for the status; nil: none.
 	Outputs *crdv1.ResourceOutputs
 	// Written is the condition for whether the outputs are written, with the reason if they are not.
 	Written condition.Condition

@@ -28,7 +28,7 @@ type Config struct {
 	Rand io.Reader
 }
 
-// Reconciler keeps Resources. Make one with New.
+// Reconciler keeps Resources. Create one with New.
 type Reconciler struct {
 	config Config
 	writer apply.Writer

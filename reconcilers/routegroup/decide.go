@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/reconcilers/routingkey"
 )
 
-// Decision is which RoutingConfig there should be.
+// Decision has the desired RoutingConfig.
 type Decision struct {
 	// Accepted is the condition about the spec.
 	Accepted condition.Condition
@@ -89,8 +89,8 @@ func members(in Input) (all []crdv1.Member, listed []crdv1.SandboxedWorkload) {
 	return all, listed
 }
 
-// middlewares returns the middlewares before a member: those that the group asks for, if
-// it asks for any at all, else those that the sandbox does.
+// middlewares returns the middlewares for a member: those of the group, if it lists any, else those of the
+// sandbox.
 func middlewares(in Input, s *crdv1.SignadotSandbox, m crdv1.Member) []crdv1.MiddlewareInstance {
 	matches := in.Group.Spec.TrafficManagerMatches
 	if len(matches) == 0 {

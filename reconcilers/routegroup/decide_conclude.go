@@ -14,8 +14,7 @@ import (
 	"switchyard.dev/reconcilers/routingkey"
 )
 
-// Reasons of conditions of a SignadotRouteGroup, beside those of its parts and of a
-// sandbox.
+// Reasons of conditions of a SignadotRouteGroup, in addition to those of its parts and of a sandbox.
 const (
 	// ReasonSandboxesNotFound: a sandbox that is named does not exist.
 	ReasonSandboxesNotFound = "SandboxesNotFound"
@@ -23,7 +22,7 @@ const (
 	ReasonSandboxesNotReady = "SandboxesNotReady"
 )
 
-// shownSandboxes is how many sandboxes a message names.
+// shownSandboxes is the maximum number of sandboxes in a message.
 const shownSandboxes = 3
 
 // Made has the objects that exist after the decision was applied.
@@ -101,8 +100,8 @@ func ConcludeDeletion(g *crdv1.SignadotRouteGroup, left int, now metav1.Time) *c
 	return g
 }
 
-// sandboxReady reports whether a sandbox is there, is to stay, and is ready as it is asked
-// for now.
+// sandboxReady reports whether a sandbox exists, is not being deleted, and is ready for its current
+// generation.
 func sandboxReady(in Input, name string) bool {
 	s, ok := in.Sandboxes[name]
 	return ok && s.Object.DeletionTimestamp == nil &&

@@ -20,7 +20,7 @@ type Config struct {
 	KeyHeaders []string
 }
 
-// Reconciler keeps the RoutingConfigs of route groups. Make one with New.
+// Reconciler keeps the RoutingConfigs of route groups. Create one with New.
 type Reconciler struct {
 	config Config
 	writer apply.Writer

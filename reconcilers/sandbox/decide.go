@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/workflows/spec"
 )
 
-// Reasons of conditions of a SignadotSandbox, beside those of its parts.
+// Reasons of conditions of a SignadotSandbox, in addition to those of its parts.
 const (
 	ReasonResourcesNotReady = "ResourcesNotReady"
 	// ReasonResourceFailed: a resource failed for good; clients stop waiting.
@@ -23,7 +23,7 @@ const (
 	ReasonNullsLost = "NullsLost"
 )
 
-// Decision is which parts there should be.
+// Decision has the desired parts of a sandbox, and conditions.
 type Decision struct {
 	// Conditions are those for Accepted and ResourcesReady.
 	Conditions condition.Set
@@ -41,7 +41,7 @@ type Decision struct {
 
 // Wanted is a member that there should be.
 type Wanted struct {
-	// Field is the field of the spec that asks for it.
+	// Field is its field in the spec.
 	Field string
 	// Object is the member to apply.
 	Object crdv1.Member

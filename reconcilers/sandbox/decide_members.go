@@ -10,9 +10,9 @@ import (
 	"switchyard.dev/reconcilers/fork"
 )
 
-// entry is one member that the spec asks for.
+// entry is one member that the spec lists.
 type entry struct {
-	// at is the field of the spec that asks for it.
+	// at is its field in the spec.
 	at string
 	// name is the display name; a fork has none.
 	name string
@@ -27,16 +27,16 @@ type entry struct {
 	paths []string
 }
 
-// Ask is a member that the spec of a sandbox asks for, accepted or not.
+// Ask is a member that the spec of a sandbox lists, accepted or not.
 type Ask struct {
-	// At is the field of the spec that asks for it.
+	// At is its field in the spec.
 	At string
 	// Object is the member that would be created.
 	Object crdv1.Member
 }
 
-// Asks returns all members that the spec of the Input's sandbox asks for, in its order;
-// nothing of the Input counts but the sandbox and the operator's namespace.
+// Asks returns all members that the spec of the Input's sandbox lists, in order. It uses only the sandbox
+// and the operator's namespace of the Input.
 func Asks(in Input) []Ask {
 	var out []Ask
 	for _, e := range entries(in) {

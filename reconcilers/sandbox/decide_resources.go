@@ -114,8 +114,8 @@ func resources(in Input) provided {
 	return p
 }
 
-// shownResources is how many resources are named, and shownBytes how much of a name,
-// which may be any text.
+// shownResources is the maximum number of resources in a message, and shownBytes the maximum length of a
+// name in it.
 const (
 	shownResources = 5
 	shownBytes     = 63

@@ -25,7 +25,7 @@ type Config struct {
 	KeyHeaders []string
 }
 
-// Reconciler keeps the parts of sandboxes. Make one with New.
+// Reconciler keeps the parts of sandboxes. Create one with New.
 type Reconciler struct {
 	config Config
 	writer apply.Writer

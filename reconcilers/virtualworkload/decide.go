@@ -52,7 +52,7 @@ func lastSeen(info *crdv1.WorkloadRoutingInfo) []crdv1.ServiceMapping {
 	return out
 }
 
-// accept reports whether the spec names something that a member can stand before.
+// accept returns whether the spec names a valid baseline.
 func accept(w *crdv1.VirtualWorkload) condition.Condition {
 	if f := baseline.Accept("spec.baseline", w.Spec.Baseline, w.Namespace); !f.IsTrue() {
 		return f
@@ -60,7 +60,7 @@ func accept(w *crdv1.VirtualWorkload) condition.Condition {
 	return condition.True("Accepted", "The spec is valid.")
 }
 
-// found reports whether the baseline is there.
+// found returns whether the baseline exists.
 func found(in Input, accepted condition.Condition) condition.Condition {
 	if !accepted.IsTrue() {
 		return condition.Unknown(accepted.Reason, "The spec is not accepted, so the baseline was not looked for.")

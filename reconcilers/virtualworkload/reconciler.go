@@ -15,7 +15,7 @@ type Config struct {
 	member.Needs
 }
 
-// Reconciler keeps virtual workloads. Make one with New.
+// Reconciler keeps virtual workloads. Create one with New.
 type Reconciler struct {
 	config Config
 	member.Lifecycle

@@ -28,8 +28,7 @@ type Config struct {
 	REST *rest.Config
 	// Namespaces are the namespaces of the pods to read; empty means all.
 	Namespaces map[string]cache.Config
-	// Keep strips a pod, before it is cached or returned, of everything that is not asked
-	// for. Required.
+	// Keep removes all fields that are not used from a pod, before it is cached or returned. Required.
 	Keep toolscache.TransformFunc
 }
 
@@ -41,7 +40,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Pods are the pods of a cluster. Make them with New, and run Start.
+// Pods are the pods of a cluster. Create them with New, and run Start.
 type Pods struct {
 	config Config
 	cache  cache.Cache
@@ -114,9 +113,8 @@ func (p *Pods) held(ctx context.Context, options ...client.ListOption) ([]corev1
 // Labelled returns the pods that carry the label. They are shared with the cache.
 func (p *Pods) Labelled(ctx context.Context) ([]corev1.Pod, error) { return p.held(ctx) }
 
-// PodsHeld returns the pods of a namespace, or of all when it is empty, that are in
-// memory: those with the label, and those without that were asked about of late. They are
-// shared.
+// PodsHeld returns the pods of a namespace, or of all if it is empty, that are in memory: those with the
+// label, and those without that were queried recently. They are shared.
 func (p *Pods) PodsHeld(ctx context.Context, namespace string) ([]corev1.Pod, error) {
 	out, err := p.held(ctx, client.InNamespace(namespace))
 	if err != nil {

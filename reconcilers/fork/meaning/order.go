@@ -87,7 +87,7 @@ func stands(env []corev1.EnvVar, first, second string) bool {
 	return index(first) < index(second)
 }
 
-// inCircle returns the names of variables that stand after themselves, by way of others.
+// inCircle returns the names of variables that refer to themselves through others.
 func inCircle(env []corev1.EnvVar, after []map[int]bool) (names []string) {
 	for i := range env {
 		reached := map[int]bool{}
@@ -112,7 +112,7 @@ func keys(set map[int]bool) (out []int) {
 	return out
 }
 
-// References returns the names in the $(NAME) of a value. $$ is a $ that begins none.
+// References returns the names in the $(NAME) of a value. $$ is an escaped $.
 func References(value string) (names []string) {
 	for {
 		i := strings.IndexByte(value, '$')

@@ -134,5 +134,5 @@ func common(list []*int64) *int64 {
 	return nil
 }
 
-// equal reports whether two numbers are the same, or neither is there.
+// equal reports whether two numbers are equal, or both nil.
 func equal(a, b *int64) bool { return a == b || a != nil && b != nil && *a == *b }

@@ -33,7 +33,7 @@ const (
 	// Privileged: privileged, allowPrivilegeEscalation, an unmasked /proc, and
 	// processes of a Windows node.
 	Privileged Power = "privileged"
-	// Capabilities: capabilities beside NET_BIND_SERVICE.
+	// Capabilities: capabilities other than NET_BIND_SERVICE.
 	Capabilities Power = "capabilities"
 	// Confinement: dropping restrictions of the baseline: allowPrivilegeEscalation: false,
 	// capabilities.drop or runAsNonRoot: true.
@@ -174,7 +174,7 @@ type grants struct {
 	found      []Grant
 }
 
-// when notes a power if it is added.
+// when records a power if it is added.
 func (g *grants) when(added bool, power Power, path string) {
 	if added {
 		g.found = append(g.found, Grant{Power: power, Path: path})

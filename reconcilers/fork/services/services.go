@@ -1,5 +1,4 @@
-// Package services decides the Services of a fork: one beside each Service of its baseline. It is
-// pure.
+// Package services renders the Services of a fork: one for each Service of its baseline. It is pure.
 package services
 
 import (

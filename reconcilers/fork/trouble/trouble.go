@@ -167,9 +167,8 @@ func ofContainer(pod, container string, s corev1.ContainerStatus) (Trouble, bool
 	return Trouble{ReasonCrashLoop, fmt.Sprintf("pod %s, %s ends each time it is started, last with %s", pod, container, how)}, true
 }
 
-// loops reports whether a container has ended more than once, or is kept from starting for
-// that. One that ends once, such as for something that was not there yet, is started again
-// at once.
+// loops reports whether a container has exited more than once, or waits for a restart after that. A
+// container that exited once, for example because a dependency was not ready, is restarted at once.
 func loops(s corev1.ContainerStatus) bool {
 	ends := s.RestartCount
 	if s.State.Terminated != nil {

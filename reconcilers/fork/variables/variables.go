@@ -61,7 +61,7 @@ func (v Values) Substitute(content []byte, operations bool, most int) ([]byte, e
 	return json.Marshal(document)
 }
 
-// substitution is one walk through a patch; it ends at the first error.
+// substitution is one traversal of a patch; it ends at the first error.
 type substitution struct {
 	known Values
 	most  int // How many bytes all texts may have,

@@ -26,8 +26,8 @@ import (
 // began after its request.
 type Census struct {
 	live client.Reader
-	// Again brings sandboxes for which there is an answer; nil: no controller reads it, and each
-	// question is answered at once.
+	// Again requeues sandboxes that have a result; if it is nil, no controller reads it, and each request
+	// is answered at once.
 	Again chan event.GenericEvent
 
 	mu     sync.Mutex
@@ -65,13 +65,13 @@ const (
 	lookWithin = 30 * time.Second
 )
 
-// New returns a census that asks live.
+// New returns a census that queries live.
 func New(live client.Reader) *Census {
 	return &Census{live: live, stages: map[string]*looks{}}
 }
 
-// Left returns the objects of these kinds that a sandbox owns; false when they are not known
-// yet: Again brings the sandbox later.
+// Left returns the objects of these kinds that a sandbox owns; false if they are not known yet: Again
+// requeues the sandbox later.
 func (c *Census) Left(ctx context.Context, s *crdv1.SignadotSandbox, kinds []string) ([]client.Object, bool, error) {
 	c.mu.Lock()
 	l := c.of(kinds)
@@ -96,8 +96,8 @@ func (c *Census) Left(ctx context.Context, s *crdv1.SignadotSandbox, kinds []str
 	return a.left, ok, a.err
 }
 
-// Forget drops the answers and questions about a sandbox: it has parts of these kinds, and asks
-// again after they are deleted.
+// Forget drops results and requests of a sandbox: it still has parts of these kinds, and asks again after
+// they are deleted.
 func (c *Census) Forget(s *crdv1.SignadotSandbox, kinds []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -119,8 +119,8 @@ func (c *Census) of(kinds []string) *looks {
 	return l
 }
 
-// take takes the answer for a sandbox, if there is one that is good. The census' lock is
-// held.
+// take removes and returns the result for a sandbox, if there is a valid one. The lock of the census must
+// be held.
 func (l *looks) take(sandbox types.UID) (answer, bool) {
 	a, ok := l.found[sandbox]
 	delete(l.found, sandbox)
