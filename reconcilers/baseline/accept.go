@@ -65,7 +65,7 @@ func GroupOf(ref crdv1.ObjectRef) string {
 	return group
 }
 
-// AcceptKind reports whether a workload of this kind can be a baseline.
+// AcceptKind returns whether a workload of this kind can be a baseline.
 func AcceptKind(ref crdv1.ObjectRef) condition.Condition {
 	group := GroupOf(ref)
 	switch {

@@ -82,7 +82,7 @@ func Decide(in Input) Decision {
 	return d
 }
 
-// acceptBaseline reports whether the workload that is named can be a baseline.
+// acceptBaseline returns whether the referenced workload can be a baseline.
 func acceptBaseline(w *crdv1.SignadotExternalWorkload) condition.Condition {
 	if _, ok := w.BaselineRef(); !ok {
 		return condition.True(ReasonNoBaseline, "There is no baseline.")

@@ -83,7 +83,7 @@ func routingInfo(in Input, services []crdv1.ServiceMapping, present bool) *crdv1
 	return &crdv1.WorkloadRoutingInfo{DevMeshSidecarPresent: present, Services: services, FormerServices: in.Former(in.Workload)}
 }
 
-// servicesCondition reports whether there is a Service for each of the baseline's, and
+// servicesCondition returns whether there is a Service for each of the baseline's, and
 // connections to all of them are accepted.
 func servicesCondition(in Input, d Decision, made Made) condition.Condition {
 	if !d.Conditions[crdv1.ConditionBaselineFound].IsTrue() {
@@ -119,7 +119,7 @@ func servicesCondition(in Input, d Decision, made Made) condition.Condition {
 	return endpointsCondition(in, d, made, count)
 }
 
-// endpointsCondition reports whether connections to the Services, of which there are so
+// endpointsCondition returns whether connections to the Services, of which there are so
 // many, are accepted.
 func endpointsCondition(in Input, d Decision, made Made, count int) condition.Condition {
 	if !d.Tunnel.Connected.IsTrue() {

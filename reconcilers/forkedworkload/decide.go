@@ -166,7 +166,7 @@ func (in Input) keepingNotes(want fork.Object) fork.Object {
 	return want
 }
 
-// acceptSpec reports whether the spec names something that can be forked.
+// acceptSpec returns whether the spec names a workload that can be forked.
 func acceptSpec(in Input) condition.Condition {
 	w := in.Workload
 	for _, f := range []condition.Condition{

@@ -133,7 +133,7 @@ func forkStatus(o fork.Object) *crdv1.ForkStatus {
 	return &crdv1.ForkStatus{ObjectRef: ref}
 }
 
-// forkCondition reports whether all pods of the newest form of the fork are ready, and
+// forkCondition returns whether all pods of the newest form of the fork are ready, and
 // if not, why.
 func forkCondition(in Input, d Decision, made Made) condition.Condition {
 	if r := made.ForkRefusal; r != nil {
@@ -232,7 +232,7 @@ func (in Input) withoutArgo(o fork.Object) string {
 // serves reports whether some pod of the fork can serve a request now.
 func serves(o fork.Object) bool { return o != nil && progressOf(o).available > 0 }
 
-// servicesCondition reports whether there is a Service for each of the baseline's.
+// servicesCondition returns whether there is a Service for each of the baseline's.
 func servicesCondition(in Input, d Decision, made Made) condition.Condition {
 	if !d.Conditions[crdv1.ConditionBaselineFound].IsTrue() {
 		return condition.Unknown(baseline.ReasonBaselineNotFound, "There is no baseline to take Services from.")

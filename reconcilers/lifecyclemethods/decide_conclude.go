@@ -85,7 +85,7 @@ const giveUp = crdv1.AnnotationGiveUp + `: "true" to leave behind what it would 
 // stepsOf names the steps of a field of the specification.
 var stepsOf = map[string]string{engine.FieldPreStart: "create steps", engine.FieldPostStop: "delete steps"}
 
-// done reports whether every unit of a graph has succeeded.
+// done returns whether every unit of a graph has succeeded.
 func done(field string, d engine.Decision) condition.Condition {
 	switch st := d.Trouble; {
 	case st != nil:

@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/reconcilers/policyreader"
 )
 
-// optionalKinds makes what finds kinds that a cluster may get, and lose, at any time.
+// optionalKinds returns the tracker of kinds that can be installed or removed at any time.
 //
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=rollouts.argoproj.io,verbs=get;list;watch
 func (m *Main) optionalKinds() (*optional.Kinds, error) {

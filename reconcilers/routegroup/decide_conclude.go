@@ -108,7 +108,7 @@ func sandboxReady(in Input, name string) bool {
 		crdv1.IsTrue(s.Object.Status.Conditions, crdv1.ConditionReady, s.Object.Generation)
 }
 
-// sandboxes reports whether every sandbox of the group exists and is ready.
+// sandboxes returns whether every sandbox of the group exists and is ready.
 func sandboxes(in Input) condition.Condition {
 	var missing, unready []string
 	for _, name := range in.names() {
@@ -144,7 +144,7 @@ func why(s *crdv1.SignadotSandbox) string {
 	return c.Reason + ": " + c.Message
 }
 
-// routingReady reports whether the data plane knows the key, and requests for every member's
+// routingReady returns whether the data plane knows the key, and requests for every member's
 // baseline meet a sidecar that acts on it.
 func routingReady(in Input, d Decision, made Made) condition.Condition {
 	switch {

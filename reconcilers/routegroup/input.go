@@ -29,7 +29,7 @@ type Sandbox struct {
 	Members []crdv1.Member
 }
 
-// acceptKey reports whether the group has its key: without it nothing is routed.
+// acceptKey returns whether the group has its key: without it nothing is routed.
 func (in Input) acceptKey() condition.Condition {
 	return routingkey.Accept("spec.routingKey", in.Group.Spec.RoutingKey, routingkey.OfGroup(in.Group), in.Claims, in.KeyConfig)
 }

@@ -112,7 +112,7 @@ func started(m crdv1.Member) bool {
 	return ok && w.Status.Fork != nil
 }
 
-// surplus finds the members and RoutingConfigs that exist and are not wanted.
+// surplus returns the members and RoutingConfigs that exist and are not wanted.
 func (d *Decision) surplus(in Input) {
 	for _, m := range in.Members {
 		if !slices.ContainsFunc(d.Members, func(w Wanted) bool { return member.NameOf(m) == member.NameOf(w.Object) }) {

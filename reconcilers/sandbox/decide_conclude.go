@@ -199,7 +199,7 @@ func refused(in Input, want Wanted, r *apply.Refusal) condition.Condition {
 	return condition.False(r.Reason, want.Field+": "+r.Message)
 }
 
-// routingReady reports whether the data plane knows the key, and requests for every
+// routingReady returns whether the data plane knows the key, and requests for every
 // member's baseline meet a sidecar that acts on it.
 func routingReady(in Input, d Decision, made Made) condition.Condition {
 	switch {

@@ -57,7 +57,7 @@ func entries(in Input) []entry {
 	return all
 }
 
-// distinct reports whether neither the name nor the baseline of a member is taken by
+// distinct returns whether neither the name nor the baseline of a member is taken by
 // those before it.
 func distinct(e entry, before []entry) condition.Condition {
 	ref, has := e.object.BaselineRef()
@@ -173,7 +173,7 @@ func nameless(at string) condition.Condition {
 	return condition.False(baseline.ReasonInvalidSpec, at+" has no name: give it one that no other member of the sandbox has")
 }
 
-// accepted reports whether a workload can be the baseline of a member.
+// accepted returns whether a workload can be the baseline of a member.
 func accepted(in Input, at string, ref crdv1.ObjectRef) condition.Condition {
 	switch {
 	case ref.Kind == "" || ref.Name == "":
@@ -193,7 +193,7 @@ func accepted(in Input, at string, ref crdv1.ObjectRef) condition.Condition {
 	return f
 }
 
-// allowed reports whether the operator may work in the namespace.
+// allowed returns whether the operator is allowed to work in the namespace.
 func allowed(in Input, at, namespace string) condition.Condition {
 	if len(in.Namespaces) > 0 && !slices.Contains(in.Namespaces, namespace) {
 		return condition.False(baseline.ReasonNamespaceNotAllowed, fmt.Sprintf(
