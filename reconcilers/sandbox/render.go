@@ -80,7 +80,7 @@ func configFor(in Input, members []Wanted) *crdv1.RoutingConfig {
 	}
 	for _, w := range members {
 		m := w.Object
-		ref, _ := m.BaselineRef() // An empty reference matches no middleware.
+		ref, _ := m.BaselineRef() // Matches cannot name an empty reference.
 		c.Spec.SandboxedWorkloads = append(c.Spec.SandboxedWorkloads, crdv1.SandboxedWorkload{
 			SandboxedWorkloadRef: routing.Ref(m, in.Sandbox.DisplayName()),
 			Middlewares:          routing.MiddlewaresFor(in.Sandbox.Spec.RequestMiddlewares, ref),
