@@ -13,8 +13,8 @@ import (
 const (
 	ReasonUnsupportedKind = "UnsupportedKind"
 	ReasonInvalidSpec     = "InvalidSpec"
-	// ReasonNamespaceNotAllowed is only said of a sandbox or a RoutingConfig: where
-	// the operator may not work it sees no member.
+	// ReasonNamespaceNotAllowed is only reported on a sandbox or a RoutingConfig: the operator sees no
+	// members in namespaces in which it is not allowed to work.
 	ReasonNamespaceNotAllowed = "NamespaceNotAllowed"
 	ReasonBaselineNotFound    = "BaselineNotFound"
 	// ReasonTemplateUnknown: the baseline exists, and the object that its pod template
@@ -24,8 +24,8 @@ const (
 	ReasonNotSupportedYet = "NotSupportedYet"
 )
 
-// Accept reports whether a member in this namespace can have the workload as its
-// baseline. at is the field that names it, for messages.
+// Accept returns whether a member in this namespace can have the workload as its baseline. at is the field
+// that names it, for messages.
 func Accept(at string, ref crdv1.ObjectRef, namespace string) condition.Condition {
 	switch {
 	case ref.Kind == "" || ref.Name == "":
@@ -37,11 +37,11 @@ func Accept(at string, ref crdv1.ObjectRef, namespace string) condition.Conditio
 	return AcceptKind(ref)
 }
 
-// AcceptNamespace reports whether workloads of a namespace can be forked at all. A fork
-// runs with the service account of its baseline and an image of its author's choice:
-// those of the operator, whose own namespace operator is, and of the cluster itself may
-// do what an author of sandboxes may not. No sidecar is put there, so nothing could be
-// routed to such a fork either. at is the field that names the workload, for messages.
+// AcceptNamespace returns whether workloads of a namespace can be forked at all. A fork runs with the
+// service account of its baseline and an image that its author chooses. Service accounts in the operator's
+// namespace (operator) and in those of the cluster itself have permissions that authors of sandboxes must
+// not get. Pods there get no sidecar, so no request could be routed to a fork either. at is the field that
+// names the workload, for messages.
 func AcceptNamespace(at, namespace, operator string) condition.Condition {
 	if namespace == operator && operator != "" || slices.Contains(ofTheCluster(), namespace) {
 		return condition.False(ReasonNamespaceNotAllowed, fmt.Sprintf(
@@ -54,9 +54,9 @@ func AcceptNamespace(at, namespace, operator string) condition.Condition {
 // ofTheCluster are the namespaces that every cluster has for itself.
 func ofTheCluster() []string { return []string{"kube-system", "kube-node-lease", "kube-public"} }
 
-// GroupOf returns the API group of a workload that is named: what stands before the first
-// slash, or all of it where there is none; v1 is the core group's. Whoever acts on a
-// reference and whoever asks for rights about it have to read it alike.
+// GroupOf returns the API group of a referenced workload: the part before the first slash, or all of it if
+// there is none; "" for v1, the core group. Code that uses a reference and code that checks permissions
+// for it must read it in the same way.
 func GroupOf(ref crdv1.ObjectRef) string {
 	if ref.APIVersion == "v1" {
 		return ""
@@ -65,7 +65,7 @@ func GroupOf(ref crdv1.ObjectRef) string {
 	return group
 }
 
-// AcceptKind reports whether a workload of this kind can be a baseline.
+// AcceptKind returns whether a workload of this kind can be a baseline.
 func AcceptKind(ref crdv1.ObjectRef) condition.Condition {
 	group := GroupOf(ref)
 	switch {

@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A Service without a selector leads to the addresses in its EndpointSlices, which somebody
-// writes by hand, or which Kubernetes copies from an Endpoints object. Where these are of
-// pods of a workload, the Service leads to it as one that selects its pods.
+// A Service without a selector forwards to the addresses in its EndpointSlices, which a user writes, or
+// which Kubernetes mirrors from an Endpoints object. If they are addresses of a workload's pods, the
+// Service is treated like one that selects these pods.
 
 // indexService finds EndpointSlices by the Service that they belong to.
 const indexService = "serviceName"
@@ -27,14 +27,13 @@ func byServiceName(o client.Object) []string {
 	return nil
 }
 
-// withoutSelector reports whether a Service is to be routed and leads to what its
-// EndpointSlices say.
+// withoutSelector reports whether a Service is routed and forwards to the addresses in its EndpointSlices.
 func withoutSelector(s *corev1.Service) bool { return len(s.Spec.Selector) == 0 && isRouted(s) }
 
-// WithEndpoints returns the Services with each one that has no selector and leads to pods of
-// the workload replaced by one that selects them, and whose ports have the numbers that its
-// EndpointSlices give. The others are returned as they are. It reads EndpointSlices only
-// where there are Services without a selector. c has the indexes of Index.
+// WithEndpoints returns the Services, with each one that has no selector and forwards to pods of the
+// workload replaced by one that selects them, with the port numbers of its EndpointSlices. The others are
+// returned unchanged. It reads EndpointSlices only if there are Services without a selector. c has the
+// indexes of Index.
 //
 // +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=get;list;watch
 func WithEndpoints(ctx context.Context, c client.Reader, w *Workload, pods []corev1.Pod, services []corev1.Service) ([]corev1.Service, error) {
@@ -79,8 +78,8 @@ func pointers[T any](items []T) []*T {
 	return out
 }
 
-// portsOn returns the ports of a Service that its slices lead to some of these pods, each
-// with the number that it has there.
+// portsOn returns the ports of a Service that its slices forward to some of these pods, each with its
+// number in the slice.
 func portsOn(s *corev1.Service, all []*discoveryv1.EndpointSlice, pods []*corev1.Pod) []corev1.ServicePort {
 	var ports []corev1.ServicePort
 	for _, p := range s.Spec.Ports {
@@ -96,8 +95,7 @@ func portsOn(s *corev1.Service, all []*discoveryv1.EndpointSlice, pods []*corev1
 	return ports
 }
 
-// portIn returns the number that a slice gives for a port of its Service; false when it
-// gives none.
+// portIn returns the number of a Service port in a slice; false if the slice does not have it.
 func portIn(s *discoveryv1.EndpointSlice, p corev1.ServicePort) (int32, bool) {
 	for _, e := range s.Ports {
 		name, protocol := "", corev1.ProtocolTCP
@@ -137,8 +135,7 @@ func namesPod(s *discoveryv1.EndpointSlice, pod *corev1.Pod) bool {
 	return false
 }
 
-// Paths answers which workloads requests to the Services of a cluster reach. Make one with
-// NewPaths.
+// Paths determines which workloads the Services of a cluster reach. Create one with NewPaths.
 type Paths struct {
 	services map[string][]*corev1.Service
 	slices   map[client.ObjectKey][]*discoveryv1.EndpointSlice
@@ -160,9 +157,9 @@ func NewPaths(services []corev1.Service, all []discoveryv1.EndpointSlice) Paths 
 	return p
 }
 
-// LeadTo reports whether a Service leads to a workload of a namespace that makes pods with
-// these labels and has these pods: what Forms.Selected decides of one whose template is
-// known. The labels of the template may be unknown.
+// LeadTo reports whether a Service forwards to a workload of a namespace with these template labels and
+// these pods. It agrees with Forms.Selected for a workload with a known template. The labels of the
+// template may be unknown.
 func (p Paths) LeadTo(namespace string, template map[string]string, pods []*corev1.Pod) bool {
 	return slices.ContainsFunc(p.services[namespace], func(s *corev1.Service) bool {
 		if withoutSelector(s) {

@@ -34,10 +34,9 @@ func PodsWithSidecar(ctx context.Context, c client.Reader, m crdv1.Member) ([]st
 	return out, nil
 }
 
-// HasProxy reports whether requests can reach a pod of a baseline, and it has a DevMesh
-// sidecar, ready or not: that has to know a key before anybody is told to use it. One
-// that is Pending gets no requests: it may have no node for days, and must not keep every
-// new sandbox from being ready for so long.
+// HasProxy reports whether a pod of a baseline can receive requests and has a DevMesh sidecar, ready or
+// not. Such a sidecar must know a key before the key is reported as ready. A Pending pod gets no requests;
+// it can stay unscheduled for days, and must not delay every new sandbox for that long.
 func HasProxy(pod *corev1.Pod) bool {
 	present, _ := sidecarOf(pod)
 	return present && pod.Status.Phase != corev1.PodPending && counts(pod)

@@ -42,7 +42,7 @@ type Reach struct {
 	Had []string
 	// Selecting are the Services that select the baseline, Moved those that have and no longer do.
 	Selecting, Moved []Arrival
-	// Deleted names those that have selected it and do not exist any more, sorted.
+	// Deleted are the names of Services that selected the baseline and no longer exist, sorted.
 	Deleted []string
 	// Unready reports whether the baseline has pods and none is ready, where its Services need one.
 	Unready bool
@@ -59,7 +59,7 @@ type Arrival struct {
 	Covered bool
 }
 
-// Surroundings are what Read reads a Reach from. Nothing in them is changed.
+// Surroundings are the inputs from which Read computes a Reach. They are not changed.
 type Surroundings struct {
 	Workload *Workload
 	// Pods are those that the workload owns; Others are pods of other workloads that its
@@ -181,7 +181,7 @@ func neighbourOf(pod *corev1.Pod) neighbour {
 	return neighbour{"Pod " + pod.Name, "", pod.Labels}
 }
 
-// hasPods reports whether a Deployment or Rollout has pods or asks for some.
+// hasPods reports whether a Deployment or Rollout has pods, or wants some.
 func hasPods(workload client.Object) bool {
 	return podsCounted(workload).all > 0 || !asksForNone(workload)
 }
@@ -304,7 +304,7 @@ func (a Arrival) left(w *Workload) string {
 	return text
 }
 
-// remedy returns what users can do: fork the others as well, or the alternative.
+// remedy returns the advice for users: fork the other workloads as well, or the alternative.
 func (a Arrival) remedy(alternative string) string {
 	if len(a.Forkable) == 0 {
 		return alternative

@@ -17,10 +17,10 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// Read returns the live workload that a reference names; nil when there is none, or
-// the cluster has no such kind. ref has its namespace, and a kind that AcceptKind
-// takes. Rollouts are asked for as Unstructured, by the kind RolloutKind: c has to
-// know whether the cluster has that (package optional), or be told so each time.
+// Read returns the live workload of a reference; nil if it does not exist, or the cluster does not have
+// the kind. ref must have a namespace and a kind that AcceptKind accepts. Rollouts are read as
+// Unstructured, by the kind RolloutKind: c must know whether the cluster has that kind (package optional),
+// or else it asks the API server each time.
 //
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch
 func Read(ctx context.Context, c client.Reader, ref crdv1.ObjectRef) (*Workload, error) {
@@ -48,7 +48,7 @@ type PodSource interface {
 	PodsOf(ctx context.Context, w *Workload, selector labels.Selector) ([]corev1.Pod, error)
 	// PodsHeld returns those pods of a namespace that are in memory.
 	PodsHeld(ctx context.Context, namespace string) ([]corev1.Pod, error)
-	// PodEvents tells a controller of pods with a sidecar.
+	// PodEvents returns a source of events of pods with a sidecar.
 	PodEvents(h handler.EventHandler, predicates ...predicate.Predicate) source.Source
 }
 
@@ -87,8 +87,8 @@ func selectedPods(ctx context.Context, c client.Reader, w *Workload) ([]corev1.P
 	return pods.Items, nil
 }
 
-// ServicesIn reads the Services of a namespace that were not made for a member: those
-// that may lead to a baseline. They are shared with the cache.
+// ServicesIn returns the Services of a namespace that were not created for a member: those that can select
+// a baseline. They are shared with the cache.
 //
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch
 func ServicesIn(ctx context.Context, c client.Reader, namespace string) ([]corev1.Service, error) {

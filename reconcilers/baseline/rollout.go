@@ -22,8 +22,7 @@ import (
 // RolloutDefinition is the name of the CustomResourceDefinition of Rollouts.
 const RolloutDefinition = "rollouts.argoproj.io"
 
-// RolloutKind is the kind of Argo Rollouts. A cluster has it only when somebody
-// installed it.
+// RolloutKind returns the kind of Argo Rollouts. A cluster has it only if Argo Rollouts is installed.
 func RolloutKind() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: "argoproj.io", Version: "v1alpha1", Kind: KindRollout}
 }
@@ -43,7 +42,7 @@ func NewRolloutList() *unstructured.UnstructuredList {
 	return l
 }
 
-// rolloutSpec is what we read of the spec of a Rollout.
+// rolloutSpec has the fields of a Rollout's spec that the operator reads.
 type rolloutSpec struct {
 	Selector    *metav1.LabelSelector   `json:"selector"`
 	Template    *corev1.PodTemplateSpec `json:"template"`
@@ -57,9 +56,8 @@ type rolloutRef struct {
 	Name       string `json:"name"`
 }
 
-// ReferredDeployment returns the name of the Deployment whose pods a Rollout runs, as
-// its spec.workloadRef says; false when it has a pod template of its own, or refers to
-// something else.
+// ReferredDeployment returns the name of the Deployment in the spec.workloadRef of a Rollout; false if the
+// Rollout has its own pod template, or refers to another kind.
 func ReferredDeployment(u *unstructured.Unstructured) (string, bool) {
 	ref, _, _ := unstructured.NestedStringMap(u.Object, "spec", "workloadRef")
 	return ref["name"], ref["kind"] == KindDeployment && ref["name"] != ""
@@ -153,7 +151,7 @@ func OfRollout(u *unstructured.Unstructured, referred *appsv1.Deployment) *Workl
 	return w
 }
 
-// specOf reads what we need of the spec of a Rollout.
+// specOf decodes the fields of a Rollout's spec that the operator reads.
 func specOf(u *unstructured.Unstructured) (rolloutSpec, error) {
 	var out rolloutSpec
 	spec, ok, err := unstructured.NestedFieldNoCopy(u.Object, "spec")

@@ -12,30 +12,28 @@ import (
 	"switchyard.dev/sidecars/inject"
 )
 
-// Selects reports whether a Service leads to pods made from the template, and is to be
-// routed: it has a selector that matches, is not an ExternalName, and has not the
-// annotation routing.signadot.com/ignore.
+// Selects reports whether a Service selects pods made from the template, and is routed: it has a selector
+// that matches, is not an ExternalName, and does not have the annotation routing.signadot.com/ignore.
 func Selects(s *corev1.Service, template *corev1.PodTemplateSpec) bool {
 	return isRouted(s) && ledTo(s)(template.Labels)
 }
 
-// isRouted reports whether a Service is to be routed, if it leads to a baseline.
+// isRouted reports whether a Service is routed if it selects a baseline.
 func isRouted(s *corev1.Service) bool {
 	return s.Spec.Type != corev1.ServiceTypeExternalName && s.Annotations[crdv1.AnnotationIgnore] != "true"
 }
 
-// Forms are the pod templates that the pods of a baseline were made from: the current one,
-// and former ones during a rollout, which may take for ever. Requests reach pods of all of
-// them.
+// Forms are the pod templates of a baseline's pods: the current one, and older ones during a rollout,
+// which may never finish. Requests reach pods of all of them.
 type Forms struct {
-	// Template is what new pods are made from.
+	// Template is the template of new pods.
 	Template *corev1.PodTemplateSpec
 	// Pods are those that the baseline owns. Of their containers only ports
 	// with a name count.
 	Pods []corev1.Pod
 }
 
-// Selected reports whether a Service leads to pods of any form, and is to be routed.
+// Selected reports whether a Service selects pods of any form, and is routed.
 func (f Forms) Selected(s *corev1.Service) bool {
 	if !isRouted(s) {
 		return false
@@ -71,22 +69,23 @@ func (f Forms) ListenOn(p corev1.ServicePort) []int32 {
 	return slices.Compact(out)
 }
 
-// takesRequests reports whether a pod is one of the baseline that requests may still come to;
-// to one that is being deleted they do on connections that are open.
+// takesRequests reports whether a pod of the baseline can still receive requests; a pod that is being
+// deleted can, on open connections.
 func takesRequests(p *corev1.Pod) bool {
 	return p.Labels[crdv1.LabelForkedWorkload] == "" && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
 }
 
-// ServiceSelector returns the labels by which a Service selects pods; none when it selects
-// nobody. The hash that Argo puts into selectors, so that a Service leads to one form of a
-// Rollout for now, does not count: the next form is as much the baseline's.
+// ServiceSelector returns the labels by which a Service selects pods; none if it has no selector. The hash
+// that Argo adds to a selector, to select one revision of a Rollout, is left out: the next revision
+// belongs to the baseline just as well.
 func ServiceSelector(s *corev1.Service) map[string]string {
 	wanted := maps.Clone(s.Spec.Selector)
 	delete(wanted, inject.RolloutHash)
 	return wanted
 }
 
-// ledTo says to the pods with which labels a Service leads; to none without a selector.
+// ledTo returns a function that reports whether a Service selects a pod with the given labels. It is
+// always false for a Service without a selector.
 func ledTo(s *corev1.Service) func(pod map[string]string) bool {
 	wanted := ServiceSelector(s)
 	if len(wanted) == 0 {

@@ -15,37 +15,35 @@ import (
 	"switchyard.dev/sidecars/inject"
 )
 
-// Reasons of SidecarsReady where it is false.
+// Reasons of SidecarsReady with the status False.
 const (
 	ReasonSidecarAbsent   = "SidecarAbsent"
 	ReasonSidecarNotReady = "SidecarNotReady"
 	ReasonPortsUnread     = "PortsUnread"
 )
 
-// Reasons of SidecarsReady where it is true and something is to be said all the
-// same: the message says what holds for the requests.
+// Reasons of SidecarsReady for the status True with a reservation, which the message describes.
 const (
 	ReasonNoPods          = "NoPods"
 	ReasonSomePortsUnread = "SomePortsUnread"
-	// ReasonBesideProxy: pods have the proxy of another product beside their sidecar.
+	// ReasonBesideProxy: pods have the proxy of another product in addition to their sidecar.
 	ReasonBesideProxy = "BesideProxy"
 	// ReasonPodsRefused: the API server refuses new pods. It is also a reason where the condition is
 	// false: there are no pods.
 	ReasonPodsRefused = "PodsRefused"
-	// ReasonNoService: no Service leads to the workload, so it needs no sidecar.
+	// ReasonNoService: no Service selects the workload, so it needs no sidecar.
 	ReasonNoService = "NoService"
 )
 
-// ConditionSidecarsReady is a condition that we add to those of a
-// member: every pod of the baseline has a ready DevMesh sidecar, which reads
-// a port that its Services lead to. It is about routing and does not count for Ready. An
-// outdated sidecar routes too: the message names it and the condition stays True.
+// ConditionSidecarsReady is a condition that Switchyard adds to those of a member: every pod of the
+// baseline has a ready DevMesh sidecar that reads a port targeted by its Services. It concerns routing and
+// does not count for Ready. An outdated sidecar routes too: the message names it and the condition stays
+// True.
 const ConditionSidecarsReady = "SidecarsReady"
 
-// Sidecars reports whether the baseline has the sidecars that it needs, and whether every pod
-// has a ready one, needed or not. A baseline that no Service leads to needs none: no request
-// comes to it, and a consumer of messages asks the route server itself which are its own.
-// What the pods of the baseline are made from has to be known for that.
+// Sidecars returns the condition SidecarsReady of a baseline, and whether every pod has a ready sidecar,
+// needed or not. A baseline without a Service needs none: it receives no requests, and a message consumer
+// asks the route server which messages to process. That requires a known pod template.
 func Sidecars(w *Workload, pods []corev1.Pod, services []crdv1.ServiceMapping, injected inject.Settings) (f condition.Condition, present bool) {
 	f = meshed(w, pods, services, injected)
 	if w == nil || w.Problem != "" || len(services) > 0 {
@@ -55,11 +53,10 @@ func Sidecars(w *Workload, pods []corev1.Pod, services []crdv1.ServiceMapping, i
 		"(a consumer of messages asks the route server itself).", w)), f.IsTrue()
 }
 
-// meshed reports whether requests to the baseline, led by these Services to ports of
-// its pods, meet a sidecar in every pod that reads them. Without any pod it is the
-// pod template that counts. injected is what pods get from their injection now,
-// as far as known. Ports that are not read come before sidecars that are not ready:
-// those only last. A pod that is Pending is not waited for. w may be nil: there is no baseline.
+// meshed returns whether requests that these Services forward to pods of the baseline pass a sidecar in
+// every pod. Without any pod the pod template counts. injected are the current settings of the injection,
+// as far as known. Ports that are not read take precedence over sidecars that are not ready, which is
+// temporary. Pending pods are not waited for. w is nil if there is no baseline.
 func meshed(w *Workload, pods []corev1.Pod, services []crdv1.ServiceMapping, injected inject.Settings) condition.Condition {
 	if w == nil {
 		return condition.Unknown(ReasonBaselineNotFound, "There is no baseline.")
@@ -114,9 +111,9 @@ func meshed(w *Workload, pods []corev1.Pod, services []crdv1.ServiceMapping, inj
 	return condition.True(reason, message)
 }
 
-// startedOf returns the pods whose sidecar is not ready, but for those that are Pending.
-// These get no requests, and most are so for a moment, when their workload is rolled
-// out or gets more pods: each would be said to every fork of it, and taken back.
+// startedOf returns the pods with a sidecar that is not ready, except Pending ones. Pending pods get no
+// requests, and most are Pending only briefly, during a rollout or when the workload is scaled up: each
+// would change the condition of every fork twice.
 func startedOf(r coverage.Report) []string {
 	return slices.DeleteFunc(slices.Clone(r.Pods[coverage.NotReady]), func(name string) bool { return slices.Contains(r.Pending, name) })
 }
@@ -132,15 +129,14 @@ func Caveat(m crdv1.Conditioned) string {
 	return c.Message
 }
 
-// NeedsNone reports whether the baseline of a member needs no sidecar, as SidecarsReady
-// says.
+// NeedsNone reports whether the baseline of a member needs no sidecar, according to SidecarsReady.
 func NeedsNone(m crdv1.Conditioned) bool {
 	c := crdv1.FindCondition(*m.StatusConditions(), ConditionSidecarsReady)
 	return c != nil && c.Reason == ReasonNoService
 }
 
-// covered returns where the pods of the baseline stand, and which of the ports that
-// the Services lead to are not read.
+// covered returns the sidecar coverage of the baseline's pods, with the ports targeted by the Services
+// that are not read.
 func covered(w *Workload, pods []corev1.Pod, services []crdv1.ServiceMapping, injected inject.Settings) coverage.Report {
 	s := coverage.Subject{
 		Workload: w.Routed(),
@@ -160,8 +156,7 @@ func covered(w *Workload, pods []corev1.Pod, services []crdv1.ServiceMapping, in
 	return coverage.Of(s, injected, nil)
 }
 
-// absence returns which pods have no sidecar, why, and what to do; nothing when all
-// have one.
+// absence returns the pods without a sidecar, with cause and remedy; "" if all have one.
 func absence(r coverage.Report) string {
 	if r.Unwanted() {
 		return fmt.Sprintf("annotate its pod template with %s: \"true\"", crdv1.AnnotationInject)
@@ -181,7 +176,7 @@ func absence(r coverage.Report) string {
 // counts reports whether requests can reach the pod.
 func counts(pod *corev1.Pod) bool { return coverage.Counts(pod) }
 
-// sidecarOf looks for the sidecar of a pod.
+// sidecarOf returns whether a pod has a sidecar, and whether it is ready.
 func sidecarOf(pod *corev1.Pod) (present, ready bool) {
 	p := coverage.PodOf(pod)
 	return p.Present, p.Ready

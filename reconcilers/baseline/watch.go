@@ -28,19 +28,18 @@ import (
 	"switchyard.dev/sidecars/inject"
 )
 
-// Indexes with which a look at one member costs the same however many there are.
+// Indexes that keep the cost of reconciling one member independent of the number of members.
 const (
 	// indexBaseline finds members by the name of their baseline, indexKind by its kind.
 	indexBaseline = "spec.baseline.name"
 	indexKind     = "spec.baseline.kind"
-	// indexNotOfMember finds the Services and Deployments that were not made for a
-	// member.
+	// indexNotOfMember finds the Services and Deployments that were not created for a member.
 	indexNotOfMember = "notOfMember"
 	// IndexReferred finds Rollouts by the Deployment that they take their pods from.
 	IndexReferred = "spec.workloadRef.name"
 )
 
-// Index makes the indexes that this package reads by, for members of all kinds.
+// Index adds the indexes that this package uses, for members of all kinds.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	notOfMember := func(o client.Object) []string { return []string{strconv.FormatBool(!madeForMember(o))} }
 	errs := []error{
@@ -78,7 +77,7 @@ func byKind(o client.Object) []string {
 	return nil
 }
 
-// ByReferred returns the Deployment that a Rollout takes its pods from: it makes
+// ByReferred returns the Deployment from which a Rollout takes its pod template. It is the function of
 // IndexReferred.
 func ByReferred(o client.Object) []string {
 	if u, ok := o.(*unstructured.Unstructured); ok {
@@ -89,7 +88,7 @@ func ByReferred(o client.Object) []string {
 	return nil
 }
 
-// madeForMember reports whether an object was made for a member.
+// madeForMember reports whether an object was created for a member.
 func madeForMember(o client.Object) bool {
 	labels := o.GetLabels()
 	return labels[crdv1.LabelForkedWorkload] != "" || labels[crdv1.LabelExternalWorkload] != ""
@@ -101,19 +100,18 @@ type Members struct {
 	// Client reads members and workloads from the cache. When it is a RolloutSource,
 	// Rollouts are watched as well.
 	Client client.Reader
-	// List makes an empty list of the kind.
+	// List returns an empty list of the kind.
 	List func() client.ObjectList
 }
 
-// RolloutSource is where controllers hear of Rollouts, while there is such a kind. When the
-// kind comes or goes they hear of a Rollout without a name. Package optional has one.
+// RolloutSource is a source of events of Rollouts while the cluster has that kind. When the kind is
+// installed or removed it sends an event of a Rollout without a name. Package optional implements it.
 type RolloutSource interface {
 	Source(kind schema.GroupKind, h handler.EventHandler, predicates ...predicate.Predicate) source.Source
 }
 
-// Watch makes a controller of members be told of what becomes of their baselines. An
-// event leads to those members alone whose baseline it is about, and changes that
-// nobody here reads lead to none.
+// Watch adds watches for the baselines of members. An event enqueues only the members of the baseline that
+// it concerns; changes of fields that are not read enqueue none.
 func Watch(b *builder.Builder, m Members) *builder.Builder {
 	if rollouts, ok := m.Client.(RolloutSource); ok {
 		b = b.WatchesRawSource(rollouts.Source(RolloutKind().GroupKind(), controller.Enqueue(m.byRollout), controller.Updates(workloadChanged))).
@@ -131,11 +129,10 @@ func Watch(b *builder.Builder, m Members) *builder.Builder {
 		Watches(&discoveryv1.EndpointSlice{}, controller.Enqueue(m.bySlice), builder.WithPredicates(controller.Updates(sliceChanged)))
 }
 
-// byDeployment leads from a baseline to its members, also from one that Rollouts take
-// their pods from.
+// byDeployment maps a baseline to its members, including those of Rollouts that take their pods from it.
 func (m Members) byDeployment(ctx context.Context, o client.Object) []reconcile.Request {
 	if madeForMember(o) {
-		return nil // A fork; its owner is told.
+		return nil // A fork; its owner is enqueued.
 	}
 	out := m.named(ctx, o.GetNamespace(), o.GetName())
 	if _, ok := m.Client.(RolloutSource); !ok {
@@ -149,8 +146,7 @@ func (m Members) byDeployment(ctx context.Context, o client.Object) []reconcile.
 	return out
 }
 
-// byRollout leads from a Rollout to its members, and from the kind to all members of
-// Rollouts.
+// byRollout maps a Rollout to its members, and the kind to all members of Rollouts.
 func (m Members) byRollout(ctx context.Context, o client.Object) []reconcile.Request {
 	switch {
 	case o.GetName() == "":
@@ -167,8 +163,8 @@ func (m Members) byRollout(ctx context.Context, o client.Object) []reconcile.Req
 	return out
 }
 
-// byNeighbour returns the members of baselines that share a Service with this workload: what a
-// member reports of its Services depends on the other workloads (Reach).
+// byNeighbour returns the members of baselines that share a Service with this workload: the Services in
+// the status of a member depend on the other workloads (Reach).
 func (m Members) byNeighbour(ctx context.Context, o client.Object) []reconcile.Request {
 	if o.GetName() == "" || madeForMember(o) || len(m.find(ctx, client.InNamespace(o.GetNamespace()), client.Limit(1))) == 0 {
 		return nil
@@ -184,14 +180,13 @@ func (m Members) byNeighbour(ctx context.Context, o client.Object) []reconcile.R
 	return out
 }
 
-// selectionChanged passes over changes of a workload that neither begin nor end that Services
-// select pods of it.
+// selectionChanged filters out updates of a workload that do not change whether Services select its pods.
 func selectionChanged(before, after client.Object) bool {
 	return hasPods(before) != hasPods(after) || before.GetUID() != after.GetUID() || !maps.Equal(labelsOfNew(before), labelsOfNew(after))
 }
 
-// byService leads from a Service to the members whose baseline it selects, in any of its
-// forms (Forms). Of a change both sides are asked about.
+// byService maps a Service to the members of the baselines that it selects, in any of their forms (Forms).
+// It is called for both the old and the new Service of an update.
 func (m Members) byService(ctx context.Context, o client.Object) []reconcile.Request {
 	s, ok := o.(*corev1.Service)
 	if !ok || madeForMember(o) {
@@ -213,7 +208,7 @@ func (m Members) byService(ctx context.Context, o client.Object) []reconcile.Req
 	})
 }
 
-// byWorkloads leads to the members of those baselines that about accepts.
+// byWorkloads returns requests for the members of the baselines that about accepts.
 func (m Members) byWorkloads(ctx context.Context, namespace string, about func(workload client.Object) bool) []reconcile.Request {
 	var out []reconcile.Request
 	var deployments appsv1.DeploymentList
@@ -236,7 +231,7 @@ func (m Members) byWorkloads(ctx context.Context, namespace string, about func(w
 	return out
 }
 
-// labelsOfNew returns the labels of the pods that a workload makes.
+// labelsOfNew returns the labels of new pods of a workload.
 func labelsOfNew(workload client.Object) map[string]string {
 	switch o := workload.(type) {
 	case *appsv1.Deployment:
@@ -248,8 +243,8 @@ func labelsOfNew(workload client.Object) map[string]string {
 	return nil
 }
 
-// byEndpoints leads from a Service without a selector to the members of those baselines
-// whose pods its EndpointSlices name.
+// byEndpoints maps a Service without a selector to the members of the baselines with pods in its
+// EndpointSlices.
 func (m Members) byEndpoints(ctx context.Context, s *corev1.Service) []reconcile.Request {
 	all, err := slicesOf(ctx, m.Client, s)
 	if err != nil {
@@ -262,11 +257,10 @@ func (m Members) byEndpoints(ctx context.Context, s *corev1.Service) []reconcile
 	return out
 }
 
-// bySlice leads from an EndpointSlice to the members of those baselines whose pods it
-// names. An endpoint that is none of the pods with the injector's label may be a pod of any
-// baseline that has more pods than those, and of no other. Only pods with the label rule others
-// out, since they are watched: what memory has of the others is as they were when they were
-// asked about, perhaps before they had their addresses.
+// bySlice maps an EndpointSlice to the members of the baselines with pods in it. An endpoint that is none
+// of the pods with the injector's label can be a pod of any baseline that has more pods than those, and of
+// no other. Only pods with the label can rule that out, since they are watched: data of the others is from
+// the last list, perhaps from before they had an IP.
 func (m Members) bySlice(ctx context.Context, o client.Object) []reconcile.Request {
 	s, ok := o.(*discoveryv1.EndpointSlice)
 	if !ok || madeForMember(o) {
@@ -287,7 +281,7 @@ func (m Members) bySlice(ctx context.Context, o client.Object) []reconcile.Reque
 	})...)
 }
 
-// maker is a workload as its pods tell it: a Rollout may have the name of a Deployment.
+// maker is the workload of a pod, as derived from the pod: a Rollout can have the name of a Deployment.
 type maker struct {
 	name    string
 	rollout bool
@@ -315,8 +309,8 @@ func allAmong(s *discoveryv1.EndpointSlice, pods []corev1.Pod) bool {
 	return true
 }
 
-// byPods leads to the members of those baselines that have pods which a Service leads to.
-// While a baseline is rolled out some are of a form that its template is no more.
+// byPods returns requests for the members of the baselines with pods to which a Service forwards. During a
+// rollout of a baseline, some of its pods do not match its current template.
 func (m Members) byPods(ctx context.Context, namespace string, leads func(*corev1.Pod) bool) []reconcile.Request {
 	var out []reconcile.Request
 	pods := m.pods(ctx, namespace)
@@ -346,7 +340,7 @@ func (m Members) pods(ctx context.Context, namespace string) []corev1.Pod {
 	return held
 }
 
-// byPod leads from a pod of a baseline to its members.
+// byPod maps a pod of a baseline to its members.
 func (m Members) byPod(ctx context.Context, o client.Object) []reconcile.Request {
 	if name := workloadOf(o); name != "" && !madeForMember(o) {
 		return m.named(ctx, o.GetNamespace(), name)
@@ -360,7 +354,7 @@ func workloadOf(pod client.Object) string {
 	return w.Name
 }
 
-// named returns requests for the members whose baseline has this name.
+// named returns requests for the members of baselines with this name.
 func (m Members) named(ctx context.Context, namespace, name string) []reconcile.Request {
 	return m.find(ctx, client.InNamespace(namespace), client.MatchingFields{indexBaseline: name})
 }
@@ -377,20 +371,20 @@ func (m Members) find(ctx context.Context, options ...client.ListOption) []recon
 	return controller.Requests(ctx, m.Client, m.List(), options...)
 }
 
-// workloadChanged passes over changes of a baseline that no fork has: of its status,
-// but for how many pods it counts, since not all of them are watched, and whether new ones are
-// refused, and of what its own controllers and tools note on it.
+// workloadChanged filters out updates of a baseline that do not affect forks: its status, except the
+// numbers of pods, since not all pods are watched, and whether new pods are rejected; and annotations of
+// controllers and tools.
 func workloadChanged(before, after client.Object) bool {
 	return podsCounted(before) != podsCounted(after) || PodsRefused(before) != PodsRefused(after) || before.GetGeneration() != after.GetGeneration() || before.GetUID() != after.GetUID() ||
 		(before.GetDeletionTimestamp() == nil) != (after.GetDeletionTimestamp() == nil) ||
 		!maps.Equal(before.GetLabels(), after.GetLabels()) || !maps.Equal(said(before), said(after))
 }
 
-// counted is how many pods a workload says that it has.
+// counted has the numbers of pods in the status of a workload.
 type counted struct{ all, updated, ready int64 }
 
-// podsCounted returns what the status of a workload says of its pods. What is kept of
-// Rollouts has no number of those that are ready, but one of those that serve.
+// podsCounted returns the numbers of pods in the status of a workload. The stripped copies of Rollouts
+// have the number of available pods instead of ready ones.
 func podsCounted(o client.Object) counted {
 	switch o := o.(type) {
 	case *appsv1.Deployment:
@@ -405,9 +399,9 @@ func podsCounted(o client.Object) counted {
 	return counted{}
 }
 
-// said returns the annotations of a workload without those that controllers and tools
-// keep their own state in. That is for Rollouts: the API server counts each change of an
-// annotation as a generation of a Deployment, which the status of its members names.
+// said returns the annotations of a workload without those in which controllers and tools keep state. It
+// is for Rollouts: for a Deployment, the API server increments the generation at each change of an
+// annotation, and the status of its members has the generation.
 func said(o client.Object) map[string]string {
 	out := maps.Clone(o.GetAnnotations())
 	maps.DeleteFunc(out, func(key, _ string) bool {
@@ -418,8 +412,8 @@ func said(o client.Object) map[string]string {
 	return out
 }
 
-// serviceChanged passes over changes of a Service that change neither whom it leads to
-// nor how.
+// serviceChanged filters out updates of a Service that change neither its selected pods nor its ports and
+// routing.
 func serviceChanged(before, after client.Object) bool {
 	b, okB := before.(*corev1.Service)
 	a, okA := after.(*corev1.Service)
@@ -428,7 +422,7 @@ func serviceChanged(before, after client.Object) bool {
 		!equality.Semantic.DeepEqual(b.Spec, a.Spec) || !maps.Equal(b.Labels, a.Labels)
 }
 
-// sliceChanged passes over changes of an EndpointSlice that lead to the same addresses.
+// sliceChanged filters out updates of an EndpointSlice that keep its endpoints, ports and labels.
 func sliceChanged(before, after client.Object) bool {
 	b, okB := before.(*discoveryv1.EndpointSlice)
 	a, okA := after.(*discoveryv1.EndpointSlice)
@@ -436,7 +430,7 @@ func sliceChanged(before, after client.Object) bool {
 		!equality.Semantic.DeepEqual(b.Endpoints, a.Endpoints) || !equality.Semantic.DeepEqual(b.Ports, a.Ports)
 }
 
-// podChanged passes over changes of a pod that touch neither its sidecar nor its addresses.
+// podChanged filters out updates of a pod that change neither its sidecar nor its addresses.
 func podChanged(before, after client.Object) bool {
 	b, okB := before.(*corev1.Pod)
 	a, okA := after.(*corev1.Pod)

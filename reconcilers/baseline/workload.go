@@ -19,10 +19,9 @@ const (
 	KindRollout    = "Rollout"
 )
 
-// Workload is a live workload that a member stands for. Nothing in it may be
-// changed: it is shared with the cache.
+// Workload is the live workload of a member. It is shared with the cache and must not be changed.
 type Workload struct {
-	// Ref names it, with everything.
+	// Ref is the complete reference to the workload.
 	Ref crdv1.ObjectRef
 	// UID is that of the object, by which one life of it is known.
 	UID types.UID
@@ -30,10 +29,10 @@ type Workload struct {
 	Generation int64
 	// Selector selects its pods.
 	Selector *metav1.LabelSelector
-	// Template is what its pods are made from. It is never nil.
+	// Template is its pod template. It is never nil.
 	Template *corev1.PodTemplateSpec
-	// Problem says, to people, why it is not known what its pods are made from;
-	// Template is empty then, and nothing can be led to them. Empty: it is known.
+	// Problem is a message for users about why the pod template is not known; Template is empty then, and
+	// no request can be routed to its pods. "" if it is known.
 	Problem string
 	// Object is the workload itself: an *appsv1.Deployment, or the Rollout as
 	// *unstructured.Unstructured.
@@ -63,15 +62,14 @@ func (w *Workload) Owns(pod *corev1.Pod) bool {
 	return none == "" && owner == w.Routed()
 }
 
-// String names it for messages, as kind namespace/name.
+// String returns kind namespace/name, for messages.
 func (w *Workload) String() string { return Describe(w.Ref) }
 
-// AnnotationMainContainer is where a pod template says which of its containers is the main
-// one, as kubectl has it.
+// AnnotationMainContainer is the annotation of kubectl for the main container of a pod template.
 const AnnotationMainContainer = "kubectl.kubernetes.io/default-container"
 
-// MainContainer names the main container: the one that the annotation names, or the only
-// one. It is empty when nobody can tell: kubectl would take the first of several.
+// MainContainer returns the name of the main container: the one in the annotation, or the only one. It
+// returns "" if that does not decide it; kubectl would take the first of several.
 func (w *Workload) MainContainer() string {
 	all, main := w.Template.Spec.Containers, w.Template.Annotations[AnnotationMainContainer]
 	if len(all) == 1 {
@@ -100,8 +98,8 @@ func Describe(ref crdv1.ObjectRef) string {
 	return ref.Kind + " " + ref.Namespace + "/" + ref.Name
 }
 
-// NameOf names a baseline as crdv1.AnnotationBaseline does on what is made for it. ref has
-// its namespace.
+// NameOf returns the name of a baseline in the form of crdv1.AnnotationBaseline. ref must have a
+// namespace.
 func NameOf(ref crdv1.ObjectRef) string { return ref.Kind + "/" + ref.Namespace + "/" + ref.Name }
 
 // Same reports whether two references name the same workload; the version of the API

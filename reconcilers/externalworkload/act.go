@@ -13,12 +13,11 @@ import (
 	"switchyard.dev/reconcilers/member"
 )
 
-// act brings about what was decided. What is refused is noted in Made. An error means
-// that it should be tried again; what does not depend on it is done all the same, and
-// Made says what is there: a fault with one object is no reason to say nothing about
-// the others.
+// act writes the objects of the decision. Refused writes are recorded in Made. An error means that the
+// call should be retried; the other writes are still made, and Made lists the existing objects, so that a
+// failure of one object does not hide the status of the others.
 //
-// The rights to write Endpoints are given by the chart, where they are asked for.
+// The chart grants write access to Endpoints if they are enabled.
 //
 // +kubebuilder:rbac:groups="",resources=services,verbs=create;patch;delete
 // +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=create;patch;delete
@@ -49,7 +48,7 @@ func find[T any, P apply.Object[T]](list []T, name string) P {
 	return nil
 }
 
-// refused notes why endpoints were not written, and returns every other error back.
+// refused records a refusal to write endpoints, and returns every other error.
 func (m *Made) refused(err error) error {
 	if refusal := new(apply.Refusal); errors.As(err, &refusal) {
 		m.EndpointsRefusal = refusal
@@ -58,8 +57,8 @@ func (m *Made) refused(err error) error {
 	return err
 }
 
-// forget deletes an external workload as it was seen: one whose tunnel has come back
-// meanwhile stays, and is looked at again.
+// forget deletes an external workload in the version that was read: if its tunnel has reconnected since
+// then, the object is kept and reconciled again.
 //
 // +kubebuilder:rbac:groups=signadot.com,resources=signadotexternalworkloads,verbs=delete
 func forget(ctx context.Context, w apply.Writer, o *crdv1.SignadotExternalWorkload) error {

@@ -13,11 +13,11 @@ import (
 	"switchyard.dev/reconcilers/member"
 )
 
-// ReasonNoBaseline is the reason of BaselineFound and SidecarsReady of an external
-// workload that stands for no workload.
+// ReasonNoBaseline is the reason of BaselineFound and SidecarsReady of an external workload that replaces
+// no workload.
 const ReasonNoBaseline = baseline.ReasonNoBaseline
 
-// Decision is what should be there.
+// Decision has the desired objects and conditions of an external workload.
 type Decision struct {
 	// Conditions are those for Accepted, BaselineFound and TunnelConnected.
 	Conditions condition.Set
@@ -25,31 +25,30 @@ type Decision struct {
 	Tunnel Tunnel
 	// Collect: the tunnel is forgotten, and its info cleared.
 	Collect bool
-	// Delete: the external workload itself goes, and nothing else is done.
+	// Delete is set if the external workload itself is to be deleted; nothing else is done then.
 	Delete bool
-	// Services are the Services of the baseline with those that stand for them; the
-	// one without From is that of the tunnel itself.
+	// Services are the Services of the baseline with the Services that replace them; the entry without
+	// From is the Service of the tunnel itself.
 	Services []member.Mapping
-	// Standing are Services that stay as they are, by Mapping.From, when there is no
-	// telling what they should be (member.AsStated).
+	// Standing are Services that stay unchanged, by Mapping.From, while their desired form cannot be
+	// determined (member.AsStated).
 	Standing map[string]*corev1.Service
-	// Unled are ports that the spec diverts and no Service leads to.
+	// Unled are ports that the spec diverts but no Service targets.
 	Unled []int32
-	// Slices and Endpoints lead from the Services into the tunnel.
+	// Slices and Endpoints forward from the Services into the tunnel.
 	Slices    []*discoveryv1.EndpointSlice
 	Endpoints []*oldEndpoints
 
-	// Surplus are our own Services that are not wanted any more; they are deleted when
-	// the log does not name them.
+	// Surplus are Services of the external workload that are no longer wanted; they are deleted once the
+	// log does not name them.
 	Surplus []*corev1.Service
-	// SurplusSlices and SurplusEndpoints go at once: the address in them may be
-	// somebody else's by now.
+	// SurplusSlices and SurplusEndpoints are deleted at once: their address may belong to another pod by
+	// now.
 	SurplusSlices    []*discoveryv1.EndpointSlice
 	SurplusEndpoints []*oldEndpoints
 }
 
-// Decide returns what should be there for an external workload that is not being
-// deleted.
+// Decide returns the decision about an external workload that is not being deleted.
 func Decide(in Input) Decision {
 	var d Decision
 	d.Tunnel, d.Collect = tunnelOf(in)
@@ -83,7 +82,7 @@ func Decide(in Input) Decision {
 	return d
 }
 
-// acceptBaseline reports whether the workload that is named can be a baseline.
+// acceptBaseline returns whether the referenced workload can be a baseline.
 func acceptBaseline(w *crdv1.SignadotExternalWorkload) condition.Condition {
 	if _, ok := w.BaselineRef(); !ok {
 		return condition.True(ReasonNoBaseline, "There is no baseline.")
@@ -100,9 +99,8 @@ func (in Input) baselineName() string {
 	return baseline.Describe(ref)
 }
 
-// asItIs leaves the Services as they are: those that the status tells of. They still
-// lead to where the tunnel ends now. Those of another baseline go: nobody has asked that
-// its requests be led anywhere.
+// asItIs keeps the Services that the status lists. They still forward to the current end of the tunnel.
+// Services of another baseline are deleted: the spec no longer diverts its requests.
 func (d *Decision) asItIs(in Input) {
 	if !in.reached() {
 		return
@@ -111,7 +109,7 @@ func (d *Decision) asItIs(in Input) {
 	for i := range d.Services {
 		m := &d.Services[i]
 		m.Missing = slices.DeleteFunc(m.Missing, func(port int32) bool {
-			// One that is in both was asked for; whether it is carried is found out now.
+			// A port in both lists was diverted; whether the tunnel carries it is determined again.
 			return slices.ContainsFunc(m.Ports, func(p crdv1.MappedPort) bool { return p.Port == port })
 		})
 	}

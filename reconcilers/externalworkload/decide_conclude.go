@@ -16,11 +16,11 @@ import (
 	"switchyard.dev/reconcilers/member"
 )
 
-// Reasons of ServicesReady, beside those of refusals.
+// Reasons of ServicesReady, in addition to those of refusals.
 const (
 	ReasonServicesMissing = "ServicesMissing"
-	// ReasonPortNotFound: what the spec diverts is no port of the baseline, so that
-	// requests which somebody wanted at the workstation would reach the baseline.
+	// ReasonPortNotFound: a diverted port is no port of the baseline, so that requests meant for the
+	// workstation would reach the baseline.
 	ReasonPortNotFound = "PortNotFound"
 	// ReasonNoEndpoints: connections to the Services are refused, for want of a tunnel.
 	ReasonNoEndpoints = "NoEndpoints"
@@ -34,7 +34,7 @@ const (
 	ReasonPortsUnreachable = "PortsUnreachable"
 )
 
-// Made is what is there after the decision was acted on.
+// Made lists the objects that exist after the decision was applied.
 type Made struct {
 	member.Made
 	// EndpointsRefusal is why endpoints were not written; nil when all were.
@@ -83,7 +83,7 @@ func routingInfo(in Input, services []crdv1.ServiceMapping, present bool) *crdv1
 	return &crdv1.WorkloadRoutingInfo{DevMeshSidecarPresent: present, Services: services, FormerServices: in.Former(in.Workload)}
 }
 
-// servicesCondition reports whether there is a Service for each of the baseline's, and
+// servicesCondition returns whether there is a Service for each of the baseline's, and
 // connections to all of them are accepted.
 func servicesCondition(in Input, d Decision, made Made) condition.Condition {
 	if !d.Conditions[crdv1.ConditionBaselineFound].IsTrue() {
@@ -119,7 +119,7 @@ func servicesCondition(in Input, d Decision, made Made) condition.Condition {
 	return endpointsCondition(in, d, made, count)
 }
 
-// endpointsCondition reports whether connections to the Services, of which there are so
+// endpointsCondition returns whether connections to the Services, of which there are so
 // many, are accepted.
 func endpointsCondition(in Input, d Decision, made Made, count int) condition.Condition {
 	if !d.Tunnel.Connected.IsTrue() {
@@ -156,7 +156,7 @@ func endpointsCondition(in Input, d Decision, made Made, count int) condition.Co
 	return condition.True("ServicesReady", message)
 }
 
-// staying returns which requests stay at the baseline because the spec asks for that.
+// staying returns sentences for a message: the ports that stay at the baseline because the spec does not list them.
 func staying(d Decision) (out []string) {
 	ports := func(some bool) string {
 		return listed(d.Services, func(m member.Mapping) []int32 {
@@ -192,9 +192,9 @@ func withoutTarget(d Decision) string {
 	})
 }
 
-// misplaced returns which port of the spec is none of the baseline's, as far as that can
-// be told: no Service leads to it, Services lead to others, and no container
-// declares it.
+// misplaced returns a message about a port of the spec that is none of the baseline's, as far as that is
+// known: no Service targets it, Services target other ports, and no container declares it. It returns ""
+// if there is none.
 func misplaced(in Input, d Decision) string {
 	if in.Baseline == nil || len(d.Services) == 0 {
 		return ""
@@ -216,7 +216,8 @@ func misplaced(in Input, d Decision) string {
 	return ""
 }
 
-// behind says, where a port is that of a Service, which one is meant.
+// behind returns a hint for a port that is not listed by its container port: the container port behind the
+// Service port of that number, if there is one.
 func behind(in Input, d Decision, port int32) string {
 	for _, m := range d.Services {
 		for i := range in.Neighbours {

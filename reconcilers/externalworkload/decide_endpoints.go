@@ -12,8 +12,8 @@ import (
 	"switchyard.dev/reconcilers/member"
 )
 
-// endpoints says what is to lead from the Services into the tunnel, and which
-// Mapping has ports that it does not carry.
+// endpoints sets the EndpointSlices and Endpoints that forward from the Services into the tunnel, and
+// marks ports of each Mapping that the tunnel does not carry.
 func (d *Decision) endpoints(in Input, asked mapping) {
 	for i := range d.Services {
 		m := &d.Services[i]
@@ -37,8 +37,7 @@ func (d *Decision) endpoints(in Input, asked mapping) {
 	d.SurplusEndpoints = surplus(in, in.Endpoints, d.Endpoints)
 }
 
-// surplus returns those of the objects of one kind that this external workload made and does
-// not want any more.
+// surplus returns the objects of one kind that the external workload owns and that are not wanted.
 func surplus[T any, P apply.Object[T]](in Input, have []T, wanted []P) []P {
 	var out []P
 	for i := range have {
@@ -50,8 +49,8 @@ func surplus[T any, P apply.Object[T]](in Input, have []T, wanted []P) []P {
 	return out
 }
 
-// carried returns the ports of a Service that the tunnel carries, with the port of its
-// pod, and notes the others: their connections are refused.
+// carried returns the ports of a Service that the tunnel carries, with the port of the proxy pod, and
+// records the others: their connections are refused.
 func (d *Decision) carried(m *member.Mapping, s *corev1.Service, asked mapping) []corev1.ServicePort {
 	var out []corev1.ServicePort
 	for _, p := range s.Spec.Ports {
@@ -68,8 +67,8 @@ func (d *Decision) carried(m *member.Mapping, s *corev1.Service, asked mapping) 
 	return out
 }
 
-// slice makes the EndpointSlice of a Service. Connections to it are accepted only
-// while the workstation is connected.
+// slice returns the EndpointSlice of a Service. Its endpoints are ready only while the workstation is
+// connected.
 func (d *Decision) slice(in Input, service string, ports []corev1.ServicePort) *discoveryv1.EndpointSlice {
 	family := discoveryv1.AddressTypeIPv4
 	if d.Tunnel.Address.Is6() {
@@ -96,12 +95,12 @@ func (d *Decision) slice(in Input, service string, ports []corev1.ServicePort) *
 	return out
 }
 
-// managedBy says on an EndpointSlice who keeps it, so that no controller of
-// Kubernetes does.
+// managedBy is the managed-by label of EndpointSlices. It keeps the controllers of Kubernetes from
+// changing them.
 const managedBy = "externalworkload.switchyard.dev"
 
-// endpointsObject makes the Endpoints of API v1 of a Service, whose name it has. The
-// label keeps Kubernetes from making EndpointSlices of it, which we have made already.
+// endpointsObject returns the v1 Endpoints of a Service, with the name of the Service. A label keeps
+// Kubernetes from mirroring it into EndpointSlices, because the operator writes its own.
 func (d *Decision) endpointsObject(in Input, service string, ports []corev1.ServicePort) *oldEndpoints {
 	subset := oldSubset{}
 	address := []oldAddress{{IP: d.Tunnel.Address.String()}}

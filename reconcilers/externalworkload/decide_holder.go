@@ -16,10 +16,10 @@ const (
 	proxyName  = "tunnel-proxy"
 )
 
-// holderProblem returns why requests may not be led to the address that a status tells:
-// because it is none of the pod that the status names, or that pod is not one to which
-// they may be led. Empty: it is the pod's. Whoever writes the status may have no right to
-// anything else, so what it says is looked up.
+// holderProblem returns why requests must not be forwarded to the address in a status: because the pod
+// that the status names does not have it, or because that pod is not allowed to receive them. It returns
+// "" if the address is the pod's. A client that writes the status may have no other permission, so the
+// status is verified.
 func holderProblem(in Input, info crdv1.TunnelInfo, end netip.Addr) string {
 	var seen []string
 	for i := range in.Holders {
@@ -51,15 +51,15 @@ func holderWanted(in Input) string {
 	return wanted + " and its address"
 }
 
-// mayHold reports whether a pod is one to which requests for the external workload may be
-// led: a tunnel proxy of ours, or a pod of its own namespace.
+// mayHold reports whether a pod is allowed to receive requests for the external workload: a tunnel proxy
+// of the operator, or a pod in the namespace of the external workload.
 func mayHold(in Input, pod *corev1.Pod) bool {
 	return pod.Namespace == in.Workload.Namespace ||
 		in.OperatorNamespace != "" && pod.Namespace == in.OperatorNamespace && pod.Labels[proxyLabel] == proxyName
 }
 
-// podAddresses returns the addresses that are a pod's own: not those of its node, and none
-// of a pod that has ended, whose addresses may be another one's.
+// podAddresses returns the IPs of a pod. It returns none for a pod in the host network, and none for one
+// that has terminated, because its IPs may have been reassigned.
 func podAddresses(pod *corev1.Pod) []string {
 	if pod.Spec.HostNetwork || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return nil

@@ -14,15 +14,14 @@ import (
 	"switchyard.dev/reconcilers/condition"
 )
 
-// mapping is what spec.tunnel asks for.
+// mapping is the validated spec.tunnel.
 type mapping struct {
-	// diverted are the container ports that are to go through the tunnel, in the order
-	// of the spec, each once. That their entry is wrong changes nothing: their
-	// requests fail then, and do not go to the baseline.
+	// diverted are the container ports to divert into the tunnel, without duplicates, in the order of the
+	// spec. A port with an invalid entry is included: its requests fail instead of reaching the baseline.
 	diverted []int32
-	// right says of each of them whether its entry is right, and it may be carried.
+	// right has true for each diverted port with a valid entry, which the tunnel can carry.
 	right map[int32]bool
-	// accepted says what is wrong first.
+	// accepted is False with the first problem found.
 	accepted condition.Condition
 }
 
@@ -57,7 +56,7 @@ func mappingOf(spec crdv1.SignadotExternalWorkloadSpec, diverts bool) mapping {
 	return m
 }
 
-// among returns those of the container ports that are to go through the tunnel.
+// among returns those of the container ports that are diverted into the tunnel.
 func (m *mapping) among(ports []int32) []int32 {
 	return slices.DeleteFunc(slices.Clone(ports), func(p int32) bool {
 		_, diverted := m.right[p]
@@ -65,15 +64,14 @@ func (m *mapping) among(ports []int32) []int32 {
 	})
 }
 
-// refuse notes what is wrong, unless something was before.
+// refuse records a problem, unless one is recorded already.
 func (m *mapping) refuse(message string) {
 	if m.accepted.IsTrue() {
 		m.accepted = condition.False(baseline.ReasonInvalidSpec, message)
 	}
 }
 
-// entryProblem returns what is wrong with one entry, beginning with the field; empty
-// when nothing is.
+// entryProblem returns the problem with one entry, beginning with the field; "" if there is none.
 func entryProblem(e crdv1.TunnelPort, diverts bool) string {
 	if !isHostPort(e.LocalAddress) {
 		return fmt.Sprintf(".localAddress %.80q is no host:port: say what to dial at the workstation, as localhost:8080", e.LocalAddress)
@@ -90,8 +88,8 @@ func entryProblem(e crdv1.TunnelPort, diverts bool) string {
 // isPort reports whether a number is that of a port.
 func isPort(n int32) bool { return n > 0 && n <= 65535 }
 
-// isHostPort reports whether a text is a host, by name or address, and a port. Which
-// names a workstation knows is for it to say, so a name may be any that could be one.
+// isHostPort reports whether a text is a host, as a name or an address, and a port. The workstation
+// resolves the name, so any valid host name is accepted.
 func isHostPort(text string) bool {
 	colon := strings.LastIndexByte(text, ':')
 	if colon <= 0 {

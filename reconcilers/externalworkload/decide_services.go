@@ -14,8 +14,8 @@ import (
 	"switchyard.dev/reconcilers/member"
 )
 
-// ofBaseline returns a Mapping for each Service that leads to the baseline, sorted by
-// name, and the ports that are asked for and no Service leads to.
+// ofBaseline returns a Mapping for each Service that selects the baseline, sorted by name, and the
+// diverted ports that no Service targets.
 func ofBaseline(in Input, asked mapping) (out []member.Mapping, unled []int32) {
 	led, live := map[int32]bool{}, in.Forms()
 	for i := range in.Neighbours {
@@ -38,10 +38,10 @@ func ofBaseline(in Input, asked mapping) (out []member.Mapping, unled []int32) {
 	return out, unled
 }
 
-// mapService makes the Mapping of one Service of the baseline. Ports that nobody has asked
-// for stay there, and so do those that are not TCP, which is all that a tunnel carries.
-// While pods of several forms are there a port may lead to several of theirs: those that
-// are asked for go to the workstation as one, that of new pods if it is among them.
+// mapService returns the Mapping of one Service of the baseline. Ports that the spec does not list stay at
+// the baseline, and so do ports that are not TCP, because a tunnel carries only TCP. While pods of several
+// revisions exist, a port may target different container ports of them: the listed ones are diverted as
+// one port, which is that of the new pods if it is listed.
 func mapService(in Input, s *corev1.Service, asked mapping) member.Mapping {
 	m := member.Mapping{From: s.Name}
 	var ports []corev1.ServicePort
@@ -80,8 +80,7 @@ func mapService(in Input, s *corev1.Service, asked mapping) member.Mapping {
 	return m
 }
 
-// ofTunnel returns the Mapping of a tunnel that stands for no workload: each port that
-// is asked for, by its own number.
+// ofTunnel returns the Mapping of a tunnel that replaces no workload: each diverted port under its number.
 func ofTunnel(in Input, asked mapping) []member.Mapping {
 	if len(asked.diverted) == 0 {
 		return nil
@@ -103,9 +102,9 @@ func ofTunnel(in Input, asked mapping) []member.Mapping {
 	return []member.Mapping{m}
 }
 
-// service makes a Service without selector. It has an address inside the cluster,
-// whatever that of the baseline is, because sidecars send requests to an address. Its
-// target ports are not followed by anybody; they say which container port is meant.
+// service returns a Service without selector. It always has a cluster IP, whatever the baseline's Service
+// has, because sidecars send requests to an address. Its target ports are informational: they record the
+// container ports.
 func service(in Input, part string, ports []corev1.ServicePort) *corev1.Service {
 	out := &corev1.Service{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
@@ -115,9 +114,9 @@ func service(in Input, part string, ports []corev1.ServicePort) *corev1.Service 
 	return out
 }
 
-// partOf is the metadata of what is made for an external workload. Its name shows
-// sandbox and part; the hash in it is of what it belongs to as well, for two sandboxes
-// may be called the same, and two members may share a Service.
+// partOf returns the metadata of an object created for an external workload. Its name contains the sandbox
+// and the part, and a hash of the external workload: two sandboxes can have the same name, and two members
+// can share a Service.
 func partOf(w *crdv1.SignadotExternalWorkload, part string) metav1.ObjectMeta {
 	sandbox := w.Annotations[crdv1.AnnotationSandboxName]
 	if sandbox == "" {

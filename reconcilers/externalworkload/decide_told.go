@@ -14,23 +14,23 @@ import (
 	"switchyard.dev/reconcilers/tunnelholders/holders"
 )
 
-// controlPort is that of tunnel proxies of ours.
+// controlPort is the control port of the operator's tunnel proxies.
 const controlPort = 7780
 
 // Bounds of the labels that a workstation may have in a status.
 const maxLabels, maxLabelBytes = 16, 256
 
-// Told is what the tunnel proxies of ours tell of one external workload.
+// Told is the report of the operator's tunnel proxies about one external workload.
 type Told struct {
-	// Holder is who holds its tunnel; nil: none does, as far as they have told.
+	// Holder is the proxy that holds the tunnel; nil if no proxy has reported to hold it.
 	Holder *holders.Holder
-	// Awaited reports whether the proxy that its status names has told nothing yet.
+	// Awaited is set if the proxy that the status names has not reported yet.
 	Awaited bool
 }
 
-// TakeHolder has the external workload's status.tunnel say what the proxy of ours tells that
-// holds its tunnel, if one does. One of which the workstation is not connected says nothing
-// where nobody has been told of the tunnel: it was collected.
+// TakeHolder sets status.tunnel from the report of the operator's proxy that holds the tunnel, if one
+// does. A report of a tunnel without a connected workstation is ignored if the status has no tunnel: it
+// was collected.
 func (in *Input) TakeHolder() {
 	if in.Told == nil || in.Told.Holder == nil {
 		return
@@ -42,8 +42,8 @@ func (in *Input) TakeHolder() {
 	in.tell(infoOf(*h), h.Connected(), h.Tunnel.GetHeard().AsTime())
 }
 
-// NoteLost has status.tunnel say that the workstation is not connected, where the pod that it
-// names is a proxy of ours, or was, and no proxy holds the tunnel.
+// NoteLost records in status.tunnel that the workstation is not connected, if the named pod is or was a
+// proxy of the operator and no proxy holds the tunnel.
 func (in *Input) NoteLost() {
 	info := toldInfo(in.Workload)
 	if in.Told == nil || in.Written != nil || info == nil || in.Told.Awaited || !in.ours(info) {
@@ -52,8 +52,8 @@ func (in *Input) NoteLost() {
 	in.tell(info, false, time.Time{})
 }
 
-// ours reports whether a tunnel ends at a proxy of ours, or did: its pod is one, or there is
-// none of that name, and its control port is that of ours.
+// ours reports whether a tunnel ends or ended at a proxy of the operator: its pod is one, or no pod of
+// that name exists and its control port is that of the operator's proxies.
 func (in *Input) ours(info *crdv1.TunnelInfo) bool {
 	for i := range in.Holders {
 		if p := &in.Holders[i]; in.OperatorNamespace != "" && p.Namespace == in.OperatorNamespace {
@@ -68,8 +68,8 @@ func (in Input) holderGone() bool {
 	return in.Written != nil && in.Told != nil && in.Told.Holder != nil && in.Told.Holder.Gone
 }
 
-// tell sets status.tunnel, in a copy. heard is when the workstation was last heard of, if it
-// is known.
+// tell sets status.tunnel in a copy of the external workload. heard is the time of the last message of the
+// workstation, zero if it is not known.
 func (in *Input) tell(info *crdv1.TunnelInfo, connected bool, heard time.Time) {
 	w := in.Workload.DeepCopy()
 	if w.Status.Tunnel == nil {
@@ -98,7 +98,7 @@ func minTime(a, b time.Time) time.Time {
 	return b
 }
 
-// toldInfo returns where the status says that the tunnel ends; nil: it says nothing.
+// toldInfo returns the end of the tunnel from the status, nil if there is none.
 func toldInfo(w *crdv1.SignadotExternalWorkload) *crdv1.TunnelInfo {
 	if w.Status.Tunnel == nil {
 		return nil
@@ -106,7 +106,7 @@ func toldInfo(w *crdv1.SignadotExternalWorkload) *crdv1.TunnelInfo {
 	return w.Status.Tunnel.Info
 }
 
-// infoOf returns where a tunnel ends, as a status has it.
+// infoOf returns the end of a tunnel in the form of the status.
 func infoOf(h holders.Holder) *crdv1.TunnelInfo {
 	out := &crdv1.TunnelInfo{ControlPort: controlPort, TunnelProxyPodName: h.Pod, TunnelProxyPodIP: h.IP, Labels: labelsOf(h.Tunnel)}
 	for _, p := range h.Tunnel.GetPorts() {
@@ -118,8 +118,7 @@ func infoOf(h holders.Holder) *crdv1.TunnelInfo {
 	return out
 }
 
-// labelsOf returns what people see of a workstation, none of it where that is more than it
-// may have.
+// labelsOf returns the displayed labels of a workstation; none if they exceed the limits.
 func labelsOf(t *tunnelv1.Tunnel) map[string]string {
 	if len(t.GetLabels()) > maxLabels {
 		return nil
@@ -132,8 +131,8 @@ func labelsOf(t *tunnelv1.Tunnel) map[string]string {
 	return t.GetLabels()
 }
 
-// refreshAfter returns after how long the time of the last check is written again: well
-// before it is too old to count, and not for all external workloads at once.
+// refreshAfter returns the interval at which the time of the last check is written: well before it is too
+// old, and spread over external workloads.
 func (in Input) refreshAfter() time.Duration {
 	spread := fnv.New32a()
 	_, _ = spread.Write([]byte(in.Workload.UID))
@@ -141,7 +140,7 @@ func (in Input) refreshAfter() time.Duration {
 	return third + third/2*time.Duration(spread.Sum32()%1024)/1024
 }
 
-// refreshAt returns when the time of the last check is to be written again; zero: never.
+// refreshAt returns the time of the next write of the last check; zero: never.
 func (in Input) refreshAt(t *crdv1.TunnelStatus) time.Time {
 	if in.Written == nil || t == nil || t.Info == nil || t.Health == nil || t.Health.LastCheckTime == nil {
 		return time.Time{}
@@ -149,8 +148,8 @@ func (in Input) refreshAt(t *crdv1.TunnelStatus) time.Time {
 	return t.Health.LastCheckTime.Add(in.refreshAfter())
 }
 
-// settle leaves the times of what a proxy of ours told as they were written, while nothing
-// else has changed and they are not old: a tunnel that goes on is written rarely.
+// settle keeps the written times of a proxy's report while nothing else has changed and they are recent,
+// so that the status of a steady tunnel is rarely written.
 func (in Input) settle(t *crdv1.TunnelStatus) {
 	if in.Written == nil || t == nil || t.Health == nil {
 		return

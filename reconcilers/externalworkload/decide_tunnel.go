@@ -15,36 +15,35 @@ import (
 
 // Reasons of TunnelConnected.
 const (
-	// ReasonNoTunnel: nobody has told of a tunnel, or it was collected.
+	// ReasonNoTunnel: no tunnel was reported, or it was collected.
 	ReasonNoTunnel = "NoTunnel"
-	// ReasonTunnelAddressRefused: requests are not led to what is told as its end.
+	// ReasonTunnelAddressRefused: requests are not forwarded to the reported address.
 	ReasonTunnelAddressRefused = "TunnelAddressRefused"
 	ReasonTunnelUnchecked      = "TunnelUnchecked"
 	ReasonTunnelDisconnected   = "TunnelDisconnected"
 	ReasonTunnelStale          = "TunnelStale"
 )
 
-// Tunnel is what status.tunnel says, judged.
+// Tunnel is status.tunnel after validation.
 type Tunnel struct {
-	// Connected is the condition for TunnelConnected. Unknown: there is none. False:
-	// there is one, and requests cannot go through it.
+	// Connected is the condition for TunnelConnected. Unknown: there is no tunnel. False: requests cannot
+	// pass through it.
 	Connected condition.Condition
-	// Address is where it ends in the cluster; not valid when there is nowhere.
+	// Address is the end of the tunnel in the cluster; the zero Addr if there is none.
 	Address netip.Addr
 	// Pod is the name of the pod that has that address.
 	Pod string
-	// Ports says which port of the pod stands for a container port.
+	// Ports maps container ports to ports of the proxy pod.
 	Ports map[int32]int32
-	// PortsProblem says what is wrong with the ports that were told; empty: nothing.
-	// Those are not in Ports.
+	// PortsProblem describes the problem with reported ports, which are not in Ports; "" if there is none.
 	PortsProblem string
-	// Turns is when Connected changes or may change, or the tunnel is to be collected,
-	// although nobody writes anything. Zero: never.
+	// Turns is the time at which Connected can change or the tunnel is to be collected without any write.
+	// Zero: never.
 	Turns time.Time
 }
 
-// tunnelOf judges the tunnel, and reports whether it is to be collected; then what it
-// gives is what is left: none.
+// tunnelOf validates the tunnel, and reports whether it is to be collected; the returned Tunnel is then
+// the empty one that remains.
 func tunnelOf(in Input) (t Tunnel, collect bool) {
 	status := in.Workload.Status.Tunnel
 	if status == nil {
@@ -73,7 +72,7 @@ func tunnelOf(in Input) (t Tunnel, collect bool) {
 	return noTunnel(status.Health), true
 }
 
-// noTunnel is the tunnel that nobody has told of.
+// noTunnel returns the Tunnel for a status without one.
 func noTunnel(h *crdv1.TunnelHealth) Tunnel {
 	message := crdv1.NoWorkstation + ": run `switchyard connect` there."
 	if h != nil && h.LastConnectedTime != nil {
@@ -120,7 +119,7 @@ func endOf(info crdv1.TunnelInfo) (end netip.Addr, problem string) {
 	return end, addressProblem(end)
 }
 
-// among reports whether an address is one of those, however they are written.
+// among reports whether an address is one of all, independent of notation.
 func among(all []string, one netip.Addr) bool {
 	return slices.ContainsFunc(all, func(s string) bool {
 		a, err := netip.ParseAddr(s)
@@ -135,9 +134,9 @@ var neverPods = []netip.Prefix{
 	netip.MustParsePrefix("::/96"), netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("2002::/16"),
 }
 
-// addressProblem returns why no request may be led to an address; empty when it may be
-// a pod's. The endpoints that we write are followed by proxies on the nodes, for which
-// a loopback or link-local address is one of the node itself or of its provider.
+// addressProblem returns why requests must not be forwarded to an address, "" if it can be the IP of a
+// pod. Proxies on the nodes use the endpoints that the operator writes, and a loopback or link-local
+// address there is one of the node or of its cloud provider.
 func addressProblem(a netip.Addr) string {
 	switch {
 	case a.Zone() != "":
@@ -158,8 +157,8 @@ func addressProblem(a netip.Addr) string {
 	return ""
 }
 
-// portsOf reads which port stands for which. A port that is told twice, or cannot
-// be one, stands for nothing: guessing could lead requests to another port.
+// portsOf returns the port of the proxy pod for each container port. A port that is listed twice or is not
+// valid is left out, because a guess could forward requests to another port.
 func portsOf(info crdv1.TunnelInfo) (ports map[int32]int32, problem string) {
 	ports = map[int32]int32{}
 	used := map[int32]int32{info.ControlPort: 0}
@@ -189,7 +188,7 @@ func portsOf(info crdv1.TunnelInfo) (ports map[int32]int32, problem string) {
 	return ports, problem
 }
 
-// judge reports whether the workstation is connected, and when that turns by itself.
+// judge returns whether the workstation is connected, and when that changes without a write.
 func (t Tunnel) judge(h *crdv1.TunnelHealth, in Input) (condition.Condition, time.Time) {
 	if h == nil || h.LastCheckTime == nil {
 		return condition.False(ReasonTunnelUnchecked, fmt.Sprintf("The tunnel at pod %s has not been checked yet.", t.Pod)), time.Time{}
@@ -217,10 +216,11 @@ func (t Tunnel) judge(h *crdv1.TunnelHealth, in Input) (condition.Condition, tim
 	}
 }
 
-// downSince returns since when a tunnel that cannot be used has not been usable: since
-// the workstation was last connected, or since we have said so where that is later, or
-// nobody has told the other. False when we have not said so yet: then nobody has told, or
-// there was none until now, and its health is that of the one before.
+// downSince returns the time since which an unusable tunnel has been unusable: the last connection of the
+// workstation, or the transition of the condition TunnelConnected to False if that is later or no
+// connection is recorded. It returns false if the condition is not False yet and no connection is
+// recorded, or if it is Unknown: there was no tunnel until now, and the health in the status is that of
+// the previous one.
 func downSince(w *crdv1.SignadotExternalWorkload, h *crdv1.TunnelHealth) (time.Time, bool) {
 	var last time.Time
 	if h != nil {

@@ -7,11 +7,11 @@ import (
 	"switchyard.dev/reconcilers/member"
 )
 
-// Fact returns the fact about an external workload; w has the status that Conclude
-// gave. One without baseline takes no requests, and of one of whose baseline it is not
-// known what its pods are there is nothing to say: they are gone from the log, where a
-// former one of the name, or what held for a former baseline, may be. False while a
-// Service that is wanted has no address yet (member.Made.Pairs).
+// Fact returns the fact about an external workload; w has the status that Conclude returned. The fact is
+// withdrawn from the log if the external workload has no baseline, and so takes no requests, or if the
+// pods of its baseline are not known: the log may still have the fact of a previous object of that name or
+// of a previous baseline. Fact returns false while a wanted Service has no address yet
+// (member.Made.Pairs).
 func Fact(w *crdv1.SignadotExternalWorkload, d Decision, made Made) (event.Fact, bool) {
 	fact, ok := member.Observed(w)
 	if !ok || w.Status.RoutingConfig == nil {

@@ -49,7 +49,7 @@ func (r *Reconciler) gather(ctx context.Context, w *crdv1.SignadotExternalWorklo
 	return in, err
 }
 
-// gatherOwn reads what was made for the external workload.
+// gatherOwn reads the objects created for the external workload.
 func (in *Input) gatherOwn(ctx context.Context, c client.Reader) error {
 	var services corev1.ServiceList
 	var leading discoveryv1.EndpointSliceList
@@ -69,8 +69,7 @@ func (in *Input) gatherOwn(ctx context.Context, c client.Reader) error {
 	return nil
 }
 
-// proxies returns the namespace in which tunnel proxies of ours may be; empty where the
-// operator may not look there.
+// proxies returns the namespace of the operator's tunnel proxies, "" if the operator has no access to it.
 func (r *Reconciler) proxies() string {
 	if n := r.config.Namespaces; len(n) > 0 && !slices.Contains(n, r.config.OperatorNamespace) {
 		return ""
@@ -78,8 +77,8 @@ func (r *Reconciler) proxies() string {
 	return r.config.OperatorNamespace
 }
 
-// told returns what the tunnel proxies of ours tell of an external workload; nil where nobody
-// asks them.
+// told returns the reports of the operator's tunnel proxies about an external workload; nil if they are
+// not polled.
 func (r *Reconciler) told(w *crdv1.SignadotExternalWorkload) *Told {
 	if r.config.Tunnels == nil {
 		return nil
@@ -121,9 +120,9 @@ func (in *Input) gatherHolders(ctx context.Context, c, live client.Reader) error
 	return nil
 }
 
-// gatherServers reads where API servers are, as they say themselves, when a tunnel is told
-// of to which nothing of ours leads yet: where something does, it was asked before, and
-// what can be no pod's address is refused anyway.
+// gatherServers reads the published addresses of API servers if the status has a tunnel to which no
+// endpoints of the operator forward yet. Otherwise the address was checked before; addresses that no pod
+// can have are refused without this check.
 func (in *Input) gatherServers(ctx context.Context, live client.Reader) error {
 	tunnel := in.Workload.Status.Tunnel
 	if tunnel == nil || tunnel.Info == nil {

@@ -14,25 +14,25 @@ import (
 	"switchyard.dev/reconcilers/member"
 )
 
-// Limits say when a tunnel counts as connected, and what is written for it.
+// Limits are the settings for when a tunnel counts as connected and which objects are written.
 type Limits struct {
-	// Fresh is how old the last check of a tunnel may be. Zero means DefaultFresh.
+	// Fresh is the maximum age of the last check of a tunnel. Zero means DefaultFresh.
 	Fresh time.Duration
 	// Grace is after how long a tunnel that is not connected is collected. Zero means
 	// DefaultGrace.
 	Grace time.Duration
-	// WriteEndpoints makes an Endpoints object beside each EndpointSlice.
+	// WriteEndpoints enables an Endpoints object beside each EndpointSlice.
 	WriteEndpoints bool
 }
 
-// What holds where Limits say nothing.
+// Defaults for Limits.
 const (
 	DefaultFresh = time.Minute
 	DefaultGrace = 10 * time.Minute
 )
 
-// Also returns the kinds of objects that are made only because the Limits ask for it;
-// they need indexes as the others do.
+// Also returns the kinds of objects that are created only if the Limits enable them; they need indexes
+// like the others.
 func (l Limits) Also() []client.Object {
 	if !l.WriteEndpoints {
 		return nil
@@ -51,36 +51,34 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Input is what counts when it is worked out how an external workload is reached.
-// Nothing in it may be changed: it is shared with the cache.
+// Input has all inputs of Decide. It is shared with the cache and must not be changed.
 type Input struct {
-	// Workload is the SignadotExternalWorkload. Where a proxy of ours tells of its tunnel, its
-	// status.tunnel is what is told, and Written is the external workload as it was read; nil:
-	// it is as it was read.
+	// Workload is the SignadotExternalWorkload. If one of the operator's proxies reports its tunnel, its
+	// status.tunnel is that report, and Written is the external workload as it was read; otherwise Written
+	// is nil.
 	Workload, Written *crdv1.SignadotExternalWorkload
-	// Told is what proxies of ours tell of its tunnel; nil: nobody asks them.
+	// Told is the report of the operator's proxies about its tunnel; nil if they are not polled.
 	Told *Told
-	// Seen is what there is of its baseline.
+	// Seen is the state of its baseline.
 	member.Seen
-	// Neighbours are the Services of the namespace that no member made.
+	// Neighbours are the Services of the namespace that were not created for a member.
 	Neighbours []corev1.Service
-	// Services, Slices and Endpoints are those that this external workload made;
-	// Endpoints are only known with Limits.WriteEndpoints.
+	// Services, Slices and Endpoints are the objects that the external workload owns; Endpoints are only
+	// read with Limits.WriteEndpoints.
 	Services  []corev1.Service
 	Slices    []discoveryv1.EndpointSlice
 	Endpoints []oldEndpoints
-	// Holders are the pods that the status may mean as the end of the tunnel: those of the
-	// name that it gives, in the namespace of the external workload and in the operator's.
+	// Holders are the pods that can be the end of the tunnel in the status: those with the name in the
+	// status, in the namespace of the external workload and in the operator's.
 	Holders []corev1.Pod
-	// OperatorNamespace is where tunnel proxies of ours are; empty: there are none.
+	// OperatorNamespace is the namespace of the operator's tunnel proxies; "" if there are none.
 	OperatorNamespace string
-	// Servers are the addresses of API servers. They are not read while the existing
-	// endpoints lead to the end of the tunnel.
+	// Servers are the addresses of API servers. They are not read while the existing endpoints forward to
+	// the end of the tunnel.
 	Servers []string
-	// ServersRefused is what the API server said when Servers may not be read; empty: they
-	// may.
+	// ServersRefused is the API server's error if reading Servers is forbidden, otherwise "".
 	ServersRefused string
-	// Limits say when a tunnel counts as connected.
+	// Limits are the limits of the tunnel.
 	Limits Limits
 	// Now is the time, to which the last check of the tunnel is compared.
 	Now time.Time
@@ -100,8 +98,8 @@ func oldEndpointsKind() schema.GroupVersionKind {
 	return corev1.SchemeGroupVersion.WithKind("Endpoints")
 }
 
-// holderUnwatched reports whether the status names a pod at the end of the tunnel that is
-// not one of the operator's namespace, of whose pods alone we are told.
+// holderUnwatched reports whether the status names a pod at the end of the tunnel outside the operator's
+// namespace. Only pods of that namespace are watched.
 func (in Input) holderUnwatched() bool {
 	tunnel := in.Workload.Status.Tunnel
 	return tunnel != nil && tunnel.Info != nil && tunnel.Info.TunnelProxyPodName != "" &&
@@ -111,21 +109,21 @@ func (in Input) holderUnwatched() bool {
 // written returns the external workload as it was read.
 func (in Input) written() *crdv1.SignadotExternalWorkload { return cmp.Or(in.Written, in.Workload) }
 
-// takesRequests reports whether there is a baseline whose requests are diverted.
+// takesRequests reports whether there is a baseline from which requests are diverted.
 func (in Input) takesRequests() bool {
 	_, ok := in.Workload.BaselineRef()
 	return ok
 }
 
-// reached reports whether it is known how requests are diverted: there is nothing to divert,
-// or the baseline is known, or it was, and the status tells of it.
+// reached reports whether the diversion of requests is known: there is nothing to divert, the baseline is
+// known, or it was known and the status records it.
 func (in Input) reached() bool {
 	status := in.Workload.Status
 	return !in.takesRequests() || in.Known() ||
 		status.RoutingConfig != nil && member.StatusIsCurrent(in.Workload, status.ObservedGeneration, in.ownServices())
 }
 
-// ownServices returns the Services that this external workload made.
+// ownServices returns the Services that the external workload owns.
 func (in Input) ownServices() []*corev1.Service {
 	return member.SurplusServices(in.Services, in.Workload.UID, nil)
 }

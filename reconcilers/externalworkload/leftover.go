@@ -14,10 +14,9 @@ import (
 	"switchyard.dev/reconcilers/apply"
 )
 
-// clearEndpoints deletes the Endpoints that were made while they were asked for: nobody
-// keeps them any more, so they would lead to where a tunnel ended once. It is for a leader
-// that starts, and asks past the cache, which has none; where that fails it tries again
-// until ctx ends.
+// clearEndpoints deletes the v1 Endpoints that were created while Limits.WriteEndpoints was set: they are
+// no longer updated and would forward to a previous end of a tunnel. A leader calls it when it starts. It
+// reads past the cache, which has no Endpoints, and retries until ctx ends.
 func (r *Reconciler) clearEndpoints(ctx context.Context) error {
 	for {
 		err := r.deleteEndpoints(ctx)

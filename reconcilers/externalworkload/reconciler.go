@@ -15,32 +15,31 @@ import (
 	"switchyard.dev/reconcilers/tunnelholders/holders"
 )
 
-// Config is what a Reconciler needs.
+// Config configures a Reconciler.
 type Config struct {
 	member.Needs
-	// Limits say when a tunnel counts as connected, and what is written for it; zero for
-	// the defaults.
+	// Limits are the limits of tunnels; zero fields have defaults.
 	Limits Limits
 	// Namespaces are those in which the operator may work; empty means all.
 	Namespaces []string
-	// OperatorNamespace is where tunnel proxies are; empty: nowhere, so that only pods of
-	// an external workload's own namespace can hold its tunnel.
+	// OperatorNamespace is the namespace of tunnel proxies; if it is empty, only pods in the namespace of
+	// an external workload can hold its tunnel.
 	OperatorNamespace string
-	// Tunnels tells which tunnel proxy of ours holds what; nil: nobody asks them, and only
-	// others write status.tunnel.
+	// Tunnels returns which of the operator's proxies holds a tunnel; nil if they are not polled and only
+	// other components write status.tunnel.
 	Tunnels Tunnels
 }
 
-// Tunnels tells which tunnel proxy holds what (package tunnels).
+// Tunnels returns which tunnel proxy holds a tunnel (package tunnels).
 type Tunnels interface {
-	// Look returns who holds the tunnel of an external workload; false: no proxy does, as
-	// far as they have told.
+	// Look returns the holder of the tunnel of an external workload; false if no proxy has reported to
+	// hold it.
 	Look(w holders.Workload) (holders.Holder, bool)
-	// Awaited reports whether it is not known yet what the proxy in this pod holds.
+	// Awaited reports whether the proxy in this pod has not reported its tunnels yet.
 	Awaited(pod string) bool
 }
 
-// Reconciler keeps what leads to external workloads. Make one with New.
+// Reconciler keeps the Services and endpoints of external workloads. Create one with New.
 type Reconciler struct {
 	config Config
 	member.Lifecycle
@@ -75,8 +74,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, w *crdv1.SignadotExternalWor
 	return r.carryOut(ctx, in, decision)
 }
 
-// carryOut acts on a decision, and puts on the log and into the status what is true
-// then.
+// carryOut applies a decision, publishes the resulting fact and writes the status.
 func (r *Reconciler) carryOut(ctx context.Context, in Input, d Decision) (time.Duration, error) {
 	made, acted := act(ctx, r.Writer, in, d)
 	after := Conclude(in, d, made, metav1.NewTime(in.Now))
@@ -85,12 +83,12 @@ func (r *Reconciler) carryOut(ctx context.Context, in Input, d Decision) (time.D
 	return lookAgain(in, d, made, after, r.config.Now()), err
 }
 
-// holderAgain is when the pod at the end of a tunnel is looked at again that is not of the
-// operator's namespace: nobody tells of it, unless it has a sidecar.
+// holderAgain is the interval at which a pod at the end of a tunnel is checked if it is outside the
+// operator's namespace: unless it has a sidecar, it is not watched.
 const holderAgain = 5 * time.Second
 
-// lookAgain returns after what time to look again although nothing has changed that we
-// are told of; zero for never. o has the new status.
+// lookAgain returns the time after which to reconcile again without a watched change; zero for never. o
+// has the new status.
 func lookAgain(in Input, d Decision, made Made, o *crdv1.SignadotExternalWorkload, now time.Time) time.Duration {
 	var after time.Duration
 	if !d.Tunnel.Turns.IsZero() {

@@ -23,7 +23,7 @@ import (
 // the tunnel.
 const indexHolder = "status.tunnel.info.tunnelProxyPodName"
 
-// Index makes the index that this package finds external workloads by.
+// Index adds the index with which this package finds external workloads.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	return indexer.IndexField(ctx, &crdv1.SignadotExternalWorkload{}, indexHolder, byHolderName)
 }
@@ -37,8 +37,8 @@ func byHolderName(o client.Object) []string {
 	return []string{w.Status.Tunnel.Info.TunnelProxyPodName}
 }
 
-// byHolder leads from a pod to the external workloads whose tunnel it may hold: those of
-// its namespace, and from one of the operator's namespace to all.
+// byHolder maps a pod to the external workloads with a tunnel that it may hold: those in its namespace,
+// and for a pod in the operator's namespace those in all namespaces.
 func (r *Reconciler) byHolder(ctx context.Context, pod client.Object) []reconcile.Request {
 	options := []client.ListOption{client.MatchingFields{indexHolder: pod.GetName()}}
 	if pod.GetNamespace() != r.proxies() {
@@ -47,8 +47,8 @@ func (r *Reconciler) byHolder(ctx context.Context, pod client.Object) []reconcil
 	return controller.Requests(ctx, r.config.Client, &crdv1.SignadotExternalWorkloadList{}, options...)
 }
 
-// holderChanged passes over changes of a pod that do not touch whether it may hold a
-// tunnel, or at which address.
+// holderChanged filters out updates of a pod that change neither whether it is allowed to hold a tunnel
+// nor its addresses.
 func holderChanged(before, after client.Object) bool {
 	b, okB := before.(*corev1.Pod)
 	a, okA := after.(*corev1.Pod)
@@ -56,8 +56,7 @@ func holderChanged(before, after client.Object) bool {
 		!slices.Equal(b.Status.PodIPs, a.Status.PodIPs) || !maps.Equal(b.Labels, a.Labels)
 }
 
-// Watch adds what becomes of the baselines, of what leads into tunnels, and of the pods at
-// their ends.
+// Watch adds watches for baselines, for Services and endpoints of tunnels, and for the pods at their ends.
 func (r *Reconciler) Watch(b *builder.Builder, mgr ctrl.Manager) error {
 	baseline.Watch(b, baseline.Members{Client: mgr.GetClient(), List: func() client.ObjectList { return &crdv1.SignadotExternalWorkloadList{} }}).
 		Owns(&corev1.Service{}).

@@ -17,27 +17,26 @@ import (
 	"switchyard.dev/reconcilers/fork/written"
 )
 
-// Environment variables by which a fork knows for whom it runs.
+// Environment variables that carry the identity of the sandbox into the containers of a fork.
 const (
 	EnvSandboxName = "SIGNADOT_SANDBOX_NAME"
 	EnvRoutingKey  = "SIGNADOT_SANDBOX_ROUTING_KEY"
 )
 
-// Plan is what makes a fork out of a baseline.
+// Plan has the parameters of a fork.
 type Plan struct {
-	// Identity says whose fork it is.
+	// Identity is the ForkedWorkload, the sandbox and the baseline that the fork belongs to.
 	Identity Identity
 	// Patches are applied in order.
 	Patches []crdv1.Patch
-	// Resources are what patches that are templates know of the sandbox's resources, by
-	// the name of the resource.
+	// Resources are the values of the sandbox's resources for template patches, by resource name.
 	Resources map[string]crdv1.ResourceTemplateData
 	// Siblings are the other forks of the sandbox that patches name, by Siblings.
 	Siblings map[string]variables.Reached
 	// Powers are those that patches may add. None when it is empty.
 	Powers power.Powers
-	// AuthorAsked: the API server asks, when patches are written, whether their author may
-	// read what they name (package authors), so that reading needs no power.
+	// AuthorAsked is set if the admission webhook checks, when patches are written, that their author can
+	// read the objects that they reference (package authors). Reading them then needs no power.
 	AuthorAsked bool
 	// Running is the pod of the fork that runs; nil when none does.
 	Running *corev1.PodSpec
@@ -60,21 +59,20 @@ type Object interface {
 
 // Fork is a workload that runs beside its baseline.
 type Fork struct {
-	// Object is the whole clone, to be made Writable and applied: an
-	// *appsv1.Deployment, or a Rollout as *unstructured.Unstructured. It is without
-	// status and without what the API server fills in.
+	// Object is the whole clone, an *appsv1.Deployment, or a Rollout as *unstructured.Unstructured, to be
+	// converted by Writable and applied. It has no status and no fields that the API server sets.
 	Object Object
-	// Template is what its pods are made from.
+	// Template is its pod template.
 	Template *corev1.PodTemplateSpec
-	// Replicas is how many pods patches ask for; nil when they leave it open.
+	// Replicas is the number of pods that patches set; nil if they leave it open.
 	Replicas *int32
-	// Yields are paths of fields that are left to whoever else sets them in the fork: its
-	// annotations that only the baseline gives.
+	// Yields are field paths that the fork's field manager does not force: annotations that come from the
+	// baseline only. Another field manager that sets them keeps them.
 	Yields [][]string
 	// Keeps are paths of fields that are set when the fork is created and left alone
 	// afterwards: the replicas, if patches leave them open.
 	Keeps [][]string
-	// Added are the names of containers that patches put beside those of the baseline.
+	// Added are the names of containers that patches add to those of the baseline.
 	Added []string
 	// Circle are variables that refer to each other, as container/name, so that some keep $(NAME) as
 	// written; Lost are labels of the baseline that the fork reads and does not have.
@@ -190,8 +188,8 @@ func (p patchPlace) String() string {
 	return fmt.Sprintf("patch %d of %d for %s", p.index+1, p.count, p.live)
 }
 
-// checkPatched refuses a result that is no fork of the baseline any more, or
-// that the API server would not take for a reason that can be said better here.
+// checkPatched returns a Problem if the result is no longer a fork of the baseline, or if the API server
+// would reject it for a reason that this function can describe better.
 func checkPatched(k kind, next, first *draft, here patchPlace) *Problem {
 	switch {
 	case next.kind != first.kind || next.apiVersion != first.apiVersion:

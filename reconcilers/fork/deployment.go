@@ -13,15 +13,15 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 )
 
-// What a Deployment says it is.
+// deploymentVersion is the apiVersion of Deployments.
 const deploymentVersion = "apps/v1"
 
-// deploymentKind makes forks of Deployments.
+// deploymentKind implements kind for Deployments.
 type deploymentKind struct{}
 
-// bare returns the baseline as patches see it: what a person wrote, with one
-// replica, because one is enough to test with unless a patch says otherwise, and
-// not paused, which would leave a new Deployment without any pod.
+// bare returns the baseline as patches see it: the fields that users write, with one replica, which is
+// enough for tests unless a patch sets another number, and not paused, because a new paused Deployment has
+// no pods.
 func (deploymentKind) bare(live *baseline.Workload) (map[string]any, *Problem) {
 	have, ok := live.Object.(*appsv1.Deployment)
 	if !ok {
@@ -52,14 +52,13 @@ func (deploymentKind) bare(live *baseline.Workload) (map[string]any, *Problem) {
 	return fields, nil
 }
 
-// strategic goes by the schema of Deployments.
+// strategic applies a strategic merge patch with the schema of Deployments.
 func (deploymentKind) strategic(document, patch []byte) ([]byte, error) {
 	return strategicpatch.StrategicMergePatch(document, patch, appsv1.Deployment{})
 }
 
-// read reads a Deployment. A field that no Deployment has is refused: it is a slip
-// of the pen that the API server would drop without a word, and then the fork would
-// do what the baseline does.
+// read decodes a Deployment. An unknown field is an error: it is a typo that the API server would drop
+// silently, and the fork would behave like the baseline.
 func (deploymentKind) read(document []byte, _ *draft) (*draft, error) {
 	d := &appsv1.Deployment{}
 	strict, err := kjson.UnmarshalStrict(document, d)
@@ -79,11 +78,11 @@ func (deploymentKind) read(document []byte, _ *draft) (*draft, error) {
 	}, nil
 }
 
-// check has nothing to say: what a Deployment is, touches itself alone.
+// check always returns "": no field of a Deployment affects other workloads.
 func (deploymentKind) check(_, _ *draft) string { return "" }
 
-// finish leaves out the number of pods where it is open: the API server makes it 1, and
-// then it is whoever's scales the fork.
+// finish removes the number of replicas if open is set. The API server defaults it to 1, and any client
+// can scale the fork.
 func (deploymentKind) finish(fields map[string]any, open bool) {
 	if open {
 		delete(at(fields, "spec"), "replicas")

@@ -1,86 +1,81 @@
-// Package fork makes a fork out of a baseline: the clone of a Deployment or an Argo
-// Rollout with the patches of a sandbox applied, and one Service for each Service of the
-// baseline. It is pure: values in, values out.
+// Package fork renders the fork of a baseline: the clone of a Deployment or an Argo Rollout with the
+// patches of a sandbox applied, and one Service for each Service of the baseline. It is pure: values in,
+// values out.
 //
-//	Clone       the fork, or what is wrong with what was asked for   clone.go
-//	            what one kind does in its own way                    kind.go, deployment.go, rollout.go
-//	            patches, and who may do what by them                 patch.go, guard.go
+//	Clone       the fork, or a Problem with the request              clone.go
+//	            what differs between kinds                           kind.go, deployment.go, rollout.go
+//	            patches, and the powers that they add                patch.go, guard.go
 //	            containers that a patch misspells or adds            misspelt.go, inherit.go
-//	            what is the fork's own, and who may not know it      finish.go, labels.go, ports.go
-//	            what is left to whoever else sets it in the fork     open.go
-//	WithNotesOf what is noted on the baseline, and no change of it   notes.go
-//	Writable    the fork as server-side apply takes it               writable.go
+//	            fields that the fork sets or removes                 finish.go, labels.go, ports.go
+//	            fields that are left to other field managers         open.go
+//	WithNotesOf annotations copied from the baseline                 notes.go
+//	Writable    the fork in the form for server-side apply           writable.go
 //	Services    the Services beside the baseline's                   service.go
 //
-// What a pod may do more than another is in package power, the variables of patches are in
-// package variables.
+// Package power compares the power of pods; package variables expands the variables of patches.
 //
 // # The clone
 //
-// A patch sees the baseline as kubectl get shows it, without status and
-// without what the API server keeps for itself, with one replica, and not
-// paused. Patches are applied in order; without any, or with one that sets no form, the
-// fork is a copy. What the result says is kept, except:
+// A patch sees the baseline as kubectl get shows it, without status and without the fields that the API
+// server sets, with one replica, and not paused. Patches are applied in order. Without patches, or with
+// one that sets no form of patch, the fork is a copy. The result is kept as it is, except:
 //
-//   - identity: name, owner, selector and the labels that say whose fork it is
-//     are ours, and a patch that changes name, namespace, kind or selector is
-//     refused;
+//   - identity: name, owner, selector and the labels that identify the fork are set by the
+//     operator; a patch that changes name, namespace, kind or selector is refused;
 //   - labels of the baseline are removed from the clone and its pods, so that
 //     no Service of the baseline selects them; PreservedLabels and labels that
 //     a patch adds or changes stay. A clone that a Service, a PodDisruptionBudget
-//     or the workload of the baseline would still select is refused. Autoscalers name a workload,
-//     and count the pods that its selector selects, so that none of the baseline's knows the fork;
-//   - the number of replicas is left open where no patch gives one;
-//   - annotations of the baseline stay, but for those that are not true of a clone, such as
-//     when it was last restarted. Those that change later are there with the next change of
-//     something else (WithNotesOf);
+//     or the workload of the baseline would still select is refused. Autoscalers reference a
+//     workload and count the pods that its selector matches, so an autoscaler of the baseline
+//     does not affect the fork;
+//   - the number of replicas is left open unless a patch sets it;
+//   - annotations of the baseline stay, except those that do not hold for a clone, such as
+//     the time of the last restart. Later changes of annotations are copied together with the
+//     next change of another field (WithNotesOf);
 //   - the request for a DevMesh sidecar is removed: only baselines get one;
-//   - every container, also those that only run at the start, gets
-//     SIGNADOT_SANDBOX_NAME and SIGNADOT_SANDBOX_ROUTING_KEY: those that migrate or
-//     keep a connection for the main one have to know for whom as well.
+//   - every container, including init containers, gets SIGNADOT_SANDBOX_NAME and
+//     SIGNADOT_SANDBOX_ROUTING_KEY: init containers and sidecars that run migrations or keep
+//     connections for the main container need them too.
 //
-// The rest of the pod's spec is not touched.
+// The rest of the pod spec is not changed.
 //
 // # Rollouts
 //
-// Of a Rollout only the pod template and a few fields are known; the others are carried along
-// as they are, in a strategic patch as well, which merges objects and replaces lists there. Its
-// strategy is replaced: a canary without steps goes up at once and has no part in the
-// Services, the traffic and the analyses of the baseline. A patch may set maxSurge and
-// maxUnavailable of it and is refused when it wants more. A Rollout that takes its pods from
-// a Deployment (workloadRef) is forked with that template inside of it.
+// The operator knows the pod template and a few fields of a Rollout; it copies the other fields unchanged.
+// A strategic merge patch merges objects and replaces lists there. The strategy is replaced: a canary
+// without steps is promoted at once and takes no part in the Services, the traffic and the analyses of the
+// baseline. A patch can set its maxSurge and maxUnavailable; any other change of the strategy is refused.
+// A Rollout that takes its pod template from a Deployment (workloadRef) is forked with that template
+// inlined.
 //
 // # Power
 //
-// Patches are applied with rights that their author may not have. So what comes out of
-// all of them must not have more power over nodes and accounts than the baseline has,
-// unless Plan.Powers names it: host namespaces, privileges, another service account,
-// directories of the node and the like (package power). What the baseline has stays.
+// The operator applies patches with permissions that their author might not have. The result must
+// therefore not have more power over nodes and service accounts than the baseline, unless Plan.Powers
+// allows it: host namespaces, privileges, another service account, directories of the node and the like
+// (package power). Powers of the baseline are kept.
 //
 // # Containers that a patch adds
 //
-// A container that a patch adds inherits what confines every container of the baseline
-// alike, as if the pod said it: no escalation of privileges, dropped capabilities, user,
-// group, no root, and profiles. Only fields that the patch leaves open are set, and the
-// result has to pass the check of power like any other. What Plan.Powers lets it leave out
-// is not inherited, and no user where something else keeps it from being root.
+// A container that a patch adds inherits the restrictions that all containers of the baseline share, as if
+// they were set on the pod: no privilege escalation, dropped capabilities, user, group, runAsNonRoot, and
+// profiles. Only fields that the patch leaves unset are filled in, and the result has to pass the check of
+// power like any other. Restrictions that Plan.Powers lets the container drop are not inherited, nor is a
+// user if another field keeps it from being root.
 //
-// Reading Secrets, ConfigMaps and claims that the baseline does not use is a power only where
-// the author was not asked about (Plan.AuthorAsked); WishesOf says what patches read, for
-// who asks. A fork that runs (Plan.Running) goes on with the powers that came to be called
-// so after it was made.
+// Reading Secrets, ConfigMaps and claims that the baseline does not use is a power unless the permissions
+// of the author were checked (Plan.AuthorAsked); WishesOf returns what patches read, for that check. A
+// running fork (Plan.Running) keeps powers that a later version of the operator started to check.
 //
-// A strategic patch finds containers by name, so one that names a container that is not
-// there may be a slip of the pen. Where the name is nearly that of a container that is
-// there, it is refused with a question, also when it has an image: the fork would run the
-// old image in the container that was meant. Names that differ in digits or in a whole
-// word, such as worker and worker2, are no slips. A container that has no image, in
-// whatever form of patch, cannot be new.
+// A strategic merge patch matches containers by name, so a name that no container has can be a typo. If
+// the name is close to that of an existing container, the patch is refused with a question, even if it
+// sets an image: otherwise the intended container would keep its old image. Names that differ in digits or
+// in a whole word, such as worker and worker2, are not typos. A container without an image cannot be new,
+// whatever the form of the patch.
 //
-// # What can be wrong
+// # Errors
 //
-// Everything that can be wrong here is the input of a person, so it is given
-// back as a Problem, a reason for programs and a message that says what to
-// change, and never as an error: trying again would not help. A message names fields, and
-// does not quote what stands in a patch (redact.go).
+// Every failure here is caused by user input. It is returned as a Problem, with a reason for programs and
+// a message that describes the remedy, and never as an error, because a retry would not help. A message
+// names fields and does not quote values of a patch (redact.go).
 package fork

@@ -13,14 +13,13 @@ import (
 	"switchyard.dev/reconcilers/fork/power"
 )
 
-// annotationRestarted on a pod template is when kubectl rollout restart was last asked to
-// restart its pods, which says nothing of other workloads (decision record 0021).
+// annotationRestarted on a pod template is the time of the last kubectl rollout restart. It does not apply
+// to other workloads (decision record 0021).
 const annotationRestarted = "kubectl.kubernetes.io/restartedAt"
 
-// foreignAnnotations are the beginnings of annotations that say something of
-// the baseline which is not true of its clone: how it was applied, at which
-// revision it is and why, whose release it belongs to, who leads, and who is told of its rollouts. A
-// clone that kept the marks of a release would be pruned by the tools that set them.
+// foreignAnnotations returns prefixes of annotations that hold for the baseline but not for its clone: how
+// it was applied, its revision and change cause, its release, its leader election record, and the
+// subscribers to its rollout notifications. Release tools would prune a clone that kept their annotations.
 func foreignAnnotations() []string {
 	return []string{
 		corev1.LastAppliedConfigAnnotation,
@@ -61,7 +60,7 @@ func finish(last, first *draft, live *baseline.Workload, id Identity, keep keptK
 	labels[crdv1.LabelForkedWorkload] = id.selectorValue()
 	template := at(last.fields, "spec", "template", "metadata")
 	template["labels"] = ofStrings(labels)
-	delete(template, "finalizers") // Nobody would take them off, and the fork could never go.
+	delete(template, "finalizers") // No controller would remove them, and the fork could not be deleted.
 	annotations := at(template, "annotations")
 	delete(annotations, crdv1.AnnotationInject)
 	if len(annotations) == 0 {
@@ -117,8 +116,8 @@ func ordered(container map[string]any, pod, live corev1.PodSpec) {
 	container["env"] = out
 }
 
-// setEnv tells a container for whom it runs. The variables come first, so that
-// the ones that follow may refer to them.
+// setEnv sets the variables of the sandbox in a container. They come first, so that the variables after
+// them can refer to them.
 func setEnv(container map[string]any, id Identity) {
 	env := []any{map[string]any{"name": EnvSandboxName, "value": id.SandboxName}}
 	if id.RoutingKey != "" {

@@ -41,13 +41,13 @@ func guardPowers(drafts []*draft, live *baseline.Workload, plan Plan) *Problem {
 		here, wrong[0].Path, more, power.Setting, power.Names(wrong))
 }
 
-// answered reports whether somebody else has answered for a power: reading an object is
-// what the API server has asked about the author. Resources answer for nothing here: who
-// writes a ForkedWorkload can call any object what a resource gives.
+// answered reports whether another check covers a power: the admission webhook checks that the author can read
+// the referenced objects. Plan.Resources is no such check, because the author of a ForkedWorkload can list any
+// object as an output of a resource.
 func (p Plan) answered(g power.Grant) bool { return p.AuthorAsked && g.Power == power.Secrets }
 
-// Outputs returns the objects that the plan says the resources of the sandbox give. Believe
-// it only of a plan that was made from a sandbox: in a ForkedWorkload anybody can claim it.
+// Outputs returns the objects that the plan lists as outputs of the sandbox's resources. The list is
+// trustworthy only in a plan made from a sandbox: a ForkedWorkload can list any object.
 func (p Plan) Outputs() map[power.Read]bool {
 	out := map[power.Read]bool{}
 	for _, r := range p.Resources {

@@ -9,21 +9,22 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 )
 
-// Identity says whose fork it is, and of what. It is written on everything that is made.
+// Identity identifies the ForkedWorkload, the sandbox and the baseline of a fork. It is recorded on all
+// objects created for the fork.
 type Identity struct {
 	// ForkedWorkload is the name of the ForkedWorkload.
 	ForkedWorkload string
-	// Namespace is where it lives, and all that is made for it.
+	// Namespace is the namespace of the ForkedWorkload and of all objects created for it.
 	Namespace string
-	// Owner refers to the ForkedWorkload as the controller of what is made.
+	// Owner refers to the ForkedWorkload as the controller of the created objects.
 	Owner metav1.OwnerReference
-	// Baseline is what is forked, with its namespace.
+	// Baseline is the forked workload, with its namespace.
 	Baseline crdv1.ObjectRef
 	// SandboxName is the sandbox as its users know it.
 	SandboxName string
 	// SandboxLabel is the value of the sandbox's label; may be empty.
 	SandboxLabel string
-	// RoutingKey may be empty: a ForkedWorkload that no sandbox made has none.
+	// RoutingKey is empty for a ForkedWorkload that no sandbox created.
 	RoutingKey string
 }
 
@@ -35,12 +36,11 @@ func (id Identity) Selector() map[string]string {
 // DeploymentName names the clone, whatever its kind.
 func (id Identity) DeploymentName(workload string) string { return id.name(workload) }
 
-// ServiceName names the Service that stands for a baseline Service.
+// ServiceName returns the name of the fork's Service for a baseline Service.
 func (id Identity) ServiceName(baselineService string) string { return id.name(baselineService) }
 
-// name shows sandbox and part, and has a hash of what they belong to: two
-// sandboxes may have the same display name, and two ForkedWorkloads may share
-// a Service.
+// name returns a name that contains the sandbox and the part, and a hash of their owner: two sandboxes can
+// have the same display name, and two ForkedWorkloads can share a Service.
 func (id Identity) name(part string) string {
 	shown := crdv1.ObjectName(crdv1.MaxServiceName, id.SandboxName, part)
 	unique := crdv1.ObjectName(crdv1.MaxServiceName, id.SandboxName, part, id.Namespace, id.ForkedWorkload)

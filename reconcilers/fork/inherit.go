@@ -6,15 +6,12 @@ import (
 	"switchyard.dev/reconcilers/fork/power"
 )
 
-// withConfinement returns next with the containers that patches have added confined by
-// what confines every container of the baseline, first: as if the pod said it, which
-// containers inherit anyway. A field that a patch gives a value stays as it is; whether
-// that is allowed is for guardPowers to say, which looks at the result. before is the
-// draft before the patch.
+// withConfinement returns next with the restrictions that all containers of the baseline (first) share set
+// on the containers that the patch has added, as if they were set on the pod. Fields that a patch sets are
+// kept; guardPowers checks the result. before is the draft before the patch.
 //
-// What only a power of allowed would let it leave out is not inherited. Nor is a read-only
-// root file system: leaving it out gives no power beyond the container, and what is added
-// may have to write.
+// Restrictions that a power in allowed lets the container drop are not inherited. Nor is a read-only root
+// file system: a writable one gives no power beyond the container, and the added container may need it.
 func withConfinement(k kind, next, before, first *draft, allowed power.Powers) (*draft, error) {
 	changed := false
 	pod := at(next.fields, "spec", "template", "spec")
@@ -31,7 +28,7 @@ func withConfinement(k kind, next, before, first *draft, allowed power.Powers) (
 			}
 			for key, value := range inherited {
 				changed = true
-				if key == "capabilities" { // The patch may add some, and say nothing of drop.
+				if key == "capabilities" { // The patch can set add without setting drop.
 					at(fields, "securityContext", key)["drop"] = at(inherited, key)["drop"]
 					continue
 				}

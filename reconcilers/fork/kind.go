@@ -10,23 +10,22 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 )
 
-// kind is what one kind of workload does in its own way.
+// kind has the operations that differ between kinds of workloads.
 type kind interface {
 	// bare returns the live workload as patches see it.
 	bare(live *baseline.Workload) (map[string]any, *Problem)
 	// strategic applies a strategic merge patch.
 	strategic(document, patch []byte) ([]byte, error)
-	// read reads a document, or says why it is no workload of this kind. A field of
-	// the pod template that nobody knows is an error, unless before has it too; before
-	// is nil for the first document.
+	// read decodes a document, or returns an error if it is not a workload of this kind. An unknown field
+	// of the pod template is an error unless before has it too; before is nil for the first document.
 	read(document []byte, before *draft) (*draft, error)
-	// check returns what a patch did that is not possible with this kind, given what the
-	// workload was before all patches; empty when there is nothing.
+	// check returns a message about a change that is not possible with this kind, compared with the
+	// workload before all patches; "" if there is none.
 	check(next, first *draft) string
-	// finish changes what only this kind has, so that the clone stands alone. open says
-	// that patches leave the number of pods open.
+	// finish applies changes that are specific to this kind, so that the clone does not depend on the
+	// baseline. open is set if patches do not set the number of replicas.
 	finish(fields map[string]any, open bool)
-	// object returns the clone to be written, and what its pods are made from.
+	// object returns the clone to be written, and its pod template.
 	object(fields map[string]any) (Object, *corev1.PodTemplateSpec, error)
 }
 
@@ -44,15 +43,15 @@ func kindOf(live *baseline.Workload) (kind, *Problem) {
 
 // draft is a workload on its way from baseline to fork.
 type draft struct {
-	// fields are all that it says, as JSON has it.
+	// fields is the whole document as decoded JSON.
 	fields map[string]any
-	// The rest is what is looked at here, read from fields.
+	// The other fields are decoded from fields.
 	apiVersion, kind string
 	meta             metav1.ObjectMeta
 	replicas         *int32
 	selector         *metav1.LabelSelector
 	template         corev1.PodTemplateSpec
-	// sized says that a patch has given the number of replicas.
+	// sized is set if a patch has set the number of replicas.
 	sized bool
 	// written are the keys of the pod labels that patches have written.
 	written map[string]bool
@@ -72,8 +71,8 @@ func fieldsOf(document []byte) (map[string]any, error) {
 	return fields, nil
 }
 
-// at returns the object at a path below fields, which is made where there is none.
-// Something else that stands in the way is replaced.
+// at returns the object at a path below fields. It creates the object if it is missing, and replaces
+// values of other types.
 func at(fields map[string]any, path ...string) map[string]any {
 	for _, key := range path {
 		next, ok := fields[key].(map[string]any)

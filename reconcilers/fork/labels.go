@@ -66,11 +66,10 @@ func KeepsApart(pod map[string]string, live *baseline.Workload, plan Plan) bool 
 	return guardLabels(pod, live, plan) == nil
 }
 
-// guardLabels refuses a clone whose pods have labels by which they are taken for those
-// of the baseline: by a Service that is not a fork's, which would send them requests without a key; by
-// a PodDisruptionBudget, which would let go of a pod of the baseline for each of the
-// fork's; or by the baseline itself, and by an autoscaler, which knows the pods by the
-// selector of the workload that it names.
+// guardLabels refuses a clone if its pods would be selected as pods of the baseline: by a Service that is not
+// a fork's, which would send them requests without a routing key; by a PodDisruptionBudget, which would allow
+// the eviction of one more baseline pod for each pod of the fork; by the baseline itself; or by an autoscaler,
+// which uses the selector of the workload that it references.
 func guardLabels(pod map[string]string, live *baseline.Workload, plan Plan) *Problem {
 	for i := range plan.Neighbours {
 		s := &plan.Neighbours[i]

@@ -8,14 +8,13 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 )
 
-// WithNotesOf returns clone with the annotations that it copies from its baseline set to
-// their values on the existing fork, have. Annotations of the fork itself, or from patches,
-// are as in clone. No argument is changed. own are annotations of have that its writer has
-// added.
+// WithNotesOf returns clone with the annotations that it copies from its baseline set to their values on
+// the existing fork, have. Annotations of the fork itself, or from patches, are as in clone. No argument
+// is changed. own are annotations of have that its writer has added.
 //
-// What is noted on a baseline touches no pod, yet the API server counts each change of an
-// annotation as a generation of a Deployment, and a fork of which a generation has not been
-// seen is not ready. So where nothing else changes a fork may keep what it has.
+// Annotations of a baseline affect no pod, yet the API server increments the generation of a Deployment
+// when one changes, and a fork is not ready until its latest generation is observed. So a fork keeps its
+// annotations if nothing else changes.
 func WithNotesOf(clone, have *appsv1.Deployment, live *baseline.Workload, own ...string) *appsv1.Deployment {
 	out := *clone
 	out.Annotations = maps.Clone(have.Annotations)

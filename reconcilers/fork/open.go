@@ -12,8 +12,7 @@ import (
 // replicasPointer is where a JSON patch finds the number of pods.
 const replicasPointer = "/spec/replicas"
 
-// sizes reports whether the patch gives the workload a number of replicas, also when it is
-// the one that the workload has.
+// sizes reports whether the patch sets the number of replicas, even to the current number.
 func (f patchForm) sizes() bool {
 	if f.name != formJSON {
 		return gives(f.content, replicasPointer)
@@ -40,7 +39,7 @@ func (f patchForm) sizes() bool {
 	})
 }
 
-// gives reports whether there is something at a JSON pointer into the document.
+// gives reports whether the document has a value at a JSON pointer.
 func gives(document []byte, pointer string) bool {
 	var value any
 	if json.Unmarshal(document, &value) != nil {
@@ -53,8 +52,8 @@ func gives(document []byte, pointer string) bool {
 	return value != nil
 }
 
-// yields returns the paths of fields of a fork that are left to whoever else sets them in
-// it (decision record 0021). first is the baseline before all patches.
+// yields returns the field paths of a fork that are left to other field managers that set them (decision
+// record 0021). first is the baseline before all patches.
 func yields(o Object, template *corev1.PodTemplateSpec, first *draft) [][]string {
 	var out [][]string
 	copied := func(have, baseline map[string]string, path ...string) {

@@ -36,8 +36,8 @@ type patchForm struct {
 	content []byte
 }
 
-// formOf finds the form in which a patch of the plan is written, with variables
-// substituted where it is a template.
+// formOf returns the form and content of a patch of the plan, with variables substituted if it is a
+// template.
 func formOf(plan Plan, i int, here patchPlace) (patchForm, *Problem) {
 	patch := plan.Patches[i]
 	form, err := theForm(patch)
@@ -101,14 +101,13 @@ func theForm(p crdv1.Patch) (patchForm, error) {
 	return patchForm{}, fmt.Errorf("sets %s: set only one of strategic, merge and json", names)
 }
 
-// isSet reports whether free-form content is there at all; a written null is not.
+// isSet reports whether free-form content is set; an explicit null is not.
 func isSet(raw []byte) bool {
 	return len(raw) > 0 && !bytes.Equal(bytes.TrimSpace(raw), []byte("null"))
 }
 
-// apply returns the document with the patch applied. The libraries beneath are
-// written for input that the API server has checked; a panic of theirs is the
-// same as a patch that does not apply.
+// apply returns the document with the patch applied. The patch libraries expect input that the API server
+// has validated; a panic in them is returned as an error.
 func (f patchForm) apply(k kind, document []byte) (patched []byte, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -166,14 +165,13 @@ func isObject(content []byte) error {
 // encode returns a workload as the document that patches are applied to.
 func encode(fields map[string]any) ([]byte, error) { return json.Marshal(fields) }
 
-// defaultOutputKind is the kind of the object with a resource's outputs when the
-// resource does not say.
+// defaultOutputKind is the kind of the object with a resource's outputs if the resource does not set one.
 const defaultOutputKind = "Secret"
 
 // variableContainer is the variable for the main container of the baseline.
 const variableContainer = ".baseline.container"
 
-// variablesOf returns what templates of a plan may name. What is empty is not known.
+// variablesOf returns the variables that templates of a plan can use. Empty values are unknown.
 func variablesOf(plan Plan, live *baseline.Workload) variables.Values {
 	known := variables.Values{
 		".sandbox.name":       plan.Identity.SandboxName,

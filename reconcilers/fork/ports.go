@@ -8,7 +8,7 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 )
 
-// portKey is what no two containers of a pod can share.
+// portKey is a port that two containers of a pod cannot share.
 type portKey struct {
 	port     int32
 	protocol corev1.Protocol
@@ -16,19 +16,19 @@ type portKey struct {
 
 func (k portKey) String() string { return fmt.Sprintf("%d/%s", k.port, k.protocol) }
 
-// portGiver is who gives a port: a container's declaration of it, and the patch
-// it came with (-1: the baseline).
+// portGiver is the source of a port: the container that declares it, and the index of the patch that added
+// it (-1: the baseline).
 type portGiver struct {
 	container string
 	name      string
 	patch     int
 }
 
-// portBook knows who gives which port while patches are applied one by one.
+// portBook records the source of each port while patches are applied one by one.
 type portBook map[portKey]portGiver
 
-// newPortBook starts with the ports of the baseline. A port that the baseline
-// itself declares twice is not ours to judge, so the last one counts.
+// newPortBook returns a portBook with the ports of the baseline. A port that the baseline itself declares
+// twice is accepted; the last declaration counts.
 func newPortBook(live corev1.PodSpec) portBook {
 	book := portBook{}
 	eachPort(live, func(k portKey, container, name string) {
@@ -37,16 +37,15 @@ func newPortBook(live corev1.PodSpec) portBook {
 	return book
 }
 
-// portClash is a port that is given twice.
+// portClash is a port that is declared twice.
 type portClash struct {
 	port          portKey
 	first, second portGiver
 }
 
-// enter notes the ports of the pod as it is after a patch, and returns the first
-// one that the patch gives although an earlier patch, or another container of
-// the pod, gives it too; nil when there is none. What the pod had twice before
-// the patch is let pass.
+// enter records the ports of the pod after a patch, and returns the first port of the patch that an
+// earlier patch, or another container of the pod, declares too; nil if there is none. Duplicates that
+// existed before the patch are accepted.
 func (b portBook) enter(patch int, before, after corev1.PodSpec) *portClash {
 	allowed, seen := map[portKey]int{}, map[portKey]int{}
 	eachPort(before, func(k portKey, _, _ string) { allowed[k]++ })

@@ -2,7 +2,7 @@ package fork
 
 import "fmt"
 
-// Reasons of problems, as they stand in conditions.
+// Reasons of problems, as used in conditions.
 const (
 	// ReasonInvalidPatch: a patch is not written as a patch has to be.
 	ReasonInvalidPatch = "InvalidPatch"
@@ -16,7 +16,8 @@ const (
 	ReasonPatchNotAllowed = "PatchNotAllowed"
 	// ReasonPatchFailed: a patch does not apply to this baseline.
 	ReasonPatchFailed = "PatchFailed"
-	// ReasonOutputNotVariable: a variable is to have the output of a resource that no variable can have.
+	// ReasonOutputNotVariable: a variable refers to an output of a resource that no environment variable
+	// can contain.
 	ReasonOutputNotVariable = "OutputNotVariable"
 	// ReasonPortConflict: two patches give the same container port.
 	ReasonPortConflict = "PortConflict"
@@ -27,15 +28,15 @@ const (
 	ReasonLabelsMatchBaseline = "LabelsMatchBaseline"
 )
 
-// Problem is something wrong with what a person asked for.
+// Problem is a problem with the request of a user.
 type Problem struct {
 	// Reason is one CamelCase word for programs.
 	Reason string
-	// Message says what is wrong, with which object, and what to change.
+	// Message describes the problem, the object and the remedy.
 	Message string
 }
 
-// problem makes a Problem; the message is given as for fmt.Sprintf.
+// problem returns a Problem; the message is formatted with fmt.Sprintf.
 func problem(reason, format string, args ...any) *Problem {
 	return &Problem{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }

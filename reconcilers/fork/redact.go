@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// withoutContent returns what the libraries that apply patches say of one, without what
-// stands in it or in the workload: they quote whole objects, and passwords in them, and
-// what is said of a patch is read in conditions and Events by more people than it is.
+// withoutContent returns an error of the patch libraries without values of the patch or the workload. The
+// libraries quote whole objects, including passwords, and more users can read conditions and Events than
+// can read the patch.
 func withoutContent(err error) error {
 	text := err.Error()
 	if strings.HasPrefix(text, "expected a ") { // Only names of Go types follow.

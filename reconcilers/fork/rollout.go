@@ -16,13 +16,13 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 )
 
-// rolloutKind makes forks of Argo Rollouts. Of a Rollout only that is known which
-// is named here, and its pod template; all else is carried along as it is.
+// rolloutKind implements kind for Argo Rollouts. It knows the pod template and the fields named in this
+// file; all other fields are copied unchanged.
 type rolloutKind struct{}
 
-// bare returns the Rollout as patches see it. When its pods are made from the
-// template of a Deployment (workloadRef), that template stands in it: a fork that
-// referred to the Deployment would scale it down when it has come up.
+// bare returns the Rollout as patches see it. If it takes its pod template from a Deployment
+// (workloadRef), that template is inlined: a fork that referred to the Deployment would scale it down when
+// the fork is ready.
 func (rolloutKind) bare(live *baseline.Workload) (map[string]any, *Problem) {
 	have, ok := live.Object.(*unstructured.Unstructured)
 	if !ok {
@@ -85,17 +85,16 @@ func inline(spec map[string]any, live *baseline.Workload) *Problem {
 	return nil
 }
 
-// ofOneRollout are fields of a spec that say something of the course of one
-// Rollout, as paused does of a Deployment: a clone with them would not come up, be
-// restarted, or go back to an older form when it is slow. analysis only says how many
-// runs of it are kept.
+// ofOneRollout returns the spec fields that control the progress of one Rollout, as paused does for a
+// Deployment. A clone with them would not become ready, would restart, or would roll back when it is slow.
+// analysis only sets the number of analysis runs that are kept.
 func ofOneRollout() []string {
 	return []string{"paused", "restartAt", "progressDeadlineAbort", "analysis", "rollbackWindow"}
 }
 
-// strategic goes by the schema of core/v1 in the pod template. There is none for the
-// rest: objects are merged and lists are replaced, as API servers do with custom
-// resources in a merge patch.
+// strategic applies a strategic merge patch with the schema of core/v1 in the pod template. There is no
+// schema for the rest: objects are merged and lists are replaced, as API servers do for custom resources
+// in a merge patch.
 func (rolloutKind) strategic(document, patch []byte) ([]byte, error) {
 	pod, err := strategicpatch.NewPatchMetaFromStruct(corev1.PodTemplateSpec{})
 	if err != nil {
@@ -122,10 +121,10 @@ func (s freeSchema) LookupPatchMetadataForSlice(string) (strategicpatch.LookupPa
 	return freeSchema{}, strategicpatch.PatchMeta{}, nil
 }
 
-// Name returns what it is the schema of.
+// Name returns the name of the kind that the schema describes.
 func (s freeSchema) Name() string { return "Rollout" }
 
-// rolloutHead is what is known of a Rollout outside its pod template.
+// rolloutHead has the known fields of a Rollout outside its pod template.
 type rolloutHead struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -156,7 +155,7 @@ func (rolloutKind) read(document []byte, before *draft) (*draft, error) {
 	}
 	d.template = *template
 	for _, e := range strict {
-		// Without where it stands: a patch may have moved it.
+		// Without the path: a patch may have moved the field.
 		name := e.Error()[strings.LastIndexByte(e.Error(), '.')+1:]
 		if before != nil && !before.unknown[name] {
 			return nil, fmt.Errorf("spec.template: %w", e)
@@ -182,7 +181,7 @@ func podTemplate(fields map[string]any) (*corev1.PodTemplateSpec, []error, error
 	return template, strict, nil
 }
 
-// check refuses what would make the fork work on the baseline.
+// check refuses fields that would make the fork act on the baseline.
 func (rolloutKind) check(next, first *draft) string {
 	spec := at(next.fields, "spec")
 	if spec["workloadRef"] != nil {
@@ -193,8 +192,8 @@ func (rolloutKind) check(next, first *draft) string {
 			return fmt.Sprintf("gives spec.%s, which a fork does not have: it goes up at once, and stays: leave it out of the patch", key)
 		}
 	}
-	// What comes of the strategy is one's own (finish). What was there is dropped
-	// without a word; what a patch wants on top must not be.
+	// finish sets the strategy. The strategy of the baseline is dropped without a message; changes that a
+	// patch requests must not be.
 	wants := runtime.DeepCopyJSONValue(spec["strategy"])
 	if strategy, ok := wants.(map[string]any); ok {
 		canary, _ := strategy["canary"].(map[string]any)
@@ -209,8 +208,8 @@ func (rolloutKind) check(next, first *draft) string {
 	return ""
 }
 
-// ownStrategy are the fields of spec.strategy.canary that a fork keeps: how many
-// pods more or fewer there may be while a new form of it comes up.
+// ownStrategy returns the fields of spec.strategy.canary that a fork keeps: the limits on the number of
+// pods during a rollout.
 func ownStrategy() []string { return []string{"maxSurge", "maxUnavailable"} }
 
 // firstAdded returns the path of something in wants that is not the same in has; empty
@@ -233,9 +232,9 @@ func firstAdded(wants, has any, path string) string {
 	return found
 }
 
-// finish gives the Rollout a strategy of its own: a canary without steps goes up at
-// once, as a Deployment does. Where the number of pods is open it begins with one: the
-// API server fills nothing in, and autoscalers pass over a Rollout without a number.
+// finish replaces the strategy of the Rollout: a canary without steps is promoted at once, like a
+// Deployment. If open is set, the number of replicas is initially one: the API server sets no default, and
+// autoscalers ignore a Rollout without a number.
 func (rolloutKind) finish(fields map[string]any, open bool) {
 	spec := at(fields, "spec")
 	if open {
@@ -267,7 +266,7 @@ func (rolloutKind) object(fields map[string]any) (Object, *corev1.PodTemplateSpe
 	return &unstructured.Unstructured{Object: fields}, template, nil
 }
 
-// ofStrings returns a map of strings as JSON has it.
+// ofStrings converts a map of strings to the type of decoded JSON.
 func ofStrings(in map[string]string) map[string]any {
 	out := make(map[string]any, len(in))
 	for key, value := range in {

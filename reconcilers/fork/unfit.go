@@ -11,8 +11,8 @@ import (
 	"switchyard.dev/reconcilers/fork/power"
 )
 
-// unfit refuses variables that are to have an output of a resource that no variable can have: the
-// container would not be created, for a reason that names neither the output nor the variable.
+// unfit refuses variables with an output of a resource that no environment variable can contain: the
+// container would not be created, and the error would name neither the output nor the variable.
 func (p Plan) unfit(pod corev1.PodSpec) *Problem {
 	for _, c := range power.Containers(pod) {
 		for _, e := range c.Env {

@@ -5,19 +5,19 @@ import (
 	"switchyard.dev/reconcilers/fork/power"
 )
 
-// Wishes are what patches ask for beyond their baseline, as far as its author needs a
-// right for it.
+// Wishes are the powers and reads that patches request beyond their baseline, for which their author needs
+// permission.
 type Wishes struct {
 	// Reads are the objects of the namespace that the fork gets the content of after any of
 	// its patches and the baseline does not, each once. What a later patch takes away
 	// counts: of another baseline it may take away something else.
 	Reads []power.Read
-	// Replicas is how many pods patches ask for; 1 where they leave it open.
+	// Replicas is the number of pods that patches set; 1 if they leave it open.
 	Replicas int32
 }
 
-// WishesOf returns what the patches of a plan ask for, whatever is allowed. A Problem
-// means that nobody can say: they do not apply to the baseline as it is now.
+// WishesOf returns the powers and reads that the patches of a plan request, whether or not they are
+// allowed. It returns a Problem if the patches do not apply to the current baseline.
 func WishesOf(live *baseline.Workload, plan Plan) (Wishes, *Problem) {
 	k, p := kindOf(live)
 	if p != nil {
@@ -36,7 +36,7 @@ func WishesOf(live *baseline.Workload, plan Plan) (Wishes, *Problem) {
 	return out, nil
 }
 
-// readsOfAny returns what any draft reads and the first, which is the baseline, does not.
+// readsOfAny returns the objects that any draft reads and the first, the baseline, does not.
 func readsOfAny(drafts []*draft) []power.Read {
 	var out []power.Read
 	had := map[power.Read]bool{}

@@ -11,12 +11,11 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 )
 
-// Writable returns a clone in the form in which it can be written with
-// server-side apply. Kubernetes takes lists in which an entry stands twice (a
-// variable, a port under two names) and goes by one of them; server-side apply
-// refuses them. So each entry that Kubernetes would pass over is left out. Of a
-// port with two names the second is lost; Services (the function) knows. The clone is
-// not changed. What cannot be written so is given as it is, for the API server to say why.
+// Writable returns a clone in the form for server-side apply. Kubernetes accepts lists with duplicate
+// entries (a variable, or a port under two names) and uses one of them; server-side apply rejects them.
+// Writable removes the entries that Kubernetes would ignore. Of a port with two names the second is lost,
+// which Services (the function) takes into account. The clone is not changed. A clone that cannot be
+// converted is returned as it is, so that the API server reports the reason.
 func Writable(clone Object) Object {
 	switch o := clone.(type) {
 	case *appsv1.Deployment:
@@ -39,7 +38,7 @@ func Writable(clone Object) Object {
 	}
 }
 
-// once leaves out of a workload what stands twice in its pods.
+// once removes duplicate list entries from the pod template of a workload.
 func once(fields map[string]any) {
 	pod := at(fields, "spec", "template", "spec")
 	for _, list := range []string{"initContainers", "containers"} {
@@ -52,7 +51,7 @@ func once(fields map[string]any) {
 	replace(pod, "hostAliases", mergeAliases(objects(pod, "hostAliases")))
 }
 
-// replace puts a list in place of one that is there.
+// replace sets an existing list in fields to another one.
 func replace(fields map[string]any, key string, list []map[string]any) {
 	if _, ok := fields[key].([]any); !ok {
 		return
@@ -64,7 +63,7 @@ func replace(fields map[string]any, key string, list []map[string]any) {
 	fields[key] = out
 }
 
-// named is the key of what has a name; nothing is "" as well.
+// named returns the name of an entry as its key, "" if it has none.
 func named(o map[string]any) any {
 	name, _ := o["name"].(string)
 	return name
@@ -77,7 +76,7 @@ func portOf(o map[string]any) any {
 	return portKey{int32(number), baseline.ProtocolOf(corev1.Protocol(protocol))} // It was read as an int32 before.
 }
 
-// firstOf leaves out what has the key of something before it.
+// firstOf returns the list without entries that have the key of an earlier entry.
 func firstOf(list []map[string]any, key func(map[string]any) any) []map[string]any {
 	seen := map[any]bool{}
 	return slices.DeleteFunc(list, func(item map[string]any) bool {
@@ -88,7 +87,7 @@ func firstOf(list []map[string]any, key func(map[string]any) any) []map[string]a
 	})
 }
 
-// lastOf leaves out what has the key of something after it.
+// lastOf returns the list without entries that have the key of a later entry.
 func lastOf(list []map[string]any, key func(map[string]any) any) []map[string]any {
 	slices.Reverse(list)
 	list = firstOf(list, key)
@@ -96,7 +95,7 @@ func lastOf(list []map[string]any, key func(map[string]any) any) []map[string]an
 	return list
 }
 
-// mergeAliases puts the names of one address together.
+// mergeAliases merges entries of the same address.
 func mergeAliases(aliases []map[string]any) []map[string]any {
 	var out []map[string]any
 	for _, a := range aliases {

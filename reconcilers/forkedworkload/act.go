@@ -14,11 +14,10 @@ import (
 	"switchyard.dev/reconcilers/member"
 )
 
-// act brings about what was decided. Services come first: they do not depend on
-// the pods, and once they have addresses requests can be led to them.
-// What is refused is noted in Made. An error means that it should be tried
-// again; what does not depend on it is done all the same, and Made says what is
-// there: a fault with one object is no reason to say nothing about the others.
+// act applies the decision. Services come first: they do not depend on the pods, and once they have
+// addresses requests can be routed to them. Refused writes are recorded in Made. An error means that the
+// call should be retried; the other writes are still made, and Made lists the existing objects, so that a
+// failure of one object does not hide the status of the others.
 //
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=create;patch;delete
 // +kubebuilder:rbac:groups=argoproj.io,resources=rollouts,verbs=create;patch;delete
@@ -30,8 +29,8 @@ func act(ctx context.Context, w apply.Writer, in Input, d Decision) (Made, error
 	return made, errors.Join(err, made.applyFork(ctx, w, in, d))
 }
 
-// applyFork writes the workload of the fork. Where none is wanted, or it
-// fails, the one that is there stays, unless it is to go.
+// applyFork writes the workload of the fork. If none is wanted, or the write fails, the existing one
+// stays, unless it is to be deleted.
 func (m *Made) applyFork(ctx context.Context, w apply.Writer, in Input, d Decision) error {
 	goes := func(o fork.Object) bool { return slices.Contains(d.SurplusForks, o) }
 	if own := in.ownFork(); own != nil {
@@ -59,8 +58,8 @@ func (m *Made) applyFork(ctx context.Context, w apply.Writer, in Input, d Decisi
 	return err
 }
 
-// applyWorkload writes a workload of one type. have is the one of its name, nil when
-// there is none; one of another kind does not stand in its way.
+// applyWorkload writes a workload of one type. have is the existing one of that name, nil if there is none
+// or it is of another kind.
 func applyWorkload[T any, P apply.Object[T]](ctx context.Context, w apply.Writer, want P, have client.Object, left apply.Left) (client.Object, error) {
 	same, _ := have.(P)
 	return apply.Apply(ctx, w, want, same, left)

@@ -21,8 +21,8 @@ import (
 	"switchyard.dev/reconcilers/member"
 )
 
-// Reasons of conditions of a ForkedWorkload, beside those of the packages baseline,
-// fork and apply.
+// Reasons of conditions of a ForkedWorkload, in addition to those of the packages baseline, fork and
+// apply.
 const (
 	ReasonForkProgressing = "ForkProgressing"
 	ReasonForkMissing     = "ForkMissing"
@@ -46,13 +46,13 @@ const (
 	ReasonSiblingServiceChosen = "SiblingServiceChosen"
 )
 
-// Reasons why a pod of the fork does not start: the words of Kubernetes, by which
-// people find help. Each stands for all that comes to the same.
+// Reasons why a pod of the fork does not start, in the terms of Kubernetes, which users search for. Each
+// covers all causes with the same effect.
 const (
 	// ReasonImagePull: an image cannot be had.
 	ReasonImagePull = trouble.ReasonImagePull
-	// ReasonConfigError: a container cannot be made, mostly for a ConfigMap, a Secret
-	// or a key in one that is not there.
+	// ReasonConfigError: a container cannot be created, mostly because a ConfigMap, a Secret or a key in
+	// one is missing.
 	ReasonConfigError = trouble.ReasonConfigError
 	// ReasonCrashLoop: a container ends each time it is started.
 	ReasonCrashLoop = trouble.ReasonCrashLoop
@@ -65,33 +65,30 @@ const (
 	ReasonPodsRefused = "PodsRefused"
 )
 
-// Decision is what should be there.
+// Decision has the desired objects and conditions of a ForkedWorkload.
 type Decision struct {
 	// Conditions are those for Accepted and BaselineFound; writing may add others.
 	Conditions condition.Set
-	// Fork is the workload to apply, a Deployment or a Rollout; nil: leave things as
-	// they are.
+	// Fork is the workload to apply, a Deployment or a Rollout; nil: keep the existing one.
 	Fork fork.Object
 	// Left are fields of Fork that are left to others.
 	Left apply.Left
-	// Replicas is how many pods patches ask for; nil when they leave it open.
+	// Replicas is the number of pods that patches set; nil if they leave it open.
 	Replicas *int32
-	// Services are the Services of the baseline with those that stand for them.
+	// Services are the Services of the baseline with the fork's Services that replace them.
 	Services []member.Mapping
-	// Standing are Services that stay as they are, by the name of the baseline Service,
-	// when there is no telling what they should be (member.AsStated).
+	// Standing are Services that stay unchanged, by the name of the baseline Service, while their desired
+	// form cannot be determined (member.AsStated).
 	Standing map[string]*corev1.Service
-	// Surplus are our own Services that are not wanted any more.
+	// Surplus are Services of the ForkedWorkload that are no longer wanted.
 	Surplus []*corev1.Service
-	// SurplusForks are our own workloads that are not wanted any more.
+	// SurplusForks are workloads of the ForkedWorkload that are no longer wanted.
 	SurplusForks []fork.Object
-	// Held says, to people, what has to come before Fork may be written, which is nil
-	// then; empty: nothing has to.
+	// Held is a message for users about what Fork waits for; Fork is nil then. "" if it does not wait.
 	Held string
 }
 
-// Decide returns what should be there for a ForkedWorkload that is not being
-// deleted.
+// Decide returns the decision about a ForkedWorkload that is not being deleted.
 func Decide(in Input) Decision {
 	accepted := acceptSpec(in)
 	if !accepted.IsTrue() {
@@ -136,7 +133,7 @@ func Decide(in Input) Decision {
 	return d
 }
 
-// plan returns what the fork is made of, beside its baseline.
+// plan returns the parameters of the fork other than its baseline.
 func (in Input) plan() fork.Plan {
 	return fork.Plan{
 		Identity:        in.identity(),
@@ -155,9 +152,8 @@ func (in Input) plan() fork.Plan {
 // leftOf returns the fields of a clone that are left to others.
 func leftOf(clone *fork.Fork) apply.Left { return apply.Left{Keeps: clone.Keeps, Yields: clone.Yields} }
 
-// keepingNotes returns the fork to write as it is, if all that has changed is what is noted
-// on the baseline: that is no reason to count it as one that is not ready. What the spec
-// says is written at once.
+// keepingNotes returns the existing fork if only annotations copied from the baseline have changed,
+// because a write would make it not ready. Changes of the ForkedWorkload's spec are always written.
 func (in Input) keepingNotes(want fork.Object) fork.Object {
 	clone, isDeployment := want.(*appsv1.Deployment)
 	have, runs := in.ownFork().(*appsv1.Deployment)
@@ -170,7 +166,7 @@ func (in Input) keepingNotes(want fork.Object) fork.Object {
 	return want
 }
 
-// acceptSpec reports whether the spec names something that can be forked.
+// acceptSpec returns whether the spec names a workload that can be forked.
 func acceptSpec(in Input) condition.Condition {
 	w := in.Workload
 	for _, f := range []condition.Condition{
@@ -184,7 +180,7 @@ func acceptSpec(in Input) condition.Condition {
 	return condition.True("Accepted", "The spec is valid and its patches apply.")
 }
 
-// applied is the condition about patches that apply, and what is worth knowing of them.
+// applied returns the condition Accepted for patches that apply, with remarks about their effects.
 func (in Input) applied(accepted condition.Condition, clone *fork.Fork) condition.Condition {
 	added := clone.Added
 	if len(added) > 0 {
@@ -209,7 +205,7 @@ func (in Input) applied(accepted condition.Condition, clone *fork.Fork) conditio
 	return accepted
 }
 
-// list returns what reads labels, for a message.
+// list returns the readers of labels, for a message.
 func list(reads []meaning.Read) string {
 	var all []string
 	for _, r := range reads {
@@ -242,9 +238,9 @@ func (in Input) addedNone() bool {
 	return c != nil && c.Status == string(metav1.ConditionTrue) && c.ObservedGeneration == w.Generation && c.Reason != ReasonPatchAddsContainer
 }
 
-// withoutBaseline says that there is no baseline, or that it is not known what its
-// pods are. What was made stays: without pods of the baseline no request can come, and
-// when the baseline is made again everything is right at once.
+// withoutBaseline returns the conditions for a baseline that does not exist, or has an unknown pod
+// template. Created objects stay: no request arrives without pods of the baseline, and when it is
+// re-created the fork is still valid.
 func withoutBaseline(in Input) condition.Set {
 	missing := in.Found(in.Workload)
 	missing.Message += in.stillRunning()
@@ -254,8 +250,8 @@ func withoutBaseline(in Input) condition.Set {
 	}
 }
 
-// asItIs is the decision to change nothing: the Services are those that the
-// status tells of, unless they are those of another baseline.
+// asItIs returns the decision to change nothing: the Services are those in the status, unless they belong
+// to another baseline.
 func asItIs(in Input, f condition.Set) Decision {
 	d := Decision{Conditions: f}
 	if in.reached() {
@@ -279,8 +275,8 @@ func (in Input) baselineName() string {
 	return baseline.Describe(ref)
 }
 
-// otherForks returns our workloads that are not the wanted one: the baseline was
-// exchanged in the spec.
+// otherForks returns the owned workloads other than the wanted one: those of a previous baseline in the
+// spec.
 func otherForks(in Input, wanted fork.Object) []fork.Object {
 	var out []fork.Object
 	for _, o := range in.ownForks() {

@@ -20,12 +20,11 @@ import (
 	"switchyard.dev/sidecars/inject"
 )
 
-// Made is what is there after the decision was acted on.
+// Made lists the objects that exist after the decision was applied.
 type Made struct {
 	// The Services of the fork, by the name of the baseline's.
 	member.Made
-	// Fork is the workload of the fork, a Deployment or a Rollout; nil when there is
-	// none of ours.
+	// Fork is the workload of the fork, a Deployment or a Rollout; nil if the ForkedWorkload owns none.
 	Fork fork.Object
 	// ForkRefusal is why that was not written; nil when it was.
 	ForkRefusal *apply.Refusal
@@ -109,8 +108,8 @@ func (in Input) outsideMesh() *condition.Condition {
 	return nil
 }
 
-// readyCondition reports whether all is as it is wanted. What waits is not, whatever runs; what
-// is wrong anyway goes before that.
+// readyCondition returns the condition Ready. A fork that waits is not ready, even if it runs; other
+// problems take precedence over the wait.
 func readyCondition(in Input, d Decision, all condition.Set) condition.Condition {
 	types := []string{crdv1.ConditionBaselineFound, crdv1.ConditionAccepted, crdv1.ConditionServicesReady, crdv1.ConditionForkAvailable, baseline.ConditionBaselineReached}
 	message := "The fork of " + in.baselineName() + " is available."
@@ -134,7 +133,7 @@ func forkStatus(o fork.Object) *crdv1.ForkStatus {
 	return &crdv1.ForkStatus{ObjectRef: ref}
 }
 
-// forkCondition reports whether all pods of the newest form of the fork are ready, and
+// forkCondition returns whether all pods of the newest form of the fork are ready, and
 // if not, why.
 func forkCondition(in Input, d Decision, made Made) condition.Condition {
 	if r := made.ForkRefusal; r != nil {
@@ -152,8 +151,8 @@ func forkCondition(in Input, d Decision, made Made) condition.Condition {
 	case p.wanted == 0:
 		return condition.False(crdv1.ReasonScaledToZero, scaledToZero(d, made, p))
 	case !p.seen:
-		// Its pods are of a former form; in the same words as right after, when its
-		// controller has seen it, so that this is not written twice.
+		// Its pods are outdated. The message is the same as after its controller has observed the change,
+		// so that the status is not written twice.
 		return progressing(in, made, p, 0)
 	case made.Silent != "":
 		return condition.False(crdv1.ReasonServiceSilent, fmt.Sprintf("%s: pods are ready; Service %s does not answer yet.", p.name, made.Silent))
@@ -194,7 +193,7 @@ func progressing(in Input, made Made, p progress, ready int32) condition.Conditi
 	return condition.False(ReasonForkProgressing, message)
 }
 
-// scaledToZero says of a fork without pods who wants it so, and how it gets some.
+// scaledToZero returns a message about a fork without pods: the cause, and how to scale it up.
 func scaledToZero(d Decision, made Made, p progress) string {
 	if d.Replicas != nil && *d.Replicas == 0 {
 		return p.name + " has 0 replicas: a patch says so; ask for at least 1"
@@ -203,7 +202,7 @@ func scaledToZero(d Decision, made Made, p progress) string {
 		p.name, argument(made.Fork))
 }
 
-// isPaused says of a paused fork whose pods are not of its newest form how it is resumed.
+// isPaused returns a message about a paused fork with outdated pods, with the command to resume it.
 func isPaused(d Decision, made Made, p progress) string {
 	if want, ok := d.Fork.(*appsv1.Deployment); ok && want.Spec.Paused {
 		return p.name + " is paused: a patch says so; take spec.paused out of it"
@@ -233,7 +232,7 @@ func (in Input) withoutArgo(o fork.Object) string {
 // serves reports whether some pod of the fork can serve a request now.
 func serves(o fork.Object) bool { return o != nil && progressOf(o).available > 0 }
 
-// servicesCondition reports whether there is a Service for each of the baseline's.
+// servicesCondition returns whether there is a Service for each of the baseline's.
 func servicesCondition(in Input, d Decision, made Made) condition.Condition {
 	if !d.Conditions[crdv1.ConditionBaselineFound].IsTrue() {
 		return condition.Unknown(baseline.ReasonBaselineNotFound, "There is no baseline to take Services from.")

@@ -28,7 +28,7 @@ const (
 	ReasonPoliciesUnreadable = "PoliciesUnreadable"
 )
 
-// mostPolicies is how many further policies the condition names.
+// mostPolicies is the maximum number of further policies in the condition.
 const mostPolicies = 3
 
 // policiesApply returns the condition about policies that apply to the baseline and not to the

@@ -6,14 +6,13 @@ import (
 	"switchyard.dev/reconcilers/member"
 )
 
-// Observed returns the fact that the fork exists and how it is reached; w has the
-// status that Conclude gave. False as long as it is not known what the pods of the
-// baseline are, or a Service that is wanted has no address yet (member.Made.Pairs).
+// Observed returns the fact that the fork exists, with its Services; w has the status that Conclude
+// returned. It returns false while the pod template of the baseline is not known, or a wanted Service has
+// no address yet (member.Made.Pairs).
 //
-// A fact without Services says that no Service leads to the baseline, which is why it is
-// not stated before that is known. Until then status.routingConfig is not there either,
-// by which RoutingConfigs and sandboxes know that the member has not said yet how it is
-// reached: they are not ready for that.
+// A fact without Services means that no Service selects the baseline, so it is not published before that
+// is known. Until then status.routingConfig is empty too: RoutingConfigs and sandboxes take that as
+// routing that is not determined yet, and are not ready.
 func Observed(w *crdv1.ForkedWorkload, d Decision, made Made) (event.Fact, bool) {
 	fact, ok := member.Observed(w)
 	if !ok || w.Status.RoutingConfig == nil {
@@ -26,10 +25,9 @@ func Observed(w *crdv1.ForkedWorkload, d Decision, made Made) (event.Fact, bool)
 	return member.Fact(w, fact), true
 }
 
-// Fact returns the fact about the fork: what Observed gives, or that it is gone from the
-// log while it is not known what the pods of its baseline are, since the log may say what
-// held for a former fork of its name, or a former baseline. False when there is nothing to
-// state now.
+// Fact returns the fact about the fork: that of Observed, or its withdrawal while the pod template of the
+// baseline is not known, since the log may have the fact of a previous fork of that name or of a previous
+// baseline. It returns false if there is nothing to publish now.
 func Fact(w *crdv1.ForkedWorkload, d Decision, made Made) (event.Fact, bool) {
 	if w.Status.Baseline == nil || w.Status.RoutingConfig == nil {
 		return member.Withdrawn(w), true

@@ -52,7 +52,7 @@ func gather(ctx context.Context, c client.Reader, w *crdv1.ForkedWorkload, opera
 	return in, err
 }
 
-// readOwn reads what the ForkedWorkload made, and the Services beside it.
+// readOwn reads the objects that the ForkedWorkload owns, and the Services beside its own.
 func (in *Input) readOwn(ctx context.Context, c client.Reader) error {
 	w := in.Workload
 	inNamespace, own := client.InNamespace(w.Namespace), client.MatchingFields{apply.IndexOwner: string(w.UID)}

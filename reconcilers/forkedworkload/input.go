@@ -14,15 +14,14 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// Input is what counts when the fork of one workload is worked out. Nothing in
-// it may be changed: it is shared with the cache.
+// Input has all inputs of Decide. It is shared with the cache and must not be changed.
 type Input struct {
 	// Workload is the ForkedWorkload.
 	Workload *crdv1.ForkedWorkload
-	// Seen is what there is of its baseline.
+	// Seen is the state of its baseline.
 	member.Seen
-	// Services are those of the namespace that are not of a fork, and those that
-	// this ForkedWorkload made. One that is both may stand twice.
+	// Services are the Services of the namespace that are not a fork's, and those that the ForkedWorkload
+	// owns. A Service that is both can occur twice.
 	Services []corev1.Service
 	// Budgets are the PodDisruptionBudgets of the namespace.
 	Budgets []policyv1.PodDisruptionBudget
@@ -34,11 +33,10 @@ type Input struct {
 	RefusePolicies bool
 	// InstallationLabels are expressions for keys of labels that all forks keep.
 	InstallationLabels []string
-	// Fork is the workload with the kind and name of the fork, whoever made it; nil
-	// when there is none.
+	// Fork is the workload with the kind and name of the fork, whatever its owner; nil if there is none.
 	Fork fork.Object
-	// Forks are the workloads that this ForkedWorkload made: Deployments, and Rollouts
-	// as *unstructured.Unstructured.
+	// Forks are the workloads that the ForkedWorkload owns: Deployments, and Rollouts as
+	// *unstructured.Unstructured.
 	Forks []fork.Object
 	// ForkPods are the pods of the fork.
 	ForkPods []corev1.Pod
@@ -46,16 +44,16 @@ type Input struct {
 	Mesh bool
 	// Siblings are the forks of the sandbox, this one too, if the patches name others.
 	Siblings []crdv1.ForkedWorkload
-	// OperatorNamespace is where the operator lives, whose own workloads are not forked.
+	// OperatorNamespace is the operator's namespace. Its workloads are not forked.
 	OperatorNamespace string
-	// Powers are those that patches may add to what the baseline has.
+	// Powers are the powers that patches can add to those of the baseline.
 	Powers power.Powers
-	// AuthorsAsked: the API server asks what authors of patches may read.
+	// AuthorsAsked is set if the admission webhook checks which objects authors of patches can read.
 	AuthorsAsked bool
 }
 
-// identity returns whose fork it is. A ForkedWorkload that no sandbox made goes
-// by its own name.
+// identity returns the identity of the fork. A ForkedWorkload that no sandbox created uses its own name as
+// that of the sandbox.
 func (in Input) identity() fork.Identity {
 	w := in.Workload
 	ref, _ := w.BaselineRef()
@@ -74,15 +72,15 @@ func (in Input) identity() fork.Identity {
 	}
 }
 
-// reached reports whether it is known how the fork is reached: its baseline is known, or was,
-// and the status tells of it.
+// reached reports whether the Services of the fork are known: its baseline is known, or it was and the
+// status records them.
 func (in Input) reached() bool {
 	return in.Known() || in.Workload.Status.RoutingConfig != nil && in.tellsOfBaseline()
 }
 
-// tellsOfBaseline reports whether the status tells of the baseline that the spec names, and
-// not of one that it has named before. A fork says so, and where there is none, because it
-// waits or its patches do not apply, the Services do.
+// tellsOfBaseline reports whether the status is about the baseline in the spec, and not about a previous
+// one. The fork identifies its baseline; if there is none, because it waits or its patches do not apply,
+// the Services do.
 func (in Input) tellsOfBaseline() bool {
 	var made []metav1.Object
 	for _, o := range in.Forks {
@@ -105,7 +103,7 @@ func (in Input) neighbours() []corev1.Service {
 	return out
 }
 
-// ownForks returns the workloads that this ForkedWorkload made.
+// ownForks returns the workloads that the ForkedWorkload owns.
 func (in Input) ownForks() []fork.Object {
 	var out []fork.Object
 	for _, o := range in.Forks {

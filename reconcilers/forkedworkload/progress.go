@@ -16,32 +16,32 @@ import (
 	"switchyard.dev/reconcilers/fork"
 )
 
-// progress is how far the workload of a fork is, whatever its kind. Two that are the
-// same mean the same to us.
+// progress is the rollout progress of a fork's workload, for both kinds. Updates of the workload that keep
+// it equal are ignored.
 type progress struct {
-	// name names it for messages, with its kind.
+	// name is its kind and name, for messages.
 	name string
-	// wanted is how many pods it is to have; replicas, how many it has; updated, those
-	// of its newest form; available, those that serve.
+	// wanted is the desired number of pods, replicas the existing ones, updated those of the newest
+	// revision, and available the available ones.
 	wanted, replicas, updated, available int32
-	// paused says that somebody has paused it: its pods stay of the form that they have.
+	// paused is set if the workload is paused: its pods are not updated.
 	paused bool
-	// seen reports whether its controller has seen its newest form.
+	// seen reports whether its controller has observed its current generation.
 	seen bool
-	// refused is why the API server takes no pod of it, failed what else its controller
-	// says is wrong; empty when there is nothing.
+	// refused is the error with which the API server rejects its pods, failed another failure that its
+	// controller reports; "" if there is none.
 	refused, failed string
 	// since is when it became available; zero when it is not.
 	since time.Time
 }
 
-// complete reports whether all pods are there, of the newest form, and serve.
+// complete reports whether all pods exist, are of the newest revision, and are available.
 func (p progress) complete() bool {
 	return p.updated >= p.wanted && p.available >= p.wanted && p.replicas == p.updated
 }
 
-// fresh is how many pods of the newest form serve, at least: of those that serve, as many
-// may be of a former form as there are.
+// fresh returns the minimum number of available pods of the newest revision: all existing pods of older
+// revisions may be among the available ones.
 func (p progress) fresh() int32 { return max(0, p.available-max(0, p.replicas-p.updated)) }
 
 // progressOf reads how far a workload is.
@@ -70,7 +70,7 @@ func deploymentProgress(d *appsv1.Deployment) progress {
 	return p
 }
 
-// rolloutStatus is what we read of the status of a Rollout.
+// rolloutStatus has the fields of a Rollout's status that the operator reads.
 type rolloutStatus struct {
 	Replicas          int32 `json:"replicas"`
 	UpdatedReplicas   int32 `json:"updatedReplicas"`
@@ -112,7 +112,7 @@ func rolloutProgress(u *unstructured.Unstructured) progress {
 	p.replicas, p.updated, p.available = s.Replicas, s.UpdatedReplicas, s.AvailableReplicas
 	generation, err := strconv.ParseInt(s.ObservedGeneration, 10, 64)
 	p.seen = s.ObservedGeneration != "" && (err != nil || generation >= u.GetGeneration())
-	if p.paused && !p.seen { // Argo looks at no new form of a paused Rollout.
+	if p.paused && !p.seen { // Argo does not process new revisions of a paused Rollout.
 		p.seen, p.updated = true, 0
 	}
 	for _, c := range s.Conditions {
@@ -146,8 +146,7 @@ func (p *progress) read(conditionType string, status corev1.ConditionStatus, mes
 	}
 }
 
-// kindOf returns the kind of the workload of a fork. Objects out of a cache have
-// forgotten theirs.
+// kindOf returns the kind of a fork's workload. Objects from a cache have no type metadata.
 func kindOf(o fork.Object) schema.GroupVersionKind {
 	if _, ok := o.(*unstructured.Unstructured); ok {
 		return baseline.RolloutKind()

@@ -15,20 +15,19 @@ import (
 	"switchyard.dev/reconcilers/member"
 )
 
-// A Service answers only some time after its pods are ready: proxies on the
-// nodes have to hear of it. Who is told that a sandbox is ready sends a request
-// at once, so the fork is not called available before its Services answer here.
-// They may never do so here, where a network policy keeps us out; so this waits
-// only for so long.
+// A Service accepts connections only some time after its pods are ready, when the proxies on the nodes
+// have been updated. Clients send requests as soon as a sandbox is ready, so the fork is not available
+// before its Services accept connections from the operator. A network policy can prevent that permanently,
+// so the wait is bounded.
 const (
-	// reachFor is how long after the pods are ready, or the Service was created, it may stay silent.
+	// reachFor is how long a Service may be unreachable after its creation, or after its pods became
+	// ready.
 	reachFor = 5 * time.Second
 	// reachAgain is the time between two attempts, and bounds one of them.
 	reachAgain = 100 * time.Millisecond
 )
 
-// Dial opens a TCP connection to host:port and closes it again; the error says
-// why it could not.
+// Dial opens a TCP connection to host:port and closes it; it returns an error if that fails.
 type Dial func(ctx context.Context, address string) error
 
 // DialTCP is the Dial of real networks.

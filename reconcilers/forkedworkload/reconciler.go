@@ -16,18 +16,17 @@ import (
 	"switchyard.dev/reconcilers/policies"
 )
 
-// Config is what a Reconciler needs. What it adds to the needs of all members may be
-// empty.
+// Config configures a Reconciler. Fields other than Needs are optional.
 type Config struct {
 	member.Needs
 	// Dial tries whether the fork's Services answer; DialTCP when it is nil.
 	Dial Dial
-	// OperatorNamespace is where the operator lives, whose own workloads are not forked.
+	// OperatorNamespace is the operator's namespace. Its workloads are not forked.
 	OperatorNamespace string
-	// Powers are those that patches may add to what a baseline has; none when it is
-	// empty.
+	// Powers are the powers that patches can add to those of a baseline; none if it is empty.
 	Powers power.Powers
-	// AuthorsAsked: the API server asks what authors of patches may read (package authors).
+	// AuthorsAsked is set if the admission webhook checks which objects authors of patches can read
+	// (package authors).
 	AuthorsAsked bool
 	// Policies reads policies of optional kinds; nil: there are none. PolicySettings have the action
 	// where one does not apply to a fork, and the labels that all forks keep.
@@ -43,7 +42,7 @@ type Policies interface {
 	In(ctx context.Context, namespace string) ([]policies.Policy, error)
 }
 
-// Reconciler keeps the forks of ForkedWorkloads. Make one with New.
+// Reconciler keeps the forks of ForkedWorkloads. Create one with New.
 type Reconciler struct {
 	config Config
 	member.Lifecycle
@@ -82,8 +81,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, w *crdv1.ForkedWorkload) (ti
 	return lookAgain(in, made), r.Finish(ctx, w, after, fact, ok, acted, surplus)
 }
 
-// lookAgain returns after what time to look again although nothing has changed
-// that we are told of; zero for never.
+// lookAgain returns the time after which to reconcile again without a watched change; zero for never.
 func lookAgain(in Input, made Made) time.Duration {
 	switch {
 	case made.Silent != "":

@@ -16,7 +16,7 @@ import (
 	"switchyard.dev/reconcilers/fork/variables"
 )
 
-// indexNamesForks finds, by their sandbox, the ForkedWorkloads whose patches name other forks.
+// indexNamesForks finds, by sandbox, the ForkedWorkloads with patches that refer to other forks.
 const indexNamesForks = "namesForksOfSandbox"
 
 func sandboxOfNaming(o client.Object) []string {
@@ -45,7 +45,7 @@ func (in *Input) readSiblings(ctx context.Context, c client.Reader) error {
 type sibling struct {
 	baseline string
 	variables.Reached
-	// of is the Service of the baseline for which Host stands, among all that it has.
+	// of is the Service of the baseline that Host replaces, one of all.
 	of  string
 	all []string
 }
@@ -76,7 +76,7 @@ func mappingsOf(w *crdv1.ForkedWorkload) []crdv1.ServiceMapping {
 	return w.Status.RoutingConfig.Services
 }
 
-// reachedSiblings is what patches may say of other forks.
+// reachedSiblings returns the variables for other forks, by baseline.
 func (in Input) reachedSiblings() map[string]variables.Reached {
 	out := map[string]variables.Reached{}
 	for _, s := range in.siblings() {
@@ -85,8 +85,8 @@ func (in Input) reachedSiblings() map[string]variables.Reached {
 	return out
 }
 
-// chosen says, as the end of a message, which Services of other forks the patches name where
-// there are several.
+// chosen returns the end of a message: the Services that the patches refer to where another fork has
+// several.
 func (in Input) chosen() string {
 	var out strings.Builder
 	for _, s := range in.siblings() {
@@ -97,7 +97,7 @@ func (in Input) chosen() string {
 	return out.String()
 }
 
-// bySibling leads from a fork to those of its sandbox whose patches name others.
+// bySibling maps a fork to the forks of its sandbox with patches that refer to other forks.
 func (r *Reconciler) bySibling(ctx context.Context, o client.Object) []reconcile.Request {
 	sandbox := o.GetLabels()[crdv1.LabelSandbox]
 	if sandbox == "" {
@@ -106,7 +106,7 @@ func (r *Reconciler) bySibling(ctx context.Context, o client.Object) []reconcile
 	return r.find(ctx, client.MatchingFields{indexNamesForks: sandbox})
 }
 
-// servicesChanged passes over changes of a fork that leave its Services as they are.
+// servicesChanged filters out updates of a fork that do not change its Services.
 func servicesChanged(before, after client.Object) bool {
 	b, okB := before.(*crdv1.ForkedWorkload)
 	a, okA := after.(*crdv1.ForkedWorkload)

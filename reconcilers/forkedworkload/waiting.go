@@ -14,12 +14,11 @@ import (
 	"switchyard.dev/reconcilers/fork"
 )
 
-// waitsFor returns what has to come before the fork may be started or changed; empty when
-// nothing has to.
+// waitsFor returns what must be done before the fork can be created or changed; "" if nothing.
 func (in Input) waitsFor() string { return in.Workload.Annotations[crdv1.AnnotationWaitsFor] }
 
-// held says, to people, what the clone waits for; empty when it may be written, or the
-// fork is what the clone says already. clone is nil where there is none yet.
+// held returns a message for users about what the clone waits for; "" if it can be written, or the fork
+// already matches the clone. clone is nil if it could not be rendered.
 func (in Input) held(clone *fork.Fork) string {
 	what := in.waitsFor()
 	if what == "" || clone != nil && in.ownFork() != nil && apply.InLine(fork.Writable(clone.Object), in.Fork, leftOf(clone)) {
@@ -34,8 +33,8 @@ func (in Input) held(clone *fork.Fork) string {
 		in.baselineName(), what, crdv1.AnnotationWaitsFor, in.Workload.Namespace, in.Workload.Name, until)
 }
 
-// notApplied is the condition about patches of which comes no fork. What a template asks for
-// may be what a fork that is held waits for.
+// notApplied returns the condition Accepted for patches that cannot be applied. For a fork that waits, a
+// template may refer to a value that it waits for.
 func (in Input) notApplied(p *fork.Problem) condition.Condition {
 	if in.waitsFor() != "" && p.Reason == fork.ReasonInvalidTemplate {
 		return condition.Unknown(crdv1.ReasonWaitsFor, p.Message+" (it waits for "+in.waitsFor()+")")
@@ -46,7 +45,7 @@ func (in Input) notApplied(p *fork.Problem) condition.Condition {
 	return condition.False(p.Reason, p.Message+in.stillRunning())
 }
 
-// ownFork returns the workload of the fork as far as it is ours; nil when there is none.
+// ownFork returns the workload of the fork if the ForkedWorkload owns it; otherwise nil.
 func (in Input) ownFork() fork.Object {
 	if in.Fork == nil || !apply.IsOwned(in.Fork, in.Workload.UID) {
 		return nil

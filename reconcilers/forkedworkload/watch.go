@@ -29,13 +29,13 @@ const (
 	// indexFork finds ForkedWorkloads, and pods of forks, by the value of the label
 	// that is on the pods.
 	indexFork = "forkedWorkload"
-	// indexRefused finds ForkedWorkloads whose forks would be taken for their baselines,
-	// and that are refused therefore.
+	// indexRefused finds ForkedWorkloads that were refused because the pods of their forks would be
+	// selected as pods of their baselines.
 	indexRefused = "refusedLabels"
 )
 
-// Index makes the indexes of the cache that a Reconciler reads by, beside those of the
-// packages apply, baseline and member.
+// Index adds the cache indexes that a Reconciler uses, in addition to those of the packages apply,
+// baseline and member.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	return errors.Join(
 		indexer.IndexField(ctx, &corev1.Pod{}, indexFork, func(o client.Object) []string {
@@ -68,8 +68,8 @@ func refusedLabels(o client.Object) []string {
 	return []string{"true"}
 }
 
-// Watch adds what becomes of the baselines, of what was made for forks, and of what may
-// take a fork for its baseline.
+// Watch adds watches for baselines, for objects created for forks, and for selectors that could match a
+// fork as its baseline.
 func (r *Reconciler) Watch(b *builder.Builder, mgr ctrl.Manager) error {
 	baseline.Watch(b, baseline.Members{Client: mgr.GetClient(), List: func() client.ObjectList { return &crdv1.ForkedWorkloadList{} }}).
 		Owns(&appsv1.Deployment{}, builder.WithPredicates(controller.Updates(forkChanged))).
@@ -86,8 +86,8 @@ func (r *Reconciler) Watch(b *builder.Builder, mgr ctrl.Manager) error {
 	return nil
 }
 
-// byForkPod leads from a pod of a fork that is in trouble to the ForkedWorkload. Of
-// one that is well its Deployment tells.
+// byForkPod maps a pod of a fork that does not start to the ForkedWorkload. Events of healthy pods are
+// covered by their Deployment.
 func (r *Reconciler) byForkPod(ctx context.Context, o client.Object) []reconcile.Request {
 	p, ok := o.(*corev1.Pod)
 	if !ok || p.Labels[crdv1.LabelForkedWorkload] == "" {
@@ -99,9 +99,8 @@ func (r *Reconciler) byForkPod(ctx context.Context, o client.Object) []reconcile
 	return r.find(ctx, client.InNamespace(p.Namespace), client.MatchingFields{indexFork: p.Labels[crdv1.LabelForkedWorkload]})
 }
 
-// bySelector leads from a Service or a budget to the ForkedWorkloads whose pods it
-// would take for those of their baselines, and to those that are refused for that: it
-// may have been for this one.
+// bySelector maps a Service or a budget to the ForkedWorkloads with pods that it would select as pods of
+// their baselines, and to those refused for such a selector, which may have been this one.
 func (r *Reconciler) bySelector(ctx context.Context, o client.Object) []reconcile.Request {
 	selector := selectorOf(o)
 	if o.GetLabels()[crdv1.LabelForkedWorkload] != "" || selector.Empty() {
@@ -131,9 +130,9 @@ func (r *Reconciler) bySelector(ctx context.Context, o client.Object) []reconcil
 	return out
 }
 
-// selectorOf returns whom a Service or a budget selects; the empty selector when it is
-// nobody, or everybody. Which form of a Rollout Argo has a Service lead to for now does not
-// count: a fork that it would take later is refused now.
+// selectorOf returns the pod selector of a Service or a budget; the empty selector if it selects no pods,
+// or all. The hash with which Argo selects one revision of a Rollout is left out: a fork that a Service
+// would select later is refused now.
 func selectorOf(o client.Object) labels.Selector {
 	switch o := o.(type) {
 	case *corev1.Service:
@@ -151,26 +150,26 @@ func (r *Reconciler) find(ctx context.Context, options ...client.ListOption) []r
 	return controller.Requests(ctx, r.config.Client, &crdv1.ForkedWorkloadList{}, options...)
 }
 
-// forkChanged passes over changes of the workload of a fork that nobody here reads:
-// most of those of its status.
+// forkChanged filters out updates of a fork's workload that change no field that is read, such as most of
+// its status.
 func forkChanged(before, after client.Object) bool {
 	return progressOf(before) != progressOf(after) || forkMetadataChanged(before, after)
 }
 
-// forkMetadataChanged reports whether somebody changed what we wrote, or the owner.
+// forkMetadataChanged reports whether the fields that the operator writes, or the owners, changed.
 func forkMetadataChanged(before, after client.Object) bool {
 	return controller.SpecChanged(before, after) || !equality.Semantic.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences())
 }
 
-// forkServiceChanged passes over changes of the status of a Service of a fork. Its
-// generation is not counted.
+// forkServiceChanged filters out updates of a fork's Service that change only its status. Services have no
+// generation.
 func forkServiceChanged(before, after client.Object) bool {
 	b, okB := before.(*corev1.Service)
 	a, okA := after.(*corev1.Service)
 	return !okA || !okB || forkMetadataChanged(before, after) || !equality.Semantic.DeepEqual(b.Spec, a.Spec)
 }
 
-// troubleChanged passes over changes of a pod of a fork that do not say anything new.
+// troubleChanged filters out updates of a fork's pod that do not change its trouble.
 func troubleChanged(before, after client.Object) bool {
 	b, okB := before.(*corev1.Pod)
 	a, okA := after.(*corev1.Pod)
@@ -182,7 +181,7 @@ func troubleChanged(before, after client.Object) bool {
 	return was != is
 }
 
-// selectorChanged passes over changes of a Service or a budget that select the same.
+// selectorChanged filters out updates of a Service or a budget that do not change its selector.
 func selectorChanged(before, after client.Object) bool {
 	switch a := after.(type) {
 	case *corev1.Service:

@@ -22,8 +22,8 @@ import (
 	"switchyard.dev/workflows/grant"
 )
 
-// act records the names of pods, creates them, records their UIDs, and then releases or deletes
-// what is of no use any more.
+// act records the names of pods, creates them, records their UIDs, and then releases or deletes pods that
+// are no longer needed.
 func (r *Reconciler) act(ctx context.Context, in Input, d Decision) (time.Duration, error) {
 	graph, units := &d.Pre, in.Object.Spec.PreStart
 	if d.Posts {
@@ -113,7 +113,7 @@ func (r *Reconciler) begin(ctx context.Context, in Input, units []crdv1.WorkUnit
 	return again, nil
 }
 
-// nameTakenAgain is how long a unit waits for another name after its pod's name was taken.
+// nameTakenAgain is the delay before a unit gets another name after its pod's name was taken.
 const nameTakenAgain = 500 * time.Millisecond
 
 // create creates the pod of an attempt and notes it in the unit's status. A pod that has the name
@@ -148,8 +148,8 @@ func (r *Reconciler) create(ctx context.Context, in Input, u crdv1.WorkUnit, st 
 	return 0, nil
 }
 
-// RefusedPod returns why the API server refuses the pod of a unit, which it has answered with err,
-// and what to change; false when trying again may help.
+// RefusedPod returns the reason and a message with the remedy if err, from the creation of a unit's pod,
+// is permanent; false if a retry can succeed.
 func RefusedPod(unit string, pod *corev1.Pod, err error) (reason, message string, refused bool) {
 	refusal := apply.RefusalOf(pod, err)
 	if refusal == nil {
@@ -162,8 +162,8 @@ func RefusedPod(unit string, pod *corev1.Pod, err error) (reason, message string
 	return refusal.Reason, execunit.Refused(unit, pod.Namespace, err.Error()), true
 }
 
-// release lets go, or takes away, pods whose attempt has ended. after has the status as it is
-// recorded now.
+// release removes the finalizer of pods with a recorded end, and deletes pods that are no longer needed.
+// after has the status as it is recorded now.
 func (r *Reconciler) release(ctx context.Context, in Input, after *crdv1.SignadotObjectLifecycleMethods, d engine.Decision) error {
 	recorded := slices.Concat(after.Status.PreCreate, after.Status.PostStop)
 	var errs []error
@@ -184,13 +184,13 @@ func (r *Reconciler) release(ctx context.Context, in Input, after *crdv1.Signado
 	return errors.Join(errs...)
 }
 
-// remove takes a pod away. It is let go first: to delete it would make it another version than the
-// one that we have seen.
+// remove deletes a pod. It removes the finalizer first, because the deletion would change the resource
+// version that was read.
 func (r *Reconciler) remove(ctx context.Context, p *corev1.Pod) error {
 	return errors.Join(r.letGo(ctx, p), r.writer.Delete(ctx, p))
 }
 
-// letGo takes our finalizer off a pod.
+// letGo removes the operator's finalizer from a pod.
 func (r *Reconciler) letGo(ctx context.Context, p *corev1.Pod) error {
 	if !controllerutil.ContainsFinalizer(p, crdv1.Finalizer) {
 		return nil
@@ -198,7 +198,7 @@ func (r *Reconciler) letGo(ctx context.Context, p *corev1.Pod) error {
 	before := p.DeepCopy()
 	changed := p.DeepCopy()
 	controllerutil.RemoveFinalizer(changed, crdv1.Finalizer)
-	// The pod that we have seen, and no other of its name.
+	// Only the version of the pod that was read, and no other pod of its name.
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	err := r.config.Client.Patch(ctx, changed, patch, apply.FieldOwner)
 	if client.IgnoreNotFound(err) != nil {
@@ -207,7 +207,7 @@ func (r *Reconciler) letGo(ctx context.Context, p *corev1.Pod) error {
 	return nil
 }
 
-// end takes away all that was made for an object, and lets it go.
+// end deletes the pods and values of an object, and then removes its finalizer.
 func (r *Reconciler) end(ctx context.Context, in Input, d Decision) error {
 	if len(d.LeftBehind) > 0 {
 		left := strings.Join(d.LeftBehind, ", ")
@@ -229,5 +229,5 @@ func (r *Reconciler) end(ctx context.Context, in Input, d Decision) error {
 	return r.writer.RemoveFinalizer(ctx, in.Object)
 }
 
-// held reports whether an object has our finalizer.
+// held reports whether an object has the operator's finalizer.
 func held(o client.Object) bool { return controllerutil.ContainsFinalizer(o, crdv1.Finalizer) }

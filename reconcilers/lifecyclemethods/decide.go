@@ -15,23 +15,23 @@ import (
 	"switchyard.dev/workflows/execunit"
 )
 
-// Input is what counts for one object. Nothing in it may be changed.
+// Input has all inputs for one object. It must not be changed.
 type Input struct {
 	// Object is the object.
 	Object *crdv1.SignadotObjectLifecycleMethods
-	// Pods are all pods of its units, of former attempts too.
+	// Pods are all pods of its units, including those of previous attempts.
 	Pods []*corev1.Pod
 	// Kept are the keys of values that there are; nil while the object is not being deleted.
 	Kept map[string]bool
-	// Settings say how pods of units look.
+	// Settings have the pod template of units.
 	Settings execunit.Settings
-	// AtOnce is how many units of one graph run at the same time.
+	// AtOnce is the maximum number of units of one graph that run at the same time.
 	AtOnce int
 	// Now is the time.
 	Now metav1.Time
 }
 
-// Decision is what to do about one object.
+// Decision has the next actions for one object, and the status to record.
 type Decision struct {
 	// Accepted is whether its units can be run at all.
 	Accepted condition.Condition
@@ -43,11 +43,11 @@ type Decision struct {
 	// Over: the object may go; LeftBehind are the units of postStop that did not run.
 	Over       bool
 	LeftBehind []string
-	// After is when to look again; 0: never.
+	// After is the delay until the next reconciliation; 0: never.
 	After time.Duration
 }
 
-// Decide returns what to do.
+// Decide returns the decision about an object.
 func Decide(in Input) Decision {
 	o := in.Object
 	d := Decision{Accepted: accept(in)}
@@ -82,8 +82,8 @@ func Decide(in Input) Decision {
 	return d
 }
 
-// accept reports whether the units can be run. Of an object that is being deleted whose units
-// were run only those of postStop count.
+// accept returns the condition Accepted: whether the units can be run. If the object is being deleted,
+// only the units of postStop count.
 func accept(in Input) condition.Condition {
 	o := in.Object
 	if problems := engine.Check(o.Spec.OLM); len(problems) > 0 {
@@ -135,7 +135,7 @@ func (in Input) identity(unit string, attempt int32) execunit.Identity {
 	}
 }
 
-// Fate is what is to become of a pod.
+// Fate is the action to take on a pod.
 type Fate int
 
 // Fates of pods.
@@ -144,11 +144,11 @@ const (
 	Keep Fate = iota
 	// Release: its end is recorded, so it need not be held.
 	Release
-	// Remove: it is of no use any more.
+	// Remove: it is no longer needed.
 	Remove
 )
 
-// FateOf returns what is to become of a pod, once status is recorded. all are the statuses of
+// FateOf returns the action to take on a pod after its status has been recorded. all are the statuses of
 // both graphs.
 func FateOf(p *corev1.Pod, all []crdv1.WorkUnitStatus) Fate {
 	st := engine.StatusOf(all, p.Labels[crdv1.LabelUnit])

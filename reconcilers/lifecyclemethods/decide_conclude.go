@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/workflows/execunit"
 )
 
-// Phases of an object, beside crdv1.PhaseOLMFailed.
+// Phases of an object, in addition to crdv1.PhaseOLMFailed.
 const (
 	PhasePending  = "Pending"
 	PhaseStarting = "Starting"
@@ -21,7 +21,7 @@ const (
 	PhaseStopped  = "Stopped"
 )
 
-// Reasons of conditions, beside those of units.
+// Reasons of conditions, in addition to those of units.
 const (
 	// ReasonRunning: the script of a unit runs.
 	ReasonRunning = "Running"
@@ -79,13 +79,13 @@ func ending(name string, d Decision) condition.Condition {
 	}
 }
 
-// giveUp says how to let go what cannot be removed.
+// giveUp is the part of messages that describes how to delete the object without its cleanup.
 const giveUp = crdv1.AnnotationGiveUp + `: "true" to leave behind what it would remove.`
 
 // stepsOf names the steps of a field of the specification.
 var stepsOf = map[string]string{engine.FieldPreStart: "create steps", engine.FieldPostStop: "delete steps"}
 
-// done reports whether every unit of a graph has succeeded.
+// done returns whether every unit of a graph has succeeded.
 func done(field string, d engine.Decision) condition.Condition {
 	switch st := d.Trouble; {
 	case st != nil:
@@ -121,10 +121,10 @@ func waiting(d engine.Decision) *crdv1.WorkUnitStatus {
 	return nil
 }
 
-// mostNamed is how many units a message names.
+// mostNamed is the maximum number of units in a message.
 const mostNamed = 3
 
-// running names the units that run, the first with what it waits for, others with the reason.
+// running returns the names of running units, the first with its message, others with the reason.
 func running(d engine.Decision) string {
 	var names []string
 	ended, told := 0, false
@@ -157,7 +157,7 @@ func running(d engine.Decision) string {
 	return fmt.Sprintf("%s; ended: %d of %d", condition.List(names, mostNamed, ", "), ended, len(d.Status))
 }
 
-// phase returns how far the object is, and where it failed.
+// phase returns the phase of the object, and the spec field of the graph that failed.
 func phase(in Input, d Decision) (phase, failed string) {
 	going := in.Object.DeletionTimestamp != nil
 	switch {

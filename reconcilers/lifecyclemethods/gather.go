@@ -67,8 +67,7 @@ func (r *Reconciler) podsOf(ctx context.Context, name string) (out []*corev1.Pod
 	return out, nil
 }
 
-// missing reads the pods of running units that the cache has not: it may not have heard of
-// them yet.
+// missing reads the pods of running units that the cache does not have yet.
 func (r *Reconciler) missing(ctx context.Context, in *Input) error {
 	s := in.Object.Status
 	for _, st := range slices.Concat(s.PreCreate, s.PostStop) {
@@ -87,7 +86,7 @@ func (r *Reconciler) missing(ctx context.Context, in *Input) error {
 	return nil
 }
 
-// attemptOf returns the attempt that a pod was made for.
+// attemptOf returns the number of the attempt of a pod.
 func attemptOf(p *corev1.Pod) int {
 	n, _ := strconv.Atoi(p.Annotations[crdv1.AnnotationAttempt])
 	return n

@@ -11,10 +11,10 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// orphans takes away the pods of former objects of this name: those that belong neither to the
-// one in the cache (known; empty when the cache has none) nor to the one that the API server
-// has. A manager whose cache is old makes a pod for an object that is gone; it runs nothing,
-// but our finalizer would keep it.
+// orphans deletes the pods of previous objects of this name: those that belong neither to the object in
+// the cache (known; empty if the cache has none) nor to the object at the API server. A manager with a
+// stale cache can create a pod for a deleted object; the pod runs nothing, but the operator's finalizer
+// would keep it.
 func (r *Reconciler) orphans(ctx context.Context, name string, known types.UID) error {
 	pods, err := r.podsOf(ctx, name)
 	if err != nil {

@@ -17,24 +17,24 @@ import (
 	"switchyard.dev/workflows/iocontext/store"
 )
 
-// Pods are the pods of units, and lead to their object.
+// Pods reads the pods of units and has a source of their events.
 type Pods interface {
 	client.Reader
 	Source
 }
 
-// Config is what a Reconciler needs.
+// Config configures a Reconciler.
 type Config struct {
 	apply.Access
 	// Pods are those of units. Required.
 	Pods Pods
-	// Settings say how pods of units look, and how long they may take. CA tells whom they are
-	// to trust, as PEM; nil: Settings have it.
+	// Settings have the pod template and timeouts of units. CA returns the CAs that the pods trust, as
+	// PEM; if it is nil, those in Settings are used.
 	Settings execunit.Settings
 	CA       func() string
 	// Values keeps the values of units.
 	Values store.Store
-	// AtOnce is how many units of one graph run at the same time; 0: all.
+	// AtOnce is the maximum number of units of one graph that run at the same time; 0: no limit.
 	AtOnce int
 	// Sign signs the grants of pods with the operator's authority. Required.
 	Sign grant.Signer
@@ -42,7 +42,7 @@ type Config struct {
 	Random func() string
 }
 
-// Reconciler runs units. Make one with New.
+// Reconciler runs units. Create one with New.
 type Reconciler struct {
 	config Config
 	writer apply.Writer
@@ -103,13 +103,13 @@ func (r *Reconciler) sync(ctx context.Context, o *crdv1.SignadotObjectLifecycleM
 	return nil
 }
 
-// Gone takes away pods that are left. Else pods and values belong to the object, whose
-// finalizer stays until they are gone.
+// Gone deletes remaining pods of a deleted object. Other pods and values belong to an existing object,
+// which keeps its finalizer until they are deleted.
 func (r *Reconciler) Gone(ctx context.Context, name types.NamespacedName) error {
 	return r.orphans(ctx, name.Name, "")
 }
 
-// now is the time, as a status has it.
+// now returns the time with the resolution of a status.
 func (r *Reconciler) now() metav1.Time {
 	return metav1.NewTime(r.config.Now().UTC().Truncate(time.Second))
 }

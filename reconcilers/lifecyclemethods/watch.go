@@ -22,7 +22,7 @@ type Source interface {
 	Source(h handler.EventHandler) source.Source
 }
 
-// Watch adds what leads to an object: the pods of its units.
+// Watch adds a watch for the pods of units.
 func (r *Reconciler) Watch(b *builder.Builder, _ ctrl.Manager) error {
 	b.WatchesRawSource(r.config.Pods.Source(controller.Enqueue(func(_ context.Context, o client.Object) []reconcile.Request {
 		ref := metav1.GetControllerOfNoCopy(o)

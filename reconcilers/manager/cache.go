@@ -31,10 +31,10 @@ import (
 	"switchyard.dev/sidecars/redirect/spec"
 )
 
-// operatorNamespace is where the operator lives.
+// operatorNamespace is the operator's namespace.
 const operatorNamespace = clusterconfig.OperatorNamespace
 
-// Scheme knows the kinds that controllers read and write.
+// Scheme returns a scheme with the kinds that controllers read and write.
 func Scheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{crdv1.AddToScheme, appsv1.AddToScheme, corev1.AddToScheme, policyv1.AddToScheme, discoveryv1.AddToScheme,
@@ -46,15 +46,14 @@ func Scheme() (*runtime.Scheme, error) {
 	return s, nil
 }
 
-// CacheOptions say what is kept in memory: of pods those of forks, and those of the
-// operator's namespace, in which the ends of tunnels may be (those with a sidecar are in a
-// cache of their own, package pods); of each only what keepSidecars leaves; of
-// endpoints only those that no selector of a Service has made, and of everything no more
-// of managedFields than who wrote it. Objects that were put to rest for this installation
-// look as if they were being deleted.
+// CacheOptions returns the options of the manager's cache. It holds the pods of forks and those in the
+// operator's namespace, in which tunnels can end (pods with a sidecar are in a separate cache, package
+// pods), each reduced by keepSidecars; EndpointSlices that were not created for the selector of a Service;
+// and managedFields reduced to the managers. Objects that are at rest for this installation look as if
+// they were being deleted.
 //
-// namespaces are those in which the operator may work; empty means all. operator is that in
-// which it lives, installation the UID of what lasts as long as it does.
+// namespaces are those in which the operator is allowed to work; empty means all. operator is the
+// operator's namespace, installation the UID of an object that exists as long as the installation.
 func CacheOptions(namespaces []string, operator string, installation types.UID) crcache.Options {
 	o := crcache.Options{
 		DefaultTransform:  transform(keepManagers),
@@ -76,7 +75,7 @@ func CacheOptions(namespaces []string, operator string, installation types.UID) 
 	return o
 }
 
-// inNamespaces makes caches hold what is in these namespaces; empty means all.
+// inNamespaces returns cache settings for these namespaces; empty means all.
 func inNamespaces(names []string) map[string]crcache.Config {
 	out := map[string]crcache.Config{}
 	for _, n := range names {
@@ -100,11 +99,11 @@ func podNamespaces(namespaces []string, operator string) map[string]crcache.Conf
 	return out
 }
 
-// ofExternalWorkloads selects what was made for external workloads. What another one
-// has made under the same name is still met: writing asks the API server itself.
+// ofExternalWorkloads selects objects created for external workloads. Conflicts with other objects of the
+// same name are still detected, because writes go to the API server.
 func ofExternalWorkloads() labels.Selector { return exists(crdv1.LabelExternalWorkload) }
 
-// exists selects what has a label.
+// exists selects objects that have a label.
 func exists(label string) labels.Selector {
 	made, err := labels.NewRequirement(label, selection.Exists, nil)
 	if err != nil {
@@ -113,9 +112,9 @@ func exists(label string) labels.Selector {
 	return labels.NewSelector().Add(*made)
 }
 
-// notOfSelectors selects the EndpointSlices that Kubernetes has not made for the selector of
-// a Service: those of external workloads, and those of Services without a selector. There
-// are few of them, while each Service with a selector has some.
+// notOfSelectors selects the EndpointSlices that Kubernetes did not create for the selector of a Service:
+// those of external workloads, and those of Services without a selector. They are few, while each Service
+// with a selector has some.
 func notOfSelectors() labels.Selector {
 	made, err := labels.NewRequirement(discoveryv1.LabelManagedBy, selection.NotIn, []string{"endpointslice-controller.k8s.io"})
 	if err != nil {
@@ -124,8 +123,8 @@ func notOfSelectors() labels.Selector {
 	return labels.NewSelector().Add(*made)
 }
 
-// transform makes a transformation of the cache. What comes in may be something
-// else than an object (the last known state of a deleted one), which is kept.
+// transform returns a transformation of the cache. Arguments that are no objects (tombstones of deleted
+// ones) are returned unchanged.
 func transform(steps ...func(metav1.Object)) cache.TransformFunc {
 	return func(o any) (any, error) {
 		if object, ok := o.(metav1.Object); ok {
@@ -137,8 +136,8 @@ func transform(steps ...func(metav1.Object)) cache.TransformFunc {
 	}
 }
 
-// keepManagers leaves of managedFields who wrote, when, and what for; the list
-// of the fields is most of an object's size.
+// keepManagers reduces managedFields to manager, operation and time; the list of fields is most of an
+// object's size.
 func keepManagers(o metav1.Object) {
 	entries := slices.Clone(o.GetManagedFields())
 	for i := range entries {
@@ -147,8 +146,8 @@ func keepManagers(o metav1.Object) {
 	o.SetManagedFields(entries)
 }
 
-// keepNoBooks leaves out what clients note for themselves about an object of others:
-// who has written which field, and, once more, the whole object as kubectl applied it.
+// keepNoBooks removes metadata that clients record on an object: managedFields, and the copy of the
+// applied object that kubectl keeps.
 func keepNoBooks(o metav1.Object) {
 	o.SetManagedFields(nil)
 	if a := o.GetAnnotations(); a[corev1.LastAppliedConfigAnnotation] != "" {
@@ -157,13 +156,11 @@ func keepNoBooks(o metav1.Object) {
 	}
 }
 
-// keepSidecars leaves of a pod what leads to its baseline, what its containers are
-// up to, why one of a fork does not start,
-// what package coverage asks of it: what our own containers have from their
-// injection (inject.SettingsOf), the ports whose connections they do not read, and
-// why it has none; the addresses that Services without a selector may lead to; and,
-// where a sidecar
-// leads requests, the ports that Services know by name.
+// keepSidecars removes the fields of a pod that the operator does not read. It keeps the references to the
+// baseline; the states of its containers; why a pod of a fork does not start; the inputs of package
+// coverage, which are the settings of injected containers (inject.SettingsOf), the ports that they do not
+// read, and why there are none; the IPs, to which Services without a selector can forward; and, in pods
+// with a sidecar, the named ports.
 func keepSidecars(o metav1.Object) {
 	p, ok := o.(*corev1.Pod)
 	if !ok {
@@ -182,7 +179,7 @@ func keepSidecars(o metav1.Object) {
 		kept = injectedOrProxy
 	}
 	if p.Labels[crdv1.LabelForkedWorkload] != "" {
-		kept = func(string) bool { return true } // What keeps its own from starting is told.
+		kept = func(string) bool { return true } // Messages report problems of all containers of a fork.
 	}
 	addresses := p.Status.PodIPs
 	if p.Spec.HostNetwork || p.Labels[crdv1.LabelForkedWorkload] != "" {
@@ -193,7 +190,7 @@ func keepSidecars(o metav1.Object) {
 		left.Containers = append(left.Containers, namedPorts(p.Spec)...)
 	}
 	if len(left.Containers)+len(left.InitContainers) > 0 && p.Spec.Resources != nil {
-		left.Resources = &corev1.ResourceRequirements{} // Ours have none of their own then.
+		left.Resources = &corev1.ResourceRequirements{} // The injected containers have no resources in this case.
 	}
 	p.Spec = left
 	p.Status = corev1.PodStatus{
@@ -205,8 +202,8 @@ func keepSidecars(o metav1.Object) {
 	troubles(p)
 }
 
-// namedPorts leaves of the containers that keep running the ports that have a name, as if
-// one container had them all; nil when there are none.
+// namedPorts returns the named ports of the containers that keep running, as ports of one container; nil
+// if there are none.
 func namedPorts(in corev1.PodSpec) []corev1.Container {
 	var ports []corev1.ContainerPort
 	for _, c := range baseline.Running(in) {
@@ -222,19 +219,19 @@ func namedPorts(in corev1.PodSpec) []corev1.Container {
 	return []corev1.Container{{Ports: slices.Clip(ports)}}
 }
 
-// isInjected reports whether a container is one of ours.
+// isInjected reports whether a container was injected by the operator.
 func isInjected(name string) bool {
 	return name == devmesh.ContainerName || name == devmesh.InitContainerName
 }
 
-// injectedOrProxy reports whether a container is one of the injector, or of another product's proxy.
+// injectedOrProxy reports whether a container was injected by the operator, or is another product's proxy.
 func injectedOrProxy(name string) bool {
 	_, proxy := inject.ProxyOf(name)
 	return proxy || isInjected(name)
 }
 
-// names leaves the names of those containers that are kept, and of ours what they
-// have from their injection.
+// names returns the containers that are kept, reduced to their names, and for injected ones also the
+// settings of their injection.
 func names(in []corev1.Container, kept func(name string) bool) []corev1.Container {
 	var out []corev1.Container
 	for _, c := range in {
@@ -251,8 +248,8 @@ func names(in []corev1.Container, kept func(name string) bool) []corev1.Containe
 	return out
 }
 
-// injectedEnv leaves of the environment which ports pass a sidecar, or bypass it, and
-// what was set when it was injected.
+// injectedEnv returns the variables of an injected container that have the ports that pass or bypass the
+// sidecar, and the settings at its injection.
 func injectedEnv(in []corev1.EnvVar) []corev1.EnvVar {
 	kept := []string{devmesh.EnvPlainPorts, devmesh.EnvXDSAddress, spec.EnvExcept, spec.EnvMode}
 	var out []corev1.EnvVar

@@ -11,8 +11,8 @@ import (
 	"switchyard.dev/reconcilers/publish"
 )
 
-// addControllers makes the controllers of all kinds part of the manager. again brings them
-// objects that are to be looked at although they have not changed, by the name of the kind.
+// addControllers adds the controllers of all kinds to the manager. again requeues objects that have not
+// changed, by the name of the kind.
 func addControllers(ctx context.Context, mgr ctrl.Manager, c kinds.Config, again map[string]publish.Again) error {
 	controllers, err := kinds.Controllers(c)
 	if err != nil {

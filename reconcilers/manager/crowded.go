@@ -13,17 +13,17 @@ import (
 	"switchyard.dev/reconcilers/publish"
 )
 
-// Reasons of the Events that tell how much room the routing log takes.
+// Reasons of Events about the size of the routing log.
 const (
 	reasonCrowded = "RoutingLogCrowded"
 	reasonRoomy   = "RoutingLogHasRoom"
 )
 
-// countingPatience bounds the counting of what is in the cache.
+// countingPatience is the timeout for counting the objects in the cache.
 const countingPatience = 5 * time.Second
 
-// tellCrowded tells people, in an Event of the ConfigMap that keeps what is known of the
-// routing log, that it takes half of its room, or does so no more.
+// tellCrowded records an Event on the ConfigMap with the state of the routing log when the log uses half
+// of its maximum size (crowded), or no longer does.
 func (m *Main) tellCrowded(crowded bool, kept eventbus.Kept) {
 	ctx, cancel := context.WithTimeout(context.Background(), countingPatience)
 	defer cancel()

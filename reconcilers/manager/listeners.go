@@ -14,14 +14,13 @@ import (
 	"switchyard.dev/eventbus/callers/scrapes"
 )
 
-// Every pod of the cluster reaches the listeners for probes and for metrics. Those of
-// controller-runtime have no bound of connections, and no deadline for what is written: so
-// they are our own.
+// Every pod of the cluster can connect to the listeners for probes and metrics. Those of
+// controller-runtime have no limit of connections and no write timeout, so the manager has its own.
 
 const (
 	// maxConnections bounds the connections of each; for more, silent ones are closed.
 	maxConnections = 256
-	// lastAnswers is how long answers that are under way may take when the process ends.
+	// lastAnswers is the time for responses in progress at shutdown.
 	lastAnswers = time.Second
 )
 
@@ -57,11 +56,11 @@ func (m *Main) addListeners() error {
 	return nil
 }
 
-// Addresses are where probes and metrics are served; nil for nowhere.
+// Addresses returns the addresses of the listeners for probes and metrics; nil for one that is disabled.
 func (m *Main) Addresses() (health, metrics net.Addr) { return m.healthAt, m.metricsAt }
 
-// readyz returns why pods or VirtualServices cannot be reviewed; nil when they can, or nobody asks
-// for that.
+// readyz returns why pods or VirtualServices cannot be reviewed; nil if they can, or the webhook is
+// disabled.
 func (m *Main) readyz(r *http.Request) error {
 	if m.injector == nil {
 		return nil

@@ -55,33 +55,32 @@ const (
 	leaseDuration = 8 * time.Second
 	renewDeadline = 5 * time.Second
 	retryPeriod   = time.Second
-	// shutdown bounds the end of Run; the pod is given ten seconds.
+	// shutdown is the timeout for the end of Run; the termination grace period of the pod is ten seconds.
 	shutdown = 6 * time.Second
 )
 
-// Requests to the API server, per second and at once, when the Config's REST
-// does not say. A hundred changes a second take about as many writes
-// (tests/bench/reconcilers); the rest is for a start, or a restart of the log, in a
-// cluster with thousands of objects. The API server shares its time out fairly by
-// itself; this bounds what a fault here could ask of it.
+// Client rate limits for the API server, per second and burst, unless the Config's REST sets them. A
+// hundred changes a second need about as many writes (tests/bench/reconcilers); the rest is for a start,
+// or a restart of the log, in a cluster with thousands of objects. The API server has its own priority and
+// fairness; these limits bound the effect of a fault in the manager.
 const (
 	queriesPerSecond = 300
 	queriesBurst     = 600
 )
 
-// Config says what the manager works with.
+// Config configures the manager.
 type Config struct {
 	// REST reaches the API server. Required.
 	REST *rest.Config
 	// Log is the routing log, to write. Required.
 	Log eventbus.Log
-	// Inject says what the webhook puts into pods.
+	// Inject are the settings of the webhook that injects sidecars.
 	Inject inject.Config
 	// WithoutWebhook leaves the webhook out: for tests of the rest.
 	WithoutWebhook bool
-	// LeaderElect makes controllers wait until this process is the leader.
+	// LeaderElect enables leader election: controllers run only while this process is the leader.
 	LeaderElect bool
-	// Namespace is where the operator lives; "signadot" when it is empty.
+	// Namespace is the operator's namespace; "signadot" if it is empty.
 	Namespace string
 	// ValuesNamespace has the values of units; the operator's namespace when it is empty.
 	ValuesNamespace string
@@ -90,54 +89,53 @@ type Config struct {
 	// PatchPowers are those that patches may give a fork though its baseline has them
 	// not. None when it is empty.
 	PatchPowers power.Powers
-	// AskAuthors serves the webhook that asks about the rights of our objects' authors
-	// (package authors); without, reading what a baseline does not is a power of patches.
+	// AskAuthors enables the webhook that checks the permissions of the authors of the operator's objects
+	// (package authors). Without it, reading objects that the baseline does not read is a power of
+	// patches.
 	AskAuthors bool
 	// Limits are how much one object may ask for, where AskAuthors is set.
 	Limits admission.Limits
 	// Delegates are accounts that write objects on behalf of other users.
 	Delegates admission.Delegates
-	// MetricsAddress and HealthAddress are host:port; "0" listens nowhere.
+	// MetricsAddress and HealthAddress are host:port; "0" disables the listener.
 	MetricsAddress, HealthAddress string
 	// KeyHeaders are the custom headers that carry routing keys, by precedence.
 	KeyHeaders []string
-	// ExternalWorkloads say when a tunnel counts as connected; zero for the defaults.
+	// ExternalWorkloads are the limits of tunnels; zero fields have defaults.
 	ExternalWorkloads externalworkload.Limits
 	// Istio reports whether requests are routed by VirtualServices, and GatewayAPI whether by
 	// HTTPRoutes and GRPCRoutes.
 	Istio      istioadapter.Settings
 	GatewayAPI gatewayadapter.Settings
-	// Policies are what to do where a policy does not apply to what the operator creates.
+	// Policies are the settings for policies that do not apply to objects that the operator creates.
 	Policies policies.Settings
-	// Workflows say how units of Resources run.
+	// Workflows are the settings of Resource units.
 	Workflows Workflows
 	// WebhookAddress is host:port; ":9443" when it is empty.
 	WebhookAddress string
-	// History says how much history the routing log keeps.
+	// History bounds the history of the routing log.
 	History publisher.Bounds
-	// Patience is how long the routing log waits for a few objects whose controllers
-	// fail, before it is called whole without them; publisher.Config has the default.
+	// Patience is how long the routing log waits for a few objects with failing controllers before it is
+	// complete without them; publisher.Config has the default.
 	Patience time.Duration
-	// RouteServer is where route servers serve the routing API over gRPC, as
-	// host:port: a routing key is not called ready before they say that every proxy
-	// knows it. Empty: nobody is asked, and nothing waits for that.
+	// RouteServer is the address of the routing API of route servers over gRPC, as host:port. A routing
+	// key is not ready before they report that every proxy has it. "" disables that check.
 	RouteServer string
 	// RouteServerToken is the file with the token that is shown to them; empty for none.
 	RouteServerToken string
-	// TunnelProxyToken is the file with the token that is shown to tunnel proxies. Empty:
-	// none is asked which tunnels it holds.
+	// TunnelProxyToken is the file with the token for tunnel proxies. If it is empty, they are not polled.
 	TunnelProxyToken string
 	// DialProxy reaches the control port of a tunnel proxy; nil: over TCP.
 	DialProxy func(ctx context.Context, address string) (net.Conn, error)
-	// Trust are the authorities that this process trusts: they are set to those of the
-	// certificates that it keeps for the operator's programs. Default: nobody is, and
-	// connections are plain; new ones where Inject.TLS is set.
+	// Trust are the CAs that this process trusts. They are set to those of the certificates that the
+	// manager issues for the operator's programs. Default: none, with plain connections; an empty set if
+	// Inject.TLS is set.
 	Trust *trust.Roots
-	// SurveyEvery is how often at most pods without our label are looked through for the
+	// SurveyEvery is the minimum interval between lists of pods without the operator's label, for the
 	// metric of pods with sidecars. Default: survey.Every.
 	SurveyEvery time.Duration
-	// Metrics takes the manager's own metrics. Default: controller-runtime's
-	// registry, which is one for the process; a new one with SeveralInProcess.
+	// Metrics is the registry of the manager's own metrics. Default: controller-runtime's registry, which
+	// is global; a new one with SeveralInProcess.
 	Metrics prometheus.Registerer
 	// SeveralInProcess allows controllers of the same name in one process: for
 	// tests that run more than one manager.
@@ -145,11 +143,11 @@ type Config struct {
 	// Defaults is the version of the defaults; zero: that of the installation, which New records
 	// (publish.Epochs.Defaults).
 	Defaults program.Defaults
-	// Logger takes what happens; slog.Default() when it is nil.
+	// Logger is the manager's logger; slog.Default() if it is nil.
 	Logger *slog.Logger
 }
 
-// Validate names what is missing.
+// Validate returns an error that names the missing fields.
 func (c Config) Validate() error {
 	if c.REST == nil || c.Log == nil {
 		return errors.New("manager: REST and Log are required")
@@ -185,7 +183,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Main is the manager, put together. Make one with New.
+// Main is the manager. Create one with New.
 type Main struct {
 	config    Config
 	manager   ctrl.Manager
@@ -194,21 +192,22 @@ type Main struct {
 	optional *optional.Kinds
 	// pods are those of baselines.
 	pods *pods.Pods
-	// installation is the UID of what lasts as long as this installation does.
+	// installation is the UID of an object that exists as long as this installation.
 	installation types.UID
-	// began is the version of the defaults that the installation began with, and defaults the one that
-	// applies to settings that are not given.
+	// began is the version of the defaults at the installation, and defaults the one for settings that are
+	// not set.
 	began, defaults program.Defaults
 	// istio keeps VirtualServices; nil while Istio is off.
 	istio *istioadapter.Adapter
 	// injector is nil without a webhook.
 	injector *webhook.Injector
-	// healthAt and metricsAt are where probes and metrics are served; nil for nowhere.
+	// healthAt and metricsAt are the addresses of the listeners for probes and metrics; nil for one that
+	// is disabled.
 	healthAt, metricsAt net.Addr
 }
 
-// New puts the manager together, or says what is wrong. It waits for the API
-// server to know our kinds, and starts nothing.
+// New returns a manager, or an error about its configuration. It waits until the API server serves the
+// operator's kinds, and starts nothing.
 func New(ctx context.Context, c Config) (*Main, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -290,8 +289,8 @@ func (m *Main) options(ctx context.Context) (ctrl.Options, error) {
 	}, nil
 }
 
-// newClient makes the client of all controllers, which reads optional kinds as well, and
-// the pods of baselines.
+// newClient returns the client of all controllers, which also reads optional kinds, and the pods of
+// baselines.
 func (m *Main) newClient(access *rest.Config, o client.Options) (client.Client, error) {
 	beneath, err := client.New(access, o)
 	if err != nil {
@@ -300,7 +299,7 @@ func (m *Main) newClient(access *rest.Config, o client.Options) (client.Client, 
 	return pods.Client{Client: optional.Client{Client: beneath, Kinds: m.optional}, Pods: m.pods}, nil
 }
 
-// addLeaderLog adds what logs who leads, where that is not always this process.
+// addLeaderLog adds the runnable that logs the name of the leader, if leader election is enabled.
 func (m *Main) addLeaderLog() error {
 	if !m.config.LeaderElect {
 		return nil
@@ -390,8 +389,8 @@ func (m *Main) addCoverage(now inject.Settings) error {
 	return nil
 }
 
-// addReceipts adds what asks who has acknowledged a routing key, and returns it; nil if
-// nobody is to be asked. again is where RoutingConfigs are told of answers.
+// addReceipts adds the runnable that queries the acknowledgements of routing keys, and returns it; nil if
+// no route server is configured. again requeues RoutingConfigs with new results.
 func (m *Main) addReceipts(again publish.Again) (routingconfig.Receipts, error) {
 	if m.config.RouteServer == "" {
 		return nil, nil
@@ -414,14 +413,14 @@ type onLeader func(ctx context.Context) error
 // Start runs it.
 func (f onLeader) Start(ctx context.Context) error { return f(ctx) }
 
-// NeedLeaderElection makes controller-runtime run it on the leader only.
+// NeedLeaderElection returns true, so that controller-runtime runs it on the leader only.
 func (onLeader) NeedLeaderElection() bool { return true }
 
 // Client reads from the manager's caches and writes to the API server.
 func (m *Main) Client() client.Client { return m.manager.GetClient() }
 
-// LogReady returns why the routing log is not whole, nil when it is. On a replica that does
-// not lead it always returns that the log is away.
+// LogReady returns why the routing log is not complete, nil if it is. On a replica that is not the leader it
+// always returns that the log is not available.
 func (m *Main) LogReady() error { return m.publisher.Ready() }
 
 // WebhookReady returns why pods cannot be reviewed, nil when they can. It is the
@@ -442,8 +441,8 @@ func (m *Main) WebhookAddress() string {
 	return m.injector.Addr()
 }
 
-// Run runs the manager until ctx ends. It returns an error when a part ends before
-// that, such as by losing the lease; the process is to end then.
+// Run runs the manager until ctx ends. It returns an error if a part ends before that, for example because
+// the lease is lost; the process must exit then.
 func (m *Main) Run(ctx context.Context) error {
 	if err := m.manager.Start(ctx); err != nil {
 		return fmt.Errorf("the manager ended: %w", err)

@@ -2,12 +2,10 @@ package manager
 
 import "runtime/debug"
 
-// garbage is how much memory may be garbage before it is collected, in percent of
-// what is in use. What the manager has in use are its caches, which change little; it
-// computes little too, so it rather collects twice as often as Go does by itself than
-// be twice as large as its caches.
+// garbage is the GC percentage (see debug.SetGCPercent). The live memory of the manager is mostly caches,
+// which change little, and it uses little CPU; so it collects garbage twice as often as by default instead
+// of using twice the memory of its caches.
 const garbage = 50
 
-// SpareMemory sets how the whole process collects garbage. A program whose process is
-// the manager calls it first.
+// SpareMemory sets the GC percentage of the process. A program that runs the manager calls it first.
 func SpareMemory() { debug.SetGCPercent(garbage) }

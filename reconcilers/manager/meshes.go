@@ -21,8 +21,7 @@ import (
 	"switchyard.dev/reconcilers/publish"
 )
 
-// addMeshes adds the adapters of meshes that are on. again is where their MeshRoutes are told
-// what became of them, by kind.
+// addMeshes adds the enabled mesh adapters. again requeues their MeshRoutes after a sync, by kind.
 func (m *Main) addMeshes(ctx context.Context, c *kinds.Config, again map[string]publish.Again) (err error) {
 	istio, gatewayAPI := make(publish.Again), make(publish.Again)
 	if c.Istio, err = m.addIstio(ctx, istio); err != nil {
@@ -40,8 +39,8 @@ func (m *Main) addMeshes(ctx context.Context, c *kinds.Config, again map[string]
 	return nil
 }
 
-// addIstio adds what keeps the routes of sandboxes in VirtualServices, and returns it; nil
-// while Istio is off. again is where IstioRoutes are told what became of them.
+// addIstio adds the adapter that keeps the routes of sandboxes in VirtualServices, and returns it; nil if
+// Istio is disabled. again requeues IstioRoutes after a sync.
 func (m *Main) addIstio(ctx context.Context, again publish.Again) (istioroute.Reports, error) {
 	if !m.config.Istio.Enabled {
 		return nil, nil
@@ -65,12 +64,11 @@ func (m *Main) addIstio(ctx context.Context, again publish.Again) (istioroute.Re
 	return m.istio, nil
 }
 
-// addGatewayAPI adds what keeps the routes of sandboxes beside HTTPRoutes and GRPCRoutes, and
-// returns it; nil while the Gateway API is off. again is where GatewayAPIRoutes are told what
-// became of them.
+// addGatewayAPI adds the adapter that keeps the routes of sandboxes beside HTTPRoutes and GRPCRoutes, and
+// returns it; nil if the Gateway API is disabled. again requeues GatewayAPIRoutes after a sync.
 //
-// Those routes, and ReferenceGrants, are read and written where the chart gives the right to,
-// while istio.gatewayAPI.enabled or linkerd.gatewayAPI.enabled is true.
+// The chart grants read and write access to those routes, and to ReferenceGrants, while
+// istio.gatewayAPI.enabled or linkerd.gatewayAPI.enabled is true.
 func (m *Main) addGatewayAPI(ctx context.Context, again publish.Again) (gatewayapiroute.Reports, error) {
 	if !m.config.GatewayAPI.Enabled {
 		return nil, nil
@@ -97,7 +95,7 @@ func (m *Main) addGatewayAPI(ctx context.Context, again publish.Again) (gatewaya
 	return adapter, nil
 }
 
-// tell tells somebody of objects of some kinds that come, change or go.
+// tell calls changed for each object of these kinds that is added, updated or deleted.
 func (m *Main) tell(ctx context.Context, changed func(o any), kinds ...client.Object) error {
 	for _, kind := range kinds {
 		informer, err := m.manager.GetCache().GetInformer(ctx, kind, cache.BlockUntilSynced(false))

@@ -6,8 +6,8 @@ import (
 	"switchyard.dev/eventbus/publisher"
 )
 
-// logMetrics tells how the routing log fares, as its writer knows it. Only the
-// leader's values say something.
+// logMetrics collects the metrics of the routing log from its publisher. Only the leader's values are
+// meaningful.
 type logMetrics struct{ of *publisher.Publisher }
 
 // Describe implements prometheus.Collector.
@@ -31,7 +31,7 @@ func (m logMetrics) Collect(to chan<- prometheus.Metric) {
 			float64(s.Ended[why]), prometheus.Labels{"reason": why})
 	}
 	if s.Witness.Mark.Epoch == "" {
-		return // This replica has never led.
+		return // This replica has never been the leader.
 	}
 	since := 0.0
 	if !s.Witness.Since.IsZero() {

@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/reconcilers/policyreader"
 )
 
-// optionalKinds makes what finds kinds that a cluster may get, and lose, at any time.
+// optionalKinds returns the tracker of kinds that can be installed or removed at any time.
 //
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=rollouts.argoproj.io,verbs=get;list;watch
 func (m *Main) optionalKinds() (*optional.Kinds, error) {
@@ -29,7 +29,7 @@ func (m *Main) optionalKinds() (*optional.Kinds, error) {
 			all = append(all, optional.Kind{GroupVersionKind: kind, Definition: definition})
 		}
 	}
-	// The chart gives the right to read policies of routes while the Gateway API is on.
+	// The chart grants read access to policies of routes while the Gateway API is enabled.
 	for _, kind := range policyreader.Optional(policies.Present(m.config.Policies.Kinds, m.config.GatewayAPI.Enabled)) {
 		// Where DestinationRules are copied, they are cached as a whole.
 		if !slices.ContainsFunc(all, func(have optional.Kind) bool { return have.GroupKind() == kind.GroupKind() }) {
@@ -41,12 +41,12 @@ func (m *Main) optionalKinds() (*optional.Kinds, error) {
 	})
 }
 
-// policyReader returns what reads the policies of workloads.
+// policyReader returns the reader of the policies of workloads.
 func (m *Main) policyReader() policyreader.Reader {
 	return policyreader.Reader{Client: m.manager.GetClient(), Kinds: m.optional, Of: policies.OfWorkloads(policies.Kinds(m.config.Policies.Kinds)), Namespaces: m.config.Namespaces}
 }
 
-// policySettings returns what to do about policies in this installation.
+// policySettings returns the settings for policies in this installation.
 func (m *Main) policySettings() policies.Settings {
 	return m.config.Policies.WithDefaults(m.defaults.Current())
 }

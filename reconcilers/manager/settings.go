@@ -22,34 +22,33 @@ import (
 	"switchyard.dev/sidecars/inject"
 )
 
-// Settings are what the program is told by flags and environment.
+// Settings are the settings from flags and environment.
 type Settings struct {
-	// Bus is how to reach the event bus.
+	// Bus is the connection to the event bus.
 	Bus connect.Config
-	// Replicas is how many servers of the event bus keep the routing log.
+	// Replicas is the number of event bus servers that store the routing log.
 	Replicas int
-	// Inject is what the webhook injects, as the environment says.
+	// Inject are the injection settings from the environment.
 	Inject inject.Config
-	// Workflows say how units of Resources run, as far as the environment does.
+	// Workflows are the settings of Resource units from the environment.
 	Workflows Workflows
-	// LeaderElect makes controllers wait until this process is the leader.
+	// LeaderElect enables leader election: controllers run only while this process is the leader.
 	LeaderElect bool
 	// Addresses to listen on, as host:port.
 	MetricsAddress, HealthAddress, WebhookAddress string
 	// ClusterConfig is the path of the operator's configuration file.
 	ClusterConfig string
-	// History says how much history the routing log keeps.
+	// History bounds the history of the routing log.
 	History publisher.Bounds
-	// HistoryBytes is how large the routing log may become.
+	// HistoryBytes is the maximum size of the routing log.
 	HistoryBytes int64
-	// WaitForProxies makes Ready wait until every proxy knows a routing key, as the
-	// route servers at RouteServer, host:port of their gRPC, say.
+	// WaitForProxies makes Ready wait until every proxy has a routing key, as reported by the route
+	// servers at RouteServer, host:port of their gRPC service.
 	WaitForProxies bool
 	RouteServer    string
 	// RouteServerToken is the file with the token that is shown to them.
 	RouteServerToken string
-	// TunnelProxyToken is the file with the token that is shown to tunnel proxies; empty:
-	// none is asked.
+	// TunnelProxyToken is the file with the token for tunnel proxies; if it is empty, they are not polled.
 	TunnelProxyToken string
 	// ValuesNamespace has the values of units.
 	ValuesNamespace string
@@ -60,16 +59,15 @@ type Settings struct {
 	LogLevel slog.Level
 }
 
-// defaultRouteServer is the route server's Service, as the chart makes it.
+// defaultRouteServer is the address of the route server's Service in the chart.
 const defaultRouteServer = "routeserver." + operatorNamespace + ".svc:7777"
 
 // leastHistory is the least room of the routing log, in bytes.
 const leastHistory = 16 << 20
 
-// ParseSettings reads the program's arguments, without its name. What no flag
-// says is taken from the environment (EVENTBUS_URL, ROUTESERVER_ADDRESS,
-// POD_NAME, and the images of injected containers), then from the defaults. Usage
-// goes to help. The error is flag.ErrHelp when that is all that was asked for.
+// ParseSettings parses the program's arguments, without its name. Settings without a flag come from the
+// environment (EVENTBUS_URL, ROUTESERVER_ADDRESS, POD_NAME, and the images of injected containers), then
+// from the defaults. Usage is written to help. The error is flag.ErrHelp if the arguments request help.
 func ParseSettings(args []string, getenv func(string) string, help io.Writer) (Settings, error) {
 	s := Settings{Bus: connect.Config{Role: connect.Writer, Name: cmp.Or(getenv("POD_NAME"), "controller-manager")}}
 	flags := flag.NewFlagSet("manager", flag.ContinueOnError)
@@ -126,7 +124,8 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	return s, nil
 }
 
-// routeServer is whom to ask who has acknowledged; empty when nothing waits for that.
+// routeServer returns the address of the route servers to query for acknowledgements; "" if Ready does not
+// wait for them.
 func (s Settings) routeServer() string {
 	if !s.WaitForProxies {
 		return ""

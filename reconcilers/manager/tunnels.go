@@ -14,8 +14,8 @@ import (
 	"switchyard.dev/reconcilers/tunnelkeys"
 )
 
-// addTunnels adds what asks tunnel proxies which tunnels they hold, where they are to be
-// asked. again is where external workloads are told of answers.
+// addTunnels adds the poller of tunnel proxies, if it is configured. again requeues external workloads
+// with new results.
 func (m *Main) addTunnels(ctx context.Context, c *kinds.Config, again publish.Again) error {
 	if m.config.TunnelProxyToken == "" {
 		return nil

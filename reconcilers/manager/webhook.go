@@ -54,7 +54,7 @@ const (
 	validatingWebhook = "signadot-validating-webhook-configuration"
 )
 
-// validating names the validating webhook, where there is to be one.
+// validating returns the name of the validating webhook, "" if it is disabled.
 func (m *Main) validating() string {
 	if !m.config.AskAuthors {
 		return ""
@@ -62,12 +62,12 @@ func (m *Main) validating() string {
 	return validatingWebhook
 }
 
-// ownUser is the user as whom managers write.
+// ownUser returns the user name of the manager's service account.
 func (m *Main) ownUser() string {
 	return "system:serviceaccount:" + m.config.Namespace + ":" + ownAccount
 }
 
-// reviews are the reviews that the webhook answers beside those of pods.
+// reviews returns the webhook's reviews other than that of pods.
 func (m *Main) reviews() (map[string]webhook.Review, error) {
 	all := map[string]webhook.Review{}
 	if m.istio != nil {

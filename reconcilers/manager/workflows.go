@@ -25,12 +25,12 @@ import (
 	"switchyard.dev/workflows/iocontext/store"
 )
 
-// Workflows say how units of Resources run.
+// Workflows are the settings of Resource units.
 type Workflows struct {
-	// Settings say how pods of units look, and how long they may take. What the manager knows
-	// itself, its namespaces and whom pods are to trust, is added.
+	// Settings have the pod template and timeouts of units. The manager adds its namespaces and the CAs
+	// that pods trust.
 	Settings execunit.Settings
-	// AtOnce is how many units of one graph run at the same time.
+	// AtOnce is the maximum number of units of one graph that run at the same time.
 	AtOnce int
 	// Sign signs the grants of pods. Default: the authority that the manager keeps, which it has
 	// unless it runs without the webhook.
@@ -41,7 +41,7 @@ type Workflows struct {
 // inputs and outputs are known.
 func (w Workflows) Enabled() bool { return w.Settings.InitImage != "" }
 
-// Validate returns what is wrong.
+// Validate returns an error if required settings are missing.
 func (w Workflows) Validate() error {
 	if w.Enabled() && (w.Settings.SidecarImage == "" || w.Settings.Address == "") {
 		return errors.New("manager: units of Resources need the images of both io-init and io-sidecar, and the address of the IO context server")
@@ -77,14 +77,14 @@ func workflowsFromEnv(get func(string) string) (Workflows, error) {
 	return w, w.Validate()
 }
 
-// within returns how units run where the operator's configuration says the rest.
+// within returns the settings of units, completed from the operator's configuration.
 func (w Workflows) within(c clusterconfig.Cluster) Workflows {
 	w.AtOnce, w.Settings.Deadline = cmp.Or(c.Units.AtOnce, parallelUnits), cmp.Or(c.Units.Deadline, unitDeadline)
 	w.Settings.Allow, w.Settings.AuthorAsked = c.Units.Allow, c.AskAuthors
 	return w
 }
 
-// StepSettings returns how pods of steps look to a manager with this environment, in the operator's
+// StepSettings returns the pod template of steps for a manager with this environment, in the operator's
 // namespace, and this configuration.
 func StepSettings(getenv func(string) string, operator string, c clusterconfig.Cluster) (execunit.Settings, error) {
 	w, err := workflowsFromEnv(getenv)
@@ -99,7 +99,7 @@ func StepSettings(getenv func(string) string, operator string, c clusterconfig.C
 	return s, nil
 }
 
-// What holds where nothing is said, as in the chart.
+// Defaults of the operator's configuration, as in the chart.
 const unitDeadline, parallelUnits = 30 * time.Minute, 10
 
 // addWorkflows has the controllers run units.
@@ -123,7 +123,7 @@ func (m *Main) addWorkflows(c *kinds.Config) error {
 	return m.addOrphans()
 }
 
-// retryOrphans is how long after a failure values of deleted objects are deleted again.
+// retryOrphans is the delay before another attempt to delete values of deleted objects.
 const retryOrphans = 30 * time.Second
 
 // addOrphans deletes, once on the leader, values of objects that an earlier release deleted after a rollback.
@@ -158,8 +158,8 @@ func (m *Main) values() store.Store {
 	return s
 }
 
-// unitPods makes the cache of pods of units: they carry another label than those of forks, and
-// of some namespaces all are held.
+// unitPods returns the cache of pods of units. It is separate because they have another label than pods of
+// forks, and the other cache has all pods of some namespaces.
 func (m *Main) unitPods() (unitPods, error) {
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {
@@ -182,8 +182,9 @@ func (m *Main) unitPods() (unitPods, error) {
 // unitPods are the pods of units, as their controller wants them.
 type unitPods struct{ crcache.Cache }
 
-// GetCache makes controller-runtime start the cache on every replica, and wait for it before it
-// starts controllers. Without it only the leader would, and the others end after two minutes.
+// GetCache returns the cache, so that controller-runtime starts it on every replica and waits for it
+// before it starts controllers. Otherwise only the leader would start it, and the other replicas would
+// exit after two minutes.
 func (u unitPods) GetCache() crcache.Cache { return u.Cache }
 
 // Source implements lifecyclemethods.Source.

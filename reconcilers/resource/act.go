@@ -17,7 +17,7 @@ import (
 	"switchyard.dev/workflows/engine"
 )
 
-// methods writes what runs the units, and returns the input with what is then there.
+// methods writes the object that runs the units, and returns the input with the written object.
 //
 // +kubebuilder:rbac:groups=signadot.com,resources=signadotobjectlifecyclemethods,verbs=create;patch;delete
 func (r *Reconciler) methods(ctx context.Context, in Input) (Input, error) {
@@ -98,7 +98,7 @@ func written(in Input) condition.Condition {
 		in.Outputs.SecretName, condition.List(in.Resource.Spec.OutputNamespaces, mostNamed, ", "), crdv1.AnnotationRetry))
 }
 
-// mostNamed is how many namespaces a message names.
+// mostNamed is the maximum number of namespaces in a message.
 const mostNamed = 5
 
 // named records a new name for the Secrets with the outputs of these runs, unless there is one.
@@ -132,7 +132,7 @@ func (r *Reconciler) create(ctx context.Context, want *corev1.Secret) (*apply.Re
 	return r.judge(want, err)
 }
 
-// judge tells what people can do something about from what is tried again.
+// judge returns a Refusal for an error that users have to resolve, and an error for one that is retried.
 func (r *Reconciler) judge(o client.Object, err error) (*apply.Refusal, error) {
 	if err == nil {
 		return nil, nil

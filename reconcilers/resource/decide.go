@@ -21,9 +21,9 @@ const (
 	PhaseFailed   = "Failed"
 )
 
-// Reasons of conditions of a Resource, beside those of units.
+// Reasons of conditions of a Resource, in addition to those of units.
 const (
-	// ReasonOutputsTooLarge: what its units give does not fit into a Secret.
+	// ReasonOutputsTooLarge: the outputs of its units do not fit into a Secret.
 	ReasonOutputsTooLarge = "OutputsTooLarge"
 	// ReasonOutputsWritten: the Secrets with its outputs are where they are wanted.
 	ReasonOutputsWritten = "OutputsWritten"
@@ -31,7 +31,7 @@ const (
 	ReasonDeleting = "Deleting"
 )
 
-// Input is what counts for one Resource. Nothing in it may be changed.
+// Input has all inputs for one Resource. It must not be changed.
 type Input struct {
 	// Resource is the object.
 	Resource *crdv1.Resource
@@ -39,13 +39,13 @@ type Input struct {
 	Methods *crdv1.SignadotObjectLifecycleMethods
 	// Refusal is why Methods were not written.
 	Refusal *apply.Refusal
-	// Outputs are the Secrets with its outputs, as they are to be recorded; nil: none.
+	// Outputs are the Secrets with its outputs, for the status; nil: none.
 	Outputs *crdv1.ResourceOutputs
-	// Written says of the outputs that they are where they are wanted, or why not.
+	// Written is the condition for whether the outputs are written, with the reason if they are not.
 	Written condition.Condition
 }
 
-// Provisioned reports whether every unit that makes it has succeeded, in its present form.
+// Provisioned returns whether every preStart unit of the current spec has succeeded.
 func Provisioned(in Input) condition.Condition {
 	switch {
 	case in.Refusal != nil:
@@ -56,7 +56,7 @@ func Provisioned(in Input) condition.Condition {
 	return of(in.Methods, crdv1.ConditionPreStartDone)
 }
 
-// of returns a condition of what runs the units, about its present form.
+// of returns a condition of the object that runs the units, for its current generation.
 func of(m *crdv1.SignadotObjectLifecycleMethods, conditionType string) condition.Condition {
 	c := crdv1.FindCondition(m.Status.Conditions, conditionType)
 	if c == nil || c.ObservedGeneration < m.Generation {

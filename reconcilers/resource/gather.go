@@ -10,19 +10,20 @@ import (
 	"switchyard.dev/reconcilers/apply"
 )
 
-// gather reads what runs the units of a Resource; nil when there is nothing of ours.
+// gather reads the object that runs the units of a Resource, which is nil if the Resource owns none, and
+// the outputs of the units.
 func (r *Reconciler) gather(ctx context.Context, o *crdv1.Resource) (Input, error) {
 	in := Input{Resource: o, Outputs: o.Status.Outputs.DeepCopy()}
 	err := read(ctx, r.config.Client, &in)
 	return in, err
 }
 
-// unseen looks past the cache for what runs the units: it may not have heard of it yet.
+// unseen reads the object that runs the units past the cache, which may not have it yet.
 func (r *Reconciler) unseen(ctx context.Context, in *Input) error {
 	return read(ctx, r.config.Live, in)
 }
 
-// read reads what runs the units of a Resource.
+// read reads the object that runs the units of a Resource.
 func read(ctx context.Context, from client.Reader, in *Input) error {
 	m := &crdv1.SignadotObjectLifecycleMethods{}
 	err := from.Get(ctx, client.ObjectKey{Name: in.Resource.Name}, m)
@@ -35,7 +36,7 @@ func read(ctx context.Context, from client.Reader, in *Input) error {
 	return nil
 }
 
-// values returns what the units of preStart have given, by key; false while one is missing.
+// values returns the outputs of the preStart units, by key; false while one is missing.
 func (r *Reconciler) values(ctx context.Context, in Input) (map[string][]byte, bool, error) {
 	if err := r.store.Sync(ctx, in.Methods); err != nil {
 		return nil, false, err

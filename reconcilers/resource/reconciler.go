@@ -19,7 +19,7 @@ import (
 	"switchyard.dev/workflows/iocontext/store"
 )
 
-// Config is what a Reconciler needs.
+// Config configures a Reconciler.
 type Config struct {
 	apply.Access
 	// Values keeps the values of units.
@@ -28,7 +28,7 @@ type Config struct {
 	Rand io.Reader
 }
 
-// Reconciler keeps Resources. Make one with New.
+// Reconciler keeps Resources. Create one with New.
 type Reconciler struct {
 	config Config
 	writer apply.Writer
@@ -79,7 +79,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, o *crdv1.Resource) (time.Dur
 	return 0, err
 }
 
-// delete has the units of postStop run, and lets the Resource go when they have.
+// delete starts the units of postStop by deleting the object that runs them, and removes the finalizer of
+// the Resource once that object is deleted.
 func (r *Reconciler) delete(ctx context.Context, in Input) (time.Duration, error) {
 	if in.Methods == nil {
 		if err := r.unseen(ctx, &in); err != nil {
@@ -90,7 +91,7 @@ func (r *Reconciler) delete(ctx context.Context, in Input) (time.Duration, error
 		r.retried.Delete(in.Resource.UID)
 		return 0, r.writer.RemoveFinalizer(ctx, in.Resource)
 	}
-	in, err := r.methods(ctx, in) // Annotations that people set meanwhile are passed on.
+	in, err := r.methods(ctx, in) // Copies annotations that users have set since.
 	if err != nil {
 		return 0, err
 	}
@@ -98,13 +99,13 @@ func (r *Reconciler) delete(ctx context.Context, in Input) (time.Duration, error
 	return 0, errors.Join(r.writer.Delete(ctx, in.Methods), r.writer.Status(ctx, in.Resource, Conclude(in, metav1.NewTime(r.config.Now()))))
 }
 
-// Gone deletes what runs the units of a Resource that the cache does not have.
+// Gone deletes the object that runs the units of a Resource that is not in the cache.
 func (r *Reconciler) Gone(ctx context.Context, name types.NamespacedName) error {
 	_, err := r.writer.DeleteOrphans(ctx, apply.Maker{Kind: crdv1.KindResource, Name: name.Name}, "", &crdv1.SignadotObjectLifecycleMethodsList{})
 	return err
 }
 
-// Watch adds what leads to Resources: what runs their units.
+// Watch adds a watch for the objects that run the units of Resources.
 func (r *Reconciler) Watch(b *builder.Builder, _ ctrl.Manager) error {
 	b.Owns(&crdv1.SignadotObjectLifecycleMethods{})
 	return nil

@@ -10,7 +10,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// passed are the annotations of a Resource that are for what runs its units.
+// passed are the annotations of a Resource that are copied to the object that runs its units.
 var passed = []string{crdv1.AnnotationRetry, crdv1.AnnotationGiveUp, crdv1.AnnotationSandboxName, crdv1.AnnotationRoutingKey, crdv1.AnnotationOnBehalf}
 
 // Methods returns the object that runs the units of a Resource. It has the name of the
@@ -26,7 +26,7 @@ func Methods(r *crdv1.Resource) *crdv1.SignadotObjectLifecycleMethods {
 			o.Annotations[name] = value
 		}
 	}
-	// It is there from the beginning, so that it need not be written again.
+	// The finalizer is set at creation, which saves a second write.
 	o.Finalizers = []string{crdv1.Finalizer}
 	return o
 }
@@ -34,10 +34,10 @@ func Methods(r *crdv1.Resource) *crdv1.SignadotObjectLifecycleMethods {
 // ContextName names the IO context of a Resource.
 func ContextName(r *crdv1.Resource) string { return crdv1.ObjectName(maxContextName, r.Name) }
 
-// maxContextName is how long the name of an IO context may be.
+// maxContextName is the maximum length of the name of an IO context.
 const maxContextName = 60
 
-// partOf is the metadata of what is made for a Resource.
+// partOf returns the metadata of an object created for a Resource.
 func partOf(r *crdv1.Resource) metav1.ObjectMeta {
 	labels := map[string]string{crdv1.LabelResource: crdv1.LabelValue(r.Name)}
 	if sandbox, ok := r.Labels[crdv1.LabelSandbox]; ok {
@@ -49,7 +49,7 @@ func partOf(r *crdv1.Resource) metav1.ObjectMeta {
 	}
 }
 
-// maxSecret is how many bytes the values of a Secret may have together.
+// maxSecret is the maximum size of all values of a Secret, in bytes.
 const maxSecret = corev1.MaxSecretSize
 
 // Fits returns an error unless values fit into a Secret.

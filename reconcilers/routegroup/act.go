@@ -7,8 +7,8 @@ import (
 	"switchyard.dev/reconcilers/apply"
 )
 
-// act brings about what was decided: the new key before an old one goes. What is
-// refused is noted in Made. An error means that it should be tried again.
+// act applies the decision: it writes the new key before it deletes an old one. A refused write is
+// recorded in Made. An error means that the call should be retried.
 //
 // +kubebuilder:rbac:groups=signadot.com,resources=routingconfigs,verbs=create;patch;delete
 // +kubebuilder:rbac:groups=signadot.com,resources=signadotroutegroups/finalizers,verbs=update
@@ -19,7 +19,7 @@ func act(ctx context.Context, w apply.Writer, in Input, d Decision) (Made, error
 		switch {
 		case errors.As(err, &made.Refusal):
 		case err != nil:
-			return Made{Config: in.KeyConfig}, err // What is not wanted any more stays until the new is there.
+			return Made{Config: in.KeyConfig}, err // Surplus objects stay until the new one exists.
 		default:
 			made.Config = have
 		}

@@ -14,9 +14,9 @@ import (
 	"switchyard.dev/reconcilers/routingkey"
 )
 
-// Decision is which RoutingConfig there should be.
+// Decision has the desired RoutingConfig.
 type Decision struct {
-	// Accepted is what is found about the spec.
+	// Accepted is the condition about the spec.
 	Accepted condition.Condition
 	// Members are those of the group, in the order of spec.sandboxNames, then by kind,
 	// namespace and name.
@@ -44,7 +44,7 @@ func Decide(in Input) Decision {
 	return d
 }
 
-// accept reports whether the spec makes sense and the key is this group's.
+// accept returns whether the spec is valid and the group has its key.
 func accept(in Input) condition.Condition {
 	if f := in.acceptKey(); !f.IsTrue() {
 		return f
@@ -61,9 +61,9 @@ func accept(in Input) condition.Condition {
 	return routingkey.Accepted(key, message)
 }
 
-// members returns all members of the sandboxes of the group, and how the RoutingConfig
-// lists them, in the same places. Whether they are ready plays no part: routing that
-// comes and goes with readiness would lead requests to the baseline without a word.
+// members returns all members of the sandboxes of the group, and their entries in the RoutingConfig, with
+// the same indexes. Readiness is ignored: routing that depended on it would silently send requests to the
+// baseline.
 func members(in Input) (all []crdv1.Member, listed []crdv1.SandboxedWorkload) {
 	for _, name := range in.names() {
 		s, ok := in.Sandboxes[name]
@@ -89,8 +89,8 @@ func members(in Input) (all []crdv1.Member, listed []crdv1.SandboxedWorkload) {
 	return all, listed
 }
 
-// middlewares returns the middlewares before a member: those that the group asks for, if
-// it asks for any at all, else those that the sandbox does.
+// middlewares returns the middlewares for a member: those of the group, if it lists any, else those of the
+// sandbox.
 func middlewares(in Input, s *crdv1.SignadotSandbox, m crdv1.Member) []crdv1.MiddlewareInstance {
 	matches := in.Group.Spec.TrafficManagerMatches
 	if len(matches) == 0 {
@@ -101,7 +101,7 @@ func middlewares(in Input, s *crdv1.SignadotSandbox, m crdv1.Member) []crdv1.Mid
 	return routing.MiddlewaresFor(matches, ref)
 }
 
-// configFor makes the RoutingConfig of the group.
+// configFor returns the RoutingConfig of the group.
 func configFor(in Input, listed []crdv1.SandboxedWorkload) *crdv1.RoutingConfig {
 	g := in.Group
 	return &crdv1.RoutingConfig{

@@ -13,12 +13,11 @@ import (
 	"switchyard.dev/reconcilers/publish"
 )
 
-// AnnotationAsked, on the RoutingConfig of a group, is a hash of what the group itself asks
-// for. A change while it stays comes from a sandbox.
+// AnnotationAsked, on the RoutingConfig of a group, is a hash of the group's spec. If it does not change,
+// a change of the RoutingConfig comes from a sandbox.
 const AnnotationAsked = "signadot.com/asked"
 
-// asked returns the hash of what a group itself asks for. The control plane's count of
-// changes asks for nothing.
+// asked returns the hash of a group's spec without the revision of the control plane.
 func asked(g *crdv1.SignadotRouteGroup) string {
 	spec := g.Spec
 	spec.SDRevision = 0
@@ -27,9 +26,9 @@ func asked(g *crdv1.SignadotRouteGroup) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// onBehalf returns the object whose change makes the RoutingConfig of the group list these
-// members, as crdv1.AnnotationOnBehalf has it: the group when what it asks for has
-// changed, and else the first sandbox of which other members are listed than before.
+// onBehalf returns the object that causes the RoutingConfig of the group to list these members, in the
+// form of crdv1.AnnotationOnBehalf: the group if its spec has changed, else the first sandbox with a
+// changed list of members.
 func onBehalf(in Input, listed []crdv1.SandboxedWorkload) string {
 	own := publish.CauseOf(crdv1.KindRouteGroup, in.Group)
 	have := in.KeyConfig
@@ -37,7 +36,7 @@ func onBehalf(in Input, listed []crdv1.SandboxedWorkload) string {
 		return publish.OnBehalf(own)
 	}
 	name, changed := changedSandbox(in, have.Spec.SandboxedWorkloads, listed)
-	if !changed { // The RoutingConfig stays what it is because of the same object.
+	if !changed { // Keep the recorded cause.
 		if said := have.Annotations[crdv1.AnnotationOnBehalf]; said != "" {
 			return said
 		}
@@ -49,9 +48,9 @@ func onBehalf(in Input, listed []crdv1.SandboxedWorkload) string {
 	return publish.OnBehalf(event.Cause{Kind: crdv1.KindSandbox, Name: name}, own)
 }
 
-// changedSandbox returns the name of the first sandbox of the group of which other members
-// are listed than before. A sandbox that is gone is known by its name only: unless that is
-// what its users call it, the first one that is gone stands for all that are.
+// changedSandbox returns the name of the first sandbox of the group with a changed list of members. A
+// deleted sandbox is only known by its object name, and members are grouped by display name; so if no
+// existing sandbox has changed, the first deleted one is returned for all deleted ones.
 func changedSandbox(in Input, before, now []crdv1.SandboxedWorkload) (string, bool) {
 	was, is := bySandbox(before), bySandbox(now)
 	gone := ""
@@ -69,7 +68,7 @@ func changedSandbox(in Input, before, now []crdv1.SandboxedWorkload) (string, bo
 	return gone, gone != "" && !equality.Semantic.DeepEqual(was, is)
 }
 
-// bySandbox sorts members by what the users of their sandbox call it.
+// bySandbox groups members by the display name of their sandbox.
 func bySandbox(all []crdv1.SandboxedWorkload) map[string][]crdv1.SandboxedWorkload {
 	out := map[string][]crdv1.SandboxedWorkload{}
 	for _, m := range all {

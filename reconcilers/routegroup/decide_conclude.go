@@ -14,8 +14,7 @@ import (
 	"switchyard.dev/reconcilers/routingkey"
 )
 
-// Reasons of conditions of a SignadotRouteGroup, beside those of its parts and of a
-// sandbox.
+// Reasons of conditions of a SignadotRouteGroup, in addition to those of its parts and of a sandbox.
 const (
 	// ReasonSandboxesNotFound: a sandbox that is named does not exist.
 	ReasonSandboxesNotFound = "SandboxesNotFound"
@@ -23,10 +22,10 @@ const (
 	ReasonSandboxesNotReady = "SandboxesNotReady"
 )
 
-// shownSandboxes is how many sandboxes a message names.
+// shownSandboxes is the maximum number of sandboxes in a message.
 const shownSandboxes = 3
 
-// Made is what is there after the decision was acted on.
+// Made has the objects that exist after the decision was applied.
 type Made struct {
 	// Config is the RoutingConfig; nil when there is none.
 	Config *crdv1.RoutingConfig
@@ -60,8 +59,8 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.SignadotR
 	return g
 }
 
-// isReady returns the condition for Ready: its reason is that of the first that stands in
-// the way, and its message tells of all that do.
+// isReady returns the condition Ready: its reason is that of the first problem, and its message lists all
+// problems.
 func isReady(in Input, f condition.Set) condition.Condition {
 	well := fmt.Sprintf("Requests with routing key %q are routed to %s.", in.Group.Spec.RoutingKey, count(len(in.names()), "sandbox", "sandboxes"))
 	if len(in.names()) == 0 {
@@ -85,7 +84,7 @@ func isReady(in Input, f condition.Set) condition.Condition {
 	return ready
 }
 
-// nothing is what a group without sandboxes comes to.
+// nothing is the message about the effect of a group without sandboxes.
 const nothing = "The group names no sandboxes, so requests with its routing key reach the baselines."
 
 // ConcludeDeletion returns the group with the status of one that is being deleted.
@@ -101,15 +100,15 @@ func ConcludeDeletion(g *crdv1.SignadotRouteGroup, left int, now metav1.Time) *c
 	return g
 }
 
-// sandboxReady reports whether a sandbox is there, is to stay, and is ready as it is asked
-// for now.
+// sandboxReady reports whether a sandbox exists, is not being deleted, and is ready for its current
+// generation.
 func sandboxReady(in Input, name string) bool {
 	s, ok := in.Sandboxes[name]
 	return ok && s.Object.DeletionTimestamp == nil &&
 		crdv1.IsTrue(s.Object.Status.Conditions, crdv1.ConditionReady, s.Object.Generation)
 }
 
-// sandboxes reports whether every sandbox of the group exists and is ready.
+// sandboxes returns whether every sandbox of the group exists and is ready.
 func sandboxes(in Input) condition.Condition {
 	var missing, unready []string
 	for _, name := range in.names() {
@@ -145,7 +144,7 @@ func why(s *crdv1.SignadotSandbox) string {
 	return c.Reason + ": " + c.Message
 }
 
-// routingReady reports whether the data plane knows the key, and requests for every member's
+// routingReady returns whether the data plane knows the key, and requests for every member's
 // baseline meet a sidecar that acts on it.
 func routingReady(in Input, d Decision, made Made) condition.Condition {
 	switch {

@@ -12,8 +12,8 @@ import (
 	"switchyard.dev/reconcilers/routingkey"
 )
 
-// gather reads all that counts for a route group from the cache, and past it
-// where that says that its key is lost.
+// gather reads all inputs of a route group from the cache, and past the cache if the cache shows that the
+// group has lost its key.
 //
 // +kubebuilder:rbac:groups=signadot.com,resources=routingconfigs;signadotsandboxes,verbs=get;list;watch
 func gather(ctx context.Context, config Config, g *crdv1.SignadotRouteGroup) (Input, error) {

@@ -7,16 +7,15 @@ import (
 	"switchyard.dev/reconcilers/routingkey"
 )
 
-// Input is what counts for one route group. Nothing in it may be changed.
+// Input has all inputs for one route group. It must not be changed.
 type Input struct {
 	// Group is the object.
 	Group *crdv1.SignadotRouteGroup
 	// Claims are all claims to its key, its own among them or not.
 	Claims []routingkey.Claim
-	// Configs are the RoutingConfigs that this group made.
+	// Configs are the RoutingConfigs that the group owns.
 	Configs []crdv1.RoutingConfig
-	// KeyConfig is the RoutingConfig with the name of the key, whoever made it;
-	// nil when there is none.
+	// KeyConfig is the RoutingConfig with the name of the key, whatever its owner; nil if there is none.
 	KeyConfig *crdv1.RoutingConfig
 	// Sandboxes are those that the group names and that exist, by name.
 	Sandboxes map[string]Sandbox
@@ -24,13 +23,13 @@ type Input struct {
 	KeyHeaders []string
 }
 
-// Sandbox is a sandbox that exists, and all that it has made of members.
+// Sandbox is an existing sandbox with all members that it owns.
 type Sandbox struct {
 	Object  *crdv1.SignadotSandbox
 	Members []crdv1.Member
 }
 
-// acceptKey reports whether the group has its key: without it nothing is routed.
+// acceptKey returns whether the group has its key: without it nothing is routed.
 func (in Input) acceptKey() condition.Condition {
 	return routingkey.Accept("spec.routingKey", in.Group.Spec.RoutingKey, routingkey.OfGroup(in.Group), in.Claims, in.KeyConfig)
 }

@@ -13,14 +13,14 @@ import (
 	"switchyard.dev/reconcilers/atrest"
 )
 
-// Config is what a Reconciler needs.
+// Config configures a Reconciler.
 type Config struct {
 	apply.Access
 	// KeyHeaders are the custom headers that carry routing keys.
 	KeyHeaders []string
 }
 
-// Reconciler keeps the RoutingConfigs of route groups. Make one with New.
+// Reconciler keeps the RoutingConfigs of route groups. Create one with New.
 type Reconciler struct {
 	config Config
 	writer apply.Writer
@@ -54,26 +54,27 @@ func (r *Reconciler) Reconcile(ctx context.Context, g *crdv1.SignadotRouteGroup)
 	return 0, err
 }
 
-// Gone deletes what a group has left that the cache does not have.
+// Gone deletes RoutingConfigs of a deleted group that the cache did not have.
 func (r *Reconciler) Gone(ctx context.Context, name types.NamespacedName) error {
 	return r.deleteOrphans(ctx, name.Name, "")
 }
 
-// deleteOrphans deletes what former lives of the group of this name have left, where nothing
-// collects garbage, or is slow to. now is the UID of the group as the cache has it.
+// deleteOrphans deletes RoutingConfigs of previous groups of this name, for clusters without garbage
+// collection or with a slow one. now is the UID of the group in the cache.
 func (r *Reconciler) deleteOrphans(ctx context.Context, name string, now types.UID) error {
 	_, err := r.writer.DeleteOrphans(ctx, apply.Maker{Kind: crdv1.KindRouteGroup, Name: name}, now, &crdv1.RoutingConfigList{})
 	return err
 }
 
-// delete removes what a group has made that somebody else keeps from going.
+// delete deletes the RoutingConfigs of a group that is being deleted but still exists because of a
+// finalizer.
 func (r *Reconciler) delete(ctx context.Context, in Input) error {
 	var errs []error
 	for i := range in.Configs {
 		errs = append(errs, r.writer.Delete(ctx, &in.Configs[i]))
 	}
 	if atrest.Shown(in.Group) && len(in.Configs) == 0 {
-		return nil // What its status says then, it was put to rest with.
+		return nil // The status at rest was written when the group was put to rest.
 	}
 	after := ConcludeDeletion(in.Group, len(in.Configs), metav1.NewTime(r.config.Now()))
 	return errors.Join(append(errs, r.writer.Status(ctx, in.Group, after))...)

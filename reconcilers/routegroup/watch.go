@@ -15,8 +15,8 @@ import (
 	"switchyard.dev/reconcilers/routingkey"
 )
 
-// Watch adds what leads to route groups: what they make, others that claim their keys, and
-// their sandboxes with the members of those.
+// Watch adds watches for RoutingConfigs of route groups, for other claimants of their keys, and for their
+// sandboxes and members.
 func (r *Reconciler) Watch(b *builder.Builder, _ ctrl.Manager) error {
 	rivals, spec := routingkey.Claimants(r.config.Client, crdv1.KindRouteGroup), builder.WithPredicates(controller.Updates(controller.SpecChanged))
 	b.Owns(&crdv1.RoutingConfig{}).
@@ -30,18 +30,18 @@ func (r *Reconciler) Watch(b *builder.Builder, _ ctrl.Manager) error {
 	return nil
 }
 
-// Index makes the indexes that a Reconciler reads by; it also reads by
-// apply.IndexOwner and those of package routingkey.
+// Index adds the indexes that a Reconciler uses, in addition to apply.IndexOwner and those of package
+// routingkey.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	return indexer.IndexField(ctx, &crdv1.SignadotRouteGroup{}, member.IndexGroup, member.SandboxesOf)
 }
 
-// ofSandbox leads from a sandbox to the groups that name it.
+// ofSandbox maps a sandbox to the groups that list it.
 func (r *Reconciler) ofSandbox(ctx context.Context, o client.Object) []reconcile.Request {
 	return r.naming(ctx, o.GetName())
 }
 
-// ofMember leads from a member to the groups that name its sandbox.
+// ofMember maps a member to the groups that list its sandbox.
 func (r *Reconciler) ofMember(ctx context.Context, o client.Object) []reconcile.Request {
 	ref := metav1.GetControllerOfNoCopy(o)
 	if ref == nil || ref.Kind != crdv1.KindSandbox {

@@ -13,9 +13,9 @@ import (
 	"switchyard.dev/reconcilers/routing"
 )
 
-// provide writes the Resources that forks wait for, and returns the input with what is
-// then: whether one is ready in the form that is asked for is known only when that has
-// been written. An error means that it should be tried again.
+// provide writes the Resources that forks wait for, and returns the input with the results: whether the
+// current spec of a Resource is ready is known only after it has been written. An error means that the
+// call should be retried.
 //
 // +kubebuilder:rbac:groups=signadot.com,resources=resources,verbs=create;patch;delete
 func provide(ctx context.Context, w apply.Writer, in Input) (Input, error) {
@@ -44,10 +44,10 @@ func provide(ctx context.Context, w apply.Writer, in Input) (Input, error) {
 	return in.ordered(), errors.Join(errs...)
 }
 
-// act brings about what was decided: members before the routing that names
-// them, and the routing before members that it does not name any more go; Resources
-// last, which no fork uses then. What is refused is noted in Made. An error means that
-// it should be tried again; the parts that are wanted do not wait for each other.
+// act applies the decision: members before the routing that names them, and the routing before the
+// deletion of members that it no longer names; Resources last, when no fork uses them. Refused writes are
+// recorded in Made. An error means that the call should be retried; a failed write does not stop the
+// others.
 //
 // +kubebuilder:rbac:groups=signadot.com,resources=forkedworkloads;signadotexternalworkloads;virtualworkloads;routingconfigs,verbs=create;patch;delete
 // +kubebuilder:rbac:groups=signadot.com,resources=signadotsandboxes/finalizers,verbs=update
@@ -68,14 +68,14 @@ func act(ctx context.Context, w apply.Writer, in Input, d Decision) (Made, error
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
-		return made, err // What is not wanted any more stays until the new is there.
+		return made, err // Surplus parts stay until their replacements exist.
 	}
 	return made, w.DeleteSurplus(ctx, in.Sandbox, d.toDelete(made)...)
 }
 
-// toDelete returns all that is not wanted any more, in the order in which it goes: members
-// once the routing log does not name them, since until then requests for them would fail. A
-// change of the RoutingConfig's status enqueues the sandbox.
+// toDelete returns all surplus objects in the order of deletion: members once the routing log does not
+// name them, since until then requests for them would fail. A change of the RoutingConfig's status
+// enqueues the sandbox.
 func (d Decision) toDelete(made Made) []client.Object {
 	if !routing.OnLog(made.Config) {
 		return apply.Objects(d.SurplusConfigs)

@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/workflows/spec"
 )
 
-// Reasons of conditions of a SignadotSandbox, beside those of its parts.
+// Reasons of conditions of a SignadotSandbox, in addition to those of its parts.
 const (
 	ReasonResourcesNotReady = "ResourcesNotReady"
 	// ReasonResourceFailed: a resource failed for good; clients stop waiting.
@@ -23,18 +23,17 @@ const (
 	ReasonNullsLost = "NullsLost"
 )
 
-// Decision is which parts there should be.
+// Decision has the desired parts of a sandbox, and conditions.
 type Decision struct {
 	// Conditions are those for Accepted and ResourcesReady.
 	Conditions condition.Set
-	// Members are those that the spec asks for and that can be made, in its order.
+	// Members are the members that the spec lists and that can be created, in the order of the spec.
 	Members []Wanted
-	// LeftOut is why the first of those that cannot be made is left out; Yes when none
-	// is.
+	// LeftOut is the problem with the first member that cannot be created; True if there is none.
 	LeftOut condition.Condition
 	// Config is the RoutingConfig to apply; nil: there should be none.
 	Config *crdv1.RoutingConfig
-	// What is not wanted any more.
+	// Parts that are no longer wanted.
 	SurplusMembers   []crdv1.Member
 	SurplusResources []*crdv1.Resource
 	SurplusConfigs   []*crdv1.RoutingConfig
@@ -42,9 +41,9 @@ type Decision struct {
 
 // Wanted is a member that there should be.
 type Wanted struct {
-	// Field is the field of the spec that asks for it.
+	// Field is its field in the spec.
 	Field string
-	// Object is what to apply.
+	// Object is the member to apply.
 	Object crdv1.Member
 	// WaitsFor names the resources that must be ready before the fork starts or is updated;
 	// empty when all are, and for members without a fork.
@@ -59,8 +58,8 @@ type Wanted struct {
 // here returns a message of the member with the paths of the sandbox's own spec.
 func (w Wanted) here(message string) string { return strings.NewReplacer(w.paths...).Replace(message) }
 
-// Decide returns which parts there should be for a sandbox that is not being deleted,
-// once the Resources that Provide gives have been written.
+// Decide returns the desired parts of a sandbox that is not being deleted, after the Resources that
+// Provide returns have been written.
 func Decide(in Input) Decision {
 	all := entries(in)
 	r := resources(in)
@@ -81,11 +80,11 @@ func Decide(in Input) Decision {
 	return d
 }
 
-// wanted returns a member that there should be. Resources are for forks alone, and their
-// names are known before they are made; so all that a fork waits with is to start.
-// While resources are not ready a new one is made, and held: its key is known then, and
-// requests fail and do not reach the baseline. One whose fork has started stays as it is,
-// since with its new form it would have to wait for what it did without until now.
+// wanted returns a desired member. Only forks use Resources, and the names of Resources are known before
+// they are created, so a fork waits only to start. While Resources are not ready, a new fork is created on
+// hold: its key is known then, and its requests fail instead of reaching the baseline. A fork that has
+// started is left unchanged, because its new spec would have to wait for resources that it did not need
+// until now.
 func wanted(in Input, e entry, provided bool) Wanted {
 	w := Wanted{Field: e.at, Object: e.object, paths: e.paths}
 	f, ok := e.object.(*crdv1.ForkedWorkload)
@@ -101,19 +100,19 @@ func wanted(in Input, e entry, provided bool) Wanted {
 	return w
 }
 
-// held reports whether a member was made to wait for resources.
+// held reports whether a member is on hold until resources are ready.
 func held(m crdv1.Member) bool {
 	w, ok := m.(*crdv1.ForkedWorkload)
 	return ok && w.Annotations[crdv1.AnnotationWaitsFor] != ""
 }
 
-// started reports whether a member has a fork, as far as it has told.
+// started reports whether the status of a member has a fork.
 func started(m crdv1.Member) bool {
 	w, ok := m.(*crdv1.ForkedWorkload)
 	return ok && w.Status.Fork != nil
 }
 
-// surplus finds the members and RoutingConfigs that exist and are not wanted.
+// surplus returns the members and RoutingConfigs that exist and are not wanted.
 func (d *Decision) surplus(in Input) {
 	for _, m := range in.Members {
 		if !slices.ContainsFunc(d.Members, func(w Wanted) bool { return member.NameOf(m) == member.NameOf(w.Object) }) {
@@ -127,7 +126,7 @@ func (d *Decision) surplus(in Input) {
 	}
 }
 
-// accept reports whether the spec makes sense, as far as it alone tells.
+// accept returns the condition Accepted, from the spec alone.
 func accept(in Input, all []entry) condition.Condition {
 	key := in.routingKey()
 	if key == "" {
@@ -167,7 +166,7 @@ func accept(in Input, all []entry) condition.Condition {
 	return accepted
 }
 
-// nothing is what a sandbox without members comes to.
+// nothing is the message about the effect of a sandbox without members.
 const nothing = "The sandbox names no workloads, so requests with its routing key reach the baselines."
 
 // leftOut returns the condition about the first entry that is not accepted.

@@ -78,8 +78,8 @@ func withCaveats(well string, caveats []string) string {
 	return fmt.Sprintf("%s %s (+%d)", well, caveats[0], len(caveats)-1)
 }
 
-// writeCaveats lists all caveats in a condition of their own, and removes that condition when there
-// are none. It does so while the sandbox is not Ready, too: what a patch loses can be the cause.
+// writeCaveats writes all caveats to a separate condition, and removes that condition if there are none.
+// It does so even while the sandbox is not Ready, because a field that a patch loses can be the cause.
 func writeCaveats(s *crdv1.SignadotSandbox, conditions condition.Set, caveats []string) {
 	if len(caveats) == 0 {
 		condition.Drop(s, crdv1.ConditionCaveats)

@@ -14,10 +14,9 @@ import (
 	"switchyard.dev/reconcilers/routing"
 )
 
-// Made is what is there after the decision was acted on.
+// Made lists the parts that exist after the decision was applied.
 type Made struct {
-	// Members are those of the decision as they are then, in the same places; nil
-	// where there is none of ours.
+	// Members are the written members, with the indexes of the decision; nil where the sandbox owns none.
 	Members []crdv1.Member
 	// Refusals are why members were not written, in the same places.
 	Refusals []*apply.Refusal
@@ -25,8 +24,7 @@ type Made struct {
 	Config *crdv1.RoutingConfig
 	// ConfigRefusal is why the RoutingConfig was not written.
 	ConfigRefusal *apply.Refusal
-	// Taken, where a name of anything that the sandbox needs is taken, names all objects that are in
-	// the way.
+	// Taken lists all objects that occupy a name that the sandbox needs, if there is any.
 	Taken *apply.Refusal
 }
 
@@ -95,7 +93,7 @@ func ConcludeDeletion(in Input, message string, now metav1.Time) *crdv1.Signadot
 	return s
 }
 
-// acceptedByParts repeats what a member finds wrong with the spec.
+// acceptedByParts returns the problem with the spec that a member reports.
 func acceptedByParts(d Decision, made Made) condition.Condition {
 	for i, m := range made.Members {
 		if r := made.Refusals[i]; r != nil && r.Reason == apply.ReasonRejected {
@@ -112,8 +110,8 @@ func acceptedByParts(d Decision, made Made) condition.Condition {
 	return d.Conditions[crdv1.ConditionAccepted]
 }
 
-// workloads reports whether every workload that is named has a member, and each is ready.
-// What is known to be wrong comes before what is not known yet.
+// workloads returns the condition WorkloadsReady: whether every listed workload has a member that is
+// ready. Known problems take precedence over pending members.
 func workloads(in Input, d Decision, made Made) condition.Condition {
 	if d.Config == nil {
 		a := d.Conditions[crdv1.ConditionAccepted]
@@ -141,8 +139,8 @@ func workloads(in Input, d Decision, made Made) condition.Condition {
 	return out
 }
 
-// memberReady reports whether one member is ready. Of one that waits, what is wrong
-// anyway is said first.
+// memberReady returns whether one member is ready. Problems of a waiting member take precedence over the
+// wait.
 func memberReady(in Input, want Wanted, have crdv1.Member, refusal *apply.Refusal) condition.Condition {
 	kind, place := want.Object.MemberKind(), want.Object.GetNamespace()+"/"+want.Object.GetName()
 	switch {
@@ -164,8 +162,8 @@ func memberReady(in Input, want Wanted, have crdv1.Member, refusal *apply.Refusa
 		"%s: its fork starts once these are ready: %s. Until then requests with the routing key fail with 503 and do not reach the baseline.", want.Field, want.WaitsFor))
 }
 
-// reported is what a member says of itself. One that was held and is not any more has
-// not said anything about that yet.
+// reported returns the condition Ready of a member. It is Unknown for a member that was released and has
+// not reported since.
 func reported(have crdv1.Member) condition.Condition {
 	c := crdv1.FindCondition(*have.StatusConditions(), crdv1.ConditionReady)
 	switch {
@@ -201,7 +199,7 @@ func refused(in Input, want Wanted, r *apply.Refusal) condition.Condition {
 	return condition.False(r.Reason, want.Field+": "+r.Message)
 }
 
-// routingReady reports whether the data plane knows the key, and requests for every
+// routingReady returns whether the data plane knows the key, and requests for every
 // member's baseline meet a sidecar that acts on it.
 func routingReady(in Input, d Decision, made Made) condition.Condition {
 	switch {

@@ -10,33 +10,33 @@ import (
 	"switchyard.dev/reconcilers/fork"
 )
 
-// entry is one member that the spec asks for.
+// entry is one member that the spec lists.
 type entry struct {
-	// at is the field of the spec that asks for it.
+	// at is its field in the spec.
 	at string
-	// name is what users call it; a fork has none.
+	// name is the display name; a fork has none.
 	name string
-	// object is what is to be applied.
+	// object is the member to apply.
 	object crdv1.Member
-	// accepted reports whether it can be made.
+	// accepted is the condition for whether it can be created.
 	accepted condition.Condition
-	// remark is what is wrong with it although it is made; Yes when nothing is.
+	// remark is a problem that does not prevent its creation; True if there is none.
 	remark condition.Condition
 	// paths are how the member names parts of its own spec in messages, each followed by
 	// how they are named here.
 	paths []string
 }
 
-// Ask is a member that the spec of a sandbox asks for, accepted or not.
+// Ask is a member that the spec of a sandbox lists, accepted or not.
 type Ask struct {
-	// At is the field of the spec that asks for it.
+	// At is its field in the spec.
 	At string
-	// Object is what would be made.
+	// Object is the member that would be created.
 	Object crdv1.Member
 }
 
-// Asks returns all members that the spec of the Input's sandbox asks for, in its order;
-// nothing of the Input counts but the sandbox and the operator's namespace.
+// Asks returns all members that the spec of the Input's sandbox lists, in order. It uses only the sandbox
+// and the operator's namespace of the Input.
 func Asks(in Input) []Ask {
 	var out []Ask
 	for _, e := range entries(in) {
@@ -45,9 +45,8 @@ func Asks(in Input) []Ask {
 	return out
 }
 
-// entries returns the members that the spec asks for, in its order: forks, external
-// workloads, virtual workloads. A baseline is taken once in a sandbox and a name
-// given once; what comes second is not accepted.
+// entries returns the members that the spec lists, in order: forks, external workloads, virtual workloads.
+// A baseline or a name can occur once in a sandbox; further occurrences are not accepted.
 func entries(in Input) []entry {
 	all := slices.Concat(forks(in), externals(in), virtuals(in))
 	for i := range all {
@@ -58,7 +57,7 @@ func entries(in Input) []entry {
 	return all
 }
 
-// distinct reports whether neither the name nor the baseline of a member is taken by
+// distinct returns whether neither the name nor the baseline of a member is taken by
 // those before it.
 func distinct(e entry, before []entry) condition.Condition {
 	ref, has := e.object.BaselineRef()
@@ -122,9 +121,8 @@ func named(m crdv1.Member, target crdv1.ObjectRef) bool {
 	return ok && baseline.Same(w.Spec.Baseline, target)
 }
 
-// acceptForm reports whether a patch is written in at most one form. The fork is made
-// all the same: one that is there stays as it is, and requests for a new one fail
-// and do not reach the baseline.
+// acceptForm returns whether a patch is written in at most one form. The fork is declared in any case: an
+// existing one is left unchanged, and requests to a new one fail instead of reaching the baseline.
 func acceptForm(index int, p crdv1.Patch) condition.Condition {
 	if err := fork.AcceptForm(p); err != nil {
 		return condition.False(fork.ReasonInvalidPatch, fmt.Sprintf("customization.patches[%d] %v", index, err))
@@ -165,7 +163,7 @@ func virtuals(in Input) []entry {
 	return out
 }
 
-// ownPaths are the paths of a member whose spec is an entry of a list here.
+// ownPaths maps paths of a member's spec to those of a list entry of the sandbox, at.
 func ownPaths(at string) []string {
 	return []string{"spec.baseline", at + ".baseline", "spec.tunnel.", at + ".tunnel."}
 }
@@ -175,7 +173,7 @@ func nameless(at string) condition.Condition {
 	return condition.False(baseline.ReasonInvalidSpec, at+" has no name: give it one that no other member of the sandbox has")
 }
 
-// accepted reports whether a workload can be the baseline of a member.
+// accepted returns whether a workload can be the baseline of a member.
 func accepted(in Input, at string, ref crdv1.ObjectRef) condition.Condition {
 	switch {
 	case ref.Kind == "" || ref.Name == "":
@@ -195,7 +193,7 @@ func accepted(in Input, at string, ref crdv1.ObjectRef) condition.Condition {
 	return f
 }
 
-// allowed reports whether the operator may work in the namespace.
+// allowed returns whether the operator is allowed to work in the namespace.
 func allowed(in Input, at, namespace string) condition.Condition {
 	if len(in.Namespaces) > 0 && !slices.Contains(in.Namespaces, namespace) {
 		return condition.False(baseline.ReasonNamespaceNotAllowed, fmt.Sprintf(

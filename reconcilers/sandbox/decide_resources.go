@@ -12,9 +12,9 @@ import (
 	"switchyard.dev/reconcilers/condition"
 )
 
-// Provide returns which Resources there should be, before anything is decided about
-// members, whose forks wait for them. None without the routing key; those that are there
-// stay even then, since what is in them would be lost.
+// Provide returns the desired Resources. It is called before Decide, because forks wait for them. It
+// returns none without the routing key; existing Resources are kept even then, since deleting them would
+// lose their data.
 func Provide(in Input) []*crdv1.Resource {
 	if !in.acceptKey().IsTrue() {
 		return nil
@@ -29,12 +29,12 @@ func Provide(in Input) []*crdv1.Resource {
 	return out
 }
 
-// outputNamespaces returns the namespaces of the forks and of the external workloads, which are
-// those that may use what resources give.
+// outputNamespaces returns the namespaces of the forks and external workloads, which are allowed to use
+// the outputs of resources.
 func outputNamespaces(in Input) []string {
 	var out []string
 	for _, e := range entries(in) {
-		// One that stands for no workload is in the operator's namespace.
+		// A member without a baseline is in the operator's namespace.
 		_, stands := e.object.BaselineRef()
 		if e.accepted.IsTrue() && (e.object.MemberKind() == crdv1.KindForkedWorkload || e.object.MemberKind() == crdv1.KindExternalWorkload && stands) {
 			out = append(out, e.object.GetNamespace())
@@ -44,7 +44,7 @@ func outputNamespaces(in Input) []string {
 	return slices.Compact(out)
 }
 
-// acceptResources returns what is wrong with the first resource that cannot be made.
+// acceptResources returns the problem with the first resource that cannot be created.
 func acceptResources(in Input) condition.Condition {
 	for i := range in.Sandbox.Spec.ManagedResources {
 		if f := acceptResource(in, i); !f.IsTrue() {
@@ -54,7 +54,7 @@ func acceptResources(in Input) condition.Condition {
 	return condition.True("Accepted", "Every resource has a name of its own.")
 }
 
-// acceptResource reports whether one resource can be made.
+// acceptResource returns whether one resource can be created.
 func acceptResource(in Input, index int) condition.Condition {
 	all := in.Sandbox.Spec.ManagedResources
 	name := all[index].Name
@@ -69,16 +69,15 @@ func acceptResource(in Input, index int) condition.Condition {
 	return condition.True("Accepted", "It has a name of its own.")
 }
 
-// provided is what is known of the resources.
+// provided is the state of the resources.
 type provided struct {
 	// condition is that for ResourcesReady: forks wait until it is yes.
 	condition condition.Condition
-	// unused are Resources that the spec does not name any more, nor any fork uses.
+	// unused are Resources that the spec does not list and no fork uses.
 	unused []*crdv1.Resource
 }
 
-// resources reports whether what forks may need is made, and what they do not need any
-// more.
+// resources returns the state of the resources that forks may use, and the surplus ones.
 func resources(in Input) provided {
 	var p provided
 	wanted := in.Sandbox.Spec.ManagedResources
@@ -115,8 +114,8 @@ func resources(in Input) provided {
 	return p
 }
 
-// shownResources is how many resources are named, and shownBytes how much of a name,
-// which may be any text.
+// shownResources is the maximum number of resources in a message, and shownBytes the maximum length of a
+// name in it.
 const (
 	shownResources = 5
 	shownBytes     = 63
@@ -148,7 +147,7 @@ func isFailure(f condition.Condition) bool { return f.Reason == ReasonResourceFa
 // isOpen reports whether it is not known how it is.
 func isOpen(f condition.Condition) bool { return !f.IsTrue() && !f.IsFalse() }
 
-// resourceReady reports whether one resource is made, in the form that is asked for.
+// resourceReady returns whether the current spec of one resource is ready.
 func resourceReady(in Input, name string) condition.Condition {
 	object := ResourceName(in.Sandbox, name)
 	have := in.resource(object)
@@ -200,8 +199,8 @@ func failure(r *crdv1.Resource) (why string, failed bool) {
 	return "", false
 }
 
-// user returns a fork that may still use a Resource; empty when there is none. One that
-// was told to do without runs with it until its new pods have taken over.
+// user returns a fork that may still use a Resource; "" if there is none. A fork that no longer lists the
+// Resource uses it until its new pods have replaced the old ones.
 func user(in Input, r *crdv1.Resource) string {
 	for _, m := range in.Members {
 		w, ok := m.(*crdv1.ForkedWorkload)

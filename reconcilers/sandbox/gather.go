@@ -12,8 +12,8 @@ import (
 	"switchyard.dev/reconcilers/routingkey"
 )
 
-// gather reads all that counts for a sandbox from the cache, and past it where that says
-// that its key is lost.
+// gather reads all inputs of a sandbox from the cache, and past the cache if the cache shows that the
+// sandbox has lost its key.
 //
 // +kubebuilder:rbac:groups=signadot.com,resources=resources;routingconfigs,verbs=get;list;watch
 func gather(ctx context.Context, c client.Reader, s *crdv1.SignadotSandbox, config Config) (Input, error) {

@@ -11,37 +11,34 @@ import (
 	"switchyard.dev/reconcilers/routingkey"
 )
 
-// Input is what counts for one sandbox. Nothing in it may be changed.
+// Input has all inputs for one sandbox. It must not be changed.
 type Input struct {
 	// Sandbox is the object.
 	Sandbox *crdv1.SignadotSandbox
 	// Claims are all claims to its key, of sandboxes and route groups, its own among
 	// them or not.
 	Claims []routingkey.Claim
-	// Members are the members of all kinds that this sandbox made.
+	// Members are the members of all kinds that the sandbox owns.
 	Members []crdv1.Member
-	// Resources are the Resources that this sandbox made, those of Provide as they
-	// are after they were written.
+	// Resources are the Resources that the sandbox owns, those of Provide as they were written.
 	Resources []*crdv1.Resource
 	// Unwritten are the names of Resources of Provide that were not written, with
 	// why; nil means that it is tried again.
 	Unwritten map[string]*apply.Refusal
-	// Configs are the RoutingConfigs that this sandbox made.
+	// Configs are the RoutingConfigs that the sandbox owns.
 	Configs []crdv1.RoutingConfig
-	// KeyConfig is the RoutingConfig with the name of the key, whoever made it;
-	// nil when there is none.
+	// KeyConfig is the RoutingConfig with the name of the key, whatever its owner; nil if there is none.
 	KeyConfig *crdv1.RoutingConfig
 	// Namespaces are those in which the operator may work; empty means all.
 	Namespaces []string
-	// OperatorNamespace is where members are made that belong to no namespace:
-	// external workloads without a baseline.
+	// OperatorNamespace is the namespace of external workloads without a baseline.
 	OperatorNamespace string
 	// KeyHeaders are the custom headers that carry routing keys.
 	KeyHeaders []string
 }
 
-// ordered returns the input with its parts in an order of their own: a cache gives them in
-// another one each time, and what is said of the first of them would change with it.
+// ordered returns the input with its parts sorted: the cache returns them in random order, and messages
+// about the first of them would change with it.
 func (in Input) ordered() Input {
 	in.Members, in.Resources, in.Configs = slices.Clone(in.Members), slices.Clone(in.Resources), slices.Clone(in.Configs)
 	slices.SortFunc(in.Members, func(a, b crdv1.Member) int {
@@ -52,12 +49,12 @@ func (in Input) ordered() Input {
 	return in
 }
 
-// acceptKey reports whether the sandbox has its key: without it no part of it is made.
+// acceptKey returns whether the sandbox has its key: without it, none of its parts is created.
 func (in Input) acceptKey() condition.Condition {
 	return routingkey.Accept("spec.id", in.routingKey(), routingkey.OfSandbox(in.Sandbox), in.Claims, in.KeyConfig)
 }
 
-// member returns the member of ours of the same kind, namespace and name, or nil.
+// member returns the sandbox's member of the same kind, namespace and name, or nil.
 func (in Input) member(like crdv1.Member) crdv1.Member {
 	for _, m := range in.Members {
 		if member.NameOf(m) == member.NameOf(like) {
@@ -67,7 +64,7 @@ func (in Input) member(like crdv1.Member) crdv1.Member {
 	return nil
 }
 
-// resource returns the Resource of ours with this name, or nil.
+// resource returns the sandbox's Resource with this name, or nil.
 func (in Input) resource(name string) *crdv1.Resource {
 	for _, r := range in.Resources {
 		if r.Name == name {

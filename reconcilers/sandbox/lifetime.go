@@ -14,9 +14,8 @@ import (
 	"switchyard.dev/workflows/spec"
 )
 
-// expire deletes a sandbox whose lifetime is over, and reports whether it did. Otherwise it
-// returns how much of the lifetime is left; zero when there is none. Of a lifetime that cannot
-// be read Accepted tells.
+// expire deletes a sandbox at the end of its lifetime, and reports whether it did. Otherwise it returns
+// the remaining lifetime; zero if it has none. Accepted reports a lifetime that cannot be parsed.
 //
 // +kubebuilder:rbac:groups=signadot.com,resources=signadotsandboxes,verbs=delete
 func (r *Reconciler) expire(ctx context.Context, s *crdv1.SignadotSandbox) (left time.Duration, over bool, err error) {
@@ -28,7 +27,7 @@ func (r *Reconciler) expire(ctx context.Context, s *crdv1.SignadotSandbox) (left
 		return left, false, nil
 	}
 	ctrl.LoggerFrom(ctx).Info("The lifetime of a sandbox is over", "sandbox", s.Name, "since", at)
-	// Only in the form that was looked at: it may have got a longer life just now.
+	// Only in the version that was read: its lifetime may have been extended since.
 	err = r.writer.Client.Delete(ctx, s, client.Preconditions{UID: &s.UID, ResourceVersion: &s.ResourceVersion})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return 0, false, fmt.Errorf("delete %s, whose lifetime is over: %w", apply.Describe(s), err)
@@ -36,7 +35,7 @@ func (r *Reconciler) expire(ctx context.Context, s *crdv1.SignadotSandbox) (left
 	return 0, true, nil
 }
 
-// sooner returns the sooner of two times to look again, of which zero is never.
+// sooner returns the shorter of two requeue delays, of which zero is never.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {
 		return b

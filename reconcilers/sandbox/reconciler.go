@@ -14,18 +14,18 @@ import (
 	"switchyard.dev/reconcilers/sandbox/census"
 )
 
-// Config is what a Reconciler needs.
+// Config configures a Reconciler.
 type Config struct {
 	apply.Access
-	// Namespaces are those in which members may be made; empty means all.
+	// Namespaces are the namespaces in which members are allowed; empty means all.
 	Namespaces []string
-	// OperatorNamespace is where external workloads without a baseline are made.
+	// OperatorNamespace is the namespace of external workloads without a baseline.
 	OperatorNamespace string
 	// KeyHeaders are the custom headers that carry routing keys.
 	KeyHeaders []string
 }
 
-// Reconciler keeps the parts of sandboxes. Make one with New.
+// Reconciler keeps the parts of sandboxes. Create one with New.
 type Reconciler struct {
 	config Config
 	writer apply.Writer
@@ -69,8 +69,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, s *crdv1.SignadotSandbox) (t
 	return left, err
 }
 
-// Gone deletes the parts of a sandbox that the cache does not have: a leader with an old
-// cache may have made one after the sandbox was deleted. Each part's event leads here.
+// Gone deletes parts of a deleted sandbox that the cache did not have: a leader with a stale cache may
+// have created one after the deletion. An event of each such part triggers it.
 func (r *Reconciler) Gone(ctx context.Context, name types.NamespacedName) error {
 	var lists []client.ObjectList
 	for _, kind := range crdv1.MadeKinds() {
@@ -80,7 +80,7 @@ func (r *Reconciler) Gone(ctx context.Context, name types.NamespacedName) error 
 	return err
 }
 
-// delete removes the parts and lets the sandbox go.
+// delete deletes the parts and then removes the finalizer of the sandbox.
 func (r *Reconciler) delete(ctx context.Context, in Input) (time.Duration, error) {
 	if after, done, err := r.release(ctx, in); err != nil || !done {
 		return after, err
@@ -93,7 +93,7 @@ func (r *Reconciler) delete(ctx context.Context, in Input) (time.Duration, error
 		return 0, r.writer.RemoveFinalizer(ctx, in.Sandbox)
 	}
 	after := ConcludeDeletion(in, waitsFor, metav1.NewTime(r.config.Now()))
-	// The end of each part leads back here, and so does what the census finds; the time
-	// is for parts that were found past the cache only.
+	// The deletion of each part requeues the sandbox, and so do results of the census; the delay is for
+	// parts that were found past the cache only.
 	return apply.RefusedAgain, r.writer.Status(ctx, in.Sandbox, after)
 }

@@ -17,11 +17,10 @@ import (
 	"switchyard.dev/reconcilers/routingkey"
 )
 
-// A sandbox that is being deleted leaves its route groups before its members go, so that
-// under their keys, too, no request is led to what is gone. The groups do that by
-// themselves, at once; a group that cannot does not keep a sandbox for longer than this,
-// which is measured from when the API server marked the sandbox: with clocks that differ
-// by more, requests under the key of a group may fail for the moment that it takes.
+// A sandbox that is being deleted is removed from its route groups before its members are deleted, so that
+// no request with the key of a group is routed to a deleted member. The groups react by themselves, at
+// once; a group that cannot delays the deletion for at most this time, measured from the deletion
+// timestamp. If the clocks differ by more, requests with the key of a group may fail briefly.
 const (
 	letGoWithin = 10 * time.Second
 	letGoAgain  = 50 * time.Millisecond
@@ -33,8 +32,8 @@ type groupRouting struct {
 	config *crdv1.RoutingConfig
 }
 
-// release waits until no route group leads to a member of the sandbox. done says that it
-// need not any more.
+// release waits until no route group routes to a member of the sandbox. done is true if there is nothing
+// left to wait for.
 func (r *Reconciler) release(ctx context.Context, in Input) (after time.Duration, done bool, err error) {
 	if len(in.Configs) > 0 || len(in.Members) == 0 {
 		return 0, true, nil
@@ -55,8 +54,8 @@ func (r *Reconciler) release(ctx context.Context, in Input) (after time.Duration
 	return letGoAgain, false, nil
 }
 
-// routedByGroups reads what route groups declare: those that name the sandbox, and those
-// that name it no more and whose RoutingConfig still has a member of it.
+// routedByGroups returns the routing of route groups that name the sandbox, and of those that no longer do
+// but still have a member of it in their RoutingConfig.
 func routedByGroups(ctx context.Context, c client.Reader, in Input) ([]groupRouting, error) {
 	groups, err := member.Groups(ctx, c, in.Sandbox.Name)
 	if err != nil {
@@ -88,8 +87,8 @@ func routedByGroups(ctx context.Context, c client.Reader, in Input) ([]groupRout
 	return out, nil
 }
 
-// heldBy names a group that still leads to a member of the sandbox, or has not yet said
-// on the routing log that it does not; empty when there is none, or it has had its time.
+// heldBy returns the name of a group that still routes to a member of the sandbox, or has not yet
+// published on the routing log that it does not; "" if there is none, or letGoWithin is over.
 func heldBy(in Input, all []groupRouting, now time.Time) string {
 	if since := in.Sandbox.DeletionTimestamp; since == nil || now.Sub(since.Time) > letGoWithin {
 		return ""

@@ -14,17 +14,15 @@ import (
 	"switchyard.dev/reconcilers/sandbox/census"
 )
 
-// stages are the kinds of parts in the order in which they go: the routing first, so
-// that the key is withdrawn while members still serve; then members; then what they
-// used.
+// stages returns the kinds of parts in the order of deletion: the routing first, so that the key is
+// withdrawn while members still serve; then members; then Resources.
 func stages() [][]string {
 	return [][]string{{crdv1.KindRoutingConfig}, crdv1.Names(crdv1.MemberKinds()), {crdv1.KindResource}}
 }
 
-// remove deletes the parts of a sandbox, stage by stage, and says what it waits for;
-// empty when nothing is left. Before it goes on to the next stage it asks past the
-// cache, which may not have heard of the last thing that was made; asked is true when the
-// answer is yet to come.
+// remove deletes the parts of a sandbox, stage by stage, and returns what it waits for, "" if no part is
+// left. Before the next stage it queries the API server past the cache, which may lack the last created
+// part; asked is true while that result is pending.
 func remove(ctx context.Context, w apply.Writer, c *census.Census, in Input) (waitsFor string, asked bool, err error) {
 	known := parts(in)
 	for _, kinds := range stages() {
@@ -55,7 +53,7 @@ func remove(ctx context.Context, w apply.Writer, c *census.Census, in Input) (wa
 	return "", false, nil
 }
 
-// parts returns the parts that the cache knows, by kind.
+// parts returns the parts in the cache, by kind.
 func parts(in Input) map[string][]client.Object {
 	out := map[string][]client.Object{}
 	for i := range in.Configs {
@@ -70,7 +68,7 @@ func parts(in Input) map[string][]client.Object {
 	return out
 }
 
-// describe says what the sandbox waits for: what is left of a stage.
+// describe returns a message about the remaining parts of a stage.
 func describe(in Input, kinds []string, left []client.Object) string {
 	const going = "The sandbox is being deleted. "
 	if kinds[0] != crdv1.KindResource {

@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/reconcilers/routingkey"
 )
 
-// forkFor makes the ForkedWorkload of a target, without its patches.
+// forkFor returns the ForkedWorkload for a target, without its patches.
 func forkFor(in Input, ref crdv1.ObjectRef) *crdv1.ForkedWorkload {
 	w := &crdv1.ForkedWorkload{
 		TypeMeta:   typeOf(crdv1.KindForkedWorkload),
@@ -26,8 +26,8 @@ func forkFor(in Input, ref crdv1.ObjectRef) *crdv1.ForkedWorkload {
 	return w
 }
 
-// externalFor makes the SignadotExternalWorkload of a member outside the cluster,
-// beside its baseline.
+// externalFor returns the SignadotExternalWorkload for a member outside the cluster, in the namespace of
+// its baseline.
 func externalFor(in Input, x crdv1.SandboxExternalWorkload) *crdv1.SignadotExternalWorkload {
 	ref, namespace := crdv1.ObjectRef{}, in.OperatorNamespace
 	if b := x.Baseline; b != nil {
@@ -45,12 +45,12 @@ func externalFor(in Input, x crdv1.SandboxExternalWorkload) *crdv1.SignadotExter
 	}
 	w.Spec = crdv1.SignadotExternalWorkloadSpec{
 		Baseline: x.Baseline.DeepCopy(), Name: x.Name, Tunnel: x.Tunnel.DeepCopy(),
-		RoutingKey: in.routingKey(), WorkloadID: name, // which have to be written, and nobody reads
+		RoutingKey: in.routingKey(), WorkloadID: name, // required fields that are not read
 	}
 	return w
 }
 
-// virtualFor makes the VirtualWorkload of a member without pods, beside its baseline.
+// virtualFor returns the VirtualWorkload for a member without pods, in the namespace of its baseline.
 func virtualFor(in Input, v crdv1.SandboxVirtualWorkload) *crdv1.VirtualWorkload {
 	return &crdv1.VirtualWorkload{
 		TypeMeta: typeOf(crdv1.KindVirtualWorkload),
@@ -70,7 +70,7 @@ func memberOf(in Input, name, namespace string, ref crdv1.ObjectRef) metav1.Obje
 	return m
 }
 
-// configFor makes the RoutingConfig of the sandbox, with these members.
+// configFor returns the RoutingConfig of the sandbox, with these members.
 func configFor(in Input, members []Wanted) *crdv1.RoutingConfig {
 	c := &crdv1.RoutingConfig{
 		TypeMeta:   typeOf(crdv1.KindRoutingConfig),
@@ -80,7 +80,7 @@ func configFor(in Input, members []Wanted) *crdv1.RoutingConfig {
 	}
 	for _, w := range members {
 		m := w.Object
-		ref, _ := m.BaselineRef() // The zero one is named by nobody.
+		ref, _ := m.BaselineRef() // Matches cannot name an empty reference.
 		c.Spec.SandboxedWorkloads = append(c.Spec.SandboxedWorkloads, crdv1.SandboxedWorkload{
 			SandboxedWorkloadRef: routing.Ref(m, in.Sandbox.DisplayName()),
 			Middlewares:          routing.MiddlewaresFor(in.Sandbox.Spec.RequestMiddlewares, ref),
@@ -89,7 +89,7 @@ func configFor(in Input, members []Wanted) *crdv1.RoutingConfig {
 	return c
 }
 
-// resourceFor makes the Resource of a resource, whose outputs go to these namespaces.
+// resourceFor returns the Resource object for a resource, with outputs in these namespaces.
 func resourceFor(in Input, r crdv1.SandboxResource, namespaces []string) *crdv1.Resource {
 	return &crdv1.Resource{
 		TypeMeta:   typeOf(crdv1.KindResource),
@@ -103,7 +103,7 @@ func ResourceName(s *crdv1.SignadotSandbox, resource string) string {
 	return crdv1.ObjectName(crdv1.MaxServiceName, s.Name, resource)
 }
 
-// templateData is what patches of forks know of the resources.
+// templateData returns the values of the resources for patches of forks.
 func templateData(in Input) map[string]crdv1.ResourceTemplateData {
 	var out map[string]crdv1.ResourceTemplateData
 	for _, r := range in.Sandbox.Spec.ManagedResources {
@@ -141,10 +141,10 @@ func partOf(in Input, name string) metav1.ObjectMeta {
 	}
 }
 
-// typeOf is the type of an object of our group.
+// typeOf returns the type metadata of a kind of the operator's API group.
 func typeOf(name string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: crdv1.APIVersion, Kind: name}
 }
 
-// kind names a kind of our group.
+// kind returns the GroupVersionKind of a kind of the operator's API group.
 func kind(name string) schema.GroupVersionKind { return crdv1.GroupVersion().WithKind(name) }

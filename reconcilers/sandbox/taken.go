@@ -14,9 +14,9 @@ import (
 	"switchyard.dev/reconcilers/member"
 )
 
-// inTheWay returns one refusal for all names that are taken, of the sandbox's parts and of what its
-// members need; nil when none is. Members report them one after the other, so that all objects
-// without an owner are named that have the sandbox's label.
+// inTheWay returns one refusal for all names that are taken, of the sandbox's parts and of objects that
+// its members need; nil if there is none. Members report one object at a time, so it also lists all
+// objects without an owner that have the sandbox's label.
 func inTheWay(ctx context.Context, w apply.Writer, in Input, made Made) (*apply.Refusal, error) {
 	refusals := append([]*apply.Refusal{made.ConfigRefusal}, made.Refusals...)
 	if apply.Together(nil, refusals...) == nil && !made.reportsTaken() {

@@ -11,9 +11,9 @@ import (
 	"switchyard.dev/reconcilers/condition"
 )
 
-// Conclude returns a copy of the object whose conditions are all Unknown and say that
-// nothing acts on it. It returns the object itself when it is being deleted, or when
-// another program writes its status. now is taken as the time of conditions that changed.
+// Conclude returns a copy of the object with all conditions Unknown and a message that no controller acts
+// on it. It returns the object itself if it is being deleted, or if another program writes its status. now
+// is the transition time of changed conditions.
 func (k Kind) Conclude(o crdv1.Object, now metav1.Time) crdv1.Object {
 	if o.GetDeletionTimestamp() != nil || othersWriteStatus(o) {
 		return o
@@ -29,7 +29,7 @@ func othersWriteStatus(o crdv1.Object) bool {
 	})
 }
 
-// write makes every condition of the object Unknown, with the message.
+// write sets every condition of the object to Unknown, with the message.
 func write(o crdv1.Object, message string, now metav1.Time) {
 	all := condition.Set{}
 	for _, t := range o.ConditionTypes() {

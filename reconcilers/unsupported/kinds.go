@@ -16,8 +16,8 @@ type Kind struct {
 	conclude func(o crdv1.Object, now metav1.Time) crdv1.Object
 }
 
-// Kinds returns the kinds that this version does not act on, and the two kinds of resources: an
-// installation that knows no images for their pods does not act on these.
+// Kinds returns the kinds on which this version does not act, and the two kinds of resources: an
+// installation without images for their pods does not act on them.
 func Kinds() []Kind {
 	const (
 		keep    = "Delete it, or keep it for a version that does."
@@ -35,8 +35,8 @@ func Kinds() []Kind {
 	}
 }
 
-// kind makes a Kind: lacks says what is not done, advice is a sentence that tells the author of an
-// object what to do, and observed returns the place of its status.observedGeneration.
+// kind returns a Kind: lacks describes what is not done, advice is a sentence with the remedy for the
+// author of an object, and observed returns a pointer to its status.observedGeneration.
 func kind[T any, P interface {
 	*T
 	crdv1.Object

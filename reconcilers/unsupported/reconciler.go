@@ -33,7 +33,7 @@ func (r reconciler) Reconcile(ctx context.Context, o crdv1.Object) (time.Duratio
 	return 0, r.access.Writer().Status(ctx, o, r.kind.Conclude(o, metav1.NewTime(r.access.Now())))
 }
 
-// Gone ends nothing: nothing is made for such an object.
+// Gone does nothing: no objects are created for such an object.
 func (reconciler) Gone(context.Context, types.NamespacedName) error { return nil }
 
 // Watch adds nothing.

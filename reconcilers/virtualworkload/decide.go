@@ -11,22 +11,20 @@ import (
 	"switchyard.dev/reconcilers/condition"
 )
 
-// Decision is what was found out.
+// Decision is the result of Decide.
 type Decision struct {
 	// Conditions are those for Accepted, BaselineFound and SidecarsReady.
 	Conditions condition.Set
-	// Seen is what is known of the baseline; nil when it was never known what its pods
-	// are made from.
+	// Seen is the last known state of the baseline; nil if its pod template was never known.
 	Seen *crdv1.WorkloadBaseline
-	// Services are those of the baseline, with the ports that lead to it, sorted by name;
-	// the last ones seen when the baseline is missing or its pod template is unknown.
+	// Services are the Services of the baseline with the ports that target it, sorted by name; the last
+	// known ones if the baseline is missing or its pod template is unknown.
 	Services []crdv1.ServiceMapping
 	// Meshed is true when every pod of the baseline has a ready sidecar.
 	Meshed bool
 }
 
-// Decide finds out what there is to say of a virtual workload that is not being
-// deleted.
+// Decide returns the decision about a virtual workload that is not being deleted.
 func Decide(in Input) Decision {
 	accepted := accept(in.Workload)
 	d := Decision{Conditions: condition.Set{
@@ -49,12 +47,12 @@ func Decide(in Input) Decision {
 func lastSeen(info *crdv1.WorkloadRoutingInfo) []crdv1.ServiceMapping {
 	out := info.DeepCopy().Services
 	for i := range out {
-		out[i].To = "" // Nothing was made, whatever somebody has written.
+		out[i].To = "" // Nothing was created, whatever the status contains.
 	}
 	return out
 }
 
-// accept reports whether the spec names something that a member can stand before.
+// accept returns whether the spec names a valid baseline.
 func accept(w *crdv1.VirtualWorkload) condition.Condition {
 	if f := baseline.Accept("spec.baseline", w.Spec.Baseline, w.Namespace); !f.IsTrue() {
 		return f
@@ -62,7 +60,7 @@ func accept(w *crdv1.VirtualWorkload) condition.Condition {
 	return condition.True("Accepted", "The spec is valid.")
 }
 
-// found reports whether the baseline is there.
+// found returns whether the baseline exists.
 func found(in Input, accepted condition.Condition) condition.Condition {
 	if !accepted.IsTrue() {
 		return condition.Unknown(accepted.Reason, "The spec is not accepted, so the baseline was not looked for.")
@@ -70,8 +68,8 @@ func found(in Input, accepted condition.Condition) condition.Condition {
 	return in.Found(in.Workload)
 }
 
-// services returns the Services that lead to pods of any form of the baseline, with the TCP
-// ports that do, sorted; one that leads to several ports of theirs with each.
+// services returns the Services that select pods of any form of the baseline, with their TCP ports,
+// sorted; a port that targets several container ports has an entry for each.
 func services(live baseline.Forms, neighbours []corev1.Service) []crdv1.ServiceMapping {
 	var out []crdv1.ServiceMapping
 	for i := range neighbours {

@@ -1,35 +1,33 @@
-// Package virtualworkload keeps the members of sandboxes that have no pods of their
-// own: something stands before a baseline for one routing key, and requests that it
-// leaves unanswered reach the baseline. This version has nothing that would stand
-// there, so all of them do (the RoutingConfig says so where middlewares are asked for).
+// Package virtualworkload reconciles the members of sandboxes that have no pods of their own: for one
+// routing key, middlewares run in front of a baseline, and requests that they do not answer reach the
+// baseline. This version has no middlewares to run, so all requests do (the RoutingConfig reports it if
+// middlewares are requested).
 //
 //	gather    the baseline, its Services and pods, from the cache   gather.go
-//	Decide    whether it is there, and which of its ports count     decide.go           pure
-//	Conclude  what is true now: the status                          decide_conclude.go  pure
+//	Decide    whether it exists, and which of its ports count       decide.go           pure
+//	Conclude  the resulting status                                  decide_conclude.go  pure
 //	Observed  the fact for the log                                  fact.go             pure
 //
 // # The fact
 //
-// WorkloadObserved is on the routing log as long as the baseline has been seen. It
-// names the Services of the baseline and their ports, those of old pods too while it is
-// rolled out, and none that was made: nothing is. So the routing table has a rule for the
-// key that leads nowhere (table.Rule.Kept, decision record 0015): everybody can say that
-// the key is held, and by whom, and the requests stay where they are.
+// WorkloadObserved is on the routing log as long as the baseline has been seen. It names the Services of
+// the baseline and their ports, including those of old pods during a rollout, and no created Service:
+// there is none. So the routing table has a rule for the key without a destination (table.Rule.Kept,
+// decision record 0015): it shows that the key is in use and its holder, and requests still reach the
+// baseline.
 //
 // # The status
 //
-// It is that of a fork without fork. In status.routingConfig.services each Service of
-// the baseline stands with its ports, and `to` is empty, which says that nothing was
-// made to lead requests away. The Service of the baseline itself does not stand there:
-// a reader that sent requests "to" it would send them around in a circle.
+// It is that of a fork without a workload. status.routingConfig.services has each Service of the baseline
+// with its ports and an empty `to`, which means that no Service was created to divert requests. It is not
+// the Service of the baseline itself: a client that redirected requests to it would cause a loop.
 //
-// When the baseline goes, what was seen of it stays until it comes back: its requests
-// are still to go there. When the spec names another baseline that is not there, nothing
-// has been seen, and what was on the log is withdrawn; a Rollout of which nobody knows what
-// its pods are made from has not been seen either.
+// When the baseline is deleted, its last known state stays until it is re-created, because requests are
+// still routed to it. When the spec changes to another baseline that does not exist, there is no known
+// state, and the fact on the log is withdrawn; the same applies to a Rollout with an unknown pod template.
 //
-// # What users owe
+// # Requirements
 //
-// There is no finalizer, as with all members: see package member. Watch needs the
-// indexes of packages baseline and apply.
+// There is no finalizer, as with all members: see package member. Watch needs the indexes of packages
+// baseline and apply.
 package virtualworkload

@@ -6,9 +6,8 @@ import (
 	"switchyard.dev/reconcilers/member"
 )
 
-// Observed returns the fact about a virtual workload with the status that Conclude gave:
-// that its key is held for the baseline, or, while it is not known what the pods of that
-// are, that it is not.
+// Observed returns the fact about a virtual workload with the status that Conclude returned: its key is in
+// use for the baseline, or, while the pod template of the baseline is not known, the withdrawal.
 func Observed(w *crdv1.VirtualWorkload) event.Fact {
 	fact, ok := member.Observed(w)
 	if !ok {

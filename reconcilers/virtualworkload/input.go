@@ -8,19 +8,18 @@ import (
 	"switchyard.dev/reconcilers/member"
 )
 
-// Input is what counts for one virtual workload. Nothing in it may be changed: it is
-// shared with the cache.
+// Input has all inputs for one virtual workload. It is shared with the cache and must not be changed.
 type Input struct {
 	// Workload is the VirtualWorkload.
 	Workload *crdv1.VirtualWorkload
-	// Seen is what there is of its baseline.
+	// Seen is the state of its baseline.
 	member.Seen
-	// Services are those of the namespace that were not made for a member.
+	// Services are the Services of the namespace that were not created for a member.
 	Services []corev1.Service
 }
 
-// told reports whether the status tells of the baseline that the spec names. Nothing was made
-// that could say so of a spec that has changed.
+// told reports whether the status is about the baseline in the spec. There are no created objects that
+// could show it after the spec has changed.
 func (in Input) told() bool {
 	s := in.Workload.Status
 	return s.RoutingConfig != nil && member.StatusIsCurrent[metav1.Object](in.Workload, s.ObservedGeneration, nil)

@@ -10,12 +10,12 @@ import (
 	"switchyard.dev/reconcilers/member"
 )
 
-// Config is what a Reconciler needs.
+// Config configures a Reconciler.
 type Config struct {
 	member.Needs
 }
 
-// Reconciler keeps virtual workloads. Make one with New.
+// Reconciler keeps virtual workloads. Create one with New.
 type Reconciler struct {
 	config Config
 	member.Lifecycle
@@ -23,7 +23,7 @@ type Reconciler struct {
 
 // New returns a Reconciler.
 func New(c Config) *Reconciler {
-	// It makes nothing, so nothing is left of one but its fact.
+	// It creates no objects, so a deleted one leaves only its fact.
 	return &Reconciler{config: c, Lifecycle: c.Lifecycle(crdv1.KindVirtualWorkload)}
 }
 

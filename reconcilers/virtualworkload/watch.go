@@ -9,7 +9,7 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 )
 
-// Watch adds what becomes of the baselines.
+// Watch adds watches for the baselines.
 func (r *Reconciler) Watch(b *builder.Builder, _ ctrl.Manager) error {
 	baseline.Watch(b, baseline.Members{Client: r.config.Client, List: func() client.ObjectList { return &crdv1.VirtualWorkloadList{} }})
 	return nil

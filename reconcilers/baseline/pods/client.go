@@ -5,8 +5,8 @@ import (
 	"switchyard.dev/reconcilers/optional"
 )
 
-// Client is the client of controllers, through which they also find the pods of baselines,
-// and are told of them, as baseline.Pods and baseline.Watch want it.
+// Client is the client of controllers. It also reads the pods of baselines and has a source of their
+// events, for baseline.Pods and baseline.Watch.
 type Client struct {
 	optional.Client
 	*Pods

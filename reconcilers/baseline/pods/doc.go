@@ -1,15 +1,14 @@
-// Package pods has the pods of baselines at hand without holding every pod of the
-// cluster in memory, of which most concern nobody here.
+// Package pods provides the pods of baselines without keeping every pod of the cluster in memory, most of
+// which are irrelevant to the operator.
 //
-//	New, Start   hold the pods that carry the injector's label      pods.go
-//	PodsOf       the pods of one workload                           live.go
-//	Survey       all pods that lack the label, page by page         live.go
-//	Client       a client that controllers find all this through    client.go
+//	New, Start   cache the pods with the injector's label          pods.go
+//	PodsOf       the pods of one workload                          live.go
+//	Survey       all pods that lack the label, page by page        live.go
+//	Client       a client for controllers with these methods       client.go
 //
-// Pods with a sidecar carry crdv1.LabelInjected: those are in a cache, and controllers
-// are told of them. The rest are pods that got no sidecar, and those that an earlier
-// version injected. They are listed at the API server when somebody asks about their
-// workload, and what it answered is good as long as the workload has not changed, and
-// not for longer than Fresh: a Deployment and a Rollout count their pods in their status,
-// so one that comes, goes or gets ready changes them, and leads to a new question.
+// Pods with a sidecar have the label crdv1.LabelInjected: they are cached, and controllers get their
+// events. The others are pods without a sidecar, and pods injected by an earlier version. They are listed
+// at the API server when their workload is queried. The result is valid until the workload changes, and
+// for at most Fresh: Deployments and Rollouts count their pods in their status, so a pod that is created,
+// is deleted or becomes ready changes it, which triggers another query.
 package pods

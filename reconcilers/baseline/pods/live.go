@@ -16,21 +16,21 @@ import (
 )
 
 const (
-	// Fresh is how long an answer of the API server is good for.
+	// Fresh is how long a result of the API server is valid.
 	Fresh = 10 * time.Second
-	// page is how many pods are asked for at once.
+	// page is the number of pods in one request.
 	page = 500
-	// mostOfOne is how many pods of one workload are read that lack the label. What it
-	// is told of so many does not change with more of them.
+	// mostOfOne is the maximum number of pods without the label that are read for one workload. More pods
+	// would not change the result.
 	mostOfOne = 4 * page
 	// patience bounds one question.
 	patience = 15 * time.Second
 )
 
-// question is which pods were asked for, and as of which version of their workload.
+// question identifies a query: the selected pods, and the version of their workload.
 type question struct{ namespace, selector, version string }
 
-// answer is what the API server said. Everything but done is set before that is closed.
+// answer is the result of the API server. All fields except done are set before done is closed.
 type answer struct {
 	done chan struct{}
 	at   time.Time
@@ -38,7 +38,7 @@ type answer struct {
 	err  error
 }
 
-// is reports whether the answer is there, and good.
+// is reports whether the result is available and valid.
 func (a *answer) is() bool {
 	select {
 	case <-a.done:
@@ -66,8 +66,7 @@ func (p *Pods) PodsOf(ctx context.Context, w *baseline.Workload, selector labels
 	return append(held[:len(held):len(held)], others...), nil
 }
 
-// unlabelled returns the pods that lack the label. One question of many at the same time is
-// asked once.
+// unlabelled returns the pods that lack the label. Concurrent queries with the same parameters are merged.
 func (p *Pods) unlabelled(ctx context.Context, q question, selector labels.Selector) ([]corev1.Pod, error) {
 	p.mu.Lock()
 	a, asked := p.answers[q]
@@ -86,7 +85,7 @@ func (p *Pods) unlabelled(ctx context.Context, q question, selector labels.Selec
 	}
 }
 
-// ask asks the API server. What fails is forgotten, so that it is asked again.
+// ask queries the API server. Errors are not cached, so that the next call retries.
 func (p *Pods) ask(ctx context.Context, q question, selector labels.Selector, a *answer) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -123,7 +122,7 @@ func (p *Pods) Survey(ctx context.Context, each func(*corev1.Pod)) error {
 	return nil
 }
 
-// pages reads pods in pages, until more says that it is enough.
+// pages lists pods in pages until more returns false.
 //
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
 func (p *Pods) pages(ctx context.Context, namespace string, selector labels.Selector, more func(*corev1.Pod) bool) error {

@@ -22,18 +22,17 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// Config says where pods are and what is kept of them.
+// Config has the connection and the scope of the cached pods.
 type Config struct {
 	// REST reaches the API server. Required.
 	REST *rest.Config
-	// Namespaces are those whose pods are read; empty means all.
+	// Namespaces are the namespaces of the pods to read; empty means all.
 	Namespaces map[string]cache.Config
-	// Keep strips a pod, before it is cached or returned, of everything that is not asked
-	// for. Required.
+	// Keep removes all fields that are not used from a pod, before it is cached or returned. Required.
 	Keep toolscache.TransformFunc
 }
 
-// Validate names what is missing.
+// Validate returns an error that names the missing fields.
 func (c Config) Validate() error {
 	if c.REST == nil || c.Keep == nil {
 		return errors.New("pods: REST and Keep are required")
@@ -41,7 +40,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Pods are the pods of a cluster. Make them with New, and run Start.
+// Pods are the pods of a cluster. Create them with New, and run Start.
 type Pods struct {
 	config Config
 	cache  cache.Cache
@@ -51,14 +50,14 @@ type Pods struct {
 	answers map[question]*answer
 }
 
-// What live reads may take of the API server, per second and at once: they are beside
-// what controllers do, and must not keep that waiting.
+// Client rate limits of live reads, per second and burst. They are separate from those of controllers, so
+// that live reads do not delay controllers.
 const (
 	liveQPS   = 200
 	liveBurst = 400
 )
 
-// New makes Pods, or says what is wrong. It asks the API server nothing.
+// New returns Pods, or an error about the configuration. It sends no request to the API server.
 func New(c Config) (*Pods, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -91,7 +90,7 @@ func labelled(op selection.Operator) labels.Selector {
 	return labels.NewSelector().Add(*r)
 }
 
-// GetCache makes controller-runtime wait for the cache before it starts controllers.
+// GetCache returns the cache, so that controller-runtime waits for it before it starts controllers.
 func (p *Pods) GetCache() cache.Cache { return p.cache }
 
 // Start keeps the cache until ctx ends.
@@ -114,9 +113,8 @@ func (p *Pods) held(ctx context.Context, options ...client.ListOption) ([]corev1
 // Labelled returns the pods that carry the label. They are shared with the cache.
 func (p *Pods) Labelled(ctx context.Context) ([]corev1.Pod, error) { return p.held(ctx) }
 
-// PodsHeld returns the pods of a namespace, or of all when it is empty, that are in
-// memory: those with the label, and those without that were asked about of late. They are
-// shared.
+// PodsHeld returns the pods of a namespace, or of all if it is empty, that are in memory: those with the
+// label, and those without that were queried recently. They are shared.
 func (p *Pods) PodsHeld(ctx context.Context, namespace string) ([]corev1.Pod, error) {
 	out, err := p.held(ctx, client.InNamespace(namespace))
 	if err != nil {

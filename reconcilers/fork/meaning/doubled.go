@@ -7,9 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Doubled returns what a strategic patch has added beside an entry that it was likely to
-// replace, such that the API server refuses the pod; empty: nothing. before and next are the pod around
-// the patch. The text is the end of a sentence about the patch.
+// Doubled returns a message about an entry that a strategic patch has added although it probably meant to
+// replace another one, and for which the API server rejects the pod; "" if there is none. before and next
+// are the pod before and after the patch. The text is the end of a sentence about the patch.
 func Doubled(before, next corev1.PodSpec) string {
 	had := map[string]string{}
 	each(before, func(place, wrong string) { had[place+wrong] = wrong })

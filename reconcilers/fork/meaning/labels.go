@@ -10,7 +10,7 @@ import (
 
 // Read is a label of its own that a pod reads.
 type Read struct {
-	// Label is its key, and By what reads it.
+	// Label is the key of the label, and By its reader.
 	Label, By string
 }
 

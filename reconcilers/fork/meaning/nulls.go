@@ -11,9 +11,9 @@ import (
 // freeForm are the fields of a patch below which null has a meaning: it removes a field.
 var freeForm = []string{"strategic", "merge", "json"}
 
-// LostNulls returns the fields of patches that are null in the specification that kubectl apply was
-// given, and not there in the one that the API server has: kubectl removes them on the way, and the
-// patch leaves these fields as they are. Both are JSON; path is that of the specification.
+// LostNulls returns the fields of patches that are null in the specification given to kubectl apply and
+// missing in the one at the API server: kubectl removes them, so the patch leaves these fields unchanged.
+// Both are JSON; path is the path of the specification.
 func LostNulls(applied, stored []byte, path string) []string {
 	var given, has any
 	if json.Unmarshal(applied, &given) != nil || json.Unmarshal(stored, &has) != nil {

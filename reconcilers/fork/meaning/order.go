@@ -1,6 +1,6 @@
-// Package meaning finds where a patched pod means something else than what its author wrote: the
-// order of variables, labels that the pod reads and a fork does not have, and entries that a strategic
-// merge adds where others were to be replaced.
+// Package meaning finds where a patched pod differs from its author's probable intent: the order of
+// variables, labels that the pod reads and a fork does not have, and entries that a strategic merge adds
+// where others were to be replaced.
 package meaning
 
 import (
@@ -79,7 +79,7 @@ func OfThemselves(env, baseline []corev1.EnvVar) (names []string) {
 	return names
 }
 
-// stands reports whether one variable stands before another one in a list.
+// stands reports whether one variable precedes another one in a list.
 func stands(env []corev1.EnvVar, first, second string) bool {
 	index := func(name string) int {
 		return slices.IndexFunc(env, func(e corev1.EnvVar) bool { return e.Name == name })
@@ -87,7 +87,7 @@ func stands(env []corev1.EnvVar, first, second string) bool {
 	return index(first) < index(second)
 }
 
-// inCircle returns the names of variables that stand after themselves, by way of others.
+// inCircle returns the names of variables that refer to themselves through others.
 func inCircle(env []corev1.EnvVar, after []map[int]bool) (names []string) {
 	for i := range env {
 		reached := map[int]bool{}
@@ -112,7 +112,7 @@ func keys(set map[int]bool) (out []int) {
 	return out
 }
 
-// References returns the names in the $(NAME) of a value. $$ is a $ that begins none.
+// References returns the names in the $(NAME) of a value. $$ is an escaped $.
 func References(value string) (names []string) {
 	for {
 		i := strings.IndexByte(value, '$')

@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// confinement is what a container denies itself by what its author wrote, and what it
-// gets where nobody writes it.
+// confinement records the restrictions that a container sets on itself, compared with the defaults that
+// apply if a field is not set.
 type confinement struct {
 	// escalation reports whether a process may get more privileges than the one that
 	// started it.
@@ -48,9 +48,9 @@ func droppedByAny(all []confinement) []string {
 	return sortedKeys(names)
 }
 
-// confined refuses to leave out what confined a container of the baseline. One that is
-// new could take its place, with the same image: it is confined by what confines every
-// container of the baseline.
+// confined checks that a container keeps the restrictions that it has in the baseline. A new one could
+// replace any, with the same image, so it must have the restrictions that all containers of the baseline
+// share.
 func (g *grants) confined(path string, next corev1.Container) {
 	var had []confinement
 	if was, ok := ContainerNamed(*g.base, next.Name); ok {
@@ -67,7 +67,7 @@ func (g *grants) confined(path string, next corev1.Container) {
 	all := func(denied func(confinement) bool) bool {
 		return !slices.ContainsFunc(had, func(c confinement) bool { return !denied(c) })
 	}
-	// Who says true is told of as one who adds a privilege.
+	// An explicit true is reported as an added privilege instead.
 	silent := next.SecurityContext == nil || next.SecurityContext.AllowPrivilegeEscalation == nil
 	g.when(silent && all(func(c confinement) bool { return !c.escalation }), Confinement, at+"allowPrivilegeEscalation")
 	for _, name := range droppedByAny(had) {

@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// container looks at one container and what it was in the baseline: of the same
-// name, or one in which nothing is set.
+// container compares one container with the container of the same name in the baseline, or with an empty
+// one.
 func (g *grants) container(path string, base, next corev1.Container) {
 	was, is := base.SecurityContext, next.SecurityContext
 	if was == nil {
@@ -87,16 +87,15 @@ func hosts(c corev1.Container) map[string]bool {
 // sortedKeys returns the keys of a map in order.
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// profiles are what confines a container beside its namespaces. Where a container
-// says nothing that of the pod holds.
+// profiles are the security profiles of a container. Those of the pod apply if the container sets none.
 type profiles struct {
 	seccomp  profile
 	appArmor profile
 	seLinux  corev1.SELinuxOptions
 }
 
-// profile is one by its kind and, where that is one of the node, its name. The zero
-// profile is what one has who says nothing.
+// profile is a security profile by its type and, for a profile of the node, its name. The zero profile
+// means that no field sets one.
 type profile struct {
 	kind, name string
 }
@@ -114,8 +113,8 @@ func podProfiles(template *corev1.PodTemplateSpec) profiles {
 	return profiles{}.over(s.SeccompProfile, s.AppArmorProfile, s.SELinuxOptions)
 }
 
-// profilesOf are those of a container of the pod. Where no field says it AppArmor is what
-// the annotation says that Kubernetes has read before there were fields, and reads still.
+// profilesOf returns the profiles of a container of the pod. If no field sets AppArmor, the annotation
+// that preceded the fields and that Kubernetes still reads applies.
 func profilesOf(template *corev1.PodTemplateSpec, c corev1.Container) profiles {
 	p := podProfiles(template)
 	switch noted := template.Annotations[corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix+c.Name]; noted {
@@ -133,7 +132,7 @@ func profilesOf(template *corev1.PodTemplateSpec, c corev1.Container) profiles {
 	return p
 }
 
-// over returns the profiles with those that are set in place of what was.
+// over returns p with the given profiles replacing those of p; nil arguments leave p unchanged.
 func (p profiles) over(seccomp *corev1.SeccompProfile, appArmor *corev1.AppArmorProfile, seLinux *corev1.SELinuxOptions) profiles {
 	if seccomp != nil {
 		p.seccomp = profile{string(seccomp.Type), textOf(seccomp.LocalhostProfile)}
@@ -147,10 +146,9 @@ func (p profiles) over(seccomp *corev1.SeccompProfile, appArmor *corev1.AppArmor
 	return p
 }
 
-// profiles looks at what confines a container, or the pod: it must not be weaker than
-// what confined it in the baseline. For a container that is new had are those of all
-// containers of the baseline: it could take the place of any, so the weakest counts.
-// Nobody knows which of two SELinux labels is weaker, nor whether none is.
+// profiles checks that the profiles of a container or the pod are not weaker than in the baseline. For a
+// new container, had are the profiles of all containers of the baseline: it could replace any of them, so
+// the weakest counts. SELinux labels have no order, so any difference counts.
 func (g *grants) profiles(path string, is profiles, had ...profiles) {
 	all := func(lets func(was profiles) bool) bool {
 		return len(had) > 0 && !slices.ContainsFunc(had, func(was profiles) bool { return !lets(was) })
@@ -172,10 +170,9 @@ func profilesOfBaseline(base *corev1.PodTemplateSpec, name string) []profiles {
 	return out
 }
 
-// weaker reports whether a profile may let through what another does not. unsaid is the
-// rank of the one that holds where nothing is said, between that of the runtime's own (0)
-// and none at all (2): with seccomp it is none at most kubelets and the runtime's own at
-// others, with AppArmor the runtime's own.
+// weaker reports whether a profile may allow operations that another denies. unsaid is the rank of the
+// default profile, between that of the runtime's profile (0) and that of none (2): for seccomp the default
+// is none at most kubelets and the runtime's profile at others, for AppArmor it is the runtime's profile.
 func weaker(is, was profile, unsaid int) bool {
 	rank := func(p profile) int {
 		switch p.kind {
@@ -189,7 +186,7 @@ func weaker(is, was profile, unsaid int) bool {
 			return 3
 		}
 	}
-	if is.kind == profileLocal || was.kind == profileLocal { // What is in it only the node knows.
+	if is.kind == profileLocal || was.kind == profileLocal { // Only the node knows its content.
 		return is != was && was.kind != profileUnconfined
 	}
 	return rank(is) > rank(was)

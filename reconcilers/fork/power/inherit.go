@@ -6,9 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Confining returns the fields of a security context that the container is, new in the
-// template next, leaves open and every container of the template base has alike, except
-// those that allowed lets it leave out.
+// Confining returns the security context fields that all containers of the template base share and that
+// the container is, new in the template next, leaves unset, except those that allowed lets it leave unset.
 func Confining(base, next *corev1.PodTemplateSpec, is corev1.Container, allowed Powers) *corev1.SecurityContext {
 	out, said := &corev1.SecurityContext{}, is.SecurityContext
 	if said == nil {
@@ -26,7 +25,7 @@ func Confining(base, next *corev1.PodTemplateSpec, is corev1.Container, allowed 
 	return out
 }
 
-// confiningPrivileges writes into out what Confinement is about.
+// confiningPrivileges sets in out the fields that the power Confinement covers.
 func confiningPrivileges(base, next *corev1.PodTemplateSpec, is corev1.Container, said, out *corev1.SecurityContext) {
 	var had []confinement
 	for _, c := range Containers(base.Spec) {
@@ -87,9 +86,9 @@ func confiningUser(base, next *corev1.PodTemplateSpec, is corev1.Container, had 
 	}
 }
 
-// confiningProfiles writes the profiles into out that every container of base has, where
-// the container would have a weaker one. What is known from annotations only is left to
-// Added: API servers that go by them do not know the fields.
+// confiningProfiles sets in out the profiles that every container of base has, where the profile of the
+// container would be weaker. Profiles that only annotations set are left to Added: API servers that use
+// the annotations do not know the fields.
 func confiningProfiles(base, next *corev1.PodTemplateSpec, is corev1.Container, said, out *corev1.SecurityContext) {
 	have, noted := profilesOf(next, is), next.Annotations[corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix+is.Name] != ""
 	var had []profiles
@@ -135,5 +134,5 @@ func common(list []*int64) *int64 {
 	return nil
 }
 
-// equal reports whether two numbers are the same, or neither is there.
+// equal reports whether two numbers are equal, or both nil.
 func equal(a, b *int64) bool { return a == b || a != nil && b != nil && *a == *b }

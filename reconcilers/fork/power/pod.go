@@ -12,7 +12,7 @@ import (
 // systemPriority is where the priorities of the cluster's own parts begin.
 const systemPriority = 2_000_000_000
 
-// pod looks at what holds for the whole pod.
+// pod compares the settings of the whole pod.
 func (g *grants) pod() {
 	const at = "spec.template.spec."
 	base, next := g.base, g.next
@@ -38,7 +38,7 @@ func (g *grants) pod() {
 	g.hostPorts()
 }
 
-// windows looks at the options for Windows of a pod or a container.
+// windows compares the Windows options of a pod or a container.
 func (g *grants) windows(path string, base, next *corev1.WindowsSecurityContextOptions) {
 	if next == nil {
 		return
@@ -65,8 +65,7 @@ type hostPort struct {
 	protocol corev1.Protocol
 }
 
-// hostPorts looks at the ports of the node. A pod in the network of the node has them
-// all anyway.
+// hostPorts compares the host ports. A pod in the network of the node can use all of them anyway.
 func (g *grants) hostPorts() {
 	if g.base.HostNetwork {
 		return
@@ -85,9 +84,9 @@ func (g *grants) hostPorts() {
 	}
 }
 
-// annotations looks at those by which Kubernetes itself once took security settings,
-// and in part still does. Those that other software obeys are not known here: it has
-// to guard them itself.
+// annotations compares the annotations that Kubernetes used for security settings before there were
+// fields, some of which it still reads. Annotations of other software are not known here; that software
+// has to check them itself.
 func (g *grants) annotations(base, next map[string]string) {
 	settings := []struct {
 		prefix string
@@ -131,7 +130,7 @@ func contextOf(pod *corev1.PodSpec) *corev1.PodSecurityContext {
 	return pod.SecurityContext
 }
 
-// degree puts a setting that has a default in order: no, not said, yes.
+// degree orders the values of a setting with a default: false, unset, true.
 func degree(b *bool) int {
 	switch {
 	case b == nil:

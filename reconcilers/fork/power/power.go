@@ -1,15 +1,15 @@
-// Package power says what pods made from one template may do that pods made from another may
-// not: power over nodes, and over what belongs to others. It is pure: values in, values out.
+// Package power computes the powers that pods of one template have and pods of another do not: power over
+// nodes, and over objects of other owners. It is pure: values in, values out.
 //
-// Containers are compared by name, and one that is new with one in which nothing is set; but
-// what confines every container of the baseline has to confine that one as well.
+// Containers are compared by name, and a new one with an empty one; restrictions that all containers of
+// the baseline share must apply to the new one as well.
 //
-//	Added      what there is more of, each with its field      power.go, pod.go, container.go, volume.go, program.go
-//	           what a container denied itself in the baseline  confinement.go
-//	Confining  what a container that is new inherits of that   inherit.go
-//	Reads      the objects whose content a pod gets to see     reads.go
+//	Added      the added powers, each with its field           power.go, pod.go, container.go, volume.go, program.go
+//	           restrictions of containers in the baseline      confinement.go
+//	Confining  the restrictions that a new container inherits  inherit.go
+//	Reads      the objects that a pod can read                 reads.go
 //
-// Its tests are those of package fork, power_*_test.go: they ask what a whole fork may do.
+// Its tests are in package fork, power_*_test.go: they check the powers of a whole fork.
 package power
 
 import (
@@ -20,11 +20,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Power is a kind of power over nodes, or over what belongs to others, that a pod
-// may have. Its text is how the operator's configuration calls it.
+// Power is a kind of power over nodes, or over objects of other owners, that a pod can have. Its value is
+// the name in the operator's configuration.
 type Power string
 
-// The powers that patches may add only when the operator's configuration says so.
+// Powers that patches can add only if the operator's configuration allows them.
 const (
 	// HostNamespaces: hostNetwork, hostPID, hostIPC, and users of the node.
 	HostNamespaces Power = "hostNamespaces"
@@ -33,10 +33,10 @@ const (
 	// Privileged: privileged, allowPrivilegeEscalation, an unmasked /proc, and
 	// processes of a Windows node.
 	Privileged Power = "privileged"
-	// Capabilities: capabilities beside NET_BIND_SERVICE.
+	// Capabilities: capabilities other than NET_BIND_SERVICE.
 	Capabilities Power = "capabilities"
-	// Confinement: what containers get where nobody denies it, without
-	// allowPrivilegeEscalation: false, capabilities.drop or runAsNonRoot: true of the baseline.
+	// Confinement: dropping restrictions of the baseline: allowPrivilegeEscalation: false,
+	// capabilities.drop or runAsNonRoot: true.
 	Confinement Power = "confinement"
 	// Sysctls: settings of the kernel.
 	Sysctls Power = "sysctls"
@@ -53,13 +53,13 @@ const (
 	Priority Power = "systemPriority"
 	// HostPath: directories of the node.
 	HostPath Power = "hostPath"
-	// Volumes: volumes of other kinds that reach the node, a driver or storage
-	// elsewhere without an object that somebody else granted.
+	// Volumes: volumes of other kinds that reach the node, a driver or remote storage without an object
+	// that another user granted.
 	Volumes Power = "volumes"
 	// ProbeHosts: probes and hooks that make the kubelet ask another host.
 	ProbeHosts Power = "probeHosts"
-	// Secrets: Secrets, ConfigMaps and claims of the namespace that the baseline does
-	// not use, where nobody has asked whether the author may read them.
+	// Secrets: Secrets, ConfigMaps and claims of the namespace that the baseline does not use, if the
+	// author's permission to read them was not checked.
 	Secrets Power = "secrets"
 	// NodePrograms: another image or command where the baseline has the node in
 	// reach, because it is privileged or mounts a directory of it.
@@ -104,16 +104,15 @@ func Parse(names []string) (Powers, error) {
 // Grant is a power that a pod has and its baseline has not.
 type Grant struct {
 	Power Power
-	// Path is the field that gives it.
+	// Path is the field that adds the power.
 	Path string
-	// read is the object that Secrets is about, and what, for NodePrograms, that
-	// which runs.
+	// read is the object for Secrets, and what is the program for NodePrograms.
 	read Read
 	what string
 }
 
-// Added returns what pods made from next may do and pods made from base may not. A fork that runs
-// goes on with what was no power before this version: running is its pod, nil when there is none.
+// Added returns the powers that pods made from next have and pods made from base do not. running is the
+// pod of a running fork, nil if there is none: it keeps powers that this version is the first to check.
 func Added(base, next *corev1.PodTemplateSpec, running *corev1.PodSpec) []Grant {
 	kept := &grants{base: &base.Spec, next: running}
 	if running != nil {
@@ -124,8 +123,8 @@ func Added(base, next *corev1.PodTemplateSpec, running *corev1.PodSpec) []Grant 
 	})
 }
 
-// alike returns a grant by what counts when two are compared: an object that is read is
-// the same in whatever field it stands.
+// alike returns a grant reduced to the fields by which two are compared: an object is the same whichever
+// field refers to it.
 func (g Grant) alike() Grant {
 	if g.Power == Secrets {
 		g.Path = ""
@@ -144,7 +143,7 @@ func Names(grants []Grant) string {
 	return strings.Join(out, ", ")
 }
 
-// granted returns what pods made from next may do and pods made from base may not.
+// granted returns the powers that pods made from next have and pods made from base do not.
 func granted(base, next *corev1.PodTemplateSpec) []Grant {
 	g := &grants{base: &base.Spec, next: &next.Spec}
 	g.pod()
@@ -161,7 +160,7 @@ func granted(base, next *corev1.PodTemplateSpec) []Grant {
 	return g.found
 }
 
-// late looks at what later versions have come to call a power. A fork that runs keeps it.
+// late checks the powers that later versions of the operator added. A running fork keeps them.
 func (g *grants) late() {
 	g.reads()
 	g.programs()
@@ -169,13 +168,13 @@ func (g *grants) late() {
 	g.claims()
 }
 
-// grants collects what next may do and base may not.
+// grants collects the powers of next that base does not have.
 type grants struct {
 	base, next *corev1.PodSpec
 	found      []Grant
 }
 
-// when notes a power if it is added.
+// when records a power if it is added.
 func (g *grants) when(added bool, power Power, path string) {
 	if added {
 		g.found = append(g.found, Grant{Power: power, Path: path})

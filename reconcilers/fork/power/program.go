@@ -7,9 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// programs looks at what runs where a container has the node in reach, as a privileged
-// one or by a directory of the node, because its baseline has: a container of the
-// baseline that runs the same there is what makes that no news.
+// programs checks the images and commands of containers that can reach the node, as privileged ones or by
+// a directory of the node, because the baseline can. It is no added power if a container of the baseline
+// with the same access runs the same program.
 func (g *grants) programs() {
 	for _, c := range Containers(*g.next) {
 		if !g.inReach(g.next, c.Container) {
@@ -25,8 +25,7 @@ func (g *grants) programs() {
 	}
 }
 
-// inReach reports whether a container of a pod has the node in reach by what the baseline
-// has.
+// inReach reports whether a container of a pod can reach the node as the baseline can.
 func (g *grants) inReach(pod *corev1.PodSpec, c corev1.Container) bool {
 	was, _ := ContainerNamed(*g.base, c.Name)
 	if privileged(was) && privileged(c) {
@@ -65,8 +64,7 @@ func hasVolume(pod *corev1.PodSpec, source corev1.VolumeSource) bool {
 	return false
 }
 
-// program returns, as text to compare, what a container runs: its image and all that is
-// executed in it.
+// program returns the image and all commands of a container as text, for comparison.
 func program(c corev1.Container) string {
 	run := []any{c.Image, c.Command, c.Args}
 	for _, p := range []*corev1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
@@ -88,8 +86,8 @@ func program(c corev1.Container) string {
 	return string(text)
 }
 
-// users looks at containers that become root where the baseline names another user. A
-// container that is new is held to what all of the baseline have.
+// users checks for containers that become root where the baseline sets another user. A new container is
+// compared with all containers of the baseline.
 func (g *grants) users() {
 	for _, c := range Containers(*g.next) {
 		var had []Container
@@ -112,7 +110,7 @@ func (g *grants) users() {
 	}
 }
 
-// claims looks at claims of devices (dynamic resource allocation).
+// claims compares claims of devices (dynamic resource allocation).
 func (g *grants) claims() {
 	for _, claim := range g.next.ResourceClaims {
 		had := false

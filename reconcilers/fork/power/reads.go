@@ -6,7 +6,7 @@ import (
 	"switchyard.dev/workflows/podreads"
 )
 
-// Kinds of objects of a namespace whose content a pod gets to see.
+// Kinds of namespaced objects with content that a pod can see.
 const (
 	KindSecret    = podreads.KindSecret
 	KindConfigMap = podreads.KindConfigMap
@@ -16,7 +16,7 @@ const (
 // Read is an object of the namespace that a pod names, and so gets the content of.
 type Read = podreads.Read
 
-// Reads returns what a pod reads, as often as its fields name it.
+// Reads returns the objects that a pod reads, once for each field that refers to them.
 func Reads(pod *corev1.PodSpec) []Read {
 	var out []Read
 	for _, r := range podreads.Of(pod) {
@@ -25,7 +25,7 @@ func Reads(pod *corev1.PodSpec) []Read {
 	return out
 }
 
-// reads looks at objects whose content the baseline does not get.
+// reads checks for objects that the pod can read and the baseline cannot.
 func (g *grants) reads() {
 	had := map[Read]bool{}
 	for _, r := range podreads.Of(g.base) {

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// volumes looks at volumes that reach beyond the pod and the objects of its
-// namespace. One that the baseline has may stay, mounted no wider than there.
+// volumes checks volumes that reach beyond the pod and the objects of its namespace. A volume of the
+// baseline can stay, with mounts that are no wider than there.
 func (g *grants) volumes() {
 	for _, v := range g.next.Volumes {
 		path := "spec.template.spec.volumes[" + v.Name + "]"
@@ -30,9 +30,9 @@ func (g *grants) volumes() {
 	}
 }
 
-// reach reports whether a volume reaches beyond the pod and the objects of its namespace,
-// and which power that is. Secrets, ConfigMaps, claims and what a claim is made of
-// are objects of the namespace; an image is pulled like that of a container.
+// reach reports whether a volume reaches beyond the pod and the objects of its namespace, and returns the
+// power for it. Secrets, ConfigMaps and claims, with their templates, are objects of the namespace; an
+// image volume is pulled like the image of a container.
 func reach(source corev1.VolumeSource) (Power, bool) {
 	if source.HostPath != nil {
 		return HostPath, true
@@ -42,7 +42,7 @@ func reach(source corev1.VolumeSource) (Power, bool) {
 	return Volumes, source != (corev1.VolumeSource{})
 }
 
-// projections looks at credentials that are projected into the pod.
+// projections checks credentials that are projected into the pod.
 func (g *grants) projections(path string, v corev1.Volume) {
 	for _, is := range sources(v) {
 		switch {
@@ -75,13 +75,13 @@ func projected(pod *corev1.PodSpec) []corev1.VolumeProjection {
 	return out
 }
 
-// sameToken reports whether a token gives the same; where it lies does not count.
+// sameToken reports whether two tokens have the same content; their paths are ignored.
 func sameToken(a, b *corev1.ServiceAccountTokenProjection) bool {
 	return a != nil && b != nil && a.Audience == b.Audience &&
 		equality.Semantic.DeepEqual(a.ExpirationSeconds, b.ExpirationSeconds)
 }
 
-// mounted is a volume in a container, and as whom the container works on it.
+// mounted is a volume mount of a container, with the user that the container runs as.
 type mounted struct {
 	corev1.VolumeMount
 	user user
@@ -101,9 +101,9 @@ func mountsOf(pod *corev1.PodSpec, volumes ...string) []mounted {
 	return out
 }
 
-// mounts refuses to mount a volume that reaches far wider than the baseline does, where
-// it goes by the names same: to be written where it was only read, another part of it,
-// with what is mounted later, or as somebody else, whom the files let do more.
+// mounts reports wider mounts of a volume that reaches beyond the pod. same are the names of that volume in
+// the baseline. A mount is wider if it is writable where the baseline's was read-only, has another subPath or
+// mount propagation, or belongs to another user, because file modes may allow that user more.
 func (g *grants) mounts(power Power, name string, same []string) {
 	had := mountsOf(g.base, same...)
 	for _, is := range mountsOf(g.next, name) {
@@ -114,7 +114,7 @@ func (g *grants) mounts(power Power, name string, same []string) {
 	}
 }
 
-// user is as whom a container works on files, as far as that is said.
+// user is the user that a container runs as for file access; fields that are not set are nil.
 type user struct {
 	User, Group, FSGroup *int64
 	Groups               []int64
@@ -139,7 +139,7 @@ func userOf(pod *corev1.PodSpec, c corev1.Container) user {
 	return u
 }
 
-// covers reports whether what is mounted can do no more than what was.
+// covers reports whether a mount allows no more than the baseline's mount.
 func covers(was, is corev1.VolumeMount) bool {
 	propagation := func(m corev1.VolumeMount) corev1.MountPropagationMode {
 		if m.MountPropagation == nil {

@@ -1,5 +1,4 @@
-// Package services decides the Services of a fork: one beside each Service of its baseline. It is
-// pure.
+// Package services renders the Services of a fork: one for each Service of its baseline. It is pure.
 package services
 
 import (
@@ -35,12 +34,12 @@ func Of(live baseline.Forms, pod corev1.PodSpec, neighbours []corev1.Service, id
 		}
 	}
 	slices.SortFunc(out, func(a, b member.Mapping) int { return strings.Compare(a.From, b.From) })
-	// Whoever reads in two places may have seen one Service twice.
+	// Callers that list two namespaces can pass one Service twice.
 	return slices.CompactFunc(out, func(a, b member.Mapping) bool { return a.From == b.From })
 }
 
-// mapService makes the Mapping of one Service. A port whose target is a name that only
-// the fork has not is in Ports and in Missing.
+// mapService returns the Mapping of one Service. A port with a named target that only the fork lacks is in
+// both Ports and Missing.
 func mapService(s *corev1.Service, live baseline.Forms, pod corev1.PodSpec, id fork.Identity) member.Mapping {
 	m := member.Mapping{From: s.Name}
 	var ports []corev1.ServicePort
@@ -77,9 +76,9 @@ func mapService(s *corev1.Service, live baseline.Forms, pod corev1.PodSpec, id f
 	return m
 }
 
-// keepServiceLabels gives the Service of a fork, which may be nil, the labels of the baseline's that
-// are kept: a Service's labels select nothing. Annotations are never kept: controllers act on them, such as
-// by creating a load balancer.
+// keepServiceLabels copies the kept labels of the baseline's Service to that of the fork, which may be
+// nil: labels of a Service select nothing. Annotations are never copied, because controllers act on them,
+// for example by creating a load balancer.
 func keepServiceLabels(made, of *corev1.Service, keep reserved.Filter) {
 	if made == nil {
 		return
@@ -120,12 +119,10 @@ func declarations(pod corev1.PodSpec, port int32, protocol corev1.Protocol) (n i
 	return n
 }
 
-// service makes the Service of a fork. It has an address inside the cluster,
-// whatever the baseline's is: that of a headless one too, because sidecars send
-// requests to an address. The address is of the same families, since the application may
-// listen on one only, and clients stay at a pod as they do there. What the baseline's
-// says of near and far is left out: a fork has one pod, and where that is far or on
-// another node it is to be reached all the same.
+// service returns the fork's copy of a Service. It always has a cluster IP, also for a headless Service,
+// because sidecars send requests to an address. It keeps the IP families, since the application may listen
+// on one only, and the session affinity. Traffic policies and topology hints of the baseline are dropped:
+// the fork usually has one pod, which must be reachable from all nodes and zones.
 func service(s *corev1.Service, ports []corev1.ServicePort, id fork.Identity) *corev1.Service {
 	out := &corev1.Service{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},

@@ -14,9 +14,8 @@ import (
 	"switchyard.dev/sidecars/inject"
 )
 
-// Trouble is why a pod does not get ready, as a reason for programs and a message for
-// people. It stays the same through the turns of a container that is started again and
-// again, so that nothing is written at each of them.
+// Trouble is why a pod does not become ready, as a reason for programs and a message for users. It is the
+// same in all states of a container that restarts repeatedly, so that no state change causes a write.
 type Trouble struct{ Reason, Message string }
 
 // Reasons of troubles.
@@ -25,8 +24,8 @@ const (
 	ReasonUnschedulable = "Unschedulable"
 	// ReasonImagePull: an image cannot be had.
 	ReasonImagePull = "ImagePullBackOff"
-	// ReasonConfigError: a container cannot be made, mostly for a ConfigMap, a Secret
-	// or a key in one that is not there.
+	// ReasonConfigError: a container cannot be created, mostly because a ConfigMap, a Secret or a key in
+	// one is missing.
 	ReasonConfigError = "CreateContainerConfigError"
 	// ReasonCrashLoop: a container ends each time it is started.
 	ReasonCrashLoop = "CrashLoopBackOff"
@@ -34,14 +33,14 @@ const (
 	ReasonReadinessGates = "ReadinessGatesNotReady"
 )
 
-// severity orders troubles by how much they explain: a pod that no node takes has no
-// containers, and one whose image cannot be had never ends.
+// severity returns the reasons ordered by how much they explain: an unschedulable pod has no containers, and a
+// container without a pulled image never exits.
 func severity() []string {
 	return []string{ReasonUnschedulable, ReasonImagePull, ReasonConfigError, ReasonCrashLoop, ReasonReadinessGates}
 }
 
-// newest returns the pods of the form that was started last, where that can be told: what a
-// former one waits for is mended already. Times are whole seconds, so it may be several.
+// newest returns the pods of the revision that was started last, because problems of earlier revisions are
+// already fixed. Times have a resolution of seconds, so the result can contain several revisions.
 func newest(pods []corev1.Pod) []corev1.Pod {
 	form := func(p *corev1.Pod) string {
 		return p.Labels[appsv1.DefaultDeploymentUniqueLabelKey] + "/" + p.Labels[inject.RolloutHash]
@@ -139,7 +138,7 @@ func ofContainer(pod, container string, s corev1.ContainerStatus) (Trouble, bool
 	if w := s.State.Waiting; w != nil {
 		switch w.Reason {
 		case "ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed":
-			// The two first take turns, and tell the same.
+			// ErrImagePull and ImagePullBackOff alternate; both get the same message.
 			message := w.Message
 			if _, cause, ok := strings.Cut(message, "ErrImagePull: "); ok {
 				message = cause
@@ -168,9 +167,8 @@ func ofContainer(pod, container string, s corev1.ContainerStatus) (Trouble, bool
 	return Trouble{ReasonCrashLoop, fmt.Sprintf("pod %s, %s ends each time it is started, last with %s", pod, container, how)}, true
 }
 
-// loops reports whether a container has ended more than once, or is kept from starting for
-// that. One that ends once, such as for something that was not there yet, is started again
-// at once.
+// loops reports whether a container has exited more than once, or waits for a restart after that. A
+// container that exited once, for example because a dependency was not ready, is restarted at once.
 func loops(s corev1.ContainerStatus) bool {
 	ends := s.RestartCount
 	if s.State.Terminated != nil {

@@ -6,7 +6,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// Reached is how another fork of the sandbox is reached, for patches that name it.
+// Reached is the address of another fork of the sandbox, for patches that refer to it.
 type Reached struct {
 	// Host is the DNS name of its Service; empty when it has none yet.
 	Host string

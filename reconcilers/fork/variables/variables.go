@@ -1,5 +1,5 @@
-// Package variables substitutes variables in patches, such as {{ .sandbox.name }}, and says how a
-// fork is reached that they name. It is pure: values in, values out.
+// Package variables substitutes variables in patches, such as {{ .sandbox.name }}, and returns the address
+// of a fork that a variable names. It is pure: values in, values out.
 package variables
 
 import (
@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// How variables are written in patches: {{ .sandbox.name }}. A text in quotes
-// stands for itself, so that {{ "{{" }} gives two braces.
+// Syntax of variables in patches: {{ .sandbox.name }}. Quoted text is literal, so {{ "{{" }} expands to
+// two braces.
 const (
 	openVariable  = "{{"
 	closeVariable = "}}"
@@ -36,10 +36,10 @@ func (v Values) String() string {
 	return strings.Join(names, ", ")
 }
 
-// Substitute returns the content of a patch with the variables substituted in its texts, if
-// that has at most so many bytes. It works on JSON that is taken apart, so that a text stays
-// one text whatever stands in a variable. Where a patch works does not depend on variables:
-// they stand neither in names of fields nor, in the operations of a JSON patch, beside their value.
+// Substitute returns the content of a patch with the variables in its strings substituted, or an error if
+// the result is longer than most bytes. It works on decoded JSON, so that a string stays one string
+// whatever the value of a variable. Variables do not change which fields a patch writes: they are not
+// substituted in field names nor, in the operations of a JSON patch, outside values.
 func (v Values) Substitute(content []byte, operations bool, most int) ([]byte, error) {
 	decoder := json.NewDecoder(bytes.NewReader(content))
 	decoder.UseNumber()
@@ -61,7 +61,7 @@ func (v Values) Substitute(content []byte, operations bool, most int) ([]byte, e
 	return json.Marshal(document)
 }
 
-// substitution is one walk through a patch; it ends at the first error.
+// substitution is one traversal of a patch; it ends at the first error.
 type substitution struct {
 	known Values
 	most  int // How many bytes all texts may have,
@@ -161,8 +161,8 @@ func (s *substitution) expand(text string) (string, error) {
 	}
 }
 
-// expandOne returns what one variable stands for, and the text after it. text begins
-// after the opening braces.
+// expandOne returns the value of one variable, and the text after it. text begins after the opening
+// braces.
 func expandOne(text string, known Values) (value, rest string, err error) {
 	body := strings.TrimLeft(text, " \t\r\n")
 	if quoted, ok := strings.CutPrefix(body, `"`); ok {

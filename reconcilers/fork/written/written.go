@@ -1,4 +1,4 @@
-// Package written finds what a patch writes, whether it changes that or not. It is pure.
+// Package written finds the fields that a patch writes, whether or not it changes them. It is pure.
 package written
 
 import (

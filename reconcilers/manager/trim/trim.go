@@ -50,12 +50,11 @@ func keepGates(p *corev1.Pod, gates []corev1.PodReadinessGate, conditions []core
 	}
 }
 
-// again is how many times a container is started again until it is one that ends each
-// time; more tell nothing.
+// again caps the recorded restart count: a container that was restarted this often counts as crash-looping.
 const again = 2
 
-// keepStates puts into statuses what containers that are not ready wait for, and how
-// they ended. Both lists have the same containers in the same order.
+// keepStates copies to statuses the waiting reasons of containers that are not ready, and how they
+// terminated. Both lists have the same containers in the same order.
 func keepStates(into, from []corev1.ContainerStatus) {
 	for i := range into {
 		s := from[i]
@@ -71,20 +70,20 @@ func keepStates(into, from []corev1.ContainerStatus) {
 	}
 }
 
-// ending leaves how a container ended. What it said itself at its end is not kept: it
-// may be anything, and different each time.
+// ending returns the exit code and reason of a terminated container. Its termination message is dropped unless
+// the runtime wrote it: programs can write any content, and a different one each time.
 func ending(t *corev1.ContainerStateTerminated) *corev1.ContainerStateTerminated {
 	if t == nil {
 		return nil
 	}
 	out := &corev1.ContainerStateTerminated{ExitCode: t.ExitCode, Reason: t.Reason}
-	if t.Reason == "StartError" || t.Reason == "ContainerCannotRun" { // The runtime says why.
+	if t.Reason == "StartError" || t.Reason == "ContainerCannotRun" { // The runtime's message.
 		out.Message = told(t.Message)
 	}
 	return out
 }
 
-// told cuts a message where it is too long, not within a letter.
+// told truncates a message that is too long, at a character boundary.
 func told(message string) string {
 	if len(message) <= longestTold {
 		return message

@@ -1,4 +1,4 @@
-// Package census finds the parts of sandboxes that a cache has not heard of.
+// Package census finds the parts of sandboxes that a cache does not have.
 package census
 
 import (
@@ -20,34 +20,33 @@ import (
 	"switchyard.dev/reconcilers/apply"
 )
 
-// Census finds the parts of sandboxes that the cache has not heard of. The API server has
-// no index of owners: it looks through every object of a kind, so that one look for each
-// of n sandboxes makes n² of them. Instead, sandboxes that go at about the same time share
-// a look. Each is told only what a look has found that began after it had asked.
+// Census finds parts of sandboxes that the cache does not have. The API server has no index of owners: it
+// scans all objects of a kind, so that one query for each of n sandboxes scans n² objects. Instead,
+// sandboxes that are deleted at about the same time share a query. Each gets only results of a query that
+// began after its request.
 type Census struct {
 	live client.Reader
-	// Again brings sandboxes for which there is an answer; nil: no controller reads it, and each
-	// question is answered at once.
+	// Again requeues sandboxes that have a result; if it is nil, no controller reads it, and each request
+	// is answered at once.
 	Again chan event.GenericEvent
 
 	mu     sync.Mutex
 	stages map[string]*looks
 }
 
-// looks are those for one stage, by its first kind.
+// looks are the queries for one stage.
 type looks struct {
-	// waiting are the sandboxes that have asked since the last look began.
+	// waiting are the sandboxes that asked since the last query began.
 	waiting map[types.UID]string
-	// found are the answers that nobody has taken yet.
+	// found are the results that were not read yet.
 	found map[types.UID]answer
-	// forgotten are the sandboxes whose answer is not to be kept: they were forgotten while
-	// the look for it was under way.
+	// forgotten are the sandboxes that were forgotten during the current query: their results are dropped.
 	forgotten map[types.UID]bool
-	// busy says that somebody looks, or that it is too soon for the next look.
+	// busy is set during a query, and until the next query is allowed.
 	busy bool
 }
 
-// answer is what is left of a sandbox, as of a time.
+// answer lists the remaining parts of a sandbox at a time.
 type answer struct {
 	left []client.Object
 	err  error
@@ -55,25 +54,24 @@ type answer struct {
 }
 
 const (
-	// betweenLooks is the least time between two looks for the same stage.
+	// betweenLooks is the minimum time between two queries for the same stage.
 	betweenLooks = 250 * time.Millisecond
-	// together is how many sandboxes share a look: their names fit into a request.
+	// together is the number of sandboxes in one query: their names fit into a request.
 	together = 100
-	// answerGood is how long an answer may lie about. Nothing is made any more for a
-	// sandbox that is being deleted (apply.Apply), so it stays true; this is for those that
-	// nobody comes for.
+	// answerGood is the time for which an unread result is kept. No part is created for a sandbox that is
+	// being deleted (apply.Apply), so results stay valid; this removes results that are never read.
 	answerGood = time.Minute
-	// lookWithin bounds one look.
+	// lookWithin is the timeout of one query.
 	lookWithin = 30 * time.Second
 )
 
-// New returns a census that asks live.
+// New returns a census that queries live.
 func New(live client.Reader) *Census {
 	return &Census{live: live, stages: map[string]*looks{}}
 }
 
-// Left returns the objects of these kinds that a sandbox owns; false when they are not known
-// yet: Again brings the sandbox later.
+// Left returns the objects of these kinds that a sandbox owns; false if they are not known yet: Again
+// requeues the sandbox later.
 func (c *Census) Left(ctx context.Context, s *crdv1.SignadotSandbox, kinds []string) ([]client.Object, bool, error) {
 	c.mu.Lock()
 	l := c.of(kinds)
@@ -98,8 +96,8 @@ func (c *Census) Left(ctx context.Context, s *crdv1.SignadotSandbox, kinds []str
 	return a.left, ok, a.err
 }
 
-// Forget drops the answers and questions about a sandbox: it has parts of these kinds, and asks
-// again after they are deleted.
+// Forget drops results and requests of a sandbox: it still has parts of these kinds, and asks again after
+// they are deleted.
 func (c *Census) Forget(s *crdv1.SignadotSandbox, kinds []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,7 +109,7 @@ func (c *Census) Forget(s *crdv1.SignadotSandbox, kinds []string) {
 	}
 }
 
-// of returns the looks for a stage. c.mu is held.
+// of returns the queries for a stage. c.mu must be locked.
 func (c *Census) of(kinds []string) *looks {
 	l := c.stages[kinds[0]]
 	if l == nil {
@@ -121,15 +119,15 @@ func (c *Census) of(kinds []string) *looks {
 	return l
 }
 
-// take takes the answer for a sandbox, if there is one that is good. The census' lock is
-// held.
+// take removes and returns the result for a sandbox, if there is a valid one. The lock of the census must
+// be held.
 func (l *looks) take(sandbox types.UID) (answer, bool) {
 	a, ok := l.found[sandbox]
 	delete(l.found, sandbox)
 	return a, ok && time.Since(a.at) < answerGood
 }
 
-// goOn looks again as long as somebody waits, and brings those for whom there is an answer.
+// goOn queries again while sandboxes wait, and requeues those that have a result.
 func (c *Census) goOn(kinds []string) {
 	for {
 		time.Sleep(betweenLooks)
@@ -152,7 +150,7 @@ func (c *Census) goOn(kinds []string) {
 	}
 }
 
-// look answers those who wait, and returns their names.
+// look runs one query for the waiting sandboxes, and returns their names.
 func (c *Census) look(ctx context.Context, kinds []string) []string {
 	c.mu.Lock()
 	l := c.of(kinds)
@@ -178,7 +176,7 @@ func (c *Census) look(ctx context.Context, kinds []string) []string {
 	return slices.Collect(maps.Values(asked))
 }
 
-// ask asks the API server for what is there of sandboxes.
+// ask lists the remaining parts of sandboxes at the API server.
 func (c *Census) ask(ctx context.Context, kinds []string, asked map[types.UID]string) (map[types.UID][]client.Object, error) {
 	var names []string
 	for _, name := range asked {
