@@ -252,7 +252,7 @@ func TestAFirstConnectionReturnsTheCauseOfFailure(t *testing.T) {
 				return "", workstation.Final(errors.New("no token in it"))
 			}
 		}, workstation.PartToken, "no token in it"},
-		"another authority": {func(_ *proxy, c *workstation.Config) { _ = c.Roots.Set(other.Bundle()) }, workstation.PartCertificate, "none of the authorities"},
+		"another authority": {func(_ *proxy, c *workstation.Config) { _ = c.Roots.Set(other.Bundle()) }, workstation.PartCertificate, "not a trusted authority"},
 		"another name":      {func(_ *proxy, c *workstation.Config) { c.Name = "evil.example" }, workstation.PartCertificate, "its certificate is for " + proxyName},
 		"no right": {func(p *proxy, _ *workstation.Config) {
 			p.refuse = &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_FORBIDDEN, Message: "you may not"}

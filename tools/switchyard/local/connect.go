@@ -47,14 +47,13 @@ the local addresses that the sandboxes name, as sandboxes come and go; and a SOC
 HTTP proxy on this machine lead into the cluster, where names are resolved. No privilege
 is needed.
 
-With --privileged, on Linux and macOS, all your programs on this machine reach the
+With --privileged, on Linux, all your programs on this machine reach the
 cluster's names and addresses as if they were in it: TCP to its Services, and to the
 ranges that the operator's configuration or --range name, is led through the tunnel, and
 so are queries for its names; others are asked of the resolvers that there are. No file is
 changed, and all of it ends with this program, however that ends. It takes CAP_NET_ADMIN,
-which setcap cap_net_admin+ep gives to a program that only your group can run; on macOS
-root, and IPv4 alone is redirected. Programs of other users are not redirected; with sudo,
-yours are the programs of the user that called it.
+which setcap cap_net_admin+ep gives to a program that only your group can run. Programs of
+other users are not redirected; with sudo, yours are the programs of the user that called it.
 
 It reaches a tunnel proxy by a port-forward through the kubeconfig (which takes the rights
 to list pods and to create pods/portforward in the operator's namespace), at --address,

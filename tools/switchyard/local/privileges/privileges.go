@@ -29,12 +29,16 @@ type Privileges struct {
 	// Use reports whether they are to be used.
 	Use    bool
 	ranges []string
+	// pf reports whether rules may be loaded into pf, on macOS.
+	pf bool
 }
 
 // Flags adds the flags of Privileges.
 func (v *Privileges) Flags(f *pflag.FlagSet) {
-	f.BoolVar(&v.Use, "privileged", false, "reach names and addresses of the cluster as if this machine were in it; it takes CAP_NET_ADMIN on Linux, root on macOS")
+	f.BoolVar(&v.Use, "privileged", false, "reach names and addresses of the cluster as if this machine were in it; it takes CAP_NET_ADMIN; on Linux")
 	f.StringArrayVar(&v.ranges, "range", nil, "with --privileged, a further range of addresses that is led into the cluster, such as that of its pods, `CIDR`; may be given again")
+	f.BoolVar(&v.pf, "experimental-pf", false, "with --privileged on macOS, load rules into pf: no Mac has run that yet")
+	_ = f.MarkHidden("experimental-pf") // It fails for a flag that does not exist.
 }
 
 // Begin starts routing into the cluster with privileges, over a connection through host; nil
@@ -45,6 +49,9 @@ func (v *Privileges) Begin(ctx context.Context, host string, w *workstation.Work
 			return nil, exit.Usage.Errorf("--range is for --privileged: set both")
 		}
 		return nil, nil
+	}
+	if err := v.supported(runtime.GOOS); err != nil {
+		return nil, err
 	}
 	uid, err := caller(os.Getuid(), os.Getenv("SUDO_UID"))
 	if err != nil {
@@ -66,6 +73,14 @@ func (v *Privileges) Begin(ctx context.Context, host string, w *workstation.Work
 		return nil, exit.Unavailable.Errorf("no privileges: %w\nconnect works without --privileged too", err)
 	}
 	return got, nil
+}
+
+// supported returns nil where --privileged is tested, and on macOS with --experimental-pf.
+func (v *Privileges) supported(system string) error {
+	if system == "darwin" && !v.pf {
+		return exit.Usage.Errorf("--privileged is tested on Linux only: use the proxies of connect, or add --experimental-pf, which loads rules into pf as root and has not run on a Mac")
+	}
+	return nil
 }
 
 // caller returns the user of the redirected connections: the one of the process, or, where root
@@ -104,7 +119,7 @@ func MayLead() (wrong, do string) {
 		case "linux":
 			return err.Error(), "connect by sudo, or copy the program to a file that root and one group can run (mode 0750), and sudo setcap cap_net_admin+ep FILE"
 		case "darwin":
-			return err.Error(), "sudo " + program() + " connect --privileged, when no other such connection runs"
+			return err.Error(), "use the proxies of connect; connect --privileged --experimental-pf, as root, has not run on a Mac"
 		}
 		return err.Error(), "connect without --privileged, and use its proxies"
 	}
@@ -125,15 +140,6 @@ func MayLead() (wrong, do string) {
 		}
 	}
 	return "", ""
-}
-
-// program is the path of this program, for a command.
-func program() string {
-	path, err := os.Executable()
-	if err != nil {
-		return "switchyard"
-	}
-	return path
 }
 
 // Lines describes how the machine reaches the cluster as if it were inside it.

@@ -18,3 +18,15 @@ func TestTheUserThatPrivilegesAreFor(t *testing.T) {
 		}
 	}
 }
+
+func TestPrivilegesOnMacOSAreExperimental(t *testing.T) {
+	for _, c := range []struct {
+		system    string
+		pf, wrong bool
+	}{{"linux", false, false}, {"darwin", false, true}, {"darwin", true, false}} {
+		v := Privileges{Use: true, pf: c.pf}
+		if err := v.supported(c.system); (err != nil) != c.wrong {
+			t.Errorf("%s with pf %t: %v", c.system, c.pf, err)
+		}
+	}
+}
