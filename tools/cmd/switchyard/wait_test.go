@@ -37,7 +37,7 @@ func TestScriptsWait(t *testing.T) {
 	if code := <-begun; code != exit.OK {
 		t.Errorf("--wait connect, while it begins: exit code %d", code)
 	}
-	waits(exit.No, "requests for local-w/cart do not come here: ", "sandboxes", "--wait-timeout", "2s")
+	waits(exit.No, "requests for local-w/cart are not routed here: ", "sandboxes", "--wait-timeout", "2s")
 	f.mu.Lock()
 	workload.Connected, workload.Message = true, ""
 	f.mu.Unlock()
