@@ -1487,7 +1487,7 @@ type ExplainResponse struct {
 	Rule *Rule `protobuf:"bytes,8,opt,name=rule,proto3" json:"rule,omitempty"`
 	// The events that made it so, oldest first.
 	Because []*Event `protobuf:"bytes,9,rep,name=because,proto3" json:"because,omitempty"`
-	// With LOST: the member that wins.
+	// With LOST, and with NO_SIDECAR where an older sandbox has the key: the member that wins.
 	Holder        *Member `protobuf:"bytes,10,opt,name=holder,proto3" json:"holder,omitempty"`
 	HolderSandbox string  `protobuf:"bytes,11,opt,name=holder_sandbox,json=holderSandbox,proto3" json:"holder_sandbox,omitempty"`
 	// Sidecars of the baseline that have not acknowledged the rule.
