@@ -26,7 +26,7 @@ import (
 )
 
 // cluster is three NATS servers that replicate, as an external bus: TLS with certificates of
-// both sides, and the accounts and users of the chart's README.
+// both sides, and the accounts and users of the guide to the routing log.
 type cluster struct {
 	dir     string
 	account string // that has the log

@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats-server/v2/conf"
 )
 
-// readmeAccounts returns the accounts and users that the README of the chart documents,
+// readmeAccounts returns the accounts and users that the guide to the routing log documents,
 // literally: in the language of NATS' configuration.
 func readmeAccounts(t *testing.T) string {
 	t.Helper()

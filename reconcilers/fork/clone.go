@@ -36,7 +36,7 @@ type Plan struct {
 	// Powers are those that patches may add. None when it is empty.
 	Powers power.Powers
 	// AuthorAsked is set if the admission webhook checks, when patches are written, that their author can
-	// read the objects that they reference (package authors). Reading them then needs no power.
+	// read the objects that they reference (package admission). Reading them then needs no power.
 	AuthorAsked bool
 	// Running is the pod of the fork that runs; nil when none does.
 	Running *corev1.PodSpec

@@ -26,7 +26,7 @@ type Config struct {
 	// Powers are the powers that patches can add to those of a baseline; none if it is empty.
 	Powers power.Powers
 	// AuthorsAsked is set if the admission webhook checks which objects authors of patches can read
-	// (package authors).
+	// (package admission).
 	AuthorsAsked bool
 	// Policies reads policies of optional kinds; nil: there are none. PolicySettings have the action
 	// where one does not apply to a fork, and the labels that all forks keep.

@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/reconcilers/meshes/istioadapter"
 )
 
-// Reasons of conditions of an IstioRoute, beside those of packages meshes, istio and adapter.
+// Reasons of conditions of an IstioRoute, beside those of packages meshes, istio and istioadapter.
 const (
 	// ReasonIstioDisabled: the operator changes no VirtualServices.
 	ReasonIstioDisabled = "IstioDisabled"

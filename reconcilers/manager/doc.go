@@ -2,7 +2,6 @@
 // publisher of the routing log, in one process that can have several replicas.
 //
 //	ParseSettings  flags and environment              settings.go
-//	ReadCluster    the operator's configuration file  clusterconfig.go
 //	New, Run       all parts of the process           manager.go
 //	Controllers    only the controllers, for tests    controllers.go
 //	logMetrics     metrics of the routing log         metrics.go

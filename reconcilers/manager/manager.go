@@ -90,7 +90,7 @@ type Config struct {
 	// not. None when it is empty.
 	PatchPowers power.Powers
 	// AskAuthors enables the webhook that checks the permissions of the authors of the operator's objects
-	// (package authors). Without it, reading objects that the baseline does not read is a power of
+	// (package admission). Without it, reading objects that the baseline does not read is a power of
 	// patches.
 	AskAuthors bool
 	// Limits are how much one object may ask for, where AskAuthors is set.

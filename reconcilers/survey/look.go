@@ -161,7 +161,7 @@ func (l *look) askingNamespaces(ctx context.Context) (map[string]bool, error) {
 // the operator's configuration. Those that cannot be read are empty, and listed in Unknown.
 func (l *look) injected(ctx context.Context) inject.Settings {
 	unknown := func(err error) inject.Settings {
-		l.note("nobody knows here which sidecars are outdated", err)
+		l.note("it is not known which sidecars are outdated", err)
 		return inject.Settings{}
 	}
 	getenv, err := clusterconfig.ManagerEnv(ctx, l.reader, l.ask.Operator)
@@ -191,12 +191,12 @@ func (l *look) needed(ctx context.Context, known concerned) func(inject.Workload
 		paged.Each(ctx, l.reader, l.ask.Namespace, paged.Size, func(list *corev1.ServiceList) { services = append(services, list.Items...) }),
 		paged.Each(ctx, l.reader, l.ask.Namespace, paged.Size, func(list *discoveryv1.EndpointSliceList) { endpoints = append(endpoints, list.Items...) }),
 	); err != nil {
-		l.note("nobody knows here which workloads no Service leads to, so that they need no sidecar", err)
+		l.note("it is not known which workloads no Service selects, so that they need no sidecar", err)
 		return nil
 	}
 	var routes []crdv1.MeshRoute
 	if err := meshes.EachRoute(ctx, l.reader, func(r crdv1.MeshRoute) { routes = append(routes, r) }); err != nil {
-		l.note("nobody knows here which workloads a mesh routes, so that they need no sidecar", err)
+		l.note("it is not known which workloads a mesh routes, so that they need no sidecar", err)
 	}
 	return known.needed(baseline.NewPaths(services, endpoints), routing.RoutedByMesh(routes))
 }

@@ -1,6 +1,6 @@
 // Package webhook serves the decisions of package inject to the API server, as
 // the mutating webhook sidecar-injector.signadot.com, and keeps its own
-// certificate (package certs).
+// certificate (package authority).
 //
 //	/mutate-v1-pod             pods; opt-in by the pod's annotation, or by its namespace's
 //	                           label where NamespaceLabels returns it

@@ -88,7 +88,7 @@ func status(unit, phase string, change ...func(*crdv1.WorkUnitStatus)) crdv1.Wor
 	return st
 }
 
-// pods returns the pods of running units.
+// pod returns the pod of a unit, by the unit's name.
 func pod(unit string, state execunit.State, change ...func(*engine.Pod)) map[string]engine.Pod {
 	p := engine.Pod{UID: "uid-" + unit, Observation: execunit.Observation{
 		State: state, Begun: state != execunit.Waiting, Over: true, Reason: "Because", Message: "of this.",

@@ -1,5 +1,5 @@
 // Package record answers the mutating webhook that records the author of a specification
-// in crdv1.AnnotationAuthor. The validating webhook (package authors) refuses a change
+// in crdv1.AnnotationAuthor. The validating webhook (package admission) refuses a change
 // without a recorded author, and an admission policy of the chart refuses every other
 // change of the annotation.
 //

@@ -1,5 +1,5 @@
 // Package decision finds the MeshRoute that decides a request within a mesh, and the object of the
-// mesh by which it does. It is pure.
+// mesh by which it does.
 //
 //	Of             the decision about a request               decision.go
 //	virtualService the VirtualService that Istio uses         virtualservice.go

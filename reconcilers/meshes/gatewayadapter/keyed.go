@@ -12,6 +12,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -256,7 +257,7 @@ func (k *keyed) report(c *cluster, m *gatewayapi.Managed) Report {
 			out.Lost = &lost
 		}
 	}
-	if lost := k.withoutTLS(); lost != nil && out.Lost == nil {
+	if lost := k.withoutTLS(m.Name); lost != nil && out.Lost == nil {
 		out.Lost = lost
 	}
 	if c.unreadTLS != "" {
@@ -313,11 +314,15 @@ func (k *keyed) follow(c *cluster, match *crdv1.MatchedObject) {
 // ReasonTLSNotDerived: a copy of a BackendTLSPolicy cannot be written.
 const ReasonTLSNotDerived = "BackendTLSPolicyNotDerived"
 
-// withoutTLS returns the condition that a copy of a BackendTLSPolicy cannot be written; nil if all can.
-func (k *keyed) withoutTLS() *condition.Condition {
+// withoutTLS returns the condition that a copy of a BackendTLSPolicy for a GatewayAPIRoute cannot be
+// written; nil if all can.
+func (k *keyed) withoutTLS(managed string) *condition.Condition {
 	for _, p := range k.result.Routes.TLS {
+		if !slices.ContainsFunc(p.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Name == managed }) {
+			continue
+		}
 		if b, is := k.behind[objectOf(p)]; is && b.status == meshes.StatusFailed {
-			lost := condition.False(ReasonTLSNotDerived, fmt.Sprintf("%s does not apply to requests with the key, since its copy %s", strings.Replace(p.Annotations[gatewayapi.AnnotationDerivedFrom], "/", " ", 1), b.message))
+			lost := condition.False(ReasonTLSNotDerived, fmt.Sprintf("%s does not apply to requests with the key, since its copy is not in place: %s", strings.Replace(p.Annotations[gatewayapi.AnnotationDerivedFrom], "/", " ", 1), b.message))
 			return &lost
 		}
 	}

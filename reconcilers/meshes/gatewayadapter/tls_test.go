@@ -154,7 +154,7 @@ func TestBackendTLSPoliciesWithoutRights(t *testing.T) {
 	w.Grant(user, "", rbacv1.PolicyRule{APIGroups: []string{gatewayv1.GroupName}, Resources: []string{"backendtlspolicies"}, Verbs: read})
 	c.says("k7", "that the copy cannot be written", func(r gatewayadapter.Report) bool {
 		return r.Lost != nil && r.Lost.Reason == gatewayadapter.ReasonTLSNotDerived &&
-			strings.HasPrefix(r.Lost.Message, "BackendTLSPolicy "+c.ns+"/tls does not apply to requests with the key, since its copy BackendTLSPolicy "+c.ns+"/") && strings.Contains(r.Lost.Message, "forbidden")
+			strings.HasPrefix(r.Lost.Message, "BackendTLSPolicy "+c.ns+"/tls does not apply to requests with the key, since its copy is not in place: BackendTLSPolicy "+c.ns+"/") && strings.Contains(r.Lost.Message, "forbidden")
 	})
 	w.Grant(user, c.ns, rbacv1.PolicyRule{APIGroups: []string{gatewayv1.GroupName}, Resources: []string{"backendtlspolicies"}, Verbs: []string{"create", "patch", "delete"}})
 	c.copied("k7", "it is there", func(*gatewayv1.BackendTLSPolicy) bool { return true })

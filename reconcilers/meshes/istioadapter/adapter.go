@@ -66,7 +66,7 @@ type Config struct {
 // Validate returns an error if a required field is missing or Settings are invalid.
 func (c Config) Validate() error {
 	if c.Log == nil || c.Client == nil || c.Kinds == nil || c.Elected == nil {
-		return errors.New("adapter: Log, Client, Kinds and Elected are all required")
+		return errors.New("istioadapter: Log, Client, Kinds and Elected are all required")
 	}
 	return c.Settings.Validate()
 }

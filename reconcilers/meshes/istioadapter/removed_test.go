@@ -3,10 +3,14 @@ package istioadapter
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 
+	"switchyard.dev/reconcilers/meshes"
+	"switchyard.dev/reconcilers/meshes/destinationrules"
 	"switchyard.dev/reconcilers/meshes/istio"
 	"switchyard.dev/reconcilers/meshes/istio/names"
 	"switchyard.dev/reconcilers/meshes/istioadapter/rewrites"
@@ -41,5 +45,24 @@ func TestARewriteCountsThatComesBeforeTheOwnWriteIsRead(t *testing.T) {
 		}
 		a.markRewritten(now, of(now.objects[id].have), nil) // A sync that finds the same counts nothing.
 		before = now
+	}
+}
+
+// TestACopyWithinItsPauseIsQueuedBeforeRoutes writes routes to a host while the copied DestinationRule
+// was written a moment ago and the cache does not have it.
+func TestACopyWithinItsPauseIsQueuedBeforeRoutes(t *testing.T) {
+	id, service := types.NamespacedName{Namespace: "shop", Name: "copy"}, types.NamespacedName{Namespace: "shop", Name: "customer"}
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"host": "customer-k1.shop"}}}
+	a := &Adapter{ruleQueue: workqueue.NewTypedRateLimitingQueue(meshes.NewPauses[types.NamespacedName]()), state: &state{rules: rules{
+		wanted:  map[types.NamespacedName]*unstructured.Unstructured{id: object},
+		derived: map[types.NamespacedName]*destinationrules.Rule{id: {Object: object, Of: []destinationrules.Of{{Key: "k1", Service: service}}}},
+	}}}
+	t.Cleanup(a.ruleQueue.ShutDown)
+	a.ruleWrites.Wrote(id, nil, object, time.Now())
+	for range 2 {
+		a.rulesFirst(t.Context(), map[types.NamespacedName]bool{service: true})
+	}
+	if n := a.ruleQueue.NumRequeues(id); n != 1 {
+		t.Errorf("it is queued %d times, not once", n)
 	}
 }

@@ -190,8 +190,14 @@ func (a *Adapter) rulesFirst(ctx context.Context, services map[types.NamespacedN
 	a.mu.Unlock()
 	for id, rule := range s.rules.derived {
 		concerned := slices.ContainsFunc(rule.Of, func(of destinationrules.Of) bool { return services[of.Service] })
-		if concerned && failed[id] == "" && !s.rules.current(id) && a.ruleWrites.Next(id, s.rules.have[id], time.Now()) == pacing.Now {
+		if !concerned || failed[id] != "" || s.rules.current(id) {
+			continue
+		}
+		switch a.ruleWrites.Next(id, s.rules.have[id], time.Now()) {
+		case pacing.Now:
 			a.bringRule(ctx, id)
+		case pacing.Later:
+			a.ruleQueue.AddRateLimited(id)
 		}
 	}
 }

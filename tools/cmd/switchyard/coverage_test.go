@@ -213,8 +213,8 @@ func TestCoverageSaysWhatItCouldNotRead(t *testing.T) {
 	config := as(t, "narrow", "")
 	code, out, errs := ask(t, "coverage", "-n", "narrow", "--kubeconfig", config, "--namespace-of-operator", "narrow-operator")
 	for _, says := range []string{
-		"Deployment narrow/cart  5     3   ?         ?       1          1        0", "nobody knows here which workloads no Service leads to",
-		"nobody knows here which sidecars are outdated: ", "it is not known which sidecars are behind: no route server was reached",
+		"Deployment narrow/cart  5     3   ?         ?       1          1        0", "it is not known which workloads no Service selects",
+		"it is not known which sidecars are outdated: ", "it is not known which sidecars are behind: no route server was reached",
 		"workloads for which only their namespace asks", "workloads that have a fork and no sidecar at all are not shown",
 		"0 covered as far as the cluster tells: whether their sidecars have their routes is not known",
 		"no route server was reached.\n      --server and SWITCHYARD_SERVER name none\n",

@@ -24,9 +24,10 @@ func Explain(s *command.Session) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "explain DESTINATION | KIND/NAMESPACE/NAME",
 		Short: "Explain the route of a request",
-		Long: `Explain the route of a request; if a route is missing, the missing part and since when. DESTINATION is what a client calls, host:port of a Service or its
-cluster IP, or a URL: where a mesh routes by paths, its path counts. With the headers of a request the routing key is taken out of them as
-a sidecar does; or name the key itself.
+		Long: `Explain the route of a request; if a route is missing, the missing part and since when.
+DESTINATION is the address that a client calls: host:port of a Service, its cluster IP,
+or a URL, whose path counts where a mesh routes by paths. With the headers of a request
+the routing key is read from them as a sidecar does; or name the key itself.
 
 Of headers that sidecars read and applications may not forward, the text states why.
 

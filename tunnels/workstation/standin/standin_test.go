@@ -42,7 +42,7 @@ func input(t *testing.T, text string) standin.Input {
 	return in
 }
 
-// the reads the pod of testdata, which has most of what a pod can have.
+// whole reads the pod of testdata, which has most fields that a pod can have.
 func whole(t *testing.T) standin.Input {
 	t.Helper()
 	text, err := os.ReadFile("testdata/pod.yaml")

@@ -3,6 +3,7 @@
 package pacing
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -50,6 +51,7 @@ func (w *Writes) Wrote(id types.NamespacedName, had, object *unstructured.Unstru
 	if w.of == nil {
 		w.of = map[types.NamespacedName]write{}
 	}
+	maps.DeleteFunc(w.of, func(_ types.NamespacedName, of write) bool { return at.Sub(of.at) > calm }) // Their pauses begin again.
 	w.of[id] = write{object: object, before: version(had), at: at}
 }
 

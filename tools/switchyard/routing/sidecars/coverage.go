@@ -70,19 +70,19 @@ func Covered(s *command.Session) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "coverage",
 		Short: "Show which pods have a ready and current sidecar, with remedies for the others",
-		Long: `Say, for each workload that asks for DevMesh sidecars, has some, or has a fork, how
+		Long: `Show, for each workload that asks for DevMesh sidecars, has some, or has a fork, how
 many of its pods are
   ok         the sidecar is ready, and current
   outdated   ready, injected with another image or setting than a new pod would get
   behind     ready, but connected to no route server, or has not acknowledged its rules
   not ready  the sidecar is not ready
   missing    there is none
-  not needed there is none, and no Service leads to the workload: no request comes to it;
+  not needed there is none, and no Service selects the workload: no request reaches it;
              or a mesh routes its requests
-and what to do about those that are not ok. It reads pods, Deployments,
+with remedies for those that are not ok. It reads pods, Deployments, Rollouts, Namespaces,
 Services, IstioRoutes and GatewayAPIRoutes with your kubeconfig, and asks a route
-server which sidecars are connected. What cannot be read is said, and shown as ?, and
-makes no workload uncovered. Exit code 1 when a workload is known not to be covered.`,
+server which sidecars are connected. Objects that cannot be read are listed, shown as ?, and
+make no workload uncovered. Exit code 1 when a workload is known not to be covered.`,
 		Example: `  switchyard coverage
   switchyard coverage -n shop -o json`,
 		Args: cobra.NoArgs,
