@@ -234,7 +234,7 @@ func TestCoverageSaysWhatItCouldNotRead(t *testing.T) {
 		"without rights":     {[]string{"-n", "default", "--kubeconfig", config}, exit.Failed, "the pods of namespace default may not be listed: ask for the right"},
 		"all namespaces":     {[]string{"--kubeconfig", config}, exit.Failed, "the pods of all namespaces may not be listed: name one with --namespace"},
 		"no such namespace":  {[]string{"-n", "nosuch", "--kubeconfig", as(t, "", "")}, exit.Failed, "there is no namespace nosuch"},
-		"an archive":         {[]string{"--archive", "log"}, exit.Usage, "leave out --archive"},
+		"an archive":         {[]string{"--archive", "log"}, exit.Usage, "omit --archive"},
 		"without kubeconfig": {[]string{"--kubeconfig", "/dev/null"}, exit.Unavailable, "coverage reads the cluster: there is no kubeconfig"},
 	} {
 		t.Run(name, func(t *testing.T) {
