@@ -353,7 +353,7 @@ func TestPrivilegesThatAreNotThere(t *testing.T) {
 	for arguments, want := range map[string]string{
 		p.connect():           "takes CAP_NET_ADMIN: connect by sudo, or give it with setcap cap_net_admin+ep to a copy",
 		"doctor --privileged": "(mode 0750), and sudo setcap cap_net_admin+ep FILE",
-		strings.ReplaceAll(p.connect(), "--privileged", "--range 10.0.0.0/8"): "give both",
+		strings.ReplaceAll(p.connect(), "--privileged", "--range 10.0.0.0/8"): "set both",
 		p.connect() + " --range nowhere":                                      "is no range of addresses",
 	} {
 		c := p.switchyard(arguments)

@@ -188,7 +188,7 @@ func TestStepsAreRetriedAndGivenUp(t *testing.T) {
 	d.does(t, exit.OK, "no step of it has failed or is lost, so that nothing may come of it", "resource", "retry", "ask-db")
 	first := annotation(crdv1.AnnotationRetry)
 	d.is(r, "StepFailed", "no", []crdv1.WorkUnitStatus{unit("make", "Lost", 1, nil)}, nil)
-	d.does(t, exit.OK, "It is not known whether the script of step make came to its end", "resource", "get", "ask-db")
+	d.does(t, exit.OK, "It is not known whether the script of step make ended", "resource", "get", "ask-db")
 	d.does(t, exit.OK, "resource ask-db is asked to run again: make", "resource", "retry", "db", "--sandbox", "ask")
 	second := annotation(crdv1.AnnotationRetry)
 	if _, err := time.Parse(time.RFC3339Nano, second); err != nil || second == first {
@@ -313,7 +313,7 @@ func TestTheLogsOfStepsAreFollowed(t *testing.T) {
 	}
 	whole := []string{"logs", "--sandbox", "logs", "--resource", "db"}
 	d.does(t, exit.Usage, "give --resource, and --sandbox", "logs")
-	d.does(t, exit.No, "no step of resource logs-db has a pod; kubectl switchyard resource get logs-db says more", whole...)
+	d.does(t, exit.No, "no step of resource logs-db has a pod; see kubectl switchyard resource get logs-db", whole...)
 	d.does(t, exit.No, "resource logs-db has no step sow; it has make, seed, grant, drop", append(whole, "--step", "sow")...)
 	d.does(t, exit.No, "step seed has no pod (Pending)", append(whole, "--step", "seed")...)
 

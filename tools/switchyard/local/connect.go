@@ -52,8 +52,8 @@ cluster's names and addresses as if they were in it: TCP to its Services, and to
 ranges that the operator's configuration or --range name, is led through the tunnel, and
 so are queries for its names; others are asked of the resolvers that there are. No file is
 changed, and all of it ends with this program, however that ends. It takes CAP_NET_ADMIN,
-which setcap cap_net_admin+ep gives to a program that only your group can run. Programs of
-other users are not redirected; with sudo, yours are the programs of the user that called it.
+which setcap cap_net_admin+ep gives to a program that only your group can run. Programs
+of other users are not redirected; with sudo, yours are those of the user that called it.
 
 It reaches a tunnel proxy by a port-forward through the kubeconfig (which takes the rights
 to list pods and to create pods/portforward in the operator's namespace), at --address,
