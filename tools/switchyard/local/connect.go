@@ -30,7 +30,7 @@ import (
 // Commands returns the commands of this package.
 func Commands(s *command.Session) []*cobra.Command {
 	tunnel := &cobra.Command{
-		Use: "tunnel", Short: "Use tunnels with clients of others", Args: cobra.NoArgs,
+		Use: "tunnel", Short: "Credentials for other clients of the tunnel proxies", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	tunnel.AddCommand(sshCert(s), socksCredential(s))
@@ -74,7 +74,7 @@ func connect(s *command.Session) *cobra.Command {
 	p, y, v := &place{s: s}, &ways{}, &privileges.Privileges{}
 	o := &allow.Selection{}
 	c := &cobra.Command{
-		Use: "connect", Short: "Bring requests of the cluster to this workstation, and lead into the cluster", Args: cobra.NoArgs, Long: aboutConnect,
+		Use: "connect", Short: "Connect this machine to the cluster: receive sandbox traffic and reach cluster services", Args: cobra.NoArgs, Long: aboutConnect,
 		Example: "  switchyard connect\n  curl --proxy http://127.0.0.1:8118 http://cart.shop\n  psql \"host=localhost port=5432\"   # with --map tcp://db.shop:5432@localhost:5432\n  curl http://cart.shop.svc          # with --privileged",
 	}
 	p.flags(c.Flags())
@@ -203,7 +203,7 @@ func addresses() (out []string) {
 func proxy(s *command.Session) *cobra.Command {
 	p, y, of := &place{s: s}, &ways{}, header.Source{}
 	c := &cobra.Command{
-		Use: "proxy", Short: "Have ports of this machine lead into the cluster, with a routing key", Args: cobra.NoArgs,
+		Use: "proxy", Short: "Forward local ports to cluster services, adding a routing key", Args: cobra.NoArgs,
 		Long: `Have ports of this machine lead into the cluster until you interrupt it. HTTP and gRPC
 requests get the routing key of a sandbox or a route group, so that they reach it.
 Nothing comes from the cluster to this workstation: for that see connect.`,

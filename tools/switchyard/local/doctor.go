@@ -81,8 +81,8 @@ func look(ctx context.Context, checks []check) (out []finding) {
 func doctor(s *command.Session) *cobra.Command {
 	e := &examined{place: place{s: s}}
 	c := &cobra.Command{
-		Use: "doctor", Short: "Look at each part of the way between this workstation and the cluster", Args: cobra.NoArgs,
-		Long: `Look at each part of the way between this workstation and the cluster, in the order in
+		Use: "doctor", Short: "Diagnose the connection between this machine and the cluster", Args: cobra.NoArgs,
+		Long: `Diagnose the connection between this machine and the cluster, in the order in
 which they are needed, and say what is wrong and what to do. With --sandbox it looks at the
 sandbox too: its external workloads, and whether their local processes listen. Nothing is
 changed, and no tunnel is taken from a program that has one. The exit code is 1 when a part is wrong.`,

@@ -21,7 +21,7 @@ func sshCert(s *command.Session) *cobra.Command {
 	p := &place{s: s}
 	var identity, known string
 	c := &cobra.Command{
-		Use: "ssh-cert", Short: "Have a key signed for the SSH port of the tunnel proxies", Args: cobra.NoArgs,
+		Use: "ssh-cert", Short: "Sign a key for the SSH port of the tunnel proxies", Args: cobra.NoArgs,
 		Long: `Have a public key of yours signed for the SSH port of the tunnel proxies, for minutes. It
 writes the certificate beside the key, where ssh finds it by itself, and the proxies' host
 key into a known_hosts file of its own. No private key leaves this machine, nor is one read.`,

@@ -17,7 +17,7 @@ func Diff(s *command.Session) *cobra.Command {
 	var differs bool
 	c := &cobra.Command{
 		Use:   "diff FROM [TO]",
-		Short: "Show which decisions differ between two versions, and what made it so",
+		Short: "Show the decisions that differ between two versions, with their causes",
 		Long: `Show which decisions differ between two versions of the table: for which baseline,
 key and ports, from what to what, and the events that made it so. TO is the
 newest version when it is left out. A FROM before the log began means its start.`,

@@ -114,8 +114,8 @@ func renderSandbox(s *command.Session) *cobra.Command {
 	var in input
 	var files []string
 	c := &cobra.Command{
-		Use: "render -f FILE", Short: "Print the SignadotSandbox that a specification comes to", Args: cobra.NoArgs,
-		Long: `Print the SignadotSandbox that a specification comes to, in YAML, or in JSON with -o json.
+		Use: "render -f FILE", Short: "Print the SignadotSandbox of a specification", Args: cobra.NoArgs,
+		Long: `Print the SignadotSandbox of a specification, in YAML, or in JSON with -o json.
 Nothing is written. No cluster is needed, unless the sandbox names resource plugins that no
 --plugin gives: those are read from it. What the cluster adds is left out: a routing key that
 the sandbox has already, and when it was last changed.`,

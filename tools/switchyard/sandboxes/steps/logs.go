@@ -25,8 +25,8 @@ type wanted struct {
 func logs(s *command.Session) *cobra.Command {
 	var w wanted
 	c := &cobra.Command{
-		Use: "logs --sandbox S --resource R", Short: "Show what the steps of a resource write", Args: cobra.NoArgs,
-		Long: `Show what the steps of a resource write, each line after the name of its step where there
+		Use: "logs --sandbox S --resource R", Short: "Show the output of the steps of a resource", Args: cobra.NoArgs,
+		Long: `Show the output of the steps of a resource, each line after the name of its step where there
 are several. With -f it goes on with the next steps as they begin, until none runs any more. What a step
 wrote can be read while its pod is there: until its resource is gone, or the step runs again. On a terminal, control sequences are escaped and colours dropped.`,
 		Example: "  switchyard logs --sandbox mine --resource db --step seed -f",

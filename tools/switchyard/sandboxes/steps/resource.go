@@ -21,8 +21,8 @@ import (
 // Commands returns the commands of this package.
 func Commands(s *command.Session) []*cobra.Command {
 	resource := &cobra.Command{
-		Use: "resource", Short: "See how far the resources of sandboxes are, and have steps run again", Args: cobra.NoArgs,
-		Long: `See how far the resources of sandboxes are, and have steps run again that failed. A resource
+		Use: "resource", Short: "Show the resources of sandboxes, and run their steps again", Args: cobra.NoArgs,
+		Long: `Show the resources of sandboxes, and run their steps again that failed. A resource
 is named by its object, or by its name in the sandbox: --sandbox S NAME, or S/NAME.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -68,7 +68,7 @@ func found(ctx context.Context, s *command.Session, cluster client.Client, sandb
 
 func getResource(s *command.Session) *cobra.Command {
 	c := &cobra.Command{
-		Use: "get NAME", Short: "Show the steps of a resource, and how far each is",
+		Use: "get NAME", Short: "Show the steps of a resource and their progress",
 		Example: "  switchyard resource get --sandbox mine db",
 	}
 	return about(s, c, func(_ context.Context, _ client.Client, _ *crdv1.Resource, r report) error {
