@@ -58,13 +58,13 @@ func misused(root *cobra.Command, args []string, err error, name string) error {
 	return exit.Usage.Errorf("%s takes flags only, so it does not take %s\n%[1]s --help lists the flags", c.CommandPath(), of[:max(0, strings.LastIndex(of, " for "))])
 }
 
-const about = `switchyard asks a route server what is routed where, what was routed where at
-any moment that the log still holds, and why.
+const about = `switchyard shows the routes of sandboxes, now and at any moment that the log still
+keeps, with their causes.
 
 It finds a route server by --server host:port or SWITCHYARD_SERVER; without
 either through the cluster of your kubeconfig, by forwarding a port to a route
 server there (this takes the rights to list pods and to create pods/portforward
-in the operator's namespace). With --archive it asks a log in a file instead.
+in the operator's namespace). With --archive it reads a log from a file instead.
 
 The commands sandbox, routegroup, resourceplugin, resource and logs work with a kubeconfig alone;
 connect, proxy, run and doctor are for a workload on this workstation.

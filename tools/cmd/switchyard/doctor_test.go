@@ -56,7 +56,7 @@ func TestTheDoctorNamesWhatIsWrong(t *testing.T) {
 		"no rights":            {[]string{"--kubeconfig", as(t, "narrow-doctor", ""), "--namespace-of-operator", f.namespace}, nil, "rights to forward a port", "you may not create pods/portforward", "--address"},
 		"no proxy":             {[]string{"--kubeconfig", as(t, "", ""), "--namespace-of-operator", "local-doctor-empty"}, nil, "a tunnel proxy is reached", "there is no tunnel proxy in namespace local-doctor-empty", "kubectl get pods"},
 		"no token":             {[]string{"--kubeconfig", as(t, "", ""), "--namespace-of-operator", f.namespace}, nil, "token", "shows no token to the API server", "--as-service-account"},
-		"another authority":    {usual, []string{"--ca", other}, "the proxy takes this workstation", "certificate is not trusted", "do not go on"},
+		"another authority":    {usual, []string{"--ca", other}, "the proxy accepts this workstation", "certificate is not trusted", "do not go on"},
 		"no sandbox":           {usual, []string{"--sandbox", "local-none"}, "sandbox", "not found", "sandbox list"},
 		"a wrong port":         {usual, []string{"--sandbox", "local-port"}, "sandbox", "maps port 8080, which no container of the baseline names; they name 80", "map the port of the container"},
 		"it is cut off":        {usual, []string{"--sandbox", "local-lost"}, saysOfIt, "Ready is False (TunnelDisconnected): Some message.", "run switchyard connect; where it runs already, see switchyard connect status"},

@@ -172,7 +172,7 @@ func TestADryRunOfObjectsOfOthersSaysThatNothingOfOursWouldChange(t *testing.T) 
 					t.Errorf("%s, %v: without %q:\n%s", name, flags, want, out)
 				}
 			}
-			if says := strings.Contains(out, "no object would be written") && strings.Contains(out, "no decision would become another one"); says != (name == "alone") {
+			if says := strings.Contains(out, "no object would be written") && strings.Contains(out, "no route would change"); says != (name == "alone") {
 				t.Errorf("%s, %v: whether anything would change is wrong:\n%s", name, flags, out)
 			}
 		}

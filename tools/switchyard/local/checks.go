@@ -31,7 +31,7 @@ const (
 	ofRoad       = "a tunnel proxy is reached"
 	ofRoots      = "whom to trust"
 	ofToken      = "token"
-	ofSession    = "the proxy takes this workstation"
+	ofSession    = "the proxy accepts this workstation"
 	ofAPI        = "tunnel-api answers"
 	ofSandbox    = "sandbox"
 )

@@ -219,7 +219,7 @@ func planText(p *show.Printer, plan planned, r *routingv1.DryRunResponse) string
 	if len(conflicts) > 0 {
 		part("there would be conflicts:", "", conflicts)
 	}
-	part("these decisions would become others:", "no decision would become another one", changes)
+	part("these routes would change:", "no route would change", changes)
 	if starts {
 		b.WriteString("what would be new is shown as it begins: not ready, and without an address, until its pods are\n")
 	}

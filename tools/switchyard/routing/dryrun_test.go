@@ -61,15 +61,15 @@ func TestAPlanIsShown(t *testing.T) {
 		want   []string
 		not    string
 	}{
-		"no change": {planned{}, &routingv1.DryRunResponse{}, []string{"no object would be written\nthe operator would report no problem\nno decision would become another one\n"}, "refuse"},
+		"no change": {planned{}, &routingv1.DryRunResponse{}, []string{"no object would be written\nthe operator would report no problem\nno route would change\n"}, "refuse"},
 		"objects and findings": {planned{Objects: []string{"delete SignadotSandbox sb-alice", "delete ForkedWorkload shop/fork-alice"},
 			Findings: []string{"SignadotSandbox sb-alice: Ready is False (Odd): \x1b[31mred\nline"}}, &routingv1.DryRunResponse{}, []string{
 			"these objects would be written:\n  delete SignadotSandbox sb-alice\n  delete ForkedWorkload shop/fork-alice\n",
 			"the operator would report:\n  SignadotSandbox sb-alice: Ready is False (Odd): \\u001b[31mred\\nline",
 		}, "no problem"},
-		"a rule that would be new": {planned{}, added, []string{"these decisions would become others:\n  Deployment shop/customer, key alice, port 8080\n    - the baseline\n    + sandbox sb-alice", "what would be new is shown as it begins"}, ""},
+		"a rule that would be new": {planned{}, added, []string{"these routes would change:\n  Deployment shop/customer, key alice, port 8080\n    - the baseline\n    + sandbox sb-alice", "what would be new is shown as it begins"}, ""},
 		"a refusal": {planned{Refusals: []string{"SignadotSandbox sb: spec.id: Too long"}, Unknown: []string{"much"}}, &routingv1.DryRunResponse{}, []string{
-			"the API server would refuse:\n  SignadotSandbox sb: spec.id: Too long\nno object would be written\nno decision", "not known:\n  much\n",
+			"the API server would refuse:\n  SignadotSandbox sb: spec.id: Too long\nno object would be written\nno route", "not known:\n  much\n",
 		}, "nothing wrong"},
 	} {
 		got := planText(session().Show, tt.plan, tt.answer)
