@@ -218,18 +218,18 @@ func units() []row {
 		return row{says, may, crdv1.KindResource, "metadata: {name: NAME}\nspec: {name: db, pluginName: p, olm: {" + olm + "}" + more + "}"}
 	}
 	return []row{
-		sandbox("a unit in the namespace of the operator", "ynnnnn", unitIn("", runner), ""),
-		sandbox("a unit in shop", "yynynn", inShop(runner), ""),
-		sandbox("a unit in pay", "ynnnyn", unitIn("namespace: pay", runner), ""),
-		sandbox("a unit with Secret db", "yynynn", inShop("containers: [{name: main, image: i, envFrom: [{secretRef: {name: db}}]}]"), ""),
-		sandbox("a unit with Secret other", "yynnnn", inShop(runner+", volumes: [{name: v, secret: {secretName: other}}]"), ""),
-		sandbox("a unit with Secret own, which the baseline uses", "yynnnn", inShop(runner+", imagePullSecrets: [{name: own}]"), ""),
-		sandbox("a unit with ConfigMap other", "yynnnn", inShop(runner+", volumes: [{name: v, projected: {sources: [{configMap: {name: other}}]}}]"), ""),
-		sandbox("a unit with claim data", "yynynn", inShop(runner+", volumes: [{name: v, persistentVolumeClaim: {claimName: data}}]"), ""),
-		sandbox("a unit with a copy of claim data of namespace pay", "ynnnnn", inShop(runner+
+		sandbox("a step in the namespace of the operator", "ynnnnn", unitIn("", runner), ""),
+		sandbox("a step in shop", "yynynn", inShop(runner), ""),
+		sandbox("a step in pay", "ynnnyn", unitIn("namespace: pay", runner), ""),
+		sandbox("a step with Secret db", "yynynn", inShop("containers: [{name: main, image: i, envFrom: [{secretRef: {name: db}}]}]"), ""),
+		sandbox("a step with Secret other", "yynnnn", inShop(runner+", volumes: [{name: v, secret: {secretName: other}}]"), ""),
+		sandbox("a step with Secret own, which the baseline uses", "yynnnn", inShop(runner+", imagePullSecrets: [{name: own}]"), ""),
+		sandbox("a step with ConfigMap other", "yynnnn", inShop(runner+", volumes: [{name: v, projected: {sources: [{configMap: {name: other}}]}}]"), ""),
+		sandbox("a step with claim data", "yynynn", inShop(runner+", volumes: [{name: v, persistentVolumeClaim: {claimName: data}}]"), ""),
+		sandbox("a step with a copy of claim data of namespace pay", "ynnnnn", inShop(runner+
 			", volumes: [{name: v, ephemeral: {volumeClaimTemplate: {spec: {dataSourceRef: {kind: PersistentVolumeClaim, name: data, namespace: pay}}}}}]"), ""),
-		sandbox("a unit in shop beside a fork there", "yynnnn", inShop(runner), ", customization: {patches: ["+patchesFor("shop", "customer", "template: false")+"]}"),
-		resource("a Resource without units", "yyyyyy", "", ""),
+		sandbox("a step in shop beside a fork there", "yynnnn", inShop(runner), ", customization: {patches: ["+patchesFor("shop", "customer", "template: false")+"]}"),
+		resource("a Resource without steps", "yyyyyy", "", ""),
 		resource("a Resource with a unit in shop", "yynynn", "preStart: ["+inShop(runner)+"]", ""),
 		resource("a Resource with a unit in shop that runs at its end", "yynynn", "postStop: ["+inShop(runner)+"]", ""),
 		resource("a Resource that gives its outputs to shop", "yynnnn", "", ", outputNamespaces: [shop]"),
@@ -250,7 +250,7 @@ func bounds() []row {
 	return []row{
 		sandboxOf("more members than are possible", "nnnnnn", "virtualWorkloads: ["+strings.Join(members, ", ")+"]"),
 		forkOf("more patches than are possible", "nnnnnn", patches...),
-		sandboxOf("more units than are possible", "nnnnnn", "managedResources: [{name: a, pluginName: p, olm: {preStart: ["+strings.Repeat("{name: u, type: ExecUnit},", 30)+"]}}, "+
+		sandboxOf("more steps than are possible", "nnnnnn", "managedResources: [{name: a, pluginName: p, olm: {preStart: ["+strings.Repeat("{name: u, type: ExecUnit},", 30)+"]}}, "+
 			"{name: b, pluginName: p, olm: {postStop: ["+strings.Repeat("{name: u, type: ExecUnit},", 21)+"]}}]"),
 		forkOf("more pods than are possible", "nnnnnn", fmt.Sprintf("merge: {spec: {replicas: %d}}", admission.DefaultReplicas+1)),
 	}
