@@ -196,6 +196,9 @@ func TestASandboxOfAnotherAuthorOpensNothing(t *testing.T) {
 	if got, err := f.asks("local-c-cart"); err == nil {
 		t.Errorf("the service is reached: %s", got)
 	}
+	if code, out, errs := b.does(t.Context(), "doctor", "--sandbox", "local-c"); code != exit.No || !strings.Contains(out, "wrong    local addresses are allowed: "+local+" is not opened to the cluster\n") {
+		t.Errorf("doctor: %d\n%s%s", code, out, errs)
+	}
 	end()
 	file := b.file("sandbox.yaml", "name: local-c\nspec:\n  cluster: c\n  local:\n  - name: cart\n    from: {kind: Deployment, namespace: local-shop, name: cart}\n    mappings: [{port: 80, toLocal: \""+local+"\"}]\n")
 	end = b.begins("connect", "-f", file, "--socks5", "", "--http-proxy", "")

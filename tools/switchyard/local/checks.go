@@ -83,6 +83,7 @@ func (e *examined) checks() []check {
 		out = append(out, check{ofSandbox, []string{ofCluster}, e.theSandbox})
 		out = append(out, check{"the operator's report", []string{ofSandbox}, e.seen})
 		out = append(out, check{"you may write the sandbox", []string{ofAPI, ofSandbox}, e.mayWrite})
+		out = append(out, check{"local addresses are allowed", []string{ofSandbox}, e.allowed})
 		out = append(out, check{"local processes listen", []string{ofSandbox}, e.locals})
 	}
 	return out
