@@ -102,6 +102,26 @@ func TestAScriptHasItsInputsAndGivesItsOutputs(t *testing.T) {
 	}
 }
 
+// The published documentation has scripts for both interpreters.
+func TestScriptsOfBashAndPythonRun(t *testing.T) {
+	for interpreter, script := range map[string]string{
+		"bash":    "#!/usr/bin/env bash\nset -euo pipefail\ndeclare -A of=([name]=$NAME)\n[[ ${of[name]} == shop-* ]] && printf '%s' \"${of[name]^^}\" >\"$OUT/name\"\n",
+		"python3": "#!/usr/bin/env python3\nimport os\nopen(os.environ['OUT'] + '/name', 'w').write(os.environ['NAME'].upper())\n",
+	} {
+		t.Run(interpreter, func(t *testing.T) {
+			s := newScene(t, script)
+			s.input("name", "NAME", "shop-a")
+			s.output("name", "name")
+			if e := s.run(); e != (iocontext.Ending{}) {
+				t.Errorf("it ended with %+v", e)
+			}
+			if got := s.given("name"); got != "SHOP-A" {
+				t.Errorf("the output is %q", got)
+			}
+		})
+	}
+}
+
 func TestHowScriptsEnd(t *testing.T) {
 	big := strings.Repeat("x", iocontext.MaxVariable)
 	for what, tt := range map[string]struct {
