@@ -18,6 +18,7 @@ import (
 	routing "switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/meshes"
 	"switchyard.dev/reconcilers/meshes/gatewayadapter"
 	"switchyard.dev/reconcilers/meshes/gatewayapi"
@@ -113,6 +114,7 @@ func (r *rig) derive() (stop func()) {
 	for kind, definition := range gatewayadapter.Definitions {
 		read = append(read, optional.Kind{GroupVersionKind: kind, Definition: definition})
 	}
+	read = append(read, optional.Kind{GroupVersionKind: baseline.RolloutKind(), Definition: baseline.RolloutDefinition})
 	kinds, err := optional.New(optional.Config{REST: access, Logger: world.Quiet, Kinds: read})
 	r.Must(err)
 	background.Run(r, kinds.Start)
