@@ -151,8 +151,8 @@ func (d *draining) end(ctx context.Context, look lookup, ask action) (forced boo
 	if err == nil && !slices.ContainsFunc(left, item.forceable) {
 		return false, stuck(left)
 	}
-	d.Logger.Warn("the controller manager has not come to an end: what is to go is deleted WITHOUT IT, and its finalizers are taken off. "+
-		"Delete workflows of resources do not run, and sidecars keep the last routes until their pods are made anew",
+	d.Logger.Warn("the controller manager has not finished: the remaining objects are deleted WITHOUT IT, and its finalizers are removed. "+
+		"Delete workflows of resources do not run, and sidecars keep the last routes until their pods are re-created",
 		"waited", d.Wait, "left", say(left), "why", err)
 	d.forcing = true
 	left, err = d.until(ctx, d.Force, look, d.force)
@@ -218,7 +218,7 @@ func (d *draining) until(ctx context.Context, within time.Duration, look lookup,
 		}
 		if time.Since(told) >= telling {
 			told = time.Now()
-			d.Logger.Info("waiting for the end of objects", "left", len(left), "objects", say(left), "error", err)
+			d.Logger.Info("waiting for objects to be deleted", "left", len(left), "objects", say(left), "error", err)
 		}
 		select {
 		case <-ctx.Done():

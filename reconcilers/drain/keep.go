@@ -52,7 +52,7 @@ func (d *draining) keep(ctx context.Context) error {
 	}
 	stay, err := d.farewell(ctx)
 	if err != nil { // Only the status is outdated; nothing is blocked.
-		d.Logger.Warn("not every object that stays says that the operator is gone", "why", err)
+		d.Logger.Warn("not every remaining object reports that the operator is uninstalled", "why", err)
 	}
 	stay = append(stay, d.strangers...)
 	said := []any{"stays", len(stay), "objects", say(stay), "forced", forced}
@@ -157,7 +157,7 @@ func (d *draining) rouse(ctx context.Context) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("drain: rouse what was put to rest (take annotation %s off by hand): %w", atrest.Annotation, err)
+		return fmt.Errorf("drain: resume suspended objects (remove annotation %s by hand): %w", atrest.Annotation, err)
 	}
 	return nil
 }
@@ -221,7 +221,7 @@ type conditioned interface {
 
 // uninstalled returns the conditions of an object after the operator was uninstalled.
 func uninstalled(types []string) condition.Set {
-	const gone = "The operator was uninstalled, and with it went what it had made for this object. " +
+	const gone = "The operator was uninstalled, and the objects that it had created for this one were deleted. " +
 		"Install it again to have that back; or delete the object, which nothing holds."
 	out := condition.Set{crdv1.ConditionReady: condition.False(ReasonUninstalled, gone)}
 	for _, t := range types {

@@ -104,8 +104,8 @@ func TestConclude(t *testing.T) {
 			reason, says string
 		}{
 			{"Istio is off", nil, true, istioroute.ReasonRoutesLeft,
-				`nobody takes routes for routing key "k" out of VirtualServices: shop/a. Set it to true until the sandbox is gone, or apply each VirtualService again`},
-			{"a right is missing", &istioadapter.Report{Trouble: &unreadable}, true, istioadapter.ReasonUnreadable, "Retrying. Meanwhile nobody takes routes out of VirtualServices: shop/a."},
+				`the operator does not remove routes for routing key "k" from VirtualServices: shop/a. Set it to true until the sandbox is deleted, or apply each VirtualService again`},
+			{"a right is missing", &istioadapter.Report{Trouble: &unreadable}, true, istioadapter.ReasonUnreadable, "Retrying. Until then the operator removes no routes from VirtualServices: shop/a."},
 			{"there are no VirtualServices any more", &istioadapter.Report{Trouble: &absent}, false, istioadapter.ReasonNoVirtualServices, "The cluster has none"},
 		} {
 			o := route()
@@ -113,7 +113,7 @@ func TestConclude(t *testing.T) {
 			for range 2 { // It stays so.
 				o = istioroute.Conclude(o, tt.known, now)
 				ready := crdv1.FindCondition(o.Status.Conditions, crdv1.ConditionReady)
-				if ready == nil || ready.Reason != tt.reason || !strings.Contains(ready.Message, tt.says) || strings.Count(ready.Message, "Meanwhile") > 1 {
+				if ready == nil || ready.Reason != tt.reason || !strings.Contains(ready.Message, tt.says) || strings.Count(ready.Message, "Until then") > 1 {
 					t.Errorf("%s: Ready is %+v", tt.name, ready)
 				}
 				m := o.Status.MatchedVirtualServices

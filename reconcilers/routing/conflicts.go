@@ -90,7 +90,7 @@ func (r Routing) Conflicts() []Conflict {
 func (r Routing) NoConflicts() condition.Condition {
 	conflicts := r.Conflicts()
 	if len(conflicts) == 0 {
-		return condition.True(ConditionNoConflicts, "No two members stand for one baseline.")
+		return condition.True(ConditionNoConflicts, "Each baseline has at most one member.")
 	}
 	var all []string
 	for _, c := range conflicts[:min(len(conflicts), shown)] {

@@ -89,7 +89,7 @@ func (t *Tail) copy(ctx context.Context, step string, pod crdv1.NamespacedName) 
 	}
 	from, err := t.Pods.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Container: container, Follow: t.Follow}).Stream(ctx)
 	if apierrors.IsNotFound(err) {
-		t.noted(step, "its pod %s/%s is gone, and its log with it", pod.Namespace, pod.Name)
+		t.noted(step, "its pod %s/%s was deleted, and with it its log", pod.Namespace, pod.Name)
 		return nil
 	}
 	if err != nil {
@@ -121,7 +121,7 @@ func (t *Tail) begun(ctx context.Context, step string, pod crdv1.NamespacedName)
 		cancel()
 		switch {
 		case apierrors.IsNotFound(err):
-			t.noted(step, "its pod %s/%s is gone, and its log with it", pod.Namespace, pod.Name)
+			t.noted(step, "its pod %s/%s was deleted, and with it its log", pod.Namespace, pod.Name)
 			return "", nil
 		case err != nil:
 			return "", fmt.Errorf("read pod %s/%s, of step %s: %w", pod.Namespace, pod.Name, step, err)
