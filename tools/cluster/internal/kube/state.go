@@ -36,7 +36,7 @@ func (c *Client) NodeReady(ctx context.Context, name string) (version string, er
 
 // ready returns what keeps a node from running pods, or nil.
 func (n nodeObject) ready() error {
-	verdict := fmt.Errorf("kubelet has not told its condition yet")
+	verdict := fmt.Errorf("kubelet has not reported the node's condition yet")
 	for _, c := range n.Status.Conditions {
 		if c.Type != "Ready" {
 			continue
