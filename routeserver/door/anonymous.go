@@ -86,7 +86,7 @@ func (d *Door) stranger(ctx context.Context, address, authorization string, why 
 	case d.cfg.Anonymous == Cluster:
 		return ctx, nil
 	case d.cfg.Anonymous == Nothing:
-		return nil, refused("this route server serves nobody who does not show a token (routeServer.anonymous: none)")
+		return nil, refused("this route server rejects calls without a token (routeServer.anonymous: none): present a service-account token")
 	case !narrowed:
 		return nil, refused(ownOnly + "this call is about the whole cluster")
 	}
@@ -116,18 +116,18 @@ type scope struct {
 func (d *Door) place(ctx context.Context, address string) (scope, error) {
 	from, err := netip.ParseAddrPort(address)
 	if err != nil || d.cfg.Namespace == nil {
-		return scope{}, refused(ownOnly + "which that is cannot be told")
+		return scope{}, refused(ownOnly + "which is unknown for this address")
 	}
 	s := scope{address: from.Addr()}
 	s.namespace, err = d.cfg.Namespace(ctx, s.address)
 	if none := (*podaddr.None)(nil); errors.As(err, &none) {
-		return scope{}, refused(ownOnly+"which that is cannot be told, for %v", none)
+		return scope{}, refused(ownOnly+"which is unknown: %v", none)
 	}
 	if err != nil {
 		return scope{}, status.Errorf(codes.Unavailable, "try again: %v", err)
 	}
 	if s.namespace == "" {
-		return scope{}, refused(ownOnly + "which that is cannot be told")
+		return scope{}, refused(ownOnly + "which is unknown for this address")
 	}
 	return s, nil
 }
@@ -154,7 +154,7 @@ func (d *Door) held(ctx context.Context) (context.Context, context.CancelCauseFu
 			namespace, err := d.cfg.Namespace(ctx, s.address)
 			switch none := (*podaddr.None)(nil); {
 			case errors.As(err, &none):
-				end(refused(ownOnly+"which that is cannot be told any more, for %v", none))
+				end(refused(ownOnly+"which is no longer known: %v", none))
 			case err == nil && namespace != s.namespace:
 				end(status.Errorf(codes.Unavailable, "the pod at %s is in another namespace than when this began: begin again", s.address))
 			}

@@ -74,7 +74,7 @@ func New(cfg Config) *Door {
 	return &Door{
 		cfg: cfg, ours: lru.New(maxOurs),
 		checks: callers.NewPool("checks of tokens", bounds),
-		claims: callers.NewPool("checks of tokens that say they are the operator's", bounds),
+		claims: callers.NewPool("checks of tokens that claim to be the operator's", bounds),
 	}
 }
 

@@ -194,7 +194,7 @@ func (c *inquiry) destination() bool {
 	}
 	c.say(routingv1.Verdict_UNKNOWN_DESTINATION,
 		"It is not known which workload the request is for: "+c.WhyNoTarget+".",
-		"Name the workload itself, or a Service that leads to a workload that a sandbox forks. Requests to anything else are not routed.")
+		"Name the workload itself, or a Service that routes to a workload that a sandbox forks. Requests to other destinations are not routed.")
 	return true
 }
 

@@ -108,7 +108,7 @@ func (c *inquiry) unled() bool {
 	}
 	c.decisive()
 	c.say(routingv1.Verdict_PORT_NOT_MAPPED,
-		fmt.Sprintf("Sandbox %s holds the routing key for %s, but no port of a Service routes to %s, so no request is routed to the sandbox. Message consumers need no Service: they ask the route server which messages are theirs.",
+		fmt.Sprintf("Sandbox %s holds the routing key for %s, but no port of a Service routes to %s, so no request is routed to the sandbox. Message consumers need no Service: they query the route server for the keys of their messages.",
 			quoted(c.Rule.Sandbox), name(c.Target.Baseline), object(c.holder())),
 		"Check that a Service of "+name(c.Target.Baseline)+" routes to the port, and the conditions of "+object(c.holder())+"; if it consumes messages, have it leave those with this key to the sandbox.")
 	return true
@@ -177,7 +177,7 @@ func (c *inquiry) readiness() bool {
 	c.since(c.OfKey, naming(c.holder()))
 	since := c.since(c.OfMember[c.holder()], both((*factv1.WorkloadObserved).GetReady))
 	c.say(routingv1.Verdict_NOT_READY,
-		fmt.Sprintf("The request belongs to sandbox %s, whose %s is not ready since %s, so it fails with 503 instead of reaching the baseline.",
+		fmt.Sprintf("The request belongs to sandbox %s. Its %s is not ready (since %s), so it fails with 503 instead of reaching the baseline.",
 			quoted(c.Rule.Sandbox), object(c.holder()), moment(since)),
 		"See the conditions of "+object(c.holder())+", and "+whatServes(c.Rule.Member.Kind)+".")
 	return true
