@@ -216,7 +216,7 @@ func TestCoverageSaysWhatItCouldNotRead(t *testing.T) {
 		"Deployment narrow/cart  5     3   ?         ?       1          1        0", "it is not known which workloads no Service selects",
 		"it is not known which sidecars are outdated: ", "it is not known which sidecars are behind: no route server was reached",
 		"workloads for which only their namespace asks", "workloads that have a fork and no sidecar at all are not shown",
-		"0 covered as far as the cluster tells: whether their sidecars have their routes is not known",
+		"0 covered as far as the cluster shows: it is unknown whether their sidecars have current routes",
 		"no route server was reached.\n      --server and SWITCHYARD_SERVER name none\n",
 	} {
 		if !strings.Contains(out, says) {

@@ -280,7 +280,7 @@ func TestFlagsThatLeadNowhere(t *testing.T) {
 			if code != c.code || !strings.Contains(errs, c.says) {
 				t.Errorf("exit code %d\n%s%s", code, out, errs)
 			}
-			if c.code == exit.No && !strings.Contains(out, "wrong    whom to trust: the file of --ca cannot be read: stat "+gone+": no such file or directory\n         Name a file with") {
+			if c.code == exit.No && !strings.Contains(out, "wrong    trusted authority: the file of --ca cannot be read: stat "+gone+": no such file or directory\n         Name a file with") {
 				t.Errorf("doctor says\n%s", out)
 			}
 		})

@@ -39,11 +39,11 @@ func verify(s *command.Session) *cobra.Command {
 		Long: `Verify the checksums of a log from its first event to its last, and name the first
 event that was altered, dropped, inserted or reordered.
 
-Who can write the log can also seal anew everything behind a change. That shows
-only against a mark that was taken before and kept elsewhere: --mark. This command
-prints the mark of the last event. The operator keeps one in its namespace too,
-and --live holds the log against it when it is reached through a kubeconfig with
-the right to read that ConfigMap.
+A writer of the log can also recompute the checksums of all events after a change.
+Only a mark that was taken earlier and kept elsewhere reveals that: pass it as --mark.
+This command prints the mark of the last event. The operator also keeps one in a
+ConfigMap in its namespace; --live compares the log with it if your kubeconfig can
+read that ConfigMap.
 
 Exit code 0 when the log is intact, 1 when it was tampered with.`,
 		Example: `  switchyard audit verify before-the-release.jsonl.gz

@@ -29,7 +29,7 @@ const (
 	ofCluster    = "API server"
 	ofForward    = "rights to forward a port"
 	ofRoad       = "a tunnel proxy is reached"
-	ofRoots      = "whom to trust"
+	ofRoots      = "trusted authority"
 	ofToken      = "token"
 	ofSession    = "the proxy accepts this workstation"
 	ofAPI        = "tunnel-api answers"
@@ -294,7 +294,7 @@ func (e *examined) mayWrite(ctx context.Context) (string, error) {
 	}
 	all, err := stream.Recv()
 	if err != nil {
-		return "", wrong{err.Error(), "ask who runs the operator: the log of tunnel-api says why"}
+		return "", wrong{err.Error(), "ask the operator's administrator for the reason, which tunnel-api logs"}
 	}
 	for _, s := range all.GetSandboxes() {
 		switch {

@@ -82,14 +82,14 @@ func doctor(s *command.Session) *cobra.Command {
 	e := &examined{place: place{s: s}}
 	c := &cobra.Command{
 		Use: "doctor", Short: "Diagnose the connection between this machine and the cluster", Args: cobra.NoArgs,
-		Long: `Diagnose the connection between this machine and the cluster, in the order in
-which they are needed, and say what is wrong and what to do. With --sandbox it looks at the
-sandbox too: its external workloads, and whether their local processes listen. Nothing is
-changed, and no tunnel is taken from a program that has one. The exit code is 1 when a part is wrong.`,
+		Long: `Diagnose the connection between this machine and the cluster. The parts are checked in the order
+in which they are needed; each failed check is shown with its remedy. --sandbox also checks the
+sandbox: its external workloads, and whether their local processes listen. Nothing is changed, and
+no tunnel is taken from another program. The exit code is 1 if a check failed.`,
 		Example: "  switchyard doctor --sandbox mine",
 	}
 	e.flags(c.Flags())
-	c.Flags().BoolVar(&e.privileged, "privileged", false, "look whether connect --privileged works here too")
+	c.Flags().BoolVar(&e.privileged, "privileged", false, "also check whether connect --privileged works here")
 	c.Flags().StringVarP(&e.sandbox, "sandbox", "s", "", "`sandbox` to look at")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if err := e.addressed(); err != nil {

@@ -29,21 +29,21 @@ import (
 	"switchyard.dev/tunnels/workstation/standin"
 )
 
-const aboutRun = `Start a process of this machine in the place of a container of the cluster: with the
-environment of the baseline's container, with the files of its volumes below a folder of
-their own, with env and files that the sandbox gives the workload (local) on top, and with
-requests of the sandbox's routing key, which come to the local addresses that it names. An
-address is opened if you are the sandbox's last author, or if --allow or -f names it. Any
-other is refused with the command that allows it, since the process has the terminal.
+const aboutRun = `Run a local process instead of a container of the cluster. It gets the environment of the
+baseline's container, the files of its volumes (in a folder of their own), the env and
+files that the sandbox defines for the workload (local), and the requests with the
+sandbox's routing key, at the local addresses that the sandbox names. An address is opened
+if you changed the sandbox last, or if --allow or -f names it. Any other is refused with
+the command that allows it, because the process uses the terminal.
 
-The variables of the container win over yours, but for PATH, HOME and others that are
-about the machine. Variables from which loaders, shells or interpreters run code, such as
-LD_PRELOAD or BASH_ENV, are left out and named on standard error, unless --allow-env names
-them. Volumes are below $SWITCHYARD_ROOT, and variables that name a path in one of them
-are changed to name it there (--as-is leaves them). The folder is removed when the process
-ends; after kill -9, when the next run starts. The token of the service account is not
-copied, since it was made for pods: if the process speaks to the API server, it does so
-with your own rights, or not at all.`
+The container's variables override yours, except PATH, HOME and others that describe the
+machine. Variables from which loaders, shells or interpreters run code, such as LD_PRELOAD
+or BASH_ENV, are omitted and listed on standard error, unless --allow-env names them.
+Volumes are below $SWITCHYARD_ROOT, and variables that contain a path in one of them are
+changed accordingly (--as-is keeps them). The folder is removed when the process ends;
+after kill -9, when the next run starts. The token of the service account is not copied,
+because it was issued for pods: if the process calls the API server, it does so with your
+own rights, or not at all.`
 
 // running is a run of the command.
 type running struct {

@@ -31,10 +31,9 @@ func Watch(s *command.Session) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "watch",
 		Short: "Show decisions as they change",
-		Long: `Show the present, and then each decision that changes. With --behind it begins
-with what has changed since that position. When the connection is lost it goes on
-where it was; with -o json each line is one message, and the version in it is the
-position to go on from.`,
+		Long: `Show the current decisions, and then each change. With --behind it starts with the
+changes since that position. After a lost connection it resumes at its position; with
+-o json each line is one message, and its version is the position to resume from.`,
 		Example: `  switchyard watch --key k7q2m9x4v1tz8
   switchyard watch --behind 4y2kq7m9x1v3tz8b/120 --once -o json`,
 		Args: cobra.NoArgs,

@@ -33,7 +33,7 @@ func Commands(s *command.Session, further ...*cobra.Command) []*cobra.Command {
 		Use: "sandbox", Short: "Set up sandboxes from their published specification", Args: cobra.NoArgs,
 		Long: `Set up sandboxes from their published specification, with a kubeconfig alone: no control
 plane is needed. The specification is compiled here to a SignadotSandbox, which is written
-with your own rights; whoever may write one may also use kubectl.`,
+with your own rights, as kubectl would write it.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	sandbox.AddCommand(applySandbox(s), renderSandbox(s), sandboxKind.deleted(s), sandboxKind.shownByName(s), sandboxKind.all(s, "List the sandboxes of the cluster"))

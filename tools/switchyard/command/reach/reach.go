@@ -61,7 +61,7 @@ func (c Cluster) read() (config *rest.Config, current string, err error) {
 	rules := c.rules()
 	loader := c.loader()
 	if config, err = loader.ClientConfig(); clientcmd.IsEmptyConfig(err) {
-		return nil, "", fmt.Errorf("there is no kubeconfig with a cluster in it (looked at %s)", strings.Join(rules.GetLoadingPrecedence(), ", "))
+		return nil, "", fmt.Errorf("there is no kubeconfig with a cluster in it (searched: %s)", strings.Join(rules.GetLoadingPrecedence(), ", "))
 	}
 	if err != nil {
 		return nil, "", fmt.Errorf("the kubeconfig cannot be used: %w", err)

@@ -28,7 +28,7 @@ func (n *Named) Flags(f *pflag.FlagSet, also string) {
 	f.StringArrayVar(&n.allow, "allow", nil, "open this local `address` to the sandboxes that are served: host:port, or a port of localhost; may be given again")
 	f.StringArrayVarP(&n.files, "filename", "f", nil, also+"open the addresses of this machine that this `file` of a sandbox names; may be given again")
 	n.values.Flags(f, "files")
-	f.BoolVar(&n.trustAuthor, "trust-author", true, "open addresses of this machine that sandboxes name whose last author you are, as the cluster reports; =false does not")
+	f.BoolVar(&n.trustAuthor, "trust-author", true, "open the local addresses that are named by sandboxes you changed last, as the cluster reports; =false does not")
 }
 
 // Policy returns the policy that allows these addresses, and the sandboxes of the files.

@@ -27,7 +27,7 @@ func (w Source) Find(ctx context.Context, cluster func() (client.WithWatch, erro
 		}
 	}
 	if given > 1 {
-		return "", exit.Usage.Errorf("--sandbox, --routegroup and --key each say whose routing key is meant: give one")
+		return "", exit.Usage.Errorf("--sandbox, --routegroup and --key exclude each other: give one")
 	}
 	if w.Key != "" || given == 0 {
 		return w.Key, nil

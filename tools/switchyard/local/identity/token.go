@@ -161,9 +161,9 @@ func (r *requested) token(ctx context.Context, again bool) (string, error) {
 	case apierrors.IsNotFound(err):
 		return "", workstation.Final(fmt.Errorf("there is no service account %s/%s", r.namespace, r.name))
 	case apierrors.IsUnauthorized(err):
-		return "", workstation.Final(reach.Explained(fmt.Errorf("have a token made for service account %s/%s: %w", r.namespace, r.name, err)))
+		return "", workstation.Final(reach.Explained(fmt.Errorf("request a token for service account %s/%s: %w", r.namespace, r.name, err)))
 	case err != nil:
-		return "", fmt.Errorf("have a token made for service account %s/%s: %w", r.namespace, r.name, err)
+		return "", fmt.Errorf("request a token for service account %s/%s: %w", r.namespace, r.name, err)
 	}
 	r.last = made.Status.Token
 	r.until = time.Now().Add(time.Until(made.Status.ExpirationTimestamp.Time) * 4 / 5)

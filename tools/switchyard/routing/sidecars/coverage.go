@@ -214,7 +214,7 @@ func coverageText(p *show.Printer, c Coverage) string {
 func asFarAs(c Coverage) string {
 	switch {
 	case slices.ContainsFunc(c.Workloads, func(w Workload) bool { return w.Behind == nil }):
-		return " as far as the cluster tells: whether their sidecars have their routes is not known"
+		return " as far as the cluster shows: it is unknown whether their sidecars have current routes"
 	case len(c.Unknown) > 0:
 		return " as far as is known"
 	}

@@ -38,7 +38,7 @@ deleted are changed with "sandbox apply", which takes the next version of the pl
 		Example: "  switchyard resource retry --sandbox mine db\n  switchyard resource retry --sandbox mine db --with plugin.yaml",
 	}
 	var values sandboxes.Values
-	with := c.Flags().String("with", "", "the `file` of a mended resource plugin whose delete steps run")
+	with := c.Flags().String("with", "", "a `file` with a corrected resource plugin; its delete steps run")
 	values.Flags(c.Flags(), "file")
 	return about(s, c, func(ctx context.Context, cluster client.Client, o *crdv1.Resource, r report) error {
 		if *with != "" {
@@ -86,8 +86,8 @@ func replace(ctx context.Context, s *command.Session, cluster client.Client, o *
 func giveUp(s *command.Session) *cobra.Command {
 	c := &cobra.Command{
 		Use: "give-up NAME", Short: "Release a resource without its delete steps",
-		Long: `Let a resource go that is being deleted and whose delete steps cannot be run to their end.
-What they have not removed stays: the command names the steps.`,
+		Long: `Release a resource that is being deleted although its delete steps cannot complete. Objects
+that those steps would have deleted remain: the command lists the steps.`,
 	}
 	return about(s, c, func(ctx context.Context, cluster client.Client, o *crdv1.Resource, r report) error {
 		ctx, cancel := s.Patiently(ctx)

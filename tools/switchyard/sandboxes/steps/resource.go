@@ -80,7 +80,7 @@ func getResource(s *command.Session) *cobra.Command {
 func about(s *command.Session, c *cobra.Command, do func(context.Context, client.Client, *crdv1.Resource, report) error) *cobra.Command {
 	var sandbox string
 	c.Args = cobra.ExactArgs(1)
-	c.Flags().StringVar(&sandbox, "sandbox", "", "the `sandbox` whose resource is meant")
+	c.Flags().StringVar(&sandbox, "sandbox", "", "the `sandbox` of the resource")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		cluster, err := s.Writer()
 		if err != nil {
