@@ -55,17 +55,17 @@ func (a *Anonymous) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// lookAgain is how often it is looked whether the caller of a stream still has its address.
+// lookAgain is the interval at which the namespace of a stream's caller is verified again.
 const lookAgain = 15 * time.Second
 
 // howToShow is the remedy in the error for rejected anonymous callers.
 const howToShow = "send 'authorization: Bearer TOKEN' with a token of a service account that is made for the audience " +
 	Audience + " (the switchyard command: --token-file)"
 
-// ownOnly is what strangers may have where that is one namespace.
+// ownOnly begins the errors for anonymous callers that are confined to their namespace.
 const ownOnly = "without a token this route server answers about the caller's own namespace only (routeServer.anonymous: namespace), and "
 
-// refused returns the error for an anonymous caller whose request needs a token.
+// refused returns the error for anonymous calls that need a token.
 func refused(format string, args ...any) error {
 	return status.Error(codes.Unauthenticated, fmt.Sprintf(format, args...)+": "+howToShow)
 }
@@ -74,8 +74,8 @@ func refused(format string, args ...any) error {
 // rejection. narrowed is set for calls whose responses are restricted by Narrow. why is the
 // authentication error of a token that was presented.
 func (d *Door) stranger(ctx context.Context, address, authorization string, why error, narrowed bool) (context.Context, error) {
-	// Who shows a token for us counts on seeing everything. To narrow what he gets, because
-	// it has run out, would look as if the rest had gone.
+	// A client that presents a token for this audience expects unrestricted responses. After the
+	// token's expiry, a restricted response would look as if all other data had been deleted.
 	if why != nil && (d.cfg.Anonymous == Nothing || d.cfg.Anonymous == Namespace && madeForUs(authorization)) {
 		if errors.Is(why, tokens.ErrUnchecked) {
 			return nil, status.Errorf(codes.Unavailable, "try again: %v", why)
@@ -106,7 +106,7 @@ func madeForUs(authorization string) bool {
 
 type scopeKey struct{}
 
-// scope is what a stranger may have: of one namespace, as long as its pod has an address.
+// scope restricts an anonymous caller to one namespace, as long as its pod has the address.
 type scope struct {
 	namespace string
 	address   netip.Addr

@@ -28,14 +28,14 @@ import (
 	"switchyard.dev/eventbus/callers/tokens"
 )
 
-// Audience is what a token must be made for to be believed here.
+// Audience is the audience of tokens that are accepted here.
 const Audience = "api.routeserver.signadot.svc"
 
 // Config is what a Door needs.
 type Config struct {
 	// Verify identifies the bearer of a token; it calls admit before it asks the API server
 	// (VerifyAdmitted of a tokens.Verifier for Audience). Without Verify all callers are
-	// strangers.
+	// anonymous.
 	Verify func(ctx context.Context, token string, admit tokens.Admit) (tokens.Identity, error)
 	// Ours are the service accounts of the operator's own programs, as namespace/name.
 	Ours []string
@@ -49,7 +49,7 @@ type Config struct {
 	LookAgain time.Duration
 }
 
-// Door identifies callers. A nil Door knows strangers only.
+// Door identifies callers. For a nil Door all callers are anonymous.
 type Door struct {
 	cfg Config
 	// checks limits the token reviews that anonymous callers can cause: only the API server can
@@ -84,7 +84,7 @@ func (d *Door) Who(ctx context.Context, address, authorization string) callers.C
 	return who
 }
 
-// who is Who with the reason why the token of an anonymous caller was not accepted; nil when it
+// who is Who and also returns why the token of an anonymous caller was rejected; nil if it
 // presented none.
 func (d *Door) who(ctx context.Context, address, authorization string) (callers.Caller, error) {
 	stranger := callers.At(address)

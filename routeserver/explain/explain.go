@@ -224,7 +224,7 @@ func (c *inquiry) declared() *factv1.RoutingDeclared {
 	return d
 }
 
-// unseen returns the members whose baseline is unknown: never observed, or observed without one.
+// unseen returns the members without a known baseline: never observed, or observed without one.
 func (c *inquiry) unseen() []event.Key {
 	var out []event.Key
 	for _, m := range c.declared().GetMembers() {

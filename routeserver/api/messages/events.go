@@ -38,7 +38,7 @@ func Events(recorded []event.Recorded) []*routingv1.Event {
 	return out
 }
 
-// says is the oneof of a Statement. It has one field for each kind of fact.
+// says is the oneof field of a Statement, with one case for each kind of fact.
 var says = (*routingv1.Statement)(nil).ProtoReflect().Descriptor().Oneofs().ByName("says")
 
 // Statement returns what the data of a fact state; nil for data of no known kind.
