@@ -37,8 +37,8 @@ type Config struct {
 	// (VerifyAdmitted of a tokens.Verifier for Audience). Without Verify all callers are
 	// anonymous.
 	Verify func(ctx context.Context, token string, admit tokens.Admit) (tokens.Identity, error)
-	// Ours are the service accounts of the operator's own programs, as namespace/name.
-	Ours []string
+	// Own are the service accounts of the operator's own programs, as namespace/name.
+	Own []string
 	// Anonymous sets the access of callers without a valid token. Probes are always answered.
 	Anonymous Anonymous
 	// Namespace returns the namespace of the caller at an address: that of a
@@ -58,12 +58,12 @@ type Door struct {
 	// number of concurrent reviews of a tokens.Verifier.
 	checks, claims *callers.Pool
 
-	// ours caches the tokens of the operator's programs, as hashes, with their accounts: they stay
+	// own caches the tokens of the operator's programs, as hashes, with their accounts: they stay
 	// valid while the API server is unavailable.
-	ours *lru.Cache
+	own *lru.Cache
 }
 
-const maxOurs = 256
+const maxOwn = 256
 
 // New returns a Door.
 func New(cfg Config) *Door {
@@ -72,7 +72,7 @@ func New(cfg Config) *Door {
 		cfg.LookAgain = lookAgain
 	}
 	return &Door{
-		cfg: cfg, ours: lru.New(maxOurs),
+		cfg: cfg, own: lru.New(maxOwn),
 		checks: callers.NewPool("checks of tokens", bounds),
 		claims: callers.NewPool("checks of tokens that claim to be the operator's", bounds),
 	}
@@ -93,29 +93,29 @@ func (d *Door) who(ctx context.Context, address, authorization string) (callers.
 		return stranger, nil
 	}
 	key := sha256.Sum256([]byte(token))
-	last, _ := d.ours.Get(key)
+	last, _ := d.own.Get(key)
 	known, before := last.(callers.Caller)
 	who, err := d.cfg.Verify(ctx, token, func(*tokens.Claim) (leave func(), err error) {
 		switch claim, ok := tokens.Claims(token); {
 		case before:
 			return func() {}, nil
-		case ok && slices.Contains(d.cfg.Ours, claim.Account()):
+		case ok && slices.Contains(d.cfg.Own, claim.Account()):
 			return d.claims.Enter(stranger)
 		}
 		return d.checks.Enter(stranger)
 	})
 	switch {
 	case errors.Is(err, tokens.ErrUnknown):
-		d.ours.Remove(key)
+		d.own.Remove(key)
 		return stranger, err
 	case err != nil && before:
 		return known, nil
 	case err != nil:
 		return stranger, err
-	case slices.Contains(d.cfg.Ours, who.String()):
-		ours := callers.Caller{Kind: callers.Ours, Name: who.String()}
-		d.ours.Add(key, ours)
-		return ours, nil
+	case slices.Contains(d.cfg.Own, who.String()):
+		own := callers.Caller{Kind: callers.Ours, Name: who.String()}
+		d.own.Add(key, own)
+		return own, nil
 	case who.PodName == "":
 		return callers.Caller{Kind: callers.Pod, Name: who.String()}, nil
 	}

@@ -44,7 +44,7 @@ func Explain(e Evidence) Answer {
 	c.Lagging = lagging(e.Sidecars)
 	for _, look := range []func() bool{
 		c.table, c.key, c.declaration, c.destination, c.missing, c.kept,
-		c.unled, c.sidecar, c.acknowledgement, c.readiness, c.port, c.contest,
+		c.unrouted, c.sidecar, c.acknowledgement, c.readiness, c.port, c.contest,
 	} {
 		if look() {
 			break

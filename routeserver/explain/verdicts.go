@@ -98,10 +98,10 @@ func (c *inquiry) kept() bool {
 	return true
 }
 
-// unled reports whether no Service port maps to the member: no Service selects the baseline, or the
+// unrouted reports whether no Service port maps to the member: no Service selects the baseline, or the
 // member has no port for one. Then no request is routed to the sandbox; a baseline that consumes
 // messages queries the route server itself.
-func (c *inquiry) unled() bool {
+func (c *inquiry) unrouted() bool {
 	o := c.observation()
 	if o == nil || len(o.GetServices()) > 0 {
 		return false

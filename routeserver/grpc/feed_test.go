@@ -78,7 +78,7 @@ func TestEveryWatcherThatLooksHasTheRulesOfTheNewestEdition(t *testing.T) {
 
 // follower is a watcher that keeps the rules it was told of.
 type follower struct {
-	at     told
+	at     position
 	filter published.Filter
 	rules  map[string]string
 }

@@ -80,7 +80,7 @@ func openDoor(access *rest.Config, client kubernetes.Interface, settings server.
 	if err != nil {
 		return nil, err
 	}
-	config := door.Config{Verify: verifier.VerifyAdmitted, Ours: settings.OwnAccounts, Anonymous: settings.Anonymous}
+	config := door.Config{Verify: verifier.VerifyAdmitted, Own: settings.OwnAccounts, Anonymous: settings.Anonymous}
 	if settings.Anonymous == door.Namespace {
 		access = rest.CopyConfig(access)
 		access.QPS, access.ContentType = -1, "application/vnd.kubernetes.protobuf"
