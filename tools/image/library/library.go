@@ -25,8 +25,8 @@ var folders = map[elf.Machine]string{
 }
 
 // Needed returns the loader and the libraries of a program, sorted by path, and verifies that they
-// have the required symbol versions. A static program needs none. The error names what is missing
-// on this machine.
+// have the required symbol versions. A static program needs none. The error names the missing files
+// or versions.
 func Needed(program string) ([]File, error) {
 	file, err := elf.Open(program)
 	if err != nil {
