@@ -179,7 +179,7 @@ func (v *verification) finding(f *audit.Finding) *auditFinding {
 	}
 	out := &auditFinding{Kind: string(f.Kind), Sequence: f.Seq, Reason: f.Reason}
 	if v.lines && f.Kind != audit.Dropped {
-		out.Line = f.Index + 2 // behind the line that says what the file is
+		out.Line = f.Index + 2 // after the header line
 	}
 	if e, err := eventOf(f.Found); err == nil {
 		out.Event, _ = show.Written(e) // it is left out when it cannot be written

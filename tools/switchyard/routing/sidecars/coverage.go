@@ -25,8 +25,8 @@ import (
 type Coverage struct {
 	// Workloads are those that are concerned, sorted.
 	Workloads []Workload `json:"workloads"`
-	// Unknown are sentences about sources that could not be read, and what is missing from the
-	// report for that reason.
+	// Unknown are sentences about sources that could not be read, and about the gaps that they leave in
+	// the report.
 	Unknown []string `json:"unknown"`
 	// Others are the numbers of pods of the other workloads of the namespaces: as far as is known,
 	// none requests a sidecar or has a fork.

@@ -19,8 +19,8 @@ import (
 	"switchyard.dev/workflows/steps"
 )
 
-// said prints a text if err is nil, and returns err.
-func said(s *command.Session, text string, err error) error {
+// printed prints a text if err is nil, and returns err.
+func printed(s *command.Session, text string, err error) error {
 	if err == nil {
 		_, err = io.WriteString(s.Out, show.Plain(text)+"\n")
 	}
@@ -56,7 +56,7 @@ deleted are changed with "sandbox apply", which takes the next version of the pl
 		}
 		ctx, cancel := s.Patiently(ctx)
 		defer cancel()
-		return said(s, text, steps.Retry(ctx, cluster, o, s.Now()))
+		return printed(s, text, steps.Retry(ctx, cluster, o, s.Now()))
 	})
 }
 
@@ -80,7 +80,7 @@ func replace(ctx context.Context, s *command.Session, cluster client.Client, o *
 	for _, u := range units {
 		names = append(names, u.Name)
 	}
-	return said(s, fmt.Sprintf("resource %s has the delete steps of %s, which run now: %s", r.Name, p.Name, strings.Join(names, ", ")), err)
+	return printed(s, fmt.Sprintf("resource %s has the delete steps of %s, which run now: %s", r.Name, p.Name, strings.Join(names, ", ")), err)
 }
 
 func giveUp(s *command.Session) *cobra.Command {
@@ -106,6 +106,6 @@ that those steps would have deleted remain: the command lists the steps.`,
 		if len(left) > 0 {
 			text += "; what these steps remove may be left: " + strings.Join(left, ", ")
 		}
-		return said(s, text, err)
+		return printed(s, text, err)
 	})
 }
