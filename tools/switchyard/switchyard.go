@@ -15,7 +15,7 @@ import (
 	"switchyard.dev/tools/switchyard/command/reach"
 	"switchyard.dev/tools/switchyard/history"
 	"switchyard.dev/tools/switchyard/local"
-	"switchyard.dev/tools/switchyard/local/standing"
+	"switchyard.dev/tools/switchyard/local/localenv"
 	"switchyard.dev/tools/switchyard/routing"
 	"switchyard.dev/tools/switchyard/routing/sidecars"
 	"switchyard.dev/tools/switchyard/sandboxes"
@@ -96,7 +96,7 @@ func root(s *command.Session) *cobra.Command {
 	s.Flags(root.PersistentFlags())
 	root.AddCommand(routing.Table(s), routing.Explain(s), routing.Diff(s), routing.History(s), routing.Watch(s), routing.DryRun(s),
 		sidecars.Wait(s), sidecars.List(s), sidecars.Covered(s), history.Log(s), history.Replay(s), history.Bisect(s), history.Audit(s), version(s))
-	root.AddCommand(sandboxes.Commands(s, standing.Commands(s)...)...)
+	root.AddCommand(sandboxes.Commands(s, localenv.Commands(s)...)...)
 	root.AddCommand(steps.Commands(s)...)
 	root.AddCommand(local.Commands(s)...)
 	return root

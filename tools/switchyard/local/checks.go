@@ -18,8 +18,8 @@ import (
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/reconcilers/externalworkload"
 	"switchyard.dev/tools/switchyard/command/reach"
+	"switchyard.dev/tools/switchyard/local/localenv"
 	"switchyard.dev/tools/switchyard/local/privileges"
-	"switchyard.dev/tools/switchyard/local/standing"
 	"switchyard.dev/tunnels/workstation"
 )
 
@@ -254,7 +254,7 @@ func (e *examined) seen(context.Context) (string, error) {
 
 // fits returns an error where a mapping names a port that no container of the baseline has.
 func fits(ctx context.Context, c client.Reader, x *crdv1.SandboxExternalWorkload) error {
-	of, err := standing.Baseline(ctx, c, x.Baseline.ObjectRef)
+	of, err := localenv.Baseline(ctx, c, x.Baseline.ObjectRef)
 	if err != nil {
 		return wrong{err.Error(), "name a baseline that is there, in the sandbox"}
 	}

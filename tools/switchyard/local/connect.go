@@ -161,7 +161,7 @@ func (p *place) serve(ctx context.Context, parts *sync.WaitGroup, w *workstation
 		now, _ := w.Status()
 		err := socket.Serve(ctx, socket.Folder(p.s.Getenv), now.Session, func() any { s, _ := w.Status(); return s })
 		if err != nil {
-			say(p.s.Err, "note: "+p.s.Name+" connect status will not know of this one: "+err.Error())
+			printLine(p.s.Err, "note: "+p.s.Name+" connect status does not show this connection: "+err.Error())
 		}
 	})
 	telling, stop := context.WithCancel(ctx)
@@ -254,10 +254,10 @@ func orElse(text, otherwise string) string {
 	return text
 }
 
-// say writes a line of text for the user.
-func say(out io.Writer, line string) { _, _ = io.WriteString(out, show.Line(line)+"\n") }
+// printLine writes a line of text for the user.
+func printLine(out io.Writer, line string) { _, _ = io.WriteString(out, show.Line(line)+"\n") }
 
-// keyHeaders returns the headers of the cluster whose whole value is a routing key; none if the
+// keyHeaders returns the cluster's headers with a routing key as their whole value; none if the
 // operator's configuration cannot be read.
 func keyHeaders(ctx context.Context, access *rest.Config, operator string) []string {
 	c, err := command.Client(access)

@@ -83,7 +83,7 @@ func (p *place) access() (*rest.Config, error) {
 		return nil, exit.Unavailable.Errorf("this needs a cluster: %w", err)
 	}
 	if text := at.Switched(); text != "" {
-		say(p.s.Err, "Note: "+text)
+		printLine(p.s.Err, "Note: "+text)
 	}
 	return config, nil
 }
@@ -252,7 +252,7 @@ func (p *place) identity() (workstation.Token, error) {
 		return nil, exit.Unavailable.Errorf("who you are is not known without a kubeconfig: give a token in the file of --token-file, or a kubeconfig (%w)", err)
 	}
 	if p.account == "" {
-		return identity.Narrowed(p.access, func(text string) { say(p.s.Err, "Note: "+text) })
+		return identity.Narrowed(p.access, func(text string) { printLine(p.s.Err, "Note: "+text) })
 	}
 	namespace, name, err := named(p.account)
 	if err != nil {

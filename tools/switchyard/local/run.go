@@ -21,8 +21,8 @@ import (
 	"switchyard.dev/tools/switchyard/command/interrupt"
 	"switchyard.dev/tools/switchyard/local/allow"
 	"switchyard.dev/tools/switchyard/local/header"
+	"switchyard.dev/tools/switchyard/local/localenv"
 	"switchyard.dev/tools/switchyard/local/process"
-	"switchyard.dev/tools/switchyard/local/standing"
 	"switchyard.dev/tunnels/api"
 	"switchyard.dev/tunnels/workstation"
 	"switchyard.dev/tunnels/workstation/socket"
@@ -48,7 +48,7 @@ own rights, or not at all.`
 // running is a run of the command.
 type running struct {
 	place
-	standing.Workload
+	localenv.Workload
 	ways
 	sandbox                     string
 	asIs, clean, alone, proxied bool
@@ -108,21 +108,21 @@ func (r *running) run(ctx context.Context, given func(string) bool, args []strin
 		return err
 	}
 	r.result = result
-	folder, err := standing.NewFolder(x.Name)
+	folder, err := localenv.NewFolder(x.Name)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = folder.Release() }()
 	r.root, r.lock = folder.Root, folder.Lock
-	if _, err := standing.Write(r.root, result.Files, false); err != nil {
+	if _, err := localenv.Write(r.root, result.Files, false); err != nil {
 		return err
 	}
-	standing.Warn(r.s, result)
+	localenv.Warn(r.s, result)
 	if r.alone {
 		return r.start(ctx, args)
 	}
 	if r.brought(x.Name) && len(r.maps) == 0 && !r.proxied {
-		say(r.s.Err, "requests come through the connection that there is already (see "+r.s.Name+" connect status)")
+		printLine(r.s.Err, "requests come through the connection that there is already (see "+r.s.Name+" connect status)")
 		return r.start(ctx, args)
 	}
 	return r.connected(ctx, given, x.Name, args)
@@ -131,7 +131,7 @@ func (r *running) run(ctx context.Context, given func(string) bool, args []strin
 // allows opens the addresses of this machine that flags and files name. Those that the sandbox names are
 // opened as connect opens them: if the user is its last author.
 func (r *running) allows(ctx context.Context, cluster client.Reader, workload string) error {
-	o, err := standing.Sandbox(ctx, cluster, r.sandbox)
+	o, err := localenv.Sandbox(ctx, cluster, r.sandbox)
 	if err != nil {
 		return err
 	}
@@ -237,13 +237,13 @@ func (r *running) environ() []string {
 	if !r.asIs {
 		var changed, left []string
 		if vars, changed, left = r.result.Below(r.root); len(changed) > 0 {
-			say(r.s.Err, "note: these variables name paths below "+r.root+": "+strings.Join(changed, ", "))
+			printLine(r.s.Err, "note: these variables name paths below "+r.root+": "+strings.Join(changed, ", "))
 			if loads := slices.DeleteFunc(changed, func(name string) bool { return !unsafeenv.NamesPath(name) }); len(loads) > 0 {
-				say(r.s.Err, "warning: programs may load code or configuration of the cluster by these variables: "+strings.Join(loads, ", ")+". --as-is leaves their values unchanged")
+				printLine(r.s.Err, "warning: programs may load code or configuration of the cluster by these variables: "+strings.Join(loads, ", ")+". --as-is leaves their values unchanged")
 			}
 		}
 		if len(left) > 0 {
-			say(r.s.Err, "note: these variables are unchanged, although they may name paths below "+r.root+", since it is not clear where a path begins: "+strings.Join(left, ", ")+". The command can make them from $SWITCHYARD_ROOT")
+			printLine(r.s.Err, "note: these variables are unchanged, although they may name paths below "+r.root+", since it is not clear where a path begins: "+strings.Join(left, ", ")+". The command can make them from $SWITCHYARD_ROOT")
 		}
 	}
 	vars = append(vars, standin.Var{Name: "SWITCHYARD_ROOT", Value: r.root})
@@ -279,7 +279,7 @@ func (r *running) start(ctx context.Context, args []string) error {
 		return exit.Failed.Errorf("%s cannot be started: %w", args[0], err)
 	}
 	if len(result.Left) > 0 {
-		say(r.s.Err, fmt.Sprintf("note: %s ended, and left processes running: %s. They keep the ports that they listen on, and the folder of files; end them with: kill -- -%d",
+		printLine(r.s.Err, fmt.Sprintf("note: %s ended, and left processes running: %s. They keep the ports that they listen on, and the folder of files; end them with: kill -- -%d",
 			args[0], result.Names(), result.Group))
 	}
 	if result.Code != 0 {

@@ -57,7 +57,7 @@ func (n *Named) Policy(s *command.Session) (policy consent.Policy, served []stri
 // Selection is which sandboxes are served, and which local addresses are opened for them.
 type Selection struct {
 	Named
-	// Sandbox is the sandbox whose routing key is added to requests into the cluster; empty: none.
+	// Sandbox is the sandbox that provides the routing key of requests into the cluster; empty: none.
 	Sandbox string
 	machine string
 	take    []string

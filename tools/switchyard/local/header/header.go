@@ -11,7 +11,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tools/switchyard/command/exit"
-	"switchyard.dev/tools/switchyard/local/standing"
+	"switchyard.dev/tools/switchyard/local/localenv"
 	"switchyard.dev/xds/routingkey"
 )
 
@@ -44,7 +44,7 @@ func (w Source) Find(ctx context.Context, cluster func() (client.WithWatch, erro
 		}
 		return o.Spec.RoutingKey, err
 	}
-	o, err := standing.Sandbox(ctx, c, w.Sandbox)
+	o, err := localenv.Sandbox(ctx, c, w.Sandbox)
 	if err != nil {
 		return "", err
 	}

@@ -1,7 +1,7 @@
-// Package standing reads, with the user's permissions, the environment and files of a local process
+// Package localenv reads, with the user's permissions, the environment and files of a local process
 // that replaces a container of the cluster (standin computes them). It contains the commands
 // get-env and get-files of sandbox.
-package standing
+package localenv
 
 import (
 	"cmp"
@@ -229,7 +229,7 @@ func resources(ctx context.Context, c client.Reader, o *crdv1.SignadotSandbox) (
 }
 
 // outputs reads the outputs of the sandbox's resources, from the Secrets that forks use. Notes name
-// the resources whose outputs are unknown.
+// the resources with unknown outputs.
 func outputs(ctx context.Context, c client.Reader, all []crdv1.Resource, in *standin.Input) (notes []string) {
 	in.Outputs, in.OutputSecrets = map[string]map[string][]byte{}, map[string]string{}
 	for i := range all {
