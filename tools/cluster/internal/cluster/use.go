@@ -104,7 +104,7 @@ func (c Cluster) loadPause(ctx context.Context) error {
 	return nil
 }
 
-// reuseVolumes empties local volumes whose claim was deleted and releases them.
+// reuseVolumes empties and releases the local volumes of deleted claims.
 func (c Cluster) reuseVolumes(ctx context.Context) error {
 	client, err := kube.Connect(c.Node)
 	if err != nil {

@@ -133,7 +133,7 @@ func Enter(path string) error {
 }
 
 // onThread runs f on a thread that terminates afterwards. That must not be the first thread of the
-// process, which never terminates and whose state /proc shows as that of the process.
+// process, which never terminates; /proc shows its state as that of the process.
 func onThread(f func() error) error {
 	result := make(chan error, 1)
 	go func() {
