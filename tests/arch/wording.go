@@ -55,7 +55,7 @@ var flagged = []struct {
 func fold(pattern string) *regexp.Regexp { return regexp.MustCompile("(?i)" + pattern) }
 
 var (
-	// causes is the one use of "lead" that the field has: it leads to an error.
+	// causes matches the one common use of this verb: something causes an error.
 	causes = regexp.MustCompile(`(?i)\b(lead|leads|led) to (an? )?(error|panic|deadlock)`)
 	quoted = regexp.MustCompile("\"((?:[^\"\\\\]|\\\\.)*\\s(?:[^\"\\\\]|\\\\.)*)\"|`([^`]*\\s[^`]*)`")
 	// skipped are files that programs write, licenses, and the texts that tests compare.
