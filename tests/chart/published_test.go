@@ -18,7 +18,7 @@ func TestThePublishedCharts(t *testing.T) {
 	s := startAPIServer(t)
 	t.Run("their install command is accepted", s.takesThePublishedInstallCommand)
 	t.Run("a value without effect is accepted, and named", s.namesValuesWithoutEffect)
-	t.Run("a value that this version has takes effect", s.heedsPublishedValues)
+	t.Run("a value that this version has takes effect", s.appliesPublishedValues)
 	t.Run("what they refuse is refused", s.refusesWhatIsRefused)
 }
 
@@ -313,9 +313,9 @@ func effects() [][]effect {
 	}}
 }
 
-// heedsPublishedValues sets values as flags of the install command, and looks in the
+// appliesPublishedValues sets values as flags of the install command, and looks in the
 // objects for what comes of each.
-func (s apiServer) heedsPublishedValues(t *testing.T) {
+func (s apiServer) appliesPublishedValues(t *testing.T) {
 	t.Parallel()
 	for _, group := range effects() {
 		var values []string

@@ -44,7 +44,7 @@ type want struct {
 	verdict routingv1.Verdict
 	// because are the sequences of the events that made it so.
 	because []uint64
-	// says are texts that the summary must contain.
+	// says are texts that must be in the summary.
 	says []string
 	// holder is the sandbox that holds the decision, when another lost it.
 	holder  string

@@ -57,7 +57,7 @@ func (c Cycles) Run(ctx context.Context, w *World) (Cycled, error) {
 	}
 	if err == nil {
 		out.After = w.heap()
-		err = wait.Until(ctx, w.patience, "look at what is left", func() error {
+		err = wait.Until(ctx, w.patience, "find leftovers", func() error {
 			var err error
 			if out.Left, err = w.ours(ctx); err == nil && len(out.Left) > 0 {
 				return errors.New("something is")

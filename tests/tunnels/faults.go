@@ -212,7 +212,7 @@ func (r *faultsRun) end() error {
 	for i, d := range r.developers {
 		now, err := d.station.look()
 		if err != nil {
-			return fmt.Errorf("look at workstation %d: %w", i, err)
+			return fmt.Errorf("inspect workstation %d: %w", i, err)
 		}
 		r.figures.accepted += now.Accepted
 	}

@@ -91,7 +91,7 @@ func (s *Shop) tells(x Sample) {
 	}
 	for _, value := range s.outputs(x) {
 		if strings.Contains(out, value) {
-			s.Errorf("%s: the value %q is told:\n%s", x.Name, value, out)
+			s.Errorf("%s: the value %q is shown:\n%s", x.Name, value, out)
 		}
 	}
 	s.switchyard("logs", "--sandbox", x.Sandbox, "--resource", x.Resource, "-f")

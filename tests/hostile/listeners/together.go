@@ -24,8 +24,7 @@ import (
 type Outcome struct {
 	// Attackers counts their connections, once all had come.
 	Attackers Counts
-	// Led is the time from the deletion of the leader's pod until a change was served that another
-	// leader published; Ready is the time until a sandbox was Ready.
+	// Led is the time from the deletion of the leader's pod until a change by its successor was served; Ready is the time until a sandbox was Ready.
 	Led, Ready time.Duration
 	// Injected is how many of Pods pods got their sidecar.
 	Injected, Pods int
@@ -146,7 +145,7 @@ func (w *World) lead(ctx context.Context, sandbox string) (time.Duration, error)
 		}
 	}
 	if leader == "" {
-		return 0, fmt.Errorf("none of our pods leads: the leases are held by %q", lease)
+		return 0, fmt.Errorf("none of the operator's pods is the leader: the holders of the leases are %q", lease)
 	}
 	fork, err := demo.Kubectl(ctx, "", "get", "forkedworkloads", "-n", "hotrod", "-l", "signadot.com/sandbox="+sandbox, "-o", "jsonpath={.items[0].metadata.name}")
 	if err != nil {
@@ -170,7 +169,7 @@ func (w *World) lead(ctx context.Context, sandbox string) (time.Duration, error)
 		}
 		_ = wait.For(ctx, 20*time.Millisecond)
 	}
-	return 0, errors.New("a minute after the pod that led was ended no change has been served")
+	return 0, errors.New("no change was served within a minute after the leader's pod was deleted")
 }
 
 // has asks an address until the answer has a text in it, which the address has too.

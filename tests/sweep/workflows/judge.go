@@ -61,12 +61,12 @@ func (e evidence) judgeUnit(u unit, said map[string][]string) []string {
 		case is && !begun && a.Way != kubelet.Lost && a.Code < 0:
 			wrong("attempt %s never began, and it is held: %s, %s", a.Number, held.Reason, held.Message)
 		case is && a.Code == 0 && a.Way != kubelet.Lost && held.Reason != execunit.ReasonOutputsLost:
-			wrong("attempt %s ended with 0 and its outputs were lost; what is said is: %s, %s", a.Number, held.Reason, held.Message)
+			wrong("attempt %s ended with 0 and its outputs were lost; the status is: %s, %s", a.Number, held.Reason, held.Message)
 		case is: // A person knows, and has asked for another attempt.
 		case begun && done:
 			finished++
 		case begun:
-			wrong("attempt %s was begun and not finished (exit code %d, pod %s), and nobody was asked", a.Number, a.Code, a.Way)
+			wrong("attempt %s was begun and not finished (exit code %d, pod %s), and no user was asked", a.Number, a.Code, a.Way)
 		}
 	}
 	if finished != 1 {

@@ -49,7 +49,7 @@ func TestARunIsJudgedByWhatItsScriptsDid(t *testing.T) {
 		"held in another's words": {func(e *evidence) {
 			e.pods, e.attempts[at].Way, e.attempts[at].Kept, e.held["b"] = true, kubelet.Killed, false, Held{Reason: "PodDeleted"}
 			e.again(ledger.Begun, ledger.Done)
-		}, "its outputs were lost; what is said is"},
+		}, "its outputs were lost; the status is"},
 		"held for its outputs": {func(e *evidence) {
 			e.pods, e.attempts[at].Way, e.attempts[at].Kept, e.held["b"] = true, kubelet.Killed, false, Held{Reason: execunit.ReasonOutputsLost}
 			e.again(ledger.Begun, ledger.Done)
