@@ -70,7 +70,7 @@ func (c *checker) ask(token string) (tokens.Identity, error) {
 	return tokens.Identity{}, tokens.ErrUnknown
 }
 
-func TestWhoCalls(t *testing.T) {
+func TestCallersAreIdentified(t *testing.T) {
 	c := &checker{}
 	d := door.New(door.Config{Verify: c.verify, Own: []string{"signadot/manager"}})
 	stranger := callers.Caller{Name: "10.0.0.1"}
@@ -91,7 +91,7 @@ func TestWhoCalls(t *testing.T) {
 	}
 }
 
-func TestOursAreKnownWhileTheAPIServerIsAway(t *testing.T) {
+func TestOwnAccountsAreKnownWithoutTheAPIServer(t *testing.T) {
 	c := &checker{}
 	c.forgetful = true
 	d := door.New(door.Config{Verify: c.verify, Own: []string{"signadot/manager"}})
@@ -120,7 +120,7 @@ func TestForgedTokensAreCheckedNowAndThen(t *testing.T) {
 	}
 }
 
-func TestWhoIsKnownIsKnownHoweverOftenItCalls(t *testing.T) {
+func TestAKnownCallerStaysKnown(t *testing.T) {
 	c := &checker{}
 	d := door.New(door.Config{Verify: c.verify})
 	for range 1000 {
@@ -131,7 +131,7 @@ func TestWhoIsKnownIsKnownHoweverOftenItCalls(t *testing.T) {
 }
 
 // What the API server is asked about forged tokens lasts; the manager has a new token.
-func TestForgersDoNotMakeAStrangerOfTheManager(t *testing.T) {
+func TestForgedTokensDoNotMakeTheManagerAnonymous(t *testing.T) {
 	c := &checker{blocked: make(chan struct{})}
 	d := door.New(door.Config{Verify: c.verify, Own: []string{"signadot/manager"}})
 	var all sync.WaitGroup

@@ -282,7 +282,7 @@ func TestOthersAreWorkloadsThatTheServiceSelectsToo(t *testing.T) {
 	}
 }
 
-func TestWhatASilentRouteServerLeavesOpenIsSaid(t *testing.T) {
+func TestASilentRouteServerIsReported(t *testing.T) {
 	e := told(declared("k", "a"), fact(observed("a", "cart")))
 	e.Silent = []string{"10.0.0.7:7777"}
 	for name, sidecars := range map[string][]*routingv1.Sidecar{

@@ -74,7 +74,7 @@ func knowsTheManager(c *server.Config) {
 
 // Those who wait must not keep others from it: not the manager, without which no sandbox
 // becomes Ready, nor other people.
-func TestWaitersKeepNobodyOut(t *testing.T) {
+func TestWaitersBlockNoOtherCaller(t *testing.T) {
 	w := newSite(t, knowsTheManager)
 	ctx, stop := context.WithCancel(t.Context())
 	var all sync.WaitGroup

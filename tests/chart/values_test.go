@@ -19,7 +19,7 @@ import (
 	"switchyard.dev/xds/routingkey"
 )
 
-func TestBadValuesAreRefusedWithWhatIsWrong(t *testing.T) {
+func TestBadValuesAreRejectedWithAReason(t *testing.T) {
 	for _, c := range []struct{ name, values, says string }{
 		{"two meshes at once", "istio: {enabled: true}\nlinkerd: {enabled: true}", "istio.enabled and linkerd.enabled are both true"},
 		{"a value that is gone, even as false", "istio: {enableDeprecatedHostRouting: false}", "istio.enableDeprecatedHostRouting was removed"},

@@ -160,7 +160,7 @@ func TestWaitNamesTheSidecarsThatLag(t *testing.T) {
 	}
 }
 
-func TestATableThatMayBeOldSaysSo(t *testing.T) {
+func TestAStaleTableIsMarked(t *testing.T) {
 	store := memory.NewStore()
 	log := store.Open()
 	if _, err := log.Begin(t.Context(), event.Mark{}); err != nil {

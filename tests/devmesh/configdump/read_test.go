@@ -30,7 +30,7 @@ func with(headers ...string) func(string) []string {
 	}
 }
 
-func TestADumpIsReadAsWhatTheProxyDoes(t *testing.T) {
+func TestADumpIsReadAsTheProxysDecisions(t *testing.T) {
 	r, err := Read([]byte(dump(t)))
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func hostWith(t *testing.T, filter, config string) string {
 	return strings.Replace(dump(t), host, host+` "typed_per_filter_config": {"`+filter+`": `+config+`},`, 1)
 }
 
-func TestTheVirtualHostSaysWhereKeysAreTakenFrom(t *testing.T) {
+func TestTheVirtualHostNamesTheKeyHeaders(t *testing.T) {
 	const rule = `{"@type": "type.googleapis.com/envoy.extensions.filters.http.header_to_metadata.v3.Config", "request_rules": [{"header": "x-other",
 		"on_header_present": {"metadata_namespace": "signadot.com", "key": "key", "regex_value_rewrite": {"pattern": {"regex": "^(.*)$"}, "substitution": "\\1"}}}]}`
 	const filter = "envoy.filters.http.header_to_metadata"
@@ -105,7 +105,7 @@ func TestTheVirtualHostSaysWhereKeysAreTakenFrom(t *testing.T) {
 	}
 }
 
-func TestADumpThatWouldLeadRequestsElsewhereIsNotTakenForGood(t *testing.T) {
+func TestADumpWithOtherDestinationsIsRejected(t *testing.T) {
 	const stateOn = `"envoy.filters.http.set_filter_state": {"@type": "type.googleapis.com/envoy.config.route.v3.FilterConfig", `
 	good := dump(t)
 	for name, c := range map[string]struct{ old, new, want string }{

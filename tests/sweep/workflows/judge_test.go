@@ -28,7 +28,7 @@ func (e *evidence) again(said ...string) {
 	}
 }
 
-func TestARunIsJudgedByWhatItsScriptsDid(t *testing.T) {
+func TestARunIsJudgedByTheActionsOfItsScripts(t *testing.T) {
 	at := slices.IndexFunc(creates, func(u unit) bool { return u.name == "b" })
 	for name, tt := range map[string]struct {
 		change func(e *evidence)

@@ -22,7 +22,7 @@ func metaNamed(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: n
 // saysOfIt is doctor's name of what a sandbox's conditions are.
 const saysOfIt = "the operator's report"
 
-func TestTheDoctorNamesWhatIsWrong(t *testing.T) {
+func TestTheDoctorNamesTheProblem(t *testing.T) {
 	f := newFarSide(t, "local-doctor")
 	f.shop()
 	f.mayRead(true)

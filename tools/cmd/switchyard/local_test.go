@@ -257,7 +257,7 @@ func TestAnAddressAndATokenAreEnough(t *testing.T) {
 }
 
 // What no attempt could mend is said at once, and names the flag.
-func TestFlagsThatLeadNowhere(t *testing.T) {
+func TestUnusableFlagsAreRejectedAtOnce(t *testing.T) {
 	b := &bench{T: t, env: map[string]string{"XDG_RUNTIME_DIR": t.TempDir()}}
 	b.args = []string{"--kubeconfig", os.DevNull, "--token-file", b.file("token", "t")}
 	gone := filepath.Join(t.TempDir(), "gone.crt")
@@ -323,7 +323,7 @@ func TestAServiceAccountStandsInForACertificate(t *testing.T) {
 
 // Whom the API server does not know, no attempt helps: it is said at once, and in the same words
 // whatever was asked.
-func TestWhoIsNotKnownIsToldToLogIn(t *testing.T) {
+func TestUnauthenticatedUsersAreAskedToLogIn(t *testing.T) {
 	f := newFarSide(t, "local-stranger")
 	b := f.bench(t)
 	b.args = []string{"--kubeconfig", as(t, "", "wrong"), "--namespace-of-operator", f.namespace}
@@ -346,7 +346,7 @@ func TestWhoIsNotKnownIsToldToLogIn(t *testing.T) {
 	}
 }
 
-func TestALocalProcessHasWhatItsBaselineHas(t *testing.T) {
+func TestALocalProcessHasItsBaselinesEnvironment(t *testing.T) {
 	f := newFarSide(t, "local-run")
 	f.shop()
 	f.mayRead(true)
