@@ -50,8 +50,8 @@ Exit code 0 when the log is intact, 1 when it was tampered with.`,
   switchyard audit verify --live --mark 4y2kq7m9x1v3tz8b/4711/e39f0123285999c5…`,
 		Args: cobra.MaximumNArgs(1),
 	}
-	c.Flags().BoolVar(&live, "live", false, "verify the log that is served now instead of a file")
-	c.Flags().StringVar(&against, "mark", "", "a `mark` that was kept, epoch/sequence/checksum")
+	c.Flags().BoolVar(&live, "live", false, "verify the served log instead of a file")
+	c.Flags().StringVar(&against, "mark", "", "a `mark` that was kept elsewhere, epoch/sequence/checksum")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if live == (len(args) == 1) {
 			return exit.Usage.Errorf("give the FILE of an archive, or --live")

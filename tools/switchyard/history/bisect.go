@@ -66,9 +66,9 @@ Exit code 0 if the event was found, otherwise 1.`,
 		Example: `  switchyard bisect log.jsonl.gz -- switchyard explain deployment/shop/customer --key k7q2m9x4v1tz8
   switchyard bisect --live --good 14:03 -- ./smoke-test.sh`,
 	}
-	c.Flags().BoolVar(&live, "live", false, "bisect the log that is served now instead of a file")
-	c.Flags().StringVar(&good, "good", "", "a `version` that is good; the first one, or one that is sought")
-	c.Flags().StringVar(&bad, "bad", "", "a `version` that is bad; the last one")
+	c.Flags().BoolVar(&live, "live", false, "bisect the served log instead of a file")
+	c.Flags().StringVar(&good, "good", "", "a `version` that is good (default: the first one, or one found by searching backwards)")
+	c.Flags().StringVar(&bad, "bad", "", "a `version` that is bad (default: the last one)")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		dash := c.ArgsLenAtDash()
 		if dash < 0 || dash == len(args) {

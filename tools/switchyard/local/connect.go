@@ -214,7 +214,7 @@ No requests arrive from the cluster: for that, see connect.`,
 	y.flags(c.Flags(), "", "")
 	c.Flags().StringVarP(&of.Sandbox, "sandbox", "s", "", "`sandbox` that provides the routing key")
 	c.Flags().StringVarP(&of.RouteGroup, "routegroup", "r", "", "`route group` that provides the routing key")
-	c.Flags().StringVar(&of.Key, "key", "", "routing `key` that requests get")
+	c.Flags().StringVar(&of.Key, "key", "", "routing `key` to add to requests")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if len(y.maps) == 0 && y.socks == "" && y.http == "" {
 			return exit.Usage.Errorf("name a port into the cluster: --map, --http-proxy or --socks5")

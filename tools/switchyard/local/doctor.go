@@ -90,7 +90,7 @@ no tunnel is taken from another program. The exit code is 1 if a check failed.`,
 	}
 	e.flags(c.Flags())
 	c.Flags().BoolVar(&e.privileged, "privileged", false, "also check whether connect --privileged works here")
-	c.Flags().StringVarP(&e.sandbox, "sandbox", "s", "", "`sandbox` to look at")
+	c.Flags().StringVarP(&e.sandbox, "sandbox", "s", "", "`sandbox` to check")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if err := e.addressed(); err != nil {
 			return err

@@ -54,10 +54,10 @@ type place struct {
 // flags adds the flags of a place.
 func (p *place) flags(f *pflag.FlagSet) {
 	f.StringVar(&p.address, "address", "", "`host:port` of a tunnel proxy that is reached without a port-forward, usually its port 7777")
-	f.StringVar(&p.through, "proxy-url", "", "`URL` of a control plane's proxy, through which a tunnel proxy is reached (also "+proxyVariable+"); the proxy is shown the API key in "+keyVariable+", if there is one")
-	f.StringVar(&p.cluster, "cluster", "", "with --proxy-url, the `name` that the control plane knows the cluster by")
-	f.StringVar(&p.ca, "ca", "", "`file` with the authority that signs the proxies' certificates; read from the cluster")
-	f.StringVar(&p.account, "as-service-account", "", "come as this service account, `namespace/name`, by a token made for it (it takes the right to create serviceaccounts/token)")
+	f.StringVar(&p.through, "proxy-url", "", "`URL` of a control plane's proxy, through which a tunnel proxy is reached (also "+proxyVariable+"); it gets the API key in "+keyVariable+", if set")
+	f.StringVar(&p.cluster, "cluster", "", "with --proxy-url, the `name` of the cluster in the control plane")
+	f.StringVar(&p.ca, "ca", "", "`file` with the authority that signs the proxies' certificates (default: read from the cluster)")
+	f.StringVar(&p.account, "as-service-account", "", "authenticate as this service account, `namespace/name`, with a requested token (needs the right to create serviceaccounts/token)")
 }
 
 // proxyURL returns the proxy of a control plane, as a URL; empty: there is another road.

@@ -77,11 +77,11 @@ func run(s *command.Session) *cobra.Command {
 	r.ways.flags(c.Flags(), "", "")
 	r.named.Flags(c.Flags(), "")
 	c.Flags().StringVarP(&r.sandbox, "sandbox", "s", "", "the `sandbox`; required")
-	c.Flags().BoolVar(&r.asIs, "as-is", false, "leave variables that name paths in volumes as they are")
-	c.Flags().BoolVar(&r.clean, "clean-env", false, "of your own variables keep only PATH, HOME and others that are about the machine")
-	c.Flags().BoolVar(&r.alone, "no-connect", false, "only environment and files: no requests come")
+	c.Flags().BoolVar(&r.asIs, "as-is", false, "do not change variables that contain paths in volumes")
+	c.Flags().BoolVar(&r.clean, "clean-env", false, "of your own variables keep only PATH, HOME and others that describe the machine")
+	c.Flags().BoolVar(&r.alone, "no-connect", false, "only environment and files: receive no requests")
 	c.Flags().BoolVar(&r.proxied, "proxy-env", false, "set HTTP_PROXY and ALL_PROXY to a proxy into the cluster, which adds the routing key to HTTP requests, and NO_PROXY to this machine")
-	c.Flags().BoolVar(&r.taking, "take", false, "take the sandbox's tunnels from another user that holds them")
+	c.Flags().BoolVar(&r.taking, "take", false, "take over the sandbox's tunnels from another user")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if r.sandbox == "" {
 			return exit.Usage.Errorf("name the sandbox: --sandbox NAME")
@@ -122,7 +122,7 @@ func (r *running) run(ctx context.Context, given func(string) bool, args []strin
 		return r.start(ctx, args)
 	}
 	if r.brought(x.Name) && len(r.maps) == 0 && !r.proxied {
-		printLine(r.s.Err, "requests come through the connection that there is already (see "+r.s.Name+" connect status)")
+		printLine(r.s.Err, "requests use the existing connection (see "+r.s.Name+" connect status)")
 		return r.start(ctx, args)
 	}
 	return r.connected(ctx, given, x.Name, args)

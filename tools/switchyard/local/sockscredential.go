@@ -17,8 +17,8 @@ func socksCredential(s *command.Session) *cobra.Command {
 	c := &cobra.Command{
 		Use: "socks-credential", Short: "Issue a credential for the SOCKS5 port of the tunnel proxies", Args: cobra.NoArgs,
 		Long: `Issue a user name and a password for the SOCKS5 port (1080) of the tunnel proxies, valid for
-minutes. Clients that reach that port by themselves, as through kubectl port-forward, need them. The
-SOCKS5 port that switchyard connect opens on this machine needs no credential.`,
+minutes. Clients that connect to that port directly, such as through kubectl port-forward, need
+them. The SOCKS5 port that switchyard connect opens on this machine needs no credential.`,
 		Example: "  switchyard tunnel socks-credential -o json",
 	}
 	p.flags(c.Flags())

@@ -49,12 +49,12 @@ Service selects; otherwise 1.`,
 		Args: cobra.ExactArgs(1),
 	}
 	f := c.Flags()
-	f.StringArrayVarP(&headers, "header", "H", nil, "a header of the request, `'name: value'`; may be given again")
+	f.StringArrayVarP(&headers, "header", "H", nil, "a header of the request, `'name: value'`; repeatable")
 	f.StringVar(&req.RoutingKey, "key", "", "the routing key, instead of headers")
-	f.StringVar(&method, "method", "GET", "the method of the request, by which routes of a mesh may match")
-	f.Uint32Var(&req.WorkloadPort, "port", 0, "with KIND/NAMESPACE/NAME: the port that the workload listens on; any")
-	f.StringVar(&req.Pod, "pod", "", "ask about the sidecar of this pod of the baseline, `NAMESPACE/NAME`, and whether it is outdated; all of them")
-	f.StringVar(&at, "at", "", "the `version` to explain; the newest")
+	f.StringVar(&method, "method", "GET", "the method of the request (routes of a mesh can match by it)")
+	f.Uint32Var(&req.WorkloadPort, "port", 0, "with KIND/NAMESPACE/NAME: the port that the workload listens on (default: any)")
+	f.StringVar(&req.Pod, "pod", "", "check only the sidecar of this pod of the baseline, `NAMESPACE/NAME`, and whether it is outdated (default: all pods)")
+	f.StringVar(&at, "at", "", "the `version` to explain (default: the newest)")
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		if req.Headers, err = headersOf(headers); err != nil {
 			return err

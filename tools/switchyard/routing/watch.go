@@ -39,8 +39,8 @@ changes since that position. After a lost connection it resumes at its position;
 		Args: cobra.NoArgs,
 	}
 	filter := parse.Filter(c)
-	c.Flags().StringVar(&behind, "behind", "", "begin behind this `position`; with the whole present")
-	c.Flags().BoolVar(&once, "once", false, "end when the present is reached")
+	c.Flags().StringVar(&behind, "behind", "", "start after this `position` (default: with all current decisions)")
+	c.Flags().BoolVar(&once, "once", false, "exit when the newest version is reached")
 	c.RunE = func(c *cobra.Command, _ []string) (err error) {
 		req := &routingv1.WatchRequest{}
 		if req.Filter, err = filter(); err != nil {

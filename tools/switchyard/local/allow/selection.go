@@ -25,8 +25,8 @@ type Named struct {
 
 // Flags adds the flags that name them; also is what a file does besides.
 func (n *Named) Flags(f *pflag.FlagSet, also string) {
-	f.StringArrayVar(&n.allow, "allow", nil, "open this local `address` to the sandboxes that are served: host:port, or a port of localhost; may be given again")
-	f.StringArrayVarP(&n.files, "filename", "f", nil, also+"open the addresses of this machine that this `file` of a sandbox names; may be given again")
+	f.StringArrayVar(&n.allow, "allow", nil, "open this local `address` to the sandboxes that are served: host:port, or a port of localhost; repeatable")
+	f.StringArrayVarP(&n.files, "filename", "f", nil, also+"open the addresses of this machine that this `file` of a sandbox names; repeatable")
 	n.values.Flags(f, "files")
 	f.BoolVar(&n.trustAuthor, "trust-author", true, "open the local addresses that are named by sandboxes you changed last, as the cluster reports; =false does not")
 }
@@ -67,7 +67,7 @@ type Selection struct {
 func (o *Selection) Flags(f *pflag.FlagSet) {
 	f.StringVar(&o.Sandbox, "sandbox", "", "only this `sandbox`; HTTP requests into the cluster get its routing key")
 	f.StringVar(&o.machine, "machine", "", "only sandboxes with this `id` as the annotation switchyard.dev/machine")
-	f.StringArrayVar(&o.take, "take", nil, "serve this `sandbox`, and take its tunnels from another user that holds them; may be given again")
+	f.StringArrayVar(&o.take, "take", nil, "serve this `sandbox`, and take over its tunnels from another user; repeatable")
 	o.Named.Flags(f, "serve the sandbox, and ")
 }
 

@@ -36,7 +36,7 @@ their paths and permissions.`,
 	}
 	w.Flags(c.Flags(), "local", "l")
 	c.Flags().StringVarP(&into, "output-dir", "d", "", "the `folder`; by default NAME-files in the current one")
-	c.Flags().BoolVar(&keep, "no-clobber", false, "leave files that are there as they are")
+	c.Flags().BoolVar(&keep, "no-clobber", false, "do not overwrite existing files")
 	c.RunE = s.InCluster(func(ctx context.Context, cluster client.WithWatch, args []string) error {
 		r, _, err := w.Resolve(ctx, cluster, args[0])
 		if err != nil {

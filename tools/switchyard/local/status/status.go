@@ -39,9 +39,9 @@ func Command(s *command.Session) *cobra.Command {
 		Use: "status", Short: "Show the connections of this machine, or wait for one", Args: cobra.NoArgs, Long: aboutStatus,
 		Example: "  switchyard connect &\n  switchyard connect status --wait sandboxes --sandbox mine --wait-timeout 30s",
 	}
-	c.Flags().StringVar(&until, "wait", waitNone, "wait for `what`: connect, sandboxes or none")
-	c.Flags().DurationVar(&patience, "wait-timeout", 10*time.Second, "how long to wait at most")
-	c.Flags().StringSliceVarP(&named, "sandbox", "s", nil, "with --wait sandboxes: a `sandbox` that must be among them, also one that is new; may be given again")
+	c.Flags().StringVar(&until, "wait", waitNone, "wait for this `state`: connect, sandboxes or none")
+	c.Flags().DurationVar(&patience, "wait-timeout", 10*time.Second, "timeout of --wait")
+	c.Flags().StringSliceVarP(&named, "sandbox", "s", nil, "with --wait sandboxes: a `sandbox` that must be among them, also one that is new; repeatable")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if !slices.Contains([]string{waitNone, waitConnect, waitSandboxes}, until) {
 			return exit.Usage.Errorf("--wait %q: it is connect, sandboxes or none", until)

@@ -38,10 +38,10 @@ Your kubeconfig is used to find that out. To wait until a sandbox is ready, use 
 		Args:    cobra.NoArgs,
 	}
 	f := c.Flags()
-	f.StringVar(&req.RoutingKey, "key", "", "the sidecars of baselines that this routing key has, or had, a rule for")
-	f.StringVar(&at, "position", "", "the `position` to be acknowledged; the end of the log")
-	f.StringArrayVar(&req.Pods, "pod", nil, "a pod, as `namespace/name`: its sidecar must be among them; may be repeated")
-	f.DurationVar(&timeout, "timeout", 10*time.Second, "how long to wait, from 1s to 5m")
+	f.StringVar(&req.RoutingKey, "key", "", "only sidecars of baselines with a current or earlier rule for this routing key")
+	f.StringVar(&at, "position", "", "the `position` to be acknowledged (default: the end of the log)")
+	f.StringArrayVar(&req.Pods, "pod", nil, "a pod, as `namespace/name`: its sidecar must be among them; repeatable")
+	f.DurationVar(&timeout, "timeout", 10*time.Second, "timeout, from 1s to 5m")
 	c.RunE = func(c *cobra.Command, _ []string) (err error) {
 		if timeout < time.Second || timeout > 300*time.Second {
 			return exit.Usage.Errorf("--timeout is from 1s to 5m, not %s", timeout)

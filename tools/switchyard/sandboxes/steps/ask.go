@@ -30,11 +30,11 @@ func printed(s *command.Session, text string, err error) error {
 func retry(s *command.Session) *cobra.Command {
 	c := &cobra.Command{
 		Use: "retry NAME", Short: "Run the failed or lost steps of a resource again",
-		Long: `Run the steps of a resource again that failed, or that may not have come to their end. Steps
-that have succeeded do not run again. The scripts are those of the resource: for one that is
-being deleted, --with FILE replaces its delete steps by those of a mended resource plugin.
-That takes the rights to apply a sandbox with these steps. Scripts of a resource that is not being
-deleted are changed with "sandbox apply", which takes the next version of the plugin.`,
+		Long: `Run the steps of a resource again that failed, or that may not have completed. Steps that
+succeeded do not run again. The scripts are those of the resource. If it is being deleted,
+--with FILE replaces its delete steps by those of a corrected resource plugin; that needs the
+rights to apply a sandbox with these steps. Otherwise change the scripts with "sandbox apply",
+which uses the next version of the plugin.`,
 		Example: "  switchyard resource retry --sandbox mine db\n  switchyard resource retry --sandbox mine db --with plugin.yaml",
 	}
 	var values sandboxes.Values

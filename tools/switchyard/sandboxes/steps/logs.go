@@ -36,7 +36,7 @@ control sequences are escaped and colours removed.`,
 	f.StringVar(&w.sandbox, "sandbox", "", "the `sandbox` of the resource")
 	f.StringVar(&w.resource, "resource", "", "the `resource`: its name in the sandbox; without --sandbox, that of its object")
 	f.StringVar(&w.step, "step", "", "only this `step`")
-	f.BoolVarP(&w.follow, "follow", "f", false, "go on until no step runs any more")
+	f.BoolVarP(&w.follow, "follow", "f", false, "follow the output until no step is running")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if w.resource == "" {
 			return exit.Usage.Errorf("give --resource, and --sandbox unless it is the name of an object")
