@@ -307,7 +307,7 @@ func TestAServiceAccountStandsInForACertificate(t *testing.T) {
 	b := f.bench(t)
 	b.args = []string{"--kubeconfig", as(t, "", ""), "--namespace-of-operator", f.namespace}
 	code, _, errs := b.does(t.Context(), "connect", "--socks5", "", "--http-proxy", "")
-	if code != exit.Unavailable || !strings.Contains(errs, "a client certificate or nothing") || !strings.Contains(errs, "--as-service-account") {
+	if code != exit.Unavailable || !strings.Contains(errs, "by a client certificate") || !strings.Contains(errs, "--as-service-account") {
 		t.Errorf("without: exit code %d\n%s", code, errs)
 	}
 	// The proxy of a test believes one token; that this is another shows that it was made and shown.

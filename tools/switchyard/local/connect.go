@@ -170,7 +170,7 @@ func (p *place) serve(ctx context.Context, parts *sync.WaitGroup, w *workstation
 	err := w.Run(ctx)
 	stop()
 	if is := <-written; err != nil && is(err) {
-		return exit.Unavailable.Errorf("no tunnel, for the reason above; %s doctor checks each part", p.s.Name)
+		return exit.Unavailable.Errorf("not connected, for the reason above; %s doctor checks each part", p.s.Name)
 	}
 	return unconnected(p.s, err)
 }

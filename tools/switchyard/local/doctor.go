@@ -118,13 +118,13 @@ no tunnel is taken from another program. The exit code is 1 if a check failed.`,
 	return c
 }
 
-// listens returns an error where nothing takes connections on an address of this machine.
+// listens returns an error where nothing listens on an address of this machine.
 func listens(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	if err != nil {
-		return wrong{"nothing takes connections on " + address, "start the local process, or change the mapping of the sandbox"}
+		return wrong{"nothing listens on " + address, "start the local process, or change the mapping of the sandbox"}
 	}
 	return c.Close()
 }

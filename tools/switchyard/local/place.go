@@ -73,14 +73,14 @@ func (p *place) proxyURL() string {
 func (p *place) access() (*rest.Config, error) {
 	at, err := p.context()
 	if err != nil {
-		return nil, exit.Unavailable.Errorf("this needs a cluster: %w", err)
+		return nil, exit.Unavailable.Errorf("a cluster is needed: %w", err)
 	}
 	config, err := at.Rest()
 	if moved := (*reach.MovedError)(nil); errors.As(err, &moved) {
 		return nil, exit.Unavailable.Errorf("%w", err)
 	}
 	if err != nil {
-		return nil, exit.Unavailable.Errorf("this needs a cluster: %w", err)
+		return nil, exit.Unavailable.Errorf("a cluster is needed: %w", err)
 	}
 	if text := at.Switched(); text != "" {
 		printLine(p.s.Err, "Note: "+text)
@@ -139,7 +139,7 @@ func (p *place) prepare() (err error) {
 	_, _ = p.context() // With --address and --token-file none is needed.
 	switch {
 	case p.through != "" && p.address != "":
-		return exit.Usage.Errorf("--proxy-url and --address are two roads: give one")
+		return exit.Usage.Errorf("--proxy-url and --address exclude each other: give one")
 	case p.proxyURL() == "" && p.cluster != "":
 		return exit.Usage.Errorf("--cluster names a cluster of a control plane: set --proxy-url too")
 	case p.proxyURL() != "":
@@ -249,7 +249,7 @@ func (p *place) identity() (workstation.Token, error) {
 		return identity.FromFile(file), nil
 	}
 	if _, err := p.access(); err != nil {
-		return nil, exit.Unavailable.Errorf("who you are is not known without a kubeconfig: give a token in the file of --token-file, or a kubeconfig (%w)", err)
+		return nil, exit.Unavailable.Errorf("there are no credentials without a kubeconfig: name a kubeconfig, or a file with a token (--token-file) (%w)", err)
 	}
 	if p.account == "" {
 		return identity.Narrowed(p.access, func(text string) { printLine(p.s.Err, "Note: "+text) })
@@ -269,7 +269,7 @@ func (p *place) agree(policy consent.Policy, command, end string) (err error) {
 		cfg.Console = allow.Terminal(p.s.In, p.s.Err)
 	}
 	if p.addresses, err = allow.New(cfg); err != nil {
-		return exit.Failed.Errorf("the answers about local addresses cannot be used: %w", err)
+		return exit.Failed.Errorf("the remembered answers about local addresses cannot be used: %w", err)
 	}
 	return nil
 }

@@ -140,7 +140,7 @@ func (r *running) allows(ctx context.Context, cluster client.Reader, workload st
 		return err
 	}
 	if slices.ContainsFunc(of, func(name string) bool { return name != r.sandbox }) {
-		return exit.Usage.Errorf("-f: a file is that of sandbox %s, and --sandbox names %s", strings.Join(of, ", "), r.sandbox)
+		return exit.Usage.Errorf("-f names a file of sandbox %s, but --sandbox names %s", strings.Join(of, ", "), r.sandbox)
 	}
 	r.machine = o.Annotations[api.AnnotationMachine]
 	if r.taking {
@@ -243,7 +243,7 @@ func (r *running) environ() []string {
 			}
 		}
 		if len(left) > 0 {
-			printLine(r.s.Err, "note: these variables are unchanged, although they may name paths below "+r.root+", since it is not clear where a path begins: "+strings.Join(left, ", ")+". The command can make them from $SWITCHYARD_ROOT")
+			printLine(r.s.Err, "note: these variables are unchanged, although they may name paths below "+r.root+", because it is unclear where a path begins: "+strings.Join(left, ", ")+". The command can compute them from $SWITCHYARD_ROOT")
 		}
 	}
 	vars = append(vars, standin.Var{Name: "SWITCHYARD_ROOT", Value: r.root})

@@ -45,7 +45,7 @@ func (p *place) issueSOCKS(ctx context.Context, w *workstation.Workstation) erro
 	defer cancel()
 	got, err := api.IssueSOCKSCredential(ctx, &tunnelv1.IssueSOCKSCredentialRequest{})
 	if err != nil {
-		return fmt.Errorf("issue a credential by tunnel-api: %w", err)
+		return fmt.Errorf("request a credential from tunnel-api: %w", err)
 	}
 	out := socksIssued{got.GetUser(), got.GetPassword(), got.GetExpires().AsTime()}
 	text := fmt.Sprintf("user      %s\npassword  %s\nexpires   %s\n", out.User, out.Password, p.s.Now().Add(time.Until(out.Expires)).Format(time.TimeOnly))

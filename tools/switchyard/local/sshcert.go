@@ -68,7 +68,7 @@ func (p *place) certify(ctx context.Context, w *workstation.Workstation, public,
 	defer cancel()
 	got, err := api.IssueSSHCertificate(ctx, &tunnelv1.IssueSSHCertificateRequest{PublicKey: public})
 	if err != nil {
-		return fmt.Errorf("have the key signed by tunnel-api: %w", err)
+		return fmt.Errorf("request a signature from tunnel-api: %w", err)
 	}
 	out := certificate{identity + "-cert.pub", known, got.GetExpires().AsTime()}
 	if err := replace(out.Certificate, got.GetCertificate()); err != nil {

@@ -93,7 +93,7 @@ func unserved(s *command.Session) func([]string, int32) {
 			text += fmt.Sprintf(", and up to %d more", more)
 		}
 		if text != last && len(names) > 0 {
-			_, _ = io.WriteString(s.Err, show.Line("note: these sandboxes that you can update are not served: "+text+
+			_, _ = io.WriteString(s.Err, show.Line("note: these sandboxes are not served, although you can update them: "+text+
 				". Without flags "+s.Name+" connect serves those that you changed last; select others with --sandbox, and those that are bound to a machine with --machine")+"\n")
 		}
 		last = text

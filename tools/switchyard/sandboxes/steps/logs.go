@@ -47,7 +47,7 @@ control sequences are escaped and colours removed.`,
 		}
 		access, err := s.Cluster.Rest()
 		if err != nil {
-			return exit.Unavailable.Errorf("this needs a cluster: %w", err)
+			return exit.Unavailable.Errorf("a cluster is needed: %w", err)
 		}
 		pods, err := kubernetes.NewForConfig(access)
 		if err != nil {
