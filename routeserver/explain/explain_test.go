@@ -162,7 +162,7 @@ func TestVerdicts(t *testing.T) {
 		"the pod is not connected": {
 			with(told(declared("k", "a"), a), func(e *explain.Evidence) { e.Pod, e.SidecarsKnown = "shop/cart-9", true }), routingv1.Verdict_NOT_ACKNOWLEDGED, []uint64{1, 2}, "pod shop/cart-9 is not connected",
 		},
-		"not ready since it was not":   {told(declared("k", "a"), a, notReady, notReady), routingv1.Verdict_NOT_READY, []uint64{1, 3}, "not ready since 1970-01-01T00:00:03Z"},
+		"not ready since it was not":   {told(declared("k", "a"), a, notReady, notReady), routingv1.Verdict_NOT_READY, []uint64{1, 3}, "is not ready (since 1970-01-01T00:00:03Z)"},
 		"not ready counts before lost": {told(declared("k", "a", "b"), notReady, b), routingv1.Verdict_NOT_READY, []uint64{1, 2}, "sb-a"},
 		"the older of two holds it":    {told(declared("k", "b"), b, a, declared("k", "a", "b")), routingv1.Verdict_LOST, []uint64{1, 2, 3, 4}, `to sandbox "sb-a", not to sandbox "sb-b"`},
 		"the port is not mapped":       {with(told(declared("k", "a"), a), func(e *explain.Evidence) { e.Targets[0].WorkloadPort = 9 }), routingv1.Verdict_PORT_NOT_MAPPED, []uint64{1, 2}, "goes to the baseline"},

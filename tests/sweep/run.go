@@ -292,11 +292,11 @@ func (w *World) succeed(ctx context.Context, l *life.Life, faults func(n int) wi
 		}
 		l.End()
 		w.mu.Lock()
-		meanwhile := w.meanwhile
-		w.meanwhile = nil
+		between := w.between
+		w.between = nil
 		w.mu.Unlock()
-		if meanwhile != nil {
-			meanwhile()
+		if between != nil {
+			between()
 		}
 		next, err := w.begin(ctx, faults(n))
 		if err != nil {

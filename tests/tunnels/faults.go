@@ -235,7 +235,7 @@ func (r *faultsRun) end() error {
 }
 
 // at returns the connections that the proxy in a pod forwarded.
-func at(all []capture.Led, pod string) (of []string) {
+func at(all []capture.Forwarded, pod string) (of []string) {
 	for _, one := range all {
 		if one.Pod == pod {
 			of = append(of, one.At)

@@ -24,8 +24,8 @@ import (
 type Outcome struct {
 	// Attackers counts their connections, once all had come.
 	Attackers Counts
-	// Led is the time from the deletion of the leader's pod until a change by its successor was served; Ready is the time until a sandbox was Ready.
-	Led, Ready time.Duration
+	// Succeeded is the time from the deletion of the leader's pod until a change by its successor was served; Ready is the time until a sandbox was Ready.
+	Succeeded, Ready time.Duration
 	// Injected is how many of Pods pods got their sidecar.
 	Injected, Pods int
 }
@@ -38,8 +38,8 @@ const (
 
 // What the outcome is to be.
 const (
-	ledWithin   = 10 * time.Second
-	readyWithin = 3 * time.Second
+	succeedWithin = 10 * time.Second
+	readyWithin   = 3 * time.Second
 )
 
 // together makes n attackers read the log, wait, request all rules without reading them, and keep
@@ -73,7 +73,7 @@ func (w *World) together(ctx context.Context, n int) (o *Outcome, err error) {
 	if o.Injected, err = w.inject(ctx); err != nil {
 		return nil, err
 	}
-	if o.Led, err = w.lead(ctx, sandbox); err != nil {
+	if o.Succeeded, err = w.replaceLeader(ctx, sandbox); err != nil {
 		return nil, err
 	}
 	return o, remove(ctx, sandbox)
@@ -131,9 +131,9 @@ func (w *World) inject(ctx context.Context) (int, error) {
 	return int(got.Load()), nil
 }
 
-// lead deletes the leader's pod and returns the time until a change was served that another leader
+// replaceLeader deletes the leader's pod and returns the time until a change was served that another leader
 // published.
-func (w *World) lead(ctx context.Context, sandbox string) (time.Duration, error) {
+func (w *World) replaceLeader(ctx context.Context, sandbox string) (time.Duration, error) {
 	lease, err := demo.Kubectl(ctx, "", "get", "lease", "-n", manager.Namespace, "-o", `jsonpath={.items[?(@.spec.holderIdentity)].spec.holderIdentity}`)
 	if err != nil {
 		return 0, err
@@ -184,7 +184,7 @@ func has(url, text string) call {
 
 func (o *Outcome) print(out io.Writer) {
 	fmt.Fprintf(out, "together: %d connections of attackers were open, of %d that were made\n", o.Attackers.There, o.Attackers.Opened)
-	figures.Told(out, "TOGETHER_LEADER_CHANGE", fmt.Sprintf("%.2f", o.Led.Seconds()), "s", fmt.Sprintf("within %.0f", ledWithin.Seconds()), o.Led <= ledWithin)
+	figures.Told(out, "TOGETHER_LEADER_CHANGE", fmt.Sprintf("%.2f", o.Succeeded.Seconds()), "s", fmt.Sprintf("within %.0f", succeedWithin.Seconds()), o.Succeeded <= succeedWithin)
 	figures.Told(out, "TOGETHER_SANDBOX_READY", fmt.Sprintf("%.2f", o.Ready.Seconds()), "s", fmt.Sprintf("within %.0f", readyWithin.Seconds()), o.Ready <= readyWithin)
 	figures.Told(out, "TOGETHER_INJECTED", o.Injected, "pods", fmt.Sprintf("%d of %d", o.Pods, o.Pods), o.Injected == o.Pods)
 }
