@@ -147,7 +147,7 @@ func (c *inquiry) table() bool {
 	}
 	c.say(routingv1.Verdict_TABLE_NOT_WHOLE,
 		"This route server has no complete routing table yet.",
-		"Ask again in a moment. If this lasts, check that the event bus is up and, in the operator's log, that facts are published.")
+		"Try again in a moment. If this persists, check that the event bus is up and, in the operator's log, that facts are published.")
 	return true
 }
 
@@ -179,7 +179,7 @@ func (c *inquiry) declaration() bool {
 	since := c.since(c.OfKey, bothTombstones)
 	c.say(routingv1.Verdict_WITHDRAWN,
 		"The routing key "+quoted(c.Key)+" was withdrawn at "+moment(since)+by(since)+", so the request goes to the baseline"+c.baselines()+".",
-		"Create the sandbox or route group again if its requests are still wanted.")
+		"Create the sandbox or route group again to route its requests.")
 	return true
 }
 
@@ -274,7 +274,7 @@ func (c *inquiry) unheard() {
 	if c.Rule == nil || len(c.Silent) == 0 {
 		return
 	}
-	open := "Ask again: route server " + oneOf(c.Silent) + " did not answer, so it is not known whether its sidecars have these routes."
+	open := "Try again: route server " + oneOf(c.Silent) + " did not respond, so it is unknown whether its sidecars have these routes."
 	c.Hint = strings.TrimSpace(c.Hint + " " + open)
 }
 
