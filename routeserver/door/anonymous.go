@@ -70,10 +70,10 @@ func refused(format string, args ...any) error {
 	return status.Error(codes.Unauthenticated, fmt.Sprintf(format, args...)+": "+howToShow)
 }
 
-// stranger admits an anonymous caller and returns the context of the call, or the reason for the
+// anonymous admits an anonymous caller and returns the context of the call, or the reason for the
 // rejection. narrowed is set for calls whose responses are restricted by Narrow. why is the
 // authentication error of a token that was presented.
-func (d *Door) stranger(ctx context.Context, address, authorization string, why error, narrowed bool) (context.Context, error) {
+func (d *Door) anonymous(ctx context.Context, address, authorization string, why error, narrowed bool) (context.Context, error) {
 	// A client that presents a token for this audience expects unrestricted responses. After the
 	// token's expiry, a restricted response would look as if all other data had been deleted.
 	if why != nil && (d.cfg.Anonymous == Nothing || d.cfg.Anonymous == Namespace && madeForUs(authorization)) {

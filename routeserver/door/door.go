@@ -80,13 +80,13 @@ func New(cfg Config) *Door {
 
 // Who returns the caller at an address with the value of its Authorization header, "" for none.
 func (d *Door) Who(ctx context.Context, address, authorization string) callers.Caller {
-	who, _ := d.who(ctx, address, authorization)
+	who, _ := d.identify(ctx, address, authorization)
 	return who
 }
 
-// who is Who and also returns why the token of an anonymous caller was rejected; nil if it
+// identify is Who and also returns why the token of an anonymous caller was rejected; nil if it
 // presented none.
-func (d *Door) who(ctx context.Context, address, authorization string) (callers.Caller, error) {
+func (d *Door) identify(ctx context.Context, address, authorization string) (callers.Caller, error) {
 	stranger := callers.At(address)
 	scheme, token, _ := strings.Cut(authorization, " ")
 	if d == nil || d.cfg.Verify == nil || !strings.EqualFold(scheme, "bearer") {

@@ -37,7 +37,7 @@ const NamespaceHeader = "Switchyard-Namespace"
 // enter returns a context with the caller. The error is the reason for a rejection. The address is
 // that of the connection: headers with client addresses can be forged and are ignored.
 func (e Entrance) enter(ctx context.Context, address, authorization string, narrowed bool) (context.Context, error) {
-	who, why := e.Door.who(ctx, address, authorization)
+	who, why := e.Door.identify(ctx, address, authorization)
 	ctx = callers.With(ctx, who)
 	if who.Kind == callers.Stranger && e.Door != nil {
 		return e.Door.stranger(ctx, address, authorization, why, narrowed)
