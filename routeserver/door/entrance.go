@@ -40,7 +40,7 @@ func (e Entrance) enter(ctx context.Context, address, authorization string, narr
 	who, why := e.Door.identify(ctx, address, authorization)
 	ctx = callers.With(ctx, who)
 	if who.Kind == callers.Stranger && e.Door != nil {
-		return e.Door.stranger(ctx, address, authorization, why, narrowed)
+		return e.Door.anonymous(ctx, address, authorization, why, narrowed)
 	}
 	if who.Kind != callers.Stranger && e.At != nil {
 		if l := e.At(); l != nil {
