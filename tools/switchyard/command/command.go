@@ -97,7 +97,7 @@ func (s *Session) Begin() error {
 		return exit.Usage.Errorf("--output is table, json or yaml, not %q", s.Show.Form)
 	}
 	if s.server != "" && s.Archive != "" {
-		return exit.Usage.Errorf("--server and --archive are two different places to ask: give one")
+		return exit.Usage.Errorf("--server and --archive exclude each other: give one")
 	}
 	if s.patience <= 0 {
 		return exit.Usage.Errorf("--request-timeout must be more than 0")

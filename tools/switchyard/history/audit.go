@@ -208,7 +208,7 @@ func (v *verification) auditText(r auditReport, got audit.Report) string {
 	}
 	if e, err := eventOf(f.Found); err == nil {
 		e = show.ForPeople(e)
-		out += fmt.Sprintf("  there stands: %s, by %s, recorded %s\n", show.Statement(e.GetStatement()), show.Cause(e.GetCause()), v.Show.When(e.GetRecorded()))
+		out += fmt.Sprintf("  found: %s, by %s, recorded %s\n", show.Statement(e.GetStatement()), show.Cause(e.GetCause()), v.Show.When(e.GetRecorded()))
 	}
 	return out + fmt.Sprintf("%s come out before it, of %s\n", show.Many(int(r.Events), "event"), log) + held
 }

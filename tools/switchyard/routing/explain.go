@@ -24,7 +24,7 @@ func Explain(s *command.Session) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "explain DESTINATION | KIND/NAMESPACE/NAME",
 		Short: "Explain the route of a request",
-		Long: `Explain the route of a request; if a route is missing, the missing part and since when.
+		Long: `Explain the route of a request; if there is none, name the missing part and since when it is missing.
 DESTINATION is the address that a client calls: host:port of a Service, its cluster IP,
 or a URL (a mesh can route by its path). The routing key is read from the headers of
 the request (--header) as a sidecar reads them, or given with --key.

@@ -69,7 +69,7 @@ func watch(ctx context.Context, s *command.Session, client routingv1.RoutingClie
 		case !told || !again(err):
 			return err
 		}
-		fmt.Fprintf(s.Err, "%s: the watch was interrupted and goes on: %s\n", s.Name, show.Plain(exit.Text(err, s.Name)))
+		fmt.Fprintf(s.Err, "%s: the watch was interrupted and resumes: %s\n", s.Name, show.Plain(exit.Text(err, s.Name)))
 		if exit.Of(err) == exit.Gone {
 			req.Behind = nil // the log has begun again: so does the watch
 		}

@@ -104,7 +104,7 @@ that those steps would have deleted remain: the command lists the steps.`,
 		}
 		text := fmt.Sprintf("resource %s is let go", r.Name)
 		if len(left) > 0 {
-			text += "; what these steps remove may be left: " + strings.Join(left, ", ")
+			text += "; objects that these steps delete may remain: " + strings.Join(left, ", ")
 		}
 		return printed(s, text, err)
 	})
