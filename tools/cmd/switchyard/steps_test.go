@@ -261,7 +261,7 @@ func TestStepsThatWaitHaveANextCommand(t *testing.T) {
 		}
 	}
 	d.is(r, "InputMissing", "no", made, []crdv1.WorkUnitStatus{unit("drop", "Failed", 1, func(u *crdv1.WorkUnitStatus) { u.ExecUnit = nil; u.Reason = "InputMissing" })})
-	if out := d.does(t, exit.OK, letGo, "resource", "get", "wait-db"); !strings.Contains(out, "Step drop cannot run, since an earlier step has not given its input") || strings.Contains(out, "resource retry") {
+	if out := d.does(t, exit.OK, letGo, "resource", "get", "wait-db"); !strings.Contains(out, "Step drop cannot run, because an earlier step has not produced its input") || strings.Contains(out, "resource retry") {
 		t.Errorf("another attempt has no input either:\n%s", out)
 	}
 	d.release(r)
