@@ -12,7 +12,7 @@ import (
 // Names returns packages with a meaningless name.
 func Names(f File) []string {
 	if slices.Contains(vagueNames, f.Syntax.Name.Name) {
-		return []string{fmt.Sprintf("%s: package %s: name it after what it provides", f.Path, f.Syntax.Name.Name)}
+		return []string{fmt.Sprintf("%s: package %s: name it after its contents", f.Path, f.Syntax.Name.Name)}
 	}
 	return nil
 }
