@@ -6,11 +6,11 @@ SHELL := /bin/bash
 
 CLUSTER ?= node
 CACHE := $(or $(SWITCHYARD_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/switchyard)
-# What was built from pinned modules: kubectl, helm, kube-apiserver, etcd, …
+# Programs built from pinned modules: kubectl, helm, kube-apiserver, etcd, …
 export KUBEBUILDER_ASSETS ?= $(CACHE)/bin/current
 export SWITCHYARD_CLUSTER := $(CLUSTER)
 
-# Packages whose tests need neither Kubernetes nor Envoy: the inner loop.
+# Packages with tests that need neither Kubernetes nor Envoy: the inner loop.
 UNIT := ./eventbus/event/... ./eventbus/memory/... ./eventbus/publisher/... \
 	./eventbus/archive/... ./eventbus/audit/... ./routeserver/bisect/... \
 	./routeserver/table/... ./routeserver/view/... ./xds/translate/... ./xds/routingkey/... \
@@ -42,8 +42,8 @@ demo-local: preflight ## a service on a workstation: connected, stopped, unplugg
 	@$(GO) build -o $(CACHE)/tools/demo-local ./tools/demo/cmd/demo-local
 	@$(CACHE)/tools/demo-local --cluster $(CLUSTER)
 
-# Packages whose tests take minutes: they begin first, so that no processor waits for one
-# that began last.
+# Packages with tests that take minutes: they start first, so that no processor is idle while
+# the last one runs.
 SLOW := ./reconcilers/manager ./tests/sweep ./reconcilers/meshes/istioadapter ./tests/chart ./tests/badobjects ./sidecars/devmesh/keeper ./tests/sweep/workflows
 
 # Tests that run when something they are built from has changed since the last make test-all:
@@ -89,7 +89,7 @@ test-packages: ## tests of every package: with a real API server and etcd, a rea
 .PHONY: $(MODULES:%=test-in-%)
 $(MODULES:%=test-in-%): test-in-%: ## test-in-tools/cluster, …: vet and tests of a module of its own
 	$(call say,tests of $*)
-	@# Not -trimpath, whoever exports it: tools/cluster finds its build recipes beside its source.
+	@# Without -trimpath, even if it is exported: tools/cluster finds its build recipes beside its source.
 	@if [[ ' $(unchanged) ' = *' $* '* ]]; then echo 'skipped: unchanged since the last make test-all'; \
 		else set -x; cd $* && export GOFLAGS= && go vet ./... && go test -timeout 10m ./...; fi
 
@@ -266,7 +266,7 @@ bench-xds: ## a change of routes to the acknowledgement of the last of 500 and 5
 bench-devmesh: ## what the sidecar costs a request, beside a bare Envoy, and what attacks make it hold (as root, 15 minutes)
 	$(GO) run ./tests/bench/devmesh
 
-# ROWS: only those whose name has this in it.
+# ROWS: only the rows with this text in their name.
 ROWS ?=
 
 .PHONY: bench-streams
@@ -279,7 +279,7 @@ STALL ?= 0
 RESTARTS ?= 5
 
 .PHONY: transparency
-transparency: ## what a caller can tell between applications bare and behind the sidecar (as root, 45 minutes; ONLY=restarts or h2spec, RESTARTS=1 for less; STALL=50 for downloads on a loaded machine)
+transparency: ## compare the responses of applications with and without the sidecar (as root, 45 minutes; ONLY=restarts or h2spec, RESTARTS=1 for less; STALL=50 for downloads on a loaded machine)
 ifneq ($(STALL),0)
 	$(GO) run ./tests/transparency/cmd/streams -stall $(STALL)
 else
@@ -293,7 +293,7 @@ ifneq ($(filter restarts,$(or $(ONLY),restarts)),)
 endif
 endif
 
-# How many connections attackers have at once; LISTENERS: only those whose name has this in it.
+# How many connections attackers have at once; LISTENERS: only the listeners with this text in their name.
 ATTACKERS ?= 2000
 LISTENERS ?=
 
@@ -350,7 +350,7 @@ faults-tunnels: ## tunnel proxies and the API server are killed in turn under lo
 	@CGO_ENABLED=0 GOFLAGS=-trimpath $(CACHE)/tools/tunnels faults -for $(DURATION)
 
 .PHONY: developers
-developers: ## two developers on one baseline, whose sandboxes come and go with their workstations (as root, ten minutes; CHANGES=50 for less)
+developers: ## two developers on one baseline create and delete sandboxes as they connect and disconnect (as root, ten minutes; CHANGES=50 for less)
 	@$(GO) build -o $(CACHE)/tools/tunnels ./tests/tunnels/cmd/tunnels
 	@CGO_ENABLED=0 GOFLAGS=-trimpath $(CACHE)/tools/tunnels developers -changes $(if $(filter command line environment,$(origin CHANGES)),$(CHANGES),$(COMINGS))
 

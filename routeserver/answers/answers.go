@@ -165,7 +165,7 @@ func (s *Store) grow(a *Answer, by int) {
 	a.size += by
 	s.bytes += by
 	cut := s.overdue(a)
-	s.drop(a) // all readers may have finished or been disconnected meanwhile
+	s.drop(a) // all readers may have finished or been disconnected in the meantime
 	s.mu.Unlock()
 	for _, one := range cut {
 		one()

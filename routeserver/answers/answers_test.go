@@ -89,7 +89,7 @@ func TestAnAnswerStaysWhileItIsSent(t *testing.T) {
 	}
 }
 
-func TestWhoIsSentTheOldestIsCutOffWhenThereIsTooLittleRoom(t *testing.T) {
+func TestTheOldestReaderIsDisconnectedWhenMemoryIsShort(t *testing.T) {
 	s := answers.Store{Budget: 35}
 	var cut []int
 	var slow []*answers.Reading
@@ -111,7 +111,7 @@ func TestWhoIsSentTheOldestIsCutOffWhenThereIsTooLittleRoom(t *testing.T) {
 	read(t, &s, version(9), "large", never(t), 1000).Done() // alone it may be as large as it is
 }
 
-func TestWhoIsCutOffAndCompressesAllTheSameIsCountedRight(t *testing.T) {
+func TestADisconnectedCompressingClientIsCountedCorrectly(t *testing.T) {
 	s := answers.Store{Budget: 3000}
 	slow := read(t, &s, version(1), "q", func() {}, 2000)
 	read(t, &s, version(2), "q", never(t), 2000).Done()
@@ -153,7 +153,7 @@ func TestCompressed(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeWrittenIsAnErrorForAll(t *testing.T) {
+func TestAnEncodingErrorReachesAllWaiters(t *testing.T) {
 	var s answers.Store
 	broken := errors.New("broken")
 	for range 2 {

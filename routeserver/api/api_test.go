@@ -151,7 +151,7 @@ func (r *rig) toCome() *routingv1.At {
 	return &routingv1.At{Version: &routingv1.At_NotBefore{NotBefore: &routingv1.Position{Sequence: r.tip().Seq + 1}}}
 }
 
-func TestAWaitThatIsOverSaysSo(t *testing.T) {
+func TestAWaitReportsItsTimeout(t *testing.T) {
 	r := newRig(t, api.Config{CallWithin: 50 * time.Millisecond})
 	err := r.lookup(r.toCome())
 	r.isError("waiting for a position to come", err, codes.DeadlineExceeded, failure.ReasonTimedOut)
@@ -225,7 +225,7 @@ func value(t *testing.T, registry *prometheus.Registry, name, method string) flo
 	return 0
 }
 
-func TestAStreamThatNobodyReadsIsEnded(t *testing.T) {
+func TestAnUnreadStreamIsClosed(t *testing.T) {
 	facts := []proto.Message{observe()}
 	for i := range 3000 {
 		facts = append(facts, declare("key-"+strings.Repeat("x", 100)+string(rune('a'+i%26))+strings.Repeat("y", i/26), "sb"))
@@ -251,7 +251,7 @@ func TestAStreamThatNobodyReadsIsEnded(t *testing.T) {
 	r.isError("a stream that nobody reads", err, codes.DeadlineExceeded, failure.ReasonSlow)
 }
 
-func TestStoppingEndsWhatIsUnderWay(t *testing.T) {
+func TestStopEndsCallsInProgress(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	r := newRig(t, api.Config{Metrics: registry})
 	watch, err := r.client.Watch(within(t), &routingv1.WatchRequest{})
@@ -280,7 +280,7 @@ func TestStoppingEndsWhatIsUnderWay(t *testing.T) {
 	r.isError("a reader that follows", err, codes.Unavailable, failure.ReasonStopping)
 }
 
-func TestAnIdleWatchIsToldOfTheNewestPosition(t *testing.T) {
+func TestAnIdleWatchGetsTheNewestPosition(t *testing.T) {
 	r := newRig(t, api.Config{WatchNews: 20 * time.Millisecond}, observe(), declare("k1", "sb"))
 	watch, err := r.client.Watch(within(t), &routingv1.WatchRequest{})
 	if err != nil {
@@ -301,7 +301,7 @@ func TestAnIdleWatchIsToldOfTheNewestPosition(t *testing.T) {
 	}
 }
 
-func TestAWatchWhoseFilterHidesAChangeIsToldOfItsPositionToo(t *testing.T) {
+func TestAFilteredWatchGetsPositionsOfHiddenChanges(t *testing.T) {
 	r := newRig(t, api.Config{WatchNews: 20 * time.Millisecond}, observe(), declare("k1", "sb"))
 	watch, err := r.client.Watch(within(t), &routingv1.WatchRequest{Filter: &routingv1.Filter{RoutingKey: "k1"}})
 	if err != nil {
@@ -370,7 +370,7 @@ type unread struct {
 
 func (u unread) Context() context.Context { return u.ctx }
 
-func TestAReaderThatFollowsGetsWhatComes(t *testing.T) {
+func TestAFollowingReaderGetsNewData(t *testing.T) {
 	r := newRig(t, api.Config{})
 	stream, err := r.client.ReadLog(within(t), &routingv1.ReadLogRequest{Behind: &routingv1.Position{Sequence: r.tip().Seq}, Follow: true})
 	if err != nil {

@@ -42,7 +42,7 @@ type Config struct {
 	// Metrics gets the collectors of the API. Default: none.
 	Metrics prometheus.Registerer
 
-	// CallWithin is the timeout of each unary call, except Wait, whose request has its own.
+	// CallWithin is the timeout of each unary call except Wait, which has a timeout in its request.
 	// Default: 30 s.
 	CallWithin time.Duration
 	// WriteWithin is how long the client of a stream may take nothing. Default:

@@ -6,7 +6,7 @@
 //	errors, and their reasons                          failure
 //	values of the table and the log as messages        messages (pure)
 //	which table answers, by the At of a request        versions
-//	what sidecars have acknowledged: Sidecars, Wait    receipts
+//	acknowledgements of sidecars: Sidecars, Wait       receipts
 //	the other calls, and the limits of all             here
 //
 // Every response names its version: position, time and content hash.
@@ -15,6 +15,6 @@
 //
 // A watch is one goroutine that keeps the table it last sent to its client and is woken when there
 // is a newer one: nothing is queued per watcher, so a slow one skips versions but never misses a
-// change. A stream whose client does not read for Config.WriteWithin is closed; the client resumes
-// from the last position it received.
+// change. If the client does not read for Config.WriteWithin, its stream is closed; it resumes from
+// the last position it received.
 package api

@@ -83,7 +83,7 @@ func hypothetical(s *routingv1.Statement) (proto.Message, error) {
 	case *factv1.WorkloadWithdrawn:
 		key = keyOfObject(d.GetWorkload())
 	default:
-		return nil, fmt.Errorf("it does not say anything about a routing key or a workload")
+		return nil, fmt.Errorf("it is not a fact about a routing key or a workload")
 	}
 	if key == event.RoutingKey("") {
 		return nil, fmt.Errorf("the routing key is empty")

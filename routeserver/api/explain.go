@@ -48,7 +48,7 @@ func (s *Server) Explain(ctx context.Context, req *routingv1.ExplainRequest) (*r
 	if tip, lost := s.versions.Log.Tip(ctx); lost == nil && tip.Epoch != t.Pos().Epoch {
 		// What there was to read is of the new epoch, or nothing.
 		return nil, failure.Again(failure.New(codes.Unavailable, failure.ReasonNotWhole,
-			"the routing log has begun again; until it is filled the old routes stay and nobody can say why: try again"), time.Second)
+			"the routing log has been restarted; until it is filled, the old routes stay and cannot be explained: try again"), time.Second)
 	}
 	if err != nil {
 		return nil, s.versions.Failed(ctx, err)

@@ -121,7 +121,7 @@ func (silent) Sidecars(context.Context, *routingv1.Filter) ([]*routingv1.Sidecar
 	return nil, []string{"10.0.0.7:7777"}
 }
 
-func TestExplainSaysWhatASilentRouteServerLeavesOpen(t *testing.T) {
+func TestExplainReportsASilentRouteServer(t *testing.T) {
 	seen := observe()
 	seen.DevMeshPresent = true
 	seen.Services = []*factv1.ServicePair{{From: "customer", To: "fork", ClusterIp: "10.0.0.1", Ports: []*factv1.PortPair{{Port: 80, WorkloadPort: 8080}}}}
@@ -249,7 +249,7 @@ func TestDiffOfVersionsThatMakeNoSense(t *testing.T) {
 }
 
 // What a dry run says is what happens.
-func TestADryRunSaysWhatWouldHappen(t *testing.T) {
+func TestADryRunShowsTheEffects(t *testing.T) {
 	seed := rand.Uint64()
 	cluster := sandboxes.New(seed)
 	cluster.Forks, cluster.Keys, cluster.Baselines = 30, 15, 4
@@ -311,7 +311,7 @@ func statement(data proto.Message) *routingv1.Statement {
 	return &routingv1.Statement{}
 }
 
-func TestADryRunRefusesWhatCannotBeStated(t *testing.T) {
+func TestADryRunRejectsUnusableFacts(t *testing.T) {
 	r := newRig(t, api.Config{})
 	nameless := declare("k", "sb")
 	nameless.Members[0].Name = ""
@@ -391,7 +391,7 @@ func TestExplainRefusesQuestionsThatMakeNoSense(t *testing.T) {
 	blind.isError("headers, where nobody reads them", err, codes.InvalidArgument, failure.ReasonInvalid)
 }
 
-func TestWhatIsGoneIsNotTakenForNeverDeclared(t *testing.T) {
+func TestADeletedMemberIsNotReportedAsNeverDeclared(t *testing.T) {
 	r := newRig(t, api.Config{}, observe(), declare("k1", "sb"), &factv1.RoutingWithdrawn{RoutingKey: "k1"})
 	ask := &routingv1.ExplainRequest{
 		RoutingKey: "k1", Target: &routingv1.ExplainRequest_Baseline{Baseline: &routingv1.Workload{Kind: "Deployment", Namespace: "shop", Name: "customer"}},
@@ -451,7 +451,7 @@ type lagging struct {
 
 func (l lagging) Current() (table.Table, <-chan struct{}) { return l.old, nil }
 
-func TestWhatIsKeptEndsAboveItsFloorWhereTheTableIsBehind(t *testing.T) {
+func TestTheKeptRangeStartsAboveItsFloorWhileTheTableIsBehind(t *testing.T) {
 	r := newRig(t, api.Config{}, observe(), declare("k1", "sb"))
 	h, err := history.New(history.Config{Log: r.log})
 	if err != nil {

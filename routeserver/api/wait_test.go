@@ -73,7 +73,7 @@ func (r *rig) wait(seconds int32, pods ...string) *routingv1.WaitResponse {
 	return got
 }
 
-func TestAWaitNamesThePodsWhoseSidecarIsNotConnected(t *testing.T) {
+func TestAWaitNamesPodsWithoutAConnectedSidecar(t *testing.T) {
 	here := &proxies{}
 	r := newRig(t, api.Config{Sidecars: here}, observe(), declare("k1", "sb"))
 	here.acknowledge("a", r.tip())

@@ -31,7 +31,7 @@ func (s *Server) Watch(req *routingv1.WatchRequest, stream grpc.ServerStreamingS
 	w := &watcher{Server: s, filter: messages.Filter(req.GetFilter())}
 	return s.paced(stream.Context(), func(ctx context.Context, p *pace) (err error) {
 		if req.GetBehind() != nil {
-			if w.told, err = s.tableBehind(ctx, req.GetBehind()); err != nil {
+			if w.sent, err = s.tableBehind(ctx, req.GetBehind()); err != nil {
 				return err
 			}
 		}
@@ -61,9 +61,9 @@ func (s *Server) tableBehind(ctx context.Context, p *routingv1.Position) (table.
 type watcher struct {
 	*Server
 	filter table.Filter
-	// told is the table that the client has; one without an epoch at first.
-	told table.Table
-	// at is the position that was last sent to it, which is older than that of told when the filter
+	// sent is the table that the client has; one without an epoch at first.
+	sent table.Table
+	// at is the position that was last sent to the client; it is older than that of sent if the filter
 	// hides later changes.
 	at event.Pos
 }
@@ -82,7 +82,7 @@ func (w *watcher) run(ctx context.Context, send func(*routingv1.WatchResponse) e
 			}
 			w.at = t.Pos()
 		}
-		w.told, idle = t, false
+		w.sent, idle = t, false
 		select {
 		case <-newer:
 		case <-news.C:
@@ -97,7 +97,7 @@ func (w *watcher) run(ctx context.Context, send func(*routingv1.WatchResponse) e
 // There are none when it knows all that passes its filter, unless this is the
 // first time, or idle is set and the position has moved.
 func (w *watcher) next(t table.Table, first, idle bool) iter.Seq[*routingv1.WatchResponse] {
-	known := w.told
+	known := w.sent
 	reset := known.Pos().Epoch != t.Pos().Epoch
 	if reset {
 		known = table.Table{}

@@ -30,7 +30,7 @@ func (o Outcome) String() string {
 	case Bad:
 		return "bad"
 	case Unknown:
-		return "cannot tell"
+		return "cannot be tested"
 	}
 	return fmt.Sprintf("outcome %d", int(o))
 }

@@ -77,7 +77,7 @@ func TestSeekWantsAVersionThatIsBad(t *testing.T) {
 	}
 }
 
-func TestVersionsThatCannotBeToldAreWalkedRound(t *testing.T) {
+func TestUntestableVersionsAreSkipped(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bad := rapid.Uint64Range(1, 300).Draw(t, "bad")
 		first := rapid.Uint64Range(1, bad).Draw(t, "first bad")
@@ -109,7 +109,7 @@ func TestVersionsThatCannotBeToldAreWalkedRound(t *testing.T) {
 	})
 }
 
-func TestALongStretchThatCannotBeToldIsLeftSoon(t *testing.T) {
+func TestALongUntestableRangeIsSkippedSoon(t *testing.T) {
 	got, err := bisect.Find(0, 100_000, func(v uint64) (bisect.Outcome, error) {
 		switch {
 		case 30_000 < v && v < 70_000:

@@ -55,27 +55,27 @@ func (a *Anonymous) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// lookAgain is how often it is looked whether the caller of a stream still has its address.
+// lookAgain is the interval at which the namespace of a stream's caller is verified again.
 const lookAgain = 15 * time.Second
 
 // howToShow is the remedy in the error for rejected anonymous callers.
 const howToShow = "send 'authorization: Bearer TOKEN' with a token of a service account that is made for the audience " +
 	Audience + " (the switchyard command: --token-file)"
 
-// ownOnly is what strangers may have where that is one namespace.
+// ownOnly begins the errors for anonymous callers that are confined to their namespace.
 const ownOnly = "without a token this route server answers about the caller's own namespace only (routeServer.anonymous: namespace), and "
 
-// refused returns the error for an anonymous caller whose request needs a token.
+// refused returns the error for anonymous calls that need a token.
 func refused(format string, args ...any) error {
 	return status.Error(codes.Unauthenticated, fmt.Sprintf(format, args...)+": "+howToShow)
 }
 
-// stranger admits an anonymous caller and returns the context of the call, or the reason for the
+// anonymous admits an anonymous caller and returns the context of the call, or the reason for the
 // rejection. narrowed is set for calls whose responses are restricted by Narrow. why is the
 // authentication error of a token that was presented.
-func (d *Door) stranger(ctx context.Context, address, authorization string, why error, narrowed bool) (context.Context, error) {
-	// Who shows a token for us counts on seeing everything. To narrow what he gets, because
-	// it has run out, would look as if the rest had gone.
+func (d *Door) anonymous(ctx context.Context, address, authorization string, why error, narrowed bool) (context.Context, error) {
+	// A client that presents a token for this audience expects unrestricted responses. After the
+	// token's expiry, a restricted response would look as if all other data had been deleted.
 	if why != nil && (d.cfg.Anonymous == Nothing || d.cfg.Anonymous == Namespace && madeForUs(authorization)) {
 		if errors.Is(why, tokens.ErrUnchecked) {
 			return nil, status.Errorf(codes.Unavailable, "try again: %v", why)
@@ -86,7 +86,7 @@ func (d *Door) stranger(ctx context.Context, address, authorization string, why 
 	case d.cfg.Anonymous == Cluster:
 		return ctx, nil
 	case d.cfg.Anonymous == Nothing:
-		return nil, refused("this route server serves nobody who does not show a token (routeServer.anonymous: none)")
+		return nil, refused("this route server rejects calls without a token (routeServer.anonymous: none): present a service-account token")
 	case !narrowed:
 		return nil, refused(ownOnly + "this call is about the whole cluster")
 	}
@@ -106,7 +106,7 @@ func madeForUs(authorization string) bool {
 
 type scopeKey struct{}
 
-// scope is what a stranger may have: of one namespace, as long as its pod has an address.
+// scope restricts an anonymous caller to one namespace, as long as its pod has the address.
 type scope struct {
 	namespace string
 	address   netip.Addr
@@ -116,18 +116,18 @@ type scope struct {
 func (d *Door) place(ctx context.Context, address string) (scope, error) {
 	from, err := netip.ParseAddrPort(address)
 	if err != nil || d.cfg.Namespace == nil {
-		return scope{}, refused(ownOnly + "which that is cannot be told")
+		return scope{}, refused(ownOnly + "which is unknown for this address")
 	}
 	s := scope{address: from.Addr()}
 	s.namespace, err = d.cfg.Namespace(ctx, s.address)
 	if none := (*podaddr.None)(nil); errors.As(err, &none) {
-		return scope{}, refused(ownOnly+"which that is cannot be told, for %v", none)
+		return scope{}, refused(ownOnly+"which is unknown: %v", none)
 	}
 	if err != nil {
 		return scope{}, status.Errorf(codes.Unavailable, "try again: %v", err)
 	}
 	if s.namespace == "" {
-		return scope{}, refused(ownOnly + "which that is cannot be told")
+		return scope{}, refused(ownOnly + "which is unknown for this address")
 	}
 	return s, nil
 }
@@ -154,7 +154,7 @@ func (d *Door) held(ctx context.Context) (context.Context, context.CancelCauseFu
 			namespace, err := d.cfg.Namespace(ctx, s.address)
 			switch none := (*podaddr.None)(nil); {
 			case errors.As(err, &none):
-				end(refused(ownOnly+"which that is cannot be told any more, for %v", none))
+				end(refused(ownOnly+"which is no longer known: %v", none))
 			case err == nil && namespace != s.namespace:
 				end(status.Errorf(codes.Unavailable, "the pod at %s is in another namespace than when this began: begin again", s.address))
 			}

@@ -41,7 +41,7 @@ func demanding(demand bool) *door.Door {
 	}})
 }
 
-func TestWhereTokensAreDemandedStrangersAreRefused(t *testing.T) {
+func TestRequiredTokensRejectAnonymousCallers(t *testing.T) {
 	for _, tt := range []struct {
 		demand     bool
 		path, show string
@@ -77,7 +77,7 @@ func TestWhereTokensAreDemandedStrangersAreRefused(t *testing.T) {
 	}
 }
 
-func TestWhereTokensAreDemandedProbesAreOfNobody(t *testing.T) {
+func TestProbesNeedNoToken(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -28,17 +28,17 @@ import (
 	"switchyard.dev/eventbus/callers/tokens"
 )
 
-// Audience is what a token must be made for to be believed here.
+// Audience is the audience of tokens that are accepted here.
 const Audience = "api.routeserver.signadot.svc"
 
 // Config is what a Door needs.
 type Config struct {
 	// Verify identifies the bearer of a token; it calls admit before it asks the API server
 	// (VerifyAdmitted of a tokens.Verifier for Audience). Without Verify all callers are
-	// strangers.
+	// anonymous.
 	Verify func(ctx context.Context, token string, admit tokens.Admit) (tokens.Identity, error)
-	// Ours are the service accounts of the operator's own programs, as namespace/name.
-	Ours []string
+	// Own are the service accounts of the operator's own programs, as namespace/name.
+	Own []string
 	// Anonymous sets the access of callers without a valid token. Probes are always answered.
 	Anonymous Anonymous
 	// Namespace returns the namespace of the caller at an address: that of a
@@ -49,7 +49,7 @@ type Config struct {
 	LookAgain time.Duration
 }
 
-// Door identifies callers. A nil Door knows strangers only.
+// Door identifies callers. For a nil Door all callers are anonymous.
 type Door struct {
 	cfg Config
 	// checks limits the token reviews that anonymous callers can cause: only the API server can
@@ -58,12 +58,12 @@ type Door struct {
 	// number of concurrent reviews of a tokens.Verifier.
 	checks, claims *callers.Pool
 
-	// ours caches the tokens of the operator's programs, as hashes, with their accounts: they stay
+	// own caches the tokens of the operator's programs, as hashes, with their accounts: they stay
 	// valid while the API server is unavailable.
-	ours *lru.Cache
+	own *lru.Cache
 }
 
-const maxOurs = 256
+const maxOwn = 256
 
 // New returns a Door.
 func New(cfg Config) *Door {
@@ -72,50 +72,50 @@ func New(cfg Config) *Door {
 		cfg.LookAgain = lookAgain
 	}
 	return &Door{
-		cfg: cfg, ours: lru.New(maxOurs),
+		cfg: cfg, own: lru.New(maxOwn),
 		checks: callers.NewPool("checks of tokens", bounds),
-		claims: callers.NewPool("checks of tokens that say they are the operator's", bounds),
+		claims: callers.NewPool("checks of tokens that claim to be the operator's", bounds),
 	}
 }
 
 // Who returns the caller at an address with the value of its Authorization header, "" for none.
 func (d *Door) Who(ctx context.Context, address, authorization string) callers.Caller {
-	who, _ := d.who(ctx, address, authorization)
+	who, _ := d.identify(ctx, address, authorization)
 	return who
 }
 
-// who is Who with the reason why the token of an anonymous caller was not accepted; nil when it
+// identify is Who and also returns why the token of an anonymous caller was rejected; nil if it
 // presented none.
-func (d *Door) who(ctx context.Context, address, authorization string) (callers.Caller, error) {
+func (d *Door) identify(ctx context.Context, address, authorization string) (callers.Caller, error) {
 	stranger := callers.At(address)
 	scheme, token, _ := strings.Cut(authorization, " ")
 	if d == nil || d.cfg.Verify == nil || !strings.EqualFold(scheme, "bearer") {
 		return stranger, nil
 	}
 	key := sha256.Sum256([]byte(token))
-	last, _ := d.ours.Get(key)
+	last, _ := d.own.Get(key)
 	known, before := last.(callers.Caller)
 	who, err := d.cfg.Verify(ctx, token, func(*tokens.Claim) (leave func(), err error) {
 		switch claim, ok := tokens.Claims(token); {
 		case before:
 			return func() {}, nil
-		case ok && slices.Contains(d.cfg.Ours, claim.Account()):
+		case ok && slices.Contains(d.cfg.Own, claim.Account()):
 			return d.claims.Enter(stranger)
 		}
 		return d.checks.Enter(stranger)
 	})
 	switch {
 	case errors.Is(err, tokens.ErrUnknown):
-		d.ours.Remove(key)
+		d.own.Remove(key)
 		return stranger, err
 	case err != nil && before:
 		return known, nil
 	case err != nil:
 		return stranger, err
-	case slices.Contains(d.cfg.Ours, who.String()):
-		ours := callers.Caller{Kind: callers.Ours, Name: who.String()}
-		d.ours.Add(key, ours)
-		return ours, nil
+	case slices.Contains(d.cfg.Own, who.String()):
+		own := callers.Caller{Kind: callers.Ours, Name: who.String()}
+		d.own.Add(key, own)
+		return own, nil
 	case who.PodName == "":
 		return callers.Caller{Kind: callers.Pod, Name: who.String()}, nil
 	}

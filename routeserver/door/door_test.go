@@ -70,9 +70,9 @@ func (c *checker) ask(token string) (tokens.Identity, error) {
 	return tokens.Identity{}, tokens.ErrUnknown
 }
 
-func TestWhoCalls(t *testing.T) {
+func TestCallersAreIdentified(t *testing.T) {
 	c := &checker{}
-	d := door.New(door.Config{Verify: c.verify, Ours: []string{"signadot/manager"}})
+	d := door.New(door.Config{Verify: c.verify, Own: []string{"signadot/manager"}})
 	stranger := callers.Caller{Name: "10.0.0.1"}
 	for shows, want := range map[string]callers.Caller{
 		"":               stranger,
@@ -91,10 +91,10 @@ func TestWhoCalls(t *testing.T) {
 	}
 }
 
-func TestOursAreKnownWhileTheAPIServerIsAway(t *testing.T) {
+func TestOwnAccountsAreKnownWithoutTheAPIServer(t *testing.T) {
 	c := &checker{}
 	c.forgetful = true
-	d := door.New(door.Config{Verify: c.verify, Ours: []string{"signadot/manager"}})
+	d := door.New(door.Config{Verify: c.verify, Own: []string{"signadot/manager"}})
 	d.Who(t.Context(), "10.0.0.1:80", "Bearer manager")
 	d.Who(t.Context(), "10.0.0.2:80", "Bearer pod")
 	c.away = true
@@ -108,7 +108,7 @@ func TestOursAreKnownWhileTheAPIServerIsAway(t *testing.T) {
 
 func TestForgedTokensAreCheckedNowAndThen(t *testing.T) {
 	c := &checker{}
-	d := door.New(door.Config{Verify: c.verify, Ours: []string{"signadot/manager"}})
+	d := door.New(door.Config{Verify: c.verify, Own: []string{"signadot/manager"}})
 	for i := range 1000 {
 		d.Who(t.Context(), "10.0.0.1:80", fmt.Sprintf("Bearer forged-%d", i))
 	}
@@ -120,7 +120,7 @@ func TestForgedTokensAreCheckedNowAndThen(t *testing.T) {
 	}
 }
 
-func TestWhoIsKnownIsKnownHoweverOftenItCalls(t *testing.T) {
+func TestAKnownCallerStaysKnown(t *testing.T) {
 	c := &checker{}
 	d := door.New(door.Config{Verify: c.verify})
 	for range 1000 {
@@ -131,9 +131,9 @@ func TestWhoIsKnownIsKnownHoweverOftenItCalls(t *testing.T) {
 }
 
 // What the API server is asked about forged tokens lasts; the manager has a new token.
-func TestForgersDoNotMakeAStrangerOfTheManager(t *testing.T) {
+func TestForgedTokensDoNotMakeTheManagerAnonymous(t *testing.T) {
 	c := &checker{blocked: make(chan struct{})}
-	d := door.New(door.Config{Verify: c.verify, Ours: []string{"signadot/manager"}})
+	d := door.New(door.Config{Verify: c.verify, Own: []string{"signadot/manager"}})
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer close(c.blocked)

@@ -37,10 +37,10 @@ const NamespaceHeader = "Switchyard-Namespace"
 // enter returns a context with the caller. The error is the reason for a rejection. The address is
 // that of the connection: headers with client addresses can be forged and are ignored.
 func (e Entrance) enter(ctx context.Context, address, authorization string, narrowed bool) (context.Context, error) {
-	who, why := e.Door.who(ctx, address, authorization)
+	who, why := e.Door.identify(ctx, address, authorization)
 	ctx = callers.With(ctx, who)
 	if who.Kind == callers.Stranger && e.Door != nil {
-		return e.Door.stranger(ctx, address, authorization, why, narrowed)
+		return e.Door.anonymous(ctx, address, authorization, why, narrowed)
 	}
 	if who.Kind != callers.Stranger && e.At != nil {
 		if l := e.At(); l != nil {
@@ -50,7 +50,7 @@ func (e Entrance) enter(ctx context.Context, address, authorization string, narr
 	return ctx, nil
 }
 
-// Hang closes the connection from an address whose client does not read its response.
+// Hang closes the connection from the address of a client that does not read its response.
 func (e Entrance) Hang(address string) {
 	if e.At == nil {
 		return
@@ -84,7 +84,7 @@ func (e Entrance) rpc(ctx context.Context, method string, narrowed []string) (co
 }
 
 // Options returns interceptors that identify the caller of each call and enforce the restrictions
-// of anonymous callers. narrowed are the full names of the methods whose responses the server
+// of anonymous callers. narrowed are the full names of the methods with responses that the server
 // restricts to Scope; callers confined to their namespaces can call only these.
 func (e Entrance) Options(narrowed ...string) []grpc.ServerOption {
 	return []grpc.ServerOption{
@@ -112,7 +112,7 @@ func (e Entrance) Options(narrowed ...string) []grpc.ServerOption {
 }
 
 // HTTP returns a handler that identifies the caller of each request and enforces the restrictions
-// of anonymous callers. narrowed are the paths whose responses next restricts to Scope; callers
+// of anonymous callers. narrowed are the paths with responses that next restricts to Scope; callers
 // confined to their namespaces can request only these.
 func (e Entrance) HTTP(next http.Handler, narrowed ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -73,7 +73,7 @@ func Resolve(d Destination, places []Place) (targets []Target, why string) {
 		return nil, fmt.Sprintf("no workload that a sandbox forks has been seen behind %s", d)
 	case len(targets) == 0:
 		slices.Sort(ports)
-		return nil, fmt.Sprintf("of the Service %s/%s only port %s is known to lead to a workload that a sandbox forks",
+		return nil, fmt.Sprintf("of the Service %s/%s only port %s is known to route to a workload that a sandbox forks",
 			places[0].Namespace, places[0].Service, oneOf(slices.Compact(ports)))
 	}
 	slices.SortFunc(targets, func(a, b Target) int {

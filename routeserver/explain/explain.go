@@ -44,7 +44,7 @@ func Explain(e Evidence) Answer {
 	c.Lagging = lagging(e.Sidecars)
 	for _, look := range []func() bool{
 		c.table, c.key, c.declaration, c.destination, c.missing, c.kept,
-		c.unled, c.sidecar, c.acknowledgement, c.readiness, c.port, c.contest,
+		c.unrouted, c.sidecar, c.acknowledgement, c.readiness, c.port, c.contest,
 	} {
 		if look() {
 			break
@@ -147,7 +147,7 @@ func (c *inquiry) table() bool {
 	}
 	c.say(routingv1.Verdict_TABLE_NOT_WHOLE,
 		"This route server has no complete routing table yet.",
-		"Ask again in a moment. If this lasts, check that the event bus is up and, in the operator's log, that facts are published.")
+		"Try again in a moment. If this persists, check that the event bus is up and, in the operator's log, that facts are published.")
 	return true
 }
 
@@ -179,7 +179,7 @@ func (c *inquiry) declaration() bool {
 	since := c.since(c.OfKey, bothTombstones)
 	c.say(routingv1.Verdict_WITHDRAWN,
 		"The routing key "+quoted(c.Key)+" was withdrawn at "+moment(since)+by(since)+", so the request goes to the baseline"+c.baselines()+".",
-		"Create the sandbox or route group again if its requests are still wanted.")
+		"Create the sandbox or route group again to route its requests.")
 	return true
 }
 
@@ -194,7 +194,7 @@ func (c *inquiry) destination() bool {
 	}
 	c.say(routingv1.Verdict_UNKNOWN_DESTINATION,
 		"It is not known which workload the request is for: "+c.WhyNoTarget+".",
-		"Name the workload itself, or a Service that leads to a workload that a sandbox forks. Requests to anything else are not routed.")
+		"Name the workload itself, or a Service that routes to a workload that a sandbox forks. Requests to other destinations are not routed.")
 	return true
 }
 
@@ -224,7 +224,7 @@ func (c *inquiry) declared() *factv1.RoutingDeclared {
 	return d
 }
 
-// unseen returns the members whose baseline is unknown: never observed, or observed without one.
+// unseen returns the members without a known baseline: never observed, or observed without one.
 func (c *inquiry) unseen() []event.Key {
 	var out []event.Key
 	for _, m := range c.declared().GetMembers() {
@@ -274,7 +274,7 @@ func (c *inquiry) unheard() {
 	if c.Rule == nil || len(c.Silent) == 0 {
 		return
 	}
-	open := "Ask again: route server " + oneOf(c.Silent) + " did not answer, so it is not known whether its sidecars have these routes."
+	open := "Try again: route server " + oneOf(c.Silent) + " did not respond, so it is unknown whether its sidecars have these routes."
 	c.Hint = strings.TrimSpace(c.Hint + " " + open)
 }
 

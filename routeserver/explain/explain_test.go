@@ -127,7 +127,7 @@ func TestVerdicts(t *testing.T) {
 		"observed without a baseline is not observed": {told(declared("k", "a"), noBaseline), routingv1.Verdict_NOT_OBSERVED, []uint64{1}, "ForkedWorkload shop/a"},
 		"gone, and another is not observed yet":       {told(declared("k", "a", "b"), a, withdrawn(a.Key)), routingv1.Verdict_MEMBER_GONE, []uint64{1, 3}, "shop/a"},
 		"it stood for another baseline":               {told(declared("k", "a"), fact(observed("a", "mail")), withdrawn(a.Key)), routingv1.Verdict_NOT_A_MEMBER, []uint64{1}, "no member"},
-		"it is not named any more":                    {told(declared("k", "a", "b"), a, fact(observed("b", "mail")), declared("k", "b")), routingv1.Verdict_NOT_A_MEMBER, []uint64{4}, "does not name ForkedWorkload shop/a any more since 1970-01-01T00:00:04Z"},
+		"it is not named any more":                    {told(declared("k", "a", "b"), a, fact(observed("b", "mail")), declared("k", "b")), routingv1.Verdict_NOT_A_MEMBER, []uint64{4}, "no longer names ForkedWorkload shop/a since 1970-01-01T00:00:04Z"},
 		"unknown, and a member is not observed": {
 			with(told(declared("k", "a")), func(e *explain.Evidence) { e.Targets, e.WhyNoTarget = nil, "nobody knows it" }), routingv1.Verdict_NOT_OBSERVED, []uint64{1}, "shop/a",
 		},
@@ -162,7 +162,7 @@ func TestVerdicts(t *testing.T) {
 		"the pod is not connected": {
 			with(told(declared("k", "a"), a), func(e *explain.Evidence) { e.Pod, e.SidecarsKnown = "shop/cart-9", true }), routingv1.Verdict_NOT_ACKNOWLEDGED, []uint64{1, 2}, "pod shop/cart-9 is not connected",
 		},
-		"not ready since it was not":   {told(declared("k", "a"), a, notReady, notReady), routingv1.Verdict_NOT_READY, []uint64{1, 3}, "not ready since 1970-01-01T00:00:03Z"},
+		"not ready since it was not":   {told(declared("k", "a"), a, notReady, notReady), routingv1.Verdict_NOT_READY, []uint64{1, 3}, "is not ready (since 1970-01-01T00:00:03Z)"},
 		"not ready counts before lost": {told(declared("k", "a", "b"), notReady, b), routingv1.Verdict_NOT_READY, []uint64{1, 2}, "sb-a"},
 		"the older of two holds it":    {told(declared("k", "b"), b, a, declared("k", "a", "b")), routingv1.Verdict_LOST, []uint64{1, 2, 3, 4}, `to sandbox "sb-a", not to sandbox "sb-b"`},
 		"the port is not mapped":       {with(told(declared("k", "a"), a), func(e *explain.Evidence) { e.Targets[0].WorkloadPort = 9 }), routingv1.Verdict_PORT_NOT_MAPPED, []uint64{1, 2}, "goes to the baseline"},
@@ -282,7 +282,7 @@ func TestOthersAreWorkloadsThatTheServiceSelectsToo(t *testing.T) {
 	}
 }
 
-func TestWhatASilentRouteServerLeavesOpenIsSaid(t *testing.T) {
+func TestASilentRouteServerIsReported(t *testing.T) {
 	e := told(declared("k", "a"), fact(observed("a", "cart")))
 	e.Silent = []string{"10.0.0.7:7777"}
 	for name, sidecars := range map[string][]*routingv1.Sidecar{

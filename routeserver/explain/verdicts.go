@@ -17,9 +17,9 @@ func (c *inquiry) memberGone(member event.Key) {
 	c.since(c.OfKey, naming(member))
 	since := c.since(c.OfMember[member], bothTombstones)
 	c.say(routingv1.Verdict_MEMBER_GONE,
-		fmt.Sprintf("%s, which represented %s under the routing key %s, is deleted since %s%s, so the request goes to the baseline.",
+		fmt.Sprintf("%s, which represented %s under the routing key %s, was deleted at %s%s, so the request goes to the baseline.",
 			object(member), name(c.Target.Baseline), quoted(c.Key), moment(since), by(since)),
-		"The key still names it: see why "+object(member)+" was removed, or take it out of what declares the key.")
+		"The key still names it: find out why "+object(member)+" was removed, or remove it from the object that declares the key.")
 }
 
 func (c *inquiry) notObserved(unseen []event.Key) {
@@ -29,7 +29,7 @@ func (c *inquiry) notObserved(unseen []event.Key) {
 	}
 	since := c.since(c.OfKey, naming(unseen[0]))
 	c.say(routingv1.Verdict_NOT_OBSERVED,
-		fmt.Sprintf("The routing key %s names %s since %s%s, and its baseline is not known yet, so the request goes to the baseline%s.",
+		fmt.Sprintf("The routing key %s has named %s since %s%s, but its baseline is not known yet, so the request goes to the baseline%s.",
 			quoted(c.Key), oneOf(objects), moment(since), by(since), c.baseline(", ")),
 		"See the conditions of "+object(unseen[0])+": it may not exist, or its baseline may not.")
 }
@@ -43,7 +43,7 @@ func (c *inquiry) notAMember() {
 	summary := fmt.Sprintf("The routing key %s is declared, and no member of it represents %s, so the request goes to the baseline.",
 		quoted(c.Key), name(c.Target.Baseline))
 	if dropped, ok := c.dropped(); ok {
-		summary = fmt.Sprintf("The routing key %s does not name %s any more since %s%s, and no other member of it represents %s, so the request goes to the baseline.",
+		summary = fmt.Sprintf("The routing key %s no longer names %s since %s%s, and no other member of it represents %s, so the request goes to the baseline.",
 			quoted(c.Key), object(dropped), moment(since), by(since), name(c.Target.Baseline))
 	}
 	c.say(routingv1.Verdict_NOT_A_MEMBER, summary,
@@ -98,19 +98,19 @@ func (c *inquiry) kept() bool {
 	return true
 }
 
-// unled reports whether no Service port maps to the member: no Service selects the baseline, or the
+// unrouted reports whether no Service port maps to the member: no Service selects the baseline, or the
 // member has no port for one. Then no request is routed to the sandbox; a baseline that consumes
 // messages queries the route server itself.
-func (c *inquiry) unled() bool {
+func (c *inquiry) unrouted() bool {
 	o := c.observation()
 	if o == nil || len(o.GetServices()) > 0 {
 		return false
 	}
 	c.decisive()
 	c.say(routingv1.Verdict_PORT_NOT_MAPPED,
-		fmt.Sprintf("Sandbox %s holds the routing key for %s, but no port of a Service routes to %s, so no request is routed to the sandbox. Message consumers need no Service: they ask the route server which messages are theirs.",
+		fmt.Sprintf("Sandbox %s holds the routing key for %s, but no port of a Service routes to %s, so no request is routed to the sandbox. Message consumers need no Service: they query the route server for the keys of their messages.",
 			quoted(c.Rule.Sandbox), name(c.Target.Baseline), object(c.holder())),
-		"Check that a Service of "+name(c.Target.Baseline)+" routes to the port, and the conditions of "+object(c.holder())+"; if it consumes messages, have it leave those with this key to the sandbox.")
+		"Check that a Service of "+name(c.Target.Baseline)+" routes to the port, and the conditions of "+object(c.holder())+"; if it consumes messages, configure it to leave those with this key to the sandbox.")
 	return true
 }
 
@@ -136,13 +136,13 @@ func (c *inquiry) acknowledgement() bool {
 		return false
 	}
 	c.decisive()
-	hint := "If this lasts longer than a second, check the log of the sidecar and its connection to the route servers."
+	hint := "If this persists for more than a second, check the log of the sidecar and its connection to the route servers."
 	if len(c.Sidecars) == 0 {
 		who := "No sidecar of " + name(c.Target.Baseline) + " is"
-		hint = "Run kubectl switchyard coverage to see its pods and their sidecars; the log of a sidecar has the reason why it is not connected."
+		hint = "Run kubectl switchyard coverage to see its pods and their sidecars; the log of a sidecar shows why it is not connected."
 		if c.Pod != "" {
 			who = "The sidecar of pod " + c.Pod + " is not"
-			hint = "Check that the pod exists and has a sidecar (kubectl switchyard coverage); the log of the sidecar has the reason why it is not connected."
+			hint = "Check that the pod exists and has a sidecar (kubectl switchyard coverage); the log of the sidecar shows why it is not connected."
 		}
 		c.say(routingv1.Verdict_NOT_ACKNOWLEDGED,
 			who+" connected to a route server, so it is not known to route the request to sandbox "+quoted(c.Rule.Sandbox)+
@@ -150,17 +150,17 @@ func (c *inquiry) acknowledgement() bool {
 		return true
 	}
 	first := c.Lagging[0]
-	lead := "to sandbox " + quoted(c.Rule.Sandbox)
+	which := "to sandbox " + quoted(c.Rule.Sandbox)
 	if c.Rule.Kept() {
-		lead = "that keep it at the baseline for sandbox " + quoted(c.Rule.Sandbox)
+		which = "that keep it at the baseline for sandbox " + quoted(c.Rule.Sandbox)
 	}
 	who := fmt.Sprintf("%d of the %d sidecars of %s have not acknowledged the routes %s, the first of them in pod %s/%s",
-		len(c.Lagging), len(c.Sidecars), name(c.Target.Baseline), lead, first.GetNamespace(), first.GetPod())
+		len(c.Lagging), len(c.Sidecars), name(c.Target.Baseline), which, first.GetNamespace(), first.GetPod())
 	if first.GetRejected() != "" {
 		who += ", which refused them: " + first.GetRejected()
 		hint = "Report the message of the sidecar: it keeps its last good routes until those that it refused are replaced."
 	}
-	c.say(routingv1.Verdict_NOT_ACKNOWLEDGED, strings.TrimSuffix(who, ".")+". There the request is routed as before.", hint)
+	c.say(routingv1.Verdict_NOT_ACKNOWLEDGED, strings.TrimSuffix(who, ".")+". They still route the request as before.", hint)
 	return true
 }
 
@@ -177,7 +177,7 @@ func (c *inquiry) readiness() bool {
 	c.since(c.OfKey, naming(c.holder()))
 	since := c.since(c.OfMember[c.holder()], both((*factv1.WorkloadObserved).GetReady))
 	c.say(routingv1.Verdict_NOT_READY,
-		fmt.Sprintf("The request belongs to sandbox %s, whose %s is not ready since %s, so it fails with 503 instead of reaching the baseline.",
+		fmt.Sprintf("The request belongs to sandbox %s. Its %s is not ready (since %s), so it fails with 503 instead of reaching the baseline.",
 			quoted(c.Rule.Sandbox), object(c.holder()), moment(since)),
 		"See the conditions of "+object(c.holder())+", and "+whatServes(c.Rule.Member.Kind)+".")
 	return true
@@ -194,7 +194,7 @@ func (c *inquiry) absent() {
 	c.say(routingv1.Verdict_MEMBER_GONE,
 		fmt.Sprintf("The request belongs to sandbox %s. Its %s %s.",
 			quoted(c.Rule.Sandbox), object(c.holder()), what),
-		"The key still names it: see why "+object(c.holder())+" is not there, or take it out of what declares the key.")
+		"The key still names it: find out why "+object(c.holder())+" does not exist, or remove it from the object that declares the key.")
 }
 
 func (c *inquiry) port() bool {
@@ -210,7 +210,7 @@ func (c *inquiry) port() bool {
 	}
 	c.say(routingv1.Verdict_PORT_NOT_MAPPED,
 		fmt.Sprintf("Sandbox %s holds the routing key for %s, but %s%s, %s.", quoted(c.Rule.Sandbox), name(c.Target.Baseline), what, port(c.Target), where),
-		"See that a Service of "+name(c.Target.Baseline)+" routes to the port, and the conditions of "+object(c.holder())+".")
+		"Check that a Service of "+name(c.Target.Baseline)+" routes to the port, and the conditions of "+object(c.holder())+".")
 	return true
 }
 
@@ -228,7 +228,7 @@ func (c *inquiry) contest() bool {
 }
 
 // oneOfTwo is the remedy for two members that represent one baseline.
-const oneOfTwo = "Only one sandbox can serve a baseline under one key: take one of the two out of the route group."
+const oneOfTwo = "Only one sandbox can serve a baseline under one key: remove one of the two from the route group."
 
 // loses returns the member that lost the baseline, and adds the events that made it so.
 func (c *inquiry) loses() event.Key {

@@ -93,8 +93,8 @@ func (f *feed) publish() <-chan struct{} {
 	return newer
 }
 
-// told is the position of a watcher: the table that was last sent to it.
-type told struct {
+// position is the state of a watcher: the table that was last sent to it.
+type position struct {
 	table table.Table
 	// edition is the number of the edition with the same content.
 	edition uint64
@@ -104,10 +104,10 @@ type told struct {
 
 // join returns where a watcher begins: at the newest table, which may be newer
 // than the newest edition; then its first step is its own.
-func (f *feed) join() told {
+func (f *feed) join() position {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	at := told{edition: f.newest.number, newer: f.newest.newer}
+	at := position{edition: f.newest.number, newer: f.newest.newer}
 	if at.table, _ = f.tables.Current(); at.table.Hash() != f.newest.table.Hash() {
 		at.edition, f.apart = noEdition, true
 	}
@@ -118,11 +118,11 @@ func (f *feed) join() told {
 const noEdition = 0
 
 // next returns the ops that bring a watcher to the newest edition, and its new position.
-func (f *feed) next(at told, filter published.Filter) ([]*encoded, told) {
+func (f *feed) next(at position, filter published.Filter) ([]*encoded, position) {
 	f.mu.Lock()
 	e := f.newest
 	f.mu.Unlock()
-	to := told{table: e.table, edition: e.number, newer: e.newer}
+	to := position{table: e.table, edition: e.number, newer: e.newer}
 	if at.edition != noEdition && at.edition+1 == e.number {
 		return e.step(filter), to
 	}

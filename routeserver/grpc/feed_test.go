@@ -78,7 +78,7 @@ func TestEveryWatcherThatLooksHasTheRulesOfTheNewestEdition(t *testing.T) {
 
 // follower is a watcher that keeps the rules it was told of.
 type follower struct {
-	at     told
+	at     position
 	filter published.Filter
 	rules  map[string]string
 }
@@ -130,7 +130,7 @@ func (w *follower) mustHave(t *rapid.T, now table.Table) {
 	}
 }
 
-func TestWatchersOfOneFilterShareWhatTheyAreTold(t *testing.T) {
+func TestWatchersOfOneFilterShareUpdates(t *testing.T) {
 	b := newTables()
 	b.apply(observed("w1"), &factv1.Complete{})
 	f := newFeed(b, time.Hour)
@@ -157,7 +157,7 @@ func TestWatchersOfOneFilterShareWhatTheyAreTold(t *testing.T) {
 
 // A rule that is there for less than a pause: who came in between has it, and must
 // be told that it is gone, although for the others nothing has changed.
-func TestAWatchThatBeganBetweenTwoEditionsIsToldWhatWasTakenBack(t *testing.T) {
+func TestAWatchBetweenTwoEditionsGetsRemovals(t *testing.T) {
 	b := newTables()
 	b.apply(observed("w1"), &factv1.Complete{})
 	f := newFeed(b, time.Hour)

@@ -16,7 +16,7 @@ import (
 	"switchyard.dev/routeserver/published"
 )
 
-// narrowed are the methods whose responses are restricted to the caller's scope.
+// narrowed are the methods with responses that are restricted to the caller's scope.
 var narrowed = []string{
 	routesv1.Routes_GetWorkloadRoutingRules_FullMethodName,
 	routesv1.Routes_WatchWorkloadRoutingRules_FullMethodName,

@@ -45,7 +45,7 @@ func TestAColdTableIsUnavailableAndNotEmpty(t *testing.T) {
 	}
 }
 
-func TestAWatchTellsTheRulesThenSyncedThenEachChange(t *testing.T) {
+func TestAWatchSendsRulesThenSyncedThenChanges(t *testing.T) {
 	b := newBoard()
 	b.apply(declare("k1", "w1", "sb1"), observe("w1", 8080), observe("w2", 9090), &factv1.Complete{})
 	client, _ := serve(t, routesgrpc.Config{Tables: b})
@@ -91,7 +91,7 @@ func TestARuleThatLeavesTheFilterIsRemoved(t *testing.T) {
 
 // A watcher that does not read holds its own stream only, and is told what
 // differs once it reads again, not what happened meanwhile.
-func TestAWatcherThatStopsReadingHoldsNobodyAndCatchesUp(t *testing.T) {
+func TestAStoppedWatcherBlocksNoOtherAndCatchesUp(t *testing.T) {
 	b := newBoard()
 	b.apply(observe("w1", 8080), &factv1.Complete{})
 	client, _ := serve(t, routesgrpc.Config{Tables: b})

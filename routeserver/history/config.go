@@ -44,7 +44,7 @@ type Config struct {
 func (c Config) Validate() error {
 	switch {
 	case c.Log == nil:
-		return errors.New("history: Config.Log is missing: say which log to read")
+		return errors.New("history: Config.Log is missing: set the log to read")
 	case c.Checkpoints < 0 || c.CheckpointRules < 0 || c.Every < 0 || c.Rebuilds < 0 || c.Recent < 0 || c.Patience < 0:
 		return errors.New("history: numbers in Config must not be negative")
 	}

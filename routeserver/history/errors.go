@@ -12,7 +12,7 @@ import (
 // ErrNotReached is the error for a position that the log has not reached; test with errors.Is.
 var ErrNotReached = errors.New("this version has not been reached")
 
-// Gone is the error of a version or a stretch that is not kept; it names the oldest that
+// Gone is the error for a version or a range that is no longer kept; it names the oldest one that
 // is. It is an eventbus.ErrGone, or an eventbus.ErrEpochEnded.
 type Gone struct {
 	// Asked describes the requested version in readable form.

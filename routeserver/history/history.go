@@ -10,9 +10,9 @@
 //
 // Retention is controlled by the log's writer: it records a Floor, publishes everything again, and
 // deletes older events (eventbus). The oldest version is that of the first Complete from which a
-// table folded from the floor is whole. A version below it is Gone, even if a checkpoint of it is
-// still in memory: replicas that started at different times return the same results. A position of
-// another epoch is Gone too.
+// table folded from the floor is whole. For an older version, or one of another epoch, readers get a
+// *Gone error, even if a checkpoint of it is still in memory: replicas that started at different
+// times return the same results.
 //
 // Times are those at which the log recorded: the version at a time is that of the newest event
 // recorded until then.

@@ -174,7 +174,7 @@ func wantGone(t *testing.T, what string, ask func() error, oldest event.Pos) {
 	}
 }
 
-func TestWhatIsOlderSaysThatItIsGone(t *testing.T) {
+func TestOlderVersionsAreGone(t *testing.T) {
 	w := write(t, 2)
 	h := remember(t, history.Config{Log: w.store.Open(), Every: 10})
 	w.happen(100)
@@ -217,7 +217,7 @@ func TestWhatIsOlderSaysThatItIsGone(t *testing.T) {
 	}
 }
 
-func TestAnotherEpochIsGoneAndSaysSo(t *testing.T) {
+func TestAnotherEpochIsReportedAsGone(t *testing.T) {
 	w := write(t, 3)
 	h := remember(t, history.Config{Log: w.store.Open()})
 	w.happen(30)

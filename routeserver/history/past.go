@@ -91,7 +91,7 @@ func (p *past) keep(reached fold.Fold) {
 	}
 }
 
-// leastMissed returns the index of the checkpoint whose neighbours are nearest to each other:
+// leastMissed returns the index of the checkpoint with the smallest distance between its neighbours:
 // dropping it keeps the distances about even. It is the newest one only if there is no other,
 // because reading continues there.
 func (p *past) leastMissed() int {

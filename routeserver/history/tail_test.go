@@ -14,7 +14,7 @@ func stored(epoch string, seq uint64, size int) event.Stored {
 	return event.Stored{Pos: event.Pos{Epoch: epoch, Seq: seq}, Message: event.Message{Subject: strings.Repeat("s", size)}}
 }
 
-func TestTheTailGivesWhatLiesBehindAPlace(t *testing.T) {
+func TestTheTailReturnsEventsAfterAPosition(t *testing.T) {
 	var at tail
 	for seq := uint64(10); seq < 1010; seq++ {
 		at.add([]event.Stored{stored("a", seq, 1)})
@@ -57,7 +57,7 @@ func TestAPieceIsBounded(t *testing.T) {
 }
 
 // What is read from the log, and not found in the tail, is bounded too.
-func TestWhatIsReadIsBounded(t *testing.T) {
+func TestReadsAreBounded(t *testing.T) {
 	log := memory.New()
 	if _, err := log.Begin(t.Context(), event.Mark{}); err != nil {
 		t.Fatal(err)

@@ -96,7 +96,7 @@ func New(cfg Config) (*Finder, error) {
 	}
 	return &Finder{
 		cfg: cfg, reads: rate.NewLimiter(readRate, readBurst), search: newSearch(cfg.Pods), kept: lru.New(maxKept),
-		waiting: callers.NewPool("calls whose pod is looked for", callers.Bounds{Each: eachWaiting, Strangers: maxWaiting}),
+		waiting: callers.NewPool("calls that wait for their pod to be found", callers.Bounds{Each: eachWaiting, Strangers: maxWaiting}),
 	}, nil
 }
 

@@ -157,7 +157,7 @@ func TestThePodThatIsBeingDeletedIsNotTakenForTheNext(t *testing.T) {
 }
 
 // Whoever calls from an address that no pod has waits until that is known.
-func TestFewCallsOfOneStrangerWait(t *testing.T) {
+func TestFewCallsOfOneAnonymousCallerWait(t *testing.T) {
 	w := newCluster(t, 0)
 	var all sync.WaitGroup
 	var refused atomic.Int64
@@ -216,7 +216,7 @@ func TestAPodIsSearchedOnceAndThenReadAgain(t *testing.T) {
 }
 
 // Whoever has an IPv6 network has more addresses than anybody remembers.
-func TestStrangersAtManyAddressesKeepNoPodOut(t *testing.T) {
+func TestAnonymousCallersAtManyAddressesBlockNoPod(t *testing.T) {
 	w := newCluster(t, time.Second)
 	w.running(w.a, "known", "10.7.0.1")
 	w.running(w.a, "new", "10.7.0.2")
@@ -258,7 +258,7 @@ func TestStrangersAtManyAddressesKeepNoPodOut(t *testing.T) {
 	}
 }
 
-func TestWhileTheAPIServerIsAwayNothingIsSaid(t *testing.T) {
+func TestNamespacesAreUnknownWithoutAPIServer(t *testing.T) {
 	away := world.Shared(t).As("")
 	away.Host = "https://127.0.0.1:1"
 	f, err := podaddr.New(podaddr.Config{Pods: kubernetes.NewForConfigOrDie(away).CoreV1()})
@@ -271,7 +271,7 @@ func TestWhileTheAPIServerIsAwayNothingIsSaid(t *testing.T) {
 }
 
 // Whoever may not search pods says so: the chart's role is missing.
-func TestWhatTheRoleLacksIsSaid(t *testing.T) {
+func TestMissingRightsAreReported(t *testing.T) {
 	as := world.Shared(t).As("system:serviceaccount:signadot:routeserver")
 	f, err := podaddr.New(podaddr.Config{Pods: kubernetes.NewForConfigOrDie(as).CoreV1()})
 	if err != nil {

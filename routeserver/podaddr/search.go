@@ -65,7 +65,7 @@ func (s search) at(ctx context.Context, address netip.Addr) (types.NamespacedNam
 			return only(all, address)
 		}
 		if n == looks {
-			return types.NamespacedName{}, &None{fmt.Sprintf("no running pod has the address %s: the caller is in the network of a node or outside the cluster, or something in between put its own address in the place of the caller's", address)}
+			return types.NamespacedName{}, &None{fmt.Sprintf("no running pod has the address %s: the caller is in the network of a node or outside the cluster, or its address was translated on the way", address)}
 		}
 		select {
 		case <-time.After(pause):
@@ -79,7 +79,7 @@ func (s search) at(ctx context.Context, address netip.Addr) (types.NamespacedNam
 func only(all []corev1.Pod, address netip.Addr) (types.NamespacedName, error) {
 	for _, p := range all {
 		if p.Spec.HostNetwork || p.Status.HostIP == p.Status.PodIP {
-			return types.NamespacedName{}, &None{fmt.Sprintf("%s is the address of a node, which everything in its network has (hostNetwork) and what comes through it may have", address)}
+			return types.NamespacedName{}, &None{fmt.Sprintf("%s is the address of a node, shared by all its hostNetwork pods and by connections that the node translates", address)}
 		}
 	}
 	if len(all) > 1 {

@@ -24,7 +24,7 @@ func FilterOf(req *routesv1.WorkloadRoutingRulesRequest) Filter {
 func (f Filter) Rules(t table.Table) []*table.Rule {
 	var out []*table.Rule
 	add := func(r *table.Rule) {
-		if led(r) && table.Filter(f).Rule(r) {
+		if diverted(r) && table.Filter(f).Rule(r) {
 			out = append(out, r)
 		}
 	}
@@ -50,7 +50,7 @@ func (f Filter) Rules(t table.Table) []*table.Rule {
 func (f Filter) Ops(older, newer table.Table) []*routesv1.WorkloadRoutingRuleOp {
 	var out []*routesv1.WorkloadRoutingRuleOp
 	for _, c := range table.Filter(f).Diff(older, newer) {
-		was, is := led(c.Old), led(c.New)
+		was, is := diverted(c.Old), diverted(c.New)
 		switch {
 		case was && is && c.Old.Sandbox != c.New.Sandbox:
 			out = append(out, op(routesv1.WatchOp_REMOVE, c.Old), op(routesv1.WatchOp_ADD, c.New))
@@ -77,8 +77,8 @@ func op(o routesv1.WatchOp, r *table.Rule) *routesv1.WorkloadRoutingRuleOp {
 	return &routesv1.WorkloadRoutingRuleOp{Op: o, Route: Rule(r)}
 }
 
-// led reports whether there is a rule that routes requests away from the baseline.
-func led(r *table.Rule) bool { return r != nil && !r.Kept() }
+// diverted reports whether there is a rule that routes requests away from the baseline.
+func diverted(r *table.Rule) bool { return r != nil && !r.Kept() }
 
 // Rule returns a rule as a message. Baseline and destination sandbox are always
 // set: clients read them without looking.

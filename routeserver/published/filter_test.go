@@ -18,7 +18,7 @@ import (
 
 // A watcher that applies the ops to the rules it had must have the rules that a
 // fresh request gives, and may never be told anything that is not so.
-func TestOpsLeadFromTheOldRulesToTheNew(t *testing.T) {
+func TestOpsTurnTheOldRulesIntoTheNew(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		older, filter := anyTable(t), anyFilter(t)
 		newer := older.next(t)
@@ -125,7 +125,7 @@ func TestARuleOfAWorkloadWithoutAServiceIsARule(t *testing.T) {
 // In this API a rule means that the baseline leaves what carries the key to somebody
 // else. A consumer of messages at the baseline that saw one of a virtual workload would
 // drop the messages, and nobody would process them.
-func TestWhatIsKeptAtTheBaselineIsNoRule(t *testing.T) {
+func TestKeptRequestsAreNoRule(t *testing.T) {
 	said := func(seq uint64, data proto.Message) event.Recorded {
 		return event.Recorded{Pos: event.Pos{Epoch: "e", Seq: seq}, Fact: event.Fact{Data: data}}
 	}

@@ -261,6 +261,6 @@ func withReason(s *status.Status) *status.Status {
 
 // answerRoutingError answers a request that no call is for.
 func answerRoutingError(ctx context.Context, mux *runtime.ServeMux, m runtime.Marshaler, w http.ResponseWriter, r *http.Request, code int) {
-	why := status.Newf(codes.Unimplemented, "%s %s: %s; GET /openapi.json says what there is", r.Method, r.URL.Path, http.StatusText(code))
+	why := status.Newf(codes.Unimplemented, "%s %s: %s; GET /openapi.json lists the methods", r.Method, r.URL.Path, http.StatusText(code))
 	answerError(ctx, mux, m, w, r, &runtime.HTTPStatusError{HTTPStatus: code, Err: why.Err()})
 }

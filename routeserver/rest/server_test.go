@@ -77,7 +77,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-func TestHeadersSayWhichTableItWas(t *testing.T) {
+func TestHeadersNameTheTablesVersion(t *testing.T) {
 	full := apply(table.Table{}, declare("k1", "customer", "sb1"), observe("customer", "sb-customer"), &factv1.Complete{})
 	first := ask(t, full, httptest.NewRequest("GET", path, nil))
 	etag := first.Header().Get("ETag")

@@ -239,7 +239,7 @@ func (c caller) own() string {
 	return said(of, err)
 }
 
-func TestStrangersAreConfinedToTheirNamespace(t *testing.T) {
+func TestAnonymousCallersAreConfinedToTheirNamespace(t *testing.T) {
 	c := newConfined(t)
 	for _, part := range []struct {
 		name string

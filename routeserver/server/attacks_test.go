@@ -117,7 +117,7 @@ func from(n int) *http.Client {
 
 // Who only reads must not keep those out who lead or route: 1,100 strangers read the
 // log and go on reading.
-func TestReadersOfTheLogKeepNobodyOut(t *testing.T) {
+func TestReadersOfTheLogBlockNoOtherCaller(t *testing.T) {
 	const strangers = 1100
 	w := newSite(t, nil)
 	ctx, stop := context.WithCancel(t.Context())

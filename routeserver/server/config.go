@@ -65,7 +65,7 @@ type Config struct {
 func (c Config) Validate() error {
 	switch {
 	case c.Log == nil:
-		return errors.New("route server: Config.Log is missing: say which log to follow")
+		return errors.New("route server: Config.Log is missing: set the log to follow")
 	case c.MaxConnections < 0:
 		return errors.New("route server: Config.MaxConnections must not be negative")
 	}

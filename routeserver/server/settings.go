@@ -61,12 +61,12 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	flags.StringVar(&s.RESTAddress, "rest-address", ":7778", "address of the routes API over HTTP, and of /healthz and /readyz")
 	flags.StringVar(&s.XDSAddress, "xds-address", ":7779", "address of xDS, for DevMesh sidecars")
 	flags.StringVar(&s.MetricsAddress, "metrics-address", ":9090", "address of /metrics")
-	flags.StringVar(&s.Peers, "peers", "", "headless Service of all route servers, as host:port, to ask the others about their sidecars; empty when there is one only. POD_IPS in the environment says which one this is")
-	own := flags.String("own-service-accounts", "signadot/signadot-controller-manager,signadot/routeserver", "service accounts of the operator's own programs, as namespace/name with commas between: their calls have room apart from everybody else's")
-	flags.StringVar(&s.TokenFile, "routeserver-token-file", door.TokenFile, "service-account token to show to the other route servers; without the file this one is a stranger to them")
+	flags.StringVar(&s.Peers, "peers", "", "headless Service of all route servers, as host:port, to query the others for their sidecars; empty if there is only one. POD_IPS in the environment identifies this one")
+	own := flags.String("own-service-accounts", "signadot/signadot-controller-manager,signadot/routeserver", "service accounts of the operator's own programs, as namespace/name with commas between: their calls have limits of their own")
+	flags.StringVar(&s.TokenFile, "routeserver-token-file", door.TokenFile, "service-account token to show to the other route servers; without the file its calls are anonymous")
 	flags.StringVar(&s.TLSDir, "tls-dir", "", "directory with tls.crt, tls.key and ca.crt, to speak TLS over gRPC and xDS, with the other route servers and with an event bus at tls://; it is read again when it changes. Empty: plain only")
 	plain := program.AcceptPlain(flags, defaults, &s.AcceptPlain, "accept sidecars that do not speak TLS: those injected by an earlier release. The routes API accepts both, whatever this is")
-	flags.TextVar(&s.Anonymous, "anonymous", door.Cluster, "what is answered over gRPC and HTTP to who shows no service-account token made for "+door.Audience+": cluster (everything), namespace (of the published API what concerns the namespace of the pod that calls) or none; probes are answered always")
+	flags.TextVar(&s.Anonymous, "anonymous", door.Cluster, "responses over gRPC and HTTP to callers without a service-account token for audience "+door.Audience+": cluster (everything), namespace (of the published API, the part for the namespace of the calling pod) or none; probes are always answered")
 	flags.TextVar(&s.LogLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	if err := program.Parse(flags, args, help); err != nil {
 		return Settings{}, err
@@ -82,7 +82,7 @@ func (s Settings) validate() error {
 		return errors.New("-peers needs POD_IPS in the environment: without it this route server would ask itself")
 	}
 	if s.TLSDir == "" && (!s.AcceptPlain || s.Bus.TLSWithOwn()) {
-		return errors.New("-accept-plain=false, and an event bus of ours at tls://, need -tls-dir: without it there is no certificate to show, nor an authority to trust")
+		return errors.New("-accept-plain=false, and the operator's own event bus at tls://, need -tls-dir: it contains the certificate to present and the authority to trust")
 	}
 	for _, account := range s.OwnAccounts {
 		if namespace, name, ok := strings.Cut(account, "/"); !ok || namespace == "" || name == "" || strings.Contains(name, "/") {

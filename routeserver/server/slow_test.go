@@ -61,7 +61,7 @@ func heap() uint64 {
 }
 
 // Readers that ask for all rules and take nothing share one answer.
-func TestSlowReadersShareWhatTheyAreSent(t *testing.T) {
+func TestSlowReadersShareResponses(t *testing.T) {
 	const readers, mostMiB = 100, 64
 	log := memory.New()
 	m := run(t, server.Config{Log: log})
@@ -116,7 +116,7 @@ func (s *stuck) Read(b []byte) (int, error) {
 }
 
 // The same over gRPC: each client asks several times on one connection.
-func TestSlowCallersShareWhatTheyAreSent(t *testing.T) {
+func TestSlowCallersShareResponses(t *testing.T) {
 	const clients, calls, mostMiB = 30, 24, 96
 	log := memory.New()
 	m := run(t, server.Config{Log: log})

@@ -64,7 +64,7 @@ func hold(ctx context.Context, t *testing.T, all *sync.WaitGroup, c routingv1.Ro
 
 // knowsTheManager has a route server take whoever shows the token "manager" for the manager.
 func knowsTheManager(c *server.Config) {
-	c.Door = door.New(door.Config{Ours: []string{"signadot/manager"}, Verify: func(_ context.Context, token string, _ tokens.Admit) (tokens.Identity, error) {
+	c.Door = door.New(door.Config{Own: []string{"signadot/manager"}, Verify: func(_ context.Context, token string, _ tokens.Admit) (tokens.Identity, error) {
 		if token != "manager" {
 			return tokens.Identity{}, tokens.ErrUnknown
 		}
@@ -74,7 +74,7 @@ func knowsTheManager(c *server.Config) {
 
 // Those who wait must not keep others from it: not the manager, without which no sandbox
 // becomes Ready, nor other people.
-func TestWaitersKeepNobodyOut(t *testing.T) {
+func TestWaitersBlockNoOtherCaller(t *testing.T) {
 	w := newSite(t, knowsTheManager)
 	ctx, stop := context.WithCancel(t.Context())
 	var all sync.WaitGroup

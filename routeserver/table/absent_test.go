@@ -89,7 +89,7 @@ func TestAVirtualWorkloadThatDoesNotExistHoldsNothing(t *testing.T) {
 }
 
 // A declaration shares the memory of an observed member.
-func TestADeclarationSharesWhatIsKnownOfItsMember(t *testing.T) {
+func TestADeclarationSharesTheObservationOfItsMember(t *testing.T) {
 	seen := observe("m", "b")
 	seen.Services = telling("k", "b", "m").Members[0].Services
 	got := folded(seen, telling("k", "b", "m"), telling("group", "b", "m"))

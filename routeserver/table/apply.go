@@ -30,7 +30,7 @@ type folding struct {
 	Table       // as far as it is made: its state is this Apply's own
 	older Table // as it was
 	edit  *hamt.Edit
-	// touched are the routing keys whose rules may have changed.
+	// touched are the routing keys with rules that may have changed.
 	touched map[string]struct{}
 }
 

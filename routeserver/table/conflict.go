@@ -10,7 +10,7 @@ import (
 )
 
 // Conflict is a pair of members of one routing key that represent the same baseline. There is one
-// destination for each decision: the member whose object is older owns it; of two equally old ones,
+// destination for each decision: the member with the older object owns it; of two equally old ones,
 // the first by namespace and name.
 type Conflict struct {
 	RoutingKey string

@@ -23,9 +23,9 @@
 //   - Only the facts decide: not the time in a fact, not the clock.
 //   - Unusable facts are ignored: of an unknown type (a newer writer), without
 //     data, or with an empty routing key, which would match requests that carry
-//     none. A fact whose subject is clear but whose value is unusable, such as an
-//     observed workload without a baseline, counts as the newest one of its key
-//     and makes no rule.
+//     none. A fact with a clear subject but an unusable value, such as an observed
+//     workload without a baseline, counts as the newest one of its key and makes
+//     no rule.
 //
 // Besides the rules, a table contains which headers carry routing keys (KeyHeaders), from the
 // newest KeyHeadersDeclared. They are not part of any rule, nor of HashOf.

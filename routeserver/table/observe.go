@@ -97,7 +97,7 @@ func mappingsOf(services []*factv1.ServicePair, namespace string) []Mapping {
 	return out
 }
 
-// keptPorts returns the ports of the baseline whose requests stay with it: those that its Services
+// keptPorts returns the ports of the baseline that keep their requests: those that its Services
 // map to. They have no destination, whatever the fact contains.
 func keptPorts(services []*factv1.ServicePair) []Mapping {
 	var ports []uint32

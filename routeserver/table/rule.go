@@ -19,7 +19,7 @@ type Rule struct {
 	Sandbox string
 }
 
-// keptKind is the kind of members whose requests stay with the baseline.
+// keptKind is the kind of members that keep their requests at the baseline.
 const keptKind = "VirtualWorkload"
 
 // Kept reports whether such requests stay with the baseline on purpose: the member is a

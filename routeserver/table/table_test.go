@@ -320,7 +320,7 @@ func TestLookupDoesNotAllocate(t *testing.T) {
 	}
 }
 
-func TestDiffPassesOverWhatTwoVersionsShare(t *testing.T) {
+func TestDiffSkipsSharedNodes(t *testing.T) {
 	var recs []event.Recorded
 	for i := range uint64(3000) {
 		name := fmt.Sprintf("w%d", i)

@@ -27,7 +27,7 @@ type Config struct {
 // Validate returns an error that describes the first invalid field of a Config, or nil.
 func (c Config) Validate() error {
 	if c.Log == nil {
-		return errors.New("view: Config.Log is missing: say which log to follow")
+		return errors.New("view: Config.Log is missing: set the log to follow")
 	}
 	return c.Retry.Validate()
 }

@@ -22,10 +22,10 @@ type View struct {
 	// those that wait for a later position.
 	shown        atomic.Pointer[table.Table]
 	newer, later wake.Signal
-	// folding is the newest table, whole or not, and said the reason for a missing table that was
+	// folding is the newest table, whole or not, and logged the reason for a missing table that was
 	// logged last. Only Run uses them.
 	folding table.Table
-	said    string
+	logged  string
 }
 
 // New returns a View that is cold until Run has followed the log to its end.
@@ -103,11 +103,11 @@ func (v *View) tellWhy(err error, retryIn time.Duration) {
 	if t := v.shown.Load(); t.Whole() {
 		v.cfg.Logger.Warn("the routing log cannot be followed; the last table stays",
 			"error", err, "retryIn", retryIn.String(), "position", t.Pos().Seq, "epoch", t.Pos().Epoch)
-	} else if why := err.Error(); why != v.said {
+	} else if why := err.Error(); why != v.logged {
 		v.cfg.Logger.Info("there is no routing table yet; nothing is served before the routing log can be followed",
 			"reason", err, "retryIn", retryIn.String(),
 			"ifThisLasts", "see that the event bus is up and, in the operator's log, that it publishes")
-		v.said = why
+		v.logged = why
 	}
 }
 

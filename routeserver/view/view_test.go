@@ -61,7 +61,7 @@ func TestAnEventOfANewerKindAtTheEndDoesNotHoldUpTheTable(t *testing.T) {
 	whole(t, v)
 }
 
-func TestALogThatWasRewoundAndWrittenAgainIsFoldedAnew(t *testing.T) {
+func TestARewoundLogIsFoldedAgain(t *testing.T) {
 	log := &scripted{tip: event.Pos{Epoch: "e", Seq: 3}}
 	v := run(t, log)
 	log.give(at("e", 1, declare("k1", "w1")), at("e", 2, observe("w1")), at("e", 3, &factv1.Complete{}))
@@ -115,7 +115,7 @@ func TestTheOldTableStaysUntilTheNewEpochIsWhole(t *testing.T) {
 	eventually(t, "the rules of the new epoch", func() bool { now, _ := v.Current(); return cmp.Equal(keys(now), []string{"k2"}) })
 }
 
-func TestANewEpochThatSaysTheSameWakesNobody(t *testing.T) {
+func TestANewEpochWithTheSameRulesWakesNoWatcher(t *testing.T) {
 	log := memory.New()
 	served.Begin(t, log)
 	state(t, log, declare("k1", "w1"), observe("w1"), &factv1.Complete{})
@@ -151,7 +151,7 @@ func TestALostLogIsFollowedAgainAndTheLastTableStays(t *testing.T) {
 	eventually(t, "what came since", func() bool { now, _ := v.Current(); return now.Len() == 2 })
 }
 
-func TestALogThatWasCutShortIsFoldedAnew(t *testing.T) {
+func TestATruncatedLogIsFoldedAgain(t *testing.T) {
 	log := &scripted{tip: event.Pos{Epoch: "e", Seq: 9}}
 	v := run(t, log)
 	log.give(at("e", 7, declare("k1", "w1")), at("e", 8, observe("w1")), at("e", 9, &factv1.Complete{}))
@@ -209,7 +209,7 @@ func TestABadConfigIsRefused(t *testing.T) {
 	}
 }
 
-func TestMetricsSayWhatIsServed(t *testing.T) {
+func TestMetricsDescribeTheServedTable(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	log := memory.New()
 	served.Begin(t, log)

@@ -61,7 +61,7 @@ func (s *Server) find() (pid int, arguments []string, err error) {
 	for _, path := range processes {
 		line, err := os.ReadFile(path)
 		if err != nil || !bytes.Contains(line, port) || !bytes.Contains(line, []byte("kube-apiserver")) {
-			continue // It has ended meanwhile, or is another.
+			continue // It has ended in the meantime, or is another one.
 		}
 		// In another network namespace another one may have the port.
 		if theirs, err := os.Readlink(filepath.Join(filepath.Dir(path), "ns/net")); err != nil || theirs != network {

@@ -75,7 +75,7 @@ func TestCodeLinesHoldATokenEach(t *testing.T) {
 	}
 }
 
-func TestTheRatchetsSeeWhatGrows(t *testing.T) {
+func TestTheRatchetsDetectGrowth(t *testing.T) {
 	counted := map[string]Counted{"xds/a": {Product: maxPackageLines + 1}, "xds/b": {Product: 100}, "tools": {Product: 400}}
 	if got := Large(counted); len(got) != 1 || !strings.Contains(got[0], "package xds/a has") {
 		t.Errorf("of large packages: %q", got)

@@ -12,7 +12,7 @@ import (
 // Names returns packages with a meaningless name.
 func Names(f File) []string {
 	if slices.Contains(vagueNames, f.Syntax.Name.Name) {
-		return []string{fmt.Sprintf("%s: package %s: name it after what it provides", f.Path, f.Syntax.Name.Name)}
+		return []string{fmt.Sprintf("%s: package %s: name it after its contents", f.Path, f.Syntax.Name.Name)}
 	}
 	return nil
 }
@@ -50,11 +50,11 @@ var unidiomatic = []struct{ says, idiom string }{
 	{"gives what", "returns what"}, {"gives all", "returns all"}, {"gives those", "returns those"}, {"gives how", "returns how"},
 }
 
-// saysWhether is how no comment on a name begins.
+// saysWhether matches a beginning that comments must not have.
 var saysWhether = regexp.MustCompile(`^\w+ (says|tells) whether `)
 
-// Idiom returns functions with results whose comments do not begin as is usual in Go: "X returns
-// …", "X reports whether …", and any name whose comment does not report.
+// Idiom returns functions with results that lack the usual beginning of a Go comment ("X returns …",
+// "X reports whether …"), and names with comments that begin with another verb for "reports".
 func Idiom(f File) []string {
 	var broken []string
 	for _, c := range f.Syntax.Comments {

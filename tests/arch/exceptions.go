@@ -1,9 +1,9 @@
 package arch
 
-// exceptions are findings that stand, each with its reason. The key is the
-// beginning of the finding; one that matches nothing any more fails the test.
+// exceptions are accepted findings, each with its reason. The key is the beginning of the finding;
+// an exception that matches no finding fails the test.
 var exceptions = map[string]string{
-	"eventbus/embedded/store/disk.go: writeFile":               "writeSynced renames what it writes; nobody reads the files of a probe",
+	"eventbus/embedded/store/disk.go: writeFile":               "writeSynced also renames the file; the files of a probe are never read",
 	"tools/cluster/internal/cleanup/before.go: restoreSetting": "a setting of the kernel",
 	"tools/cluster/internal/cleanup/mounts.go: CreateCgroup":   "a setting of the kernel",
 	"tools/cluster/internal/cleanup/mounts.go: inheritCPUs":    "a setting of the kernel",

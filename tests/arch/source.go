@@ -33,7 +33,7 @@ func (f File) Room() string { return roomOf(f.Dir()) }
 // commandLine is the component of the command line, which is product although it is below tools.
 const commandLine = "tools/switchyard"
 
-// roomOf returns the component of a package, whose path is relative to the root.
+// roomOf returns the component of a package; dir is relative to the root.
 func roomOf(dir string) string {
 	for _, of := range []string{commandLine, "tools/cmd/switchyard"} {
 		if dir == of || strings.HasPrefix(dir, of+"/") {

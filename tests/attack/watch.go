@@ -43,7 +43,7 @@ func Watch(ctx context.Context, pid int) (Memory, error) {
 			}
 		}
 	}
-	return m, fmt.Errorf("look at the sidecar's memory: %w", err)
+	return m, fmt.Errorf("read the sidecar's memory: %w", err)
 }
 
 // held returns what a process and its children have in memory, and who they are.

@@ -46,7 +46,7 @@ func TestATestFailsByAPartThatEndsByItselfOrWithAnError(t *testing.T) {
 	}
 }
 
-func TestWhatIsLoggedIsKeptByItsLines(t *testing.T) {
+func TestLogsAreKeptByLine(t *testing.T) {
 	var o Output
 	log := slog.New(slog.NewTextHandler(&o, nil))
 	log.Info("first")

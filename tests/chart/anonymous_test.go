@@ -12,7 +12,7 @@ import (
 
 // The route server is told what strangers are answered, and may list pods only where it looks
 // for theirs.
-func TestWhatStrangersAreAnswered(t *testing.T) {
+func TestResponsesToAnonymousCallers(t *testing.T) {
 	for values, want := range map[string]struct {
 		anonymous door.Anonymous
 		pods      []string

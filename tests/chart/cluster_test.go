@@ -58,7 +58,7 @@ func (s apiServer) livesWithARelease(t *testing.T) {
 			t.Errorf("the notes do not say %q:\n%s", says, notes)
 		}
 	}
-	if strings.Contains(notes, nothingWith) {
+	if strings.Contains(notes, noEffect) {
 		t.Errorf("the notes name values without effect, but none was given:\n%s", notes)
 	}
 	installed := mustRender(t, confined)
@@ -66,7 +66,7 @@ func (s apiServer) livesWithARelease(t *testing.T) {
 	s.expectManagerWorks(t, installed.podOf(t, "signadot-controller-manager"), []string{"shop", namespace})
 
 	notes = s.helm(t, "commonLabels: {team: platform}\nagent: {image: mine}", "upgrade", "operator", chartDir, "--values=-")
-	if !strings.Contains(notes, nothingWith) || !strings.Contains(notes, "\n  agent.image\n") {
+	if !strings.Contains(notes, noEffect) || !strings.Contains(notes, "\n  agent.image\n") {
 		t.Errorf("the notes do not say that agent.image has no effect:\n%s", notes)
 	}
 	if err := s.kept(t.Context()); err != nil {

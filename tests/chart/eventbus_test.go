@@ -11,7 +11,7 @@ func TestAVolumeThatCannotHoldTheLogIsRefused(t *testing.T) {
 		if taken && err != nil {
 			t.Errorf("%s: %v", size, err)
 		}
-		if !taken && (err == nil || !strings.Contains(err.Error(), "Make it 400Mi or more")) {
+		if !taken && (err == nil || !strings.Contains(err.Error(), "Set it to 400Mi or more")) {
 			t.Errorf("%s: the message does not say what to do: %v", size, err)
 		}
 	}
@@ -24,12 +24,12 @@ func TestAVolumeThatCannotHoldTheLogIsRefused(t *testing.T) {
 func TestTheLogsSizeFitsItsVolume(t *testing.T) {
 	for values, says := range map[string]string{
 		"{history: {size: 512Mi}}":                              "",
-		"{history: {size: 1Gi}}":                                "Make it 1600Mi or more",
+		"{history: {size: 1Gi}}":                                "Set it to 1600Mi or more",
 		"{history: {size: 1Gi}, persistence: {size: 1600Mi}}":   "",
-		"{history: {size: 8Mi}}":                                "Make it 16Mi or more",
+		"{history: {size: 8Mi}}":                                "Set it to 16Mi or more",
 		"{history: {size: 4Gi}, external: {url: 'nats://a:1'}}": "",
 		"{history: {size: lots}}":                               "history",
-		"{history: {size: 16M}, persistence: {size: 100Mi}}":    "Make it 16Mi or more",
+		"{history: {size: 16M}, persistence: {size: 100Mi}}":    "Set it to 16Mi or more",
 		"{history: {size: 20M}, persistence: {size: 100Mi}}":    "",
 	} {
 		_, err := render(t, "eventBus: "+values)

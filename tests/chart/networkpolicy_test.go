@@ -34,7 +34,7 @@ func opened(t *testing.T, values string) map[string]map[int32]int {
 	return out
 }
 
-func TestWhoReachesWhichPort(t *testing.T) {
+func TestNetworkPoliciesPerPort(t *testing.T) {
 	const everybody, ours, any = 0, 2, 1
 	manager := map[int32]int{9443: everybody, 8080: any}
 	routes := map[int32]int{7777: everybody, 7778: everybody, 7779: everybody, 9090: any}

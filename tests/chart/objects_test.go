@@ -353,7 +353,7 @@ func TestTheSidecarInjectorCanBeLeftOut(t *testing.T) {
 // withoutBus are the workloads that do not use the bus.
 var withoutBus = []string{"io-context-server", "tunnel-api", "tunnel-proxy"}
 
-func TestAnExternalBusReplacesOurs(t *testing.T) {
+func TestAnExternalBusReplacesTheEmbeddedOne(t *testing.T) {
 	const url = "nats://nats.messaging.svc:4222"
 	all := mustRender(t, "eventBus: {external: {url: '"+url+"'}}")
 	for _, o := range all {

@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// nothingWith begins the part of the notes that names values without effect.
-const nothingWith = "This version does nothing with these values"
+// noEffect begins the part of the notes that names values without effect.
+const noEffect = "These values have no effect in this version"
 
 // TestThePublishedCharts holds the chart against the commands and values files that
 // people have from the published charts 1.2 and 1.4.
@@ -18,7 +18,7 @@ func TestThePublishedCharts(t *testing.T) {
 	s := startAPIServer(t)
 	t.Run("their install command is accepted", s.takesThePublishedInstallCommand)
 	t.Run("a value without effect is accepted, and named", s.namesValuesWithoutEffect)
-	t.Run("a value that this version has takes effect", s.heedsPublishedValues)
+	t.Run("a value that this version has takes effect", s.appliesPublishedValues)
 	t.Run("what they refuse is refused", s.refusesWhatIsRefused)
 }
 
@@ -42,7 +42,7 @@ func (s apiServer) install(t *testing.T, flags ...string) (objects, string, erro
 
 // idle returns the names of values that the notes say have no effect.
 func idle(notes string) []string {
-	_, rest, _ := strings.Cut(notes, nothingWith)
+	_, rest, _ := strings.Cut(notes, noEffect)
 	_, rest, _ = strings.Cut(rest, ":\n")
 	return strings.Fields(rest)
 }
@@ -109,7 +109,7 @@ func (s apiServer) takesThePublishedInstallCommand(t *testing.T) {
 	}
 }
 
-// withoutEffect are values of the published charts that this version does nothing with, as
+// withoutEffect are values of the published charts that have no effect in this version, as
 // --set takes them: those of 1.2, and below them those that 1.4 has added.
 const withoutEffect = `
 allowOrphanedResources=true
@@ -313,9 +313,9 @@ func effects() [][]effect {
 	}}
 }
 
-// heedsPublishedValues sets values as flags of the install command, and looks in the
+// appliesPublishedValues sets values as flags of the install command, and looks in the
 // objects for what comes of each.
-func (s apiServer) heedsPublishedValues(t *testing.T) {
+func (s apiServer) appliesPublishedValues(t *testing.T) {
 	t.Parallel()
 	for _, group := range effects() {
 		var values []string
@@ -387,7 +387,7 @@ func (s apiServer) refusesWhatIsRefused(t *testing.T) {
 	}{
 		{[]string{"istio.enabled=true", "linkerd.enabled=true"}, "istio.enabled and linkerd.enabled are both true"},
 		{[]string{"istio.gatewayAPI.enabled=true", "linkerd.gatewayAPI.enabled=true"}, "istio.gatewayAPI.enabled and linkerd.gatewayAPI.enabled are both true"},
-		{[]string{"istio.enableDeprecatedHostRouting=false"}, "istio.enableDeprecatedHostRouting is gone"},
+		{[]string{"istio.enableDeprecatedHostRouting=false"}, "istio.enableDeprecatedHostRouting was removed"},
 		{[]string{"linkerd.enabled=true", "devMesh.enabled=false"}, "linkerd.gatewayAPI.enabled is not true"},
 		{[]string{"previewServer.enabled=false", "previewServer.customDomain=a.example"}, "previewServer.customDomain is set"},
 		// Ours: the published charts know only one of the two names each.

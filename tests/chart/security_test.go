@@ -308,7 +308,7 @@ func podsAreLockedDown(t *testing.T, all objects) {
 // The Pod Security Standard itself is checked by the API server: see
 // TestTheAPIServerTakesEveryObject.
 
-func TestATokenIsThereOnlyForWhoAsks(t *testing.T) {
+func TestATokenIsMountedOnlyWhereNeeded(t *testing.T) {
 	all := mustRender(t, "")
 	accounts := map[string]bool{}
 	for _, w := range append(all.workloads(t), all.jobs(t)...) {

@@ -47,7 +47,7 @@ func TestTheDrainingJobTakesItsArguments(t *testing.T) {
 	}
 }
 
-func TestTheDrainingJobIsToldWhatStaysAndWhereToLook(t *testing.T) {
+func TestTheDrainJobKnowsKeptObjectsAndTheNamespace(t *testing.T) {
 	for values, want := range map[string]drain.Settings{
 		"":                                       {Keep: true},
 		"uninstall: {keep: false}":               {},

@@ -146,19 +146,19 @@ func differ(p *pod, want map[configdump.Match]configdump.Decision, got configdum
 		differences = append(differences, p.name+": "+fmt.Sprintf(format, values...))
 	}
 	if !got.Otherwise.Baseline {
-		say("what no rule knows leads to %+v", got.Otherwise)
+		say("requests without a rule are routed to %+v", got.Otherwise)
 	}
 	for match, decision := range want {
 		switch has, ok := got.Decisions[match]; {
 		case !ok:
 			say("%+v is missing, want %+v", match, decision)
 		case has != decision:
-			say("%+v leads to %+v, want %+v", match, has, decision)
+			say("%+v is routed to %+v, want %+v", match, has, decision)
 		}
 	}
 	for match, decision := range got.Decisions {
 		if _, ok := want[match]; !ok {
-			say("%+v leads to %+v, and there is no rule", match, decision)
+			say("%+v is routed to %+v, but there is no rule", match, decision)
 		}
 	}
 	// The key must come out of the headers that clients send.
@@ -171,12 +171,12 @@ func differ(p *pod, want map[configdump.Match]configdump.Decision, got configdum
 				return nil
 			}
 			if has := got.Of(match.Port, lines); has != decision {
-				say("port %d, %s: %q is led to %+v, want %+v", match.Port, header, value, has, decision)
+				say("port %d, %s: %q is routed to %+v, want %+v", match.Port, header, value, has, decision)
 			}
 		}
 	}
 	if has := got.Of(workloadPort, func(string) []string { return nil }); !has.Baseline {
-		say("a request without a key is led to %+v", has)
+		say("a request without a key is routed to %+v", has)
 	}
 	slices.Sort(differences)
 	return differences

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestRoutesChangeUnderLoadAndNoRequestFailsOrIsLedAstray(t *testing.T) {
+func TestRouteChangesUnderLoadLoseNoRequest(t *testing.T) {
 	c := Changes{For: 12 * time.Second, PerSecond: 10, Rate: 300, Baselines: 2, Pods: 2, Scratch: t.TempDir()}
 	f, err := c.Run(t.Context())
 	f.Print(t.Output(), c)
@@ -36,7 +36,7 @@ func TestSidecarsServeAndRestartWithoutTheControlPlane(t *testing.T) {
 	}
 }
 
-func TestWhatEnvoyDoesIsWhatTheTableSays(t *testing.T) {
+func TestEnvoyRoutesAsTheTableRequires(t *testing.T) {
 	e := Equality{Changes: 120, Each: 10, Restart: 20, Seed: 20261121, Baselines: 3, Pods: 1, Scratch: t.TempDir()}
 	f, err := e.Run(t.Context())
 	f.Print(t.Output(), e)

@@ -55,7 +55,7 @@ type OutageFigures struct {
 type restart string
 
 const (
-	drained     restart = "told to end, as with its pod"
+	drained     restart = "SIGTERM, as with its pod"
 	keeperGone  restart = "killed"
 	envoyKilled restart = "its Envoy killed"
 )
@@ -212,7 +212,7 @@ func (p *pod) killEnvoy() error {
 		return err
 	}
 	// It has ended when its port is closed, or another one listens.
-	return wait.Until(context.Background(), control.Patience, "Envoy is gone", func() error {
+	return wait.Until(context.Background(), control.Patience, "Envoy has ended", func() error {
 		if slices.Equal(p.envoys(), pids) {
 			return errors.New("it is there")
 		}

@@ -33,7 +33,7 @@ const consumerSandbox = `{"apiVersion":"signadot.com/v1","kind":"SignadotSandbox
 // message and asks the route server for the rules of its baseline, a fork for those that
 // lead to its sandbox. The baseline processes what no rule is for, the fork what one of its
 // rules is for. Their sandboxes are Ready on the published operator.
-func TestAConsumerOfMessagesIsRoutedByWhatItAsks(t *testing.T) {
+func TestAMessageConsumerRoutesByItsQueries(t *testing.T) {
 	const sandbox, namespace = "e2e-consumer", "e2e-consumer"
 	w := newWorld(t)
 	w.kubectl(strings.ReplaceAll(consumerManifest, "NAMESPACE", namespace), "apply", "-f", "-")

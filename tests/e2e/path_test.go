@@ -114,7 +114,7 @@ func storeOf(w *world) []string {
 	return entries
 }
 
-func TestABadSandboxSaysWhatToChangeAndHurtsNobody(t *testing.T) {
+func TestABadSandboxNamesTheRemedyAndHarmsNoOther(t *testing.T) {
 	w := newWorld(t)
 	w.sandbox("e2e-neighbour")
 	w.kubectl(sandboxManifest("e2e-bad", "nowhere"), "apply", "-f", "-")

@@ -42,7 +42,7 @@ func TestRequestsReachAProcessOfAWorkstation(t *testing.T) {
 
 // The author of a sandbox names a local address of every workstation that serves it. A workstation
 // opens the address only if its user allows that: otherwise no request reaches the loopback service.
-func TestAWorkstationOpensOnlyWhatItsUserAllows(t *testing.T) {
+func TestAWorkstationOpensOnlyAllowedAddresses(t *testing.T) {
 	w := newWorld(t)
 	dora, bob := w.desk("dora", 0), w.desk("bob", 1)
 	bob.applies()

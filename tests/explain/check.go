@@ -81,7 +81,7 @@ func (s *story) check(a *routingv1.ExplainResponse) (wrong []string) {
 		}
 	}
 	differ("the verdict", a.GetVerdict(), s.want.verdict)
-	for _, name := range s.want.says {
+	for _, name := range s.want.contains {
 		if !strings.Contains(a.GetSummary(), name) {
 			wrong = append(wrong, fmt.Sprintf("the summary does not name %q", name))
 		}

@@ -27,10 +27,10 @@ func Faults() []Fault {
 		{"the key was never declared", (*story).neverDeclared},
 		{"the key was withdrawn", (*story).withdrawn},
 		{"the fork was never observed", (*story).neverObserved},
-		{"the fork is gone", (*story).forkGone},
+		{"the fork was deleted", (*story).forkGone},
 		{"another sandbox holds the baseline", (*story).lost},
 		{"the fork is not ready", (*story).notReady},
-		{"no Service leads to the port", (*story).portNotMapped},
+		{"no Service routes to the port", (*story).portNotMapped},
 		{"the Service has no cluster IP", (*story).noAddress},
 		{"a sidecar does not acknowledge", (*story).notAcknowledged},
 		{"the sidecar of another pod does not acknowledge", (*story).otherPod},
@@ -59,16 +59,16 @@ func (s *story) healthy() {
 		s.observe(func(o *factv1.WorkloadObserved) { o.Ready = false })
 		observed = s.observe(nil)
 	}
-	s.want = want{verdict: routingv1.Verdict_ROUTED, because: []uint64{declared, observed}, says: []string{s.sandboxName}}
+	s.want = want{verdict: routingv1.Verdict_ROUTED, because: []uint64{declared, observed}, contains: []string{s.sandboxName}}
 }
 
 func (s *story) neverDeclared() {
 	s.observe(nil)
-	s.want = want{verdict: routingv1.Verdict_NEVER_DECLARED, says: []string{s.key}}
+	s.want = want{verdict: routingv1.Verdict_NEVER_DECLARED, contains: []string{s.key}}
 	if s.random.IntN(2) == 0 { // declared, and changed under way
 		s.declare()
 		s.key = strings.ReplaceAll(s.key, "-", "%2D")
-		s.want.says = []string{s.key}
+		s.want.contains = []string{s.key}
 	}
 }
 
@@ -76,7 +76,7 @@ func (s *story) withdrawn() {
 	s.served(nil)
 	s.before = s.last
 	since := s.withdraw(event.RoutingKey(s.key), "alice")
-	s.want = want{verdict: routingv1.Verdict_WITHDRAWN, because: []uint64{since}, says: []string{s.key, "alice", "SignadotSandbox " + s.sandboxName, s.moment()}}
+	s.want = want{verdict: routingv1.Verdict_WITHDRAWN, because: []uint64{since}, contains: []string{s.key, "alice", "SignadotSandbox " + s.sandboxName, s.moment()}}
 }
 
 // moment is the present time, to about an hour, as recorded now.
@@ -84,14 +84,14 @@ func (s *story) moment() string { return time.Now().UTC().Format("2006-01-02T") 
 
 func (s *story) neverObserved() {
 	declared := s.declare()
-	s.want = want{verdict: routingv1.Verdict_NOT_OBSERVED, because: []uint64{declared}, says: []string{s.sandboxName + "-" + s.baseline, "kubectl-edit"}}
+	s.want = want{verdict: routingv1.Verdict_NOT_OBSERVED, because: []uint64{declared}, contains: []string{s.sandboxName + "-" + s.baseline, "kubectl-edit"}}
 }
 
 func (s *story) forkGone() {
 	declared, _ := s.served(nil)
 	s.before = s.last
 	gone := s.withdraw(s.member(s.sandboxName), "bob")
-	s.want = want{verdict: routingv1.Verdict_MEMBER_GONE, because: []uint64{declared, gone}, says: []string{s.sandboxName + "-" + s.baseline, "bob"}}
+	s.want = want{verdict: routingv1.Verdict_MEMBER_GONE, because: []uint64{declared, gone}, contains: []string{s.sandboxName + "-" + s.baseline, "bob"}}
 }
 
 func (s *story) lost() {
@@ -103,7 +103,7 @@ func (s *story) lost() {
 	second := s.declare(s.sandboxName, older)
 	s.want = want{
 		verdict: routingv1.Verdict_LOST, because: []uint64{first, second, mine, theirs},
-		says: []string{s.sandboxName, older}, holder: older,
+		contains: []string{s.sandboxName, older}, holder: older,
 	}
 }
 
@@ -114,7 +114,7 @@ func (s *story) notReady() {
 	if s.random.IntN(2) == 0 { // something else of it changes, and it stays not ready
 		s.observe(func(o *factv1.WorkloadObserved) { o.Ready, o.Services[0].ClusterIp = false, "10.97.1.2" })
 	}
-	s.want = want{verdict: routingv1.Verdict_NOT_READY, because: []uint64{declared, since}, says: []string{s.sandboxName}}
+	s.want = want{verdict: routingv1.Verdict_NOT_READY, because: []uint64{declared, since}, contains: []string{s.sandboxName}}
 }
 
 // onlyPort80 takes the other port out of an observation.
@@ -126,12 +126,12 @@ func (s *story) portNotMapped() {
 		s.observe(nil)
 		since = s.observe(onlyPort80)
 	}
-	s.want = want{verdict: routingv1.Verdict_PORT_NOT_MAPPED, because: []uint64{declared, since}, says: []string{s.sandboxName, "no Service", "9091"}, port: ports[9090]}
+	s.want = want{verdict: routingv1.Verdict_PORT_NOT_MAPPED, because: []uint64{declared, since}, contains: []string{s.sandboxName, "no Service", "9091"}, port: ports[9090]}
 }
 
 func (s *story) noAddress() {
 	declared, since := s.served(func(o *factv1.WorkloadObserved) { o.Services[0].ClusterIp = "" })
-	s.want = want{verdict: routingv1.Verdict_PORT_NOT_MAPPED, because: []uint64{declared, since}, says: []string{s.sandboxName, "no cluster IP"}}
+	s.want = want{verdict: routingv1.Verdict_PORT_NOT_MAPPED, because: []uint64{declared, since}, contains: []string{s.sandboxName, "no cluster IP"}}
 }
 
 func (s *story) notAcknowledged() {
@@ -141,7 +141,7 @@ func (s *story) notAcknowledged() {
 	declared, observed := s.served(nil)
 	s.want = want{
 		verdict: routingv1.Verdict_NOT_ACKNOWLEDGED, because: []uint64{declared, observed},
-		says: []string{s.held.name, s.sandboxName}, lagging: []string{s.held.name},
+		contains: []string{s.held.name, s.sandboxName}, lagging: []string{s.held.name},
 	}
 	s.before = s.last // it is unknown which sidecars had acknowledged an older version
 }
@@ -151,7 +151,7 @@ func (s *story) otherPod() {
 	s.notAcknowledged()
 	i := slices.IndexFunc(s.sidecars, func(c *pod) bool { return c.baseline == s.baseline && c != s.held })
 	s.ask = &routingv1.ExplainRequest{Pod: namespace + "/" + s.sidecars[i].name}
-	s.want = want{verdict: routingv1.Verdict_ROUTED, because: s.want.because, says: []string{s.sandboxName}}
+	s.want = want{verdict: routingv1.Verdict_ROUTED, because: s.want.because, contains: []string{s.sandboxName}}
 }
 
 func (s *story) noSidecar() {
@@ -160,14 +160,14 @@ func (s *story) noSidecar() {
 	if s.random.IntN(2) == 0 { // other things of it change
 		s.observe(func(o *factv1.WorkloadObserved) { o.Services[0].ClusterIp = "10.97.1.3" })
 	}
-	s.want = want{verdict: routingv1.Verdict_NO_SIDECAR, because: []uint64{since}, says: []string{s.baseline, "sidecar"}}
+	s.want = want{verdict: routingv1.Verdict_NO_SIDECAR, because: []uint64{since}, contains: []string{s.baseline, "sidecar"}}
 }
 
 func (s *story) elsewhere() {
 	other := meshed[(slices.Index(meshed, s.baseline)+1)%len(meshed)]
 	s.observeOf(s.sandboxName, other, nil)
 	declared := s.declare()
-	s.want = want{verdict: routingv1.Verdict_NOT_A_MEMBER, because: []uint64{declared}, says: []string{s.key, s.baseline}}
+	s.want = want{verdict: routingv1.Verdict_NOT_A_MEMBER, because: []uint64{declared}, contains: []string{s.key, s.baseline}}
 }
 
 func (s *story) takenOut() {
@@ -178,13 +178,13 @@ func (s *story) takenOut() {
 	s.declare(s.sandboxName, companion)
 	s.before = s.last
 	since := s.declare(companion)
-	s.want = want{verdict: routingv1.Verdict_NOT_A_MEMBER, because: []uint64{since}, says: []string{s.sandboxName + "-" + s.baseline, "kubectl-edit"}}
+	s.want = want{verdict: routingv1.Verdict_NOT_A_MEMBER, because: []uint64{since}, contains: []string{s.sandboxName + "-" + s.baseline, "kubectl-edit"}}
 }
 
 func (s *story) noKey() {
 	s.served(nil)
 	forms := []struct {
-		name, value, says string
+		name, value, contains string
 	}{
 		{"baggage", "user=alice,session=1", "baggage carries no sd-routing-key member"},
 		{"Baggage", "sd-routing-key=", "baggage names sd-routing-key without a value"},
@@ -195,12 +195,12 @@ func (s *story) noKey() {
 	form := forms[s.random.IntN(len(forms))]
 	s.ask = &routingv1.ExplainRequest{Headers: []*routingv1.Header{{Name: form.name, Value: form.value}}}
 	s.key = ""
-	s.want = want{verdict: routingv1.Verdict_NO_KEY, says: []string{form.says}}
+	s.want = want{verdict: routingv1.Verdict_NO_KEY, contains: []string{form.contains}}
 }
 
 func (s *story) unknownDestination() {
 	s.served(nil)
-	forms := []struct{ destination, says string }{
+	forms := []struct{ destination, contains string }{
 		{lonely + "." + namespace + ".svc:80", lonely},
 		{addressOf(lonely), lonely},
 		{"10.96.9.9:80", "10.96.9.9"},
@@ -210,11 +210,11 @@ func (s *story) unknownDestination() {
 	}
 	form := forms[s.random.IntN(len(forms))]
 	s.ask = &routingv1.ExplainRequest{Target: &routingv1.ExplainRequest_Destination{Destination: form.destination}}
-	s.want = want{verdict: routingv1.Verdict_UNKNOWN_DESTINATION, says: []string{form.says}}
+	s.want = want{verdict: routingv1.Verdict_UNKNOWN_DESTINATION, contains: []string{form.contains}}
 }
 
 func (s *story) notWhole() {
 	s.served(nil)
 	s.cold = true
-	s.want = want{verdict: routingv1.Verdict_TABLE_NOT_WHOLE, says: []string{"no complete routing table"}}
+	s.want = want{verdict: routingv1.Verdict_TABLE_NOT_WHOLE, contains: []string{"no complete routing table"}}
 }

@@ -44,8 +44,8 @@ type want struct {
 	verdict routingv1.Verdict
 	// because are the sequences of the events that made it so.
 	because []uint64
-	// says are texts that the summary must contain.
-	says []string
+	// contains lists texts that must be in the summary.
+	contains []string
 	// holder is the sandbox that holds the decision, when another lost it.
 	holder  string
 	lagging []string
@@ -87,7 +87,7 @@ func (s *story) observeOf(sandbox, baseline string, change func(*factv1.Workload
 	if change != nil {
 		change(o)
 	}
-	return s.say(event.Workload(forked, namespace, name), o, "signadot-controller")
+	return s.publish(event.Workload(forked, namespace, name), o, "signadot-controller")
 }
 
 // declare states that the story's key has these sandboxes as members, or the
@@ -102,17 +102,17 @@ func (s *story) declare(sandboxes ...string) uint64 {
 			Kind: forked, Namespace: namespace, Name: name + "-" + s.baseline, Sandbox: name,
 		})
 	}
-	return s.say(event.RoutingKey(s.key), d, "kubectl-edit")
+	return s.publish(event.RoutingKey(s.key), d, "kubectl-edit")
 }
 
 // withdraw ends what a key stood for.
 func (s *story) withdraw(key event.Key, manager string) uint64 {
 	data, _ := event.Withdrawal(key)
-	return s.say(key, data, manager)
+	return s.publish(key, data, manager)
 }
 
-// say publishes a fact, and sometimes facts that change nothing.
-func (s *story) say(key event.Key, data proto.Message, manager string) uint64 {
+// publish publishes a fact, and sometimes facts that change nothing.
+func (s *story) publish(key event.Key, data proto.Message, manager string) uint64 {
 	f := event.Fact{Key: key, Data: data, Time: time.Now(), Cause: event.Cause{
 		Kind: "SignadotSandbox", Name: s.sandboxName, UID: "uid-" + s.sandboxName, Generation: int64(len(s.now) + 1), Manager: manager,
 	}}

@@ -174,8 +174,7 @@ func sameSpec(a, b runtime.Object) (bool, error) {
 // replicaSets is a kind that the cluster has no objects of: Collect keeps pods that name one as their owner.
 const replicaSets = "ReplicaSet"
 
-// Collect deletes the objects whose controller was deleted, as the garbage collector of Kubernetes
-// does.
+// Collect deletes the dependents of deleted controllers, as the garbage collector of Kubernetes does.
 func (w *Cluster) Collect(ctx context.Context) error {
 	lists := []client.ObjectList{&corev1.ServiceList{}, &appsv1.DeploymentList{}, &discoveryv1.EndpointSliceList{}, &corev1.PodList{}, &corev1.SecretList{}}
 	for _, kind := range crdv1.Kinds() {

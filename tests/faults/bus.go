@@ -198,7 +198,7 @@ func (b *Bus) Await(ctx context.Context, what string, wanted func(Status) bool) 
 		case <-b.ended:
 			return fmt.Errorf("wait until the bus %s: %w", what, errBusEnded)
 		case <-ctx.Done():
-			return fmt.Errorf("wait until the bus %s: %w; it says: %+v", what, ctx.Err(), status)
+			return fmt.Errorf("wait until the bus %s: %w; its status: %+v", what, ctx.Err(), status)
 		}
 	}
 }

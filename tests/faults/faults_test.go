@@ -92,7 +92,7 @@ func TestTheBusHealsByItselfWhenTheDiskWorksAgain(t *testing.T) {
 	}
 }
 
-func TestALogWhoseOpeningNeverEndsIsMovedAsideAfterTwo(t *testing.T) {
+func TestAStoreThatNeverOpensIsMovedAsideAfterTwoAttempts(t *testing.T) {
 	f, err := Openings{Events: 5000, Scratch: scratch, Log: logOf(t)}.Run(t.Context())
 	t.Logf("%+v", f)
 	if err != nil {

@@ -126,7 +126,7 @@ func (o Outage) through(ctx context.Context, bus *Bus, v volume, w Writing, f *O
 	if err := v.broken(bus, w.Gate); err != nil {
 		return err
 	}
-	if err := bus.Await(ctx, "says that it is not ready", func(s Status) bool { return !s.Ready }); err != nil {
+	if err := bus.Await(ctx, "reports that it is not ready", func(s Status) bool { return !s.Ready }); err != nil {
 		return err
 	}
 	f.Noticed, f.Reason = time.Since(began), bus.Status().Reason
@@ -134,7 +134,7 @@ func (o Outage) through(ctx context.Context, bus *Bus, v volume, w Writing, f *O
 		return err
 	}
 	if s := bus.Status(); s.Ready {
-		return fmt.Errorf("the bus says that it is ready on a broken disk: %+v", s)
+		return fmt.Errorf("the bus reports that it is ready on a broken disk: %+v", s)
 	}
 	if err := v.mend(bus); err != nil {
 		return err
@@ -145,7 +145,7 @@ func (o Outage) through(ctx context.Context, bus *Bus, v volume, w Writing, f *O
 	}
 	f.Ready = time.Since(mended)
 	if err := until(ctx, func() bool { _, at := ledger.Acked(); return at.After(mended) || ledger.Ended() != nil }); err != nil {
-		return fmt.Errorf("the bus is ready, and nobody can write: %w", err)
+		return fmt.Errorf("the bus is ready, but writes fail: %w", err)
 	}
 	_, at := ledger.Acked()
 	f.Written = at.Sub(mended)

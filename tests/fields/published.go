@@ -36,7 +36,7 @@ func ignored() map[string]string {
 		"SignadotExternalWorkload spec.routingKey":           "deprecated, the annotation counts",
 		"SignadotExternalWorkload spec.workloadID":           "deprecated",
 		"SignadotExternalWorkload status.tunnel.info.labels": "for the client's own use",
-		"Resource spec.pluginName":                           "for people: what is run is in spec.olm",
+		"Resource spec.pluginName":                           "for users: the executed steps are in spec.olm",
 	}
 }
 

@@ -21,7 +21,7 @@ func Verdict(holds bool) string {
 	return "short"
 }
 
-// Told prints a figure whose target is a text.
+// Told prints a figure with a target in words.
 func Told(w io.Writer, name string, value any, unit, target string, holds bool) {
 	fmt.Fprintf(w, "%s %v %s (target %s): %s\n", name, value, unit, target, Verdict(holds))
 }

@@ -25,6 +25,6 @@ func Compare(t testing.TB, file, got string) {
 		t.Fatalf("%v; -update records it", err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s differs (-recorded +got); if that is meant, -update records it anew:\n%s", file, diff)
+		t.Errorf("%s differs (-recorded +got); if that is intended, record it with -update:\n%s", file, diff)
 	}
 }

@@ -101,9 +101,9 @@ func Held() []Attack {
 			request.InitialResourceVersions = map[string]string{own()[0]: strings.Repeat(string(rune('a'+i%26)), large)}
 			return errors.Join(one.Send(request), served(one))
 		})},
-		{"versions of what was not asked for", rarely(4, saying(manyVersions()))},
+		{"versions of resources without a subscription", rarely(4, saying(manyVersions()))},
 		{"large nodes", rarely(4, saying(largeNode()))},
-		{"answers to what was not sent", holding(func(one *stream, i int) error {
+		{"acknowledgements of responses that were not sent", holding(func(one *stream, i int) error {
 			if _, err := subscribed(one); err != nil {
 				return err
 			}

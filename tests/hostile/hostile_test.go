@@ -71,12 +71,12 @@ func open(t *testing.T) *hostile.Site {
 	return site
 }
 
-func TestWhatIsRefusedCostsLittle(t *testing.T) { suffer(t, 200, hostile.Refused()...) }
-func TestWhatIsHeldCostsLittle(t *testing.T)    { suffer(t, 256, hostile.Held()...) }
-func TestFloodsOfFramesCostLittle(t *testing.T) { suffer(t, 5000, hostile.Floods()...) }
-func TestSilenceCostsLittle(t *testing.T)       { suffer(t, 40, hostile.Silence()) }
+func TestRejectedCallsCostLittle(t *testing.T)   { suffer(t, 200, hostile.Refused()...) }
+func TestHeldConnectionsCostLittle(t *testing.T) { suffer(t, 256, hostile.Held()...) }
+func TestFloodsOfFramesCostLittle(t *testing.T)  { suffer(t, 5000, hostile.Floods()...) }
+func TestSilenceCostsLittle(t *testing.T)        { suffer(t, 40, hostile.Silence()) }
 
-func TestWhoRejectsEverythingGetsEachVersionOnce(t *testing.T) {
+func TestAClientThatRejectsEverythingGetsEachVersionOnce(t *testing.T) {
 	t.Parallel()
 	site := open(t)
 	for i, form := range []hostile.Form{hostile.Whole, hostile.InParts} {

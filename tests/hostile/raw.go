@@ -100,7 +100,7 @@ const (
 // Silence is an attack by connections of several kinds that send little, and wait: n of each.
 func Silence() Attack {
 	return together("silence",
-		Attack{"connections that say nothing", connecting(func(r *raw, _ string) error { return r.cut(greetingOver) })},
+		Attack{"silent connections", connecting(func(r *raw, _ string) error { return r.cut(greetingOver) })},
 		Attack{"half a greeting", connecting(func(r *raw, _ string) error {
 			if _, err := io.WriteString(r.Conn, http2.ClientPreface[:10]); err != nil {
 				return err

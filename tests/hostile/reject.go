@@ -120,7 +120,7 @@ func (r *rejecting) nothingMore() error {
 	defer late.Stop()
 	response, err := r.next()
 	if err == nil {
-		return fmt.Errorf("what was rejected was followed by another response, with %d resources", len(response.GetResources()))
+		return fmt.Errorf("the rejected response was followed by another one, with %d resources", len(response.GetResources()))
 	}
 	return codeIs(err, codes.InvalidArgument)
 }

@@ -6,7 +6,7 @@
 // publishes facts through a publisher, with several concurrent controllers, one at a time for each
 // object; a former leader continues to write; and two route servers (views) follow the log, each
 // over a separate connection. Each baseline and routing key is a register: a write is an object
-// that changes and whose fact is recorded; a read asks the log for its tip, waits until the view
+// that changes and a fact that records it; a read asks the log for its tip, waits until the view
 // has reached it (view.WaitFor), and reads the rule.
 //
 // In the meantime the bus is killed and restarted, or paused; connections are cut; the log begins again,

@@ -1,6 +1,6 @@
 // Package meshes provides a real mesh without a node: istiod as a process with a real API server,
-// and stock Envoys as its sidecars and gateways. Services have addresses of this machine in place
-// of pods.
+// and stock Envoys as its sidecars and gateways. Services have addresses of this machine instead of
+// pods.
 //
 //	Isolate  finds istiod and Envoy, and creates the network    isolate.go
 //	Mesh     istiod, its definitions and the state it has sent  mesh.go

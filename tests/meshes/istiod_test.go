@@ -26,9 +26,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestIstiodLeadsRequestsOfStockEnvoys is what every other test with this mesh stands on: a
+// TestIstiodRoutesRequestsOfStockEnvoys is what every other test with this mesh stands on: a
 // route written by hand reaches a sidecar, and the first that matches wins.
-func TestIstiodLeadsRequestsOfStockEnvoys(t *testing.T) {
+func TestIstiodRoutesRequestsOfStockEnvoys(t *testing.T) {
 	w := world.Bare(t)
 	Install(w)
 	m := Start(w)

@@ -106,7 +106,7 @@ func (m *Mesh) run(name string, cmd *exec.Cmd) {
 	m.Cleanup(func() {
 		p.Kill()
 		if said, err := os.ReadFile(filepath.Join(m.dir, name+".log")); m.Failed() && err == nil {
-			m.Logf("%s said at its end:\n%s", name, said[max(0, len(said)-4000):])
+			m.Logf("end of the log of %s:\n%s", name, said[max(0, len(said)-4000):])
 		}
 	})
 }
@@ -141,7 +141,7 @@ func (m *Mesh) synced(ctx context.Context) error {
 		Acked string `json:"route_acked"`
 	}
 	if err := json.Unmarshal(body.Bytes(), &proxies); err != nil {
-		return fmt.Errorf("read what istiod says of its proxies: %w: %s", err, body.Bytes())
+		return fmt.Errorf("read istiod's status of its proxies: %w: %s", err, body.Bytes())
 	}
 	for _, p := range proxies {
 		if p.Sent != p.Acked {

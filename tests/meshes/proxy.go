@@ -22,7 +22,7 @@ const adminPort = 15000
 type Kind string
 
 // The kinds of proxies. A sidecar listens at 127.0.0.1 on the port of each Service, so there can be
-// only one; a gateway listens on the ports of the Gateways whose Service selects its labels.
+// only one; a gateway listens on the ports of the Gateways with a Service that selects its labels.
 const (
 	Sidecar Kind = "sidecar"
 	Gateway Kind = "router"

@@ -45,7 +45,7 @@ func (p *Pod) NewLine(i byte) (*Line, error) {
 	return l, nil
 }
 
-// tun creates a TUN device, whose packets a program forwards, in the calling thread's namespace.
+// tun creates a TUN device in the calling thread's namespace, for a program that forwards its packets.
 func tun(name string, ip net.IP) (*os.File, error) {
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {

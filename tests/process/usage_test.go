@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestWhatAProcessTakesIsItsOwn(t *testing.T) {
+func TestMemoryIsCountedPerProcess(t *testing.T) {
 	busy, idle := exec.Command("sh", "-c", "while :; do :; done"), exec.Command("sleep", "60")
 	for _, cmd := range []*exec.Cmd{busy, idle} {
 		if err := cmd.Start(); err != nil {

@@ -104,7 +104,7 @@ func (p *Program) Terminate(within time.Duration) error {
 		return p.err
 	case <-time.After(within):
 		p.Kill()
-		return fmt.Errorf("%s has not ended %s after it was told to", p.name, within)
+		return fmt.Errorf("%s has not terminated %s after SIGTERM", p.name, within)
 	}
 }
 

@@ -89,7 +89,7 @@ func (c *cluster) program(path string, args ...string) (stop func()) {
 		p.Kill()
 		if c.Failed() {
 			text := said.String()
-			c.Logf("%s said at its end:\n%s", filepath.Base(path), text[max(0, len(text)-4000):])
+			c.Logf("end of the log of %s:\n%s", filepath.Base(path), text[max(0, len(text)-4000):])
 		}
 	})
 	c.Cleanup(stop)

@@ -24,8 +24,8 @@ type Cluster struct {
 
 	random *rand.Rand
 	now    time.Time
-	said   map[event.Key]event.Fact
-	keys   []event.Key // the keys of said, in order of arrival
+	facts  map[event.Key]event.Fact
+	keys   []event.Key // the keys of facts, in order of arrival
 	writes map[event.Key]int64
 }
 
@@ -36,7 +36,7 @@ func New(seed uint64) *Cluster {
 		Forks: 300, Keys: 200, Baselines: 40,
 		random: rand.New(rand.NewPCG(seed, 0x5a)),
 		now:    time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC),
-		said:   map[event.Key]event.Fact{}, writes: map[event.Key]int64{},
+		facts:  map[event.Key]event.Fact{}, writes: map[event.Key]int64{},
 	}
 }
 
@@ -60,8 +60,8 @@ func (c *Cluster) Next() event.Fact {
 // key: what a writer states when it states everything again.
 func (c *Cluster) Present() []event.Fact {
 	var out []event.Fact
-	for _, key := range slices.Sorted(maps.Keys(c.said)) {
-		if f := c.said[key]; !f.Tombstone() {
+	for _, key := range slices.Sorted(maps.Keys(c.facts)) {
+		if f := c.facts[key]; !f.Tombstone() {
 			out = append(out, f)
 		}
 	}
@@ -88,8 +88,8 @@ func forkName(i int) string     { return fmt.Sprintf("feature-%d-service", i) }
 func keyName(i int) string      { return fmt.Sprintf("k%012d", i) }
 func baselineName(i int) string { return fmt.Sprintf("service-%d", i) }
 
-// say records a fact and returns it with its author.
-func (c *Cluster) say(key event.Key, data proto.Message) event.Fact {
+// record records a fact and returns it with its author.
+func (c *Cluster) record(key event.Key, data proto.Message) event.Fact {
 	c.writes[key]++
 	f := event.Fact{Key: key, Data: data, Time: c.now, Cause: event.Cause{
 		Kind: "SignadotSandbox", Name: fmt.Sprintf("feature-%d", c.random.IntN(c.Keys)),
@@ -99,7 +99,7 @@ func (c *Cluster) say(key event.Key, data proto.Message) event.Fact {
 	if c.writes[key] == 1 {
 		c.keys = append(c.keys, key)
 	}
-	c.said[key] = f
+	c.facts[key] = f
 	return f
 }
 
@@ -107,14 +107,14 @@ func (c *Cluster) again() event.Fact {
 	if len(c.keys) == 0 {
 		return c.declare(0)
 	}
-	f := c.said[c.keys[c.random.IntN(len(c.keys))]]
+	f := c.facts[c.keys[c.random.IntN(len(c.keys))]]
 	f.Time = c.now
 	return f
 }
 
 func (c *Cluster) withdraw(key event.Key) event.Fact {
 	data, _ := event.Withdrawal(key)
-	return c.say(key, data)
+	return c.record(key, data)
 }
 
 func (c *Cluster) declare(i int) event.Fact {
@@ -127,7 +127,7 @@ func (c *Cluster) declare(i int) event.Fact {
 		}
 		d.Members = append(d.Members, m)
 	}
-	return c.say(event.RoutingKey(d.GetRoutingKey()), d)
+	return c.record(event.RoutingKey(d.GetRoutingKey()), d)
 }
 
 // represents returns the baseline of a fork, and its Service, which has this address.
@@ -146,5 +146,5 @@ func (c *Cluster) observe(i int) event.Fact {
 		Ready:    c.random.IntN(4) > 0, DevMeshPresent: true,
 	}
 	o.Baseline, o.Services = c.represents(i, fmt.Sprintf("10.1.%d.%d", c.random.IntN(256), c.random.IntN(256)))
-	return c.say(event.Workload(kind, namespace, forkName(i)), o)
+	return c.record(event.Workload(kind, namespace, forkName(i)), o)
 }

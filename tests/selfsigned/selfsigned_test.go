@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/tests/selfsigned"
 )
 
-func TestWhoTrustsItKnowsTheServerByNameAndAddress(t *testing.T) {
+func TestTheCertificateCoversNameAndAddress(t *testing.T) {
 	pair, err := selfsigned.New("server", net.IPv4(127, 0, 0, 1))
 	if err != nil {
 		t.Fatal(err)

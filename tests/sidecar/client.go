@@ -60,8 +60,8 @@ func (c *Connected) Acknowledged() <-chan struct{} {
 	return nil
 }
 
-// Client implements the sidecar's side of delta xDS: it acknowledges what it receives, unless it is
-// paused.
+// Client implements the sidecar's side of delta xDS: it acknowledges received resources, unless it
+// is paused.
 type Client struct {
 	rpc discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesClient
 	had atomic.Int64

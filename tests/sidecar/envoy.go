@@ -101,7 +101,7 @@ func address(a netip.AddrPort) Object {
 	return Object{"socket_address": Object{"address": a.Addr().String(), "port_value": a.Port()}}
 }
 
-// Admin requests a path of an Envoy's admin interface, whose socket is in dir, and returns the
+// Admin requests a path of an Envoy's admin interface, through its socket in dir, and returns the
 // body.
 func Admin(ctx context.Context, dir, path string) ([]byte, error) {
 	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{

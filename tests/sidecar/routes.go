@@ -9,7 +9,7 @@ import (
 	"switchyard.dev/xds/serve"
 )
 
-// ServeView serves the routes of a view at an address, to sidecars whose tokens identify accepts,
+// ServeView serves the routes of a view at an address, to sidecars with tokens that identify accepts,
 // until stop is called.
 func ServeView(view serve.View, identify func(context.Context, string) (serve.Peer, error), address string) (s *serve.Server, stop func(), err error) {
 	sessions, err := serve.FromView(serve.ViewConfig{View: view, Identify: identify})

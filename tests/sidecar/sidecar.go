@@ -50,7 +50,7 @@ func rerun(programs []string) (code int, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	for _, p := range programs {
-		build := exec.Command("go", "build", "-o", filepath.Join(dir, filepath.Base(p)), "switchyard.dev/"+p) //nolint:gosec // the names are ours
+		build := exec.Command("go", "build", "-o", filepath.Join(dir, filepath.Base(p)), "switchyard.dev/"+p) //nolint:gosec // the names are constants
 		if out, err := build.CombinedOutput(); err != nil {
 			return 0, fmt.Errorf("build %s: %w: %s", p, err, out)
 		}

@@ -186,9 +186,9 @@ func mendSteps(steps []spec.Step, prefix string) {
 	}
 }
 
-// TestWhatIsCompiledIsTaken asks an API server about random sandboxes: it takes each, or the
+// TestCompiledSandboxesAreAccepted asks an API server about random sandboxes: it takes each, or the
 // compiler said in a line why there is none.
-func TestWhatIsCompiledIsTaken(t *testing.T) {
+func TestCompiledSandboxesAreAccepted(t *testing.T) {
 	w := world.Shared(t)
 	taken, refused := 0, 0
 	rapid.Check(t, func(t *rapid.T) {

@@ -33,7 +33,7 @@ type Probe struct {
 // workloads that served it, in order. The error for an unavailable workload contains "status 503".
 type Ask func(ctx context.Context, baggage string) (chain string, err error)
 
-// Get returns an Ask for a URL whose response body is the chain.
+// Get returns an Ask for a URL that responds with the chain.
 func Get(client *http.Client, url string) Ask {
 	return func(ctx context.Context, baggage string) (string, error) {
 		var headers [][2]string

@@ -44,8 +44,8 @@ type Crashes struct {
 	Ways []wire.Way
 	// First is the first write at which one dies, Step how far apart they are.
 	First, Step int
-	// Told is called after each run; can be nil.
-	Told func(run string, r Result)
+	// Report is called after each run; can be nil.
+	Report func(run string, r Result)
 }
 
 // Run runs them all, up to the last write of the golden run.
@@ -64,8 +64,8 @@ func (c Crashes) Run(ctx context.Context, w *World, g Golden) (Outcome, error) {
 				return out, fmt.Errorf("%s: %w", name, err)
 			}
 			out.add(name, result)
-			if c.Told != nil {
-				c.Told(name, result)
+			if c.Report != nil {
+				c.Report(name, result)
 			}
 		}
 	}

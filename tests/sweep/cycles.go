@@ -57,9 +57,9 @@ func (c Cycles) Run(ctx context.Context, w *World) (Cycled, error) {
 	}
 	if err == nil {
 		out.After = w.heap()
-		err = wait.Until(ctx, w.patience, "look at what is left", func() error {
+		err = wait.Until(ctx, w.patience, "find leftovers", func() error {
 			var err error
-			if out.Left, err = w.ours(ctx); err == nil && len(out.Left) > 0 {
+			if out.Left, err = w.owned(ctx); err == nil && len(out.Left) > 0 {
 				return errors.New("something is")
 			}
 			return err
@@ -118,9 +118,9 @@ func (w *World) comeAndGo(ctx context.Context, one change) error {
 	})
 }
 
-// ours returns all objects of the operator, of every kind that the API server has, and the content
+// owned returns all objects of the operator, of every kind that the API server has, and the content
 // of the log and the routing table.
-func (w *World) ours(ctx context.Context) ([]string, error) {
+func (w *World) owned(ctx context.Context) ([]string, error) {
 	all, err := w.everything()
 	if err != nil {
 		return nil, err

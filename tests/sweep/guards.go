@@ -88,14 +88,14 @@ func (t Trap) spring(ctx context.Context, w *World, g Golden, without wire.Guard
 	return result.Findings, err
 }
 
-// exchange kills the manager, and waits until its successor has finished all work. meanwhile is
+// exchange kills the manager, and waits until its successor has finished all work. between is
 // called while none runs.
-func (w *World) exchange(ctx context.Context, meanwhile func() error) error {
+func (w *World) exchange(ctx context.Context, between func() error) error {
 	w.mu.Lock()
 	before := len(w.lives)
 	last := w.lives[before-1]
 	var failed error
-	w.meanwhile = func() { failed = meanwhile() }
+	w.between = func() { failed = between() }
 	w.mu.Unlock()
 	last.Gate.Kill()
 	err := wait.Until(ctx, patience, "the next manager begins", func() error {

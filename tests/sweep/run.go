@@ -212,7 +212,7 @@ func judge(g Golden, have account) []string {
 		lives, want := have.objects[path], g.before.objects[path]
 		switch {
 		case len(want.Made) == 0 && len(lives.Made) > 0:
-			out = append(out, "made although nobody asked for it: "+path)
+			out = append(out, "created without a request: "+path)
 		case len(lives.Made) > len(want.Made):
 			out = append(out, fmt.Sprintf("made %d times, not %d: %s", len(lives.Made), len(want.Made), path))
 		case len(want.Made) > len(want.Deleted) && len(lives.Deleted) > len(want.Deleted):
@@ -292,11 +292,11 @@ func (w *World) succeed(ctx context.Context, l *life.Life, faults func(n int) wi
 		}
 		l.End()
 		w.mu.Lock()
-		meanwhile := w.meanwhile
-		w.meanwhile = nil
+		between := w.between
+		w.between = nil
 		w.mu.Unlock()
-		if meanwhile != nil {
-			meanwhile()
+		if between != nil {
+			between()
 		}
 		next, err := w.begin(ctx, faults(n))
 		if err != nil {

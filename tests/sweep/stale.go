@@ -24,8 +24,8 @@ type Stale struct {
 	Late time.Duration
 	// Lives is how many managers there are in a run, if each writes enough to die.
 	Lives int
-	// Told is called after each run; can be nil.
-	Told func(run string, r Result)
+	// Report is called after each run; can be nil.
+	Report func(run string, r Result)
 }
 
 // mostWrites is after how many writes, at most, a manager of a stale run dies.
@@ -43,8 +43,8 @@ func (s Stale) Run(ctx context.Context, w *World, g Golden) (Outcome, error) {
 			return out, fmt.Errorf("%s: %w", name, err)
 		}
 		out.add(name, result)
-		if s.Told != nil {
-			s.Told(name, result)
+		if s.Report != nil {
+			s.Report(name, result)
 		}
 	}
 	return out, nil

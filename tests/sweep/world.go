@@ -43,8 +43,8 @@ type World struct {
 	// lives are the managers that were started in this run.
 	lives  []*life.Life
 	ledger *wire.Ledger
-	// meanwhile is called after a manager was killed and before the next one starts.
-	meanwhile func()
+	// between is called after a manager was killed and before the next one starts.
+	between func()
 	// patience is how long the controllers may take to come to the right end.
 	patience time.Duration
 	// bounds are those of the log.

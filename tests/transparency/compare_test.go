@@ -9,7 +9,7 @@ import (
 	"switchyard.dev/tests/transparency/suite"
 )
 
-func TestCompareTellsEachDifferenceAndWhetherTheTableHasIt(t *testing.T) {
+func TestCompareReportsEachDifferenceAndWhetherItIsListed(t *testing.T) {
 	bare := suite.Seen{"same": "200", "status": "200", "known/1": "404", "lost": "200", "better": "failed", "worse": suite.Passed}
 	through := suite.Seen{"same": "200", "status": "503", "known/1": "400", "more": "200", "better": suite.Passed, "worse": "failed"}
 	want := []Difference{

@@ -142,9 +142,9 @@ func (r *Run) try(ctx context.Context, t trial) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.tell(t, "without a key", bare, through)
+	r.report(t, "without a key", bare, through)
 	if !t.keyless {
-		r.tell(t, "with a key", bareKeyed, keyed)
+		r.report(t, "with a key", bareKeyed, keyed)
 	}
 	if t.stock {
 		worse := Worse(t.suite.Name(), stock, through, r.Table)
@@ -180,9 +180,9 @@ func (r *Run) again(ctx context.Context, s suite.Suite, to, through suite.Target
 	return nil
 }
 
-// tell prints the differences between the bare application and a way. r's lock is held by the
+// report prints the differences between the bare application and a way. r's lock is held by the
 // caller.
-func (r *Run) tell(t trial, way string, bare, through suite.Seen) {
+func (r *Run) report(t trial, way string, bare, through suite.Seen) {
 	found := Compare(t.suite.Name(), bare, through, r.Table)
 	r.Found = append(r.Found, found...)
 	fmt.Fprintf(r.Out, "%s, %s, %s: %d cases, %d the same\n", t.app.Name, t.suite.Name(), way, len(bare), len(bare)-len(found))

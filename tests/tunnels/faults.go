@@ -212,7 +212,7 @@ func (r *faultsRun) end() error {
 	for i, d := range r.developers {
 		now, err := d.station.look()
 		if err != nil {
-			return fmt.Errorf("look at workstation %d: %w", i, err)
+			return fmt.Errorf("inspect workstation %d: %w", i, err)
 		}
 		r.figures.accepted += now.Accepted
 	}
@@ -235,7 +235,7 @@ func (r *faultsRun) end() error {
 }
 
 // at returns the connections that the proxy in a pod forwarded.
-func at(all []capture.Led, pod string) (of []string) {
+func at(all []capture.Forwarded, pod string) (of []string) {
 	for _, one := range all {
 		if one.Pod == pod {
 			of = append(of, one.At)

@@ -8,7 +8,7 @@ import (
 
 // A request that the baseline answers counts while a tunnel is declared, and one that another
 // workstation answers always.
-func TestWhomARequestReachedIsCounted(t *testing.T) {
+func TestResponsesAreCountedByResponder(t *testing.T) {
 	l := ledger{since: map[string]time.Time{}}
 	l.keyed("dora-0", "dora-0", nil, true)
 	l.keyed("dora-0", baselineSays, nil, false)

@@ -30,7 +30,7 @@ func (w *world) standing() (map[string]stands, error) {
 		now, _, err := process.Memory(pid)
 		n, err2 := count()
 		if err := errors.Join(err, err2); err != nil {
-			wrong = append(wrong, fmt.Errorf("look at %s: %w", name, err))
+			wrong = append(wrong, fmt.Errorf("inspect %s: %w", name, err))
 			return
 		}
 		all := out[name]
@@ -74,7 +74,7 @@ func metric(ctx context.Context, at, name string) (sum float64, err error) {
 		}
 	}
 	if !found {
-		return 0, fmt.Errorf("%s tells no %s", at, name)
+		return 0, fmt.Errorf("%s reports no %s", at, name)
 	}
 	return sum, nil
 }
@@ -92,7 +92,7 @@ func printStanding(out io.Writer, scene string, before, after map[string]stands)
 		was, is := before[name], after[name]
 		what, note := scene+"-"+name, ""
 		if was.pid != is.pid {
-			note = "; another process, which was started meanwhile"
+			note = "; another process, started in the meantime"
 		}
 		figures.Told(out, what+"-goroutines", is.goroutines, "goroutines", fmt.Sprintf("at most %d, %d at the beginning%s", was.goroutines+moreGoroutines, was.goroutines, note),
 			is.pid != 0 && is.goroutines <= was.goroutines+moreGoroutines)

@@ -126,7 +126,7 @@ func newWorld(ctx context.Context, dir string, proxies int) (w *world, err error
 
 // collectGarbage runs the garbage collector of Kubernetes.
 func (w *world) collectGarbage() (err error) {
-	cmd := exec.Command(filepath.Join(apiserver.Binaries(), "kube-controller-manager"), "--kubeconfig", w.control.Server().Kubeconfig, //nolint:gosec // ours
+	cmd := exec.Command(filepath.Join(apiserver.Binaries(), "kube-controller-manager"), "--kubeconfig", w.control.Server().Kubeconfig, //nolint:gosec // a built program
 		"--leader-elect=false", "--controllers=garbage-collector-controller", "--secure-port=0")
 	w.collector, err = program.Start(w.logs, "kube-controller-manager", cmd, nil)
 	return err

@@ -1,6 +1,6 @@
 // Package upgrade tests upgrades of the operator under load, on a real cluster: an older release,
 // with its chart and images, is upgraded to this one, rolled back (helm rollback), and upgraded
-// again. In the meantime requests go to a workload whose pods, and so whose sidecars, are of the older
+// again. In the meantime requests go to a workload that keeps its pods, and so its sidecars, of the older
 // release from beginning to end: none may fail, and none may be served by the wrong side. After
 // each step every object is the same one as before, and a sandbox created then becomes ready.
 // Sandboxes with a resource are created and deleted under different releases: each delete step must

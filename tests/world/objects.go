@@ -221,7 +221,7 @@ func (w *World) Says(message string, parts ...string) {
 	w.Helper()
 	for _, part := range parts {
 		if !strings.Contains(message, part) {
-			w.Errorf("message %q does not say %q", message, part)
+			w.Errorf("message %q does not contain %q", message, part)
 		}
 	}
 }
@@ -229,7 +229,7 @@ func (w *World) Says(message string, parts ...string) {
 // Gone waits until an object does not exist.
 func (w *World) Gone(o client.Object) {
 	w.Helper()
-	w.Eventually(fmt.Sprintf("%T %s is gone", o, o.GetName()), func() error {
+	w.Eventually(fmt.Sprintf("%T %s is deleted", o, o.GetName()), func() error {
 		err := w.Look(o)
 		if apierrors.IsNotFound(err) {
 			return nil

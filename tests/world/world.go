@@ -35,7 +35,7 @@ type World struct {
 	Kube kubernetes.Interface
 }
 
-// shared is the API server of all tests of a package whose TestMain is Main.
+// shared is the API server of all tests of a package that uses Main as its TestMain.
 var shared *apiserver.Server
 
 // Quiet logs what may be wrong only.

@@ -11,8 +11,8 @@ import (
 type Argo struct {
 	// Controller is the path of the controller's program.
 	Controller string
-	// Definitions is a directory of CustomResourceDefinitions, one in each YAML file whose name
-	// ends in -crd.yaml.
+	// Definitions is a directory of CustomResourceDefinitions, one in each YAML file with the suffix
+	// -crd.yaml.
 	Definitions string
 }
 

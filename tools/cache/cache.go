@@ -43,7 +43,7 @@ func Folder(name string, fill func(half string) error) (folder string, err error
 		return "", err
 	}
 	if err := os.Rename(half, folder); err != nil {
-		if _, absent := os.Stat(folder); absent != nil { // not filled by another process meanwhile
+		if _, absent := os.Stat(folder); absent != nil { // not filled by another process in the meantime
 			return "", fmt.Errorf("name what was put into the cache: %w", err)
 		}
 	}

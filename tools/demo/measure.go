@@ -11,7 +11,7 @@ import (
 	"switchyard.dev/tools/traffic"
 )
 
-// CustomerSender returns a Sender of requests to HotROD's customer service, whose fork marks its
+// CustomerSender returns a Sender of requests to HotROD's customer service; its fork marks the
 // responses.
 func CustomerSender(base string) traffic.Sender {
 	return traffic.Sender{URL: base + "/customer?customer=123", Client: traffic.NewClient(), Judge: judgeCustomer}

@@ -95,7 +95,7 @@ func bringUp(ctx context.Context, c Config) error {
 	if err := c.Cluster.Up(ctx); err != nil {
 		return err
 	}
-	fmt.Printf("the cluster can be looked at already, in another terminal: %s\n", c.Cluster.Enter())
+	fmt.Printf("you can inspect the cluster now in another terminal: %s\n", c.Cluster.Enter())
 	return nil
 }
 

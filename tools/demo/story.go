@@ -100,7 +100,7 @@ func Kubectl(ctx context.Context, stdin string, args ...string) (string, error) 
 
 // before shows that the new customer is unknown as yet, with and without key.
 func (s *story) before(ctx context.Context) error {
-	s.step("HotROD as it is: a ride for customer 900, whom nobody knows")
+	s.step("unchanged HotROD: a ride for customer 900, which is unknown")
 	answer, err := s.dispatch(ctx, "")
 	if err != nil {
 		return err

@@ -38,7 +38,7 @@ func TestFindGivesABinaryThatRuns(t *testing.T) {
 	}
 }
 
-func TestFindSaysWhyTheNamedBinaryWillNotDo(t *testing.T) {
+func TestFindReportsWhyANamedBinaryIsUnusable(t *testing.T) {
 	old := filepath.Join(t.TempDir(), "envoy")
 	if err := os.WriteFile(old, []byte("#!/bin/sh\necho 'envoy  version: ab/1.30.1/Clean/RELEASE/BoringSSL'\n"), 0o755); err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ func tree(t *testing.T, files map[string]string) string {
 	return root
 }
 
-func TestChangesNameWhatIsMissingDifferentAndLeftOver(t *testing.T) {
+func TestChangesNameMissingDifferentAndLeftoverFiles(t *testing.T) {
 	root := tree(t, map[string]string{
 		"protos/gen/a/same.pb.go":                  "same",
 		"protos/gen/a/old.pb.go":                   "old text",

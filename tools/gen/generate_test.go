@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestProtobufsLandWhereTheirGoPackageSays(t *testing.T) {
+func TestProtobufsAreWrittenToTheirGoPackage(t *testing.T) {
 	root := tree(t, map[string]string{
 		"protos/thing/v1/thing.proto": `syntax = "proto3";
 package thing.v1;

@@ -27,7 +27,7 @@ const (
 	Tag = version
 )
 
-// FindNode returns Istio for a node. It compiles first what is missing in the cache. root is the
+// FindNode returns Istio for a node. It first compiles programs that the cache lacks. root is the
 // directory of this repository. The error names the remedy.
 func FindNode(ctx context.Context, root string) (n Node, err error) {
 	if n.Istio, err = Find(ctx, root); err != nil {

@@ -150,7 +150,7 @@ func TestBisectByTimeAndInJSON(t *testing.T) {
 	}
 }
 
-func TestBisectNamesAllThatCannotBeTold(t *testing.T) {
+func TestBisectNamesUntestableVersions(t *testing.T) {
 	file := save(t, "log.jsonl", stored(t))
 	got := client().run(t.Context(), "bisect", file, "--", self(t, "exit"), "8")
 	if got.code != exit.No {

@@ -48,7 +48,7 @@ func silent(t *testing.T) string {
 	return l.Addr().String()
 }
 
-func TestExitCodesAndWhatIsSaid(t *testing.T) {
+func TestExitCodesAndMessages(t *testing.T) {
 	file := save(t, "log.jsonl", stored(t))
 	early := save(t, "early.jsonl", stored(t)[:2])
 	_, address := live(t, story()...)

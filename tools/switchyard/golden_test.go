@@ -11,7 +11,7 @@ import (
 )
 
 // A virtual workload keeps its requests at the baseline, where a fork had them before.
-func TestWhatIsKeptIsSaidToBeSo(t *testing.T) {
+func TestKeptRequestsAreShown(t *testing.T) {
 	naming := declared("alice", "sb-alice", "watch-alice", "kubectl-client-side-apply")
 	said, _ := naming.Data.(*factv1.RoutingDeclared)
 	said.Members[0].Kind = "VirtualWorkload"

@@ -15,7 +15,7 @@ import (
 	"switchyard.dev/tools/switchyard/command/reach"
 	"switchyard.dev/tools/switchyard/history"
 	"switchyard.dev/tools/switchyard/local"
-	"switchyard.dev/tools/switchyard/local/standing"
+	"switchyard.dev/tools/switchyard/local/localenv"
 	"switchyard.dev/tools/switchyard/routing"
 	"switchyard.dev/tools/switchyard/routing/sidecars"
 	"switchyard.dev/tools/switchyard/sandboxes"
@@ -58,22 +58,22 @@ func misused(root *cobra.Command, args []string, err error, name string) error {
 	return exit.Usage.Errorf("%s takes flags only, so it does not take %s\n%[1]s --help lists the flags", c.CommandPath(), of[:max(0, strings.LastIndex(of, " for "))])
 }
 
-const about = `switchyard shows the routes of sandboxes, now and at any moment that the log still
-keeps, with their causes.
+const about = `switchyard shows the routes of sandboxes, now and at any time in the retained log,
+with their causes.
 
-It finds a route server by --server host:port or SWITCHYARD_SERVER; without
-either through the cluster of your kubeconfig, by forwarding a port to a route
-server there (this takes the rights to list pods and to create pods/portforward
-in the operator's namespace). With --archive it reads a log from a file instead.
+It connects to the route server in --server host:port or SWITCHYARD_SERVER;
+without either, through a port-forward to a route server in the cluster of your
+kubeconfig (which needs the rights to list pods and to create pods/portforward in
+the operator's namespace). With --archive it reads a log from a file instead.
 
-The commands sandbox, routegroup, resourceplugin, resource and logs work with a kubeconfig alone;
-connect, proxy, run and doctor are for a workload on this workstation.
+The commands sandbox, routegroup, resourceplugin, resource and logs need only a kubeconfig;
+connect, proxy, run and doctor connect a workload on this machine.
 
 Versions of the table are written as
-  epoch/sequence or sequence   the table when that event had been recorded
-  2026-11-21T14:03:00+01:00    the table at that moment
+  epoch/sequence or sequence   the table after that event
+  2026-11-21T14:03:00+01:00    the table at that time
   14:03 or 14:03:20            the table at the most recent 14:03
-  15m, 2h30m, 3d               the table so long ago
+  15m, 2h30m, 3d               the table that long ago
   now                          the newest table
 
 `
@@ -96,7 +96,7 @@ func root(s *command.Session) *cobra.Command {
 	s.Flags(root.PersistentFlags())
 	root.AddCommand(routing.Table(s), routing.Explain(s), routing.Diff(s), routing.History(s), routing.Watch(s), routing.DryRun(s),
 		sidecars.Wait(s), sidecars.List(s), sidecars.Covered(s), history.Log(s), history.Replay(s), history.Bisect(s), history.Audit(s), version(s))
-	root.AddCommand(sandboxes.Commands(s, standing.Commands(s)...)...)
+	root.AddCommand(sandboxes.Commands(s, localenv.Commands(s)...)...)
 	root.AddCommand(steps.Commands(s)...)
 	root.AddCommand(local.Commands(s)...)
 	return root

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestUntilReturnsWhatIsStillWrongWhenThereIsNoMorePatience(t *testing.T) {
+func TestUntilReturnsTheLastErrorAtTheDeadline(t *testing.T) {
 	wrong, looks := errors.New("wrong"), 0
 	err := Until(t.Context(), 50*time.Millisecond, "it is right", func() error { looks++; return wrong })
 	if !errors.Is(err, wrong) || looks < 2 {

@@ -1,6 +1,6 @@
 {{/*
-How a component reaches the event bus: our own with a token of its service
-account, or somebody else's with the credentials that its Secret holds.
+How a component connects to the event bus: to the embedded one with a token of its service
+account, to an external one with the credentials in its Secret.
 */}}
 
 {{/* "true" when the chart installs the event bus itself. */}}
@@ -14,7 +14,7 @@ account, or somebody else's with the credentials that its Secret holds.
 {{- end }}
 
 {{/*
-The Secret of a component for somebody else's bus, or nothing.
+The name of a component's Secret for an external bus, or nothing.
   root
   role: writer or follower
   of: Credentials or Cert
@@ -28,7 +28,7 @@ The Secret of a component for somebody else's bus, or nothing.
 {{- $own | default (get $for (printf "%sSecret" (lower .of))) }}
 {{- end }}
 
-{{/* The arguments that say who the component is, as list items: root, role. */}}
+{{/* The arguments with which the component authenticates, as list items: root, role. */}}
 {{- define "operator.eventBusArgs" -}}
 {{- with .root.Values.eventBus.external }}
 {{- if .url }}
@@ -64,8 +64,8 @@ The Secret of a component for somebody else's bus, or nothing.
 {{- end }}
 
 {{/*
-The volume with the files, as a list item. The token's audience is the bus
-alone, so that nobody who sees it can use it elsewhere; the kubelet renews it.
+The volume with the files, as a list item. The token's only audience is the bus, so that it cannot
+be replayed elsewhere; the kubelet renews it.
   root, role
 */}}
 {{- define "operator.eventBusVolume" -}}
@@ -87,7 +87,7 @@ alone, so that nobody who sees it can use it elsewhere; the kubelet renews it.
 {{- end }}
 {{- end }}
 
-{{/* What the volume for somebody else's bus is made of, as list items: root, role. */}}
+{{/* The sources of the volume for an external bus, as list items: root, role. */}}
 {{- define "operator.eventBusSources" -}}
 {{- with include "operator.eventBusSecret" (dict "root" .root "role" .role "of" "Credentials") -}}
 - secret:

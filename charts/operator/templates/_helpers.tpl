@@ -25,7 +25,7 @@ Empty when there is neither.
 {{- end }}
 {{- end }}
 {{- if eq (get $ "extra") "pod" }}
-{{- /* Selector labels are ours: a pod must not slip into another Service. */}}
+{{- /* Selector labels are reserved: another Service must not select the pod. */}}
 {{- $all = omit $all "app" "control-plane" }}
 {{- end }}
 {{- range $key, $value := get $ $sort | default dict }}
@@ -59,8 +59,8 @@ The image of one component.
 {{- end }}
 
 {{/*
-The namespaces the manager may work in, as a JSON list. Ours is always among
-them; an empty list means all.
+The namespaces that the manager may use, as a JSON list. It always includes signadot; an empty
+list means all namespaces.
 */}}
 {{- define "operator.allowedNamespaces" -}}
 {{- $list := .Values.allowedNamespaces }}
@@ -71,8 +71,8 @@ them; an empty list means all.
 {{- end }}
 
 {{/*
-How requests are routed by the Gateway API, as JSON: enabled, implementation and what is
-preserved; empty where they are not.
+The Gateway API settings as JSON (enabled, implementation, preserved objects); empty when it does
+not route requests.
 */}}
 {{- define "operator.gatewayAPI" -}}
 {{- range $mesh := list "istio" "linkerd" }}
@@ -90,8 +90,8 @@ preserved; empty where they are not.
 {{- end }}
 
 {{/*
-"true" when what people made stays as the release goes, which it does where values of an
-older release (helm upgrade --reuse-values) do not say.
+"true" when objects of users outlive the release. That is the default when the values are those of
+an older release (helm upgrade --reuse-values) without the setting.
 */}}
 {{- define "operator.keeps" -}}
 {{- if ne (toString .Values.uninstall.keep) "false" }}true{{ end }}
@@ -122,8 +122,8 @@ is always the one that is mounted; without one, a Secret of old installations
 {{- end }}
 
 {{/*
-What has come to the values with authors: helm upgrade --reuse-values has the values of the
-older release alone. These defaults are those of values.yaml.
+The values of authors, with the defaults of values.yaml: helm upgrade --reuse-values passes only the
+values that the older release had.
 */}}
 {{- define "operator.asksAuthors" -}}
 {{- if dig "authors" "ask" true .Values.sandboxes }}true{{ end }}

@@ -1,10 +1,10 @@
 {{/*
-What the pods of units of resources are given, and by whom.
+The IO context server and the settings of the pods that run units of resources.
 */}}
 
 {{/*
-Values with what is missing of them, as JSON: helm upgrade --reuse-values has none of what has
-come since.
+Values completed with defaults, as JSON: helm upgrade --reuse-values passes only the values that
+the older release had.
   of         the values
   defaults   those of values.yaml
 */}}

@@ -1,10 +1,10 @@
 {{/*
-What the notes tell of values that this version does nothing with.
+The part of the notes about values without effect in this version.
 */}}
 
 {{/*
-The names of all values that are set and have no effect, one on each line. What stands
-in values.yaml anyway does not count as set; "defaults" repeats it, as JSON.
+The names of all values that are set and have no effect, one on each line. The defaults of
+values.yaml do not count as set; "defaults" repeats them, as JSON.
 */}}
 {{- define "operator.idleValues" -}}
 {{- $all := pick .Values "allowOrphanedResources" "disableAgent" "jobExecutor" "jobExecutorInit" "jobExecutorProxy" "previewServer" "trafficCapture" "trafficManager" }}
@@ -40,7 +40,7 @@ in values.yaml anyway does not count as set; "defaults" repeats it, as JSON.
 {{/*
 The names of the values below a map that are neither empty nor the default.
   values     the map
-  prefix     what stands before each of its keys
+  prefix     the prefix of each of its keys
   defaults   the defaults as JSON, by name
 */}}
 {{- define "operator.setValues" -}}

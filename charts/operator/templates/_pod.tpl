@@ -11,7 +11,7 @@ seccompProfile:
   type: RuntimeDefault
 {{- end }}
 
-{{/* Container security, at the same level, with a root file system nobody can write. */}}
+{{/* Container security, at the same level, with a read-only root file system. */}}
 {{- define "operator.containerSecurity" -}}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
@@ -22,8 +22,8 @@ capabilities:
 {{/*
 Where a component's pods may run.
   of       the component's values
-  labels   the pods' selector labels, where there are several replicas: unless
-           told otherwise, they are spread over nodes where that is possible
+  labels   the pods' selector labels if there are several replicas: by default
+           they are spread over the nodes if possible
 */}}
 {{- define "operator.scheduling" -}}
 {{- with .of.nodeSelector }}

@@ -1,6 +1,6 @@
 {{/*
 The two last fields of a binding.
-  kind, role   what is bound
+  kind, role   the bound role
   account      the service account in namespace signadot that gets it
 */}}
 {{- define "operator.binding" }}
@@ -17,19 +17,19 @@ subjects:
 {{/*
 The manager's rules of one scope, out of files/manager-rules.yaml.
   root    the root context
-  scope   "cluster": our own kinds, and kinds that have no namespace; these
-          rights are bound cluster-wide always
+  scope   "cluster": the operator's kinds, and kinds that have no namespace; these
+          rights are always bound cluster-wide
           "namespaced": the rest, which allowedNamespaces can confine
 */}}
 {{- define "operator.managerRules" -}}
-{{- $ours := list "signadot.com" "admissionregistration.k8s.io" "apiextensions.k8s.io" "authentication.k8s.io" "authorization.k8s.io" }}
+{{- $clusterGroups := list "signadot.com" "admissionregistration.k8s.io" "apiextensions.k8s.io" "authentication.k8s.io" "authorization.k8s.io" }}
 {{- $scopeless := list "namespaces" "nodes" }}
 {{- $out := list }}
 {{- range $rule := .root.Files.Get "files/manager-rules.yaml" | fromYamlArray }}
 {{- $resources := list }}
 {{- range $resource := $rule.resources }}
 {{- $cluster := has (splitList "/" $resource | first) $scopeless }}
-{{- range $rule.apiGroups }}{{ if has . $ours }}{{ $cluster = true }}{{ end }}{{ end }}
+{{- range $rule.apiGroups }}{{ if has . $clusterGroups }}{{ $cluster = true }}{{ end }}{{ end }}
 {{- if eq (ternary "cluster" "namespaced" $cluster) $.scope }}
 {{- $resources = append $resources $resource }}
 {{- end }}

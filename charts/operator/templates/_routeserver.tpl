@@ -1,7 +1,7 @@
 {{/*
-How the operator's programs show route servers that they are its own: with a token of
-their service account. Its audience is the routing API alone, so that nobody who sees it
-can use it elsewhere; the kubelet renews it.
+How the operator's programs authenticate to route servers: with a token of their service account.
+Its only audience is the routing API, so that it cannot be replayed elsewhere; the kubelet renews
+it.
 */}}
 
 {{/* Where it is mounted, as a list item. */}}

@@ -1,7 +1,8 @@
 {{/*
-The certificates by which route servers, the event bus, the IO context server, tunnel-api and the
-tunnel proxies are known, which the manager writes into Secrets of the chart (controller-manager/state.yaml). Each file is named, so
-that the kubelet holds a pod until they are there: a program without them serves nobody.
+The server certificates of route servers, the event bus, the IO context server, tunnel-api and the
+tunnel proxies. The manager writes them into Secrets of the chart (controller-manager/state.yaml).
+Each file is listed, so that the kubelet starts no pod before they exist: a program without them
+cannot serve.
 */}}
 
 {{/* Where they are mounted, as a list item. */}}

@@ -1,8 +1,8 @@
 {{/*
-What brings workstations into the cluster: tunnel-api and the tunnel proxies.
+Tunnels between workstations and the cluster: tunnel-api and the tunnel proxies.
 */}}
 
-{{/* "true" when they are installed, as they are where values of an older release do not say. */}}
+{{/* "true" when they are installed, which is the default for values of an older release. */}}
 {{- define "operator.tunnels" -}}
 {{- if dig "enabled" true (.Values.tunnel | default dict) }}true{{ end }}
 {{- end }}
@@ -21,13 +21,13 @@ What brings workstations into the cluster: tunnel-api and the tunnel proxies.
       "resources" (dict "requests" (dict "memory" "128Mi") "limits" (dict "memory" "2Gi")))) }}
 {{- end }}
 
-{{/* What both are told, as JSON. */}}
+{{/* The settings of both, as JSON. */}}
 {{- define "operator.tunnelConfig" -}}
 {{- include "operator.withDefaults" (dict "of" (dig "config" dict (.Values.tunnel | default dict)) "defaults" (dict
       "cidrs" "" "disableSSH" false "disableXAP" false "anonymousSOCKS5" false "socks5Loopback" "auto" "apiServer" false)) }}
 {{- end }}
 
-{{/* What workstations may reach, as text: the file cidr.yaml. "any" and "cluster" are its words. */}}
+{{/* The addresses that workstations may reach: the text of the file cidr.yaml, with the words "any" and "cluster". */}}
 {{- define "operator.tunnelCIDRs" -}}
 {{- (include "operator.tunnelConfig" . | fromJson).cidrs }}
 {{- end }}

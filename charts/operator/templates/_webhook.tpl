@@ -1,6 +1,6 @@
 {{- /*
-Pods that ask for themselves.
-  path: what comes behind the path
+Pods with the annotation.
+  path: the suffix of the webhook's path
   confined: In or NotIn, for namespaces where pod security is enforced
 */}}
 {{- define "operator.webhookForPods" -}}
@@ -14,7 +14,7 @@ matchConditions:
   {{- include "operator.webhookConditions" . | nindent 2 }}
 {{- end }}
 
-{{/* Pods whose namespace asks; takes the same. */}}
+{{/* Pods of namespaces with the label; same parameters. */}}
 {{- define "operator.webhookForNamespaces" -}}
 {{ include "operator.webhookCall" (print "/mutate-v1-pod/namespace" .path) }}
 namespaceSelector:
@@ -24,12 +24,12 @@ namespaceSelector:
       values: ["true", http, grpc]
     {{- include "operator.webhookNamespaces" .confined | nindent 4 }}
 matchConditions:
-  - name: pod-says-nothing
+  - name: pod-without-annotation
     expression: "!has(object.metadata.annotations) || !('sidecar.signadot.com/inject' in object.metadata.annotations)"
   {{- include "operator.webhookConditions" . | nindent 2 }}
 {{- end }}
 
-{{/* Namespaces that are never asked about: the cluster's own, ours, and those that opt out. */}}
+{{/* Excludes the cluster's own namespaces, the operator's, and those that opt out. */}}
 {{- define "operator.webhookLeavesOut" -}}
 - key: signadot.com/admission-webhooks
   operator: NotIn

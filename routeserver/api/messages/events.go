@@ -38,8 +38,8 @@ func Events(recorded []event.Recorded) []*routingv1.Event {
 	return out
 }
 
-// says is the oneof of a Statement. It has one field for each kind of fact.
-var says = (*routingv1.Statement)(nil).ProtoReflect().Descriptor().Oneofs().ByName("says")
+// kinds is the oneof field of a Statement, with one case for each kind of fact.
+var kinds = (*routingv1.Statement)(nil).ProtoReflect().Descriptor().Oneofs().ByName("says")
 
 // Statement returns what the data of a fact state; nil for data of no known kind.
 func Statement(data proto.Message) *routingv1.Statement {
@@ -47,8 +47,8 @@ func Statement(data proto.Message) *routingv1.Statement {
 		return nil
 	}
 	stated := data.ProtoReflect()
-	for i := range says.Fields().Len() {
-		if kind := says.Fields().Get(i); kind.Message().FullName() == stated.Descriptor().FullName() {
+	for i := range kinds.Fields().Len() {
+		if kind := kinds.Fields().Get(i); kind.Message().FullName() == stated.Descriptor().FullName() {
 			out := &routingv1.Statement{}
 			out.ProtoReflect().Set(kind, protoreflect.ValueOfMessage(stated))
 			return out
@@ -59,7 +59,7 @@ func Statement(data proto.Message) *routingv1.Statement {
 
 // Data returns the data of a fact that Statement wrote; nil when the statement is empty.
 func Data(s *routingv1.Statement) proto.Message {
-	kind := s.ProtoReflect().WhichOneof(says)
+	kind := s.ProtoReflect().WhichOneof(kinds)
 	if kind == nil {
 		return nil
 	}

@@ -65,7 +65,7 @@ func Change(c table.Change, because ...event.Recorded) *routingv1.Change {
 	}
 }
 
-// ports returns the ports whose requests have different destinations under the two rules, sorted:
+// ports returns the ports with different destinations under the two rules, sorted:
 // those with other mappings, or all when the rules differ in more than mappings (another sandbox,
 // ready or not). Either rule can be nil.
 func ports(was, is *table.Rule) []uint32 {

@@ -9,7 +9,7 @@ import (
 )
 
 // Who shows nothing waits for half a minute and is answered then, whatever it asked for.
-func TestAStrangersWaitIsShort(t *testing.T) {
+func TestAnAnonymousWaitIsShort(t *testing.T) {
 	stranger, pod, ours := callers.At("10.0.0.1"), callers.Caller{Kind: callers.Pod}, callers.Caller{Kind: callers.Ours}
 	for _, c := range []struct {
 		who   callers.Caller

@@ -176,8 +176,8 @@ func (o *others) ask(ctx, serving context.Context, w table.Workload) answer {
 	return got
 }
 
-// shared computes a result for several concurrent callers. Each caller gets a result whose
-// computation began after its call; callers that arrive during a computation share the next one.
+// shared computes a result for several concurrent callers. The computation of a caller's result
+// always starts after its call; callers that arrive during a computation share the next one.
 type shared[T any] struct {
 	mu   sync.Mutex
 	next *round[T]  // not started; nil without waiting callers

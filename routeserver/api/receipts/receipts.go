@@ -1,5 +1,5 @@
-// Package receipts reports what DevMesh sidecars have acknowledged, over all route servers. See
-// Sidecar and the comment of Receipts.Wait for what that proves and what it does not.
+// Package receipts reports the versions that DevMesh sidecars have acknowledged, over all route
+// servers. Sidecar and Receipts.Wait document the guarantees of an acknowledgement.
 package receipts
 
 import (
@@ -36,8 +36,8 @@ type Sidecar struct {
 	Acknowledged, Due string
 	// Rejected is the message of the last update that the sidecar rejected, or "".
 	Rejected string
-	// Reached is the newest position whose rules for its workload the sidecar has acknowledged;
-	// zero when unknown.
+	// Reached is the newest position such that the sidecar has acknowledged the rules for its
+	// workload at that position; zero if unknown.
 	Reached event.Pos
 }
 

@@ -30,8 +30,8 @@ const (
 //
 // A sidecar has acknowledged a position when the version that it acknowledged last is the one that
 // follows, for its workload, from the table at that position or at a later one (Sidecar.Reached). A
-// sidecar acknowledges only what its Envoy has accepted. That proves: the routes that this Envoy
-// has accepted last are those of a table that contains everything up to the position.
+// sidecar acknowledges only versions that its Envoy has accepted. So the routes that this Envoy has
+// accepted last are those of a table that contains all events up to the position.
 //
 // With a routing key it also requires one connected sidecar of each baseline that needs one for
 // requests with the key (wanted.unconnected), unless the request counts connected ones only.
@@ -39,14 +39,14 @@ const (
 // It proves nothing about other pods without a sidecar, or with one that is not connected at the
 // moment (a route server that has just started knows no sidecar until they reconnect, within
 // seconds), unless the caller names the pods. Nor does it prove that a request in progress was
-// routed again, because Envoy's workers apply new routes a moment after it accepts them. A sidecar
-// whose Envoy rejects some of its routes uses the others, and has acknowledged none of them: it is
-// named, with the reason.
+// routed again, because Envoy's workers apply new routes a moment after it accepts them. If Envoy
+// rejects some routes of a sidecar, it uses the others, and none of them count as acknowledged: the
+// response lists the sidecar with the reason.
 //
 // With a routing key, only the sidecars of those baselines count for which the key has a rule, or
-// had one within the retained log. While there is no such baseline, nothing can have been
-// acknowledged: the operator may not have recorded yet what was just applied, or the key is a
-// mistake. So Wait waits for that first.
+// had one within the retained log. Without such a baseline there is nothing to acknowledge: the
+// operator may not have recorded an object that was just applied, or the key is mistyped. So Wait
+// waits for a baseline first.
 //
 // It is woken by acknowledgements of sidecars connected here (Acknowledging). The other route
 // servers are queried once all of those have acknowledged: see look.go.
@@ -182,7 +182,7 @@ func (r *Receipts) toWaitFor(ctx context.Context, p *routingv1.Position) (event.
 	return pos, err
 }
 
-// concerned is the set of baselines whose sidecars count; nil: all.
+// concerned is the set of baselines with sidecars that count; nil: all.
 type concerned map[table.Workload]bool
 
 func (c concerned) passes(w table.Workload) bool { return c == nil || c[w] }

@@ -30,7 +30,7 @@ func serveCluster(config *server.Config, settings server.Settings, logger *slog.
 	access, err := rest.InClusterConfig()
 	if errors.Is(err, rest.ErrNotInCluster) {
 		if settings.Anonymous != door.Cluster {
-			return fmt.Errorf("-anonymous=%s: not in a cluster, so nobody's token can be checked", settings.Anonymous)
+			return fmt.Errorf("-anonymous=%s: not in a cluster, so tokens cannot be checked", settings.Anonymous)
 		}
 		logger.Info("not in a cluster: neither its services nor xDS are served")
 		return nil
@@ -80,7 +80,7 @@ func openDoor(access *rest.Config, client kubernetes.Interface, settings server.
 	if err != nil {
 		return nil, err
 	}
-	config := door.Config{Verify: verifier.VerifyAdmitted, Ours: settings.OwnAccounts, Anonymous: settings.Anonymous}
+	config := door.Config{Verify: verifier.VerifyAdmitted, Own: settings.OwnAccounts, Anonymous: settings.Anonymous}
 	if settings.Anonymous == door.Namespace {
 		access = rest.CopyConfig(access)
 		access.QPS, access.ContentType = -1, "application/vnd.kubernetes.protobuf"

@@ -9,7 +9,7 @@
 // the first Complete marks that every object has been published. When it begins with a Floor, only
 // a Complete that names this Floor, or a later one, counts: events before an older one may lie
 // outside the range. So a position at which another reader once had a whole table may not be whole
-// for a reader that begins at the floor; such a version is gone.
+// for a reader that begins at the floor; such a version is no longer available.
 //
 // Callers must pass events without gaps. One that does not link to its predecessor is rejected, and
 // the Fold is unchanged.

@@ -88,7 +88,7 @@ func TestRebuildStopsAtAPlace(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotFollowIsRefused(t *testing.T) {
+func TestEventsWithoutPredecessorAreRejected(t *testing.T) {
 	events := stored(t, happenings(30)...)
 	changed := func(change func([]event.Stored) []event.Stored) []event.Stored { return change(slices.Clone(events)) }
 	for name, log := range map[string][]event.Stored{

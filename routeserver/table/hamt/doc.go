@@ -1,7 +1,7 @@
 // Package hamt is a persistent map: With and Without return a new map and leave the old one
 // unchanged, and both share all that did not change.
 //
-// It is a hash array mapped trie whose nodes are wide and whose leaves are hash tables. Up to 1,024
+// It is a hash array mapped trie with wide nodes and hash tables as leaves. Up to 1,024
 // values are one leaf: an array with open addressing. More are spread over 128 nodes below, by the
 // next seven bits of their hash, so that up to about a hundred thousand values are one step from
 // the root. Changing one value copies its leaf and the nodes on the path to it: a few tens of

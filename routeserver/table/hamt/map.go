@@ -82,7 +82,7 @@ func (m *Map[K, S]) All() iter.Seq[S] {
 	return func(yield func(S) bool) { m.root.visit(yield) }
 }
 
-// Near returns each value whose hash is Near this owner, and possibly others, each once, in no
+// Near returns each value with a hash Near this owner, and possibly others, each once, in no
 // particular order. It does not visit all values.
 func (m *Map[K, S]) Near(owner uint64) iter.Seq[S] {
 	n, _ := m.root.near(owner)

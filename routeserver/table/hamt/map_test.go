@@ -216,7 +216,7 @@ func bruteDiff(a, b map[int]*thing) map[int]Change[*thing] {
 	return out
 }
 
-func TestWhatLiesNearAnOwnerIsAllOfIts(t *testing.T) {
+func TestNearReturnsAllValuesOfAnOwner(t *testing.T) {
 	hash := remembered(hashes["near one of seven owners"])
 	rapid.Check(t, func(t *rapid.T) {
 		older := begin(hash).changed(t, new(Edit))
@@ -243,7 +243,7 @@ func TestWhatLiesNearAnOwnerIsAllOfIts(t *testing.T) {
 }
 
 // Of many owners only a few values lie near one.
-func TestNearDoesNotLookAtAll(t *testing.T) {
+func TestNearDoesNotVisitAllValues(t *testing.T) {
 	var m Map[int, *thing]
 	var edit Edit
 	hash := func(n int) uint64 { return Near(Text(fmt.Sprint(n/50)).Hash(), WordsOf(fmt.Sprint(n)).Hash(0)) }
@@ -273,7 +273,7 @@ func lines(n int) Index[Text, *line] {
 	return m
 }
 
-func TestDiffLooksOnlyAtWhatChanged(t *testing.T) {
+func TestDiffVisitsOnlyChanges(t *testing.T) {
 	m := lines(20_000)
 	newer := m.With(nil, &line{"line 777"}).Without(nil, "line 778")
 	looked := 0
@@ -307,7 +307,7 @@ func TestGetDoesNotAllocate(t *testing.T) {
 	}
 }
 
-func TestTakingAwayWhatIsNotThereGivesTheSameMap(t *testing.T) {
+func TestRemovingAMissingValueReturnsTheSameMap(t *testing.T) {
 	m := lines(2)
 	if got := m.Without(nil, "c"); !shared(got.values.root.slots, m.values.root.slots) {
 		t.Error("Without of an absent identity made a new map")

@@ -52,7 +52,7 @@ func checkWords(t fataler, a, b string) {
 	}
 }
 
-func TestTheHashOfThreeTextsTellsWhereEachEnds(t *testing.T) {
+func TestTheHashOfThreeTextsDependsOnTheirBoundaries(t *testing.T) {
 	seen := map[uint64][3]string{}
 	for _, texts := range [][3]string{{"ab", "c", "d"}, {"a", "bc", "d"}, {"a", "b", "cd"}, {"ab", "", "cd"}, {"d", "c", "ab"}, {"c", "ab", "d"}} {
 		h := HashOf(texts[0], texts[1], texts[2])

@@ -48,7 +48,7 @@ func (r *rig) working(ctx context.Context, w io.Writer, c *creators, l load) (er
 		}
 	}
 	if m.direct.injected+m.silent.injected > 0 {
-		return fmt.Errorf("%d pods that nobody was asked about have a sidecar", m.direct.injected+m.silent.injected)
+		return fmt.Errorf("%d pods have a sidecar without a call of the webhook", m.direct.injected+m.silent.injected)
 	}
 	m.print(w)
 	return nil

@@ -71,7 +71,7 @@ func parts() []part {
 				f.Disabled = f.Name == translate.RefuseFilter
 			}
 		}},
-		{name: "x-forwarded-proto as Envoy says it", take: sayProto},
+		{name: "x-forwarded-proto as Envoy sets it", take: sayProto},
 		{name: "no failure texts", take: func(t *taken) { t.http.LocalReplyConfig = nil }},
 		{name: "no overload manager", take: func(t *taken) { t.bootstrap.OverloadManager = nil }},
 		{name: "no headers timeout", take: func(t *taken) { t.http.RequestHeadersTimeout = nil }},
@@ -165,7 +165,7 @@ func open(at *place) (*taken, error) {
 		}
 	}
 	if t.app == nil || t.forks == nil {
-		return nil, errors.New("the bootstrap lacks the clusters that routes lead to")
+		return nil, errors.New("the bootstrap lacks clusters that routes name")
 	}
 	return t, nil
 }
@@ -181,8 +181,8 @@ func (t *taken) write(dir string) (string, error) {
 	}
 	proto.Reset(t.manager())
 	proto.Merge(t.manager(), packed)
-	// The listener for connections whose client sends late (server-first protocols) has a separate
-	// connection manager, and waits for routes that do not arrive here.
+	// The listener for server-first protocols, in which clients send late, has a separate connection
+	// manager, and waits for routes that do not arrive here.
 	t.bootstrap.StaticResources.Listeners = t.bootstrap.StaticResources.Listeners[:1]
 	text, err := protojson.Marshal(t.bootstrap)
 	if err != nil {

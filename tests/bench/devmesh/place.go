@@ -86,7 +86,7 @@ func computed(pid int) (time.Duration, error) {
 		return 0, err
 	}
 	if len(files) == 0 {
-		return 0, fmt.Errorf("process %d is gone", pid)
+		return 0, fmt.Errorf("process %d has ended", pid)
 	}
 	var sum int64
 	for _, file := range files {

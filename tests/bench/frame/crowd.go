@@ -69,7 +69,7 @@ func (c *Crowd[C]) Await(pause time.Duration, has func(C) bool) error {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%d of %d clients do not have what is due", behind, len(c.All))
+			return fmt.Errorf("%d of %d clients lack due updates", behind, len(c.All))
 		}
 	}
 }

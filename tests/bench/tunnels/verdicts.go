@@ -27,26 +27,26 @@ func row(name string, roundTrip time.Duration, m measured) {
 func verdicts(results map[string]map[time.Duration]measured, roundTrips []time.Duration) {
 	out := os.Stdout
 	for _, roundTrip := range roundTrips {
-		tcp, ours := results["tcp"][roundTrip], results["carrier"][roundTrip]
-		if tcp.up == 0 || ours.up == 0 {
+		tcp, carrier := results["tcp"][roundTrip], results["carrier"][roundTrip]
+		if tcp.up == 0 || carrier.up == 0 {
 			continue // not measured, which was printed
 		}
 		at := "-" + roundTrip.String()
 		if roundTrip > 0 {
-			figures.AtLeast(out, "tunnels-up-of-tcp"+at, 100*ours.up/tcp.up, "%", 80)
-			figures.AtLeast(out, "tunnels-down-of-tcp"+at, 100*ours.down/tcp.down, "%", 80)
+			figures.AtLeast(out, "tunnels-up-of-tcp"+at, 100*carrier.up/tcp.up, "%", 80)
+			figures.AtLeast(out, "tunnels-down-of-tcp"+at, 100*carrier.down/tcp.down, "%", 80)
 		} else {
 			for _, other := range names()[1:] {
 				if m, has := results[other][roundTrip]; has {
-					figures.AtLeast(out, "tunnels-up-of-"+other+at, 100*ours.up/m.up, "%", 100)
-					figures.AtLeast(out, "tunnels-down-of-"+other+at, 100*ours.down/m.down, "%", 100)
+					figures.AtLeast(out, "tunnels-up-of-"+other+at, 100*carrier.up/m.up, "%", 100)
+					figures.AtLeast(out, "tunnels-down-of-"+other+at, 100*carrier.down/m.down, "%", 100)
 				}
 			}
 		}
-		figures.Print(out, "tunnels-added-p50"+at, ours.p50-tcp.p50, "ms")
-		figures.Print(out, "tunnels-added-p99"+at, ours.p99-tcp.p99, "ms")
-		figures.Print(out, "tunnels-cpu"+at, ours.perGB, "s/GB")
-		figures.AtLeast(out, "tunnels-connected-at-once"+at, float64(ours.connected), "connections", crowd)
+		figures.Print(out, "tunnels-added-p50"+at, carrier.p50-tcp.p50, "ms")
+		figures.Print(out, "tunnels-added-p99"+at, carrier.p99-tcp.p99, "ms")
+		figures.Print(out, "tunnels-cpu"+at, carrier.perGB, "s/GB")
+		figures.AtLeast(out, "tunnels-connected-at-once"+at, float64(carrier.connected), "connections", crowd)
 	}
 }
 

@@ -58,7 +58,7 @@ func (c *cluster) follow(ctx context.Context, o *unstructured.Unstructured, see 
 		for event := range w.ResultChan() {
 			now, is := event.Object.(*unstructured.Unstructured)
 			if !is {
-				seen <- fmt.Errorf("a watch of %s says: %v", o.GetKind(), event.Object)
+				seen <- fmt.Errorf("a watch of %s failed: %v", o.GetKind(), event.Object)
 				return
 			}
 			if enough, err := see(now); enough || err != nil {

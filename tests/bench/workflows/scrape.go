@@ -92,7 +92,7 @@ func (c *cluster) memory(ctx context.Context, label, app string, port int) (floa
 		}
 	}
 	if most == 0 {
-		return 0, fmt.Errorf("no pod of %s tells its memory", app)
+		return 0, fmt.Errorf("no pod of %s reports its memory", app)
 	}
 	return most, nil
 }

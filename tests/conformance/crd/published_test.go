@@ -171,7 +171,7 @@ func visit(path string, s apiextensionsv1.JSONSchemaProps, do func(path string, 
 	}
 }
 
-func TestEveryKindSaysInATableWhetherItIsReadyAndSinceWhen(t *testing.T) {
+func TestEveryKindHasColumnsForReadinessAndAge(t *testing.T) {
 	for kind, c := range renderAll(t, nil) {
 		var names []string
 		for _, column := range c.Spec.Versions[0].AdditionalPrinterColumns {

@@ -66,7 +66,7 @@ func atTime(at time.Time) *routingv1.At {
 	return &routingv1.At{Version: &routingv1.At_Time{Time: timestamppb.New(at)}}
 }
 
-func TestErrorsSayWhatIsWrongAndWhatToDo(t *testing.T) { onEachLog(t, errorsSayWhatIsWrongAndWhatToDo) }
+func TestErrorsNameProblemAndRemedy(t *testing.T) { onEachLog(t, errorsSayWhatIsWrongAndWhatToDo) }
 
 func errorsSayWhatIsWrongAndWhatToDo(t *testing.T, w *world) {
 	began := time.Now()

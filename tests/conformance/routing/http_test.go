@@ -75,7 +75,7 @@ func TestAWatchOverHTTPIsOneObjectToALineAsItHappens(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeAskedOverHTTPIsSaid(t *testing.T) {
+func TestCallsWithoutHTTPMethodAreReported(t *testing.T) {
 	w := newWorld(t)
 	w.State(&factv1.Complete{})
 	a := runServer(t, server.Config{Log: w.reader})
@@ -113,7 +113,7 @@ func TestWhatCannotBeAskedOverHTTPIsSaid(t *testing.T) {
 	}
 }
 
-func TestTheOpenAPIDocumentDescribesWhatIsServed(t *testing.T) {
+func TestTheOpenAPIDocumentDescribesTheServedAPI(t *testing.T) {
 	w := newWorld(t)
 	w.State(&factv1.Complete{})
 	a := runServer(t, server.Config{Log: w.reader})
@@ -152,7 +152,7 @@ func TestTheOpenAPIDocumentDescribesWhatIsServed(t *testing.T) {
 	}
 }
 
-func TestHealthAndReflectionTellOfBothAPIs(t *testing.T) {
+func TestHealthAndReflectionCoverBothAPIs(t *testing.T) {
 	w := newWorld(t)
 	w.State(declare("k1", member("shop", "w1", "sb1")))
 	a := runServer(t, server.Config{Log: w.reader})

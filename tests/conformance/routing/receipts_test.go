@@ -169,7 +169,7 @@ func TestAReceiptIsFromEverySidecarOfAllRouteServers(t *testing.T) {
 	}
 }
 
-func TestSidecarsAreListedByWhatTheyRouteFor(t *testing.T) {
+func TestSidecarsAreListedByBaseline(t *testing.T) {
 	w, names := newWorld(t), &dns{}
 	w.State(&factv1.Complete{},
 		observe("shop", "w1", "Deployment", "customer", 8080), observe("shop", "w2", "Deployment", "driver", 8080), declare("k1", member("shop", "w1", "sb1")))

@@ -81,7 +81,7 @@ func (f *folded) isTableOf(t *testing.T, w *world) {
 	}
 }
 
-func TestAWatcherHasTheTableOfEveryVersionItIsToldOfWhateverCutsIt(t *testing.T) {
+func TestAWatcherHasTheTableOfEveryAnnouncedVersion(t *testing.T) {
 	onEachLog(t, aWatcherHasTheTableOfEveryVersionItIsToldOfWhateverCutsIt)
 }
 
@@ -183,7 +183,7 @@ func aLogThatBeginsAgainResetsWatchers(t *testing.T, w *world) {
 	}
 }
 
-func TestAPositionThatIsGoneCannotBeGoneOnFrom(t *testing.T) {
+func TestAnExpiredPositionCannotBeResumed(t *testing.T) {
 	onEachLog(t, aPositionThatIsGoneCannotBeGoneOnFrom)
 }
 

@@ -16,9 +16,9 @@ type Reading struct {
 	Otherwise Decision
 
 	filters
-	// heeded are the headers that enable the filters that read keys, with the text that they must
+	// enabling are the headers that enable the filters that read keys, with the text that they must
 	// contain for that.
-	heeded map[string]string
+	enabling map[string]string
 	// clusters are those with an original destination: "" for the connection's own, or the header
 	// that has it.
 	clusters map[string]string

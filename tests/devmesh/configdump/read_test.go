@@ -30,7 +30,7 @@ func with(headers ...string) func(string) []string {
 	}
 }
 
-func TestADumpIsReadAsWhatTheProxyDoes(t *testing.T) {
+func TestADumpIsReadAsTheProxysDecisions(t *testing.T) {
 	r, err := Read([]byte(dump(t)))
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func hostWith(t *testing.T, filter, config string) string {
 	return strings.Replace(dump(t), host, host+` "typed_per_filter_config": {"`+filter+`": `+config+`},`, 1)
 }
 
-func TestTheVirtualHostSaysWhereKeysAreTakenFrom(t *testing.T) {
+func TestTheVirtualHostNamesTheKeyHeaders(t *testing.T) {
 	const rule = `{"@type": "type.googleapis.com/envoy.extensions.filters.http.header_to_metadata.v3.Config", "request_rules": [{"header": "x-other",
 		"on_header_present": {"metadata_namespace": "signadot.com", "key": "key", "regex_value_rewrite": {"pattern": {"regex": "^(.*)$"}, "substitution": "\\1"}}}]}`
 	const filter = "envoy.filters.http.header_to_metadata"
@@ -105,16 +105,16 @@ func TestTheVirtualHostSaysWhereKeysAreTakenFrom(t *testing.T) {
 	}
 }
 
-func TestADumpThatWouldLeadRequestsElsewhereIsNotTakenForGood(t *testing.T) {
+func TestADumpWithOtherDestinationsIsRejected(t *testing.T) {
 	const stateOn = `"envoy.filters.http.set_filter_state": {"@type": "type.googleapis.com/envoy.config.route.v3.FilterConfig", `
 	good := dump(t)
 	for name, c := range map[string]struct{ old, new, want string }{
-		"a client may set the destination itself": {"OVERWRITE_IF_EXISTS_OR_ADD", "APPEND_IF_EXISTS_OR_ADD", "does not say where to"},
+		"a client may set the destination itself": {"OVERWRITE_IF_EXISTS_OR_ADD", "APPEND_IF_EXISTS_OR_ADD", "does not name the destination"},
 		"the map looks at something else":         {`"key": "signadot.com/route"`, `"key": "other"`, "is not the filter state"},
 		"the filter state is something else":      {`"object_key": "signadot.com/route"`, `"object_key": "other"`, "is not the filter state"},
 		"the port does not count":                 {"%DOWNSTREAM_LOCAL_PORT%/", "", "is not the port and the key"},
 		"the route is found before the key":       {`"clear_route_cache": true`, `"clear_route_cache": false`, "before the route is found"},
-		"a cluster is not one of the two":         {`"cluster": "forks"`, `"cluster": "xds"`, "leads to a cluster"},
+		"a cluster is not one of the two":         {`"cluster": "forks"`, `"cluster": "xds"`, "names a cluster"},
 		"only some paths are routed":              {`"prefix": ""`, `"prefix": "/api"`, "every path"},
 		"only some hosts are routed":              {`"domains": [`, `"domains": ["shop",`, "does not take every request"},
 		"a refusal is a success":                  {`"status": 503`, `"status": 200`, "not 503"},
@@ -123,8 +123,8 @@ func TestADumpThatWouldLeadRequestsElsewhereIsNotTakenForGood(t *testing.T) {
 		"the routes are not there":                {`"route_config_name": "`, `"route_config_name": "x`, "no routes named"},
 		"a header switches nothing on":            {`"header_name": "baggage"`, `"header_name": "other"`, `for the header "baggage"`},
 		"only some texts switch it on":            {`{"contains": "sd-routing-key"}`, `{"prefix": "sd-routing-key"}`, `for the header "tracestate"`},
-		"a filter stays off":                      {`"envoy.filters.http.set_filter_state": {`, `"other": {`, "keeps what comes after"},
-		"a filter is switched off again":          {stateOn + `"config": {}`, stateOn + `"disabled": true`, "keeps what comes after"},
+		"a filter stays off":                      {`"envoy.filters.http.set_filter_state": {`, `"other": {`, "prevents later matchers"},
+		"a filter is switched off again":          {stateOn + `"config": {}`, stateOn + `"disabled": true`, "prevents later matchers"},
 		"what is refused is not":                  {`"http_status": 400`, `"http_status": 400, "grpc_status": 0`, "is not understood"},
 		"a match value that nothing has":          {`"8080/slow"`, `"08080/slow"`, "no request has"},
 	} {

@@ -133,7 +133,7 @@ func (r *Reading) decision(on node) (Decision, error) {
 	}
 	header, known := r.clusters[action.at("cluster").text()]
 	if !known {
-		return d, action.wrong("leads to a cluster that is not one of original destinations")
+		return d, action.wrong("names a cluster that is not an original-destination cluster")
 	}
 	if header == "" {
 		d.Baseline = true
@@ -145,7 +145,7 @@ func (r *Reading) decision(on node) (Decision, error) {
 		}
 	}
 	if d.Fork == "" {
-		return d, route.wrong("does not say where to: it does not set the header %q, or lets a client set it", header)
+		return d, route.wrong("does not name the destination: it does not set the header %q, or lets a client set it", header)
 	}
 	return d, nil
 }

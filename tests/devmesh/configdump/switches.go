@@ -16,23 +16,23 @@ func (r *Reading) otherwise(on node) (Decision, error) {
 	if err != nil {
 		return d, err
 	}
-	r.heeded = map[string]string{}
+	r.enabling = map[string]string{}
 	for _, m := range matcher.at("matcher_list", "matchers").list() {
 		also, err := r.decision(m.at("on_match"))
 		if err != nil {
 			return d, err
 		}
 		if also != d {
-			return d, m.wrong("leads elsewhere than what is found without it")
+			return d, m.wrong("routes elsewhere than the route without it")
 		}
 		switched := m.at("on_match", "action", "typed_config", "typed_per_filter_config")
 		if !r.takesKeys(switched) {
-			return d, m.wrong("keeps what comes after it from switching on the filters that take keys")
+			return d, m.wrong("prevents later matchers from enabling the filters that read keys")
 		}
-		r.heed(m.at("predicate"))
+		r.recordHeaders(m.at("predicate"))
 	}
 	for _, e := range r.keys {
-		if _, ok := r.heeded[e.header]; !r.takesKeys(node{}) && !ok {
+		if _, ok := r.enabling[e.header]; !r.takesKeys(node{}) && !ok {
 			return d, on.wrong("does not switch on the filters that take keys for the header %q", e.header)
 		}
 	}
@@ -60,11 +60,11 @@ func (r *Reading) on(switched node, filter string) bool {
 	return !r.off[filter]
 }
 
-// heed records each header that alone makes the predicate true, with the text that it must contain
+// recordHeaders records each header that alone makes the predicate true, with the text that it must contain
 // for that; "" for any.
-func (r *Reading) heed(predicate node) {
+func (r *Reading) recordHeaders(predicate node) {
 	for _, one := range predicate.at("or_matcher", "predicate").list() {
-		r.heed(one)
+		r.recordHeaders(one)
 	}
 	single := predicate.at("single_predicate")
 	input, value := single.at("input", "typed_config"), single.at("value_match")
@@ -72,7 +72,7 @@ func (r *Reading) heed(predicate node) {
 		return
 	}
 	if text := value.at("contains").text(); text != "" || value.at("safe_regex", "regex").text() == `\C+` {
-		r.heeded[strings.ToLower(input.at("header_name").text())] = text
+		r.enabling[strings.ToLower(input.at("header_name").text())] = text
 	}
 }
 
@@ -81,7 +81,7 @@ func (r Reading) passes(lines func(name string) []string) bool {
 	if r.takesKeys(node{}) {
 		return true
 	}
-	for header, text := range r.heeded {
+	for header, text := range r.enabling {
 		if joined := strings.Join(lines(header), ","); joined != "" && strings.Contains(joined, text) {
 			return true
 		}

@@ -48,7 +48,7 @@ func (s *Shop) Live(x Sample) {
 		_, _ = resource.Command(context.Background(), "sandbox", "delete", x.Sandbox)
 	})
 	s.switchyard("sandbox", "apply", "-f", filepath.Join(folder, "sandbox.yaml"), "--wait-timeout", "4m")
-	s.tells(x)
+	s.showsNoValue(x)
 	x.Works()
 	s.Hidden(s.outputs(x)...)
 	s.switchyard("sandbox", "delete", x.Sandbox)
@@ -82,8 +82,8 @@ func (s *Shop) switchyard(args ...string) string {
 	return out
 }
 
-// tells checks that the command line shows every step of the resource as done, and no value.
-func (s *Shop) tells(x Sample) {
+// showsNoValue checks that the command line shows every step of the resource as done, and no value.
+func (s *Shop) showsNoValue(x Sample) {
 	s.Helper()
 	out := s.switchyard("resource", "get", "--sandbox", x.Sandbox, x.Resource)
 	if strings.Contains(out, "To do") || !strings.Contains(out, "Succeeded") {
@@ -91,7 +91,7 @@ func (s *Shop) tells(x Sample) {
 	}
 	for _, value := range s.outputs(x) {
 		if strings.Contains(out, value) {
-			s.Errorf("%s: the value %q is told:\n%s", x.Name, value, out)
+			s.Errorf("%s: the value %q is shown:\n%s", x.Name, value, out)
 		}
 	}
 	s.switchyard("logs", "--sandbox", x.Sandbox, "--resource", x.Resource, "-f")

@@ -16,7 +16,7 @@ import (
 
 // A step that fails is told of with the last lines that it printed, in which a value's name stands
 // for the value; one that removes holds the sandbox until somebody has it run again or gives up.
-func TestAStepThatFailsTellsNoValue(t *testing.T) {
+func TestAFailedStepRevealsNoValue(t *testing.T) {
 	const value = "CANARY-42000126"
 	s := sample.Open(t)
 	folder := t.TempDir()

@@ -35,7 +35,7 @@ type attack struct {
 var (
 	silent = attack{"silent", func(_ context.Context, c net.Conn) { drain(c) }}
 	// halfTLS begins a handshake, and leaves it at that.
-	halfTLS = attack{"half a handshake", func(_ context.Context, c net.Conn) { say(c, []byte{22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3}) }}
+	halfTLS = attack{"half a handshake", func(_ context.Context, c net.Conn) { sendAndDrain(c, []byte{22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3}) }}
 	// slowTLS finishes the handshake, and then sends a head a byte at a time.
 	slowTLS = slowAs()
 	// forged shows tokens that look like a pod's, each another one, as fast as they are refused.
@@ -59,7 +59,7 @@ var (
 	junk     = attack{"junk", func(_ context.Context, c net.Conn) {
 		noise := make([]byte, 4<<10)
 		_, _ = rand.Read(noise) // never fails
-		say(c, noise)
+		sendAndDrain(c, noise)
 	}}
 )
 
@@ -82,13 +82,13 @@ func afterTLS(a attack, protocols ...string) attack {
 // The attacks that a server of gRPC meets too: connections that send a greeting alone, and that
 // open streams which they leave alone.
 var (
-	greetings    = attack{"greetings", func(_ context.Context, c net.Conn) { say(c, greeting()) }}
+	greetings    = attack{"greetings", func(_ context.Context, c net.Conn) { sendAndDrain(c, greeting()) }}
 	streamsAlone = attack{"streams left alone", func(_ context.Context, c net.Conn) {
 		all := greeting()
 		for n := range 200 {
 			all = append(all, openStream(uint32(2*n+1))...)
 		}
-		say(c, all)
+		sendAndDrain(c, all)
 	}}
 	// grpcAttacks are on a server that uses plaintext, tlsGRPCAttacks on one that requires TLS.
 	grpcAttacks    = []attack{silent, halfTLS, junk, greetings, streamsAlone}
@@ -121,7 +121,7 @@ func unread(path string) attack {
 
 // follows reads the log for ever, as fast as it comes.
 var follows = attack{"readers of the log", func(_ context.Context, c net.Conn) {
-	say(c, []byte("GET /api/switchyard/v1/log?follow=true HTTP/1.1\r\nHost: a\r\n\r\n"))
+	sendAndDrain(c, []byte("GET /api/switchyard/v1/log?follow=true HTTP/1.1\r\nHost: a\r\n\r\n"))
 }}
 
 // waits waits for what does not come.
@@ -142,11 +142,11 @@ var strangeClients = attack{"tokens that are none", func(_ context.Context, c ne
 	if _, err := bufio.NewReader(c).ReadSlice('\n'); err != nil {
 		return
 	}
-	say(tls.Client(c, overTLS()), []byte("CONNECT {\"auth_token\":\"a.b.c\",\"verbose\":false,\"pedantic\":false}\r\nPING\r\n"))
+	sendAndDrain(tls.Client(c, overTLS()), []byte("CONNECT {\"auth_token\":\"a.b.c\",\"verbose\":false,\"pedantic\":false}\r\nPING\r\n"))
 }}
 
-// say sends bytes once and then reads until the server closes the connection.
-func say(c net.Conn, what []byte) {
+// sendAndDrain sends bytes once and then reads until the server closes the connection.
+func sendAndDrain(c net.Conn, what []byte) {
 	if _, err := c.Write(what); err == nil {
 		drain(c)
 	}

@@ -27,7 +27,7 @@ func (w *World) everyPort(ctx context.Context) error {
 		}
 		for _, port := range ports {
 			if !slices.ContainsFunc(All(), func(l *Listener) bool { return l.Program == p && l.Port == port }) {
-				errs = append(errs, fmt.Errorf("%s listens on port %d, which nobody attacks here: add it to All", p.Name, port))
+				errs = append(errs, fmt.Errorf("%s listens on port %d, which no attack covers: add it to All", p.Name, port))
 			}
 		}
 	}

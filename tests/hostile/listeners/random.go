@@ -47,9 +47,9 @@ var protocols = []string{carrier.Protocol, "h2"}
 
 // Ends counts how connections with random inputs ended.
 type Ends struct {
-	// Told received a response before the connection was closed, Silent were closed without one;
+	// Answered received a response before the connection was closed, Silent were closed without one;
 	// Left were not closed in time, Refused never connected.
-	Told, Silent, Left, Refused int
+	Answered, Silent, Left, Refused int
 }
 
 // Randomly sends random inputs, and returns when the connections of all have ended.
@@ -100,7 +100,7 @@ func (in Inputs) once(r *rand.Rand, dialer *net.Dialer) func(*Ends) *int {
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return func(e *Ends) *int { return &e.Left }
 	case got > 0:
-		return func(e *Ends) *int { return &e.Told }
+		return func(e *Ends) *int { return &e.Answered }
 	}
 	return func(e *Ends) *int { return &e.Silent }
 }
@@ -142,7 +142,7 @@ func (w *World) randomly(ctx context.Context, f *Finding, o Options) (err error)
 	go func() {
 		sent <- crowd.Call("Randomly", Inputs{N: o.Random, Address: w.address(l, 0), Seed: uint64(l.Port), Secure: l.secure()}, &f.Ends)
 	}()
-	f.Meanwhile = measure(ctx, honest, o.For)
+	f.Honest = measure(ctx, honest, o.For)
 	err = <-sent
 	stop()
 	watch.Wait()
@@ -154,15 +154,15 @@ func (w *World) randomly(ctx context.Context, f *Finding, o Options) (err error)
 // printRandom prints what became of random inputs.
 func (f Finding) printRandom(out io.Writer, name string) {
 	e := f.Ends
-	all := e.Told + e.Silent + e.Left + e.Refused
+	all := e.Answered + e.Silent + e.Left + e.Refused
 	if all == 0 {
 		return
 	}
-	if f.Meanwhile.Why != nil {
-		fmt.Fprintf(out, "%s, beside random inputs: an honest call: %v\n", f.Listener, f.Meanwhile.Why)
+	if f.Honest.Why != nil {
+		fmt.Fprintf(out, "%s, beside random inputs: an honest call: %v\n", f.Listener, f.Honest.Why)
 	}
-	figures.Told(out, name+"_RANDOM", e.Told+e.Silent, "inputs_ended",
-		fmt.Sprintf("all of %d, of which %d were answered first; %d were not ended and %d not connected; %d honest calls of %d unserved", all, e.Told, e.Left, e.Refused,
-			f.Meanwhile.Failed, f.Meanwhile.Failed+f.Meanwhile.Served),
-		e.Told+e.Silent == all && f.Meanwhile.Failed == 0)
+	figures.Told(out, name+"_RANDOM", e.Answered+e.Silent, "inputs_ended",
+		fmt.Sprintf("all of %d, of which %d were answered first; %d were not ended and %d not connected; %d honest calls of %d unserved", all, e.Answered, e.Left, e.Refused,
+			f.Honest.Failed, f.Honest.Failed+f.Honest.Served),
+		e.Answered+e.Silent == all && f.Honest.Failed == 0)
 }

@@ -38,9 +38,9 @@ type Finding struct {
 	Restarts            int32
 	// Attackers counts their connections; There is how many were open at most.
 	Attackers Counts
-	// Ends are the outcomes of random inputs, and Meanwhile the legitimate calls beside them.
-	Ends      Ends
-	Meanwhile Calls
+	// Ends are the outcomes of random inputs, and Honest the legitimate calls beside them.
+	Ends   Ends
+	Honest Calls
 }
 
 // Calls are what became of honest calls.

@@ -24,9 +24,8 @@ import (
 type Outcome struct {
 	// Attackers counts their connections, once all had come.
 	Attackers Counts
-	// Led is the time from the deletion of the leader's pod until a change was served that another
-	// leader published; Ready is the time until a sandbox was Ready.
-	Led, Ready time.Duration
+	// Succeeded is the time from the deletion of the leader's pod until a change by its successor was served; Ready is the time until a sandbox was Ready.
+	Succeeded, Ready time.Duration
 	// Injected is how many of Pods pods got their sidecar.
 	Injected, Pods int
 }
@@ -39,8 +38,8 @@ const (
 
 // What the outcome is to be.
 const (
-	ledWithin   = 10 * time.Second
-	readyWithin = 3 * time.Second
+	succeedWithin = 10 * time.Second
+	readyWithin   = 3 * time.Second
 )
 
 // together makes n attackers read the log, wait, request all rules without reading them, and keep
@@ -74,7 +73,7 @@ func (w *World) together(ctx context.Context, n int) (o *Outcome, err error) {
 	if o.Injected, err = w.inject(ctx); err != nil {
 		return nil, err
 	}
-	if o.Led, err = w.lead(ctx, sandbox); err != nil {
+	if o.Succeeded, err = w.replaceLeader(ctx, sandbox); err != nil {
 		return nil, err
 	}
 	return o, remove(ctx, sandbox)
@@ -132,9 +131,9 @@ func (w *World) inject(ctx context.Context) (int, error) {
 	return int(got.Load()), nil
 }
 
-// lead deletes the leader's pod and returns the time until a change was served that another leader
+// replaceLeader deletes the leader's pod and returns the time until a change was served that another leader
 // published.
-func (w *World) lead(ctx context.Context, sandbox string) (time.Duration, error) {
+func (w *World) replaceLeader(ctx context.Context, sandbox string) (time.Duration, error) {
 	lease, err := demo.Kubectl(ctx, "", "get", "lease", "-n", manager.Namespace, "-o", `jsonpath={.items[?(@.spec.holderIdentity)].spec.holderIdentity}`)
 	if err != nil {
 		return 0, err
@@ -146,7 +145,7 @@ func (w *World) lead(ctx context.Context, sandbox string) (time.Duration, error)
 		}
 	}
 	if leader == "" {
-		return 0, fmt.Errorf("none of our pods leads: the leases are held by %q", lease)
+		return 0, fmt.Errorf("none of the operator's pods is the leader: the holders of the leases are %q", lease)
 	}
 	fork, err := demo.Kubectl(ctx, "", "get", "forkedworkloads", "-n", "hotrod", "-l", "signadot.com/sandbox="+sandbox, "-o", "jsonpath={.items[0].metadata.name}")
 	if err != nil {
@@ -170,7 +169,7 @@ func (w *World) lead(ctx context.Context, sandbox string) (time.Duration, error)
 		}
 		_ = wait.For(ctx, 20*time.Millisecond)
 	}
-	return 0, errors.New("a minute after the pod that led was ended no change has been served")
+	return 0, errors.New("no change was served within a minute after the leader's pod was deleted")
 }
 
 // has asks an address until the answer has a text in it, which the address has too.
@@ -185,7 +184,7 @@ func has(url, text string) call {
 
 func (o *Outcome) print(out io.Writer) {
 	fmt.Fprintf(out, "together: %d connections of attackers were open, of %d that were made\n", o.Attackers.There, o.Attackers.Opened)
-	figures.Told(out, "TOGETHER_LEADER_CHANGE", fmt.Sprintf("%.2f", o.Led.Seconds()), "s", fmt.Sprintf("within %.0f", ledWithin.Seconds()), o.Led <= ledWithin)
+	figures.Told(out, "TOGETHER_LEADER_CHANGE", fmt.Sprintf("%.2f", o.Succeeded.Seconds()), "s", fmt.Sprintf("within %.0f", succeedWithin.Seconds()), o.Succeeded <= succeedWithin)
 	figures.Told(out, "TOGETHER_SANDBOX_READY", fmt.Sprintf("%.2f", o.Ready.Seconds()), "s", fmt.Sprintf("within %.0f", readyWithin.Seconds()), o.Ready <= readyWithin)
 	figures.Told(out, "TOGETHER_INJECTED", o.Injected, "pods", fmt.Sprintf("%d of %d", o.Pods, o.Pods), o.Injected == o.Pods)
 }

@@ -6,7 +6,7 @@
 //	TestGatewayDerived  requests without the routing key: the routes of owners behave as before
 //	TestGatewayKeyed    requests with it, of HTTP and of gRPC: forks respond as the backends do, with
 //	                    the same filters, redirects, timeouts, weights, mirrors and CORS
-//	TestMeshDerived     the first, for routes whose parent is a Service
+//	TestMeshDerived     the first, for routes with a Service as parent
 //
 // With the key, a response of a baseline fails a test. The one exception is HTTPRouteServiceTypes,
 // in which the addresses of two Services are written manually, so that their workload cannot be
@@ -27,6 +27,6 @@
 // that is not in the lists of suite_test.go.
 //
 // MeshHTTPRoute307Redirect, which Istio's own run of the suite excludes, is run and passes. In
-// version 1.5 of the suite it applied the manifest of another test (303 in place of 307), so that
+// version 1.5 of the suite it applied the manifest of another test (303 instead of 307), so that
 // no implementation could pass; version 1.6 has fixed that.
 package conformance

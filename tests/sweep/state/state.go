@@ -165,7 +165,7 @@ func Routes(ctx context.Context, log eventbus.Log) (State, error) {
 		s["fact "+key] = "stated"
 	}
 	for rule := range folded.All() {
-		s[fmt.Sprintf("rule %v %s", rule.Baseline, rule.RoutingKey)] = say(rule)
+		s[fmt.Sprintf("rule %v %s", rule.Baseline, rule.RoutingKey)] = textOf(rule)
 	}
 	return s, nil
 }
@@ -199,8 +199,8 @@ func fold(ctx context.Context, log eventbus.Log) (table.Table, []string, error) 
 	return folded, slices.Sorted(maps.Keys(live)), nil
 }
 
-// say returns a rule as text without addresses.
-func say(r *table.Rule) string {
+// textOf returns a rule as text without addresses.
+func textOf(r *table.Rule) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "to %s, by %s %s/%s, ready %t", r.Sandbox, r.Member.Kind, r.Member.Namespace, r.Member.Name, r.Ready)
 	for _, m := range r.Mappings {

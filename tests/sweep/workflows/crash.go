@@ -85,8 +85,8 @@ type Outcome struct {
 	Failures []Failure
 }
 
-// Sweep runs all deaths. told is called after each; can be nil.
-func (w *World) Sweep(ctx context.Context, g Golden, deaths []Death, told func(Death, Result)) (Outcome, error) {
+// Sweep runs all deaths. report is called after each; can be nil.
+func (w *World) Sweep(ctx context.Context, g Golden, deaths []Death, report func(Death, Result)) (Outcome, error) {
 	out := Outcome{Runs: map[string]int{}}
 	for _, d := range deaths {
 		r, err := w.Run(ctx, g, d)
@@ -104,8 +104,8 @@ func (w *World) Sweep(ctx context.Context, g Golden, deaths []Death, told func(D
 		if len(r.Findings) > 0 {
 			out.Failures = append(out.Failures, Failure{d, r.Findings})
 		}
-		if told != nil {
-			told(d, r)
+		if report != nil {
+			report(d, r)
 		}
 	}
 	return out, nil

@@ -26,7 +26,7 @@
 // # Checks
 //
 // Where no pod was killed, each script has begun and ended once. Otherwise, a script has begun
-// again only after its unit was paused for a user, who has set the annotation signadot.com/retry.
+// again only after its unit was paused for a user, and the user set the annotation signadot.com/retry.
 // No unit is paused after its script has ended with 0 and its outputs are stored. The values and
 // the Secret with the outputs are those of the undisturbed run, and at the end no object is left.
 //

@@ -24,24 +24,24 @@ type evidence struct {
 // reason, or has not run.
 func judge(e evidence) []string {
 	var out []string
-	said := map[string][]string{}
+	entries := map[string][]string{}
 	for _, line := range e.lines {
 		if !slices.ContainsFunc(e.attempts, func(a kubelet.Attempt) bool { return a.Pod == line.Pod }) {
 			out = append(out, fmt.Sprintf("a script has run in pod %s, which is none of the run's", line.Pod))
 		}
-		if slices.Contains(said[line.Pod], line.Said) {
-			out = append(out, fmt.Sprintf("the script of pod %s has %s twice", line.Pod, line.Said))
+		if slices.Contains(entries[line.Pod], line.Entry) {
+			out = append(out, fmt.Sprintf("the script of pod %s has %s twice", line.Pod, line.Entry))
 		}
-		said[line.Pod] = append(said[line.Pod], line.Said)
+		entries[line.Pod] = append(entries[line.Pod], line.Entry)
 	}
 	for _, u := range slices.Concat(creates, deletes) {
-		out = append(out, e.judgeUnit(u, said)...)
+		out = append(out, e.judgeUnit(u, entries)...)
 	}
 	return out
 }
 
 // judgeUnit judges what became of a unit.
-func (e evidence) judgeUnit(u unit, said map[string][]string) []string {
+func (e evidence) judgeUnit(u unit, entries map[string][]string) []string {
 	var out []string
 	wrong := func(format string, args ...any) {
 		out = append(out, "unit "+u.name+": "+fmt.Sprintf(format, args...))
@@ -51,7 +51,7 @@ func (e evidence) judgeUnit(u unit, said map[string][]string) []string {
 		if a.Unit != u.name {
 			continue
 		}
-		begun, done := slices.Contains(said[a.Pod], ledger.Begun), slices.Contains(said[a.Pod], ledger.Done)
+		begun, done := slices.Contains(entries[a.Pod], ledger.Begun), slices.Contains(entries[a.Pod], ledger.Done)
 		held, is := e.held[a.Pod]
 		switch {
 		case is && a.Way == "":
@@ -61,12 +61,12 @@ func (e evidence) judgeUnit(u unit, said map[string][]string) []string {
 		case is && !begun && a.Way != kubelet.Lost && a.Code < 0:
 			wrong("attempt %s never began, and it is held: %s, %s", a.Number, held.Reason, held.Message)
 		case is && a.Code == 0 && a.Way != kubelet.Lost && held.Reason != execunit.ReasonOutputsLost:
-			wrong("attempt %s ended with 0 and its outputs were lost; what is said is: %s, %s", a.Number, held.Reason, held.Message)
+			wrong("attempt %s ended with 0 and its outputs were lost; the status is: %s, %s", a.Number, held.Reason, held.Message)
 		case is: // A person knows, and has asked for another attempt.
 		case begun && done:
 			finished++
 		case begun:
-			wrong("attempt %s was begun and not finished (exit code %d, pod %s), and nobody was asked", a.Number, a.Code, a.Way)
+			wrong("attempt %s was begun and not finished (exit code %d, pod %s), and no user was asked", a.Number, a.Code, a.Way)
 		}
 	}
 	if finished != 1 {
@@ -75,7 +75,7 @@ func (e evidence) judgeUnit(u unit, said map[string][]string) []string {
 	if !e.pods {
 		runs := 0
 		for _, a := range e.attempts {
-			if a.Unit == u.name && slices.Contains(said[a.Pod], ledger.Begun) {
+			if a.Unit == u.name && slices.Contains(entries[a.Pod], ledger.Begun) {
 				runs++
 			}
 		}

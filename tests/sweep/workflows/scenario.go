@@ -50,8 +50,8 @@ func (u unit) script() string {
 		}
 		fmt.Fprintf(&b, "printf %%s \"%s\" >/tmp/%s\n", value, output)
 	}
-	say := `-c "INSERT INTO ledger (pod, said) VALUES ('$POD', '%s')"`
-	fmt.Fprintf(&b, "psql -qX "+say+` -c "DO 'BEGIN PERFORM pg_sleep(%s); END'" `+say+"\n", ledger.Begun, pause, ledger.Done)
+	insert := `-c "INSERT INTO ledger (pod, entry) VALUES ('$POD', '%s')"`
+	fmt.Fprintf(&b, "psql -qX "+insert+` -c "DO 'BEGIN PERFORM pg_sleep(%s); END'" `+insert+"\n", ledger.Begun, pause, ledger.Done)
 	return b.String()
 }
 

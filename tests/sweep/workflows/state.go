@@ -24,7 +24,7 @@ import (
 // state describes the Resource, without values that differ from run to run: attempts, times, and
 // pods that have ended and are released.
 func (w *World) state(ctx context.Context) (state.State, error) {
-	all, err := w.ours(ctx)
+	all, err := w.owned(ctx)
 	out := state.State{}
 	outputs := outputsOf(all)
 	for _, o := range all {
@@ -87,8 +87,8 @@ func sayConditions(all []crdv1.StatusCondition, generation int64) string {
 	return b.String()
 }
 
-// ours returns every object that a run has created.
-func (w *World) ours(ctx context.Context) ([]client.Object, error) {
+// owned returns every object that a run has created.
+func (w *World) owned(ctx context.Context) ([]client.Object, error) {
 	var out []client.Object
 	var resources crdv1.ResourceList
 	var methods crdv1.SignadotObjectLifecycleMethodsList
@@ -127,7 +127,7 @@ func outputsOf(all []client.Object) map[string]string {
 func (w *World) wipe(ctx context.Context) error {
 	marks := w.people.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace(operatorNamespace)) // of the routing log
 	return errors.Join(marks, wait.Until(ctx, patience, "wipe the world", func() error {
-		all, err := w.ours(ctx)
+		all, err := w.owned(ctx)
 		for _, o := range all {
 			none := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
 			if err := w.people.Patch(ctx, o, none); err != nil && !apierrors.IsNotFound(err) {

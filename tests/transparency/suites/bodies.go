@@ -40,7 +40,7 @@ func (s Bodies) Run(ctx context.Context, to suite.Target) (suite.Seen, error) {
 		var all []string
 		c.hear = func(r *http.Response) { all = append(all, headers(r)) }
 		for _, path := range s.Down {
-			seen[protocol+"/get "+path] = c.told(ctx, http.MethodGet, path, nil, nil)
+			seen[protocol+"/get "+path] = c.exchange(ctx, http.MethodGet, path, nil, nil)
 		}
 		seen[protocol+"/headers"] = strings.Join(all, "; ")
 		c.hear = nil
@@ -49,22 +49,22 @@ func (s Bodies) Run(ctx context.Context, to suite.Target) (suite.Seen, error) {
 		}
 		for _, size := range []int{0, 1, 1 << 10, 1<<16 - 1, 1 << 16, 1<<16 + 1, 1 << 20, s.Largest} {
 			body := content[:min(size, s.Largest)]
-			seen[fmt.Sprintf("%s/post %d", protocol, size)] = c.told(ctx, http.MethodPost, s.Echo, bytes.NewReader(body), nil)
+			seen[fmt.Sprintf("%s/post %d", protocol, size)] = c.exchange(ctx, http.MethodPost, s.Echo, bytes.NewReader(body), nil)
 			// The type hides the length: chunks in HTTP/1.1.
-			seen[fmt.Sprintf("%s/stream %d", protocol, size)] = c.told(ctx, http.MethodPost, s.Echo, struct{ io.Reader }{bytes.NewReader(body)}, nil)
+			seen[fmt.Sprintf("%s/stream %d", protocol, size)] = c.exchange(ctx, http.MethodPost, s.Echo, struct{ io.Reader }{bytes.NewReader(body)}, nil)
 		}
-		seen[protocol+"/expect continue"] = c.told(ctx, http.MethodPost, s.Echo, bytes.NewReader(content[:1<<10]), func(r *http.Request) {
+		seen[protocol+"/expect continue"] = c.exchange(ctx, http.MethodPost, s.Echo, bytes.NewReader(content[:1<<10]), func(r *http.Request) {
 			r.Header.Set("Expect", "100-continue")
 		})
-		seen[protocol+"/trailers"] = c.told(ctx, http.MethodPost, s.Echo, struct{ io.Reader }{bytes.NewReader(content[:1<<10])}, func(r *http.Request) {
+		seen[protocol+"/trailers"] = c.exchange(ctx, http.MethodPost, s.Echo, struct{ io.Reader }{bytes.NewReader(content[:1<<10])}, func(r *http.Request) {
 			r.Trailer = http.Header{"X-Sum": {"1"}}
 		})
 	}
 	return seen, ctx.Err()
 }
 
-// told returns the response as text.
-func (c client) told(ctx context.Context, method, path string, body io.Reader, change func(*http.Request)) string {
+// exchange returns the response as text.
+func (c client) exchange(ctx context.Context, method, path string, body io.Reader, change func(*http.Request)) string {
 	answer, err := c.ask(ctx, method, path, body, change)
 	if err != nil {
 		return failure(err, c.to)

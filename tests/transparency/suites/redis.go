@@ -28,16 +28,16 @@ func (s Redis) Run(ctx context.Context, to suite.Target) (suite.Seen, error) {
 		"inline": func(c *conn) (string, error) { _, err := io.WriteString(c, "PING\r\n"); return c.answer(err) },
 		"wrong":  func(c *conn) (string, error) { return c.command("NONSENSE") },
 		"quit": func(c *conn) (string, error) {
-			said, err := c.command("QUIT")
+			response, err := c.command("QUIT")
 			if err != nil {
-				return said, err
+				return response, err
 			}
 			left, err := c.rest()
-			return said + left, err
+			return response + left, err
 		},
 		"idle": func(c *conn) (string, error) {
-			if said, err := c.command("PING"); err != nil {
-				return said, err
+			if response, err := c.command("PING"); err != nil {
+				return response, err
 			}
 			if err := c.SetDeadline(time.Now().Add(s.Idle + patience)); err != nil {
 				return "", err
@@ -58,20 +58,20 @@ func (s Redis) Run(ctx context.Context, to suite.Target) (suite.Seen, error) {
 		"large value":  large,
 		"subscription": func(c *conn) (string, error) { return subscription(ctx, c, to.Address) },
 	}
-	said := map[string]func() string{}
+	response := map[string]func() string{}
 	for name, f := range cases {
-		said[name] = func() string { return connected(ctx, to.Address, f) }
+		response[name] = func() string { return connected(ctx, to.Address, f) }
 	}
-	return each(said), ctx.Err()
+	return each(response), ctx.Err()
 }
 
 // command is one in redis's protocol.
 func command(words ...string) string {
-	said := fmt.Sprintf("*%d\r\n", len(words))
+	response := fmt.Sprintf("*%d\r\n", len(words))
 	for _, w := range words {
-		said += fmt.Sprintf("$%d\r\n%s\r\n", len(w), w)
+		response += fmt.Sprintf("$%d\r\n%s\r\n", len(w), w)
 	}
-	return said
+	return response
 }
 
 func (c *conn) command(words ...string) (string, error) {
@@ -99,11 +99,11 @@ func pipeline(c *conn) (string, error) {
 // large sets a value of 8 MiB and gets it.
 func large(c *conn) (string, error) {
 	value := Noise(8 << 20)
-	if said, err := c.command("SET", "large", string(value)); err != nil || said != "+OK\r\n" {
-		return said, err
+	if response, err := c.command("SET", "large", string(value)); err != nil || response != "+OK\r\n" {
+		return response, err
 	}
-	if said, err := c.command("GET", "large"); err != nil {
-		return said, err
+	if response, err := c.command("GET", "large"); err != nil {
+		return response, err
 	}
 	got := make([]byte, len(value))
 	_, err := io.ReadFull(c.read, got)

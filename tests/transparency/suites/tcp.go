@@ -28,7 +28,7 @@ func (s TCP) Run(ctx context.Context, to suite.Target) (suite.Seen, error) {
 	// Others may have used the server before.
 	token := fmt.Sprint(rand.Uint64())
 	saw := func(name string) string {
-		return connected(ctx, to.Address, func(c *conn) (string, error) { return c.say("saw " + token + name) })
+		return connected(ctx, to.Address, func(c *conn) (string, error) { return c.exchange("saw " + token + name) })
 	}
 	do := func(f func(*conn) (string, error)) func() string {
 		return func() string { return connected(ctx, to.Address, f) }
@@ -40,7 +40,7 @@ func (s TCP) Run(ctx context.Context, to suite.Target) (suite.Seen, error) {
 		"client ends": do(clientEnds),
 		"server ends": do(func(c *conn) (string, error) { return serverEnds(c, "end "+token+"ends") }),
 		"client aborts": do(func(c *conn) (string, error) {
-			if said, err := c.say("count " + token + "aborts"); err != nil {
+			if said, err := c.exchange("count " + token + "aborts"); err != nil {
 				return said, err
 			}
 			return "", c.SetLinger(0)
@@ -56,8 +56,8 @@ func (s TCP) Run(ctx context.Context, to suite.Target) (suite.Seen, error) {
 	return seen, ctx.Err()
 }
 
-// say sends a line and returns the response line.
-func (c *conn) say(line string) (string, error) {
+// exchange sends a line and returns the response line.
+func (c *conn) exchange(line string) (string, error) {
 	_, err := io.WriteString(c, line+"\n")
 	said, err := c.answer(err)
 	return strings.TrimSpace(said), err
@@ -65,7 +65,7 @@ func (c *conn) say(line string) (string, error) {
 
 // echoes sends much while it reads the same.
 func echoes(c *conn) (string, error) {
-	if said, err := c.say("echo"); err != nil {
+	if said, err := c.exchange("echo"); err != nil {
 		return said, err
 	}
 	content, got := Noise(much), make([]byte, much)
@@ -76,19 +76,19 @@ func echoes(c *conn) (string, error) {
 
 // idles is silent between two exchanges.
 func idles(c *conn, during time.Duration) (string, error) {
-	if said, err := c.say("echo"); err != nil {
+	if said, err := c.exchange("echo"); err != nil {
 		return said, err
 	}
 	if err := c.SetDeadline(time.Now().Add(during + patience)); err != nil {
 		return "", err
 	}
 	time.Sleep(during)
-	return c.say("again")
+	return c.exchange("again")
 }
 
 // clientEnds ends its side after much, and reads all of it, and the end.
 func clientEnds(c *conn) (string, error) {
-	if said, err := c.say("echo"); err != nil {
+	if said, err := c.exchange("echo"); err != nil {
 		return said, err
 	}
 	go func() {

@@ -37,7 +37,7 @@ func (s Waiting) Run(ctx context.Context, to suite.Target) (suite.Seen, error) {
 		seen[s.Protocol+"/client leaves"] = c.leaves(ctx, s.Slow)
 	}
 	for _, path := range s.Late {
-		seen[s.Protocol+"/late "+path] = c.told(ctx, http.MethodGet, path, nil, nil)
+		seen[s.Protocol+"/late "+path] = c.exchange(ctx, http.MethodGet, path, nil, nil)
 	}
 	return seen, ctx.Err()
 }
@@ -78,5 +78,5 @@ func (c client) leaves(ctx context.Context, path string) string {
 	if err == nil || gone.Err() == nil {
 		return fmt.Sprintf("ended by itself: %v", err)
 	}
-	return "then " + c.told(ctx, http.MethodHead, path, nil, nil)
+	return "then " + c.exchange(ctx, http.MethodHead, path, nil, nil)
 }

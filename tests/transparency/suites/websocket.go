@@ -37,26 +37,26 @@ var closeCodes = []int{
 // Run is suite.Suite.
 func (s WebSocket) Run(ctx context.Context, to suite.Target) (suite.Seen, error) {
 	p := prober{ctx, to, s}
-	say := func(change func(*websocket.Dialer, http.Header), f func(*websocket.Conn) string) func() string {
+	dialled := func(change func(*websocket.Dialer, http.Header), f func(*websocket.Conn) string) func() string {
 		return func() string { return p.with(change, f) }
 	}
 	cases := map[string]func() string{
-		"handshake":              say(nil, nil),
-		"ping":                   say(nil, p.ping),
-		"fragments":              say(nil, p.fragments),
-		"subprotocol":            say(func(d *websocket.Dialer, _ http.Header) { d.Subprotocols = []string{"chat", "superchat"} }, p.echo(5)),
-		"extension":              say(func(d *websocket.Dialer, _ http.Header) { d.EnableCompression = true }, p.echo(5)),
-		"foreign origin":         say(func(_ *websocket.Dialer, h http.Header) { h.Set("Origin", "http://elsewhere.example") }, p.echo(5)),
-		"ended by the client":    say(nil, p.halfClosed),
+		"handshake":              dialled(nil, nil),
+		"ping":                   dialled(nil, p.ping),
+		"fragments":              dialled(nil, p.fragments),
+		"subprotocol":            dialled(func(d *websocket.Dialer, _ http.Header) { d.Subprotocols = []string{"chat", "superchat"} }, p.echo(5)),
+		"extension":              dialled(func(d *websocket.Dialer, _ http.Header) { d.EnableCompression = true }, p.echo(5)),
+		"foreign origin":         dialled(func(_ *websocket.Dialer, h http.Header) { h.Set("Origin", "http://elsewhere.example") }, p.echo(5)),
+		"ended by the client":    dialled(nil, p.halfClosed),
 		"refused: version":       p.refused(map[string]string{"Sec-WebSocket-Version": "12"}),
 		"refused: key":           p.refused(map[string]string{"Sec-WebSocket-Key": "short"}),
 		"refused: no connection": p.refused(map[string]string{"Connection": "keep-alive"}),
 	}
 	for _, size := range []int{0, 1, 125, 126, 1<<16 - 1, 1 << 16, 1 << 20, s.Largest} {
-		cases[fmt.Sprintf("message/%d", size)] = say(nil, p.echo(size))
+		cases[fmt.Sprintf("message/%d", size)] = dialled(nil, p.echo(size))
 	}
 	for _, code := range closeCodes {
-		cases[fmt.Sprintf("close/%d", code)] = say(nil, p.closed(code))
+		cases[fmt.Sprintf("close/%d", code)] = dialled(nil, p.closed(code))
 	}
 	return each(cases), ctx.Err()
 }
@@ -185,7 +185,7 @@ func (p prober) refused(headers map[string]string) func() string {
 	return func() string {
 		c := newClient("h1", p.to)
 		defer c.close()
-		return c.told(p.ctx, http.MethodGet, p.what.Path, nil, func(r *http.Request) {
+		return c.exchange(p.ctx, http.MethodGet, p.what.Path, nil, func(r *http.Request) {
 			right := map[string]string{
 				"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
 			}

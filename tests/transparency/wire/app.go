@@ -85,7 +85,7 @@ func serveOne(c net.Conn, in *bufio.Reader) bool {
 		_, err := io.WriteString(c, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
 		return err == nil
 	}
-	answer := told(head) + body
+	answer := textOf(head) + body
 	if q.URL.Path == "/exact" {
 		answer = string(head)
 	}
@@ -180,9 +180,9 @@ func bodyOf(q *http.Request, in *bufio.Reader) (string, error) {
 	}
 }
 
-// told returns a head with the names of its lines in lower case and sorted, without hop-by-hop
+// textOf returns a head with the names of its lines in lower case and sorted, without hop-by-hop
 // details: the Connection header, and the framing of an empty body.
-func told(head []byte) string {
+func textOf(head []byte) string {
 	first, rest, _ := strings.Cut(string(head), "\n")
 	var lines []string
 	for line := range strings.Lines(rest) {

@@ -19,7 +19,7 @@ type Recorded struct {
 
 // ReadAudit reads the log of a proxy.
 func ReadAudit(path string) (out Recorded, err error) {
-	f, err := os.Open(path) //nolint:gosec // ours
+	f, err := os.Open(path) //nolint:gosec // written by the test
 	if err != nil {
 		return out, err
 	}
@@ -90,7 +90,7 @@ func (c *Comparison) Compare(name string, r Recorded, seen Seen) {
 		c.Died++
 		if !between(seen.Deaths, one.Began.Add(-deathSlack), one.End.At.Add(deathSlack)) {
 			c.NoDeath++
-			c.note("%s: connection %s from %s is said to have died with its proxy at %s, which did not", name, one.ID, one.From, one.End.At)
+			c.note("%s: connection %s from %s is recorded as ended by a crash of its proxy at %s, which did not crash", name, one.ID, one.From, one.End.At)
 		}
 	}
 	byFrom, byTo := map[string]int{}, map[string]int{}

@@ -10,7 +10,7 @@ import (
 )
 
 // Each error of an audit is counted once, and correct records are not.
-func TestWhatAnAuditLacksIsCounted(t *testing.T) {
+func TestGapsInAnAuditAreCounted(t *testing.T) {
 	begun := time.Date(2026, 11, 27, 3, 0, 0, 0, time.UTC)
 	in := func(id, from string) audit.Connection {
 		return audit.Connection{ID: id, Began: begun, Direction: audit.Inbound, From: from}

@@ -19,7 +19,7 @@ const (
 type Destinations struct {
 	next atomic.Int64
 	mu   sync.Mutex
-	sent []Led
+	sent []Forwarded
 }
 
 // Fresh returns an address that was not used before.
@@ -56,14 +56,14 @@ func (d *Destinations) echo(conn net.Conn) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		pod, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
-		d.sent = append(d.sent, Led{conn.LocalAddr().String(), pod})
+		d.sent = append(d.sent, Forwarded{conn.LocalAddr().String(), pod})
 	})
 	_, _ = io.Copy(conn, onlyReads{&noting{Conn: conn, note: note}}) // the workstation judges
 }
 
 // Captured returns the connections by which something came: at which address, and from which pod.
-func (d *Destinations) Captured() []Led {
+func (d *Destinations) Captured() []Forwarded {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return append([]Led(nil), d.sent...)
+	return append([]Forwarded(nil), d.sent...)
 }

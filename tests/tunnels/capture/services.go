@@ -35,13 +35,13 @@ type Services struct {
 	slices   discoverylisters.EndpointSliceNamespaceLister
 
 	mu sync.Mutex
-	// led are the connections with bytes from the upstream, as the proxy identifies them.
-	led []Led
+	// forwarded are the connections with bytes from the upstream, as the proxy identifies them.
+	forwarded []Forwarded
 }
 
-// Led is a connection that a tunnel proxy forwarded: its address in the audit log, and the address
+// Forwarded is a connection that a tunnel proxy forwarded: its address in the audit log, and the address
 // of the proxy's pod.
-type Led struct{ At, Pod string }
+type Forwarded struct{ At, Pod string }
 
 // WatchServices begins to forward connections to the Services of a namespace.
 func WatchServices(ctx context.Context, kube kubernetes.Interface, namespace string) (*Services, error) {
@@ -68,7 +68,7 @@ func WatchServices(ctx context.Context, kube kubernetes.Interface, namespace str
 			if err != nil {
 				return // the program ends
 			}
-			go s.lead(conn)
+			go s.forward(conn)
 		}
 	}()
 	return s, nil
@@ -135,8 +135,8 @@ func (s *Services) endpoint(ip string) string {
 	return ends[rand.N(len(ends))]
 }
 
-// lead forwards one connection.
-func (s *Services) lead(in net.Conn) {
+// forward forwards one connection.
+func (s *Services) forward(in net.Conn) {
 	host, _, _ := net.SplitHostPort(in.LocalAddr().String())
 	to := s.endpoint(host)
 	if to == "" {
@@ -152,16 +152,16 @@ func (s *Services) lead(in net.Conn) {
 		return &noting{Conn: out, note: sync.OnceFunc(func() {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.led = append(s.led, Led{out.LocalAddr().String(), pod})
+			s.forwarded = append(s.forwarded, Forwarded{out.LocalAddr().String(), pod})
 		})}, nil
 	})
 }
 
 // Captured returns the connections so far.
-func (s *Services) Captured() []Led {
+func (s *Services) Captured() []Forwarded {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]Led(nil), s.led...)
+	return append([]Forwarded(nil), s.forwarded...)
 }
 
 // noting takes note when the first byte has come.

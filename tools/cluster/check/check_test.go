@@ -188,7 +188,7 @@ func TestUpDownLeavesNothing(t *testing.T) {
 	s.must("down") // of nothing, which is no error
 }
 
-func TestWhatIsKilledComesBack(t *testing.T) {
+func TestKilledPartsRestart(t *testing.T) {
 	s := newSubject(t)
 	s.must("up")
 	s.pod()
@@ -379,7 +379,7 @@ func TestANamespaceOfAnotherProgramIsLeftAlone(t *testing.T) {
 	ip("netns", "del", s.name)
 }
 
-func TestWhoIsNotRootIsToldBeforeAnythingIsChanged(t *testing.T) {
+func TestNonRootUsersAreRejectedBeforeAnyChange(t *testing.T) {
 	s := newSubject(t)
 	place, err := os.MkdirTemp("", "check-") // unlike t.TempDir, its parent is open to everybody
 	if err != nil {

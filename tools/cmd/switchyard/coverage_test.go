@@ -78,7 +78,7 @@ metadata:
 spec: {automountServiceAccountToken: false, containers: [{name: main, image: m}` + ours + `]}`
 }
 
-func TestCoverageShowsEachPodAndWhatToDo(t *testing.T) {
+func TestCoverageShowsEachPodAndTheRemedy(t *testing.T) {
 	c := market(t, "market", "")
 	cart := table.Workload{Kind: "Deployment", Namespace: "market", Name: "cart"}
 	_, address := serving(t, receipts.Sidecar{Namespace: "market", Pod: "cart-good", Baseline: cart, Acknowledged: "b", Due: "b"},
@@ -179,7 +179,7 @@ Deployment market/cart
 
 // Somebody asks about the pod that answered from the baseline: its sidecar is of another
 // image than pods get now.
-func TestExplainOfAPodSaysThatItsSidecarIsOutdated(t *testing.T) {
+func TestExplainOfAPodReportsAnOutdatedSidecar(t *testing.T) {
 	market(t, "bazaar", "")
 	cart := table.Workload{Kind: "Deployment", Namespace: "bazaar", Name: "cart"}
 	_, address := serving(t, receipts.Sidecar{Namespace: "bazaar", Pod: "cart-old", Baseline: cart, Acknowledged: "b", Due: "b"})
@@ -207,7 +207,7 @@ func TestCoverageOfANamespaceThatAsks(t *testing.T) {
 	}
 }
 
-func TestCoverageSaysWhatItCouldNotRead(t *testing.T) {
+func TestCoverageListsUnreadableSources(t *testing.T) {
 	c := market(t, "narrow", "")
 	c.Grant("narrow", "narrow", rbacv1.PolicyRule{APIGroups: []string{"", "apps"}, Resources: []string{"pods", "deployments"}, Verbs: []string{"list"}})
 	config := as(t, "narrow", "")
@@ -216,7 +216,7 @@ func TestCoverageSaysWhatItCouldNotRead(t *testing.T) {
 		"Deployment narrow/cart  5     3   ?         ?       1          1        0", "it is not known which workloads no Service selects",
 		"it is not known which sidecars are outdated: ", "it is not known which sidecars are behind: no route server was reached",
 		"workloads for which only their namespace asks", "workloads that have a fork and no sidecar at all are not shown",
-		"0 covered as far as the cluster tells: whether their sidecars have their routes is not known",
+		"0 covered as far as the cluster shows: it is unknown whether their sidecars have current routes",
 		"no route server was reached.\n      --server and SWITCHYARD_SERVER name none\n",
 	} {
 		if !strings.Contains(out, says) {

@@ -22,7 +22,7 @@ func metaNamed(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: n
 // saysOfIt is doctor's name of what a sandbox's conditions are.
 const saysOfIt = "the operator's report"
 
-func TestTheDoctorNamesWhatIsWrong(t *testing.T) {
+func TestTheDoctorNamesTheProblem(t *testing.T) {
 	f := newFarSide(t, "local-doctor")
 	f.shop()
 	f.mayRead(true)
@@ -55,15 +55,15 @@ func TestTheDoctorNamesWhatIsWrong(t *testing.T) {
 		"not known":            {[]string{"--kubeconfig", as(t, "", "wrong")}, nil, "API server", "does not know who you are", "log in to it again"},
 		"no rights":            {[]string{"--kubeconfig", as(t, "narrow-doctor", ""), "--namespace-of-operator", f.namespace}, nil, "rights to forward a port", "you may not create pods/portforward", "--address"},
 		"no proxy":             {[]string{"--kubeconfig", as(t, "", ""), "--namespace-of-operator", "local-doctor-empty"}, nil, "a tunnel proxy is reached", "there is no tunnel proxy in namespace local-doctor-empty", "kubectl get pods"},
-		"no token":             {[]string{"--kubeconfig", as(t, "", ""), "--namespace-of-operator", f.namespace}, nil, "token", "shows no token to the API server", "--as-service-account"},
+		"no token":             {[]string{"--kubeconfig", as(t, "", ""), "--namespace-of-operator", f.namespace}, nil, "token", "authenticates without a token", "--as-service-account"},
 		"another authority":    {usual, []string{"--ca", other}, "the proxy accepts this workstation", "certificate is not trusted", "do not go on"},
 		"no sandbox":           {usual, []string{"--sandbox", "local-none"}, "sandbox", "not found", "sandbox list"},
 		"a wrong port":         {usual, []string{"--sandbox", "local-port"}, "sandbox", "maps port 8080, which no container of the baseline names; they name 80", "map the port of the container"},
-		"it is cut off":        {usual, []string{"--sandbox", "local-lost"}, saysOfIt, "Ready is False (TunnelDisconnected): Some message.", "run switchyard connect; where it runs already, see switchyard connect status"},
+		"it is cut off":        {usual, []string{"--sandbox", "local-lost"}, saysOfIt, "Ready is False (TunnelDisconnected): Some message.", "run switchyard connect; if it runs already, see switchyard connect status"},
 		"nothing connects":     {usual, []string{"--sandbox", "local-new"}, saysOfIt, "Ready is Unknown (NoTunnel): Some message.", "run switchyard connect"},
 		"not ready":            {usual, []string{"--sandbox", "local-broken"}, saysOfIt, "Ready is False (BaselineNotFound): Some message.", "kubectl describe signadotsandbox local-broken"},
-		"not reported yet":     {usual, []string{"--sandbox", "local-changed"}, saysOfIt, "has not reported on the present form of sandbox local-changed", "kubectl get pods"},
-		"nothing listens":      {usual, []string{"--sandbox", "local-down"}, "local processes listen", "nothing takes connections on 127.0.0.1:1", "start the local process"},
+		"not reported yet":     {usual, []string{"--sandbox", "local-changed"}, saysOfIt, "has not reported on the current generation of sandbox local-changed", "kubectl get pods"},
+		"nothing listens":      {usual, []string{"--sandbox", "local-down"}, "local processes listen", "nothing listens on 127.0.0.1:1", "start the local process"},
 		"another user's":       {usual, []string{"--sandbox", "local-not-mine"}, "you may write the sandbox", "you cannot update sandbox local-not-mine", "ask for the right"},
 		"nothing of a cluster": {usual, nil, "", "", ""},
 		"nothing":              {usual, []string{"--sandbox", "local-well"}, "", "", ""},

@@ -155,7 +155,7 @@ func TestADryRunTakesEachDocumentOfAFileInOrder(t *testing.T) {
 // A pipeline runs the dry run on each file that a commit touches, as it runs
 // "kubectl diff -f": a file with a Deployment alone is no reason to stop, neither is one
 // with a Deployment beside a sandbox.
-func TestADryRunOfObjectsOfOthersSaysThatNothingOfOursWouldChange(t *testing.T) {
+func TestADryRunOfUnrelatedObjectsReportsNoChange(t *testing.T) {
 	args := shop(t, "dry-others", "{}")
 	const others = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: customer}\n"
 	for name, text := range map[string]string{"alone": others, "beside one of ours": others + "---\n" + sandbox} {
@@ -179,7 +179,7 @@ func TestADryRunOfObjectsOfOthersSaysThatNothingOfOursWouldChange(t *testing.T) 
 	}
 }
 
-func TestWhatTheAPIServerWouldRefuseEndsWithAnExitCodeOfItsOwn(t *testing.T) {
+func TestARejectionByTheAPIServerHasItsOwnExitCode(t *testing.T) {
 	args := shop(t, "dry-refuse", "{}")
 	long := file(t, strings.Replace(sandbox, "k7q2m9x4v1tz8", strings.Repeat("k", 300), 1))
 	code, out, errs := ask(t, append(args, "-f", long)...)
@@ -188,7 +188,7 @@ func TestWhatTheAPIServerWouldRefuseEndsWithAnExitCodeOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestWhatADryRunCannotBeAskedIsSaid(t *testing.T) {
+func TestADryRunListsUnansweredQuestions(t *testing.T) {
 	args := shop(t, "dry-ask", "{}")
 	none, jobs := file(t, "kind: [\n"), file(t, "apiVersion: signadot.com/v1\nkind: Job\nmetadata: {name: j}\n")
 	for name, c := range map[string]struct {

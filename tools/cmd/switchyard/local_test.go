@@ -260,7 +260,7 @@ func TestAnAddressAndATokenAreEnough(t *testing.T) {
 }
 
 // What no attempt could mend is said at once, and names the flag.
-func TestFlagsThatLeadNowhere(t *testing.T) {
+func TestUnusableFlagsAreRejectedAtOnce(t *testing.T) {
 	b := &bench{T: t, env: map[string]string{"XDG_RUNTIME_DIR": t.TempDir()}}
 	b.args = []string{"--kubeconfig", os.DevNull, "--token-file", b.file("token", "t")}
 	gone := filepath.Join(t.TempDir(), "gone.crt")
@@ -283,7 +283,7 @@ func TestFlagsThatLeadNowhere(t *testing.T) {
 			if code != c.code || !strings.Contains(errs, c.says) {
 				t.Errorf("exit code %d\n%s%s", code, out, errs)
 			}
-			if c.code == exit.No && !strings.Contains(out, "wrong    whom to trust: the file of --ca cannot be read: stat "+gone+": no such file or directory\n         Name a file with") {
+			if c.code == exit.No && !strings.Contains(out, "wrong    trusted authority: the file of --ca cannot be read: stat "+gone+": no such file or directory\n         Name a file with") {
 				t.Errorf("doctor says\n%s", out)
 			}
 		})
@@ -310,7 +310,7 @@ func TestAServiceAccountStandsInForACertificate(t *testing.T) {
 	b := f.bench(t)
 	b.args = []string{"--kubeconfig", as(t, "", ""), "--namespace-of-operator", f.namespace}
 	code, _, errs := b.does(t.Context(), "connect", "--socks5", "", "--http-proxy", "")
-	if code != exit.Unavailable || !strings.Contains(errs, "a client certificate or nothing") || !strings.Contains(errs, "--as-service-account") {
+	if code != exit.Unavailable || !strings.Contains(errs, "by a client certificate") || !strings.Contains(errs, "--as-service-account") {
 		t.Errorf("without: exit code %d\n%s", code, errs)
 	}
 	// The proxy of a test believes one token; that this is another shows that it was made and shown.
@@ -326,7 +326,7 @@ func TestAServiceAccountStandsInForACertificate(t *testing.T) {
 
 // Whom the API server does not know, no attempt helps: it is said at once, and in the same words
 // whatever was asked.
-func TestWhoIsNotKnownIsToldToLogIn(t *testing.T) {
+func TestUnauthenticatedUsersAreAskedToLogIn(t *testing.T) {
 	f := newFarSide(t, "local-stranger")
 	b := f.bench(t)
 	b.args = []string{"--kubeconfig", as(t, "", "wrong"), "--namespace-of-operator", f.namespace}
@@ -349,7 +349,7 @@ func TestWhoIsNotKnownIsToldToLogIn(t *testing.T) {
 	}
 }
 
-func TestALocalProcessHasWhatItsBaselineHas(t *testing.T) {
+func TestALocalProcessHasItsBaselinesEnvironment(t *testing.T) {
 	f := newFarSide(t, "local-run")
 	f.shop()
 	f.mayRead(true)

@@ -46,9 +46,9 @@ func telling(t *testing.T, f xdstest.Fork, change ...func(*factv1.WorkloadObserv
 	return m.GRPCAddress()
 }
 
-// TestExplainSaysWhatTheMeshDecides asks about a workload without sidecars, before it has an
+// TestExplainShowsTheDecisionOfIstio asks about a workload without sidecars, before it has an
 // IstioRoute, and then.
-func TestExplainSaysWhatTheMeshDecides(t *testing.T) {
+func TestExplainShowsTheDecisionOfIstio(t *testing.T) {
 	c := world.Shared(t)
 	address := telling(t, xdstest.Fork{Baseline: table.Workload{Kind: "Deployment", Namespace: "meshed", Name: "customer"}, Key: "k5", Sandbox: "sb",
 		Port: 8080, Destination: netip.MustParseAddrPort("10.0.0.9:8081")})
@@ -92,9 +92,9 @@ IstioRoute k5-meshed, of Service meshed/customer: Ready is False (HeaderMatched)
 	}
 }
 
-// TestExplainSaysWhatTheGatewayAPIDecides asks about a workload without sidecars, beside whose
+// TestExplainShowsTheDecisionOfTheGatewayAPI asks about a workload without sidecars, beside whose
 // routes stand derived ones, in a cluster that has IstioRoutes of it too or not.
-func TestExplainSaysWhatTheGatewayAPIDecides(t *testing.T) {
+func TestExplainShowsTheDecisionOfTheGatewayAPI(t *testing.T) {
 	c := world.Shared(t)
 	address := telling(t, xdstest.Fork{Baseline: table.Workload{Kind: "Deployment", Namespace: "gated", Name: "customer"}, Key: "k6", Sandbox: "sb",
 		Port: 8080, Destination: netip.MustParseAddrPort("10.0.0.9:8081")})

@@ -38,7 +38,7 @@ spec:
 `
 
 // The whole way of env and files of a local workload, from their specification to a process.
-func TestALocalProcessHasWhatItsSandboxGivesIt(t *testing.T) {
+func TestALocalProcessHasItsSandboxsEnvironment(t *testing.T) {
 	f := newFarSide(t, "local-own")
 	f.shop()
 	f.mayRead(true)
@@ -100,7 +100,7 @@ spec: {baseline: {apiVersion: apps/v1, kind: Deployment, namespace: local-shop, 
 	lacks("annotation signadot.com/local of sandbox local-o is not a JSON object")
 }
 
-func TestASandboxIsAppliedAgainWithWhatItsLocalWorkloadsGet(t *testing.T) {
+func TestApplyUpdatesLocalEnvironments(t *testing.T) {
 	d := newDesk(t, "own-operator")
 	const local = `name: local-again
 spec:

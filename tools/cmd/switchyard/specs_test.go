@@ -201,7 +201,7 @@ Status:       ready: All desired workloads are available.
 }
 
 // What get prints is a file that can be applied.
-func TestWhatGetPrintsCanBeApplied(t *testing.T) {
+func TestOutputOfGetCanBeApplied(t *testing.T) {
 	d := newDesk(t, "again-operator")
 	d.does(t, exit.OK, "", "resourceplugin", "apply", "-f", d.write("db.yaml", strings.ReplaceAll(databasePlugin, "@VERSION", "")))
 	d.does(t, exit.OK, "resource plugin db exists already, unchanged (version 0.0.0)", "resourceplugin", "apply", "-f",
@@ -315,7 +315,7 @@ func TestRouteGroupsFromTheirFiles(t *testing.T) {
 	d.does(t, exit.OK, "no route groups", "routegroup", "list")
 }
 
-func TestWhoMayNotIsTold(t *testing.T) {
+func TestMissingPermissionsAreReported(t *testing.T) {
 	d := newDesk(t, "strict-operator")
 	d.Grant("reader", "", rbacv1.PolicyRule{APIGroups: []string{"signadot.com"}, Resources: []string{"signadotsandboxes"}, Verbs: []string{"get", "list"}})
 	d.args[1] = as(t, "reader", "")

@@ -119,8 +119,8 @@ Delete
 
 To do
   See what step seed wrote: kubectl switchyard logs --sandbox graph --resource db --step seed
-  When the cause is outside of the script, run it again: kubectl switchyard resource retry graph-db
-  When the script is the cause, apply the next version of the plugin (kubectl switchyard resourceplugin apply), and sandbox graph with that version
+  If the cause is outside of the script, run it again: kubectl switchyard resource retry graph-db
+  If the script is the cause, apply the next version of the plugin (kubectl switchyard resourceplugin apply), and sandbox graph with that version
 `
 	out = strings.ReplaceAll(out, r.CreationTimestamp.Local().Format("2006-01-02 15:04:05 MST"), "CREATED")
 	if diff := cmp.Diff(want, out); diff != "" {
@@ -203,7 +203,7 @@ func TestStepsAreRetriedAndGivenUp(t *testing.T) {
 	d.is(r, "StepFailed", "no", []crdv1.WorkUnitStatus{unit("make", "Succeeded", 1, nil)},
 		[]crdv1.WorkUnitStatus{unit("drop", "Failed", 1, func(u *crdv1.WorkUnitStatus) { u.ExecUnit = nil; u.Reason = "MissingSecret" })})
 	out := d.does(t, exit.OK, "being deleted (StepFailed)", "resource", "get", "ask-db")
-	for _, line := range []string{"Step drop never ran: correct the cause in its message.", "resource retry ask-db", "Or let the resource go, with whatever its steps have not removed: kubectl switchyard resource give-up ask-db"} {
+	for _, line := range []string{"Step drop never ran: correct the cause in its message.", "resource retry ask-db", "Or release the resource without its delete steps; objects that they delete may remain: kubectl switchyard resource give-up ask-db"} {
 		if !strings.Contains(out, line) {
 			t.Errorf("without %q:\n%s", line, out)
 		}
@@ -222,7 +222,7 @@ func TestStepsAreRetriedAndGivenUp(t *testing.T) {
 			t.Error("written as the operator writes")
 		}
 	}
-	d.does(t, exit.OK, "resource ask-db is let go; what these steps remove may be left: drop", "resource", "give-up", "ask-db")
+	d.does(t, exit.OK, "resource ask-db is let go; objects that these steps delete may remain: drop", "resource", "give-up", "ask-db")
 	if annotation(crdv1.AnnotationGiveUp) != "true" {
 		t.Error("it was not given up")
 	}
@@ -251,7 +251,7 @@ func TestStepsThatWaitHaveANextCommand(t *testing.T) {
 		}
 	}
 	d.deleted(r)
-	const letGo = "Or let the resource go, with whatever its steps have not removed: kubectl switchyard resource give-up wait-db"
+	const letGo = "Or release the resource without its delete steps; objects that they delete may remain: kubectl switchyard resource give-up wait-db"
 	for _, c := range cases[:4] {
 		left := waiting(c.phase, c.reason)
 		left[0].Name = "drop"
@@ -261,7 +261,7 @@ func TestStepsThatWaitHaveANextCommand(t *testing.T) {
 		}
 	}
 	d.is(r, "InputMissing", "no", made, []crdv1.WorkUnitStatus{unit("drop", "Failed", 1, func(u *crdv1.WorkUnitStatus) { u.ExecUnit = nil; u.Reason = "InputMissing" })})
-	if out := d.does(t, exit.OK, letGo, "resource", "get", "wait-db"); !strings.Contains(out, "Step drop cannot run, since an earlier step has not given its input") || strings.Contains(out, "resource retry") {
+	if out := d.does(t, exit.OK, letGo, "resource", "get", "wait-db"); !strings.Contains(out, "Step drop cannot run, because an earlier step has not produced its input") || strings.Contains(out, "resource retry") {
 		t.Errorf("another attempt has no input either:\n%s", out)
 	}
 	d.release(r)

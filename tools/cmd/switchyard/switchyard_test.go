@@ -13,7 +13,7 @@ import (
 
 // Somebody asks why requests with a key stay at the baseline, and no request has that key
 // as sidecars read it.
-func TestExplainSaysWhichHeadersCannotCarryAKey(t *testing.T) {
+func TestExplainNamesHeadersThatCannotCarryAKey(t *testing.T) {
 	_, address := serving(t)
 	for key, says := range map[string]string{
 		"a,b":                     `No header can carry this key: it contains ",", which ends a value.`,
@@ -54,7 +54,7 @@ func TestAKubeconfigIsEnough(t *testing.T) {
 	}
 }
 
-func TestWhatIsMissingInTheClusterIsSaid(t *testing.T) {
+func TestMissingPartsOfTheClusterAreReported(t *testing.T) {
 	pod(t, "starting", false, 1)
 	pod(t, "unreachable", true, 1)
 	scaledToZero(t, "empty")

@@ -198,7 +198,7 @@ func (s *story) restart(ctx context.Context) error {
 	if err := s.stop(); err != nil {
 		return err
 	}
-	if err := s.until(ctx, "the process is gone", func(a Answer) bool { return a.Status == http.StatusServiceUnavailable }); err != nil {
+	if err := s.until(ctx, "the process is stopped", func(a Answer) bool { return a.Status == http.StatusServiceUnavailable }); err != nil {
 		return err
 	}
 	if err := s.side(ctx); err != nil {
@@ -284,7 +284,7 @@ func (s *story) end(ctx context.Context) error {
 // count prints the results of the requests made in the meantime.
 func (s *story) count() {
 	w := s.watch.Counts()
-	fmt.Printf("\n   meanwhile: %d requests with the key reached the workstation, %d were refused while it was away; %d without it reached the baseline\n",
+	fmt.Printf("\n   in the meantime: %d requests with the key reached the workstation, %d were refused while it was away; %d without it reached the baseline\n",
 		w.KeyedLocal, w.KeyedRefused, w.Plain)
 	if w.Wrong != "" {
 		fmt.Printf("   the last that was wrong: %s\n", w.Wrong)

@@ -45,7 +45,7 @@ type Config struct {
 // Validate returns an error that describes the first missing or invalid field, or nil.
 func (c Config) Validate() error {
 	if c.Out == "" {
-		return errors.New("say where the archives go: --out DIR")
+		return errors.New("name the folder for the archives: --out DIR")
 	}
 	if c.Registry == "" || c.Tag == "" {
 		return errors.New("a registry and a tag make the images' names; neither may be empty")

@@ -123,7 +123,7 @@ func TestTwoBuildsOfTheSameSourcesHaveTheSameDigest(t *testing.T) {
 	}
 }
 
-func TestWhatIsUnchangedIsNotPackedAgain(t *testing.T) {
+func TestUnchangedImagesAreNotPackedAgain(t *testing.T) {
 	c, progress := run(t, Config{Out: t.TempDir(), Cache: t.TempDir(), Only: []string{tested}})
 	if !strings.Contains(progress, "packed") {
 		t.Fatalf("first: %s", progress)

@@ -25,8 +25,8 @@ var folders = map[elf.Machine]string{
 }
 
 // Needed returns the loader and the libraries of a program, sorted by path, and verifies that they
-// have the required symbol versions. A static program needs none. The error names what is missing
-// on this machine.
+// have the required symbol versions. A static program needs none. The error names the missing files
+// or versions.
 func Needed(program string) ([]File, error) {
 	file, err := elf.Open(program)
 	if err != nil {
@@ -39,7 +39,7 @@ func Needed(program string) ([]File, error) {
 	}
 	folder, known := folders[file.Machine]
 	if !known {
-		return nil, fmt.Errorf("%s is for %s, whose libraries this tool does not know", program, file.Machine)
+		return nil, fmt.Errorf("%s is for %s, an architecture with unknown libraries", program, file.Machine)
 	}
 	found := map[string]File{filepath.Base(loader): {Host: loader, Path: loader}}
 	if err := follow(program, folder, found); err != nil {

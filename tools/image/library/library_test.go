@@ -50,7 +50,7 @@ func run(t *testing.T, root string, args ...string) (string, error) {
 	return string(out), err
 }
 
-func TestEnvoyRunsWithNothingButWhatItNeeds(t *testing.T) {
+func TestEnvoyRunsWithItsLibrariesAlone(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "go", "run", "./tools/envoy/cmd/envoy-path")
 	cmd.Dir, cmd.Stderr = filepath.Join("..", "..", ".."), os.Stderr
 	path, err := cmd.Output()

@@ -48,7 +48,7 @@ func (s *Session) Reader() (client.WithWatch, error) {
 func (s *Session) Writer() (client.WithWatch, error) {
 	access, err := s.Cluster.Rest()
 	if err != nil {
-		return nil, exit.Unavailable.Errorf("this needs a cluster: %w", err)
+		return nil, exit.Unavailable.Errorf("a cluster is needed: %w", err)
 	}
 	access.WarningHandler = rest.NewWarningWriter(s.Err, rest.WarningWriterOptions{Deduplicate: true})
 	c, err := Client(access)

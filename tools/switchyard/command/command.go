@@ -78,15 +78,15 @@ func (s *Session) Close() {
 // Flags adds the flags that every command has.
 func (s *Session) Flags(f *pflag.FlagSet) {
 	f.SortFlags = false
-	f.StringVar(&s.tokenFile, "token-file", "", "file with a service-account token to show, where route servers want one (routeServer.anonymous); SWITCHYARD_TOKEN_FILE in the environment")
-	f.StringVar(&s.server, "server", "", "gRPC address of a route server, host:port; SWITCHYARD_SERVER in the environment")
-	f.StringVar(&s.Archive, "archive", "", "ask the log in this `file` instead of a route server (log export writes one)")
-	f.StringVar(&s.Cluster.Kubeconfig, "kubeconfig", "", "kubeconfig `file` of the cluster to ask; KUBECONFIG, or ~/.kube/config")
-	f.StringVar(&s.Cluster.Context, "context", "", "`context` of the kubeconfig; its current one")
+	f.StringVar(&s.tokenFile, "token-file", "", "file with a service-account token, for route servers that require one (routeServer.anonymous; also SWITCHYARD_TOKEN_FILE)")
+	f.StringVar(&s.server, "server", "", "gRPC address of a route server, host:port (also SWITCHYARD_SERVER)")
+	f.StringVar(&s.Archive, "archive", "", "read the log in this `file` (from log export) instead of calling a route server")
+	f.StringVar(&s.Cluster.Kubeconfig, "kubeconfig", "", "kubeconfig `file` of the cluster (default: KUBECONFIG, or ~/.kube/config)")
+	f.StringVar(&s.Cluster.Context, "context", "", "`context` of the kubeconfig (default: the current one)")
 	f.StringVar(&s.Cluster.Namespace, "namespace-of-operator", "signadot", "`namespace` in which the operator runs")
 	f.StringVarP(&s.Show.Form, "output", "o", show.Table, "table, json or yaml")
-	f.DurationVar(&s.patience, "request-timeout", 30*time.Second, "how long to wait for an answer")
-	f.BoolVar(&s.noColor, "no-color", false, "no colours, also on a terminal; NO_COLOR in the environment")
+	f.DurationVar(&s.patience, "request-timeout", 30*time.Second, "timeout of each request")
+	f.BoolVar(&s.noColor, "no-color", false, "no colours on a terminal (also NO_COLOR)")
 }
 
 // Begin checks the flags once they are read. Call it before any command.
@@ -97,7 +97,7 @@ func (s *Session) Begin() error {
 		return exit.Usage.Errorf("--output is table, json or yaml, not %q", s.Show.Form)
 	}
 	if s.server != "" && s.Archive != "" {
-		return exit.Usage.Errorf("--server and --archive are two different places to ask: give one")
+		return exit.Usage.Errorf("--server and --archive exclude each other: give one")
 	}
 	if s.patience <= 0 {
 		return exit.Usage.Errorf("--request-timeout must be more than 0")

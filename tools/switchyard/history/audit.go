@@ -39,19 +39,19 @@ func verify(s *command.Session) *cobra.Command {
 		Long: `Verify the checksums of a log from its first event to its last, and name the first
 event that was altered, dropped, inserted or reordered.
 
-Who can write the log can also seal anew everything behind a change. That shows
-only against a mark that was taken before and kept elsewhere: --mark. This command
-prints the mark of the last event. The operator keeps one in its namespace too,
-and --live holds the log against it when it is reached through a kubeconfig with
-the right to read that ConfigMap.
+A writer of the log can also recompute the checksums of all events after a change.
+Only a mark that was taken earlier and kept elsewhere reveals that: pass it as --mark.
+This command prints the mark of the last event. The operator also keeps one in a
+ConfigMap in its namespace; --live compares the log with it if your kubeconfig can
+read that ConfigMap.
 
 Exit code 0 when the log is intact, 1 when it was tampered with.`,
 		Example: `  switchyard audit verify before-the-release.jsonl.gz
   switchyard audit verify --live --mark 4y2kq7m9x1v3tz8b/4711/e39f0123285999c5…`,
 		Args: cobra.MaximumNArgs(1),
 	}
-	c.Flags().BoolVar(&live, "live", false, "verify the log that is served now instead of a file")
-	c.Flags().StringVar(&against, "mark", "", "a `mark` that was kept, epoch/sequence/checksum")
+	c.Flags().BoolVar(&live, "live", false, "verify the served log instead of a file")
+	c.Flags().StringVar(&against, "mark", "", "a `mark` that was kept elsewhere, epoch/sequence/checksum")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if live == (len(args) == 1) {
 			return exit.Usage.Errorf("give the FILE of an archive, or --live")
@@ -179,7 +179,7 @@ func (v *verification) finding(f *audit.Finding) *auditFinding {
 	}
 	out := &auditFinding{Kind: string(f.Kind), Sequence: f.Seq, Reason: f.Reason}
 	if v.lines && f.Kind != audit.Dropped {
-		out.Line = f.Index + 2 // behind the line that says what the file is
+		out.Line = f.Index + 2 // after the header line
 	}
 	if e, err := eventOf(f.Found); err == nil {
 		out.Event, _ = show.Written(e) // it is left out when it cannot be written
@@ -208,7 +208,7 @@ func (v *verification) auditText(r auditReport, got audit.Report) string {
 	}
 	if e, err := eventOf(f.Found); err == nil {
 		e = show.ForPeople(e)
-		out += fmt.Sprintf("  there stands: %s, by %s, recorded %s\n", show.Statement(e.GetStatement()), show.Cause(e.GetCause()), v.Show.When(e.GetRecorded()))
+		out += fmt.Sprintf("  found: %s, by %s, recorded %s\n", show.Statement(e.GetStatement()), show.Cause(e.GetCause()), v.Show.When(e.GetRecorded()))
 	}
 	return out + fmt.Sprintf("%s come out before it, of %s\n", show.Many(int(r.Events), "event"), log) + held
 }

@@ -55,20 +55,20 @@ is run with
   SWITCHYARD_ROUTES_URL                    the URL of its published routes API
   SWITCHYARD_VERSION                       the version, epoch/sequence
 
-so that clients of the routes API and switchyard itself ask that version. Exit
-code 0 of the command says that the version is good, 125 that it cannot tell, any
-other that it is bad. The output of the command goes to standard error.
+so that clients of the routes API and switchyard itself read that version. If the
+command exits with 0 the version is good, with 125 it cannot be tested, with any
+other code it is bad. The output of the command is written to standard error.
 
 The version at --good must be good and that at --bad bad; both are tried first.
-Without --good it is the first version of the log, and where the command fails there
-already, one at which it succeeds is sought, from the bad version backwards.
-Exit code 0 when the event was found, 1 when not.`,
+--good defaults to the first version of the log. If the command fails there already,
+bisect searches backwards from the bad version for one at which it succeeds.
+Exit code 0 if the event was found, otherwise 1.`,
 		Example: `  switchyard bisect log.jsonl.gz -- switchyard explain deployment/shop/customer --key k7q2m9x4v1tz8
   switchyard bisect --live --good 14:03 -- ./smoke-test.sh`,
 	}
-	c.Flags().BoolVar(&live, "live", false, "bisect the log that is served now instead of a file")
-	c.Flags().StringVar(&good, "good", "", "a `version` that is good; the first one, or one that is sought")
-	c.Flags().StringVar(&bad, "bad", "", "a `version` that is bad; the last one")
+	c.Flags().BoolVar(&live, "live", false, "bisect the served log instead of a file")
+	c.Flags().StringVar(&good, "good", "", "a `version` that is good (default: the first one, or one found by searching backwards)")
+	c.Flags().StringVar(&bad, "bad", "", "a `version` that is bad (default: the last one)")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		dash := c.ArgsLenAtDash()
 		if dash < 0 || dash == len(args) {

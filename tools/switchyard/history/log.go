@@ -29,9 +29,9 @@ func Log(s *command.Session) *cobra.Command {
 	c.AddCommand(&cobra.Command{
 		Use:   "export FILE",
 		Short: "Write the whole log to a file",
-		Long: `Write every event that the log keeps to a file: a line of CloudEvents JSON for
-each, compressed when the name ends in .gz. The same log gives the same lines. The
-file is what --archive, replay, bisect and audit verify read.`,
+		Long: `Write every retained event of the log to a file: one line of CloudEvents JSON each,
+compressed if the name ends in .gz. The same log produces the same lines. --archive,
+replay, bisect and audit verify read such a file.`,
 		Example: `  switchyard log export before-the-release.jsonl.gz`,
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(c *cobra.Command, args []string) error { return export(c.Context(), s, args[0]) },

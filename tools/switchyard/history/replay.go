@@ -24,16 +24,16 @@ func Replay(s *command.Session) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "replay (FILE | --live)",
 		Short: "Run a stored log into an empty table and show it",
-		Long: `Run the events of a log into an empty table, in this process, and show the table
-and its hash. The same log gives the same table on any machine; with -o json the
-output is equal byte for byte, and so it is with what "table -o json" gives for
-the same version of the log that is served.`,
+		Long: `Apply the events of a log to an empty table, in this process, and show the table
+and its hash. The same log produces the same table on any machine; with -o json the
+output is equal byte for byte, also to that of "table -o json" for the same version
+of the served log.`,
 		Example: `  switchyard replay before-the-release.jsonl.gz
   switchyard replay --live --to 14:03 -o json`,
 		Args: cobra.MaximumNArgs(1),
 	}
-	c.Flags().BoolVar(&live, "live", false, "replay the log that is served now instead of a file")
-	c.Flags().StringVar(&to, "to", "", "the `version` to stop at; the last")
+	c.Flags().BoolVar(&live, "live", false, "replay the served log instead of a file")
+	c.Flags().StringVar(&to, "to", "", "the `version` to stop at (default: the last)")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		log, err := logOf(c.Context(), s, live, args)
 		if err != nil {

@@ -18,8 +18,8 @@ import (
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/reconcilers/externalworkload"
 	"switchyard.dev/tools/switchyard/command/reach"
+	"switchyard.dev/tools/switchyard/local/localenv"
 	"switchyard.dev/tools/switchyard/local/privileges"
-	"switchyard.dev/tools/switchyard/local/standing"
 	"switchyard.dev/tunnels/workstation"
 )
 
@@ -29,7 +29,7 @@ const (
 	ofCluster    = "API server"
 	ofForward    = "rights to forward a port"
 	ofRoad       = "a tunnel proxy is reached"
-	ofRoots      = "whom to trust"
+	ofRoots      = "trusted authority"
 	ofToken      = "token"
 	ofSession    = "the proxy accepts this workstation"
 	ofAPI        = "tunnel-api answers"
@@ -92,14 +92,14 @@ func (e *examined) checks() []check {
 func (e *examined) kubeconfig(context.Context) (string, error) {
 	at, err := e.context()
 	if err != nil {
-		return "", wrong{err.Error(), "name a kubeconfig with --kubeconfig or KUBECONFIG, or a road without one with --address or --proxy-url"}
+		return "", wrong{err.Error(), "name a kubeconfig with --kubeconfig or KUBECONFIG, or connect without one through --address or --proxy-url"}
 	}
 	config, err := at.Rest()
 	if err != nil {
-		return "", wrong{err.Error(), "mend the kubeconfig"}
+		return "", wrong{err.Error(), "correct the kubeconfig"}
 	}
 	if e.kube, err = kubernetes.NewForConfig(config); err != nil {
-		return "", wrong{err.Error(), "mend the kubeconfig"}
+		return "", wrong{err.Error(), "correct the kubeconfig"}
 	}
 	if name := e.s.Cluster.ContextName(); name != "" {
 		return "context " + name + ", " + config.Host, nil
@@ -111,9 +111,9 @@ func (e *examined) cluster(ctx context.Context) (string, error) {
 	who, err := e.kube.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	switch {
 	case apierrors.IsUnauthorized(err):
-		return "", wrong{reach.Stranger, reach.Login + "; a connection that is running then comes back without a restart"}
+		return "", wrong{reach.Stranger, reach.Login + "; a running connection then reconnects without a restart"}
 	case err != nil:
-		return "", wrong{err.Error(), "see that the cluster is there, and that no VPN or proxy is missing"}
+		return "", wrong{err.Error(), "check that the cluster runs, and that no VPN or proxy is missing"}
 	}
 	return "you are " + who.Status.UserInfo.Username, nil
 }
@@ -143,10 +143,10 @@ func (e *examined) mayForward(ctx context.Context) (string, error) {
 func (e *examined) reached(ctx context.Context) (string, error) {
 	c, err := e.road().Dial(ctx)
 	if err != nil && e.proxyURL() != "" {
-		return "", wrong{err.Error(), "see that the API key is in " + keyVariable + ", and that --cluster names the cluster as the control plane does"}
+		return "", wrong{err.Error(), "check that " + keyVariable + " contains the API key, and that --cluster is the name of the cluster in the control plane"}
 	}
 	if err != nil {
-		return "", wrong{err.Error(), "see that a pod of Deployment tunnel-proxy is ready: kubectl get pods -n " + e.s.Cluster.Namespace + " -l " + tunnelProxy.Pods}
+		return "", wrong{err.Error(), "check that a pod of Deployment tunnel-proxy is ready: kubectl get pods -n " + e.s.Cluster.Namespace + " -l " + tunnelProxy.Pods}
 	}
 	return "", c.Close()
 }
@@ -207,7 +207,7 @@ func (e *examined) answers(ctx context.Context) (string, error) {
 	}
 	got, err := e.api.GetOperatorInfo(ctx, &tunnelv1.GetOperatorInfoRequest{})
 	if err != nil {
-		return "", wrong{err.Error(), "see that a pod of Deployment tunnel-api is ready: kubectl get pods -n " + e.s.Cluster.Namespace + " -l app=tunnel-api"}
+		return "", wrong{err.Error(), "check that a pod of Deployment tunnel-api is ready: kubectl get pods -n " + e.s.Cluster.Namespace + " -l app=tunnel-api"}
 	}
 	return "operator " + got.GetVersion() + ", domain " + got.GetClusterDomain(), nil
 }
@@ -222,7 +222,7 @@ func (e *examined) theSandbox(ctx context.Context) (string, error) {
 		return "", wrong{err.Error(), "name one of: " + e.s.Name + " sandbox list"}
 	}
 	if len(o.Spec.ExternalWorkloads) == 0 {
-		return "", wrong{"sandbox " + e.sandbox + " has no external workload, so that nothing can come to this workstation", "give it one, with local in its specification"}
+		return "", wrong{"sandbox " + e.sandbox + " has no external workload, so it has no requests for this machine", "add one, under local in its specification"}
 	}
 	e.object = o
 	for _, x := range o.Spec.ExternalWorkloads {
@@ -240,7 +240,7 @@ func (e *examined) theSandbox(ctx context.Context) (string, error) {
 func (e *examined) seen(context.Context) (string, error) {
 	ready := crdv1.FindCondition(e.object.Status.Conditions, crdv1.ConditionReady)
 	if ready == nil || ready.ObservedGeneration < e.object.Generation {
-		return "", wrong{"the operator has not reported on the present form of sandbox " + e.sandbox, "ask again; if it stays so, see that the controller manager runs: kubectl get pods -n " + e.s.Cluster.Namespace}
+		return "", wrong{"the operator has not reported on the current generation of sandbox " + e.sandbox, "run this command again; if that does not help, check that the controller manager runs: kubectl get pods -n " + e.s.Cluster.Namespace}
 	}
 	says := fmt.Sprintf("Ready is %s (%s): %s", ready.Status, ready.Reason, ready.Message)
 	if crdv1.IsTrue(e.object.Status.Conditions, crdv1.ConditionReady, e.object.Generation) {
@@ -248,16 +248,16 @@ func (e *examined) seen(context.Context) (string, error) {
 	}
 	switch ready.Reason {
 	case externalworkload.ReasonNoTunnel, externalworkload.ReasonTunnelUnchecked, externalworkload.ReasonTunnelDisconnected, externalworkload.ReasonTunnelStale:
-		return "", wrong{says, "run " + e.s.Name + " connect; where it runs already, see " + e.s.Name + " connect status, and restart it"}
+		return "", wrong{says, "run " + e.s.Name + " connect; if it runs already, see " + e.s.Name + " connect status, and restart it"}
 	}
 	return "", wrong{says, "see its parts: kubectl describe signadotsandbox " + e.sandbox}
 }
 
 // fits returns an error where a mapping names a port that no container of the baseline has.
 func fits(ctx context.Context, c client.Reader, x *crdv1.SandboxExternalWorkload) error {
-	of, err := standing.Baseline(ctx, c, x.Baseline.ObjectRef)
+	of, err := localenv.Baseline(ctx, c, x.Baseline.ObjectRef)
 	if err != nil {
-		return wrong{err.Error(), "name a baseline that is there, in the sandbox"}
+		return wrong{err.Error(), "name an existing baseline in the sandbox"}
 	}
 	has := map[int32]bool{}
 	var list []string
@@ -270,7 +270,7 @@ func fits(ctx context.Context, c client.Reader, x *crdv1.SandboxExternalWorkload
 		}
 	}
 	if x.Tunnel == nil || len(x.Tunnel.BaselineToLocals) == 0 {
-		return wrong{"external workload " + x.Name + " routes no port to a workstation", "give it mappings in the sandbox"}
+		return wrong{"external workload " + x.Name + " routes no port to a workstation", "add mappings to it in the sandbox"}
 	}
 	for _, m := range x.Tunnel.BaselineToLocals {
 		if len(has) > 0 && !has[m.BaselinePort] {
@@ -295,7 +295,7 @@ func (e *examined) mayWrite(ctx context.Context) (string, error) {
 	}
 	all, err := stream.Recv()
 	if err != nil {
-		return "", wrong{err.Error(), "ask who runs the operator: the log of tunnel-api says why"}
+		return "", wrong{err.Error(), "ask the operator's administrator for the reason, which tunnel-api logs"}
 	}
 	for _, s := range all.GetSandboxes() {
 		switch {

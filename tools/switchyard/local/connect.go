@@ -41,34 +41,35 @@ func Commands(s *command.Session) []*cobra.Command {
 	return all
 }
 
-const aboutConnect = `Connect this workstation with the cluster until you interrupt it (connect status --wait
-waits for one in the background). Requests for the external workloads of sandboxes come to
-the local addresses that the sandboxes name, as sandboxes come and go; and a SOCKS5 and an
-HTTP proxy on this machine lead into the cluster, where names are resolved. No privilege
-is needed.
+const aboutConnect = `Connect this machine to the cluster until you interrupt it (connect status --wait waits
+for a connect in the background). Requests to the external workloads of sandboxes are
+forwarded to the local addresses that the sandboxes name; sandboxes that are created or
+deleted later are followed. A SOCKS5 and an HTTP proxy on this machine forward connections
+into the cluster and resolve names there. No privileges are needed.
 
-With --privileged, on Linux, all your programs on this machine reach the
-cluster's names and addresses as if they were in it: TCP to its Services, and to the
-ranges that the operator's configuration or --range name, is led through the tunnel, and
-so are queries for its names; others are asked of the resolvers that there are. No file is
-changed, and all of it ends with this program, however that ends. It takes CAP_NET_ADMIN,
-which setcap cap_net_admin+ep gives to a program that only your group can run. Programs
-of other users are not redirected; with sudo, yours are those of the user that called it.
+With --privileged (Linux only) all your programs on this machine reach the cluster's names
+and addresses directly: TCP connections to Services, and to the ranges in the operator's
+configuration or in --range, are forwarded through the tunnel, and so are DNS queries for
+cluster names; other queries are sent to the resolvers that the machine already uses. No
+file is changed, and everything is undone when this program terminates, however it
+terminates. It needs CAP_NET_ADMIN, which setcap cap_net_admin+ep gives to a program that
+only your group can run. Programs of other users are not redirected; under sudo, your
+programs are those of the user that called it.
 
-It reaches a tunnel proxy by a port-forward through the kubeconfig (which takes the rights
-to list pods and to create pods/portforward in the operator's namespace), at --address,
-which is faster, or through the proxy of a control plane, --proxy-url. It comes back by
-itself after sleep, a change of network, or an upgrade of the operator; connections that
-are cut end with an error, never as if all had been said.
+It reaches a tunnel proxy through a port-forward with your kubeconfig (which needs the
+rights to list pods and to create pods/portforward in the operator's namespace), at
+--address, which is faster, or through the proxy of a control plane, --proxy-url. It
+reconnects after sleep, a change of network, or an upgrade of the operator; connections
+that were cut fail with an error instead of an orderly end.
 
-You come with the token that the kubeconfig shows to the API server. Without flags,
-connect serves the sandboxes whose last author you are; --sandbox, --machine and -f select
-others that you can update. An address of this machine is opened if you are the sandbox's
-last author, or if --allow or -f names it. Any other is asked about once on the terminal,
-and the answer is remembered; without a terminal it is refused. Addresses of other hosts
-take an --allow that names them, and link-local ones are never opened. A tunnel that
-another user's workstation holds is not taken without --take: connect waits, and names the
-holder.`
+It authenticates with the token that your kubeconfig presents to the API server. Without
+flags, connect serves the sandboxes that you changed last; --sandbox, --machine and -f
+select others that you can update. It opens an address of this machine if you changed the
+sandbox last, or if --allow or -f names the address. For any other address it asks once on
+the terminal and remembers your answer; without a terminal it refuses. Addresses of other
+hosts need an --allow that names them, and link-local ones are never opened. It takes a
+tunnel from another user's workstation only with --take; otherwise it waits, and names the
+owner.`
 
 func connect(s *command.Session) *cobra.Command {
 	p, y, v := &place{s: s}, &ways{}, &privileges.Privileges{}
@@ -160,7 +161,7 @@ func (p *place) serve(ctx context.Context, parts *sync.WaitGroup, w *workstation
 		now, _ := w.Status()
 		err := socket.Serve(ctx, socket.Folder(p.s.Getenv), now.Session, func() any { s, _ := w.Status(); return s })
 		if err != nil {
-			say(p.s.Err, "note: "+p.s.Name+" connect status will not know of this one: "+err.Error())
+			printLine(p.s.Err, "note: "+p.s.Name+" connect status does not show this connection: "+err.Error())
 		}
 	})
 	telling, stop := context.WithCancel(ctx)
@@ -169,7 +170,7 @@ func (p *place) serve(ctx context.Context, parts *sync.WaitGroup, w *workstation
 	err := w.Run(ctx)
 	stop()
 	if is := <-written; err != nil && is(err) {
-		return exit.Unavailable.Errorf("no tunnel, for the reason above; %s doctor checks each part", p.s.Name)
+		return exit.Unavailable.Errorf("not connected, for the reason above; %s doctor checks each part", p.s.Name)
 	}
 	return unconnected(p.s, err)
 }
@@ -204,16 +205,16 @@ func proxy(s *command.Session) *cobra.Command {
 	p, y, of := &place{s: s}, &ways{}, header.Source{}
 	c := &cobra.Command{
 		Use: "proxy", Short: "Forward local ports to cluster services, adding a routing key", Args: cobra.NoArgs,
-		Long: `Have ports of this machine lead into the cluster until you interrupt it. HTTP and gRPC
+		Long: `Forward ports of this machine into the cluster until you interrupt it. HTTP and gRPC
 requests get the routing key of a sandbox or a route group, so that they reach it.
-Nothing comes from the cluster to this workstation: for that see connect.`,
+No requests arrive from the cluster: for that, see connect.`,
 		Example: "  switchyard proxy --sandbox mine --map http://frontend.shop:8080@localhost:8080\n  switchyard proxy --sandbox mine --map grpc://cart.shop:9000@localhost:9000 --http-proxy 127.0.0.1:8118",
 	}
 	p.flags(c.Flags())
 	y.flags(c.Flags(), "", "")
-	c.Flags().StringVarP(&of.Sandbox, "sandbox", "s", "", "`sandbox` whose routing key requests get")
-	c.Flags().StringVarP(&of.RouteGroup, "routegroup", "r", "", "`route group` whose routing key requests get")
-	c.Flags().StringVar(&of.Key, "key", "", "routing `key` that requests get")
+	c.Flags().StringVarP(&of.Sandbox, "sandbox", "s", "", "`sandbox` that provides the routing key")
+	c.Flags().StringVarP(&of.RouteGroup, "routegroup", "r", "", "`route group` that provides the routing key")
+	c.Flags().StringVar(&of.Key, "key", "", "routing `key` to add to requests")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if len(y.maps) == 0 && y.socks == "" && y.http == "" {
 			return exit.Usage.Errorf("name a port into the cluster: --map, --http-proxy or --socks5")
@@ -253,10 +254,10 @@ func orElse(text, otherwise string) string {
 	return text
 }
 
-// say writes a line of text for the user.
-func say(out io.Writer, line string) { _, _ = io.WriteString(out, show.Line(line)+"\n") }
+// printLine writes a line of text for the user.
+func printLine(out io.Writer, line string) { _, _ = io.WriteString(out, show.Line(line)+"\n") }
 
-// keyHeaders returns the headers of the cluster whose whole value is a routing key; none if the
+// keyHeaders returns the cluster's headers with a routing key as their whole value; none if the
 // operator's configuration cannot be read.
 func keyHeaders(ctx context.Context, access *rest.Config, operator string) []string {
 	c, err := command.Client(access)

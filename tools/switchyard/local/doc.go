@@ -7,7 +7,7 @@
 //	connect status                               status
 //	local listeners, the routing key             ways.go, header.go
 //	connect with privileges                      privileges
-//	run; a baseline's environment and files      run.go, standing
+//	run; a baseline's environment and files      run.go, localenv
 //	diagnosis, part by part                      doctor.go, checks.go
 //	a certificate for SSH                        sshcert.go
 //

@@ -82,15 +82,15 @@ func doctor(s *command.Session) *cobra.Command {
 	e := &examined{place: place{s: s}}
 	c := &cobra.Command{
 		Use: "doctor", Short: "Diagnose the connection between this machine and the cluster", Args: cobra.NoArgs,
-		Long: `Diagnose the connection between this machine and the cluster, in the order in
-which they are needed, and say what is wrong and what to do. With --sandbox it looks at the
-sandbox too: its external workloads, and whether their local processes listen. Nothing is
-changed, and no tunnel is taken from a program that has one. The exit code is 1 when a part is wrong.`,
+		Long: `Diagnose the connection between this machine and the cluster. The parts are checked in the order
+in which they are needed; each failed check is shown with its remedy. --sandbox also checks the
+sandbox: its external workloads, and whether their local processes listen. Nothing is changed, and
+no tunnel is taken from another program. The exit code is 1 if a check failed.`,
 		Example: "  switchyard doctor --sandbox mine",
 	}
 	e.flags(c.Flags())
-	c.Flags().BoolVar(&e.privileged, "privileged", false, "look whether connect --privileged works here too")
-	c.Flags().StringVarP(&e.sandbox, "sandbox", "s", "", "`sandbox` to look at")
+	c.Flags().BoolVar(&e.privileged, "privileged", false, "also check whether connect --privileged works here")
+	c.Flags().StringVarP(&e.sandbox, "sandbox", "s", "", "`sandbox` to check")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if err := e.addressed(); err != nil {
 			return err
@@ -118,13 +118,13 @@ changed, and no tunnel is taken from a program that has one. The exit code is 1 
 	return c
 }
 
-// listens returns an error where nothing takes connections on an address of this machine.
+// listens returns an error where nothing listens on an address of this machine.
 func listens(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	if err != nil {
-		return wrong{"nothing takes connections on " + address, "start the local process, or change the mapping of the sandbox"}
+		return wrong{"nothing listens on " + address, "start the local process, or change the mapping of the sandbox"}
 	}
 	return c.Close()
 }

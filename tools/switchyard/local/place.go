@@ -54,10 +54,10 @@ type place struct {
 // flags adds the flags of a place.
 func (p *place) flags(f *pflag.FlagSet) {
 	f.StringVar(&p.address, "address", "", "`host:port` of a tunnel proxy that is reached without a port-forward, usually its port 7777")
-	f.StringVar(&p.through, "proxy-url", "", "`URL` of a control plane's proxy, through which a tunnel proxy is reached (also "+proxyVariable+"); the proxy is shown the API key in "+keyVariable+", if there is one")
-	f.StringVar(&p.cluster, "cluster", "", "with --proxy-url, the `name` that the control plane knows the cluster by")
-	f.StringVar(&p.ca, "ca", "", "`file` with the authority that signs the proxies' certificates; read from the cluster")
-	f.StringVar(&p.account, "as-service-account", "", "come as this service account, `namespace/name`, by a token made for it (it takes the right to create serviceaccounts/token)")
+	f.StringVar(&p.through, "proxy-url", "", "`URL` of a control plane's proxy, through which a tunnel proxy is reached (also "+proxyVariable+"); it gets the API key in "+keyVariable+", if set")
+	f.StringVar(&p.cluster, "cluster", "", "with --proxy-url, the `name` of the cluster in the control plane")
+	f.StringVar(&p.ca, "ca", "", "`file` with the authority that signs the proxies' certificates (default: read from the cluster)")
+	f.StringVar(&p.account, "as-service-account", "", "authenticate as this service account, `namespace/name`, with a requested token (needs the right to create serviceaccounts/token)")
 }
 
 // proxyURL returns the proxy of a control plane, as a URL; empty: there is another road.
@@ -73,17 +73,17 @@ func (p *place) proxyURL() string {
 func (p *place) access() (*rest.Config, error) {
 	at, err := p.context()
 	if err != nil {
-		return nil, exit.Unavailable.Errorf("this needs a cluster: %w", err)
+		return nil, exit.Unavailable.Errorf("a cluster is needed: %w", err)
 	}
 	config, err := at.Rest()
 	if moved := (*reach.MovedError)(nil); errors.As(err, &moved) {
 		return nil, exit.Unavailable.Errorf("%w", err)
 	}
 	if err != nil {
-		return nil, exit.Unavailable.Errorf("this needs a cluster: %w", err)
+		return nil, exit.Unavailable.Errorf("a cluster is needed: %w", err)
 	}
 	if text := at.Switched(); text != "" {
-		say(p.s.Err, "Note: "+text)
+		printLine(p.s.Err, "Note: "+text)
 	}
 	return config, nil
 }
@@ -139,7 +139,7 @@ func (p *place) prepare() (err error) {
 	_, _ = p.context() // With --address and --token-file none is needed.
 	switch {
 	case p.through != "" && p.address != "":
-		return exit.Usage.Errorf("--proxy-url and --address are two roads: give one")
+		return exit.Usage.Errorf("--proxy-url and --address exclude each other: give one")
 	case p.proxyURL() == "" && p.cluster != "":
 		return exit.Usage.Errorf("--cluster names a cluster of a control plane: set --proxy-url too")
 	case p.proxyURL() != "":
@@ -249,10 +249,10 @@ func (p *place) identity() (workstation.Token, error) {
 		return identity.FromFile(file), nil
 	}
 	if _, err := p.access(); err != nil {
-		return nil, exit.Unavailable.Errorf("who you are is not known without a kubeconfig: give a token in the file of --token-file, or a kubeconfig (%w)", err)
+		return nil, exit.Unavailable.Errorf("there are no credentials without a kubeconfig: name a kubeconfig, or a file with a token (--token-file) (%w)", err)
 	}
 	if p.account == "" {
-		return identity.Narrowed(p.access, func(text string) { say(p.s.Err, "Note: "+text) })
+		return identity.Narrowed(p.access, func(text string) { printLine(p.s.Err, "Note: "+text) })
 	}
 	namespace, name, err := named(p.account)
 	if err != nil {
@@ -269,7 +269,7 @@ func (p *place) agree(policy consent.Policy, command, end string) (err error) {
 		cfg.Console = allow.Terminal(p.s.In, p.s.Err)
 	}
 	if p.addresses, err = allow.New(cfg); err != nil {
-		return exit.Failed.Errorf("the answers about local addresses cannot be used: %w", err)
+		return exit.Failed.Errorf("the remembered answers about local addresses cannot be used: %w", err)
 	}
 	return nil
 }

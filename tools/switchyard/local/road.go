@@ -14,7 +14,7 @@ import (
 )
 
 // tunnelProxy is the port of tunnel proxies for workstations.
-var tunnelProxy = reach.Target{What: "tunnel proxy", Deployment: "tunnel-proxy", Pods: "app=tunnel-proxy", Port: 7777,
+var tunnelProxy = reach.Target{Name: "tunnel proxy", Deployment: "tunnel-proxy", Pods: "app=tunnel-proxy", Port: 7777,
 	Otherwise: "have the operator installed with its tunnels"}
 
 // Environment variables that the published client reads for a control plane. There is no flag for

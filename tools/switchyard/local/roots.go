@@ -15,7 +15,7 @@ func (p *place) refresh(ctx context.Context) error {
 	if p.ca != "" {
 		bundle, err := authority.Read(p.ca)
 		if err != nil {
-			return workstation.Final(fmt.Errorf("the file of --ca cannot be read: %w. Name a file with the operator's authority, or leave --ca out to have it read from the cluster", err))
+			return workstation.Final(fmt.Errorf("the file of --ca cannot be read: %w. Name a file with the operator's authority, or omit --ca to read it from the cluster", err))
 		}
 		return workstation.Final(p.roots.Set(bundle))
 	}

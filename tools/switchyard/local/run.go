@@ -21,34 +21,34 @@ import (
 	"switchyard.dev/tools/switchyard/command/interrupt"
 	"switchyard.dev/tools/switchyard/local/allow"
 	"switchyard.dev/tools/switchyard/local/header"
+	"switchyard.dev/tools/switchyard/local/localenv"
 	"switchyard.dev/tools/switchyard/local/process"
-	"switchyard.dev/tools/switchyard/local/standing"
 	"switchyard.dev/tunnels/api"
 	"switchyard.dev/tunnels/workstation"
 	"switchyard.dev/tunnels/workstation/socket"
 	"switchyard.dev/tunnels/workstation/standin"
 )
 
-const aboutRun = `Start a process of this machine in the place of a container of the cluster: with the
-environment of the baseline's container, with the files of its volumes below a folder of
-their own, with env and files that the sandbox gives the workload (local) on top, and with
-requests of the sandbox's routing key, which come to the local addresses that it names. An
-address is opened if you are the sandbox's last author, or if --allow or -f names it. Any
-other is refused with the command that allows it, since the process has the terminal.
+const aboutRun = `Run a local process instead of a container of the cluster. It gets the environment of the
+baseline's container, the files of its volumes (in a folder of their own), the env and
+files that the sandbox defines for the workload (local), and the requests with the
+sandbox's routing key, at the local addresses that the sandbox names. An address is opened
+if you changed the sandbox last, or if --allow or -f names it. Any other is refused with
+the command that allows it, because the process uses the terminal.
 
-The variables of the container win over yours, but for PATH, HOME and others that are
-about the machine. Variables from which loaders, shells or interpreters run code, such as
-LD_PRELOAD or BASH_ENV, are left out and named on standard error, unless --allow-env names
-them. Volumes are below $SWITCHYARD_ROOT, and variables that name a path in one of them
-are changed to name it there (--as-is leaves them). The folder is removed when the process
-ends; after kill -9, when the next run starts. The token of the service account is not
-copied, since it was made for pods: if the process speaks to the API server, it does so
-with your own rights, or not at all.`
+The container's variables override yours, except PATH, HOME and others that describe the
+machine. Variables from which loaders, shells or interpreters run code, such as LD_PRELOAD
+or BASH_ENV, are omitted and listed on standard error, unless --allow-env names them.
+Volumes are below $SWITCHYARD_ROOT, and variables that contain a path in one of them are
+changed accordingly (--as-is keeps them). The folder is removed when the process ends;
+after kill -9, when the next run starts. The token of the service account is not copied,
+because it was issued for pods: if the process calls the API server, it does so with your
+own rights, or not at all.`
 
 // running is a run of the command.
 type running struct {
 	place
-	standing.Workload
+	localenv.Workload
 	ways
 	sandbox                     string
 	asIs, clean, alone, proxied bool
@@ -77,11 +77,11 @@ func run(s *command.Session) *cobra.Command {
 	r.ways.flags(c.Flags(), "", "")
 	r.named.Flags(c.Flags(), "")
 	c.Flags().StringVarP(&r.sandbox, "sandbox", "s", "", "the `sandbox`; required")
-	c.Flags().BoolVar(&r.asIs, "as-is", false, "leave variables that name paths in volumes as they are")
-	c.Flags().BoolVar(&r.clean, "clean-env", false, "of your own variables keep only PATH, HOME and others that are about the machine")
-	c.Flags().BoolVar(&r.alone, "no-connect", false, "only environment and files: no requests come")
+	c.Flags().BoolVar(&r.asIs, "as-is", false, "do not change variables that contain paths in volumes")
+	c.Flags().BoolVar(&r.clean, "clean-env", false, "of your own variables keep only PATH, HOME and others that describe the machine")
+	c.Flags().BoolVar(&r.alone, "no-connect", false, "only environment and files: receive no requests")
 	c.Flags().BoolVar(&r.proxied, "proxy-env", false, "set HTTP_PROXY and ALL_PROXY to a proxy into the cluster, which adds the routing key to HTTP requests, and NO_PROXY to this machine")
-	c.Flags().BoolVar(&r.taking, "take", false, "take the sandbox's tunnels from another user that holds them")
+	c.Flags().BoolVar(&r.taking, "take", false, "take over the sandbox's tunnels from another user")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if r.sandbox == "" {
 			return exit.Usage.Errorf("name the sandbox: --sandbox NAME")
@@ -108,21 +108,21 @@ func (r *running) run(ctx context.Context, given func(string) bool, args []strin
 		return err
 	}
 	r.result = result
-	folder, err := standing.NewFolder(x.Name)
+	folder, err := localenv.NewFolder(x.Name)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = folder.Release() }()
 	r.root, r.lock = folder.Root, folder.Lock
-	if _, err := standing.Write(r.root, result.Files, false); err != nil {
+	if _, err := localenv.Write(r.root, result.Files, false); err != nil {
 		return err
 	}
-	standing.Warn(r.s, result)
+	localenv.Warn(r.s, result)
 	if r.alone {
 		return r.start(ctx, args)
 	}
 	if r.brought(x.Name) && len(r.maps) == 0 && !r.proxied {
-		say(r.s.Err, "requests come through the connection that there is already (see "+r.s.Name+" connect status)")
+		printLine(r.s.Err, "requests use the existing connection (see "+r.s.Name+" connect status)")
 		return r.start(ctx, args)
 	}
 	return r.connected(ctx, given, x.Name, args)
@@ -131,7 +131,7 @@ func (r *running) run(ctx context.Context, given func(string) bool, args []strin
 // allows opens the addresses of this machine that flags and files name. Those that the sandbox names are
 // opened as connect opens them: if the user is its last author.
 func (r *running) allows(ctx context.Context, cluster client.Reader, workload string) error {
-	o, err := standing.Sandbox(ctx, cluster, r.sandbox)
+	o, err := localenv.Sandbox(ctx, cluster, r.sandbox)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (r *running) allows(ctx context.Context, cluster client.Reader, workload st
 		return err
 	}
 	if slices.ContainsFunc(of, func(name string) bool { return name != r.sandbox }) {
-		return exit.Usage.Errorf("-f: a file is that of sandbox %s, and --sandbox names %s", strings.Join(of, ", "), r.sandbox)
+		return exit.Usage.Errorf("-f names a file of sandbox %s, but --sandbox names %s", strings.Join(of, ", "), r.sandbox)
 	}
 	r.machine = o.Annotations[api.AnnotationMachine]
 	if r.taking {
@@ -237,13 +237,13 @@ func (r *running) environ() []string {
 	if !r.asIs {
 		var changed, left []string
 		if vars, changed, left = r.result.Below(r.root); len(changed) > 0 {
-			say(r.s.Err, "note: these variables name paths below "+r.root+": "+strings.Join(changed, ", "))
+			printLine(r.s.Err, "note: these variables name paths below "+r.root+": "+strings.Join(changed, ", "))
 			if loads := slices.DeleteFunc(changed, func(name string) bool { return !unsafeenv.NamesPath(name) }); len(loads) > 0 {
-				say(r.s.Err, "warning: programs may load code or configuration of the cluster by these variables: "+strings.Join(loads, ", ")+". --as-is leaves their values unchanged")
+				printLine(r.s.Err, "warning: programs may load code or configuration of the cluster by these variables: "+strings.Join(loads, ", ")+". --as-is leaves their values unchanged")
 			}
 		}
 		if len(left) > 0 {
-			say(r.s.Err, "note: these variables are unchanged, although they may name paths below "+r.root+", since it is not clear where a path begins: "+strings.Join(left, ", ")+". The command can make them from $SWITCHYARD_ROOT")
+			printLine(r.s.Err, "note: these variables are unchanged, although they may name paths below "+r.root+", because it is unclear where a path begins: "+strings.Join(left, ", ")+". The command can compute them from $SWITCHYARD_ROOT")
 		}
 	}
 	vars = append(vars, standin.Var{Name: "SWITCHYARD_ROOT", Value: r.root})
@@ -279,7 +279,7 @@ func (r *running) start(ctx context.Context, args []string) error {
 		return exit.Failed.Errorf("%s cannot be started: %w", args[0], err)
 	}
 	if len(result.Left) > 0 {
-		say(r.s.Err, fmt.Sprintf("note: %s ended, and left processes running: %s. They keep the ports that they listen on, and the folder of files; end them with: kill -- -%d",
+		printLine(r.s.Err, fmt.Sprintf("note: %s ended, and left processes running: %s. They keep the ports that they listen on, and the folder of files; end them with: kill -- -%d",
 			args[0], result.Names(), result.Group))
 	}
 	if result.Code != 0 {

@@ -17,8 +17,8 @@ func socksCredential(s *command.Session) *cobra.Command {
 	c := &cobra.Command{
 		Use: "socks-credential", Short: "Issue a credential for the SOCKS5 port of the tunnel proxies", Args: cobra.NoArgs,
 		Long: `Issue a user name and a password for the SOCKS5 port (1080) of the tunnel proxies, valid for
-minutes. Clients that reach that port by themselves, as through kubectl port-forward, need them. The
-SOCKS5 port that switchyard connect opens on this machine needs no credential.`,
+minutes. Clients that connect to that port directly, such as through kubectl port-forward, need
+them. The SOCKS5 port that switchyard connect opens on this machine needs no credential.`,
 		Example: "  switchyard tunnel socks-credential -o json",
 	}
 	p.flags(c.Flags())
@@ -45,7 +45,7 @@ func (p *place) issueSOCKS(ctx context.Context, w *workstation.Workstation) erro
 	defer cancel()
 	got, err := api.IssueSOCKSCredential(ctx, &tunnelv1.IssueSOCKSCredentialRequest{})
 	if err != nil {
-		return fmt.Errorf("issue a credential by tunnel-api: %w", err)
+		return fmt.Errorf("request a credential from tunnel-api: %w", err)
 	}
 	out := socksIssued{got.GetUser(), got.GetPassword(), got.GetExpires().AsTime()}
 	text := fmt.Sprintf("user      %s\npassword  %s\nexpires   %s\n", out.User, out.Password, p.s.Now().Add(time.Until(out.Expires)).Format(time.TimeOnly))

@@ -22,14 +22,14 @@ func sshCert(s *command.Session) *cobra.Command {
 	var identity, known string
 	c := &cobra.Command{
 		Use: "ssh-cert", Short: "Sign a key for the SSH port of the tunnel proxies", Args: cobra.NoArgs,
-		Long: `Have a public key of yours signed for the SSH port of the tunnel proxies, for minutes. It
-writes the certificate beside the key, where ssh finds it by itself, and the proxies' host
-key into a known_hosts file of its own. No private key leaves this machine, nor is one read.`,
+		Long: `Sign your public key for the SSH port of the tunnel proxies; the certificate is valid for
+minutes. It is written next to the key, where ssh finds it, and the proxies' host key into a
+separate known_hosts file. Private keys are neither read nor sent.`,
 		Example: "  switchyard tunnel ssh-cert --identity ~/.ssh/id_ed25519",
 	}
 	p.flags(c.Flags())
-	c.Flags().StringVar(&identity, "identity", "", "the private key's `file`; beside it are FILE.pub, which is signed, and FILE-cert.pub, which is written. ~/.ssh/id_ed25519")
-	c.Flags().StringVar(&known, "known-hosts", "", "the `file` for the proxies' host key; ~/.ssh/known_hosts_switchyard")
+	c.Flags().StringVar(&identity, "identity", "", "the private key's `FILE`; FILE.pub is signed, and FILE-cert.pub is written (default: ~/.ssh/id_ed25519)")
+	c.Flags().StringVar(&known, "known-hosts", "", "the `file` for the proxies' host key (default: ~/.ssh/known_hosts_switchyard)")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		home, err := os.UserHomeDir()
 		if err != nil && (identity == "" || known == "") {
@@ -68,7 +68,7 @@ func (p *place) certify(ctx context.Context, w *workstation.Workstation, public,
 	defer cancel()
 	got, err := api.IssueSSHCertificate(ctx, &tunnelv1.IssueSSHCertificateRequest{PublicKey: public})
 	if err != nil {
-		return fmt.Errorf("have the key signed by tunnel-api: %w", err)
+		return fmt.Errorf("request a signature from tunnel-api: %w", err)
 	}
 	out := certificate{identity + "-cert.pub", known, got.GetExpires().AsTime()}
 	if err := replace(out.Certificate, got.GetCertificate()); err != nil {

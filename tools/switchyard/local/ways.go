@@ -37,8 +37,8 @@ type opened struct {
 func (y *ways) flags(f *pflag.FlagSet, socks, http string) {
 	f.StringVar(&y.socks, "socks5", socks, "`address` of this machine for a SOCKS5 proxy into the cluster; empty for none")
 	f.StringVar(&y.http, "http-proxy", http, "`address` of this machine for an HTTP proxy into the cluster; empty for none")
-	f.StringArrayVarP(&y.maps, "map", "m", nil, "have a port of this machine stand for one of the cluster, `SCHEME://HOST:PORT@ADDRESS`, as http://cart.shop:80@localhost:8080; schemes are http, https, grpc (which add the routing key) and tcp; may be given again")
-	f.StringArrayVar(&y.origins, "allow-origin", nil, "further `origin` whose pages may use these ports, such as http://shop.test:3000; may be given again")
+	f.StringArrayVarP(&y.maps, "map", "m", nil, "forward a local port to one of the cluster, `SCHEME://HOST:PORT@ADDRESS`, such as http://cart.shop:80@localhost:8080; schemes are http, https, grpc (which add the routing key) and tcp; repeatable")
+	f.StringArrayVar(&y.origins, "allow-origin", nil, "further `origin` with pages that may use these ports, such as http://shop.test:3000; repeatable")
 }
 
 // listen opens all of them.

@@ -18,9 +18,9 @@ func Diff(s *command.Session) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "diff FROM [TO]",
 		Short: "Show the decisions that differ between two versions, with their causes",
-		Long: `Show which decisions differ between two versions of the table: for which baseline,
-key and ports, from what to what, and the events that made it so. TO is the
-newest version when it is left out. A FROM before the log began means its start.`,
+		Long: `Show which decisions differ between two versions of the table: the baseline, key
+and ports, the old and new destination, and the events that caused the change. TO
+defaults to the newest version. A FROM before the start of the log means its start.`,
 		Example: `  switchyard diff 15m
   switchyard diff 14:03 14:10 --workload deployment/shop/customer
   switchyard diff 4y2kq7m9x1v3tz8b/120 now -o json`,

@@ -61,18 +61,19 @@ func DryRun(s *command.Session) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "dry-run (-f FILE [--delete] | --delete KIND NAME|NAMESPACE/NAME)",
 		Short: "Show the changes that objects would cause, applied or deleted",
-		Long: `Say what would change if objects were applied, or deleted: whether the API server
-would take them, which objects the operator would write, what it would find wrong,
-and which decisions of the table would become others. Nothing is written anywhere.
-The cluster, and the operator's configuration in it, are read with your kubeconfig,
-and the API server is asked with dryRun=All; what you may not read or ask is listed.
-Where Istio or the Gateway API is on, the VirtualServices and derived routes that would
-be written are listed too, and a workload that they route needs no sidecar.
-FILE holds objects in YAML or JSON, which are taken in order; - is standard input.
+		Long: `Show the effects of applying or deleting objects without doing it: whether the API
+server would accept them, which objects the operator would write, which problems it
+would report, and which routing decisions would change. Nothing is written anywhere.
+The cluster and the operator's configuration are read with your kubeconfig, and the
+API server is called with dryRun=All; objects and requests that your rights do not
+allow are listed. With Istio or the Gateway API enabled, the VirtualServices and
+derived routes that would be written are listed too; a workload that they route needs
+no sidecar. FILE contains objects in YAML or JSON, which are applied in order; - is
+standard input.
 
-Exit code 6 when it would not work as it is: the API server would refuse an object, or
-the operator would report what somebody has to mend. Otherwise 0, also when something
-would change; with --exit-code 1 then, as kubectl diff has it.`,
+Exit code 6 if the result would not work: the API server would reject an object, or
+the operator would report a problem that a user has to fix. Otherwise 0, also if there
+are changes; with --exit-code, changes exit with 1, as in kubectl diff.`,
 		Example: `  switchyard dry-run -f sandbox.yaml
   switchyard dry-run --delete signadotsandbox new-customer
   switchyard dry-run --delete forkedworkload shop/customer-1`,
@@ -80,7 +81,7 @@ would change; with --exit-code 1 then, as kubectl diff has it.`,
 	}
 	f := c.Flags()
 	f.StringVarP(&file, "filename", "f", "", "the `file` with the objects, or -")
-	f.BoolVar(&remove, "delete", false, "say what would change if they were deleted")
+	f.BoolVar(&remove, "delete", false, "show the effects of deleting them")
 	f.BoolVar(&differs, "exit-code", false, "exit with 1 when an object or a decision would change")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		ask, err := question(s, file, remove, args)

@@ -21,7 +21,7 @@ func session() *command.Session {
 	return s
 }
 
-func TestWhatADryRunIsAbout(t *testing.T) {
+func TestArgumentsOfADryRun(t *testing.T) {
 	for name, tt := range map[string]struct {
 		file   string
 		remove bool

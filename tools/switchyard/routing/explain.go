@@ -24,27 +24,24 @@ func Explain(s *command.Session) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "explain DESTINATION | KIND/NAMESPACE/NAME",
 		Short: "Explain the route of a request",
-		Long: `Explain the route of a request; if a route is missing, the missing part and since when.
+		Long: `Explain the route of a request; if there is none, name the missing part and since when it is missing.
 DESTINATION is the address that a client calls: host:port of a Service, its cluster IP,
-or a URL, whose path counts where a mesh routes by paths. With the headers of a request
-the routing key is read from them as a sidecar does; or name the key itself.
+or a URL (a mesh can route by its path). The routing key is read from the headers of
+the request (--header) as a sidecar reads them, or given with --key.
 
-Of headers that sidecars read and applications may not forward, the text states why.
+The text lists headers that sidecars read but applications may not forward, with the
+reasons. With a kubeconfig it also lists all caveats of the sandbox; with --pod, whether
+that pod's sidecar is outdated; and for a workload without sidecars, whether a mesh
+routes it: by which VirtualServices of Istio (from its IstioRoutes), or by which routes
+of the Gateway API (from its GatewayAPIRoutes). -o json contains only the route server's
+response (coverage -o json contains the rest); its exit code accounts for the mesh too.
 
-With a kubeconfig the text also lists all caveats of the sandbox.
-With --pod the text also says whether that pod's sidecar is outdated, which the cluster
-tells; -o json has the route server's answer alone (coverage -o json has the other), and
-its exit code counts the mesh, too.
-Of a workload without sidecars the text also says whether a mesh routes it: which
-VirtualServices of Istio, as its IstioRoutes in the cluster say, or which routes of the
-Gateway API, as its GatewayAPIRoutes do.
+If the Service also selects pods of other workloads that sandboxes fork, there is one
+explanation for each workload.
 
-Where the Service also selects pods of other workloads that sandboxes fork, there is
-an answer for each workload.
-
-Exit code 0 when the request is routed to the sandbox of its key, by a sidecar or a
-mesh, or stays at the baseline because that sandbox wants it so, whichever workload
-the Service selects; otherwise 1.`,
+Exit code 0 if the request is routed to the sandbox of its key, by a sidecar or a mesh,
+or stays at the baseline because the sandbox declares so, for every workload that the
+Service selects; otherwise 1.`,
 		Example: `  switchyard explain customer.shop:8081 --key k7q2m9x4v1tz8
   switchyard explain customer.shop:8081 -H 'baggage: sd-routing-key=k7q2m9x4v1tz8'
   switchyard explain deployment/shop/customer --key k7q2m9x4v1tz8 --at 14:03
@@ -52,12 +49,12 @@ the Service selects; otherwise 1.`,
 		Args: cobra.ExactArgs(1),
 	}
 	f := c.Flags()
-	f.StringArrayVarP(&headers, "header", "H", nil, "a header of the request, `'name: value'`; may be given again")
+	f.StringArrayVarP(&headers, "header", "H", nil, "a header of the request, `'name: value'`; repeatable")
 	f.StringVar(&req.RoutingKey, "key", "", "the routing key, instead of headers")
-	f.StringVar(&method, "method", "GET", "the method of the request, by which routes of a mesh may match")
-	f.Uint32Var(&req.WorkloadPort, "port", 0, "with KIND/NAMESPACE/NAME: the port that the workload listens on; any")
-	f.StringVar(&req.Pod, "pod", "", "ask about the sidecar of this pod of the baseline, `NAMESPACE/NAME`, and whether it is outdated; all of them")
-	f.StringVar(&at, "at", "", "the `version` to explain; the newest")
+	f.StringVar(&method, "method", "GET", "the method of the request (routes of a mesh can match by it)")
+	f.Uint32Var(&req.WorkloadPort, "port", 0, "with KIND/NAMESPACE/NAME: the port that the workload listens on (default: any)")
+	f.StringVar(&req.Pod, "pod", "", "check only the sidecar of this pod of the baseline, `NAMESPACE/NAME`, and whether it is outdated (default: all pods)")
+	f.StringVar(&at, "at", "", "the `version` to explain (default: the newest)")
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		if req.Headers, err = headersOf(headers); err != nil {
 			return err

@@ -18,8 +18,8 @@ func History(s *command.Session) *cobra.Command {
 		Use:   "history (--key KEY | --workload KIND/NAMESPACE/NAME | --member KIND/NAMESPACE/NAME)",
 		Short: "List the events of a key, a baseline or a member, with their authors",
 		Long: `List the events of one routing key, of one baseline (of every member that ever
-stood for it) or of one member (a ForkedWorkload, SignadotExternalWorkload or
-VirtualWorkload), oldest first, and who caused each.`,
+represented it) or of one member (a ForkedWorkload, SignadotExternalWorkload or
+VirtualWorkload), oldest first, with the author of each.`,
 		Example: `  switchyard history --key k7q2m9x4v1tz8
   switchyard history --workload deployment/shop/customer --limit 10
   switchyard history --member forkedworkload/shop/new-customer-customer`,
@@ -29,7 +29,7 @@ VirtualWorkload), oldest first, and who caused each.`,
 	f.StringVar(&req.RoutingKey, "key", "", "the routing key")
 	f.StringVar(&workload, "workload", "", "the baseline, `KIND/NAMESPACE/NAME`")
 	f.StringVar(&member, "member", "", "the member, `KIND/NAMESPACE/NAME`")
-	f.Int32Var(&req.Limit, "limit", 0, "the newest so many; 100")
+	f.Int32Var(&req.Limit, "limit", 0, "number of newest events (default: 100)")
 	c.MarkFlagsOneRequired("key", "workload", "member")
 	c.MarkFlagsMutuallyExclusive("key", "workload", "member")
 	c.RunE = func(c *cobra.Command, _ []string) error {

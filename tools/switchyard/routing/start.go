@@ -12,9 +12,8 @@ import (
 	"switchyard.dev/tools/switchyard/command"
 )
 
-// beganAnew is the reason in the first Complete of a log that replaced another one whose history is
-// lost (fact.proto).
-const beganAnew = "epoch"
+// newEpoch is the reason in the first Complete of a log that replaced a lost one (fact.proto).
+const newEpoch = "epoch"
 
 // sinceStart requests a difference again, from the start of the log, when it was rejected because
 // its first time is older than the log. If history before the start was deleted or lost, the
@@ -62,7 +61,7 @@ func startOf(ctx context.Context, client routingv1.RoutingClient) (*routingv1.Ve
 	if err != nil {
 		return nil, err
 	}
-	if c, ok := complete.Fact.Data.(*factv1.Complete); !ok || c.GetReason() == beganAnew {
+	if c, ok := complete.Fact.Data.(*factv1.Complete); !ok || c.GetReason() == newEpoch {
 		return nil, nil
 	}
 	return kept.GetOldest(), nil

@@ -20,17 +20,16 @@ func Table(s *command.Session) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "table",
 		Short: "Show the routing table, now or as it was",
-		Long: `Show the rules of the routing table: which sandbox serves requests to which
-baseline that carry which routing key. Below them, members that lost their
-baseline to an older one, the version and its hash. Tables with the same rules
-have the same hash.`,
+		Long: `Show the rules of the routing table: the sandbox that serves requests with a routing
+key to a baseline. Below them: members that lost their baseline to an older one, the
+version and its hash. Tables with the same rules have the same hash.`,
 		Example: `  switchyard table
   switchyard table --key k7q2m9x4v1tz8 --at 14:03
   switchyard table --workload deployment/shop/customer -o json`,
 		Args: cobra.NoArgs,
 	}
 	filter := parse.Filter(c)
-	c.Flags().StringVar(&at, "at", "", "the `version` to show; the newest")
+	c.Flags().StringVar(&at, "at", "", "the `version` to show (default: the newest)")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		f, err := filter()
 		if err != nil {

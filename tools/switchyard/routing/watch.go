@@ -31,17 +31,16 @@ func Watch(s *command.Session) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "watch",
 		Short: "Show decisions as they change",
-		Long: `Show the present, and then each decision that changes. With --behind it begins
-with what has changed since that position. When the connection is lost it goes on
-where it was; with -o json each line is one message, and the version in it is the
-position to go on from.`,
+		Long: `Show the current decisions, and then each change. With --behind it starts with the
+changes since that position. After a lost connection it resumes at its position; with
+-o json each line is one message, and its version is the position to resume from.`,
 		Example: `  switchyard watch --key k7q2m9x4v1tz8
   switchyard watch --behind 4y2kq7m9x1v3tz8b/120 --once -o json`,
 		Args: cobra.NoArgs,
 	}
 	filter := parse.Filter(c)
-	c.Flags().StringVar(&behind, "behind", "", "begin behind this `position`; with the whole present")
-	c.Flags().BoolVar(&once, "once", false, "end when the present is reached")
+	c.Flags().StringVar(&behind, "behind", "", "start after this `position` (default: with all current decisions)")
+	c.Flags().BoolVar(&once, "once", false, "exit when the newest version is reached")
 	c.RunE = func(c *cobra.Command, _ []string) (err error) {
 		req := &routingv1.WatchRequest{}
 		if req.Filter, err = filter(); err != nil {
@@ -70,7 +69,7 @@ func watch(ctx context.Context, s *command.Session, client routingv1.RoutingClie
 		case !told || !again(err):
 			return err
 		}
-		fmt.Fprintf(s.Err, "%s: the watch was interrupted and goes on: %s\n", s.Name, show.Plain(exit.Text(err, s.Name)))
+		fmt.Fprintf(s.Err, "%s: the watch was interrupted and resumes: %s\n", s.Name, show.Plain(exit.Text(err, s.Name)))
 		if exit.Of(err) == exit.Gone {
 			req.Behind = nil // the log has begun again: so does the watch
 		}

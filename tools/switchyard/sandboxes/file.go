@@ -31,8 +31,8 @@ type Values struct {
 
 // Flags adds the flags of Values; kind is "file" or "files".
 func (v *Values) Flags(f *pflag.FlagSet, kind string) {
-	f.StringArrayVar(&v.set, "set", nil, "value of a variable of the "+kind+", `NAME=VALUE`; may be given again for others")
-	f.StringArrayVar(&v.roots, "embed-root", nil, "a further `DIR` below which @{embed: path} of the "+kind+" may read, beside the folder of the file; may be given again")
+	f.StringArrayVar(&v.set, "set", nil, "value of a variable of the "+kind+", `NAME=VALUE`; repeatable")
+	f.StringArrayVar(&v.roots, "embed-root", nil, "a further `DIR` below which @{embed: path} of the "+kind+" may read, in addition to the folder of the file; repeatable")
 }
 
 // flags adds the flags for the file to read.

@@ -61,7 +61,7 @@ func (k kind) apply(s *command.Session, c *cobra.Command, open func(*input) (fun
 	c.Use, c.Short, c.Args = "apply -f FILE", "Create or change a "+k.Name, cobra.NoArgs
 	in.flags(c.Flags(), k.Name)
 	c.Flags().BoolVar(&wait, "wait", true, "wait until the "+k.Name+" is ready")
-	c.Flags().DurationVar(&patience, "wait-timeout", waitReady, "how long to wait for that")
+	c.Flags().DurationVar(&patience, "wait-timeout", waitReady, "timeout of --wait")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if in.path == "" {
 			return exit.Usage.Errorf("give -f FILE")
@@ -111,7 +111,7 @@ func (k kind) deleted(s *command.Session) *cobra.Command {
 	}
 	in.flags(c.Flags(), k.Name)
 	c.Flags().BoolVar(&wait, "wait", true, "wait until it is deleted")
-	c.Flags().DurationVar(&patience, "wait-timeout", waitGone, "how long to wait for that")
+	c.Flags().DurationVar(&patience, "wait-timeout", waitGone, "timeout of --wait")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		name, err := in.name(s, args)
 		if err != nil {

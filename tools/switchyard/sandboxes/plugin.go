@@ -154,7 +154,7 @@ func reports(kept []plugins.Kept, users map[spec.PluginName][]plugins.User) []pl
 func getPlugin(s *command.Session) *cobra.Command {
 	return &cobra.Command{
 		Use: "get NAME[@VERSION]", Short: "Show a resource plugin", Args: cobra.ExactArgs(1),
-		Long: "Show a resource plugin: the version that is named, else the highest.",
+		Long: "Show a resource plugin: the named version, or the highest.",
 		RunE: func(c *cobra.Command, args []string) error {
 			name, err := named(args[0])
 			if err != nil {

@@ -31,26 +31,26 @@ const (
 func Commands(s *command.Session, further ...*cobra.Command) []*cobra.Command {
 	sandbox := &cobra.Command{
 		Use: "sandbox", Short: "Set up sandboxes from their published specification", Args: cobra.NoArgs,
-		Long: `Set up sandboxes from their published specification, with a kubeconfig alone: no control
-plane is needed. The specification is compiled here to a SignadotSandbox, which is written
-with your own rights; whoever may write one may also use kubectl.`,
+		Long: `Set up sandboxes from their published specification. Only a kubeconfig is needed, no control
+plane. The specification is compiled here to a SignadotSandbox, which is written
+with your own rights, as kubectl would write it.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	sandbox.AddCommand(applySandbox(s), renderSandbox(s), sandboxKind.deleted(s), sandboxKind.shownByName(s), sandboxKind.all(s, "List the sandboxes of the cluster"))
 	sandbox.AddCommand(further...)
 	plugin := &cobra.Command{
-		Use: "resourceplugin", Short: "Keep the resource plugins that sandboxes name", Args: cobra.NoArgs, Aliases: []string{"rp"},
-		Long: `Keep the resource plugins that sandboxes name, with a kubeconfig alone. Each version is a
-ConfigMap in the namespace of the operator. A version never changes: apply another one, with
-its version after @ in the name. Without @ a plugin has version 0.0.0. A sandbox that names
-no version gets the highest, and keeps it.`,
+		Use: "resourceplugin", Short: "Manage the resource plugins of sandboxes", Args: cobra.NoArgs, Aliases: []string{"rp"},
+		Long: `Manage the resource plugins of sandboxes; only a kubeconfig is needed. Each version is a
+ConfigMap in the operator's namespace. Versions are immutable: apply a new one, with its
+version after @ in the name. Without @ a plugin has version 0.0.0. A sandbox that names no
+version gets the highest, and keeps it.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	plugin.AddCommand(applyPlugin(s), deletePlugin(s), getPlugin(s), listPlugins(s))
 	group := &cobra.Command{
 		Use: "routegroup", Short: "Set up route groups from their published specification", Args: cobra.NoArgs, Aliases: []string{"rg"},
-		Long: `Set up route groups from their published specification, with a kubeconfig alone: a route
-group unites sandboxes under one routing key. spec.match is evaluated when the file is
+		Long: `Set up route groups from their published specification; only a kubeconfig is needed. A route
+group combines sandboxes under one routing key. spec.match is evaluated when the file is
 applied: sandboxes that match later are not added until it is applied again.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -116,12 +116,12 @@ func renderSandbox(s *command.Session) *cobra.Command {
 	c := &cobra.Command{
 		Use: "render -f FILE", Short: "Print the SignadotSandbox of a specification", Args: cobra.NoArgs,
 		Long: `Print the SignadotSandbox of a specification, in YAML, or in JSON with -o json.
-Nothing is written. No cluster is needed, unless the sandbox names resource plugins that no
---plugin gives: those are read from it. What the cluster adds is left out: a routing key that
-the sandbox has already, and when it was last changed.`,
+Nothing is written. No cluster is needed, unless the sandbox names resource plugins without a
+--plugin: those are read from it. The values that the cluster adds are omitted: an existing
+routing key, and the time of the last change.`,
 	}
 	in.flags(c.Flags(), "sandbox")
-	c.Flags().StringArrayVar(&files, "plugin", nil, "the `file` of a resource plugin, in place of those of the cluster; may be given again")
+	c.Flags().StringArrayVar(&files, "plugin", nil, "the `file` of a resource plugin, instead of those of the cluster; repeatable")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		var asked spec.Sandbox
 		if in.path == "" {

@@ -9,7 +9,7 @@ import (
 	"switchyard.dev/workflows/sandboxes"
 )
 
-func TestWhatADeletionWaitsForIsPrintedOnceItTakesLong(t *testing.T) {
+func TestASlowDeletionNamesWhatBlocksIt(t *testing.T) {
 	var errs bytes.Buffer
 	now := time.Unix(0, 0)
 	s := command.New(command.Config{Name: "switchyard", Err: &errs, Now: func() time.Time { return now }})

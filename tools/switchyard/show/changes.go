@@ -75,7 +75,7 @@ func identity(r *routingv1.Rule) string {
 	if uid := r.GetMember().GetUid(); uid != "" {
 		return "UID " + uid
 	}
-	return "made anew"
+	return "re-created"
 }
 
 // addresses returns which addresses requests to these ports are sent to.

@@ -66,8 +66,8 @@ func Part[M proto.Message](p *Printer, m M, text func(M) string) error {
 	return err
 }
 
-// Report prints a result that has no message in the API and whose JSON is part of the interface;
-// text is its text form.
+// Report prints a result that has no message in the API; its JSON is part of the interface. text is
+// its text form.
 func (p *Printer) Report(report any, text string) error {
 	if p.Form == Table {
 		_, err := io.WriteString(p.Out, text)

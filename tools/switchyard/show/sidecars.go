@@ -46,7 +46,7 @@ func (p *Printer) warnings(format string, about []string) string {
 func sidecarLine(s *routingv1.Sidecar) string {
 	out := fmt.Sprintf("%s/%s of %s has not acknowledged it", s.GetNamespace(), s.GetPod(), Name(s.GetBaseline()))
 	if s.GetReached() != nil {
-		out += ", only what was at " + Place(s.GetReached())
+		out += ", only position " + Place(s.GetReached())
 	}
 	if s.GetRejected() != "" {
 		out += ", and refused: " + s.GetRejected()

@@ -1,7 +1,6 @@
 {{/*
-The manager's environment: who it is, where the bus is, and for each container that
-it puts into other people's pods the image, how to pull it and what it may use.
-The names are the published ones.
+The manager's environment: its identity, the address of the bus, and for each container that it
+injects the image, pull policy and resources. The names are the published ones.
 */}}
 {{- define "operator.managerEnv" -}}
 - name: POD_NAME

@@ -131,7 +131,7 @@ func (s seen) fork(of *sandbox, want *forked) error {
 	}
 	rule, ok := s.table.Lookup(table.Workload{Kind: "Deployment", Namespace: b.namespace, Name: b.name}, of.name)
 	if !ok || !rule.Ready {
-		return errors.New("no rule leads there, or it is not ready")
+		return errors.New("no rule routes there, or it is not ready")
 	}
 	return s.reached(w, rule, services)
 }
@@ -152,11 +152,11 @@ func (s seen) reached(w *crdv1.ForkedWorkload, rule *table.Rule, of []*corev1.Se
 			}
 		}
 		if to == nil || len(to.Spec.Ports) != len(from.Spec.Ports) {
-			return fmt.Errorf("the Service that stands for %s is not there, or has other ports", from.Name)
+			return fmt.Errorf("the Service that replaces %s is missing, or has other ports", from.Name)
 		}
 		for _, p := range from.Spec.Ports {
 			if !leads[fmt.Sprintf("%s:%d", to.Spec.ClusterIP, p.Port)] {
-				return fmt.Errorf("no rule leads to port %d of Service %s", p.Port, to.Name)
+				return fmt.Errorf("no rule routes to port %d of Service %s", p.Port, to.Name)
 			}
 		}
 	}

@@ -42,11 +42,11 @@ func run(ctx context.Context) error {
 	defer conn.Close()
 	_, err = conn.Subscribe(os.Getenv("SUBJECT"), func(m *nats.Msg) {
 		key := routingkey.Of(func(name string) []string { return m.Header.Values(name) }, nil)
-		said, err := json.Marshal(answer{mine.sandbox, os.Getenv("VERSION"), mine.takes(key)})
+		answered, err := json.Marshal(answer{mine.sandbox, os.Getenv("VERSION"), mine.takes(key)})
 		if err == nil {
-			err = m.Respond(said)
+			err = m.Respond(answered)
 		}
-		slog.Info("message", "key", key, "answer", string(said), "error", err)
+		slog.Info("message", "key", key, "answer", string(answered), "error", err)
 	})
 	if err != nil {
 		return fmt.Errorf("subscribe: %w", err)

@@ -9,7 +9,7 @@
 //	ROUTESERVER             the REST API of the route server, as host:port
 //	SIGNADOT_BASELINE_KIND, SIGNADOT_BASELINE_NAMESPACE, SIGNADOT_BASELINE_NAME
 //	                        the workload that it is a variant of
-//	SIGNADOT_SANDBOX_NAME   the sandbox whose fork it is; empty: the baseline
+//	SIGNADOT_SANDBOX_NAME   the sandbox that it is a fork of; empty: the baseline
 //	VERSION                 the version in its responses
 package main
 

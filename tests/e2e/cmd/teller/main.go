@@ -23,7 +23,7 @@ const patience = time.Minute
 func main() {
 	failed := make(chan error)
 	handler := http.NewServeMux()
-	handler.HandleFunc("/", tell)
+	handler.HandleFunc("/", respond)
 	handler.Handle("/chain", newChain())
 	for _, address := range os.Args[1:] {
 		server := &http.Server{

@@ -18,8 +18,8 @@ type answer struct {
 	Files     map[string]string `json:"files"`
 }
 
-// tell handles one request.
-func tell(w http.ResponseWriter, r *http.Request) {
+// respond handles one request.
+func respond(w http.ResponseWriter, r *http.Request) {
 	a := answer{
 		Sandbox: os.Getenv("SIGNADOT_SANDBOX_NAME"), Version: os.Getenv("VERSION"), Container: os.Getenv("CONTAINER"),
 		Files: map[string]string{},

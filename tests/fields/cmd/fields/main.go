@@ -14,7 +14,7 @@ func main() {
 	brief := flag.Bool("brief", false, "print only the fields that no row shows")
 	flag.Parse()
 	if flag.NArg() != 1 {
-		fmt.Fprintln(os.Stderr, "fields: give the folder in which rows noted what they show")
+		fmt.Fprintln(os.Stderr, "usage: fields FOLDER, the folder with the notes of the rows")
 		os.Exit(2)
 	}
 	if err := fields.Report(os.Stdout, flag.Arg(0), *brief); err != nil {

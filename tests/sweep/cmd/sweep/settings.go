@@ -49,8 +49,8 @@ func (s settings) all(ctx context.Context, w *sweep.World) error {
 	return failed
 }
 
-// told prints an unexpected result of a run immediately; the rest is printed at the end.
-func told(name string, r sweep.Result) {
+// report prints an unexpected result of a run immediately; the rest is printed at the end.
+func report(name string, r sweep.Result) {
 	if len(r.Findings) > 0 {
 		fmt.Printf("  %s: %q\n", name, r.Findings)
 	}
@@ -64,7 +64,7 @@ func (s settings) crashes(ctx context.Context, w *sweep.World) error {
 	if err != nil {
 		return err
 	}
-	out, err := sweep.Crashes{Ways: wire.Ways(), First: 1, Step: s.step, Told: told}.Run(ctx, w, g)
+	out, err := sweep.Crashes{Ways: wire.Ways(), First: 1, Step: s.step, Report: report}.Run(ctx, w, g)
 	out.Print(os.Stdout, "crash")
 	return err
 }
@@ -77,7 +77,7 @@ func (s settings) old(ctx context.Context, w *sweep.World) error {
 	if err != nil {
 		return err
 	}
-	out, err := sweep.Stale{Runs: s.stale, Seed: s.seed, Late: 300 * time.Millisecond, Lives: 6, Told: told}.Run(ctx, w, g)
+	out, err := sweep.Stale{Runs: s.stale, Seed: s.seed, Late: 300 * time.Millisecond, Lives: 6, Report: report}.Run(ctx, w, g)
 	out.Print(os.Stdout, "stale")
 	return err
 }

@@ -30,9 +30,9 @@ type pod struct {
 
 	mu      sync.Mutex
 	started map[string]*started
-	// bound is set when it is on this node, told when its end is in its status, and going when it
+	// bound is set when it is on this node, recorded when its end is in its status, and going when it
 	// is terminating; over is set when none of its containers runs any more, or will.
-	bound, told, going, over bool
+	bound, recorded, going, over bool
 	// way is how it died.
 	way Way
 }
@@ -59,7 +59,7 @@ func (p *pod) live(ctx context.Context) {
 	p.mu.Unlock()
 	p.report(ctx, true)
 	p.mu.Lock()
-	p.told = true
+	p.recorded = true
 	p.mu.Unlock()
 }
 
@@ -182,7 +182,7 @@ func (p *pod) report(ctx context.Context, over bool) {
 		if err != nil || o.UID != p.object.UID {
 			return err
 		}
-		p.say(o, over)
+		p.writeStatus(o, over)
 		_, err = pods.UpdateStatus(ctx, o, metav1.UpdateOptions{})
 		return err
 	})
@@ -194,9 +194,9 @@ func (p *pod) report(ctx context.Context, over bool) {
 // let finishes the deletion of a pod, once it has ended.
 func (p *pod) let(ctx context.Context, o *corev1.Pod) {
 	p.mu.Lock()
-	told := p.told && p.way != Lost
+	recorded := p.recorded && p.way != Lost
 	p.mu.Unlock()
-	if !told || o.DeletionGracePeriodSeconds == nil || *o.DeletionGracePeriodSeconds == 0 {
+	if !recorded || o.DeletionGracePeriodSeconds == nil || *o.DeletionGracePeriodSeconds == 0 {
 		return
 	}
 	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64), Preconditions: &metav1.Preconditions{UID: &o.UID}}

@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// say writes the state of its containers into a pod's status.
-func (p *pod) say(o *corev1.Pod, over bool) {
+// writeStatus writes the state of its containers into a pod's status.
+func (p *pod) writeStatus(o *corev1.Pod, over bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := &o.Status

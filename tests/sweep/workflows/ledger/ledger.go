@@ -34,8 +34,8 @@ const (
 type Line struct {
 	// Pod is the UID of its pod.
 	Pod string
-	// Said is Begun or Done.
-	Said string
+	// Entry is Begun or Done.
+	Entry string
 }
 
 // Ledger is a running server. Make one with Start.
@@ -62,8 +62,8 @@ func Start(ctx context.Context, system, dir string) (*Ledger, error) {
 	if l.port, err = port.Free(); err != nil {
 		return nil, err
 	}
-	nobody, _, _ := strings.Cut(samples.User, ":")
-	id, err := strconv.Atoi(nobody)
+	unprivileged, _, _ := strings.Cut(samples.User, ":")
+	id, err := strconv.Atoi(unprivileged)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func Start(ctx context.Context, system, dir string) (*Ledger, error) {
 	if err := errors.Join(os.MkdirAll(folder, 0o700), os.Chown(folder, id, id)); err != nil {
 		return nil, err
 	}
-	as := []string{"/usr/bin/setpriv", "--reuid", nobody, "--regid", nobody, "--clear-groups"}
+	as := []string{"/usr/bin/setpriv", "--reuid", unprivileged, "--regid", unprivileged, "--clear-groups"}
 	begin := append(as, Programs+"/initdb", "-D", data+"/db", "-U", user, "-A", "trust", "--no-sync", "--no-locale")
 	if _, err := l.run("initdb", nil, begin...); err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func Start(ctx context.Context, system, dir string) (*Ledger, error) {
 		if err := l.server.Running(); err != nil {
 			return wait.Final(err)
 		}
-		_, err := l.ask("CREATE TABLE IF NOT EXISTS ledger (at serial, pod text, said text)")
+		_, err := l.ask("CREATE TABLE IF NOT EXISTS ledger (at serial, pod text, entry text)")
 		return err
 	})
 	if err != nil {
@@ -108,11 +108,11 @@ func (l *Ledger) Empty() error {
 
 // Lines returns all lines, oldest first.
 func (l *Ledger) Lines() ([]Line, error) {
-	text, err := l.ask("SELECT pod, said FROM ledger ORDER BY at")
+	text, err := l.ask("SELECT pod, entry FROM ledger ORDER BY at")
 	var out []Line
 	for _, line := range strings.Fields(text) {
-		pod, said, _ := strings.Cut(line, "|")
-		out = append(out, Line{pod, said})
+		pod, entry, _ := strings.Cut(line, "|")
+		out = append(out, Line{pod, entry})
 	}
 	return out, err
 }

@@ -164,7 +164,7 @@ func removeResults(folder, network string) error {
 			continue
 		}
 		if err := os.Remove(filepath.Join(folder, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("removing what is remembered of a pod's network: %w", err)
+			return fmt.Errorf("removing the cached CNI result of a pod: %w", err)
 		}
 	}
 	return err

@@ -137,7 +137,7 @@ func TestCgroupsAreMadeAndRemovedWithAllBelow(t *testing.T) {
 	}
 }
 
-func TestKillEndsWhatIsInTheNamespaceAndNothingElse(t *testing.T) {
+func TestKillEndsOnlyProcessesInTheNamespace(t *testing.T) {
 	path := filepath.Join("/run/netns", fmt.Sprintf("cleanup-test-%d", os.Getpid()))
 	if err := netns.Create(path); err != nil {
 		t.Fatal(err)
@@ -218,7 +218,7 @@ func TestOnlyDeadSocketsAreRemoved(t *testing.T) {
 	left(t, folder, "alive", "file")
 }
 
-func TestRemoveEmptyKeepsWhatHoldsAFile(t *testing.T) {
+func TestRemoveEmptyKeepsFoldersWithFiles(t *testing.T) {
 	base := t.TempDir()
 	for _, dir := range []string{"x/empty/deep", "x/full"} {
 		if err := os.MkdirAll(filepath.Join(base, dir), 0o755); err != nil {

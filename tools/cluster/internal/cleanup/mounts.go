@@ -44,7 +44,7 @@ func Unmount(dir string) (count int, err error) {
 			count++
 		}
 	}
-	return count, fmt.Errorf("mounts below %s come back as soon as they are gone: run `umount -R %s`", dir, dir)
+	return count, fmt.Errorf("mounts below %s reappear after every unmount: run `umount -R %s`", dir, dir)
 }
 
 // RemoveAll removes a directory with everything in it, unless something is still

@@ -56,8 +56,8 @@ Flags, before the command (environment variable, default):
 
 var commands = []string{"up", "down", "status", "exec", "load", "build", "kubeconfig", "help"}
 
-// Parse parses a command line. Flags can be before or after the command, except for `exec`, whose
-// arguments are all for the command that it runs.
+// Parse parses a command line. Flags can be before or after the command, except for `exec`: its
+// arguments all belong to the command that it runs.
 func Parse(args []string) (Command, error) {
 	var c Command
 	rest, err := c.flags(args)

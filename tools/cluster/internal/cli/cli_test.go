@@ -57,7 +57,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-func TestHelpTellsEveryCommand(t *testing.T) {
+func TestHelpListsEveryCommand(t *testing.T) {
 	var out strings.Builder
 	if err := Run(t.Context(), Command{Name: "help"}, cluster.Cluster{Out: &out}); err != nil {
 		t.Fatal(err)

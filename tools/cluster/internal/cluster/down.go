@@ -49,7 +49,7 @@ func (c Cluster) Down(ctx context.Context) error {
 	if err := c.takeDown(ctx, s.Do); err != nil {
 		return err
 	}
-	fmt.Fprintf(c.Out, "the node %s is down after %.1f s; what was built stays in %s\n", c.Node.Name, s.Took().Seconds(), c.Node.Cache)
+	fmt.Fprintf(c.Out, "the node %s is down after %.1f s; built programs remain in %s\n", c.Node.Name, s.Took().Seconds(), c.Node.Cache)
 	return nil
 }
 
@@ -105,7 +105,7 @@ func (c Cluster) checkOwner() error {
 			return err
 		}
 	}
-	return fmt.Errorf("there is a network namespace %[1]s, and nothing tells that it belongs to this program: choose another -name, or remove it with `ip netns del %[1]s`", c.Node.Name)
+	return fmt.Errorf("network namespace %[1]s exists, but nothing shows that this program created it: choose another -name, or remove it with `ip netns del %[1]s`", c.Node.Name)
 }
 
 // removeIfEmpty removes the state directory, unless it contains other files.

@@ -144,7 +144,7 @@ func (c Cluster) resolves(ctx context.Context) error {
 		return fmt.Errorf("asking the cluster's DNS server: %w", err)
 	}
 	if want := c.Node.APIServiceIP().String(); len(found) != 1 || found[0] != want {
-		return fmt.Errorf("the cluster's DNS server says that the API server is at %v, not at %s", found, want)
+		return fmt.Errorf("the cluster's DNS server resolves the API server to %v, not to %s", found, want)
 	}
 	return nil
 }

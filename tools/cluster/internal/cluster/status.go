@@ -28,7 +28,7 @@ type Report struct {
 var errNotRunning = errors.New("does not run")
 
 // errNoNode is the error of commands that need a running node.
-var errNoNode = errors.New("no node is up: say `cluster up`")
+var errNoNode = errors.New("no node is running: run `cluster up`")
 
 // reports asks all parts at the same time.
 func (c Cluster) reports(ctx context.Context, client *kube.Client) []Report {
@@ -77,10 +77,10 @@ func (c Cluster) Status(ctx context.Context) error {
 	}
 	version, err := client.NodeReady(ctx, c.Node.Name)
 	if err != nil {
-		return fmt.Errorf("the node is not ready: %w: say `cluster up` to mend it", err)
+		return fmt.Errorf("the node is not ready: %w: run `cluster up` to repair it", err)
 	}
 	if len(bad) > 0 {
-		return fmt.Errorf("not well: %s: say `cluster up` to mend it", strings.Join(bad, ", "))
+		return fmt.Errorf("unhealthy: %s: run `cluster up` to repair them", strings.Join(bad, ", "))
 	}
 	fmt.Fprintf(c.Out, "\nThe node %s is ready (Kubernetes %s). Look around with\n", c.Node.Name, version)
 	fmt.Fprintf(c.Out, "  cluster exec -- kubectl get pods -A\n  cluster exec -- bash    (a shell in the cluster's network, with its names)\n")

@@ -61,7 +61,7 @@ func (c Cluster) Up(ctx context.Context) error {
 	}
 	s := progress.New(c.Out, upSteps, time.Now)
 	if err := c.bringUp(ctx, s, plan); err != nil {
-		return fmt.Errorf("%w\nwhen saying `cluster up` again does not help, say `cluster down` first: it removes %s and all that belongs to the node", err, c.Node.Dir())
+		return fmt.Errorf("%w\nRun `cluster up` again; if that fails too, first run `cluster down`, which removes %s and everything else of the node", err, c.Node.Dir())
 	}
 	if version, err = c.wellNow(ctx); err != nil {
 		return fmt.Errorf("the node was ready and is not any more: %w", err)
@@ -229,15 +229,15 @@ func (c Cluster) forgetTorn(ctx context.Context, note func(string, ...any)) erro
 		return c.takeDown(ctx, quiet)
 	}
 	if err != nil {
-		note("%v; beginning anew", err)
+		note("%v; starting from scratch", err)
 		return c.takeDown(ctx, quiet)
 	}
 	_, noNetwork := netns.Of(c.Node.NetNS())
 	switch {
 	case before.Boot != cleanup.Boot():
-		note("the machine was restarted since; beginning anew")
+		note("the machine was restarted since; starting from scratch")
 	case noNetwork != nil:
-		note("the node's network namespace is gone; beginning anew")
+		note("the node's network namespace was deleted; starting from scratch")
 	default:
 		return nil
 	}

@@ -25,7 +25,7 @@ import (
 // the cluster's names in its /etc/resolv.conf.
 func (c Cluster) Exec(argv []string) error {
 	if len(argv) == 0 {
-		return errors.New("no command to run: say `cluster exec -- COMMAND ARGUMENTS`")
+		return errors.New("no command to run: use `cluster exec -- COMMAND ARGUMENTS`")
 	}
 	if _, err := c.running(); err != nil {
 		return err
@@ -47,7 +47,7 @@ func (c Cluster) Exec(argv []string) error {
 // node. Loading the same file again changes nothing.
 func (c Cluster) Load(ctx context.Context, files []string) error {
 	if len(files) == 0 {
-		return errors.New("no image to load: say `cluster load IMAGE.tar...`")
+		return errors.New("no image to load: use `cluster load IMAGE.tar...`")
 	}
 	for _, file := range files {
 		if info, err := os.Stat(file); err != nil || info.IsDir() {
@@ -104,7 +104,7 @@ func (c Cluster) loadPause(ctx context.Context) error {
 	return nil
 }
 
-// reuseVolumes empties local volumes whose claim was deleted and releases them.
+// reuseVolumes empties and releases the local volumes of deleted claims.
 func (c Cluster) reuseVolumes(ctx context.Context) error {
 	client, err := kube.Connect(c.Node)
 	if err != nil {

@@ -51,7 +51,7 @@ type Facts struct {
 
 const (
 	noGo  = "no `go` command in PATH: install Go from https://go.dev/dl and add its bin folder to PATH"
-	noApt = "no Debian package tools here to install what is missing: install what Debian calls %s with this system's own package manager"
+	noApt = "packages are missing and this system has no apt-get: install the equivalents of the Debian packages %s with its own package manager"
 )
 
 // Judge returns one line for each thing that is wrong, with its mend, and nil

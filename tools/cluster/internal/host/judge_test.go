@@ -90,7 +90,7 @@ func TestAbsent(t *testing.T) {
 	}
 }
 
-func TestLookTellsTheTruthAboutThisMachine(t *testing.T) {
+func TestLookDescribesThisMachine(t *testing.T) {
 	f := Look(t.Context(), false, t.TempDir()+"/not/yet/there")
 	if f.UID != os.Geteuid() || f.Memory == 0 || !f.Go {
 		t.Errorf("facts %+v", f)

@@ -106,8 +106,8 @@ func (c *Client) Get(ctx context.Context, path string, result any) error {
 // Apply creates or updates an object. path is the path of the object in the API; body is the object
 // as a value that encodes to JSON.
 //
-// It retries a few times when there is no response: an API server whose store was killed can take
-// longer than answerTime to reconnect, and applying is idempotent.
+// It retries a few times when there is no response: after a crash of its store an API server can
+// take longer than answerTime to reconnect, and applying is idempotent.
 func (c *Client) Apply(ctx context.Context, path string, body any) error {
 	for try := 1; ; try++ {
 		err := c.apply(ctx, path, body)

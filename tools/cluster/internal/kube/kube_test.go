@@ -44,7 +44,7 @@ func server(t *testing.T, handle http.HandlerFunc) *Client {
 	return &Client{HTTP: s.Client(), base: s.URL}
 }
 
-func TestObjectsStandWhereTheirPathSays(t *testing.T) {
+func TestObjectsMatchTheirPaths(t *testing.T) {
 	seen := map[string]bool{}
 	for _, o := range planObjects(t) {
 		meta := o.Body["metadata"].(object)
@@ -88,7 +88,7 @@ func TestNodeIsReady(t *testing.T) {
 	}
 }
 
-func TestNodeThatIsNotThereIsToldSo(t *testing.T) {
+func TestAMissingNodeIsReported(t *testing.T) {
 	client := server(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) })
 	if _, err := client.NodeReady(t.Context(), "x"); err == nil || !strings.Contains(err.Error(), "not made itself known") {
 		t.Errorf("got %v", err)
@@ -98,7 +98,7 @@ func TestNodeThatIsNotThereIsToldSo(t *testing.T) {
 	}
 }
 
-func TestARefusalIsToldInTheServersWords(t *testing.T) {
+func TestARejectionShowsTheServersMessage(t *testing.T) {
 	client := server(t, func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "clusterIP is taken", http.StatusUnprocessableEntity)
 	})

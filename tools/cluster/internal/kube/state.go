@@ -18,7 +18,7 @@ type nodeObject struct {
 }
 
 // NodeReady checks whether the node can run pods. It returns the version of its kubelet, or an
-// error that names what is missing.
+// error with the reason.
 func (c *Client) NodeReady(ctx context.Context, name string) (version string, err error) {
 	var node nodeObject
 	err = c.Get(ctx, "/api/v1/nodes/"+name, &node)
@@ -36,7 +36,7 @@ func (c *Client) NodeReady(ctx context.Context, name string) (version string, er
 
 // ready returns what keeps a node from running pods, or nil.
 func (n nodeObject) ready() error {
-	verdict := fmt.Errorf("kubelet has not told its condition yet")
+	verdict := fmt.Errorf("kubelet has not reported the node's condition yet")
 	for _, c := range n.Status.Conditions {
 		if c.Type != "Ready" {
 			continue
@@ -71,8 +71,8 @@ type volumeList struct {
 	}
 }
 
-// Released returns the names of the node's volumes whose claim was deleted. Kubernetes does not
-// reuse them, to protect their data.
+// Released returns the names of the node's volumes that belonged to deleted claims. Kubernetes does
+// not reuse them, to protect their data.
 func (c *Client) Released(ctx context.Context) ([]string, error) {
 	var list volumeList
 	if err := c.Get(ctx, "/api/v1/persistentvolumes", &list); err != nil {

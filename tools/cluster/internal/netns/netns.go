@@ -29,14 +29,14 @@ type ID struct{ Dev, Ino uint64 }
 func Of(path string) (ID, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(path, &s); err != nil {
-		return ID{}, &fs.PathError{Op: "look at namespace", Path: path, Err: err}
+		return ID{}, &fs.PathError{Op: "stat namespace", Path: path, Err: err}
 	}
 	if s.Type != unix.NSFS_MAGIC {
-		return ID{}, &fs.PathError{Op: "look at namespace", Path: path, Err: fs.ErrNotExist}
+		return ID{}, &fs.PathError{Op: "stat namespace", Path: path, Err: fs.ErrNotExist}
 	}
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {
-		return ID{}, &fs.PathError{Op: "look at namespace", Path: path, Err: err}
+		return ID{}, &fs.PathError{Op: "stat namespace", Path: path, Err: err}
 	}
 	return ID{Dev: st.Dev, Ino: st.Ino}, nil
 }
@@ -133,7 +133,7 @@ func Enter(path string) error {
 }
 
 // onThread runs f on a thread that terminates afterwards. That must not be the first thread of the
-// process, which never terminates and whose state /proc shows as that of the process.
+// process, which never terminates; /proc shows its state as that of the process.
 func onThread(f func() error) error {
 	result := make(chan error, 1)
 	go func() {

@@ -62,7 +62,7 @@ func TestOfAnOrdinaryFileIsNoNamespace(t *testing.T) {
 	}
 }
 
-func TestWhatIsStartedInsideDoIsInside(t *testing.T) {
+func TestProcessesStartedInsideDoAreInside(t *testing.T) {
 	path := made(t)
 	want, err := Of(path)
 	if err != nil {

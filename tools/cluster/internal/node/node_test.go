@@ -67,7 +67,7 @@ func TestEveryFileThatAPartReadsIsMade(t *testing.T) {
 	}
 }
 
-func TestPartsCanBeToldApart(t *testing.T) {
+func TestPartsHaveDistinctNamesAndChecks(t *testing.T) {
 	names, questions := map[string]bool{}, map[string]bool{}
 	last := 0
 	for _, p := range Parts(planned(t, layout.Config{})) {

@@ -78,7 +78,7 @@ func TestServerAndClientOfOneAuthorityTrustEachOther(t *testing.T) {
 	}
 }
 
-func TestWhatIsThereIsKept(t *testing.T) {
+func TestExistingKeysAndCertificatesAreKept(t *testing.T) {
 	dir := t.TempDir()
 	contents := func() map[string]string {
 		if err := opened(t, dir).Issue(Leaf{File: "x", User: "x"}, time.Now()); err != nil {
@@ -129,7 +129,7 @@ func TestKeysAreForRootAlone(t *testing.T) {
 	}
 }
 
-func TestABrokenAuthorityIsTold(t *testing.T) {
+func TestABrokenAuthorityIsReported(t *testing.T) {
 	dir := t.TempDir()
 	for _, file := range []string{"ca.key", "ca.crt"} {
 		if err := os.WriteFile(filepath.Join(dir, file), []byte("half"), 0o600); err != nil {

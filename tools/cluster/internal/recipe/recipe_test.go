@@ -78,7 +78,7 @@ func TestHashChangesWithEverythingThatChangesThePrograms(t *testing.T) {
 	}
 }
 
-func TestAMissingPinIsToldByName(t *testing.T) {
+func TestAMissingPinIsNamed(t *testing.T) {
 	_, err := Groups(Pins{"kubernetes/go.mod": []byte("module x\n")})
 	if err == nil || !strings.Contains(err.Error(), "k8s.io/kubernetes") {
 		t.Errorf("got %v", err)
@@ -125,7 +125,7 @@ func TestProgramIsBuiltOnceAndLinked(t *testing.T) {
 	}
 }
 
-func TestABrokenBuildSaysWhatTheCompilerSaid(t *testing.T) {
+func TestABrokenBuildShowsTheCompilersOutput(t *testing.T) {
 	b := opened(t)
 	g := Group{Name: "broken", Module: ".", Programs: []Program{{"x", "./no/such/folder"}}}
 	err := b.Build(t.Context(), []Group{g}, t.Logf)
@@ -159,9 +159,9 @@ func TestLeft(t *testing.T) {
 	}
 }
 
-// TestABuildSaysHowMuchIsLeft compiles a small program with an empty build cache:
+// TestABuildReportsProgress compiles a small program with an empty build cache:
 // who waits for minutes wants to know for how many.
-func TestABuildSaysHowMuchIsLeft(t *testing.T) {
+func TestABuildReportsProgress(t *testing.T) {
 	t.Setenv("GOCACHE", t.TempDir())
 	b := opened(t)
 	b.heartbeat = 10 * time.Millisecond

@@ -68,7 +68,7 @@ func (b *Builder) count(ctx context.Context, groups []Group, note func(string, .
 		var out bytes.Buffer
 		cmd.Stdout = &out
 		if err := b.run(cmd, download, func() { note("downloading Go modules: %d so far", downloads.Load()) }); err != nil {
-			return nil, fmt.Errorf("counting what is to be compiled in %s: %w", cmd.Dir, err)
+			return nil, fmt.Errorf("counting the packages to compile in %s: %w", cmd.Dir, err)
 		}
 		for name := range strings.FieldsSeq(out.String()) {
 			lacking[name] = true

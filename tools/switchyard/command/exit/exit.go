@@ -51,10 +51,10 @@ const Codes = `Exit codes:
   0  yes, or done
   1  no: not routed, not converged, differs (with --exit-code), tampered with, not found
   2  wrong usage
-  3  no route server was reached, or it is not ready, or it cannot read the log
-  4  no longer kept, or not reached yet
-  5  anything else that went wrong
-  6  dry-run: it would not work as it is
+  3  no route server is reachable, or it is not ready, or it cannot read the log
+  4  version no longer kept, or not reached yet
+  5  any other error
+  6  dry-run: the result would not work
   129, 130, 143  ended by SIGHUP, SIGINT or SIGTERM
 run ends with the exit code of its command, or with 128 and the number of the signal that ended it.`
 

@@ -60,7 +60,7 @@ func Filter(c *cobra.Command) func() (*routingv1.Filter, error) {
 	flags.StringVar(&workload, "workload", "", "only this baseline, `KIND/NAMESPACE/NAME`")
 	flags.StringVarP(&f.Namespace, "namespace", "n", "", "only baselines in this namespace")
 	flags.StringVar(&f.RoutingKey, "key", "", "only this routing key")
-	flags.StringVar(&f.Sandbox, "sandbox", "", "only rules that lead to this sandbox")
+	flags.StringVar(&f.Sandbox, "sandbox", "", "only rules that route to this sandbox")
 	return func() (*routingv1.Filter, error) {
 		if workload == "" {
 			return f, nil

@@ -21,8 +21,8 @@ import (
 
 // Target is a program of the operator, as the chart installs it.
 type Target struct {
-	// What is the name of the program in messages, without an article: route server.
-	What string
+	// Name is the name of the program in messages, without an article: route server.
+	Name string
 	// Deployment is the name of its Deployment, and Pods the labels of its pods.
 	Deployment, Pods string
 	// Port is the port that is meant.
@@ -32,7 +32,7 @@ type Target struct {
 }
 
 // RouteServer is the gRPC port of route servers.
-var RouteServer = Target{What: "route server", Deployment: "routeserver", Pods: "app=routeserver", Port: 7777, Otherwise: "install the operator"}
+var RouteServer = Target{Name: "route server", Deployment: "routeserver", Pods: "app=routeserver", Port: 7777, Otherwise: "install the operator"}
 
 // Cluster selects the cluster, and the namespace of the operator in it.
 type Cluster struct {
@@ -61,7 +61,7 @@ func (c Cluster) read() (config *rest.Config, current string, err error) {
 	rules := c.rules()
 	loader := c.loader()
 	if config, err = loader.ClientConfig(); clientcmd.IsEmptyConfig(err) {
-		return nil, "", fmt.Errorf("there is no kubeconfig with a cluster in it (looked at %s)", strings.Join(rules.GetLoadingPrecedence(), ", "))
+		return nil, "", fmt.Errorf("there is no kubeconfig with a cluster in it (searched: %s)", strings.Join(rules.GetLoadingPrecedence(), ", "))
 	}
 	if err != nil {
 		return nil, "", fmt.Errorf("the kubeconfig cannot be used: %w", err)
@@ -74,7 +74,7 @@ func (c Cluster) read() (config *rest.Config, current string, err error) {
 }
 
 // Forward forwards a local port to a ready pod of a program, and returns its local address. The
-// port stays open until ctx ends. The error names what is missing in the cluster.
+// port stays open until ctx ends. The error names the missing Deployment, pods or rights.
 func (c Cluster) Forward(ctx context.Context, to Target) (string, error) {
 	config, err := c.Rest()
 	if err != nil {
@@ -118,7 +118,7 @@ func (c Cluster) ready(ctx context.Context, client kubernetes.Interface, host st
 		phases = append(phases, fmt.Sprintf("%s is %s", p.Name, p.Status.Phase))
 	}
 	return nil, fmt.Errorf("no %s in namespace %s is ready (%s); see: kubectl describe pods -n %s -l %s",
-		to.What, c.Namespace, strings.Join(phases, ", "), c.Namespace, to.Pods)
+		to.Name, c.Namespace, strings.Join(phases, ", "), c.Namespace, to.Pods)
 }
 
 // absent returns why there is no pod of a program: it is not installed, or has
@@ -128,12 +128,12 @@ func (c Cluster) absent(ctx context.Context, client kubernetes.Interface, host s
 	switch {
 	case err == nil:
 		return fmt.Errorf("the %s is installed in namespace %s of the cluster at %s, but has no pod: it may be scaled to 0, or its pods be refused; see: kubectl describe deployment/%s replicasets -n %s",
-			to.What, c.Namespace, host, to.Deployment, c.Namespace)
+			to.Name, c.Namespace, host, to.Deployment, c.Namespace)
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("there is no %s in namespace %s of the cluster at %s: %s, or name its namespace with --namespace-of-operator", to.What, c.Namespace, host, to.Otherwise)
+		return fmt.Errorf("there is no %s in namespace %s of the cluster at %s: %s, or name its namespace with --namespace-of-operator", to.Name, c.Namespace, host, to.Otherwise)
 	}
 	return fmt.Errorf("there is no pod of a %s in namespace %s of the cluster at %s, and whether the operator is installed there could not be read: name its namespace with --namespace-of-operator, or see: kubectl get deployment/%s -n %s: %w",
-		to.What, c.Namespace, host, to.Deployment, c.Namespace, err)
+		to.Name, c.Namespace, host, to.Deployment, c.Namespace, err)
 }
 
 func isReady(p *corev1.Pod) bool {

@@ -27,7 +27,7 @@ func unreachable(err error, address, how string) error {
 	return err
 }
 
-// stream is a stream whose errors name the address.
+// stream adds the address to the errors of a stream.
 type stream struct {
 	grpc.ClientStream
 	address, how string

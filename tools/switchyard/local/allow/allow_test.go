@@ -117,7 +117,7 @@ func TestWithoutATerminalItIsRefusedWithTheCommand(t *testing.T) {
 	}
 }
 
-func TestWhoOpenedAnAddressIsWrittenOnce(t *testing.T) {
+func TestTheOpenerOfAnAddressIsWrittenOnce(t *testing.T) {
 	out := &screen{}
 	a, err := New(Config{Err: out})
 	if err != nil {

@@ -25,10 +25,10 @@ type Named struct {
 
 // Flags adds the flags that name them; also is what a file does besides.
 func (n *Named) Flags(f *pflag.FlagSet, also string) {
-	f.StringArrayVar(&n.allow, "allow", nil, "open this local `address` to the sandboxes that are served: host:port, or a port of localhost; may be given again")
-	f.StringArrayVarP(&n.files, "filename", "f", nil, also+"open the addresses of this machine that this `file` of a sandbox names; may be given again")
+	f.StringArrayVar(&n.allow, "allow", nil, "open this local `address` to the sandboxes that are served: host:port, or a port of localhost; repeatable")
+	f.StringArrayVarP(&n.files, "filename", "f", nil, also+"open the addresses of this machine that this `file` of a sandbox names; repeatable")
 	n.values.Flags(f, "files")
-	f.BoolVar(&n.trustAuthor, "trust-author", true, "open addresses of this machine that sandboxes name whose last author you are, as the cluster reports; =false does not")
+	f.BoolVar(&n.trustAuthor, "trust-author", true, "open the local addresses that are named by sandboxes you changed last, as the cluster reports; =false does not")
 }
 
 // Policy returns the policy that allows these addresses, and the sandboxes of the files.
@@ -57,7 +57,7 @@ func (n *Named) Policy(s *command.Session) (policy consent.Policy, served []stri
 // Selection is which sandboxes are served, and which local addresses are opened for them.
 type Selection struct {
 	Named
-	// Sandbox is the sandbox whose routing key is added to requests into the cluster; empty: none.
+	// Sandbox is the sandbox that provides the routing key of requests into the cluster; empty: none.
 	Sandbox string
 	machine string
 	take    []string
@@ -67,7 +67,7 @@ type Selection struct {
 func (o *Selection) Flags(f *pflag.FlagSet) {
 	f.StringVar(&o.Sandbox, "sandbox", "", "only this `sandbox`; HTTP requests into the cluster get its routing key")
 	f.StringVar(&o.machine, "machine", "", "only sandboxes with this `id` as the annotation switchyard.dev/machine")
-	f.StringArrayVar(&o.take, "take", nil, "serve this `sandbox`, and take its tunnels from another user that holds them; may be given again")
+	f.StringArrayVar(&o.take, "take", nil, "serve this `sandbox`, and take over its tunnels from another user; repeatable")
 	o.Named.Flags(f, "serve the sandbox, and ")
 }
 
@@ -93,7 +93,7 @@ func unserved(s *command.Session) func([]string, int32) {
 			text += fmt.Sprintf(", and up to %d more", more)
 		}
 		if text != last && len(names) > 0 {
-			_, _ = io.WriteString(s.Err, show.Line("note: these sandboxes that you can update are not served: "+text+
+			_, _ = io.WriteString(s.Err, show.Line("note: these sandboxes are not served, although you can update them: "+text+
 				". Without flags "+s.Name+" connect serves those that you changed last; select others with --sandbox, and those that are bound to a machine with --machine")+"\n")
 		}
 		last = text

@@ -146,7 +146,7 @@ func TestAQuestionIsSetAsideInTheBackground(t *testing.T) {
 	s.shows("decided begin 0 127.0.0.1:2375 is not opened to the cluster")
 }
 
-func TestOnlyWhatIsTypedAfterAQuestionAnswersIt(t *testing.T) {
+func TestOnlyInputAfterAQuestionAnswersIt(t *testing.T) {
 	s := begin(t, `"$ASK"`)
 	s.shows("begun")
 	s.types("y\ny\n")

@@ -32,7 +32,7 @@ func Read(path string) ([]byte, error) {
 		return nil, err
 	}
 	if info.Size() > trust.MaxBundle {
-		return nil, fmt.Errorf("%s has more bytes than a bundle of authorities", path)
+		return nil, fmt.Errorf("%s is too large for a bundle of certificate authorities", path)
 	}
 	return os.ReadFile(path)
 }
@@ -57,11 +57,11 @@ func Published(ctx context.Context, client kubernetes.Interface, namespace strin
 	}
 	switch {
 	case apierrors.IsForbidden(err):
-		return nil, workstation.Final(fmt.Errorf("the operator's authority is not known: you may not get %s, which has it. Ask to be bound to Role signadot-developer there, or for the authority as a file for --ca", where))
+		return nil, workstation.Final(fmt.Errorf("the operator's authority is unknown: you have no right to get %s, which contains it. Ask to be bound to Role signadot-developer there, or for the authority as a file for --ca", where))
 	case err == nil:
-		return nil, fmt.Errorf("the operator's authority is not known yet: %s is empty, which the controller manager fills", where)
+		return nil, fmt.Errorf("the operator's authority is unknown: %s is still empty; the controller manager fills it", where)
 	}
-	return nil, workstation.Final(fmt.Errorf("the operator's authority is not known: there is no %s. Install the operator with its tunnels, name its namespace with --namespace-of-operator, or give its authority as a file with --ca", where))
+	return nil, workstation.Final(fmt.Errorf("the operator's authority is unknown: there is no %s. Install the operator with its tunnels, name its namespace with --namespace-of-operator, or give its authority as a file with --ca", where))
 }
 
 // ofWebhooks returns the authority by which the API server knows the operator's webhooks; nil

@@ -29,7 +29,7 @@ printf '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential",
 
 // An API server that refuses the first token of a plugin is asked with the next, and one that refuses
 // that too does not know the user.
-func TestATokenThatIsRefusedIsMadeAnew(t *testing.T) {
+func TestARejectedTokenIsRenewed(t *testing.T) {
 	for taken, known := range map[string]bool{"token-1": true, "token-2": true, "another": false} {
 		t.Run(taken, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -11,7 +11,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tools/switchyard/command/exit"
-	"switchyard.dev/tools/switchyard/local/standing"
+	"switchyard.dev/tools/switchyard/local/localenv"
 	"switchyard.dev/xds/routingkey"
 )
 
@@ -27,7 +27,7 @@ func (w Source) Find(ctx context.Context, cluster func() (client.WithWatch, erro
 		}
 	}
 	if given > 1 {
-		return "", exit.Usage.Errorf("--sandbox, --routegroup and --key each say whose routing key is meant: give one")
+		return "", exit.Usage.Errorf("--sandbox, --routegroup and --key exclude each other: give one")
 	}
 	if w.Key != "" || given == 0 {
 		return w.Key, nil
@@ -44,7 +44,7 @@ func (w Source) Find(ctx context.Context, cluster func() (client.WithWatch, erro
 		}
 		return o.Spec.RoutingKey, err
 	}
-	o, err := standing.Sandbox(ctx, c, w.Sandbox)
+	o, err := localenv.Sandbox(ctx, c, w.Sandbox)
 	if err != nil {
 		return "", err
 	}

@@ -7,7 +7,7 @@ import (
 	"switchyard.dev/xds/routingkey"
 )
 
-func TestARequestGetsTheKeyAndKeepsWhatElseItHas(t *testing.T) {
+func TestARequestGetsTheKeyAndKeepsOtherHeaders(t *testing.T) {
 	add, err := Keyed("mine", []string{"X-Key"})
 	if err != nil {
 		t.Fatal(err)

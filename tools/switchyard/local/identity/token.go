@@ -55,7 +55,7 @@ func Shown(access Access) (workstation.Token, error) {
 			return nil, err
 		}
 		if who := config.Impersonate.UserName; who != "" {
-			return nil, exit.Unavailable.Errorf("the kubeconfig speaks as %s, which a token cannot: use one of your own, or come as a service account, with --as-service-account NAMESPACE/NAME", who)
+			return nil, exit.Unavailable.Errorf("the kubeconfig impersonates %s, which a token cannot express: use a kubeconfig without impersonation, or authenticate as a service account with --as-service-account NAMESPACE/NAME", who)
 		}
 		through, err := rest.HTTPWrappersForConfig(config, seen)
 		if err != nil {
@@ -98,7 +98,7 @@ func (m *mirror) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // errNoToken is the error for a kubeconfig with other credentials than a token.
-var errNoToken = errors.New("the kubeconfig shows no token to the API server, but a client certificate or nothing, which a tunnel proxy cannot check: log in with a token, or come as a service account, with --as-service-account NAMESPACE/NAME (it takes the right to create serviceaccounts/token)")
+var errNoToken = errors.New("the kubeconfig authenticates without a token (by a client certificate, or not at all), which a tunnel proxy cannot check: log in with a token, or authenticate as a service account, with --as-service-account NAMESPACE/NAME (it takes the right to create serviceaccounts/token)")
 
 // ask has a request shown to the mirror.
 func (m *mirror) ask(ctx context.Context, asks http.RoundTripper) (string, error) {
@@ -109,7 +109,7 @@ func (m *mirror) ask(ctx context.Context, asks http.RoundTripper) (string, error
 	}
 	answer, err := asks.RoundTrip(r)
 	if err != nil {
-		return "", workstation.Final(fmt.Errorf("the kubeconfig gives no token: log in again (%w)", err))
+		return "", workstation.Final(fmt.Errorf("the kubeconfig provides no token: log in again (%w)", err))
 	}
 	_ = answer.Body.Close()
 	token, ok := strings.CutPrefix(m.header, "Bearer ")
@@ -157,13 +157,13 @@ func (r *requested) token(ctx context.Context, again bool) (string, error) {
 	})
 	switch {
 	case apierrors.IsForbidden(err):
-		return "", workstation.Final(fmt.Errorf("no token may be made for service account %s/%s: ask for the right to create serviceaccounts/token in namespace %s: %w", r.namespace, r.name, r.namespace, err))
+		return "", workstation.Final(fmt.Errorf("you have no right to create tokens for service account %s/%s: ask for the right to create serviceaccounts/token in namespace %s: %w", r.namespace, r.name, r.namespace, err))
 	case apierrors.IsNotFound(err):
 		return "", workstation.Final(fmt.Errorf("there is no service account %s/%s", r.namespace, r.name))
 	case apierrors.IsUnauthorized(err):
-		return "", workstation.Final(reach.Explained(fmt.Errorf("have a token made for service account %s/%s: %w", r.namespace, r.name, err)))
+		return "", workstation.Final(reach.Explained(fmt.Errorf("request a token for service account %s/%s: %w", r.namespace, r.name, err)))
 	case err != nil:
-		return "", fmt.Errorf("have a token made for service account %s/%s: %w", r.namespace, r.name, err)
+		return "", fmt.Errorf("request a token for service account %s/%s: %w", r.namespace, r.name, err)
 	}
 	r.last = made.Status.Token
 	r.until = time.Now().Add(time.Until(made.Status.ExpirationTimestamp.Time) * 4 / 5)

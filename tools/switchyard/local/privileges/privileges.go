@@ -35,9 +35,9 @@ type Privileges struct {
 
 // Flags adds the flags of Privileges.
 func (v *Privileges) Flags(f *pflag.FlagSet) {
-	f.BoolVar(&v.Use, "privileged", false, "reach names and addresses of the cluster as if this machine were in it; it takes CAP_NET_ADMIN; on Linux")
-	f.StringArrayVar(&v.ranges, "range", nil, "with --privileged, a further range of addresses that is led into the cluster, such as that of its pods, `CIDR`; may be given again")
-	f.BoolVar(&v.pf, "experimental-pf", false, "with --privileged on macOS, load rules into pf: no Mac has run that yet")
+	f.BoolVar(&v.Use, "privileged", false, "reach names and addresses of the cluster as if this machine were in it (needs CAP_NET_ADMIN; Linux only)")
+	f.StringArrayVar(&v.ranges, "range", nil, "with --privileged, a further range of addresses to forward into the cluster, such as that of its pods, `CIDR`; repeatable")
+	f.BoolVar(&v.pf, "experimental-pf", false, "with --privileged on macOS, load rules into pf (never tested on a Mac)")
 	_ = f.MarkHidden("experimental-pf") // It fails for a flag that does not exist.
 }
 

@@ -56,7 +56,7 @@ func TestOneThatIsNamedIsWaitedFor(t *testing.T) {
 	}
 }
 
-func TestEachRefusedPortSaysItsOwnReason(t *testing.T) {
+func TestEachRefusedPortHasItsReason(t *testing.T) {
 	one := workstation.WorkloadStatus{Sandbox: "his", Name: "db", Message: "no a; no b", Ports: []workstation.PortStatus{
 		{Baseline: 1, Local: "127.0.0.1:1", Refused: "no a"}, {Baseline: 2, Local: "127.0.0.1:2", Refused: "no b"}}}
 	for _, connected := range []bool{false, true} {

@@ -21,14 +21,14 @@ import (
 	"switchyard.dev/tunnels/workstation"
 )
 
-const aboutStatus = `Show what is connected on this workstation: each connect, proxy and run of yours. The exit code is
-1 when none is, or one is not connected.
+const aboutStatus = `Show the connection of each connect, proxy and run that you have started on this machine. The exit
+code is 1 if there is none, or if one is not connected.
 
-With --wait it waits for that, as a script does that starts connect in the background: until there
-is a connection (connect), or until requests of your sandboxes come here too (sandboxes). Those whose
-addresses you do not allow, or that another session holds, are named and not waited for. One
-that was applied a moment ago may not be known here yet: name it with --sandbox. When that does not
-come about in time, the exit code is 1, and what is missing is said.`
+--wait is for scripts that start connect in the background. It waits for a connection (connect), or
+until requests to your sandboxes also arrive here (sandboxes). Sandboxes with addresses that you do
+not allow, or with tunnels of another session, are listed and not waited for. A sandbox that was
+applied a moment ago may not be known here yet: name it with --sandbox. On timeout the exit code is
+1, and the output names the missing connections or sandboxes.`
 
 // Command returns the command.
 func Command(s *command.Session) *cobra.Command {
@@ -36,12 +36,12 @@ func Command(s *command.Session) *cobra.Command {
 	var patience time.Duration
 	var named []string
 	c := &cobra.Command{
-		Use: "status", Short: "Show what is connected on this workstation, or wait for it", Args: cobra.NoArgs, Long: aboutStatus,
+		Use: "status", Short: "Show the connections of this machine, or wait for one", Args: cobra.NoArgs, Long: aboutStatus,
 		Example: "  switchyard connect &\n  switchyard connect status --wait sandboxes --sandbox mine --wait-timeout 30s",
 	}
-	c.Flags().StringVar(&until, "wait", waitNone, "wait for `what`: connect, sandboxes or none")
-	c.Flags().DurationVar(&patience, "wait-timeout", 10*time.Second, "how long to wait at most")
-	c.Flags().StringSliceVarP(&named, "sandbox", "s", nil, "with --wait sandboxes: a `sandbox` that must be among them, also one that is new; may be given again")
+	c.Flags().StringVar(&until, "wait", waitNone, "wait for this `state`: connect, sandboxes or none")
+	c.Flags().DurationVar(&patience, "wait-timeout", 10*time.Second, "timeout of --wait")
+	c.Flags().StringSliceVarP(&named, "sandbox", "s", nil, "with --wait sandboxes: a `sandbox` that must be among them, also one that is new; repeatable")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if !slices.Contains([]string{waitNone, waitConnect, waitSandboxes}, until) {
 			return exit.Usage.Errorf("--wait %q: it is connect, sandboxes or none", until)
@@ -88,7 +88,7 @@ func lines(s workstation.Status) (out []string) {
 	add := func(format string, values ...any) { out = append(out, show.Line(fmt.Sprintf(format, values...))) }
 	switch {
 	case s.Connected:
-		add("connected to %s as %s", cmp.Or(s.Proxy, "a tunnel proxy"), cmp.Or(s.User, "somebody"))
+		add("connected to %s as %s", cmp.Or(s.Proxy, "a tunnel proxy"), cmp.Or(s.User, "an unknown user"))
 	case s.Login && !s.Since.IsZero():
 		add("not connected: %s. Log in again: the connection then comes back without a restart", s.Trouble)
 	case s.Trouble != "":

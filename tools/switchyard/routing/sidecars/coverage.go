@@ -25,8 +25,8 @@ import (
 type Coverage struct {
 	// Workloads are those that are concerned, sorted.
 	Workloads []Workload `json:"workloads"`
-	// Unknown are sentences about sources that could not be read, and what is missing from the
-	// report for that reason.
+	// Unknown are sentences about sources that could not be read, and about the gaps that they leave in
+	// the report.
 	Unknown []string `json:"unknown"`
 	// Others are the numbers of pods of the other workloads of the namespaces: as far as is known,
 	// none requests a sidecar or has a fork.
@@ -214,7 +214,7 @@ func coverageText(p *show.Printer, c Coverage) string {
 func asFarAs(c Coverage) string {
 	switch {
 	case slices.ContainsFunc(c.Workloads, func(w Workload) bool { return w.Behind == nil }):
-		return " as far as the cluster tells: whether their sidecars have their routes is not known"
+		return " as far as the cluster shows: it is unknown whether their sidecars have current routes"
 	case len(c.Unknown) > 0:
 		return " as far as is known"
 	}

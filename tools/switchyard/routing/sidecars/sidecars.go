@@ -19,8 +19,8 @@ func List(s *command.Session) *cobra.Command {
 		Use:   "sidecars",
 		Short: "List the sidecars, and what each has acknowledged",
 		Long: `List the DevMesh sidecars that are connected to any route server, and whether each
-has acknowledged the rules that it is to have. Exit code 1 when one has not, or a
-route server did not say.`,
+has acknowledged its current rules. Exit code 1 if one has not, or if a route server
+did not respond.`,
 		Args: cobra.NoArgs,
 	}
 	filter := parse.Filter(c)

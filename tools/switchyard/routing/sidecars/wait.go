@@ -25,25 +25,23 @@ func Wait(s *command.Session) *cobra.Command {
 		Use:   "wait",
 		Short: "Wait until every sidecar has acknowledged",
 		Long: `Wait until every sidecar that can see a routing key (without --key: any sidecar)
-has acknowledged a position of the log: what was recorded when the command was
-given, or --position. It counts the sidecars that are connected, over all route
-servers, and those of the pods that are named with --pod. Of a key that has no
-rule yet it waits for the first one; the operator records what kubectl has applied
-a moment later.
+has acknowledged a position of the log: --position, by default the end of the log
+when the command starts. It counts the sidecars that are connected to any route
+server, and those of the pods in --pod. If the key has no rule yet, it waits for the
+first one; the operator records an applied object a moment after kubectl returns.
 
-Exit code 0 when they have, 1 when the time is over and they have not; the output
-names which. It is 1 too when no sidecar of a workload that the key routes is
-connected, unless that workload needs none: it has no Service or no pods, or a mesh
-routes its requests. Your kubeconfig is used to find that out. To wait until a
-sandbox is ready use kubectl wait --for=condition=Ready signadotsandbox/NAME.`,
+Exit code 0 if all have acknowledged; 1 on timeout, with the sidecars that have not.
+It is also 1 if a workload that the key routes has no connected sidecar, unless that
+workload needs none: it has no Service or no pods, or a mesh routes its requests.
+Your kubeconfig is used to find that out. To wait until a sandbox is ready, use kubectl wait --for=condition=Ready signadotsandbox/NAME.`,
 		Example: `  kubectl apply -f sandbox.yaml && switchyard wait --key k7q2m9x4v1tz8 --timeout 1m`,
 		Args:    cobra.NoArgs,
 	}
 	f := c.Flags()
-	f.StringVar(&req.RoutingKey, "key", "", "the sidecars of baselines that this routing key has, or had, a rule for")
-	f.StringVar(&at, "position", "", "the `position` to be acknowledged; the end of the log")
-	f.StringArrayVar(&req.Pods, "pod", nil, "a pod, as `namespace/name`, whose sidecar has to be one of them; may be repeated")
-	f.DurationVar(&timeout, "timeout", 10*time.Second, "how long to wait, from 1s to 5m")
+	f.StringVar(&req.RoutingKey, "key", "", "only sidecars of baselines with a current or earlier rule for this routing key")
+	f.StringVar(&at, "position", "", "the `position` to be acknowledged (default: the end of the log)")
+	f.StringArrayVar(&req.Pods, "pod", nil, "a pod, as `namespace/name`: its sidecar must be among them; repeatable")
+	f.DurationVar(&timeout, "timeout", 10*time.Second, "timeout, from 1s to 5m")
 	c.RunE = func(c *cobra.Command, _ []string) (err error) {
 		if timeout < time.Second || timeout > 300*time.Second {
 			return exit.Usage.Errorf("--timeout is from 1s to 5m, not %s", timeout)

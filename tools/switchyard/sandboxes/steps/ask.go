@@ -19,8 +19,8 @@ import (
 	"switchyard.dev/workflows/steps"
 )
 
-// said prints a text if err is nil, and returns err.
-func said(s *command.Session, text string, err error) error {
+// printed prints a text if err is nil, and returns err.
+func printed(s *command.Session, text string, err error) error {
 	if err == nil {
 		_, err = io.WriteString(s.Out, show.Plain(text)+"\n")
 	}
@@ -30,15 +30,15 @@ func said(s *command.Session, text string, err error) error {
 func retry(s *command.Session) *cobra.Command {
 	c := &cobra.Command{
 		Use: "retry NAME", Short: "Run the failed or lost steps of a resource again",
-		Long: `Run the steps of a resource again that failed, or that may not have come to their end. Steps
-that have succeeded do not run again. The scripts are those of the resource: for one that is
-being deleted, --with FILE replaces its delete steps by those of a mended resource plugin.
-That takes the rights to apply a sandbox with these steps. Scripts of a resource that is not being
-deleted are changed with "sandbox apply", which takes the next version of the plugin.`,
+		Long: `Run the steps of a resource again that failed, or that may not have completed. Steps that
+succeeded do not run again. The scripts are those of the resource. If it is being deleted,
+--with FILE replaces its delete steps by those of a corrected resource plugin; that needs the
+rights to apply a sandbox with these steps. Otherwise change the scripts with "sandbox apply",
+which uses the next version of the plugin.`,
 		Example: "  switchyard resource retry --sandbox mine db\n  switchyard resource retry --sandbox mine db --with plugin.yaml",
 	}
 	var values sandboxes.Values
-	with := c.Flags().String("with", "", "the `file` of a mended resource plugin whose delete steps run")
+	with := c.Flags().String("with", "", "a `file` with a corrected resource plugin; its delete steps run")
 	values.Flags(c.Flags(), "file")
 	return about(s, c, func(ctx context.Context, cluster client.Client, o *crdv1.Resource, r report) error {
 		if *with != "" {
@@ -56,7 +56,7 @@ deleted are changed with "sandbox apply", which takes the next version of the pl
 		}
 		ctx, cancel := s.Patiently(ctx)
 		defer cancel()
-		return said(s, text, steps.Retry(ctx, cluster, o, s.Now()))
+		return printed(s, text, steps.Retry(ctx, cluster, o, s.Now()))
 	})
 }
 
@@ -80,14 +80,14 @@ func replace(ctx context.Context, s *command.Session, cluster client.Client, o *
 	for _, u := range units {
 		names = append(names, u.Name)
 	}
-	return said(s, fmt.Sprintf("resource %s has the delete steps of %s, which run now: %s", r.Name, p.Name, strings.Join(names, ", ")), err)
+	return printed(s, fmt.Sprintf("resource %s has the delete steps of %s, which run now: %s", r.Name, p.Name, strings.Join(names, ", ")), err)
 }
 
 func giveUp(s *command.Session) *cobra.Command {
 	c := &cobra.Command{
 		Use: "give-up NAME", Short: "Release a resource without its delete steps",
-		Long: `Let a resource go that is being deleted and whose delete steps cannot be run to their end.
-What they have not removed stays: the command names the steps.`,
+		Long: `Release a resource that is being deleted although its delete steps cannot complete. Objects
+that those steps would have deleted remain: the command lists the steps.`,
 	}
 	return about(s, c, func(ctx context.Context, cluster client.Client, o *crdv1.Resource, r report) error {
 		ctx, cancel := s.Patiently(ctx)
@@ -104,8 +104,8 @@ What they have not removed stays: the command names the steps.`,
 		}
 		text := fmt.Sprintf("resource %s is let go", r.Name)
 		if len(left) > 0 {
-			text += "; what these steps remove may be left: " + strings.Join(left, ", ")
+			text += "; objects that these steps delete may remain: " + strings.Join(left, ", ")
 		}
-		return said(s, text, err)
+		return printed(s, text, err)
 	})
 }

@@ -27,15 +27,16 @@ func logs(s *command.Session) *cobra.Command {
 	c := &cobra.Command{
 		Use: "logs --sandbox S --resource R", Short: "Show the output of the steps of a resource", Args: cobra.NoArgs,
 		Long: `Show the output of the steps of a resource, each line after the name of its step where there
-are several. With -f it goes on with the next steps as they begin, until none runs any more. What a step
-wrote can be read while its pod is there: until its resource is gone, or the step runs again. On a terminal, control sequences are escaped and colours dropped.`,
+are several. -f follows the steps as they start, until none is running. The output of a step is
+available while its pod exists: until the resource is deleted, or the step runs again. On a terminal,
+control sequences are escaped and colours removed.`,
 		Example: "  switchyard logs --sandbox mine --resource db --step seed -f",
 	}
 	f := c.Flags()
-	f.StringVar(&w.sandbox, "sandbox", "", "the `sandbox` whose resource is meant")
+	f.StringVar(&w.sandbox, "sandbox", "", "the `sandbox` of the resource")
 	f.StringVar(&w.resource, "resource", "", "the `resource`: its name in the sandbox; without --sandbox, that of its object")
 	f.StringVar(&w.step, "step", "", "only this `step`")
-	f.BoolVarP(&w.follow, "follow", "f", false, "go on until no step runs any more")
+	f.BoolVarP(&w.follow, "follow", "f", false, "follow the output until no step is running")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if w.resource == "" {
 			return exit.Usage.Errorf("give --resource, and --sandbox unless it is the name of an object")
@@ -46,7 +47,7 @@ wrote can be read while its pod is there: until its resource is gone, or the ste
 		}
 		access, err := s.Cluster.Rest()
 		if err != nil {
-			return exit.Unavailable.Errorf("this needs a cluster: %w", err)
+			return exit.Unavailable.Errorf("a cluster is needed: %w", err)
 		}
 		pods, err := kubernetes.NewForConfig(access)
 		if err != nil {

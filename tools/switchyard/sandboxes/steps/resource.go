@@ -22,8 +22,8 @@ import (
 func Commands(s *command.Session) []*cobra.Command {
 	resource := &cobra.Command{
 		Use: "resource", Short: "Show the resources of sandboxes, and run their steps again", Args: cobra.NoArgs,
-		Long: `Show the resources of sandboxes, and run their steps again that failed. A resource
-is named by its object, or by its name in the sandbox: --sandbox S NAME, or S/NAME.`,
+		Long: `Show the resources of sandboxes, and run failed steps again. Name a resource by its
+object, or by its name in the sandbox: --sandbox S NAME, or S/NAME.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	resource.AddCommand(listResources(s), getResource(s), retry(s), giveUp(s))
@@ -80,7 +80,7 @@ func getResource(s *command.Session) *cobra.Command {
 func about(s *command.Session, c *cobra.Command, do func(context.Context, client.Client, *crdv1.Resource, report) error) *cobra.Command {
 	var sandbox string
 	c.Args = cobra.ExactArgs(1)
-	c.Flags().StringVar(&sandbox, "sandbox", "", "the `sandbox` whose resource is meant")
+	c.Flags().StringVar(&sandbox, "sandbox", "", "the `sandbox` of the resource")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		cluster, err := s.Writer()
 		if err != nil {

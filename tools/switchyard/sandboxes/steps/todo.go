@@ -47,7 +47,7 @@ func toDo(r steps.Report, called string) []string {
 	for _, s := range r.Present() {
 		switch {
 		case s.Reason == engine.ReasonInputMissing:
-			out = append(out, "Step "+s.Name+" cannot run, since an earlier step has not given its input: remove by hand what that step made.")
+			out = append(out, "Step "+s.Name+" cannot run, because an earlier step has not produced its input: delete the objects of that step manually.")
 		case s.Waits():
 			out = append(out, unblock(s))
 		case s.Phase == crdv1.UnitLost:
@@ -62,16 +62,16 @@ func toDo(r steps.Report, called string) []string {
 	}
 	retries := slices.ContainsFunc(r.Present(), steps.Step.Retries)
 	if retries {
-		out = append(out, "When the cause is outside of the script, run it again: "+called+" resource retry "+r.Name)
+		out = append(out, "If the cause is outside of the script, run it again: "+called+" resource retry "+r.Name)
 	}
 	if retries && !r.Deleting {
-		out = append(out, "When the script is the cause, apply the next version of the plugin ("+called+" resourceplugin apply), and sandbox "+r.Sandbox+" with that version")
+		out = append(out, "If the script is the cause, apply the next version of the plugin ("+called+" resourceplugin apply), and sandbox "+r.Sandbox+" with that version")
 	}
 	if retries && r.Deleting {
-		out = append(out, "When the script is the cause, run a mended one: "+called+" resource retry "+r.Name+" --with plugin.yaml")
+		out = append(out, "If the script is the cause, run a corrected one: "+called+" resource retry "+r.Name+" --with plugin.yaml")
 	}
 	if r.Deleting && (retries || slices.ContainsFunc(r.Present(), func(s steps.Step) bool { return s.Trouble() || s.Waits() })) {
-		out = append(out, "Or let the resource go, with whatever its steps have not removed: "+called+" resource give-up "+r.Name)
+		out = append(out, "Or release the resource without its delete steps; objects that they delete may remain: "+called+" resource give-up "+r.Name)
 	}
 	return out
 }

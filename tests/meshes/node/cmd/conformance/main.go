@@ -51,7 +51,7 @@ func inside(ctx context.Context) (code int, err error) {
 	if err := node.Install(ctx, root, "istio.enabled=true", "istio.gatewayAPI.enabled=true"); err != nil {
 		return 0, err
 	}
-	suite := exec.CommandContext(ctx, os.Args[1], os.Args[2:]...) //nolint:gosec // which test is run is what the caller says
+	suite := exec.CommandContext(ctx, os.Args[1], os.Args[2:]...) //nolint:gosec // the caller names the test
 	suite.Stdout, suite.Stderr = os.Stdout, os.Stderr
 	return 0, suite.Run()
 }

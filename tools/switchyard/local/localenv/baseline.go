@@ -1,7 +1,7 @@
-// Package standing reads, with the user's permissions, the environment and files of a local process
+// Package localenv reads, with the user's permissions, the environment and files of a local process
 // that replaces a container of the cluster (standin computes them). It contains the commands
 // get-env and get-files of sandbox.
-package standing
+package localenv
 
 import (
 	"cmp"
@@ -45,10 +45,10 @@ type Workload struct {
 // Flags adds the flags of a Workload; workload and short are the names of the flag for the
 // workload.
 func (w *Workload) Flags(f *pflag.FlagSet, workload, short string) {
-	f.StringVarP(&w.workload, workload, short, "", "the external workload of the sandbox, by its `name` there; not needed where it has one only")
-	f.StringVarP(&w.container, "container", "c", "", "the `container` of the baseline; not needed where one is the main one")
-	f.StringArrayVarP(&w.set, "env", "e", nil, "a further variable, `NAME=VALUE`, or NAME=resource:RESOURCE/OUTPUT for an output of a resource of the sandbox; may be given again")
-	f.StringArrayVar(&w.allow, "allow-env", nil, "accept this variable from the cluster although loaders, shells or interpreters run code from it, such as PYTHONPATH: the exact `NAME`; may be given again")
+	f.StringVarP(&w.workload, workload, short, "", "the external workload of the sandbox, by its `name` there; not needed if it has only one")
+	f.StringVarP(&w.container, "container", "c", "", "the `container` of the baseline; not needed if there is a main one")
+	f.StringArrayVarP(&w.set, "env", "e", nil, "an additional variable, `NAME=VALUE`, or NAME=resource:RESOURCE/OUTPUT for an output of a resource of the sandbox; repeatable")
+	f.StringArrayVar(&w.allow, "allow-env", nil, "accept this variable from the cluster although loaders, shells or interpreters run code from it, such as PYTHONPATH: the exact `NAME`; repeatable")
 }
 
 // external returns the workload of a sandbox that is meant.
@@ -229,7 +229,7 @@ func resources(ctx context.Context, c client.Reader, o *crdv1.SignadotSandbox) (
 }
 
 // outputs reads the outputs of the sandbox's resources, from the Secrets that forks use. Notes name
-// the resources whose outputs are unknown.
+// the resources with unknown outputs.
 func outputs(ctx context.Context, c client.Reader, all []crdv1.Resource, in *standin.Input) (notes []string) {
 	in.Outputs, in.OutputSecrets = map[string]map[string][]byte{}, map[string]string{}
 	for i := range all {

@@ -1,4 +1,4 @@
-package standing
+package localenv
 
 import (
 	"cmp"
@@ -28,14 +28,15 @@ func getFiles(s *command.Session) *cobra.Command {
 	var keep bool
 	c := &cobra.Command{
 		Use: "get-files NAME", Short: "Write the files of an external workload's baseline", Args: cobra.ExactArgs(1),
-		Long: `Write the files that volumes give the container whose place an external workload takes:
-those of ConfigMaps, of Secrets that you may read, and of the downward API; the outputs of the
-sandbox's resources; and the files that the sandbox gives the workload (local). They are written below a folder, with their paths and permissions.`,
+		Long: `Write the volume files of the container that an external workload replaces: those of ConfigMaps,
+of Secrets that you can read, and of the downward API; the outputs of the sandbox's resources; and
+the files that the sandbox defines for the workload (local). They are written below a folder, with
+their paths and permissions.`,
 		Example: "  switchyard sandbox get-files mine --output-dir ./root",
 	}
 	w.Flags(c.Flags(), "local", "l")
 	c.Flags().StringVarP(&into, "output-dir", "d", "", "the `folder`; by default NAME-files in the current one")
-	c.Flags().BoolVar(&keep, "no-clobber", false, "leave files that are there as they are")
+	c.Flags().BoolVar(&keep, "no-clobber", false, "do not overwrite existing files")
 	c.RunE = s.InCluster(func(ctx context.Context, cluster client.WithWatch, args []string) error {
 		r, _, err := w.Resolve(ctx, cluster, args[0])
 		if err != nil {

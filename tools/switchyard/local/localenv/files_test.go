@@ -1,4 +1,4 @@
-package standing
+package localenv
 
 import (
 	"io/fs"
@@ -54,7 +54,7 @@ func TestFilesOfSecretsAreForTheirOwnerAlone(t *testing.T) {
 	}
 }
 
-func TestNoLinkLeadsFilesOutOfTheirFolder(t *testing.T) {
+func TestNoLinkEscapesTheFolder(t *testing.T) {
 	outside, folder := t.TempDir(), t.TempDir()
 	for _, link := range []string{"there", "all"} {
 		if err := os.Symlink(outside, filepath.Join(folder, link)); err != nil {

@@ -1,4 +1,4 @@
-package standing
+package localenv
 
 import (
 	"context"
@@ -34,13 +34,13 @@ func Warn(s *command.Session, r standin.Result) {
 	}
 }
 
-const aboutEnv = `Print the environment of the container whose place an external workload takes, as
-lines NAME='value' that a shell reads, or with their sources as -o json; with the env that the
-sandbox gives the workload (local). It is read with your own rights. What a pod's own fields would say, says the workstation; the variables of
-its image and of Services are not known here.
+const aboutEnv = `Print the environment of the container that an external workload replaces, as lines NAME='value'
+for a shell, or with sources as -o json; it includes the env that the sandbox defines for the
+workload (local). It is read with your own rights. Variables from fields of the pod get values of
+this machine; variables of the image and of Services are not known here.
 
-Variables from which loaders, shells or interpreters run code, such as LD_PRELOAD or BASH_ENV, are left out
-and named on standard error, unless --allow-env names them.`
+Variables from which loaders, shells or interpreters run code, such as LD_PRELOAD or BASH_ENV, are
+omitted and listed on standard error, unless --allow-env names them.`
 
 func getEnv(s *command.Session) *cobra.Command {
 	var w Workload
@@ -50,7 +50,7 @@ func getEnv(s *command.Session) *cobra.Command {
 		Example: "  set -a; eval \"$(switchyard sandbox get-env mine)\"; set +a",
 	}
 	w.Flags(c.Flags(), "local", "l")
-	c.Flags().BoolVarP(&sources, "show-source", "s", false, "say in a comment where each value is from")
+	c.Flags().BoolVarP(&sources, "show-source", "s", false, "add the source of each value as a comment")
 	c.RunE = s.InCluster(func(ctx context.Context, cluster client.WithWatch, args []string) error {
 		r, _, err := w.Resolve(ctx, cluster, args[0])
 		if err != nil {
