@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"switchyard.dev/tools/switchyard/command/reach"
 	"switchyard.dev/tools/switchyard/local/localenv"
 	"switchyard.dev/tools/switchyard/local/privileges"
+	"switchyard.dev/tools/switchyard/local/status"
 	"switchyard.dev/tunnels/workstation"
 )
 
@@ -303,7 +305,7 @@ func (e *examined) mayWrite(ctx context.Context) (string, error) {
 		case s.GetCallerIsAuthor():
 			return "", nil
 		default:
-			return fmt.Sprintf("%s changed it last, so connect serves it only with --sandbox %s", orElse(s.GetAuthor(), "a user that is not recorded"), e.sandbox), nil
+			return fmt.Sprintf("%s changed it last, so connect serves it only with --sandbox %s", cmp.Or(s.GetAuthor(), "a user that is not recorded"), e.sandbox), nil
 		}
 	}
 	return "", wrong{"you cannot update sandbox " + e.sandbox,
@@ -324,4 +326,17 @@ func (e *examined) locals(ctx context.Context) (string, error) {
 		}
 	}
 	return strings.Join(all, ", "), nil
+}
+
+// allowed returns wrong if a running connect of this user refuses a local address of the sandbox.
+// Without a running connect it passes: the operator's report has that.
+func (e *examined) allowed(context.Context) (string, error) {
+	problem, remedy, err := status.Refused(e.s, e.sandbox)
+	switch {
+	case err != nil:
+		return "", wrong{err.Error(), "end that program, and start " + e.s.Name + " connect again"}
+	case problem != "":
+		return "", wrong{problem, remedy}
+	}
+	return "", nil
 }

@@ -201,7 +201,7 @@ func (p *place) asked(w *workstation.Workstation) (tunnelv1.TunnelAPIClient, *gr
 }
 
 // briefly runs a workstation for as long as do takes.
-func (p *place) briefly(ctx context.Context, do func(context.Context, *workstation.Workstation) error) error {
+func (p *place) briefly(ctx context.Context, do func(context.Context, tunnelv1.TunnelAPIClient) error) error {
 	w, err := p.workstation()
 	if err != nil {
 		return err
@@ -211,7 +211,7 @@ func (p *place) briefly(ctx context.Context, do func(context.Context, *workstati
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()
 	done := make(chan error, 1)
-	go func() { done <- do(ctx, w) }()
+	go func() { done <- p.queried(ctx, w, do) }()
 	select {
 	case err := <-done:
 		cancel()
@@ -222,6 +222,18 @@ func (p *place) briefly(ctx context.Context, do func(context.Context, *workstati
 		<-done
 		return unconnected(p.s, err)
 	}
+}
+
+// queried calls do with the API of tunnel-api, through a workstation.
+func (p *place) queried(ctx context.Context, w *workstation.Workstation, do func(context.Context, tunnelv1.TunnelAPIClient) error) error {
+	api, conn, err := p.asked(w)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	ctx, cancel := p.s.Patiently(ctx)
+	defer cancel()
+	return do(ctx, api)
 }
 
 // unconnected returns the error of a session that did not come about.

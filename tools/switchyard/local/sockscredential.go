@@ -9,7 +9,6 @@ import (
 
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tools/switchyard/command"
-	"switchyard.dev/tunnels/workstation"
 )
 
 func socksCredential(s *command.Session) *cobra.Command {
@@ -35,14 +34,7 @@ type socksIssued struct {
 	Expires  time.Time `json:"expires"`
 }
 
-func (p *place) issueSOCKS(ctx context.Context, w *workstation.Workstation) error {
-	api, conn, err := p.asked(w)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	ctx, cancel := p.s.Patiently(ctx)
-	defer cancel()
+func (p *place) issueSOCKS(ctx context.Context, api tunnelv1.TunnelAPIClient) error {
 	got, err := api.IssueSOCKSCredential(ctx, &tunnelv1.IssueSOCKSCredentialRequest{})
 	if err != nil {
 		return fmt.Errorf("request a credential from tunnel-api: %w", err)

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +15,6 @@ import (
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/command/exit"
-	"switchyard.dev/tunnels/workstation"
 )
 
 func sshCert(s *command.Session) *cobra.Command {
@@ -35,8 +35,8 @@ separate known_hosts file. Private keys are neither read nor sent.`,
 		if err != nil && (identity == "" || known == "") {
 			return err
 		}
-		identity = orElse(identity, filepath.Join(home, ".ssh", "id_ed25519"))
-		known = orElse(known, filepath.Join(home, ".ssh", "known_hosts_switchyard"))
+		identity = cmp.Or(identity, filepath.Join(home, ".ssh", "id_ed25519"))
+		known = cmp.Or(known, filepath.Join(home, ".ssh", "known_hosts_switchyard"))
 		public, err := os.ReadFile(identity + ".pub")
 		if errors.Is(err, os.ErrNotExist) {
 			return exit.Usage.Errorf("there is no %s.pub: make a key with ssh-keygen -t ed25519 -f %s, or name another with --identity", identity, identity)
@@ -44,8 +44,8 @@ separate known_hosts file. Private keys are neither read nor sent.`,
 		if err != nil {
 			return err
 		}
-		return p.briefly(c.Context(), func(ctx context.Context, w *workstation.Workstation) error {
-			return p.certify(ctx, w, strings.TrimSpace(string(public)), identity, known)
+		return p.briefly(c.Context(), func(ctx context.Context, api tunnelv1.TunnelAPIClient) error {
+			return p.certify(ctx, api, strings.TrimSpace(string(public)), identity, known)
 		})
 	}
 	return c
@@ -58,14 +58,7 @@ type certificate struct {
 	Expires     time.Time `json:"expires"`
 }
 
-func (p *place) certify(ctx context.Context, w *workstation.Workstation, public, identity, known string) error {
-	api, conn, err := p.asked(w)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	ctx, cancel := p.s.Patiently(ctx)
-	defer cancel()
+func (p *place) certify(ctx context.Context, api tunnelv1.TunnelAPIClient, public, identity, known string) error {
 	got, err := api.IssueSSHCertificate(ctx, &tunnelv1.IssueSSHCertificateRequest{PublicKey: public})
 	if err != nil {
 		return fmt.Errorf("request a signature from tunnel-api: %w", err)
