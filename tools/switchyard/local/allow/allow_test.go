@@ -155,7 +155,7 @@ func TestSandboxesThatAreNotServedAreCounted(t *testing.T) {
 	for _, more := range []int32{0, 12, 12} {
 		tell([]string{"a", "b"}, more)
 	}
-	if got := out.String(); strings.Count(got, "note: ") != 2 || !strings.Contains(got, "not served: a, b. Without") || !strings.Contains(got, "not served: a, b, and up to 12 more. Without") {
+	if got := out.String(); strings.Count(got, "note: ") != 2 || !strings.Contains(got, "update them: a, b. Without") || !strings.Contains(got, "update them: a, b, and up to 12 more. Without") {
 		t.Error(got)
 	}
 }
