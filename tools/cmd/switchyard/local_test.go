@@ -182,6 +182,8 @@ func TestAWorkstationIsConnected(t *testing.T) {
 // open it, and names the command that does; the sandbox's own file opens it as well.
 func TestASandboxOfAnotherAuthorOpensNothing(t *testing.T) {
 	f := newFarSide(t, "local-consent")
+	f.shop()
+	f.mayRead(true)
 	local := localServer(t)
 	f.sandbox("local-c", local, 80)
 	b := f.bench(t)
