@@ -31,6 +31,7 @@ func TestAnOperatorIsReplacedUnderLoad(t *testing.T) {
 		{"upgrade", func() { w.keepsDefaults(w.installs()) }, func() {
 			a.kept("opened-before", earlierValues, values)
 			a.open("opened-after-upgrade", values, earlierValues)
+			w.moves()
 		}},
 		{"rollback", func() { w.helm("rollback", "switchyard", "1", "--wait") }, func() {
 			a.kept("opened-before", earlierValues, values)

@@ -28,6 +28,8 @@ type world struct {
 	t *testing.T
 	// app is the URL of the workload.
 	app string
+	// moved are the forks' Services for a Service that moved, which the older release deletes.
+	moved []string
 }
 
 // kubectl runs kubectl and fails the test when it does.
@@ -127,6 +129,27 @@ func (w *world) underLoad(what string, wants []traffic.Want, body func()) {
 	body()
 }
 
+// moves changes the selector of the Service moved, and waits until the statuses of the forks, and so
+// their facts, list it as former: the older release has to read these. It deletes the forks' Services
+// for it, which this release keeps.
+func (w *world) moves() {
+	w.t.Helper()
+	w.kubectl("", "patch", "service", "moved", "-n", namespace, "-p", `{"spec":{"selector":{"app":"elsewhere"}}}`)
+	for _, of := range strings.Fields(w.kubectl("", "get", "forkedworkloads", "-n", namespace, "-o", "name")) {
+		w.kubectl("", "wait", of, "-n", namespace, "--for=jsonpath={.status.routingConfig.formerServices[0]}=moved", "--timeout=60s")
+	}
+	services := w.kubectl("", "get", "services", "-n", namespace, "-o",
+		`jsonpath={range .items[*]}{.kind}/{.metadata.name} {.metadata.annotations.signadot\.com/baseline-service}{"\n"}{end}`)
+	for line := range strings.Lines(services) {
+		if name, of, _ := strings.Cut(strings.TrimSpace(line), " "); of == namespace+"/moved" {
+			w.moved = append(w.moved, name)
+		}
+	}
+	if len(w.moved) == 0 {
+		w.t.Errorf("no fork has a Service for it:\n%s", services)
+	}
+}
+
 // restarts restarts the workload, so that its pods have sidecars of this release.
 func (w *world) restarts() {
 	w.t.Helper()
@@ -149,7 +172,7 @@ func (w *world) objects() map[string]string {
 	} {
 		lines := w.kubectl("", append([]string{"get", "-o", `jsonpath={range .items[*]}{.kind}/{.metadata.name} {.metadata.uid}{"\n"}{end}`}, args...)...)
 		for line := range strings.Lines(lines) {
-			if name, uid, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
+			if name, uid, ok := strings.Cut(strings.TrimSpace(line), " "); ok && !slices.Contains(w.moved, name) {
 				out[name] = uid
 			}
 		}
