@@ -71,12 +71,12 @@ type Settings struct {
 	Open func() proto.Message
 }
 
-func (s Settings) orDefaults() Settings {
-	s.Timing, s.Limits = s.Timing.orDefaults(), s.Limits.orDefaults()
-	if s.Open == nil {
-		s.Open = func() proto.Message { return &tunnelv1.Open{} }
+func (c Settings) orDefaults() Settings {
+	c.Timing, c.Limits = c.Timing.orDefaults(), c.Limits.orDefaults()
+	if c.Open == nil {
+		c.Open = func() proto.Message { return &tunnelv1.Open{} }
 	}
-	return s
+	return c
 }
 
 const (

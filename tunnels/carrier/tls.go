@@ -15,10 +15,10 @@ func Secure(config *tls.Config) *tls.Config { return Settings{}.Secure(config) }
 // beside its certificates: TLS 1.3 and the protocol's name; no resumption, since sessions last
 // long and a client that reconnects has to authenticate again; and records of full size from the
 // first byte on, since the content are frames and not the pages of a browser.
-func (s Settings) Secure(config *tls.Config) *tls.Config {
+func (c Settings) Secure(config *tls.Config) *tls.Config {
 	config = config.Clone()
 	config.MinVersion = tls.VersionTLS13
-	config.NextProtos = []string{cmp.Or(s.Protocol, Protocol)}
+	config.NextProtos = []string{cmp.Or(c.Protocol, Protocol)}
 	config.SessionTicketsDisabled = true
 	config.ClientSessionCache = nil
 	config.DynamicRecordSizingDisabled = true

@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// greeter is a server that speaks first: what it sends may arrive with the proxy's answer.
+// greeter is a server that speaks first: its text may arrive with the proxy's answer.
 func greeter(t *testing.T) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
