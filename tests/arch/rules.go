@@ -40,6 +40,7 @@ const multiplexer, multiplexing = "github.com/libp2p/go-yamux/v5", "tunnels/carr
 // pure names the packages, and the files, that take values and return values.
 var (
 	purePackages = []string{
+		"controlplane-link/admission",
 		"eventbus/event",
 		"eventbus/audit",
 		"routeserver/bisect",
