@@ -41,6 +41,9 @@ const multiplexer, multiplexing = "github.com/libp2p/go-yamux/v5", "tunnels/carr
 var (
 	purePackages = []string{
 		"controlplane-link/admission",
+		"controlplane-link/identity",
+		"controlplane-link/kubeapi/table",
+		"controlplane-link/reach/allow",
 		"eventbus/event",
 		"eventbus/audit",
 		"routeserver/bisect",
