@@ -44,7 +44,7 @@ var (
 	jo   = &linkv1.Caller{Name: "jo", Roles: []string{"dev"}}
 )
 
-// lines keeps what is logged.
+// lines keeps the log.
 type lines struct {
 	sync.Mutex
 	text strings.Builder
@@ -400,7 +400,7 @@ func TestTheKubernetesAPIThroughTheLink(t *testing.T) {
 	}
 }
 
-// TestHeadersAreNotForwarded sends each header that could change whose request it is, with a canary
+// TestHeadersAreNotForwarded sends each header that could change the user of a request, with a canary
 // that must not be logged, also in the body of a write. The API server would refuse them.
 func TestHeadersAreNotForwarded(t *testing.T) {
 	s := newSite(t)

@@ -32,7 +32,7 @@ func TestConnectionsThroughTheLink(t *testing.T) {
 	if _, err := io.WriteString(c, "hello"); err != nil {
 		t.Fatal(err)
 	}
-	if err := says(c, "hello"); err != nil {
+	if err := expect(c, "hello"); err != nil {
 		t.Fatal(err)
 	}
 	there, err := r.Agent(t.Context(), prod)
@@ -234,7 +234,7 @@ func TestDrainLosesNoConnection(t *testing.T) {
 	if _, err := io.WriteString(c, "still here"); err != nil {
 		t.Fatal(err)
 	}
-	if err := says(c, "still here"); err != nil {
+	if err := expect(c, "still here"); err != nil {
 		t.Fatal(err)
 	}
 	one.stop()

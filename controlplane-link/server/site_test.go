@@ -38,7 +38,7 @@ type site struct {
 	log       lines
 }
 
-// lines keeps what is logged.
+// lines keeps the log.
 type lines struct {
 	sync.Mutex
 	text strings.Builder
@@ -202,11 +202,11 @@ func (s *site) reach(r *replica) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c, says(c, "cart.shop\n")
+	return c, expect(c, "cart.shop\n")
 }
 
-// says reads an expected text.
-func says(c net.Conn, want string) error {
+// expect reads a text, and returns an error for another.
+func expect(c net.Conn, want string) error {
 	got := make([]byte, len(want))
 	if _, err := io.ReadFull(c, got); err != nil || string(got) != want {
 		return errors.Join(err, errors.New("read "+string(got)))
