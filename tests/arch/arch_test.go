@@ -194,6 +194,8 @@ func TestEachRuleSeesItsBreach(t *testing.T) {
 			"tools/demo/cmd/x/main.go", "package main\n\nimport _ \"switchyard.dev/tools/switchyard\"\n", "no component imports tools/switchyard", Above},
 		"a component that imports the control plane": {
 			"tools/switchyard/x/x.go", "package x\n\nimport _ \"switchyard.dev/controlplane-link/api\"\n", "no component imports controlplane-link", Above},
+		"a second multiplexer": {
+			"controlplane-link/x/x.go", "package x\n\nimport _ \"github.com/libp2p/go-yamux/v5\"\n", "only tunnels/carrier may", Above},
 		"a pure package that knows the network": {
 			"routeserver/table/x.go", "package table\n\nimport _ \"net/http\"\n", "imports net/http", Impurities},
 		"a pure package that reads the clock": {

@@ -34,9 +34,16 @@ var interfaces = []string{commandLine, "controlplane-link"}
 // flagLibraries are imported by the command line only.
 var flagLibraries = []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}
 
+// multiplexer is imported by one package only: there is one kind of session.
+const multiplexer, multiplexing = "github.com/libp2p/go-yamux/v5", "tunnels/carrier"
+
 // pure names the packages, and the files, that take values and return values.
 var (
 	purePackages = []string{
+		"controlplane-link/admission",
+		"controlplane-link/identity",
+		"controlplane-link/kubeapi/table",
+		"controlplane-link/reach/allow",
 		"eventbus/event",
 		"eventbus/audit",
 		"routeserver/bisect",
@@ -64,6 +71,7 @@ var (
 		"reconcilers/policies",
 		"reconcilers/routing",
 		"reconcilers/tunnelholders/holders",
+		"tunnels/attempts",
 		"tunnels/credential",
 		"tunnels/identity",
 		"tunnels/policy",
@@ -146,6 +154,8 @@ func Above(f File) []string {
 		switch room := roomOf(rest); {
 		case !ours && slices.Contains(flagLibraries, imported) && f.Room() != commandLine:
 			broken = append(broken, fmt.Sprintf("%s imports %s; only %s may: move the operation below it and its flags there", f.Path, imported, commandLine))
+		case imported == multiplexer && f.Dir() != multiplexing && f.Room() != "tests":
+			broken = append(broken, fmt.Sprintf("%s imports %s; only %s may: use its sessions", f.Path, imported, multiplexing))
 		case ours && room != f.Room() && slices.Contains(interfaces, room) && !f.Test() && f.Room() != "tests":
 			broken = append(broken, fmt.Sprintf("%s imports %s; no component imports %s: move what both need below it", f.Path, imported, room))
 		}

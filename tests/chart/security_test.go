@@ -52,8 +52,11 @@ func rightsAreNarrow(t *testing.T, all objects) {
 			if resource == "pods/portforward" && g.role.GetName() == developer && g.role.GetNamespace() == namespace {
 				continue
 			}
-			// Tunnel proxies read the addresses of nodes to refuse them.
+			// Tunnel proxies and the agent read the addresses of nodes to refuse them.
 			if resource == "nodes" && g.role.GetName() == "signadot-tunnel-proxy" && slices.Equal(g.rule.Verbs, []string{"list", "watch"}) {
+				continue
+			}
+			if resource == "nodes" && g.role.GetName() == "signadot-agent" && slices.Equal(g.rule.Verbs, []string{"list", "watch"}) {
 				continue
 			}
 			if slices.Contains(g.rule.Resources, resource) {

@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/libp2p/go-yamux/v5"
+	"google.golang.org/protobuf/proto"
 
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 )
 
 // Open requests a connection from the other end. A refusal is a RefusedError. The context bounds
 // the request, not the connection.
-func (s *Session) Open(ctx context.Context, open *tunnelv1.Open) (net.Conn, error) {
+func (s *Session) Open(ctx context.Context, open proto.Message) (net.Conn, error) {
 	if err := s.fresh.wait(ctx, s); err != nil {
 		return nil, err
 	}
@@ -49,8 +50,10 @@ func (s *Session) notOpened(ctx context.Context, err error) error {
 
 // Incoming is a connection that the other end requests. It waits for Accept or Refuse.
 type Incoming struct {
-	Open   *tunnelv1.Open
-	stream *Stream
+	// Request is the message that opens it; Open is the same message in a session of workstations.
+	Request proto.Message
+	Open    *tunnelv1.Open
+	stream  *Stream
 }
 
 // Accept reports to the other end that the connection is open, and returns this side of it.
@@ -99,18 +102,19 @@ func (s *Session) takeStreams() {
 			return
 		}
 		there := s.accepted.Add(1)
-		go s.take(mux, there > maxStreams)
+		go s.take(mux, int(there) > s.limits.Streams)
 	}
 }
 
 // take reads the Open of a stream, and passes it to Accept.
 func (s *Session) take(mux *yamux.Stream, full bool) {
 	in := &Incoming{
-		Open:   &tunnelv1.Open{},
-		stream: newStream(mux, s, func() { s.accepted.Add(-1) }),
+		Request: s.opens(),
+		stream:  newStream(mux, s, func() { s.accepted.Add(-1) }),
 	}
+	in.Open, _ = in.Request.(*tunnelv1.Open)
 	_ = in.stream.SetDeadline(time.Now().Add(s.timing.Handshake))
-	if err := readMessage(in.stream, in.Open, maxOpen); err != nil {
+	if err := readMessage(in.stream, in.Request, maxOpen); err != nil {
 		if errors.Is(err, errMessage) {
 			in.Refuse(&tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_INVALID, Message: "The message that opens the connection is not an Open."})
 			return
@@ -119,7 +123,7 @@ func (s *Session) take(mux *yamux.Stream, full bool) {
 		return
 	}
 	if full {
-		in.exhausted("The workstation has %d connections through this tunnel already. Close some.")
+		in.exhausted("%d connections are open through this tunnel already. Close some.")
 		return
 	}
 	_ = in.stream.SetDeadline(time.Time{})
@@ -132,5 +136,5 @@ func (s *Session) take(mux *yamux.Stream, full bool) {
 }
 
 func (in *Incoming) exhausted(format string) {
-	in.Refuse(&tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_EXHAUSTED, Message: fmt.Sprintf(format, maxStreams)})
+	in.Refuse(&tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_EXHAUSTED, Message: fmt.Sprintf(format, in.stream.session.limits.Streams)})
 }

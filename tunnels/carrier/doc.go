@@ -1,6 +1,8 @@
-// Package carrier is the session between a workstation and a tunnel proxy: many connections,
-// in both directions, over one (protos/tunnel/v1/session.proto). The caller makes the
-// connection and its TLS.
+// Package carrier is a session of many connections, in both directions, over one: that between a
+// workstation and a tunnel proxy (protos/tunnel/v1/session.proto), and that between an agent and
+// its control plane (protos/link/v1/link.proto). The caller makes the connection and its TLS.
+// Settings are the differences between the two: the protocol's name, the messages that begin the
+// session and its connections, time limits and bounds.
 //
 // The multiplexer is go-yamux (decision record 0045). This package adds messages with size limits
 // and deadlines, liveness checks at both ends, an error instead of io.EOF for a stream that was
@@ -14,5 +16,5 @@
 //     up to 16 MiB, of 24 MiB for all streams of the session together. Where a session has more than
 //     48 MiB of unread data, or the process 256 MiB, the stream that has the most is cut.
 //   - A peer may have at most 1,024 connections open at once, 256 of them not yet accepted. Others
-//     are refused as EXHAUSTED.
+//     are refused as EXHAUSTED. Limits can change these bounds, and those of unread data.
 package carrier

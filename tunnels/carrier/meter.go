@@ -6,15 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// Bounds of unread data, beyond the windows of streams: a peer could send 280 MiB to a session
-// with 1,024 streams. Only a peer that leaves about a hundred connections unread reaches the
-// bound.
-const (
-	maxUnread    = 48 << 20
-	maxUnreadAll = 256 << 20
-	// frameCost is the overhead of a frame, so that frames of one byte are not free.
-	frameCost = 64
-)
+// frameCost is the overhead of a frame, so that frames of one byte are not free.
+const frameCost = 64
 
 // Constants of the multiplexer's frames (https://github.com/hashicorp/yamux/blob/master/spec.md).
 const (
@@ -29,6 +22,8 @@ const (
 // each stream within its window, but does not expose how much of it is used, nor does it notify a
 // stream's owner of a reset while the owner waits for something else.
 type meter struct {
+	// limits bound the unread data.
+	limits Limits
 	// The frame being read; only the reading goroutine uses these.
 	header [headerBytes]byte
 	got    int    // bytes of the header read so far
@@ -62,8 +57,12 @@ var allMeters struct {
 	total  atomic.Int64
 }
 
-func newMeter() *meter {
-	m := &meter{streams: map[uint32]*unread{}}
+// newMeter returns a meter with the default limits.
+func newMeter() *meter { return limited(Limits{}.orDefaults()) }
+
+// limited returns a meter with the limits of its session.
+func limited(limits Limits) *meter {
+	m := &meter{limits: limits, streams: map[uint32]*unread{}}
 	allMeters.Lock()
 	defer allMeters.Unlock()
 	if allMeters.meters == nil {
@@ -91,7 +90,7 @@ func (m *meter) came(b []byte) {
 		m.body -= n
 		m.change(m.of, func(u *unread) { u.bytes += int64(n) })
 	}
-	if m.excess(maxUnread) || allMeters.total.Load() > maxUnreadAll {
+	if m.excess(m.limits.Unread) || allMeters.total.Load() > m.limits.UnreadAll {
 		m.relieve()
 	}
 }
@@ -220,7 +219,7 @@ func (m *meter) excess(limit int64) bool {
 // else in the session with the most.
 func (m *meter) relieve() {
 	most := m
-	if !m.excess(maxUnread) {
+	if !m.excess(m.limits.Unread) {
 		allMeters.Lock()
 		for other := range allMeters.meters {
 			if other.held() > most.held() {

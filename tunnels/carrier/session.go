@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/libp2p/go-yamux/v5"
+	"google.golang.org/protobuf/proto"
 
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 )
@@ -20,6 +21,8 @@ type Session struct {
 	wire    *wire
 	mux     *yamux.Session
 	timing  Timing
+	limits  Limits
+	opens   func() proto.Message // returns an empty message that opens a connection
 	control *Stream
 	proxy   bool // this end is the proxy
 
@@ -39,18 +42,21 @@ type Session struct {
 }
 
 // start begins the multiplexer over an established connection.
-func start(conn net.Conn, timing Timing, proxy bool) (*Session, error) {
+func start(conn net.Conn, settings Settings, proxy bool) (*Session, error) {
+	settings = settings.orDefaults()
 	s := &Session{
-		wire:     newWire(conn),
-		timing:   timing.orDefaults(),
+		wire:     newWire(conn, settings.Limits),
+		timing:   settings.Timing,
+		limits:   settings.Limits,
+		opens:    settings.Open,
 		proxy:    proxy,
 		received: make(chan *tunnelv1.Control, 1),
-		incoming: make(chan *Incoming, acceptBacklog),
+		incoming: make(chan *Incoming, settings.Limits.Pending),
 		leaving:  make(chan *tunnelv1.Leave, 1),
 		done:     make(chan struct{}),
 	}
 	var err error
-	if config := muxConfig(s.timing); proxy {
+	if config := muxConfig(settings); proxy {
 		s.mux, err = yamux.Server(s.wire, config, newGrowth().stream)
 	} else {
 		s.mux, err = yamux.Client(s.wire, config, newGrowth().stream)

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/libp2p/go-yamux/v5"
+	"google.golang.org/protobuf/proto"
+
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 )
 
 // Timing has the time limits of a session. Fields that are zero have their defaults.
@@ -35,11 +38,48 @@ func (t Timing) orDefaults() Timing {
 	}
 }
 
+// Limits bound what a peer can use of this end. Fields that are zero have their defaults.
+type Limits struct {
+	// Streams is how many connections the peer may have open at a time: 1,024.
+	Streams int
+	// Pending is how many of them may wait for Accept: 256.
+	Pending int
+	// Unread and UnreadAll bound the bytes of unread data, beyond the first windows of streams:
+	// those of the session, 48 MiB, and those of all sessions of the process, 256 MiB. Beyond
+	// them the stream that has the most is cut. With the default only a peer that leaves about a
+	// hundred connections unread reaches the bound; it could else send 280 MiB.
+	Unread, UnreadAll int64
+}
+
+func (l Limits) orDefaults() Limits {
+	return Limits{
+		Streams:   cmp.Or(l.Streams, 1024),
+		Pending:   cmp.Or(l.Pending, 256),
+		Unread:    cmp.Or(l.Unread, 48<<20),
+		UnreadAll: cmp.Or(l.UnreadAll, 256<<20),
+	}
+}
+
+// Settings are the parameters of a kind of session. The zero value has those of workstations.
+type Settings struct {
+	// Protocol is the name that both ends negotiate within TLS. Default: the constant Protocol.
+	Protocol string
+	// Timing and Limits have their defaults where they are zero.
+	Timing Timing
+	Limits Limits
+	// Open returns an empty message of the type that opens a connection. Default: a tunnelv1.Open.
+	Open func() proto.Message
+}
+
+func (c Settings) orDefaults() Settings {
+	c.Timing, c.Limits = c.Timing.orDefaults(), c.Limits.orDefaults()
+	if c.Open == nil {
+		c.Open = func() proto.Message { return &tunnelv1.Open{} }
+	}
+	return c
+}
+
 const (
-	// acceptBacklog is how many connections may wait for Accept.
-	acceptBacklog = 256
-	// maxStreams is how many connections one end may have opened at a time.
-	maxStreams = 1024
 	// streamWindow is the initial window of a stream, as the multiplexer's protocol defines it.
 	streamWindow = 256 << 10
 	// maxStreamWindow permits 80 MB/s at a round trip of 100 ms for one stream: half of it is in
@@ -55,13 +95,13 @@ const (
 
 // muxConfig returns the multiplexer's settings. It has no keepalive: this package checks
 // liveness.
-func muxConfig(timing Timing) *yamux.Config {
+func muxConfig(s Settings) *yamux.Config {
 	return &yamux.Config{
-		AcceptBacklog:           acceptBacklog,
+		AcceptBacklog:           s.Limits.Pending,
 		PingBacklog:             32,
 		MeasureRTTInterval:      30 * time.Second,
-		ConnectionWriteTimeout:  2 * timing.Dead,
-		MaxIncomingStreams:      maxStreams + acceptBacklog, // this package refuses with a reason before the multiplexer resets
+		ConnectionWriteTimeout:  2 * s.Timing.Dead,
+		MaxIncomingStreams:      uint32(s.Limits.Streams + s.Limits.Pending), // this package refuses with a reason before the multiplexer resets
 		InitialStreamWindowSize: streamWindow,
 		MaxStreamWindowSize:     maxStreamWindow,
 		LogOutput:               io.Discard,

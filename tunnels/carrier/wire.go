@@ -23,8 +23,8 @@ type wire struct {
 	before  int // bytes read before greeted; only the multiplexer's reader uses it
 }
 
-func newWire(conn net.Conn) *wire {
-	return &wire{Conn: conn, began: time.Now(), meter: newMeter()}
+func newWire(conn net.Conn, limits Limits) *wire {
+	return &wire{Conn: conn, began: time.Now(), meter: limited(limits)}
 }
 
 // now returns the time since the session began, on the monotonic clock.

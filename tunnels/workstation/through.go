@@ -1,7 +1,6 @@
 package workstation
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -12,6 +11,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"switchyard.dev/tunnels/dialer"
 )
 
 // Through is a Road through an HTTP proxy that supports CONNECT, such as that of a control plane.
@@ -28,11 +29,8 @@ type Through struct {
 	TLS *tls.Config
 }
 
-// answerWithin bounds how long a proxy takes to answer, and maxAnswer the head of its answer.
-const (
-	answerWithin = 20 * time.Second
-	maxAnswer    = 64 << 10
-)
+// answerWithin bounds how long a proxy takes to answer.
+const answerWithin = 20 * time.Second
 
 // Validate returns an error when the proxy's URL cannot be used.
 func (t Through) Validate() error {
@@ -72,7 +70,7 @@ func (t Through) proxy(ctx context.Context) (net.Conn, error) {
 	if port == "" {
 		port = map[string]string{"https": "443", "http": "80"}[t.Proxy.Scheme]
 	}
-	c, err := dial(ctx, net.JoinHostPort(t.Proxy.Hostname(), port))
+	c, err := dialer.Dial(ctx, net.JoinHostPort(t.Proxy.Hostname(), port))
 	if err != nil {
 		return nil, fmt.Errorf("the proxy %s is not reached (%w): see that its URL is right, and that no firewall is in between", t.Proxy.Redacted(), err)
 	}
@@ -99,22 +97,15 @@ func (t Through) proxy(ctx context.Context) (net.Conn, error) {
 // connect asks the proxy for a connection to the target.
 func (t Through) connect(c net.Conn) (net.Conn, error) {
 	_ = c.SetDeadline(time.Now().Add(answerWithin))
-	ask := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: t.Target}, Host: t.Target, Header: t.Header}
-	if err := ask.Write(c); err != nil {
-		return nil, fmt.Errorf("ask the proxy %s for a connection: %w", t.Proxy.Redacted(), err)
-	}
-	head := &io.LimitedReader{R: c, N: maxAnswer}
-	from := bufio.NewReader(head)
-	answer, err := http.ReadResponse(from, ask)
-	if err != nil {
+	tunnel, refusal, err := dialer.Connect(c, t.Target, t.Header)
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("the proxy %s does not answer as HTTP proxies do: %w", t.Proxy.Redacted(), err)
+	case refusal != nil:
+		return nil, t.refused(refusal)
 	}
-	if answer.StatusCode/100 != 2 {
-		return nil, t.refused(answer)
-	}
-	head.N = 1 << 62 // only its head was bounded
 	_ = c.SetDeadline(time.Time{})
-	return &begunConn{c, from}, nil
+	return tunnel, nil
 }
 
 // refused returns the error for a proxy's refusal.
@@ -127,12 +118,3 @@ func (t Through) refused(answer *http.Response) error {
 	}
 	return fmt.Errorf("the proxy %s did not connect to %s (%s)", t.Proxy.Redacted(), t.Target, strings.TrimSuffix(text, ":"))
 }
-
-// begunConn is a connection with a buffered reader.
-type begunConn struct {
-	net.Conn
-	from *bufio.Reader
-}
-
-// Read implements net.Conn.
-func (c *begunConn) Read(p []byte) (int, error) { return c.from.Read(p) }

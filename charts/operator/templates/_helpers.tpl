@@ -131,7 +131,11 @@ values that the older release had.
 
 {{/* Accounts that write objects on behalf of other users, as JSON. */}}
 {{- define "operator.delegates" -}}
-{{- dig "authors" "delegates" list .Values.sandboxes | default list | toJson }}
+{{- $delegates := dig "authors" "delegates" list .Values.sandboxes | default list }}
+{{- if include "operator.agent" . }}
+{{- $delegates = append $delegates (dict "account" "system:serviceaccount:signadot:signadot-agent" "prefix" "switchyard:controlplane:") }}
+{{- end }}
+{{- toJson $delegates }}
 {{- end }}
 
 {{/* How much one sandbox may ask for, as JSON. */}}

@@ -16,16 +16,19 @@ values.yaml do not count as set; "defaults" repeats them, as JSON.
 {{- $_ := set $all $mesh (omit (get $all $mesh) "gatewayAPI") }}
 {{- end }}
 {{- end }}
-{{- $_ := set $all "agent" (omit (.Values.agent | default dict) "clusterToken") }}
+{{- $agent := include "operator.agent" . }}
+{{- $_ := set $all "agent" (ternary dict (omit (.Values.agent | default dict) "clusterToken") (not (empty $agent))) }}
 {{- $tunnel := .Values.tunnel | default dict }}
 {{- $_ := set $all "tunnel" (dict "auditor" (dig "auditor" dict $tunnel) "config" (pick (dig "config" dict $tunnel) "externalDNS")) }}
-{{- $_ := set $all "controlPlane" (omit .Values.controlPlane "clusterToken" "tokenSecret") }}
+{{- $controlPlane := omit .Values.controlPlane "clusterToken" "tokenSecret" }}
+{{- $_ := set $all "controlPlane" (ternary (omit $controlPlane "proxy" "podLogAccess" "tunnelAddr" "tunnelTLS" "ca") $controlPlane (not (empty $agent))) }}
 {{- $_ := set $all "routeServer" (pick .Values.routeServer "legacyRoutesAPI" "logLevel") }}
 {{- $_ := set $all "ioSidecar" (pick (.Values.ioSidecar | default dict) "logLevel") }}
 {{- $_ := set $all "routeInit" (pick .Values.routeInit "legacy") }}
 {{- $_ := set $all "routeSidecar" (pick .Values.routeSidecar "legacy" "logLevel") }}
 {{- $defaults := dict
       "allowOrphanedResources" "false"
+      "agent.enabled" "false"
       "disableAgent" "false"
       "istio.enabled" "false"
       "istio.operator.podLabels" `{"sidecar.istio.io/inject":"true"}`

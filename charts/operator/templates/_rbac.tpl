@@ -43,7 +43,9 @@ The manager's rules of one scope, out of files/manager-rules.yaml.
 
 {{/* The user names of the operator's service accounts, as a list in CEL. */}}
 {{- define "operator.accountsInCEL" -}}
-[{{ range $i, $account := list "signadot-controller-manager" "signadot-drain" "eventbus" "io-context-server" "routeserver" "tunnel-api" "tunnel-proxy" }}{{ if $i }}, {{ end }}'system:serviceaccount:signadot:{{ $account }}'{{ end }}]
+{{- $accounts := list "signadot-controller-manager" "signadot-drain" "eventbus" "io-context-server" "routeserver" "tunnel-api" "tunnel-proxy" }}
+{{- if include "operator.agent" . }}{{ $accounts = append $accounts "signadot-agent" }}{{ end -}}
+[{{ range $i, $account := $accounts }}{{ if $i }}, {{ end }}'system:serviceaccount:signadot:{{ $account }}'{{ end }}]
 {{- end }}
 
 {{/* The namespaces of the operator, as a list in CEL: its own, and that of the values of units. */}}

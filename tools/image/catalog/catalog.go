@@ -57,6 +57,8 @@ func Images() []Image {
 			Module: ".", Program: "./tunnels/cmd/tunnel-api", Path: "/tunnel-api"},
 		{Name: "tunnel-proxy", Title: "Switchyard: where workstations connect",
 			Module: ".", Program: "./tunnels/cmd/tunnel-proxy", Path: "/tunnel-proxy"},
+		{Name: "agent", Title: "Switchyard: connects the cluster to a control plane",
+			Module: ".", Program: "./controlplane-link/cmd/agent", Path: "/agent"},
 		{Name: "hotrod", Title: "HotROD, the example application of the Jaeger project",
 			Module: "tools/image/hotrod", Program: "github.com/jaegertracing/jaeger/examples/hotrod", Path: "/hotrod"},
 		{Name: "demo-customer", Title: "Switchyard demo: another build of HotROD's customer service",

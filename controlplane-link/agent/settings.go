@@ -1,0 +1,191 @@
+package agent
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/x509"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"switchyard.dev/controlplane-link/kubeapi"
+	"switchyard.dev/controlplane-link/kubeapi/table"
+	"switchyard.dev/controlplane-link/link"
+	"switchyard.dev/controlplane-link/reach"
+	"switchyard.dev/controlplane-link/reach/allow"
+	"switchyard.dev/controlplane-link/reach/pods"
+	"switchyard.dev/eventbus/program"
+	"switchyard.dev/eventbus/trust"
+	linkv1 "switchyard.dev/protos/gen/link/v1"
+	"switchyard.dev/tunnels/audit"
+	"switchyard.dev/tunnels/cluster"
+	"switchyard.dev/tunnels/dialer"
+	"switchyard.dev/tunnels/outbound"
+	"switchyard.dev/tunnels/policy"
+)
+
+// Published is the published default address of the control plane, which belongs to another
+// product.
+const Published = "tunnel.signadot.com:443"
+
+// Settings are the values that the program takes from flags.
+type Settings struct {
+	// Address is the control plane's, host:port. CA is a file with its authorities; SystemCA: those
+	// of the system are trusted.
+	Address, CA string
+	SystemCA    bool
+	// TokenFile has the cluster token; it can be missing.
+	TokenFile string
+	// HealthAddress and MetricsAddress are those of the listeners.
+	HealthAddress, MetricsAddress string
+	// Namespace is the operator's, Domain that of the cluster's Services.
+	Namespace, Domain string
+	// Configuration is sent to the control plane, and applies here.
+	Configuration *linkv1.Configuration
+	// Ports are those that can be reached; none: all.
+	Ports []uint32
+	// Refused are Services that cannot be reached, and Resolver looks up names. Default: those of
+	// reach.Refused, and the system's.
+	Refused  []cluster.Refused
+	Resolver outbound.Resolver
+	// JournalDir is the folder of the journal of connections.
+	JournalDir string
+	// Version is the operator's.
+	Version string
+	// LogLevel is the least important level that is logged.
+	LogLevel slog.Level
+}
+
+// ParseSettings parses the program's arguments, without its name. Usage goes to help. The error
+// is flag.ErrHelp when the arguments request help.
+func ParseSettings(args []string, help io.Writer) (Settings, error) {
+	s := Settings{Configuration: &linkv1.Configuration{}}
+	c := s.Configuration
+	list := func(to *[]string) func(string) error {
+		return func(text string) error {
+			for one := range strings.SplitSeq(text, ",") {
+				if one = strings.TrimSpace(one); one != "" {
+					*to = append(*to, one)
+				}
+			}
+			return nil
+		}
+	}
+	flags := flag.NewFlagSet("agent", flag.ContinueOnError)
+	flags.StringVar(&s.Address, "control-plane", Published, "address of the control plane, host:port")
+	flags.StringVar(&s.CA, "ca-file", "", "file with the authorities of the control plane, as PEM; none: no server is trusted")
+	flags.BoolVar(&s.SystemCA, "system-ca", false, "trust the authorities of the system instead; any of them can then impersonate the control plane")
+	flags.StringVar(&s.TokenFile, "token-file", "/var/run/secrets/cluster-token/token", "file with the cluster token; without it the agent is idle")
+	flags.StringVar(&s.HealthAddress, "health-address", ":8088", "address of /healthz and /nullz")
+	flags.StringVar(&s.MetricsAddress, "metrics-address", ":9090", "address of /metrics")
+	flags.StringVar(&s.Namespace, "namespace", "signadot", "namespace of the operator")
+	flags.StringVar(&s.Domain, "cluster-domain", "", "domain of the cluster's Services; empty: as the resolver of this pod has it")
+	flags.Func("namespaces", "reach these namespaces only, separated by commas; none: all", list(&c.AllowedNamespaces))
+	flags.Func("ports", "reach these ports of Services only, separated by commas; none: all", s.addPorts)
+	flags.Func("meshes", "the meshes that are enabled, separated by commas, for the control plane", list(&c.Meshes))
+	flags.BoolVar(&c.Services, "services", true, "whether Services can be reached through the link")
+	flags.BoolVar(&c.PodLogs, "pod-logs", false, "whether logs of pods can be read through the link")
+	flags.StringVar(&s.JournalDir, "journal-dir", "/var/lib/agent", "directory of the journal of connections")
+	flags.StringVar(&s.Version, "operator-version", program.Built().Version, "version of the operator, for the control plane")
+	flags.TextVar(&s.LogLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
+	if err := program.Parse(flags, args, help); err != nil {
+		return Settings{}, err
+	}
+	if s.Domain == "" {
+		s.Domain = program.ClusterDomain(program.ResolverFile)
+	}
+	c.ClusterDomain, s.Refused = s.Domain, reach.Refused(s.Namespace)
+	if s.CA != "" && s.SystemCA {
+		return Settings{}, errors.New("--ca-file and --system-ca exclude each other: the authority of the control plane is the safer one")
+	}
+	return s, nil
+}
+
+// addPorts reads the flag --ports.
+func (s *Settings) addPorts(text string) error {
+	for one := range strings.SplitSeq(text, ",") {
+		var port uint16
+		if _, err := fmt.Sscanf(strings.TrimSpace(one), "%d", &port); err != nil || port == 0 {
+			return fmt.Errorf("%q is no port", one)
+		}
+		s.Ports = append(s.Ports, uint32(port))
+	}
+	return nil
+}
+
+// verify returns which servers are trusted.
+func (s Settings) verify() (link.Verify, error) {
+	switch {
+	case s.SystemCA:
+		return link.SystemRoots, nil
+	case s.CA == "":
+		return func([]*x509.Certificate, string, time.Time) error {
+			return errors.New("no authority is configured: set controlPlane.ca")
+		}, nil
+	}
+	bundle, err := os.ReadFile(s.CA)
+	if err != nil {
+		return nil, fmt.Errorf("read the authorities of the control plane: %w", err)
+	}
+	roots := trust.NewRoots("controlPlane.ca")
+	if err := roots.Set(bundle); err != nil {
+		return nil, fmt.Errorf("%s: %w", s.CA, err)
+	}
+	return roots.Verify, nil
+}
+
+// Open reads the files of the settings and connects to the cluster. Records of connections go to
+// out.
+func (s Settings) Open(access *rest.Config, out io.Writer, logger *slog.Logger) (*Main, error) {
+	m := &Main{settings: s, logger: logger, registry: program.Registry()}
+	var err error
+	if m.metrics, err = newMetrics(m.registry); err != nil {
+		return nil, err
+	}
+	if m.cluster, err = cluster.New(cluster.Config{
+		Access: access, Domain: s.Domain, Reach: policy.ReachCluster, Namespaces: s.Configuration.GetAllowedNamespaces(), Refused: s.Refused,
+	}); err != nil {
+		return nil, err
+	}
+	finder, err := pods.New(access)
+	if err != nil {
+		return nil, err
+	}
+	if m.audit, err = audit.Open(audit.Config{Dir: s.JournalDir, Out: out, Logger: logger, Metrics: m.registry}); err != nil {
+		return nil, err
+	}
+	if m.reach, err = reach.New(reach.Config{
+		Allow:   allow.Config{Namespace: s.Namespace, Domain: s.Domain, Namespaces: s.Configuration.GetAllowedNamespaces(), Ports: s.Ports, Disabled: !s.Configuration.GetServices()},
+		Cluster: m.cluster, Pods: finder, Resolver: s.Resolver, Audit: m.audit, Counts: m.metrics, Logger: logger,
+	}); err != nil {
+		return nil, err
+	}
+	var options table.Options
+	if s.Configuration.GetPodLogs() {
+		options = append(options, table.PodLogs)
+	}
+	if m.kubernetes, err = kubeapi.New(kubeapi.Config{
+		Access: access, Record: logger, Policy: table.Policy{Options: options, Namespaces: s.Configuration.GetAllowedNamespaces(), Operator: s.Namespace},
+	}); err != nil {
+		return nil, err
+	}
+	m.token = &token{file: s.TokenFile}
+	m.uid = &uid{access: access}
+	verify, err := s.verify()
+	if err != nil {
+		return nil, err
+	}
+	instance := rand.Text()
+	m.link, err = link.New(link.Config{
+		Address: s.Address, Published: s.Address == Published, Verify: verify, Proxy: dialer.FromEnvironment(), Token: m.token.read, Handle: m.handle, Logger: logger,
+		Hello: func(ctx context.Context) (*linkv1.Hello, error) { return m.hello(ctx, instance) },
+	})
+	return m, err
+}

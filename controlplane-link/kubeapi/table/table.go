@@ -1,0 +1,147 @@
+// Package table is the one table of what the agent of a control plane may do with the Kubernetes API.
+// It generates the agent's RBAC rules, the allow-list for requests through the link, and the table in
+// controlplane-link/README.md. It is pure.
+package table
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+// Scope is where the rights of a row count.
+type Scope int
+
+// The scopes.
+const (
+	// Cluster: in the whole cluster, always.
+	Cluster Scope = iota
+	// Namespaces: in the namespaces that the operator is restricted to, or in all.
+	Namespaces
+	// Operator: in the operator's namespace.
+	Operator
+)
+
+// String names the scope for the page.
+func (s Scope) String() string {
+	return [...]string{"the cluster", "the cluster, or `allowedNamespaces`", "namespace `signadot`"}[s]
+}
+
+// Option is the chart's value that a row needs; empty: none.
+type Option string
+
+// The options.
+const (
+	// PodLogs is controlPlane.podLogAccess.enabled.
+	PodLogs Option = "controlPlane.podLogAccess.enabled"
+)
+
+// Row gives rights.
+type Row struct {
+	Scope     Scope
+	Group     string
+	Resources []string // with a subresource: pods/log
+	Names     []string // of objects; none: all
+	Verbs     []string
+	Option    Option
+	// AgentOnly: for the agent itself, and never for requests through the link.
+	AgentOnly bool
+	// Why is for the page.
+	Why string
+}
+
+var (
+	read  = []string{"get", "list", "watch"}
+	write = []string{"get", "list", "watch", "create", "update", "patch", "delete"}
+)
+
+// Rows are all rights of the agent.
+var Rows = []Row{
+	{Scope: Cluster, Group: "signadot.com", Verbs: write, Why: "the operator's own kinds; the webhooks of authors check each change as one of its user",
+		Resources: []string{"signadotsandboxes", "signadotroutegroups", "resources", "signadotexternalworkloads", "virtualworkloads", "forkedworkloads", "signadotobjectlifecyclemethods", "routingconfigs", "istioroutes", "gatewayapiroutes", "jobs", "jobrunnergroups"}},
+	{Scope: Cluster, Resources: []string{"namespaces"}, Verbs: read, Why: "names for users, and the UID of `kube-system`, the identity of the cluster"},
+	{Scope: Namespaces, Resources: []string{"pods", "services"}, Verbs: read, Why: "the state of sandboxes and baselines"},
+	{Scope: Namespaces, Resources: []string{"pods/log"}, Verbs: []string{"get"}, Option: PodLogs, Why: "logs of sandboxes for users"},
+	{Scope: Namespaces, Resources: []string{"events"}, Verbs: read, Why: "causes of a sandbox that is not ready"},
+	{Scope: Namespaces, Group: "events.k8s.io", Resources: []string{"events"}, Verbs: read, Why: "the same"},
+	{Scope: Namespaces, Group: "apps", Resources: []string{"deployments", "replicasets"}, Verbs: read, Why: "baselines and forks"},
+	{Scope: Namespaces, Group: "argoproj.io", Resources: []string{"rollouts"}, Verbs: read, Why: "baselines and forks"},
+	{Scope: Cluster, Resources: []string{"services", "nodes"}, Verbs: []string{"list", "watch"}, AgentOnly: true, Why: "which addresses are of Services, and which of nodes"},
+	{Scope: Cluster, Group: "discovery.k8s.io", Resources: []string{"endpointslices"}, Verbs: []string{"list", "watch"}, AgentOnly: true, Why: "which addresses are of pods behind Services"},
+}
+
+// Never are subresources and resources that no row may have for requests through the link.
+var Never = []string{"secrets", "nodes", "proxy", "exec", "attach", "portforward", "ephemeralcontainers", "token", "serviceaccounts", "impersonate"}
+
+// Options are the options that are set.
+type Options []Option
+
+func (r Row) applies(set Options) bool { return r.Option == "" || slices.Contains(set, r.Option) }
+
+// Rules returns the RBAC rules of a scope.
+func Rules(scope Scope, set Options) []rbacv1.PolicyRule {
+	var out []rbacv1.PolicyRule
+	for _, r := range Rows {
+		if r.Scope == scope && r.applies(set) {
+			out = append(out, rbacv1.PolicyRule{APIGroups: []string{r.Group}, Resources: r.Resources, ResourceNames: r.Names, Verbs: r.Verbs})
+		}
+	}
+	return out
+}
+
+// Policy decides about requests through the link.
+type Policy struct {
+	// Options are those of the chart, Namespaces the ones that the operator is restricted to;
+	// none: all.
+	Options    Options
+	Namespaces []string
+	// Operator is the operator's namespace.
+	Operator string
+}
+
+// Allows reports whether a request may pass.
+func (p Policy) Allows(r Request) bool {
+	if r.Discovery {
+		return r.Verb == "get"
+	}
+	resource := r.Resource
+	if r.Subresource != "" {
+		resource += "/" + r.Subresource
+	}
+	return slices.ContainsFunc(Rows, func(row Row) bool {
+		return !row.AgentOnly && row.applies(p.Options) && row.Group == r.Group && slices.Contains(row.Resources, resource) && slices.Contains(row.Verbs, r.Verb) &&
+			(len(row.Names) == 0 || slices.Contains(row.Names, r.Name)) && p.within(row.Scope, r.Namespace)
+	})
+}
+
+func (p Policy) within(s Scope, namespace string) bool {
+	switch s {
+	case Operator:
+		return namespace == p.Operator
+	case Namespaces:
+		return len(p.Namespaces) == 0 || slices.Contains(p.Namespaces, namespace)
+	}
+	return true
+}
+
+// Page returns the page about the table, as Markdown.
+func Page() string {
+	var b strings.Builder
+	b.WriteString("| resources | group | verbs | where | through the link | with | for |\n| --- | --- | --- | --- | --- | --- | --- |\n")
+	for _, r := range Rows {
+		group, link, with := r.Group, "yes", ""
+		if group == "" {
+			group = "core"
+		}
+		if r.AgentOnly {
+			link = "no"
+		}
+		if r.Option != "" {
+			with = "`" + string(r.Option) + "`"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", strings.Join(r.Resources, ", "), group, strings.Join(r.Verbs, ", "), r.Scope, link, with, r.Why)
+	}
+	return b.String()
+}

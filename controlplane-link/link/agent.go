@@ -1,0 +1,286 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	dice "math/rand/v2"
+	"net"
+	"sync"
+	"time"
+
+	"switchyard.dev/eventbus/wake"
+	linkv1 "switchyard.dev/protos/gen/link/v1"
+	"switchyard.dev/tunnels/attempts"
+	"switchyard.dev/tunnels/carrier"
+	"switchyard.dev/tunnels/dialer"
+)
+
+// Config configures an Agent.
+type Config struct {
+	// Address is the control plane's, host:port. Published: it is the published default, which
+	// belongs to another product.
+	Address   string
+	Published bool
+	// Verify decides which server is trusted. Required.
+	Verify Verify
+	// Proxy is the proxy to connect through. Default: none.
+	Proxy dialer.Proxy
+	// Token returns the cluster token; empty: there is none. It is called for each attempt. Required.
+	Token func() (string, error)
+	// Hello returns the Hello without its token, for each attempt with one. Required.
+	Hello func(context.Context) (*linkv1.Hello, error)
+	// Handle answers one connection that the server requests, in the session of a welcome. Required.
+	Handle func(context.Context, *carrier.Incoming, *linkv1.Welcome)
+	// Policy are the pauses between attempts. Default: Policy().
+	Policy attempts.Policy
+	// Timing has the time limits of sessions; zero: the defaults.
+	Timing carrier.Timing
+	// Logger logs sessions and failures. Default: none.
+	Logger *slog.Logger
+}
+
+// Agent keeps a session with the control plane. Make one with New.
+type Agent struct {
+	cfg    Config
+	events chan func(now time.Time) attempts.Step
+
+	mu      sync.Mutex
+	machine *attempts.Machine
+	state   State
+	current *carrier.Session
+	changed wake.Signal
+}
+
+// New returns an Agent without a session, to be started with Run.
+func New(cfg Config) (*Agent, error) {
+	if cfg.Verify == nil || cfg.Token == nil || cfg.Handle == nil || cfg.Hello == nil {
+		return nil, errors.New("link: Verify, Token, Hello and Handle are required")
+	}
+	if _, _, err := net.SplitHostPort(cfg.Address); err != nil {
+		return nil, errors.New("link: the control plane's address must be host:port")
+	}
+	if cfg.Policy == (attempts.Policy{}) {
+		cfg.Policy = Policy()
+	}
+	if cfg.Proxy == nil {
+		cfg.Proxy = dialer.None
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Agent{cfg: cfg, machine: attempts.New(cfg.Policy), events: make(chan func(time.Time) attempts.Step), state: State{Since: time.Now()}}, nil
+}
+
+// State returns the present state, and a channel that is closed when it changes.
+func (a *Agent) State() (State, <-chan struct{}) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.state, a.changed.Next()
+}
+
+// Renew replaces the session by one with the token as it is now; the former one is used until the
+// server ends it. It does nothing during an attempt.
+func (a *Agent) Renew(ctx context.Context) {
+	a.event(ctx, func(now time.Time) attempts.Step {
+		if a.machine.Phase() == attempts.Up {
+			return a.machine.Leaving(now, a.machine.Epoch())
+		}
+		step, _ := a.machine.Moved(now)
+		return step
+	})
+}
+
+// Run keeps a session until ctx ends.
+func (a *Agent) Run(ctx context.Context) {
+	l := loop{Agent: a, ctx: ctx, due: time.NewTimer(time.Hour)}
+	defer l.due.Stop()
+	defer l.running.Wait()
+	defer l.drop()
+	check := time.NewTicker(time.Second)
+	defer check.Stop()
+	last, lastWall := time.Now(), time.Now().Round(0)
+	l.do(l.advance(a.machine.Begin))
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case event := <-a.events:
+			l.do(l.advance(event))
+		case <-l.due.C:
+			l.do(l.advance(a.machine.Due))
+		case <-check.C:
+			// The monotonic clock may stop while the machine sleeps, the wall clock does not.
+			now := time.Now()
+			gap := max(now.Sub(last), now.Round(0).Sub(lastWall))
+			last, lastWall = now, now.Round(0)
+			l.do(l.advance(func(now time.Time) attempts.Step {
+				step, _ := a.machine.Slept(now, gap)
+				return step
+			}))
+		}
+	}
+}
+
+// event passes an event to Run, unless that has ended.
+func (a *Agent) event(ctx context.Context, e func(time.Time) attempts.Step) {
+	select {
+	case a.events <- e:
+	case <-ctx.Done():
+	}
+}
+
+// loop is the state of Run.
+type loop struct {
+	*Agent
+	ctx     context.Context
+	due     *time.Timer
+	stop    context.CancelFunc // ends the attempt or the session that there is
+	old     context.CancelFunc // ends the one beside it, which the server ends
+	running sync.WaitGroup
+}
+
+// advance passes an event to the machine, and returns the step to execute.
+func (l *loop) advance(event func(time.Time) attempts.Step) attempts.Step {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return event(time.Now())
+}
+
+// do executes a step of the machine.
+func (l *loop) do(step attempts.Step) {
+	if step.Drop {
+		l.drop()
+	}
+	if step.Dial != 0 {
+		if step.Aside {
+			l.old, l.stop = l.stop, nil
+		}
+		if l.stop != nil {
+			l.stop()
+		}
+		ctx, stop := context.WithCancel(l.ctx)
+		l.stop = stop
+		l.running.Go(func() {
+			defer stop()
+			l.connect(ctx, step.Dial)
+		})
+	}
+	if !step.At.IsZero() {
+		l.due.Reset(time.Until(step.At))
+	}
+}
+
+// drop ends the present attempts and sessions.
+func (l *loop) drop() {
+	for _, stop := range []*context.CancelFunc{&l.stop, &l.old} {
+		if *stop != nil {
+			(*stop)()
+			*stop = nil
+		}
+	}
+}
+
+// set records a state, and logs it if it is new. l.mu is held.
+func (l *loop) set(s State) {
+	before := l.state
+	l.state = s
+	l.changed.Send()
+	if before.Kind == s.Kind && (s.Err == nil || before.Err != nil && before.Err.Error() == s.Err.Error()) {
+		return
+	}
+	_, message := s.Ready(time.Now())
+	l.cfg.Logger.Info("the link to the control plane has changed", "state", s.Kind.String(), "message", message)
+}
+
+// connect makes one attempt, and runs its session until that or ctx ends.
+func (l *loop) connect(ctx context.Context, epoch uint64) {
+	s, welcome, err := l.try(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			l.event(l.ctx, func(now time.Time) attempts.Step { return l.failed(now, epoch, err) })
+		}
+		return
+	}
+	defer s.Close(nil)
+	l.event(l.ctx, func(now time.Time) attempts.Step {
+		if ctx.Err() == nil && l.machine.Welcomed(now, epoch) {
+			l.current = s
+			l.set(State{Kind: Up, Since: now, Welcome: welcome, Known: true})
+		}
+		return attempts.Step{}
+	})
+	var parts sync.WaitGroup
+	parts.Go(func() { l.accept(ctx, s, welcome) })
+	parts.Go(func() { l.leave(s, epoch) })
+	select {
+	case <-s.Done():
+	case <-ctx.Done():
+		s.Close(nil)
+	}
+	parts.Wait()
+	l.lost(s, epoch)
+}
+
+// failed notes that an attempt failed.
+func (l *loop) failed(now time.Time, epoch uint64, err error) attempts.Step {
+	if !l.machine.At(attempts.Dialling, epoch) {
+		return attempts.Step{}
+	}
+	next, wait := after(l.state, now, err, l.cfg.Published)
+	if l.current == nil || l.current.Err() != nil { // else the session beside this attempt continues
+		l.set(next)
+	}
+	if wait > 0 {
+		return l.machine.Deferred(now, epoch, wait, dice.Float64())
+	}
+	return l.machine.Failed(now, epoch, false, dice.Float64())
+}
+
+// lost notes that a session ended.
+func (l *loop) lost(s *carrier.Session, epoch uint64) {
+	err := s.Err()
+	var left *carrier.LeftError
+	comeBack := !errors.As(err, &left) || left.Leave.GetComeBack()
+	l.event(l.ctx, func(now time.Time) attempts.Step {
+		if l.current == s {
+			l.current = nil
+			kind := Down
+			if !comeBack {
+				kind = Superseded
+			}
+			l.set(State{Kind: kind, Since: now, Err: err, Known: true})
+		}
+		step, _ := l.machine.Lost(now, epoch, comeBack, dice.Float64())
+		return step
+	})
+}
+
+// accept passes the connections that the server requests to Config.Handle.
+func (l *loop) accept(ctx context.Context, s *carrier.Session, welcome *linkv1.Welcome) {
+	for {
+		in, err := s.Accept(ctx)
+		if err != nil {
+			return
+		}
+		l.running.Go(func() { l.cfg.Handle(ctx, in, welcome) })
+	}
+}
+
+// longestLinger bounds for how long a session with a server that drains continues.
+const longestLinger = 5 * time.Minute
+
+// leave begins another session as soon as the server of this one reports that it drains. This one
+// continues until the server ends it, or shortly after the time that the server announced.
+func (l *loop) leave(s *carrier.Session, epoch uint64) {
+	select {
+	case leave := <-s.Leaving():
+		late := time.AfterFunc(min(leave.GetLinger().AsDuration(), longestLinger)+time.Second, func() { s.Close(nil) })
+		defer late.Stop()
+		if leave.GetComeBack() {
+			l.event(l.ctx, func(now time.Time) attempts.Step { return l.machine.Leaving(now, epoch) })
+		}
+		<-s.Done()
+	case <-s.Done():
+	}
+}

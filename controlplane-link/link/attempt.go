@@ -1,0 +1,115 @@
+package link
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	linkv1 "switchyard.dev/protos/gen/link/v1"
+	"switchyard.dev/tunnels/carrier"
+	"switchyard.dev/tunnels/dialer"
+)
+
+// Verify returns why a server is not trusted to have a name; nil: it is. *trust.Roots has such a
+// method.
+type Verify func(shown []*x509.Certificate, name string, now time.Time) error
+
+// SystemRoots is the Verify that trusts the authorities of the system.
+func SystemRoots(shown []*x509.Certificate, name string, now time.Time) error {
+	if len(shown) == 0 {
+		return errors.New("the server shows no certificate")
+	}
+	options := x509.VerifyOptions{DNSName: name, CurrentTime: now, Intermediates: x509.NewCertPool()}
+	for _, c := range shown[1:] {
+		options.Intermediates.AddCert(c)
+	}
+	_, err := shown[0].Verify(options)
+	return err
+}
+
+// try makes one attempt.
+func (a *Agent) try(ctx context.Context) (*carrier.Session, *linkv1.Welcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, attemptWithin)
+	defer cancel()
+	token, err := a.cfg.Token()
+	if err != nil {
+		return nil, nil, err
+	}
+	if token == "" {
+		return nil, nil, ErrNoToken
+	}
+	hello, err := a.cfg.Hello(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	conn, err := dialer.Through(ctx, a.cfg.Proxy, a.cfg.Address)
+	if err != nil {
+		return nil, nil, fmt.Errorf("control plane %s is not reached: %w", a.cfg.Address, err)
+	}
+	secure, err := a.secure(ctx, conn)
+	if err != nil {
+		_ = conn.Close()
+		return nil, nil, err
+	}
+	answer := &linkv1.Answer{}
+	settings := Settings()
+	settings.Timing = a.cfg.Timing
+	s, err := settings.Connect(ctx, secure, withToken(hello, token), answer, func() error {
+		switch is := answer.GetIs().(type) {
+		case *linkv1.Answer_Welcome:
+			return nil
+		case *linkv1.Answer_Refused:
+			return &RefusedError{is.Refused}
+		}
+		return errors.New("the control plane's answer is neither a welcome nor a refusal")
+	})
+	return s, answer.GetWelcome(), err
+}
+
+// secure performs the TLS handshake. The server has negotiated the protocol and is trusted when
+// the error is nil.
+func (a *Agent) secure(ctx context.Context, conn net.Conn) (net.Conn, error) {
+	name, _, err := net.SplitHostPort(a.cfg.Address)
+	if err != nil {
+		return nil, fmt.Errorf("address of the control plane: %w", err)
+	}
+	var untrusted error
+	secure := tls.Client(conn, Settings().Secure(&tls.Config{
+		ServerName: name,
+		// VerifyConnection verifies every connection. It checks the protocol first: a server of
+		// another product is reported as such.
+		InsecureSkipVerify: true, //nolint:gosec // verified below
+		VerifyConnection: func(s tls.ConnectionState) error {
+			if s.NegotiatedProtocol != Protocol {
+				return ErrProtocol
+			}
+			untrusted = a.cfg.Verify(s.PeerCertificates, name, time.Now())
+			return untrusted
+		},
+	}))
+	err = secure.HandshakeContext(ctx)
+	switch {
+	case err == nil:
+		return secure, nil
+	case untrusted != nil:
+		return nil, fmt.Errorf("the control plane's certificate is not trusted, so nothing was sent to it: %w", untrusted)
+	case errors.Is(err, ErrProtocol) || foreign(err):
+		return nil, ErrProtocol
+	}
+	return nil, fmt.Errorf("the connection to the control plane broke before it answered: %w", err)
+}
+
+// foreign reports whether a failed handshake shows that the server is of another product: it
+// offers no common protocol, no TLS 1.3, or no TLS.
+func foreign(err error) bool {
+	var plain tls.RecordHeaderError
+	// The library does not export the type of the alert.
+	text := err.Error()
+	return errors.As(err, &plain) || strings.Contains(text, "no application protocol") || strings.Contains(text, "protocol version not supported") ||
+		strings.Contains(text, "server selected unsupported protocol version")
+}

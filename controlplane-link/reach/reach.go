@@ -1,0 +1,204 @@
+// Package reach connects the control plane to Services of the cluster: it decides what may be
+// reached by its name (controlplane-link/reach/allow), resolves that, judges the address
+// (tunnels/policy), dials the same address, and records the connection (tunnels/outbound).
+package reach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+
+	"switchyard.dev/controlplane-link/identity"
+	"switchyard.dev/controlplane-link/reach/allow"
+	linkv1 "switchyard.dev/protos/gen/link/v1"
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tunnels/audit"
+	"switchyard.dev/tunnels/carrier"
+	"switchyard.dev/tunnels/cluster"
+	"switchyard.dev/tunnels/outbound"
+	"switchyard.dev/tunnels/policy"
+	"switchyard.dev/tunnels/relay"
+)
+
+// Finder finds the ready pods of a workload.
+type Finder interface {
+	Find(ctx context.Context, w allow.Target) ([]netip.Addr, error)
+}
+
+// Config configures a Reach.
+type Config struct {
+	// Allow is the policy for names.
+	Allow allow.Config
+	// Cluster is the state of the cluster, with policy.ReachCluster and Refused as ClusterConfig
+	// returns them. Required.
+	Cluster outbound.Knows
+	// Pods finds pods of workloads. Required.
+	Pods Finder
+	// Audit and Counts are as in outbound.Config. Required.
+	Audit  *audit.Log
+	Counts outbound.Counts
+	// Resolver looks up names of Services. Default: the system's.
+	Resolver outbound.Resolver
+	// Logger logs refusals. Default: none.
+	Logger *slog.Logger
+}
+
+// own are the Services of the operator; none can be reached but by an exception.
+var own = []string{
+	"agent-metrics", "eventbus", "eventbus-metrics", "io-context-server", "io-context-server-metrics", "routeserver", "routeserver-metrics", "routeserver-peers",
+	"signadot-controller-manager-metrics", "signadot-webhook-service", "tunnel-api", "tunnel-api-metrics", "tunnel-proxy", "tunnel-proxy-metrics",
+}
+
+// place describes a Service of the operator in messages.
+func place(service string) string { return "Service " + service + " of the operator" }
+
+// Refused returns the Services that no caller can reach without an exception, for the Config of
+// the cluster: those of the operator, and API servers.
+func Refused(namespace string) []cluster.Refused {
+	out := []cluster.Refused{{Namespace: "default", Name: "kubernetes", What: "an API server"}}
+	for _, name := range own {
+		out = append(out, cluster.Refused{Namespace: namespace, Name: name, What: place(name)})
+	}
+	return out
+}
+
+// Reach opens connections into the cluster. It is safe for concurrent use.
+type Reach struct {
+	cfg  Config
+	gate *outbound.Gate
+	// exceptions are the gates of exceptions, by Service.
+	exceptions map[string]*outbound.Gate
+}
+
+// New returns a Reach.
+func New(cfg Config) (*Reach, error) {
+	if cfg.Cluster == nil || cfg.Pods == nil {
+		return nil, errors.New("reach: Cluster and Pods are required")
+	}
+	if cfg.Resolver == nil {
+		cfg.Resolver = net.DefaultResolver
+	}
+	r := &Reach{cfg: cfg, exceptions: map[string]*outbound.Gate{}}
+	var err error
+	if r.gate, err = r.open(""); err != nil {
+		return nil, err
+	}
+	for _, e := range allow.Exceptions {
+		if r.exceptions[e.Service], err = r.open(e.Service); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// open returns the gate for one Service of the operator or, if that is empty, for all others.
+func (r *Reach) open(service string) (*outbound.Gate, error) {
+	known := &knows{Knows: r.cfg.Cluster, reach: r, service: service}
+	return outbound.New(outbound.Config{Cluster: known, Resolver: known, Audit: r.cfg.Audit, Counts: r.cfg.Counts, Logger: r.cfg.Logger})
+}
+
+// Serve answers one connection that the control plane of an organisation requests, and ends with it.
+func (r *Reach) Serve(ctx context.Context, in *carrier.Incoming, open *linkv1.Open, organisation string) {
+	user, err := identity.Of(organisation, open.GetCaller())
+	if err != nil {
+		in.Refuse(&tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_INVALID, Message: fmt.Sprintf("The control plane's caller is refused: %v.", err)})
+		return
+	}
+	to := open.GetService()
+	_, exception, refused := r.cfg.Allow.Judge(allow.ClassOf(open.GetCaller()), to.GetHost(), to.GetPort())
+	if refused != nil {
+		in.Refuse(refused)
+		return
+	}
+	gate := r.gate
+	if exception != nil {
+		gate = r.exceptions[exception.Service]
+	}
+	out, refused := gate.Open(ctx, outbound.Who{Via: "link", User: user.Name, From: "link"}, to.GetHost(), to.GetPort())
+	if refused != nil {
+		in.Refuse(refused)
+		return
+	}
+	conn, err := in.Accept()
+	if err != nil {
+		out.Abandon(err)
+		return
+	}
+	out.Join(relay.Of(conn))
+}
+
+// knows is the state of the cluster for one gate, and resolves names of workloads.
+type knows struct {
+	outbound.Knows
+	reach   *Reach
+	service string
+
+	// found are the pods of each workload that was resolved, with its namespace.
+	mu    sync.Mutex
+	found map[string][]netip.Addr
+}
+
+// Rules implements outbound.Knows. The gate of an exception reaches the Service of that alone.
+func (k *knows) Rules() policy.Config {
+	rules := k.Knows.Rules()
+	if k.service != "" {
+		rules.Places = slices.DeleteFunc(slices.Clone(rules.Places), func(p policy.Place) bool { return p.What == place(k.service) })
+		rules.Namespaces = []string{k.reach.cfg.Allow.Namespace}
+	}
+	return rules
+}
+
+// workload returns the workload that a host names.
+func (k *knows) workload(host string) (allow.Target, bool) {
+	t, is := allow.Parse(host, k.reach.cfg.Allow.Domain)
+	return t, is && (t.Form == allow.Deployment || t.Form == allow.Rollout)
+}
+
+// Service implements outbound.Knows.
+func (k *knows) Service(host string) bool {
+	_, is := k.workload(host)
+	return is || k.Knows.Service(host)
+}
+
+// Namespace implements outbound.Knows. A pod of a workload is one of the workload's namespace.
+func (k *knows) Namespace(address netip.Addr, host string) string {
+	if t, is := k.workload(host); is {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if slices.Contains(k.found[host], address.Unmap()) {
+			return t.Namespace
+		}
+		return ""
+	}
+	return k.Knows.Namespace(address, host)
+}
+
+// maxFound bounds the workloads that are remembered.
+const maxFound = 1024
+
+// LookupNetIP implements outbound.Resolver.
+func (k *knows) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
+	t, is := k.workload(host)
+	if !is {
+		if !k.Knows.Service(host) {
+			return nil, &net.DNSError{Err: "no such Service", Name: host, IsNotFound: true}
+		}
+		return k.reach.cfg.Resolver.LookupNetIP(ctx, network, host)
+	}
+	found, err := k.reach.cfg.Pods.Find(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.found == nil || len(k.found) >= maxFound {
+		k.found = map[string][]netip.Addr{}
+	}
+	k.found[host] = found
+	return found, nil
+}

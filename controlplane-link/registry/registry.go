@@ -1,0 +1,184 @@
+// Package registry has the state of the control plane that its replicas share: which agent has the
+// session of each cluster, at which replica and under which epoch, and the cluster tokens. The
+// implementation here is in memory, for one process.
+package registry
+
+import (
+	"context"
+	"crypto/sha256"
+	"sync"
+
+	"switchyard.dev/controlplane-link/admission"
+)
+
+// Cluster names a cluster of an organisation.
+type Cluster struct{ Organisation, Name string }
+
+// Registry has an entry for each cluster. It is safe for concurrent use.
+type Registry interface {
+	// Get returns the entry of a cluster; the zero Entry where there is none.
+	Get(ctx context.Context, c Cluster) (admission.Entry, error)
+	// Swap replaces the entry that Get returned. It returns false if that has changed.
+	Swap(ctx context.Context, c Cluster, old, next admission.Entry) (bool, error)
+	// Watch calls changed with each entry of a new epoch, until ctx ends. It does not block, and
+	// changed must not.
+	Watch(ctx context.Context, changed func(Cluster, admission.Entry))
+}
+
+// Token is a cluster token, without its value.
+type Token struct {
+	ID string
+	Cluster
+}
+
+// Tokens are the cluster tokens. It is safe for concurrent use.
+type Tokens interface {
+	// Find returns the token with a value; false: it is not known, or was revoked.
+	Find(ctx context.Context, value string) (Token, bool, error)
+	// Valid reports whether there is a token with an ID.
+	Valid(ctx context.Context, id string) (bool, error)
+	// Bind binds a token to the UID of a cluster, unless it is bound, and returns the UID that it is
+	// bound to.
+	Bind(ctx context.Context, id, uid string) (string, error)
+	// Watch calls revoked with the ID of each token that is revoked, until ctx ends. It does not
+	// block, and revoked must not.
+	Watch(ctx context.Context, revoked func(id string))
+}
+
+// watchers are functions that are called for each change.
+type watchers[T any] struct {
+	sync.Mutex
+	next int
+	all  map[int]func(T)
+}
+
+func (w *watchers[T]) add(ctx context.Context, do func(T)) {
+	w.Lock()
+	defer w.Unlock()
+	if w.all == nil {
+		w.all = map[int]func(T){}
+	}
+	n := w.next
+	w.next++
+	w.all[n] = do
+	context.AfterFunc(ctx, func() {
+		w.Lock()
+		defer w.Unlock()
+		delete(w.all, n)
+	})
+}
+
+func (w *watchers[T]) notify(t T) {
+	w.Lock()
+	defer w.Unlock()
+	for _, do := range w.all {
+		do(t)
+	}
+}
+
+// Memory is a Registry in memory. The zero value is empty.
+type Memory struct {
+	mu       sync.Mutex
+	entries  map[Cluster]admission.Entry
+	watchers watchers[change]
+}
+
+type change struct {
+	of  Cluster
+	now admission.Entry
+}
+
+// Get implements Registry.
+func (m *Memory) Get(_ context.Context, c Cluster) (admission.Entry, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.entries[c], nil
+}
+
+// Swap implements Registry.
+func (m *Memory) Swap(_ context.Context, c Cluster, old, next admission.Entry) (bool, error) {
+	m.mu.Lock()
+	if !m.entries[c].Equal(old) {
+		m.mu.Unlock()
+		return false, nil
+	}
+	if m.entries == nil {
+		m.entries = map[Cluster]admission.Entry{}
+	}
+	m.entries[c] = next
+	m.mu.Unlock()
+	if next.Epoch > old.Epoch {
+		m.watchers.notify(change{c, next})
+	}
+	return true, nil
+}
+
+// Watch implements Registry.
+func (m *Memory) Watch(ctx context.Context, changed func(Cluster, admission.Entry)) {
+	m.watchers.add(ctx, func(c change) { changed(c.of, c.now) })
+}
+
+// MemoryTokens are Tokens in memory, by the SHA-256 of their values. The zero value is empty.
+type MemoryTokens struct {
+	mu       sync.Mutex
+	tokens   map[[sha256.Size]byte]Token
+	bound    map[string]string // the UID that a token, by its ID, is bound to
+	watchers watchers[string]
+}
+
+// Add adds a token with its value.
+func (m *MemoryTokens) Add(value string, t Token) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.tokens == nil {
+		m.tokens, m.bound = map[[sha256.Size]byte]Token{}, map[string]string{}
+	}
+	m.tokens[sha256.Sum256([]byte(value))] = t
+}
+
+// Revoke removes a token.
+func (m *MemoryTokens) Revoke(id string) {
+	m.mu.Lock()
+	for sum, t := range m.tokens {
+		if t.ID == id {
+			delete(m.tokens, sum)
+		}
+	}
+	m.mu.Unlock()
+	m.watchers.notify(id)
+}
+
+// Find implements Tokens.
+func (m *MemoryTokens) Find(_ context.Context, value string) (Token, bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t, is := m.tokens[sha256.Sum256([]byte(value))]
+	return t, is, nil
+}
+
+// Valid implements Tokens.
+func (m *MemoryTokens) Valid(_ context.Context, id string) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, t := range m.tokens {
+		if t.ID == id {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// Bind implements Tokens.
+func (m *MemoryTokens) Bind(_ context.Context, id, uid string) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.bound[id] == "" && m.bound != nil {
+		m.bound[id] = uid
+	}
+	return m.bound[id], nil
+}
+
+// Watch implements Tokens.
+func (m *MemoryTokens) Watch(ctx context.Context, revoked func(id string)) {
+	m.watchers.add(ctx, revoked)
+}

@@ -1,0 +1,277 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"switchyard.dev/controlplane-link/admission"
+	"switchyard.dev/controlplane-link/link"
+	"switchyard.dev/controlplane-link/registry"
+	"switchyard.dev/eventbus/callers"
+	"switchyard.dev/eventbus/wake"
+	linkv1 "switchyard.dev/protos/gen/link/v1"
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+)
+
+// Config configures a Server. Fields that are zero have their defaults.
+type Config struct {
+	// TLS has the server's certificates. Required.
+	TLS *tls.Config
+	// Registry and Tokens are shared by all replicas. Required.
+	Registry registry.Registry
+	Tokens   registry.Tokens
+	// Replica is the name of this replica. Required.
+	Replica string
+	// Handshakes is how many TLS handshakes begin in a second: 200.
+	Handshakes int
+	// Lease is after how long the session of a replica that crashed is considered lost: 15 s.
+	Lease time.Duration
+	// Linger is how long connections of agents have to end after Drain: 20 s.
+	Linger time.Duration
+	// Logger logs sessions and refusals. Default: none.
+	Logger *slog.Logger
+}
+
+const (
+	// Waiting is how many connections may wait for a handshake; a Listener of MostConnections
+	// accepts as many silent ones, and closes others.
+	Waiting = 2000
+	// MostConnections is the bound for callers.Listen.
+	MostConnections = 2 * Waiting
+	// within bounds the first message of TLS, the rest of the handshake, and Hello, each.
+	within = 5 * time.Second
+	// turnWithin bounds the wait for a handshake: an attempt of an agent has 15 s.
+	turnWithin = 10 * time.Second
+)
+
+// Server accepts agents. It is safe for concurrent use.
+type Server struct {
+	cfg      Config
+	turns    *turns
+	draining atomic.Bool
+	sessions sync.WaitGroup
+
+	mu      sync.Mutex
+	agents  map[registry.Cluster]*Agent
+	changed wake.Signal
+}
+
+// New returns a Server that accepts agents from Serve on.
+func New(cfg Config) (*Server, error) {
+	if cfg.TLS == nil || cfg.Registry == nil || cfg.Tokens == nil || cfg.Replica == "" {
+		return nil, errors.New("server: TLS, Registry, Tokens and Replica are required")
+	}
+	cfg.Handshakes = cmp.Or(cfg.Handshakes, 200)
+	cfg.Lease = cmp.Or(cfg.Lease, 15*time.Second)
+	cfg.Linger = cmp.Or(cfg.Linger, 20*time.Second)
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Server{cfg: cfg, turns: newTurns(time.Second / time.Duration(cfg.Handshakes)), agents: map[registry.Cluster]*Agent{}}, nil
+}
+
+// Serve accepts agents until ctx ends, which ends their sessions. A listener of callers.Listen
+// should await handshakes, and allow MostConnections.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer s.sessions.Wait()
+	defer cancel()
+	context.AfterFunc(ctx, func() { _ = l.Close() })
+	s.sessions.Go(func() { s.turns.run(ctx) })
+	s.cfg.Registry.Watch(ctx, s.replaced)
+	s.cfg.Tokens.Watch(ctx, s.revoked)
+	for {
+		conn, err := l.Accept()
+		switch {
+		case ctx.Err() != nil || errors.Is(err, net.ErrClosed):
+			return nil
+		case err != nil:
+			return err
+		}
+		s.sessions.Go(func() { s.serve(ctx, l, conn) })
+	}
+}
+
+// serve serves one connection.
+func (s *Server) serve(ctx context.Context, l net.Listener, conn net.Conn) {
+	defer conn.Close() // closing twice is harmless
+	secure, err := s.secure(ctx, conn)
+	if err != nil {
+		s.cfg.Logger.Debug("a TLS handshake failed", "from", conn.RemoteAddr().String(), "error", err)
+		return
+	}
+	var a *Agent
+	hello := &linkv1.Hello{}
+	settings := link.Settings()
+	settings.Timing.Handshake = within
+	session, err := settings.Serve(ctx, secure, hello, func(ctx context.Context) (proto.Message, error) {
+		var refused *linkv1.Refused
+		if a, refused = s.admit(ctx, hello); refused != nil {
+			return &linkv1.Answer{Is: &linkv1.Answer_Refused{Refused: refused}}, &link.RefusedError{Refused: refused}
+		}
+		return &linkv1.Answer{Is: &linkv1.Answer_Welcome{Welcome: &linkv1.Welcome{
+			Organisation: a.Cluster.Organisation, Cluster: a.Cluster.Name, Epoch: a.Epoch, Server: s.cfg.Replica,
+		}}}, nil
+	})
+	log := s.cfg.Logger.With("from", conn.RemoteAddr().String(), "instance", hello.GetInstance(), "clusterUID", hello.GetClusterUid())
+	if err != nil {
+		if a != nil {
+			s.ended(a) // the answer did not arrive
+		}
+		level := slog.LevelDebug // unauthenticated clients may send anything
+		if refused := (*link.RefusedError)(nil); errors.As(err, &refused) {
+			level = slog.LevelInfo
+		}
+		log.Log(ctx, level, "an agent has no session", "error", err)
+		return
+	}
+	if known, is := l.(*callers.Listener); is {
+		known.IdentifyAs(conn.RemoteAddr().String(), a.Cluster.Organisation+"/"+a.Cluster.Name)
+	}
+	a.session, a.Since = session, time.Now()
+	log = log.With("cluster", a.Cluster.Name, "epoch", a.Epoch)
+	log.Info("an agent connected", "version", a.Hello.GetOperatorVersion())
+	s.run(ctx, a)
+	log.Info("an agent disconnected", "because", session.Err())
+}
+
+// secure performs the TLS handshake, in its turn.
+func (s *Server) secure(ctx context.Context, conn net.Conn) (net.Conn, error) {
+	config := link.Settings().Secure(s.cfg.TLS)
+	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		if !slices.Contains(hello.SupportedProtos, link.Protocol) {
+			return nil, errors.New("the client is not an agent: it does not offer " + link.Protocol)
+		}
+		callers.Begun(conn)
+		if err := conn.SetDeadline(time.Time{}); err != nil {
+			return nil, err
+		}
+		turn, cancel := context.WithTimeout(ctx, turnWithin)
+		defer cancel()
+		if err := s.turns.wait(turn); err != nil {
+			return nil, err
+		}
+		return nil, conn.SetDeadline(time.Now().Add(within))
+	}
+	if err := conn.SetDeadline(time.Now().Add(within)); err != nil {
+		return nil, err
+	}
+	secure := tls.Server(conn, config)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		return nil, err
+	}
+	return secure, conn.SetDeadline(time.Time{})
+}
+
+// run serves a session until it or ctx ends.
+func (s *Server) run(ctx context.Context, a *Agent) {
+	s.mu.Lock()
+	former := s.agents[a.Cluster]
+	if former == nil || former.Epoch < a.Epoch {
+		s.agents[a.Cluster] = a
+	}
+	s.mu.Unlock()
+	s.changed.Send()
+	if former != nil && former.Epoch < a.Epoch {
+		s.sessions.Go(func() { former.superseded(a.Instance) })
+	}
+	stop := context.AfterFunc(ctx, func() { a.end(tunnelv1.Reason_REASON_DRAINING, "The control plane is ending.", true) })
+	defer stop()
+	s.sessions.Go(func() { s.recheck(ctx, a) })
+	s.renew(a)
+	s.mu.Lock()
+	if s.agents[a.Cluster] == a {
+		delete(s.agents, a.Cluster)
+	}
+	s.mu.Unlock()
+	s.changed.Send()
+}
+
+// recheck ends a session that was replaced, or the token of which was revoked, before it was known
+// here.
+func (s *Server) recheck(ctx context.Context, a *Agent) {
+	if e, err := s.cfg.Registry.Get(ctx, a.Cluster); err == nil && e.Epoch > a.Epoch {
+		s.replaced(a.Cluster, e)
+	}
+	if still, err := s.cfg.Tokens.Valid(ctx, a.token); err == nil && !still {
+		s.revoked(a.token)
+	}
+}
+
+// replaced ends the session of a cluster that has one with a higher epoch. A session that lingers
+// after Drain continues.
+func (s *Server) replaced(c registry.Cluster, now admission.Entry) {
+	s.mu.Lock()
+	a := s.agents[c]
+	s.mu.Unlock()
+	if a != nil && a.Epoch < now.Epoch && !s.draining.Load() {
+		s.sessions.Go(func() { a.superseded(now.Instance) })
+	}
+}
+
+// revoked ends the sessions of a token.
+func (s *Server) revoked(token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range s.agents {
+		if a.token == token {
+			s.sessions.Go(func() {
+				a.end(tunnelv1.Reason_REASON_UNAUTHENTICATED, "The cluster token was revoked. Create a new one and set controlPlane.clusterToken.", true)
+			})
+		}
+	}
+}
+
+// Drain asks each agent to connect to another replica, and returns once all sessions have ended, at
+// most after Config.Linger. New agents are refused from its beginning on.
+func (s *Server) Drain(ctx context.Context) {
+	s.draining.Store(true)
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Linger)
+	defer cancel()
+	leave := &tunnelv1.Control{Is: &tunnelv1.Control_Leave{Leave: &tunnelv1.Leave{
+		Why:      &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_DRAINING, Message: "This replica of the control plane is ending."},
+		ComeBack: true, Linger: durationpb.New(s.cfg.Linger),
+	}}}
+	for _, a := range s.Agents() {
+		s.sessions.Go(func() {
+			s.ended(a)
+			_ = a.session.Send(leave) // else the session has ended
+		})
+	}
+	_ = s.changed.Until(ctx, func() bool { return len(s.Agents()) == 0 })
+}
+
+// Agents returns the sessions of this replica.
+func (s *Server) Agents() []*Agent {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.agents))
+}
+
+// Agent returns the session of a cluster at this replica, and waits for one until ctx ends. The
+// error is then ErrNoAgent.
+func (s *Server) Agent(ctx context.Context, c registry.Cluster) (*Agent, error) {
+	var a *Agent
+	err := s.changed.Until(ctx, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		a = s.agents[c]
+		return a != nil
+	})
+	if err != nil {
+		return nil, ErrNoAgent
+	}
+	return a, nil
+}

@@ -1,0 +1,327 @@
+package server_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"switchyard.dev/controlplane-link/link"
+	"switchyard.dev/controlplane-link/registry"
+	"switchyard.dev/controlplane-link/server"
+	"switchyard.dev/eventbus/trust/trusttest"
+	"switchyard.dev/tests/cable"
+	"switchyard.dev/tools/wait"
+	"switchyard.dev/tunnels/carrier"
+)
+
+func TestConnectionsThroughTheLink(t *testing.T) {
+	s := newSite(t)
+	r := s.serve("one", 100, nil)
+	a, stop := s.start(s.config(r.address, "a"))
+	state := s.becomes(a, "up", func(st link.State) bool { return st.Kind == link.Up })
+	if w := state.Welcome; w.GetCluster() != "prod" || w.GetOrganisation() != "acme" || w.GetEpoch() != 1 || w.GetServer() != "one" {
+		t.Errorf("welcomed with %v", w)
+	}
+	c := s.eventually(r)
+	if _, err := io.WriteString(c, "hello"); err != nil {
+		t.Fatal(err)
+	}
+	if err := expect(c, "hello"); err != nil {
+		t.Fatal(err)
+	}
+	there, err := r.Agent(t.Context(), prod)
+	if err != nil || there.Hello.GetToken() != "" || there.Hello.GetClusterUid() != "uid-1" || there.Epoch != 1 {
+		t.Fatalf("%+v, %v", there, err)
+	}
+	stop()
+	if _, err := io.Copy(io.Discard, c); !errors.Is(err, carrier.ErrCut) {
+		t.Errorf("a connection that was cut reads %v", err)
+	}
+	s.ended()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := r.Agent(ended, prod); !errors.Is(err, server.ErrNoAgent) {
+		t.Errorf("without an agent: %v", err)
+	}
+}
+
+// TestNothingIsSentToOtherServers has servers that are not the control plane, or cannot show that they
+// are. Each counts the bytes that it can decrypt, and offers to read a Hello.
+func TestNothingIsSentToOtherServers(t *testing.T) {
+	s := newSite(t)
+	with := func(c *tls.Config, protocols ...string) *tls.Config {
+		c.NextProtos = protocols
+		return c
+	}
+	old := with(s.certificate(s.authority, "127.0.0.1"), link.Protocol)
+	old.MaxVersion = tls.VersionTLS12
+	for name, c := range map[string]struct {
+		config    *tls.Config // nil: no TLS
+		published bool
+		kind      link.Kind
+		err       string
+	}{
+		"another authority":                 {with(s.certificate(trusttest.New(t, "acme"), "127.0.0.1"), link.Protocol), false, link.Down, "not trusted"},
+		"another name":                      {with(s.certificate(s.authority, "127.0.0.2"), link.Protocol), false, link.Down, "not trusted"},
+		"another protocol":                  {with(s.certificate(s.authority, "127.0.0.1"), "h2"), false, link.Down, "nothing was sent"},
+		"another protocol, published":       {with(s.certificate(trusttest.New(t, "vendor"), "127.0.0.1"), "h2"), true, link.Foreign, "nothing was sent"},
+		"no protocol":                       {with(s.certificate(s.authority, "127.0.0.1")), false, link.Down, "nothing was sent"},
+		"no protocol, published":            {with(s.certificate(trusttest.New(t, "vendor"), "127.0.0.1")), true, link.Foreign, "nothing was sent"},
+		"another version of TLS, published": {old, true, link.Foreign, "nothing was sent"},
+		"no TLS, published":                 {nil, true, link.Foreign, "nothing was sent"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			var read atomic.Int64
+			go func() {
+				for {
+					conn, err := l.Accept()
+					if err != nil {
+						return
+					}
+					go func() {
+						defer conn.Close()
+						if c.config == nil {
+							_, _ = io.WriteString(conn, "220 welcome\r\n")
+							text, _ := io.ReadAll(conn)
+							read.Add(int64(strings.Count(string(text), "s3cret")))
+							return
+						}
+						n, _ := io.Copy(io.Discard, tls.Server(conn, c.config))
+						read.Add(n)
+					}()
+				}
+			}()
+			cfg := s.config(l.Addr().String(), "a")
+			cfg.Published = c.published
+			a, stop := s.start(cfg)
+			state := s.becomes(a, c.kind.String(), func(st link.State) bool { return st.Kind == c.kind && st.Err != nil })
+			if !strings.Contains(state.Err.Error(), c.err) {
+				t.Errorf("the error is %v", state.Err)
+			}
+			stop()
+			if n := read.Load(); n > 0 {
+				t.Errorf("the server has read %d bytes", n)
+			}
+		})
+	}
+}
+
+func TestATokenIsBoundToItsFirstCluster(t *testing.T) {
+	s := newSite(t)
+	r := s.serve("one", 100, nil)
+	a, _ := s.start(s.config(r.address, "a"))
+	s.up(a, 1)
+	other := s.config(r.address, "b")
+	other.Hello = hello("uid-2", "b")
+	b, _ := s.start(other)
+	state := s.becomes(b, "refused", func(st link.State) bool { return st.Err != nil })
+	if m := state.Err.Error(); !strings.Contains(m, "uid-1") || !strings.Contains(m, "uid-2") || !strings.Contains(m, "prod") {
+		t.Errorf("refused with %q", m)
+	}
+	unknown := s.config(r.address, "c")
+	unknown.Token = func() (string, error) { return "s3cret-unknown", nil }
+	c, _ := s.start(unknown)
+	s.becomes(c, "refused", func(st link.State) bool { return st.Err != nil && strings.Contains(st.Err.Error(), "not known") })
+	s.eventually(r)
+	if e, _ := s.registry.Get(t.Context(), prod); e.Epoch != 1 || e.Instance != "a" {
+		t.Errorf("the session is now %+v", e)
+	}
+}
+
+// TestANewerAgentHasTheSession starts a second agent beside a first one: the session changes once,
+// both are ready, and the first has it again when the second has ended.
+func TestANewerAgentHasTheSession(t *testing.T) {
+	s := newSite(t)
+	r := s.serve("one", 100, nil)
+	a, _ := s.start(s.config(r.address, "a"))
+	s.up(a, 1)
+	b, stop := s.start(s.config(r.address, "b"))
+	s.up(b, 2)
+	s.becomes(a, "superseded", func(st link.State) bool {
+		var refused *link.RefusedError
+		return st.Kind == link.Superseded && errors.As(st.Err, &refused)
+	})
+	s.eventually(r)
+	if e, _ := s.registry.Get(t.Context(), prod); e.Epoch != 2 || e.Instance != "b" {
+		t.Errorf("the session is now %+v", e)
+	}
+	stop()
+	s.ended()
+	a.Renew(t.Context()) // instead of the time in the refusal
+	s.up(a, 3)
+	s.eventually(r)
+}
+
+func TestARevokedTokenEndsTheSession(t *testing.T) {
+	s := newSite(t)
+	r := s.serve("one", 100, nil)
+	var token atomic.Value
+	token.Store("s3cret-prod")
+	cfg := s.config(r.address, "a")
+	cfg.Token = func() (string, error) { return token.Load().(string), nil }
+	a, _ := s.start(cfg)
+	s.up(a, 1)
+	c := s.eventually(r)
+	s.tokens.Revoke("1")
+	if _, err := io.Copy(io.Discard, c); !errors.Is(err, carrier.ErrCut) {
+		t.Errorf("a connection reads %v", err)
+	}
+	s.becomes(a, "refused", func(st link.State) bool {
+		return st.Kind == link.Down && st.Err != nil && strings.Contains(st.Err.Error(), "not known")
+	})
+	s.tokens.Add("s3cret-new", registry.Token{ID: "2", Cluster: prod})
+	token.Store("s3cret-new")
+	a.Renew(t.Context())
+	s.up(a, 2)
+}
+
+// TestATokenRotatesWithoutARestart has the agent connect again beside its session.
+func TestATokenRotatesWithoutARestart(t *testing.T) {
+	s := newSite(t)
+	r := s.serve("one", 100, nil)
+	a, _ := s.start(s.config(r.address, "a"))
+	s.up(a, 1)
+	a.Renew(t.Context())
+	s.up(a, 2)
+	s.eventually(r)
+}
+
+func TestASessionAtAnotherReplicaEndsTheFormerOne(t *testing.T) {
+	s := newSite(t)
+	one, two := s.serve("one", 100, nil), s.serve("two", 100, nil)
+	a, _ := s.start(s.config(one.address, "a"))
+	s.up(a, 1)
+	first, err := one.Agent(t.Context(), prod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _ := s.start(s.config(two.address, "b"))
+	s.up(b, 2)
+	<-first.Done()
+	s.eventually(two)
+}
+
+// TestDrainLosesNoConnection drains the replica that has the session. A connection through it
+// continues until it is closed, and new ones use the other replica.
+func TestDrainLosesNoConnection(t *testing.T) {
+	s := newSite(t)
+	one, two := s.serve("one", 100, nil), s.serve("two", 100, nil)
+	var to atomic.Value
+	to.Store(one.address)
+	front := s.forward(&to)
+	a, _ := s.start(s.config(front, "a"))
+	s.up(a, 1)
+	c := s.eventually(one)
+	to.Store(two.address)
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		one.Drain(t.Context())
+	}()
+	s.up(a, 2)
+	s.eventually(two)
+	if _, err := io.WriteString(c, "still here"); err != nil {
+		t.Fatal(err)
+	}
+	if err := expect(c, "still here"); err != nil {
+		t.Fatal(err)
+	}
+	one.stop()
+	<-drained
+	if e, _ := s.registry.Get(t.Context(), prod); e.Epoch != 2 || e.Replica != "two" || e.Until.IsZero() {
+		t.Errorf("the session is now %+v", e)
+	}
+}
+
+// forward carries connections to an address that can change.
+func (s *site) forward(to *atomic.Value) (address string) {
+	s.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			near, err := l.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("tcp", to.Load().(string))
+			if err != nil {
+				_ = near.Close()
+				continue
+			}
+			copies := func(a, b net.Conn) {
+				_, _ = io.Copy(a, b)
+				_, _ = a.Close(), b.Close()
+			}
+			go copies(near, far)
+			go copies(far, near)
+		}
+	}()
+	return l.Addr().String()
+}
+
+func TestAnAgentReconnects(t *testing.T) {
+	s := newSite(t)
+	r := s.serve("one", 100, nil)
+	line := cable.Lay(t, "127.0.0.1", r.address)
+	a, _ := s.start(s.config(line.Address, "a"))
+	for epoch := range uint64(5) {
+		s.up(a, epoch+1)
+		s.eventually(r)
+		line.Cut()
+	}
+	s.up(a, 6)
+	line.Sever(true)
+	s.becomes(a, "down", func(st link.State) bool { return st.Kind == link.Down })
+	line.Sever(false)
+	s.up(a, 7)
+	s.eventually(r)
+}
+
+// TestSilentConnectionsKeepNoAgentOut has more silent connections than the listener takes, from the
+// address that all agents share, and more that come all the time.
+func TestSilentConnectionsKeepNoAgentOut(t *testing.T) {
+	s := newSite(t)
+	const most = 200
+	r := s.serve("one", most, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	silent := func() {
+		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", r.address)
+		if err == nil {
+			context.AfterFunc(ctx, func() { _ = c.Close() })
+			_, _ = io.Copy(io.Discard, c) // until the server closes it
+			_ = c.Close()
+		}
+	}
+	for range 2 * most {
+		go func() {
+			for ctx.Err() == nil {
+				silent()
+				_ = wait.For(ctx, 200*time.Millisecond)
+			}
+		}()
+	}
+	for i := range 20 {
+		name := string(rune('a' + i))
+		s.tokens.Add("s3cret-"+name, registry.Token{ID: "silent-" + name, Cluster: registry.Cluster{Organisation: "acme", Name: name}})
+		cfg := s.config(r.address, name)
+		cfg.Token = func() (string, error) { return "s3cret-" + name, nil }
+		a, _ := s.start(cfg)
+		defer s.up(a, 1)
+	}
+}
