@@ -29,7 +29,7 @@ func unmarshal(text string, into any) error { return yaml.UnmarshalStrict([]byte
 
 func TestMembersOfEveryKindAreMadeAndRouted(t *testing.T) {
 	const ns = "sb-kinds"
-	c := start(t, ns)
+	c := shared(t, ns)
 	for _, name := range []string{"a", "b", "v"} {
 		c.served(ns, name)
 	}
@@ -99,7 +99,7 @@ func TestMembersOfEveryKindAreMadeAndRouted(t *testing.T) {
 
 func TestASandboxWhoseIDOrTargetChanges(t *testing.T) {
 	const ns = "sb-change"
-	c := start(t, ns)
+	c := shared(t, ns)
 	c.served(ns, "a")
 	c.served(ns, "b")
 	s := c.sandbox("sb-change", forkOf("sb-change-1", ns, "a"))
@@ -170,7 +170,7 @@ func TestASandboxWhoseIDOrTargetChanges(t *testing.T) {
 
 func TestWhatAFormerLifeMadeIsNotAdopted(t *testing.T) {
 	const ns = "sb-former"
-	c := start(t, ns)
+	c := shared(t, ns)
 	c.served(ns, "a")
 	s := c.sandbox("sb-former", forkOf("sb-former-key", ns, "a"))
 	own := c.forkOfBaseline(ns, "a")
@@ -204,7 +204,7 @@ spec: {baseline: {apiVersion: apps/v1, kind: Deployment, namespace: `+ns+`, name
 
 func TestTheEndAsksPastTheCacheForItsOwnOnly(t *testing.T) {
 	const ns = "sb-end"
-	c := start(t, ns)
+	c := shared(t, ns)
 	other := &crdv1.Resource{}
 	c.Make(other, `
 metadata:
@@ -224,7 +224,7 @@ spec: {name: db, pluginName: p, olm: {}}`)
 
 func TestANamespaceThatGoesHoldsNothingElseUp(t *testing.T) {
 	const ns = "sb-ns"
-	c := start(t, ns)
+	c := shared(t, ns)
 	c.served(ns, "a")
 	leaving := &corev1.Namespace{}
 	c.Make(leaving, `{metadata: {name: sb-ns-leaving}}`)
@@ -240,7 +240,7 @@ func TestANamespaceThatGoesHoldsNothingElseUp(t *testing.T) {
 
 func TestAKeyOfARouteGroupIsNotTaken(t *testing.T) {
 	const ns = "sb-pot"
-	c := start(t, ns)
+	c := shared(t, ns)
 	c.served(ns, "a")
 	g := c.group("sb-pot", "sb-pot-key")
 	c.Eventually("a second passes, since whole seconds say who is older", func() error {
@@ -265,7 +265,7 @@ func TestAKeyOfARouteGroupIsNotTaken(t *testing.T) {
 
 func TestTwoForksAreToldEachOthersServices(t *testing.T) {
 	const here, there = "sb-siblings", "sb-siblings-there"
-	c := start(t, here)
+	c := shared(t, here)
 	c.Namespaces(there)
 	c.served(here, "a")
 	patch := func(ns, of, other string) string {
