@@ -61,7 +61,7 @@ func (q questions) position() *routingv1.Position {
 		p.Sequence = q.tip.Seq + 1
 	}
 	if proto.Size(p) == 0 {
-		p.Epoch = "another" // a URL cannot say that there is one and it is empty
+		p.Epoch = "another" // A URL cannot express an empty message.
 	}
 	return p
 }
