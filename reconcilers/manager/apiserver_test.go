@@ -2,8 +2,6 @@ package manager_test
 
 import (
 	"flag"
-	"runtime"
-	"strconv"
 	"testing"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,11 +16,7 @@ const patience = world.Patience
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if at := flag.Lookup("test.parallel"); at.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) { // the default
-		if err := at.Value.Set(strconv.Itoa(atOnce)); err != nil {
-			panic(err)
-		}
-	}
+	background.AtOnce(8)
 	world.Main(m)
 }
 

@@ -15,10 +15,6 @@ import (
 	"switchyard.dev/tests/world"
 )
 
-// atOnce is the number of parallel tests that run at the same time: most of the time they wait for
-// the manager.
-const atOnce = 8
-
 // running is a manager with default settings that runs units. Tests that need no other share it.
 type running struct {
 	main   *manager.Main
