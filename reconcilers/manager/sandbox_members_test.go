@@ -17,6 +17,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/fork"
+	"switchyard.dev/reconcilers/manager"
 )
 
 // deploymentNamed is a Deployment of which only the place is known.
@@ -170,7 +171,8 @@ func TestASandboxWhoseIDOrTargetChanges(t *testing.T) {
 
 func TestWhatAFormerLifeMadeIsNotAdopted(t *testing.T) {
 	const ns = "sb-former"
-	c := shared(t, ns)
+	c := newCluster(t, ns)
+	stop := c.manage(manager.Config{})
 	c.served(ns, "a")
 	s := c.sandbox("sb-former", forkOf("sb-former-key", ns, "a"))
 	own := c.forkOfBaseline(ns, "a")
@@ -179,6 +181,7 @@ func TestWhatAFormerLifeMadeIsNotAdopted(t *testing.T) {
 	c.Gone(s)
 	c.Gone(own)
 
+	stop() // A manager that sees the member before the new sandbox deletes it.
 	former := &crdv1.ForkedWorkload{}
 	c.Make(former, `
 metadata:
@@ -188,6 +191,7 @@ metadata:
   ownerReferences: [{apiVersion: signadot.com/v1, kind: SignadotSandbox, name: sb-former, uid: a-former-life, controller: true}]
 spec: {baseline: {apiVersion: apps/v1, kind: Deployment, namespace: `+ns+`, name: a}}`)
 	s = c.sandbox("sb-former", forkOf("sb-former-key", ns, "a"))
+	c.manage(manager.Config{})
 	c.Says(c.Condition(s, crdv1.ConditionWorkloadsReady, "False", "NameTaken"), "ForkedWorkload sb-former/"+name)
 	c.remove(former)
 	c.Gone(former)
