@@ -35,10 +35,9 @@ func (c *cluster) rule(ns, name, key string, ready, absent bool) (found *table.R
 // key had no rule for a Deployment.
 func (c *cluster) neverAtBaseline(ns, name, key string, n int) {
 	c.Helper()
-	c.log.mu.Lock()
-	defer c.log.mu.Unlock()
-	t := table.Table{}.Apply(c.log.history[:n]...)
-	for _, e := range c.log.history[n:] {
+	all := c.log.all()
+	t := table.Table{}.Apply(all[:n]...)
+	for _, e := range all[n:] {
 		t = t.Apply(e)
 		if _, ok := t.Lookup(table.Workload{Kind: "Deployment", Namespace: ns, Name: name}, key); !ok {
 			c.Errorf("requests with key %s reach the baseline after %T %s", key, e.Fact.Data, e.Fact.Key)
@@ -106,7 +105,7 @@ func (c *cluster) absent(ns, name, key string, want bool) error {
 // The sandbox creates a deleted member again, and withdraws a member before it deletes it.
 func TestTheKeyOfASandboxWhoseMemberIsDeletedNeverReachesTheBaseline(t *testing.T) {
 	const ns, key = "again", "again-key"
-	c := start(t, ns)
+	c := shared(t, ns)
 	c.baseline(ns, "a", withSidecar)
 	c.baseline(ns, "b", withSidecar)
 	s, w, _ := c.ready("again", key, ns, "a")
@@ -159,7 +158,7 @@ func TestTheKeyOfASandboxWhoseMemberIsDeletedNeverReachesTheBaseline(t *testing.
 // sandbox goes on, before it would look by itself (apply.RefusedAgain).
 func TestASandboxGoesOnOnceItsBaselineAppears(t *testing.T) {
 	const ns, missing = "appears", "appears-not-yet"
-	c := start(t, ns)
+	c := shared(t, ns)
 	s := c.sandbox("appears", forkOf("appears-key", missing, "a"))
 	c.Says(c.Condition(s, crdv1.ConditionWorkloadsReady, "False", "BaselineNotFound"), "continues by itself")
 	c.quiet() // What the RoutingConfig reports has been seen.

@@ -1,6 +1,7 @@
 package manager_test
 
 import (
+	"flag"
 	"testing"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -13,20 +14,26 @@ import (
 // patience is how long a test waits for what has to happen.
 const patience = world.Patience
 
-func TestMain(m *testing.M) { world.Main(m) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	background.AtOnce(8)
+	world.Main(m)
+}
 
 // cluster is an API server with all controllers at work on it, and a log.
 type cluster struct {
 	*world.World
 	ns     string
-	log    *recordingLog
+	log    *facts
 	writes *countingTransport
+	// shares is true if the manager is that of other tests too.
+	shares bool
 	// main is the manager that was started last.
 	main *manager.Main
 }
 
 // start runs all controllers until the test ends, and returns the test a
-// namespace of its own.
+// namespace of its own. Tests that need no manager of their own call shared.
 func start(t testing.TB, ns string) *cluster {
 	t.Helper()
 	c := newCluster(t, ns)
@@ -38,10 +45,11 @@ func start(t testing.TB, ns string) *cluster {
 // newCluster makes the test a namespace and a log, without any controller.
 func newCluster(t testing.TB, ns string) *cluster {
 	t.Helper()
-	return furnish(world.Shared(t), ns)
+	return furnish(worldFor(t, ns), ns)
 }
 
-// ownCluster does so on an API server for one test, since draining empties all of it.
+// ownCluster does so on an API server for one test, since draining empties all of it. Such a test can
+// be parallel.
 func ownCluster(t *testing.T, ns string) *cluster {
 	t.Helper()
 	return furnish(world.New(t), ns)
@@ -49,13 +57,18 @@ func ownCluster(t *testing.T, ns string) *cluster {
 
 func furnish(w *world.World, ns string) *cluster {
 	w.Helper()
-	c := &cluster{World: w, ns: ns, log: newRecordingLog(), writes: &countingTransport{}}
+	c := &cluster{World: w, ns: ns, log: newFacts(), writes: &countingTransport{}}
 	c.Namespaces(ns, c.operator())
 	return c
 }
 
 // operator is the namespace in which the operator lives.
-func (c *cluster) operator() string { return c.ns + "-operator" }
+func (c *cluster) operator() string {
+	if c.shares {
+		return sharedOperator
+	}
+	return c.ns + "-operator"
+}
 
 // program returns a client that knows what our programs know.
 func (c *cluster) program() client.Client {

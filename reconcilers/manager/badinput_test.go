@@ -3,6 +3,7 @@ package manager_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -24,7 +25,7 @@ func target(ns, name string) string {
 
 func TestBadInputIsSaidAndAffectsNothingElse(t *testing.T) {
 	const ns = "bad"
-	c := start(t, ns)
+	c := shared(t, ns)
 	c.baseline(ns, "a", withSidecar)
 	c.baseline(ns, "b", withSidecar)
 	tests := []struct {
@@ -99,7 +100,7 @@ func TestBadInputIsSaidAndAffectsNothingElse(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(*testing.T) {
-			s := c.sandbox(tt.name, tt.spec)
+			s := c.sandbox(ns+"-"+tt.name, strings.Replace(tt.spec, "{id: ", "{id: "+ns+"-", 1))
 			c.Says(c.Condition(s, tt.condition, "False", tt.reason), tt.says...)
 			c.Condition(s, crdv1.ConditionReady, "False", tt.reason)
 			c.remove(s)
@@ -107,7 +108,7 @@ func TestBadInputIsSaidAndAffectsNothingElse(t *testing.T) {
 		})
 	}
 	t.Run("a good fork beside a bad one in the same sandbox", func(*testing.T) {
-		s := c.sandbox("mixed", `{id: mixed, customization: {patches: [
+		s := c.sandbox("bad-mixed", `{id: bad-mixed, customization: {patches: [
   {`+target(ns, "a")+`, json: [{op: remove, path: /spec/nothing}]},
   {`+target(ns, "b")+`, merge: {spec: {replicas: 3}}}]}}`)
 		c.Says(c.Condition(s, crdv1.ConditionAccepted, "False", "PatchFailed"), "Deployment bad/a")
@@ -125,7 +126,7 @@ func TestBadInputIsSaidAndAffectsNothingElse(t *testing.T) {
 }
 
 func TestAnObjectWithoutASpecIsSaid(t *testing.T) {
-	c := start(t, "empty")
+	c := shared(t, "empty")
 	s := &crdv1.SignadotSandbox{}
 	c.Make(s, `{apiVersion: signadot.com/v1, kind: SignadotSandbox, metadata: {name: empty}}`)
 	c.Says(c.Condition(s, crdv1.ConditionAccepted, "False", "InvalidSpec"), "spec.id")
@@ -134,7 +135,7 @@ func TestAnObjectWithoutASpecIsSaid(t *testing.T) {
 	c.Make(w, `{apiVersion: signadot.com/v1, kind: ForkedWorkload, metadata: {name: empty, namespace: empty}}`)
 	c.Says(c.Condition(w, crdv1.ConditionAccepted, "False", "InvalidSpec"), "spec.baseline")
 
-	only := c.sandbox("only-id", `{id: only-id}`)
+	only := c.sandbox("empty-but-id", `{id: empty-but-id}`)
 	c.Condition(only, crdv1.ConditionReady, "True", "Ready")
 
 	for _, o := range []client.Object{s, w, only} {
@@ -145,11 +146,11 @@ func TestAnObjectWithoutASpecIsSaid(t *testing.T) {
 
 func TestOneRoutingKeyHasOneSandbox(t *testing.T) {
 	const ns = "key"
-	c := start(t, ns)
+	c := shared(t, ns)
 	c.baseline(ns, "a", withSidecar)
-	first, _, _ := c.ready("aa-first", "same", ns, "a")
-	second := c.sandbox("zz-second", forkOf("same", ns, "a"))
-	c.Says(c.Condition(second, crdv1.ConditionAccepted, "False", "RoutingKeyTaken"), "aa-first", "choose another spec.id")
+	first, _, _ := c.ready("key-first", "key-same", ns, "a")
+	second := c.sandbox("key-second", forkOf("key-same", ns, "a"))
+	c.Says(c.Condition(second, crdv1.ConditionAccepted, "False", "RoutingKeyTaken"), "key-first", "choose another spec.id")
 	c.Condition(first, crdv1.ConditionReady, "True", "Ready")
 	if n := len(c.forks(ns)); n != 1 {
 		t.Errorf("%d forks were made", n)
@@ -159,20 +160,20 @@ func TestOneRoutingKeyHasOneSandbox(t *testing.T) {
 	c.Gone(first)
 	c.Condition(second, crdv1.ConditionAccepted, "True", "Accepted")
 	c.Eventually("the second declares the key", func() error {
-		declared, ok := c.log.fact(event.RoutingKey("same")).(*factv1.RoutingDeclared)
-		if !ok || declared.Owner.Name != "zz-second" {
+		declared, ok := c.log.fact(event.RoutingKey("key-same")).(*factv1.RoutingDeclared)
+		if !ok || declared.Owner.Name != "key-second" {
 			return fmt.Errorf("declared: %v", declared)
 		}
 		return nil
 	})
 	c.remove(second)
 	c.Gone(second)
-	c.nothingLeft(ns, "same")
+	c.nothingLeft(ns, "key-same")
 }
 
 func TestWhatSomebodyElseMadeIsLeftAlone(t *testing.T) {
 	const ns = "taken"
-	c := start(t, ns)
+	c := shared(t, ns)
 	c.baseline(ns, "a", withSidecar)
 	s := c.sandbox("taken", forkOf("taken-key", ns, "a"))
 	_, fork := c.fork(ns)
@@ -200,14 +201,14 @@ func TestWhatSomebodyElseMadeIsLeftAlone(t *testing.T) {
 	}
 
 	config := &crdv1.RoutingConfig{}
-	c.Make(config, `{apiVersion: signadot.com/v1, kind: RoutingConfig, metadata: {name: held}, spec: {sandboxedWorkloads: []}}`)
-	late := c.sandbox("late", `{id: held}`)
-	c.Says(c.Condition(late, crdv1.ConditionAccepted, "False", "RoutingKeyTaken"), "RoutingConfig held")
+	c.Make(config, `{apiVersion: signadot.com/v1, kind: RoutingConfig, metadata: {name: taken-held}, spec: {sandboxedWorkloads: []}}`)
+	late := c.sandbox("taken-late", `{id: taken-held}`)
+	c.Says(c.Condition(late, crdv1.ConditionAccepted, "False", "RoutingKeyTaken"), "RoutingConfig taken-held")
 }
 
 func TestAFieldThatSomebodyElseSetIsNotFoughtOver(t *testing.T) {
 	const ns = "fields"
-	c := start(t, ns)
+	c := shared(t, ns)
 	c.baseline(ns, "a", withSidecar)
 	s := c.sandbox("fields", forkOf("fields-key", ns, "a"))
 	_, fork := c.fork(ns)
@@ -217,7 +218,7 @@ func TestAFieldThatSomebodyElseSetIsNotFoughtOver(t *testing.T) {
 
 func TestALogThatCannotBeReachedIsSaidAndWaitedFor(t *testing.T) {
 	const ns = "nolog"
-	c := start(t, ns)
+	c := shared(t, ns)
 	c.baseline(ns, "a", withSidecar)
 	c.log.fail(errors.New("the bus is away"))
 	s := c.sandbox("nolog", forkOf("nolog-key", ns, "a"))
@@ -231,7 +232,7 @@ func TestALogThatCannotBeReachedIsSaidAndWaitedFor(t *testing.T) {
 
 func TestARoutingConfigWrittenByHand(t *testing.T) {
 	const ns = "byhand"
-	c := start(t, ns)
+	c := shared(t, ns)
 	base := c.baseline(ns, "a", withSidecar)
 	c.pod(base, "a-h-1", corev1.ContainerStatus{Name: devmesh.ContainerName, Ready: true})
 	_, fw, _ := c.ready("byhand", "byhand-key", ns, "a")
@@ -242,7 +243,7 @@ func TestARoutingConfigWrittenByHand(t *testing.T) {
 		return r
 	}
 
-	r := write("hand-1", "Hand.Key")
+	r := write("byhand-1", "Hand.Key")
 	c.Says(c.Condition(r, crdv1.ConditionPublished, "True", "Published"), "In the routing log at ")
 	c.Condition(r, crdv1.ConditionReady, "True", "Ready")
 	declared, ok := c.log.fact(event.RoutingKey("Hand.Key")).(*factv1.RoutingDeclared)
@@ -253,18 +254,18 @@ func TestARoutingConfigWrittenByHand(t *testing.T) {
 		t.Errorf("status: %+v", r.Status)
 	}
 
-	second := write("hand-2", "Hand.Key")
-	c.Says(c.Condition(second, crdv1.ConditionAccepted, "False", "RoutingKeyTaken"), "hand-1")
+	second := write("byhand-2", "Hand.Key")
+	c.Says(c.Condition(second, crdv1.ConditionAccepted, "False", "RoutingKeyTaken"), "byhand-1")
 
 	world.Edit(c.World, r, func(r *crdv1.RoutingConfig) { r.Annotations[crdv1.AnnotationRoutingKey] = "other" })
 	c.Condition(second, crdv1.ConditionReady, "True", "Ready")
 	c.Condition(r, crdv1.ConditionReady, "True", "Ready")
-	if declared, ok := c.log.fact(event.RoutingKey("Hand.Key")).(*factv1.RoutingDeclared); !ok || declared.Owner.Name != "hand-2" {
+	if declared, ok := c.log.fact(event.RoutingKey("Hand.Key")).(*factv1.RoutingDeclared); !ok || declared.Owner.Name != "byhand-2" {
 		t.Errorf("declared: %v", declared)
 	}
 	// An annotation has no generation, so the condition may be that of the key before.
 	c.Eventually("the other key is declared", func() error {
-		if declared, ok := c.log.fact(event.RoutingKey("other")).(*factv1.RoutingDeclared); !ok || declared.Owner.Name != "hand-1" {
+		if declared, ok := c.log.fact(event.RoutingKey("other")).(*factv1.RoutingDeclared); !ok || declared.Owner.Name != "byhand-1" {
 			return fmt.Errorf("declared: %v", declared)
 		}
 		return nil

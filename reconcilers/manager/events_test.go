@@ -140,7 +140,7 @@ func TestAnObjectThatFlapsIsNotToldEveryTime(t *testing.T) {
 		t.Errorf("the events are %q", told)
 	}
 	wrote := 0
-	for _, w := range c.writes.list() {
+	for _, w := range c.wrote() {
 		if strings.Contains(w, "/events") {
 			wrote++
 		}
@@ -152,7 +152,7 @@ func TestAnObjectThatFlapsIsNotToldEveryTime(t *testing.T) {
 
 func TestALongMessageIsToldAsFarAsItGoes(t *testing.T) {
 	const ns = "long-events"
-	c := start(t, ns)
+	c := shared(t, ns)
 	name := strings.Repeat("n", 200)
 	g := c.group("long-events", "long-events-key", "a"+name, "b"+name, "c"+name, "d"+name, "e"+name, "f"+name)
 	c.Condition(g, crdv1.ConditionReady, "False", "SandboxesNotFound")

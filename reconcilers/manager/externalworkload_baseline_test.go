@@ -16,7 +16,7 @@ import (
 // it have the ports, and of no other.
 func TestAnExternalWorkloadFollowsItsBaseline(t *testing.T) {
 	const ns, name = "xw-followed", "sb-a"
-	c := start(t, ns)
+	c := shared(t, ns)
 	base := c.baseline(ns, "a", withSidecar)
 	old := c.podAs(base, "a-h-1", func(p *corev1.Pod) {
 		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}}

@@ -138,8 +138,8 @@ func (c *cluster) nothingLeads(ns, name string) {
 }
 
 func TestAnExternalWorkloadFollowsItsTunnel(t *testing.T) {
-	const ns, name = "tunnel", "sb-a"
-	c := start(t, ns)
+	const ns, name = "xw-tunnel", "sb-a"
+	c := shared(t, ns)
 	c.baseline(ns, "a", withSidecar)
 	w := c.external(ns, name, owned)
 	c.Says(c.Condition(w, crdv1.ConditionReady, "False", externalworkload.ReasonNoTunnel), "run `switchyard connect`")
@@ -157,10 +157,10 @@ func TestAnExternalWorkloadFollowsItsTunnel(t *testing.T) {
 
 	// Checks that find what the one before has found are no reason to write anything.
 	c.quiet()
-	before := len(c.writes.list())
+	before := len(c.wrote())
 	c.reports(w, "10.1.2.3", true, 0, 0)
 	c.quiet()
-	if wrote := c.writes.list()[before:]; len(wrote) > 0 {
+	if wrote := c.wrote()[before:]; len(wrote) > 0 {
 		t.Errorf("the controllers wrote %v", wrote)
 	}
 
@@ -200,8 +200,8 @@ func TestAnExternalWorkloadFollowsItsTunnel(t *testing.T) {
 // Whoever may write the status of an external workload could once lead requests to any
 // address: of other namespaces, outside of the cluster, and to the API server.
 func TestATunnelEndsAtAPodThatMayHoldIt(t *testing.T) {
-	const ns, other, name = "tunnel-holder", "tunnel-others", "sb-a"
-	c := start(t, ns)
+	const ns, other, name = "tunnel-holder", "tunnel-holder-others", "sb-a"
+	c := shared(t, ns)
 	c.Make(&corev1.Namespace{}, `{metadata: {name: `+other+`}}`)
 	c.baseline(ns, "a", withSidecar)
 	w := c.external(ns, name, owned)
@@ -251,7 +251,7 @@ func TestATunnelThatNobodyChecksEndsByTimeAlone(t *testing.T) {
 
 func TestAnExternalWorkloadOfNobodyGoesWithItsTunnel(t *testing.T) {
 	const ns, name = "tunnel-nobody", "sb-a"
-	c := start(t, ns)
+	c := shared(t, ns)
 	c.baseline(ns, "a", withSidecar)
 	w := c.external(ns, name, "")
 	c.reports(w, "10.1.2.3", true, 0, 0)

@@ -59,7 +59,7 @@ func (c *cluster) stated(ns, name string, want any) {
 
 func TestAForkThatIsDeletedDirectlyIsWithdrawnAndLeavesNothing(t *testing.T) {
 	const ns = "fw-gone"
-	c := start(t, ns)
+	c := shared(t, ns)
 	base := c.baseline(ns, "a", withSidecar)
 	w := c.forkedWorkload(ns, "mine", "a")
 	_, fork := c.fork(ns)
@@ -141,7 +141,7 @@ func (c *cluster) serviceOf(ns, fork string) corev1.Service {
 
 func TestANewForkWithoutBaselineDoesNotKeepTheFactOfTheFormer(t *testing.T) {
 	const ns = "fw-nobase"
-	c := start(t, ns)
+	c := shared(t, ns)
 	base := c.baseline(ns, "a", withSidecar)
 	w := c.forkedWorkload(ns, "mine", "a")
 	c.stated(ns, "mine", &factv1.WorkloadObserved{})

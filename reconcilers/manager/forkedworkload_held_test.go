@@ -39,7 +39,7 @@ func (c *cluster) mapped(ns, name string) (services int, serves bool) {
 
 func TestAForkThatWaitsHasItsServicesAndStartsWhenItIsLetGo(t *testing.T) {
 	const ns = "fw-held"
-	c := start(t, ns)
+	c := shared(t, ns)
 	c.baseline(ns, "a", withSidecar)
 	w := &crdv1.ForkedWorkload{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "mine", Annotations: map[string]string{crdv1.AnnotationWaitsFor: "Resource db"}},

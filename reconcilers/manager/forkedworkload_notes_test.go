@@ -12,7 +12,7 @@ import (
 
 func TestWhatIsNotedOnABaselineLeavesItsForkReady(t *testing.T) {
 	const ns = "fw-noted"
-	c := start(t, ns)
+	c := shared(t, ns)
 	base := c.baseline(ns, "a", withSidecar)
 	world.Edit(c.World, base, func(d *appsv1.Deployment) { d.Annotations = map[string]string{"team": "shop"} })
 	w := c.forkedWorkload(ns, "mine", "a")

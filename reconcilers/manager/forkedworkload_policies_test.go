@@ -49,7 +49,7 @@ func (c *cluster) withoutPolicies(o interface {
 
 func TestForksThatPoliciesDoNotSelectAreReported(t *testing.T) {
 	const ns = "fw-policies-reported"
-	c := start(t, ns)
+	c := shared(t, ns)
 	c.cart(ns)
 	s, w, fork := c.ready("policies-reported", "policies-reported", ns, "cart")
 	c.withoutPolicies(s)

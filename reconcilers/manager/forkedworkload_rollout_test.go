@@ -39,7 +39,7 @@ func (c *cluster) leadsTo(ns, name string, want ...uint32) {
 // A roll-out that stops half way leaves pods of the former form for as long as it pleases.
 func TestAPortThatIsRenamedLeadsToTheForkAsLongAsOldPodsAreThere(t *testing.T) {
 	const ns = "fw-renamed"
-	c := start(t, ns)
+	c := shared(t, ns)
 	base := c.baseline(ns, "a", withSidecar)
 	old := c.podAs(base, "a-h-1", func(p *corev1.Pod) {
 		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}}

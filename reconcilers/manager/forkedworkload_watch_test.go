@@ -127,13 +127,13 @@ func TestAForkTellsWhyItDoesNotStartAndNotAgainAtEachTurn(t *testing.T) {
 	now(waits("ErrImagePull", "not found"))
 	c.Says(c.Condition(w, crdv1.ConditionReady, "False", forkedworkload.ReasonImagePull), "its image cannot be pulled: not found")
 	c.quiet()
-	looks, writes := c.looks(), len(c.writes.list())
+	looks, writes := c.looks(), len(c.wrote())
 	for range 5 {
 		now(waits("ImagePullBackOff", `Back-off pulling image "a:1": ErrImagePull: not found`))
 		now(waits("ErrImagePull", "not found"))
 	}
 	c.quiet()
-	if n, wrote := c.looks()-looks, c.writes.list()[writes:]; n != 0 || len(wrote) > 0 {
+	if n, wrote := c.looks()-looks, c.wrote()[writes:]; n != 0 || len(wrote) > 0 {
 		t.Errorf("while the same is tried again there were %d looks and the writes %v", n, wrote)
 	}
 	ended := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, ContainerID: "containerd://c"}}
@@ -146,7 +146,7 @@ func TestAForkTellsWhyItDoesNotStartAndNotAgainAtEachTurn(t *testing.T) {
 
 func TestAForkThatSomethingNewWouldTakeForItsBaselineIsRefusedThen(t *testing.T) {
 	const ns = "fw-labels"
-	c := start(t, ns)
+	c := shared(t, ns)
 	world.Edit(c.World, c.baseline(ns, "a", withSidecar), func(d *appsv1.Deployment) { d.Spec.Template.Labels["tier"] = "front" })
 	w := c.forkedWorkload(ns, "mine", "a")
 	world.Edit(c.World, w, func(w *crdv1.ForkedWorkload) {

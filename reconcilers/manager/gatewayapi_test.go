@@ -25,6 +25,7 @@ import (
 // TestASandboxIsRoutedByTheGatewayAPI goes the whole way, without a sidecar: the cluster has no
 // Gateway API, then gets it, then an HTTPRoute, and then the sandbox goes.
 func TestASandboxIsRoutedByTheGatewayAPI(t *testing.T) {
+	t.Parallel()
 	const ns = "by-gateway-api"
 	c := ownCluster(t, ns)
 	c.manage(manager.Config{GatewayAPI: gatewayadapter.Settings{Enabled: true, Istio: true}})
@@ -102,6 +103,7 @@ func TestASandboxIsRoutedByTheGatewayAPI(t *testing.T) {
 // TestAVirtualServiceAndARouteNeverGovernOneService has both meshes on. A VirtualService goes
 // before, whatever comes first.
 func TestAVirtualServiceAndARouteNeverGovernOneService(t *testing.T) {
+	t.Parallel()
 	const ns = "by-both"
 	c := ownCluster(t, ns)
 	c.DefineIstio()

@@ -27,6 +27,7 @@ import (
 // TestASandboxIsRoutedByIstio goes the whole way, without a sidecar: the cluster has no Istio,
 // then gets it, then a VirtualService, and then the sandbox goes.
 func TestASandboxIsRoutedByIstio(t *testing.T) {
+	t.Parallel()
 	const ns = "by-istio"
 	c := ownCluster(t, ns)
 	writes := &door{came: make(chan struct{}), open: make(chan struct{})}

@@ -26,7 +26,7 @@ func (c *cluster) notWithdrawn(n int) {
 
 func TestAnOlderObjectTakesNoKeyFromWhoHasIt(t *testing.T) {
 	const ns = "held"
-	c := start(t, ns)
+	c := shared(t, ns)
 	c.served(ns, "one")
 	older := c.group("held-a", "held-other")
 	c.Condition(older, crdv1.ConditionAccepted, "True", "Accepted")
@@ -55,7 +55,7 @@ func TestAnOlderObjectTakesNoKeyFromWhoHasIt(t *testing.T) {
 
 func TestAKeyThatSomebodyWaitsForIsNeverUnknown(t *testing.T) {
 	const ns = "waited"
-	c := start(t, ns)
+	c := shared(t, ns)
 	key := event.RoutingKey("waited-key")
 	made := func(name string) *crdv1.RoutingConfig {
 		r := newConfig(name)

@@ -21,11 +21,11 @@ import (
 
 func TestASandboxLivesAndGoesWithoutATrace(t *testing.T) {
 	const ns = "lifecycle"
-	c := start(t, ns)
+	c := shared(t, ns)
 	base := c.baseline(ns, "customer", withSidecar)
 	c.pod(base, "customer-h-1", corev1.ContainerStatus{Name: devmesh.ContainerName, Ready: true})
 
-	s := c.sandbox("lives", forkOf("lives-key", ns, "customer"))
+	s := c.sandbox(ns, forkOf("lifecycle-key", ns, "customer"))
 	fw, fork := c.fork(ns)
 	c.Condition(s, crdv1.ConditionReady, "False", forkedworkload.ReasonForkProgressing)
 	if got := fork.Spec.Template.Spec.Containers[0].Image; got != "customer:fork" {
@@ -44,9 +44,9 @@ func TestASandboxLivesAndGoesWithoutATrace(t *testing.T) {
 	before := c.log.count()
 	c.remove(s)
 	c.Gone(s)
-	c.nothingLeft(ns, "lives-key")
+	c.nothingLeft(ns, "lifecycle-key")
 	want := []string{
-		"*factv1.RoutingWithdrawn key/lives-key",
+		"*factv1.RoutingWithdrawn key/lifecycle-key",
 		"*factv1.WorkloadWithdrawn workload/ForkedWorkload/lifecycle/" + fw.Name,
 	}
 	if got := c.log.since(before); !slices.Equal(got, want) {
@@ -57,9 +57,9 @@ func TestASandboxLivesAndGoesWithoutATrace(t *testing.T) {
 // checkFacts compares what is on the log with what is in the cluster.
 func checkFacts(c *cluster, ns, fork string) {
 	c.Helper()
-	declared, ok := c.log.fact(event.RoutingKey("lives-key")).(*factv1.RoutingDeclared)
-	if !ok || len(declared.Members) != 1 || declared.Members[0].Name != fork || declared.Members[0].Sandbox != "lives" ||
-		declared.Owner.Kind != crdv1.KindSandbox || declared.Owner.Name != "lives" {
+	declared, ok := c.log.fact(event.RoutingKey("lifecycle-key")).(*factv1.RoutingDeclared)
+	if !ok || len(declared.Members) != 1 || declared.Members[0].Name != fork || declared.Members[0].Sandbox != "lifecycle" ||
+		declared.Owner.Kind != crdv1.KindSandbox || declared.Owner.Name != "lifecycle" {
 		c.Errorf("declared: %v", declared)
 	}
 	observed, ok := c.log.fact(member.Key(crdv1.KindForkedWorkload, ns, fork)).(*factv1.WorkloadObserved)
@@ -107,7 +107,7 @@ func TestNothingIsWrittenWhenNothingHasChanged(t *testing.T) {
 	config := &crdv1.RoutingConfig{ObjectMeta: named("noop-key")}
 	c.Condition(config, crdv1.ConditionReady, "True", "Ready")
 	c.quiet()
-	before, facts := len(c.writes.list()), c.log.count()
+	before, facts := len(c.wrote()), c.log.count()
 
 	// Changes that mean nothing bring every object to its reconciler.
 	world.Edit(c.World, s, func(s *crdv1.SignadotSandbox) { s.Annotations = map[string]string{"looked": "at"} })
@@ -115,7 +115,7 @@ func TestNothingIsWrittenWhenNothingHasChanged(t *testing.T) {
 	world.Edit(c.World, config, func(r *crdv1.RoutingConfig) { r.Annotations["looked"] = "at" })
 	world.Edit(c.World, fork, func(d *appsv1.Deployment) { d.Labels["looked"] = "at" })
 	c.quiet()
-	if wrote := c.writes.list()[before:]; len(wrote) > 0 {
+	if wrote := c.wrote()[before:]; len(wrote) > 0 {
 		t.Errorf("the controllers wrote %v", wrote)
 	}
 	if stated := c.log.since(facts); len(stated) > 0 {
@@ -125,7 +125,7 @@ func TestNothingIsWrittenWhenNothingHasChanged(t *testing.T) {
 
 func TestAForkFollowsItsBaselineAndItsSandbox(t *testing.T) {
 	const ns = "follows"
-	c := start(t, ns)
+	c := shared(t, ns)
 	base := c.baseline(ns, "a", withSidecar)
 	s, fw, fork := c.ready("follows", "follows-key", ns, "a")
 
@@ -181,7 +181,7 @@ func (c *cluster) services(ns, fork string, want ...string) error {
 
 func TestTheSidecarOfTheBaselineDecidesWhetherASandboxIsReady(t *testing.T) {
 	const ns = "sidecar"
-	c := start(t, ns)
+	c := shared(t, ns)
 	base := c.baseline(ns, "a", "")
 	s := c.sandbox("sidecar", forkOf("sidecar-key", ns, "a"))
 	_, fork := c.fork(ns)
@@ -201,7 +201,7 @@ func TestTheSidecarOfTheBaselineDecidesWhetherASandboxIsReady(t *testing.T) {
 
 func TestForksStayUntilTheKeyIsWithdrawn(t *testing.T) {
 	const ns = "order"
-	c := start(t, ns)
+	c := shared(t, ns)
 	c.baseline(ns, "a", withSidecar)
 	s, fw, _ := c.ready("order", "order-key", ns, "a")
 
@@ -218,7 +218,7 @@ func TestForksStayUntilTheKeyIsWithdrawn(t *testing.T) {
 
 func TestAServiceOfAForkStaysUntilTheLogDoesNotNameIt(t *testing.T) {
 	const ns = "surplus"
-	c := start(t, ns)
+	c := shared(t, ns)
 	c.baseline(ns, "a", withSidecar)
 	second := &corev1.Service{}
 	c.Make(second, `{metadata: {name: a-too, namespace: `+ns+`}, spec: {selector: {app: a}, ports: [{port: 8080}]}}`)
@@ -249,7 +249,7 @@ func TestAServiceOfAForkStaysUntilTheLogDoesNotNameIt(t *testing.T) {
 
 func TestABaselineWithEntriesThatStandTwiceCanBeForked(t *testing.T) {
 	const ns = "dup"
-	c := start(t, ns)
+	c := shared(t, ns)
 	d := &appsv1.Deployment{}
 	c.Make(d, `
 metadata: {name: a, namespace: `+ns+`}

@@ -26,7 +26,8 @@ type recordingLog struct {
 	mu      sync.Mutex
 	newest  map[event.Key]event.Recorded
 	history []event.Recorded
-	fails   error
+	// fails are the errors of Append for the facts of one test each.
+	fails map[*facts]error
 	// room is how much the log says that it may take, in bytes; 0 for any.
 	room uint64
 }
@@ -42,15 +43,29 @@ func (l *recordingLog) Kept(ctx context.Context) (eventbus.Kept, error) {
 
 func newRecordingLog() *recordingLog {
 	store := memory.NewStore()
-	return &recordingLog{Log: store.Open(), store: store, newest: map[event.Key]event.Recorded{}}
+	return &recordingLog{Log: store.Open(), store: store, newest: map[event.Key]event.Recorded{}, fails: map[*facts]error{}}
+}
+
+// facts is the log as one test reads it: of a log that several tests share, the facts of the test's
+// own.
+type facts struct {
+	*recordingLog
+	owns func(key string) bool
+}
+
+// newFacts returns a log of the test's own.
+func newFacts() *facts {
+	return &facts{newRecordingLog(), func(string) bool { return true }}
 }
 
 // Append records a fact.
 func (l *recordingLog) Append(ctx context.Context, f event.Fact, last uint64) (event.Mark, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.fails != nil {
-		return event.Mark{}, l.fails
+	for of, err := range l.fails {
+		if of.owns(string(f.Key)) {
+			return event.Mark{}, err
+		}
 	}
 	mark, err := l.Log.Append(ctx, f, last)
 	if err == nil && f.Key != event.Log {
@@ -68,11 +83,13 @@ func (l *recordingLog) lose() {
 	l.newest = map[event.Key]event.Recorded{}
 }
 
-// fail makes every Append give err; nil ends that.
-func (l *recordingLog) fail(err error) {
+// fail makes every Append of the test's facts return err; nil ends that.
+func (l *facts) fail(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.fails = err
+	if l.fails[l] = err; err == nil {
+		delete(l.fails, l)
+	}
 }
 
 // fact returns the newest fact of a key; nil when there is none.
@@ -89,22 +106,25 @@ func (l *recordingLog) cause(key event.Key) event.Cause {
 	return l.newest[key].Fact.Cause
 }
 
-// since returns the facts after the first n, as words.
-func (l *recordingLog) since(n int) []string {
+// all returns the test's facts, oldest first.
+func (l *facts) all() []event.Recorded {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(l.history), func(r event.Recorded) bool { return !l.owns(string(r.Fact.Key)) })
+}
+
+// since returns the facts after the first n, as words.
+func (l *facts) since(n int) []string {
 	var out []string
-	for _, r := range l.history[min(n, len(l.history)):] {
+	all := l.all()
+	for _, r := range all[min(n, len(all)):] {
 		out = append(out, fmt.Sprintf("%T %s", r.Fact.Data, r.Fact.Key))
 	}
 	return out
 }
 
-func (l *recordingLog) count() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.history)
-}
+// count returns the number of the test's facts.
+func (l *facts) count() int { return len(l.all()) }
 
 // countingTransport counts the writes that go to the API server.
 type countingTransport struct {

@@ -183,7 +183,7 @@ func TestWithoutPodsThereIsNobodyToWaitFor(t *testing.T) {
 
 func TestWhoDoesNotWaitForProxiesIsToldSo(t *testing.T) {
 	const ns = "waived"
-	c := start(t, ns)
+	c := shared(t, ns)
 	base := c.baseline(ns, "customer", withSidecar)
 	c.pod(base, "a", readySidecar) // its sidecar is connected to nothing
 	c.ready("waived", "waived-key", ns, "customer")

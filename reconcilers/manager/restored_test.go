@@ -70,7 +70,7 @@ func with(labels map[string]string, name, value string) map[string]string {
 // A backup tool restores objects with other UIDs and without owners.
 func TestRestoredObjectsAreAdopted(t *testing.T) {
 	const ns = "restored"
-	c := start(t, ns)
+	c := shared(t, ns)
 	b := c.backUp(ns)
 	c.restore(b)
 	restored := b.objects()
@@ -122,7 +122,7 @@ func TestRestoredObjectsAreAdopted(t *testing.T) {
 // What differs from what the operator would create stays as it is, and one message names all of it.
 func TestObjectsThatDifferAreNotAdopted(t *testing.T) {
 	const ns = "different"
-	c := start(t, ns)
+	c := shared(t, ns)
 	b := c.backUp(ns)
 	b.fork.Spec.Template.Spec.Containers = append(b.fork.Spec.Template.Spec.Containers, corev1.Container{Name: "another", Image: "another"})
 	b.service.Spec.ExternalIPs = []string{"192.0.2.1"}

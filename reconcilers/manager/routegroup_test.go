@@ -86,7 +86,7 @@ func (c *cluster) forkFor(ns, key string) *appsv1.Deployment {
 
 func TestARouteGroupFollowsItsSandboxes(t *testing.T) {
 	const ns = "group"
-	c := start(t, ns)
+	c := shared(t, ns)
 	c.served(ns, "one")
 	c.served(ns, "two")
 
@@ -171,7 +171,7 @@ func TestARouteGroupFollowsItsSandboxes(t *testing.T) {
 // routes away must find the object that somebody changed, and not one that nobody touched.
 func TestTheCauseOfAGroupsRoutingIsWhatHasChanged(t *testing.T) {
 	const ns = "causes"
-	c := start(t, ns)
+	c := shared(t, ns)
 	c.served(ns, "one")
 	c.served(ns, "two")
 	key := event.RoutingKey("causes-group")
@@ -217,7 +217,7 @@ func TestTheCauseOfAGroupsRoutingIsWhatHasChanged(t *testing.T) {
 
 func TestASandboxLeavesItsGroupsBeforeItsForksGo(t *testing.T) {
 	const ns = "leaves"
-	c := start(t, ns)
+	c := shared(t, ns)
 	c.served(ns, "one")
 	s := c.sandbox("leaves", forkOf("leaves-key", ns, "one"))
 	c.Available(c.forkFor(ns, "leaves-key"))
@@ -244,7 +244,7 @@ func TestAKeyHasOneHolderAmongSandboxesAndGroups(t *testing.T) {
 	// Of objects that are made within one second the first by name counts as older: the
 	// names here are in the order in which they are made.
 	const ns = "pot"
-	c := start(t, ns)
+	c := shared(t, ns)
 	c.served(ns, "one")
 	s := c.sandbox("pot-0", forkOf("pot-key", ns, "one"))
 	c.Available(c.forkFor(ns, "pot-key"))
@@ -309,7 +309,7 @@ func TestAGroupThatIsMadeAgainHasItsKeyAgain(t *testing.T) {
 
 func TestKeysOfAllSorts(t *testing.T) {
 	const ns = "keys"
-	c := start(t, ns)
+	c := shared(t, ns)
 	for i, key := range []string{"UPPER", "a b", "日本語", "-", "..", "a/b", "a\tb", "a;b", `"`, strings.Repeat("é", 500)} {
 		g := c.group(fmt.Sprintf("keys-%d", i), key)
 		c.Condition(g, crdv1.ConditionReady, "True", "Ready")
@@ -318,21 +318,21 @@ func TestKeysOfAllSorts(t *testing.T) {
 		c.silent(key)
 	}
 	for i, key := range []string{"", strings.Repeat("k", 1001), strings.Repeat("k", 300_000)} {
-		g := c.group(fmt.Sprintf("no-keys-%d", i), key)
+		g := c.group(fmt.Sprintf("keys-none-%d", i), key)
 		c.Says(c.Condition(g, crdv1.ConditionReady, "False", baseline.ReasonInvalidSpec), "spec.routingKey", "give it")
 		c.remove(g)
 	}
 	// A request with such a key would reach the baseline: baggage and tracestate end a value
 	// at a comma, readers take spaces off its ends, and HTTP allows no newline.
 	for i, key := range []string{"a,b", " a", "a ", "a\nb", "a\x7fb"} {
-		g := c.group(fmt.Sprintf("uncarried-%d", i), key)
+		g := c.group(fmt.Sprintf("keys-uncarried-%d", i), key)
 		c.Says(c.Condition(g, crdv1.ConditionReady, "False", baseline.ReasonInvalidSpec), "spec.routingKey", "no header can carry it (baggage, tracestate, custom headers)")
 		c.remove(g)
 		if fact := c.log.fact(event.RoutingKey(key)); fact != nil {
 			t.Errorf("key %q: the log says %v", key, fact)
 		}
 	}
-	g := c.group("semicolon", "semi;colon")
+	g := c.group("keys-semicolon", "semi;colon")
 	c.Says(c.Condition(g, crdv1.ConditionReady, "True", "Ready"), "cannot carry it in baggage")
 	c.Says(c.Condition(g, crdv1.ConditionAccepted, "True", routingkey.ReasonWarning), "cannot carry it in baggage")
 	byHand := &crdv1.RoutingConfig{ObjectMeta: named("keys-by-hand"), Spec: crdv1.RoutingConfigSpec{SandboxedWorkloads: []crdv1.SandboxedWorkload{}}}
@@ -358,18 +358,18 @@ func TestAGroupIsReadyOnceEveryProxyKnowsItsKey(t *testing.T) {
 
 func TestAGroupAtRestIsNotWritten(t *testing.T) {
 	const ns = "rest"
-	c := start(t, ns)
+	c := shared(t, ns)
 	c.served(ns, "one")
 	s := c.sandbox("rest", forkOf("rest-sb", ns, "one"))
 	c.Available(c.forkFor(ns, "rest-sb"))
 	g := c.group("rest", "rest-key", "rest")
 	c.Condition(g, crdv1.ConditionReady, "True", "Ready")
 	c.quiet()
-	before := len(c.writes.list())
+	before := len(c.wrote())
 	world.Edit(c.World, s, func(s *crdv1.SignadotSandbox) { s.Annotations = map[string]string{"looked": "at"} })
 	world.Edit(c.World, g, func(g *crdv1.SignadotRouteGroup) { g.Annotations = map[string]string{"looked": "at"} })
 	c.quiet()
-	for _, w := range c.writes.list()[before:] {
+	for _, w := range c.wrote()[before:] {
 		if strings.Contains(w, "rest-key") || strings.Contains(w, "signadotroutegroups") {
 			t.Errorf("it was written: %s", w)
 		}

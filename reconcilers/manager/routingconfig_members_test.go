@@ -50,7 +50,7 @@ func (c *cluster) settled(r *crdv1.RoutingConfig) {
 // What agents of older releases have written, and people write by hand.
 func TestMembersThatAnOldAgentHasWritten(t *testing.T) {
 	const ns, key = "old-agent", "old-agent-key"
-	c := start(t, ns)
+	c := shared(t, ns)
 	live := c.baseline(ns, "customer", withSidecar)
 	c.pod(live, "a", readySidecar)
 	fork := c.forkedWorkload(ns, "f", "customer")
@@ -117,7 +117,7 @@ func (c *cluster) namesMembers(r *crdv1.RoutingConfig, members int) {
 // there stays; what is smaller works, however many members it has.
 func TestARoutingConfigWithAThousandMembers(t *testing.T) {
 	const ns, key, many = "thousand", "thousand-key", 600
-	c := start(t, ns)
+	c := shared(t, ns)
 	r := newConfig(key)
 	r.Spec.SandboxedWorkloads = membersOf(ns, many)
 	c.Create(r)
@@ -159,7 +159,7 @@ func TestARoutingConfigWithAThousandMembers(t *testing.T) {
 
 func TestAKeyThatChangesIsTakenAlong(t *testing.T) {
 	const ns = "rekeyed"
-	c := start(t, ns)
+	c := shared(t, ns)
 	live := c.baseline(ns, "customer", withSidecar)
 	c.pod(live, "a", readySidecar)
 	c.virtual(ns, "v", "customer")

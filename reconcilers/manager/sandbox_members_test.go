@@ -17,6 +17,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/fork"
+	"switchyard.dev/reconcilers/manager"
 )
 
 // deploymentNamed is a Deployment of which only the place is known.
@@ -29,7 +30,7 @@ func unmarshal(text string, into any) error { return yaml.UnmarshalStrict([]byte
 
 func TestMembersOfEveryKindAreMadeAndRouted(t *testing.T) {
 	const ns = "sb-kinds"
-	c := start(t, ns)
+	c := shared(t, ns)
 	for _, name := range []string{"a", "b", "v"} {
 		c.served(ns, name)
 	}
@@ -99,7 +100,7 @@ func TestMembersOfEveryKindAreMadeAndRouted(t *testing.T) {
 
 func TestASandboxWhoseIDOrTargetChanges(t *testing.T) {
 	const ns = "sb-change"
-	c := start(t, ns)
+	c := shared(t, ns)
 	c.served(ns, "a")
 	c.served(ns, "b")
 	s := c.sandbox("sb-change", forkOf("sb-change-1", ns, "a"))
@@ -170,7 +171,8 @@ func TestASandboxWhoseIDOrTargetChanges(t *testing.T) {
 
 func TestWhatAFormerLifeMadeIsNotAdopted(t *testing.T) {
 	const ns = "sb-former"
-	c := start(t, ns)
+	c := newCluster(t, ns)
+	stop := c.manage(manager.Config{})
 	c.served(ns, "a")
 	s := c.sandbox("sb-former", forkOf("sb-former-key", ns, "a"))
 	own := c.forkOfBaseline(ns, "a")
@@ -179,6 +181,7 @@ func TestWhatAFormerLifeMadeIsNotAdopted(t *testing.T) {
 	c.Gone(s)
 	c.Gone(own)
 
+	stop() // A manager that sees the member before the new sandbox deletes it.
 	former := &crdv1.ForkedWorkload{}
 	c.Make(former, `
 metadata:
@@ -188,6 +191,7 @@ metadata:
   ownerReferences: [{apiVersion: signadot.com/v1, kind: SignadotSandbox, name: sb-former, uid: a-former-life, controller: true}]
 spec: {baseline: {apiVersion: apps/v1, kind: Deployment, namespace: `+ns+`, name: a}}`)
 	s = c.sandbox("sb-former", forkOf("sb-former-key", ns, "a"))
+	c.manage(manager.Config{})
 	c.Says(c.Condition(s, crdv1.ConditionWorkloadsReady, "False", "NameTaken"), "ForkedWorkload sb-former/"+name)
 	c.remove(former)
 	c.Gone(former)
@@ -204,7 +208,7 @@ spec: {baseline: {apiVersion: apps/v1, kind: Deployment, namespace: `+ns+`, name
 
 func TestTheEndAsksPastTheCacheForItsOwnOnly(t *testing.T) {
 	const ns = "sb-end"
-	c := start(t, ns)
+	c := shared(t, ns)
 	other := &crdv1.Resource{}
 	c.Make(other, `
 metadata:
@@ -224,7 +228,7 @@ spec: {name: db, pluginName: p, olm: {}}`)
 
 func TestANamespaceThatGoesHoldsNothingElseUp(t *testing.T) {
 	const ns = "sb-ns"
-	c := start(t, ns)
+	c := shared(t, ns)
 	c.served(ns, "a")
 	leaving := &corev1.Namespace{}
 	c.Make(leaving, `{metadata: {name: sb-ns-leaving}}`)
@@ -240,7 +244,7 @@ func TestANamespaceThatGoesHoldsNothingElseUp(t *testing.T) {
 
 func TestAKeyOfARouteGroupIsNotTaken(t *testing.T) {
 	const ns = "sb-pot"
-	c := start(t, ns)
+	c := shared(t, ns)
 	c.served(ns, "a")
 	g := c.group("sb-pot", "sb-pot-key")
 	c.Eventually("a second passes, since whole seconds say who is older", func() error {
@@ -265,7 +269,7 @@ func TestAKeyOfARouteGroupIsNotTaken(t *testing.T) {
 
 func TestTwoForksAreToldEachOthersServices(t *testing.T) {
 	const here, there = "sb-siblings", "sb-siblings-there"
-	c := start(t, here)
+	c := shared(t, here)
 	c.Namespaces(there)
 	c.served(here, "a")
 	patch := func(ns, of, other string) string {

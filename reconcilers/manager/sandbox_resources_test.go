@@ -244,7 +244,7 @@ func TestForksWaitForTheirResources(t *testing.T) {
 // saw it. The engine keeps its Resource meanwhile.
 func (c *cluster) goes(s *crdv1.SignadotSandbox, r *crdv1.Resource, ns string) {
 	c.Helper()
-	before := len(c.writes.list())
+	before := len(c.wrote())
 	c.remove(s)
 	c.Eventually("the sandbox waits for its resource", func() error {
 		if err := c.Look(s); err != nil {
@@ -260,7 +260,7 @@ func (c *cluster) goes(s *crdv1.SignadotSandbox, r *crdv1.Resource, ns string) {
 		return nil
 	})
 	var order []string
-	for _, w := range c.writes.list()[before:] {
+	for _, w := range c.wrote()[before:] {
 		for _, kind := range []string{"routingconfigs", "forkedworkloads", "resources"} {
 			if strings.HasPrefix(w, "DELETE ") && strings.Contains(w, "/"+kind+"/") && !slices.Contains(order, kind) {
 				order = append(order, kind)

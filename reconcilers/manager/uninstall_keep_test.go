@@ -31,7 +31,7 @@ func (c *cluster) install() (stop func()) {
 	marker := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: publish.EpochConfigMap, Namespace: c.operator()}}
 	c.Must(client.IgnoreNotFound(c.Client.Delete(c.Context(), marker.DeepCopy())))
 	c.Create(marker)
-	c.log = newRecordingLog()
+	c.log = newFacts()
 	return c.manage(manager.Config{})
 }
 
@@ -101,6 +101,7 @@ func (c *cluster) comesBack(ns string, objects []client.Object) {
 }
 
 func TestWhatPeopleMadeStaysAndTheNextInstallationBringsItBack(t *testing.T) {
+	t.Parallel()
 	const ns = "kept"
 	c := ownCluster(t, ns)
 	stop := c.install()
@@ -136,6 +137,7 @@ func TestWhatPeopleMadeStaysAndTheNextInstallationBringsItBack(t *testing.T) {
 }
 
 func TestWithoutAManagerWhatPeopleMadeStaysAndIsFree(t *testing.T) {
+	t.Parallel()
 	const ns = "keptforced"
 	c := ownCluster(t, ns)
 	stop := c.install()
@@ -167,6 +169,7 @@ func TestWithoutAManagerWhatPeopleMadeStaysAndIsFree(t *testing.T) {
 }
 
 func TestWhenDrainingFailsTheOperatorGoesOn(t *testing.T) {
+	t.Parallel()
 	const ns = "roused"
 	c := ownCluster(t, ns)
 	c.install()

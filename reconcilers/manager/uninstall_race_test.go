@@ -108,6 +108,7 @@ func (d drainedLate) RoundTrip(r *http.Request) (*http.Response, error) {
 // A controller that was at work on a member before the drain began makes nothing for it
 // once that is over.
 func TestTheManagerMakesNothingAfterTheDrain(t *testing.T) {
+	t.Parallel()
 	const ns = "drainedlate"
 	c := ownCluster(t, ns)
 	c.Make(&corev1.ConfigMap{}, `{metadata: {name: `+publish.EpochConfigMap+`, namespace: `+c.operator()+`}}`)
@@ -138,7 +139,7 @@ func TestTheManagerMakesNothingAfterTheDrain(t *testing.T) {
 
 // A mark that an installation left that is gone says nothing of an object's end.
 func TestTheEndOfAGroupWithTheMarkOfAnotherInstallationIsTold(t *testing.T) {
-	c := start(t, "othermark")
+	c := shared(t, "othermark")
 	g := c.group("othermark", "othermark-key")
 	world.Edit(c.World, g, func(g *crdv1.SignadotRouteGroup) {
 		g.Annotations = map[string]string{atrest.Annotation: atrest.Mark("another", time.Now().Add(-time.Hour))}

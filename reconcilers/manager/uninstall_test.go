@@ -58,6 +58,7 @@ func (c *cluster) inhabited(ns string) (objects []client.Object) {
 }
 
 func TestWhatIsLeftAtTheEndGoesWhileTheManagerIsThere(t *testing.T) {
+	t.Parallel()
 	const ns = "drained"
 	c := ownCluster(t, ns)
 	c.manage(manager.Config{})

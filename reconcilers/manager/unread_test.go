@@ -27,7 +27,7 @@ func reading(plain, except string) func(*corev1.Pod) {
 // needs what the cache keeps of a pod.
 func TestASandboxWhoseRequestsNoSidecarReadsIsNotReady(t *testing.T) {
 	const ns = "unread"
-	c := start(t, ns)
+	c := shared(t, ns)
 	base := c.baseline(ns, "customer", withSidecar)
 	plain := c.podAs(base, "plain", reading("22,8080", "15006"), readySidecar)
 	s := c.sandbox("unread", forkOf("unread-key", ns, "customer"))

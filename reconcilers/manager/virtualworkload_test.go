@@ -67,7 +67,7 @@ func (c *cluster) states(what string, key event.Key, want proto.Message) {
 
 func TestAVirtualWorkloadKeepsItsRequestsAtTheBaseline(t *testing.T) {
 	const ns, key = "virtual", "virtual-key"
-	c := start(t, ns)
+	c := shared(t, ns)
 	live := c.baseline(ns, "consumer", withSidecar)
 	c.pod(live, "a", readySidecar)
 	v := c.virtual(ns, "watch", "consumer")
@@ -173,7 +173,7 @@ func TestAKeyThatIsKeptWaitsForItsProxiesToo(t *testing.T) {
 
 func TestOfAForkAndAVirtualWorkloadTheOlderHoldsTheBaseline(t *testing.T) {
 	const ns, key = "contested", "contested-key"
-	c := start(t, ns)
+	c := shared(t, ns)
 	live := c.baseline(ns, "customer", withSidecar)
 	c.pod(live, "a", readySidecar)
 	other := c.baseline(ns, "mail", withSidecar)
@@ -217,7 +217,7 @@ func TestOfAForkAndAVirtualWorkloadTheOlderHoldsTheBaseline(t *testing.T) {
 
 func TestMiddlewaresThatNobodyAppliesAreSaid(t *testing.T) {
 	const ns = "unapplied"
-	c := start(t, ns)
+	c := shared(t, ns)
 	live := c.baseline(ns, "customer", withSidecar)
 	c.pod(live, "a", readySidecar)
 	c.virtual(ns, "watch", "customer")

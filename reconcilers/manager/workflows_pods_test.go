@@ -35,7 +35,7 @@ func (c *cluster) forgedPod(of *crdv1.SignadotObjectLifecycleMethods, name strin
 // name that the unit's pod once had and with a forged owner reference.
 func TestAPodThatWasCreatedInAdvanceIsNotAdopted(t *testing.T) {
 	const ns = "units-forged"
-	c := withUnits(t, ns)
+	c := shared(t, ns)
 	r := c.resourceOf("units-forged-db", twoSteps)
 	first := c.unitPod(r.Name, "provision", 1)
 	m := &crdv1.SignadotObjectLifecycleMethods{ObjectMeta: metav1.ObjectMeta{Name: r.Name}}

@@ -27,16 +27,6 @@ import (
 	"switchyard.dev/workflows/iocontext/store"
 )
 
-// withUnits starts a manager that runs units, on a cluster whose kubelet is the test: what
-// runs in pods is tested with a real one (tests/workflows).
-func withUnits(t *testing.T, ns string) *cluster {
-	t.Helper()
-	c := newCluster(t, ns)
-	c.Accounts(c.operator(), "default")
-	c.manage(manager.Config{Workflows: units})
-	return c
-}
-
 // signer replaces the operator's authority: no IO context server verifies grants here.
 var signer, _ = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 
@@ -146,7 +136,7 @@ func TestAReplicaThatDoesNotLeadReadsThePodsOfUnits(t *testing.T) {
 
 func TestAResourceIsMadeAndRemoved(t *testing.T) {
 	const ns = "units"
-	c := withUnits(t, ns)
+	c := shared(t, ns)
 	r := c.resourceOf("units-db", twoSteps)
 	c.Condition(r, crdv1.ConditionReady, "False", "Waiting")
 
@@ -196,7 +186,7 @@ func TestAResourceIsMadeAndRemoved(t *testing.T) {
 	c.ends(remove, iocontext.Ending{})
 	c.Gone(r)
 	var left corev1.SecretList
-	c.List(&left, client.InNamespace(c.operator()), client.HasLabels{crdv1.LabelLifecycle})
+	c.List(&left, client.InNamespace(c.operator()), client.MatchingLabels{crdv1.LabelLifecycle: r.Name})
 	if len(left.Items) > 0 {
 		t.Errorf("%d values are left", len(left.Items))
 	}
@@ -204,7 +194,7 @@ func TestAResourceIsMadeAndRemoved(t *testing.T) {
 
 func TestAUnitThatFailsFailsTheSandbox(t *testing.T) {
 	const ns = "units-fail"
-	c := withUnits(t, ns)
+	c := shared(t, ns)
 	r := c.resourceOf("units-fail-db", twoSteps)
 	c.ends(c.unitPod(r.Name, "provision", 1), iocontext.Ending{ExitCode: 3, Reason: "ScriptFailed", Tail: "no such host <host>"})
 	c.Says(c.Condition(r, crdv1.ConditionReady, "False", crdv1.ReasonResourceFailed), `step "provision"`, "exit code 3", "no such host <host>")
@@ -253,7 +243,7 @@ func TestAUnitThatFailsFailsTheSandbox(t *testing.T) {
 
 func TestASandboxIsDeletedWhileItsResourceIsMade(t *testing.T) {
 	const ns = "units-early"
-	c := withUnits(t, ns)
+	c := shared(t, ns)
 	s := c.sandbox("units-early", "{id: units-early-key, managedResources: [{name: db, pluginName: p, olm: {"+
 		"preStart: [{name: a, type: ExecUnit, execUnitTemplate: {script: '#!/bin/sh', podTemplate: {spec: {containers: [{name: main, image: a}]}}}}],"+
 		"postStop: [{name: z, type: ExecUnit, execUnitTemplate: {script: '#!/bin/sh', podTemplate: {spec: {containers: [{name: main, image: a}]}}}}]}}]}")
@@ -270,7 +260,7 @@ func TestASandboxIsDeletedWhileItsResourceIsMade(t *testing.T) {
 
 func TestWhatCannotRunIsSaid(t *testing.T) {
 	const ns = "units-wrong"
-	c := withUnits(t, ns)
+	c := shared(t, ns)
 	for name, tt := range map[string]struct{ olm, reason, says string }{
 		"a cycle":   {"{preStart: [{name: a, type: ExecUnit, outputs: [{name: x}], inputs: [{name: x, iocontext: {key: a.x}}]}]}", "ResourceFailed", "wait for each other"},
 		"no script": {"{preStart: [{name: a, type: ExecUnit}]}", "ResourceFailed", "no execUnitTemplate"},
@@ -286,7 +276,7 @@ func TestWhatCannotRunIsSaid(t *testing.T) {
 // A manager whose cache is old makes a pod for an object that is gone, or that has another life.
 func TestAPodOfAnObjectThatIsGoneGoes(t *testing.T) {
 	const ns = "units-orphans"
-	c := withUnits(t, ns)
+	c := shared(t, ns)
 	r := c.resourceOf("units-again", twoSteps)
 	c.unitPod(r.Name, "provision", 1)
 	var pods []*corev1.Pod
@@ -309,11 +299,11 @@ func TestAPodOfAnObjectThatIsGoneGoes(t *testing.T) {
 // Steps wait for a namespace or a quota, and report it with a remedy: they go on by themselves, or
 // the person who deletes the sandbox lets the resource go.
 func TestStepsThatWaitNameTheirCause(t *testing.T) {
-	c := withUnits(t, "units-wait")
+	c := shared(t, "units-wait")
 	in := strings.ReplaceAll(twoSteps, "podTemplate: {spec", "podTemplate: {metadata: {namespace: units-wait-later}, spec")
 	s := &crdv1.SignadotSandbox{}
-	c.Make(s, "\nmetadata: {name: waits}\nspec:\n  id: waits\n  managedResources:\n  - name: db\n    pluginName: p\n    olm:"+strings.ReplaceAll(in, "\n", "\n    "))
-	r := c.resource("waits", "db")
+	c.Make(s, "\nmetadata: {name: units-wait}\nspec:\n  id: units-wait\n  managedResources:\n  - name: db\n    pluginName: p\n    olm:"+strings.ReplaceAll(in, "\n", "\n    "))
+	r := c.resource("units-wait", "db")
 	says := func(o client.Object, conditionType string, parts ...string) {
 		c.Helper()
 		c.Eventually(fmt.Sprintf("%s of %s names the cause", conditionType, o.GetName()), func() error {

@@ -1,7 +1,6 @@
 package sweep
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -10,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/sweep/life"
 	"switchyard.dev/tests/sweep/wire"
 )
@@ -20,8 +20,8 @@ var (
 	logFile = flag.String("log", os.DevNull, "`file` for what managers log")
 )
 
-// world is the one world of all tests of the package.
-var world *World
+// logger is the log of managers.
+var logger *slog.Logger
 
 func TestMain(m *testing.M) { os.Exit(runTests(m)) }
 
@@ -33,22 +33,31 @@ func runTests(m *testing.M) int {
 		return 1
 	}
 	defer file.Close()
-	logger := slog.New(slog.NewTextHandler(file, nil))
+	logger = slog.New(slog.NewTextHandler(file, nil))
 	life.Quiet(logger)
-	if world, err = NewWorld(context.Background(), logger); err != nil {
-		slog.Error("there is no world", "error", err)
-		return 1
+	background.AtOnce(4)
+	return m.Run()
+}
+
+// newWorld runs the test in parallel with others, in a world of its own: most of the time a test
+// waits until controllers are at rest.
+func newWorld(t *testing.T) *World {
+	t.Helper()
+	t.Parallel()
+	world, err := NewWorld(t.Context(), logger)
+	if err != nil {
+		t.Fatal(err)
 	}
-	code := m.Run()
-	if err := world.Close(); err != nil {
-		slog.Error("the world does not end", "error", err)
-		return 1
-	}
-	return code
+	t.Cleanup(func() {
+		if err := world.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return world
 }
 
 // golden returns a golden run.
-func golden(t *testing.T, s Scenario) Golden {
+func golden(t *testing.T, world *World, s Scenario) Golden {
 	t.Helper()
 	g, err := world.Golden(t.Context(), s)
 	if err != nil {
@@ -59,7 +68,8 @@ func golden(t *testing.T, s Scenario) Golden {
 }
 
 func TestAProcessThatDiesAtAnyWriteLeavesNothingWrong(t *testing.T) {
-	g := golden(t, Whole())
+	world := newWorld(t)
+	g := golden(t, world, Whole())
 	// One death of each way, at a write of chance; make sweep has all of them.
 	step := max(1, g.Writes)
 	first := 1 + int(*seed%uint64(step))
@@ -96,7 +106,8 @@ func check(t *testing.T, o Outcome) {
 }
 
 func TestOldCachesDoNoHarm(t *testing.T) {
-	g := golden(t, Again())
+	world := newWorld(t)
+	g := golden(t, world, Again())
 	t.Logf("seed %d", *seed)
 	out, err := Stale{Runs: *runs, Seed: *seed, Late: 300 * time.Millisecond, Lives: 5}.Run(t.Context(), world, g)
 	if err != nil {
@@ -106,11 +117,12 @@ func TestOldCachesDoNoHarm(t *testing.T) {
 }
 
 func TestExpiredWatchesAndAKilledAPIServerHideNothing(t *testing.T) {
+	t.Parallel()
 	t.Logf("seed %d", *seed)
 	for _, c := range []Churn{{Changes: 40, Kills: 2}, {Changes: 20, Kills: 1, Meshes: true}} {
 		c.Pause, c.Sandboxes, c.Seed, c.Expire, c.Away = 100*time.Millisecond, 6, *seed, 2*time.Second, 500*time.Millisecond
 		t.Run(fmt.Sprintf("meshes=%t", c.Meshes), func(t *testing.T) {
-			r, err := c.Run(t.Context(), world)
+			r, err := c.Run(t.Context(), newWorld(t))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -122,7 +134,7 @@ func TestExpiredWatchesAndAKilledAPIServerHideNothing(t *testing.T) {
 }
 
 func TestSandboxesThatComeAndGoLeaveNothing(t *testing.T) {
-	r, err := Cycles{Count: 30, AtOnce: 6}.Run(t.Context(), world)
+	r, err := Cycles{Count: 30, AtOnce: 6}.Run(t.Context(), newWorld(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,6 +70,20 @@ func Shared(t testing.TB) *World {
 	return at(t, shared)
 }
 
+// Renew replaces the API server that the tests of a package share with a new one, and stops the
+// previous one, which no test may be using.
+func Renew(t testing.TB) {
+	t.Helper()
+	next, err := apiserver.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := shared.Stop(); err != nil {
+		t.Error(err)
+	}
+	shared = next
+}
+
 // New returns a cluster of the test's own. flags are further ones of the API server, as
 // name=value.
 func New(t testing.TB, flags ...string) *World {

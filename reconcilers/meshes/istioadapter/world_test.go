@@ -223,8 +223,10 @@ func (c *cluster) hook() {
 	})
 	// The API server takes a moment to hear of it.
 	c.Eventually("the webhook is asked", func() error {
-		if said, err := c.kubectl(c.file("1s"), "create", "--dry-run=server", "-f", "-"); err != nil {
-			return errors.New(said)
+		u := &unstructured.Unstructured{}
+		c.Read(u, c.file("1s"))
+		if err := c.Client.Create(c.Context(), u, client.DryRunAll); err != nil {
+			return err
 		}
 		if c.asked.Load() == 0 {
 			return errors.New("it was not")
