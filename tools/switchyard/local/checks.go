@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -302,7 +303,7 @@ func (e *examined) mayWrite(ctx context.Context) (string, error) {
 		case s.GetCallerIsAuthor():
 			return "", nil
 		default:
-			return fmt.Sprintf("%s changed it last, so connect serves it only with --sandbox %s", orElse(s.GetAuthor(), "a user that is not recorded"), e.sandbox), nil
+			return fmt.Sprintf("%s changed it last, so connect serves it only with --sandbox %s", cmp.Or(s.GetAuthor(), "a user that is not recorded"), e.sandbox), nil
 		}
 	}
 	return "", wrong{"you cannot update sandbox " + e.sandbox,

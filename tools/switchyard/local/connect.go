@@ -246,13 +246,6 @@ func interrupted(ctx context.Context, err error) error {
 	return err
 }
 
-func orElse(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
-}
-
 // say writes a line of text for the user.
 func say(out io.Writer, line string) { _, _ = io.WriteString(out, show.Line(line)+"\n") }
 

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,7 +69,7 @@ func run(s *command.Session) *cobra.Command {
 	}
 	c.Args = func(_ *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return exit.Usage.Errorf("name the command after --, as in: %s run --sandbox %s -- COMMAND", s.Name, orElse(r.sandbox, "NAME"))
+			return exit.Usage.Errorf("name the command after --, as in: %s run --sandbox %s -- COMMAND", s.Name, cmp.Or(r.sandbox, "NAME"))
 		}
 		return nil
 	}
@@ -173,7 +174,7 @@ func (r *running) connected(ctx context.Context, given func(string) bool, worklo
 		return err
 	}
 	if r.proxied {
-		r.ways.http, r.ways.socks = orElse(r.ways.http, "127.0.0.1:0"), orElse(r.ways.socks, "127.0.0.1:0")
+		r.ways.http, r.ways.socks = cmp.Or(r.ways.http, "127.0.0.1:0"), cmp.Or(r.ways.socks, "127.0.0.1:0")
 	}
 	if err := r.listen(r.s, given); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,8 +36,8 @@ key into a known_hosts file of its own. No private key leaves this machine, nor 
 		if err != nil && (identity == "" || known == "") {
 			return err
 		}
-		identity = orElse(identity, filepath.Join(home, ".ssh", "id_ed25519"))
-		known = orElse(known, filepath.Join(home, ".ssh", "known_hosts_switchyard"))
+		identity = cmp.Or(identity, filepath.Join(home, ".ssh", "id_ed25519"))
+		known = cmp.Or(known, filepath.Join(home, ".ssh", "known_hosts_switchyard"))
 		public, err := os.ReadFile(identity + ".pub")
 		if errors.Is(err, os.ErrNotExist) {
 			return exit.Usage.Errorf("there is no %s.pub: make a key with ssh-keygen -t ed25519 -f %s, or name another with --identity", identity, identity)
