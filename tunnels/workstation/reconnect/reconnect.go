@@ -112,9 +112,6 @@ func (c *Machine) Phase() Phase { return c.phase }
 // Epoch returns the epoch of the newest attempt; 0 before the first.
 func (c *Machine) Epoch() uint64 { return c.epoch }
 
-// Met reports whether there ever was a session.
-func (c *Machine) Met() bool { return c.met }
-
 // Begin returns the first attempt.
 func (c *Machine) Begin(now time.Time) Step {
 	c.began = now
