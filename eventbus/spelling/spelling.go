@@ -1,7 +1,32 @@
 // Package spelling says how far apart two names are, so that whoever refuses one can
 // ask whether another was meant. How near is near enough, its users decide: a query
 // parameter and a container are misspelt in different ways. It is pure.
+//
+// Known reads names of which a configuration may have some.
 package spelling
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Known returns names as values of all. An unknown name is an error that lists all; kind is
+// the noun of the values.
+func Known[T ~string](names []string, all []T, kind string) ([]T, error) {
+	var out []T
+	for _, name := range names {
+		if !slices.Contains(all, T(name)) {
+			known := make([]string, 0, len(all))
+			for _, v := range all {
+				known = append(known, string(v))
+			}
+			return nil, fmt.Errorf("%q is no %s; there are: %s", name, kind, strings.Join(known, ", "))
+		}
+		out = append(out, T(name))
+	}
+	return out, nil
+}
 
 // Distance returns how many letters have to be added, removed, replaced or swapped with
 // their neighbour to make b of a (the optimal string alignment distance), in bytes; most

@@ -12,19 +12,18 @@ package socks
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
-	"net/netip"
+	"slices"
 	"time"
 
 	"switchyard.dev/eventbus/callers"
-	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/outbound"
 	"switchyard.dev/tunnels/relay"
+	"switchyard.dev/tunnels/socks/handshake"
 )
 
 // Config configures a Server.
@@ -66,17 +65,8 @@ func New(cfg Config) (*Server, error) {
 		failing:  callers.NewPool("wrong passwords", callers.Bounds{Strangers: 1 << 20, Rate: 1, Burst: 30})}, nil
 }
 
-// Constants of the protocol.
-const (
-	version5                                 = 5
-	anonymously, byPassword, noMethod        = 0, 2, 0xff
-	passwordVersion, granted, denied         = 1, 0, 1
-	connect                                  = 1
-	addressIPv4, addressName, addressIPv6    = 1, 3, 4
-	succeeded, failure, notAllowed           = 0, 1, 2
-	hostUnreachable, refusedByHost           = 4, 5
-	commandNotSupported, addressNotSupported = 7, 8
-)
+// Constants of the authentication (RFC 1929).
+const passwordVersion, granted, denied = 1, 0, 1
 
 // Serve serves a connection, which it closes. known is called with the user once the client has
 // authenticated, and with an empty user when no credentials are needed.
@@ -91,7 +81,7 @@ func (s *Server) Serve(ctx context.Context, conn net.Conn, known func(user strin
 		return
 	}
 	if err := conn.SetDeadline(time.Time{}); err == nil {
-		err = reply(conn, succeeded, out.LocalAddress())
+		err = handshake.Reply(conn, handshake.Succeeded, out.LocalAddress())
 		if err == nil {
 			out.Join(stream)
 			return
@@ -121,12 +111,13 @@ func (s *Server) shake(ctx context.Context, conn net.Conn, known func(user strin
 	if err := conn.SetDeadline(time.Now().Add(handshakeWithin)); err != nil {
 		return nil, err
 	}
-	user, err := s.authenticate(conn, from)
-	if err != nil {
-		return nil, err
-	}
-	known(user)
-	host, port, err := request(conn)
+	var user string
+	host, port, err := handshake.Request(conn, func(methods []byte) (err error) {
+		if user, err = s.authenticate(conn, from, methods); err == nil {
+			known(user)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -137,42 +128,24 @@ func (s *Server) shake(ctx context.Context, conn net.Conn, known func(user strin
 	}
 	out, refused := s.cfg.Gate.Open(ctx, outbound.Who{Via: "socks5", User: user, From: from}, host, uint32(port))
 	if refused != nil {
-		return nil, errors.Join(errors.New(refused.Message), reply(conn, code(refused.Reason), nil))
+		return nil, errors.Join(errors.New(refused.Message), handshake.Reply(conn, handshake.Code(refused.Reason), nil))
 	}
 	return out, nil
 }
 
 // authenticate negotiates the authentication. user is empty for a client without credentials.
-func (s *Server) authenticate(conn net.Conn, from string) (user string, err error) {
-	var head [2]byte
-	if _, err := io.ReadFull(conn, head[:]); err != nil {
-		return "", err
-	}
-	if head[0] != version5 {
-		return "", fmt.Errorf("it speaks version %d of SOCKS, not 5", head[0])
-	}
-	methods := make([]byte, head[1])
-	if _, err := io.ReadFull(conn, methods); err != nil {
-		return "", err
-	}
+func (s *Server) authenticate(conn net.Conn, from string, methods []byte) (user string, err error) {
 	callers.Begun(conn)
-	anonymous, password := false, false
-	for _, m := range methods {
-		anonymous = anonymous || m == anonymously
-		password = password || m == byPassword
-	}
 	switch {
-	case password:
-		if _, err := conn.Write([]byte{version5, byPassword}); err != nil {
+	case slices.Contains(methods, handshake.Password):
+		if err := handshake.Select(conn, handshake.Password); err != nil {
 			return "", err
 		}
 		return s.password(conn, from)
-	case anonymous && (s.cfg.Open || s.cfg.OpenLoopback && callers.Behind(from, nil).Shared):
-		_, err := conn.Write([]byte{version5, anonymously})
-		return "", err
+	case slices.Contains(methods, handshake.Anonymous) && (s.cfg.Open || s.cfg.OpenLoopback && callers.Behind(from, nil).Shared):
+		return "", handshake.Select(conn, handshake.Anonymous)
 	}
-	_, err = conn.Write([]byte{version5, noMethod})
-	return "", errors.Join(errors.New("it shows no user name and password"), err)
+	return "", errors.Join(errors.New("it shows no user name and password"), handshake.Refuse(conn))
 }
 
 // password reads a user name and a password.
@@ -181,11 +154,11 @@ func (s *Server) password(conn net.Conn, from string) (string, error) {
 	if _, err := io.ReadFull(conn, version[:]); err != nil {
 		return "", err
 	}
-	user, err := counted(conn)
+	user, err := handshake.Text(conn)
 	if err != nil {
 		return "", err
 	}
-	password, err := counted(conn)
+	password, err := handshake.Text(conn)
 	if err != nil {
 		return "", err
 	}
@@ -202,76 +175,4 @@ func (s *Server) password(conn net.Conn, from string) (string, error) {
 	}
 	_, err = conn.Write([]byte{passwordVersion, granted})
 	return user, err
-}
-
-// counted reads a text with a length prefix.
-func counted(r io.Reader) (string, error) {
-	var length [1]byte
-	if _, err := io.ReadFull(r, length[:]); err != nil {
-		return "", err
-	}
-	text := make([]byte, length[0])
-	_, err := io.ReadFull(r, text)
-	return string(text), err
-}
-
-// request reads the destination of a request. It answers requests that are not supported.
-func request(conn net.Conn) (host string, port uint16, err error) {
-	var head [4]byte
-	if _, err := io.ReadFull(conn, head[:]); err != nil {
-		return "", 0, err
-	}
-	if head[0] != version5 {
-		return "", 0, fmt.Errorf("its request has version %d, not 5", head[0])
-	}
-	switch head[3] {
-	case addressIPv4, addressIPv6:
-		raw := make([]byte, 4)
-		if head[3] == addressIPv6 {
-			raw = make([]byte, 16)
-		}
-		_, err = io.ReadFull(conn, raw)
-		a, _ := netip.AddrFromSlice(raw)
-		host = a.String()
-	case addressName:
-		host, err = counted(conn)
-	default:
-		return "", 0, errors.Join(fmt.Errorf("its request has an address of type %d", head[3]), reply(conn, addressNotSupported, nil))
-	}
-	var number [2]byte
-	if err == nil {
-		_, err = io.ReadFull(conn, number[:])
-	}
-	if err == nil && head[1] != connect {
-		err = errors.Join(fmt.Errorf("it asks for command %d, and only CONNECT is there", head[1]), reply(conn, commandNotSupported, nil))
-	}
-	return host, binary.BigEndian.Uint16(number[:]), err
-}
-
-// reply answers a request.
-func reply(conn net.Conn, what byte, bound net.Addr) error {
-	address := netip.AddrPortFrom(netip.IPv4Unspecified(), 0)
-	if tcp, is := bound.(*net.TCPAddr); is {
-		address = tcp.AddrPort()
-	}
-	kind, ip := byte(addressIPv4), address.Addr().Unmap()
-	if ip.Is6() {
-		kind = addressIPv6
-	}
-	text := append([]byte{version5, what, 0, kind}, ip.AsSlice()...)
-	_, err := conn.Write(binary.BigEndian.AppendUint16(text, address.Port()))
-	return err
-}
-
-// code returns the SOCKS5 reply code for a reason.
-func code(reason tunnelv1.Reason) byte {
-	switch reason {
-	case tunnelv1.Reason_REASON_DESTINATION, tunnelv1.Reason_REASON_FORBIDDEN, tunnelv1.Reason_REASON_UNAUTHENTICATED:
-		return notAllowed
-	case tunnelv1.Reason_REASON_NOT_FOUND:
-		return hostUnreachable
-	case tunnelv1.Reason_REASON_UNREACHABLE:
-		return refusedByHost
-	}
-	return failure
 }

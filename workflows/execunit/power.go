@@ -1,10 +1,6 @@
 package execunit
 
-import (
-	"fmt"
-	"slices"
-	"strings"
-)
+import "switchyard.dev/eventbus/spelling"
 
 // Power is a permission that the pod of a unit has only where the operator's configuration grants
 // it. Its text is the name in the configuration; permissions for patches of sandboxes have the
@@ -53,16 +49,5 @@ type Powers []Power
 
 // Parse reads the names of a configuration.
 func Parse(names []string) (Powers, error) {
-	var out Powers
-	for _, name := range names {
-		if !slices.Contains(All(), Power(name)) {
-			known := make([]string, 0, len(All()))
-			for _, p := range All() {
-				known = append(known, string(p))
-			}
-			return nil, fmt.Errorf("%q is no power that the pods of steps may be allowed; there are: %s", name, strings.Join(known, ", "))
-		}
-		out = append(out, Power(name))
-	}
-	return out, nil
+	return spelling.Known(names, All(), "power that the pods of steps may be allowed")
 }

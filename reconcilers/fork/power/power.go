@@ -13,11 +13,12 @@
 package power
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"switchyard.dev/eventbus/spelling"
 )
 
 // Power is a kind of power over nodes, or over objects of other owners, that a pod can have. Its value is
@@ -87,18 +88,7 @@ type Powers []Power
 
 // Parse reads the names of a configuration.
 func Parse(names []string) (Powers, error) {
-	var out Powers
-	for _, name := range names {
-		if !slices.Contains(All(), Power(name)) {
-			known := make([]string, 0, len(All()))
-			for _, p := range All() {
-				known = append(known, string(p))
-			}
-			return nil, fmt.Errorf("%q is no power that patches may be allowed to add; there are: %s", name, strings.Join(known, ", "))
-		}
-		out = append(out, Power(name))
-	}
-	return out, nil
+	return spelling.Known(names, All(), "power that patches may be allowed to add")
 }
 
 // Grant is a power that a pod has and its baseline has not.

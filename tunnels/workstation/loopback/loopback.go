@@ -29,8 +29,8 @@ import (
 const (
 	// maxConns bounds the connections of one listener; further ones wait.
 	maxConns = 1024
-	// handshake is how long a client may take to send its request.
-	handshake = 10 * time.Second
+	// requestWithin is how long a client may take to send its request.
+	requestWithin = 10 * time.Second
 	// opening is how long the cluster may take to connect.
 	opening = 30 * time.Second
 )

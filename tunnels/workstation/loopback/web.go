@@ -76,7 +76,7 @@ func (w Web) dialTLS(ctx context.Context, network, address string) (net.Conn, er
 		return nil, err
 	}
 	host, _, _ := net.SplitHostPort(address) // open has validated it
-	ctx, cancel := context.WithTimeout(ctx, handshake)
+	ctx, cancel := context.WithTimeout(ctx, requestWithin)
 	defer cancel()
 	inside := tls.Client(c, &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12})
 	if err := inside.HandshakeContext(ctx); err != nil {
@@ -155,7 +155,7 @@ func say(w http.ResponseWriter, status int, text string) {
 // serveHTTP serves a handler on a listener until ctx ends.
 func serveHTTP(ctx context.Context, l net.Listener, h http.Handler) error {
 	s := &http.Server{
-		Handler: h, ReadHeaderTimeout: handshake, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 1 << 20,
+		Handler: h, ReadHeaderTimeout: requestWithin, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 1 << 20,
 		ErrorLog: log.New(io.Discard, "", 0), Protocols: new(http.Protocols),
 		BaseContext: func(net.Listener) context.Context { return ctx }, ConnContext: target.Context,
 		DisableGeneralOptionsHandler: true,
