@@ -40,7 +40,7 @@ func TestTheTokenThatAKubeconfigShows(t *testing.T) {
 		"a plugin that fails":     {rest.Config{ExecProvider: broken}, "", "", "log in again"},
 		"a certificate":           {rest.Config{}, "", "", "--as-service-account"},
 		"a password":              {rest.Config{Username: "u", Password: "p"}, "", "", "--as-service-account"},
-		"somebody else's, as him": {rest.Config{BearerToken: "t", Impersonate: rest.ImpersonationConfig{UserName: "alice"}}, "", "", "impersonates alice"},
+		"an impersonated user": {rest.Config{BearerToken: "t", Impersonate: rest.ImpersonationConfig{UserName: "alice"}}, "", "", "impersonates alice"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.config.Host = "https://127.0.0.1:1"
