@@ -223,7 +223,7 @@ func TestKilledPartsRestart(t *testing.T) {
 		if out, err := exec.Command("ip", "netns", "del", s.name).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
-		if out := s.must("up"); !strings.Contains(out, "beginning anew") {
+		if out := s.must("up"); !strings.Contains(out, "starting from scratch") {
 			t.Errorf("up does not say that it begins anew:\n%s", out)
 		}
 		s.must("status")

@@ -113,7 +113,7 @@ func TestJudgeBuild(t *testing.T) {
 		"nobody need be root where nothing is missing": {func(f *Facts) { f.UID = 1000 }, ""},
 		"what is missing only root can install":        {func(f *Facts) { f.UID, f.AbsentToBuild = 1000, []string{"gcc"} }, "sudo apt-get install gcc"},
 		"what is missing is no fault for root":         {func(f *Facts) { f.AbsentToBuild = []string{"gcc"} }, ""},
-		"without apt-get the packages are named":       {func(f *Facts) { f.AbsentToBuild, f.Apt = []string{"gcc"}, false }, "Debian calls gcc"},
+		"without apt-get the packages are named":       {func(f *Facts) { f.AbsentToBuild, f.Apt = []string{"gcc"}, false }, "the Debian packages gcc"},
 		"a node's needs do not matter":                 {func(f *Facts) { f.Cgroups, f.Memory = 0, 0 }, ""},
 		"the disk does":                                {func(f *Facts) { f.Disk["/c"] = GiB }, "8 GiB are needed"},
 		"and Go":                                       {func(f *Facts) { f.Go = false }, "go.dev/dl"},

@@ -70,7 +70,7 @@ func TestObjectsMatchTheirPaths(t *testing.T) {
 func TestNodeIsReady(t *testing.T) {
 	for name, c := range map[string]struct{ answer, want string }{
 		"when its condition says so":           {`{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`, ""},
-		"not before there is a condition":      {`{"status":{"conditions":[{"type":"MemoryPressure","status":"False"}]}}`, "has not told"},
+		"not before there is a condition":      {`{"status":{"conditions":[{"type":"MemoryPressure","status":"False"}]}}`, "has not reported"},
 		"not while the condition says why":     {`{"status":{"nodeInfo":{"kubeletVersion":"v1"},"conditions":[{"type":"Ready","status":"False","reason":"KubeletNotReady","message":"no network"}]}}`, "KubeletNotReady: no network"},
 		"not while pods are kept away from it": {`{"spec":{"taints":[{"key":"node.kubernetes.io/not-ready"}]},"status":{"conditions":[{"type":"Ready","status":"True"}]}}`, "not-ready"},
 		"also with a mark of somebody's own":   {`{"spec":{"taints":[{"key":"example.com/mine"}]},"status":{"conditions":[{"type":"Ready","status":"True"}]}}`, ""},

@@ -34,13 +34,13 @@ func TestTheTokenThatAKubeconfigShows(t *testing.T) {
 		config             rest.Config
 		first, again, says string
 	}{
-		"a token":                 {rest.Config{BearerToken: "t"}, "t", "t", ""},
-		"a file":                  {rest.Config{BearerTokenFile: write(t, "from-file\n", 0o600)}, "from-file", "from-file", ""},
-		"a plugin":                {rest.Config{ExecProvider: exec}, "token-1", "token-2", ""},
-		"a plugin that fails":     {rest.Config{ExecProvider: broken}, "", "", "log in again"},
-		"a certificate":           {rest.Config{}, "", "", "--as-service-account"},
-		"a password":              {rest.Config{Username: "u", Password: "p"}, "", "", "--as-service-account"},
-		"somebody else's, as him": {rest.Config{BearerToken: "t", Impersonate: rest.ImpersonationConfig{UserName: "alice"}}, "", "", "impersonates alice"},
+		"a token":              {rest.Config{BearerToken: "t"}, "t", "t", ""},
+		"a file":               {rest.Config{BearerTokenFile: write(t, "from-file\n", 0o600)}, "from-file", "from-file", ""},
+		"a plugin":             {rest.Config{ExecProvider: exec}, "token-1", "token-2", ""},
+		"a plugin that fails":  {rest.Config{ExecProvider: broken}, "", "", "log in again"},
+		"a certificate":        {rest.Config{}, "", "", "--as-service-account"},
+		"a password":           {rest.Config{Username: "u", Password: "p"}, "", "", "--as-service-account"},
+		"an impersonated user": {rest.Config{BearerToken: "t", Impersonate: rest.ImpersonationConfig{UserName: "alice"}}, "", "", "impersonates alice"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.config.Host = "https://127.0.0.1:1"
