@@ -247,11 +247,12 @@ func TestServicesThroughTheLink(t *testing.T) {
 	s.service(s.namespace, "cart")
 	s.names.set(cart+".svc", s.backend.String())
 	s.names.set("www.example.com", s.backend.String())
+	s.names.set("other."+s.namespace+".svc", s.backend.String())
 	s.Eventually("a Service by name", func() error { return s.reach(t, jo, cart+".svc", s.port) })
 	s.Eventually("a pod behind a Service by its address", func() error { return s.reach(t, jo, s.backend.String(), s.port) })
 	s.Must(s.reach(t, jo, "::ffff:"+s.backend.String(), s.port))
 	for what, host := range map[string]string{
-		"a name of no Service": "www.example.com", "loopback": "127.0.0.1", "loopback as IPv6": "::ffff:127.0.0.1", "metadata": "169.254.169.254", "no address": "2130706433",
+		"a name of no Service": "www.example.com", "the name of a Service that does not exist": "other." + s.namespace + ".svc", "loopback": "127.0.0.1", "loopback as IPv6": "::ffff:127.0.0.1", "metadata": "169.254.169.254", "no address": "2130706433",
 		"an address of nothing": "10.1.2.3", "short": "cart", "a workload that does not exist": cart + ".deploy",
 	} {
 		s.refused(t, what, jo, host, s.port)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"switchyard.dev/controlplane-link/admission"
 	"switchyard.dev/controlplane-link/link"
 	"switchyard.dev/controlplane-link/registry"
 	"switchyard.dev/controlplane-link/server"
@@ -199,7 +200,9 @@ func TestATokenRotatesWithoutARestart(t *testing.T) {
 
 func TestASessionAtAnotherReplicaEndsTheFormerOne(t *testing.T) {
 	s := newSite(t)
-	one, two := s.serve("one", 100, nil), s.serve("two", 100, nil)
+	// No renewal of a lease ends the session.
+	long := func(c *server.Config) { c.Lease = time.Hour }
+	one, two := s.serve("one", 100, long), s.serve("two", 100, long)
 	a, _ := s.start(s.config(one.address, "a"))
 	s.up(a, 1)
 	first, err := one.Agent(t.Context(), prod)
@@ -208,7 +211,11 @@ func TestASessionAtAnotherReplicaEndsTheFormerOne(t *testing.T) {
 	}
 	b, _ := s.start(s.config(two.address, "b"))
 	s.up(b, 2)
-	<-first.Done()
+	select {
+	case <-first.Done():
+	case <-time.After(patience):
+		t.Fatal("the former session goes on")
+	}
 	s.eventually(two)
 }
 
@@ -325,3 +332,29 @@ func TestSilentConnectionsKeepNoAgentOut(t *testing.T) {
 		defer s.up(a, 1)
 	}
 }
+
+// TestARenewalEndsASessionThatWasReplaced has a registry that notifies no replica.
+func TestARenewalEndsASessionThatWasReplaced(t *testing.T) {
+	s := newSite(t)
+	short := func(c *server.Config) { c.Registry, c.Lease = silentRegistry{s.registry}, 300*time.Millisecond }
+	one, two := s.serve("one", 100, short), s.serve("two", 100, short)
+	a, _ := s.start(s.config(one.address, "a"))
+	s.up(a, 1)
+	first, err := one.Agent(t.Context(), prod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _ := s.start(s.config(two.address, "b"))
+	s.up(b, 2)
+	select {
+	case <-first.Done():
+	case <-time.After(patience):
+		t.Fatal("the former session goes on")
+	}
+}
+
+// silentRegistry is a registry that notifies no replica.
+type silentRegistry struct{ *registry.Memory }
+
+// Watch implements registry.Registry.
+func (silentRegistry) Watch(context.Context, func(registry.Cluster, admission.Entry)) {}
