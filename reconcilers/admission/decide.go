@@ -237,7 +237,7 @@ func (d *deciding) routingConfig(c *crdv1.RoutingConfig) {
 	for i, m := range c.Spec.SandboxedWorkloads {
 		d.want(Want{
 			Access:  Access{Verb: "get", Group: crdv1.Group, Resource: plural(m.Kind), Namespace: m.Namespace, Name: m.Name},
-			Purpose: fmt.Sprintf("lead requests to %s %s/%s", m.Kind, m.Namespace, m.Name),
+			Purpose: fmt.Sprintf("route requests to %s %s/%s", m.Kind, m.Namespace, m.Name),
 			At:      fmt.Sprintf("spec.sandboxedWorkloads[%d]", i),
 		})
 	}
@@ -251,7 +251,7 @@ func (d *deciding) routeGroup(g *crdv1.SignadotRouteGroup) {
 		}
 		d.want(Want{
 			Access:  Access{Verb: "get", Group: crdv1.Group, Resource: strings.ToLower(crdv1.KindSandbox) + "es", Name: name},
-			Purpose: "lead requests to the members of SignadotSandbox " + name,
+			Purpose: "route requests to the members of SignadotSandbox " + name,
 			At:      fmt.Sprintf("spec.sandboxNames[%d]", i),
 		})
 	}

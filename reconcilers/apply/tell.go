@@ -121,7 +121,7 @@ func (w Writer) Tell(ctx context.Context, after client.Object, e Event) {
 	}
 	kind, err := w.Client.GroupVersionKindFor(after)
 	if err != nil {
-		log.FromContext(ctx).Error(err, "An event cannot be told", "object", Describe(after), "reason", e.Reason)
+		log.FromContext(ctx).Error(err, "Cannot record an event", "object", Describe(after), "reason", e.Reason)
 		return
 	}
 	about := &corev1.ObjectReference{

@@ -128,7 +128,7 @@ func Run(ctx context.Context, c Config) error {
 		return err
 	}
 	if stay := append(d.strangers, routed...); len(stay) > 0 {
-		c.Logger.Info("these stay", "objects", say(stay))
+		c.Logger.Info("these stay", "objects", named(stay))
 	}
 	if forced {
 		c.Logger.Warn("nothing of the operator is left; finalizers had to be removed by force", "objects", len(d.told))
@@ -151,9 +151,9 @@ func (d *draining) end(ctx context.Context, look lookup, ask action) (forced boo
 	if err == nil && !slices.ContainsFunc(left, item.forceable) {
 		return false, stuck(left)
 	}
-	d.Logger.Warn("the controller manager has not come to an end: what is to go is deleted WITHOUT IT, and its finalizers are taken off. "+
-		"Delete workflows of resources do not run, and sidecars keep the last routes until their pods are made anew",
-		"waited", d.Wait, "left", say(left), "why", err)
+	d.Logger.Warn("the controller manager did not finish in time: the remaining objects are deleted WITHOUT IT, and its finalizers are removed. "+
+		"Delete workflows of resources do not run, and sidecars keep the last routes until their pods are re-created",
+		"waited", d.Wait, "left", named(left), "why", err)
 	d.forcing = true
 	left, err = d.until(ctx, d.Force, look, d.force)
 	if done(ctx, left, err) {
@@ -165,7 +165,7 @@ func (d *draining) end(ctx context.Context, look lookup, ask action) (forced boo
 // stuck returns the error that names the remaining objects and their finalizers.
 func stuck(left []item) error {
 	return fmt.Errorf("drain: these objects are left: %s. Let those end who hold them, or take their finalizers off, and uninstall again; "+
-		"or uninstall with --no-hooks and leave them", say(left))
+		"or uninstall with --no-hooks and leave them", named(left))
 }
 
 // done reports whether it is known that nothing is left.
@@ -218,7 +218,7 @@ func (d *draining) until(ctx context.Context, within time.Duration, look lookup,
 		}
 		if time.Since(told) >= telling {
 			told = time.Now()
-			d.Logger.Info("waiting for the end of objects", "left", len(left), "objects", say(left), "error", err)
+			d.Logger.Info("waiting for the end of objects", "left", len(left), "objects", named(left), "error", err)
 		}
 		select {
 		case <-ctx.Done():

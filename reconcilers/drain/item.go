@@ -92,8 +92,8 @@ func (d *draining) listOf(ctx context.Context, kind schema.GroupVersionKind, opt
 	return out, nil
 }
 
-// say returns a text with the names of the first objects, and their finalizers.
-func say(all []item) string {
+// named returns a text with the names of the first objects, and their finalizers.
+func named(all []item) string {
 	var out []string
 	for _, i := range all {
 		name := i.String()

@@ -73,13 +73,13 @@ func TestMeshRoutedWorkloadNeedsNoSidecars(t *testing.T) {
 		"create Deployment", "create ForkedWorkload", "create GatewayAPIRoute", "create IstioRoute", "create RoutingConfig", "create Service",
 		"create SignadotSandbox", "update VirtualService",
 	}, []string{"ForkedWorkload SidecarsReady=True RoutedByMesh"})
-	finds(t, p, dryrun.ReasonRoutedByMesh, "True", "VirtualServices lead requests for Deployment dry-mesh/virtual")
+	finds(t, p, dryrun.ReasonRoutedByMesh, "True", "VirtualServices route requests for Deployment dry-mesh/virtual")
 	p = c.tried(c.sandbox("dry-routed", "dry-routed-key", "routed"))
 	c.expect(p, []string{
 		"create Deployment", "create ForkedWorkload", "create GatewayAPIRoute", "create HTTPRoute", "create IstioRoute", "create RoutingConfig", "create Service",
 		"create SignadotSandbox",
 	}, []string{"ForkedWorkload SidecarsReady=True RoutedByMesh"})
-	finds(t, p, dryrun.ReasonRoutedByMesh, "True", "HTTPRoutes and GRPCRoutes lead requests for Deployment dry-mesh/routed")
+	finds(t, p, dryrun.ReasonRoutedByMesh, "True", "HTTPRoutes and GRPCRoutes route requests for Deployment dry-mesh/routed")
 	p = c.tried(c.sandbox("dry-bare", "dry-bare-key", "bare"))
 	finds(t, p, "SidecarAbsent", "False", "dry-mesh/bare")
 	finds(t, p, "RoutingNotReady", "False", "No VirtualService routes HTTP to Service dry-mesh/bare", "metadata: {name: bare")
@@ -153,7 +153,7 @@ func TestMeshOfUnreadableObjectsIsUnknown(t *testing.T) {
 	config.Reader = c.user("dry-meshless")
 	p, err = dryrun.Apply(t.Context(), config, s)
 	c.Must(err)
-	finds(t, p, dryrun.ReasonRoutedByMesh, "True", "VirtualServices lead requests")
+	finds(t, p, dryrun.ReasonRoutedByMesh, "True", "VirtualServices route requests")
 	if unknown := strings.Join(p.Unknown, "\n"); strings.Contains(unknown, "VirtualService.") || !strings.Contains(unknown, "EnvoyFilter.") {
 		t.Errorf("not known is %q", unknown)
 	}

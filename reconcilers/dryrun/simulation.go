@@ -104,7 +104,7 @@ func (s *simulation) settle(ctx context.Context) error {
 			return err
 		}
 	}
-	return fmt.Errorf("the controllers do not come to rest over it; the next to be looked at is %s", s.queue[0].object())
+	return fmt.Errorf("the controllers do not converge; the next object to reconcile is %s", s.queue[0].object())
 }
 
 // look reconciles the first object of the queue.

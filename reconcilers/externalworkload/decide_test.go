@@ -268,7 +268,7 @@ func TestTheServices(t *testing.T) {
 		{"the tunnel does not carry a port", tell(), c, "False", uncarried, "requests to them fail: a 80."},
 		{"the tunnel has a port that is none", tell(crdv1.TunnelWorkloadPort{Baseline: 8080, Proxy: 65536}), c, "False", uncarried, "one of them is no port"},
 		{"the tunnel has two ports for one", tell(crdv1.TunnelWorkloadPort{Baseline: 8080, Proxy: 31000}, crdv1.TunnelWorkloadPort{Baseline: 8080, Proxy: 31001}),
-			c, "False", uncarried, "two ports of the tunnel's pod stand for container port 8080"},
+			c, "False", uncarried, "two ports of the tunnel's pod are mapped to container port 8080"},
 		{"the tunnel has one port for two", tell(crdv1.TunnelWorkloadPort{Baseline: 9090, Proxy: 31000}, crdv1.TunnelWorkloadPort{Baseline: 8080, Proxy: 31000}),
 			c, "False", uncarried, "stands for container ports 9090 and 8080"},
 		{"the tunnel has one port for two, of which neither counts", tell(crdv1.TunnelWorkloadPort{Baseline: 8080, Proxy: 31000}, crdv1.TunnelWorkloadPort{Baseline: 9090, Proxy: 31000}),

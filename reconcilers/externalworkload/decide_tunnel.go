@@ -170,11 +170,11 @@ func portsOf(info crdv1.TunnelInfo) (ports map[int32]int32, problem string) {
 		case !isPort(p.Baseline) || !isPort(p.Proxy):
 			problem = fmt.Sprintf("port %d of the tunnel's pod for container port %d: one of them is no port", p.Proxy, p.Baseline)
 		case told:
-			problem = fmt.Sprintf("two ports of the tunnel's pod stand for container port %d", p.Baseline)
+			problem = fmt.Sprintf("two ports of the tunnel's pod are mapped to container port %d", p.Baseline)
 		case taken && other == 0:
 			problem = fmt.Sprintf("port %d of the tunnel's pod is its control port", p.Proxy)
 		case taken:
-			problem = fmt.Sprintf("port %d of the tunnel's pod stands for container ports %d and %d", p.Proxy, other, p.Baseline)
+			problem = fmt.Sprintf("port %d of the tunnel's pod is mapped to container ports %d and %d", p.Proxy, other, p.Baseline)
 			dropped[other] = true
 		default:
 			ports[p.Baseline], used[p.Proxy] = p.Proxy, p.Baseline

@@ -114,7 +114,7 @@ func (in *Input) gatherHolders(ctx context.Context, c, live client.Reader) error
 		case err == nil:
 			in.Holders = append(in.Holders, pod)
 		case !apierrors.IsNotFound(err):
-			return fmt.Errorf("read pod %s, which is told as the end of the tunnel: %w", key, err)
+			return fmt.Errorf("read pod %s, the reported end of the tunnel: %w", key, err)
 		}
 	}
 	return nil
@@ -141,7 +141,7 @@ func (in *Input) gatherServers(ctx context.Context, live client.Reader) error {
 		return nil
 	}
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("read where API servers are, to which no tunnel may lead: %w", err)
+		return fmt.Errorf("read the addresses of API servers, which are refused as ends of tunnels: %w", err)
 	}
 	in.Servers = addressesOf(servers)
 	return nil

@@ -201,7 +201,7 @@ func TestConditions(t *testing.T) {
 		{"a patch pauses the fork", func(w *world) {
 			w.patch(`{"spec":{"paused":true}}`)
 			w.deployment().Spec.Paused, w.deployment().Status = true, appsv1.DeploymentStatus{ObservedGeneration: 2}
-		}, crdv1.ConditionReady, "False", "ForkPaused", "is paused: a patch says so; take spec.paused out of it"},
+		}, crdv1.ConditionReady, "False", "ForkPaused", "is paused by a patch: remove spec.paused from it"},
 		{"somebody has paused the fork, and its pods are as they should be", func(w *world) { w.deployment().Spec.Paused = true },
 			crdv1.ConditionForkAvailable, "True", "ForkPaused", "it is paused, so later changes reach its pods only after kubectl rollout resume -n ns"},
 		{"a Service could not be made", func(w *world) {

@@ -54,7 +54,7 @@ func ConfigsOf(ctx context.Context, c client.Reader, owner types.UID) ([]crdv1.R
 func ConfigsBy(ctx context.Context, c client.Reader, index, value string) ([]crdv1.RoutingConfig, error) {
 	var list crdv1.RoutingConfigList
 	if err := c.List(ctx, &list, client.MatchingFields{index: value}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list the RoutingConfigs whose %s is %q: %w", index, value, err)
+		return nil, fmt.Errorf("list the RoutingConfigs with %s %q: %w", index, value, err)
 	}
 	return list.Items, nil
 }

@@ -234,7 +234,7 @@ func (f *Follower) tellAll(ctx context.Context) {
 		var again <-chan time.Time
 		err := f.tellThese(ctx, func(t Target) bool { return all || changed[t] })
 		if all = err != nil; all && ctx.Err() == nil {
-			f.config.Logger.Error("routes of meshes are not told what became of them; retrying", "kind", f.config.Asked, "error", err)
+			f.config.Logger.Error("cannot update the status of mesh routes; retrying", "kind", f.config.Asked, "error", err)
 			next, again = nil, time.After(pauses.When(true))
 		} else {
 			pauses.Forget(true)

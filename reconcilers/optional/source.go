@@ -49,7 +49,7 @@ func (l listener) attach(to *objects) {
 	context.AfterFunc(to.ctx, cancel)
 	err := source.Kind[client.Object](to.cache, empty(to.kind), l.handler, l.predicates...).Start(ctx, l.queue)
 	if err != nil {
-		l.logger.Error("a controller is not told of an optional kind", "error", err)
+		l.logger.Error("cannot watch an optional kind", "error", err)
 	}
 }
 

@@ -129,18 +129,18 @@ func TestAWorkloadWithoutSidecarsIsRoutedByAMesh(t *testing.T) {
 		{"no mesh is on", baseline.ReasonSidecarAbsent, nil, nil, "False", baseline.ReasonSidecarAbsent, "annotate it"},
 		{"its IstioRoute is not there yet", baseline.ReasonSidecarAbsent, none, nil, "Unknown", crdv1.ReasonPending, "The VirtualServices that route to Service ns/base are getting"},
 		{"its IstioRoute is ready", baseline.ReasonSidecarAbsent, ready, nil, "True", "SidecarsReady",
-			"VirtualServices lead requests for Deployment ns/base to the sandbox."},
+			"VirtualServices route requests for Deployment ns/base to the sandbox."},
 		{"its IstioRoute is not", baseline.ReasonSidecarAbsent, add, nil, "False", "VirtualServicesNotFound", "Add one"},
 		{"its IstioRoute waits", baseline.ReasonSidecarAbsent, waits, nil, "Unknown", crdv1.ReasonPending, "are getting"},
 		{"DevMesh routes it and a sidecar is not ready", baseline.ReasonSidecarNotReady, ready, nil, "False", baseline.ReasonSidecarNotReady, "annotate it"},
 		{"its GatewayAPIRoute is not there yet", baseline.ReasonSidecarAbsent, nil, none, "Unknown", crdv1.ReasonPending,
 			"The HTTPRoutes and GRPCRoutes that route to Service ns/base are getting"},
 		{"its GatewayAPIRoute is ready", baseline.ReasonSidecarAbsent, nil, ready, "True", "SidecarsReady",
-			"HTTPRoutes and GRPCRoutes lead requests for Deployment ns/base to the sandbox."},
-		{"one of two meshes leads to it", baseline.ReasonSidecarAbsent, add, ready, "True", "SidecarsReady", "HTTPRoutes and GRPCRoutes lead requests"},
+			"HTTPRoutes and GRPCRoutes route requests for Deployment ns/base to the sandbox."},
+		{"one of two meshes routes to it", baseline.ReasonSidecarAbsent, add, ready, "True", "SidecarsReady", "HTTPRoutes and GRPCRoutes route requests"},
 		{"one of two meshes may yet", baseline.ReasonSidecarAbsent, add, waits, "Unknown", crdv1.ReasonPending, "HTTPRoutes and GRPCRoutes that route"},
 		{"a VirtualService leads to it, beside routes of which nothing is derived", baseline.ReasonSidecarAbsent, ready, governed, "True", "SidecarsReady",
-			"VirtualServices lead requests for Deployment ns/base to the sandbox. But HTTPRoutes or GRPCRoutes lead to Service base too: requests that they take reach the baseline."},
+			"VirtualServices route requests for Deployment ns/base to the sandbox. But HTTPRoutes or GRPCRoutes also forward to Service base: requests that they match reach the baseline."},
 		{"neither does, and one has matched", baseline.ReasonSidecarAbsent, add, lost, "False", "HeaderMatched", "it matches baggage"},
 		{"neither does, and a VirtualService governs", baseline.ReasonSidecarAbsent, lost, governed, "False", "HeaderMatched", "it matches baggage"},
 	} {
@@ -242,7 +242,7 @@ func TestAServiceOfTwoBaselinesLeadsToOneFork(t *testing.T) {
 		t.Fatalf("the IstioRoutes are %+v", all)
 	}
 	r.Mesh = routesSaying(r, &said{status: "True", reason: "Ready"}, nil)
-	const want = `Service ns/base leads to pods of two workloads: its requests with the key reach ForkedWorkload ns/g of sandbox "sb", and none reaches ForkedWorkload ns/f of sandbox "sb".`
+	const want = `Service ns/base selects pods of two workloads: its requests with the key reach ForkedWorkload ns/g of sandbox "sb", and none reaches ForkedWorkload ns/f of sandbox "sb".`
 	for _, got := range []condition.Condition{r.MeshRoutesReady(crdv1.KindIstioRoute), r.Sidecars()} {
 		if !got.IsFalse() || got.Reason != routing.ReasonRoutingConflict || !strings.HasPrefix(got.Message, want) {
 			t.Errorf("it is %+v", got)

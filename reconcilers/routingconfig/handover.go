@@ -74,7 +74,7 @@ func (r *Reconciler) giveUp(ctx context.Context, in Input) error {
 		}
 	}
 	if len(others) > 0 {
-		return apply.Overtaken(crdv1.KindRoutingConfig, in.Config.Name, "nobody has routing key "+former+" any more of those that the cache shows")
+		return apply.Overtaken(crdv1.KindRoutingConfig, in.Config.Name, "no object in the cache has routing key "+former+" any more")
 	}
 	_, err := r.put(ctx, Withdrawn(in.Config, former))
 	return err

@@ -30,7 +30,7 @@ func (r *Reconciler) expire(ctx context.Context, s *crdv1.SignadotSandbox) (left
 	// Only in the version that was read: its lifetime may have been extended since.
 	err = r.writer.Client.Delete(ctx, s, client.Preconditions{UID: &s.UID, ResourceVersion: &s.ResourceVersion})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return 0, false, fmt.Errorf("delete %s, whose lifetime is over: %w", apply.Describe(s), err)
+		return 0, false, fmt.Errorf("delete %s at the end of its lifetime: %w", apply.Describe(s), err)
 	}
 	return 0, true, nil
 }

@@ -81,7 +81,7 @@ func (p *Pods) unlabelled(ctx context.Context, q question, selector labels.Selec
 	case <-a.done:
 		return a.pods, a.err
 	case <-ctx.Done():
-		return nil, fmt.Errorf("list the pods that carry no label of ours: %w", ctx.Err())
+		return nil, fmt.Errorf("list the pods without a label of the operator: %w", ctx.Err())
 	}
 }
 
@@ -131,7 +131,7 @@ func (p *Pods) pages(ctx context.Context, namespace string, selector labels.Sele
 		err := p.live.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector},
 			client.Limit(page), client.Continue(next))
 		if err != nil {
-			return fmt.Errorf("list the pods that carry no label of ours: %w", err)
+			return fmt.Errorf("list the pods without a label of the operator: %w", err)
 		}
 		for i := range list.Items {
 			pod := list.Items[i] // A copy, so that one pod that is kept does not keep its page.

@@ -29,7 +29,7 @@ func accepted(baseline, derived *route) (status, message string) {
 			case c == nil || c.ObservedGeneration != 0 && c.ObservedGeneration < derived.meta.Generation || c.Status == metav1.ConditionUnknown:
 				status = meshes.StatusPending
 			case c.Status == metav1.ConditionFalse:
-				return ReasonNotAccepted, fmt.Sprintf("%s says that %s is not %s, though %s is: %s (%s). Requests with the key fail or reach the baseline.",
+				return ReasonNotAccepted, fmt.Sprintf("%s reports that %s is not %s, though %s is: %s (%s). Requests with the key fail or reach the baseline.",
 					said.ControllerName, derived.object, t, baseline.object, c.Message, c.Reason)
 			}
 		}

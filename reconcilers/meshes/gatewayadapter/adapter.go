@@ -112,7 +112,7 @@ func (a *Adapter) look(ctx context.Context, t table.Table) time.Duration {
 	}
 	if err != nil {
 		if ctx.Err() == nil {
-			a.logger.Error("routes of the Gateway API could not be looked at; retrying", "error", err)
+			a.logger.Error("cannot sync routes of the Gateway API; retrying", "error", err)
 		}
 		return longestPause
 	}
@@ -127,7 +127,7 @@ func (a *Adapter) look(ctx context.Context, t table.Table) time.Duration {
 	for _, key := range a.keysOf(asked) {
 		now, waiting, err := a.inputsOf(ctx, key, asked[key], routes, governed)
 		if err != nil {
-			a.logger.Error("a routing key could not be looked at; retrying", "key", key, "error", err)
+			a.logger.Error("cannot read the inputs of a routing key; retrying", "key", key, "error", err)
 			return firstPause
 		}
 		now.headers, now.elected = headers, elected

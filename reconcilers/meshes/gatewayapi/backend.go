@@ -127,7 +127,7 @@ func (g *group) checkStandIn(baseline Object, m *Managed, at string, ref *gatewa
 	derived := ref.DeepCopy()
 	derived.Name = gatewayv1.ObjectName(m.standIn(ref.Port))
 	if missing := g.missing(derived, baseline.Namespace); missing != "" {
-		g.note(m, baseline, ReasonBackendNotFound, true, "%s, which stands for %s in sandbox %s, does not exist. Requests with the key fail until it does.", missing, at, m.Sandbox)
+		g.note(m, baseline, ReasonBackendNotFound, true, "%s, which replaces %s in sandbox %s, does not exist. Requests with the key fail until it does.", missing, at, m.Sandbox)
 	}
 	service, _ := serviceOf(derived, baseline.Namespace)
 	if service.Namespace == baseline.Namespace || g.permitted(baseline, service) {

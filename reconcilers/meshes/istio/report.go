@@ -141,7 +141,7 @@ func (r *Rendering) match(routes int, findings []Finding, serving []*managed) cr
 	case lost >= 0:
 		match.Message = findings[lost].Message
 	case routes == 0:
-		match.Message = "None of its routes leads to a port for which the sandbox has a Service."
+		match.Message = "None of its routes has a destination port for which the sandbox has a Service."
 	case len(serving) > 0:
 		match.Message = fmt.Sprintf("Routes for the key: %d. Requests to the host of this Service take them too: the VirtualService routes that host to Service %s.", routes, namesOf(serving))
 	default:
@@ -177,7 +177,7 @@ func (m *Mesh) example(s *managed) string {
 // the Service.
 func (m *Mesh) notRouted(s *managed, inMesh bool) Finding {
 	f := Finding{Reason: ReasonHostNotRouted, Service: s.id(), Lost: true, Message: fmt.Sprintf(
-		"No VirtualService decides requests from within the mesh to the host %s itself; with the key they reach the baseline. Add %s, or, if no workload calls it, annotate one that leads to it with %s=true.",
+		"No VirtualService decides requests from within the mesh to the host %s itself; with the key they reach the baseline. Add %s, or, if no workload calls it, annotate one that routes to it with %s=true.",
 		s.host, m.example(s), AnnotationGatewaysOnly)}
 	if rollout, is := m.settings.Released[s.id()]; is && inMesh {
 		f.Lost, f.Message = false, fmt.Sprintf(

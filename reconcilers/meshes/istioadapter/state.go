@@ -163,11 +163,11 @@ func (k *kept) brought(m *istio.Mesh, before *kept, w written, leads bool) *kept
 		k.status, k.message = before.status, before.message // It is tried again after a pause.
 	case w.lost && w.got.GetResourceVersion() == k.have.GetResourceVersion(),
 		before != nil && before.lost && before.have.GetResourceVersion() == k.have.GetResourceVersion():
-		k.status, k.message, k.lost = StatusPending, "Somebody else has changed it since it was read. It will be read again.", true
+		k.status, k.message, k.lost = StatusPending, "Another client has changed it since it was read. It will be read again.", true
 	case leads:
 		k.status, k.message = StatusPending, "Its routes are being written."
 	default:
-		k.status, k.message = StatusPending, "The replica that leads writes its routes."
+		k.status, k.message = StatusPending, "The elected replica writes its routes."
 	}
 	k.differ = names.DifferingRoutes(k.have, r.Object)
 	return k
