@@ -188,7 +188,7 @@ func TestConditions(t *testing.T) {
 			}}
 		}, crdv1.ConditionForkAvailable, "False", "ForkFailed", "timed out progressing"},
 		{"a patch asks for no replica", func(w *world) { w.patch(`{"spec":{"replicas":0}}`); w.deployment().Spec.Replicas = new(int32(0)) },
-			crdv1.ConditionReady, "False", "ScaledToZero", "a patch says so; ask for at least 1"},
+			crdv1.ConditionReady, "False", "ScaledToZero", "set by a patch: set at least 1"},
 		{"somebody has scaled the fork to nothing", func(w *world) { w.deployment().Spec.Replicas = new(int32(0)) },
 			crdv1.ConditionReady, "False", "ScaledToZero", "is scaled to 0 replicas, so requests with the key fail. To scale it up: kubectl scale --replicas=1 -n ns deployment.apps/sb-a-x"},
 		{"somebody has scaled the fork up", func(w *world) {

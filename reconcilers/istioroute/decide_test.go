@@ -104,7 +104,7 @@ func TestConclude(t *testing.T) {
 			reason, says string
 		}{
 			{"Istio is off", nil, true, istioroute.ReasonRoutesLeft,
-				`nobody takes routes for routing key "k" out of VirtualServices: shop/a. Set it to true until the sandbox is deleted, or apply each VirtualService again`},
+				`Routes for routing key "k" remain in VirtualServices because istio.enabled is false: shop/a. Set it to true until the sandbox is deleted, or apply each VirtualService again`},
 			{"a right is missing", &istioadapter.Report{Trouble: &unreadable}, true, istioadapter.ReasonUnreadable, "Retrying. Until then routes for the key remain in VirtualServices: shop/a."},
 			{"there are no VirtualServices any more", &istioadapter.Report{Trouble: &absent}, false, istioadapter.ReasonNoVirtualServices, "The cluster has none"},
 		} {

@@ -53,8 +53,8 @@ func (l listener) attach(to *objects) {
 	}
 }
 
-// tell notifies the controller that the kind appeared or disappeared.
-func (l listener) tell() {
+// notify notifies the controller that the kind appeared or disappeared.
+func (l listener) notify() {
 	if l.ctx.Err() == nil {
 		l.handler.Generic(l.ctx, event.GenericEvent{Object: empty(l.kind.GroupVersionKind)}, l.queue)
 	}

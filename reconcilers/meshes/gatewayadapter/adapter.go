@@ -246,16 +246,16 @@ func (a *Adapter) note() {
 			reports[t] = Report{}
 		}
 	}
-	a.say(reports)
+	a.store(reports)
 }
 
-// say stores the reports, and notifies the GatewayAPIRoutes of changed reports.
-func (a *Adapter) say(reports map[meshes.Target]Report) {
+// store stores the reports, and notifies the GatewayAPIRoutes of changed reports.
+func (a *Adapter) store(reports map[meshes.Target]Report) {
 	a.mu.Lock()
 	changed := meshes.Changed(a.reports, reports)
 	a.reports = reports
 	a.mu.Unlock()
-	a.Tell(changed)
+	a.Notify(changed)
 }
 
 // troubled reports to all Targets that the cluster cannot be read.
@@ -272,7 +272,7 @@ func (a *Adapter) troubled(asked map[string][]meshes.Asked) {
 	a.mu.Lock()
 	a.trouble, a.whole, a.absent = true, true, a.cluster.trouble.Reason == ReasonNotInstalled
 	a.mu.Unlock()
-	a.say(reports)
+	a.store(reports)
 }
 
 // made returns the GatewayAPIRoutes that RoutingConfigs have made, by Target, and the

@@ -71,7 +71,7 @@ func (a *Adapter) look(ctx context.Context, t table.Table) bool {
 	}
 	a.mu.Unlock()
 	a.looked.Send()
-	a.Tell(changed)
+	a.Notify(changed)
 	if leads {
 		a.enqueueRules(now, rules.failed)
 		a.enqueue(now, since)
