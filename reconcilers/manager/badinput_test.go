@@ -22,7 +22,7 @@ func target(ns, name string) string {
 	return `target: {apiVersion: apps/v1, kind: Deployment, namespace: ` + ns + `, name: ` + name + `}`
 }
 
-func TestBadInputIsSaidAndAffectsNothingElse(t *testing.T) {
+func TestBadInputIsReportedAndAffectsNothingElse(t *testing.T) {
 	const ns = "bad"
 	c := start(t, ns)
 	c.baseline(ns, "a", withSidecar)
@@ -124,7 +124,7 @@ func TestBadInputIsSaidAndAffectsNothingElse(t *testing.T) {
 	})
 }
 
-func TestAnObjectWithoutASpecIsSaid(t *testing.T) {
+func TestAnObjectWithoutASpecIsReported(t *testing.T) {
 	c := start(t, "empty")
 	s := &crdv1.SignadotSandbox{}
 	c.Make(s, `{apiVersion: signadot.com/v1, kind: SignadotSandbox, metadata: {name: empty}}`)
@@ -170,7 +170,7 @@ func TestOneRoutingKeyHasOneSandbox(t *testing.T) {
 	c.nothingLeft(ns, "same")
 }
 
-func TestWhatSomebodyElseMadeIsLeftAlone(t *testing.T) {
+func TestObjectsOfOtherOwnersAreLeftAlone(t *testing.T) {
 	const ns = "taken"
 	c := start(t, ns)
 	c.baseline(ns, "a", withSidecar)
@@ -205,7 +205,7 @@ func TestWhatSomebodyElseMadeIsLeftAlone(t *testing.T) {
 	c.Says(c.Condition(late, crdv1.ConditionAccepted, "False", "RoutingKeyTaken"), "RoutingConfig held")
 }
 
-func TestAFieldThatSomebodyElseSetIsNotFoughtOver(t *testing.T) {
+func TestFieldsOfOtherManagersAreNotOverwritten(t *testing.T) {
 	const ns = "fields"
 	c := start(t, ns)
 	c.baseline(ns, "a", withSidecar)
@@ -215,7 +215,7 @@ func TestAFieldThatSomebodyElseSetIsNotFoughtOver(t *testing.T) {
 	c.Says(c.Condition(s, crdv1.ConditionReady, "False", "FieldConflict"), "image")
 }
 
-func TestALogThatCannotBeReachedIsSaidAndWaitedFor(t *testing.T) {
+func TestAnUnreachableLogIsReportedAndAwaited(t *testing.T) {
 	const ns = "nolog"
 	c := start(t, ns)
 	c.baseline(ns, "a", withSidecar)

@@ -263,7 +263,7 @@ func TestAKeyOfARouteGroupIsNotTaken(t *testing.T) {
 	c.Gone(second)
 }
 
-func TestTwoForksAreToldEachOthersServices(t *testing.T) {
+func TestTwoForksGetEachOthersServices(t *testing.T) {
 	const here, there = "sb-siblings", "sb-siblings-there"
 	c := start(t, here)
 	c.Namespaces(there)

@@ -215,7 +215,7 @@ func TestOfAForkAndAVirtualWorkloadTheOlderHoldsTheBaseline(t *testing.T) {
 	})
 }
 
-func TestMiddlewaresThatNobodyAppliesAreSaid(t *testing.T) {
+func TestUnappliedMiddlewaresAreReported(t *testing.T) {
 	const ns = "unapplied"
 	c := start(t, ns)
 	live := c.baseline(ns, "customer", withSidecar)

@@ -225,9 +225,9 @@ func TestAMeshRoutesAWorkloadOnceEachServiceIsLed(t *testing.T) {
 	}
 }
 
-// TestAServiceOfTwoBaselinesLeadsToOneFork has two members replace two workloads of one Service, both
+// TestAServiceOfTwoBaselinesRoutesToOneFork has two members replace two workloads of one Service, both
 // without sidecars.
-func TestAServiceOfTwoBaselinesLeadsToOneFork(t *testing.T) {
+func TestAServiceOfTwoBaselinesRoutesToOneFork(t *testing.T) {
 	c, second := routingtest.Keyed()
 	_, first := routingtest.Keyed()
 	first.Name, first.Spec.Baseline.Name = "g", "a-base"

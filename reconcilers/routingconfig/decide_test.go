@@ -424,7 +424,7 @@ func TestDeclaration(t *testing.T) {
 	}
 }
 
-func TestStatusTellsRoutesAndBaselines(t *testing.T) {
+func TestStatusListsRoutesAndBaselines(t *testing.T) {
 	base := func(kind, name, uid string) crdv1.ProcessedBaseline {
 		return crdv1.ProcessedBaseline{WorkloadRef: crdv1.WorkloadRef{Kind: kind, Namespace: "ns", Name: name}, UID: uid}
 	}

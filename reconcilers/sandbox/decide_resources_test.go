@@ -248,7 +248,7 @@ func TestAResourceThatIsNotNamedAnyMoreGoesWhenNoForkUsesIt(t *testing.T) {
 	}
 }
 
-func TestAResourceThatCannotBeWrittenIsSaid(t *testing.T) {
+func TestAResourceThatCannotBeWrittenIsReported(t *testing.T) {
 	in := sandbox.Input{Sandbox: withResources("db"), OperatorNamespace: "operator"}
 	object := sandbox.Provide(in)[0].Name
 	for _, tt := range []struct {

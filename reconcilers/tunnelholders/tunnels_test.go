@@ -62,7 +62,7 @@ func TestTheProxyThatHasLostATunnelIsTold(t *testing.T) {
 	}
 }
 
-func TestAProxyThatIsGoneIsNoticed(t *testing.T) {
+func TestADeletedProxyIsNoticed(t *testing.T) {
 	t.Parallel()
 	begun := time.Now()
 	t.Run("its process ends, and comes again", func(t *testing.T) {
