@@ -100,7 +100,7 @@ func TestADeletedProxyIsNoticed(t *testing.T) {
 		w.mu.Unlock()
 		p.stop()
 		w.until("it is gone", heldAt("tunnel-proxy-1", false))
-		if strings.Contains(w.logged.String(), "told nothing") {
+		if strings.Contains(w.logged.String(), "sent no message") {
 			t.Errorf("it is waited for as one that is silent: %s", w.logged.String())
 		}
 	})
